@@ -1,0 +1,231 @@
+// Package aggregator is the role in the middle: it relays the server's plan to
+// the clients, leads them through the stages of one secure sum at a time, and
+// hands the server the sum or the reason why there is none. It knows no model
+// and no algorithm.
+//
+// The role is a state machine without I/O: [Aggregator.Step] takes an input
+// and the time and returns effects for its driver to carry out. The sum itself
+// is behind [Sum].
+package aggregator
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Sum is one secure sum in progress, as its aggregator sees it (package secagg).
+type Sum interface {
+	// Receive takes a client's message of the present stage; each client is
+	// heard once a stage. An error says what is wrong with the message, which
+	// then counts as not sent.
+	Receive(from protocol.ClientID, m protocol.StageMessage) error
+	// Next is the message that opens the stage after the closed one, for a client
+	// that answered it.
+	Next(closed protocol.Stage, to protocol.ClientID) protocol.Message
+	// Sum computes the released integers, per release of the plan, once the last
+	// stage is closed. It is heavy.
+	Sum(protocol.Runner) ([][]int64, error)
+}
+
+// Config is what an aggregator is made of. All fields are required.
+type Config struct {
+	Clients int // enrolled; a plan that names another number is refused
+	NewSum  func(*protocol.Plan) Sum
+	// StageTimeout is how long a stage waits for clients that do not answer.
+	StageTimeout time.Duration
+}
+
+// Aggregator leads iterations. Its methods are for one goroutine at a time.
+type Aggregator struct {
+	cfg   Config
+	work  uint64
+	round *round
+}
+
+// round is the iteration in progress.
+type round struct {
+	plan     *protocol.Plan
+	sum      Sum
+	stage    protocol.Stage
+	deadline time.Time
+	// passed[c] counts the stages client c has answered, so that c is expected
+	// in stage s if passed[c] == s and has answered it if passed[c] == s+1.
+	passed   []uint8
+	expected int
+	answered int
+	inputs   int // answered at the stage masked-input: |U1|
+	summing  bool
+	released [][]int64
+}
+
+// New makes an aggregator.
+func New(cfg Config) *Aggregator { return &Aggregator{cfg: cfg} }
+
+// Step feeds one input. It never blocks and never panics on what a peer sent.
+func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
+	switch in := in.(type) {
+	case protocol.Received:
+		return a.receive(now, in.Envelope)
+	case protocol.Tick:
+		if r := a.round; r != nil && !r.summing && !now.Before(r.deadline) {
+			return a.closeStage(now)
+		}
+	case protocol.Done:
+		return a.done(in)
+	}
+	return protocol.Effects{}
+}
+
+func (a *Aggregator) receive(now time.Time, e protocol.Envelope) protocol.Effects {
+	switch m := e.Message.(type) {
+	case *protocol.Open:
+		if e.From.Role == protocol.Server {
+			return a.open(now, m.Plan)
+		}
+	case *protocol.Final:
+		if e.From.Role == protocol.Server {
+			return a.relay(m)
+		}
+	case protocol.StageMessage:
+		if e.From.Role == protocol.Client {
+			return a.stageMessage(now, e.From, m)
+		}
+	}
+	return ignored(e.From, 0, 0, fmt.Errorf("the message %s is not expected from %s", e.Message.Kind(), e.From))
+}
+
+// open begins the iteration of a plan; one that is still in progress is left.
+func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
+	err := p.Validate()
+	if err == nil && p.Cohort.Clients != a.cfg.Clients {
+		err = fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.Clients, a.cfg.Clients)
+	}
+	if err != nil {
+		return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Iteration: p.Iteration,
+			Party: protocol.Party{Role: protocol.Aggregator}, Err: err}}}
+	}
+	a.round = &round{
+		plan: p, sum: a.cfg.NewSum(p), expected: a.cfg.Clients,
+		deadline: now.Add(a.cfg.StageTimeout), passed: make([]uint8, a.cfg.Clients),
+	}
+	eff := a.relay(&protocol.Announce{Plan: p})
+	eff.Wake = a.round.deadline
+	eff.Events = []protocol.Event{{Kind: protocol.IterationOpened, Iteration: p.Iteration, Party: protocol.Party{Role: protocol.Server}}}
+	return eff
+}
+
+// relay sends one message to every enrolled client.
+func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
+	eff := protocol.Effects{Send: make([]protocol.Envelope, a.cfg.Clients)}
+	for c := range eff.Send {
+		eff.Send[c] = toClient(protocol.ClientID(c), m)
+	}
+	return eff
+}
+
+// stageMessage counts a client's answer, and closes the stage with the last one.
+func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol.StageMessage) protocol.Effects {
+	r := a.round
+	iteration, stage := m.At()
+	switch {
+	case r == nil || r.summing || r.plan.Iteration != iteration:
+		return ignored(from, iteration, stage, errors.New("that iteration is not in progress"))
+	case stage != r.stage:
+		return ignored(from, iteration, stage, fmt.Errorf("the stage %s is in progress", r.stage))
+	case int(from.Client) >= len(r.passed):
+		return ignored(from, iteration, stage, errors.New("the client is not enrolled"))
+	case r.passed[from.Client] != uint8(stage):
+		return ignored(from, iteration, stage, errors.New("the client has answered already, or was lost before"))
+	}
+	if err := r.sum.Receive(from.Client, m); err != nil {
+		return ignored(from, iteration, stage, err)
+	}
+	r.passed[from.Client]++
+	r.answered++
+	if r.answered == r.expected {
+		return a.closeStage(now)
+	}
+	return protocol.Effects{}
+}
+
+// closeStage ends the stage in progress: whoever has not answered is lost.
+func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
+	r := a.round
+	var eff protocol.Effects
+	for c, passed := range r.passed {
+		if passed == uint8(r.stage) {
+			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientLost, Iteration: r.plan.Iteration,
+				Party: protocol.ClientParty(protocol.ClientID(c)), Stage: r.stage})
+		}
+	}
+	cohort := r.plan.Cohort
+	if r.answered < cohort.Required() || cohort.Honest(r.answered) < 1 {
+		return a.abort(eff, &protocol.TooFew{Iteration: r.plan.Iteration, Stage: r.stage, Left: r.answered, Required: cohort.Required()})
+	}
+	if r.stage == protocol.StageMaskedInput {
+		r.inputs = r.answered
+	}
+	if r.stage == protocol.StageUnmask {
+		r.summing = true
+		a.work++
+		eff.Work = []protocol.Work{{ID: a.work, Do: func(run protocol.Runner) (err error) {
+			r.released, err = r.sum.Sum(run)
+			return err
+		}}}
+		return eff
+	}
+	eff.Send = make([]protocol.Envelope, 0, r.answered)
+	for c, passed := range r.passed {
+		if passed == uint8(r.stage)+1 {
+			id := protocol.ClientID(c)
+			eff.Send = append(eff.Send, toClient(id, r.sum.Next(r.stage, id)))
+		}
+	}
+	r.stage++
+	r.expected, r.answered = r.answered, 0
+	r.deadline = now.Add(a.cfg.StageTimeout)
+	eff.Wake = r.deadline
+	return eff
+}
+
+func (a *Aggregator) abort(eff protocol.Effects, why *protocol.TooFew) protocol.Effects {
+	a.round = nil
+	eff.Send = []protocol.Envelope{toServer(&protocol.Abort{Iteration: why.Iteration, Reason: why})}
+	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.IterationAborted, Iteration: why.Iteration,
+		Party: protocol.Party{Role: protocol.Aggregator}, Stage: why.Stage, Err: why})
+	return eff
+}
+
+// done takes the released sum to the server.
+func (a *Aggregator) done(in protocol.Done) protocol.Effects {
+	r := a.round
+	if r == nil || in.ID != a.work {
+		return protocol.Effects{}
+	}
+	a.round = nil
+	ev := protocol.Event{Kind: protocol.IterationSummed, Iteration: r.plan.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: in.Err}
+	if in.Err != nil {
+		ev.Kind = protocol.WorkFailed
+		return protocol.Effects{Events: []protocol.Event{ev}}
+	}
+	return protocol.Effects{
+		Send: []protocol.Envelope{toServer(&protocol.Result{Iteration: r.plan.Iteration, Integers: r.released,
+			Survivors: r.inputs, Answered: r.answered})},
+		Events: []protocol.Event{ev},
+	}
+}
+
+func toClient(id protocol.ClientID, m protocol.Message) protocol.Envelope {
+	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.ClientParty(id), Message: m}
+}
+
+func toServer(m protocol.Message) protocol.Envelope {
+	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}
+}
+
+func ignored(from protocol.Party, iteration uint64, stage protocol.Stage, err error) protocol.Effects {
+	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Iteration: iteration, Party: from, Stage: stage, Err: err}}}
+}

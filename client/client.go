@@ -1,0 +1,294 @@
+// Package client is the role of a party that owns data: it decides whether to
+// take part in an iteration, has its [Trainer] compute a contribution, turns it
+// into integers, adds its share of the noise, charges its [Ledger] and answers
+// the stages of the secure sum.
+//
+// The role is a state machine without I/O: [Client.Step] takes an input and
+// the time and returns effects for its driver to carry out. It knows no
+// algorithm; that is behind Trainer.
+package client
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Trainer is the algorithm as one party sees it.
+type Trainer interface {
+	// Contribute computes the party's vectors, one for each release of the
+	// plan and within its bounds. It runs before the round opens, so that the
+	// time of the answer tells nothing about the data.
+	Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error)
+	// Finish takes the trained shared model and does what is done locally with it.
+	Finish(model []byte, run protocol.Runner) error
+}
+
+// Ledger keeps what a party has spent of its privacy budget. Charge refuses
+// what would overspend; what it accepted is never given back.
+type Ledger interface {
+	Charge(session [16]byte, iteration uint64, events []dp.Event) error
+}
+
+// Sum is a party's side of the secure sum of one iteration (package secagg).
+type Sum interface {
+	// DrawsNoise reports whether the sum draws the noise itself, which only
+	// the ideal one may.
+	DrawsNoise() bool
+	Advertise() (protocol.Message, error)
+	Share(*protocol.Roster) (protocol.Message, error)
+	MaskedInput(*protocol.Delivery, []protocol.Integers) (protocol.Message, error)
+	Unmask(*protocol.Survivors, []protocol.Integers) (protocol.Message, error)
+}
+
+// Config is what a client is made of. All fields but Ledger are required.
+type Config struct {
+	ID      protocol.ClientID
+	Session protocol.SessionID
+	Trainer Trainer
+	// Ledger nil: the owner agreed to take part without privacy. A client with
+	// a ledger refuses a plan that releases anything without noise.
+	Ledger  Ledger
+	Entropy entropy.Source
+	NewSum  func(*protocol.Plan) Sum
+	Noise   *Samplers
+}
+
+// Client is one party. Its methods are for one goroutine at a time.
+type Client struct {
+	cfg      Config
+	last     uint64 // the latest iteration taken up; an earlier or equal one is refused
+	work     uint64 // ID of the latest work
+	round    *round // nil between iterations
+	finished bool
+}
+
+// round is the iteration a client is in.
+type round struct {
+	plan      *protocol.Plan
+	sum       Sum
+	stage     protocol.Stage // what the client sends next
+	inputs    []protocol.Integers
+	shares    *shares // the noise it added, nil if none
+	survivors *protocol.Survivors
+	removals  []protocol.Integers
+	unusable  error
+}
+
+// New makes a client.
+func New(cfg Config) *Client { return &Client{cfg: cfg} }
+
+// Step feeds one input. It never blocks and never panics on what a peer sent.
+func (c *Client) Step(_ time.Time, in protocol.Input) protocol.Effects {
+	switch in := in.(type) {
+	case protocol.Received:
+		return c.receive(in.Envelope.Message)
+	case protocol.Done:
+		return c.done(in)
+	default:
+		return protocol.Effects{}
+	}
+}
+
+func (c *Client) receive(m protocol.Message) protocol.Effects {
+	switch m := m.(type) {
+	case *protocol.Announce:
+		return c.announced(m.Plan)
+	case *protocol.Roster:
+		return c.answer(m.Iteration, protocol.StageShare, func(r *round) (protocol.Message, error) { return r.sum.Share(m) })
+	case *protocol.Delivery:
+		return c.sendInput(m)
+	case *protocol.Survivors:
+		return c.unmask(m)
+	case *protocol.Final:
+		return c.final(m.Model)
+	default:
+		return c.ignored(protocol.StageAdvertise, fmt.Errorf("a client has no use for the message %s", m.Kind()))
+	}
+}
+
+// announced takes up an iteration: the contribution is computed first, and the
+// client advertises when it is ready.
+func (c *Client) announced(p *protocol.Plan) protocol.Effects {
+	c.round = nil
+	if err := c.accept(p); err != nil {
+		return c.refused(p.Iteration, err)
+	}
+	c.last = p.Iteration
+	r := &round{plan: p, sum: c.cfg.NewSum(p), stage: protocol.StageAdvertise}
+	c.round = r
+	return c.start(func(run protocol.Runner) error { return c.prepare(r, run) })
+}
+
+// accept says why a plan is refused, if it is.
+func (c *Client) accept(p *protocol.Plan) error {
+	if c.finished {
+		return errors.New("the session is over")
+	}
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if p.Session != c.cfg.Session {
+		return errors.New("the plan is of another session")
+	}
+	if p.Iteration <= c.last {
+		return fmt.Errorf("iteration %d is not later than %d, the last one taken up", p.Iteration, c.last)
+	}
+	return nil
+}
+
+// prepare computes what the client will send: it runs as work.
+func (c *Client) prepare(r *round, run protocol.Runner) error {
+	vectors, err := c.cfg.Trainer.Contribute(r.plan, c.cfg.Entropy, run)
+	if err == nil {
+		r.inputs, err = quantizeAll(r.plan, vectors)
+	}
+	if err != nil {
+		// The aggregator must not hear of it: zero and noise, like anybody.
+		r.unusable, r.inputs = err, zeros(r.plan)
+	}
+	if r.sum.DrawsNoise() {
+		return nil
+	}
+	r.shares, err = c.cfg.Noise.draw(r.plan, c.cfg.Entropy, r.inputs)
+	return err
+}
+
+func (c *Client) start(do func(protocol.Runner) error) protocol.Effects {
+	c.work++
+	return protocol.Effects{Work: []protocol.Work{{ID: c.work, Do: do}}}
+}
+
+// done takes the result of work; that of a round left behind is dropped.
+func (c *Client) done(in protocol.Done) protocol.Effects {
+	r := c.round
+	if in.ID != c.work || r == nil && in.Err == nil {
+		return protocol.Effects{}
+	}
+	if in.Err != nil {
+		c.round = nil
+		return c.report(protocol.WorkFailed, c.last, in.Err)
+	}
+	if r.stage == protocol.StageUnmask {
+		return c.answer(r.plan.Iteration, protocol.StageUnmask, func(r *round) (protocol.Message, error) {
+			return r.sum.Unmask(r.survivors, r.removals)
+		})
+	}
+	eff := c.answer(r.plan.Iteration, protocol.StageAdvertise, func(r *round) (protocol.Message, error) { return r.sum.Advertise() })
+	if r.unusable != nil {
+		eff.Events = append(eff.Events, c.event(protocol.InputUnusable, r.plan.Iteration, r.unusable))
+	}
+	return eff
+}
+
+// answer sends a message of a stage if the client stands before it.
+func (c *Client) answer(iteration uint64, stage protocol.Stage, make func(*round) (protocol.Message, error)) protocol.Effects {
+	r := c.round
+	if r == nil || r.plan.Iteration != iteration || r.stage != stage {
+		return c.ignored(stage, fmt.Errorf("iteration %d is not at the stage %s here", iteration, stage))
+	}
+	m, err := make(r)
+	if err != nil {
+		c.round = nil
+		return c.refused(iteration, err)
+	}
+	r.stage++
+	if r.stage == protocol.Stages {
+		c.round = nil // seeds and inputs go with it
+	}
+	return protocol.Effects{Send: []protocol.Envelope{c.toAggregator(m)}}
+}
+
+// sendInput charges the ledger, then lets the masked input go.
+func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
+	r := c.round
+	if r == nil || r.plan.Iteration != m.Iteration || r.stage != protocol.StageMaskedInput {
+		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("iteration %d is not at the stage masked-input here", m.Iteration))
+	}
+	if need := r.plan.Cohort.Required(); m.Clients < need {
+		c.round = nil
+		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageShare, Left: m.Clients, Required: need})
+	}
+	charged, err := c.charge(r.plan)
+	if err != nil {
+		c.round = nil
+		return c.refused(m.Iteration, err)
+	}
+	eff := c.answer(m.Iteration, protocol.StageMaskedInput, func(r *round) (protocol.Message, error) {
+		return r.sum.MaskedInput(m, r.inputs)
+	})
+	r.inputs = nil
+	eff.Persist = charged
+	return eff
+}
+
+// charge books what the client itself finds the plan to cost.
+func (c *Client) charge(p *protocol.Plan) ([]protocol.Record, error) {
+	if c.cfg.Ledger == nil {
+		return nil, nil
+	}
+	events, err := p.Charges()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cfg.Ledger.Charge(p.Session, p.Iteration, events); err != nil {
+		return nil, err
+	}
+	return []protocol.Record{protocol.Charged{Session: p.Session, Iteration: p.Iteration, Events: events}}, nil
+}
+
+// unmask answers the survivors once: the first set it accepts is the only one.
+func (c *Client) unmask(m *protocol.Survivors) protocol.Effects {
+	r := c.round
+	if r == nil || r.plan.Iteration != m.Iteration || r.stage != protocol.StageUnmask || r.survivors != nil {
+		return c.ignored(protocol.StageUnmask, fmt.Errorf("iteration %d is not at the stage unmask here", m.Iteration))
+	}
+	cohort := r.plan.Cohort
+	if need := cohort.Required(); m.Count < need || cohort.Honest(m.Count) < 1 || m.Count > cohort.Clients {
+		c.round = nil
+		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageMaskedInput, Left: m.Count, Required: need})
+	}
+	r.survivors = m
+	if r.shares == nil {
+		return c.answer(m.Iteration, protocol.StageUnmask, func(r *round) (protocol.Message, error) { return r.sum.Unmask(m, nil) })
+	}
+	return c.start(func(protocol.Runner) (err error) {
+		r.removals, err = c.cfg.Noise.remove(r.plan, r.shares, m.Count)
+		return err
+	})
+}
+
+// final ends the session: the model is handed to the trainer.
+func (c *Client) final(model []byte) protocol.Effects {
+	if c.finished {
+		return c.ignored(protocol.StageAdvertise, errors.New("the session is over"))
+	}
+	c.finished, c.round = true, nil
+	return c.start(func(run protocol.Runner) error { return c.cfg.Trainer.Finish(model, run) })
+}
+
+func (c *Client) toAggregator(m protocol.Message) protocol.Envelope {
+	return protocol.Envelope{From: protocol.ClientParty(c.cfg.ID), To: protocol.Party{Role: protocol.Aggregator}, Message: m}
+}
+
+func (c *Client) refused(iteration uint64, err error) protocol.Effects {
+	return c.report(protocol.PlanRefused, iteration, err)
+}
+
+func (c *Client) ignored(stage protocol.Stage, err error) protocol.Effects {
+	eff := c.report(protocol.MessageIgnored, c.last, err)
+	eff.Events[0].Stage = stage
+	return eff
+}
+
+func (c *Client) report(kind protocol.EventKind, iteration uint64, err error) protocol.Effects {
+	return protocol.Effects{Events: []protocol.Event{c.event(kind, iteration, err)}}
+}
+
+func (c *Client) event(kind protocol.EventKind, iteration uint64, err error) protocol.Event {
+	return protocol.Event{Kind: kind, Iteration: iteration, Party: protocol.ClientParty(c.cfg.ID), Err: err}
+}

@@ -1,0 +1,177 @@
+package client
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Samplers keeps the tables that noise is drawn from. They depend on public
+// numbers only, so all clients of a process share one Samplers. It is safe for
+// concurrent use; the zero value is ready.
+type Samplers struct {
+	mu      sync.Mutex
+	skellam cache[float64, *noise.Skellam]
+	thin    cache[thinKey, *noise.Thinning]
+}
+
+// thinKey: variance of the share, and the part of it that is kept.
+type thinKey struct {
+	variance  float64
+	keep, all uint64
+}
+
+// shares is what a client must still know of the noise it added: the seeds of
+// the iteration, from which it is drawn again once, thinned and forgotten.
+type shares struct {
+	noise, thinning entropy.Seed
+}
+
+// draw adds the client's share of the noise to its inputs, which become dense
+// where a release is noised.
+func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.Integers) (*shares, error) {
+	sh := new(shares)
+	var err error
+	if sh.noise, err = entropy.NewSeed(src, "noise-seed", p.Iteration); err != nil {
+		return nil, err
+	}
+	if sh.thinning, err = entropy.NewSeed(src, "thinning-seed", p.Iteration); err != nil {
+		return nil, err
+	}
+	noised := false
+	for i, r := range p.Releases {
+		if r.Noise.Variance == 0 {
+			continue
+		}
+		noised = true
+		sampler, err := s.sampler(p.Cohort.ShareVariance(r.Noise.Variance))
+		if err != nil {
+			return nil, fmt.Errorf("release %q: %w", r.Name, err)
+		}
+		inputs[i] = dense(inputs[i], r.Len)
+		if err := sampler.Add(inputs[i].Value, sh.bits(r)); err != nil {
+			return nil, fmt.Errorf("release %q: %w", r.Name, err)
+		}
+	}
+	if !noised {
+		return nil, nil
+	}
+	return sh, nil
+}
+
+// remove is what the client's noise changes by when survivors sent a masked
+// input: minus the part that thinning takes away, or, where the plan replaces
+// noise, the new noise minus the old.
+func (s *Samplers) remove(p *protocol.Plan, sh *shares, survivors int) ([]protocol.Integers, error) {
+	out := make([]protocol.Integers, len(p.Releases))
+	for i, r := range p.Releases {
+		if r.Noise.Variance == 0 {
+			out[i].Index = []uint32{}
+			continue
+		}
+		out[i].Value = make([]int64, r.Len)
+		var err error
+		if r.Noise.Kind == protocol.Replace {
+			err = s.replace(out[i].Value, p.Cohort, r, sh, survivors)
+		} else {
+			err = s.split(out[i].Value, p.Cohort, r, sh, survivors)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("release %q: %w", r.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// split draws the share again and thins it: of each Poisson variate a part
+// b/a = w/u stays.
+func (s *Samplers) split(dst []int64, c protocol.Cohort, r protocol.Release, sh *shares, survivors int) error {
+	a := c.ShareVariance(r.Noise.Variance)
+	sampler, err := s.sampler(a)
+	if err != nil {
+		return err
+	}
+	thinning, err := s.thinning(thinKey{a, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors))})
+	if err != nil {
+		return err
+	}
+	return sampler.Removal(dst, sh.bits(r), noise.NewBits(sh.thinning.Stream(r.Name)), thinning)
+}
+
+// replace takes the share out again and adds a fresh one of variance V/u.
+func (s *Samplers) replace(dst []int64, c protocol.Cohort, r protocol.Release, sh *shares, survivors int) error {
+	old, err := s.sampler(c.ShareVariance(r.Noise.Variance))
+	if err != nil {
+		return err
+	}
+	if err = old.Add(dst, sh.bits(r)); err != nil {
+		return err
+	}
+	for j := range dst {
+		dst[j] = -dst[j]
+	}
+	fresh, err := s.sampler(r.Noise.Variance / float64(c.Honest(survivors)))
+	if err != nil {
+		return err
+	}
+	return fresh.Add(dst, noise.NewBits(sh.thinning.Stream(r.Name)))
+}
+
+func (sh *shares) bits(r protocol.Release) *noise.Bits {
+	return noise.NewBits(sh.noise.Stream(r.Name))
+}
+
+func dense(v protocol.Integers, n int) protocol.Integers {
+	if v.Index == nil {
+		return v
+	}
+	out := protocol.Integers{Value: make([]int64, n)}
+	for k, j := range v.Index {
+		out.Value[j] = v.Value[k]
+	}
+	return out
+}
+
+func (s *Samplers) sampler(variance float64) (*noise.Skellam, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.skellam.get(variance, func() (*noise.Skellam, error) { return noise.NewSkellam(variance) })
+}
+
+func (s *Samplers) thinning(k thinKey) (*noise.Thinning, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.thin.get(k, func() (*noise.Thinning, error) { return noise.NewThinning(k.variance/2, k.keep, k.all) })
+}
+
+// cached is how many tables a cache keeps: a plan's releases now and of the
+// iteration before.
+const cached = 16
+
+// cache keeps the latest values made, by key.
+type cache[K comparable, V any] struct {
+	values map[K]V
+	order  []K
+}
+
+func (c *cache[K, V]) get(k K, build func() (V, error)) (V, error) {
+	if v, ok := c.values[k]; ok {
+		return v, nil
+	}
+	v, err := build()
+	if err != nil {
+		return v, err
+	}
+	if c.values == nil {
+		c.values = make(map[K]V)
+	}
+	if len(c.order) == cached {
+		delete(c.values, c.order[0])
+		c.order = c.order[1:]
+	}
+	c.values[k], c.order = v, append(c.order, k)
+	return v, nil
+}

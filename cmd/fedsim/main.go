@@ -1,0 +1,118 @@
+// Command fedsim simulates a federation that trains private recommenders: real
+// roles and messages, real noise and accounting, dropouts as they are asked for.
+//
+//	fedsim run                       train LFL-SGDMF on a synthetic set
+//	fedsim privacy epsilon ...       what noise costs
+//	fedsim privacy noise ...         what noise a budget needs
+//	fedsim data list | info DATA     data sets
+//
+// Results go to stdout, everything else to stderr. It exits with 0 when done,
+// 1 when something failed, 2 when it was asked for something it cannot do, and
+// 130 when it was interrupted.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/fedsim/fedsim/experiment"
+)
+
+// commands is the tree of the command line.
+type commands struct {
+	Run     runCmd           `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
+	Privacy privacyCmd       `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
+	Data    dataCmd          `cmd:"" help:"List data sets, or describe one."`
+	Version kong.VersionFlag `help:"Print the version and exit."`
+}
+
+// streams are where a command writes.
+type streams struct {
+	out, err io.Writer
+}
+
+// exit codes, as documented above.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run is the command without the process around it.
+func run(ctx context.Context, args []string, s streams) (code int) {
+	var c commands
+	// Kong ends --help and --version by calling Exit.
+	type exited struct{ code int }
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case exited:
+			code = e.code
+		default:
+			panic(e)
+		}
+	}()
+	parser, err := kong.New(&c,
+		kong.Name("fedsim"),
+		kong.Description("Simulates federations that train private recommenders."),
+		kong.Vars{"version": experiment.Version()},
+		kong.Writers(s.out, s.err),
+		kong.Exit(func(code int) { panic(exited{code}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(s),
+	)
+	if err != nil {
+		return report(s.err, err, false)
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		return report(s.err, &usageError{err}, false)
+	}
+	return report(s.err, kctx.Run(), c.Run.Format == "json" || c.Data.json() || c.Privacy.json())
+}
+
+// usageError is a wrong call: exit code 2.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+// report prints an error and turns it into an exit code.
+func report(w io.Writer, err error, asJSON bool) int {
+	code := exitFailed
+	var usage *usageError
+	var config *experiment.ConfigError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, context.Canceled):
+		code, err = exitInterrupted, errors.New("interrupted; nothing was left behind")
+	case errors.As(err, &usage), errors.As(err, &config):
+		code = exitUsage
+	}
+	if asJSON {
+		b, jsonErr := json.Marshal(map[string]any{"error": err.Error(), "exit": code})
+		if jsonErr == nil {
+			fmt.Fprintf(w, "%s\n", b)
+			return code
+		}
+	}
+	fmt.Fprintf(w, "fedsim: %v\n", err)
+	return code
+}

@@ -1,0 +1,28 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNoRatings is wrapped by the error of a file that holds a header but no rating.
+	ErrNoRatings = errors.New("no ratings")
+
+	// ErrUnknownShape is wrapped by the error of a synthetic shape that does not
+	// exist; the error lists those that do.
+	ErrUnknownShape = errors.New("unknown synthetic shape")
+)
+
+// FileError is an error in the content of a file: what is wrong, where, and what would be right.
+type FileError struct {
+	File string // path as it was opened
+	Line int    // first line of the offending record, counted from 1
+	Err  error  // the reason
+}
+
+// Error returns FILE:LINE: reason.
+func (e *FileError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
+
+// Unwrap returns the reason.
+func (e *FileError) Unwrap() error { return e.Err }

@@ -1,0 +1,285 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// open opens a spec that must be good.
+func open(tb testing.TB, spec string, o Options) *Set {
+	tb.Helper()
+	set, err := Open(context.Background(), spec, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return set
+}
+
+// The expected content is copied by hand from testdata/good/movielens. Ids sort
+// as numbers: 1, 2, 10.
+var movieLensSet = Set{
+	Name: "movielens", Min: 0.5, Max: 5,
+	Ratings: Ratings{
+		Users: 3, Items: 3,
+		User: []int32{0, 0, 1, 2}, Item: []int32{0, 2, 2, 1}, Value: []float32{0.5, 4, 5, 3.5},
+	},
+	UserIDs: []string{"1", "2", "10"}, ItemIDs: []string{"2", "3", "10"},
+	Titles: []string{"American President, The (1995)", "Moonlight", `11'09"01 - September 11 (2002)`},
+	Genres: [][]string{{"Comedy", "Drama", "Romance"}, nil, {"Drama"}},
+	Years:  []int{1995, 0, 2002},
+}
+
+func TestOpenMovieLens(t *testing.T) {
+	movies := movieLensSet
+	noMovies := movieLensSet
+	noMovies.Name, noMovies.Titles, noMovies.Genres, noMovies.Years = "no-movies", nil, nil, nil
+	partial := movieLensSet
+	partial.Name = "partial-movies"
+	partial.Titles = []string{"American President, The (1995)", "", ""}
+	partial.Genres = [][]string{{"Comedy", "Drama", "Romance"}, nil, nil}
+	partial.Years = []int{1995, 0, 0}
+	file := noMovies
+	file.Name = "ratings.csv"
+	for spec, want := range map[string]Set{
+		"testdata/good/movielens":             movies,
+		"testdata/good/no-movies":             noMovies,
+		"testdata/good/no-movies/ratings.csv": file,
+		"testdata/good/partial-movies":        partial,
+	} {
+		got := *open(t, spec, Options{})
+		got.Digest = ""
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", spec, diff)
+		}
+	}
+}
+
+func TestOpenGeneric(t *testing.T) {
+	got := *open(t, "testdata/good/generic.csv", Options{})
+	got.Digest = ""
+	want := Set{
+		Name: "generic.csv", Min: 0, Max: 5,
+		Ratings: Ratings{
+			Users: 2, Items: 2,
+			User: []int32{0, 1, 1}, Item: []int32{0, 0, 1}, Value: []float32{0, 1, 4.25},
+		},
+		UserIDs: []string{"adam", "zoë"}, ItemIDs: []string{"Coffee", "Tea, green"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOpenRange(t *testing.T) {
+	set := open(t, "testdata/good/ten-stars.csv", Options{Min: 1, Max: 10})
+	if set.Min != 1 || set.Max != 10 {
+		t.Errorf("range is %v to %v, want the 1 to 10 asked for", set.Min, set.Max)
+	}
+	set = open(t, "synthetic:small", Options{Min: 0, Max: 10})
+	if set.Min != 0 || set.Max != 10 {
+		t.Errorf("range is %v to %v, want the 0 to 10 asked for", set.Min, set.Max)
+	}
+}
+
+// TestDigest holds what Set.Digest promises: equal for equal content however it
+// is written down, different for every kind of content that differs.
+func TestDigest(t *testing.T) {
+	want := open(t, "testdata/good/movielens", Options{}).Digest
+	if got := open(t, "testdata/good/shuffled", Options{}).Digest; got != want {
+		t.Error("shuffled rows, CRLF, byte order mark and quotes change the digest")
+	}
+	if got := open(t, "testdata/good/movielens", Options{Min: 0, Max: 9}).Digest; got != want {
+		t.Error("the range changes the digest")
+	}
+	fresh := func() *Set { return open(t, "testdata/good/movielens", Options{}) }
+	for name, change := range map[string]func(*Set){
+		"user id": func(s *Set) { s.UserIDs[0] = "3" },
+		"item id": func(s *Set) { s.ItemIDs[0] = "1" },
+		"user":    func(s *Set) { s.User[0] = 1 },
+		"item":    func(s *Set) { s.Item[0] = 1 },
+		"value":   func(s *Set) { s.Value[0] = 1 },
+		"title":   func(s *Set) { s.Titles[1] = "" },
+		"genre":   func(s *Set) { s.Genres[2] = []string{"War"} },
+		"moved genre": func(s *Set) {
+			s.Genres[0], s.Genres[1] = s.Genres[0][:2], s.Genres[0][2:]
+		},
+		"year": func(s *Set) { s.Years[1] = 2016 },
+	} {
+		s := fresh()
+		change(s)
+		if s.digest() == want {
+			t.Errorf("another %s does not change the digest", name)
+		}
+	}
+}
+
+// TestOpenBadFile gives the exact message for every bad fixture.
+func TestOpenBadFile(t *testing.T) {
+	const want = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV)"
+	messages := map[string]string{
+		"empty.csv":           `:1: no ratings: the file is empty; ` + want,
+		"header-only.csv":     `:2: no ratings: the file ends after its header; want a row for each rating`,
+		"no-header.csv":       `:1: no header: the first line is "1,10,4.0,964982703"; ` + want,
+		"missing-column.csv":  `:1: header lacks "rating"; ` + want,
+		"missing-generic.csv": `:1: header lacks "item"; ` + want,
+		"mixed-columns.csv":   `:1: header lacks "movieId"; ` + want,
+		"twice-column.csv":    `:1: header names column "rating" twice; keep one`,
+		"short-row.csv":       `:3: 3 fields, want 4 as in the header`,
+		"long-row.csv":        `:2: 5 fields, want 4 as in the header`,
+		"nan.csv":             `:2: rating "NaN" is not finite; want a number from 0.5 to 5`,
+		"inf.csv":             `:2: rating "-Inf" is not finite; want a number from 0.5 to 5`,
+		"huge.csv":            `:2: rating "1e999" is not finite; want a number from 0.5 to 5`,
+		"word.csv":            `:2: rating "good" is not a number; want a number from 0.5 to 5`,
+		"comma-decimal.csv":   `:2: rating "3,5" is not a number; want a number from 0 to 5`,
+		"empty-rating.csv":    `:2: rating is empty; want a number from 0.5 to 5`,
+		"too-high.csv":        `:3: rating "5.5" is outside the range 0.5 to 5; correct it, or set the range of the scale`,
+		"too-low.csv":         `:2: rating "0" is outside the range 0.5 to 5; correct it, or set the range of the scale`,
+		"generic-range.csv":   `:2: rating "7" is outside the range 0 to 5; correct it, or set the range of the scale`,
+		"empty-user.csv":      `:3: user is empty; every row needs one`,
+		"empty-item.csv":      `:2: movieId is empty; every row needs one`,
+		"latin1-id.csv":       `:2: user "zo\xeb" is not UTF-8; convert the file`,
+		// The first repetition in the file, past a blank line, not the first pair.
+		"duplicate.csv":   `:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two`,
+		"bare-quote.csv":  `:2: quote inside an unquoted field; enclose the field in quotes and double those inside`,
+		"after-quote.csv": `:2: text after a closing quote; want a comma or the end of the line`,
+		"open-quote.csv":  `:3: quoted field is not closed; add the closing quote`,
+		"long-text.csv": `:2: rating "` + strings.Repeat("9", 30) + strings.Repeat("x", 30) +
+			`"... is not a number; want a number from 0 to 5`,
+		"zip.csv": `:1: no header: the first line is "PK\x03\x04\x14\x00"; ` + want,
+
+		"movies-no-header": `/movies.csv:1: no header; want the first line to be movieId,title,genres`,
+		"movies-empty":     `/movies.csv:1: no header; want the first line to be movieId,title,genres`,
+		"movies-unquoted":  `/movies.csv:2: 4 fields, want 3: movieId,title,genres; a title with a comma must be quoted`,
+		"movies-twice":     `/movies.csv:4: movieId "2" was described on line 2 already; keep one of the two`,
+		"movies-latin1":    `/movies.csv:2: title "Cit\xe9 (1995)" is not UTF-8; convert the file`,
+		"movies-empty-id":  `/movies.csv:2: movieId is empty; every row needs one`,
+	}
+	fixtures, err := os.ReadDir("testdata/bad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(fixtures) != len(messages) {
+		t.Errorf("%d fixtures and %d messages, want one for each", len(fixtures), len(messages))
+	}
+	for _, fixture := range fixtures {
+		path := "testdata/bad/" + fixture.Name()
+		_, err := Open(context.Background(), path, Options{})
+		if err == nil {
+			t.Errorf("%s: no error", path)
+			continue
+		}
+		if want := path + messages[fixture.Name()]; err.Error() != want {
+			t.Errorf("%s\n got %s\nwant %s", path, err, want)
+		}
+		var at *FileError
+		if !errors.As(err, &at) {
+			t.Errorf("%s: error is %T, want *FileError", path, err)
+		}
+		if noRatings := strings.Contains(messages[fixture.Name()], "no ratings"); errors.Is(err, ErrNoRatings) != noRatings {
+			t.Errorf("%s: errors.Is(err, ErrNoRatings) is %v, want %v", path, !noRatings, noRatings)
+		}
+	}
+}
+
+func TestOpenBadSpec(t *testing.T) {
+	const wanted = "; want a folder that holds ratings.csv, a CSV file, or synthetic[:small|:ml-1m|:ml-10m]"
+	for _, c := range []struct {
+		spec    string
+		options Options
+		message string
+		is      error
+	}{
+		{"testdata/none", Options{}, `data "testdata/none": open testdata/none: no such file or directory` + wanted, fs.ErrNotExist},
+		{"testdata/good", Options{}, `data "testdata/good": open testdata/good/ratings.csv: no such file or directory` + wanted, fs.ErrNotExist},
+		{"", Options{}, `data "": open : no such file or directory` + wanted, fs.ErrNotExist},
+		{
+			"synthetic:ml-25m", Options{},
+			`data "synthetic:ml-25m": unknown synthetic shape "ml-25m"; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m`, ErrUnknownShape,
+		},
+		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m`, ErrUnknownShape},
+		{
+			"synthetic:small", Options{Min: 1, Max: 5},
+			`data "synthetic:small": rating range 1 to 5 does not hold the shape's 0.5 to 5; want it to, or both zero`, nil,
+		},
+		{
+			"testdata/good/one.csv", Options{Min: 5, Max: 1},
+			`data "testdata/good/one.csv": rating range is 5 to 1; want two finite numbers, the lower first, or both zero for the format's own`, nil,
+		},
+	} {
+		_, err := Open(context.Background(), c.spec, c.options)
+		if err == nil || err.Error() != c.message {
+			t.Errorf("%q\n got %v\nwant %s", c.spec, err, c.message)
+		}
+		if c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%q: error does not wrap %v", c.spec, c.is)
+		}
+	}
+}
+
+func TestOpenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, spec := range []string{"synthetic:small", "testdata/good/movielens"} {
+		if _, err := Open(ctx, spec, Options{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error is %v, want context.Canceled", spec, err)
+		}
+	}
+}
+
+// TestOpenProgress: progress only grows and ends at the total, which is the
+// size of the file or the number of ratings.
+func TestOpenProgress(t *testing.T) {
+	small := open(t, "synthetic:small", Options{})
+	file := writeCSV(t, small)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string]int64{file: info.Size(), "synthetic:small": int64(small.Len())} {
+		var last int64
+		open(t, spec, Options{Progress: func(done, total int64) {
+			if done < last || total != want {
+				t.Errorf("%s: progress is %d of %d after %d, want it to grow to %d", filepath.Base(spec), done, total, last, want)
+			}
+			last = done
+		}})
+		if last != want {
+			t.Errorf("%s: progress ends at %d, want %d", filepath.Base(spec), last, want)
+		}
+	}
+}
+
+// TestWrittenAndRead: a set that is written as a CSV file is read back as it was.
+func TestWrittenAndRead(t *testing.T) {
+	want := open(t, "synthetic:small", Options{})
+	got := open(t, writeCSV(t, want), Options{})
+	if diff := cmp.Diff(want.Ratings, got.Ratings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestMovieLensLatestSmall reads the real set, whose counts its README states.
+func TestMovieLensLatestSmall(t *testing.T) {
+	const dir = "../../shared/data/ml-latest-small"
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("MovieLens latest-small is not at hand")
+	}
+	set := open(t, dir, Options{})
+	info := set.Info()
+	if info.Ratings != 100_836 || info.Users != 610 || info.Items != 9_724 {
+		t.Errorf("%d ratings, %d users, %d items, want 100836, 610, 9724", info.Ratings, info.Users, info.Items)
+	}
+	if info.Mean < 3.5015 || info.Mean > 3.5016 { // 3.501557, by awk over the file
+		t.Errorf("mean is %.6f, want 3.5016", info.Mean)
+	}
+	if set.Titles[0] != "Toy Story (1995)" || set.Years[0] != 1995 || len(set.Genres[0]) != 5 {
+		t.Errorf("item 0 is %q of %d with genres %v, want Toy Story (1995) with 5", set.Titles[0], set.Years[0], set.Genres[0])
+	}
+}

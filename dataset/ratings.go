@@ -1,0 +1,156 @@
+package dataset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Ratings holds explicit ratings in columns: rating k was given by user User[k]
+// to item Item[k] and is Value[k] stars. Users and items are dense indices,
+// 0..Users-1 and 0..Items-1; a part of a split keeps the indices and the two
+// counts of the set it was cut from.
+//
+// Ratings that come from [Open] or [Set.Split] are sorted by user, then item,
+// and hold no pair twice. The columns are shared between copies: treat them as
+// read-only.
+type Ratings struct {
+	Users, Items int
+	User, Item   []int32
+	Value        []float32
+}
+
+// Len returns the number of ratings.
+func (r Ratings) Len() int { return len(r.Value) }
+
+// Mean returns the mean rating in stars, NaN when there is no rating.
+func (r Ratings) Mean() float64 {
+	var sum float64
+	for _, v := range r.Value {
+		sum += float64(v)
+	}
+	return sum / float64(len(r.Value))
+}
+
+// Validate reports every way in which hand-made Ratings are inconsistent:
+// columns of different length, counts outside the int32 indices, an index
+// outside 0..Users-1 or 0..Items-1, a value that is not finite. Of bad indices
+// and values it names the first. Ratings from [Open] and [Set.Split] are valid.
+func (r Ratings) Validate() error {
+	n := len(r.Value)
+	if len(r.User) != n || len(r.Item) != n {
+		return fmt.Errorf("ratings: columns differ in length: %d users, %d items, %d values", len(r.User), len(r.Item), n)
+	}
+	isFinite := func(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
+	value := error(nil)
+	if k := slices.IndexFunc(r.Value, func(v float32) bool { return !isFinite(v) }); k >= 0 {
+		value = fmt.Errorf("ratings: value of rating %d is %v, want a finite number", k, r.Value[k])
+	}
+	return errors.Join(checkIndices("user", r.User, r.Users), checkIndices("item", r.Item, r.Items), value)
+}
+
+// checkIndices reports a count that int32 cannot index and the first index that is not below it.
+func checkIndices(what string, index []int32, count int) error {
+	if count < 0 || count > math.MaxInt32 {
+		return fmt.Errorf("ratings: %d %ss, want 0 to %d", count, what, math.MaxInt32)
+	}
+	for k, i := range index {
+		if i < 0 || int(i) >= count {
+			return fmt.Errorf("ratings: %s index of rating %d is %d, want 0 to %d", what, k, i, count-1)
+		}
+	}
+	return nil
+}
+
+// Rows is a compressed-rows (CSR) view of ratings: one row for each user. It is
+// read-only and safe for concurrent use.
+type Rows struct {
+	start []int // row u is item[start[u]:start[u+1]]
+	item  []int32
+	value []float32
+}
+
+// ByUser returns the ratings grouped by user. Columns that are sorted already,
+// as all of this package are, become the rows without a copy; others are
+// sorted. The ratings must be valid (see [Ratings.Validate]).
+//
+// The view by item is the same function on exchanged columns:
+//
+//	Ratings{Users: r.Items, Items: r.Users, User: r.Item, Item: r.User, Value: r.Value}.ByUser()
+func (r Ratings) ByUser() *Rows {
+	start := rowStarts(r.User, r.Users)
+	if r.sorted() {
+		return &Rows{start: start, item: r.Item, value: r.Value}
+	}
+	sorted := r.gather(r.order(start))
+	return &Rows{start: start, item: sorted.Item, value: sorted.Value}
+}
+
+// Len returns the number of rows, which is the number of users.
+func (r *Rows) Len() int { return len(r.start) - 1 }
+
+// Row returns the items that user u rated, ascending, and the ratings of each
+// in stars. The slices have one length, are empty for a user without ratings,
+// and share the memory of the view: do not write to them.
+func (r *Rows) Row(u int) (items []int32, values []float32) {
+	from, to := r.start[u], r.start[u+1]
+	return r.item[from:to:to], r.value[from:to:to]
+}
+
+// rowStarts counts the ratings of each user: those of u will stand at start[u]:start[u+1].
+func rowStarts(user []int32, users int) []int {
+	start := make([]int, users+1)
+	for _, u := range user {
+		start[u+1]++
+	}
+	for u := range users {
+		start[u+1] += start[u]
+	}
+	return start
+}
+
+// sorted reports whether the ratings ascend by user, then item.
+func (r Ratings) sorted() bool {
+	for k := 1; k < len(r.User); k++ {
+		if c := cmp.Compare(r.User[k-1], r.User[k]); c > 0 || c == 0 && r.Item[k-1] > r.Item[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// order returns the permutation that sorts the ratings by user, then item, and
+// keeps equal pairs in their present order. It sorts each user's row for
+// itself: rows are short, fit the cache, and in most files are sorted already.
+func (r Ratings) order(start []int) []int32 {
+	keys := make([]uint64, len(r.User)) // item in the high half, position in the low one
+	next := slices.Clone(start)
+	for k, u := range r.User {
+		keys[next[u]] = uint64(r.Item[k])<<32 | uint64(k)
+		next[u]++
+	}
+	for u := range r.Users {
+		slices.Sort(keys[start[u]:start[u+1]])
+	}
+	perm := make([]int32, len(keys))
+	for k, key := range keys {
+		perm[k] = int32(key & math.MaxUint32)
+	}
+	return perm
+}
+
+// gather returns the ratings in the order of perm.
+func (r Ratings) gather(perm []int32) Ratings {
+	out := newRatings(r.Users, r.Items, len(perm))
+	for k, p := range perm {
+		out.User[k], out.Item[k], out.Value[k] = r.User[p], r.Item[p], r.Value[p]
+	}
+	return out
+}
+
+// newRatings returns n ratings to be filled in.
+func newRatings(users, items, n int) Ratings {
+	return Ratings{Users: users, Items: items, User: make([]int32, n), Item: make([]int32, n), Value: make([]float32, n)}
+}

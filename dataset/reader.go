@@ -1,0 +1,252 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// format is a kind of CSV file: the names of its three columns and its own rating range.
+type format struct {
+	user, item, rating string
+	min, max           float64
+	movies             bool // a movies.csv beside it describes the items
+}
+
+var (
+	movieLens  = format{user: "userId", item: "movieId", rating: "rating", min: 0.5, max: 5, movies: true}
+	genericCSV = format{user: "user", item: "item", rating: "rating", min: 0, max: 5}
+)
+
+const wantColumns = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV)"
+
+// columns says where the fields of a record stand.
+type columns struct {
+	user, item, rating int
+	count              int
+}
+
+// table is the content of a ratings file before the indices are put in order.
+type table struct {
+	format       format
+	users, items idTable
+	ratings      Ratings  // indices of the two tables, rows as in the file
+	lines        []uint32 // line of each rating
+	min, max     float64  // range the ratings were checked against
+}
+
+// readRatings reads a ratings file. Its errors are *FileError, errors of r, or those of ctx.
+func readRatings(ctx context.Context, file string, r io.Reader, o Options, progress func(int64)) (*table, error) {
+	s := newScanner(ctx, r, progress)
+	header, err := s.next()
+	if errors.Is(err, io.EOF) {
+		return nil, s.locate(file, fmt.Errorf("%w: the file is empty; %s", ErrNoRatings, wantColumns))
+	}
+	if err != nil {
+		return nil, s.locate(file, err)
+	}
+	f, cols, err := parseHeader(header)
+	if err != nil {
+		return nil, s.locate(file, err)
+	}
+	t := &table{format: f}
+	t.min, t.max = o.rangeOr(f.min, f.max)
+	for {
+		record, err := s.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = t.add(record, cols, s.line)
+		}
+		if err != nil {
+			return nil, s.locate(file, err)
+		}
+	}
+	if t.ratings.Len() == 0 {
+		return nil, s.locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", ErrNoRatings))
+	}
+	t.ratings.Users, t.ratings.Items = len(t.users.names), len(t.items.names)
+	return t, nil
+}
+
+// locate adds file and line to an error in the content; errors of reading and of the context keep their kind.
+func (s *scanner) locate(file string, err error) error {
+	if s.readErr != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return &FileError{File: file, Line: s.line, Err: err}
+}
+
+// parseHeader recognizes the format by its columns, in any order, in upper or lower case, among others.
+func parseHeader(header [][]byte) (format, columns, error) {
+	find := func(name string) (at int, err error) {
+		at = -1
+		for i, field := range header {
+			if strings.EqualFold(string(field), name) {
+				if at >= 0 {
+					return at, fmt.Errorf("header names column %q twice; keep one", name)
+				}
+				at = i
+			}
+		}
+		return at, nil
+	}
+	best := format{}
+	var bestMissing []string
+	for _, f := range []format{movieLens, genericCSV} {
+		var at [3]int
+		var missing []string
+		for i, name := range []string{f.user, f.item, f.rating} {
+			var err error
+			if at[i], err = find(name); err != nil {
+				return format{}, columns{}, err
+			}
+			if at[i] < 0 {
+				missing = append(missing, strconv.Quote(name))
+			}
+		}
+		if len(missing) == 0 {
+			return f, columns{user: at[0], item: at[1], rating: at[2], count: len(header)}, nil
+		}
+		if bestMissing == nil || len(missing) < len(bestMissing) {
+			best, bestMissing = f, missing
+		}
+	}
+	if len(bestMissing) == 3 {
+		return best, columns{}, fmt.Errorf("no header: the first line is %s; %s", quoteShort(bytes.Join(header, []byte{','})), wantColumns)
+	}
+	return best, columns{}, fmt.Errorf("header lacks %s; %s", strings.Join(bestMissing, " and "), wantColumns)
+}
+
+// add appends the rating of one record.
+func (t *table) add(record [][]byte, cols columns, line int) error {
+	if len(record) != cols.count {
+		return fmt.Errorf("%d fields, want %d as in the header", len(record), cols.count)
+	}
+	value, err := parseRating(record[cols.rating])
+	if err != nil {
+		return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
+	}
+	if value < t.min || value > t.max {
+		return fmt.Errorf("rating %s is outside the range %v to %v; correct it, or set the range of the scale",
+			quoteShort(record[cols.rating]), t.min, t.max)
+	}
+	user, err := t.users.index(record[cols.user])
+	if err != nil {
+		return fmt.Errorf("%s %w", t.format.user, err)
+	}
+	item, err := t.items.index(record[cols.item])
+	if err != nil {
+		return fmt.Errorf("%s %w", t.format.item, err)
+	}
+	if len(t.lines) == math.MaxInt32 || uint64(line) > math.MaxUint32 {
+		return fmt.Errorf("more than %d ratings or %d lines; split the file", math.MaxInt32, uint32(math.MaxUint32))
+	}
+	t.ratings.User = append(t.ratings.User, user)
+	t.ratings.Item = append(t.ratings.Item, item)
+	t.ratings.Value = append(t.ratings.Value, float32(value))
+	t.lines = append(t.lines, uint32(line))
+	return nil
+}
+
+// sort puts users, items and ratings into canonical order and checks that no
+// pair occurs twice.
+func (t *table) sort(file string) (r Ratings, userIDs, itemIDs []string, err error) {
+	userIDs, userRank := t.users.canonical()
+	itemIDs, itemRank := t.items.canonical()
+	r = t.ratings
+	for k := range r.User {
+		r.User[k], r.Item[k] = userRank[r.User[k]], itemRank[r.Item[k]]
+	}
+	perm := r.order(rowStarts(r.User, r.Users))
+	first, second := -1, -1 // of the repeated pair whose repetition stands first in the file
+	for k := 1; k < len(perm); k++ {
+		a, b := perm[k-1], perm[k]
+		if r.User[a] == r.User[b] && r.Item[a] == r.Item[b] && (second < 0 || int(b) < second) {
+			first, second = int(a), int(b)
+		}
+	}
+	if second >= 0 {
+		return Ratings{}, nil, nil, &FileError{File: file, Line: int(t.lines[second]), Err: fmt.Errorf(
+			"%s %q has rated %s %q on line %d already; keep one of the two", t.format.user, userIDs[r.User[second]],
+			t.format.item, itemIDs[r.Item[second]], t.lines[first])}
+	}
+	return r.gather(perm), userIDs, itemIDs, nil
+}
+
+// parseRating parses a finite decimal number.
+func parseRating(b []byte) (float64, error) {
+	if v, ok := parseShortDecimal(b); ok {
+		return v, nil
+	}
+	if len(b) == 0 {
+		return 0, errors.New("rating is empty")
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, fmt.Errorf("rating %s is not finite", quoteShort(b))
+	case err != nil:
+		return 0, fmt.Errorf("rating %s is not a number", quoteShort(b))
+	}
+	if v == 0 {
+		return 0, nil // -0 too, so that equal ratings have equal digests
+	}
+	return v, nil
+}
+
+// parseShortDecimal parses up to 15 digits with at most one point among or
+// after them, the form of nearly every rating. The quotient of two integers
+// below 2^53 is rounded once, so the result is that of strconv.ParseFloat.
+func parseShortDecimal(b []byte) (v float64, ok bool) {
+	if len(b) == 0 || len(b) > 16 || b[0] == '.' {
+		return 0, false
+	}
+	digits, scale, point := uint64(0), uint64(1), false
+	for _, c := range b {
+		switch {
+		case '0' <= c && c <= '9':
+			digits = digits*10 + uint64(c-'0')
+			if point {
+				scale *= 10
+			}
+		case c == '.' && !point:
+			point = true
+		default:
+			return 0, false
+		}
+	}
+	if digits >= 1<<53 {
+		return 0, false
+	}
+	return float64(digits) / float64(scale), true
+}
+
+// quoteShort quotes text of a file for an error message, at most 60 bytes of it.
+func quoteShort(b []byte) string {
+	if len(b) > 60 {
+		return strconv.Quote(string(b[:60])) + "..."
+	}
+	return strconv.Quote(string(b))
+}
+
+// errNotUTF8 is the reason given for text in another encoding.
+var errNotUTF8 = errors.New("is not UTF-8; convert the file")
+
+// checkID reports an id that cannot be used.
+func checkID(id []byte) error {
+	if len(id) == 0 {
+		return errors.New("is empty; every row needs one")
+	}
+	if !utf8.Valid(id) {
+		return fmt.Errorf("%s %w", quoteShort(id), errNotUTF8)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package dataset
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pairs returns the ratings as a map from (user, item).
+func pairs(r Ratings) map[[2]int32]float32 {
+	m := make(map[[2]int32]float32, r.Len())
+	for k, v := range r.Value {
+		m[[2]int32{r.User[k], r.Item[k]}] = v
+	}
+	return m
+}
+
+func split(tb testing.TB, set *Set, p SplitParams) *Split {
+	tb.Helper()
+	s, err := set.Split(p)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// TestSplitIsPartition: every rating is in exactly one part, with its value.
+func TestSplitIsPartition(t *testing.T) {
+	set := open(t, "synthetic:small", Options{})
+	s := split(t, set, SplitParams{Test: 0.2, Validation: 0.1, Seed: 1})
+	got := make(map[[2]int32]float32)
+	total := 0
+	for _, part := range []Ratings{s.Train, s.Validation, s.Test} {
+		if part.Users != set.Users || part.Items != set.Items {
+			t.Errorf("part has %d users, %d items, want %d, %d", part.Users, part.Items, set.Users, set.Items)
+		}
+		if !part.sorted() {
+			t.Error("part is not sorted")
+		}
+		for pair, v := range pairs(part) {
+			got[pair] = v
+		}
+		total += part.Len()
+	}
+	if total != set.Len() || !cmp.Equal(got, pairs(set.Ratings)) {
+		t.Errorf("%d ratings in the parts, %d pairs, want the %d of the set", total, len(got), set.Len())
+	}
+}
+
+// TestSplitShares compares the sizes of parts, and the overlap of test parts of
+// two seeds, with the binomial law. Each of the 15 comparisons allows five
+// standard deviations: together they raise less than one false alarm in 10^5.
+func TestSplitShares(t *testing.T) {
+	set := open(t, "synthetic:small", Options{})
+	check := func(what string, got int, p float64) {
+		n := float64(set.Len())
+		if z := (float64(got) - n*p) / math.Sqrt(n*p*(1-p)); math.Abs(z) > 5 {
+			t.Errorf("%s: %d ratings, want %.0f (%.1f standard deviations off)", what, got, n*p, z)
+		}
+	}
+	var first map[[2]int32]float32
+	for seed := range uint64(4) {
+		s := split(t, set, SplitParams{Validation: 0.25, Seed: seed})
+		check("test", s.Test.Len(), DefaultTest)
+		check("validation", s.Validation.Len(), 0.25)
+		check("training", s.Train.Len(), 0.65)
+		if seed == 0 {
+			first = pairs(s.Test)
+			continue
+		}
+		both := 0
+		for pair := range pairs(s.Test) {
+			if _, ok := first[pair]; ok {
+				both++
+			}
+		}
+		check("in the test parts of two seeds", both, DefaultTest*DefaultTest)
+	}
+}
+
+// TestSplitNests: a larger test part of the same seed holds the smaller one.
+func TestSplitNests(t *testing.T) {
+	set := open(t, "synthetic:small", Options{})
+	large := pairs(split(t, set, SplitParams{Test: 0.3, Seed: 5}).Test)
+	for pair := range pairs(split(t, set, SplitParams{Test: 0.1, Seed: 5}).Test) {
+		if _, ok := large[pair]; !ok {
+			t.Fatalf("pair %v is in the test part of share 0.1 but not of 0.3", pair)
+		}
+	}
+}
+
+// TestMix checks the published first outputs of SplitMix64 with seed 0
+// (Vigna, splitmix64.c), whose state after k steps is k times the golden ratio.
+func TestMix(t *testing.T) {
+	state := uint64(0)
+	for _, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
+		state += 0x9e3779b97f4a7c15
+		if got := mix(state); got != want {
+			t.Errorf("mix(%#x) = %#x, want %#x", state, got, want)
+		}
+	}
+}
+
+// TestSplitIgnoresFileOrder uses two files of the same ratings in different order.
+func TestSplitIgnoresFileOrder(t *testing.T) {
+	p := SplitParams{Test: 0.5, Seed: 1}
+	a := split(t, open(t, "testdata/good/movielens", Options{}), p)
+	b := split(t, open(t, "testdata/good/shuffled", Options{}), p)
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("(-sorted +shuffled):\n%s", diff)
+	}
+}
+
+func TestSplitDigest(t *testing.T) {
+	set := open(t, "synthetic:small", Options{})
+	base := split(t, set, SplitParams{Seed: 1}).Digest
+	if got := split(t, set, SplitParams{Test: DefaultTest, Seed: 1}).Digest; got != base {
+		t.Error("the default share has another digest when it is spelt out")
+	}
+	other := *set
+	other.Digest = "of another content"
+	for name, s := range map[string]*Split{
+		"seed":       split(t, set, SplitParams{Seed: 2}),
+		"test share": split(t, set, SplitParams{Test: 0.2, Seed: 1}),
+		"validation": split(t, set, SplitParams{Validation: 0.1, Seed: 1}),
+		"content":    split(t, &other, SplitParams{Seed: 1}),
+	} {
+		if s.Digest == base {
+			t.Errorf("another %s does not change the digest", name)
+		}
+	}
+}
+
+// TestSplitOneUserOneItem: a single row or column of ratings can be split.
+func TestSplitOneUserOneItem(t *testing.T) {
+	const n = 40
+	zeros, ascending, values := make([]int32, n), make([]int32, n), make([]float32, n)
+	for k := range n {
+		ascending[k] = int32(k)
+	}
+	for name, r := range map[string]Ratings{
+		"one user": {Users: 1, Items: n, User: zeros, Item: ascending, Value: values},
+		"one item": {Users: n, Items: 1, User: ascending, Item: zeros, Value: values},
+	} {
+		s := split(t, &Set{Ratings: r}, SplitParams{Test: 0.5, Seed: 1})
+		if s.Train.Len()+s.Test.Len() != n {
+			t.Errorf("%s: %d and %d ratings, want %d together", name, s.Train.Len(), s.Test.Len(), n)
+		}
+	}
+}
+
+func TestSplitErrors(t *testing.T) {
+	one := open(t, "testdata/good/one.csv", Options{})
+	broken := &Set{Ratings: Ratings{Users: 1, Items: 1, User: []int32{1}, Item: []int32{0}, Value: []float32{1}}}
+	nan := math.NaN()
+	for _, c := range []struct {
+		set     *Set
+		params  SplitParams
+		message string
+	}{
+		{one, SplitParams{Test: 1e-9}, "split: the test part of 1 ratings is empty; raise the test share, or use more ratings or another seed"},
+		{one, SplitParams{Test: 1 - 1e-9}, "split: the training part of 1 ratings is empty; lower the test and validation shares, or use more ratings or another seed"},
+		{
+			one, SplitParams{Test: 1e-9, Validation: 1e-9},
+			"split: the validation part of 1 ratings is empty; raise the validation share or set it to 0, or use more ratings or another seed\n" +
+				"split: the test part of 1 ratings is empty; raise the test share, or use more ratings or another seed",
+		},
+		{
+			one, SplitParams{Test: 1, Validation: -0.1},
+			"split: test share is 1; want more than 0 and less than 1\nsplit: validation share is -0.1; want at least 0 and less than 1",
+		},
+		{one, SplitParams{Test: nan, Validation: nan}, "split: test share is NaN; want more than 0 and less than 1\nsplit: validation share is NaN; want at least 0 and less than 1"},
+		{one, SplitParams{Test: 0.5, Validation: 0.5}, "split: test share 0.5 and validation share 0.5 leave nothing to train on; want a sum below 1"},
+		{broken, SplitParams{}, "ratings: user index of rating 0 is 1, want 0 to 0"},
+	} {
+		if _, err := c.set.Split(c.params); err == nil || err.Error() != c.message {
+			t.Errorf("%+v\n got %v\nwant %s", c.params, err, c.message)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	generatorSeed = 20150101 // of every population; not the seed of a run
+	tasteRank     = 12       // dimension of the taste vectors
+	tasteDecay    = 0.8      // scale of each dimension relative to the one before
+	usersPerBlock = 64       // of parallel generation
+)
+
+// Streams of the generator. User u draws from streamUsers + u.
+const (
+	streamItems uint64 = iota
+	streamActivity
+	streamFirst
+	streamUsers
+)
+
+// shapeNames lists the synthetic shapes.
+func shapeNames() []string {
+	names := make([]string, len(shapes))
+	for i, s := range shapes {
+		names[i] = s.name
+	}
+	return names
+}
+
+// openSynthetic generates the set a spec names.
+func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
+	name := "ml-1m"
+	if spec != syntheticPrefix {
+		name = strings.TrimPrefix(spec, syntheticPrefix+":")
+	}
+	i := slices.IndexFunc(shapes, func(s shape) bool { return s.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("data %q: %w %q; want synthetic:%s", spec, ErrUnknownShape, name, strings.Join(shapeNames(), ", synthetic:"))
+	}
+	s := shapes[i]
+	lo, hi := s.scale()
+	setMin, setMax := o.rangeOr(lo, hi)
+	if setMin > lo || setMax < hi {
+		return nil, fmt.Errorf("data %q: rating range %v to %v does not hold the shape's %v to %v; want it to, or both zero", spec, setMin, setMax, lo, hi)
+	}
+	set, err := s.generate(ctx, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	set.Name, set.Min, set.Max = syntheticPrefix+":"+name, setMin, setMax
+	set.Digest = set.digest()
+	return set, nil
+}
+
+// scale returns the lowest and the highest rating.
+func (s shape) scale() (lo, hi float64) { return s.levels[0], s.levels[len(s.levels)-1] }
+
+// population is what the ratings of a synthetic set are drawn from.
+type population struct {
+	shape
+	catalog *catalog
+	start   []int     // the ratings of user u are start[u]:start[u+1]
+	first   [][]int32 // items that each user rates so that no item stays without a rating
+}
+
+// generate makes the set of a shape. Every user has a random stream of its own,
+// so the result does not depend on how many work at it.
+func (s shape) generate(ctx context.Context, progress func(done, total int64)) (*Set, error) {
+	p := population{shape: s, catalog: s.makeCatalog()}
+	p.start = s.activityStarts()
+	p.first = s.firstRatings(p.start)
+	out := newRatings(s.users, s.items, s.ratings)
+
+	next, done := 0, int64(0)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			w := p.newWorker(out)
+			for {
+				mu.Lock()
+				from := next
+				next += usersPerBlock
+				mu.Unlock()
+				if from >= s.users || ctx.Err() != nil {
+					return
+				}
+				to := min(from+usersPerBlock, s.users)
+				for u := from; u < to; u++ {
+					w.rate(u)
+				}
+				mu.Lock()
+				done += int64(p.start[to] - p.start[from])
+				if progress != nil {
+					progress(done, int64(s.ratings))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	set := &Set{Ratings: out, UserIDs: numbered(s.users), ItemIDs: numbered(s.items)}
+	set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
+	return set, nil
+}
+
+// numbered returns the ids "1" to n.
+func numbered(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i + 1)
+	}
+	return ids
+}
+
+// activityStarts draws how many ratings each user has: the activity curve,
+// corrected to the exact total and dealt to users in random order.
+func (s shape) activityStarts() []int {
+	counts := make([]int, s.users)
+	total := 0
+	for rank := range counts {
+		x := (float64(rank) + 0.5) / float64(s.users)
+		counts[rank] = min(int(s.activity.at(x)+0.5), s.items)
+		total += counts[rank]
+	}
+	// Rounding leaves a few ratings too many or too few. Spread them over the
+	// middle ranks, which moves neither the minimum nor the maximum.
+	for rank := s.users / 4; total != s.ratings; rank++ {
+		step := 1
+		if total > s.ratings {
+			step = -1
+		}
+		counts[rank%(s.users/2)+s.users/4] += step
+		total += step
+	}
+	newRandom(generatorSeed, streamActivity).shuffle(counts)
+	start := make([]int, s.users+1)
+	for u, n := range counts {
+		start[u+1] = start[u] + n
+	}
+	return start
+}
+
+// firstRatings gives every item a first rating, by a user drawn in proportion to activity.
+func (s shape) firstRatings(start []int) [][]int32 {
+	r := newRandom(generatorSeed, streamFirst)
+	first := make([][]int32, s.users)
+	for i := range s.items {
+		for {
+			at := r.below(s.ratings)
+			u, _ := slices.BinarySearch(start, at+1) // start[u-1] <= at < start[u]
+			u--
+			if len(first[u]) < start[u+1]-start[u] {
+				first[u] = append(first[u], int32(i))
+				break
+			}
+		}
+	}
+	return first
+}
+
+// worker draws the ratings of one user at a time.
+type worker struct {
+	*population
+	out    Ratings
+	chosen []uint64  // bit i: the user at hand rates item i
+	likes  []float64 // taste vector of the user at hand
+}
+
+func (p *population) newWorker(out Ratings) *worker {
+	return &worker{population: p, out: out, chosen: make([]uint64, (p.items+63)/64), likes: make([]float64, tasteRank)}
+}
+
+// rate draws the ratings of user u.
+func (w *worker) rate(u int) {
+	r := newRandom(generatorSeed, streamUsers+uint64(u))
+	bias := float64(w.userBias * r.normal())
+	for k := range w.likes {
+		w.likes[k] = r.normal()
+	}
+	w.choose(u, r)
+	k := w.start[u]
+	for word, set := range w.chosen {
+		for ; set != 0; set &= set - 1 {
+			i := word*64 + bits.TrailingZeros64(set)
+			x := bias + w.catalog.bias[i] + float64(w.taste*w.match(i)) + float64(w.noise*r.normal())
+			w.out.User[k], w.out.Item[k], w.out.Value[k] = int32(u), int32(i), w.level(x)
+			k++
+		}
+		w.chosen[word] = 0
+	}
+}
+
+// choose marks the items that user u rates. A candidate comes by popularity and
+// is taken the more likely the better it matches the user's taste.
+func (w *worker) choose(u int, r *random) {
+	left := w.start[u+1] - w.start[u] - len(w.first[u])
+	for _, i := range w.first[u] {
+		w.chosen[i/64] |= 1 << (i % 64)
+	}
+	for left > 0 {
+		i := w.catalog.choice.draw(r)
+		if w.chosen[i/64]&(1<<(i%64)) != 0 {
+			continue
+		}
+		accept := 0.5 + float64(w.selective*w.match(int(i)))
+		if r.uniform() < math.Max(accept, 0.05) {
+			w.chosen[i/64] |= 1 << (i % 64)
+			left--
+		}
+	}
+}
+
+// match returns how well item i fits the user's taste, with variance 1 over users and items.
+func (w *worker) match(i int) float64 {
+	var sum float64
+	for k, q := range w.catalog.taste[i*tasteRank : (i+1)*tasteRank] {
+		sum += float64(q * w.likes[k])
+	}
+	return sum
+}
+
+// level cuts a latent rating.
+func (w *worker) level(x float64) float32 {
+	k := 0
+	for k < len(w.cuts) && x >= w.cuts[k] {
+		k++
+	}
+	return float32(w.levels[k])
+}

@@ -1,0 +1,175 @@
+package dp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Accountant is a way of computing ε from what was released.
+type Accountant string
+
+const (
+	// RDP adds up Rényi divergences and converts once. Proved, covers every
+	// mechanism but SubsampledSkellam; the default of the commands.
+	RDP Accountant = "rdp"
+	// Exact is the tight answer for plain Gaussians, which compose to one
+	// (Balle and Wang 2018). Proved.
+	Exact Accountant = "exact"
+	// GDPSkellam charges a Skellam release as a slightly narrower Gaussian.
+	// Numerical evidence inside the certified region, RDP outside of it.
+	GDPSkellam Accountant = "gdp-skellam"
+	// Best is the smallest value among the proved accountants that apply.
+	Best Accountant = "best"
+)
+
+var accountants = []Accountant{RDP, Exact, GDPSkellam, Best}
+
+// ParseAccountant reads an accountant's word. The error lists the valid ones.
+func ParseAccountant(s string) (Accountant, error) { return parse("accountant", s, accountants) }
+
+// ErrNoAccountant is returned for events that the chosen accountant, or none
+// at all, covers. It is never answered with a guess.
+var ErrNoAccountant = errors.New("dp: no accountant covers this")
+
+// Result is an answered Problem.
+type Result struct {
+	// Epsilon is an upper bound on ε; +Inf where no ε satisfies the δ asked
+	// for.
+	Epsilon float64
+	// Accountant is the one whose argument the number rests on: where Best
+	// was asked for, the winner; where GDPSkellam was asked for but an event
+	// lies outside its certified region, RDP.
+	Accountant Accountant
+}
+
+// Problem asks what a list of releases costs at one δ.
+type Problem struct {
+	Events     []Event // in any order; none cost nothing
+	Delta      float64 // in (0, 1)
+	Accountant Accountant
+
+	// SamplerError is the total-variation distance between the noise that was
+	// drawn and the noise that is accounted for, summed over the whole run:
+	// SamplerError(n, L, T), or 0 for exact noise. The answer is then the
+	// smallest ε with δ(ε) + SamplerError·(1 + e^ε) <= Delta.
+	SamplerError float64
+}
+
+// Validate reports everything that is wrong with the problem.
+func (p Problem) Validate() error {
+	errs := []error{checkSettings(p.Accountant, p.Delta, p.SamplerError)}
+	for i, e := range p.Events {
+		if err := e.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("event %d: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkSettings(a Accountant, delta, samplerError float64) error {
+	_, err := ParseAccountant(string(a))
+	errs := []error{err}
+	if !(delta > 0 && delta < 1) {
+		errs = append(errs, fmt.Errorf("dp: delta is %v; it must be above 0 and below 1", delta))
+	}
+	if !(samplerError >= 0 && samplerError < 1) {
+		errs = append(errs, fmt.Errorf("dp: sampler error is %v; it must be at least 0 and below 1", samplerError))
+	}
+	return errors.Join(errs...)
+}
+
+// Epsilon solves the problem. It returns ErrNoAccountant where the accountant
+// does not cover the events, and Validate's errors.
+func (p Problem) Epsilon() (Result, error) {
+	if err := p.Validate(); err != nil {
+		return Result{}, err
+	}
+	c, err := compose(p.Events)
+	if err != nil {
+		return Result{}, err
+	}
+	return settings{p.Accountant, p.Delta, p.SamplerError}.epsilon(c)
+}
+
+// settings is how compositions are measured; comparable, a key of Cache.
+type settings struct {
+	accountant   Accountant
+	delta        float64
+	samplerError float64
+}
+
+// privacyBound is what an accountant makes of a composition: the smallest ε
+// it shows at a δ, +Inf for δ <= 0, falling in δ.
+type privacyBound interface {
+	epsilon(delta float64) float64
+}
+
+func (s settings) epsilon(c composition) (Result, error) {
+	if len(c) == 0 {
+		return Result{Epsilon: 0, Accountant: s.accountant}, nil
+	}
+	if s.accountant == Best {
+		return s.best(c)
+	}
+	b, used, err := s.accountant.bound(c)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Epsilon: s.solve(b), Accountant: used}, nil
+}
+
+// best tries the proved accountants, the tightest first.
+func (s settings) best(c composition) (Result, error) {
+	found := Result{Epsilon: math.NaN()}
+	var errs []error
+	for _, a := range []Accountant{Exact, RDP} {
+		r, err := settings{a, s.delta, s.samplerError}.epsilon(c)
+		switch {
+		case errors.Is(err, ErrNoAccountant):
+			errs = append(errs, err)
+		case err != nil:
+			return Result{}, err
+		case !(found.Epsilon <= r.Epsilon):
+			found = r
+		}
+	}
+	if math.IsNaN(found.Epsilon) {
+		return Result{}, errors.Join(errs...)
+	}
+	return found, nil
+}
+
+func (a Accountant) bound(c composition) (b privacyBound, used Accountant, err error) {
+	switch a {
+	case RDP:
+		b, err = renyiSum(c)
+	case Exact:
+		b, err = exactComposition(c)
+	case GDPSkellam:
+		return gdpSkellamBound(c)
+	default:
+		err = fmt.Errorf("%w: accountant %q", ErrNoAccountant, a)
+	}
+	return b, a, err
+}
+
+// solve finds the smallest ε with δ(ε) + E·(1 + e^ε) <= δ, E being the
+// samplers' error. Iterating ε <- bound(δ - E·(1 + e^ε)) from below climbs to
+// the smallest fixed point, since the right side rises with ε. Where E leaves
+// nothing of δ there is no such ε.
+func (s settings) solve(b privacyBound) float64 {
+	// The iterates approach the fixed point from below; a step of slack past
+	// it makes the answer satisfy the inequality.
+	const slack = 1e-10
+	eps := b.epsilon(s.delta - 2*s.samplerError)
+	for s.samplerError > 0 && !math.IsInf(eps, 1) {
+		raised := eps + slack*(1+eps)
+		next := b.epsilon(s.delta - s.samplerError*(1+math.Exp(raised)))
+		if next <= raised {
+			return raised
+		}
+		eps = next
+	}
+	return eps
+}

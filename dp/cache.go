@@ -1,0 +1,88 @@
+package dp
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// Cache remembers what events and compositions cost, for all the ledgers that
+// share it: a simulation's clients hold mostly the same compositions. The zero
+// Cache is ready for use, and safe for concurrent use. What a ledger answers
+// does not depend on what is cached.
+type Cache struct {
+	mu     sync.Mutex
+	meters map[settings]*meter
+}
+
+func (c *Cache) meter(s settings) *meter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, ok := c.meters[s]
+	if !ok {
+		m = &meter{settings: s, losses: map[Event]*loss{}, results: map[string]Result{}}
+		if c.meters == nil {
+			c.meters = map[settings]*meter{}
+		}
+		c.meters[s] = m
+	}
+	return m
+}
+
+// meter measures compositions under one setting.
+type meter struct {
+	settings settings
+
+	mu      sync.RWMutex
+	losses  map[Event]*loss   // by the event with count 1
+	results map[string]Result // by key
+}
+
+// maxResults bounds the memory of a meter whose ledgers diverge; when it is
+// reached, forgetting everything costs one recomputation of what is live.
+const maxResults = 1 << 16
+
+// intern returns the one loss of an event in this meter.
+func (m *meter) intern(e Event) *loss {
+	e.Count = 1
+	m.mu.RLock()
+	l, ok := m.losses[e]
+	m.mu.RUnlock()
+	if ok {
+		return l
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l, ok = m.losses[e]; !ok {
+		l = newLoss(e, uint32(len(m.losses)))
+		m.losses[e] = l
+	}
+	return l
+}
+
+// measure returns what a composition of this meter's losses costs. Errors are
+// not remembered.
+func (m *meter) measure(c composition) (Result, error) {
+	var buf [128]byte // enough for ten distinct events without allocating
+	key := buf[:0]
+	for _, t := range c {
+		key = binary.BigEndian.AppendUint32(key, t.loss.id)
+		key = binary.BigEndian.AppendUint64(key, uint64(t.count))
+	}
+	m.mu.RLock()
+	r, ok := m.results[string(key)]
+	m.mu.RUnlock()
+	if ok {
+		return r, nil
+	}
+	r, err := m.settings.epsilon(c)
+	if err != nil {
+		return Result{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.results) >= maxResults {
+		clear(m.results)
+	}
+	m.results[string(key)] = r
+	return r, nil
+}

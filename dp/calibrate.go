@@ -1,0 +1,148 @@
+package dp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Target is what a calibration has to meet.
+type Target struct {
+	Epsilon      float64 // positive and finite
+	Delta        float64 // in (0, 1)
+	Accountant   Accountant
+	SamplerError float64 // as in Problem
+}
+
+// Validate reports everything that is wrong with the target.
+func (t Target) Validate() error {
+	errs := []error{checkSettings(t.Accountant, t.Delta, t.SamplerError)}
+	if !(t.Epsilon > 0) || math.IsInf(t.Epsilon, 1) {
+		errs = append(errs, fmt.Errorf("dp: target epsilon is %v; it must be positive and finite", t.Epsilon))
+	}
+	return errors.Join(errs...)
+}
+
+// ErrUnattainable is returned by calibrations whose target no amount of noise
+// meets: an ε below what the accountant's conversion can show at that δ, or
+// samplers whose error uses δ up.
+var ErrUnattainable = errors.New("dp: no noise meets the target")
+
+// The calibrated noise is searched for between these, and is never below the
+// first; both far outside of what anybody runs.
+const (
+	minNoise = 1e-6
+	maxNoise = 1e18
+	// calibrationPrecision is relative; the result is rounded up by at most it.
+	calibrationPrecision = 1e-8
+)
+
+// NoiseMultiplier returns the least noise multiplier z with which steps
+// Gaussian releases, each over a Poisson sample of rate samplingRate (1: no
+// sampling), meet the target, and what they then cost: at most t.Epsilon. z is
+// within 1e-8 relative of the least, and at least 1e-6.
+func NoiseMultiplier(t Target, steps int, samplingRate float64) (z float64, r Result, err error) {
+	return Calibrate(t, func(z float64) []Event {
+		if samplingRate == 1 {
+			return []Event{Gaussian(z).Times(steps)}
+		}
+		return []Event{SubsampledGaussian(z, samplingRate).Times(steps)}
+	})
+}
+
+// SkellamVariance returns the least variance V with which release, whatever
+// its own variance is, meets the target, and what it then costs: at most
+// t.Epsilon. release is a Skellam or SubsampledSkellam event with its
+// sensitivities and count. V is within 1e-8 relative of the least, and at
+// least 1e-6.
+func SkellamVariance(t Target, release Event) (v float64, r Result, err error) {
+	if !release.Mechanism.integer() {
+		return 0, Result{}, fmt.Errorf("dp: a %s event has no variance to calibrate; use a %s or %s one",
+			release.Mechanism, SkellamMechanism, SubsampledSkellamMechanism)
+	}
+	var starts []float64
+	if t.Accountant == GDPSkellam {
+		// ε jumps where the certified region begins and ends.
+		low := max(CertifiedMinVariance, release.L2*release.L2/(CertifiedMaxShift*CertifiedMaxShift))
+		if low <= CertifiedMaxVariance {
+			starts = []float64{low, math.Nextafter(CertifiedMaxVariance, math.Inf(1))}
+		}
+	}
+	return calibrate(t, starts, func(v float64) []Event {
+		release.Variance = v
+		return []Event{release}
+	})
+}
+
+// Calibrate returns the least noise with which events(noise) meets the target,
+// and what they then cost: at most t.Epsilon. It is for several releases that
+// share a budget: events says what each of them gets of the noise, in whatever
+// unit suits, and more noise must not cost more. (Under GDPSkellam ε jumps
+// where an event leaves the certified region; the target is met all the same,
+// but a smaller noise on the other side of the jump may meet it too.) The
+// result is within 1e-8 relative of the least, and at least 1e-6.
+func Calibrate(t Target, events func(noise float64) []Event) (noise float64, r Result, err error) {
+	return calibrate(t, nil, events)
+}
+
+// calibrate searches the pieces that begin at minNoise and at each of starts,
+// on which ε falls with the noise, in ascending order.
+func calibrate(t Target, starts []float64, events func(noise float64) []Event) (float64, Result, error) {
+	if err := t.Validate(); err != nil {
+		return 0, Result{}, err
+	}
+	var refused error // why the last noise that was tried had no ε
+	least := Result{Epsilon: math.Inf(1)}
+	meets := func(noise float64) (Result, bool, error) {
+		r, err := Problem{events(noise), t.Delta, t.Accountant, t.SamplerError}.Epsilon()
+		if errors.Is(err, ErrNoAccountant) { // perhaps covered at another noise
+			refused = err
+			return Result{}, false, nil
+		}
+		if err == nil && r.Epsilon < least.Epsilon {
+			least = r
+		}
+		return r, err == nil && r.Epsilon <= t.Epsilon, err
+	}
+	bounds := append(append([]float64{minNoise}, starts...), math.Inf(1))
+	for i, lo := range bounds[:len(bounds)-1] {
+		hi := min(maxNoise, math.Nextafter(bounds[i+1], 0))
+		noise, r, err := searchPiece(lo, hi, meets)
+		if err != nil {
+			return 0, Result{}, err
+		}
+		if noise > 0 {
+			return noise, r, nil
+		}
+	}
+	if refused != nil && math.IsInf(least.Epsilon, 1) {
+		return 0, Result{}, refused
+	}
+	return 0, Result{}, fmt.Errorf("%w: epsilon %v at delta %v with accountant %s and sampler error %v; the smallest that can be shown is %v",
+		ErrUnattainable, t.Epsilon, t.Delta, t.Accountant, t.SamplerError, least.Epsilon)
+}
+
+// searchPiece finds the least noise in [lo, hi] that meets the target, by
+// bisection of its logarithm; 0 where not even hi does.
+func searchPiece(lo, hi float64, meets func(float64) (Result, bool, error)) (float64, Result, error) {
+	best, ok, err := meets(hi)
+	if err != nil || !ok {
+		return 0, Result{}, err
+	}
+	if r, ok, err := meets(lo); err != nil || ok {
+		return lo, r, err
+	}
+	for hi > lo*(1+calibrationPrecision) {
+		mid := math.Sqrt(lo) * math.Sqrt(hi)
+		r, ok, err := meets(mid)
+		if err != nil {
+			return 0, Result{}, err
+		}
+		if ok {
+			hi, best = mid, r
+		} else {
+			lo = mid
+		}
+	}
+	return hi, best, nil
+}

@@ -1,0 +1,29 @@
+// Package dp is differential privacy's bookkeeping: what a release costs, how
+// much noise a budget asks for, and what may honestly be stated at the end.
+// Samplers are in the sub-package noise; nothing here draws a random number.
+//
+// # Use
+//
+// An [Event] is one or more identical releases of one mechanism: [Gaussian],
+// [SubsampledGaussian], [Skellam], [SubsampledSkellam]. A [Problem] is a list
+// of events, a δ and an [Accountant]; its Epsilon method answers with the
+// smallest ε that the accountant shows, and names the accountant really used.
+// [NoiseMultiplier], [SkellamVariance] and [Calibrate] go the other way: the
+// least noise that meets a target ε. A [Ledger] holds one client's budget and
+// refuses what would overspend it. A [Statement] is the sentence a run prints.
+//
+// [IntegerBounds] gives the sensitivity of a vector after rounding to
+// integers, [ReplaceViews] what the published two-round noise scheme shows,
+// and [SamplerError] what inexact samplers add to δ.
+//
+// # Promise
+//
+// Every ε is an upper bound: roundings go upward, a truncated series has the
+// bound on what was cut off added, and a mechanism that no accountant covers
+// is an error ([ErrNoAccountant]), never a guess. All accountants but
+// [GDPSkellam] rest on a proof; that one rests on numerical evidence over a
+// certified region, falls back to [RDP] outside, and is named in the result.
+//
+// Results depend on the events alone, not on their order. Everything in the
+// package is deterministic.
+package dp

@@ -1,0 +1,51 @@
+package dp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Fixed describes vectors that are scaled and rounded to nearest integers.
+type Fixed struct {
+	L2         float64 // C, bound on the L2 norm before scaling, positive
+	L1         float64 // bound on the L1 norm before scaling; 0: none is known
+	Scale      float64 // s, integers per unit, positive
+	MaxNonZero int     // h, public cap on the non-zero coordinates, at least 1; the length where there is no cap
+}
+
+// Validate reports everything that is wrong with the description.
+func (f Fixed) Validate() error {
+	var errs []error
+	if !(f.L2 > 0) || math.IsInf(f.L2, 1) {
+		errs = append(errs, fmt.Errorf("dp: L2 bound is %v; it must be positive and finite", f.L2))
+	}
+	if !(f.L1 >= 0) || math.IsInf(f.L1, 1) {
+		errs = append(errs, fmt.Errorf("dp: L1 bound is %v; it must be positive and finite, or 0 for none", f.L1))
+	}
+	if !(f.Scale > 0) || math.IsInf(f.Scale, 1) {
+		errs = append(errs, fmt.Errorf("dp: scale is %v; it must be positive and finite", f.Scale))
+	}
+	if f.MaxNonZero < 1 {
+		errs = append(errs, fmt.Errorf("dp: max-non-zero is %d; it must be at least 1", f.MaxNonZero))
+	}
+	return errors.Join(errs...)
+}
+
+// IntegerBounds returns the sensitivities of the integer vectors of f:
+// D2 = s·C + √h/2, since rounding moves each of h coordinates by at most 1/2,
+// and D1 = min(√h·D2, D2²), the latter because |x| <= x² for integers; also
+// at most s·L1 + h/2 where an L1 bound is given. Both are NaN, which no event
+// accepts, for an f that Validate refuses.
+func IntegerBounds(f Fixed) (d2, d1 float64) {
+	if f.Validate() != nil {
+		return math.NaN(), math.NaN()
+	}
+	h := float64(f.MaxNonZero)
+	d2 = f.Scale*f.L2 + math.Sqrt(h)/2
+	d1 = min(math.Sqrt(h)*d2, d2*d2)
+	if f.L1 > 0 {
+		d1 = min(d1, f.Scale*f.L1+h/2)
+	}
+	return d2, d1
+}

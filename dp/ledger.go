@@ -1,0 +1,180 @@
+package dp
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Budget is what one client may spend over its life.
+type Budget struct {
+	Epsilon      float64 // positive; +Inf: spending is counted, not limited
+	Delta        float64 // in (0, 1)
+	Accountant   Accountant
+	SamplerError float64 // as in Problem
+}
+
+// Validate reports everything that is wrong with the budget.
+func (b Budget) Validate() error {
+	errs := []error{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
+	if !(b.Epsilon > 0) {
+		errs = append(errs, fmt.Errorf("dp: budget epsilon is %v; it must be positive", b.Epsilon))
+	}
+	return errors.Join(errs...)
+}
+
+// Record is one accepted charge, as a durable ledger keeps it.
+type Record struct {
+	Session   [16]byte `json:"session"`
+	Iteration uint64   `json:"iteration"`
+	Events    []Event  `json:"events"`
+}
+
+// Ledger is one client's account: the rules, without storage. What is charged
+// stays charged; there is no refund, since an aggregator can claim failure
+// after it has seen the sum. Charge first, make the Record durable, and only
+// then let the masked input leave: a crash in between overstates what was
+// spent, never understates it.
+//
+// A Ledger belongs to one goroutine; ledgers that share a Cache may run at
+// once. It holds a few hundred bytes as long as the events it is charged with
+// are few distinct ones.
+type Ledger struct {
+	meter    *meter
+	budget   float64
+	spent    Result
+	charged  composition
+	sessions []lastCharge
+}
+
+// lastCharge is the latest iteration charged in a session. A client knows few
+// sessions, so a short list does.
+type lastCharge struct {
+	session   [16]byte
+	iteration uint64
+}
+
+// ErrIterationOrder is returned for a charge whose iteration is not later than
+// the last one charged in its session: a replay, or a step back after a
+// restart.
+var ErrIterationOrder = errors.New("dp: iteration is not later than the last one charged")
+
+// OverspendError refuses a charge that the budget does not cover. Nothing was
+// charged.
+type OverspendError struct {
+	Spent  float64 // ε so far
+	Asked  float64 // ε with the charge
+	Budget Budget
+}
+
+func (e *OverspendError) Error() string {
+	return fmt.Sprintf("dp: the privacy budget does not cover this: spent epsilon=%s, asked for a total of epsilon=%s, budget epsilon=%v (delta=%v, accountant=%s)",
+		roundUp(e.Spent), roundUp(e.Asked), e.Budget.Epsilon, e.Budget.Delta, e.Budget.Accountant)
+}
+
+// NewLedger opens an empty ledger. cache is shared by ledgers to save work;
+// nil gives the ledger one of its own.
+func NewLedger(b Budget, cache *Cache) (*Ledger, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	if cache == nil {
+		cache = new(Cache)
+	}
+	return &Ledger{
+		meter:  cache.meter(settings{b.Accountant, b.Delta, b.SamplerError}),
+		budget: b.Epsilon,
+		spent:  Result{Epsilon: 0, Accountant: b.Accountant},
+	}, nil
+}
+
+// RestoreLedger rebuilds a ledger from its durable records, in the order in
+// which they were charged. What they spent is taken as it is, even above the
+// budget, which may have been lowered since: then every further charge is
+// refused. Records that could not have been charged in that order, or that the
+// accountant does not cover, are an error.
+func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
+	l, err := NewLedger(b, cache)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range records {
+		next, err := l.prepare(r.Session, r.Iteration, r.Events)
+		if err != nil {
+			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
+		}
+		l.charged = next
+		l.advance(r.Session, r.Iteration)
+	}
+	if l.spent, err = l.meter.measure(l.charged); err != nil {
+		return nil, fmt.Errorf("dp: ledger of %d records: %w", len(records), err)
+	}
+	return l, nil
+}
+
+// Charge spends what taking part in an iteration costs. It is refused, and
+// changes nothing, with an *OverspendError where the total would exceed the
+// budget, with ErrIterationOrder where the iteration is not later than the
+// last one charged in the session, and with ErrNoAccountant where an event has
+// no accountant; a charge of no events is refused too. Iterations that were
+// never charged may be passed over.
+func (l *Ledger) Charge(session [16]byte, iteration uint64, events []Event) error {
+	next, err := l.prepare(session, iteration, events)
+	if err != nil {
+		return err
+	}
+	asked, err := l.meter.measure(next)
+	if err != nil {
+		return err
+	}
+	if !(asked.Epsilon <= l.budget) {
+		return &OverspendError{Spent: l.spent.Epsilon, Asked: asked.Epsilon, Budget: l.Budget()}
+	}
+	l.charged, l.spent = next, asked
+	l.advance(session, iteration)
+	return nil
+}
+
+// prepare checks a charge and returns the composition after it, leaving the
+// ledger as it is.
+func (l *Ledger) prepare(session [16]byte, iteration uint64, events []Event) (composition, error) {
+	if i := l.find(session); i >= 0 && iteration <= l.sessions[i].iteration {
+		return nil, fmt.Errorf("%w: iteration %d, after %d in session %x", ErrIterationOrder, iteration, l.sessions[i].iteration, session)
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("dp: iteration %d charges no event; an iteration that releases nothing private needs no charge", iteration)
+	}
+	next := slices.Clone(l.charged)
+	for i, e := range events {
+		if err := e.Validate(); err != nil {
+			return nil, fmt.Errorf("event %d: %w", i, err)
+		}
+		var err error
+		if next, err = next.add(e, l.meter.intern); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+func (l *Ledger) find(session [16]byte) int {
+	return slices.IndexFunc(l.sessions, func(s lastCharge) bool { return s.session == session })
+}
+
+func (l *Ledger) advance(session [16]byte, iteration uint64) {
+	if i := l.find(session); i >= 0 {
+		l.sessions[i].iteration = iteration
+		return
+	}
+	l.sessions = append(l.sessions, lastCharge{session, iteration})
+}
+
+// Spent is what all charges together cost, at the budget's δ; ε is 0 before
+// the first.
+func (l *Ledger) Spent() Result { return l.spent }
+
+// Budget is what the ledger was opened with.
+func (l *Ledger) Budget() Budget {
+	s := l.meter.settings
+	return Budget{Epsilon: l.budget, Delta: s.delta, Accountant: s.accountant, SamplerError: s.samplerError}
+}

@@ -1,0 +1,299 @@
+package dp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var (
+	sessionA = [16]byte{1}
+	sessionB = [16]byte{2}
+	budget   = Budget{Epsilon: 2, Delta: 1e-5, Accountant: RDP}
+)
+
+func open(t fataler, b Budget, cache *Cache) *Ledger {
+	t.Helper()
+	l, err := NewLedger(b, cache)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return l
+}
+
+// Charges up to the budget are taken, each answered as the Problem of all of
+// them; the one that does not fit is refused and leaves no trace.
+func TestLedgerRefusesToOverspend(t *testing.T) {
+	l := open(t, budget, nil)
+	event := Skellam(1e4, 15, 150)
+	var charged []Event
+	for i := uint64(1); ; i++ {
+		before := l.Spent()
+		err := l.Charge(sessionA, i, []Event{event})
+		want := epsilon(t, RDP, 1e-5, append(charged, event)...)
+		if want.Epsilon > budget.Epsilon {
+			var over *OverspendError
+			if !errors.As(err, &over) {
+				t.Fatalf("charge %d costs ε = %v in total and was answered %v", i, want.Epsilon, err)
+			}
+			if over.Spent != before.Epsilon || over.Asked != want.Epsilon || over.Budget != budget {
+				t.Errorf("the error says %+v", *over)
+			}
+			for _, word := range []string{
+				"spent epsilon=" + roundUp(before.Epsilon), "asked for a total of epsilon=" + roundUp(want.Epsilon), "budget epsilon=2 ",
+			} {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("the error does not say %q: %v", word, err)
+				}
+			}
+			if l.Spent() != before {
+				t.Errorf("a refused charge moved the account from %+v to %+v", before, l.Spent())
+			}
+			// The iteration is not used up: something cheaper may still fit.
+			if err := l.Charge(sessionA, i, []Event{Skellam(1e8, 1, 1)}); err != nil {
+				t.Errorf("a small charge after a refused one: %v", err)
+			}
+			break
+		}
+		if err != nil {
+			t.Fatalf("charge %d: %v", i, err)
+		}
+		if charged = append(charged, event); l.Spent() != want {
+			t.Fatalf("after charge %d the account is %+v, want %+v", i, l.Spent(), want)
+		}
+	}
+	if len(charged) < 2 {
+		t.Fatalf("only %d charges fitted; the test needs more", len(charged))
+	}
+}
+
+func TestLedgerRefusesToGoBack(t *testing.T) {
+	l := open(t, budget, nil)
+	event := []Event{Skellam(1e6, 80, 800)}
+	for _, c := range []struct {
+		session   [16]byte
+		iteration uint64
+		ok        bool
+	}{
+		{sessionA, 5, true},
+		{sessionA, 5, false}, // a replay
+		{sessionA, 4, false}, // a step back
+		{sessionB, 4, true},  // sessions count for themselves
+		{sessionA, 9, true},  // gaps are fine
+		{sessionB, 4, false},
+		{sessionA, 8, false},
+	} {
+		before := l.Spent()
+		err := l.Charge(c.session, c.iteration, event)
+		if c.ok != (err == nil) || !c.ok && !errors.Is(err, ErrIterationOrder) {
+			t.Errorf("iteration %d of session %x: %v", c.iteration, c.session[:1], err)
+		}
+		if !c.ok && l.Spent() != before {
+			t.Errorf("a refused iteration moved the account")
+		}
+	}
+	if want := epsilon(t, RDP, 1e-5, event[0].Times(3)); l.Spent() != want {
+		t.Errorf("the account is %+v, want three charges, %+v", l.Spent(), want)
+	}
+}
+
+func TestLedgerRefusesWhatItCannotAccountFor(t *testing.T) {
+	l := open(t, budget, nil)
+	for name, c := range map[string]struct {
+		events []Event
+		is     error
+	}{
+		"no events":     {nil, nil},
+		"no accountant": {[]Event{Gaussian(50), SubsampledSkellam(1e6, 10, 10, 0.1)}, ErrNoAccountant},
+		"invalid":       {[]Event{Skellam(math.NaN(), 1, 1)}, nil},
+		"infinite":      {[]Event{Gaussian(50).Times(math.MaxInt), Gaussian(50)}, nil},
+	} {
+		err := l.Charge(sessionA, 1, c.events)
+		if err == nil || c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if l.Spent() != (Result{0, RDP}) {
+			t.Errorf("%s: the account moved to %+v", name, l.Spent())
+		}
+	}
+	if err := l.Charge(sessionA, 1, []Event{Gaussian(50)}); err != nil {
+		t.Errorf("after refusals, a good charge: %v", err)
+	}
+	for _, b := range []Budget{{}, {Epsilon: -1, Delta: 1e-5, Accountant: RDP}, {Epsilon: 1, Delta: 2, Accountant: RDP}, {Epsilon: math.NaN(), Delta: 0.1, Accountant: RDP}} {
+		if _, err := NewLedger(b, nil); err == nil {
+			t.Errorf("budget %+v was accepted", b)
+		}
+	}
+}
+
+// An unlimited budget counts without refusing.
+func TestLedgerWithoutLimit(t *testing.T) {
+	b := budget
+	b.Epsilon = math.Inf(1)
+	l := open(t, b, nil)
+	if err := l.Charge(sessionA, 1, []Event{Gaussian(0.1)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := epsilon(t, RDP, 1e-5, Gaussian(0.1)); l.Spent() != want {
+		t.Errorf("the account is %+v, want %+v", l.Spent(), want)
+	}
+}
+
+// Whatever was charged, a ledger rebuilt from its records (through JSON, as a
+// store may keep them) is the same ledger.
+func TestRestoreLedger(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cache := new(Cache)
+		b := Budget{Epsilon: 8, Delta: 1e-6, Accountant: GDPSkellam, SamplerError: 1e-20}
+		l := open(t, b, cache)
+		var records []Record
+		for i := range rapid.IntRange(0, 8).Draw(t, "charges") {
+			r := Record{
+				Session:   rapid.SampledFrom([][16]byte{sessionA, sessionB}).Draw(t, "session"),
+				Iteration: uint64(i + 1),
+				Events:    rapid.SliceOfN(anyEvent, 1, 3).Draw(t, "events"),
+			}
+			if err := l.Charge(r.Session, r.Iteration, r.Events); err == nil {
+				records = append(records, r)
+			}
+		}
+		data, err := json.Marshal(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stored []Record
+		if err := json.Unmarshal(data, &stored); err != nil {
+			t.Fatal(err)
+		}
+		back, err := RestoreLedger(b, nil, stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back.Spent() != l.Spent() || !reflect.DeepEqual(back.sessions, l.sessions) || back.Budget() != b {
+			t.Fatalf("restored %+v %v, want %+v %v", back.Spent(), back.sessions, l.Spent(), l.sessions)
+		}
+	})
+}
+
+// A budget lowered since the records were made: they stand, nothing more is
+// charged. Records that no ledger would have accepted are refused by number.
+func TestRestoreLedgerEdges(t *testing.T) {
+	records := []Record{{sessionA, 1, []Event{Gaussian(1)}}, {sessionA, 2, []Event{Gaussian(1)}}}
+	l, err := RestoreLedger(budget, nil, records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Spent().Epsilon; got <= budget.Epsilon {
+		t.Fatalf("ε = %v is within the budget; the test needs more", got)
+	}
+	var over *OverspendError
+	if err := l.Charge(sessionA, 3, []Event{Gaussian(1e6)}); !errors.As(err, &over) {
+		t.Errorf("an overspent ledger answered %v", err)
+	}
+	if _, err := RestoreLedger(budget, nil, append(records, records[0])); !errors.Is(err, ErrIterationOrder) || !strings.Contains(err.Error(), "record 2") {
+		t.Errorf("records out of order: error %v", err)
+	}
+	if _, err := RestoreLedger(budget, nil, []Record{{sessionA, 1, []Event{SubsampledSkellam(1e6, 10, 10, 0.1)}}}); !errors.Is(err, ErrNoAccountant) {
+		t.Errorf("a record without an accountant: error %v", err)
+	}
+}
+
+// Ledgers of different budgets share one cache, at once, and answer as alone;
+// also when more compositions are live than are kept.
+func TestLedgersShareACache(t *testing.T) {
+	cache := new(Cache)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			b := Budget{Epsilon: 50, Delta: 1e-5 / float64(1+g%2), Accountant: RDP}
+			l, err := NewLedger(b, cache)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var all []Event
+			for i := range 30 {
+				events := []Event{Skellam(1e4, float64(20+(i*g)%3), 200), Gaussian(float64(30 + g%4))}
+				all = append(all, events...)
+				if err := l.Charge(sessionA, uint64(i), events); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			want, err := Problem{Events: all, Delta: b.Delta, Accountant: RDP}.Epsilon()
+			if err != nil || l.Spent() != want {
+				t.Errorf("ledger %d: %+v, want %+v (%v)", g, l.Spent(), want, err)
+			}
+		})
+	}
+	wg.Wait()
+	m := cache.meter(settings{RDP, 1e-5, 0})
+	for i := range maxResults {
+		m.results[fmt.Sprint(i)] = Result{}
+	}
+	l := open(t, Budget{Epsilon: 50, Delta: 1e-5, Accountant: RDP}, cache)
+	if err := l.Charge(sessionA, 1, []Event{Gaussian(7)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := epsilon(t, RDP, 1e-5, Gaussian(7)); l.Spent() != want {
+		t.Errorf("with a full cache: %+v, want %+v", l.Spent(), want)
+	}
+	if len(m.results) > maxResults {
+		t.Errorf("the cache holds %d results, more than %d", len(m.results), maxResults)
+	}
+}
+
+// A simulation's load, one iteration per client: reports memory per ledger.
+func BenchmarkLedgerCharge(b *testing.B) {
+	const clients = 70_000
+	cache := new(Cache)
+	events := []Event{Skellam(1e6, 500, 5000)}
+	limit := Budget{Epsilon: math.Inf(1), Delta: 1e-5, Accountant: RDP}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	ledgers := make([]*Ledger, clients)
+	for i := range ledgers {
+		l, err := NewLedger(limit, cache)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ledgers[i] = l
+	}
+	n := 0
+	for b.Loop() {
+		if err := ledgers[n%clients].Charge(sessionA, uint64(n/clients+1), events); err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/clients, "B/ledger")
+	runtime.KeepAlive(ledgers)
+}
+
+func BenchmarkEpsilon(b *testing.B) {
+	for _, c := range []struct {
+		a Accountant
+		e Event
+	}{
+		{RDP, Skellam(1e6, 500, 5000)}, {RDP, SubsampledGaussian(1, 0.01)}, {Exact, Gaussian(1)}, {GDPSkellam, Skellam(1e6, 500, 5000)},
+	} {
+		b.Run(fmt.Sprintf("%s/%s", c.a, c.e.Mechanism), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := (Problem{Events: []Event{c.e.Times(100)}, Delta: 1e-5, Accountant: c.a}).Epsilon(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package noise
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+	"slices"
+)
+
+const (
+	// weightBits is the size of the mode's weight while a table is built,
+	// 2^170. A sum of 2^20 weights stays below 2^191, and a weight times the
+	// 64-bit factors of its recurrence below 2^256.
+	weightBits = 170
+	// stopBits ends a recurrence: a weight of fewer bits than this is less
+	// than 2^-140 of the mode's.
+	stopBits = weightBits - 140
+	// cutTail is 2^-120 in units of 2^-128: a tail of no more mass is given to
+	// the table's first or last entry.
+	cutTail = 1 << 8
+	// maxTableMean is the largest mean of a Poisson that one table holds, and
+	// twice it the largest count of a binomial: for either fewer than 2^20
+	// weights are computed. An entry takes at most 20 bytes with the guide.
+	maxTableMean = 1 << 30
+)
+
+// table is a distribution on a run of integers as cumulative probabilities in
+// units of 2^-128. A uniform 128-bit integer U is mapped to the first entry k
+// with U <= hi[k]<<64 | lo[k]; the last entry is 2^128 - 1.
+//
+// hi and lo are separate because only hi is read but for one draw in about
+// 2^50, and so twice as much of what is read fits a cache line.
+type table struct {
+	first  uint64   // the integer of entry 0
+	hi, lo []uint64 // both never fall
+	guide  []uint32 // guide[u>>shift]: the first entry not below u's bin
+	shift  uint
+}
+
+// newTable builds a table from the mode outwards. up returns the weight of k+1
+// given that of k >= mode, and down the weight of k-1 given that of k <= mode;
+// both round down, never return more than they were given, and return zero
+// where the support ends.
+//
+// Distance in total variation from the exact distribution, with N < 2^20
+// weights computed:
+//
+//   - Rounding of the weights. A step adds an error below one unit, and ratios
+//     of at most 1 do not enlarge what is there: below N units for a weight and
+//     N^2 for all, of a sum of at least 2^170. Below 2^-130.
+//   - Weights not computed. At distance d, where the weight is 2^-140 of the
+//     mode's, log-concavity makes every further ratio at most 2^(-140/d), so the
+//     rest of that side is at most 2^-140 (1 + d/97) of the mode's weight. Both
+//     sides together are below 2^-125.
+//   - Scaling to 2^-128. A cumulative probability loses less than 1.5 units,
+//     half of one to the reciprocal and one to rounding down. Below
+//     0.75 N 2^-128 < 2^-108.
+//   - Tails cut. At most 2^-120 on either side.
+//
+// Together less than 2^-107.
+func newTable(mode uint64, up, down func(k uint64, w uint256) uint256) *table {
+	peak := uint256{1}.shl(weightBits)
+	var weights []uint256
+	first := mode
+	for w := down(mode, peak); w.bitLen() >= stopBits; w = down(first, w) {
+		weights = append(weights, w)
+		first--
+	}
+	slices.Reverse(weights)
+	weights = append(weights, peak)
+	k := mode
+	for w := up(mode, peak); w.bitLen() >= stopBits; w = up(k, w) {
+		weights = append(weights, w)
+		k++
+	}
+
+	var sum uint256
+	for i, w := range weights {
+		sum = sum.add(w)
+		weights[i] = sum
+	}
+	unit := reciprocal(sum)
+	t := &table{first: first, hi: make([]uint64, 0, len(weights)), lo: make([]uint64, 0, len(weights))}
+	for _, c := range weights {
+		hi, lo := scale(c, unit)
+		if c == sum || hi == math.MaxUint64 && lo > math.MaxUint64-cutTail {
+			t.hi, t.lo = append(t.hi, math.MaxUint64), append(t.lo, math.MaxUint64)
+			break
+		}
+		if hi == 0 && lo < cutTail {
+			t.first++
+			continue
+		}
+		// Entries are the largest U that belongs to them, hence the -1.
+		lo, borrow := bits.Sub64(lo, 1, 0)
+		t.hi, t.lo = append(t.hi, hi-borrow), append(t.lo, lo)
+	}
+	t.addGuide()
+	return t
+}
+
+// reciprocal returns 2^320 / sum rounded down, for a sum from 2^170 to 2^191.
+func reciprocal(sum uint256) uint256 {
+	d := new(big.Int)
+	for i := len(sum) - 1; i >= 0; i-- {
+		d.Lsh(d, 64).Or(d, new(big.Int).SetUint64(sum[i]))
+	}
+	q := new(big.Int).Lsh(big.NewInt(1), 320)
+	q.Div(q, d)
+	var z uint256
+	for i := range z {
+		z[i] = q.Uint64()
+		q.Rsh(q, 64)
+	}
+	return z
+}
+
+// addGuide adds an index by the top bits of U with at least half as many bins as
+// there are entries, so that a draw passes over two entries at most on average,
+// and over fewer where most of the mass is.
+func (t *table) addGuide() {
+	width := max(1, bits.Len(uint(len(t.hi)))-1)
+	t.shift = uint(64 - width)
+	t.guide = make([]uint32, 1<<width)
+	k := 0
+	for j := range t.guide {
+		for t.hi[k] < uint64(j)<<t.shift {
+			k++
+		}
+		t.guide[j] = uint32(k)
+	}
+}
+
+// draw returns one integer of the distribution. It compares the first 64 bits
+// of U with the table and fetches the other 64 only where those decide.
+func (t *table) draw(b *Bits) uint64 {
+	u := b.Uint64()
+	k := int(t.guide[u>>(t.shift&63)])
+	for u > t.hi[k] {
+		k++
+	}
+	if u == t.hi[k] {
+		k = t.breakTie(k, b.Uint64())
+	}
+	return t.first + uint64(k)
+}
+
+// breakTie continues a draw whose first word equals hi[k] with its second, v.
+func (t *table) breakTie(k int, v uint64) int {
+	for u := t.hi[k]; t.hi[k] == u && v > t.lo[k]; {
+		k++
+	}
+	return k
+}

@@ -1,0 +1,164 @@
+package dp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Unit is what one unit of privacy is: what a neighbouring data set lacks.
+type Unit string
+
+// The units.
+const (
+	User   Unit = "user"   // all ratings of one user
+	Rating Unit = "rating" // one rating
+)
+
+// ParseUnit reads a unit's word. The error lists the valid ones.
+func ParseUnit(s string) (Unit, error) { return parse("unit", s, []Unit{User, Rating}) }
+
+// Relation is how neighbouring data sets differ in one unit.
+type Relation string
+
+// The relations.
+const (
+	ZeroOut   Relation = "zero-out"   // the unit's record is empty; its device still takes part and adds noise
+	AddRemove Relation = "add-remove" // the unit is there or not
+)
+
+// Sampling is how the units of a release are chosen.
+type Sampling string
+
+// The samplings.
+const (
+	NoSampling      Sampling = "none"
+	PoissonSampling Sampling = "poisson"
+)
+
+// NoiseLaw is the distribution that noise was drawn from, as it was drawn.
+type NoiseLaw string
+
+// The noise laws.
+const (
+	NoNoise            NoiseLaw = "none"
+	SkellamNoise       NoiseLaw = "skellam"        // exact integers
+	FloatGaussianNoise NoiseLaw = "float-gaussian" // floating point: no integer guarantee is claimed
+)
+
+// Statement is everything that must be said for an ε to mean something.
+type Statement struct {
+	Epsilon    float64 // +Inf without noise; null in JSON
+	Delta      float64
+	Unit       Unit
+	Relation   Relation
+	Accountant Accountant
+	Sampling   Sampling
+	Noise      NoiseLaw
+	// ClaimedEpsilon is the ε that the run was configured for and does not
+	// keep. It is left out where it is 0 or equal to Epsilon.
+	ClaimedEpsilon float64
+}
+
+// String is the statement in one line, for example
+// (epsilon=0.998, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam).
+// Epsilon is rounded up, at the third decimal or, below 0.1, at the third
+// significant digit.
+func (s Statement) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "(epsilon=%s, delta=%v, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
+		roundUp(s.Epsilon), s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
+	if s.claims() {
+		fmt.Fprintf(&b, ", claimed_epsilon=%v", s.ClaimedEpsilon)
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+func (s Statement) claims() bool {
+	return s.ClaimedEpsilon != 0 && s.ClaimedEpsilon != s.Epsilon
+}
+
+// roundUp writes the smallest decimal of the statement's precision that is not
+// below x.
+func roundUp(x float64) string {
+	switch {
+	case math.IsInf(x, 1):
+		return "inf"
+	case math.IsNaN(x):
+		return "nan"
+	}
+	decimals := 3
+	if x > 0 && x < 0.1 {
+		decimals = 2 - int(math.Floor(math.Log10(x)))
+	}
+	text := strconv.FormatFloat(x, 'f', decimals, 64) // nearest, so perhaps one step low
+	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
+		text = strconv.FormatFloat(v+math.Pow10(-decimals), 'f', decimals, 64)
+	}
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// statementJSON is the form of a Statement on disk.
+type statementJSON struct {
+	Epsilon        *float64   `json:"epsilon"`
+	Delta          float64    `json:"delta"`
+	Unit           Unit       `json:"unit"`
+	Relation       Relation   `json:"relation"`
+	Accountant     Accountant `json:"accountant"`
+	Sampling       Sampling   `json:"sampling"`
+	Noise          NoiseLaw   `json:"noise"`
+	ClaimedEpsilon float64    `json:"claimed_epsilon,omitempty"`
+}
+
+// MarshalJSON writes epsilon as a number, or null where it is infinite.
+func (s Statement) MarshalJSON() ([]byte, error) {
+	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0}
+	if !math.IsInf(s.Epsilon, 1) {
+		j.Epsilon = &s.Epsilon
+	}
+	if s.claims() {
+		j.ClaimedEpsilon = s.ClaimedEpsilon
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *Statement) UnmarshalJSON(data []byte) error {
+	var j statementJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return fmt.Errorf("dp: privacy statement: %w", err)
+	}
+	*s = Statement{math.Inf(1), j.Delta, j.Unit, j.Relation, j.Accountant, j.Sampling, j.Noise, j.ClaimedEpsilon}
+	if j.Epsilon != nil {
+		s.Epsilon = *j.Epsilon
+	}
+	return nil
+}
+
+// ErrDelta is returned for a δ that protects nobody.
+var ErrDelta = errors.New("dp: delta is too large")
+
+// CheckDelta refuses a δ of 1/units or more, units being the number of users,
+// or of ratings in the training part: publishing one whole unit at random
+// satisfies it.
+func CheckDelta(delta float64, units int) error {
+	switch {
+	case units < 1:
+		return fmt.Errorf("dp: %d units; there must be at least 1", units)
+	case !(delta > 0):
+		return fmt.Errorf("dp: delta is %v; it must be above 0 and below 1/%d", delta, units)
+	case delta >= 1/float64(units):
+		return fmt.Errorf("%w: %v is not below 1/%d = %.3g, and publishing one of the %d units at random would satisfy it; the default is %.3g",
+			ErrDelta, delta, units, 1/float64(units), units, DefaultDelta(units))
+	}
+	return nil
+}
+
+// DefaultDelta is the smaller of 1e-5 and 1/(10·units).
+func DefaultDelta(units int) float64 {
+	return min(1e-5, 1/(10*float64(max(units, 1))))
+}

@@ -1,0 +1,141 @@
+package dp
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var plain = Statement{
+	Epsilon: 0.998, Delta: 1e-5, Unit: User, Relation: ZeroOut,
+	Accountant: RDP, Sampling: NoSampling, Noise: SkellamNoise,
+}
+
+func TestStatement(t *testing.T) {
+	with := func(edit func(*Statement)) Statement {
+		s := plain
+		edit(&s)
+		return s
+	}
+	for _, c := range []struct {
+		s          Statement
+		text, json string
+	}{
+		{
+			plain,
+			"(epsilon=0.998, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam)",
+			`{"epsilon":0.998,"delta":0.00001,"unit":"user","relation":"zero-out","accountant":"rdp","sampling":"none","noise":"skellam"}`,
+		},
+		{
+			with(func(s *Statement) { s.Epsilon, s.ClaimedEpsilon = 1.338001, 1 }),
+			"(epsilon=1.339, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam, claimed_epsilon=1)",
+			`{"epsilon":1.338001,"delta":0.00001,"unit":"user","relation":"zero-out","accountant":"rdp","sampling":"none","noise":"skellam","claimed_epsilon":1}`,
+		},
+		{
+			with(func(s *Statement) { s.ClaimedEpsilon = s.Epsilon }),
+			plain.String(),
+			`{"epsilon":0.998,"delta":0.00001,"unit":"user","relation":"zero-out","accountant":"rdp","sampling":"none","noise":"skellam"}`,
+		},
+		{
+			with(func(s *Statement) {
+				s.Epsilon, s.Unit, s.Relation = math.Inf(1), Rating, AddRemove
+				s.Sampling, s.Noise, s.Accountant = PoissonSampling, NoNoise, Best
+			}),
+			"(epsilon=inf, delta=1e-05, unit=rating, relation=add-remove, accountant=best, sampling=poisson, noise=none)",
+			`{"epsilon":null,"delta":0.00001,"unit":"rating","relation":"add-remove","accountant":"best","sampling":"poisson","noise":"none"}`,
+		},
+	} {
+		if got := c.s.String(); got != c.text {
+			t.Errorf("text is\n%s\nwant\n%s", got, c.text)
+		}
+		data, err := json.Marshal(c.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(data) != c.json {
+			t.Errorf("JSON is\n%s\nwant\n%s", data, c.json)
+		}
+		var back Statement
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		if back.String() != c.text {
+			t.Errorf("JSON came back as %s", back)
+		}
+	}
+	if _, err := json.Marshal(Statement{Epsilon: math.NaN()}); err == nil {
+		t.Error("an ε that is not a number was written")
+	}
+	if err := json.Unmarshal([]byte(`{"epsilon":"low"}`), new(Statement)); err == nil {
+		t.Error("an ε that is a word was read")
+	}
+}
+
+func TestRoundUpTable(t *testing.T) {
+	for _, c := range []struct {
+		x    float64
+		want string
+	}{
+		{0, "0"}, {1, "1"}, {0.998, "0.998"}, {0.9980001, "0.999"}, {0.9991, "1"}, {13.9352, "13.936"},
+		{0.1, "0.1"}, {0.09991, "0.1"}, {0.012345, "0.0124"}, {0.000123, "0.000123"}, {1e-7, "0.0000001"},
+		{4.0005, "4.001"}, {1234567.0001, "1234567.001"}, {math.Inf(1), "inf"}, {math.NaN(), "nan"},
+	} {
+		if got := roundUp(c.x); got != c.want {
+			t.Errorf("%v is written %s, want %s", c.x, got, c.want)
+		}
+	}
+}
+
+// Never below, never a whole step above; in exact rationals.
+func TestRoundUpNeverDown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := math.Exp(rapid.Float64Range(-12, 8).Draw(t, "log x"))
+		text := roundUp(x)
+		got, ok := new(big.Rat).SetString(text)
+		if !ok {
+			t.Fatalf("%q is not a number", text)
+		}
+		exact := new(big.Rat).SetFloat64(x)
+		// The nearest float64 of the decimal may be x itself: as good as equal.
+		if f, _ := got.Float64(); f < x {
+			t.Fatalf("%v was rounded down to %s", x, text)
+		}
+		step := max(0.001*min(1, 10*x), x*1e-15)
+		if over, _ := new(big.Rat).Sub(got, exact).Float64(); over > step {
+			t.Fatalf("%v was rounded up to %s, more than a step of %v", x, text, step)
+		}
+	})
+}
+
+func TestCheckDelta(t *testing.T) {
+	for _, c := range []struct {
+		delta float64
+		units int
+		ok    bool
+		is    error
+	}{
+		{1e-5, 99_999, true, nil},
+		{1e-5, 100_000, false, ErrDelta},
+		{1e-3, 6040, false, ErrDelta},
+		{0, 10, false, nil}, {-1, 10, false, nil}, {math.NaN(), 10, false, nil}, {1e-5, 0, false, nil},
+	} {
+		err := CheckDelta(c.delta, c.units)
+		if (err == nil) != c.ok || c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("CheckDelta(%v, %d) = %v", c.delta, c.units, err)
+		}
+	}
+	for units, want := range map[int]float64{1: 1e-5, 610: 1e-5, 10_000: 1e-5, 100_000: 1e-6, 0: 1e-5} {
+		if got := DefaultDelta(units); math.Abs(got/want-1) > 1e-15 {
+			t.Errorf("DefaultDelta(%d) = %v, want %v", units, got, want)
+		}
+		if units > 0 {
+			if err := CheckDelta(DefaultDelta(units), units); err != nil {
+				t.Errorf("the default is refused: %v", err)
+			}
+		}
+	}
+}

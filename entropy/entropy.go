@@ -1,0 +1,123 @@
+// Package entropy says where randomness comes from, by type.
+//
+// Whatever protects somebody (masks, shares, noise, which rating is sampled)
+// takes a [Source]. There are two ways to get one: [System], which is the
+// operating system's, and entropy/simulated, which repeats for a seed. The
+// constructor is internal to this tree and the import rules of the repository
+// keep entropy/simulated out of everything but the simulator and tests, so a
+// repeatable stream cannot reach a deployment.
+//
+// What may be public and repeatable (where the model starts, which mini-batch
+// the server takes) uses [Public] instead, which yields another type, so that
+// the two cannot be mistaken for one another.
+package entropy
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	mathrand "math/rand/v2"
+
+	"github.com/fedsim/fedsim/entropy/internal/source"
+)
+
+// Source opens named streams of random bytes; its method is
+//
+//	Stream(label string, n uint64) io.Reader
+//
+// The zero Source fails every read.
+type Source = source.Source
+
+// ErrNone is what reading from a stream of the zero Source returns.
+var ErrNone = source.ErrNone
+
+// System is the operating system's cryptographic randomness (crypto/rand).
+// It is the only Source that a deployment can reach.
+func System() Source {
+	return source.New(func(string, uint64) io.Reader { return rand.Reader })
+}
+
+// SeedSize is the length of a Seed in bytes.
+const SeedSize = 32
+
+// Seed is a secret from which a stream can be drawn again, for example the
+// noise of an iteration, which its client must know twice: when it is added
+// and when the surplus is removed.
+type Seed [SeedSize]byte
+
+// NewSeed draws a seed from the stream (label, n) of src.
+func NewSeed(src Source, label string, n uint64) (Seed, error) {
+	var s Seed
+	if _, err := io.ReadFull(src.Stream(label, n), s[:]); err != nil {
+		return Seed{}, fmt.Errorf("entropy: drawing the seed %q: %w", label, err)
+	}
+	return s, nil
+}
+
+// Stream expands the seed to an endless stream of the name label: AES-256-CTR
+// under HKDF-SHA-256(seed, info = label). Streams of different labels are
+// independent, and the same label gives the same bytes.
+func (s Seed) Stream(label string) io.Reader {
+	key, err := hkdf.Key(sha256.New, s[:], nil, "fedsim/entropy/seed/"+label, 32)
+	if err != nil {
+		return failing{err}
+	}
+	return Keyed(key)
+}
+
+// Keyed is the AES-CTR keystream of a key of 16, 24 or 32 bytes, counter from
+// zero: one key, one stream. A key of another length gives a stream that fails.
+func Keyed(key []byte) io.Reader {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return failing{err}
+	}
+	return &keystream{cipher.NewCTR(block, make([]byte, aes.BlockSize))}
+}
+
+type keystream struct{ ctr cipher.Stream }
+
+func (k *keystream) Read(p []byte) (int, error) {
+	clear(p)
+	k.ctr.XORKeyStream(p, p)
+	return len(p), nil
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// Uniform draws an integer below n, each equally likely, from a stream
+// (Lemire's method: a rejected draw takes eight more bytes).
+// It fails when n is zero or the stream does.
+func Uniform(r io.Reader, n uint64) (uint64, error) {
+	if n == 0 {
+		return 0, fmt.Errorf("entropy: a draw below 0 was asked for; the bound must be at least 1")
+	}
+	var b [8]byte
+	for {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return 0, fmt.Errorf("entropy: %w", err)
+		}
+		hi, lo := bits.Mul64(binary.LittleEndian.Uint64(b[:]), n)
+		if lo >= n || lo >= -n%n {
+			return hi, nil
+		}
+	}
+}
+
+// Public is a repeatable stream for what everybody may know: where the model
+// starts, which mini-batch the server takes. Never use it for a secret.
+func Public(seed uint64, label string) *mathrand.Rand {
+	h := sha256.New()
+	h.Write([]byte("fedsim/entropy/public\x00"))
+	h.Write(binary.BigEndian.AppendUint64(nil, seed))
+	h.Write([]byte(label))
+	return mathrand.New(mathrand.NewChaCha8([32]byte(h.Sum(nil))))
+}

@@ -1,0 +1,41 @@
+// Package source holds the type behind entropy.Source. It is internal to the
+// entropy tree, so only entropy (the operating system's randomness) and
+// entropy/simulated (repeatable streams) can make one.
+package source
+
+import "io"
+
+// Source opens named streams of random bytes. The zero Source has none.
+type Source struct {
+	open func(label string, n uint64) io.Reader
+}
+
+// New makes a Source of a function that opens streams.
+func New(open func(label string, n uint64) io.Reader) Source { return Source{open: open} }
+
+// Stream opens the n-th stream of the name label.
+//
+// A stream of the system's source is fresh each time it is opened. One of a
+// simulated source repeats when label and n repeat, so callers use every
+// (label, n) for one purpose only. Secrets that must be drawn again later are
+// kept as a seed (entropy.NewSeed), never by opening the same stream twice.
+func (s Source) Stream(label string, n uint64) io.Reader {
+	if s.open == nil {
+		return empty{}
+	}
+	return s.open(label, n)
+}
+
+// empty fails every read: a forgotten Source must not become a predictable one.
+type empty struct{}
+
+func (empty) Read([]byte) (int, error) { return 0, ErrNone }
+
+// ErrNone is what reading from a stream of the zero Source returns.
+var ErrNone error = noSource{}
+
+type noSource struct{}
+
+func (noSource) Error() string {
+	return "entropy: no source of randomness was given (use entropy.System)"
+}

@@ -1,0 +1,199 @@
+package experiment
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"github.com/sbinet/npyio"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/fedmf"
+)
+
+// Folder is what a run leaves behind. Everything is written to a hidden folder
+// beside the final one and appears under its name when it is complete, or not
+// at all.
+type Folder struct {
+	path      string // where it will be
+	temporary string
+	made      string // the outermost folder made for it, "" if none had to be
+	metrics   *os.File
+	buffered  *bufio.Writer
+}
+
+// defaultName says what a run is by its name.
+func defaultName(c Config, data string) string {
+	name := fmt.Sprintf("%s-%s-eps%s-seed%d", c.Algorithm, data, c.Epsilon, c.Seed)
+	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(name, "-")
+}
+
+// NewFolder prepares the folder out/name. When that exists and named is true it
+// is an error; otherwise the name gets a number.
+func NewFolder(out, name string, named bool) (*Folder, error) {
+	f := &Folder{path: filepath.Join(out, name)}
+	for i := 2; exists(f.path); i++ {
+		if named {
+			return nil, fmt.Errorf("%s exists already; give another --name, or remove it", f.path)
+		}
+		f.path = filepath.Join(out, fmt.Sprintf("%s-%d", name, i))
+	}
+	for dir := filepath.Clean(out); !exists(dir); dir = filepath.Dir(dir) {
+		f.made = dir
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, err
+	}
+	err := f.create(out)
+	if err != nil {
+		f.Discard()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Folder) create(out string) (err error) {
+	if f.temporary, err = os.MkdirTemp(out, "."+filepath.Base(f.path)+"-"); err != nil {
+		return err
+	}
+	if err = os.Chmod(f.temporary, 0o755); err != nil {
+		return err
+	}
+	f.metrics, err = os.Create(filepath.Join(f.temporary, "metrics.jsonl"))
+	f.buffered = bufio.NewWriter(f.metrics)
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Metrics is a line of metrics.jsonl: an iteration. Nothing in it depends on
+// the wall clock or on the number of workers.
+type Metrics struct {
+	Round     int      `json:"round"`
+	RMSE      float64  `json:"rmse"`
+	MSE       float64  `json:"mse"`
+	MAE       float64  `json:"mae"`
+	Epsilon   *float64 `json:"epsilon"` // null without noise
+	Delta     float64  `json:"delta,omitempty"`
+	Alive     int      `json:"alive"`
+	Dropped   int      `json:"dropped"`
+	Skipped   bool     `json:"skipped"`
+	BytesUp   int64    `json:"bytes_up"`
+	BytesDown int64    `json:"bytes_down"`
+	Seconds   float64  `json:"seconds"` // of virtual time
+}
+
+// Append adds a line to metrics.jsonl.
+func (f *Folder) Append(m Metrics) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = f.buffered.Write(append(b, '\n'))
+	return err
+}
+
+// Manifest is manifest.json: what a run can be repeated from.
+type Manifest struct {
+	Version     string `json:"version"`
+	Data        string `json:"data"`
+	DataDigest  string `json:"data_digest"`
+	SplitDigest string `json:"split_digest"`
+	Seed        uint64 `json:"seed"`
+	Session     string `json:"session,omitempty"`
+}
+
+// Manifest describes the experiment.
+func (e *Experiment) Manifest() Manifest {
+	m := Manifest{Version: Version(), Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: e.Config.Seed}
+	if e.Config.federated() {
+		m.Session = fmt.Sprintf("%x", e.session)
+	}
+	return m
+}
+
+// Version is the version of the program, as the module system knows it.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// Complete writes the rest and gives the folder its name, which it returns.
+// Should another run have taken the name meanwhile, it is an error.
+func (f *Folder) Complete(e *Experiment, s *Summary, items, users *fedmf.Matrix) (string, error) {
+	err := errors.Join(f.buffered.Flush(), f.metrics.Close())
+	f.metrics = nil
+	if err != nil {
+		return "", err
+	}
+	config, err := e.Config.YAML()
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), config, 0o644),
+		f.json("manifest.json", e.Manifest()),
+		f.json("summary.json", s),
+		f.npy("item_embeddings.npy", items),
+		f.npy("user_embeddings.npy", users),
+	); err != nil {
+		return "", err
+	}
+	if err := os.Rename(f.temporary, f.path); err != nil {
+		return "", err
+	}
+	f.temporary = ""
+	return f.path, nil
+}
+
+func (f *Folder) json(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(f.temporary, name), append(b, '\n'), 0o644)
+}
+
+// npy writes a matrix as NumPy's format, row by row in float64.
+func (f *Folder) npy(name string, m *fedmf.Matrix) error {
+	file, err := os.Create(filepath.Join(f.temporary, name))
+	if err != nil {
+		return err
+	}
+	rows, cols := m.Dims()
+	w := bufio.NewWriter(file)
+	return errors.Join(npyio.Write(w, mat.NewDense(rows, cols, m.Data())), w.Flush(), file.Close())
+}
+
+// Discard removes what is not complete, and the folders made for it when they
+// are empty. After Complete it does nothing.
+func (f *Folder) Discard() {
+	if f.metrics != nil {
+		f.metrics.Close() //nolint:errcheck // it is removed next
+		f.metrics = nil
+	}
+	if f.temporary != "" {
+		os.RemoveAll(f.temporary) //nolint:errcheck // nothing better can be done about it
+		f.temporary = ""
+	}
+	if f.made == "" || exists(f.path) {
+		return
+	}
+	for dir := filepath.Dir(f.path); strings.HasPrefix(dir, f.made); dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil { // not empty: somebody else's
+			return
+		}
+	}
+}

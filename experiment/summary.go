@@ -1,0 +1,179 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"runtime/metrics"
+	"strings"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Summary is summary.json: what a run came to.
+type Summary struct {
+	Algorithm          Algorithm          `json:"algorithm"`
+	Data               string             `json:"data"`
+	Secagg             string             `json:"secagg"`
+	Noise              string             `json:"noise"`
+	Rounds             int                `json:"rounds"`
+	SkippedRounds      int                `json:"skipped_rounds"`
+	DroppedPerRound    float64            `json:"dropped_per_round"`
+	TestRMSE           float64            `json:"test_rmse"`
+	TestMSE            float64            `json:"test_mse"`
+	TestMAE            float64            `json:"test_mae"`
+	Baselines          Baselines          `json:"baselines"`
+	Privacy            dp.Statement       `json:"privacy"`
+	BytesUpPerClient   map[string]int64   `json:"bytes_up_per_client"`
+	BytesDownPerClient map[string]int64   `json:"bytes_down_per_client"`
+	Seconds            map[string]float64 `json:"seconds"`
+	PeakMemory         uint64             `json:"peak_memory_bytes"`
+}
+
+// Statement is the privacy of a run in which the dearest client spent epsilon.
+func (e *Experiment) Statement(spent dp.Result) dp.Statement {
+	s := dp.Statement{
+		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: dp.Unit(e.Config.Unit), Relation: dp.ZeroOut,
+		Accountant: e.Privacy.Budget.Accountant, Sampling: dp.NoSampling, Noise: dp.NoNoise,
+	}
+	if e.Config.Private() {
+		s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
+		s.ClaimedEpsilon = e.Privacy.Claimed
+	}
+	return s
+}
+
+// Attempt is what an iteration showed, as far as its price depends on it.
+type Attempt struct {
+	Iteration           uint64
+	Survivors, Answered int
+	Summed              bool
+	Sent                bool // at least one masked input left its client
+}
+
+// Spent is what the attempts so far cost the dearest client: what its ledger
+// holds, or, with replaced noise, what the views of every sum really showed;
+// an attempt that ended without a sum counts at its full planned price.
+func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
+	if e.Release.Noise.Kind == protocol.Replace {
+		return e.spentOnViews(attempts)
+	}
+	var most dp.Result
+	for _, l := range ledgers {
+		if s := l.Spent(); s.Epsilon >= most.Epsilon {
+			most = s
+		}
+	}
+	return most, nil
+}
+
+func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
+	p := protocol.Plan{Cohort: e.Cohort, Releases: []protocol.Release{e.Release}}
+	var all []dp.Event
+	for _, a := range attempts {
+		switch {
+		case a.Summed:
+			views, err := p.Views(e.Release, a.Survivors, a.Answered)
+			if err != nil {
+				return dp.Result{}, err
+			}
+			all = append(all, views...)
+		case a.Sent:
+			all = append(all, e.Privacy.Planned...)
+		}
+	}
+	return e.epsilon(all)
+}
+
+// PerClient averages bytes by kind of message over clients; kinds that did not
+// occur are left out.
+func PerClient(total [protocol.Kinds]int64, clients int) map[string]int64 {
+	m := make(map[string]int64)
+	for k, n := range total {
+		if n > 0 {
+			m[protocol.Kind(k).String()] = (n + int64(clients)/2) / int64(clients)
+		}
+	}
+	return m
+}
+
+// PeakMemory is the memory the process has had from the operating system.
+func PeakMemory() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// Print writes the summary as the last lines of a run: quality beside the
+// baselines, the privacy, what it cost, and where the results are.
+func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s on %s: %s users, %s items, %s training and %s test ratings\n\n", s.Algorithm, s.Data,
+		grouped(int64(e.Data.Users)), grouped(int64(e.Data.Items)), grouped(int64(e.Split.Train.Len())), grouped(int64(e.Split.Test.Len())))
+	fmt.Fprintf(&b, "test RMSE, in stars (the simulator measures it; no budget is spent on that)\n")
+	row := func(name string, v float64, note string) {
+		fmt.Fprintf(&b, "  %-19s %.4f  %s\n", name, v, note)
+	}
+	switch {
+	case e.Config.Private():
+		row("private model", s.TestRMSE, fmt.Sprintf("this run, epsilon %s", trim(s.Privacy.Epsilon)))
+	default:
+		row("model", s.TestRMSE, "this run, not private")
+	}
+	l := s.Baselines
+	row("before_cooperation", l.BeforeCooperation, "the same start, each user fitted on its own device")
+	row("local_only", l.LocalOnly, "each user trains alone")
+	row("non_private", l.NonPrivate, "the same algorithm without noise")
+	row("user_mean", l.UserMean, "each user's own mean")
+	row("global_mean", l.GlobalMean, "one mean for all, not private")
+	row("item_bias", l.ItemBias, "regularised user and item bias, not private")
+	fmt.Fprintf(&b, "\nprivacy     %s\n", s.Privacy)
+	fmt.Fprintf(&b, "secure sum  %s, noise %s\n", s.Secagg, s.Noise)
+	if e.Config.federated() {
+		fmt.Fprintf(&b, "iterations  %d attempted, %d skipped; of %s clients %.1f dropped out in each on average\n",
+			s.Rounds, s.SkippedRounds, grouped(int64(e.Data.Users)), s.DroppedPerRound)
+		fmt.Fprintf(&b, "per client  %s\n", traffic("up", s.BytesUpPerClient))
+		fmt.Fprintf(&b, "            %s\n", traffic("down", s.BytesDownPerClient))
+	}
+	fmt.Fprintf(&b, "results     %s\n", path)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// traffic lists bytes by kind in the order of an iteration.
+func traffic(way string, m map[string]int64) string {
+	var total int64
+	var parts []string
+	for k := range protocol.Kinds {
+		if n, ok := m[k.String()]; ok {
+			total += n
+			parts = append(parts, fmt.Sprintf("%s %s", k, Bytes(n)))
+		}
+	}
+	return fmt.Sprintf("%s %s (%s)", way, Bytes(total), strings.Join(parts, ", "))
+}
+
+// Bytes writes a count of bytes for people.
+func Bytes(n int64) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprintf("%d B", n)
+	case n < 10_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	default:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+}
+
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func trim(x float64) string {
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.3f", math.Ceil(x*1000)/1000), "0"), ".")
+}

@@ -1,0 +1,107 @@
+package fedmf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Fit is what a user does on its own device: fit u_i to its ratings with V held
+// fixed, by projected gradient steps on
+//
+//	Σ_j (x_j - <u, v_j>)² + ridge·mean·‖u - start‖².
+//
+// Nothing of it is ever sent.
+type Fit struct {
+	Steps int     // gradient steps; the same budget before and after cooperation
+	Ridge float64 // how many ratings' worth of weight the start has: an item's embedding starts with ‖v‖² = mean
+}
+
+// Validate reports everything that makes the settings unusable.
+func (f Fit) Validate() error {
+	var errs []error
+	if f.Steps < 0 {
+		errs = append(errs, fmt.Errorf("fit steps is %d; it must not be negative", f.Steps))
+	}
+	if !(f.Ridge >= 0) || math.IsInf(f.Ridge, 1) {
+		errs = append(errs, fmt.Errorf("fit ridge is %v; it must be at least 0", f.Ridge))
+	}
+	return errors.Join(errs...)
+}
+
+// rows gives item embeddings; dst is scratch of the rank's length.
+type rows interface {
+	Row(j int, dst []float64) []float64
+}
+
+// matrixRows makes a Matrix a source of rows.
+type matrixRows struct{ *Matrix }
+
+func (m matrixRows) Row(j int, _ []float64) []float64 { return m.Matrix.Row(j) }
+
+// Ratings are one user's: item indices and their values.
+type Ratings struct {
+	Items  []int32
+	Values []float32
+}
+
+// User runs the fit for a user against V and returns u.
+func (p Params) User(r Ratings, v *Matrix) []float64 { return p.fit(r, matrixRows{v}) }
+
+// fit works on the Gram matrix Σ v vᵀ, so that a step costs p² whatever the
+// number of ratings.
+func (p Params) fit(r Ratings, v rows) []float64 {
+	start := p.StartUser()
+	u := append([]float64(nil), start...)
+	if len(r.Items) == 0 {
+		return u
+	}
+	gram, right := p.normalEquations(r, v, start)
+	// The trace bounds the largest eigenvalue, so that 1/trace is a step
+	// that never overshoots.
+	var trace float64
+	for i := range p.Rank {
+		trace += gram[i*p.Rank+i]
+	}
+	if trace == 0 {
+		return u
+	}
+	grad := make([]float64, p.Rank)
+	for range p.Fit.Steps {
+		for i := range grad {
+			grad[i] = Predict(gram[i*p.Rank:(i+1)*p.Rank], u) - right[i]
+		}
+		for i := range u {
+			u[i] -= grad[i] / trace
+		}
+		Project(u, p.MaxRating)
+	}
+	return u
+}
+
+// normalEquations returns Σ v vᵀ + ridge·mean·I and Σ x v + ridge·mean·start.
+func (p Params) normalEquations(r Ratings, v rows, start []float64) (gram, right []float64) {
+	d := p.Rank
+	gram, right = make([]float64, d*d), make([]float64, d)
+	scratch := make([]float64, d)
+	for k, j := range r.Items {
+		row := v.Row(int(j), scratch)
+		x := float64(r.Values[k])
+		for a, va := range row {
+			right[a] += x * va
+			g := gram[a*d : a*d+a+1]
+			for b := range g {
+				g[b] += va * row[b]
+			}
+		}
+	}
+	weight := p.Fit.Ridge * p.StartMean
+	for a := range d {
+		for b := range a {
+			gram[b*d+a] = gram[a*d+b]
+		}
+		gram[a*d+a] += weight
+		right[a] += weight * start[a]
+	}
+	return gram, right
+}

@@ -1,0 +1,165 @@
+package fedmf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ItemGradient is the name of LFL's one release and of its phase: the gradient
+// of V, summed over users.
+const ItemGradient = "item-gradient"
+
+// User is one user's side of LFL-SGDMF: a client.Trainer. Its embedding stays
+// on the device.
+type User struct {
+	params  *Params
+	ratings Ratings
+	u       []float64 // nil until stage 1 has run
+	tuned   bool      // stage 3 has run
+}
+
+// NewUser makes the trainer of a user with the given ratings, which it keeps
+// and does not change. A user may have none.
+func NewUser(p *Params, r Ratings) *User { return &User{params: p, ratings: r} }
+
+// Embedding is u_i as it stands; nil before stage 1.
+func (t *User) Embedding() []float64 { return t.u }
+
+// Finished reports whether stage 3 has run.
+func (t *User) Finished() bool { return t.tuned }
+
+// Contribute implements client.Trainer: the gradient of V for one rating of
+// the user's, each as likely, as the only row that is not zero. A user without
+// a rating contributes zero. Stage 1 runs when the first plan arrives.
+func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	v, err := NewBroadcast(p.Broadcast, t.params.Items, t.params.Rank)
+	if err != nil {
+		return nil, err
+	}
+	if t.u == nil {
+		t.u = t.params.fit(t.ratings, v)
+	}
+	n := len(t.ratings.Items)
+	if n == 0 {
+		return []protocol.Vector{{Index: []uint32{}}}, nil
+	}
+	k, err := entropy.Uniform(src.Stream("sample-rating", p.Iteration), uint64(n))
+	if err != nil {
+		return nil, err
+	}
+	return []protocol.Vector{t.gradient(int(t.ratings.Items[k]), float64(t.ratings.Values[k]), v)}, nil
+}
+
+// gradient is that of (x - <u, v_j>)² with respect to v_j: -2u(x - <u, v_j>).
+func (t *User) gradient(j int, x float64, v Broadcast) protocol.Vector {
+	d := t.params.Rank
+	g := protocol.Vector{Index: make([]uint32, d), Value: make([]float64, d)}
+	slope := -2 * (x - Predict(t.u, v.Row(j, g.Value)))
+	for i := range d {
+		g.Index[i] = uint32(j*d + i)
+		g.Value[i] = slope * t.u[i]
+	}
+	return g
+}
+
+// Finish implements client.Trainer: stage 3.
+func (t *User) Finish(model []byte, _ protocol.Runner) error {
+	v, err := NewBroadcast(model, t.params.Items, t.params.Rank)
+	if err != nil {
+		return err
+	}
+	t.u, t.tuned = t.params.fit(t.ratings, v), true
+	return nil
+}
+
+// LFLParams are the settings of the server's side of LFL-SGDMF.
+type LFLParams struct {
+	Params
+	Rounds int // T, attempts
+	// LearningRate is η: in an iteration V moves by η·(m/|U1|) times the summed
+	// gradient, which is a step of η for an item with its even share |U1|/m of
+	// the sampled ratings. The paper's γ_t is η·m.
+	LearningRate float64
+	Session      protocol.SessionID
+	Cohort       protocol.Cohort
+	Release      protocol.Release // of Params.Release, with scale, width and noise set
+}
+
+// Release is LFL's release with the bounds that hold by construction: one row
+// of V, of norm at most 2R^{3/2}. Scale, width and noise are still to be set.
+func (p Params) Release() protocol.Release {
+	return protocol.Release{Name: ItemGradient, Len: p.Items * p.Rank, L2: p.GradientBound(), MaxNonZero: p.Rank}
+}
+
+// LFL is the server's side of LFL-SGDMF: a server.Strategy.
+type LFL struct {
+	params    LFLParams
+	items     *Matrix
+	iteration uint64
+}
+
+// NewLFL makes the strategy, V at its start.
+func NewLFL(p LFLParams) (*LFL, error) {
+	errs := []error{p.Validate(), p.Release.Validate(), p.Cohort.Validate()}
+	if p.Rounds < 0 {
+		errs = append(errs, fmt.Errorf("rounds is %d; it must not be negative", p.Rounds))
+	}
+	if !(p.LearningRate > 0) {
+		errs = append(errs, fmt.Errorf("learning-rate is %v; it must be positive", p.LearningRate))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &LFL{params: p, items: p.StartItems()}, nil
+}
+
+// Items is V as it stands, not a copy.
+func (s *LFL) Items() *Matrix { return s.items }
+
+// Next implements server.Strategy. A skipped iteration is an attempt like any
+// other: the budget is planned over attempts.
+func (s *LFL) Next() (*protocol.Plan, bool, error) {
+	if s.iteration == uint64(s.params.Rounds) {
+		return nil, true, nil
+	}
+	s.iteration++
+	return &protocol.Plan{
+		Session: s.params.Session, Iteration: s.iteration, Phase: ItemGradient,
+		Cohort: s.params.Cohort, Releases: []protocol.Release{s.params.Release}, Broadcast: s.items.Encode(),
+	}, false, nil
+}
+
+// Absorb implements server.Strategy: V <- Π(V - γ_t/|U1| · Σ gradient)
+// (FMF paper, figure 3(d), step s2).
+func (s *LFL) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
+	gamma := Schedule(s.params.LearningRate, int(p.Iteration), s.params.Rounds) *
+		float64(s.params.Items) / float64(sums.Survivors)
+	g, d := sums.Values[0], s.params.Rank
+	run.Each(s.params.Items, func(j int) {
+		row := s.items.Row(j)
+		for i := range row {
+			row[i] -= gamma * g[j*d+i]
+		}
+		Project(row, s.params.MaxRating)
+	})
+	return nil
+}
+
+// Skip implements server.Strategy: V stays, the attempt is used up.
+func (s *LFL) Skip(*protocol.Plan, error) {}
+
+// Model implements server.Strategy: V, encoded.
+func (s *LFL) Model() []byte { return s.items.Encode() }
+
+// Schedule is the learning rate of iteration t (from 1) of rounds: it falls
+// linearly over the first 80% of the iterations to a tenth, then stays.
+func Schedule(rate float64, t, rounds int) float64 {
+	fall := 0.8 * float64(rounds)
+	if fall == 0 {
+		return rate
+	}
+	return rate * (1 - 0.9*min(float64(t-1)/fall, 1))
+}

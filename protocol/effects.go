@@ -1,0 +1,112 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/fedsim/fedsim/dp"
+)
+
+// Input is what a driver gives a role: Start, Received, Done or Tick.
+type Input interface{ input() }
+
+// Start begins a role's life.
+type Start struct{}
+
+// Received hands over a message.
+type Received struct{ Envelope Envelope }
+
+// Done reports that a Work has run.
+type Done struct {
+	ID  uint64
+	Err error
+}
+
+// Tick says that the time a role asked to be woken at has come.
+type Tick struct{}
+
+func (Start) input()    {}
+func (Received) input() {}
+func (Done) input()     {}
+func (Tick) input()     {}
+
+// Effects is what a role wants done. The driver carries the fields out in
+// their order: what is to persist is durable before anything is sent.
+type Effects struct {
+	Persist []Record
+	Send    []Envelope
+	Wake    time.Time // zero: the time asked for before stands, if any
+	Work    []Work
+	Events  []Event
+}
+
+// Record is something a role must still know after a crash.
+type Record interface{ record() }
+
+// Charged records what an iteration cost a client's privacy. It is durable
+// before the masked input leaves and never taken back.
+type Charged struct {
+	Session   SessionID
+	Iteration uint64
+	Events    []dp.Event
+}
+
+func (Charged) record() {}
+
+// Work is a heavy computation. The driver runs Do on any goroutine, once, and
+// feeds Done with the same ID back to the role. Do keeps its result where the
+// role that made it finds it, and the role leaves that place alone until then.
+// Works of one role run one at a time, in the order in which it asked for them.
+type Work struct {
+	ID uint64
+	Do func(Runner) error
+}
+
+// EventKind names what happened.
+type EventKind uint8
+
+// The events that roles report.
+const (
+	// IterationOpened: the aggregator announced a plan.
+	IterationOpened EventKind = iota
+	// IterationSummed: an iteration ended in a sum.
+	IterationSummed
+	// IterationAborted: too few clients were left.
+	IterationAborted
+	// ClientLost: a client did not answer a stage in time.
+	ClientLost
+	// InputUnusable: a client's own contribution broke its bounds; it sends
+	// zero and noise. Reported to its owner only.
+	InputUnusable
+	// PlanRefused: a client does not take part in an iteration, because of its
+	// budget or because the plan is not sound.
+	PlanRefused
+	// MessageIgnored: a message came late, twice, or from nobody it could come from.
+	MessageIgnored
+	// WorkFailed: a computation of a role failed.
+	WorkFailed
+	// SessionEnded: the last iteration is over.
+	SessionEnded
+)
+
+var eventNames = [...]string{
+	IterationOpened: "iteration-opened", IterationSummed: "iteration-summed", IterationAborted: "iteration-aborted",
+	ClientLost: "client-lost", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
+	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionEnded: "session-ended",
+}
+
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return "event"
+}
+
+// Event is something worth logging or counting. It never carries a rating, a
+// vector or a secret.
+type Event struct {
+	Kind      EventKind
+	Iteration uint64
+	Party     Party // whom it is about
+	Stage     Stage // of ClientLost and MessageIgnored
+	Err       error // why, where there is a why
+}

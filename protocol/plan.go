@@ -1,0 +1,264 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+)
+
+// SessionID names one run of a federation. Ledgers and keys are bound to it.
+type SessionID [16]byte
+
+// ClientID is a client's place in the enrolment list, from 0.
+type ClientID uint32
+
+// Plan says what one iteration computes. The server makes and signs it, the
+// aggregator relays it unchanged, and every client checks it for itself: it
+// recomputes what the iteration costs its privacy and never takes that number
+// from anybody.
+type Plan struct {
+	Session   SessionID
+	Iteration uint64 // from 1; an attempt that fails uses its number up
+	Phase     string // the algorithm's own name for what is asked, e.g. "item-gradient"
+	Cohort    Cohort
+	Releases  []Release
+	Broadcast []byte // the shared part of the model, as the algorithm encodes it
+}
+
+// Cohort is who takes part and what is assumed of them. One ω and one γ hold
+// for graph, threshold and noise alike (protocol, section 1).
+type Cohort struct {
+	Clients   int     // N, the clients the plan names
+	Tolerance float64 // ω in [0, 1): the share of N that may be lost in an iteration, at all stages together
+	Colluders float64 // γ in [0, 1): the share of N that may pool what they see with the aggregator and the server
+}
+
+// slack keeps ⌊ωN⌋ and ⌈γN⌉ what they are on paper: 0.3·10 is 3, although the
+// nearest float64 of 0.3 is a little less.
+const slack = 1e-9
+
+// Required is ⌈(1-ω)N⌉, the fewest survivors an iteration may end with.
+func (c Cohort) Required() int {
+	return c.Clients - int(math.Floor(c.Tolerance*float64(c.Clients)+slack))
+}
+
+// Colluding is c = ⌈γN⌉, the clients whose noise and secrets do not count.
+func (c Cohort) Colluding() int {
+	return int(math.Ceil(c.Colluders*float64(c.Clients) - slack))
+}
+
+// Honest is how many of n clients are certain to be honest: n - ⌈γN⌉.
+func (c Cohort) Honest(n int) int { return n - c.Colluding() }
+
+// ShareVariance is a = V/w, what each client adds before the survivors are
+// known: w = ⌈(1-ω)N⌉ - c honest ones make up the target variance V.
+func (c Cohort) ShareVariance(v float64) float64 {
+	return v / float64(c.Honest(c.Required()))
+}
+
+// FinalVariance is the variance of the noise in the sum over u1 survivors of
+// whom u2 reduced their noise to b = V/(u1-c) and the others kept a = V/w:
+// the formula of the FMF paper, section 6.2, with c colluders taken out of the
+// denominators. Colluders' own noise is part of the sum and of this number.
+func (c Cohort) FinalVariance(v float64, u1, u2 int) float64 {
+	return float64(u2)*v/float64(c.Honest(u1)) + float64(u1-u2)*c.ShareVariance(v)
+}
+
+// Validate reports everything that makes the cohort unusable.
+func (c Cohort) Validate() error {
+	var errs []error
+	if c.Clients < 1 {
+		errs = append(errs, fmt.Errorf("clients is %d; a federation needs at least 1", c.Clients))
+	}
+	if !(c.Tolerance >= 0 && c.Tolerance < 1) {
+		errs = append(errs, fmt.Errorf("tolerance is %v; it must be at least 0 and below 1", c.Tolerance))
+	}
+	if !(c.Colluders >= 0 && c.Colluders < 1) {
+		errs = append(errs, fmt.Errorf("colluders is %v; it must be at least 0 and below 1", c.Colluders))
+	}
+	if errs == nil && c.Honest(c.Required()) < 1 {
+		errs = append(errs, fmt.Errorf("of %d clients, %d may be lost and %d may collude: no honest one is certain to remain; lower the tolerance or the colluders",
+			c.Clients, c.Clients-c.Required(), c.Colluding()))
+	}
+	return errors.Join(errs...)
+}
+
+// Release is one named vector of an iteration, summed over the clients.
+type Release struct {
+	Name string
+	Len  int // coordinates
+
+	// Bounds on one client's vector that hold by construction, and that the
+	// client checks: its L2 norm, its L1 norm (0: no better bound than the one
+	// that follows from L2 and MaxNonZero), how many coordinates may be other
+	// than zero.
+	L2, L1     float64
+	MaxNonZero int
+
+	Scale float64 // integers = round(values · Scale)
+	Width uint8   // bits of the ring the integers are added in, 8 to 64
+	Noise Noise
+}
+
+// NoiseKind says who hides the sum.
+type NoiseKind uint8
+
+const (
+	// NoNoise: the exact sum is released. Nothing is private.
+	NoNoise NoiseKind = iota
+	// Split: every client adds a share of Skellam noise, large enough for the
+	// fewest survivors, and removes the surplus once they are known, by
+	// thinning what it added (protocol, section 3). The default.
+	Split
+	// Replace: the published scheme, which replaces the noise instead of
+	// removing a part. It releases two views of the sum and is charged for both.
+	Replace
+	// Own: each party noised its vector before it handed it over.
+	Own
+)
+
+var noiseNames = [...]string{NoNoise: "none", Split: "split", Replace: "replace", Own: "own"}
+
+func (k NoiseKind) String() string {
+	if int(k) < len(noiseNames) {
+		return noiseNames[k]
+	}
+	return fmt.Sprintf("NoiseKind(%d)", uint8(k))
+}
+
+// Noise is the noise of a release. Variance is the target variance of the
+// honest clients' noise in the sum, per coordinate and in integer units
+// (V = s²σ²); zero for NoNoise and Own.
+type Noise struct {
+	Kind     NoiseKind
+	Variance float64
+}
+
+// Bounds returns the declared integer sensitivities (D2, D1) of the release.
+func (r Release) Bounds() (d2, d1 float64) {
+	return dp.IntegerBounds(dp.Fixed{L2: r.L2, L1: r.L1, Scale: r.Scale, MaxNonZero: r.MaxNonZero})
+}
+
+// Validate reports everything that makes the release unusable.
+func (r Release) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("release %q: "+format, append([]any{r.Name}, args...)...))
+	}
+	if r.Len < 1 {
+		bad("length is %d; it must be at least 1", r.Len)
+	}
+	if r.MaxNonZero < 1 || r.MaxNonZero > r.Len {
+		bad("max-non-zero is %d; it must be from 1 to the length %d", r.MaxNonZero, r.Len)
+	}
+	if !(r.L2 > 0) || math.IsInf(r.L2, 1) {
+		bad("L2 bound is %v; it must be positive and finite", r.L2)
+	}
+	if !(r.Scale > 0) || math.IsInf(r.Scale, 1) {
+		bad("scale is %v; it must be positive and finite", r.Scale)
+	}
+	if r.Width < 8 || r.Width > 64 {
+		bad("ring width is %d bits; it must be from 8 to 64", r.Width)
+	}
+	switch r.Noise.Kind {
+	case Split, Replace:
+		if !(r.Noise.Variance > 0) || math.IsInf(r.Noise.Variance, 1) {
+			bad("noise variance is %v; it must be positive and finite", r.Noise.Variance)
+		}
+	case NoNoise, Own:
+		if r.Noise.Variance != 0 {
+			bad("noise variance is %v, but the noise is %s", r.Noise.Variance, r.Noise.Kind)
+		}
+	default:
+		bad("noise is %s; it must be one of none, split, replace, own", r.Noise.Kind)
+	}
+	return errors.Join(errs...)
+}
+
+// Validate reports everything that makes the plan unusable.
+func (p *Plan) Validate() error {
+	errs := []error{p.Cohort.Validate()}
+	if p.Iteration == 0 {
+		errs = append(errs, errors.New("iteration is 0; iterations count from 1"))
+	}
+	if len(p.Releases) == 0 {
+		errs = append(errs, errors.New("the plan releases nothing"))
+	}
+	for _, r := range p.Releases {
+		errs = append(errs, r.Validate())
+	}
+	return errors.Join(errs...)
+}
+
+// ErrUnprotected is returned for a plan that would release something without
+// any noise.
+var ErrUnprotected = errors.New("the plan releases an exact sum: no privacy budget covers that")
+
+// Charges is what taking part in the iteration costs a client's privacy, at
+// the most: the events to charge before its masked input leaves. A split
+// release costs one Skellam release of the target variance. A replaced one is
+// seen twice and costs the most that any tolerated pattern of dropouts makes
+// of that. ErrUnprotected is returned where something is released exactly.
+func (p *Plan) Charges() ([]dp.Event, error) {
+	c := p.Cohort
+	var events []dp.Event
+	for _, r := range p.Releases {
+		d2, d1 := r.Bounds()
+		switch r.Noise.Kind {
+		case Split:
+			events = append(events, dp.Skellam(r.Noise.Variance, d2, d1))
+		case Replace:
+			// Most is seen when nobody is lost before the masked input and as
+			// many as are tolerated fall silent after it.
+			views, err := p.Views(r, c.Clients, c.Required())
+			if err != nil {
+				return nil, err
+			}
+			events = append(events, views...)
+		case NoNoise, Own:
+			return nil, fmt.Errorf("release %q: %w", r.Name, ErrUnprotected)
+		}
+	}
+	return events, nil
+}
+
+// Views is what the replaced release r really showed when survivors clients
+// sent a masked input and answered of them replaced their noise.
+func (p *Plan) Views(r Release, survivors, answered int) ([]dp.Event, error) {
+	c := p.Cohort
+	d2, d1 := r.Bounds()
+	v1, v2, err := dp.ReplaceViews(r.Noise.Variance, c.Honest(c.Required()), c.Honest(survivors), c.Honest(answered))
+	if err != nil {
+		return nil, fmt.Errorf("release %q: %w", r.Name, err)
+	}
+	return []dp.Event{dp.Skellam(v1, d2, d1), dp.Skellam(v2, d2, d1)}, nil
+}
+
+// Vector is a party's contribution to one release. Index nil: dense, Value
+// holds every coordinate. Otherwise Value[i] stands at coordinate Index[i],
+// indices ascend, and what is not listed is zero.
+type Vector struct {
+	Index []uint32
+	Value []float64
+}
+
+// Integers is a Vector in fixed point.
+type Integers struct {
+	Index []uint32
+	Value []int64
+}
+
+// Sums is what an iteration released: per release of the plan the dense sum
+// over the survivors, in the units of the contributions, noise included.
+type Sums struct {
+	Values    [][]float64
+	Survivors int
+}
+
+// Runner runs f(0) to f(n-1), in any order and perhaps at once, and returns
+// when all have returned.
+type Runner interface {
+	Each(n int, f func(i int))
+}

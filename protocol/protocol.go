@@ -1,0 +1,82 @@
+// Package protocol is the vocabulary that the roles share: the [Plan] of an
+// iteration and its [Release]s, what is contributed ([Vector]) and what comes
+// of it ([Sums]), the messages with their sizes, and the [Effects] by which a
+// role, which does no I/O of its own, tells its driver what to do.
+//
+//	server -> Open -> aggregator -> Announce -> clients
+//	clients -> Advertise -> Roster -> Shares -> Delivery -> MaskedInput -> Survivors -> Unmask
+//	aggregator -> Result or Abort -> server -> ... -> Final -> aggregator -> clients
+//
+// The package knows no algorithm, no network and no cryptography.
+package protocol
+
+import "fmt"
+
+// Role is what a party does in the federation.
+type Role uint8
+
+const (
+	// Server owns the model and plans iterations.
+	Server Role = iota
+	// Aggregator runs one secure sum at a time and learns only the sum.
+	Aggregator
+	// Client owns a party's data.
+	Client
+)
+
+func (r Role) String() string {
+	switch r {
+	case Server:
+		return "server"
+	case Aggregator:
+		return "aggregator"
+	case Client:
+		return "client"
+	default:
+		return fmt.Sprintf("Role(%d)", uint8(r))
+	}
+}
+
+// Party is somebody a message can come from or go to. Client is meaningful
+// for the role Client only.
+type Party struct {
+	Role   Role
+	Client ClientID
+}
+
+// ClientParty is the party of a client.
+func ClientParty(id ClientID) Party { return Party{Role: Client, Client: id} }
+
+func (p Party) String() string {
+	if p.Role == Client {
+		return fmt.Sprintf("client %d", p.Client)
+	}
+	return p.Role.String()
+}
+
+// Stage is a stage of a secure sum, named for what the clients send in it.
+type Stage uint8
+
+const (
+	// StageAdvertise: the client has computed its contribution and says it is here.
+	StageAdvertise Stage = iota
+	// StageShare: the client hands out shares of its secrets.
+	StageShare
+	// StageMaskedInput: the client's vector, masked. Who sends it is in U1.
+	StageMaskedInput
+	// StageUnmask: the client's shares of others' secrets, and its noise removal.
+	StageUnmask
+	// Stages is how many there are.
+	Stages
+)
+
+var stageNames = [...]string{
+	StageAdvertise: "advertise", StageShare: "share", StageMaskedInput: "masked-input", StageUnmask: "unmask",
+}
+
+func (s Stage) String() string {
+	if int(s) < len(stageNames) {
+		return stageNames[s]
+	}
+	return fmt.Sprintf("Stage(%d)", uint8(s))
+}

@@ -1,0 +1,196 @@
+package secagg
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Draw says who draws the noise of an ideal sum.
+type Draw uint8
+
+const (
+	// DrawSum: the adder draws the noise of the whole sum at once, with the
+	// variance that the clients' shares would add up to. The same law at a cost
+	// that does not depend on how many clients there are.
+	DrawSum Draw = iota
+	// DrawClient: each client draws its own share and thins it, as in the real
+	// protocol.
+	DrawClient
+)
+
+func (d Draw) String() string {
+	if d == DrawClient {
+		return "client"
+	}
+	return "sum"
+}
+
+// IdealClient is a client's side of the ideal sum of one iteration. It keeps
+// nothing secret: there are no keys and no masks.
+type IdealClient struct {
+	plan *protocol.Plan
+	draw Draw
+}
+
+// NewIdealClient makes a client's side of the iteration of a plan.
+func NewIdealClient(p *protocol.Plan, d Draw) *IdealClient { return &IdealClient{plan: p, draw: d} }
+
+// DrawsNoise reports whether the sum itself draws the noise, so that the client
+// adds none. No sum but the ideal one ever does.
+func (c *IdealClient) DrawsNoise() bool { return c.draw == DrawSum }
+
+// Advertise is the client's answer to the plan.
+func (c *IdealClient) Advertise() (protocol.Message, error) {
+	return &protocol.Advertise{Iteration: c.plan.Iteration}, nil
+}
+
+// Share is the client's answer to the roster.
+func (c *IdealClient) Share(*protocol.Roster) (protocol.Message, error) {
+	return &protocol.Shares{Iteration: c.plan.Iteration}, nil
+}
+
+// MaskedInput is the client's answer to the delivery of shares: its vectors.
+func (c *IdealClient) MaskedInput(_ *protocol.Delivery, vectors []protocol.Integers) (protocol.Message, error) {
+	return &protocol.MaskedInput{Iteration: c.plan.Iteration, Vectors: vectors, Packed: c.plan.PackedSize()}, nil
+}
+
+// Unmask is the client's answer to the survivors: what its noise changes by.
+func (c *IdealClient) Unmask(_ *protocol.Survivors, removals []protocol.Integers) (protocol.Message, error) {
+	return &protocol.Unmask{Iteration: c.plan.Iteration, Removals: removals}, nil
+}
+
+// Ideal is the trusted adder of one iteration. It is not safe for concurrent use.
+type Ideal struct {
+	plan     *protocol.Plan
+	draw     Draw
+	noise    entropy.Source
+	sums     [][]uint64 // per release, in the ring
+	counts   [protocol.Stages]int
+	finished bool
+}
+
+// NewIdeal makes the adder for the iteration of a plan. src is where DrawSum
+// takes the noise from.
+func NewIdeal(p *protocol.Plan, d Draw, src entropy.Source) *Ideal {
+	s := &Ideal{plan: p, draw: d, noise: src, sums: make([][]uint64, len(p.Releases))}
+	for i, r := range p.Releases {
+		s.sums[i] = make([]uint64, r.Len)
+	}
+	return s
+}
+
+// Receive takes a client's message of a stage. The caller has seen to it that
+// each client speaks once a stage. An error means that the message is malformed
+// and was not counted; nothing was added.
+func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
+	_, stage := m.At()
+	var vectors []protocol.Integers
+	switch m := m.(type) {
+	case *protocol.MaskedInput:
+		if len(m.Vectors) != len(s.sums) {
+			return fmt.Errorf("masked input holds %d vectors, the plan has %d releases", len(m.Vectors), len(s.sums))
+		}
+		vectors = m.Vectors
+	case *protocol.Unmask:
+		if len(m.Removals) != 0 && len(m.Removals) != len(s.sums) {
+			return fmt.Errorf("unmask holds %d removals, the plan has %d releases", len(m.Removals), len(s.sums))
+		}
+		vectors = m.Removals
+	}
+	for i, v := range vectors {
+		if err := s.check(i, v); err != nil {
+			return err
+		}
+	}
+	for i, v := range vectors {
+		add(s.sums[i], v)
+	}
+	s.counts[stage]++
+	return nil
+}
+
+// check reports a vector that does not fit release i.
+func (s *Ideal) check(i int, v protocol.Integers) error {
+	r := s.plan.Releases[i]
+	switch {
+	case v.Index == nil && len(v.Value) != r.Len:
+		return fmt.Errorf("release %q: dense vector of %d coordinates, %d expected", r.Name, len(v.Value), r.Len)
+	case v.Index != nil && len(v.Index) != len(v.Value):
+		return fmt.Errorf("release %q: %d indices for %d values", r.Name, len(v.Index), len(v.Value))
+	}
+	for k, j := range v.Index {
+		if int(j) >= r.Len || k > 0 && v.Index[k-1] >= j {
+			return fmt.Errorf("release %q: index %d at place %d: indices must ascend below %d", r.Name, j, k, r.Len)
+		}
+	}
+	return nil
+}
+
+// add adds v modulo 2^64; lift takes the low bits at the end.
+func add(sum []uint64, v protocol.Integers) {
+	if v.Index == nil {
+		for j, x := range v.Value {
+			sum[j] += uint64(x)
+		}
+		return
+	}
+	for k, j := range v.Index {
+		sum[j] += uint64(v.Value[k])
+	}
+}
+
+// Next is the message that opens the stage after the one just closed, for one
+// client. Of an ideal sum it is the same for all.
+func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Message {
+	it, n := s.plan.Iteration, s.counts[closed]
+	switch closed {
+	case protocol.StageAdvertise:
+		return &protocol.Roster{Iteration: it, Clients: n}
+	case protocol.StageShare:
+		return &protocol.Delivery{Iteration: it, Clients: n}
+	default:
+		return &protocol.Survivors{Iteration: it, Count: n}
+	}
+}
+
+// ErrFinished is returned when a sum is asked for twice: a second draw of noise
+// over the same sum would let the two be averaged.
+var ErrFinished = errors.New("secagg: the sum was already released")
+
+// Sum returns, per release, the sum over the clients whose masked input
+// arrived, with the noise that the plan asks for. It can be had once.
+func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
+	if s.finished {
+		return nil, ErrFinished
+	}
+	s.finished = true
+	out := make([][]int64, len(s.sums))
+	for i, r := range s.plan.Releases {
+		out[i] = make([]int64, r.Len)
+		if s.draw == DrawSum && r.Noise.Variance > 0 {
+			if err := s.addNoise(out[i], r); err != nil {
+				return nil, fmt.Errorf("release %q: %w", r.Name, err)
+			}
+		}
+		for j := range out[i] {
+			out[i][j] = lift(s.sums[i][j]+uint64(out[i][j]), r.Width)
+		}
+	}
+	return out, nil
+}
+
+// addNoise draws the noise that u1 survivors, of whom u2 answered, leave in
+// the sum: b = V/(u1-c) from each who answered and a = V/w from each who fell
+// silent (protocol, section 3).
+func (s *Ideal) addNoise(dst []int64, r protocol.Release) error {
+	u1, u2 := s.counts[protocol.StageMaskedInput], s.counts[protocol.StageUnmask]
+	sampler, err := noise.NewSkellam(s.plan.Cohort.FinalVariance(r.Noise.Variance, u1, u2))
+	if err != nil {
+		return err
+	}
+	return sampler.Add(dst, noise.NewBits(s.noise.Stream("sum-noise/"+r.Name, s.plan.Iteration)))
+}

@@ -1,0 +1,142 @@
+// Package server is the role that owns the model: it has its [Strategy] plan
+// an iteration, sends the plan to the aggregator, takes in what was released
+// and ends the session with the trained model.
+//
+// The role is a state machine without I/O: [Server.Step] takes an input and
+// the time and returns effects for its driver to carry out. It knows no
+// algorithm; that is behind Strategy.
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Strategy is the algorithm as the server sees it.
+type Strategy interface {
+	// Next plans the next iteration, or says that training is done.
+	Next() (plan *protocol.Plan, done bool, err error)
+	// Absorb takes in what the iteration of a plan released.
+	Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error
+	// Skip takes note that the iteration of a plan released nothing, and why.
+	Skip(*protocol.Plan, error)
+	// Model is the shared part of the model as clients get it at the end.
+	Model() []byte
+}
+
+// Server runs a session. Its methods are for one goroutine at a time.
+type Server struct {
+	strategy Strategy
+	plan     *protocol.Plan // the iteration in progress
+	absorbed bool           // its result has arrived: another one is not heard
+	work     uint64
+}
+
+// New makes a server.
+func New(s Strategy) *Server { return &Server{strategy: s} }
+
+// Step feeds one input. It never blocks and never panics on what a peer sent.
+func (s *Server) Step(_ time.Time, in protocol.Input) protocol.Effects {
+	switch in := in.(type) {
+	case protocol.Start:
+		return s.next()
+	case protocol.Received:
+		return s.receive(in.Envelope)
+	case protocol.Done:
+		if in.ID != s.work {
+			return protocol.Effects{}
+		}
+		if in.Err != nil {
+			return report(protocol.WorkFailed, s.plan.Iteration, in.Err)
+		}
+		return s.next()
+	}
+	return protocol.Effects{}
+}
+
+func (s *Server) receive(e protocol.Envelope) protocol.Effects {
+	if e.From.Role == protocol.Aggregator {
+		switch m := e.Message.(type) {
+		case *protocol.Result:
+			return s.absorb(m)
+		case *protocol.Abort:
+			if s.plan == nil || s.absorbed || m.Iteration != s.plan.Iteration {
+				break
+			}
+			s.strategy.Skip(s.plan, m.Reason)
+			return s.next()
+		}
+	}
+	eff := report(protocol.MessageIgnored, 0, fmt.Errorf("the message %s is not expected from %s now", e.Message.Kind(), e.From))
+	eff.Events[0].Party = e.From
+	return eff
+}
+
+// absorb turns the released integers into floats and has the strategy take
+// them in.
+func (s *Server) absorb(m *protocol.Result) protocol.Effects {
+	p := s.plan
+	if err := s.check(m); err != nil {
+		return report(protocol.MessageIgnored, m.Iteration, err)
+	}
+	s.absorbed = true
+	s.work++
+	return protocol.Effects{Work: []protocol.Work{{ID: s.work, Do: func(run protocol.Runner) error {
+		sums := protocol.Sums{Survivors: m.Survivors, Values: make([][]float64, len(m.Integers))}
+		for i, r := range p.Releases {
+			sums.Values[i] = make([]float64, r.Len)
+			for j, x := range m.Integers[i] {
+				sums.Values[i][j] = float64(x) / r.Scale
+			}
+		}
+		return s.strategy.Absorb(p, sums, run)
+	}}}}
+}
+
+// check says why a result is not one of the iteration in progress.
+func (s *Server) check(m *protocol.Result) error {
+	p := s.plan
+	switch {
+	case p == nil || s.absorbed || m.Iteration != p.Iteration:
+		return fmt.Errorf("a result of iteration %d, which is not in progress", m.Iteration)
+	case len(m.Integers) != len(p.Releases):
+		return fmt.Errorf("a result of %d vectors for %d releases", len(m.Integers), len(p.Releases))
+	case m.Survivors < p.Cohort.Required() || m.Survivors > p.Cohort.Clients:
+		return fmt.Errorf("a result of %d survivors; the plan allows %d to %d", m.Survivors, p.Cohort.Required(), p.Cohort.Clients)
+	}
+	for i, r := range p.Releases {
+		if len(m.Integers[i]) != r.Len {
+			return fmt.Errorf("release %q: %d coordinates, %d expected", r.Name, len(m.Integers[i]), r.Len)
+		}
+	}
+	return nil
+}
+
+// next opens the next iteration, or ends the session.
+func (s *Server) next() protocol.Effects {
+	p, done, err := s.strategy.Next()
+	s.absorbed = false
+	switch {
+	case err != nil:
+		s.plan = nil
+		return report(protocol.WorkFailed, 0, err)
+	case done:
+		s.plan = nil
+		return protocol.Effects{
+			Send:   []protocol.Envelope{toAggregator(&protocol.Final{Model: s.strategy.Model()})},
+			Events: []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.Party{Role: protocol.Server}}},
+		}
+	}
+	s.plan = p
+	return protocol.Effects{Send: []protocol.Envelope{toAggregator(&protocol.Open{Plan: p})}}
+}
+
+func toAggregator(m protocol.Message) protocol.Envelope {
+	return protocol.Envelope{From: protocol.Party{Role: protocol.Server}, To: protocol.Party{Role: protocol.Aggregator}, Message: m}
+}
+
+func report(kind protocol.EventKind, iteration uint64, err error) protocol.Effects {
+	return protocol.Effects{Events: []protocol.Event{{Kind: kind, Iteration: iteration, Party: protocol.Party{Role: protocol.Server}, Err: err}}}
+}

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Faults says which clients are lost, and when. Each client's fate in each
+// iteration comes from a stream of its own, so it does not depend on anybody
+// else's or on the order of events.
+type Faults struct {
+	// Dropout is the chance that a client is lost in an iteration, in [0, 1). It
+	// is back in the next one.
+	Dropout float64
+	// Stages are the stages at which that happens, each as likely: the client
+	// falls silent before it sends that stage's message.
+	Stages []protocol.Stage
+	// Leave is the chance that a client leaves for good in the course of the
+	// run, at an iteration that is any of them as likely, in [0, 1].
+	Leave float64
+	// Away is the chance that a client goes away once, at an iteration that is
+	// any of them as likely, and is back after AwayRounds iterations, in [0, 1].
+	Away       float64
+	AwayRounds int
+}
+
+// Validate reports everything that makes the faults unusable.
+func (f Faults) Validate() error {
+	var errs []error
+	if !(f.Dropout >= 0 && f.Dropout < 1) {
+		errs = append(errs, fmt.Errorf("dropout is %v; it must be at least 0 and below 1", f.Dropout))
+	}
+	if f.Dropout > 0 && len(f.Stages) == 0 {
+		errs = append(errs, errors.New("clients drop out, but at no stage"))
+	}
+	for _, s := range f.Stages {
+		if s >= protocol.Stages {
+			errs = append(errs, fmt.Errorf("%s is not a stage", s))
+		}
+	}
+	if !(f.Leave >= 0 && f.Leave <= 1) {
+		errs = append(errs, fmt.Errorf("leave is %v; it must be from 0 to 1", f.Leave))
+	}
+	if !(f.Away >= 0 && f.Away <= 1) {
+		errs = append(errs, fmt.Errorf("away is %v; it must be from 0 to 1", f.Away))
+	}
+	if f.Away > 0 && f.AwayRounds < 1 {
+		errs = append(errs, fmt.Errorf("away-rounds is %d; a client that goes away is away for at least 1", f.AwayRounds))
+	}
+	return errors.Join(errs...)
+}
+
+// fates draws what happens to clients.
+type fates struct {
+	Faults
+	rounds uint64
+	src    entropy.Source
+}
+
+func newFates(f Faults, rounds int, seed uint64) fates {
+	return fates{Faults: f, rounds: uint64(rounds), src: simulated.New(seed, "faults")}
+}
+
+// lost returns the stage before whose message client c falls silent in an
+// iteration; protocol.Stages when it does not.
+func (f fates) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
+	if f.absent(c, iteration) {
+		return protocol.StageAdvertise
+	}
+	if f.Dropout == 0 {
+		return protocol.Stages
+	}
+	u := f.uniforms("dropout", iteration<<32|uint64(c))
+	if u[0] >= f.Dropout {
+		return protocol.Stages
+	}
+	return f.Stages[int(u[1]*float64(len(f.Stages)))]
+}
+
+// absent reports whether client c has left or is away in an iteration.
+func (f fates) absent(c protocol.ClientID, iteration uint64) bool {
+	if f.Leave > 0 {
+		if u := f.uniforms("leave", uint64(c)); u[0] < f.Leave && iteration >= f.when(u[1]) {
+			return true
+		}
+	}
+	if f.Away > 0 {
+		if u := f.uniforms("away", uint64(c)); u[0] < f.Away {
+			from := f.when(u[1])
+			return iteration >= from && iteration < from+uint64(f.AwayRounds)
+		}
+	}
+	return false
+}
+
+// when is the iteration, of 1 to rounds, that a uniform number picks.
+func (f fates) when(u float64) uint64 { return 1 + uint64(u*float64(f.rounds)) }
+
+// uniforms draws two numbers in [0, 1).
+func (f fates) uniforms(label string, n uint64) (u [2]float64) {
+	var b [16]byte
+	if _, err := io.ReadFull(f.src.Stream(label, n), b[:]); err != nil {
+		panic(err) // a keystream of a fixed key length does not fail
+	}
+	for i := range u {
+		u[i] = float64(binary.LittleEndian.Uint64(b[8*i:])>>11) / (1 << 53)
+	}
+	return u
+}

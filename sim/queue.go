@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// instant is everything that falls on one point of virtual time, in the order
+// in which it was scheduled.
+type instant struct {
+	at     time.Time
+	works  []work
+	inputs []arrival
+}
+
+// work is a role's computation, due to report at its instant.
+type work struct {
+	by  protocol.Party
+	job protocol.Work
+}
+
+// arrival is an input for a role.
+type arrival struct {
+	to protocol.Party
+	in protocol.Input
+}
+
+// queue orders instants by time. Messages of a whole cohort fall on the same
+// few instants, so it is small however many clients there are.
+type queue struct {
+	heap   instants
+	byTime map[int64]*instant
+}
+
+func newQueue() *queue { return &queue{byTime: make(map[int64]*instant)} }
+
+// at finds or makes the instant of a time.
+func (q *queue) at(t time.Time) *instant {
+	key := t.UnixNano()
+	if i, ok := q.byTime[key]; ok {
+		return i
+	}
+	i := &instant{at: t}
+	q.byTime[key] = i
+	heap.Push(&q.heap, i)
+	return i
+}
+
+// next takes the earliest instant out; nil when nothing is left.
+func (q *queue) next() *instant {
+	if len(q.heap) == 0 {
+		return nil
+	}
+	i := heap.Pop(&q.heap).(*instant)
+	delete(q.byTime, i.at.UnixNano())
+	return i
+}
+
+// instants is a heap by time.
+type instants []*instant
+
+func (h instants) Len() int           { return len(h) }
+func (h instants) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h instants) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *instants) Push(x any)        { *h = append(*h, x.(*instant)) }
+func (h *instants) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// send puts a message on its way, unless the client it comes from or goes to
+// is lost; and keeps the book of the run.
+func (f *federation) send(e protocol.Envelope) error {
+	if err := f.observe(e); err != nil {
+		return err
+	}
+	size := e.Message.Size()
+	delay := f.cfg.Network.Latency
+	switch {
+	case e.From.Role == protocol.Client:
+		if !f.hears(e.From.Client, e.Message) {
+			return nil
+		}
+		f.out.Up[e.Message.Kind()] += int64(size)
+		f.present.Up += int64(size)
+		if e.Message.Kind() == protocol.KindMaskedInput {
+			f.present.Sent++
+		}
+		delay += transfer(size, f.cfg.Network.Up)
+	case e.To.Role == protocol.Client:
+		if !f.hears(e.To.Client, e.Message) {
+			return nil
+		}
+		f.out.Down[e.Message.Kind()] += int64(size)
+		f.present.Down += int64(size)
+		delay += transfer(size, f.cfg.Network.Down)
+	}
+	f.arrive(f.now.Add(delay), arrival{to: e.To, in: protocol.Received{Envelope: e}})
+	return nil
+}
+
+func transfer(bytes int, bitsPerSecond float64) time.Duration {
+	return time.Duration(8 * float64(bytes) / bitsPerSecond * float64(time.Second))
+}
+
+// hears reports whether a client is there for a message. A client lost at a
+// stage is gone before it learns that the stage has opened.
+func (f *federation) hears(c protocol.ClientID, m protocol.Message) bool {
+	switch m := m.(type) {
+	case *protocol.Final:
+		return !f.fates.absent(c, uint64(f.cfg.Rounds)+1)
+	case protocol.StageMessage:
+		_, stage := m.At()
+		return stage < f.lost[c]
+	default:
+		return opens(m) < f.lost[c]
+	}
+}
+
+// opens is the stage that a message of the aggregator opens for a client.
+func opens(m protocol.Message) protocol.Stage {
+	switch m.(type) {
+	case *protocol.Roster:
+		return protocol.StageShare
+	case *protocol.Delivery:
+		return protocol.StageMaskedInput
+	case *protocol.Survivors:
+		return protocol.StageUnmask
+	default:
+		return protocol.StageAdvertise
+	}
+}
+
+// observe follows the iterations by the messages between server and aggregator.
+func (f *federation) observe(e protocol.Envelope) error {
+	switch m := e.Message.(type) {
+	case *protocol.Open:
+		if err := f.close(m.Plan.Broadcast); err != nil {
+			return err
+		}
+		f.open(m.Plan.Iteration)
+	case *protocol.Result:
+		f.present.Survivors, f.present.Answered = m.Survivors, m.Answered
+	case *protocol.Abort:
+		f.present.Skipped = m.Reason
+	case *protocol.Final:
+		if e.From.Role == protocol.Server {
+			err := f.close(m.Model)
+			f.out.Model = m.Model
+			f.present = new(Iteration) // what follows belongs to no iteration
+			return err
+		}
+	}
+	f.out.Clock = f.now.Sub(epoch)
+	return nil
+}
+
+// open begins an iteration and draws who will be lost in it.
+func (f *federation) open(number uint64) {
+	f.present = &Iteration{Number: number, Clock: f.now.Sub(epoch)}
+	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.fates.lost(protocol.ClientID(c), number) })
+	for _, stage := range f.lost {
+		if stage < protocol.Stages {
+			f.present.Dropped++
+		} else {
+			f.present.Alive++
+		}
+	}
+}
+
+// close ends the iteration in progress, with the model as it stands after it.
+func (f *federation) close(model []byte) error {
+	if f.present == nil {
+		return nil
+	}
+	it := *f.present
+	it.Clock = f.now.Sub(epoch) - it.Clock
+	f.out.Iterations = append(f.out.Iterations, it)
+	if f.cfg.Iteration == nil {
+		return nil
+	}
+	return f.cfg.Iteration(it, model)
+}

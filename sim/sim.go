@@ -1,0 +1,287 @@
+// Package sim runs a whole federation in one process: the same roles that a
+// deployment runs, driven on a virtual clock with dropouts injected. One seed
+// gives one run, bit for bit, at any number of workers.
+//
+// The simulator sees everything. What it reports beside the roles' own words
+// (who was lost, how many bytes moved, what each ledger holds) is measured, not
+// learnt by the server or the aggregator.
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/server"
+)
+
+// Network is what the simulated connections are like; the same for everybody.
+type Network struct {
+	Latency  time.Duration // one way
+	Up, Down float64       // a client's bandwidth in bits a second
+	Compute  time.Duration // what any one computation of a role takes
+	// StageTimeout is how long the aggregator waits for clients in a stage.
+	StageTimeout time.Duration
+}
+
+// Validate reports everything that makes the network unusable.
+func (n Network) Validate() error {
+	var errs []error
+	if n.Latency < 0 || n.Compute < 0 {
+		errs = append(errs, fmt.Errorf("latency is %v and compute %v; neither may be negative", n.Latency, n.Compute))
+	}
+	if !(n.Up > 0) || !(n.Down > 0) {
+		errs = append(errs, fmt.Errorf("bandwidth is %v up and %v down; both must be positive", n.Up, n.Down))
+	}
+	if n.StageTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("stage timeout is %v; it must be positive", n.StageTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// Config is a federation to simulate.
+type Config struct {
+	Session  protocol.SessionID
+	Strategy server.Strategy
+	Trainers []client.Trainer // one for each client
+	Ledgers  []client.Ledger  // one for each client; nil: nothing is private
+	Draw     secagg.Draw      // of the ideal sum's noise
+	Rounds   int              // iterations the strategy will plan, over which absences spread
+	Faults   Faults
+	Network  Network
+	Seed     uint64
+	Workers  Workers
+	// Iteration, if set, is called after each iteration with the shared model
+	// as it then stands.
+	Iteration func(Iteration, []byte) error
+}
+
+// Iteration is what one iteration was like.
+type Iteration struct {
+	Number    uint64
+	Survivors int   // |U1|; 0 when nothing was released
+	Answered  int   // of them, those who answered the stage unmask
+	Skipped   error // why nothing was released; nil when something was
+	Alive     int   // clients that were there to the end of it
+	Dropped   int   // clients lost on the way
+	Sent      int   // masked inputs that left their clients, and so were charged
+	Up, Down  int64 // bytes that clients sent and got
+	Clock     time.Duration
+}
+
+// Outcome is what a whole run was like.
+type Outcome struct {
+	Iterations []Iteration
+	Model      []byte
+	// Up and Down count the bytes that all clients sent and got, by kind of message.
+	Up, Down [protocol.Kinds]int64
+	Clock    time.Duration
+	// Charged counts, for each client, the iterations it charged its ledger for.
+	Charged []int
+}
+
+// Skipped counts the iterations that released nothing.
+func (o *Outcome) Skipped() int {
+	n := 0
+	for _, it := range o.Iterations {
+		if it.Skipped != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// ErrHalted is returned when nothing is left to happen before the session ended.
+var ErrHalted = errors.New("the federation came to a halt before its session ended")
+
+// Run simulates a federation to the end of its session. It returns early with
+// the context's error when that is cancelled, and with the first failure of a
+// role's computation.
+func Run(ctx context.Context, cfg Config) (*Outcome, error) {
+	if err := errors.Join(cfg.Faults.Validate(), cfg.Network.Validate()); err != nil {
+		return nil, err
+	}
+	f := newFederation(cfg)
+	f.queue.at(epoch).inputs = []arrival{{to: protocol.Party{Role: protocol.Server}, in: protocol.Start{}}}
+	for {
+		i := f.queue.next()
+		if i == nil {
+			break
+		}
+		if err := f.happen(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	if f.out.Model == nil {
+		return nil, ErrHalted
+	}
+	return f.out, nil
+}
+
+// epoch is when virtual time starts; only differences matter.
+var epoch = time.Unix(0, 0)
+
+// role is what the driver needs of any role.
+type role interface {
+	Step(time.Time, protocol.Input) protocol.Effects
+}
+
+// federation is a run in progress.
+type federation struct {
+	cfg        Config
+	queue      *queue
+	now        time.Time
+	server     role
+	aggregator role
+	clients    []role
+	fates      fates
+	lost       []protocol.Stage // of each client in the present iteration
+	present    *Iteration       // the iteration in progress, nil before the first
+	out        *Outcome
+}
+
+func newFederation(cfg Config) *federation {
+	n := len(cfg.Trainers)
+	f := &federation{
+		cfg: cfg, queue: newQueue(),
+		server: server.New(cfg.Strategy), clients: make([]role, n),
+		fates: newFates(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
+		out: &Outcome{Charged: make([]int, n)},
+	}
+	sum := simulated.New(cfg.Seed, "ideal-sum")
+	f.aggregator = aggregator.New(aggregator.Config{
+		Clients: n, StageTimeout: cfg.Network.StageTimeout,
+		NewSum: func(p *protocol.Plan) aggregator.Sum { return secagg.NewIdeal(p, cfg.Draw, sum) },
+	})
+	samplers := new(client.Samplers)
+	newSum := func(p *protocol.Plan) client.Sum { return secagg.NewIdealClient(p, cfg.Draw) }
+	for i, t := range cfg.Trainers {
+		c := client.Config{
+			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: t, NewSum: newSum, Noise: samplers,
+			Entropy: simulated.New(cfg.Seed, "client/"+strconv.Itoa(i)),
+		}
+		if cfg.Ledgers != nil {
+			c.Ledger = cfg.Ledgers[i]
+		}
+		f.clients[i] = client.New(c)
+	}
+	return f
+}
+
+// happen carries out one instant: the computations that are due run on the
+// workers, then the roles hear of everything in the order it was scheduled.
+func (f *federation) happen(ctx context.Context, i *instant) error {
+	f.now = i.at
+	done, err := f.compute(ctx, i.works)
+	if err != nil {
+		return err
+	}
+	for _, a := range append(done, i.inputs...) {
+		if err := f.step(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compute runs works at once, but those of one role one after the other.
+func (f *federation) compute(ctx context.Context, works []work) ([]arrival, error) {
+	done := make([]arrival, len(works))
+	inner := Workers(1)
+	if len(works) == 1 {
+		inner = f.cfg.Workers // a lone computation, of the server say, gets all of them
+	}
+	for pass := range passes(works) {
+		f.cfg.Workers.Each(len(pass), func(k int) {
+			if ctx.Err() != nil {
+				return
+			}
+			w := works[pass[k]]
+			done[pass[k]] = arrival{to: w.by, in: protocol.Done{ID: w.job.ID, Err: w.job.Do(inner)}}
+		})
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return done, nil
+}
+
+// passes splits works so that each pass has at most one of a role.
+func passes(works []work) func(yield func([]int) bool) {
+	return func(yield func([]int) bool) {
+		left := make([]int, len(works))
+		for i := range left {
+			left[i] = i
+		}
+		for len(left) > 0 {
+			seen := make(map[protocol.Party]bool, len(left))
+			var pass, rest []int
+			for _, i := range left {
+				if seen[works[i].by] {
+					rest = append(rest, i)
+					continue
+				}
+				seen[works[i].by] = true
+				pass = append(pass, i)
+			}
+			if !yield(pass) {
+				return
+			}
+			left = rest
+		}
+	}
+}
+
+// step feeds one input to its role and carries out the effects.
+func (f *federation) step(a arrival) error {
+	eff := f.role(a.to).Step(f.now, a.in)
+	for _, r := range eff.Persist {
+		if _, ok := r.(protocol.Charged); ok {
+			f.out.Charged[a.to.Client]++
+		}
+	}
+	for _, e := range eff.Send {
+		if err := f.send(e); err != nil {
+			return err
+		}
+	}
+	if !eff.Wake.IsZero() {
+		f.arrive(eff.Wake, arrival{to: a.to, in: protocol.Tick{}})
+	}
+	if len(eff.Work) > 0 {
+		due := f.queue.at(f.now.Add(f.cfg.Network.Compute))
+		for _, w := range eff.Work {
+			due.works = append(due.works, work{by: a.to, job: w})
+		}
+	}
+	for _, ev := range eff.Events {
+		switch ev.Kind {
+		case protocol.WorkFailed, protocol.InputUnusable, protocol.PlanRefused:
+			return fmt.Errorf("iteration %d: %s: %s: %w", ev.Iteration, ev.Party, ev.Kind, ev.Err)
+		}
+	}
+	return nil
+}
+
+func (f *federation) role(p protocol.Party) role {
+	switch p.Role {
+	case protocol.Server:
+		return f.server
+	case protocol.Aggregator:
+		return f.aggregator
+	default:
+		return f.clients[p.Client]
+	}
+}
+
+func (f *federation) arrive(t time.Time, a arrival) {
+	i := f.queue.at(t)
+	i.inputs = append(i.inputs, a)
+}
