@@ -56,6 +56,15 @@ func (f Faults) Validate() error {
 	return errors.Join(errs...)
 }
 
+// calendar says what happens to clients.
+type calendar interface {
+	// lost returns the stage before whose message client c falls silent in an
+	// iteration; protocol.Stages when it does not.
+	lost(c protocol.ClientID, iteration uint64) protocol.Stage
+	// absent reports whether client c has left or is away in an iteration.
+	absent(c protocol.ClientID, iteration uint64) bool
+}
+
 // fates draws what happens to clients.
 type fates struct {
 	Faults
@@ -67,8 +76,6 @@ func newFates(f Faults, rounds int, seed uint64) fates {
 	return fates{Faults: f, rounds: uint64(rounds), src: simulated.New(seed, "faults")}
 }
 
-// lost returns the stage before whose message client c falls silent in an
-// iteration; protocol.Stages when it does not.
 func (f fates) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
 	if f.absent(c, iteration) {
 		return protocol.StageAdvertise
@@ -83,7 +90,6 @@ func (f fates) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
 	return f.Stages[int(u[1]*float64(len(f.Stages)))]
 }
 
-// absent reports whether client c has left or is away in an iteration.
 func (f fates) absent(c protocol.ClientID, iteration uint64) bool {
 	if f.Leave > 0 {
 		if u := f.uniforms("leave", uint64(c)); u[0] < f.Leave && iteration >= f.when(u[1]) {

@@ -108,7 +108,11 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	if err := errors.Join(cfg.Faults.Validate(), cfg.Network.Validate()); err != nil {
 		return nil, err
 	}
-	f := newFederation(cfg)
+	return newFederation(cfg).run(ctx)
+}
+
+// run goes through the instants until nothing is left to happen.
+func (f *federation) run(ctx context.Context) (*Outcome, error) {
 	f.queue.at(epoch).inputs = []arrival{{to: protocol.Party{Role: protocol.Server}, in: protocol.Start{}}}
 	for {
 		i := f.queue.next()
@@ -141,7 +145,7 @@ type federation struct {
 	server     role
 	aggregator role
 	clients    []role
-	fates      fates
+	fates      calendar
 	lost       []protocol.Stage // of each client in the present iteration
 	present    *Iteration       // the iteration in progress, nil before the first
 	out        *Outcome
