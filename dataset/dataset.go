@@ -58,8 +58,8 @@ type Set struct {
 	Years  []int      // year of release, 0 when unknown
 
 	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
-	// order. Two sources of equal content have equal digests, whatever their
-	// paths and the order of their rows.
+	// order, without name and range. Two sources of equal content have equal
+	// digests, whatever their paths and the order of their rows.
 	Digest string
 }
 

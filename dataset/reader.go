@@ -58,7 +58,8 @@ func readRatings(ctx context.Context, file string, r io.Reader, o Options, progr
 	t := &table{format: f}
 	t.min, t.max = o.rangeOr(f.min, f.max)
 	for {
-		record, err := s.next()
+		var record [][]byte
+		record, err = s.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -202,8 +203,8 @@ func parseRating(b []byte) (float64, error) {
 	return v, nil
 }
 
-// parseShortDecimal parses up to 15 digits with at most one point among or
-// after them, the form of nearly every rating. The quotient of two integers
+// parseShortDecimal parses digits with at most one point among or after them,
+// 16 bytes at most, the form of nearly every rating. The quotient of two integers
 // below 2^53 is rounded once, so the result is that of strconv.ParseFloat.
 func parseShortDecimal(b []byte) (v float64, ok bool) {
 	if len(b) == 0 || len(b) > 16 || b[0] == '.' {

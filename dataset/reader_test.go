@@ -23,7 +23,8 @@ import (
 func scanAll(r io.Reader) (records [][]string, err error) {
 	s := newScanner(context.Background(), r, nil)
 	for {
-		record, err := s.next()
+		var record [][]byte
+		record, err = s.next()
 		if errors.Is(err, io.EOF) {
 			return records, nil
 		}
@@ -181,7 +182,7 @@ func FuzzReadRatings(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := ratings.Validate(); err != nil || ratings.Users != len(users) || ratings.Items != len(items) {
+		if err = ratings.Validate(); err != nil || ratings.Users != len(users) || ratings.Items != len(items) {
 			t.Fatalf("%d users, %d items: %v", len(users), len(items), err)
 		}
 		for k := 1; k < ratings.Len(); k++ {

@@ -78,7 +78,7 @@ func (s *scanner) record() (record []byte, quoted bool, err error) {
 			if len(unread) > maxRecord {
 				return nil, false, errLongRecord
 			}
-			if err := s.fill(); err != nil {
+			if err = s.fill(); err != nil {
 				return nil, false, err
 			}
 			continue

@@ -95,7 +95,8 @@ func (e *Experiment) prepare() error {
 	e.Params = fedmf.Params{
 		Items: e.Data.Items, Rank: int(c.Rank.Value), MaxRating: e.Data.Max, Seed: c.Seed,
 		StartMean: c.Model.StartMean.Value, Spread: c.Model.StartSpread,
-		Fit: fedmf.Fit{Steps: c.Model.FitSteps, Ridge: c.Model.FitRidge},
+		Fit:          fedmf.Fit{Steps: c.Model.FitSteps, Ridge: c.Model.FitRidge},
+		Contribution: fedmf.Contribution(c.Contribution), Clip: c.ClipNorm,
 	}
 	if err := e.Params.Validate(); err != nil {
 		return &ConfigError{err}
@@ -111,7 +112,7 @@ func (e *Experiment) prepare() error {
 	}
 	e.session = sessionOf(c, e.Split.Digest)
 	e.Release = e.Params.Release()
-	e.Release.Scale = math.Sqrt(float64(e.Release.MaxNonZero)) / (2 * roundingShare * e.Release.L2)
+	e.Release.Scale = scale(e.Release)
 	if c.Private() {
 		if err := e.calibrate(); err != nil {
 			return err
@@ -127,9 +128,17 @@ func (e *Experiment) prepare() error {
 	return e.checkNetwork()
 }
 
-// roundingShare is what rounding to integers may add to the sensitivity: a
-// thousandth, for which the noise grows by as much.
-const roundingShare = 1e-3
+// scale chooses the fixed point: rounding h coordinates to integers adds √h/2 to
+// the sensitivity, and the noise grows by the same share of it. For a few
+// coordinates a thousandth is had for nothing. For a vector that may be dense it
+// would take integers, and noise on them, far beyond 32 bits: a hundredth then.
+func scale(r protocol.Release) float64 {
+	share := 1e-3
+	if r.MaxNonZero > 1000 {
+		share = 1e-2
+	}
+	return math.Sqrt(float64(r.MaxNonZero)) / (2 * share * r.L2)
+}
 
 // sessionOf derives the session's ID from what the run is: the same run has the
 // same one, which lets its outcome be compared byte for byte.

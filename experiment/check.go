@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -77,6 +78,8 @@ func (c Config) problems() []problem {
 	if c.AwayRounds < 1 {
 		bad("away-rounds", "%d is not at least 1", c.AwayRounds)
 	}
+	oneOf("contribution", c.Contribution, string(fedmf.OneRating), string(fedmf.AllRatings))
+	positive("clip-norm", c.ClipNorm)
 	if c.Model.LearningRate.Given {
 		positive("model.learning-rate", c.Model.LearningRate.Value)
 	}

@@ -7,6 +7,8 @@
 // returns to one of them and the outcome back to a Folder.
 package experiment
 
+import "github.com/fedsim/fedsim/fedmf"
+
 // Algorithm names a way to train.
 type Algorithm string
 
@@ -39,6 +41,9 @@ type Config struct {
 
 	Rounds int    `yaml:"rounds"`
 	Rank   Number `yaml:"rank"`
+
+	Contribution string  `yaml:"contribution"`
+	ClipNorm     float64 `yaml:"clip-norm"`
 
 	Dropout    float64 `yaml:"dropout"`
 	DropoutAt  string  `yaml:"dropout-at"`
@@ -103,8 +108,11 @@ func Defaults() Config {
 		NoiseDraw:  "sum",  // the same law at a cost that does not grow with clients
 		Secagg:     "ideal",
 
-		Rounds: 10, // FMF paper, section 6.3: devices talk rarely
+		Rounds: 10,   // FMF paper, section 6.3: devices talk rarely
 		Rank:   Auto, // see defaultRank
+
+		Contribution: string(fedmf.OneRating), // the paper's algorithm is what lfl-sgdmf names
+		ClipNorm:     5,                       // of all-ratings only; 2 to 10 end within 0.004 of one another
 
 		Dropout:    0.1, // phones do drop out
 		DropoutAt:  "any",

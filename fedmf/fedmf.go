@@ -14,7 +14,8 @@
 //
 //  1. each user pre-trains u_i against the common start of V;
 //  2. in every iteration each user samples one rating and contributes the
-//     gradient of V, of which only the noisy sum over users is seen;
+//     gradient of V, of which only the noisy sum over users is seen ([OneRating];
+//     [AllRatings] is ours, and learns more from the same budget);
 //  3. each user fine-tunes u_i against the final V. It never leaves the device.
 //
 // Without noise the same code is FMF in its LFL form.
@@ -38,7 +39,22 @@ type Params struct {
 	Spread    float64 // relative spread of the items' start, which lets ranks above 1 differ
 	Seed      uint64  // of the start; public
 	Fit       Fit     // what a user does locally in stages 1 and 3
+
+	Contribution Contribution // what a user sends of its gradient
+	Clip         float64      // C, its largest norm with AllRatings, positive
 }
+
+// Contribution is what a user of LFL-SGDMF sends in an iteration.
+type Contribution string
+
+const (
+	// OneRating: the gradient of one rating, sampled anew each time. The paper's
+	// form. Its bound, 2R^{3/2}, is several times a typical gradient.
+	OneRating Contribution = "one-rating"
+	// AllRatings: the gradient of all the user's ratings, clipped to a norm C.
+	// Ours: the same noise hides far more signal.
+	AllRatings Contribution = "all-ratings"
+)
 
 // Validate reports everything that makes the settings unusable.
 func (p Params) Validate() error {
@@ -58,6 +74,15 @@ func (p Params) Validate() error {
 	}
 	if !(p.Spread >= 0 && p.Spread <= 1) {
 		bad("start-spread is %v; it must be from 0 to 1", p.Spread)
+	}
+	switch p.Contribution {
+	case OneRating:
+	case AllRatings:
+		if !(p.Clip > 0) || math.IsInf(p.Clip, 1) {
+			bad("clip is %v; it must be positive", p.Clip)
+		}
+	default:
+		bad("contribution is %q; it must be %s or %s", p.Contribution, OneRating, AllRatings)
 	}
 	return errors.Join(append(errs, p.Fit.Validate())...)
 }

@@ -3,6 +3,7 @@ package fedmf
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
@@ -32,8 +33,9 @@ func (t *User) Embedding() []float64 { return t.u }
 func (t *User) Finished() bool { return t.tuned }
 
 // Contribute implements client.Trainer: the gradient of V for one rating of
-// the user's, each as likely, as the only row that is not zero. A user without
-// a rating contributes zero. Stage 1 runs when the first plan arrives.
+// the user's, each as likely, as the only row that is not zero; or, with
+// AllRatings, that of all of them, scaled down to norm Clip if it is longer. A
+// user without a rating contributes zero. Stage 1 runs when the first plan arrives.
 func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	v, err := NewBroadcast(p.Broadcast, t.params.Items, t.params.Rank)
 	if err != nil {
@@ -46,23 +48,48 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if n == 0 {
 		return []protocol.Vector{{Index: []uint32{}}}, nil
 	}
+	if t.params.Contribution == AllRatings {
+		g := t.gradient(0, n, v)
+		clip(g.Value, t.params.Clip)
+		return []protocol.Vector{g}, nil
+	}
 	k, err := entropy.Uniform(src.Stream("sample-rating", p.Iteration), uint64(n))
 	if err != nil {
 		return nil, err
 	}
-	return []protocol.Vector{t.gradient(int(t.ratings.Items[k]), float64(t.ratings.Values[k]), v)}, nil
+	return []protocol.Vector{t.gradient(int(k), int(k)+1, v)}, nil
 }
 
-// gradient is that of (x - <u, v_j>)² with respect to v_j: -2u(x - <u, v_j>).
-func (t *User) gradient(j int, x float64, v Broadcast) protocol.Vector {
+// gradient is that of Σ (x_j - <u, v_j>)² over the ratings from to to-1 with
+// respect to V: in each rated row -2u(x_j - <u, v_j>).
+func (t *User) gradient(from, to int, v Broadcast) protocol.Vector {
 	d := t.params.Rank
-	g := protocol.Vector{Index: make([]uint32, d), Value: make([]float64, d)}
-	slope := -2 * (x - Predict(t.u, v.Row(j, g.Value)))
-	for i := range d {
-		g.Index[i] = uint32(j*d + i)
-		g.Value[i] = slope * t.u[i]
+	g := protocol.Vector{Index: make([]uint32, (to-from)*d), Value: make([]float64, (to-from)*d)}
+	for k := from; k < to; k++ {
+		j := int(t.ratings.Items[k])
+		index, row := g.Index[(k-from)*d:(k-from+1)*d], g.Value[(k-from)*d:(k-from+1)*d]
+		slope := -2 * (float64(t.ratings.Values[k]) - Predict(t.u, v.Row(j, row)))
+		for i := range d {
+			index[i] = uint32(j*d + i)
+			row[i] = slope * t.u[i]
+		}
 	}
 	return g
+}
+
+// clip scales x down to norm c if it is longer.
+func clip(x []float64, c float64) {
+	var norm2 float64
+	for _, v := range x {
+		norm2 += v * v
+	}
+	if norm2 <= c*c {
+		return
+	}
+	scale := c / math.Sqrt(norm2)
+	for i := range x {
+		x[i] *= scale
+	}
 }
 
 // Finish implements client.Trainer: stage 3.
@@ -89,9 +116,14 @@ type LFLParams struct {
 }
 
 // Release is LFL's release with the bounds that hold by construction: one row
-// of V, of norm at most 2R^{3/2}. Scale, width and noise are still to be set.
+// of V of norm at most 2R^{3/2}, or, with AllRatings, any rows of norm at most
+// Clip together. Scale, width and noise are still to be set.
 func (p Params) Release() protocol.Release {
-	return protocol.Release{Name: ItemGradient, Len: p.Items * p.Rank, L2: p.GradientBound(), MaxNonZero: p.Rank}
+	r := protocol.Release{Name: ItemGradient, Len: p.Items * p.Rank, L2: p.GradientBound(), MaxNonZero: p.Rank}
+	if p.Contribution == AllRatings {
+		r.L2, r.MaxNonZero = p.Clip, r.Len // how many a user rated is nobody's business
+	}
+	return r
 }
 
 // LFL is the server's side of LFL-SGDMF: a server.Strategy.

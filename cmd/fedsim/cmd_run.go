@@ -14,30 +14,32 @@ import (
 type runCmd struct {
 	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags; flags win over it."`
 
-	Algorithm  *string `placeholder:"NAME" help:"lfl-sgdmf, fmf-lfl (the same without noise) or sgd-mf (all ratings in one place). Default lfl-sgdmf."`
-	Data       *string `placeholder:"DATA" help:"synthetic[:small|:ml-1m|:ml-10m], a folder with ratings.csv, or a CSV file. Default synthetic, which is synthetic:ml-1m."`
-	RatingMin  *string `placeholder:"STARS" help:"Bottom of the rating scale, for data whose format does not say it."`
-	RatingMax  *string `placeholder:"STARS" help:"Top of the rating scale, likewise."`
-	Epsilon    *string `placeholder:"E" help:"Privacy budget of the whole run, or inf for no noise. Default 10."`
-	Delta      *string `placeholder:"D" help:"The delta of it. Default the smaller of 1e-5 and 1/(10 users)."`
-	Unit       *string `placeholder:"UNIT" help:"What is protected: user."`
-	Accountant *string `placeholder:"NAME" help:"rdp (proved; the default), gdp-skellam (numerical evidence, less noise) or best."`
-	Rounds     *string `placeholder:"T" help:"Iterations to attempt. Default 10."`
-	Rank       *string `placeholder:"P" help:"Length of an embedding. Default 1."`
-	Dropout    *string `placeholder:"SHARE" help:"Chance of a client to be lost in an iteration. Default 0.1."`
-	DropoutAt  *string `placeholder:"STAGE" help:"advertise, share, masked-input, unmask or any. Default any."`
-	Leave      *string `placeholder:"SHARE" help:"Share of the clients that leave for good in the course of the run. Default 0."`
-	Away       *string `placeholder:"SHARE" help:"Share of the clients that go away once and come back. Default 0."`
-	AwayRounds *string `placeholder:"N" help:"For how many iterations they are away. Default 3."`
-	Tolerance  *string `placeholder:"SHARE" help:"Share of the clients that an iteration may lose. Default 0.3."`
-	Colluders  *string `placeholder:"SHARE" help:"Share of the clients whose noise does not count, because they may help the aggregator. Default 0.05."`
-	Secagg     *string `placeholder:"KIND" help:"ideal: the exact sum, without the cryptography."`
-	Noise      *string `placeholder:"KIND" help:"split (default), replace (the published scheme, which leaks, at its true cost) or none."`
-	NoiseDraw  *string `placeholder:"WHO" help:"sum (default) or client: the same law, drawn at once or by each client."`
-	Seed       *string `placeholder:"N" help:"Everything random of the run follows from it. Default 1."`
-	Workers    *string `placeholder:"N" help:"Goroutines that compute; the result does not depend on it. Default 0, all cores."`
-	Out        *string `placeholder:"DIR" help:"Where runs are kept. Default runs."`
-	Name       *string `placeholder:"NAME" help:"Folder of this run in there. Default: made of algorithm, data, epsilon and seed."`
+	Algorithm    *string `placeholder:"NAME" help:"lfl-sgdmf, fmf-lfl (the same without noise) or sgd-mf (all ratings in one place). Default lfl-sgdmf."`
+	Data         *string `placeholder:"DATA" help:"synthetic[:small|:ml-1m|:ml-10m], a folder with ratings.csv, or a CSV file. Default synthetic, which is synthetic:ml-1m."`
+	RatingMin    *string `placeholder:"STARS" help:"Bottom of the rating scale, for data whose format does not say it."`
+	RatingMax    *string `placeholder:"STARS" help:"Top of the rating scale, likewise."`
+	Epsilon      *string `placeholder:"E" help:"Privacy budget of the whole run, or inf for no noise. Default 10."`
+	Delta        *string `placeholder:"D" help:"The delta of it. Default the smaller of 1e-5 and 1/(10 users)."`
+	Unit         *string `placeholder:"UNIT" help:"What is protected: user."`
+	Accountant   *string `placeholder:"NAME" help:"rdp (proved; the default), gdp-skellam (numerical evidence, less noise) or best."`
+	Rounds       *string `placeholder:"T" help:"Iterations to attempt. Default 10."`
+	Rank         *string `placeholder:"P" help:"Length of an embedding. Default 1."`
+	Contribution *string `placeholder:"WHAT" help:"What a user sends the gradient of: one-rating (the paper's form; the default) or all-ratings, clipped to --clip-norm, which learns far more from the same budget."`
+	ClipNorm     *string `placeholder:"C" help:"Largest norm of an all-ratings contribution. Default 5."`
+	Dropout      *string `placeholder:"SHARE" help:"Chance of a client to be lost in an iteration. Default 0.1."`
+	DropoutAt    *string `placeholder:"STAGE" help:"advertise, share, masked-input, unmask or any. Default any."`
+	Leave        *string `placeholder:"SHARE" help:"Share of the clients that leave for good in the course of the run. Default 0."`
+	Away         *string `placeholder:"SHARE" help:"Share of the clients that go away once and come back. Default 0."`
+	AwayRounds   *string `placeholder:"N" help:"For how many iterations they are away. Default 3."`
+	Tolerance    *string `placeholder:"SHARE" help:"Share of the clients that an iteration may lose. Default 0.3."`
+	Colluders    *string `placeholder:"SHARE" help:"Share of the clients whose noise does not count, because they may help the aggregator. Default 0.05."`
+	Secagg       *string `placeholder:"KIND" help:"ideal: the exact sum, without the cryptography."`
+	Noise        *string `placeholder:"KIND" help:"split (default), replace (the published scheme, which leaks, at its true cost) or none."`
+	NoiseDraw    *string `placeholder:"WHO" help:"sum (default) or client: the same law, drawn at once or by each client."`
+	Seed         *string `placeholder:"N" help:"Everything random of the run follows from it. Default 1."`
+	Workers      *string `placeholder:"N" help:"Goroutines that compute; the result does not depend on it. Default 0, all cores."`
+	Out          *string `placeholder:"DIR" help:"Where runs are kept. Default runs."`
+	Name         *string `placeholder:"NAME" help:"Folder of this run in there. Default: made of algorithm, data, epsilon and seed."`
 
 	Set    []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 	DryRun bool     `help:"Show what would be run and what it would cost, and stop."`

@@ -36,27 +36,29 @@ const keepNum, keepDen = 70, 90
 
 var benchMeans = []float64{300, 1e4, 1e6, 1e7}
 
-// perCoordinate runs f on a vector over and over and reports the time of one
-// coordinate, and its ratio to that of gonum on the same machine.
+// perCoordinate reports the time of one coordinate of f, and its ratio to that of
+// gonum. The two take turns, so that both see the same load of the machine.
 func perCoordinate(b *testing.B, f func(dst []int64) error, gonum func() int64) {
 	b.Helper()
+	const draws = 1000
 	dst := make([]int64, 10_000)
+	var other time.Duration
 	for b.Loop() {
 		if err := f(dst); err != nil {
 			b.Fatal(err)
 		}
+		b.StopTimer()
+		start := time.Now()
+		for range draws {
+			sink += gonum()
+		}
+		other += time.Since(start)
+		b.StartTimer()
 	}
-	ns := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(len(dst))
+	n := float64(b.N)
+	ns := float64(b.Elapsed().Nanoseconds()) / n / float64(len(dst))
 	b.ReportMetric(ns, "ns/coord")
-	const draws = 100_000
-	var sum int64
-	start := time.Now()
-	for range draws {
-		sum += gonum()
-	}
-	other := float64(time.Since(start).Nanoseconds()) / draws
-	sink = sum
-	b.ReportMetric(ns/other, "of-gonum")
+	b.ReportMetric(ns/(float64(other.Nanoseconds())/n/draws), "of-gonum")
 }
 
 // sink keeps the compiler from dropping gonum's draws.

@@ -67,6 +67,5 @@ func (b *Bits) fill() bool {
 		err = io.ErrUnexpectedEOF
 	}
 	b.err = fmt.Errorf("noise: random stream failed: %w", err)
-	b.pos, b.size = 0, 0
 	return false
 }

@@ -10,6 +10,13 @@ import (
 	"testing/iotest"
 )
 
+// chunks is a reader that gives 13 bytes at a time, so that words straddle.
+type chunks struct{ io.Reader }
+
+func (c chunks) Read(p []byte) (int, error) {
+	return c.Reader.Read(p[:min(13, len(p))])
+}
+
 // TestBitsWords: the words are the stream's bytes, little endian, in order,
 // however the reader cuts them up.
 func TestBitsWords(t *testing.T) {
@@ -20,6 +27,7 @@ func TestBitsWords(t *testing.T) {
 	for name, r := range map[string]io.Reader{
 		"whole":          bytes.NewReader(data),
 		"byte by byte":   iotest.OneByteReader(bytes.NewReader(data)),
+		"13 bytes":       chunks{bytes.NewReader(data)},
 		"halves":         iotest.HalfReader(bytes.NewReader(data)),
 		"data and error": iotest.DataErrReader(bytes.NewReader(data)),
 	} {

@@ -33,7 +33,7 @@ func Example() {
 	data := [arrived][4]int64{{10, 0, 1000, 5}, {20, 0, 1000, 5}, {30, 0, 1000, 5}}
 	var sum [4]int64
 	for client, vector := range data {
-		if err := before.Add(vector[:], noise.NewBits(keyed(byte(client), 'n'))); err != nil {
+		if err = before.Add(vector[:], noise.NewBits(keyed(byte(client), 'n'))); err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -52,7 +52,7 @@ func Example() {
 	for client := range arrived - 1 {
 		var removal [4]int64
 		same, another := keyed(byte(client), 'n'), keyed(byte(client), 't')
-		if err := before.Removal(removal[:], noise.NewBits(same), noise.NewBits(another), thinning); err != nil {
+		if err = before.Removal(removal[:], noise.NewBits(same), noise.NewBits(another), thinning); err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -64,6 +64,11 @@ func Example() {
 	fmt.Println("released:", sum)
 	fmt.Println("variance: 200 + 200 + 300, at least the 600 asked for")
 	// Output:
+	// sum with all noise: [135 9 2984 26]
+	// removal of client 0: [-16 -8 6 -13]
+	// removal of client 1: [2 16 7 -10]
+	// released: [121 17 2997 3]
+	// variance: 200 + 200 + 300, at least the 600 asked for
 }
 
 func ExamplePoisson_Draw() {
@@ -77,7 +82,7 @@ func ExamplePoisson_Draw() {
 	for range 100_000 {
 		sum += p.Draw(b)
 	}
-	if err := b.Err(); err != nil { // draws of a stream that failed mean nothing
+	if err = b.Err(); err != nil { // draws of a stream that failed mean nothing
 		fmt.Println(err)
 		return
 	}
@@ -96,7 +101,7 @@ func ExampleThinning_Draw() {
 	for range 100_000 {
 		kept += t.Draw(9, b)
 	}
-	if err := b.Err(); err != nil {
+	if err = b.Err(); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -30,9 +30,10 @@ func prob(t *table, i int) float64 {
 
 // checkExact compares a table with exact weights of 0, 1, 2, ...: no cumulative
 // probability may be off by more than the 1.5 units of 2^-128 that newTable
-// states for scaling, nor a tail cut off that has more than cutTail units.
+// states for scaling, nor a tail cut off that has more than 2^-120, 256 units.
 func checkExact(t *testing.T, tab *table, weights []*big.Float) {
 	t.Helper()
+	const tail = 256
 	total := new(big.Float).SetPrec(600)
 	for _, w := range weights {
 		total.Add(total, w)
@@ -48,7 +49,7 @@ func checkExact(t *testing.T, tab *table, weights []*big.Float) {
 		units.SetMantExp(units, 128)
 		switch k := uint64(k); {
 		case k < tab.first:
-			if units.Cmp(big.NewFloat(cutTail+1.5)) > 0 {
+			if units.Cmp(big.NewFloat(tail+1.5)) > 0 {
 				t.Errorf("%d is missing below the table, with %.0f units up to it", k, units)
 			}
 		case k < last:
@@ -58,7 +59,7 @@ func checkExact(t *testing.T, tab *table, weights []*big.Float) {
 			}
 		case k == last:
 			rest := new(big.Float).Sub(new(big.Float).SetMantExp(big.NewFloat(1), 128), units)
-			if rest.Cmp(big.NewFloat(cutTail)) > 0 {
+			if rest.Cmp(big.NewFloat(tail)) > 0 {
 				t.Errorf("%.0f units are missing above the table's last entry %d", rest, last)
 			}
 		}

@@ -16,8 +16,8 @@ const (
 	// terms.
 	MaxRatio = math.MaxUint32
 
-	// drawCost is what one more table per draw is worth in table entries: a
-	// vector of 10^5 coordinates, twice some 10 ns, against some 40 ns to build
+	// drawCost is what one more lookup per draw is worth in table entries: twice
+	// some 10 ns for each coordinate of a few 10^5, against some 100 ns to build
 	// an entry.
 	drawCost = 1 << 16
 	// maxPower bounds the tables of powers of two: Binomial(2^maxPower) has as

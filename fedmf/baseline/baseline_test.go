@@ -82,7 +82,7 @@ func TestItemBiasIsTheRidgeSolution(t *testing.T) {
 }
 
 func params(items, rank int) fedmf.Params {
-	return fedmf.Params{Items: items, Rank: rank, MaxRating: 5, StartMean: 3.5, Spread: 0.01, Seed: 1, Fit: fedmf.Fit{Steps: 50, Ridge: 1}}
+	return fedmf.Params{Items: items, Rank: rank, MaxRating: 5, StartMean: 3.5, Spread: 0.01, Seed: 1, Contribution: fedmf.OneRating, Fit: fedmf.Fit{Steps: 50, Ridge: 1}}
 }
 
 // Training alone moves the rows a user rated towards its ratings, so that what
