@@ -38,8 +38,11 @@ func (e *Experiment) learningRate() float64 {
 	}
 	// With one rating the sum's signal for an item falls with the number of
 	// items, so η itself counts, and the noise that a prediction takes on at
-	// η = 1. Beyond 0.03 popular items overshoot.
-	const still, linear, square = 1 / 0.03, 5.6, 0.21
+	// η = 1. Without noise popular items overshoot beyond 0.03, and where items
+	// outnumber users a single rating does, when it takes its item more than a
+	// sixth of the way.
+	const linear, square = 5.6, 0.21
+	still := max(1/0.03, 6*2*e.Params.StartMean*m/float64(e.Cohort.Clients))
 	kappa := scale * m * sigma
 	return 1 / (still + linear*kappa + square*kappa*kappa)
 }
