@@ -66,11 +66,11 @@ type Statement struct {
 // String is the statement in one line, for example
 // (epsilon=0.998, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam).
 // Epsilon is rounded up, at the third decimal or, below 0.1, at the third
-// significant digit.
+// significant digit, and so is delta.
 func (s Statement) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "(epsilon=%s, delta=%v, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
-		roundUp(s.Epsilon), s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
+	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
+		roundUp(s.Epsilon), roundDelta(s.Delta), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
 	if s.claims() {
 		fmt.Fprintf(&b, ", claimed_epsilon=%v", s.ClaimedEpsilon)
 	}
@@ -100,6 +100,17 @@ func roundUp(x float64) string {
 		text = strconv.FormatFloat(v+math.Pow10(-decimals), 'f', decimals, 64)
 	}
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// roundDelta writes the smallest number of three significant digits that is
+// not below x.
+func roundDelta(x float64) string {
+	text := strconv.FormatFloat(x, 'g', 3, 64) // nearest, so perhaps one step low
+	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
+		step := math.Pow10(int(math.Floor(math.Log10(x))) - 2)
+		text = strconv.FormatFloat(v+step, 'g', 3, 64)
+	}
+	return text
 }
 
 // statementJSON is the form of a Statement on disk.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -136,6 +137,18 @@ func TestCheckDelta(t *testing.T) {
 			if err := CheckDelta(DefaultDelta(units), units); err != nil {
 				t.Errorf("the default is refused: %v", err)
 			}
+		}
+	}
+}
+
+// Delta is never written smaller than it is. Expected texts are rounded up by hand.
+func TestStatementRoundsDeltaUp(t *testing.T) {
+	for delta, want := range map[float64]string{
+		1e-5: "delta=1e-05,", 1.4310655714244826e-06: "delta=1.44e-06,", 1.43e-06: "delta=1.43e-06,",
+		9.999e-7: "delta=1e-06,", 0.001234: "delta=0.00124,", 0.5: "delta=0.5,",
+	} {
+		if got := (Statement{Delta: delta}).String(); !strings.Contains(got, want) {
+			t.Errorf("delta %v is written in %s; want %s", delta, got, want)
 		}
 	}
 }
