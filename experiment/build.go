@@ -19,7 +19,7 @@ import (
 // Experiment is a configuration with its data: everything that is fixed before
 // anybody trains.
 type Experiment struct {
-	Config Config // every auto replaced by what was chosen
+	Config Config // every auto replaced by what was chosen; workers and name stay as given
 	Data   *dataset.Set
 	Split  *dataset.Split
 	Params fedmf.Params
@@ -77,12 +77,14 @@ func (e *Experiment) choose() {
 	c.Rank = Fixed(c.Rank.Or(float64(defaultRank(c.Algorithm))))
 	c.Delta = Fixed(c.Delta.Or(dp.DefaultDelta(e.Data.Users)))
 	c.Model.StartMean = Fixed(c.Model.StartMean.Or(startMeanShare * e.Data.Max))
-	if c.Workers == 0 {
-		c.Workers = runtime.GOMAXPROCS(0)
+}
+
+// Workers is how many goroutines compute.
+func (e *Experiment) Workers() int {
+	if e.Config.Workers > 0 {
+		return e.Config.Workers
 	}
-	if c.Name == "" {
-		c.Name = defaultName(*c, e.Data.Name)
-	}
+	return runtime.GOMAXPROCS(0)
 }
 
 // startMeanShare of the scale's top is what everything is predicted to be
@@ -289,15 +291,12 @@ func (e *Experiment) Central(ctx context.Context, passed func(epoch int, f *base
 }
 
 // NonPrivate is the same experiment without noise: the same data, start, local
-// budget, parties and dropouts. Its learning rate is the one given, or the
-// choice for no noise.
-func (e *Experiment) NonPrivate(learningRateGiven bool) (*Experiment, error) {
+// budget, parties and dropouts, at the learning rate that suits no noise.
+func (e *Experiment) NonPrivate() (*Experiment, error) {
 	n := *e
 	n.Config.Epsilon, n.Config.Noise = Fixed(math.Inf(1)), "none"
 	n.Config.Algorithm = FMFLFL
-	if !learningRateGiven {
-		n.Config.Model.LearningRate = Auto
-	}
+	n.Config.Model.LearningRate = Auto
 	n.Privacy = Privacy{}
 	return &n, n.prepare()
 }

@@ -108,6 +108,9 @@ func (c Config) problems() []problem {
 	if c.Workers < 0 {
 		bad("workers", "%d is negative; 0 takes all cores", c.Workers)
 	}
+	if c.Out == "" {
+		bad("out", "no folder is named")
+	}
 	if c.Name != "" && (strings.ContainsAny(c.Name, `/\`) || strings.HasPrefix(c.Name, ".")) {
 		bad("name", "%q is not the name of a folder: it must not hold a slash nor start with a dot", c.Name)
 	}

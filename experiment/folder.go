@@ -35,9 +35,13 @@ func defaultName(c Config, data string) string {
 	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(name, "-")
 }
 
-// NewFolder prepares the folder out/name. When that exists and named is true it
-// is an error; otherwise the name gets a number.
-func NewFolder(out, name string, named bool) (*Folder, error) {
+// NewFolder prepares the experiment's folder. A name that was given must be
+// free; one made of algorithm, data, epsilon and seed gets a number if it is not.
+func (e *Experiment) NewFolder() (*Folder, error) {
+	out, name, named := e.Config.Out, e.Config.Name, e.Config.Name != ""
+	if !named {
+		name = defaultName(e.Config, e.Data.Name)
+	}
 	f := &Folder{path: filepath.Join(out, name)}
 	for i := 2; exists(f.path); i++ {
 		if named {

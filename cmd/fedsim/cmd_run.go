@@ -109,12 +109,12 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 		p.clear()
 		return e.PrintPlan(s.out)
 	}
-	folder, err := experiment.NewFolder(e.Config.Out, e.Config.Name, config.Name != "")
+	folder, err := e.NewFolder()
 	if err != nil {
 		return err
 	}
 	defer folder.Discard()
-	job := &job{e: e, config: config, folder: folder, progress: p, clock: clock}
+	job := &job{e: e, folder: folder, progress: p, clock: clock}
 	if err := job.run(ctx); err != nil {
 		return err
 	}

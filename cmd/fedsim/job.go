@@ -15,7 +15,6 @@ import (
 // the summary says.
 type job struct {
 	e        *experiment.Experiment
-	config   experiment.Config // as it was given
 	folder   *experiment.Folder
 	progress *progress
 	clock    *stopwatch
@@ -24,7 +23,7 @@ type job struct {
 	summary *experiment.Summary
 }
 
-func (j *job) workers() sim.Workers { return sim.Workers(j.e.Config.Workers) }
+func (j *job) workers() sim.Workers { return sim.Workers(j.e.Workers()) }
 
 func (j *job) run(ctx context.Context) error {
 	c := j.e.Config
@@ -63,7 +62,7 @@ func (j *job) federated(ctx context.Context) error {
 	if !j.e.Config.Private() {
 		return nil
 	}
-	other, err := j.e.NonPrivate(j.config.Model.LearningRate.Given)
+	other, err := j.e.NonPrivate()
 	if err != nil {
 		return err
 	}
@@ -122,7 +121,7 @@ func simulation(e *experiment.Experiment, f *experiment.Federation, each func(si
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 	return sim.Config{
 		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers(), Ledgers: f.ClientLedgers(),
-		Draw: e.Draw(), Rounds: c.Rounds, Seed: c.Seed, Workers: sim.Workers(c.Workers), Iteration: each,
+		Draw: e.Draw(), Rounds: c.Rounds, Seed: c.Seed, Workers: sim.Workers(e.Workers()), Iteration: each,
 		Faults: sim.Faults{Dropout: c.Dropout, Stages: e.DropoutStages(), Leave: c.Leave, Away: c.Away, AwayRounds: c.AwayRounds},
 		Network: sim.Network{
 			Latency: ms(c.Network.LatencyMS), Compute: ms(c.Network.ComputeMS), StageTimeout: ms(1000 * c.Network.StageTimeout),
