@@ -87,9 +87,9 @@ func TestGDPSkellam(t *testing.T) {
 		"variance too large": Skellam(math.Nextafter(CertifiedMaxVariance, math.Inf(1)), 1e4, 1e6),
 		"shift too large":    Skellam(1e4, math.Nextafter(800, 900), 1e4),
 	} {
-		r := epsilon(t, GDPSkellam, delta, inside, outside)
-		if want := epsilon(t, RDP, delta, inside, outside); r != want {
-			t.Errorf("%s: %+v, want Rényi for the whole composition, %+v", name, r, want)
+		got := epsilon(t, GDPSkellam, delta, inside, outside)
+		if want := epsilon(t, RDP, delta, inside, outside); got != want {
+			t.Errorf("%s: %+v, want Rényi for the whole composition, %+v", name, got, want)
 		}
 		sampled := SubsampledSkellam(1e4, 300, 3000, 0.1)
 		if _, err := (Problem{Events: []Event{sampled, outside}, Delta: delta, Accountant: GDPSkellam}).Epsilon(); !errors.Is(err, ErrNoAccountant) {

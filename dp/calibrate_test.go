@@ -13,11 +13,11 @@ import (
 func least(t fataler, target Target, noise float64, r Result, events func(float64) []Event) {
 	t.Helper()
 	at := func(noise float64) float64 {
-		r, err := Problem{events(noise), target.Delta, target.Accountant, target.SamplerError}.Epsilon()
+		cost, err := Problem{events(noise), target.Delta, target.Accountant, target.SamplerError}.Epsilon()
 		if err != nil {
 			t.Fatalf("noise %v: %v", noise, err)
 		}
-		return r.Epsilon
+		return cost.Epsilon
 	}
 	if got := at(noise); !(got <= target.Epsilon) || got != r.Epsilon {
 		t.Fatalf("noise %v costs ε = %v (reported %v), target %v", noise, got, r.Epsilon, target.Epsilon)

@@ -99,11 +99,9 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 		return nil, err
 	}
 	for i, r := range records {
-		next, err := l.prepare(r.Session, r.Iteration, r.Events)
-		if err != nil {
+		if l.charged, err = l.prepare(r.Session, r.Iteration, r.Events); err != nil {
 			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
 		}
-		l.charged = next
 		l.advance(r.Session, r.Iteration)
 	}
 	if l.spent, err = l.meter.measure(l.charged); err != nil {

@@ -58,7 +58,7 @@ func TestLedgerRefusesToOverspend(t *testing.T) {
 				t.Errorf("a refused charge moved the account from %+v to %+v", before, l.Spent())
 			}
 			// The iteration is not used up: something cheaper may still fit.
-			if err := l.Charge(sessionA, i, []Event{Skellam(1e8, 1, 1)}); err != nil {
+			if err = l.Charge(sessionA, i, []Event{Skellam(1e8, 1, 1)}); err != nil {
 				t.Errorf("a small charge after a refused one: %v", err)
 			}
 			break
@@ -170,7 +170,7 @@ func TestRestoreLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		var stored []Record
-		if err := json.Unmarshal(data, &stored); err != nil {
+		if err = json.Unmarshal(data, &stored); err != nil {
 			t.Fatal(err)
 		}
 		back, err := RestoreLedger(b, nil, stored)
@@ -223,7 +223,7 @@ func TestLedgersShareACache(t *testing.T) {
 			for i := range 30 {
 				events := []Event{Skellam(1e4, float64(20+(i*g)%3), 200), Gaussian(float64(30 + g%4))}
 				all = append(all, events...)
-				if err := l.Charge(sessionA, uint64(i), events); err != nil {
+				if err = l.Charge(sessionA, uint64(i), events); err != nil {
 					t.Error(err)
 					return
 				}

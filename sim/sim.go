@@ -269,6 +269,7 @@ func (f *federation) step(a arrival) error {
 		switch ev.Kind {
 		case protocol.WorkFailed, protocol.InputUnusable, protocol.PlanRefused:
 			return fmt.Errorf("iteration %d: %s: %s: %w", ev.Iteration, ev.Party, ev.Kind, ev.Err)
+		default: // what the outcome says already, in numbers
 		}
 	}
 	return nil

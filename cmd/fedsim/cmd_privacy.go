@@ -83,7 +83,7 @@ func (c *privacyEpsilonCmd) Run(s streams) error {
 		return &usageError{err}
 	}
 	p := dp.Problem{Events: []dp.Event{e}, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
-	if err := p.Validate(); err != nil {
+	if err = p.Validate(); err != nil {
 		return &usageError{err}
 	}
 	r, err := p.Epsilon()

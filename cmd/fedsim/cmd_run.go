@@ -115,7 +115,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer folder.Discard()
 	job := &job{e: e, folder: folder, progress: p, clock: clock}
-	if err := job.run(ctx); err != nil {
+	if err = job.run(ctx); err != nil {
 		return err
 	}
 	path, err := folder.Complete(e, job.summary, job.model.Items, job.model.Users)

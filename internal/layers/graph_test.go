@@ -1,0 +1,187 @@
+package layers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fedsim/fedsim"
+
+// graph maps the import path of each package to the paths that its files other
+// than tests import.
+type graph map[string][]string
+
+// load asks the go command for every package of the module and all that they
+// link.
+func load(t *testing.T) graph {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	watch(t, root)
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("%v: %v\n%s", cmd, err, exit.Stderr)
+		}
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	g, err := decode(bytes.NewReader(out))
+	if err != nil {
+		t.Fatalf("output of %v: %v", cmd, err)
+	}
+	return g
+}
+
+// watch lists every folder of the module. The go command reuses the result of a
+// test until something changes that the test itself has read; what its child
+// processes read does not count, so without this a new import elsewhere would
+// go unseen.
+func watch(t *testing.T, root string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "runs"):
+			return filepath.SkipDir
+		default:
+			return nil
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// decode reads the concatenated objects that go list -json prints.
+func decode(r io.Reader) (graph, error) {
+	g := make(graph)
+	d := json.NewDecoder(r)
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		switch err := d.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return g, nil
+		case err != nil:
+			return nil, err
+		}
+		g[p.ImportPath] = p.Imports
+	}
+}
+
+// own returns the packages of this module in order.
+func (g graph) own() []string {
+	var list []string
+	for p := range g {
+		if matches("...", p) {
+			list = append(list, p)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// matches reports whether pattern names the import path: "dp" is one package of
+// this module, "dp/..." it and all below, "..." the whole module. A pattern
+// whose first element has a dot or that begins with "std:" is a path outside.
+func matches(pattern, path string) bool {
+	switch outside, std := strings.CutPrefix(pattern, "std:"); {
+	case std:
+		pattern = outside
+	case pattern == "...":
+		pattern = module + "/..."
+	default:
+		if first, _, _ := strings.Cut(pattern, "/"); !strings.Contains(first, ".") {
+			pattern = module + "/" + pattern
+		}
+	}
+	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return path == tree || strings.HasPrefix(path, tree+"/")
+	}
+	return path == pattern
+}
+
+// anyMatches reports whether one of the patterns names the import path.
+func anyMatches(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
+}
+
+// violations returns one line for every pair of packages that breaks the rule:
+// both ends of the shortest chain of imports, the chain, and the reason.
+func (g graph) violations(r rule) []string {
+	var found []string
+	for _, from := range g.own() {
+		if !anyMatches(r.from, from) || anyMatches(r.except, from) {
+			continue
+		}
+		for _, chain := range g.chains(from, r.direct) {
+			to := chain[len(chain)-1]
+			if to == from || !anyMatches(r.forbid, to) || anyMatches(r.allow, to) {
+				continue
+			}
+			found = append(found, fmt.Sprintf("%s must not import %s (%s): %s", from, to, strings.Join(chain, " -> "), r.why))
+		}
+	}
+	return found
+}
+
+// chains returns a shortest chain of imports from a package to every other that
+// it reaches, nearest first; with direct only those of one step.
+func (g graph) chains(from string, direct bool) [][]string {
+	seen := map[string]bool{from: true}
+	chains := [][]string{{from}}
+	for i := 0; i < len(chains); i++ {
+		if direct && i > 0 {
+			break
+		}
+		last := chains[i][len(chains[i])-1]
+		for _, to := range g[last] {
+			if !seen[to] {
+				seen[to] = true
+				chains = append(chains, append(slices.Clone(chains[i]), to))
+			}
+		}
+	}
+	return chains[1:]
+}
+
+// unknown returns what a rule names in this module although there is no such
+// package and none is planned: a misspelt rule would hold for ever.
+func (g graph) unknown(r rule) []string {
+	var list []string
+	for _, pattern := range slices.Concat(r.from, r.except, r.forbid, r.allow) {
+		first, _, _ := strings.Cut(pattern, "/")
+		if pattern == "..." || strings.ContainsAny(first, ".:") || slices.Contains(planned, strings.TrimSuffix(pattern, "/...")) {
+			continue
+		}
+		if !slices.ContainsFunc(g.own(), func(p string) bool { return matches(pattern, p) }) {
+			list = append(list, pattern)
+		}
+	}
+	return list
+}
+
+// A guard against running in a tree that was moved: the rules would hold there.
+func TestRootIsTheModule(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, _, _ := strings.Cut(string(data), "\n"); first != "module "+module {
+		t.Errorf("go.mod begins with %q, want %q", first, "module "+module)
+	}
+}

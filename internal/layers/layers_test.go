@@ -1,0 +1,194 @@
+// Package layers has only tests: they hold the lines along which the packages
+// of this module may import one another.
+//
+// Imports run one way, downward: commands, then the drivers (sim) and the
+// experiment, then roles and algorithms, then protocol and secagg, then dp,
+// entropy and dataset. Test files are free. Chains count: a rule speaks of all
+// that a package links unless it says otherwise. The linter's depguard rules
+// (.golangci.yml) say the same about single imports, at the line.
+package layers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A rule forbids the packages in from, except some, to link those in forbid,
+// but for those in allow. The patterns are those of matches. A package may
+// always link itself.
+type rule struct {
+	name                        string
+	from, except, forbid, allow []string
+	direct                      bool // only imports in the package's own files
+	why                         string
+}
+
+// planned packages may be named in rules before they exist.
+var planned = []string{"node", "cmd/fednode", "fedssp"}
+
+var rules = []rule{
+	{
+		name: "dp is a foundation", from: []string{"dp/..."},
+		forbid: []string{"..."}, allow: []string{"dp/...", "entropy", "entropy/internal/..."},
+		why: "mechanisms and accountants know nothing of what uses them; dp imports itself and entropy only",
+	},
+	{
+		name: "entropy is a foundation", from: []string{"entropy/..."},
+		forbid: []string{"..."}, allow: []string{"entropy/..."},
+		why: "where randomness comes from does not depend on what it is for",
+	},
+	{
+		name: "dataset is a foundation", from: []string{"dataset/..."},
+		forbid: []string{"..."}, allow: []string{"dataset/..."},
+		why: "data know nothing of what is trained on them",
+	},
+	{
+		name: "protocol is the vocabulary", from: []string{"protocol/..."},
+		forbid: []string{"..."}, allow: []string{"protocol/...", "dp/...", "entropy", "entropy/internal/..."},
+		why: "everybody speaks it, so it imports itself, dp and entropy only",
+	},
+	{
+		name: "secagg sums for anybody", from: []string{"secagg/..."},
+		forbid: []string{"..."}, allow: []string{"secagg/...", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
+		why: "a sum knows no role and no algorithm; secagg imports itself, protocol, dp and entropy only",
+	},
+	{
+		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "client/..."},
+		forbid: []string{"fedmf/...", "fedssp/..."},
+		why:    "a role declares the small interface it needs and the algorithms satisfy it",
+	},
+	{
+		name: "roles know no driver", from: []string{"server/...", "aggregator/...", "client/..."},
+		forbid: []string{"sim/...", "node/...", "experiment/..."},
+		why:    "the same roles run in the simulator and in a deployment",
+	},
+	{
+		name: "algorithms know no role", from: []string{"fedmf/...", "fedssp/..."},
+		forbid: []string{"server/...", "aggregator/...", "client/...", "sim/...", "node/...", "experiment/..."},
+		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
+	},
+	{
+		name: "experiment knows no driver", from: []string{"experiment/..."},
+		forbid: []string{"sim/...", "node/..."},
+		why:    "the commands join experiment and driver",
+	},
+	{
+		name: "drivers know no experiment", from: []string{"sim/...", "node/..."},
+		forbid: []string{"experiment/..."},
+		why:    "the commands join experiment and driver",
+	},
+	{
+		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/..."},
+		forbid: []string{"entropy/simulated"}, direct: true,
+		why: "repeatable streams protect nobody; only sim and tests may have them",
+	},
+	{
+		name: "a deployment simulates nothing", from: []string{"node/...", "cmd/fednode"},
+		forbid: []string{"sim/...", "entropy/simulated"},
+		why:    "a deployment must not be able to reach a repeatable stream",
+	},
+	{
+		name: "generators are for public values", from: []string{"..."}, except: []string{"entropy", "dataset"},
+		forbid: []string{"std:math/rand/..."}, direct: true,
+		why: "secrets come from entropy.Source, public values from entropy.Public; only they and the synthetic sets may use a plain generator",
+	},
+	{
+		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node/...", "cmd/fednode"},
+		forbid: []string{"github.com/libp2p/..."},
+		why:    "fedsim must build in seconds",
+	},
+}
+
+// The rules are those of the design; the packages are what the go command says
+// the module is made of now.
+func TestImportsRunDownward(t *testing.T) {
+	g := load(t)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			for _, pattern := range g.unknown(r) {
+				t.Errorf("the rule names %s, but there is no such package and none is planned", pattern)
+			}
+			for _, v := range g.violations(r) {
+				t.Error(v)
+			}
+		})
+	}
+}
+
+// Wrong rules about imports that the module certainly has (the simulator's whole
+// point is to run the roles on repeatable streams): were they not reported,
+// TestImportsRunDownward would prove nothing.
+func TestWrongRulesAreReported(t *testing.T) {
+	g := load(t)
+	for _, c := range []struct {
+		r    rule
+		want string // start of the first violation
+	}{
+		{
+			rule{from: []string{"sim"}, forbid: []string{"entropy/simulated"}, direct: true},
+			module + "/sim must not import " + module + "/entropy/simulated (" + module + "/sim -> " + module + "/entropy/simulated)",
+		},
+		{
+			rule{from: []string{"cmd/..."}, forbid: []string{"entropy/simulated"}},
+			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/sim -> " + module + "/entropy/simulated)",
+		},
+		{
+			rule{from: []string{"..."}, except: []string{"dataset"}, forbid: []string{"std:math/rand/v2"}, direct: true},
+			module + "/entropy must not import math/rand/v2",
+		},
+		{
+			rule{from: []string{"cmd/fedsim"}, forbid: []string{"github.com/goccy/..."}},
+			module + "/cmd/fedsim must not import github.com/goccy/go-yaml",
+		},
+	} {
+		got := g.violations(c.r)
+		if len(got) == 0 || !strings.HasPrefix(got[0], c.want) {
+			t.Errorf("violations of %+v:\n%s\nwant first %s...", c.r, strings.Join(got, "\n"), c.want)
+		}
+	}
+	wrong := rule{from: []string{"simulator", "sim", "node/..."}, forbid: []string{"entropie/...", "std:math/rand", "github.com/libp2p/..."}}
+	if got, want := g.unknown(wrong), []string{"simulator", "entropie/..."}; !slices.Equal(got, want) {
+		t.Errorf("unknown packages of %+v: %q, want %q", wrong, got, want)
+	}
+}
+
+// The expected lines are read off the small graph by hand.
+func TestViolations(t *testing.T) {
+	const m = module
+	g := graph{
+		m + "/a":     {m + "/b", "io"},
+		m + "/b":     {m + "/b/sub", "x.org/y"},
+		m + "/b/sub": {m + "/c"},
+		m + "/bb":    {m + "/c"}, // not below b
+		m + "/c":     {"io"},
+		"x.org/y":    {"x.org/y/z", m + "x/c"}, // not in this module
+		"x.org/y/z":  nil,
+		"io":         nil,
+	}
+	line := func(chain ...string) string {
+		return chain[0] + " must not import " + chain[len(chain)-1] + " (" + strings.Join(chain, " -> ") + "): because"
+	}
+	for _, c := range []struct {
+		name string
+		r    rule
+		want []string
+	}{
+		{"allowed", rule{from: []string{"c"}, forbid: []string{"..."}}, nil},
+		{"direct", rule{from: []string{"b"}, forbid: []string{"b/sub"}, direct: true}, []string{line(m+"/b", m+"/b/sub")}},
+		{"direct only", rule{from: []string{"a"}, forbid: []string{"c"}, direct: true}, nil},
+		{"by others", rule{from: []string{"a"}, forbid: []string{"c"}}, []string{line(m+"/a", m+"/b", m+"/b/sub", m+"/c")}},
+		{"below", rule{from: []string{"b/..."}, forbid: []string{"c"}}, []string{line(m+"/b", m+"/b/sub", m+"/c"), line(m+"/b/sub", m+"/c")}},
+		{"except", rule{from: []string{"..."}, except: []string{"a", "b/..."}, forbid: []string{"c"}}, []string{line(m+"/bb", m+"/c")}},
+		{"allow", rule{from: []string{"b"}, forbid: []string{"..."}, allow: []string{"b/..."}}, []string{line(m+"/b", m+"/b/sub", m+"/c")}},
+		{"outside", rule{from: []string{"a"}, forbid: []string{"x.org/y/..."}}, []string{line(m+"/a", m+"/b", "x.org/y"), line(m+"/a", m+"/b", "x.org/y", "x.org/y/z")}},
+		{"standard library", rule{from: []string{"c"}, forbid: []string{"std:io"}}, []string{line(m+"/c", "io")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.r.why = "because"
+			if got := g.violations(c.r); !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
