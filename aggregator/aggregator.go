@@ -40,9 +40,11 @@ type Config struct {
 
 // Aggregator leads iterations. Its methods are for one goroutine at a time.
 type Aggregator struct {
-	cfg   Config
-	work  uint64
-	round *round
+	cfg     Config
+	work    uint64
+	round   *round
+	session protocol.SessionID // of the latest plan
+	last    uint64             // its iteration; an earlier or equal one is refused
 }
 
 // round is the iteration in progress.
@@ -56,8 +58,8 @@ type round struct {
 	passed   []uint8
 	expected int
 	answered int
-	inputs   int // answered at the stage masked-input: |U1|
-	summing  bool
+	inputs   int    // answered at the stage masked-input: |U1|
+	summing  uint64 // ID of the work that sums up; 0 before
 	released [][]int64
 }
 
@@ -70,7 +72,7 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	case protocol.Received:
 		return a.receive(now, in.Envelope)
 	case protocol.Tick:
-		if r := a.round; r != nil && !r.summing && !now.Before(r.deadline) {
+		if r := a.round; r != nil && r.summing == 0 && !now.Before(r.deadline) {
 			return a.closeStage(now)
 		}
 	case protocol.Done:
@@ -82,11 +84,12 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 func (a *Aggregator) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 	switch m := e.Message.(type) {
 	case *protocol.Open:
-		if e.From.Role == protocol.Server {
+		if e.From.Role == protocol.Server && m.Plan != nil {
 			return a.open(now, m.Plan)
 		}
 	case *protocol.Final:
 		if e.From.Role == protocol.Server {
+			a.round = nil
 			return a.relay(m)
 		}
 	case protocol.StageMessage:
@@ -94,19 +97,16 @@ func (a *Aggregator) receive(now time.Time, e protocol.Envelope) protocol.Effect
 			return a.stageMessage(now, e.From, m)
 		}
 	}
-	return ignored(e.From, 0, 0, fmt.Errorf("the message %s is not expected from %s", e.Message.Kind(), e.From))
+	return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 }
 
 // open begins the iteration of a plan; one that is still in progress is left.
 func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
-	err := p.Validate()
-	if err == nil && p.Cohort.Clients != a.cfg.Clients {
-		err = fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.Clients, a.cfg.Clients)
-	}
-	if err != nil {
+	if err := a.accept(p); err != nil {
 		return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Iteration: p.Iteration,
 			Party: protocol.Party{Role: protocol.Aggregator}, Err: err}}}
 	}
+	a.session, a.last = p.Session, p.Iteration
 	a.round = &round{
 		plan: p, sum: a.cfg.NewSum(p), expected: a.cfg.Clients,
 		deadline: now.Add(a.cfg.StageTimeout), passed: make([]uint8, a.cfg.Clients),
@@ -115,6 +115,20 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	eff.Wake = a.round.deadline
 	eff.Events = []protocol.Event{{Kind: protocol.IterationOpened, Iteration: p.Iteration, Party: protocol.Party{Role: protocol.Server}}}
 	return eff
+}
+
+// accept says why a plan is refused, if it is.
+func (a *Aggregator) accept(p *protocol.Plan) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if p.Cohort.Clients != a.cfg.Clients {
+		return fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.Clients, a.cfg.Clients)
+	}
+	if p.Session == a.session && p.Iteration <= a.last {
+		return fmt.Errorf("iteration %d is not later than %d, the last one opened", p.Iteration, a.last)
+	}
+	return nil
 }
 
 // relay sends one message to every enrolled client.
@@ -131,7 +145,7 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 	r := a.round
 	iteration, stage := m.At()
 	switch {
-	case r == nil || r.summing || r.plan.Iteration != iteration:
+	case r == nil || r.summing != 0 || r.plan.Iteration != iteration:
 		return ignored(from, iteration, stage, errors.New("that iteration is not in progress"))
 	case stage != r.stage:
 		return ignored(from, iteration, stage, fmt.Errorf("the stage %s is in progress", r.stage))
@@ -162,15 +176,15 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 		}
 	}
 	cohort := r.plan.Cohort
-	if r.answered < cohort.Required() || cohort.Honest(r.answered) < 1 {
+	if r.answered < cohort.Required() {
 		return a.abort(eff, &protocol.TooFew{Iteration: r.plan.Iteration, Stage: r.stage, Left: r.answered, Required: cohort.Required()})
 	}
 	if r.stage == protocol.StageMaskedInput {
 		r.inputs = r.answered
 	}
 	if r.stage == protocol.StageUnmask {
-		r.summing = true
 		a.work++
+		r.summing = a.work
 		eff.Work = []protocol.Work{{ID: a.work, Do: func(run protocol.Runner) (err error) {
 			r.released, err = r.sum.Sum(run)
 			return err
@@ -202,8 +216,8 @@ func (a *Aggregator) abort(eff protocol.Effects, why *protocol.TooFew) protocol.
 // done takes the released sum to the server.
 func (a *Aggregator) done(in protocol.Done) protocol.Effects {
 	r := a.round
-	if r == nil || in.ID != a.work {
-		return protocol.Effects{}
+	if r == nil || in.ID != r.summing {
+		return protocol.Effects{} // of an iteration that the next one overtook
 	}
 	a.round = nil
 	ev := protocol.Event{Kind: protocol.IterationSummed, Iteration: r.plan.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: in.Err}

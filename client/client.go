@@ -29,7 +29,9 @@ type Trainer interface {
 }
 
 // Ledger keeps what a party has spent of its privacy budget. Charge refuses
-// what would overspend; what it accepted is never given back.
+// what would overspend; what it accepted is never given back. It is rules in
+// memory: durable is the record that the role returns with the same step, from
+// which a ledger is rebuilt after a restart.
 type Ledger interface {
 	Charge(session [16]byte, iteration uint64, events []dp.Event) error
 }
@@ -56,6 +58,9 @@ type Config struct {
 	Entropy entropy.Source
 	NewSum  func(*protocol.Plan) Sum
 	Noise   *Samplers
+	// Last is the latest iteration of the session that a record was made of
+	// before a restart; 0 in a client that starts afresh.
+	Last uint64
 }
 
 // Client is one party. Its methods are for one goroutine at a time.
@@ -63,6 +68,7 @@ type Client struct {
 	cfg      Config
 	last     uint64 // the latest iteration taken up; an earlier or equal one is refused
 	work     uint64 // ID of the latest work
+	pending  bool   // it has not come back yet
 	round    *round // nil between iterations
 	finished bool
 }
@@ -74,19 +80,20 @@ type round struct {
 	stage     protocol.Stage // what the client sends next
 	inputs    []protocol.Integers
 	shares    *shares // the noise it added, nil if none
+	sharers   int     // n, clients whose shares were delivered
 	survivors *protocol.Survivors
 	removals  []protocol.Integers
 	unusable  error
 }
 
 // New makes a client.
-func New(cfg Config) *Client { return &Client{cfg: cfg} }
+func New(cfg Config) *Client { return &Client{cfg: cfg, last: cfg.Last} }
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
 func (c *Client) Step(_ time.Time, in protocol.Input) protocol.Effects {
 	switch in := in.(type) {
 	case protocol.Received:
-		return c.receive(in.Envelope.Message)
+		return c.receive(in.Envelope)
 	case protocol.Done:
 		return c.done(in)
 	default:
@@ -94,10 +101,15 @@ func (c *Client) Step(_ time.Time, in protocol.Input) protocol.Effects {
 	}
 }
 
-func (c *Client) receive(m protocol.Message) protocol.Effects {
-	switch m := m.(type) {
+func (c *Client) receive(e protocol.Envelope) protocol.Effects {
+	if e.From.Role != protocol.Aggregator {
+		return c.ignored(protocol.StageAdvertise, fmt.Errorf("%s: a client hears the aggregator only, not %s", protocol.Describe(e.Message), e.From))
+	}
+	switch m := e.Message.(type) {
 	case *protocol.Announce:
-		return c.announced(m.Plan)
+		if m.Plan != nil {
+			return c.announced(m.Plan)
+		}
 	case *protocol.Roster:
 		return c.answer(m.Iteration, protocol.StageShare, func(r *round) (protocol.Message, error) { return r.sum.Share(m) })
 	case *protocol.Delivery:
@@ -106,17 +118,15 @@ func (c *Client) receive(m protocol.Message) protocol.Effects {
 		return c.unmask(m)
 	case *protocol.Final:
 		return c.final(m.Model)
-	default:
-		return c.ignored(protocol.StageAdvertise, fmt.Errorf("a client has no use for the message %s", m.Kind()))
 	}
+	return c.ignored(protocol.StageAdvertise, fmt.Errorf("a client has no use for %s", protocol.Describe(e.Message)))
 }
 
 // announced takes up an iteration: the contribution is computed first, and the
 // client advertises when it is ready.
 func (c *Client) announced(p *protocol.Plan) protocol.Effects {
-	c.round = nil
 	if err := c.accept(p); err != nil {
-		return c.refused(p.Iteration, err)
+		return c.refused(p.Iteration, err) // and the round in progress goes on
 	}
 	c.last = p.Iteration
 	r := &round{plan: p, sum: c.cfg.NewSum(p), stage: protocol.StageAdvertise}
@@ -138,7 +148,11 @@ func (c *Client) accept(p *protocol.Plan) error {
 	if p.Iteration <= c.last {
 		return fmt.Errorf("iteration %d is not later than %d, the last one taken up", p.Iteration, c.last)
 	}
-	return nil
+	if c.cfg.Ledger == nil {
+		return nil
+	}
+	_, err := p.Charges() // what no budget covers is not worth training for
+	return err
 }
 
 // prepare computes what the client will send: it runs as work.
@@ -160,13 +174,18 @@ func (c *Client) prepare(r *round, run protocol.Runner) error {
 
 func (c *Client) start(do func(protocol.Runner) error) protocol.Effects {
 	c.work++
+	c.pending = true
 	return protocol.Effects{Work: []protocol.Work{{ID: c.work, Do: do}}}
 }
 
 // done takes the result of work; that of a round left behind is dropped.
 func (c *Client) done(in protocol.Done) protocol.Effects {
 	r := c.round
-	if in.ID != c.work || r == nil && in.Err == nil {
+	if in.ID != c.work || !c.pending {
+		return protocol.Effects{}
+	}
+	c.pending = false
+	if r == nil && in.Err == nil {
 		return protocol.Effects{}
 	}
 	if in.Err != nil {
@@ -186,12 +205,12 @@ func (c *Client) done(in protocol.Done) protocol.Effects {
 }
 
 // answer sends a message of a stage if the client stands before it.
-func (c *Client) answer(iteration uint64, stage protocol.Stage, make func(*round) (protocol.Message, error)) protocol.Effects {
+func (c *Client) answer(iteration uint64, stage protocol.Stage, compose func(*round) (protocol.Message, error)) protocol.Effects {
 	r := c.round
 	if r == nil || r.plan.Iteration != iteration || r.stage != stage {
 		return c.ignored(stage, fmt.Errorf("iteration %d is not at the stage %s here", iteration, stage))
 	}
-	m, err := make(r)
+	m, err := compose(r)
 	if err != nil {
 		c.round = nil
 		return c.refused(iteration, err)
@@ -209,10 +228,11 @@ func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
 	if r == nil || r.plan.Iteration != m.Iteration || r.stage != protocol.StageMaskedInput {
 		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("iteration %d is not at the stage masked-input here", m.Iteration))
 	}
-	if need := r.plan.Cohort.Required(); m.Clients < need {
+	if need := r.plan.Cohort.Required(); m.Clients < need || m.Clients > r.plan.Cohort.Clients {
 		c.round = nil
 		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageShare, Left: m.Clients, Required: need})
 	}
+	r.sharers = m.Clients
 	charged, err := c.charge(r.plan)
 	if err != nil {
 		c.round = nil
@@ -226,19 +246,20 @@ func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
 	return eff
 }
 
-// charge books what the client itself finds the plan to cost.
+// charge books what the client itself finds the plan to cost. Without a ledger
+// the record still says that the iteration is used up.
 func (c *Client) charge(p *protocol.Plan) ([]protocol.Record, error) {
-	if c.cfg.Ledger == nil {
-		return nil, nil
+	record := protocol.Charged{Session: p.Session, Iteration: p.Iteration}
+	if c.cfg.Ledger != nil {
+		var err error
+		if record.Events, err = p.Charges(); err != nil {
+			return nil, err
+		}
+		if err = c.cfg.Ledger.Charge(p.Session, p.Iteration, record.Events); err != nil {
+			return nil, err
+		}
 	}
-	events, err := p.Charges()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.cfg.Ledger.Charge(p.Session, p.Iteration, events); err != nil {
-		return nil, err
-	}
-	return []protocol.Record{protocol.Charged{Session: p.Session, Iteration: p.Iteration, Events: events}}, nil
+	return []protocol.Record{record}, nil
 }
 
 // unmask answers the survivors once: the first set it accepts is the only one.
@@ -248,9 +269,13 @@ func (c *Client) unmask(m *protocol.Survivors) protocol.Effects {
 		return c.ignored(protocol.StageUnmask, fmt.Errorf("iteration %d is not at the stage unmask here", m.Iteration))
 	}
 	cohort := r.plan.Cohort
-	if need := cohort.Required(); m.Count < need || cohort.Honest(m.Count) < 1 || m.Count > cohort.Clients {
+	if need := cohort.Required(); m.Count < need {
 		c.round = nil
 		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageMaskedInput, Left: m.Count, Required: need})
+	}
+	if m.Count > r.sharers {
+		c.round = nil // more survivors would mean less noise
+		return c.refused(m.Iteration, fmt.Errorf("%d survivors of %d clients whose shares were delivered", m.Count, r.sharers))
 	}
 	r.survivors = m
 	if r.shares == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -16,6 +17,9 @@ var ErrOutOfBounds = errors.New("contribution is out of bounds")
 // what the summation may have rounded up. The integers are checked without it.
 const rounding = 1e-9
 
+// maxInteger is the largest integer up to which float64 knows every one.
+const maxInteger = 1 << 53
+
 // Quantize turns a contribution into integers: values · scale, to nearest. The
 // integers' norms are at most the release's declared D2 and D1; where rounding
 // to nearest would exceed them the whole vector is rounded towards zero, whose
@@ -26,9 +30,12 @@ func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) 
 	if err := checkBounds(v, r); err != nil {
 		return protocol.Integers{}, fmt.Errorf("release %q: %w", r.Name, err)
 	}
-	out := protocol.Integers{Index: v.Index, Value: make([]int64, len(v.Value))}
+	out := protocol.Integers{Index: slices.Clone(v.Index), Value: make([]int64, len(v.Value))}
 	d2, d1 := r.Bounds()
 	for i, x := range v.Value {
+		if math.Abs(x*r.Scale) > maxInteger {
+			return protocol.Integers{}, fmt.Errorf("release %q: %w: %g at scale %g is beyond the integers that a float64 counts", r.Name, ErrOutOfBounds, x, r.Scale)
+		}
 		out.Value[i] = int64(math.RoundToEven(x * r.Scale))
 	}
 	if l2, l1 := norms(out.Value); l2 <= d2*d2 && l1 <= d1 {

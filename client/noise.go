@@ -47,7 +47,12 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 			continue
 		}
 		noised = true
-		sampler, err := s.sampler(p.Cohort.ShareVariance(r.Noise.Variance))
+		variance := p.Cohort.ShareVariance(r.Noise.Variance)
+		if r.Noise.Kind == protocol.Split && variance/2 > noise.MaxThinningMean {
+			// Noise that could not be thinned later must not be added now.
+			return nil, fmt.Errorf("release %q: a share of variance %g cannot be thinned; at most %g can", r.Name, variance, 2.*noise.MaxThinningMean)
+		}
+		sampler, err := s.sampler(variance)
 		if err != nil {
 			return nil, fmt.Errorf("release %q: %w", r.Name, err)
 		}

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
@@ -42,7 +43,8 @@ type Effects struct {
 // Record is something a role must still know after a crash.
 type Record interface{ record() }
 
-// Charged records what an iteration cost a client's privacy. It is durable
+// Charged records what an iteration cost a client's privacy, nothing where it
+// keeps no ledger, and that it must not take part in it again. It is durable
 // before the masked input leaves and never taken back.
 type Charged struct {
 	Session   SessionID
@@ -98,11 +100,12 @@ func (k EventKind) String() string {
 	if int(k) < len(eventNames) {
 		return eventNames[k]
 	}
-	return "event"
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// Event is something worth logging or counting. It never carries a rating, a
-// vector or a secret.
+// Event is something worth logging or counting where it happened. It never
+// carries a rating, a vector or a secret; but the Err of InputUnusable speaks of
+// the owner's own data, and is for the owner's eyes.
 type Event struct {
 	Kind      EventKind
 	Iteration uint64

@@ -44,6 +44,14 @@ type Message interface {
 	Size() int
 }
 
+// Describe names a message for a log; a message that is not there too.
+func Describe(m Message) string {
+	if m == nil {
+		return "an empty message"
+	}
+	return "the message " + m.Kind().String()
+}
+
 // Envelope is a message with its addresses.
 type Envelope struct {
 	From, To Party

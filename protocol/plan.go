@@ -156,6 +156,9 @@ func (r Release) Validate() error {
 	if !(r.L2 > 0) || math.IsInf(r.L2, 1) {
 		bad("L2 bound is %v; it must be positive and finite", r.L2)
 	}
+	if !(r.L1 >= 0) || math.IsInf(r.L1, 1) {
+		bad("L1 bound is %v; it must be positive and finite, or 0 for none", r.L1)
+	}
 	if !(r.Scale > 0) || math.IsInf(r.Scale, 1) {
 		bad("scale is %v; it must be positive and finite", r.Scale)
 	}
@@ -186,8 +189,13 @@ func (p *Plan) Validate() error {
 	if len(p.Releases) == 0 {
 		errs = append(errs, errors.New("the plan releases nothing"))
 	}
+	names := make(map[string]bool)
 	for _, r := range p.Releases {
-		errs = append(errs, r.Validate())
+		if errs = append(errs, r.Validate()); names[r.Name] {
+			// Noise is drawn from streams by name: two of one name would share it.
+			errs = append(errs, fmt.Errorf("release %q: the name stands twice; names must differ", r.Name))
+		}
+		names[r.Name] = true
 	}
 	return errors.Join(errs...)
 }

@@ -33,6 +33,12 @@ const ringFailure = 0x1p-40
 // of iterations: clients · largest coordinate + the tail of the noise.
 // ErrRing is returned when 64 bits do not suffice; a smaller scale does it then.
 func Width(c protocol.Cohort, r protocol.Release, iterations int) (uint8, error) {
+	if err := c.Validate(); err != nil {
+		return 0, err
+	}
+	if iterations < 1 {
+		return 0, fmt.Errorf("%d iterations; there must be at least 1", iterations)
+	}
 	d2, _ := r.Bounds()
 	reach := float64(c.Clients)*math.Floor(d2) + noiseTail(c, r, iterations)
 	for width := uint8(8); width <= 64; width++ {
@@ -50,10 +56,7 @@ func noiseTail(c protocol.Cohort, r protocol.Release, iterations int) float64 {
 	if r.Noise.Variance == 0 {
 		return 0
 	}
-	v := r.Noise.Variance * float64(c.Clients) / float64(c.Honest(c.Required()))
-	if r.Noise.Kind == protocol.Replace {
-		v *= 2 // the noise and its replacement both pass through the ring
-	}
+	v := float64(c.Clients) * c.ShareVariance(r.Noise.Variance)
 	l := math.Log(2 * float64(r.Len) * float64(iterations) / ringFailure)
 	return l/3 + math.Sqrt(l*l/9+2*l*v)
 }

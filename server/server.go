@@ -45,11 +45,14 @@ func (s *Server) Step(_ time.Time, in protocol.Input) protocol.Effects {
 	case protocol.Received:
 		return s.receive(in.Envelope)
 	case protocol.Done:
-		if in.ID != s.work {
+		if in.ID != s.work || !s.absorbed {
 			return protocol.Effects{}
 		}
+		s.absorbed = false
 		if in.Err != nil {
-			return report(protocol.WorkFailed, s.plan.Iteration, in.Err)
+			failed := s.plan.Iteration
+			s.plan = nil
+			return report(protocol.WorkFailed, failed, in.Err)
 		}
 		return s.next()
 	}
@@ -62,14 +65,14 @@ func (s *Server) receive(e protocol.Envelope) protocol.Effects {
 		case *protocol.Result:
 			return s.absorb(m)
 		case *protocol.Abort:
-			if s.plan == nil || s.absorbed || m.Iteration != s.plan.Iteration {
+			if s.plan == nil || s.absorbed || m.Iteration != s.plan.Iteration || m.Reason == nil {
 				break
 			}
 			s.strategy.Skip(s.plan, m.Reason)
 			return s.next()
 		}
 	}
-	eff := report(protocol.MessageIgnored, 0, fmt.Errorf("the message %s is not expected from %s now", e.Message.Kind(), e.From))
+	eff := report(protocol.MessageIgnored, 0, fmt.Errorf("%s is not expected from %s now", protocol.Describe(e.Message), e.From))
 	eff.Events[0].Party = e.From
 	return eff
 }
@@ -105,6 +108,8 @@ func (s *Server) check(m *protocol.Result) error {
 		return fmt.Errorf("a result of %d vectors for %d releases", len(m.Integers), len(p.Releases))
 	case m.Survivors < p.Cohort.Required() || m.Survivors > p.Cohort.Clients:
 		return fmt.Errorf("a result of %d survivors; the plan allows %d to %d", m.Survivors, p.Cohort.Required(), p.Cohort.Clients)
+	case m.Answered < p.Cohort.Required() || m.Answered > m.Survivors:
+		return fmt.Errorf("a result that %d survivors answered for; the plan allows %d to %d", m.Answered, p.Cohort.Required(), m.Survivors)
 	}
 	for i, r := range p.Releases {
 		if len(m.Integers[i]) != r.Len {
@@ -117,7 +122,9 @@ func (s *Server) check(m *protocol.Result) error {
 // next opens the next iteration, or ends the session.
 func (s *Server) next() protocol.Effects {
 	p, done, err := s.strategy.Next()
-	s.absorbed = false
+	if err == nil && !done {
+		err = p.Validate()
+	}
 	switch {
 	case err != nil:
 		s.plan = nil

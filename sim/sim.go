@@ -247,7 +247,7 @@ func passes(works []work) func(yield func([]int) bool) {
 func (f *federation) step(a arrival) error {
 	eff := f.role(a.to).Step(f.now, a.in)
 	for _, r := range eff.Persist {
-		if _, ok := r.(protocol.Charged); ok {
+		if c, ok := r.(protocol.Charged); ok && len(c.Events) > 0 {
 			f.out.Charged[a.to.Client]++
 		}
 	}

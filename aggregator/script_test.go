@@ -1,0 +1,206 @@
+package aggregator_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// serial runs one after the other.
+type serial struct{}
+
+func (serial) Each(n int, f func(int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
+const stageTimeout = 10 * time.Second
+
+var (
+	epoch  = time.Unix(1000, 0)
+	server = protocol.Party{Role: protocol.Server}
+)
+
+// newPlan is of n clients, of whom lose may be lost, with one exact release of
+// a coordinate for each client.
+func newPlan(iteration uint64, n, lose int) *protocol.Plan {
+	return &protocol.Plan{
+		Iteration: iteration, Cohort: protocol.Cohort{Clients: n, Tolerance: float64(lose) / float64(n)},
+		Releases: []protocol.Release{{Name: "g", Len: n, L2: 1, MaxNonZero: 1, Scale: 1, Width: 8}},
+	}
+}
+
+// bench drives an aggregator of N clients by hand. Client i contributes 1 at
+// coordinate i, so that a sum shows who is in it.
+type bench struct {
+	t          *testing.T
+	aggregator *aggregator.Aggregator
+	n, lose    int
+	now        time.Time
+	works      []protocol.Work
+	last       protocol.Effects
+}
+
+func newBench(t *testing.T, n, lose int) *bench {
+	b := &bench{t: t, n: n, lose: lose, now: epoch}
+	b.aggregator = aggregator.New(aggregator.Config{Clients: n, StageTimeout: stageTimeout,
+		NewSum: func(p *protocol.Plan) aggregator.Sum { return secagg.NewIdeal(p, secagg.DrawClient, entropy.Source{}) }})
+	return b
+}
+
+func (b *bench) step(in protocol.Input) protocol.Effects {
+	b.last = b.aggregator.Step(b.now, in)
+	b.works = append(b.works, b.last.Work...)
+	return b.last
+}
+
+func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effects {
+	return b.step(protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
+}
+
+// script feeds inputs, one a line, and compares the effects that stand behind
+// the arrow:
+//
+//	open 1       the server's plan of iteration 1
+//	2 share 1    client 2's message of the stage share of iteration 1
+//	malformed 2 masked-input 1, the same with nothing sound in it
+//	final M      the server ends the session
+//	tick 12s     the time is 12s, and the aggregator is woken
+//	run          the oldest work, and its Done; fail: it fails
+//
+// Effects are given in the order in which they are carried out: KIND(n) 0,1,2
+// for a message to clients, n its count where it has one; result and abort; wake
+// and when; work; and events by their words.
+func (b *bench) script(text string) {
+	b.t.Helper()
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		command, want, _ := strings.Cut(line, "->")
+		command, want = strings.TrimSpace(command), strings.TrimSpace(want)
+		if got := describe(b.command(command)); got != want {
+			b.t.Errorf("%s -> %s\n\twant %s", command, got, want)
+		}
+	}
+}
+
+var errWork = errors.New("the work failed")
+
+func (b *bench) command(text string) protocol.Effects {
+	b.t.Helper()
+	w := strings.Fields(text)
+	switch w[0] {
+	case "open":
+		return b.receive(server, &protocol.Open{Plan: newPlan(b.number(w[1]), b.n, b.lose)})
+	case "final":
+		return b.receive(server, &protocol.Final{Model: []byte(w[1])})
+	case "tick":
+		d, err := time.ParseDuration(w[1])
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.now = epoch.Add(d)
+		return b.step(protocol.Tick{})
+	case "run", "fail":
+		if len(b.works) == 0 {
+			b.t.Fatal("no work to run")
+		}
+		done := protocol.Done{ID: b.works[0].ID, Err: b.works[0].Do(serial{})}
+		if w[0] == "fail" {
+			done.Err = errWork
+		}
+		b.works = b.works[1:]
+		return b.step(done)
+	case "malformed":
+		client := protocol.ClientParty(protocol.ClientID(b.number(w[1])))
+		return b.receive(client, &protocol.MaskedInput{Iteration: b.number(w[3])})
+	}
+	return b.answer(protocol.ClientID(b.number(w[0])), w[1], b.number(w[2]))
+}
+
+func (b *bench) number(s string) uint64 {
+	b.t.Helper()
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func (b *bench) answer(id protocol.ClientID, stage string, iteration uint64) protocol.Effects {
+	b.t.Helper()
+	var m protocol.Message
+	switch stage {
+	case "advertise":
+		m = &protocol.Advertise{Iteration: iteration}
+	case "share":
+		m = &protocol.Shares{Iteration: iteration}
+	case "masked-input":
+		m = &protocol.MaskedInput{Iteration: iteration, Vectors: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{1}}}}
+	case "unmask":
+		m = &protocol.Unmask{Iteration: iteration}
+	default:
+		b.t.Fatalf("no such stage: %q", stage)
+	}
+	return b.receive(protocol.ClientParty(id), m)
+}
+
+func describe(eff protocol.Effects) string {
+	var out []string
+	kind := ""
+	for _, e := range eff.Send {
+		if e.From != (protocol.Party{Role: protocol.Aggregator}) {
+			out = append(out, "from "+e.From.String())
+		}
+		said := word(e.Message)
+		switch {
+		case e.To.Role != protocol.Client:
+			out = append(out, said)
+		case said == kind:
+			out[len(out)-1] += fmt.Sprint(",", e.To.Client)
+		default:
+			out = append(out, fmt.Sprint(said, " ", e.To.Client))
+		}
+		kind = said
+	}
+	if !eff.Wake.IsZero() {
+		out = append(out, fmt.Sprint("wake ", eff.Wake.Sub(epoch)))
+	}
+	for range eff.Work {
+		out = append(out, "work")
+	}
+	for _, e := range eff.Events {
+		if e.Kind == protocol.ClientLost {
+			out = append(out, fmt.Sprintf("lost %d %s", e.Party.Client, e.Stage))
+			continue
+		}
+		out = append(out, e.Kind.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func word(m protocol.Message) string {
+	switch m := m.(type) {
+	case *protocol.Announce:
+		return fmt.Sprintf("announce(%d)", m.Plan.Iteration)
+	case *protocol.Roster:
+		return fmt.Sprintf("roster(%d)", m.Clients)
+	case *protocol.Delivery:
+		return fmt.Sprintf("delivery(%d)", m.Clients)
+	case *protocol.Survivors:
+		return fmt.Sprintf("survivors(%d)", m.Count)
+	case *protocol.Result:
+		return fmt.Sprintf("result %d %v of %d, %d answered", m.Iteration, m.Integers, m.Survivors, m.Answered)
+	case *protocol.Abort:
+		return fmt.Sprintf("abort %d: %v", m.Iteration, m.Reason)
+	default:
+		return m.Kind().String()
+	}
+}

@@ -1,0 +1,203 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+func ExampleQuantize() {
+	r := protocol.Release{Name: "gradient", Len: 4, L2: 1, MaxNonZero: 2, Scale: 100, Width: 16}
+	v, err := client.Quantize(protocol.Vector{Index: []uint32{1, 3}, Value: []float64{0.126, -0.5}}, r)
+	fmt.Println(v.Index, v.Value, err)
+	_, err = client.Quantize(protocol.Vector{Value: []float64{3, 0, 0, 0}}, r)
+	fmt.Println(err)
+	// Output:
+	// [1 3] [13 -50] <nil>
+	// release "gradient": contribution is out of bounds: L2 norm 3, at most 1 declared
+}
+
+func exactFloat(x float64) *big.Float { return new(big.Float).SetPrec(4000).SetFloat64(x) }
+
+func square(x *big.Float) *big.Float { return new(big.Float).SetPrec(4000).Mul(x, x) }
+
+// declared computes D2 and D1 of protocol section 4 from exact numbers, but for
+// one float64 rounding of each operation: D2 = sC + √h/2 and
+// D1 = min(√h·D2, D2², s·L1 + h/2).
+func declared(r protocol.Release) (d2, d1 float64) {
+	h := float64(r.MaxNonZero)
+	d2 = r.Scale*r.L2 + math.Sqrt(h)/2
+	d1 = min(math.Sqrt(h)*d2, d2*d2)
+	if r.L1 > 0 {
+		d1 = min(d1, r.Scale*r.L1+h/2)
+	}
+	return d2, d1
+}
+
+// Whatever a contribution within its bounds looks like, its integers' norms,
+// in big integers, are at most the declared ones, and either every coordinate
+// is within 1/2 of value · scale (and the float64 product's own rounding), or
+// every one is rounded towards zero. Values are weighted to ties, to the whole
+// bound in one coordinate, and to equal shares of it.
+func TestQuantizeKeepsItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 30).Draw(t, "len")
+		r := protocol.Release{Name: "g", Len: n, MaxNonZero: rapid.IntRange(1, n).Draw(t, "h"), Width: 64,
+			L2:    rapid.OneOf(rapid.SampledFrom([]float64{1, 0.5, 1e-6, 1e6}), rapid.Float64Range(1e-3, 1e3)).Draw(t, "L2"),
+			Scale: rapid.OneOf(rapid.SampledFrom([]float64{1, 2, 0.5, 1e-3, 1e6}), rapid.Float64Range(1e-3, 1e4)).Draw(t, "scale")}
+		h := rapid.IntRange(0, r.MaxNonZero).Draw(t, "non-zeros")
+		v := protocol.Vector{Index: []uint32{}}
+		share := rapid.OneOf(
+			rapid.SampledFrom([]float64{0, 1, -1, 0.5, 1 / math.Sqrt(float64(max(h, 1)))}), rapid.Float64Range(-1, 1),
+			rapid.Map(rapid.IntRange(-9, 9), func(k int) float64 { return (float64(k) + 0.5) / r.Scale / r.L2 }))
+		norm := 0.0
+		for j := range h {
+			v.Index = append(v.Index, uint32(j))
+			v.Value = append(v.Value, r.L2*share.Draw(t, "value"))
+			norm = math.Hypot(norm, v.Value[j])
+		}
+		if norm > r.L2 { // scale to the ball
+			for j := range v.Value {
+				v.Value[j] *= r.L2 / norm
+			}
+		}
+		if rapid.Bool().Draw(t, "L1 bound") {
+			for _, x := range v.Value {
+				r.L1 += math.Abs(x)
+			}
+		}
+		got, err := client.Quantize(v, r)
+		if err != nil {
+			t.Fatalf("%+v of %+v: %v", v, r, err)
+		}
+		checkQuantized(t, v, r, got)
+	})
+}
+
+func checkQuantized(t *rapid.T, v protocol.Vector, r protocol.Release, got protocol.Integers) {
+	if d := cmp.Diff(v.Index, got.Index); d != "" || len(got.Value) != len(v.Value) {
+		t.Fatalf("indices changed (-want +got):\n%s", d)
+	}
+	l2, l1 := new(big.Int), new(big.Int)
+	nearest, truncated := true, true
+	for i, x := range got.Value {
+		b := big.NewInt(x)
+		l2.Add(l2, new(big.Int).Mul(b, b))
+		l1.Add(l1, new(big.Int).Abs(b))
+		product := new(big.Float).SetPrec(4000).Mul(exactFloat(v.Value[i]), exactFloat(r.Scale))
+		off, _ := new(big.Float).Sub(exactFloat(float64(x)), product).Float64()
+		slop := math.Abs(float64(x)) * 0x1p-52
+		nearest = nearest && math.Abs(off) <= 0.5+slop
+		truncated = truncated && (x == 0 || (x > 0) == (v.Value[i] > 0)) && math.Abs(off) < 1+slop &&
+			math.Abs(float64(x)) <= math.Abs(v.Value[i]*r.Scale)
+	}
+	d2, d1 := declared(r)
+	if new(big.Float).SetInt(l2).Cmp(square(exactFloat(d2))) > 0 || new(big.Float).SetInt(l1).Cmp(exactFloat(d1)) > 0 {
+		t.Fatalf("integers %v have squared L2 norm %v and L1 norm %v; declared %v (squared %v) and %v", got.Value, l2, l1, d2, d2*d2, d1)
+	}
+	if !nearest && !truncated {
+		t.Fatalf("integers %v of %v at scale %v are neither nearest nor rounded towards zero", got.Value, v.Value, r.Scale)
+	}
+}
+
+// By hand: h = 4, C = 1, s = 10: D2 = 11, D1 = 22. Four coordinates of 0.5 are
+// exact; ties go to even: 4.5 to 4, 2.5 to 2, 3.5 to 4.
+func TestQuantizeByHand(t *testing.T) {
+	r := protocol.Release{Len: 4, L2: 1, MaxNonZero: 4, Scale: 10, Width: 16}
+	for _, c := range []struct {
+		value []float64
+		want  []int64
+	}{
+		{[]float64{0.5, -0.5, 0.5, -0.5}, []int64{5, -5, 5, -5}},
+		{[]float64{0.45, -0.45, 0.25, -0.35}, []int64{4, -4, 2, -4}},
+		{[]float64{1, 0, 0, 0}, []int64{10, 0, 0, 0}},
+		{[]float64{0.04, 0.06, math.Copysign(0, -1), -0.06}, []int64{0, 1, 0, -1}},
+	} {
+		got, err := client.Quantize(protocol.Vector{Value: c.value}, r)
+		if d := cmp.Diff(protocol.Integers{Value: c.want}, got); err != nil || d != "" {
+			t.Errorf("%v: error %v (-want +got):\n%s", c.value, err, d)
+		}
+	}
+}
+
+// Rounding to nearest can exceed D2 = sC + √h/2 only by what a float64 norm may
+// exceed C: 1 + 9e-10 passes for a norm of 1, and at scale 1e9 is nearest to
+// 1e9 + 1, above D2 = 1e9 + 1/2; towards zero it is 1e9. At scale 1e10 both ways
+// exceed D2, so it is refused.
+func TestQuantizeTruncates(t *testing.T) {
+	r := protocol.Release{Len: 1, L2: 1, MaxNonZero: 1, Scale: 1e9, Width: 64}
+	for _, x := range []float64{1 + 9e-10, -1 - 9e-10} {
+		v := protocol.Vector{Value: []float64{x}}
+		if got, err := client.Quantize(v, r); err != nil || got.Value[0] != int64(math.Copysign(1e9, x)) {
+			t.Errorf("%v: %v, %v; want 1e9 towards zero", x, got, err)
+		}
+		wide := r
+		wide.Scale = 1e10
+		if got, err := client.Quantize(v, wide); !errors.Is(err, client.ErrOutOfBounds) {
+			t.Errorf("%v at scale 1e10: %v, %v; want ErrOutOfBounds", x, got, err)
+		}
+	}
+}
+
+func TestQuantizeRefuses(t *testing.T) {
+	r := protocol.Release{Name: "g", Len: 4, L2: 1, L1: 1.2, MaxNonZero: 2, Scale: 10, Width: 16}
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		name string
+		v    protocol.Vector
+	}{
+		{"NaN", protocol.Vector{Value: []float64{nan, 0, 0, 0}}},
+		{"Inf", protocol.Vector{Value: []float64{0, 0, 0, inf}}},
+		{"-Inf", protocol.Vector{Index: []uint32{1}, Value: []float64{-inf}}},
+		{"Inf - Inf", protocol.Vector{Index: []uint32{1, 2}, Value: []float64{-inf, inf}}},
+		{"square overflows", protocol.Vector{Index: []uint32{1}, Value: []float64{1e200}}},
+		{"too short", protocol.Vector{Value: []float64{0, 0, 0}}},
+		{"too long", protocol.Vector{Value: []float64{0, 0, 0, 0, 0}}},
+		{"nothing", protocol.Vector{}},
+		{"three non-zeros", protocol.Vector{Value: []float64{0.1, 0.1, 0, 0.1}}},
+		{"three tiny non-zeros", protocol.Vector{Value: []float64{5e-324, 5e-324, 0, 5e-324}}},
+		{"L2 norm", protocol.Vector{Value: []float64{1.00001, 0, 0, 0}}},
+		{"L1 norm", protocol.Vector{Value: []float64{0.7, 0.7, 0, 0}}},
+		{"index beyond", protocol.Vector{Index: []uint32{4}, Value: []float64{0.1}}},
+		{"index largest", protocol.Vector{Index: []uint32{math.MaxUint32}, Value: []float64{0.1}}},
+		{"index twice", protocol.Vector{Index: []uint32{1, 1}, Value: []float64{0.1, 0.1}}},
+		{"indices descend", protocol.Vector{Index: []uint32{2, 1}, Value: []float64{0.1, 0.1}}},
+		{"more values than indices", protocol.Vector{Index: []uint32{}, Value: []float64{0.1}}},
+		{"more indices than values", protocol.Vector{Index: []uint32{1, 2}, Value: []float64{0.1}}},
+	} {
+		got, err := client.Quantize(c.v, r)
+		if !errors.Is(err, client.ErrOutOfBounds) || !cmp.Equal(got, protocol.Integers{}) {
+			t.Errorf("%s: %v, %v; want nothing and ErrOutOfBounds", c.name, got, err)
+		}
+	}
+}
+
+// A bound met exactly in real numbers passes although its float64 norm may be
+// a little more: 0.1 ten times has the L1 norm 1 and the L2 norm √0.1.
+func TestQuantizeAtTheBound(t *testing.T) {
+	r := protocol.Release{Len: 10, L2: math.Sqrt(0.1), L1: 1, MaxNonZero: 10, Scale: 1000, Width: 16}
+	v := protocol.Vector{Value: []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}}
+	got, err := client.Quantize(v, r)
+	if d := cmp.Diff([]int64{100, 100, 100, 100, 100, 100, 100, 100, 100, 100}, got.Value); err != nil || d != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, d)
+	}
+}
+
+// What no int64 holds must be refused, not converted to whatever the machine
+// makes of it: 1e19 is above 2^63.
+func TestQuantizeRefusesWhatDoesNotFit(t *testing.T) {
+	for _, x := range []float64{1e19, -1e19, 1e150} {
+		r := protocol.Release{Len: 1, L2: 1e150, MaxNonZero: 1, Scale: 1, Width: 64}
+		if got, err := client.Quantize(protocol.Vector{Value: []float64{x}}, r); !errors.Is(err, client.ErrOutOfBounds) {
+			t.Errorf("%g: %v, %v; want ErrOutOfBounds", x, got.Value, err)
+		}
+	}
+}

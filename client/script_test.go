@@ -1,0 +1,199 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// serial runs one after the other.
+type serial struct{}
+
+func (serial) Each(n int, f func(int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
+// trainer contributes what it is told to.
+type trainer struct {
+	vectors  []protocol.Vector
+	err      error
+	asked    []uint64 // iterations
+	finished []string // models
+}
+
+func (t *trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	t.asked = append(t.asked, p.Iteration)
+	return t.vectors, t.err
+}
+
+func (t *trainer) Finish(model []byte, _ protocol.Runner) error {
+	t.finished = append(t.finished, string(model))
+	return t.err
+}
+
+// charge is one call of a ledger.
+type charge struct {
+	Session   [16]byte
+	Iteration uint64
+	Events    []dp.Event
+}
+
+// ledger accepts the first charges, as many as it has left, and refuses the rest.
+type ledger struct {
+	left    int
+	charges []charge
+}
+
+var errSpent = errors.New("the budget is spent")
+
+func (l *ledger) Charge(session [16]byte, iteration uint64, events []dp.Event) error {
+	if l.left == 0 {
+		return errSpent
+	}
+	l.left--
+	l.charges = append(l.charges, charge{session, iteration, events})
+	return nil
+}
+
+var session = protocol.SessionID{7: 42}
+
+// newPlan is that of an iteration with N = 5, ω = 0.4 (3 required), γ = 0.2
+// (c = 1), so that a client adds V/2; D2 = 1·10 + √4/2 = 11, D1 = √4·11 = 22.
+func newPlan(iteration uint64) *protocol.Plan {
+	return &protocol.Plan{
+		Session: session, Iteration: iteration, Cohort: protocol.Cohort{Clients: 5, Tolerance: 0.4, Colluders: 0.2},
+		Releases: []protocol.Release{{Name: "g", Len: 4, L2: 1, MaxNonZero: 4, Scale: 10, Width: 32,
+			Noise: protocol.Noise{Kind: protocol.Split, Variance: 60}}},
+	}
+}
+
+// bench drives one client by hand.
+type bench struct {
+	t       *testing.T
+	client  *client.Client
+	trainer *trainer
+	ledger  *ledger
+	plan    func(uint64) *protocol.Plan // of an announced iteration
+	works   []protocol.Work             // asked for and not yet run
+	last    protocol.Effects
+}
+
+func newBench(t *testing.T, draw secagg.Draw) *bench {
+	b := &bench{t: t, trainer: &trainer{vectors: []protocol.Vector{{Index: []uint32{2}, Value: []float64{1}}}},
+		ledger: &ledger{left: 100}, plan: newPlan}
+	b.client = client.New(client.Config{
+		ID: 3, Session: session, Trainer: b.trainer, Ledger: b.ledger, Noise: new(client.Samplers), Entropy: simulated.New(1, "client/3"),
+		NewSum: func(p *protocol.Plan) client.Sum { return secagg.NewIdealClient(p, draw) },
+	})
+	return b
+}
+
+func (b *bench) step(in protocol.Input) protocol.Effects {
+	b.last = b.client.Step(time.Time{}, in)
+	b.works = append(b.works, b.last.Work...)
+	return b.last
+}
+
+func (b *bench) receive(m protocol.Message) protocol.Effects {
+	return b.step(protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.ClientParty(3), Message: m}})
+}
+
+// script feeds inputs, one a line, and compares the effects that stand behind the arrow:
+//
+//	announce 1    the plan of iteration 1            roster 1 5      5 clients advertised
+//	delivery 1 5  the shares of 5 clients            survivors 1 5   5 masked inputs arrived
+//	final M       the model M, which ends it         run             the oldest work, and its Done
+//
+// Effects are given in the order in which they are carried out: charged 1,
+// KIND 1 for a message to the aggregator, work, and events by their words.
+func (b *bench) script(text string) {
+	b.t.Helper()
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		command, want, _ := strings.Cut(line, "->")
+		command, want = strings.TrimSpace(command), strings.TrimSpace(want)
+		if got := describe(b.t, b.command(command)); got != want {
+			b.t.Errorf("%s -> %s\n\twant %s", command, got, want)
+		}
+	}
+}
+
+func (b *bench) command(text string) protocol.Effects {
+	b.t.Helper()
+	var verb, model string
+	var iteration uint64
+	var n int
+	if _, err := fmt.Sscanf(text, "final %s", &model); err == nil {
+		return b.receive(&protocol.Final{Model: []byte(model)})
+	}
+	if words, err := fmt.Sscan(text, &verb, &iteration, &n); words == 0 {
+		b.t.Fatalf("%q: %v", text, err)
+	}
+	switch verb {
+	case "announce":
+		return b.receive(&protocol.Announce{Plan: b.plan(iteration)})
+	case "roster":
+		return b.receive(&protocol.Roster{Iteration: iteration, Clients: n})
+	case "delivery":
+		return b.receive(&protocol.Delivery{Iteration: iteration, Clients: n})
+	case "survivors":
+		return b.receive(&protocol.Survivors{Iteration: iteration, Count: n})
+	case "run":
+		if len(b.works) == 0 {
+			b.t.Fatal("no work to run")
+		}
+		w := b.works[0]
+		b.works = b.works[1:]
+		return b.step(protocol.Done{ID: w.ID, Err: w.Do(serial{})})
+	}
+	b.t.Fatalf("no such command: %q", text)
+	return protocol.Effects{}
+}
+
+func describe(t *testing.T, eff protocol.Effects) string {
+	t.Helper()
+	var out []string
+	for _, r := range eff.Persist {
+		out = append(out, fmt.Sprint("charged ", r.(protocol.Charged).Iteration))
+	}
+	for _, e := range eff.Send {
+		m := e.Message.(protocol.StageMessage)
+		if e.From != protocol.ClientParty(3) || e.To != (protocol.Party{Role: protocol.Aggregator}) {
+			t.Errorf("%s goes from %s to %s", m.Kind(), e.From, e.To)
+		}
+		iteration, _ := m.At()
+		out = append(out, fmt.Sprint(m.Kind(), " ", iteration))
+	}
+	if !eff.Wake.IsZero() {
+		out = append(out, "wake")
+	}
+	for range eff.Work {
+		out = append(out, "work")
+	}
+	for _, e := range eff.Events {
+		if e.Err == nil {
+			t.Errorf("event %s gives no reason", e.Kind)
+		}
+		out = append(out, e.Kind.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// err is why, of the only event of the last step.
+func (b *bench) err() error {
+	b.t.Helper()
+	if len(b.last.Events) != 1 {
+		b.t.Fatalf("%d events, want 1: %+v", len(b.last.Events), b.last.Events)
+	}
+	return b.last.Events[0].Err
+}

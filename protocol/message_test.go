@@ -1,0 +1,245 @@
+package protocol_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// header is what every message begins with: kind, 16 bytes of session, 8 of iteration.
+const header = 25
+
+// bits is a string of bits, one in each byte.
+type bits []byte
+
+func (b bits) write(v uint64, width int) bits {
+	for i := range width {
+		b = append(b, byte(v>>i&1))
+	}
+	return b
+}
+
+func (b *bits) read(width int) (v uint64) {
+	for i := range width {
+		v |= uint64((*b)[i]) << i
+	}
+	*b = (*b)[width:]
+	return v
+}
+
+func (b bits) bytes() int { return (len(b) + 7) / 8 }
+
+// Each release on its own, every coordinate at its width, padded to a byte.
+func TestPackedSize(t *testing.T) {
+	p := protocol.Plan{}
+	want := 0
+	if p.PackedSize() != 0 {
+		t.Errorf("a plan of nothing takes %d bytes", p.PackedSize())
+	}
+	for _, r := range []protocol.Release{{Len: 1, Width: 8}, {Len: 3, Width: 9}, {Len: 1000, Width: 19}, {Len: 8, Width: 13}, {Len: 5, Width: 64}} {
+		var b bits
+		for range r.Len {
+			b = b.write(math.MaxUint64, int(r.Width))
+		}
+		want += b.bytes()
+		p.Releases = append(p.Releases, r)
+		if got := p.PackedSize(); got != want {
+			t.Errorf("after a release of %d coordinates of %d bits: %d bytes, want %d", r.Len, r.Width, got, want)
+		}
+		if got := (&protocol.MaskedInput{Packed: p.PackedSize()}).Size(); got != header+want {
+			t.Errorf("masked input of %d bytes, want %d", got, header+want)
+		}
+	}
+}
+
+// golomb encodes values with parameter k: zigzag, quotient in unary closed by a
+// 0, k bits of remainder. It fails where the code cannot be read back.
+func golomb(t interface{ Fatalf(string, ...any) }, values []int64, k int) bits {
+	var b bits
+	for _, v := range values {
+		z := uint64(2 * v)
+		if v < 0 {
+			z = uint64(-(v+1))*2 + 1
+		}
+		for range z >> k {
+			b = append(b, 1)
+		}
+		b = append(b, 0).write(z, k)
+	}
+	for i, r := 0, b; i < len(values); i++ {
+		q := uint64(slices.Index(r, 0))
+		r = r[q+1:]
+		z := q<<k | r.read(k)
+		v := int64(z / 2)
+		if z%2 == 1 {
+			v = -v - 1
+		}
+		if v != values[i] {
+			t.Fatalf("value %d is read back as %d with parameter %d", values[i], v, k)
+		}
+	}
+	return b
+}
+
+// sizes are the bytes of the code for every parameter from 0 to 62 that needs
+// no more than 2^16 bits of unary, one byte for the parameter included.
+func sizes(t interface{ Fatalf(string, ...any) }, values []int64) map[int]int {
+	out := make(map[int]int)
+	for k := range 63 {
+		unary := 0.0
+		for _, v := range values {
+			unary += 2 * math.Abs(float64(v)) / math.Ldexp(1, k)
+		}
+		if unary < 1<<16 {
+			out[k] = 1 + golomb(t, values, k).bytes()
+		}
+	}
+	return out
+}
+
+func riceSize(values []int64) int {
+	return (&protocol.Unmask{Removals: []protocol.Integers{{Value: values}}}).Size() - header
+}
+
+// The size is that of a code that can be written and read back.
+func TestUnmaskSizeIsOfACode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.OneOf(
+			rapid.Int64Range(-3, 3), rapid.Int64Range(-1000, 1000),
+			rapid.SampledFrom([]int64{0, -1, 1, math.MaxInt64, math.MinInt64, 1 << 32}))
+		values := rapid.SliceOfN(value, 0, 40).Draw(t, "values")
+		got := riceSize(values)
+		for _, size := range sizes(t, values) {
+			if size == got {
+				return
+			}
+		}
+		t.Fatalf("%v take %d bytes; no parameter gives that: %v", values, got, sizes(t, values))
+	})
+}
+
+// For removals as they come, Skellam, it is within 3% of the best parameter's.
+// math/rand's normal variates, rounded, stand in for Skellam ones of that variance.
+func TestUnmaskSizeIsNearTheBest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, sigma := range []float64{0.3, 1, 3, 10, 77, 1000, 1e6} {
+		values := make([]int64, 4000)
+		for i := range values {
+			values[i] = int64(math.Round(sigma * rng.NormFloat64()))
+		}
+		best := math.MaxInt
+		for _, size := range sizes(t, values) {
+			best = min(best, size)
+		}
+		if got := riceSize(values); float64(got) > 1.03*float64(best) || got < best {
+			t.Errorf("sigma %v: %d bytes, the best parameter takes %d", sigma, got, best)
+		}
+	}
+}
+
+func TestUnmaskSizes(t *testing.T) {
+	for _, c := range []struct {
+		removals []protocol.Integers
+		want     int
+	}{
+		{nil, header},
+		{[]protocol.Integers{{Index: []uint32{}}}, header + 1}, // the parameter alone
+		{[]protocol.Integers{{Value: make([]int64, 8)}}, header + 2},
+		{[]protocol.Integers{{Value: make([]int64, 9)}}, header + 3},
+		{[]protocol.Integers{{Value: make([]int64, 9)}, {Value: make([]int64, 8)}}, header + 5},
+		{[]protocol.Integers{{Value: []int64{math.MinInt64}}}, header + 1 + 9}, // 3 + 1 of unary and 62 bits
+	} {
+		if got := (&protocol.Unmask{Removals: c.removals}).Size(); got != c.want {
+			t.Errorf("%v: %d bytes, want %d", c.removals, got, c.want)
+		}
+	}
+}
+
+// By counting fields: counts take 4 bytes, coordinates and norms 8, kinds 1.
+func TestFixedSizes(t *testing.T) {
+	p := &protocol.Plan{Phase: "add", Releases: []protocol.Release{{Name: "ab"}, {Name: ""}}, Broadcast: make([]byte, 100)}
+	// N, ω, γ; of a release: length, L2, L1, non-zeros, scale, width, noise kind, variance.
+	plan := header + 3 + (4 + 8 + 8) + 2 + 2*(4+8+8+4+8+1+1+8) + 100
+	for _, c := range []struct {
+		m    protocol.Message
+		want int
+	}{
+		{&protocol.Open{Plan: p}, plan},
+		{&protocol.Announce{Plan: p}, plan},
+		{&protocol.Advertise{}, header},
+		{&protocol.Roster{}, header + 4},
+		{&protocol.Shares{}, header},
+		{&protocol.Delivery{}, header + 4},
+		{&protocol.MaskedInput{Packed: 10, Vectors: make([]protocol.Integers, 7)}, header + 10},
+		{&protocol.Survivors{}, header + 4},
+		{&protocol.Result{Integers: [][]int64{make([]int64, 3), make([]int64, 4)}}, header + 4 + 4 + 7*8},
+		{&protocol.Abort{}, header + 1 + 4 + 4},
+		{&protocol.Final{Model: make([]byte, 11)}, header + 11},
+	} {
+		if got := c.m.Size(); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", c.m.Kind(), got, c.want)
+		}
+	}
+}
+
+// The order of the kinds is the order of an iteration, and each has its own word.
+func TestKinds(t *testing.T) {
+	all := []protocol.Message{
+		&protocol.Open{}, &protocol.Announce{}, &protocol.Advertise{}, &protocol.Roster{}, &protocol.Shares{}, &protocol.Delivery{},
+		&protocol.MaskedInput{}, &protocol.Survivors{}, &protocol.Unmask{}, &protocol.Result{}, &protocol.Abort{}, &protocol.Final{},
+	}
+	want := []string{"open", "announce", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "unmask", "result", "abort", "final"}
+	if len(all) != int(protocol.Kinds) {
+		t.Fatalf("there are %d kinds, %d messages here", protocol.Kinds, len(all))
+	}
+	for i, m := range all {
+		if int(m.Kind()) != i || m.Kind().String() != want[i] {
+			t.Errorf("%T is of kind %d, %q; want %d, %q", m, m.Kind(), m.Kind(), i, want[i])
+		}
+	}
+}
+
+func TestStageMessages(t *testing.T) {
+	for stage, m := range []protocol.StageMessage{
+		&protocol.Advertise{Iteration: 7}, &protocol.Shares{Iteration: 7}, &protocol.MaskedInput{Iteration: 7}, &protocol.Unmask{Iteration: 7},
+	} {
+		if it, s := m.At(); it != 7 || s != protocol.Stage(stage) {
+			t.Errorf("%T is at iteration %d, %s; want 7, %s", m, it, s, protocol.Stage(stage))
+		}
+	}
+}
+
+// The words are read in logs and summaries; an unknown value must show itself.
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		value fmt.Stringer
+		want  string
+	}{
+		{protocol.Server, "server"}, {protocol.Aggregator, "aggregator"}, {protocol.Client, "client"}, {protocol.Role(7), "Role(7)"},
+		{protocol.Party{Role: protocol.Server, Client: 3}, "server"}, {protocol.ClientParty(3), "client 3"},
+		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
+		{protocol.Stages, "Stage(4)"}, {protocol.Kinds, "Kind(12)"},
+		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.Replace, "replace"}, {protocol.Own, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
+		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"},
+		{protocol.ClientLost, "client-lost"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
+		{protocol.MessageIgnored, "message-ignored"}, {protocol.WorkFailed, "work-failed"}, {protocol.SessionEnded, "session-ended"},
+		{protocol.EventKind(200), "EventKind(200)"},
+	} {
+		if got := c.value.String(); got != c.want {
+			t.Errorf("%T is %q, want %q", c.value, got, c.want)
+		}
+	}
+}
+
+func TestTooFew(t *testing.T) {
+	err := &protocol.TooFew{Iteration: 4, Stage: protocol.StageShare, Left: 6, Required: 7}
+	if want := "iteration 4: 6 clients left after the stage share, 7 required"; err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
+	}
+}

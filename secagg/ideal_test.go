@@ -1,0 +1,423 @@
+package secagg_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// serial runs one after the other.
+type serial struct{}
+
+func (serial) Each(n int, f func(int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
+func exact(name string, length int, width uint8) protocol.Release {
+	return protocol.Release{Name: name, Len: length, L2: 1, MaxNonZero: length, Scale: 1, Width: width}
+}
+
+func plan(clients int, releases ...protocol.Release) *protocol.Plan {
+	return &protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: clients}, Releases: releases}
+}
+
+func ExampleIdeal() {
+	p := plan(2, exact("votes", 4, 16))
+	sum := secagg.NewIdeal(p, secagg.DrawSum, entropy.System())
+	for id, v := range []protocol.Integers{
+		{Value: []int64{1, 2, 3, 4}},
+		{Index: []uint32{1, 3}, Value: []int64{-10, 10}},
+	} {
+		m := &protocol.MaskedInput{Iteration: p.Iteration, Vectors: []protocol.Integers{v}}
+		if err := sum.Receive(protocol.ClientID(id), m); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(sum.Sum(serial{}))
+	// Output: [[1 -8 3 14]] <nil>
+}
+
+func ExampleWidth() {
+	cohort := protocol.Cohort{Clients: 100, Tolerance: 0.3}
+	r := protocol.Release{Name: "gradient", Len: 10_000, L2: 22.5, MaxNonZero: 20, Scale: 100,
+		Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e8}}
+	fmt.Println(secagg.Width(cohort, r, 10))
+	// Output: 20 <nil>
+}
+
+// centred is x modulo 2^width, nearest zero, by big integers.
+func centred(x *big.Int, width uint8) int64 {
+	m := new(big.Int).Lsh(big.NewInt(1), uint(width))
+	r := new(big.Int).Mod(x, m)
+	if r.Cmp(new(big.Int).Rsh(m, 1)) >= 0 {
+		r.Sub(r, m)
+	}
+	return r.Int64()
+}
+
+func sparse(v []int64) protocol.Integers {
+	out := protocol.Integers{Index: []uint32{}}
+	for j, x := range v {
+		if x != 0 {
+			out.Index, out.Value = append(out.Index, uint32(j)), append(out.Value, x)
+		}
+	}
+	return out
+}
+
+// Sums of dense, sparse and mixed contributions, with removals, against big
+// integers modulo 2^width; values are weighted to the ring's edges.
+func TestSumAgainstBigIntegers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		width := rapid.Uint8Range(8, 64).Draw(t, "width")
+		length := rapid.IntRange(1, 6).Draw(t, "length")
+		clients := rapid.IntRange(1, 6).Draw(t, "clients")
+		edge := int64(uint64(1)<<(width-1) - 1)
+		value := rapid.OneOf(rapid.SampledFrom([]int64{0, 0, 1, -1, edge, -edge, -edge - 1, math.MaxInt64, math.MinInt64}), rapid.Int64())
+		p := plan(clients, exact("first", length, width), exact("second", 1, 8))
+		sums := [3]*secagg.Ideal{}
+		for i := range sums {
+			sums[i] = secagg.NewIdeal(p, secagg.DrawClient, entropy.Source{})
+		}
+		want := make([]*big.Int, length)
+		for j := range want {
+			want[j] = new(big.Int)
+		}
+		send := func(wrap func([]protocol.Integers) protocol.StageMessage, id int) {
+			dense := rapid.SliceOfN(value, length, length).Draw(t, "vector")
+			for j, x := range dense {
+				want[j].Add(want[j], big.NewInt(x))
+			}
+			forms := []protocol.Integers{{Value: dense}, sparse(dense)}
+			for i, s := range sums {
+				v := forms[min(i, 1)]
+				if i == 2 {
+					v = forms[id%2]
+				}
+				if err := s.Receive(protocol.ClientID(id), wrap([]protocol.Integers{v, {Index: []uint32{}}})); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for id := range clients {
+			send(func(v []protocol.Integers) protocol.StageMessage {
+				return &protocol.MaskedInput{Iteration: 1, Vectors: v}
+			}, id)
+		}
+		for id := range clients - 1 { // the last one falls silent
+			send(func(v []protocol.Integers) protocol.StageMessage { return &protocol.Unmask{Iteration: 1, Removals: v} }, id)
+		}
+		lifted := make([]int64, length)
+		for j, x := range want {
+			lifted[j] = centred(x, width)
+		}
+		for i, form := range []string{"dense", "sparse", "mixed"} {
+			got, err := sums[i].Sum(serial{})
+			if d := cmp.Diff([][]int64{lifted, {0}}, got); err != nil || d != "" {
+				t.Fatalf("%s contributions, ring of %d bits, error %v (-want +got):\n%s", form, width, err, d)
+			}
+		}
+	})
+}
+
+// At the edge of the ring: one more wraps to the other end.
+func TestSumWrapsAtTheEdge(t *testing.T) {
+	for _, width := range []uint8{8, 9, 16, 33, 63, 64} {
+		top, bottom := int64(uint64(1)<<(width-1)-1), int64(-1)<<(width-1)
+		for _, c := range []struct{ a, b, want int64 }{
+			{top, 0, top}, {bottom, 0, bottom}, {top, 1, bottom}, {bottom, -1, top}, {top, top, -2}, {bottom, bottom, 0}, {top - 1, 1, top},
+		} {
+			s := secagg.NewIdeal(plan(2, exact("g", 1, width)), secagg.DrawSum, entropy.Source{})
+			for id, x := range []int64{c.a, c.b} {
+				if err := s.Receive(protocol.ClientID(id), &protocol.MaskedInput{Vectors: []protocol.Integers{{Value: []int64{x}}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := s.Sum(serial{}); err != nil || got[0][0] != c.want {
+				t.Errorf("%d bits: %d + %d = %v, %v; want %d", width, c.a, c.b, got, err, c.want)
+			}
+		}
+	}
+}
+
+// Of a malformed message nothing is added, not even a sound first vector, and
+// its sender is not counted.
+func TestMalformedChangesNothing(t *testing.T) {
+	good := protocol.Integers{Value: []int64{1, 2, 3}}
+	for _, c := range []struct {
+		name string
+		bad  protocol.Integers
+	}{
+		{"dense too short", protocol.Integers{Value: []int64{1, 2}}},
+		{"dense too long", protocol.Integers{Value: []int64{1, 2, 3, 4}}},
+		{"nothing at all", protocol.Integers{}},
+		{"more indices than values", protocol.Integers{Index: []uint32{0, 1}, Value: []int64{1}}},
+		{"fewer indices than values", protocol.Integers{Index: []uint32{0}, Value: []int64{1, 2}}},
+		{"values without an index", protocol.Integers{Index: []uint32{}, Value: []int64{1}}},
+		{"index too large", protocol.Integers{Index: []uint32{3}, Value: []int64{1}}},
+		{"index largest", protocol.Integers{Index: []uint32{math.MaxUint32}, Value: []int64{1}}},
+		{"indices descend", protocol.Integers{Index: []uint32{2, 1}, Value: []int64{1, 1}}},
+		{"index twice", protocol.Integers{Index: []uint32{1, 1}, Value: []int64{1, 1}}},
+	} {
+		checkNothingAdded(t, c.name, []protocol.Integers{good, c.bad})
+	}
+	checkNothingAdded(t, "one vector for two releases", []protocol.Integers{good})
+	checkNothingAdded(t, "three vectors for two releases", []protocol.Integers{good, good, good})
+
+	s := secagg.NewIdeal(plan(2, exact("g", 3, 16), exact("h", 3, 16)), secagg.DrawSum, entropy.Source{})
+	if err := s.Receive(0, &protocol.MaskedInput{}); err == nil {
+		t.Error("a masked input of no vectors is accepted")
+	}
+}
+
+func checkNothingAdded(t *testing.T, name string, vectors []protocol.Integers) {
+	t.Helper()
+	s := secagg.NewIdeal(plan(2, exact("g", 3, 16), exact("h", 3, 16)), secagg.DrawSum, entropy.Source{})
+	for stage, m := range map[protocol.Stage]protocol.StageMessage{
+		protocol.StageMaskedInput: &protocol.MaskedInput{Iteration: 1, Vectors: vectors},
+		protocol.StageUnmask:      &protocol.Unmask{Iteration: 1, Removals: vectors},
+	} {
+		if err := s.Receive(0, m); err == nil {
+			t.Errorf("%s: %s is accepted", name, stage)
+		}
+		if n := s.Next(stage, 1).(*protocol.Survivors).Count; n != 0 {
+			t.Errorf("%s: %s is counted: %d clients", name, stage, n)
+		}
+	}
+	got, err := s.Sum(serial{})
+	if d := cmp.Diff([][]int64{{0, 0, 0}, {0, 0, 0}}, got); err != nil || d != "" {
+		t.Errorf("%s: error %v, sum (-want +got):\n%s", name, err, d)
+	}
+}
+
+func TestSumOnce(t *testing.T) {
+	s := secagg.NewIdeal(plan(1, exact("g", 1, 8)), secagg.DrawSum, entropy.Source{})
+	if _, err := s.Sum(serial{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Sum(serial{}); !errors.Is(err, secagg.ErrFinished) || got != nil {
+		t.Errorf("second sum: %v, %v; want nothing and ErrFinished", got, err)
+	}
+}
+
+// Noise that cannot be drawn must not leave the exact sum behind, at the first
+// attempt or the second.
+func TestSumWithoutEntropy(t *testing.T) {
+	r := exact("g", 1, 16)
+	r.Noise = protocol.Noise{Kind: protocol.Split, Variance: 10}
+	s := secagg.NewIdeal(plan(1, r), secagg.DrawSum, entropy.Source{})
+	for _, m := range []protocol.StageMessage{&protocol.MaskedInput{Vectors: []protocol.Integers{{Value: []int64{1}}}}, &protocol.Unmask{}} {
+		if err := s.Receive(0, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := s.Sum(serial{}); !errors.Is(err, entropy.ErrNone) || got != nil {
+		t.Errorf("sum without entropy: %v, %v; want nothing and ErrNone", got, err)
+	}
+	if got, err := s.Sum(serial{}); err == nil || got != nil {
+		t.Errorf("and again: %v, %v; want nothing and an error", got, err)
+	}
+}
+
+// The messages that open a stage carry how many clients answered the one before.
+func TestNext(t *testing.T) {
+	p := plan(5, exact("g", 1, 8))
+	p.Iteration = 9
+	s := secagg.NewIdeal(p, secagg.DrawClient, entropy.Source{})
+	for stage, n := range []int{5, 4, 3} {
+		for id := range n {
+			m := []protocol.StageMessage{&protocol.Advertise{Iteration: 9}, &protocol.Shares{Iteration: 9},
+				&protocol.MaskedInput{Iteration: 9, Vectors: []protocol.Integers{{Value: []int64{1}}}}}[stage]
+			if err := s.Receive(protocol.ClientID(id), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []protocol.Message{&protocol.Roster{Iteration: 9, Clients: 5}, &protocol.Delivery{Iteration: 9, Clients: 4},
+			&protocol.Survivors{Iteration: 9, Count: 3}}[stage]
+		if d := cmp.Diff(want, s.Next(protocol.Stage(stage), 2)); d != "" {
+			t.Errorf("after the stage %s (-want +got):\n%s", protocol.Stage(stage), d)
+		}
+	}
+}
+
+func TestIdealClient(t *testing.T) {
+	r := exact("g", 10, 13)
+	p := plan(5, r)
+	p.Iteration = 9
+	for draw, draws := range map[secagg.Draw]bool{secagg.DrawSum: true, secagg.DrawClient: false} {
+		if got := secagg.NewIdealClient(p, draw).DrawsNoise(); got != draws {
+			t.Errorf("draw %s: the sum draws noise: %t", draw, got)
+		}
+	}
+	if s, c := secagg.DrawSum.String(), secagg.DrawClient.String(); s != "sum" || c != "client" {
+		t.Errorf("words %q and %q, want sum and client", s, c)
+	}
+	c, v := secagg.NewIdealClient(p, secagg.DrawClient), []protocol.Integers{{Index: []uint32{3}, Value: []int64{1}}}
+	for _, m := range []struct {
+		want protocol.Message
+		call func() (protocol.Message, error)
+	}{
+		{&protocol.Advertise{Iteration: 9}, c.Advertise},
+		{&protocol.Shares{Iteration: 9}, func() (protocol.Message, error) { return c.Share(&protocol.Roster{}) }},
+		// 10 coordinates of 13 bits are 17 bytes, however many are zero.
+		{&protocol.MaskedInput{Iteration: 9, Vectors: v, Packed: 17}, func() (protocol.Message, error) { return c.MaskedInput(&protocol.Delivery{}, v) }},
+		{&protocol.Unmask{Iteration: 9, Removals: v}, func() (protocol.Message, error) { return c.Unmask(&protocol.Survivors{}, v) }},
+	} {
+		got, err := m.call()
+		if d := cmp.Diff(m.want, got); err != nil || d != "" {
+			t.Errorf("error %v (-want +got):\n%s", err, d)
+		}
+	}
+}
+
+// Width without noise, in exact arithmetic: N clients of at most ⌊D2⌋ each,
+// D2 = sC + √h/2, must stay at or below 2^(w-1) - 1 in absolute value.
+func TestWidthWithoutNoise(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	check := func(clients, l2, root int) {
+		r := exact("g", root*root, 8)
+		r.L2 = float64(l2)
+		top := int64(clients) * int64(l2+root/2) // √h is whole; ⌊root/2⌋ is ⌊√h/2⌋
+		want := 8
+		for new(big.Int).Lsh(big.NewInt(1), uint(want-1)).Cmp(big.NewInt(top)) <= 0 {
+			want++
+		}
+		if got, err := secagg.Width(protocol.Cohort{Clients: clients}, r, 1); err != nil || int(got) != want {
+			t.Errorf("%d clients of at most %d: %d bits, %v; want %d", clients, l2+root/2, got, err, want)
+		}
+	}
+	check(1, 126, 2)   // 127: fits 8 bits
+	check(1, 127, 2)   // 128: does not
+	check(2, 62, 3)    // 126
+	check(2, 63, 3)    // 128
+	check(1<<10, 1, 1) // 1024
+	for range 500 {
+		check(1+rng.IntN(1<<rng.IntN(20)), 1+rng.IntN(1<<(1+rng.IntN(29))), 1+rng.IntN(30))
+	}
+}
+
+// The ring that Width gives does, and one bit less would not: by Chernoff's
+// bound on the tail of Skellam noise with its exact generating function, which
+// is tighter than the closed form that Width uses.
+func TestWidthWithNoise(t *testing.T) {
+	for _, c := range []struct {
+		cohort     protocol.Cohort
+		variance   float64
+		length     int
+		iterations int
+	}{
+		{protocol.Cohort{Clients: 100, Tolerance: 0.3}, 1e8, 10000, 10},
+		{protocol.Cohort{Clients: 100, Tolerance: 0.3, Colluders: 0.2}, 3e6, 10, 1000},
+		{protocol.Cohort{Clients: 6040, Tolerance: 0.6}, 5e4, 74000, 10},
+		{protocol.Cohort{Clients: 2}, 0.5, 1, 1},
+		{protocol.Cohort{Clients: 50, Tolerance: 0.9}, 1e12, 100, 1},
+	} {
+		r := exact("g", c.length, 8)
+		r.Noise = protocol.Noise{Kind: protocol.Split, Variance: c.variance}
+		required := math.Ceil(float64(c.cohort.Clients)*(1-c.cohort.Tolerance) - 1e-9)
+		colluding := math.Ceil(float64(c.cohort.Clients)*c.cohort.Colluders - 1e-9)
+		v := c.variance * float64(c.cohort.Clients) / (required - colluding)
+		budget := 0x1p-40 / float64(c.length) / float64(c.iterations)
+		inputs := float64(c.cohort.Clients) * math.Floor(1+math.Sqrt(float64(c.length))/2)
+		fits := func(bits uint8) bool {
+			t := math.Ldexp(1, int(bits)-1) - inputs
+			// P[|S| >= t] <= 2 exp(v(cosh x - 1) - xt), at best x = asinh(t/v).
+			x := math.Asinh(t / v)
+			return t > 0 && 2*math.Exp(v*(math.Cosh(x)-1)-x*t) <= budget
+		}
+		got, err := secagg.Width(c.cohort, r, c.iterations)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if !fits(got) {
+			t.Errorf("%+v: %d bits are too few", c, got)
+		}
+		if got > 8 && fits(got-1) {
+			t.Errorf("%+v: %d bits, %d would do", c, got, got-1)
+		}
+	}
+}
+
+// At every place of the ring's edge, for small variances, where Skellam tails
+// are far heavier than normal ones: no ring that is given lets a sum wrap with
+// more than 2^-40, by Chernoff's bound as above.
+func TestWidthHoldsSmallVariances(t *testing.T) {
+	r := exact("g", 1, 8)
+	for _, v := range []float64{0.01, 0.1, 1, 3, 10, 100} {
+		r.Noise = protocol.Noise{Kind: protocol.Split, Variance: v}
+		for l2 := 1; l2 < 300; l2++ {
+			r.L2 = float64(l2) // D2 = l2 + 1/2, and one client
+			got, err := secagg.Width(protocol.Cohort{Clients: 1}, r, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edge := math.Ldexp(1, int(got)-1) - float64(l2)
+			x := math.Asinh(edge / v)
+			if p := 2 * math.Exp(v*(math.Cosh(x)-1)-x*edge); edge <= 0 || p > 0x1p-40 {
+				t.Errorf("variance %v, inputs to %d: %d bits wrap with probability up to %.2g", v, l2, got, p)
+			}
+		}
+	}
+}
+
+func TestWidthRefuses(t *testing.T) {
+	r := exact("g", 4, 8)
+	r.L2 = math.Ldexp(1, 61)
+	if got, err := secagg.Width(protocol.Cohort{Clients: 3}, r, 1); err != nil || got != 64 {
+		t.Errorf("3 clients of 2^61: %d bits, %v; want 64", got, err)
+	}
+	for _, c := range []struct {
+		clients int
+		l2      float64
+	}{{4, math.Ldexp(1, 61)}, {1, 1e300}} {
+		r.L2 = c.l2
+		if got, err := secagg.Width(protocol.Cohort{Clients: c.clients}, r, 1); !errors.Is(err, secagg.ErrRing) {
+			t.Errorf("%d clients of %g: %d bits, %v; want ErrRing", c.clients, c.l2, got, err)
+		}
+	}
+}
+
+// A sum of the same iteration draws the same noise from the same source, and
+// different noise for every release.
+func TestNoiseRepeatsForASeed(t *testing.T) {
+	g, h := exact("g", 50, 32), exact("h", 50, 32)
+	g.Noise = protocol.Noise{Kind: protocol.Split, Variance: 1000}
+	h.Noise = g.Noise
+	draw := func(seed uint64) [][]int64 {
+		s := secagg.NewIdeal(plan(1, g, h), secagg.DrawSum, simulated.New(seed, "ideal-sum"))
+		for _, m := range []protocol.StageMessage{&protocol.MaskedInput{Vectors: []protocol.Integers{{Index: []uint32{}}, {Index: []uint32{}}}}, &protocol.Unmask{}} {
+			if err := s.Receive(0, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum, err := s.Sum(serial{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	a := draw(1)
+	if !cmp.Equal(a, draw(1)) {
+		t.Error("the same seed draws other noise")
+	}
+	if cmp.Equal(a, draw(2)) {
+		t.Error("another seed draws the same noise")
+	}
+	if cmp.Equal(a[0], a[1]) {
+		t.Error("two releases get the same noise")
+	}
+}
