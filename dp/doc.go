@@ -18,7 +18,8 @@
 //
 // # Promise
 //
-// Every ε is an upper bound: roundings go upward, a truncated series has the
+// Every ε is an upper bound: searches and cut-offs err upward (plain
+// float64 rounding, about 1e-16 relative, does not), a truncated series has the
 // bound on what was cut off added, and a mechanism that no accountant covers
 // is an error ([ErrNoAccountant]), never a guess. All accountants but
 // [GDPSkellam] rest on a proof; that one rests on numerical evidence over a

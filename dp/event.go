@@ -130,6 +130,9 @@ func (e Event) Validate() error {
 	case !sampled && e.SamplingRate != 0:
 		bad("sampling rate is %v, but the mechanism does not sample", e.SamplingRate)
 	}
+	if integer && e.L1 < e.L2 {
+		bad("L1 sensitivity %v is below the L2 sensitivity %v; no vector of integers has such norms", e.L1, e.L2)
+	}
 	if e.Count < 1 {
 		bad("count is %d; it must be at least 1", e.Count)
 	}

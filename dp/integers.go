@@ -35,7 +35,7 @@ func (f Fixed) Validate() error {
 // IntegerBounds returns the sensitivities of the integer vectors of f:
 // D2 = s·C + √h/2, since rounding moves each of h coordinates by at most 1/2,
 // and D1 = min(√h·D2, D2²), the latter because |x| <= x² for integers; also
-// at most s·L1 + h/2 where an L1 bound is given. Both are NaN, which no event
+// at most s·L1 + h/2 where an L1 bound is given, and never below D2. Both are NaN, which no event
 // accepts, for an f that Validate refuses.
 func IntegerBounds(f Fixed) (d2, d1 float64) {
 	if f.Validate() != nil {
@@ -47,5 +47,5 @@ func IntegerBounds(f Fixed) (d2, d1 float64) {
 	if f.L1 > 0 {
 		d1 = min(d1, f.Scale*f.L1+h/2)
 	}
-	return d2, d1
+	return d2, max(d1, d2)
 }

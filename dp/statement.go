@@ -72,7 +72,7 @@ func (s Statement) String() string {
 	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
 		roundUp(s.Epsilon), roundDelta(s.Delta), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
 	if s.claims() {
-		fmt.Fprintf(&b, ", claimed_epsilon=%v", s.ClaimedEpsilon)
+		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
 	}
 	b.WriteByte(')')
 	return b.String()

@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
@@ -95,7 +96,10 @@ const startMeanShare = 0.7
 func (e *Experiment) prepare() error {
 	c := e.Config
 	e.Params = fedmf.Params{
-		Items: e.Data.Items, Rank: int(c.Rank.Value), MaxRating: e.Data.Max, Seed: c.Seed,
+		Items: e.Data.Items, Rank: int(c.Rank.Value),
+		// Ratings are float32, in which the top of the scale may round up.
+		MaxRating: max(e.Data.Max, float64(float32(e.Data.Max))),
+		Seed:      c.Seed,
 		StartMean: c.Model.StartMean.Value, Spread: c.Model.StartSpread,
 		Fit:          fedmf.Fit{Steps: c.Model.FitSteps, Ridge: c.Model.FitRidge},
 		Contribution: fedmf.Contribution(c.Contribution), Clip: c.ClipNorm,
@@ -112,7 +116,6 @@ func (e *Experiment) prepare() error {
 	if err := e.Cohort.Validate(); err != nil {
 		return &ConfigError{fmt.Errorf("%s: %w", e.Data.Name, err)}
 	}
-	e.session = sessionOf(c, e.Split.Digest)
 	e.Release = e.Params.Release()
 	e.Release.Scale = scale(e.Release)
 	if c.Private() {
@@ -127,6 +130,7 @@ func (e *Experiment) prepare() error {
 	if !c.Model.LearningRate.Given {
 		e.Config.Model.LearningRate = Fixed(e.learningRate())
 	}
+	e.session = sessionOf(e.Config)
 	return e.checkNetwork()
 }
 
@@ -142,10 +146,13 @@ func scale(r protocol.Release) float64 {
 	return math.Sqrt(float64(r.MaxNonZero)) / (2 * share * r.L2)
 }
 
-// sessionOf derives the session's ID from what the run is: the same run has the
-// same one, which lets its outcome be compared byte for byte.
-func sessionOf(c Config, split string) protocol.SessionID {
-	h := sha256.Sum256(fmt.Appendf(nil, "fedsim/session %d %s %s", c.Seed, c.Algorithm, split))
+// sessionOf derives the session's ID from the resolved configuration, all of
+// which is public: every plan carries it, so it must not depend on a rating. The
+// same experiment has the same one, which lets outcomes be compared byte for
+// byte; another one has another, and so its simulated noise is independent.
+func sessionOf(c Config) protocol.SessionID {
+	c.Workers, c.Out, c.Name = 0, "", ""
+	h := sha256.Sum256(append([]byte("fedsim/session\x00"), c.YAML()...))
 	return protocol.SessionID(h[:16])
 }
 
@@ -177,9 +184,34 @@ func (e *Experiment) calibrate() error {
 	}
 	if c.Noise == "replace" {
 		// The clients agreed to what the scheme really costs at the worst.
+		// At the edge of gdp-skellam's region more noise is charged more, so the
+		// most that a view may hold must be inside for the worst case to be one.
+		widest := variance * float64(e.Cohort.Honest(e.Cohort.Clients)) / float64(e.Cohort.Honest(e.Cohort.Required()))
+		if b.Accountant == dp.GDPSkellam && widest > dp.CertifiedMaxVariance {
+			return &ConfigError{fmt.Errorf("accountant gdp-skellam is certified up to a variance of %g, and a view of replaced noise may have %.3g; use rdp", dp.CertifiedMaxVariance, widest)}
+		}
 		worst, err := e.spent(e.Privacy.Planned, c.Rounds)
+		if err != nil {
+			return err
+		}
+		if math.IsInf(worst.Epsilon, 1) {
+			return &ConfigError{fmt.Errorf("epsilon %v with replaced noise really costs more than the samplers' error can bear at delta %v; lower epsilon", c.Epsilon.Value, b.Delta)}
+		}
 		b.Epsilon = worst.Epsilon
-		return err
+	}
+	return e.checkSamplers()
+}
+
+// checkSamplers refuses noise that the samplers could not draw later.
+func (e *Experiment) checkSamplers() error {
+	n := e.Release.Noise
+	largest, limit := e.Cohort.FinalVariance(n.Variance, e.Cohort.Clients, 0), 2.*noise.MaxMean
+	if e.Draw() == secagg.DrawClient {
+		largest, limit = e.Cohort.ShareVariance(n.Variance), 2.*noise.MaxThinningMean
+	}
+	if largest > limit {
+		return &ConfigError{fmt.Errorf("epsilon %v over %d coordinates needs noise of variance %.3g in integers, and samplers go up to %.3g; take a larger epsilon or a smaller rank",
+			e.Config.Epsilon.Value, e.Release.Len, largest, limit)}
 	}
 	return nil
 }

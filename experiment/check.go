@@ -137,11 +137,12 @@ func (c Config) privacyProblems(bad func(key, format string, args ...any)) {
 	case c.Unit == "rating":
 		bad("unit", "a client of %s is a user and u_i is trained on all its ratings, so one rating moves whatever the user sends: privacy is stated per user", c.Algorithm)
 	default:
-		bad("unit", "%q is not one of user, rating", c.Unit)
+		bad("unit", "%q is not a unit; use user", c.Unit)
 	}
-	if a, err := dp.ParseAccountant(c.Accountant); err != nil {
+	switch a, err := dp.ParseAccountant(c.Accountant); {
+	case err != nil:
 		bad("accountant", "%q is not one of rdp, gdp-skellam, best", c.Accountant)
-	} else if a == dp.Exact {
+	case a == dp.Exact:
 		bad("accountant", "exact covers Gaussian noise, and clients add Skellam noise; use rdp, gdp-skellam or best")
 	}
 }
@@ -166,7 +167,16 @@ func (c Config) federated() bool { return c.Algorithm != SGDMF }
 func (c Config) Warnings() []string {
 	var list []string
 	if c.federated() && c.Dropout > c.Tolerance {
-		list = append(list, fmt.Sprintf("dropout %v is above the tolerance %v: most iterations will be skipped, and charged all the same", c.Dropout, c.Tolerance))
+		consequence := "before anybody sends a masked input, at no cost"
+		for _, s := range stages[c.DropoutAt] {
+			if s >= protocol.StageMaskedInput {
+				consequence = "and charged all the same to whoever sent a masked input"
+			}
+		}
+		list = append(list, fmt.Sprintf("dropout %v is above the tolerance %v: most iterations will be skipped, %s", c.Dropout, c.Tolerance, consequence))
+	}
+	if c.federated() && c.Leave+c.Away > c.Tolerance {
+		list = append(list, fmt.Sprintf("leave %v and away %v together are above the tolerance %v: iterations may be skipped", c.Leave, c.Away, c.Tolerance))
 	}
 	if c.Noise == "replace" {
 		list = append(list, "noise replace shows every sum twice: the true epsilon is above the claimed one")

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 // beside the final one and appears under its name when it is complete, or not
 // at all.
 type Folder struct {
+	out, name string
+	named     bool   // by the user, so that no other will do
 	path      string // where it will be
 	temporary string
 	made      string // the outermost folder made for it, "" if none had to be
@@ -41,34 +44,41 @@ func (e *Experiment) NewFolder() (*Folder, error) {
 	if !named {
 		name = defaultName(e.Config, e.Data.Name)
 	}
-	f := &Folder{path: filepath.Join(out, name)}
-	for i := 2; exists(f.path); i++ {
-		if named {
-			return nil, fmt.Errorf("%s exists already; give another --name, or remove it", f.path)
-		}
-		f.path = filepath.Join(out, fmt.Sprintf("%s-%d", name, i))
+	f := &Folder{out: out, name: name, named: named}
+	if err := f.choose(); err != nil {
+		return nil, err
 	}
 	for dir := filepath.Clean(out); !exists(dir); dir = filepath.Dir(dir) {
 		f.made = dir
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, err
-	}
-	err := f.create(out)
-	if err != nil {
+	if err := f.create(); err != nil {
 		f.Discard()
 		return nil, err
 	}
 	return f, nil
 }
 
-func (f *Folder) create(out string) (err error) {
-	if f.temporary, err = os.MkdirTemp(out, "."+filepath.Base(f.path)+"-"); err != nil {
+// choose takes the first free name.
+func (f *Folder) choose() error {
+	f.path = filepath.Join(f.out, f.name)
+	for i := 2; exists(f.path); i++ {
+		if f.named {
+			return fmt.Errorf("%s exists already; give another --name, or remove it", f.path)
+		}
+		f.path = filepath.Join(f.out, fmt.Sprintf("%s-%d", f.name, i))
+	}
+	return nil
+}
+
+func (f *Folder) create() (err error) {
+	if err = os.MkdirAll(f.out, 0o777); err != nil {
 		return err
 	}
-	if err = os.Chmod(f.temporary, 0o755); err != nil {
+	temporary := filepath.Join(f.out, "."+filepath.Base(f.path)+"-"+rand.Text())
+	if err = os.Mkdir(temporary, 0o777); err != nil {
 		return err
 	}
+	f.temporary = temporary
 	f.metrics, err = os.Create(filepath.Join(f.temporary, "metrics.jsonl"))
 	f.buffered = bufio.NewWriter(f.metrics)
 	return err
@@ -82,18 +92,23 @@ func exists(path string) bool {
 // Metrics is a line of metrics.jsonl: an iteration. Nothing in it depends on
 // the wall clock or on the number of workers.
 type Metrics struct {
-	Round     int      `json:"round"`
-	RMSE      float64  `json:"rmse"`
-	MSE       float64  `json:"mse"`
-	MAE       float64  `json:"mae"`
-	Epsilon   *float64 `json:"epsilon"` // null without noise
-	Delta     float64  `json:"delta,omitempty"`
-	Alive     int      `json:"alive"`
-	Dropped   int      `json:"dropped"`
-	Skipped   bool     `json:"skipped"`
-	BytesUp   int64    `json:"bytes_up"`
-	BytesDown int64    `json:"bytes_down"`
-	Seconds   float64  `json:"seconds"` // of virtual time
+	Round      int      `json:"round"`
+	RMSE       float64  `json:"rmse"`
+	MSE        float64  `json:"mse"`
+	MAE        float64  `json:"mae"`
+	Epsilon    *float64 `json:"epsilon"` // null without noise
+	Delta      float64  `json:"delta,omitempty"`
+	*Federated          // of federated algorithms only
+}
+
+// Federated is the part of Metrics about the federation.
+type Federated struct {
+	Alive     int     `json:"alive"`
+	Dropped   int     `json:"dropped"`
+	Skipped   bool    `json:"skipped"`
+	BytesUp   int64   `json:"bytes_up"`
+	BytesDown int64   `json:"bytes_down"`
+	Seconds   float64 `json:"seconds"` // of virtual time
 }
 
 // Append adds a line to metrics.jsonl.
@@ -133,25 +148,25 @@ func Version() string {
 	return "(devel)"
 }
 
-// Complete writes the rest and gives the folder its name, which it returns.
-// Should another run have taken the name meanwhile, it is an error.
+// Complete writes the rest and gives the folder its name, which it returns. A
+// given name that another run took meanwhile is an error.
 func (f *Folder) Complete(e *Experiment, s *Summary, items, users *fedmf.Matrix) (string, error) {
 	err := errors.Join(f.buffered.Flush(), f.metrics.Close())
 	f.metrics = nil
 	if err != nil {
 		return "", err
 	}
-	config, err := e.Config.YAML()
-	if err != nil {
-		return "", err
-	}
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), config, 0o644),
+		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), e.Config.YAML(), 0o644),
 		f.json("manifest.json", e.Manifest()),
 		f.json("summary.json", s),
 		f.npy("item_embeddings.npy", items),
 		f.npy("user_embeddings.npy", users),
 	); err != nil {
+		return "", err
+	}
+	// Another run may have taken the name meanwhile.
+	if err := f.choose(); err != nil {
 		return "", err
 	}
 	if err := os.Rename(f.temporary, f.path); err != nil {
@@ -195,7 +210,7 @@ func (f *Folder) Discard() {
 		return
 	}
 	for dir := filepath.Dir(f.path); strings.HasPrefix(dir, f.made); dir = filepath.Dir(dir) {
-		if os.Remove(dir) != nil { // not empty: somebody else's
+		if os.Remove(dir) != nil && exists(dir) { // not empty: somebody else's
 			return
 		}
 	}

@@ -39,9 +39,6 @@ func (n Number) String() string {
 	}
 }
 
-// MarshalYAML writes what a file may hold.
-func (n Number) MarshalYAML() ([]byte, error) { return []byte(n.String()), nil }
-
 // parseNumber reads a number, auto or inf.
 func parseNumber(s string) (Number, error) {
 	switch s {

@@ -21,7 +21,8 @@ func (e *Experiment) PrintPlan(w io.Writer) error {
 		d2, d1 := r.Bounds()
 		note("cohort: %d clients, %d required, %d may collude", e.Cohort.Clients, e.Cohort.Required(), e.Cohort.Colluding())
 		note("release %s: %d coordinates, scale %.6g, ring of %d bits, integer sensitivities %.6g and %.6g", r.Name, r.Len, r.Scale, r.Width, d2, d1)
-		note("masked input: %s a client and iteration; model: %s", Bytes(int64(p.PackedSize())), Bytes(8*int64(r.Len)))
+		note("a client and iteration: masked input %s, noise removal about %s, model %s", Bytes(int64(p.PackedSize())),
+			Bytes(int64(p.RemovalSize(e.Cohort.Clients))), Bytes(8*int64(r.Len)))
 		if e.Config.Private() {
 			note("noise: %s, variance %.6g a coordinate in integer units, %.6g in the gradient's", r.Noise.Kind, r.Noise.Variance, r.Noise.Variance/r.Scale/r.Scale)
 		} else {
@@ -33,11 +34,7 @@ func (e *Experiment) PrintPlan(w io.Writer) error {
 		return err
 	}
 	note("privacy if every attempt is charged: %s", e.Statement(spent))
-	config, err := e.Config.YAML()
-	if err != nil {
-		return err
-	}
-	b.Write(config)
+	b.Write(e.Config.YAML())
 	_, err = io.WriteString(w, b.String())
 	return err
 }

@@ -1,10 +1,12 @@
 package experiment
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,12 +72,12 @@ func (c *Config) Set(key, value string) error {
 	case *int:
 		*p, err = strconv.Atoi(value)
 		if err != nil {
-			err = fmt.Errorf("%s: %q is not a whole number", key, value)
+			err = fmt.Errorf("%q is not a whole number", value)
 		}
 	case *uint64:
 		*p, err = strconv.ParseUint(value, 10, 64)
 		if err != nil {
-			err = fmt.Errorf("%s: %q is not a whole number from 0 to 2^64-1", key, value)
+			err = fmt.Errorf("%q is not a whole number from 0 to 2^64-1", value)
 		}
 	case *float64:
 		*p, err = parseFloat(value)
@@ -133,11 +135,14 @@ func unknown(key string) error {
 }
 
 // distance is the edit distance; the last part of a dotted key counts alone
-// when that is nearer.
+// when that is nearer, and the beginning of a key is as good as one edit.
 func distance(a, b string) int {
 	d := edits(a, b)
+	if strings.HasPrefix(b, a) {
+		d = min(d, 1)
+	}
 	if i := strings.LastIndexByte(b, '.'); i >= 0 {
-		d = min(d, edits(a, b[i+1:])+1)
+		d = min(d, distance(a, b[i+1:])+1)
 	}
 	return d
 }
@@ -177,6 +182,7 @@ func ReadFile(path string) ([]Setting, error) {
 }
 
 func parse(path string, b []byte) ([]Setting, error) {
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // a byte order mark
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
 		var at yaml.Error
@@ -192,6 +198,11 @@ func parse(path string, b []byte) ([]Setting, error) {
 		}
 		if i > 0 {
 			return nil, fmt.Errorf("%s:%d: a second document; an experiment file holds one", path, line(doc.Body))
+		}
+		switch doc.Body.(type) {
+		case *ast.MappingNode, *ast.MappingValueNode, *ast.CommentGroupNode:
+		default:
+			return nil, fmt.Errorf("%s:%d: an experiment file holds lines of the form KEY: VALUE", path, line(doc.Body))
 		}
 		if settings, err = leaves(settings, path, "", doc.Body); err != nil {
 			return nil, err
@@ -219,6 +230,8 @@ func leaves(all []Setting, path, key string, n ast.Node) ([]Setting, error) {
 			return nil, fmt.Errorf("%s:%d: %s is given a second time; the first is at %s", path, line(n.Key), name, all[i].Origin)
 		}
 		return leaves(all, path, name, n.Value)
+	case *ast.LiteralNode:
+		all = append(all, Setting{Key: key, Value: n.Value.Value, Origin: at(path, n)})
 	case *ast.StringNode:
 		all = append(all, Setting{Key: key, Value: n.Value, Origin: at(path, n)})
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
@@ -235,4 +248,26 @@ func at(path string, n ast.Node) string { return fmt.Sprintf("%s:%d", path, line
 func line(n ast.Node) int { return n.GetToken().Position.Line }
 
 // YAML is the experiment as a file that Resolve reads back to the same.
-func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
+func (c Config) YAML() []byte { return appendYAML(nil, reflect.ValueOf(c), "") }
+
+// appendYAML writes the fields of a section. Texts that YAML might take for
+// something else are quoted, which its library does not do for all of them.
+func appendYAML(b []byte, v reflect.Value, indent string) []byte {
+	for i := range v.NumField() {
+		f := v.Field(i)
+		b = append(b, indent+v.Type().Field(i).Tag.Get("yaml")+":"...)
+		if section(f) {
+			b = appendYAML(append(b, '\n'), f, indent+"  ")
+			continue
+		}
+		text := fmt.Sprint(f.Interface())
+		if f.Kind() == reflect.String && (!plain.MatchString(text) || strings.EqualFold(text, "null")) {
+			text = strconv.Quote(text)
+		}
+		b = append(append(append(b, ' '), text...), '\n')
+	}
+	return b
+}
+
+// plain texts need no quotes: they start with a letter or a path.
+var plain = regexp.MustCompile(`^[A-Za-z./_-][A-Za-z0-9./_:-]*[A-Za-z0-9/]$`)

@@ -98,7 +98,7 @@ func PerClient(total [protocol.Kinds]int64, clients int) map[string]int64 {
 	return m
 }
 
-// PeakMemory is the memory the process has had from the operating system.
+// PeakMemory is the memory that the Go runtime has mapped, which never shrinks.
 func PeakMemory() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	metrics.Read(sample)
@@ -124,15 +124,19 @@ func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
 	l := s.Baselines
 	row("before_cooperation", l.BeforeCooperation, "the same start, each user fitted on its own device")
 	row("local_only", l.LocalOnly, "each user trains alone")
-	row("non_private", l.NonPrivate, "the same algorithm without noise")
+	row("non_private", l.NonPrivate, "the same algorithm without noise, at the learning rate for that")
 	row("user_mean", l.UserMean, "each user's own mean")
 	row("global_mean", l.GlobalMean, "one mean for all, not private")
 	row("item_bias", l.ItemBias, "regularised user and item bias, not private")
+	if e.Config.federated() && s.SkippedRounds == s.Rounds {
+		fmt.Fprintf(&b, "\nevery iteration was skipped: the model is untrained\n")
+	}
 	fmt.Fprintf(&b, "\nprivacy     %s\n", s.Privacy)
 	fmt.Fprintf(&b, "secure sum  %s, noise %s\n", s.Secagg, s.Noise)
 	if e.Config.federated() {
-		fmt.Fprintf(&b, "iterations  %d attempted, %d skipped; of %s clients %.1f dropped out in each on average\n",
-			s.Rounds, s.SkippedRounds, grouped(int64(e.Data.Users)), s.DroppedPerRound)
+		fmt.Fprintf(&b, "cohort      %s clients, of whom %s may be lost in an iteration and %s may collude\n", grouped(int64(e.Cohort.Clients)),
+			grouped(int64(e.Cohort.Clients-e.Cohort.Required())), grouped(int64(e.Cohort.Colluding())))
+		fmt.Fprintf(&b, "iterations  %d attempted, %d skipped; %.1f clients dropped out in each on average\n", s.Rounds, s.SkippedRounds, s.DroppedPerRound)
 		fmt.Fprintf(&b, "per client  %s\n", traffic("up", s.BytesUpPerClient))
 		fmt.Fprintf(&b, "            %s\n", traffic("down", s.BytesDownPerClient))
 	}

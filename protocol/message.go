@@ -111,10 +111,12 @@ type Survivors struct {
 
 // Unmask is a client's answer to Survivors: what its noise must change by now
 // that their number is known, per release; nil where the client added no noise
-// of its own.
+// of its own, because the ideal sum draws all of it. Packed is what the removals
+// take on the wire.
 type Unmask struct {
 	Iteration uint64
 	Removals  []Integers
+	Packed    int
 }
 
 // Result tells the server what an iteration released: per release of the plan
@@ -184,14 +186,8 @@ func (m *MaskedInput) Size() int { return headerSize + m.Packed }
 // Size implements Message: a count.
 func (*Survivors) Size() int { return headerSize + 4 }
 
-// Size implements Message: each removal in a Golomb-Rice code.
-func (m *Unmask) Size() int {
-	n := headerSize
-	for _, v := range m.Removals {
-		n += riceSize(v.Value)
-	}
-	return n
-}
+// Size implements Message: the removals.
+func (m *Unmask) Size() int { return headerSize + m.Packed }
 
 // Size implements Message: two counts and eight bytes a coordinate.
 func (m *Result) Size() int {
@@ -233,27 +229,9 @@ func (p *Plan) size() int {
 func (p *Plan) PackedSize() int {
 	n := 0
 	for _, r := range p.Releases {
-		n += (r.Len*int(r.Width) + 7) / 8
+		n += r.packedSize()
 	}
 	return n
 }
 
-// riceSize is the length in bytes of the values in the Golomb-Rice code with
-// the parameter that suits their mean, the parameter in front.
-func riceSize(values []int64) int {
-	var sum float64
-	for _, v := range values {
-		sum += float64(zigzag(v))
-	}
-	k := 0
-	for k < 62 && float64(uint64(1)<<k)*float64(len(values)) < 0.7*sum {
-		k++
-	}
-	bits := uint64(0)
-	for _, v := range values {
-		bits += zigzag(v)>>k + 1 + uint64(k)
-	}
-	return 1 + int((bits+7)/8)
-}
-
-func zigzag(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
+func (r Release) packedSize() int { return (r.Len*int(r.Width) + 7) / 8 }

@@ -103,8 +103,17 @@ func sizes(t interface{ Fatalf(string, ...any) }, values []int64) map[int]int {
 	return out
 }
 
+// split is a plan of releases whose noise is split.
+func split(releases int) *protocol.Plan {
+	p := &protocol.Plan{Releases: make([]protocol.Release, releases)}
+	for i := range p.Releases {
+		p.Releases[i] = protocol.Release{Len: 9, Width: 13, Noise: protocol.Noise{Kind: protocol.Split}}
+	}
+	return p
+}
+
 func riceSize(values []int64) int {
-	return (&protocol.Unmask{Removals: []protocol.Integers{{Value: values}}}).Size() - header
+	return split(1).RemovalsSize([]protocol.Integers{{Value: values}})
 }
 
 // The size is that of a code that can be written and read back.
@@ -143,21 +152,57 @@ func TestUnmaskSizeIsNearTheBest(t *testing.T) {
 	}
 }
 
+// Where removals are not drawn their expected size stands in: within 2% of what
+// drawn ones take. With ω = 1/2 and all of N left, a - b = V/N.
+func TestExpectedRemovalSize(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, sigma := range []float64{1, 3, 10, 77, 1000, 1e6} {
+		values := make([]int64, 20000)
+		for i := range values {
+			values[i] = int64(math.Round(sigma * rng.NormFloat64()))
+		}
+		p := split(1)
+		p.Cohort = protocol.Cohort{Clients: 100, Tolerance: 0.5}
+		p.Releases[0].Len, p.Releases[0].Noise.Variance = len(values), 100*sigma*sigma
+		drawn := float64(riceSize(values))
+		if got := float64(p.RemovalSize(100)); math.Abs(got-drawn) > 0.02*drawn {
+			t.Errorf("sigma %v: %v bytes expected, drawn ones take %v", sigma, got, drawn)
+		}
+		// As few left as required: nothing is removed, one bit a coordinate says so.
+		if got := p.RemovalSize(50); got != 1+20000/8 {
+			t.Errorf("sigma %v: %d bytes for no removal, want %d", sigma, got, 1+20000/8)
+		}
+	}
+	// Replaced noise changes under masks: the width of the ring, 9 times 13 bits.
+	p := split(1)
+	p.Releases[0].Noise.Kind = protocol.Replace
+	if a, b := p.RemovalSize(3), p.RemovalsSize([]protocol.Integers{{Value: make([]int64, 9)}}); a != 15 || b != 15 {
+		t.Errorf("replaced noise takes %d and %d bytes, want 15", a, b)
+	}
+	p.Releases[0].Noise.Kind = protocol.NoNoise
+	if got := p.RemovalSize(3); got != 0 {
+		t.Errorf("no noise takes %d bytes to remove", got)
+	}
+}
+
 func TestUnmaskSizes(t *testing.T) {
 	for _, c := range []struct {
 		removals []protocol.Integers
 		want     int
 	}{
-		{nil, header},
-		{[]protocol.Integers{{Index: []uint32{}}}, header + 1}, // the parameter alone
-		{[]protocol.Integers{{Value: make([]int64, 8)}}, header + 2},
-		{[]protocol.Integers{{Value: make([]int64, 9)}}, header + 3},
-		{[]protocol.Integers{{Value: make([]int64, 9)}, {Value: make([]int64, 8)}}, header + 5},
-		{[]protocol.Integers{{Value: []int64{math.MinInt64}}}, header + 1 + 9}, // 3 + 1 of unary and 62 bits
+		{nil, 0},
+		{[]protocol.Integers{{Index: []uint32{}}}, 1}, // the parameter alone
+		{[]protocol.Integers{{Value: make([]int64, 8)}}, 2},
+		{[]protocol.Integers{{Value: make([]int64, 9)}}, 3},
+		{[]protocol.Integers{{Value: make([]int64, 9)}, {Value: make([]int64, 8)}}, 5},
+		{[]protocol.Integers{{Value: []int64{math.MinInt64}}}, 1 + 9}, // 3 + 1 of unary and 62 bits
 	} {
-		if got := (&protocol.Unmask{Removals: c.removals}).Size(); got != c.want {
+		if got := split(len(c.removals)).RemovalsSize(c.removals); got != c.want {
 			t.Errorf("%v: %d bytes, want %d", c.removals, got, c.want)
 		}
+	}
+	if got := (&protocol.Unmask{Packed: 70}).Size(); got != header+70 {
+		t.Errorf("an answer with 70 bytes of removals takes %d, want %d", got, header+70)
 	}
 }
 

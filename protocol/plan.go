@@ -46,7 +46,11 @@ func (c Cohort) Required() int {
 
 // Colluding is c = ⌈γN⌉, the clients whose noise and secrets do not count.
 func (c Cohort) Colluding() int {
-	return int(math.Ceil(c.Colluders*float64(c.Clients) - slack))
+	least := 0
+	if c.Colluders > 0 {
+		least = 1
+	}
+	return max(least, int(math.Ceil(c.Colluders*float64(c.Clients)-slack)))
 }
 
 // Honest is how many of n clients are certain to be honest: n - ⌈γN⌉.

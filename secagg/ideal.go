@@ -59,8 +59,14 @@ func (c *IdealClient) MaskedInput(_ *protocol.Delivery, vectors []protocol.Integ
 }
 
 // Unmask is the client's answer to the survivors: what its noise changes by.
-func (c *IdealClient) Unmask(_ *protocol.Survivors, removals []protocol.Integers) (protocol.Message, error) {
-	return &protocol.Unmask{Iteration: c.plan.Iteration, Removals: removals}, nil
+// Where the sum draws the noise there is none, but the answer is as large as if
+// there were.
+func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers) (protocol.Message, error) {
+	size := c.plan.RemovalsSize(removals)
+	if c.DrawsNoise() {
+		size = c.plan.RemovalSize(m.Count)
+	}
+	return &protocol.Unmask{Iteration: c.plan.Iteration, Removals: removals, Packed: size}, nil
 }
 
 // Ideal is the trusted adder of one iteration. It is not safe for concurrent use.

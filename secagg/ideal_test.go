@@ -274,7 +274,8 @@ func TestIdealClient(t *testing.T) {
 		{&protocol.Shares{Iteration: 9}, func() (protocol.Message, error) { return c.Share(&protocol.Roster{}) }},
 		// 10 coordinates of 13 bits are 17 bytes, however many are zero.
 		{&protocol.MaskedInput{Iteration: 9, Vectors: v, Packed: 17}, func() (protocol.Message, error) { return c.MaskedInput(&protocol.Delivery{}, v) }},
-		{&protocol.Unmask{Iteration: 9, Removals: v}, func() (protocol.Message, error) { return c.Unmask(&protocol.Survivors{}, v) }},
+		// One value, 1: parameter 1 in front, zigzag 2 in three bits.
+		{&protocol.Unmask{Iteration: 9, Removals: v, Packed: 2}, func() (protocol.Message, error) { return c.Unmask(&protocol.Survivors{}, v) }},
 	} {
 		got, err := m.call()
 		if d := cmp.Diff(m.want, got); err != nil || d != "" {

@@ -89,7 +89,6 @@ func (f *federation) observe(e protocol.Envelope) error {
 			return err
 		}
 	}
-	f.out.Clock = f.now.Sub(epoch)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
@@ -159,7 +160,12 @@ func newFederation(cfg Config) *federation {
 		fates: newFates(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
-	sum := simulated.New(cfg.Seed, "ideal-sum")
+	// Bound to the session, so that runs of one seed that differ in anything do
+	// not share their noise up to a factor.
+	source := func(party string) entropy.Source {
+		return simulated.New(cfg.Seed, fmt.Sprintf("%x/%s", cfg.Session, party))
+	}
+	sum := source("ideal-sum")
 	f.aggregator = aggregator.New(aggregator.Config{
 		Clients: n, StageTimeout: cfg.Network.StageTimeout,
 		NewSum: func(p *protocol.Plan) aggregator.Sum { return secagg.NewIdeal(p, cfg.Draw, sum) },
@@ -169,7 +175,7 @@ func newFederation(cfg Config) *federation {
 	for i, t := range cfg.Trainers {
 		c := client.Config{
 			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: t, NewSum: newSum, Noise: samplers,
-			Entropy: simulated.New(cfg.Seed, "client/"+strconv.Itoa(i)),
+			Entropy: source("client/" + strconv.Itoa(i)),
 		}
 		if cfg.Ledgers != nil {
 			c.Ledger = cfg.Ledgers[i]
@@ -246,6 +252,9 @@ func passes(works []work) func(yield func([]int) bool) {
 // step feeds one input to its role and carries out the effects.
 func (f *federation) step(a arrival) error {
 	eff := f.role(a.to).Step(f.now, a.in)
+	if _, tick := a.in.(protocol.Tick); !tick { // deadlines of stages long closed do not count
+		f.out.Clock = f.now.Sub(epoch)
+	}
 	for _, r := range eff.Persist {
 		if c, ok := r.(protocol.Charged); ok && len(c.Events) > 0 {
 			f.out.Charged[a.to.Client]++

@@ -245,6 +245,11 @@ func TestClockAndBytes(t *testing.T) {
 	if out.Iterations[0].Clock != want {
 		t.Errorf("the iteration took %v, want %v", out.Iterations[0].Clock, want)
 	}
+	// The session ends when the clients have done with the final model: two more
+	// hops, 30 bytes and a computation.
+	if end := want + 2*slow.Latency + 30*time.Microsecond + slow.Compute; out.Clock != end {
+		t.Errorf("the session took %v, want %v", out.Clock, end)
+	}
 	for i, b := range all {
 		if !b.finished {
 			t.Errorf("client %d was not given the final model", i)

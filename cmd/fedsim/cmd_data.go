@@ -17,8 +17,6 @@ type dataCmd struct {
 	Info dataInfoCmd `cmd:"" help:"Describe a data set."`
 }
 
-func (c *dataCmd) json() bool { return c.List.Format == "json" || c.Info.Format == "json" }
-
 type dataListCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }

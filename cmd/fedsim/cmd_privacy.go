@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/fedsim/fedsim/dp"
 )
@@ -12,8 +13,6 @@ type privacyCmd struct {
 	Epsilon privacyEpsilonCmd `cmd:"" help:"What given noise costs."`
 	Noise   privacyNoiseCmd   `cmd:"" help:"The least noise that keeps a given epsilon."`
 }
-
-func (c *privacyCmd) json() bool { return c.Epsilon.Format == "json" || c.Noise.Format == "json" }
 
 // mechanismFlags describe the releases of both verbs.
 type mechanismFlags struct {
@@ -88,12 +87,25 @@ func (c *privacyEpsilonCmd) Run(s streams) error {
 	}
 	r, err := p.Epsilon()
 	if err != nil {
-		return err
+		return cannot(err)
+	}
+	var epsilon *float64 // null where nothing is bounded
+	text := "inf"
+	if !math.IsInf(r.Epsilon, 1) {
+		epsilon, text = &r.Epsilon, fmt.Sprintf("%.6g", r.Epsilon)
 	}
 	if c.Format == "json" {
-		return printJSON(s.out, map[string]any{"epsilon": r.Epsilon, "delta": c.Delta, "accountant": r.Accountant})
+		return printJSON(s.out, map[string]any{"epsilon": epsilon, "delta": c.Delta, "accountant": r.Accountant})
 	}
-	_, err = fmt.Fprintf(s.out, "epsilon %.6g at delta %v (accountant %s)\n", r.Epsilon, c.Delta, r.Accountant)
+	_, err = fmt.Fprintf(s.out, "epsilon %s at delta %v (accountant %s)\n", text, c.Delta, r.Accountant)
+	return err
+}
+
+// cannot makes what no accountant covers and no noise meets a wrong call.
+func cannot(err error) error {
+	if errors.Is(err, dp.ErrNoAccountant) || errors.Is(err, dp.ErrUnattainable) {
+		return &usageError{err}
+	}
 	return err
 }
 
@@ -127,7 +139,7 @@ func (c *privacyNoiseCmd) Run(s streams) error {
 		noise, r, err = dp.NoiseMultiplier(target, c.Steps, rate)
 	}
 	if err != nil {
-		return err
+		return cannot(err)
 	}
 	if c.Format == "json" {
 		return printJSON(s.out, map[string]any{name: noise, "epsilon": r.Epsilon, "delta": c.Delta, "accountant": r.Accountant})

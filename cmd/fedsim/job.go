@@ -30,6 +30,7 @@ func (j *job) run(ctx context.Context) error {
 	j.summary = &experiment.Summary{
 		Algorithm: c.Algorithm, Data: j.e.Data.Name, Secagg: c.Secagg, Noise: c.Noise,
 		Rounds: c.Rounds, Seconds: j.clock.laps,
+		BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
 	}
 	var err error
 	if c.Algorithm == experiment.SGDMF {
@@ -151,10 +152,12 @@ func (w *watcher) iteration(it sim.Iteration, model []byte) error {
 	}
 	m := experiment.Metrics{
 		Round: int(it.Number), RMSE: quality.RMSE, MSE: quality.MSE, MAE: quality.MAE,
-		Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
-		BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Clock.Seconds(),
+		Federated: &experiment.Federated{
+			Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
+			BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Clock.Seconds(),
+		},
 	}
-	if w.e.Config.Private() {
+	if w.e.Config.Private() && !math.IsInf(spent.Epsilon, 1) {
 		m.Epsilon, m.Delta = &spent.Epsilon, w.e.Privacy.Budget.Delta
 	}
 	if err := w.folder.Append(m); err != nil {

@@ -83,9 +83,22 @@ func run(ctx context.Context, args []string, s streams) (code int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		return report(s.err, &usageError{err}, false)
+		err = &usageError{fmt.Errorf("%w; fedsim --help tells what there is", err)}
+	} else {
+		err = kctx.Run()
 	}
-	return report(s.err, kctx.Run(), c.Run.Format == "json" || c.Data.json() || c.Privacy.json())
+	return report(s.err, err, wantsJSON(args))
+}
+
+// wantsJSON looks for --format json in the arguments themselves, since a call
+// that cannot be parsed is reported in that form too.
+func wantsJSON(args []string) bool {
+	for i, a := range args {
+		if a == "--format=json" || a == "--format" && i+1 < len(args) && args[i+1] == "json" {
+			return true
+		}
+	}
+	return false
 }
 
 // usageError is a wrong call: exit code 2.

@@ -66,7 +66,7 @@ func (p *progress) iteration(m experiment.Metrics, skipped error) {
 	if m.Epsilon != nil {
 		note += fmt.Sprintf("  epsilon %.3f", *m.Epsilon)
 	}
-	if m.Alive+m.Dropped > 0 {
+	if m.Federated != nil {
 		note += fmt.Sprintf("  alive %d/%d", m.Alive, m.Alive+m.Dropped)
 	}
 	if skipped != nil {

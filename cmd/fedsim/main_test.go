@@ -1,0 +1,168 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"fedsim": main})
+}
+
+// TestScript runs what a user would type. Beside testscript's own commands
+// there are
+//
+//	refused CODE ARG...            fedsim ARG... must end with CODE, print no result and leave no folder runs
+//	json FILE KEY OP VALUE         checks a value of a JSON file, or of the line N of FILE:N
+//
+// A KEY has dots between levels, a lone dot is the whole document. OP is == (VALUE is
+// JSON, or else a string), < or >, near (VALUE and a relative tolerance), keys
+// (VALUE... are exactly the keys of an object), has (VALUE... are among them),
+// len (of a list or an object).
+func TestScript(t *testing.T) {
+	real, err := filepath.Abs("../../../shared/data/ml-latest-small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("ML", real)
+			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "ml-latest-small" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			_, err := os.Stat(filepath.Join(real, "ratings.csv"))
+			return err == nil, nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"refused": refused,
+			"json":    checkJSON,
+		},
+	})
+}
+
+func refused(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: refused CODE ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec("fedsim", args[1:]...)
+	code := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("a refusal printed a result: %s", out)
+	}
+	if strings.TrimSpace(ts.ReadFile("stderr")) == "" {
+		ts.Fatalf("a refusal without a word")
+	}
+	if _, err := os.Lstat(ts.MkAbs("runs")); !errors.Is(err, os.ErrNotExist) {
+		ts.Fatalf("a refused run left %s", ts.MkAbs("runs"))
+	}
+}
+
+func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: json FILE[:LINE] KEY OP VALUE...")
+	}
+	text := document(ts, args[0])
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		ts.Fatalf("%s: %v in %q", args[0], err, text)
+	}
+	key, op, want := args[1], args[2], args[3:]
+	if key != "." {
+		for part := range strings.SplitSeq(key, ".") {
+			object, ok := v.(map[string]any)
+			if _, there := object[part]; !ok || !there {
+				ts.Fatalf("%s has no %s", args[0], key)
+			}
+			v = object[part]
+		}
+	}
+	if !holds(ts, v, op, want) {
+		ts.Fatalf("%s: %s is %v, want it %s %s", args[0], key, v, op, strings.Join(want, " "))
+	}
+}
+
+// document is the text of a file, or of one line of it: the last for FILE:$.
+func document(ts *testscript.TestScript, spec string) string {
+	file, line, ok := strings.Cut(spec, ":")
+	text := ts.ReadFile(file)
+	if !ok {
+		return text
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if line == "$" {
+		return lines[len(lines)-1]
+	}
+	n, err := strconv.Atoi(line)
+	ts.Check(err)
+	if n < 1 || n > len(lines) {
+		ts.Fatalf("%s has %d lines", file, len(lines))
+	}
+	return lines[n-1]
+}
+
+func holds(ts *testscript.TestScript, v any, op string, want []string) bool {
+	number := func(i int) float64 {
+		if len(want) <= i {
+			ts.Fatalf("%s needs %d values", op, i+1)
+		}
+		f, err := strconv.ParseFloat(want[i], 64)
+		ts.Check(err)
+		return f
+	}
+	f, isNumber := v.(float64)
+	object, _ := v.(map[string]any)
+	switch op {
+	case "==":
+		var w any
+		if err := json.Unmarshal([]byte(want[0]), &w); err != nil {
+			w = want[0]
+		}
+		return reflect.DeepEqual(v, w)
+	case "<":
+		return isNumber && f < number(0)
+	case ">":
+		return isNumber && f > number(0)
+	case "near":
+		return isNumber && math.Abs(f-number(0)) <= number(1)*math.Abs(number(0))
+	case "keys":
+		return len(object) == len(want) && hasAll(object, want)
+	case "has":
+		return hasAll(object, want)
+	case "len":
+		list, ok := v.([]any)
+		return ok && float64(len(list)) == number(0) || object != nil && float64(len(object)) == number(0)
+	}
+	ts.Fatalf("unknown comparison %q", op)
+	return false
+}
+
+func hasAll(object map[string]any, keys []string) bool {
+	return object != nil && !slices.ContainsFunc(keys, func(k string) bool { _, ok := object[k]; return !ok })
+}
