@@ -16,8 +16,15 @@
 //     when all ids are integers, else lexicographic. Ratings are sorted by
 //     user, then item. Neither depends on the order of rows in a file, nor do
 //     digests and splits.
-//   - The items of a set are those with at least one rating. An item that
-//     appears in movies.csv only is not one of them.
+//   - The items of a set are a public catalogue where the source gives one: with
+//     a movies.csv they are the movies it lists, rated or not. Without it, and
+//     in a generic CSV file, the items are those with at least one rating. The
+//     list of rated items is then taken to be public: no privacy statement
+//     about the set protects it. So it is with an item that is rated but not
+//     listed in movies.csv, which becomes an item of the set all the same.
+//   - The part of a split that a rating falls into depends on the seed and on the
+//     rating's user and item id alone. Adding or removing any other rating, user
+//     or item moves nothing from one part to another.
 //   - The rating range is public: it comes from the format or from [Options],
 //     never from the ratings.
 //   - A (user, item) pair is rated once. A file that repeats one, or that holds
@@ -50,7 +57,7 @@ type Set struct {
 	Ratings
 
 	UserIDs []string // id of each user in the source
-	ItemIDs []string // id of each item in the source
+	ItemIDs []string // id of each item in the source, with or without ratings
 
 	// Public item features, one entry for each item; nil when the source has none.
 	Titles []string   // "" for an item without a title
@@ -65,10 +72,10 @@ type Set struct {
 
 // Options vary how a set is opened. The zero value is ready to use.
 type Options struct {
-	// Min and Max are the rating range of the scale in stars. When both are
-	// zero the format's own holds: 0.5 to 5 for MovieLens files, 0 to 5 for other
-	// CSV files, the shape's for synthetic sets. Ratings outside are refused.
-	Min, Max float64
+	// Min and Max are the ends of the rating scale in stars. Where one is nil the
+	// format's own holds: 0.5 and 5 for MovieLens files, 0 and 5 for other CSV
+	// files, the shape's for synthetic sets. Ratings outside are refused.
+	Min, Max *float64
 
 	// Progress, when not nil, hears how much of the whole is done: bytes for
 	// files (total is 0 where the size is unknown), ratings for synthetic sets.
@@ -76,21 +83,21 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// Validate reports what is wrong with the options.
-func (o Options) Validate() error {
-	isFinite := func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-	if (o.Min != 0 || o.Max != 0) && (!isFinite(o.Min) || !isFinite(o.Max) || o.Min >= o.Max) {
-		return fmt.Errorf("rating range is %v to %v; want two finite numbers, the lower first, or both zero for the format's own", o.Min, o.Max)
-	}
-	return nil
-}
+// ErrScale is returned for a rating scale that cannot be.
+var ErrScale = errors.New("impossible rating scale")
 
-// rangeOr returns the range asked for, else the given one.
-func (o Options) rangeOr(lo, hi float64) (float64, float64) {
-	if o.Min != 0 || o.Max != 0 {
-		return o.Min, o.Max
+// scaleOr returns the scale asked for, each end else the given one.
+func (o Options) scaleOr(lo, hi float64) (float64, float64, error) {
+	if o.Min != nil {
+		lo = *o.Min
 	}
-	return lo, hi
+	if o.Max != nil {
+		hi = *o.Max
+	}
+	if !(lo < hi) || math.IsInf(lo, 0) || math.IsInf(hi, 0) {
+		return 0, 0, fmt.Errorf("%w: %v to %v; want two finite numbers, the lower first", ErrScale, lo, hi)
+	}
+	return lo, hi, nil
 }
 
 const syntheticPrefix = "synthetic"
@@ -103,9 +110,11 @@ const syntheticPrefix = "synthetic"
 //	FILE                a CSV file
 //
 // A CSV file has a header. With the columns userId, movieId and rating it is a
-// MovieLens file, and a movies.csv beside it (movieId,title,genres) describes
-// its items; it may be missing. With the columns user, item and rating it is a
-// generic file, whose ids may be any text. Columns may stand in any order and
+// MovieLens file, and a movies.csv beside it (movieId,title,genres) lists and
+// describes its items. It may be missing; then, and in part where it lacks rated
+// movies, the ratings say what the items are. With the columns user, item and
+// rating it is a generic file, whose ids may be any text and whose items are
+// those with a rating. Columns may stand in any order and
 // among others, which are ignored. Line ends may be LF or CRLF, a byte order
 // mark may lead, and fields may be quoted. Values are kept as the nearest float32.
 //
@@ -113,9 +122,6 @@ const syntheticPrefix = "synthetic"
 // [ErrNoRatings], a missing one [fs.ErrNotExist], an unknown shape
 // [ErrUnknownShape]. When ctx ends, Open returns its error.
 func Open(ctx context.Context, spec string, o Options) (*Set, error) {
-	if err := o.Validate(); err != nil {
-		return nil, fmt.Errorf("data %q: %w", spec, err)
-	}
 	if spec == syntheticPrefix || strings.HasPrefix(spec, syntheticPrefix+":") {
 		return openSynthetic(ctx, spec, o)
 	}
@@ -136,15 +142,16 @@ func openPath(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{Name: baseName(path), Min: t.min, Max: t.max}
-	if set.Ratings, set.UserIDs, set.ItemIDs, err = t.sort(file); err != nil {
-		return nil, err
-	}
 	if t.format.movies {
-		if err = set.loadMovies(ctx, filepath.Join(filepath.Dir(file), "movies.csv")); err != nil {
+		if err = t.loadMovies(ctx, filepath.Join(filepath.Dir(file), "movies.csv")); err != nil {
 			return nil, err
 		}
 	}
+	set, err := t.sort(file)
+	if err != nil {
+		return nil, err
+	}
+	set.Name = baseName(path)
 	set.Digest = set.digest()
 	return set, nil
 }
@@ -173,8 +180,8 @@ func sizeOf(f *os.File) int64 {
 	return info.Size()
 }
 
-// loadMovies fills in the item features from a movies.csv, which may be missing.
-func (s *Set) loadMovies(ctx context.Context, file string) error {
+// loadMovies adds the items and features of a movies.csv, which may be missing.
+func (t *table) loadMovies(ctx context.Context, file string) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -183,12 +190,8 @@ func (s *Set) loadMovies(ctx context.Context, file string) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // read-only: nothing can be lost
-	movies, err := readMovies(ctx, file, f, s.ItemIDs)
-	if err != nil {
-		return err
-	}
-	s.Titles, s.Genres, s.Years = movies.titles, movies.genres, movies.years
-	return nil
+	t.movies, err = readMovies(ctx, file, f, &t.items)
+	return err
 }
 
 // baseName names a path by its last element, and "." by the folder it stands for.

@@ -21,7 +21,7 @@ func ExampleOpen() {
 		fmt.Printf("user %s: %v stars for %s\n", set.UserIDs[0], values[k], set.Titles[item])
 	}
 	// Output:
-	// 3 users, 3 items, 4 ratings from 0.5 to 5
+	// 3 users, 4 items, 4 ratings from 0.5 to 5
 	// user 1: 0.5 stars for American President, The (1995)
 	// user 1: 4 stars for 11'09"01 - September 11 (2002)
 }
@@ -41,7 +41,7 @@ func ExampleOpen_badFile() {
 
 // A scale other than the format's own is stated, never guessed from the ratings.
 func ExampleOpen_range() {
-	set, err := dataset.Open(context.Background(), "testdata/good/ten-stars.csv", dataset.Options{Min: 1, Max: 10})
+	set, err := dataset.Open(context.Background(), "testdata/good/ten-stars.csv", dataset.Options{Min: new(1.), Max: new(10.)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func ExampleSet_Split() {
 		log.Fatal(err)
 	}
 	fmt.Println(split.Train.Len(), split.Validation.Len(), split.Test.Len())
-	// Output: 18018 0 1982
+	// Output: 18015 0 1985
 }
 
 func ExampleSet_Info() {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// idTable numbers the ids of a file in the order of their first appearance.
+// idTable numbers the ids of a source in the order of their first appearance.
 // The zero value is ready to use.
 type idTable struct {
 	names  []string

@@ -12,11 +12,12 @@ const maxHistogram = 20
 // Info describes a set. It reads all ratings, private ones included: it is for
 // the owner of the data and the researcher, not for release.
 type Info struct {
-	Name    string  `json:"name"`
-	Users   int     `json:"users"`
-	Items   int     `json:"items"`
-	Ratings int     `json:"ratings"`
-	Density float64 `json:"density"` // ratings / (users * items)
+	Name       string  `json:"name"`
+	Users      int     `json:"users"`
+	Items      int     `json:"items"`
+	RatedItems int     `json:"rated_items"` // items with at least one rating
+	Ratings    int     `json:"ratings"`
+	Density    float64 `json:"density"` // ratings / (users * items)
 
 	Min       float64 `json:"min"`  // of the public range, in stars
 	Max       float64 `json:"max"`  // of the public range, in stars
@@ -25,9 +26,9 @@ type Info struct {
 	Histogram []Bin   `json:"histogram"`
 
 	PerUser Spread `json:"per_user"` // ratings of a user
-	PerItem Spread `json:"per_item"` // ratings of an item
+	PerItem Spread `json:"per_item"` // ratings of an item, over all items: those without any count as 0
 
-	Top1Percent  float64 `json:"top_1_percent"`  // share of ratings on the most rated 1% of items, rounded up
+	Top1Percent  float64 `json:"top_1_percent"`  // share of ratings on the most rated 1% of all items, rounded up
 	Top10Percent float64 `json:"top_10_percent"` // likewise 10%
 
 	HasTitles bool `json:"has_titles"`
@@ -74,7 +75,7 @@ func (s *Set) Info() Info {
 	slices.Sort(perUser)
 	slices.Sort(perItem)
 	return Info{
-		Name: s.Name, Users: s.Users, Items: s.Items, Ratings: s.Len(),
+		Name: s.Name, Users: s.Users, Items: s.Items, RatedItems: rated(perItem), Ratings: s.Len(),
 		Density: float64(s.Len()) / (float64(s.Users) * float64(s.Items)),
 		Min:     s.Min, Max: s.Max, Mean: mean, Std: math.Sqrt(squares / float64(s.Len())),
 		Histogram: s.histogram(),
@@ -116,6 +117,12 @@ func (s *Set) equalBins() []Bin {
 		bins[min(max(i, 0), maxHistogram-1)].Count++
 	}
 	return bins
+}
+
+// rated returns how many of the sorted counts are not 0.
+func rated(sorted []int) int {
+	zeros, _ := slices.BinarySearch(sorted, 1)
+	return len(sorted) - zeros
 }
 
 // spread describes sorted counts, of which there is at least one.

@@ -11,15 +11,15 @@ import (
 )
 
 // TestInfo checks a set small enough to describe by hand: users have 1, 1 and 2
-// ratings; items 1, 1 and 2; the ratings are 0.5, 4, 5 and 3.5.
+// ratings; items 0, 1, 1 and 2; the ratings are 0.5, 4, 5 and 3.5.
 func TestInfo(t *testing.T) {
 	set := open(t, "testdata/good/movielens", Options{})
-	spread := Spread{Min: 1, Q1: 1, Median: 1, Mean: 4.0 / 3, Q3: 1.5, Max: 2}
 	want := Info{
-		Name: "movielens", Users: 3, Items: 3, Ratings: 4, Density: 4.0 / 9,
+		Name: "movielens", Users: 3, Items: 4, RatedItems: 3, Ratings: 4, Density: 4.0 / 12,
 		Min: 0.5, Max: 5, Mean: 3.25, Std: math.Sqrt((2.75*2.75 + 0.75*0.75 + 1.75*1.75 + 0.25*0.25) / 4),
-		Histogram: []Bin{{0.5, 0.5, 1}, {3.5, 3.5, 1}, {4, 4, 1}, {5, 5, 1}},
-		PerUser:   spread, PerItem: spread,
+		Histogram:   []Bin{{0.5, 0.5, 1}, {3.5, 3.5, 1}, {4, 4, 1}, {5, 5, 1}},
+		PerUser:     Spread{Min: 1, Q1: 1, Median: 1, Mean: 4.0 / 3, Q3: 1.5, Max: 2},
+		PerItem:     Spread{Min: 0, Q1: 0.75, Median: 1, Mean: 1, Q3: 1.25, Max: 2},
 		Top1Percent: 0.5, Top10Percent: 0.5, // both round up to one item
 		HasTitles: true, HasGenres: true, HasYears: true,
 		Digest: set.Digest,

@@ -24,7 +24,7 @@ func List() []Entry {
 	return append(list,
 		Entry{
 			Name: "MovieLens CSV", Min: movieLens.min, Max: movieLens.max,
-			Description: "a folder with ratings.csv (userId,movieId,rating,timestamp) and, if there is one, movies.csv",
+			Description: "a folder with ratings.csv (userId,movieId,rating,timestamp) and, if there is one, movies.csv, which lists the items",
 		},
 		Entry{
 			Name: "generic CSV", Min: genericCSV.min, Max: genericCSV.max,

@@ -22,25 +22,25 @@ func open(tb testing.TB, spec string, o Options) *Set {
 	return set
 }
 
-// The expected content is copied by hand from testdata/good/movielens. Ids sort
-// as numbers: 1, 2, 10.
+// The expected contents are copied by hand from testdata/good. Ids sort as
+// numbers: 1, 2, 10. Nobody has rated movie 5.
 var movieLensSet = Set{
 	Name: "movielens", Min: 0.5, Max: 5,
 	Ratings: Ratings{
-		Users: 3, Items: 3,
-		User: []int32{0, 0, 1, 2}, Item: []int32{0, 2, 2, 1}, Value: []float32{0.5, 4, 5, 3.5},
+		Users: 3, Items: 4,
+		User: []int32{0, 0, 1, 2}, Item: []int32{0, 3, 3, 1}, Value: []float32{0.5, 4, 5, 3.5},
 	},
-	UserIDs: []string{"1", "2", "10"}, ItemIDs: []string{"2", "3", "10"},
-	Titles: []string{"American President, The (1995)", "Moonlight", `11'09"01 - September 11 (2002)`},
-	Genres: [][]string{{"Comedy", "Drama", "Romance"}, nil, {"Drama"}},
-	Years:  []int{1995, 0, 2002},
+	UserIDs: []string{"1", "2", "10"}, ItemIDs: []string{"2", "3", "5", "10"},
+	Titles: []string{"American President, The (1995)", "Moonlight", "Never Rated (1990)", `11'09"01 - September 11 (2002)`},
+	Genres: [][]string{{"Comedy", "Drama", "Romance"}, nil, {"Horror"}, {"Drama"}},
+	Years:  []int{1995, 0, 1990, 2002},
 }
 
 func TestOpenMovieLens(t *testing.T) {
-	movies := movieLensSet
-	noMovies := movieLensSet
+	noMovies := movieLensSet // its items are those with a rating
 	noMovies.Name, noMovies.Titles, noMovies.Genres, noMovies.Years = "no-movies", nil, nil, nil
-	partial := movieLensSet
+	noMovies.Items, noMovies.Item, noMovies.ItemIDs = 3, []int32{0, 2, 2, 1}, []string{"2", "3", "10"}
+	partial := noMovies // movies.csv lists the first of them only
 	partial.Name = "partial-movies"
 	partial.Titles = []string{"American President, The (1995)", "", ""}
 	partial.Genres = [][]string{{"Comedy", "Drama", "Romance"}, nil, nil}
@@ -48,7 +48,7 @@ func TestOpenMovieLens(t *testing.T) {
 	file := noMovies
 	file.Name = "ratings.csv"
 	for spec, want := range map[string]Set{
-		"testdata/good/movielens":             movies,
+		"testdata/good/movielens":             movieLensSet,
 		"testdata/good/no-movies":             noMovies,
 		"testdata/good/no-movies/ratings.csv": file,
 		"testdata/good/partial-movies":        partial,
@@ -78,11 +78,11 @@ func TestOpenGeneric(t *testing.T) {
 }
 
 func TestOpenRange(t *testing.T) {
-	set := open(t, "testdata/good/ten-stars.csv", Options{Min: 1, Max: 10})
+	set := open(t, "testdata/good/ten-stars.csv", Options{Min: new(1.), Max: new(10.)})
 	if set.Min != 1 || set.Max != 10 {
 		t.Errorf("range is %v to %v, want the 1 to 10 asked for", set.Min, set.Max)
 	}
-	set = open(t, "synthetic:small", Options{Min: 0, Max: 10})
+	set = open(t, "synthetic:small", Options{Min: new(0.), Max: new(10.)})
 	if set.Min != 0 || set.Max != 10 {
 		t.Errorf("range is %v to %v, want the 0 to 10 asked for", set.Min, set.Max)
 	}
@@ -95,7 +95,7 @@ func TestDigest(t *testing.T) {
 	if got := open(t, "testdata/good/shuffled", Options{}).Digest; got != want {
 		t.Error("shuffled rows, CRLF, byte order mark and quotes change the digest")
 	}
-	if got := open(t, "testdata/good/movielens", Options{Min: 0, Max: 9}).Digest; got != want {
+	if got := open(t, "testdata/good/movielens", Options{Min: new(0.), Max: new(9.)}).Digest; got != want {
 		t.Error("the range changes the digest")
 	}
 	fresh := func() *Set { return open(t, "testdata/good/movielens", Options{}) }
@@ -110,7 +110,8 @@ func TestDigest(t *testing.T) {
 		"moved genre": func(s *Set) {
 			s.Genres[0], s.Genres[1] = s.Genres[0][:2], s.Genres[0][2:]
 		},
-		"year": func(s *Set) { s.Years[1] = 2016 },
+		"year":                       func(s *Set) { s.Years[1] = 2016 },
+		"id of an item nobody rated": func(s *Set) { s.ItemIDs[2] = "6" },
 	} {
 		s := fresh()
 		change(s)
@@ -205,12 +206,16 @@ func TestOpenBadSpec(t *testing.T) {
 		},
 		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m`, ErrUnknownShape},
 		{
-			"synthetic:small", Options{Min: 1, Max: 5},
-			`data "synthetic:small": rating range 1 to 5 does not hold the shape's 0.5 to 5; want it to, or both zero`, nil,
+			"synthetic:small", Options{Min: new(1.), Max: new(5.)},
+			`data "synthetic:small": impossible rating scale: 1 to 5 does not hold the shape's 0.5 to 5`, ErrScale,
 		},
 		{
-			"testdata/good/one.csv", Options{Min: 5, Max: 1},
-			`data "testdata/good/one.csv": rating range is 5 to 1; want two finite numbers, the lower first, or both zero for the format's own`, nil,
+			"testdata/good/one.csv", Options{Min: new(5.), Max: new(1.)},
+			`testdata/good/one.csv: impossible rating scale: 5 to 1; want two finite numbers, the lower first`, ErrScale,
+		},
+		{ // the other end is the format's
+			"testdata/good/one.csv", Options{Min: new(5.)},
+			`testdata/good/one.csv: impossible rating scale: 5 to 5; want two finite numbers, the lower first`, ErrScale,
 		},
 	} {
 		_, err := Open(context.Background(), c.spec, c.options)
@@ -265,7 +270,9 @@ func TestWrittenAndRead(t *testing.T) {
 	}
 }
 
-// TestMovieLensLatestSmall reads the real set, whose counts its README states.
+// TestMovieLensLatestSmall reads the real set, whose counts its README states:
+// 9742 movies, the records of movies.csv. How many are rated, and how often, was
+// counted with Python's csv and collections modules.
 func TestMovieLensLatestSmall(t *testing.T) {
 	const dir = "../../shared/data/ml-latest-small"
 	if _, err := os.Stat(dir); err != nil {
@@ -273,8 +280,12 @@ func TestMovieLensLatestSmall(t *testing.T) {
 	}
 	set := open(t, dir, Options{})
 	info := set.Info()
-	if info.Ratings != 100_836 || info.Users != 610 || info.Items != 9_724 {
-		t.Errorf("%d ratings, %d users, %d items, want 100836, 610, 9724", info.Ratings, info.Users, info.Items)
+	if info.Ratings != 100_836 || info.Users != 610 || info.Items != 9_742 || info.RatedItems != 9_724 {
+		t.Errorf("%d ratings, %d users, %d items, %d of them rated, want 100836, 610, 9742, 9724",
+			info.Ratings, info.Users, info.Items, info.RatedItems)
+	}
+	if p := info.PerItem; p.Min != 0 || p.Q1 != 1 || p.Median != 3 || p.Q3 != 9 || p.Max != 329 {
+		t.Errorf("ratings of an item are %+v, want 0, 1, 3, 9, 329", p)
 	}
 	if info.Mean < 3.5015 || info.Mean > 3.5016 { // 3.501557, by awk over the file
 		t.Errorf("mean is %.6f, want 3.5016", info.Mean)

@@ -16,7 +16,7 @@ import (
 type format struct {
 	user, item, rating string
 	min, max           float64
-	movies             bool // a movies.csv beside it describes the items
+	movies             bool // a movies.csv beside it lists and describes the items
 }
 
 var (
@@ -36,7 +36,8 @@ type columns struct {
 type table struct {
 	format       format
 	users, items idTable
-	ratings      Ratings  // indices of the two tables, rows as in the file
+	movies       features // by number of the item; no lists without a movies.csv
+	ratings      Ratings  // columns only: indices of the two tables, rows as in the file
 	lines        []uint32 // line of each rating
 	min, max     float64  // range the ratings were checked against
 }
@@ -56,7 +57,9 @@ func readRatings(ctx context.Context, file string, r io.Reader, o Options, progr
 		return nil, s.locate(file, err)
 	}
 	t := &table{format: f}
-	t.min, t.max = o.rangeOr(f.min, f.max)
+	if t.min, t.max, err = o.scaleOr(f.min, f.max); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
 	for {
 		var record [][]byte
 		record, err = s.next()
@@ -73,7 +76,6 @@ func readRatings(ctx context.Context, file string, r io.Reader, o Options, progr
 	if t.ratings.Len() == 0 {
 		return nil, s.locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", ErrNoRatings))
 	}
-	t.ratings.Users, t.ratings.Items = len(t.users.names), len(t.items.names)
 	return t, nil
 }
 
@@ -157,12 +159,13 @@ func (t *table) add(record [][]byte, cols columns, line int) error {
 	return nil
 }
 
-// sort puts users, items and ratings into canonical order and checks that no
-// pair occurs twice.
-func (t *table) sort(file string) (r Ratings, userIDs, itemIDs []string, err error) {
+// sort puts users, items, features and ratings into canonical order and checks
+// that no pair occurs twice. Name and digest of the set remain to be filled in.
+func (t *table) sort(file string) (*Set, error) {
 	userIDs, userRank := t.users.canonical()
 	itemIDs, itemRank := t.items.canonical()
-	r = t.ratings
+	r := t.ratings
+	r.Users, r.Items = len(userIDs), len(itemIDs)
 	for k := range r.User {
 		r.User[k], r.Item[k] = userRank[r.User[k]], itemRank[r.Item[k]]
 	}
@@ -175,11 +178,15 @@ func (t *table) sort(file string) (r Ratings, userIDs, itemIDs []string, err err
 		}
 	}
 	if second >= 0 {
-		return Ratings{}, nil, nil, &FileError{File: file, Line: int(t.lines[second]), Err: fmt.Errorf(
+		return nil, &FileError{File: file, Line: int(t.lines[second]), Err: fmt.Errorf(
 			"%s %q has rated %s %q on line %d already; keep one of the two", t.format.user, userIDs[r.User[second]],
 			t.format.item, itemIDs[r.Item[second]], t.lines[first])}
 	}
-	return r.gather(perm), userIDs, itemIDs, nil
+	movies := t.movies.reorder(itemRank)
+	return &Set{
+		Min: t.min, Max: t.max, Ratings: r.gather(perm), UserIDs: userIDs, ItemIDs: itemIDs,
+		Titles: movies.titles, Genres: movies.genres, Years: movies.years,
+	}, nil
 }
 
 // parseRating parses a finite decimal number.

@@ -178,12 +178,13 @@ func FuzzReadRatings(f *testing.F) {
 			return
 		}
 		checkAgainstCSV(t, text, read)
-		ratings, users, items, err := read.sort("fuzz.csv")
+		set, err := read.sort("fuzz.csv")
 		if err != nil {
 			return
 		}
-		if err = ratings.Validate(); err != nil || ratings.Users != len(users) || ratings.Items != len(items) {
-			t.Fatalf("%d users, %d items: %v", len(users), len(items), err)
+		ratings := set.Ratings
+		if err = ratings.Validate(); err != nil || ratings.Users != len(set.UserIDs) || ratings.Items != len(set.ItemIDs) {
+			t.Fatalf("%d users, %d items: %v", len(set.UserIDs), len(set.ItemIDs), err)
 		}
 		for k := 1; k < ratings.Len(); k++ {
 			if slices.Compare([]int32{ratings.User[k-1], ratings.Item[k-1]}, []int32{ratings.User[k], ratings.Item[k]}) >= 0 {

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -59,21 +60,19 @@ const (
 // Split sends every rating, independently of all others, to the test part with
 // probability p.Test, to the validation part with p.Validation, else to the
 // training part. The draw is a hash of the seed and the rating's user and item
-// index, so it depends on neither the order of rows nor the other ratings; and
-// with the same seed a larger test share holds all of a smaller one.
+// id, and of nothing else: adding or removing other ratings, users or items
+// moves no rating to another part, although it may change every index. And with
+// the same seed a larger test share holds all of a smaller one.
 //
-// It is an error when a part that was asked for stays empty, which happens
-// with very few ratings only.
+// A hand-made set must have an id for each user and item, distinct among users
+// and among items. Indices would not do in their place: they shift when a user
+// or an item goes. It is an error when ids are missing, and when a part that was
+// asked for stays empty, which happens with very few ratings only.
 func (s *Set) Split(p SplitParams) (*Split, error) {
-	if err := errors.Join(p.Validate(), s.Ratings.Validate()); err != nil {
+	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs()); err != nil {
 		return nil, err
 	}
-	parts := make([]byte, s.Len())
-	var counts [3]int
-	for k := range parts {
-		parts[k] = p.part(s.User[k], s.Item[k])
-		counts[parts[k]]++
-	}
+	parts, counts := s.parts(p)
 	var errs []error
 	for _, part := range []struct {
 		name   string
@@ -105,11 +104,56 @@ func (s *Set) Split(p SplitParams) (*Split, error) {
 	}, nil
 }
 
-// part draws the part of one rating.
-func (p SplitParams) part(user, item int32) byte {
+// checkIDs reports when a hand-made set has not one id for each user and item.
+func (s *Set) checkIDs() error {
+	var errs []error
+	for _, ids := range []struct {
+		name        string
+		count, want int
+	}{{"user", len(s.UserIDs), s.Users}, {"item", len(s.ItemIDs), s.Items}} {
+		if ids.count != ids.want {
+			errs = append(errs, fmt.Errorf("split: %d %s ids for %d %ss; want one for each, the draw is a hash of them",
+				ids.count, ids.name, ids.want, ids.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// parts draws the part of every rating and counts the ratings of each. It
+// hashes each id once: what is left to do for a rating is a single mix.
+func (s *Set) parts(p SplitParams) (parts []byte, counts [3]int) {
 	const golden = 0x9e3779b97f4a7c15 // keeps the zero seed off the fixed point of mix
-	h := mix(mix(p.Seed+golden) ^ (uint64(uint32(user))<<32 | uint64(uint32(item))))
-	u := float64(h>>11) / (1 << 53)
+	seed := mix(p.Seed + golden)
+	users, items := hashIDs("fedsim split user v1", s.UserIDs), hashIDs("fedsim split item v1", s.ItemIDs)
+	for u, h := range users {
+		users[u] = mix(seed ^ h)
+	}
+	parts = make([]byte, s.Len())
+	for k := range parts {
+		parts[k] = p.part(mix(users[s.User[k]] ^ items[s.Item[k]]))
+		counts[parts[k]]++
+	}
+	return parts, counts
+}
+
+// hashIDs returns 64 bits of the SHA-256 of each id. The domain keeps a user
+// apart from an item of the same id.
+func hashIDs(domain string, ids []string) []uint64 {
+	hashes := make([]uint64, len(ids))
+	var text []byte
+	for i, id := range ids {
+		text = append(text[:0], domain...)
+		text = binary.LittleEndian.AppendUint64(text, uint64(len(id)))
+		text = append(text, id...)
+		sum := sha256.Sum256(text)
+		hashes[i] = binary.LittleEndian.Uint64(sum[:])
+	}
+	return hashes
+}
+
+// part turns the hash of a rating into its part.
+func (p SplitParams) part(hash uint64) byte {
+	u := float64(hash>>11) / (1 << 53)
 	switch {
 	case u < p.test():
 		return partTest

@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,6 +104,104 @@ func TestMix(t *testing.T) {
 	}
 }
 
+// TestSplitFormula pins the draw, so that a split can be made again elsewhere and
+// later. The hashes are computed with Python's hashlib and integers: for each id
+// the first eight bytes, little-endian, of SHA-256(domain, length of the id in
+// eight bytes, id), then mix(mix(mix(seed + golden) ^ user) ^ item).
+func TestSplitFormula(t *testing.T) {
+	for _, c := range []struct {
+		seed       uint64
+		user, item string
+		hash       uint64
+	}{
+		{0, "1", "1", 0x736f2fadd4650ce1},
+		{1, "1", "1", 0xb7b77071a94da4a0},
+		{1, "1", "2", 0x08aba88e985bb593},
+		{1, "2", "1", 0x23fa936cd9fac8b3},
+		{math.MaxUint64, "zoë", "Tea, green", 0x5999448da758c8e9},
+	} {
+		set := &Set{
+			Ratings: Ratings{Users: 1, Items: 1, User: []int32{0}, Item: []int32{0}, Value: []float32{1}},
+			UserIDs: []string{c.user}, ItemIDs: []string{c.item},
+		}
+		share := float64(c.hash) / (1 << 64)
+		for part, test := range map[byte]float64{partTest: share + 1e-12, partTrain: share - 1e-12} {
+			if parts, _ := set.parts(SplitParams{Test: test, Seed: c.seed}); parts[0] != part {
+				t.Errorf("seed %d, user %q, item %q: with test share %v part is %d, want %d", c.seed, c.user, c.item, test, parts[0], part)
+			}
+		}
+	}
+}
+
+// idPair names a rating by what stays when others come and go.
+type idPair struct{ user, item string }
+
+// partsByID returns the part of every rating.
+func partsByID(set *Set, s *Split) map[idPair]string {
+	m := make(map[idPair]string, set.Len())
+	for name, part := range map[string]Ratings{"training": s.Train, "validation": s.Validation, "test": s.Test} {
+		for k := range part.Value {
+			m[idPair{set.UserIDs[part.User[k]], set.ItemIDs[part.Item[k]]}] = name
+		}
+	}
+	return m
+}
+
+// keep returns the set with some of its ratings, and all ids.
+func keep(set *Set, wanted func(user, item int32) bool) *Set {
+	out := *set
+	out.Ratings = Ratings{Users: set.Users, Items: set.Items}
+	for k, v := range set.Value {
+		if wanted(set.User[k], set.Item[k]) {
+			out.User, out.Item, out.Value = append(out.User, set.User[k]), append(out.Item, set.Item[k]), append(out.Value, v)
+		}
+	}
+	return &out
+}
+
+// TestSplitKeepsOthers removes ratings from a file. Those that stay must stay in
+// their part, whatever becomes of the indices. The first user rates items that
+// nobody else does; without them all ids are integers and the order is another.
+func TestSplitKeepsOthers(t *testing.T) {
+	all := open(t, "synthetic:small", Options{})
+	all.UserIDs[0] = "a guest"
+	const own = 5 // items 0 to 4
+	for i := range own {
+		all.ItemIDs[i] = fmt.Sprintf("only for the guest %d", i)
+	}
+	all = keep(all, func(user, item int32) bool { return user == 0 || item >= own })
+	rated, _ := all.ByUser().Row(0)
+	for i := range int32(own) {
+		if !slices.Contains(rated, i) {
+			all.User, all.Item, all.Value = append(all.User, 0), append(all.Item, i), append(all.Value, 3)
+		}
+	}
+	fewer := map[string]*Set{
+		"one user":         keep(all, func(user, _ int32) bool { return user != 0 }),
+		"every other item": keep(all, func(_, item int32) bool { return item%2 == 0 }),
+		"a third":          keep(all, func(user, item int32) bool { return (user+item)%3 != 0 }),
+	}
+	before := open(t, writeCSV(t, all), Options{})
+	for name, set := range fewer {
+		after := open(t, writeCSV(t, set), Options{})
+		if name == "one user" && (after.Users != all.Users-1 || after.Items != all.Items-own || after.UserIDs[1] == before.UserIDs[1]) {
+			t.Errorf("without %s: %d users, %d items, want %d, %d, in another order", name, after.Users, after.Items, all.Users-1, all.Items-own)
+		}
+		for seed := range uint64(3) {
+			p := SplitParams{Test: 0.2, Validation: 0.3, Seed: seed}
+			want, got := partsByID(before, split(t, before, p)), partsByID(after, split(t, after, p))
+			if len(want) != all.Len() || len(got) != set.Len() {
+				t.Fatalf("without %s: %d ratings of %d, then %d of %d", name, len(want), all.Len(), len(got), set.Len())
+			}
+			for pair, part := range got {
+				if part != want[pair] {
+					t.Fatalf("without %s, seed %d: rating %+v moves from the %s to the %s part", name, seed, pair, want[pair], part)
+				}
+			}
+		}
+	}
+}
+
 // TestSplitIgnoresFileOrder uses two files of the same ratings in different order.
 func TestSplitIgnoresFileOrder(t *testing.T) {
 	p := SplitParams{Test: 0.5, Seed: 1}
@@ -143,7 +243,7 @@ func TestSplitOneUserOneItem(t *testing.T) {
 		"one user": {Users: 1, Items: n, User: zeros, Item: ascending, Value: values},
 		"one item": {Users: n, Items: 1, User: ascending, Item: zeros, Value: values},
 	} {
-		s := split(t, &Set{Ratings: r}, SplitParams{Test: 0.5, Seed: 1})
+		s := split(t, &Set{Ratings: r, UserIDs: numbered(r.Users), ItemIDs: numbered(r.Items)}, SplitParams{Test: 0.5, Seed: 1})
 		if s.Train.Len()+s.Test.Len() != n {
 			t.Errorf("%s: %d and %d ratings, want %d together", name, s.Train.Len(), s.Test.Len(), n)
 		}
@@ -152,7 +252,11 @@ func TestSplitOneUserOneItem(t *testing.T) {
 
 func TestSplitErrors(t *testing.T) {
 	one := open(t, "testdata/good/one.csv", Options{})
-	broken := &Set{Ratings: Ratings{Users: 1, Items: 1, User: []int32{1}, Item: []int32{0}, Value: []float32{1}}}
+	broken := &Set{
+		Ratings: Ratings{Users: 1, Items: 1, User: []int32{1}, Item: []int32{0}, Value: []float32{1}},
+		UserIDs: []string{"a"}, ItemIDs: []string{"x"},
+	}
+	nameless := &Set{Ratings: one.Ratings, ItemIDs: []string{"x", "y"}}
 	nan := math.NaN()
 	for _, c := range []struct {
 		set     *Set
@@ -173,6 +277,11 @@ func TestSplitErrors(t *testing.T) {
 		{one, SplitParams{Test: nan, Validation: nan}, "split: test share is NaN; want more than 0 and less than 1\nsplit: validation share is NaN; want at least 0 and less than 1"},
 		{one, SplitParams{Test: 0.5, Validation: 0.5}, "split: test share 0.5 and validation share 0.5 leave nothing to train on; want a sum below 1"},
 		{broken, SplitParams{}, "ratings: user index of rating 0 is 1, want 0 to 0"},
+		{
+			nameless, SplitParams{},
+			"split: 0 user ids for 1 users; want one for each, the draw is a hash of them\n" +
+				"split: 2 item ids for 1 items; want one for each, the draw is a hash of them",
+		},
 	} {
 		if _, err := c.set.Split(c.params); err == nil || err.Error() != c.message {
 			t.Errorf("%+v\n got %v\nwant %s", c.params, err, c.message)

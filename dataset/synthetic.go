@@ -47,9 +47,12 @@ func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
 	}
 	s := shapes[i]
 	lo, hi := s.scale()
-	setMin, setMax := o.rangeOr(lo, hi)
-	if setMin > lo || setMax < hi {
-		return nil, fmt.Errorf("data %q: rating range %v to %v does not hold the shape's %v to %v; want it to, or both zero", spec, setMin, setMax, lo, hi)
+	setMin, setMax, err := o.scaleOr(lo, hi)
+	if err == nil && (setMin > lo || setMax < hi) {
+		err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", ErrScale, setMin, setMax, lo, hi)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data %q: %w", spec, err)
 	}
 	set, err := s.generate(ctx, o.Progress)
 	if err != nil {

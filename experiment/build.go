@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -45,15 +46,18 @@ type Privacy struct {
 // open. progress, which may be nil, hears how much of the data is read.
 func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Experiment, error) {
 	o := dataset.Options{Progress: progress}
-	if c.RatingMin.Given || c.RatingMax.Given {
-		o.Min, o.Max = c.RatingMin.Or(0), c.RatingMax.Or(5)
+	if c.RatingMin.Given {
+		o.Min = &c.RatingMin.Value
+	}
+	if c.RatingMax.Given {
+		o.Max = &c.RatingMax.Value
 	}
 	set, err := dataset.Open(ctx, c.Data, o)
+	if errors.Is(err, dataset.ErrScale) {
+		return nil, &ConfigError{fmt.Errorf("rating-min, rating-max: %w", err)}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if set.Min < 0 {
-		return nil, fmt.Errorf("%s: the rating scale starts at %v; embeddings are non-negative, so ratings must be at least 0", set.Name, set.Min)
 	}
 	split, err := set.Split(dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed})
 	if err != nil {

@@ -80,6 +80,12 @@ func (c Config) problems() []problem {
 	}
 	oneOf("contribution", c.Contribution, string(fedmf.OneRating), string(fedmf.AllRatings))
 	positive("clip-norm", c.ClipNorm)
+	if c.RatingMin.Given && !(c.RatingMin.Value >= 0) {
+		bad("rating-min", "%v is negative; embeddings are non-negative, so ratings must be at least 0", c.RatingMin.Value)
+	}
+	if c.RatingMax.Given {
+		positive("rating-max", c.RatingMax.Value)
+	}
 	if c.Model.LearningRate.Given {
 		positive("model.learning-rate", c.Model.LearningRate.Value)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -42,10 +43,10 @@ func (c *dataListCmd) Run(s streams) error {
 }
 
 type dataInfoCmd struct {
-	Data      string  `arg:"" help:"As for fedsim run --data."`
-	RatingMin float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
-	RatingMax float64 `help:"Top of the rating scale, likewise."`
-	Format    string  `enum:"table,json" default:"table" help:"table or json."`
+	Data      string   `arg:"" help:"As for fedsim run --data."`
+	RatingMin *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
+	RatingMax *float64 `help:"Top of the rating scale, likewise."`
+	Format    string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // Run implements fedsim data info.
@@ -53,6 +54,9 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	p := newProgress(s.err)
 	defer p.clear()
 	set, err := dataset.Open(ctx, c.Data, dataset.Options{Min: c.RatingMin, Max: c.RatingMax, Progress: p.loading(c.Data)})
+	if errors.Is(err, dataset.ErrScale) {
+		return &usageError{fmt.Errorf("--rating-min, --rating-max: %w", err)}
+	}
 	if err != nil {
 		return err
 	}
@@ -69,7 +73,11 @@ func printInfo(w io.Writer, i dataset.Info) error {
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("name", "%s", i.Name)
 	row("users", "%d", i.Users)
-	row("items", "%d", i.Items)
+	rated := ""
+	if i.RatedItems < i.Items {
+		rated = fmt.Sprintf(" (%d of them rated)", i.RatedItems)
+	}
+	row("items", "%d%s", i.Items, rated)
 	row("ratings", "%d (%.3g%% of all pairs)", i.Ratings, 100*i.Density)
 	row("scale", "%v to %v", i.Min, i.Max)
 	row("mean, deviation", "%.4f, %.4f", i.Mean, i.Std)
