@@ -31,61 +31,6 @@ type Summary struct {
 	PeakMemory         uint64             `json:"peak_memory_bytes"`
 }
 
-// Statement is the privacy of a run in which the dearest client spent epsilon.
-func (e *Experiment) Statement(spent dp.Result) dp.Statement {
-	s := dp.Statement{
-		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: dp.Unit(e.Config.Unit), Relation: dp.ZeroOut,
-		Accountant: e.Privacy.Budget.Accountant, Sampling: dp.NoSampling, Noise: dp.NoNoise,
-	}
-	if e.Config.Private() {
-		s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
-		s.ClaimedEpsilon = e.Privacy.Claimed
-	}
-	return s
-}
-
-// Attempt is what an iteration showed, as far as its price depends on it.
-type Attempt struct {
-	Iteration           uint64
-	Survivors, Answered int
-	Summed              bool
-	Sent                bool // at least one masked input left its client
-}
-
-// Spent is what the attempts so far cost the dearest client: what its ledger
-// holds, or, with replaced noise, what the views of every sum really showed;
-// an attempt that ended without a sum counts at its full planned price.
-func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
-	if e.Release.Noise.Kind == protocol.Replace {
-		return e.spentOnViews(attempts)
-	}
-	var most dp.Result
-	for _, l := range ledgers {
-		if s := l.Spent(); s.Epsilon >= most.Epsilon {
-			most = s
-		}
-	}
-	return most, nil
-}
-
-func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
-	p := protocol.Plan{Cohort: e.Cohort, Releases: []protocol.Release{e.Release}}
-	var all []dp.Event
-	for _, a := range attempts {
-		switch {
-		case a.Summed:
-			views, err := p.Views(e.Release, a.Survivors, a.Answered)
-			if err != nil {
-				return dp.Result{}, err
-			}
-			all = append(all, views...)
-		case a.Sent:
-			all = append(all, e.Privacy.Planned...)
-		}
-	}
-	return e.epsilon(all)
-}
-
 // PerClient averages bytes by kind of message over clients; kinds that did not
 // occur are left out.
 func PerClient(total [protocol.Kinds]int64, clients int) map[string]int64 {
