@@ -206,7 +206,7 @@ func TestModelFiles(t *testing.T) {
 	for r := range 3 {
 		copy(items.Row(r), []float64{float64(r), -0.1 * float64(r)})
 	}
-	if _, err := f.Complete(e, &Summary{}, items, fedmf.NewMatrix(1, 2)); err != nil {
+	if _, err = f.Complete(e, &Summary{}, items, fedmf.NewMatrix(1, 2)); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile("runs/x/item_embeddings.npy")

@@ -84,7 +84,7 @@ func (f *federation) observe(e protocol.Envelope) error {
 	case *protocol.Final:
 		if e.From.Role == protocol.Server {
 			err := f.close(m.Model)
-			f.out.Model = m.Model
+			f.out.Model, f.ended = m.Model, true
 			f.present = new(Iteration) // what follows belongs to no iteration
 			return err
 		}

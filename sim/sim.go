@@ -124,7 +124,7 @@ func (f *federation) run(ctx context.Context) (*Outcome, error) {
 			return nil, err
 		}
 	}
-	if f.out.Model == nil {
+	if !f.ended {
 		return nil, ErrHalted
 	}
 	return f.out, nil
@@ -149,6 +149,7 @@ type federation struct {
 	fates      calendar
 	lost       []protocol.Stage // of each client in the present iteration
 	present    *Iteration       // the iteration in progress, nil before the first
+	ended      bool       // the server has sent the final model
 	out        *Outcome
 }
 
