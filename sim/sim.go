@@ -149,7 +149,7 @@ type federation struct {
 	fates      calendar
 	lost       []protocol.Stage // of each client in the present iteration
 	present    *Iteration       // the iteration in progress, nil before the first
-	ended      bool       // the server has sent the final model
+	ended      bool             // the server has sent the final model
 	out        *Outcome
 }
 
