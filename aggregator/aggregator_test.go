@@ -89,7 +89,7 @@ func TestEarlyClose(t *testing.T) {
 }
 
 // The dropout matrix: of N = 7 clients with 3 to lose, some are lost at one
-// stage. By protocol sections 1 and 2, N - 3 or more at the end of every stage
+// stage. N - 3 or more at the end of every stage
 // make a sum over those whose masked input came, and fewer an abort there.
 func TestAbortMatrix(t *testing.T) {
 	const n, tolerance = 7, 3

@@ -59,7 +59,7 @@ func TestIterationOfASumThatDrawsNoise(t *testing.T) {
 	}
 }
 
-// The charge is what the plan costs by protocol section 4 (one Skellam release
+// The charge is what the plan costs (one Skellam release
 // of the target variance), it is on the ledger before the masked input is
 // handed out, and there is one per iteration.
 func TestChargesBeforeSending(t *testing.T) {

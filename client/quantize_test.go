@@ -29,7 +29,7 @@ func exactFloat(x float64) *big.Float { return new(big.Float).SetPrec(4000).SetF
 
 func square(x *big.Float) *big.Float { return new(big.Float).SetPrec(4000).Mul(x, x) }
 
-// declared computes D2 and D1 of protocol section 4 from exact numbers, but for
+// declared computes D2 and D1 from exact numbers, but for
 // one float64 rounding of each operation: D2 = sC + √h/2 and
 // D1 = min(√h·D2, D2², s·L1 + h/2).
 func declared(r protocol.Release) (d2, d1 float64) {

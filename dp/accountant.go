@@ -11,7 +11,7 @@ type Accountant string
 
 const (
 	// RDP adds up Rényi divergences and converts once. Proved, covers every
-	// mechanism but SubsampledSkellam; the default of the commands.
+	// mechanism but SubsampledSkellam; the default of runs.
 	RDP Accountant = "rdp"
 	// Exact is the tight answer for plain Gaussians, which compose to one
 	// (Balle and Wang 2018). Proved.

@@ -88,8 +88,9 @@ type Network struct {
 	StageTimeout float64 `yaml:"stage-timeout-s"`
 }
 
-// Defaults is the experiment that runs when nothing is said. Every default of
-// the project stands here, with its reason.
+// Defaults is the experiment that runs when nothing is said, with the reason for
+// each value. What auto stands for depends on algorithm, data and noise: see
+// rate.go, and choose in experiment.go.
 func Defaults() Config {
 	return Config{
 		Algorithm: LFLSGDMF,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
@@ -28,8 +29,8 @@ type Experiment struct {
 	Release protocol.Release
 	Privacy Privacy
 
-	train, test *dataset.Rows
-	session     protocol.SessionID
+	train   *dataset.Rows
+	session protocol.SessionID
 }
 
 // Open loads the data, splits it, and chooses what the configuration leaves
@@ -53,14 +54,17 @@ func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Exp
 	if err != nil {
 		return nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
 	}
-	e := &Experiment{Config: c, Data: set, Split: split, train: split.Train.ByUser(), test: split.Test.ByUser()}
+	e := &Experiment{Config: c, Data: set, Split: split, train: split.Train.ByUser()}
 	e.choose()
 	return e, e.prepare()
 }
 
-// choose replaces every auto.
+// choose replaces every auto but the learning rate, which follows from the noise.
 func (e *Experiment) choose() {
 	c := &e.Config
+	if strings.HasPrefix(e.Data.Name, "synthetic:") {
+		c.Data = e.Data.Name
+	}
 	c.RatingMin, c.RatingMax = Fixed(e.Data.Min), Fixed(e.Data.Max)
 	c.Epsilon = Fixed(c.epsilon())
 	if c.Noise == "auto" {
@@ -124,7 +128,7 @@ func (e *Experiment) prepare() error {
 	if !c.Model.LearningRate.Given {
 		e.Config.Model.LearningRate = Fixed(e.learningRate())
 	}
-	e.session = sessionOf(e.Config)
+	e.session = sessionOf(c.Rounds, e.Cohort, e.Release)
 	return e.checkNetwork()
 }
 
@@ -140,13 +144,13 @@ func scale(r protocol.Release) float64 {
 	return math.Sqrt(float64(r.MaxNonZero)) / (2 * share * r.L2)
 }
 
-// sessionOf derives the session's ID from the resolved configuration, all of
-// which is public: every plan carries it, so it must not depend on a rating. The
-// same experiment has the same one, which lets outcomes be compared byte for
-// byte; another one has another, and so its simulated noise is independent.
-func sessionOf(c Config) protocol.SessionID {
-	c.Workers, c.Out, c.Name = 0, "", ""
-	h := sha256.Sum256(append([]byte("fedsim/session\x00"), c.YAML()...))
+// sessionOf derives the session's ID from what is released: it is public, as it
+// must be, since every plan carries it. Runs of one seed that release the same
+// draw the same noise, and can be compared pair by pair; runs that differ in the
+// noise, the cohort or the shape draw theirs independently, and cannot be used
+// to cancel each other's.
+func sessionOf(rounds int, c protocol.Cohort, r protocol.Release) protocol.SessionID {
+	h := sha256.Sum256(fmt.Appendf(nil, "fedsim/session %d %+v %+v", rounds, c, r))
 	return protocol.SessionID(h[:16])
 }
 

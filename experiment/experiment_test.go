@@ -90,7 +90,7 @@ func TestOpenCalibrates(t *testing.T) {
 	}
 }
 
-// gdp-skellam saves 5 to 9% of the noise (protocol, section 4).
+// gdp-skellam saves 5 to 9% of the noise.
 func TestGDPSkellamSavesNoise(t *testing.T) {
 	rdp, gdp := open(t, "epsilon=5"), open(t, "epsilon=5 accountant=gdp-skellam")
 	if saved := 1 - math.Sqrt(gdp.Release.Noise.Variance/rdp.Release.Noise.Variance); saved < 0.05 || saved > 0.09 {
@@ -100,7 +100,7 @@ func TestGDPSkellamSavesNoise(t *testing.T) {
 
 // At delta 1e-5 and tolerance 0.3 a claimed 1 is 1.34 in truth when nobody drops
 // out and 1.47 when 30% do before their masked input; 10 is 13.9 and 15.5
-// (protocol, section 3, for Gaussians composed exactly; gdp-skellam composes so).
+// (of Gaussians composed exactly, as gdp-skellam composes).
 func TestReplaceStatesItsTrueCost(t *testing.T) {
 	for _, tt := range []struct {
 		settings     string

@@ -63,7 +63,7 @@ func (f *Folder) choose() error {
 	f.path = filepath.Join(f.out, f.name)
 	for i := 2; exists(f.path); i++ {
 		if f.named {
-			return fmt.Errorf("%s exists already; give another --name, or remove it", f.path)
+			return &ConfigError{fmt.Errorf("%s exists already; give another --name, or remove it", f.path)}
 		}
 		f.path = filepath.Join(f.out, fmt.Sprintf("%s-%d", f.name, i))
 	}
@@ -121,7 +121,8 @@ func (f *Folder) Append(m Metrics) error {
 	return err
 }
 
-// Manifest is manifest.json: what a run can be repeated from.
+// Manifest is manifest.json: by whom and on what the run was made, to check a
+// repetition against. Its digests are of private data.
 type Manifest struct {
 	Version     string `json:"version"`
 	Data        string `json:"data"`
@@ -156,8 +157,10 @@ func (f *Folder) Complete(e *Experiment, s *Summary, items, users *fedmf.Matrix)
 	if err != nil {
 		return "", err
 	}
+	config := e.Config
+	config.Name = "" // of this folder, not of the experiment
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), e.Config.YAML(), 0o644),
+		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), config.YAML(), 0o644),
 		f.json("manifest.json", e.Manifest()),
 		f.json("summary.json", s),
 		f.npy("item_embeddings.npy", items),

@@ -27,7 +27,7 @@ func (n Number) Or(def float64) float64 {
 	return def
 }
 
-// String is what Set reads.
+// String is what Config.Set reads.
 func (n Number) String() string {
 	switch {
 	case !n.Given:

@@ -19,11 +19,11 @@ func (e *Experiment) PrintPlan(w io.Writer) error {
 		r := e.Release
 		p := protocol.Plan{Cohort: e.Cohort, Releases: []protocol.Release{r}}
 		d2, d1 := r.Bounds()
-		note("cohort: %d clients, %d required, %d may collude", e.Cohort.Clients, e.Cohort.Required(), e.Cohort.Colluding())
+		note("cohort: %s clients, %s required, %s may collude", grouped(int64(e.Cohort.Clients)), grouped(int64(e.Cohort.Required())), grouped(int64(e.Cohort.Colluding())))
 		note("release %s: %d coordinates, scale %.6g, ring of %d bits, integer sensitivities %.6g and %.6g", r.Name, r.Len, r.Scale, r.Width, d2, d1)
-		note("a client and iteration: masked input %s, noise removal about %s, model %s", Bytes(int64(p.PackedSize())),
-			Bytes(int64(p.RemovalSize(e.Cohort.Clients))), Bytes(8*int64(r.Len)))
+		note("a client and iteration: masked input %s, model %s", Bytes(int64(p.PackedSize())), Bytes(8*int64(r.Len)))
 		if e.Config.Private() {
+			note("noise: %s, its removal about %s a client and iteration", r.Noise.Kind, Bytes(int64(p.RemovalSize(e.Cohort.Clients))))
 			note("noise: %s, variance %.6g a coordinate in integer units, %.6g in the gradient's", r.Noise.Kind, r.Noise.Variance, r.Noise.Variance/r.Scale/r.Scale)
 		} else {
 			note("noise: none")
@@ -33,7 +33,7 @@ func (e *Experiment) PrintPlan(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	note("privacy if every attempt is charged: %s", e.Statement(spent))
+	note("privacy if every attempt is charged the most: %s", e.Statement(spent))
 	b.Write(e.Config.YAML())
 	_, err = io.WriteString(w, b.String())
 	return err

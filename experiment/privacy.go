@@ -109,7 +109,9 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: dp.Unit(e.Config.Unit), Relation: dp.ZeroOut,
 		Accountant: e.Privacy.Budget.Accountant, Sampling: dp.NoSampling, Noise: dp.NoNoise,
 	}
-	if e.Config.Private() {
+	if !e.Config.Private() {
+		s.Accountant = "none" // there is nothing to account for
+	} else {
 		s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 		s.ClaimedEpsilon = e.Privacy.Claimed
 	}
@@ -118,7 +120,6 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 
 // Attempt is what an iteration showed, as far as its price depends on it.
 type Attempt struct {
-	Iteration           uint64
 	Survivors, Answered int
 	Summed              bool
 	Sent                bool // at least one masked input left its client

@@ -3,6 +3,7 @@ package experiment
 import (
 	"math"
 
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
@@ -17,9 +18,23 @@ type Quality struct {
 // Measure compares a predictor with the test ratings. Errors are added up per
 // user and then over users in order, so the result does not depend on workers.
 func (e *Experiment) Measure(p baseline.Predictor, run protocol.Runner) Quality {
-	squared, absolute := make([]float64, e.test.Len()), make([]float64, e.test.Len())
-	run.Each(e.test.Len(), func(u int) {
-		items, values := e.test.Row(u)
+	return e.measure(e.Split.Test, p, run)
+}
+
+// Validate is Measure on the validation part; nil where there is none.
+func (e *Experiment) Validate(p baseline.Predictor, run protocol.Runner) *Quality {
+	if e.Split.Validation.Len() == 0 {
+		return nil
+	}
+	q := e.measure(e.Split.Validation, p, run)
+	return &q
+}
+
+func (e *Experiment) measure(part dataset.Ratings, p baseline.Predictor, run protocol.Runner) Quality {
+	rows := part.ByUser()
+	squared, absolute := make([]float64, rows.Len()), make([]float64, rows.Len())
+	run.Each(rows.Len(), func(u int) {
+		items, values := rows.Row(u)
 		if len(items) == 0 {
 			return
 		}
@@ -36,7 +51,7 @@ func (e *Experiment) Measure(p baseline.Predictor, run protocol.Runner) Quality 
 		q.MSE += squared[u]
 		q.MAE += absolute[u]
 	}
-	n := float64(e.Split.Test.Len())
+	n := float64(part.Len())
 	q.MSE, q.MAE = q.MSE/n, q.MAE/n
 	q.RMSE = math.Sqrt(q.MSE)
 	return q

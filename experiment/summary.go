@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"io"
-	"math"
 	"runtime/metrics"
 	"strings"
 
@@ -27,8 +26,9 @@ type Summary struct {
 	Privacy            dp.Statement       `json:"privacy"`
 	BytesUpPerClient   map[string]int64   `json:"bytes_up_per_client"`
 	BytesDownPerClient map[string]int64   `json:"bytes_down_per_client"`
-	Seconds            map[string]float64 `json:"seconds"`
+	Seconds            map[string]float64 `json:"seconds"` // by phase on the wall clock, but virtual: of the simulated federation
 	PeakMemory         uint64             `json:"peak_memory_bytes"`
+	ValidationRMSE     *float64           `json:"validation_rmse,omitempty"` // where a validation part was asked for
 }
 
 // PerClient averages bytes by kind of message over clients; kinds that did not
@@ -62,14 +62,19 @@ func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
 	}
 	switch {
 	case e.Config.Private():
-		row("private model", s.TestRMSE, fmt.Sprintf("this run, epsilon %s", trim(s.Privacy.Epsilon)))
+		row("private model", s.TestRMSE, "this run")
 	default:
 		row("model", s.TestRMSE, "this run, not private")
+	}
+	if s.ValidationRMSE != nil {
+		row("  on validation", *s.ValidationRMSE, "the part that is neither trained nor tested on")
 	}
 	l := s.Baselines
 	row("before_cooperation", l.BeforeCooperation, "the same start, each user fitted on its own device")
 	row("local_only", l.LocalOnly, "each user trains alone")
-	row("non_private", l.NonPrivate, "the same algorithm without noise, at the learning rate for that")
+	if e.Config.Private() {
+		row("non_private", l.NonPrivate, "the same algorithm without noise, at the learning rate for that")
+	}
 	row("user_mean", l.UserMean, "each user's own mean")
 	row("global_mean", l.GlobalMean, "one mean for all, not private")
 	row("item_bias", l.ItemBias, "regularised user and item bias, not private")
@@ -121,8 +126,4 @@ func grouped(n int64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
-}
-
-func trim(x float64) string {
-	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.3f", math.Ceil(x*1000)/1000), "0"), ".")
 }

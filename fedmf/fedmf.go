@@ -188,7 +188,8 @@ func NewBroadcast(b []byte, rows, cols int) (Broadcast, error) {
 }
 
 // Row decodes row j into dst and returns it. Coordinates that are not finite
-// come out as they are; Valid tells.
+// come out as they are; a contribution computed from them breaks its bounds and
+// is not sent.
 func (b Broadcast) Row(j int, dst []float64) []float64 {
 	at := b.b[8*j*b.cols:]
 	for i := range b.cols {

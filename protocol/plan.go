@@ -8,14 +8,13 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// SessionID names one run of a federation. Ledgers and keys are bound to it.
+// SessionID names one run of a federation. Ledgers are bound to it.
 type SessionID [16]byte
 
 // ClientID is a client's place in the enrolment list, from 0.
 type ClientID uint32
 
-// Plan says what one iteration computes. The server makes and signs it, the
-// aggregator relays it unchanged, and every client checks it for itself: it
+// Plan says what one iteration computes. The server makes it, the aggregator relays it unchanged, and every client checks it for itself: it
 // recomputes what the iteration costs its privacy and never takes that number
 // from anybody.
 type Plan struct {
@@ -28,7 +27,7 @@ type Plan struct {
 }
 
 // Cohort is who takes part and what is assumed of them. One ω and one γ hold
-// for graph, threshold and noise alike (protocol, section 1).
+// for graph, threshold and noise alike.
 type Cohort struct {
 	Clients   int     // N, the clients the plan names
 	Tolerance float64 // ω in [0, 1): the share of N that may be lost in an iteration, at all stages together
@@ -114,7 +113,7 @@ const (
 	NoNoise NoiseKind = iota
 	// Split: every client adds a share of Skellam noise, large enough for the
 	// fewest survivors, and removes the surplus once they are known, by
-	// thinning what it added (protocol, section 3). The default.
+	// thinning what it added. The default.
 	Split
 	// Replace: the published scheme, which replaces the noise instead of
 	// removing a part. It releases two views of the sum and is charged for both.

@@ -213,7 +213,7 @@ func TestPlanValidateRefusesEqualNames(t *testing.T) {
 
 // FMF paper, section 6.2: with |U1| survivors of round 1 and |U2| of round 2
 // the final noise variance is (|U2|/|U1| + (|U1|-|U2|)/((1-ω)n))·σ². With c
-// colluders both denominators lose c (protocol, section 3).
+// colluders both denominators lose c.
 func TestFinalVariance(t *testing.T) {
 	const sigma2 = 1234.5
 	for _, c := range []struct {
@@ -249,7 +249,7 @@ func TestFinalVariance(t *testing.T) {
 }
 
 // D2 = sC + √h/2 = 2·10 + √4/2 and D1 = √h·D2, since D2² and an L1 bound of
-// 100 allow more (protocol, section 4).
+// 100 allow more.
 var goodBounds = struct{ d2, d1 float64 }{21, 42}
 
 func TestBounds(t *testing.T) {

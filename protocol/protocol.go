@@ -1,5 +1,5 @@
 // Package protocol is the vocabulary that the roles share: the [Plan] of an
-// iteration and its [Release]s, what is contributed ([Vector]) and what comes
+// iteration, each [Release] in it, what is contributed ([Vector]) and what comes
 // of it ([Sums]), the messages with their sizes, and the [Effects] by which a
 // role, which does no I/O of its own, tells its driver what to do.
 //

@@ -191,7 +191,7 @@ func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 
 // addNoise draws the noise that u1 survivors, of whom u2 answered, leave in
 // the sum: b = V/(u1-c) from each who answered and a = V/w from each who fell
-// silent (protocol, section 3).
+// silent.
 func (s *Ideal) addNoise(dst []int64, r protocol.Release) error {
 	u1, u2 := s.counts[protocol.StageMaskedInput], s.counts[protocol.StageUnmask]
 	sampler, err := noise.NewSkellam(s.plan.Cohort.FinalVariance(r.Noise.Variance, u1, u2))

@@ -59,7 +59,7 @@ func Example() {
 		return
 	}
 	it := outcome.Iterations[0]
-	fmt.Printf("%d dropped out, the iteration took %v\n", it.Dropped, it.Clock.Round(time.Second))
+	fmt.Printf("%d dropped out, the iteration took %v\n", it.Dropped, it.Duration.Round(time.Second))
 	// Output:
 	// 19 survivors, sum 19
 	// 1 dropped out, the iteration took 1m3s

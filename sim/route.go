@@ -94,7 +94,7 @@ func (f *federation) observe(e protocol.Envelope) error {
 
 // open begins an iteration and draws who will be lost in it.
 func (f *federation) open(number uint64) {
-	f.present = &Iteration{Number: number, Clock: f.now.Sub(epoch)}
+	f.present, f.began = &Iteration{Number: number}, f.now
 	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.fates.lost(protocol.ClientID(c), number) })
 	for _, stage := range f.lost {
 		if stage < protocol.Stages {
@@ -111,7 +111,7 @@ func (f *federation) close(model []byte) error {
 		return nil
 	}
 	it := *f.present
-	it.Clock = f.now.Sub(epoch) - it.Clock
+	it.Duration = f.now.Sub(f.began)
 	f.out.Iterations = append(f.out.Iterations, it)
 	if f.cfg.Iteration == nil {
 		return nil

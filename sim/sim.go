@@ -64,17 +64,35 @@ type Config struct {
 	Iteration func(Iteration, []byte) error
 }
 
+// Validate reports everything that makes the federation unusable.
+func (c Config) Validate() error {
+	errs := []error{c.Faults.Validate(), c.Network.Validate()}
+	if c.Strategy == nil {
+		errs = append(errs, errors.New("no strategy is given"))
+	}
+	if len(c.Trainers) == 0 {
+		errs = append(errs, errors.New("no trainers are given; a federation needs at least 1 client"))
+	}
+	if c.Ledgers != nil && len(c.Ledgers) != len(c.Trainers) {
+		errs = append(errs, fmt.Errorf("%d ledgers for %d clients", len(c.Ledgers), len(c.Trainers)))
+	}
+	if c.Rounds < 1 {
+		errs = append(errs, fmt.Errorf("rounds is %d; it must be at least 1", c.Rounds))
+	}
+	return errors.Join(errs...)
+}
+
 // Iteration is what one iteration was like.
 type Iteration struct {
 	Number    uint64
-	Survivors int   // |U1|; 0 when nothing was released
-	Answered  int   // of them, those who answered the stage unmask
-	Skipped   error // why nothing was released; nil when something was
-	Alive     int   // clients that were there to the end of it
-	Dropped   int   // clients lost on the way
-	Sent      int   // masked inputs that left their clients, and so were charged
-	Up, Down  int64 // bytes that clients sent and got
-	Clock     time.Duration
+	Survivors int           // |U1|; 0 when nothing was released
+	Answered  int           // of them, those who answered the stage unmask
+	Skipped   error         // why nothing was released; nil when something was
+	Alive     int           // clients that were there to the end of it
+	Dropped   int           // clients lost on the way
+	Sent      int           // masked inputs that left their clients, and so were charged
+	Up, Down  int64         // bytes that clients sent and got
+	Duration  time.Duration // of virtual time, from its plan to the next or the end
 }
 
 // Outcome is what a whole run was like.
@@ -83,7 +101,7 @@ type Outcome struct {
 	Model      []byte
 	// Up and Down count the bytes that all clients sent and got, by kind of message.
 	Up, Down [protocol.Kinds]int64
-	Clock    time.Duration
+	Clock    time.Duration // virtual time at which the last client was done
 	// Charged counts, for each client, the iterations it charged its ledger for.
 	Charged []int
 }
@@ -106,7 +124,7 @@ var ErrHalted = errors.New("the federation came to a halt before its session end
 // the context's error when that is cancelled, and with the first failure of a
 // role's computation.
 func Run(ctx context.Context, cfg Config) (*Outcome, error) {
-	if err := errors.Join(cfg.Faults.Validate(), cfg.Network.Validate()); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	return newFederation(cfg).run(ctx)
@@ -149,6 +167,7 @@ type federation struct {
 	fates      calendar
 	lost       []protocol.Stage // of each client in the present iteration
 	present    *Iteration       // the iteration in progress, nil before the first
+	began      time.Time        // when it began
 	ended      bool             // the server has sent the final model
 	out        *Outcome
 }

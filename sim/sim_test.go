@@ -143,7 +143,7 @@ func TestSumIsThatOfTheSurvivors(t *testing.T) {
 }
 
 // A client is charged when its masked input leaves, whether or not a sum comes
-// of it (protocol, section 4: attempts, not successes).
+// of it (attempts, not successes).
 func TestAttemptsAreCharged(t *testing.T) {
 	const n = 40
 	cohort := protocol.Cohort{Clients: n, Tolerance: 0.25}
@@ -242,8 +242,8 @@ func TestClockAndBytes(t *testing.T) {
 	announce := (&protocol.Announce{Plan: &plan}).Size()
 	down := time.Duration(announce+3*29) * time.Microsecond
 	want := 10*slow.Latency + 108*time.Millisecond + 3*slow.Compute + down
-	if out.Iterations[0].Clock != want {
-		t.Errorf("the iteration took %v, want %v", out.Iterations[0].Clock, want)
+	if out.Iterations[0].Duration != want {
+		t.Errorf("the iteration took %v, want %v", out.Iterations[0].Duration, want)
 	}
 	// The session ends when the clients have done with the final model: two more
 	// hops, 30 bytes and a computation.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/fedsim/fedsim/dp"
 )
@@ -79,11 +81,11 @@ func (c *privacyEpsilonCmd) Run(s streams) error {
 		err = errors.Join(err, fmt.Errorf("--%s has no meaning with --mechanism %s", otherFlag, c.Mechanism))
 	}
 	if err != nil {
-		return &usageError{err}
+		return wrong(err)
 	}
 	p := dp.Problem{Events: []dp.Event{e}, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
 	if err = p.Validate(); err != nil {
-		return &usageError{err}
+		return wrong(err)
 	}
 	r, err := p.Epsilon()
 	if err != nil {
@@ -92,13 +94,19 @@ func (c *privacyEpsilonCmd) Run(s streams) error {
 	var epsilon *float64 // null where nothing is bounded
 	text := "inf"
 	if !math.IsInf(r.Epsilon, 1) {
-		epsilon, text = &r.Epsilon, fmt.Sprintf("%.6g", r.Epsilon)
+		epsilon, text = &r.Epsilon, sixUp(r.Epsilon)
 	}
 	if c.Format == "json" {
 		return printJSON(s.out, map[string]any{"epsilon": epsilon, "delta": c.Delta, "accountant": r.Accountant})
 	}
 	_, err = fmt.Fprintf(s.out, "epsilon %s at delta %v (accountant %s)\n", text, c.Delta, r.Accountant)
 	return err
+}
+
+// wrong reports wrong values as the flags that they came from have them: without
+// the words that a library puts in front.
+func wrong(err error) error {
+	return &usageError{errors.New(strings.NewReplacer("dp: ", "", "event 0: ", "").Replace(err.Error()))}
 }
 
 // cannot makes what no accountant covers and no noise meets a wrong call.
@@ -123,7 +131,7 @@ func (c *privacyNoiseCmd) Run(s streams) error {
 	}
 	target := dp.Target{Epsilon: c.Epsilon, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
 	if err = errors.Join(err, target.Validate()); err != nil {
-		return &usageError{err}
+		return wrong(err)
 	}
 	var noise float64
 	var r dp.Result
@@ -144,6 +152,16 @@ func (c *privacyNoiseCmd) Run(s streams) error {
 	if c.Format == "json" {
 		return printJSON(s.out, map[string]any{name: noise, "epsilon": r.Epsilon, "delta": c.Delta, "accountant": r.Accountant})
 	}
-	_, err = fmt.Fprintf(s.out, "%s %.6g keeps epsilon %.6g at delta %v (accountant %s)\n", name, noise, r.Epsilon, c.Delta, r.Accountant)
+	_, err = fmt.Fprintf(s.out, "%s %s keeps epsilon %s at delta %v (accountant %s)\n", name, sixUp(noise), sixUp(r.Epsilon), c.Delta, r.Accountant)
 	return err
+}
+
+// sixUp writes six significant digits that are not below x: neither an ε nor
+// the noise for one may be printed smaller than it is.
+func sixUp(x float64) string {
+	text := fmt.Sprintf("%.6g", x) // nearest
+	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
+		text = fmt.Sprintf("%.6g", v+math.Pow10(int(math.Floor(math.Log10(x)))-5))
+	}
+	return text
 }

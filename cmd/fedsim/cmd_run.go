@@ -124,7 +124,10 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	}
 	p.clear()
 	if r.Format == "json" {
-		return printJSON(s.out, job.summary)
+		return printJSON(s.out, struct {
+			*experiment.Summary
+			Results string `json:"results"`
+		}{job.summary, path})
 	}
 	return job.summary.Print(s.out, e, path)
 }

@@ -46,6 +46,9 @@ func (j *job) run(ctx context.Context) error {
 	j.summary.Baselines = j.e.Baselines(j.workers())
 	j.summary.Baselines.NonPrivate = nonPrivate
 	j.clock.lap("baselines")
+	if q := j.e.Validate(j.model, j.workers()); q != nil {
+		j.summary.ValidationRMSE = &q.RMSE
+	}
 	j.summary.PeakMemory = experiment.PeakMemory()
 	return ctx.Err()
 }
@@ -140,7 +143,7 @@ type watcher struct {
 
 func (w *watcher) iteration(it sim.Iteration, model []byte) error {
 	w.attempts = append(w.attempts, experiment.Attempt{
-		Iteration: it.Number, Survivors: it.Survivors, Answered: it.Answered, Summed: it.Skipped == nil, Sent: it.Sent > 0,
+		Survivors: it.Survivors, Answered: it.Answered, Summed: it.Skipped == nil, Sent: it.Sent > 0,
 	})
 	quality, err := w.e.MeasureModel(model, w.workers())
 	if err != nil {
@@ -154,7 +157,7 @@ func (w *watcher) iteration(it sim.Iteration, model []byte) error {
 		Round: int(it.Number), RMSE: quality.RMSE, MSE: quality.MSE, MAE: quality.MAE,
 		Federated: &experiment.Federated{
 			Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
-			BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Clock.Seconds(),
+			BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(),
 		},
 	}
 	if w.e.Config.Private() && !math.IsInf(spent.Epsilon, 1) {

@@ -1,6 +1,6 @@
 // Package baseline holds what a federated factorization is compared with:
 // plain functions on ratings in one place, outside the roles and without any
-// privacy. All of them are [Predictor]s, so that one function measures all.
+// privacy. Each is a [Predictor], so that one function measures all.
 package baseline
 
 import (
