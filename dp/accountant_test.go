@@ -254,7 +254,7 @@ func TestMonotone(t *testing.T) {
 			fewer.Count--
 			atMost("fewer steps", epsilon(t, a, delta, fewer).Epsilon)
 		}
-		if e.Mechanism.sampled() {
+		if e.Mechanism.Sampled() {
 			rarer := e
 			rarer.SamplingRate *= 0.8
 			atMost("smaller rate", epsilon(t, a, delta, rarer).Epsilon)

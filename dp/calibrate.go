@@ -56,7 +56,7 @@ func NoiseMultiplier(t Target, steps int, samplingRate float64) (z float64, r Re
 // sensitivities and count. V is within 1e-8 relative of the least, and at
 // least 1e-6.
 func SkellamVariance(t Target, release Event) (v float64, r Result, err error) {
-	if !release.Mechanism.integer() {
+	if !release.Mechanism.Integer() {
 		return 0, Result{}, fmt.Errorf("dp: a %s event has no variance to calibrate; use a %s or %s one",
 			release.Mechanism, SkellamMechanism, SubsampledSkellamMechanism)
 	}

@@ -46,11 +46,14 @@ func parse[T ~string](kind, s string, valid []T) (T, error) {
 	return "", fmt.Errorf("dp: unknown %s %q; it must be one of %s", kind, s, strings.Join(words, ", "))
 }
 
-func (m Mechanism) sampled() bool {
+// Sampled reports whether the mechanism works on a Poisson sample.
+func (m Mechanism) Sampled() bool {
 	return m == SubsampledGaussianMechanism || m == SubsampledSkellamMechanism
 }
 
-func (m Mechanism) integer() bool {
+// Integer reports whether the mechanism adds integer noise, with a variance and
+// integer sensitivities, rather than a multiple of an L2 sensitivity.
+func (m Mechanism) Integer() bool {
 	return m == SkellamMechanism || m == SubsampledSkellamMechanism
 }
 
@@ -119,12 +122,12 @@ func (e Event) Validate() error {
 			bad("%s is %v, but the mechanism has none", name, v)
 		}
 	}
-	integer := e.Mechanism.integer()
+	integer := e.Mechanism.Integer()
 	field("noise multiplier", e.NoiseMultiplier, !integer)
 	field("variance", e.Variance, integer)
 	field("L2 sensitivity", e.L2, integer)
 	field("L1 sensitivity", e.L1, integer)
-	switch sampled := e.Mechanism.sampled(); {
+	switch sampled := e.Mechanism.Sampled(); {
 	case sampled && !(e.SamplingRate > 0 && e.SamplingRate <= 1):
 		bad("sampling rate is %v; it must be above 0 and at most 1", e.SamplingRate)
 	case !sampled && e.SamplingRate != 0:

@@ -33,7 +33,7 @@ func skellamRenyi(v, d2, d1, alpha float64) float64 {
 // Certified says whether the event is one that GDPSkellam charges as a
 // Gaussian. Events of the Gaussian mechanisms need no certificate.
 func (e Event) Certified() bool {
-	return !e.Mechanism.integer() ||
+	return !e.Mechanism.Integer() ||
 		e.Variance >= CertifiedMinVariance && e.Variance <= CertifiedMaxVariance &&
 			e.L2*e.L2 <= CertifiedMaxShift*CertifiedMaxShift*e.Variance
 }
@@ -64,14 +64,14 @@ func gdpSkellamBound(c composition) (b privacyBound, used Accountant, err error)
 			b, err = renyiSum(c)
 			return b, RDP, err
 		}
-		if t.loss.event.Mechanism.integer() {
+		if t.loss.event.Mechanism.Integer() {
 			used = GDPSkellam
 			t.loss = t.loss.standIn()
 		}
 		stood = append(stood, t)
 	}
 	underlying := Exact
-	if _, sampled := stood.first(Mechanism.sampled); sampled {
+	if _, sampled := stood.first(Mechanism.Sampled); sampled {
 		underlying = RDP
 		b, err = renyiSum(stood)
 	} else {

@@ -39,6 +39,10 @@ const (
 	PoissonSampling Sampling = "poisson"
 )
 
+// Unaccounted stands in a statement about a run without noise, of which there is
+// nothing to account for.
+const Unaccounted Accountant = "none"
+
 // NoiseLaw is the distribution that noise was drawn from, as it was drawn.
 type NoiseLaw string
 
@@ -70,7 +74,7 @@ type Statement struct {
 func (s Statement) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
-		roundUp(s.Epsilon), roundDelta(s.Delta), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
+		roundUp(s.Epsilon), RoundUp(s.Delta, 3), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
 	if s.claims() {
 		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
 	}
@@ -102,13 +106,14 @@ func roundUp(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// roundDelta writes the smallest number of three significant digits that is
-// not below x.
-func roundDelta(x float64) string {
-	text := strconv.FormatFloat(x, 'g', 3, 64) // nearest, so perhaps one step low
+// RoundUp writes the smallest number of so many significant digits that is not
+// below x, which is positive: neither an ε, a δ nor the noise for one may be
+// written smaller than it is.
+func RoundUp(x float64, digits int) string {
+	text := strconv.FormatFloat(x, 'g', digits, 64) // nearest, so perhaps one step low
 	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
-		step := math.Pow10(int(math.Floor(math.Log10(x))) - 2)
-		text = strconv.FormatFloat(v+step, 'g', 3, 64)
+		step := math.Pow10(int(math.Floor(math.Log10(x))) + 1 - digits)
+		text = strconv.FormatFloat(v+step, 'g', digits, 64)
 	}
 	return text
 }

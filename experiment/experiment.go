@@ -29,8 +29,8 @@ type Experiment struct {
 	Release protocol.Release
 	Privacy Privacy
 
-	train   *dataset.Rows
-	session protocol.SessionID
+	train, test *dataset.Rows
+	session     protocol.SessionID
 }
 
 // Open loads the data, splits it, and chooses what the configuration leaves
@@ -54,7 +54,7 @@ func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Exp
 	if err != nil {
 		return nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
 	}
-	e := &Experiment{Config: c, Data: set, Split: split, train: split.Train.ByUser()}
+	e := &Experiment{Config: c, Data: set, Split: split, train: split.Train.ByUser(), test: split.Test.ByUser()}
 	e.choose()
 	return e, e.prepare()
 }
@@ -158,7 +158,7 @@ func sessionOf(rounds int, c protocol.Cohort, r protocol.Release) protocol.Sessi
 // messages arrive.
 func (e *Experiment) checkNetwork() error {
 	n := e.Config.Network
-	p := protocol.Plan{Releases: []protocol.Release{e.Release}}
+	p := e.plan()
 	slowest := n.LatencyMS/1000 + 8*float64(p.PackedSize())/(1e6*n.UpMbps)
 	// The first stage holds the way of the model and the computation.
 	slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+8*8*float64(e.Release.Len)/(1e6*n.DownMbps))

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // PrintPlan says what the experiment would do and cost, without doing it: the
@@ -17,7 +15,7 @@ func (e *Experiment) PrintPlan(w io.Writer) error {
 		grouped(int64(e.Data.Items)), grouped(int64(e.Split.Train.Len())), grouped(int64(e.Split.Test.Len())))
 	if e.Config.federated() {
 		r := e.Release
-		p := protocol.Plan{Cohort: e.Cohort, Releases: []protocol.Release{r}}
+		p := e.plan()
 		d2, d1 := r.Bounds()
 		note("cohort: %s clients, %s required, %s may collude", grouped(int64(e.Cohort.Clients)), grouped(int64(e.Cohort.Required())), grouped(int64(e.Cohort.Colluding())))
 		note("release %s: %d coordinates, scale %.6g, ring of %d bits, integer sensitivities %.6g and %.6g", r.Name, r.Len, r.Scale, r.Width, d2, d1)

@@ -20,8 +20,7 @@ type Privacy struct {
 // calibrate finds the least noise with which all attempts together keep ε.
 func (e *Experiment) calibrate() error {
 	c := e.Config
-	units := e.Data.Users
-	if err := dp.CheckDelta(c.Delta.Value, units); err != nil {
+	if err := dp.CheckDelta(c.Delta.Value, e.Data.Users); err != nil {
 		return &ConfigError{fmt.Errorf("delta: %w", err)}
 	}
 	b := &e.Privacy.Budget
@@ -39,8 +38,7 @@ func (e *Experiment) calibrate() error {
 		e.Release.Noise.Kind = protocol.Replace
 		e.Privacy.Claimed = reached.Epsilon
 	}
-	p := protocol.Plan{Cohort: e.Cohort, Releases: []protocol.Release{e.Release}}
-	if e.Privacy.Planned, err = p.Charges(); err != nil {
+	if e.Privacy.Planned, err = e.plan().Charges(); err != nil {
 		return err
 	}
 	if c.Noise == "replace" {
@@ -86,13 +84,16 @@ func (e *Experiment) checkSamplers() error {
 	return nil
 }
 
+// plan is what any iteration asks for, but for what changes from one to the next.
+func (e *Experiment) plan() *protocol.Plan {
+	return &protocol.Plan{Cohort: e.Cohort, Releases: []protocol.Release{e.Release}}
+}
+
 // spent is what the events of one iteration cost, n times.
 func (e *Experiment) spent(events []dp.Event, n int) (dp.Result, error) {
-	var all []dp.Event
-	if n > 0 {
-		for _, ev := range events {
-			all = append(all, ev.Times(n))
-		}
+	all := make([]dp.Event, len(events))
+	for i, ev := range events {
+		all[i] = ev.Times(n)
 	}
 	return e.epsilon(all)
 }
@@ -110,7 +111,7 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 		Accountant: e.Privacy.Budget.Accountant, Sampling: dp.NoSampling, Noise: dp.NoNoise,
 	}
 	if !e.Config.Private() {
-		s.Accountant = "none" // there is nothing to account for
+		s.Accountant = dp.Unaccounted
 	} else {
 		s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 		s.ClaimedEpsilon = e.Privacy.Claimed
@@ -142,7 +143,7 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 }
 
 func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
-	p := protocol.Plan{Cohort: e.Cohort, Releases: []protocol.Release{e.Release}}
+	p := e.plan()
 	var all []dp.Event
 	for _, a := range attempts {
 		switch {

@@ -18,7 +18,7 @@ type Quality struct {
 // Measure compares a predictor with the test ratings. Errors are added up per
 // user and then over users in order, so the result does not depend on workers.
 func (e *Experiment) Measure(p baseline.Predictor, run protocol.Runner) Quality {
-	return e.measure(e.Split.Test, p, run)
+	return e.measure(e.test, p, run)
 }
 
 // Validate is Measure on the validation part; nil where there is none.
@@ -26,12 +26,11 @@ func (e *Experiment) Validate(p baseline.Predictor, run protocol.Runner) *Qualit
 	if e.Split.Validation.Len() == 0 {
 		return nil
 	}
-	q := e.measure(e.Split.Validation, p, run)
+	q := e.measure(e.Split.Validation.ByUser(), p, run)
 	return &q
 }
 
-func (e *Experiment) measure(part dataset.Ratings, p baseline.Predictor, run protocol.Runner) Quality {
-	rows := part.ByUser()
+func (e *Experiment) measure(rows *dataset.Rows, p baseline.Predictor, run protocol.Runner) Quality {
 	squared, absolute := make([]float64, rows.Len()), make([]float64, rows.Len())
 	run.Each(rows.Len(), func(u int) {
 		items, values := rows.Row(u)
@@ -47,11 +46,13 @@ func (e *Experiment) measure(part dataset.Ratings, p baseline.Predictor, run pro
 		}
 	})
 	var q Quality
+	var n float64
 	for u := range squared {
+		items, _ := rows.Row(u)
+		n += float64(len(items))
 		q.MSE += squared[u]
 		q.MAE += absolute[u]
 	}
-	n := float64(part.Len())
 	q.MSE, q.MAE = q.MSE/n, q.MAE/n
 	q.RMSE = math.Sqrt(q.MSE)
 	return q

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
@@ -28,40 +27,37 @@ type mechanismFlags struct {
 	Format       string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// event builds the releases with the given noise, naming flags that are
-// missing or that the mechanism has no use for.
-func (f *mechanismFlags) event(noise *float64, noiseFlag string) (dp.Event, error) {
+// event builds the releases, the noise aside. need takes a flag's value, or notes
+// that it is missing or that the mechanism has no use for it.
+func (f *mechanismFlags) event() (e dp.Event, need *needed, err error) {
 	m, err := dp.ParseMechanism(f.Mechanism)
 	if err != nil {
-		return dp.Event{}, fmt.Errorf("--mechanism: %w", err)
+		return dp.Event{}, nil, fmt.Errorf("--mechanism: %w", err)
 	}
-	subsampled := m == dp.SubsampledGaussianMechanism || m == dp.SubsampledSkellamMechanism
-	integer := m == dp.SkellamMechanism || m == dp.SubsampledSkellamMechanism
-	var errs []error
-	take := func(flag string, p *float64, used bool) float64 {
-		switch {
-		case used && p == nil:
-			errs = append(errs, fmt.Errorf("--%s is needed with --mechanism %s", flag, m))
-		case !used && p != nil:
-			errs = append(errs, fmt.Errorf("--%s has no meaning with --mechanism %s", flag, m))
-		case used:
-			return *p
-		}
-		return 0
-	}
-	e := dp.Event{Mechanism: m, Count: f.Steps,
-		SamplingRate: take("sampling-rate", f.SamplingRate, subsampled),
-		L2:           take("l2", f.L2, integer), L1: take("l1", f.L1, integer)}
-	if integer {
-		e.Variance = take(noiseFlag, noise, true)
-	} else {
-		e.NoiseMultiplier = take(noiseFlag, noise, true)
-	}
-	return e, errors.Join(errs...)
+	need = &needed{by: m}
+	return dp.Event{Mechanism: m, Count: f.Steps,
+		SamplingRate: need.take("sampling-rate", f.SamplingRate, m.Sampled()),
+		L2:           need.take("l2", f.L2, m.Integer()),
+		L1:           need.take("l1", f.L1, m.Integer()),
+	}, need, nil
 }
 
-func (f *mechanismFlags) integer() bool {
-	return f.Mechanism == string(dp.SkellamMechanism) || f.Mechanism == string(dp.SubsampledSkellamMechanism)
+// needed collects what is wrong with the flags of a mechanism.
+type needed struct {
+	by   dp.Mechanism
+	errs []error
+}
+
+func (n *needed) take(flag string, p *float64, used bool) float64 {
+	switch {
+	case used && p == nil:
+		n.errs = append(n.errs, fmt.Errorf("--%s is needed with --mechanism %s", flag, n.by))
+	case !used && p != nil:
+		n.errs = append(n.errs, fmt.Errorf("--%s has no meaning with --mechanism %s", flag, n.by))
+	case used:
+		return *p
+	}
+	return 0
 }
 
 type privacyEpsilonCmd struct {
@@ -72,15 +68,13 @@ type privacyEpsilonCmd struct {
 
 // Run implements fedsim privacy epsilon.
 func (c *privacyEpsilonCmd) Run(s streams) error {
-	noise, flag, other, otherFlag := c.NoiseMultiplier, "noise-multiplier", c.Variance, "variance"
-	if c.integer() {
-		noise, flag, other, otherFlag = c.Variance, "variance", c.NoiseMultiplier, "noise-multiplier"
-	}
-	e, err := c.event(noise, flag)
-	if other != nil {
-		err = errors.Join(err, fmt.Errorf("--%s has no meaning with --mechanism %s", otherFlag, c.Mechanism))
-	}
+	e, need, err := c.event()
 	if err != nil {
+		return wrong(err)
+	}
+	e.NoiseMultiplier = need.take("noise-multiplier", c.NoiseMultiplier, !e.Mechanism.Integer())
+	e.Variance = need.take("variance", c.Variance, e.Mechanism.Integer())
+	if err = errors.Join(need.errs...); err != nil {
 		return wrong(err)
 	}
 	p := dp.Problem{Events: []dp.Event{e}, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
@@ -94,7 +88,7 @@ func (c *privacyEpsilonCmd) Run(s streams) error {
 	var epsilon *float64 // null where nothing is bounded
 	text := "inf"
 	if !math.IsInf(r.Epsilon, 1) {
-		epsilon, text = &r.Epsilon, sixUp(r.Epsilon)
+		epsilon, text = &r.Epsilon, dp.RoundUp(r.Epsilon, 6)
 	}
 	if c.Format == "json" {
 		return printJSON(s.out, map[string]any{"epsilon": epsilon, "delta": c.Delta, "accountant": r.Accountant})
@@ -124,10 +118,19 @@ type privacyNoiseCmd struct {
 
 // Run implements fedsim privacy noise.
 func (c *privacyNoiseCmd) Run(s streams) error {
-	one := 1.0 // a place holder for what is looked for
-	e, err := c.event(&one, "")
+	e, need, err := c.event()
 	if err == nil {
-		err = e.Validate()
+		err = errors.Join(need.errs...)
+	}
+	integer := e.Mechanism.Integer()
+	if err == nil {
+		probe := e // what is looked for may be anything yet
+		if integer {
+			probe.Variance = 1
+		} else {
+			probe.NoiseMultiplier = 1
+		}
+		err = probe.Validate()
 	}
 	target := dp.Target{Epsilon: c.Epsilon, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
 	if err = errors.Join(err, target.Validate()); err != nil {
@@ -136,7 +139,7 @@ func (c *privacyNoiseCmd) Run(s streams) error {
 	var noise float64
 	var r dp.Result
 	name := "noise_multiplier"
-	if c.integer() {
+	if integer {
 		name = "variance"
 		noise, r, err = dp.SkellamVariance(target, e)
 	} else {
@@ -152,16 +155,6 @@ func (c *privacyNoiseCmd) Run(s streams) error {
 	if c.Format == "json" {
 		return printJSON(s.out, map[string]any{name: noise, "epsilon": r.Epsilon, "delta": c.Delta, "accountant": r.Accountant})
 	}
-	_, err = fmt.Fprintf(s.out, "%s %s keeps epsilon %s at delta %v (accountant %s)\n", name, sixUp(noise), sixUp(r.Epsilon), c.Delta, r.Accountant)
+	_, err = fmt.Fprintf(s.out, "%s %s keeps epsilon %s at delta %v (accountant %s)\n", name, dp.RoundUp(noise, 6), dp.RoundUp(r.Epsilon, 6), c.Delta, r.Accountant)
 	return err
-}
-
-// sixUp writes six significant digits that are not below x: neither an ε nor
-// the noise for one may be printed smaller than it is.
-func sixUp(x float64) string {
-	text := fmt.Sprintf("%.6g", x) // nearest
-	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
-		text = fmt.Sprintf("%.6g", v+math.Pow10(int(math.Floor(math.Log10(x)))-5))
-	}
-	return text
 }

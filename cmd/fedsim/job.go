@@ -19,8 +19,9 @@ type job struct {
 	progress *progress
 	clock    *stopwatch
 
-	model   *baseline.Factors
-	summary *experiment.Summary
+	model      *baseline.Factors
+	nonPrivate float64 // test RMSE without noise
+	summary    *experiment.Summary
 }
 
 func (j *job) workers() sim.Workers { return sim.Workers(j.e.Workers()) }
@@ -32,19 +33,25 @@ func (j *job) run(ctx context.Context) error {
 		Rounds: c.Rounds, Seconds: j.clock.laps,
 		BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
 	}
-	var err error
+	train := j.federated
 	if c.Algorithm == experiment.SGDMF {
-		err = j.central(ctx)
-	} else {
-		err = j.federated(ctx)
+		train = j.central
 	}
+	quality, err := train(ctx)
 	if err != nil {
 		return err
 	}
+	j.summary.TestRMSE, j.summary.TestMSE, j.summary.TestMAE = quality.RMSE, quality.MSE, quality.MAE
+	j.clock.lap("train")
+	j.nonPrivate = quality.RMSE
+	if c.Private() {
+		if err = j.withoutNoise(ctx); err != nil {
+			return err
+		}
+	}
 	j.progress.say("baselines")
-	nonPrivate := j.summary.Baselines.NonPrivate
 	j.summary.Baselines = j.e.Baselines(j.workers())
-	j.summary.Baselines.NonPrivate = nonPrivate
+	j.summary.Baselines.NonPrivate = j.nonPrivate
 	j.clock.lap("baselines")
 	if q := j.e.Validate(j.model, j.workers()); q != nil {
 		j.summary.ValidationRMSE = &q.RMSE
@@ -53,19 +60,8 @@ func (j *job) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// federated trains through the roles, then once more without noise unless the
-// run is that already.
-func (j *job) federated(ctx context.Context) error {
-	quality, err := j.train(ctx)
-	if err != nil {
-		return err
-	}
-	j.clock.lap("train")
-	j.summary.TestRMSE, j.summary.TestMSE, j.summary.TestMAE = quality.RMSE, quality.MSE, quality.MAE
-	j.summary.Baselines.NonPrivate = quality.RMSE
-	if !j.e.Config.Private() {
-		return nil
-	}
+// withoutNoise trains through the roles once more, for the baseline.
+func (j *job) withoutNoise(ctx context.Context) error {
 	other, err := j.e.NonPrivate()
 	if err != nil {
 		return err
@@ -83,13 +79,13 @@ func (j *job) federated(ctx context.Context) error {
 		return err
 	}
 	q, _, err := other.MeasureUsers(f, out.Model, j.workers())
-	j.summary.Baselines.NonPrivate = q.RMSE
+	j.nonPrivate = q.RMSE
 	j.clock.lap("non_private")
 	return err
 }
 
-// train runs the federation of the experiment and fills in what it cost.
-func (j *job) train(ctx context.Context) (experiment.Quality, error) {
+// federated trains through the roles and fills in what it cost.
+func (j *job) federated(ctx context.Context) (experiment.Quality, error) {
 	f, err := j.e.Federation()
 	if err != nil {
 		return experiment.Quality{}, err
@@ -171,7 +167,7 @@ func (w *watcher) iteration(it sim.Iteration, model []byte) error {
 }
 
 // central trains on all ratings in one place.
-func (j *job) central(ctx context.Context) error {
+func (j *job) central(ctx context.Context) (experiment.Quality, error) {
 	c := j.e.Config
 	j.progress.start(string(c.Algorithm), c.Model.Epochs)
 	j.summary.Rounds = c.Model.Epochs
@@ -185,17 +181,10 @@ func (j *job) central(ctx context.Context) error {
 		j.progress.iteration(m, nil)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	j.clock.lap("train")
 	j.model = model
-	s := j.summary
-	s.Secagg = "none"
-	s.TestRMSE, s.TestMSE, s.TestMAE = quality.RMSE, quality.MSE, quality.MAE
-	s.Baselines.NonPrivate = quality.RMSE
-	s.Privacy = j.e.Statement(dp.Result{Epsilon: math.Inf(1)})
-	return nil
+	j.summary.Secagg = "none"
+	j.summary.Privacy = j.e.Statement(dp.Result{Epsilon: math.Inf(1)})
+	return quality, err
 }
 
 // stopwatch keeps the seconds of phases, on the wall clock.
