@@ -6,6 +6,11 @@
 // The role is a state machine without I/O: [Aggregator.Step] takes an input
 // and the time and returns effects for its driver to carry out. The sum itself
 // is behind [Sum].
+//
+// While nobody is missing, iterations are set up ahead: keys for the next travel
+// with the masked inputs of the present one, and shares with the answers to
+// unmask, so that an iteration is two exchanges with each client instead of four
+// (three instead of five where survivors are confirmed).
 package aggregator
 
 import (
@@ -18,6 +23,9 @@ import (
 
 // Sum is one secure sum in progress, as its aggregator sees it (package secagg).
 type Sum interface {
+	// Begin takes the plan, before the first masked input is received. The stages
+	// before may be gone through while the last iteration is under way.
+	Begin(*protocol.Plan) error
 	// Receive takes a client's message of the present stage; each client is
 	// heard once a stage. An error says what is wrong with the message, which
 	// then counts as not sent.
@@ -38,26 +46,36 @@ type Sum interface {
 	Sum(protocol.Runner) ([][]int64, error)
 }
 
-// Config is what an aggregator is made of. All fields are required.
+// Config is what an aggregator is made of. Clients, NewSum and StageTimeout are
+// required.
 type Config struct {
 	Clients int // enrolled; a plan that names another number is refused
-	NewSum  func(*protocol.Plan) (Sum, error)
+	NewSum  func(protocol.Setup) (Sum, error)
 	// StageTimeout is how long a stage waits for clients that do not answer.
 	StageTimeout time.Duration
+	// Iterations is T: up to that one, iterations are set up ahead. 0: none is.
+	Iterations uint64
+	// SitOut is the share of the clients, in [0, 1), that an iteration which was
+	// set up ahead may begin without. They were lost in the one before; they sit
+	// this one out and are set up for the next. With more of them, and by default
+	// with any, the iteration is set up anew with everybody.
+	SitOut float64
 }
 
 // Aggregator leads iterations. Its methods are for one goroutine at a time.
 type Aggregator struct {
 	cfg     Config
 	work    uint64
-	round   *round
+	round   *round             // the iteration in progress
+	next    *round             // the one that is set up ahead; nil if none is
 	session protocol.SessionID // of the latest plan
 	last    uint64             // its iteration; an earlier or equal one is refused
 }
 
-// round is the iteration in progress.
+// round is an iteration in progress, or one that is set up.
 type round struct {
-	plan     *protocol.Plan
+	setup    protocol.Setup
+	plan     *protocol.Plan // nil as long as the iteration is set up ahead
 	sum      Sum
 	stage    protocol.Stage
 	deadline time.Time
@@ -83,6 +101,8 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 		if r := a.round; r != nil && r.summing == 0 && !now.Before(r.deadline) {
 			return a.closeStage(now)
 		}
+	case protocol.Registered:
+		a.forget(in.Client)
 	case protocol.Done:
 		return a.done(in)
 	}
@@ -97,7 +117,7 @@ func (a *Aggregator) receive(now time.Time, e protocol.Envelope) protocol.Effect
 		}
 	case *protocol.Final:
 		if e.From.Role == protocol.Server {
-			a.round = nil
+			a.round, a.next = nil, nil
 			return a.relay(m)
 		}
 	case protocol.StageMessage:
@@ -113,19 +133,34 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	if err := a.accept(p); err != nil {
 		return refused(p, err)
 	}
-	sum, err := a.cfg.NewSum(p)
-	if err != nil {
+	r, ahead := a.next, true
+	if r == nil || r.setup != p.Setup() || r.stage != protocol.StageMaskedInput {
+		var err error
+		if r, err = a.newRound(p.Setup()); err != nil {
+			return refused(p, err)
+		}
+		ahead = false
+	}
+	if err := r.sum.Begin(p); err != nil {
 		return refused(p, err)
 	}
 	a.session, a.last = p.Session, p.Iteration
-	a.round = &round{
-		plan: p, sum: sum, expected: a.cfg.Clients,
-		deadline: now.Add(a.cfg.StageTimeout), awaited: make([]protocol.Stage, a.cfg.Clients),
+	a.round, a.next = r, nil
+	r.plan, r.deadline = p, now.Add(a.cfg.StageTimeout)
+	var eff protocol.Effects
+	if ahead {
+		eff = a.begin(r)
+	} else {
+		eff = a.relay(&protocol.Announce{Plan: p})
 	}
-	eff := a.relay(&protocol.Announce{Plan: p})
-	eff.Wake = a.round.deadline
+	eff.Wake = r.deadline
 	eff.Events = []protocol.Event{{Kind: protocol.IterationOpened, Iteration: p.Iteration, Party: protocol.Party{Role: protocol.Server}}}
 	return eff
+}
+
+func (a *Aggregator) newRound(s protocol.Setup) (*round, error) {
+	sum, err := a.cfg.NewSum(s)
+	return &round{setup: s, sum: sum, expected: a.cfg.Clients, awaited: make([]protocol.Stage, a.cfg.Clients)}, err
 }
 
 // accept says why a plan is refused, if it is.
@@ -153,35 +188,68 @@ func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 
 // stageMessage counts a client's answer, and closes the stage with the last one.
 func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol.StageMessage) protocol.Effects {
-	r := a.round
 	iteration, stage := m.At()
-	switch {
-	case r == nil || r.summing != 0 || r.plan.Iteration != iteration:
-		return ignored(from, iteration, stage, errors.New("that iteration is not in progress"))
-	case stage != r.stage:
-		return ignored(from, iteration, stage, fmt.Errorf("the stage %s is in progress", r.stage))
-	case int(from.Client) >= len(r.awaited):
-		return ignored(from, iteration, stage, errors.New("the client is not enrolled"))
-	case r.awaited[from.Client] != stage:
-		return ignored(from, iteration, stage, errors.New("the client has answered already, or was lost before"))
+	r := a.round
+	if a.next != nil && a.next.setup.Iteration == iteration {
+		r = a.next
 	}
-	if err := r.sum.Receive(from.Client, m); err != nil {
+	if r == nil || r.summing != 0 || r.setup.Iteration != iteration {
+		return ignored(from, iteration, stage, errors.New("that iteration is not in progress"))
+	}
+	if err := r.take(from.Client, m); err != nil {
 		return ignored(from, iteration, stage, err)
 	}
-	r.awaited[from.Client] = r.next()
-	r.answered++
-	if r.answered == r.expected {
-		return a.closeStage(now)
+	var eff protocol.Effects
+	if rider, ok := protocol.Rider(m).(protocol.StageMessage); ok {
+		eff = a.ride(from, rider)
 	}
-	return protocol.Effects{}
+	if r != a.round || r.answered < r.expected {
+		return eff
+	}
+	closed := a.closeStage(now)
+	closed.Events = append(eff.Events, closed.Events...)
+	return closed
 }
 
-// next is the stage after the present one.
-func (r *round) next() protocol.Stage {
+// take hands a client's message of the present stage to the sum.
+func (r *round) take(from protocol.ClientID, m protocol.StageMessage) error {
+	_, stage := m.At()
+	switch {
+	case stage != r.stage || r.plan == nil && stage == protocol.StageMaskedInput:
+		return fmt.Errorf("the stage %s is in progress", r.stage)
+	case int(from) >= len(r.awaited):
+		return errors.New("the client is not enrolled")
+	case r.awaited[from] != stage:
+		return errors.New("the client has answered already, or was lost before")
+	}
+	if err := r.sum.Receive(from, m); err != nil {
+		return err
+	}
+	r.awaited[from] = r.following()
+	r.answered++
+	return nil
+}
+
+// following is the stage after the present one.
+func (r *round) following() protocol.Stage {
 	if r.stage == protocol.StageMaskedInput && !r.sum.Confirms() {
 		return protocol.StageUnmask
 	}
 	return r.stage + 1
+}
+
+// close ends the present stage, of which enough clients must be left.
+func (r *round) close() error {
+	if need := r.setup.Cohort.Required(); r.answered < need {
+		return &protocol.TooFew{Iteration: r.setup.Iteration, Stage: r.stage, Left: r.answered, Required: need}
+	}
+	return r.sum.Close(r.stage)
+}
+
+// advance opens the stage after a closed one, for those who answered that.
+func (r *round) advance() {
+	r.stage = r.following()
+	r.expected, r.answered = r.answered, 0
 }
 
 // closeStage ends the stage in progress: whoever has not answered is lost.
@@ -190,62 +258,69 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	var eff protocol.Effects
 	for c, stage := range r.awaited {
 		if stage == r.stage {
-			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientLost, Iteration: r.plan.Iteration,
+			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientLost, Iteration: r.setup.Iteration,
 				Party: protocol.ClientParty(protocol.ClientID(c)), Stage: r.stage})
 		}
 	}
-	cohort := r.plan.Cohort
-	if r.answered < cohort.Required() {
-		return a.abort(eff, &protocol.TooFew{Iteration: r.plan.Iteration, Stage: r.stage, Left: r.answered, Required: cohort.Required()})
-	}
-	if err := r.sum.Close(r.stage); err != nil {
+	if err := r.close(); err != nil {
+		a.next = nil
 		return a.failed(eff, err)
 	}
-	if r.stage == protocol.StageMaskedInput {
+	switch r.stage {
+	case protocol.StageShare:
+		a.openNext()
+	case protocol.StageMaskedInput:
 		r.inputs = r.answered
+		a.closeNext()
+	case protocol.StageUnmask:
+		a.closeNext()
+		return a.sumUp(eff)
+	default: // the next iteration is set up while inputs and answers to unmask arrive
 	}
-	if r.stage == protocol.StageUnmask {
-		a.work++
-		r.summing = a.work
-		eff.Work = []protocol.Work{{ID: a.work, Do: func(run protocol.Runner) (err error) {
-			r.released, err = r.sum.Sum(run)
-			return err
-		}}}
-		return eff
+	eff.Send = a.hand(r)
+	if r.stage == protocol.StageMaskedInput {
+		eff.Send = append(eff.Send, a.rosters()...)
 	}
-	eff.Send = make([]protocol.Envelope, 0, r.answered)
-	for c, stage := range r.awaited {
-		if stage > r.stage {
-			id := protocol.ClientID(c)
-			eff.Send = append(eff.Send, toClient(id, r.sum.Next(r.stage, id)))
-		}
-	}
-	r.stage = r.next()
-	r.expected, r.answered = r.answered, 0
+	r.advance()
 	r.deadline = now.Add(a.cfg.StageTimeout)
 	eff.Wake = r.deadline
 	return eff
 }
 
-func (a *Aggregator) abort(eff protocol.Effects, why protocol.Reason) protocol.Effects {
-	iteration, stage := a.round.plan.Iteration, a.round.stage
-	a.round = nil
-	eff.Send = []protocol.Envelope{toServer(&protocol.Abort{Iteration: iteration, Reason: why})}
-	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.IterationAborted, Iteration: iteration,
-		Party: protocol.Party{Role: protocol.Aggregator}, Stage: stage, Err: why})
+// hand gives what opens the stage after a closed one to those who answered that.
+func (a *Aggregator) hand(r *round) []protocol.Envelope {
+	out := make([]protocol.Envelope, 0, r.answered)
+	for c, stage := range r.awaited {
+		if stage > r.stage {
+			id := protocol.ClientID(c)
+			out = append(out, toClient(id, a.withRoster(id, r.sum.Next(r.stage, id))))
+		}
+	}
+	return out
+}
+
+// sumUp has the sum computed.
+func (a *Aggregator) sumUp(eff protocol.Effects) protocol.Effects {
+	r := a.round
+	a.work++
+	r.summing = a.work
+	eff.Work = []protocol.Work{{ID: a.work, Do: func(run protocol.Runner) (err error) {
+		r.released, err = r.sum.Sum(run)
+		return err
+	}}}
 	return eff
 }
 
-// failed ends an iteration of which the sum says that nothing comes: the server
-// hears why where that is a reason of the protocol, and goes on.
+// failed ends an iteration of which nothing comes: the server hears why where that
+// is a reason of the protocol, and goes on.
 func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
+	ev := protocol.Event{Kind: protocol.WorkFailed, Iteration: a.round.setup.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}
 	if why, ok := errors.AsType[protocol.Reason](err); ok {
-		return a.abort(eff, why)
+		ev.Kind, ev.Stage = protocol.IterationAborted, a.round.stage
+		eff.Send = []protocol.Envelope{toServer(&protocol.Abort{Iteration: ev.Iteration, Reason: why})}
 	}
-	iteration := a.round.plan.Iteration
 	a.round = nil
-	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.WorkFailed, Iteration: iteration,
-		Party: protocol.Party{Role: protocol.Aggregator}, Err: err})
+	eff.Events = append(eff.Events, ev)
 	return eff
 }
 
@@ -259,9 +334,9 @@ func (a *Aggregator) done(in protocol.Done) protocol.Effects {
 		return a.failed(protocol.Effects{}, in.Err)
 	}
 	a.round = nil
-	ev := protocol.Event{Kind: protocol.IterationSummed, Iteration: r.plan.Iteration, Party: protocol.Party{Role: protocol.Aggregator}}
+	ev := protocol.Event{Kind: protocol.IterationSummed, Iteration: r.setup.Iteration, Party: protocol.Party{Role: protocol.Aggregator}}
 	return protocol.Effects{
-		Send: []protocol.Envelope{toServer(&protocol.Result{Iteration: r.plan.Iteration, Integers: r.released,
+		Send: []protocol.Envelope{toServer(&protocol.Result{Iteration: r.setup.Iteration, Integers: r.released,
 			Survivors: r.inputs, Answered: r.answered})},
 		Events: []protocol.Event{ev},
 	}

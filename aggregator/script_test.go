@@ -56,8 +56,8 @@ type bench struct {
 func newBench(t *testing.T, n, lose int) *bench {
 	b := &bench{t: t, n: n, lose: lose, now: epoch}
 	b.aggregator = aggregator.New(aggregator.Config{Clients: n, StageTimeout: stageTimeout,
-		NewSum: func(p *protocol.Plan) (aggregator.Sum, error) {
-			return secagg.NewIdeal(p, secagg.DrawClient, entropy.Source{}), nil
+		NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
+			return secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}), nil
 		}})
 	return b
 }

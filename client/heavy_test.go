@@ -13,7 +13,7 @@ import (
 // message of one kind is refused.
 type heavy struct {
 	secagg.IdealClient
-	p      *protocol.Plan
+	p      protocol.Setup
 	refuse protocol.Kind
 }
 
@@ -22,35 +22,37 @@ var errLie = errors.New("the aggregator lies")
 func (h *heavy) Heavy() bool    { return true }
 func (h *heavy) Confirms() bool { return true }
 
-func (h *heavy) unless(k protocol.Kind, m protocol.Message) (protocol.Message, error) {
+func (h *heavy) Begin(*protocol.Plan) error { return nil }
+
+func unless[M any](h *heavy, k protocol.Kind, m *M) (*M, error) {
 	if h.refuse == k {
 		return nil, errLie
 	}
 	return m, nil
 }
 
-func (h *heavy) Advertise() (protocol.Message, error) {
+func (h *heavy) Advertise() (*protocol.Advertise, error) {
 	return &protocol.Advertise{Iteration: h.p.Iteration}, nil
 }
 
-func (h *heavy) Share(*protocol.Roster, protocol.Runner) (protocol.Message, error) {
-	return h.unless(protocol.KindRoster, &protocol.Shares{Iteration: h.p.Iteration})
+func (h *heavy) Share(*protocol.Roster, protocol.Runner) (*protocol.Shares, error) {
+	return unless(h, protocol.KindRoster, &protocol.Shares{Iteration: h.p.Iteration})
 }
 
-func (h *heavy) MaskedInput(_ *protocol.Delivery, v []protocol.Integers, _ protocol.Runner) (protocol.Message, error) {
-	return h.unless(protocol.KindDelivery, &protocol.MaskedInput{Iteration: h.p.Iteration, Vectors: v})
+func (h *heavy) MaskedInput(_ *protocol.Delivery, v []protocol.Integers, _ protocol.Runner) (*protocol.MaskedInput, error) {
+	return unless(h, protocol.KindDelivery, &protocol.MaskedInput{Iteration: h.p.Iteration, Vectors: v})
 }
 
-func (h *heavy) Confirm(*protocol.Survivors) (protocol.Message, error) {
+func (h *heavy) Confirm(*protocol.Survivors) (*protocol.Consistency, error) {
 	return &protocol.Consistency{Iteration: h.p.Iteration}, nil
 }
 
 func (h *heavy) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runner) error {
-	_, err := h.unless(protocol.KindQuorum, nil)
+	_, err := unless[struct{}](h, protocol.KindQuorum, nil)
 	return err
 }
 
-func (h *heavy) Unmask(_ *protocol.Survivors, v []protocol.Integers) (protocol.Message, error) {
+func (h *heavy) Unmask(_ *protocol.Survivors, v []protocol.Integers) (*protocol.Unmask, error) {
 	return &protocol.Unmask{Iteration: h.p.Iteration, Removals: v}, nil
 }
 
@@ -58,7 +60,7 @@ func heavyBench(t *testing.T, refuse protocol.Kind) *bench {
 	b := newBench(t, secagg.DrawClient)
 	b.client = client.New(client.Config{
 		ID: 3, Session: session, Trainer: b.trainer, Ledger: b.ledger, Noise: new(client.Samplers), Entropy: someEntropy,
-		NewSum: func(p *protocol.Plan) (client.Sum, error) { return &heavy{p: p, refuse: refuse}, nil },
+		NewSum: func(s protocol.Setup) (client.Sum, error) { return &heavy{p: s, refuse: refuse}, nil },
 	})
 	return b
 }
@@ -68,7 +70,7 @@ func heavyBench(t *testing.T, refuse protocol.Kind) *bench {
 func TestHeavySum(t *testing.T) {
 	b := heavyBench(t, protocol.Kinds)
 	b.script(`
-		announce 1    -> work
+		announce 1    -> entered 1, work
 		run           -> advertise 1
 		roster 1 5    -> work
 		roster 1 5    -> message-ignored
@@ -104,19 +106,19 @@ func TestHeavySumRefuses(t *testing.T) {
 		charges int
 	}{
 		{protocol.KindRoster, `
-			announce 1 -> work
+			announce 1 -> entered 1, work
 			run        -> advertise 1
 			roster 1 5 -> work
 			run        -> plan-refused`, 0},
 		{protocol.KindDelivery, `
-			announce 1   -> work
+			announce 1   -> entered 1, work
 			run          -> advertise 1
 			roster 1 5   -> work
 			run          -> shares 1
 			delivery 1 5 -> work
 			run          -> plan-refused`, 0},
 		{protocol.KindQuorum, `
-			announce 1    -> work
+			announce 1    -> entered 1, work
 			run           -> advertise 1
 			roster 1 5    -> work
 			run           -> shares 1

@@ -181,7 +181,7 @@ func TestOwnNoiseBesideShares(t *testing.T) {
 func TestOwnNoiseWithoutLedger(t *testing.T) {
 	b := newOwnBench(t)
 	config := client.Config{ID: 3, Session: session, Trainer: b.trainer, Noise: new(client.Samplers), Entropy: someEntropy,
-		NewSum: func(p *protocol.Plan) (client.Sum, error) { return secagg.NewIdealClient(p, secagg.DrawClient), nil }}
+		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil }}
 	b.client = client.New(config)
 	b.script(`announce 4 -> charged 4, work`)
 	record := b.last.Persist[0].(protocol.Charged)

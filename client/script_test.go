@@ -94,7 +94,7 @@ func newBench(t *testing.T, draw secagg.Draw) *bench {
 		ledger: &ledger{left: 100}, plan: newPlan}
 	b.client = client.New(client.Config{
 		ID: 3, Session: session, Trainer: b.trainer, Ledger: b.ledger, Noise: new(client.Samplers), Entropy: simulated.New(1, "client/3"),
-		NewSum: func(p *protocol.Plan) (client.Sum, error) { return secagg.NewIdealClient(p, draw), nil },
+		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, draw), nil },
 	})
 	return b
 }
@@ -167,7 +167,12 @@ func describe(t *testing.T, eff protocol.Effects) string {
 	t.Helper()
 	var out []string
 	for _, r := range eff.Persist {
-		out = append(out, fmt.Sprint("charged ", r.(protocol.Charged).Iteration))
+		switch r := r.(type) {
+		case protocol.Charged:
+			out = append(out, fmt.Sprint("charged ", r.Iteration))
+		case protocol.Entered:
+			out = append(out, fmt.Sprint("entered ", r.Iteration))
+		}
 	}
 	for _, e := range eff.Send {
 		m := e.Message.(protocol.StageMessage)

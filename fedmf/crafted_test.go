@@ -22,7 +22,7 @@ func crafted(t *testing.T, p *SiloParams, party client.Trainer, x *Matrix, n pro
 		t.Fatal(err)
 	}
 	c := client.New(client.Config{Trainer: party, Ledger: ledger, Entropy: simulated.New(1, "party"), Noise: new(client.Samplers),
-		NewSum: func(p *protocol.Plan) (client.Sum, error) { return secagg.NewIdealClient(p, secagg.DrawClient), nil }})
+		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil }})
 	say := func(m protocol.Message) {
 		e := protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: m}
 		for _, w := range c.Step(time.Time{}, protocol.Received{Envelope: e}).Work {

@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// Input is what a driver gives a role: Start, Received, Done or Tick.
+// Input is what a driver gives a role: Start, Received, Registered, Done or Tick.
 type Input interface{ input() }
 
 // Start begins a role's life.
@@ -15,6 +15,10 @@ type Start struct{}
 
 // Received hands over a message.
 type Received struct{ Envelope Envelope }
+
+// Registered tells the aggregator that a client has come up anew, with nothing but
+// its records: what it was in the middle of is gone.
+type Registered struct{ Client ClientID }
 
 // Done reports that a Work has run.
 type Done struct {
@@ -25,10 +29,11 @@ type Done struct {
 // Tick says that the time a role asked to be woken at has come.
 type Tick struct{}
 
-func (Start) input()    {}
-func (Received) input() {}
-func (Done) input()     {}
-func (Tick) input()     {}
+func (Start) input()      {}
+func (Received) input()   {}
+func (Registered) input() {}
+func (Done) input()       {}
+func (Tick) input()       {}
 
 // Effects is what a role wants done. The driver carries the fields out in
 // their order: what is to persist is durable before anything is sent.
@@ -53,6 +58,15 @@ type Charged struct {
 }
 
 func (Charged) record() {}
+
+// Entered records that a client took up an iteration: after a restart it sits that
+// one out. It is durable before anything of the iteration leaves but its setup.
+type Entered struct {
+	Session   SessionID
+	Iteration uint64
+}
+
+func (Entered) record() {}
 
 // Work is a heavy computation. The driver runs Do on any goroutine, once, and
 // feeds Done with the same ID back to the role. Do keeps its result where the

@@ -9,6 +9,7 @@ type Kind uint8
 const (
 	KindOpen Kind = iota
 	KindAnnounce
+	KindInvite
 	KindAdvertise
 	KindRoster
 	KindShares
@@ -25,7 +26,7 @@ const (
 )
 
 var kindNames = [...]string{
-	KindOpen: "open", KindAnnounce: "announce", KindAdvertise: "advertise", KindRoster: "roster",
+	KindOpen: "open", KindAnnounce: "announce", KindInvite: "invite", KindAdvertise: "advertise", KindRoster: "roster",
 	KindShares: "shares", KindDelivery: "delivery", KindMaskedInput: "masked-input",
 	KindSurvivors: "survivors", KindConsistency: "consistency", KindQuorum: "quorum",
 	KindUnmask: "unmask", KindResult: "result", KindAbort: "abort", KindFinal: "final",
@@ -80,6 +81,11 @@ func StageOf(m Message, confirms bool) Stage {
 		_, stage := m.At()
 		return stage
 	case *Announce:
+		if m.Delivery != nil {
+			return StageMaskedInput
+		}
+		return StageAdvertise
+	case *Invite:
 		return StageAdvertise
 	case *Roster:
 		return StageShare
@@ -97,14 +103,55 @@ func StageOf(m Message, confirms bool) Stage {
 	}
 }
 
+// Rider is the message that travels with another, as part of it: one of the
+// setup of the next iteration or, in Announce, of the one that begins. Nil if
+// there is none.
+func Rider(m Message) Message {
+	switch m := m.(type) {
+	case *Announce:
+		if m.Delivery != nil {
+			return m.Delivery
+		}
+	case *MaskedInput:
+		if m.Next != nil {
+			return m.Next
+		}
+	case *Survivors:
+		if m.Next != nil {
+			return m.Next
+		}
+	case *Unmask:
+		if m.Next != nil {
+			return m.Next
+		}
+	}
+	return nil
+}
+
+// riderSize is the size of what travels with a message.
+func riderSize(m Message) int {
+	if r := Rider(m); r != nil {
+		return r.Size()
+	}
+	return 0
+}
+
 // Open asks the aggregator for the iteration of a plan.
 type Open struct{ Plan *Plan }
 
-// Announce relays the plan to a client, unchanged.
-type Announce struct{ Plan *Plan }
+// Announce relays the plan to a client, unchanged. With a Delivery, the iteration
+// was set up ahead and begins with the masked input.
+type Announce struct {
+	Plan     *Plan
+	Delivery *Delivery
+}
 
-// Advertise says that the client is here with its contribution computed. The
-// ideal sum needs no keys.
+// Invite asks a client that an iteration set up ahead is without, to set up the
+// one after it together with the others.
+type Invite struct{ Setup Setup }
+
+// Advertise says that the client is here; unless it is set up ahead, with its
+// contribution computed. The ideal sum needs no keys.
 type Advertise struct {
 	Iteration uint64
 	Keys      *Keys
@@ -145,6 +192,7 @@ type MaskedInput struct {
 	Masked    [][]byte
 	Vectors   []Integers
 	Packed    int
+	Next      *Advertise // for the next iteration, if it is set up ahead
 }
 
 // Survivors opens the stage after masked-input: whose masked inputs arrived, as a
@@ -153,6 +201,7 @@ type Survivors struct {
 	Iteration uint64
 	Count     int
 	U1        Bitmap
+	Next      *Roster // of the next iteration, if it is set up ahead
 }
 
 // Consistency is a client's signature over the survivors that it was shown.
@@ -179,6 +228,7 @@ type Unmask struct {
 	Removed   [][]byte
 	Removals  []Integers
 	Packed    int
+	Next      *Shares // for the next iteration, if it is set up ahead
 }
 
 // Result tells the server what an iteration released: per release of the plan
@@ -246,6 +296,7 @@ func (*Unrecoverable) size() int { return 13 } // client, two counts, a flag
 
 func (*Open) Kind() Kind        { return KindOpen }
 func (*Announce) Kind() Kind    { return KindAnnounce }
+func (*Invite) Kind() Kind      { return KindInvite }
 func (*Advertise) Kind() Kind   { return KindAdvertise }
 func (*Roster) Kind() Kind      { return KindRoster }
 func (*Shares) Kind() Kind      { return KindShares }
@@ -262,8 +313,11 @@ func (*Final) Kind() Kind       { return KindFinal }
 // Size implements Message: the plan.
 func (m *Open) Size() int { return m.Plan.size() }
 
-// Size implements Message: the plan.
-func (m *Announce) Size() int { return m.Plan.size() }
+// Size implements Message: the plan, and what travels with it.
+func (m *Announce) Size() int { return m.Plan.size() + riderSize(m) }
+
+// Size implements Message: the cohort.
+func (m *Invite) Size() int { return headerSize + 4 + 8 + 8 }
 
 // Size implements Message: the keys.
 func (m *Advertise) Size() int { return headerSize + m.Keys.size() }
@@ -288,17 +342,17 @@ func (m *Shares) Size() int {
 // Size implements Message: a count, the subset and the shares.
 func (m *Delivery) Size() int { return headerSize + 4 + len(m.Arrived) + sharesSize(m.Shares) }
 
-// Size implements Message: the dense vectors, packed.
+// Size implements Message: the dense vectors, packed, and what travels with them.
 func (m *MaskedInput) Size() int {
-	n := headerSize + m.Packed
+	n := headerSize + m.Packed + riderSize(m)
 	for _, v := range m.Masked {
 		n += len(v)
 	}
 	return n
 }
 
-// Size implements Message: a count and the subset.
-func (m *Survivors) Size() int { return headerSize + 4 + len(m.U1) }
+// Size implements Message: a count, the subset and what travels with them.
+func (m *Survivors) Size() int { return headerSize + 4 + len(m.U1) + riderSize(m) }
 
 // Size implements Message: the signature.
 func (m *Consistency) Size() int { return headerSize + len(m.Signature) }
@@ -312,9 +366,10 @@ func (m *Quorum) Size() int {
 	return n
 }
 
-// Size implements Message: the shares, and the removals with their lengths.
+// Size implements Message: the shares, the removals with their lengths, and what
+// travels with them.
 func (m *Unmask) Size() int {
-	n := headerSize + m.Packed
+	n := headerSize + m.Packed + riderSize(m)
 	for i := range m.Shares {
 		n += 4 + 32 + len(m.Shares[i].Nonce)
 	}

@@ -298,6 +298,12 @@ func TestFixedSizes(t *testing.T) {
 		{&protocol.Quorum{Signatures: []protocol.Signed{{Signature: make([]byte, 64)}, {}}}, header + 4 + 64 + 4},
 		{&protocol.Unmask{Shares: []protocol.RevealedShare{{Nonce: make([]byte, 16)}, {}}, Removed: [][]byte{make([]byte, 9), nil}}, header + 4 + 32 + 16 + 4 + 32 + 4 + 9 + 4},
 		{&protocol.Final{Model: make([]byte, 11)}, header + 11},
+		{&protocol.Invite{}, header + 4 + 8 + 8},
+		// With what travels along: a bitmap of 9, 64 bytes of keys, 3 members, a share.
+		{&protocol.Announce{Plan: p, Delivery: &protocol.Delivery{Arrived: protocol.NewBitmap(9)}}, plan + header + 4 + 2},
+		{&protocol.MaskedInput{Packed: 10, Next: &protocol.Advertise{Keys: &protocol.Keys{}}}, header + 10 + header + 64},
+		{&protocol.Survivors{Next: &protocol.Roster{Members: make([]protocol.Member, 3)}}, header + 4 + header + 4 + 3*68},
+		{&protocol.Unmask{Packed: 70, Next: &protocol.Shares{Shares: []protocol.EncryptedShare{{Ciphertext: make([]byte, 80)}}}}, header + 70 + header + 32 + 84},
 	} {
 		if got := c.m.Size(); got != c.want {
 			t.Errorf("%s: %d bytes, want %d", c.m.Kind(), got, c.want)
@@ -308,17 +314,42 @@ func TestFixedSizes(t *testing.T) {
 // The order of the kinds is the order of an iteration, and each has its own word.
 func TestKinds(t *testing.T) {
 	all := []protocol.Message{
-		&protocol.Open{}, &protocol.Announce{}, &protocol.Advertise{}, &protocol.Roster{}, &protocol.Shares{}, &protocol.Delivery{},
+		&protocol.Open{}, &protocol.Announce{}, &protocol.Invite{}, &protocol.Advertise{}, &protocol.Roster{}, &protocol.Shares{}, &protocol.Delivery{},
 		&protocol.MaskedInput{}, &protocol.Survivors{}, &protocol.Consistency{}, &protocol.Quorum{}, &protocol.Unmask{},
 		&protocol.Result{}, &protocol.Abort{}, &protocol.Final{},
 	}
-	want := []string{"open", "announce", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "consistency", "quorum", "unmask", "result", "abort", "final"}
+	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "consistency", "quorum", "unmask", "result", "abort", "final"}
 	if len(all) != int(protocol.Kinds) {
 		t.Fatalf("there are %d kinds, %d messages here", protocol.Kinds, len(all))
 	}
 	for i, m := range all {
 		if int(m.Kind()) != i || m.Kind().String() != want[i] {
 			t.Errorf("%T is of kind %d, %q; want %d, %q", m, m.Kind(), m.Kind(), i, want[i])
+		}
+	}
+}
+
+// What travels with a message is found, and nothing where nothing does.
+func TestRider(t *testing.T) {
+	for _, want := range []protocol.Message{new(protocol.Delivery), new(protocol.Advertise), new(protocol.Roster), new(protocol.Shares)} {
+		var m, empty protocol.Message
+		switch r := want.(type) {
+		case *protocol.Delivery:
+			m, empty = &protocol.Announce{Delivery: r}, &protocol.Announce{}
+		case *protocol.Advertise:
+			m, empty = &protocol.MaskedInput{Next: r}, &protocol.MaskedInput{}
+		case *protocol.Roster:
+			m, empty = &protocol.Survivors{Next: r}, &protocol.Survivors{}
+		case *protocol.Shares:
+			m, empty = &protocol.Unmask{Next: r}, &protocol.Unmask{}
+		}
+		if got := protocol.Rider(m); got != want {
+			t.Errorf("with %s travels %v, want %s", protocol.Describe(m), got, protocol.Describe(want))
+		}
+		for _, alone := range []protocol.Message{empty, want} {
+			if got := protocol.Rider(alone); got != nil {
+				t.Errorf("with %s travels %s, want nothing", protocol.Describe(alone), protocol.Describe(got))
+			}
 		}
 	}
 }
@@ -343,7 +374,7 @@ func TestWords(t *testing.T) {
 		{protocol.Server, "server"}, {protocol.Aggregator, "aggregator"}, {protocol.Client, "client"}, {protocol.Role(7), "Role(7)"},
 		{protocol.Party{Role: protocol.Server, Client: 3}, "server"}, {protocol.ClientParty(3), "client 3"},
 		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
-		{protocol.StageConsistency, "consistency"}, {protocol.Stages, "Stage(5)"}, {protocol.Kinds, "Kind(14)"},
+		{protocol.StageConsistency, "consistency"}, {protocol.Stages, "Stage(5)"}, {protocol.Kinds, "Kind(15)"},
 		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.Replace, "replace"}, {protocol.Own, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
 		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"},
 		{protocol.ClientLost, "client-lost"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
@@ -372,6 +403,8 @@ func TestStageOf(t *testing.T) {
 		plain, confirms protocol.Stage
 	}{
 		{&protocol.Announce{}, protocol.StageAdvertise, protocol.StageAdvertise},
+		{&protocol.Announce{Delivery: &protocol.Delivery{}}, protocol.StageMaskedInput, protocol.StageMaskedInput},
+		{&protocol.Invite{}, protocol.StageAdvertise, protocol.StageAdvertise},
 		{&protocol.Advertise{}, protocol.StageAdvertise, protocol.StageAdvertise},
 		{&protocol.Roster{}, protocol.StageShare, protocol.StageShare},
 		{&protocol.Shares{}, protocol.StageShare, protocol.StageShare},

@@ -88,6 +88,26 @@ func (c Cohort) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Setup is what the stages before the masked input know of an iteration. The
+// plan may come after them: they can be gone through while the iteration before
+// is still under way.
+type Setup struct {
+	Session   SessionID
+	Iteration uint64
+	Cohort    Cohort
+}
+
+// Setup is the plan's.
+func (p *Plan) Setup() Setup {
+	return Setup{Session: p.Session, Iteration: p.Iteration, Cohort: p.Cohort}
+}
+
+// Following is the setup of the next iteration with the same clients.
+func (s Setup) Following() Setup {
+	s.Iteration++
+	return s
+}
+
 // Release is one named vector of an iteration, summed over the clients.
 type Release struct {
 	Name string

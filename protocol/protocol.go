@@ -6,6 +6,7 @@
 //	server -> Open -> aggregator -> Announce -> clients
 //	clients -> Advertise -> Roster -> Shares -> Delivery -> MaskedInput -> Survivors -> Unmask
 //	(active mode: ... -> Survivors -> Consistency -> Quorum -> Unmask)
+//	(set up ahead: Announce with Delivery -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
 //	aggregator -> Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //
 // The package knows no algorithm, no network and, but for the hash that binds a

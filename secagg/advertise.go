@@ -14,7 +14,7 @@ import (
 
 // Advertise draws the secrets of the iteration and publishes the client's two
 // keys, signed in active mode.
-func (c *Client) Advertise() (protocol.Message, error) {
+func (c *Client) Advertise() (*protocol.Advertise, error) {
 	if err := c.enter(protocol.StageAdvertise); err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (c *Client) Advertise() (protocol.Message, error) {
 		return nil, err
 	}
 	id := c.party.cfg.ID
-	if c.maskKey, err = maskKey(c.key, c.plan, id); err != nil {
+	if c.maskKey, err = maskKey(c.key, c.setup, id); err != nil {
 		return nil, err
 	}
 	copy(c.keys.Mask[:], c.maskKey.PublicKey().Bytes())
@@ -37,7 +37,7 @@ func (c *Client) Advertise() (protocol.Message, error) {
 	}
 	c.stage = protocol.StageShare
 	keys := c.keys
-	return &protocol.Advertise{Iteration: c.plan.Iteration, Keys: &keys}, nil
+	return &protocol.Advertise{Iteration: c.setup.Iteration, Keys: &keys}, nil
 }
 
 // advertised takes a client's keys.
@@ -57,14 +57,14 @@ func (a *Aggregator) advertised(from protocol.ClientID, m *protocol.Advertise) e
 // closeAdvertise makes the roster.
 func (a *Aggregator) closeAdvertise() error {
 	members := make([]protocol.Member, 0, len(a.keys))
-	for id := range protocol.ClientID(a.plan.Cohort.Clients) {
+	for id := range protocol.ClientID(a.setup.Cohort.Clients) {
 		if k := a.keys[id]; k != nil {
 			members = append(members, protocol.Member{Client: id, Keys: *k})
 		}
 	}
 	a.keys = nil
 	var err error
-	if a.roster, err = newRoster(a.plan, a.params, a.setting, slices.Clip(members)); err != nil {
+	if a.roster, err = newRoster(a.setup, a.params, a.setting, slices.Clip(members)); err != nil {
 		return err
 	}
 	a.graph, err = a.roster.graph()

@@ -1,6 +1,7 @@
 package secagg
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -13,7 +14,8 @@ import (
 // whatever the number of clients, besides keys and shares. It is not safe for
 // concurrent use.
 type Aggregator struct {
-	plan    *protocol.Plan
+	setup   protocol.Setup
+	plan    *protocol.Plan // nil before Begin
 	params  Params
 	setting protocol.Hash
 	stage   protocol.Stage
@@ -26,26 +28,41 @@ type Aggregator struct {
 	arrived protocol.Bitmap
 	sums    []*mask.Vector
 	u1      protocol.Bitmap
+	context mask.Context // from the end of the masked inputs on
 	signed  []protocol.Signed
 	answers []*protocol.Unmask // by place
 
 	finished bool
 }
 
-// NewAggregator opens the iteration of a plan. The errors are those of
-// Params.Validate.
-func NewAggregator(plan *protocol.Plan, params Params) (*Aggregator, error) {
-	if err := params.Validate(plan); err != nil {
-		return nil, err
-	}
-	sums, err := vectors(plan)
-	if err != nil {
+// NewAggregator sets up an iteration. The errors are those of Params.Validate,
+// as far as they do not need the plan.
+func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
+	if err := errors.Join(s.Cohort.Validate(), params.validateCohort(s.Cohort)); err != nil {
 		return nil, err
 	}
 	return &Aggregator{
-		plan: plan, params: params, setting: params.setting(plan), sums: sums,
+		setup: s, params: params, setting: params.setting(s),
 		heard: make(map[protocol.ClientID]protocol.Stage), keys: make(map[protocol.ClientID]*protocol.Keys),
 	}, nil
+}
+
+// Begin takes the plan of the iteration that was set up, once, and no later than
+// the first masked input is due. ErrPlan is returned for a plan that the setup was
+// not for; otherwise the errors are those of Params.Validate.
+func (a *Aggregator) Begin(plan *protocol.Plan) error {
+	if plan.Setup() != a.setup || a.plan != nil {
+		return ErrPlan
+	}
+	if err := a.params.validatePlan(plan); err != nil {
+		return err
+	}
+	var err error
+	if a.sums, err = vectors(plan); err != nil {
+		return err
+	}
+	a.plan = plan
+	return nil
 }
 
 // Confirms reports whether clients sign the survivors before they unmask.
@@ -83,13 +100,15 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 
 // expects says why a message does not come at its time, if it does not.
 func (a *Aggregator) expects(from protocol.ClientID, iteration uint64, stage protocol.Stage) error {
-	if iteration != a.plan.Iteration || stage != a.stage || a.finished {
+	if iteration != a.setup.Iteration || stage != a.stage || a.finished {
 		return fmt.Errorf("%w: %s of iteration %d", ErrOrder, stage, iteration)
 	}
 	last, any := a.heard[from]
 	switch {
-	case int64(from) >= int64(a.plan.Cohort.Clients):
-		return fmt.Errorf("%w: the plan names %d clients", ErrOrder, a.plan.Cohort.Clients)
+	case stage == protocol.StageMaskedInput && a.plan == nil:
+		return fmt.Errorf("%w: there is no plan yet", ErrOrder)
+	case int64(from) >= int64(a.setup.Cohort.Clients):
+		return fmt.Errorf("%w: %d clients may take part", ErrOrder, a.setup.Cohort.Clients)
 	case any && last == stage:
 		return fmt.Errorf("%w: the client has answered", ErrOrder)
 	case stage != protocol.StageAdvertise && (!any || last != a.before(stage)):
@@ -136,18 +155,18 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 func (a *Aggregator) Next(closed protocol.Stage, to protocol.ClientID) protocol.Message {
 	switch closed {
 	case protocol.StageAdvertise:
-		return &protocol.Roster{Iteration: a.plan.Iteration, Clients: len(a.roster.members), Members: a.roster.members}
+		return &protocol.Roster{Iteration: a.setup.Iteration, Clients: len(a.roster.members), Members: a.roster.members}
 	case protocol.StageShare:
 		return a.delivery(to)
 	case protocol.StageMaskedInput:
-		return &protocol.Survivors{Iteration: a.plan.Iteration, Count: a.u1.Count(), U1: a.u1}
+		return &protocol.Survivors{Iteration: a.setup.Iteration, Count: a.u1.Count(), U1: a.u1}
 	default:
-		return &protocol.Quorum{Iteration: a.plan.Iteration, Signatures: a.signed}
+		return &protocol.Quorum{Iteration: a.setup.Iteration, Signatures: a.signed}
 	}
 }
 
 func (a *Aggregator) fault(from protocol.ClientID, s protocol.Stage, err error) error {
-	return &Fault{Culprit: protocol.ClientParty(from), Iteration: a.plan.Iteration, Stage: s, Err: err}
+	return &Fault{Culprit: protocol.ClientParty(from), Iteration: a.setup.Iteration, Stage: s, Err: err}
 }
 
 // starved reports the first of the clients in set of whom fewer neighbours are
@@ -171,6 +190,6 @@ func (a *Aggregator) starved(set, holders protocol.Bitmap) error {
 }
 
 func (a *Aggregator) unrecoverable(place, left int, dealt bool) error {
-	return &protocol.Unrecoverable{Iteration: a.plan.Iteration, Client: a.roster.members[place].Client,
+	return &protocol.Unrecoverable{Iteration: a.setup.Iteration, Client: a.roster.members[place].Client,
 		Left: left, Required: a.roster.choice.Threshold, Dealt: dealt}
 }

@@ -107,7 +107,7 @@ func TestTwoSurvivorSetsForTwoGroups(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			quorum.Signatures = append(quorum.Signatures, protocol.Signed{Client: protocol.ClientID(i), Signature: m.(*protocol.Consistency).Signature})
+			quorum.Signatures = append(quorum.Signatures, protocol.Signed{Client: protocol.ClientID(i), Signature: m.Signature})
 		}
 		accepted := map[int]int{}
 		for i, c := range f.clients {
@@ -187,7 +187,7 @@ func TestOneKindOfShareForEachPeer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q.Signatures = append(q.Signatures, protocol.Signed{Client: protocol.ClientID(i), Signature: m.(*protocol.Consistency).Signature})
+			q.Signatures = append(q.Signatures, protocol.Signed{Client: protocol.ClientID(i), Signature: m.Signature})
 		}
 		if err := f.clients[0].Check(shown, q, serial{}); err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestOneKindOfShareForEachPeer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answers[ghost] = m.(*protocol.Unmask)
+		answers[ghost] = m
 		for i, s := range answers[ghost].Shares {
 			if int(s.Of) != i+1 {
 				t.Errorf("place %d reveals a share of client %d", i, s.Of)
@@ -262,21 +262,21 @@ func TestImpossibleSurvivors(t *testing.T) {
 // same masks would disclose the difference, a second set of survivors the rest.
 func TestReplayedIteration(t *testing.T) {
 	f := small(t, graph.SemiHonest)
-	if _, err := f.parties[0].Join(f.plan); !errors.Is(err, secagg.ErrIteration) {
+	if _, err := join(f.parties[0], f.plan); !errors.Is(err, secagg.ErrIteration) {
 		t.Errorf("the iteration again: %v", err)
 	}
 	restarted := f.party(0, 1)
-	if _, err := restarted.Join(f.plan); !errors.Is(err, secagg.ErrIteration) {
+	if _, err := join(restarted, f.plan); !errors.Is(err, secagg.ErrIteration) {
 		t.Errorf("after a restart: %v", err)
 	}
 	next := *f.plan
 	next.Iteration = 2
-	if _, err := restarted.Join(&next); err != nil {
+	if _, err := join(restarted, &next); err != nil {
 		t.Errorf("the next iteration after a restart: %v", err)
 	}
 	next.Session[0]++
 	next.Iteration = 3
-	if _, err := restarted.Join(&next); !errors.Is(err, secagg.ErrIteration) {
+	if _, err := join(restarted, &next); !errors.Is(err, secagg.ErrIteration) {
 		t.Errorf("another session: %v", err)
 	}
 }
@@ -289,7 +289,7 @@ func TestReplayedMessages(t *testing.T) {
 		f.through(protocol.StageShare)
 		next := *f.plan
 		next.Iteration = 2
-		c, err := f.parties[0].Join(&next)
+		c, err := join(f.parties[0], &next)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,59 +377,6 @@ func TestBadRosters(t *testing.T) {
 		if _, err = f.clients[0].Share(f.rosters, serial{}); !errors.Is(err, secagg.ErrOrder) {
 			t.Errorf("%s: after a bad roster the client shares: %v", name, err)
 		}
-	}
-}
-
-// Clients that were sent different models, or plans that say less noise, have
-// nothing in common: shares do not open, so no sum of a part of them comes about.
-func TestDifferentPlans(t *testing.T) {
-	for name, change := range map[string]func(*protocol.Plan){
-		"model": func(p *protocol.Plan) { p.Broadcast = []byte("another") },
-		"bound": func(p *protocol.Plan) { p.Releases = slices.Clone(p.Releases); p.Releases[0].L2 = 100 },
-	} {
-		p := plan(9, releases()...) // the complete graph of the dropout matrix
-		p.Cohort = protocol.Cohort{Clients: 9, Tolerance: 0.5, Colluders: 0.2}
-		f := newFederation(t, p, secagg.Params{})
-		other := *p
-		change(&other)
-		c, err := f.party(0, 0).Join(&other)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.clients[0] = c // it holds another plan than the others
-		f.through(protocol.StageShare)
-		_, err = f.answer(protocol.StageMaskedInput, 1)
-		culprit(t, err, protocol.ClientParty(0), secagg.ErrShare)
-		if _, err = f.answer(protocol.StageMaskedInput, 0); !errors.Is(err, secagg.ErrShare) {
-			t.Errorf("%s: the client with another plan goes on: %v", name, err)
-		}
-	}
-}
-
-// In active mode they do not get so far: an advertisement is signed for the plan.
-func TestDifferentPlansInActiveMode(t *testing.T) {
-	f := small(t, graph.Active)
-	other := *f.plan
-	other.Broadcast = []byte("another")
-	c, err := f.party(0, 0).Join(&other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.clients[0] = c
-	r := &protocol.Roster{Iteration: 1, Clients: attacked}
-	for i := range f.clients {
-		var m protocol.Message
-		if m, err = f.clients[i].Advertise(); err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			culprit(t, f.aggregator.Receive(0, m.(protocol.StageMessage)), protocol.ClientParty(0), secagg.ErrSignature)
-		}
-		r.Members = append(r.Members, protocol.Member{Client: protocol.ClientID(i), Keys: *m.(*protocol.Advertise).Keys})
-	}
-	for i := range 2 { // the one that was told another plan, and one that was not
-		_, err = f.clients[i].Share(r, serial{})
-		culprit(t, err, theAggregator, secagg.ErrSignature)
 	}
 }
 
@@ -538,13 +485,13 @@ func TestSignatureOfAnotherSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	culprit(t, f.aggregator.Receive(3, m.(*protocol.Consistency)), protocol.ClientParty(3), secagg.ErrSignature)
+	culprit(t, f.aggregator.Receive(3, m), protocol.ClientParty(3), secagg.ErrSignature)
 	m, err = f.clients[4].Confirm(f.survivors)
 	if err != nil {
 		t.Fatal(err)
 	}
-	culprit(t, f.aggregator.Receive(5, m.(*protocol.Consistency)), protocol.ClientParty(5), secagg.ErrSignature)
-	if bytes.Equal(m.(*protocol.Consistency).Signature, make([]byte, ed25519.SignatureSize)) {
+	culprit(t, f.aggregator.Receive(5, m), protocol.ClientParty(5), secagg.ErrSignature)
+	if bytes.Equal(m.Signature, make([]byte, ed25519.SignatureSize)) {
 		t.Error("the signature is empty")
 	}
 }
@@ -569,7 +516,7 @@ func TestSignatureOverAnotherRoster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	culprit(t, f.aggregator.Receive(0, m.(*protocol.Consistency)), protocol.ClientParty(0), secagg.ErrSignature)
+	culprit(t, f.aggregator.Receive(0, m), protocol.ClientParty(0), secagg.ErrSignature)
 }
 
 // A colluding client that did not survive signs along: a quorum is one of survivors.

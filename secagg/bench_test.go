@@ -89,7 +89,7 @@ func BenchmarkClient(b *testing.B) {
 	b.ResetTimer()
 	for range b.N {
 		b.StopTimer()
-		c, err := f.party(0, 0).Join(f.plan)
+		c, err := join(f.party(0, 0), f.plan)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package secagg
 import (
 	"crypto/ecdh"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"io"
 
@@ -32,7 +33,8 @@ type PartyConfig struct {
 type Party struct {
 	cfg     PartyConfig
 	channel *ecdh.PrivateKey
-	last    uint64
+	last    uint64 // the latest iteration whose plan was taken
+	setups  uint64 // how many there were
 }
 
 // NewParty draws the channel key of the session.
@@ -57,30 +59,41 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 	return &Party{cfg: cfg, channel: k, last: cfg.Last}, nil
 }
 
-// Join takes part in the iteration of a plan, once: ErrIteration is returned for
-// one that is not later than the last, or that is of another session.
-func (p *Party) Join(plan *protocol.Plan) (*Client, error) {
-	if plan.Session != p.cfg.Session || plan.Iteration <= p.last {
-		return nil, fmt.Errorf("%w: iteration %d, the last one was %d", ErrIteration, plan.Iteration, p.last)
-	}
-	if err := p.cfg.Params.Validate(plan); err != nil {
+// Join sets up an iteration: with new secrets each time, so that a setup that
+// came to nothing can be begun anew. ErrIteration is returned for an iteration
+// that is not later than the last one begun, or that is of another session.
+func (p *Party) Join(s protocol.Setup) (*Client, error) {
+	if err := p.later(s); err != nil {
 		return nil, err
 	}
-	if int64(p.cfg.ID) >= int64(plan.Cohort.Clients) {
-		return nil, fmt.Errorf("secagg: client %d is none of the %d that the plan names", p.cfg.ID, plan.Cohort.Clients)
+	if err := errors.Join(s.Cohort.Validate(), p.cfg.Params.validateCohort(s.Cohort)); err != nil {
+		return nil, err
 	}
-	p.last = plan.Iteration
-	return &Client{party: p, plan: plan, setting: p.cfg.Params.setting(plan)}, nil
+	if int64(p.cfg.ID) >= int64(s.Cohort.Clients) {
+		return nil, fmt.Errorf("secagg: client %d is none of the %d that take part", p.cfg.ID, s.Cohort.Clients)
+	}
+	p.setups++
+	return &Client{party: p, setup: s, setting: p.cfg.Params.setting(s), draw: p.setups}, nil
+}
+
+func (p *Party) later(s protocol.Setup) error {
+	if s.Session != p.cfg.Session || s.Iteration <= p.last {
+		return fmt.Errorf("%w: iteration %d, the last one was %d", ErrIteration, s.Iteration, p.last)
+	}
+	return nil
 }
 
 // Client is a client's side of the real sum of one iteration. It answers the
-// stages in their order, each once; after an error it answers none, whatever it
-// is sent. Two answers may be had again, as they were: Confirm and Unmask, for
-// the survivors that were shown first.
+// stages in their order, each once, and from the masked input on only once it has
+// the plan; after an error it answers none, whatever it is sent. Two answers may
+// be had again, as they were: Confirm and Unmask, for the survivors that were
+// shown first.
 type Client struct {
 	party   *Party
-	plan    *protocol.Plan
+	setup   protocol.Setup
+	plan    *protocol.Plan // nil before Begin
 	setting protocol.Hash
+	draw    uint64         // which setup of the party's this is: tells its randomness apart
 	stage   protocol.Stage // the next to answer; Stages after the last or an error
 
 	seed, key shamir.Secret // forgotten when the masked input is made
@@ -107,6 +120,25 @@ type peer struct {
 	holding holding // what it dealt, if it is live
 }
 
+// Begin takes the plan of the iteration that was set up, before the masked input
+// and perhaps before anything else. A party begins each iteration once:
+// ErrIteration is returned for one that is not later than the last it began, and
+// ErrPlan for a plan that the setup was not for.
+func (c *Client) Begin(plan *protocol.Plan) error {
+	if plan.Setup() != c.setup || c.plan != nil {
+		return ErrPlan
+	}
+	if err := c.party.later(c.setup); err != nil {
+		return err
+	}
+	if err := c.party.cfg.Params.validatePlan(plan); err != nil {
+		return err
+	}
+	c.party.last = plan.Iteration
+	c.plan = plan
+	return nil
+}
+
 // Heavy reports that answers are worth being computed as work.
 func (c *Client) Heavy() bool { return true }
 
@@ -129,7 +161,7 @@ func (c *Client) enter(s protocol.Stage) error {
 
 // fault blames a party for what it sent in a stage.
 func (c *Client) fault(culprit protocol.Party, s protocol.Stage, err error) error {
-	return &Fault{Culprit: culprit, Iteration: c.plan.Iteration, Stage: s, Err: err}
+	return &Fault{Culprit: culprit, Iteration: c.setup.Iteration, Stage: s, Err: err}
 }
 
 // lie blames the aggregator.
@@ -138,5 +170,5 @@ func (c *Client) lie(s protocol.Stage, err error) error {
 }
 
 func (c *Client) stream(label string) io.Reader {
-	return c.party.cfg.Entropy.Stream("secagg/"+label, c.plan.Iteration)
+	return c.party.cfg.Entropy.Stream("secagg/"+label, c.draw)
 }

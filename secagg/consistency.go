@@ -16,7 +16,7 @@ import (
 
 // Confirm signs the survivors. Shown them again it gives the same signature;
 // shown others, ErrLocked, and the first remain the only ones.
-func (c *Client) Confirm(m *protocol.Survivors) (protocol.Message, error) {
+func (c *Client) Confirm(m *protocol.Survivors) (*protocol.Consistency, error) {
 	if !c.active() {
 		return nil, ErrNotConfirmed
 	}
@@ -95,8 +95,7 @@ func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 
 // confirmed takes a client's signature.
 func (a *Aggregator) confirmed(from protocol.ClientID, m *protocol.Consistency) error {
-	binding := a.roster.binding(a.arrived)
-	if len(m.Signature) != ed25519.SignatureSize || !ed25519.Verify(a.params.Identities[from], signedSurvivors(binding, from, a.u1), m.Signature) {
+	if len(m.Signature) != ed25519.SignatureSize || !ed25519.Verify(a.params.Identities[from], signedSurvivors(a.context.Binding, from, a.u1), m.Signature) {
 		return ErrSignature
 	}
 	a.signed = append(a.signed, protocol.Signed{Client: from, Signature: m.Signature})

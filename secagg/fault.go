@@ -14,6 +14,9 @@ var (
 	// ErrIteration: an iteration that is not later than the last one joined, or
 	// is of another session.
 	ErrIteration = errors.New("the iteration was taken part in already, or belongs to another session")
+	// ErrPlan: a plan of another iteration, session or cohort than was set up, or a
+	// second one.
+	ErrPlan = errors.New("the plan is not of the iteration that was set up, or there is one already")
 	// ErrMalformed: sizes, order or encodings are not what the stage asks for.
 	ErrMalformed = errors.New("the message is malformed")
 	// ErrKeys: keys that are not those which the client advertised.

@@ -46,13 +46,16 @@ func newFederation(t testing.TB, plan *protocol.Plan, params secagg.Params) *fed
 		f.identities, f.params.Identities = identities(t, n)
 	}
 	var err error
-	if f.aggregator, err = secagg.NewAggregator(plan, f.params); err != nil {
+	if f.aggregator, err = secagg.NewAggregator(plan.Setup(), f.params); err != nil {
+		t.Fatal(err)
+	}
+	if err = f.aggregator.Begin(plan); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
 		f.alive[i] = true
 		party := f.party(i, 0)
-		c, err := party.Join(plan)
+		c, err := join(party, plan)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,6 +99,15 @@ func (f *federation) party(i int, last uint64) *secagg.Party {
 		f.t.Fatal(err)
 	}
 	return p
+}
+
+// join sets up the iteration of a plan and begins it at once.
+func join(p *secagg.Party, plan *protocol.Plan) (*secagg.Client, error) {
+	c, err := p.Join(plan.Setup())
+	if err == nil {
+		err = c.Begin(plan)
+	}
+	return c, err
 }
 
 func (f *federation) lose(from, count int) {
@@ -231,21 +243,23 @@ func Example() {
 	plan := &protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 20, Tolerance: 0.2, Colluders: 0.1},
 		Releases: []protocol.Release{{Name: "votes", Len: 3, L2: 10, MaxNonZero: 3, Scale: 1, Width: 16}}}
 	params := secagg.Params{Iterations: 1}
-	aggregator, err := secagg.NewAggregator(plan, params)
+	aggregator, err := secagg.NewAggregator(plan.Setup(), params)
 	check := func(err error) {
 		if err != nil {
 			panic(err)
 		}
 	}
 	check(err)
+	check(aggregator.Begin(plan))
 	clients := make([]*secagg.Client, 20)
 	inbox := make([]protocol.Message, 20) // what the aggregator last sent to each
 	for i := range clients {
 		var party *secagg.Party
 		party, err = secagg.NewParty(secagg.PartyConfig{ID: protocol.ClientID(i), Params: params, Entropy: entropy.System()})
 		check(err)
-		clients[i], err = party.Join(plan)
+		clients[i], err = party.Join(plan.Setup())
 		check(err)
+		check(clients[i].Begin(plan))
 	}
 	for lost, stage := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask} {
 		for i := lost + 1; i < len(clients); i++ { // client 0 is lost at the first stage, 1 at the second, ...

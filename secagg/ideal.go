@@ -32,12 +32,23 @@ func (d Draw) String() string {
 // IdealClient is a client's side of the ideal sum of one iteration. It keeps
 // nothing secret: there are no keys and no masks.
 type IdealClient struct {
-	plan *protocol.Plan
-	draw Draw
+	setup protocol.Setup
+	plan  *protocol.Plan // nil before Begin
+	draw  Draw
 }
 
-// NewIdealClient makes a client's side of the iteration of a plan.
-func NewIdealClient(p *protocol.Plan, d Draw) *IdealClient { return &IdealClient{plan: p, draw: d} }
+// NewIdealClient makes a client's side of an iteration.
+func NewIdealClient(s protocol.Setup, d Draw) *IdealClient { return &IdealClient{setup: s, draw: d} }
+
+// Begin takes the plan of the iteration, before the masked input; ErrPlan is
+// returned for one of another iteration.
+func (c *IdealClient) Begin(p *protocol.Plan) error {
+	if p.Setup() != c.setup || c.plan != nil {
+		return ErrPlan
+	}
+	c.plan = p
+	return nil
+}
 
 // DrawsNoise reports whether the sum itself draws the noise, so that the client
 // adds none. No sum but the ideal one ever does.
@@ -49,18 +60,18 @@ func (c *IdealClient) Heavy() bool { return false }
 // Confirms reports that there is nothing to confirm.
 func (c *IdealClient) Confirms() bool { return false }
 
-// Advertise is the client's answer to the plan.
-func (c *IdealClient) Advertise() (protocol.Message, error) {
-	return &protocol.Advertise{Iteration: c.plan.Iteration}, nil
+// Advertise says that the client is here.
+func (c *IdealClient) Advertise() (*protocol.Advertise, error) {
+	return &protocol.Advertise{Iteration: c.setup.Iteration}, nil
 }
 
 // Share is the client's answer to the roster.
-func (c *IdealClient) Share(*protocol.Roster, protocol.Runner) (protocol.Message, error) {
-	return &protocol.Shares{Iteration: c.plan.Iteration}, nil
+func (c *IdealClient) Share(*protocol.Roster, protocol.Runner) (*protocol.Shares, error) {
+	return &protocol.Shares{Iteration: c.setup.Iteration}, nil
 }
 
 // MaskedInput is the client's answer to the delivery of shares: its vectors.
-func (c *IdealClient) MaskedInput(_ *protocol.Delivery, vectors []protocol.Integers, _ protocol.Runner) (protocol.Message, error) {
+func (c *IdealClient) MaskedInput(_ *protocol.Delivery, vectors []protocol.Integers, _ protocol.Runner) (*protocol.MaskedInput, error) {
 	return &protocol.MaskedInput{Iteration: c.plan.Iteration, Vectors: vectors, Packed: c.plan.PackedSize()}, nil
 }
 
@@ -69,7 +80,7 @@ func (c *IdealClient) MaskedInput(_ *protocol.Delivery, vectors []protocol.Integ
 var ErrNotConfirmed = errors.New("secagg: survivors are confirmed in active mode only")
 
 // Confirm is never asked for.
-func (c *IdealClient) Confirm(*protocol.Survivors) (protocol.Message, error) {
+func (c *IdealClient) Confirm(*protocol.Survivors) (*protocol.Consistency, error) {
 	return nil, ErrNotConfirmed
 }
 
@@ -79,7 +90,7 @@ func (c *IdealClient) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runn
 // Unmask is the client's answer to the survivors: what its noise changes by.
 // Where the sum draws the noise there is none, but the answer is as large as if
 // there were.
-func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers) (protocol.Message, error) {
+func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers) (*protocol.Unmask, error) {
 	size := c.plan.RemovalsSize(removals)
 	if c.DrawsNoise() {
 		size = c.plan.RemovalSize(m.Count)
@@ -89,7 +100,8 @@ func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers
 
 // Ideal is the trusted adder of one iteration. It is not safe for concurrent use.
 type Ideal struct {
-	plan     *protocol.Plan
+	setup    protocol.Setup
+	plan     *protocol.Plan // nil before Begin
 	draw     Draw
 	noise    entropy.Source
 	sums     [][]uint64 // per release, in the ring
@@ -97,14 +109,24 @@ type Ideal struct {
 	finished bool
 }
 
-// NewIdeal makes the adder for the iteration of a plan. src is where DrawSum
-// takes the noise from.
-func NewIdeal(p *protocol.Plan, d Draw, src entropy.Source) *Ideal {
-	s := &Ideal{plan: p, draw: d, noise: src, sums: make([][]uint64, len(p.Releases))}
+// NewIdeal makes the adder of an iteration. src is where DrawSum takes the noise
+// from.
+func NewIdeal(s protocol.Setup, d Draw, src entropy.Source) *Ideal {
+	return &Ideal{setup: s, draw: d, noise: src}
+}
+
+// Begin takes the plan of the iteration, before the first masked input; ErrPlan is
+// returned for one of another iteration.
+func (s *Ideal) Begin(p *protocol.Plan) error {
+	if p.Setup() != s.setup || s.plan != nil {
+		return ErrPlan
+	}
+	s.plan = p
+	s.sums = make([][]uint64, len(p.Releases))
 	for i, r := range p.Releases {
 		s.sums[i] = make([]uint64, r.Len)
 	}
-	return s
+	return nil
 }
 
 // Receive takes a client's message of a stage. The caller has seen to it that
@@ -175,7 +197,7 @@ func (s *Ideal) Confirms() bool { return false }
 // Next is the message that opens the stage after the one just closed, for one
 // client. Of an ideal sum it is the same for all.
 func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Message {
-	it, n := s.plan.Iteration, s.counts[closed]
+	it, n := s.setup.Iteration, s.counts[closed]
 	switch closed {
 	case protocol.StageAdvertise:
 		return &protocol.Roster{Iteration: it, Clients: n}
@@ -195,6 +217,9 @@ var ErrFinished = errors.New("secagg: the sum was already released")
 func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 	if s.finished {
 		return nil, ErrFinished
+	}
+	if s.plan == nil {
+		return nil, ErrOrder
 	}
 	s.finished = true
 	out := make([][]int64, len(s.sums))

@@ -26,6 +26,15 @@ func (serial) Each(n int, f func(int)) {
 	}
 }
 
+// ideal is the adder of a plan's iteration.
+func ideal(p *protocol.Plan, d secagg.Draw, src entropy.Source) *secagg.Ideal {
+	s := secagg.NewIdeal(p.Setup(), d, src)
+	if err := s.Begin(p); err != nil {
+		panic(err)
+	}
+	return s
+}
+
 func exact(name string, length int, width uint8) protocol.Release {
 	return protocol.Release{Name: name, Len: length, L2: 1, MaxNonZero: length, Scale: 1, Width: width}
 }
@@ -36,7 +45,10 @@ func plan(clients int, releases ...protocol.Release) *protocol.Plan {
 
 func ExampleIdeal() {
 	p := plan(2, exact("votes", 4, 16))
-	sum := secagg.NewIdeal(p, secagg.DrawSum, entropy.System())
+	sum := secagg.NewIdeal(p.Setup(), secagg.DrawSum, entropy.System())
+	if err := sum.Begin(p); err != nil {
+		fmt.Println(err)
+	}
 	for id, v := range []protocol.Integers{
 		{Value: []int64{1, 2, 3, 4}},
 		{Index: []uint32{1, 3}, Value: []int64{-10, 10}},
@@ -90,7 +102,7 @@ func TestSumAgainstBigIntegers(t *testing.T) {
 		p := plan(clients, exact("first", length, width), exact("second", 1, 8))
 		sums := [3]*secagg.Ideal{}
 		for i := range sums {
-			sums[i] = secagg.NewIdeal(p, secagg.DrawClient, entropy.Source{})
+			sums[i] = ideal(p, secagg.DrawClient, entropy.Source{})
 		}
 		want := make([]*big.Int, length)
 		for j := range want {
@@ -140,7 +152,7 @@ func TestSumWrapsAtTheEdge(t *testing.T) {
 		for _, c := range []struct{ a, b, want int64 }{
 			{top, 0, top}, {bottom, 0, bottom}, {top, 1, bottom}, {bottom, -1, top}, {top, top, -2}, {bottom, bottom, 0}, {top - 1, 1, top},
 		} {
-			s := secagg.NewIdeal(plan(2, exact("g", 1, width)), secagg.DrawSum, entropy.Source{})
+			s := ideal(plan(2, exact("g", 1, width)), secagg.DrawSum, entropy.Source{})
 			for id, x := range []int64{c.a, c.b} {
 				if err := s.Receive(protocol.ClientID(id), &protocol.MaskedInput{Vectors: []protocol.Integers{{Value: []int64{x}}}}); err != nil {
 					t.Fatal(err)
@@ -177,7 +189,7 @@ func TestMalformedChangesNothing(t *testing.T) {
 	checkNothingAdded(t, "one vector for two releases", []protocol.Integers{good})
 	checkNothingAdded(t, "three vectors for two releases", []protocol.Integers{good, good, good})
 
-	s := secagg.NewIdeal(plan(2, exact("g", 3, 16), exact("h", 3, 16)), secagg.DrawSum, entropy.Source{})
+	s := ideal(plan(2, exact("g", 3, 16), exact("h", 3, 16)), secagg.DrawSum, entropy.Source{})
 	if err := s.Receive(0, &protocol.MaskedInput{}); err == nil {
 		t.Error("a masked input of no vectors is accepted")
 	}
@@ -185,7 +197,7 @@ func TestMalformedChangesNothing(t *testing.T) {
 
 func checkNothingAdded(t *testing.T, name string, vectors []protocol.Integers) {
 	t.Helper()
-	s := secagg.NewIdeal(plan(2, exact("g", 3, 16), exact("h", 3, 16)), secagg.DrawSum, entropy.Source{})
+	s := ideal(plan(2, exact("g", 3, 16), exact("h", 3, 16)), secagg.DrawSum, entropy.Source{})
 	for stage, m := range map[protocol.Stage]protocol.StageMessage{
 		protocol.StageMaskedInput: &protocol.MaskedInput{Iteration: 1, Vectors: vectors},
 		protocol.StageUnmask:      &protocol.Unmask{Iteration: 1, Removals: vectors},
@@ -204,7 +216,7 @@ func checkNothingAdded(t *testing.T, name string, vectors []protocol.Integers) {
 }
 
 func TestSumOnce(t *testing.T) {
-	s := secagg.NewIdeal(plan(1, exact("g", 1, 8)), secagg.DrawSum, entropy.Source{})
+	s := ideal(plan(1, exact("g", 1, 8)), secagg.DrawSum, entropy.Source{})
 	if _, err := s.Sum(serial{}); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +230,7 @@ func TestSumOnce(t *testing.T) {
 func TestSumWithoutEntropy(t *testing.T) {
 	r := exact("g", 1, 16)
 	r.Noise = protocol.Noise{Kind: protocol.Split, Variance: 10}
-	s := secagg.NewIdeal(plan(1, r), secagg.DrawSum, entropy.Source{})
+	s := ideal(plan(1, r), secagg.DrawSum, entropy.Source{})
 	for _, m := range []protocol.StageMessage{&protocol.MaskedInput{Vectors: []protocol.Integers{{Value: []int64{1}}}}, &protocol.Unmask{}} {
 		if err := s.Receive(0, m); err != nil {
 			t.Fatal(err)
@@ -236,7 +248,7 @@ func TestSumWithoutEntropy(t *testing.T) {
 func TestNext(t *testing.T) {
 	p := plan(5, exact("g", 1, 8))
 	p.Iteration = 9
-	s := secagg.NewIdeal(p, secagg.DrawClient, entropy.Source{})
+	s := ideal(p, secagg.DrawClient, entropy.Source{})
 	for stage, n := range []int{5, 4, 3} {
 		for id := range n {
 			m := []protocol.StageMessage{&protocol.Advertise{Iteration: 9}, &protocol.Shares{Iteration: 9},
@@ -258,19 +270,25 @@ func TestIdealClient(t *testing.T) {
 	p := plan(5, r)
 	p.Iteration = 9
 	for draw, draws := range map[secagg.Draw]bool{secagg.DrawSum: true, secagg.DrawClient: false} {
-		if got := secagg.NewIdealClient(p, draw).DrawsNoise(); got != draws {
+		if got := secagg.NewIdealClient(p.Setup(), draw).DrawsNoise(); got != draws {
 			t.Errorf("draw %s: the sum draws noise: %t", draw, got)
 		}
 	}
 	if s, c := secagg.DrawSum.String(), secagg.DrawClient.String(); s != "sum" || c != "client" {
 		t.Errorf("words %q and %q, want sum and client", s, c)
 	}
-	c, v := secagg.NewIdealClient(p, secagg.DrawClient), []protocol.Integers{{Index: []uint32{3}, Value: []int64{1}}}
+	c, v := secagg.NewIdealClient(p.Setup(), secagg.DrawClient), []protocol.Integers{{Index: []uint32{3}, Value: []int64{1}}}
+	if err := c.Begin(plan(4, r)); !errors.Is(err, secagg.ErrPlan) {
+		t.Errorf("the plan of another iteration: %v", err)
+	}
+	if err := c.Begin(p); err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range []struct {
 		want protocol.Message
 		call func() (protocol.Message, error)
 	}{
-		{&protocol.Advertise{Iteration: 9}, c.Advertise},
+		{&protocol.Advertise{Iteration: 9}, func() (protocol.Message, error) { return c.Advertise() }},
 		{&protocol.Shares{Iteration: 9}, func() (protocol.Message, error) { return c.Share(&protocol.Roster{}, nil) }},
 		// 10 coordinates of 13 bits are 17 bytes, however many are zero.
 		{&protocol.MaskedInput{Iteration: 9, Vectors: v, Packed: 17}, func() (protocol.Message, error) { return c.MaskedInput(&protocol.Delivery{}, v, nil) }},
@@ -399,7 +417,7 @@ func TestNoiseRepeatsForASeed(t *testing.T) {
 	g.Noise = protocol.Noise{Kind: protocol.Split, Variance: 1000}
 	h.Noise = g.Noise
 	draw := func(seed uint64) [][]int64 {
-		s := secagg.NewIdeal(plan(1, g, h), secagg.DrawSum, simulated.New(seed, "ideal-sum"))
+		s := ideal(plan(1, g, h), secagg.DrawSum, simulated.New(seed, "ideal-sum"))
 		for _, m := range []protocol.StageMessage{&protocol.MaskedInput{Vectors: []protocol.Integers{{Index: []uint32{}}, {Index: []uint32{}}}}, &protocol.Unmask{}} {
 			if err := s.Receive(0, m); err != nil {
 				t.Fatal(err)

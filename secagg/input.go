@@ -14,7 +14,10 @@ import (
 // vectors, one for each release, under its own mask and one of each neighbour
 // whose shares arrived. It takes part with all of these neighbours or not at all:
 // an aggregator that withholds single shares would cut the graph where it likes.
-func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, run protocol.Runner) (protocol.Message, error) {
+func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, run protocol.Runner) (*protocol.MaskedInput, error) {
+	if c.plan == nil {
+		return nil, fmt.Errorf("%w: there is no plan yet", ErrOrder)
+	}
 	if err := c.enter(protocol.StageMaskedInput); err != nil {
 		return nil, err
 	}
@@ -25,7 +28,7 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 	if err != nil {
 		return nil, err
 	}
-	c.context = c.roster.context(c.arrived)
+	c.context = c.roster.context(c.plan, c.arrived)
 	secrets, err := c.secrets(run)
 	if err != nil {
 		return nil, err
@@ -148,7 +151,7 @@ func (c *Client) secrets(run protocol.Runner) ([]masking, error) {
 			return nil, c.fault(protocol.ClientParty(c.roster.members[places[i]].Client), protocol.StageAdvertise, fmt.Errorf("%w: %w", ErrKeys, err))
 		}
 	}
-	seed, _, err := selfSeed(c.seed, c.plan, c.party.cfg.ID)
+	seed, _, err := selfSeed(c.seed, c.setup, c.party.cfg.ID)
 	return append(out, masking{secret: seed, kind: mask.Self}), err
 }
 
@@ -192,5 +195,6 @@ func (a *Aggregator) closeInput() error {
 			a.u1.Set(i)
 		}
 	}
+	a.context = a.roster.context(a.plan, a.arrived)
 	return a.starved(a.arrived, a.u1)
 }

@@ -58,13 +58,13 @@ type observed struct {
 // first answered of them through the unmask, by the client role's own steps.
 func run(t *testing.T, p *protocol.Plan, draw secagg.Draw, seed uint64, inputs, answered int) observed {
 	t.Helper()
-	sum := secagg.NewIdeal(p, draw, simulated.New(seed, "ideal-sum"))
+	sum := ideal(p, draw, simulated.New(seed, "ideal-sum"))
 	samplers := new(client.Samplers)
 	roles := make([]*client.Client, inputs)
 	for i := range roles {
 		roles[i] = client.New(client.Config{
 			ID: protocol.ClientID(i), Trainer: hot(i), Noise: samplers, Entropy: simulated.New(seed, fmt.Sprint("client/", i)),
-			NewSum: func(p *protocol.Plan) (client.Sum, error) { return secagg.NewIdealClient(p, draw), nil },
+			NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, draw), nil },
 		})
 	}
 	var out observed

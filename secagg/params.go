@@ -35,10 +35,26 @@ var ErrReplace = errors.New("secagg: replaced noise is not covered by the real s
 // Validate reports everything that keeps the plan from being summed for real;
 // it names the bound that fails where no graph meets them all.
 func (p Params) Validate(plan *protocol.Plan) error {
+	return errors.Join(p.validatePlan(plan), p.validateCohort(plan.Cohort))
+}
+
+// validatePlan is the part of Validate that waits for the plan.
+func (p Params) validatePlan(plan *protocol.Plan) error {
 	errs := []error{plan.Validate()}
+	for _, r := range plan.Releases {
+		if r.Noise.Kind == protocol.Replace {
+			errs = append(errs, fmt.Errorf("release %q: %w", r.Name, ErrReplace))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validateCohort is the part that can be checked before there is a plan.
+func (p Params) validateCohort(c protocol.Cohort) error {
+	var errs []error
 	if p.Mode == graph.Active {
-		if len(p.Identities) != plan.Cohort.Clients {
-			errs = append(errs, fmt.Errorf("the enrolment list has %d keys for %d clients", len(p.Identities), plan.Cohort.Clients))
+		if len(p.Identities) != c.Clients {
+			errs = append(errs, fmt.Errorf("the enrolment list has %d keys for %d clients", len(p.Identities), c.Clients))
 		}
 		for id, k := range p.Identities {
 			if len(k) != ed25519.PublicKeySize {
@@ -46,12 +62,7 @@ func (p Params) Validate(plan *protocol.Plan) error {
 			}
 		}
 	}
-	for _, r := range plan.Releases {
-		if r.Noise.Kind == protocol.Replace {
-			errs = append(errs, fmt.Errorf("release %q: %w", r.Name, ErrReplace))
-		}
-	}
-	if _, err := graph.Choose(p.Graph(plan.Cohort)); err != nil {
+	if _, err := graph.Choose(p.Graph(c)); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -73,11 +84,11 @@ func Quorum(c protocol.Cohort, n int) int {
 	return max((n+c.Colluding())/2+1, c.Required())
 }
 
-// setting hashes what is fixed before anybody advertises: the plan with its
-// model, and the parameters.
-func (p Params) setting(plan *protocol.Plan) protocol.Hash {
-	h := plan.Hash()
-	t := protocol.NewTranscript("fedsim/secagg/setting/v1").Bytes(h[:]).
+// setting hashes what is fixed before anybody advertises: the iteration, who may
+// take part in it, and the parameters. The plan may not be known by then.
+func (p Params) setting(s protocol.Setup) protocol.Hash {
+	t := protocol.NewTranscript("fedsim/secagg/setting/v1").Bytes(s.Session[:]).Uint(s.Iteration).
+		Uint(uint64(s.Cohort.Clients)).Float(s.Cohort.Tolerance).Float(s.Cohort.Colluders).
 		Text(p.Mode.String()).Uint(uint64(p.Iterations)).Bytes(p.Beacon).Uint(uint64(len(p.Identities)))
 	for _, k := range p.Identities {
 		t.Bytes(k)

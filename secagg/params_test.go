@@ -67,7 +67,11 @@ func TestParamsRefuse(t *testing.T) {
 		if err := c.params.Validate(c.plan); !c.is(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := secagg.NewAggregator(c.plan, c.params); !c.is(err) {
+		a, err := secagg.NewAggregator(c.plan.Setup(), c.params)
+		if err == nil {
+			err = a.Begin(c.plan)
+		}
+		if !c.is(err) {
 			t.Errorf("%s: the aggregator: %v", name, err)
 		}
 		if _, err := c.params.Cost(c.plan); !c.is(err) {

@@ -100,9 +100,9 @@ func (a *Aggregator) combine(r *restored, cache *weightsCache) error {
 	good := false
 	if a.u1.Has(r.at) {
 		var hash protocol.Hash
-		r.seed, hash, err = selfSeed(r.secret, a.plan, id)
+		r.seed, hash, err = selfSeed(r.secret, a.setup, id)
 		good = hash == a.dealt[r.at].SeedHash
-	} else if r.key, err = maskKey(r.secret, a.plan, id); err == nil {
+	} else if r.key, err = maskKey(r.secret, a.setup, id); err == nil {
 		good = protocol.Key(r.key.PublicKey().Bytes()) == a.roster.members[r.at].Keys.Mask
 	}
 	if err == nil && !good {
@@ -173,12 +173,11 @@ func (a *Aggregator) remaining(secrets []restored, run protocol.Runner) ([]maski
 
 // unmask takes the masks off a sum.
 func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, masks []masking, run protocol.Runner) error {
-	context := a.roster.context(a.arrived)
 	terms := make([]mask.Term, len(masks))
 	errs := make([]error, len(masks))
 	run.Each(len(masks), func(i int) {
 		terms[i].Sub = masks[i].sub
-		terms[i].Stream, errs[i] = mask.NewStream(masks[i].secret, masks[i].kind, context, spec(r))
+		terms[i].Stream, errs[i] = mask.NewStream(masks[i].secret, masks[i].kind, a.context, spec(r))
 	})
 	if err := firstError(errs); err != nil {
 		return err

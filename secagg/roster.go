@@ -14,7 +14,7 @@ import (
 
 // roster is who advertised, and what follows from that for everybody alike.
 type roster struct {
-	plan    *protocol.Plan
+	setup   protocol.Setup
 	params  Params
 	setting protocol.Hash
 	hash    protocol.Hash // of the members and the setting
@@ -22,20 +22,20 @@ type roster struct {
 	choice  graph.Choice
 }
 
-// newRoster checks that the members ascend and that the plan allows as many.
-func newRoster(plan *protocol.Plan, params Params, setting protocol.Hash, members []protocol.Member) (*roster, error) {
-	r := &roster{plan: plan, params: params, setting: setting, members: members}
+// newRoster checks that the members ascend and that there may be as many.
+func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, members []protocol.Member) (*roster, error) {
+	r := &roster{setup: setup, params: params, setting: setting, members: members}
 	t := protocol.NewTranscript("fedsim/secagg/roster/v1").Bytes(setting[:]).Uint(uint64(len(members)))
 	for i := range members {
 		m := &members[i]
-		if int64(m.Client) >= int64(plan.Cohort.Clients) || i > 0 && members[i-1].Client >= m.Client {
-			return nil, fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, plan.Cohort.Clients)
+		if int64(m.Client) >= int64(setup.Cohort.Clients) || i > 0 && members[i-1].Client >= m.Client {
+			return nil, fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, setup.Cohort.Clients)
 		}
 		t.Uint(uint64(m.Client)).Bytes(m.Keys.Mask[:]).Bytes(m.Keys.Channel[:])
 	}
 	r.hash = t.Sum()
 	var err error
-	r.choice, err = graph.ForRoster(params.Graph(plan.Cohort), len(members))
+	r.choice, err = graph.ForRoster(params.Graph(setup.Cohort), len(members))
 	return r, err
 }
 
@@ -68,18 +68,19 @@ func (r *roster) verify(run protocol.Runner) error {
 }
 
 // binding is what masks, and the signatures over survivors, are bound to: the
-// plan, the model, the roster, and who of it delivered shares.
-func (r *roster) binding(arrived protocol.Bitmap) protocol.Hash {
-	return protocol.NewTranscript("fedsim/secagg/binding/v1").Bytes(r.setting[:]).Bytes(r.hash[:]).Bytes(arrived).Sum()
+// plan, the model, the setting, the roster, and who of it delivered shares.
+func (r *roster) binding(plan *protocol.Plan, arrived protocol.Bitmap) protocol.Hash {
+	h := plan.Hash()
+	return protocol.NewTranscript("fedsim/secagg/binding/v1").Bytes(h[:]).Bytes(r.setting[:]).Bytes(r.hash[:]).Bytes(arrived).Sum()
 }
 
-func (r *roster) context(arrived protocol.Bitmap) mask.Context {
-	return mask.Context{Session: r.plan.Session, Iteration: r.plan.Iteration, Binding: r.binding(arrived)}
+func (r *roster) context(plan *protocol.Plan, arrived protocol.Bitmap) mask.Context {
+	return mask.Context{Session: r.setup.Session, Iteration: r.setup.Iteration, Binding: r.binding(plan, arrived)}
 }
 
 // survivors checks a set U1 of those who delivered shares.
 func (r *roster) survivors(m *protocol.Survivors, arrived protocol.Bitmap) error {
-	c := r.plan.Cohort
+	c := r.setup.Cohort
 	switch {
 	case !m.U1.Fits(len(r.members)) || m.U1.Count() != m.Count:
 		return fmt.Errorf("%w: %d of a roster of %d in %d bytes", ErrMalformed, m.Count, len(r.members), len(m.U1))

@@ -155,17 +155,17 @@ func (c channel) matches(h *holding, m *protocol.Commitments) bool {
 }
 
 // derive makes 32 bytes of a shared secret, for the one use that kind names.
-func derive(kind string, s shamir.Secret, plan *protocol.Plan, id protocol.ClientID) (out [32]byte, err error) {
+func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (out [32]byte, err error) {
 	b := s.Bytes()
-	info := protocol.NewTranscript("fedsim/secagg/secret/v1").Text(kind).Bytes(plan.Session[:]).Uint(plan.Iteration).Uint(uint64(id)).Encoding()
+	info := protocol.NewTranscript("fedsim/secagg/secret/v1").Text(kind).Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Encoding()
 	key, err := hkdf.Key(sha256.New, b[:], nil, string(info), len(out))
 	copy(out[:], key)
 	return out, err
 }
 
 // maskKey is the X25519 key that a shared secret stands for.
-func maskKey(s shamir.Secret, plan *protocol.Plan, id protocol.ClientID) (*ecdh.PrivateKey, error) {
-	b, err := derive(keyKind, s, plan, id)
+func maskKey(s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (*ecdh.PrivateKey, error) {
+	b, err := derive(keyKind, s, setup, id)
 	if err != nil {
 		return nil, err
 	}
@@ -174,9 +174,9 @@ func maskKey(s shamir.Secret, plan *protocol.Plan, id protocol.ClientID) (*ecdh.
 
 // selfSeed is the secret of the self-mask that a shared secret stands for, and
 // the hash that is advertised of it.
-func selfSeed(s shamir.Secret, plan *protocol.Plan, id protocol.ClientID) (seed [32]byte, hash protocol.Hash, err error) {
-	seed, err = derive(seedKind, s, plan, id)
-	hash = protocol.NewTranscript("fedsim/secagg/seed-hash/v1").Bytes(plan.Session[:]).Uint(plan.Iteration).Uint(uint64(id)).Bytes(seed[:]).Sum()
+func selfSeed(s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash, err error) {
+	seed, err = derive(seedKind, s, setup, id)
+	hash = protocol.NewTranscript("fedsim/secagg/seed-hash/v1").Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Bytes(seed[:]).Sum()
 	return seed, hash, err
 }
 

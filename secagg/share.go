@@ -17,7 +17,7 @@ import (
 // Share splits the client's two secrets among its neighbours on the roster's
 // graph and encrypts to each its shares. In active mode every advertisement is
 // verified, and the shares are committed to.
-func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (protocol.Message, error) {
+func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
 	if err := c.enter(protocol.StageShare); err != nil {
 		return nil, err
 	}
@@ -43,8 +43,8 @@ func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (protocol.Messag
 			return nil, err
 		}
 	}
-	out := &protocol.Shares{Iteration: c.plan.Iteration, Shares: make([]protocol.EncryptedShare, len(c.peers))}
-	if _, out.SeedHash, err = selfSeed(c.seed, c.plan, c.party.cfg.ID); err != nil {
+	out := &protocol.Shares{Iteration: c.setup.Iteration, Shares: make([]protocol.EncryptedShare, len(c.peers))}
+	if _, out.SeedHash, err = selfSeed(c.seed, c.setup, c.party.cfg.ID); err != nil {
 		return nil, err
 	}
 	errs := make([]error, len(c.peers))
@@ -69,7 +69,7 @@ func (c *Client) join(m *protocol.Roster, run protocol.Runner) error {
 		return fmt.Errorf("%w: a roster of %d clients with %d members", ErrMalformed, m.Clients, len(m.Members))
 	}
 	var err error
-	if c.roster, err = newRoster(c.plan, c.party.cfg.Params, c.setting, m.Members); err != nil {
+	if c.roster, err = newRoster(c.setup, c.party.cfg.Params, c.setting, m.Members); err != nil {
 		return err
 	}
 	c.self = c.roster.find(c.party.cfg.ID)
@@ -158,7 +158,7 @@ func (a *Aggregator) closeShare() error {
 
 // delivery is what a client's neighbours dealt to it.
 func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
-	out := &protocol.Delivery{Iteration: a.plan.Iteration, Clients: a.arrived.Count(), Arrived: a.arrived}
+	out := &protocol.Delivery{Iteration: a.setup.Iteration, Clients: a.arrived.Count(), Arrived: a.arrived}
 	for _, j := range a.graph.Neighbours(a.roster.find(to)) {
 		if s := a.dealtTo(j, to); s != nil {
 			out.Shares = append(out.Shares, protocol.EncryptedShare{Peer: a.roster.members[j].Client, Ciphertext: s.Ciphertext, Committed: s.Committed})

@@ -35,7 +35,7 @@ func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.R
 // Unmask reveals shares for the survivors that were checked, with what the
 // client's noise changes by: one dense vector for each release, of which those
 // without split noise are not read. Asked again it gives the same answer.
-func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers) (protocol.Message, error) {
+func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers) (*protocol.Unmask, error) {
 	if !c.checked || !bytes.Equal(m.U1, c.survivors) {
 		return nil, fmt.Errorf("%w: these survivors were not checked", ErrOrder)
 	}

@@ -64,7 +64,7 @@ func TestWidthHoldsWhatIsQuantized(t *testing.T) {
 			t.Fatal(err)
 		}
 		pl := plan(n, r)
-		sum := secagg.NewIdeal(pl, secagg.DrawSum, simulated.New(1, "ideal-sum"))
+		sum := ideal(pl, secagg.DrawSum, simulated.New(1, "ideal-sum"))
 		want := make([]int64, 2)
 		for id := range n {
 			v, quantizeErr := client.Quantize(protocol.Vector{Value: []float64{r.LInf, -r.LInf}}, r)
@@ -94,7 +94,7 @@ func TestOwnNoiseInSums(t *testing.T) {
 	if got, err := secagg.Width(protocol.Cohort{Clients: 1}, r, 1<<30); err != nil || got != 8 {
 		t.Errorf("%d bits, %v; want 8", got, err)
 	}
-	sum := secagg.NewIdeal(plan(1, r), secagg.DrawSum, simulated.New(1, "ideal-sum"))
+	sum := ideal(plan(1, r), secagg.DrawSum, simulated.New(1, "ideal-sum"))
 	for _, m := range []protocol.StageMessage{&protocol.MaskedInput{Vectors: []protocol.Integers{{Value: []int64{127, -127}}}}, &protocol.Unmask{}} {
 		if err := sum.Receive(0, m); err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ func (f *federation) send(e protocol.Envelope) error {
 		if !f.hears(e.From.Client, e.Message) {
 			return nil
 		}
-		f.out.Up[e.Message.Kind()] += int64(size)
+		count(&f.out.Up, e.Message)
 		f.present.Up += int64(size)
 		if e.Message.Kind() == protocol.KindMaskedInput {
 			f.present.Sent++
@@ -30,12 +30,22 @@ func (f *federation) send(e protocol.Envelope) error {
 		if !f.hears(e.To.Client, e.Message) {
 			return nil
 		}
-		f.out.Down[e.Message.Kind()] += int64(size)
+		count(&f.out.Down, e.Message)
 		f.present.Down += int64(size)
 		delay += transfer(size, f.cfg.Network.Down)
 	}
 	f.arrive(f.now.Add(delay), arrival{to: e.To, in: protocol.Received{Envelope: e}})
 	return nil
+}
+
+// count books the bytes of a message, and under its own kind what travels with it.
+func count(book *[protocol.Kinds]int64, m protocol.Message) {
+	size := m.Size()
+	if r := protocol.Rider(m); r != nil {
+		count(book, r)
+		size -= r.Size()
+	}
+	book[m.Kind()] += int64(size)
 }
 
 func transfer(bytes int, bitsPerSecond float64) time.Duration {

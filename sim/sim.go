@@ -61,6 +61,7 @@ type Config struct {
 	Mode    graph.Mode
 	Draw    secagg.Draw // who draws the noise of ideal sums
 	Rounds  int         // iterations the strategy will plan, over which absences spread
+	SitOut  float64     // share of the clients that may sit an iteration out (aggregator.Config)
 	Faults  Faults
 	Network Network
 	Seed    uint64
@@ -84,6 +85,9 @@ func (c Config) Validate() error {
 	}
 	if c.Rounds < 1 {
 		errs = append(errs, fmt.Errorf("rounds is %d; it must be at least 1", c.Rounds))
+	}
+	if !(c.SitOut >= 0 && c.SitOut < 1) {
+		errs = append(errs, fmt.Errorf("sit-out is %v; it must be at least 0 and below 1", c.SitOut))
 	}
 	if !c.Real && c.Mode != graph.SemiHonest {
 		errs = append(errs, fmt.Errorf("the mode is %s, but sums are ideal: they defend against nobody", c.Mode))
@@ -208,12 +212,15 @@ func newFederation(cfg Config) (*federation, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.aggregator = aggregator.New(aggregator.Config{Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sums.aggregator})
+	f.aggregator = aggregator.New(aggregator.Config{
+		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sums.aggregator,
+		Iterations: uint64(cfg.Rounds), SitOut: cfg.SitOut,
+	})
 	samplers := new(client.Samplers)
 	for i, t := range cfg.Trainers {
 		c := client.Config{
 			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: t, NewSum: sums.client[i], Noise: samplers,
-			Entropy: source(clientName(i)),
+			Entropy: source(clientName(i)), Iterations: uint64(cfg.Rounds),
 		}
 		if cfg.Ledgers != nil {
 			c.Ledger = cfg.Ledgers[i]

@@ -16,19 +16,19 @@ import (
 
 // sums makes the two sides of secure sums.
 type sums struct {
-	aggregator func(*protocol.Plan) (aggregator.Sum, error)
-	client     []func(*protocol.Plan) (client.Sum, error)
+	aggregator func(protocol.Setup) (aggregator.Sum, error)
+	client     []func(protocol.Setup) (client.Sum, error)
 }
 
 // idealSums are sums by a trusted adder.
 func idealSums(cfg Config, source func(party string) entropy.Source) sums {
 	src := source("ideal-sum")
 	s := sums{
-		aggregator: func(p *protocol.Plan) (aggregator.Sum, error) { return secagg.NewIdeal(p, cfg.Draw, src), nil },
-		client:     make([]func(*protocol.Plan) (client.Sum, error), len(cfg.Trainers)),
+		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src), nil },
+		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
 	}
 	for i := range s.client {
-		s.client[i] = func(p *protocol.Plan) (client.Sum, error) { return secagg.NewIdealClient(p, cfg.Draw), nil }
+		s.client[i] = func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, cfg.Draw), nil }
 	}
 	return s
 }
@@ -49,8 +49,8 @@ func realSums(cfg Config, source func(party string) entropy.Source) (sums, error
 		}
 	}
 	s := sums{
-		aggregator: func(p *protocol.Plan) (aggregator.Sum, error) { return secagg.NewAggregator(p, params) },
-		client:     make([]func(*protocol.Plan) (client.Sum, error), len(cfg.Trainers)),
+		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(s, params) },
+		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
 	}
 	for i := range s.client {
 		party, err := secagg.NewParty(secagg.PartyConfig{
@@ -59,7 +59,7 @@ func realSums(cfg Config, source func(party string) entropy.Source) (sums, error
 		if err != nil {
 			return sums{}, fmt.Errorf("client %d: %w", i, err)
 		}
-		s.client[i] = func(p *protocol.Plan) (client.Sum, error) { return party.Join(p) }
+		s.client[i] = func(s protocol.Setup) (client.Sum, error) { return party.Join(s) }
 	}
 	return s, nil
 }

@@ -26,9 +26,11 @@ func (c *charged) Observe(o Observation) error {
 	case Planned:
 		c.plans = append(c.plans, o.Plan)
 	case Durable:
-		c.records[clientIteration{o.Client, o.Record.Iteration}] = o.Record
+		if r, ok := o.Record.(protocol.Charged); ok {
+			c.records[clientIteration{o.Client, r.Iteration}] = r
+		}
 		if o.Spent > o.Budget {
-			return fmt.Errorf("iteration %d: client %d has spent epsilon %v of a budget of %v", o.Record.Iteration, o.Client, o.Spent, o.Budget)
+			return fmt.Errorf("client %d has spent epsilon %v of a budget of %v", o.Client, o.Spent, o.Budget)
 		}
 		return c.risen(o.Client, o.Spent)
 	case Restarted:
@@ -67,8 +69,9 @@ func (c *charged) covered(key clientIteration) error {
 	return nil
 }
 
-// forward: records of a client are of later and later iterations, and a client
-// that restarted sends nothing of the iterations that it has records of.
+// forward: records of a client are of later and later iterations, it sends the
+// setup of the latest recorded one and of later ones only, and what comes after the
+// setup of that one only. A client that restarted sends nothing of it.
 type forward struct {
 	clients map[protocol.ClientID]*progressOf
 }
@@ -76,8 +79,8 @@ type forward struct {
 // progressOf is how far a client is.
 type progressOf struct {
 	recorded  uint64 // the latest iteration with a durable record
-	restarted uint64 // what that was when it restarted last
-	sent      uint64 // the latest iteration that it sent something of in this life
+	charged   uint64 // the latest with a record of its cost
+	restarted uint64 // what recorded was when it restarted last
 }
 
 // Rule implements Checker.
@@ -87,29 +90,42 @@ func (*forward) Rule() string { return "iterations only go up" }
 func (c *forward) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Durable:
-		p := c.of(o.Client)
-		if o.Record.Iteration <= p.recorded {
-			return fmt.Errorf("client %d records iteration %d after %d", o.Client, o.Record.Iteration, p.recorded)
-		}
-		p.recorded = o.Record.Iteration
+		return c.of(o.Client).record(o)
 	case Restarted:
 		p := c.of(o.Client)
 		if o.Last != p.recorded {
 			return fmt.Errorf("client %d restarted at iteration %d, its last record is of %d", o.Client, o.Last, p.recorded)
 		}
-		p.restarted, p.sent = o.Last, 0
+		p.restarted = o.Last
 	case Left:
-		m, ok := o.Envelope.Message.(protocol.StageMessage)
-		if !ok {
-			return nil
+		if m, ok := o.Envelope.Message.(protocol.StageMessage); ok {
+			return c.of(o.Envelope.From.Client).sends(o.Envelope.From, m)
 		}
-		p := c.of(o.Envelope.From.Client)
-		iteration, stage := m.At()
-		if iteration <= p.restarted || iteration < p.sent {
-			return fmt.Errorf("client %d sends %s of iteration %d, after it recorded %d before a restart and sent something of %d",
-				o.Envelope.From.Client, stage, iteration, p.restarted, p.sent)
+	}
+	return nil
+}
+
+func (p *progressOf) record(o Durable) error {
+	switch r := o.Record.(type) {
+	case protocol.Entered:
+		if r.Iteration <= p.recorded {
+			return fmt.Errorf("client %d enters iteration %d after it recorded %d", o.Client, r.Iteration, p.recorded)
 		}
-		p.sent = iteration
+		p.recorded = r.Iteration
+	case protocol.Charged:
+		if r.Iteration < p.recorded || r.Iteration <= p.charged {
+			return fmt.Errorf("client %d charges iteration %d after it recorded %d and charged %d", o.Client, r.Iteration, p.recorded, p.charged)
+		}
+		p.recorded, p.charged = r.Iteration, r.Iteration
+	}
+	return nil
+}
+
+func (p *progressOf) sends(from protocol.Party, m protocol.StageMessage) error {
+	iteration, stage := m.At()
+	setup := stage == protocol.StageAdvertise || stage == protocol.StageShare
+	if iteration <= p.restarted || iteration < p.recorded || !setup && iteration != p.recorded {
+		return fmt.Errorf("%s sends %s of iteration %d, after it recorded %d, and %d before a restart", from, stage, iteration, p.recorded, p.restarted)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (c *oneKind) Observe(o Observation) error {
 // Of which secret a share is follows from the survivors that its holder was shown.
 type oneSecret struct {
 	schedule *Schedule
-	members  []protocol.Member
+	members  map[uint64][]protocol.Member // of an iteration's roster
 	shown    map[clientIteration]*protocol.Survivors
 	held     map[uint64]map[protocol.ClientID]*holders // by iteration and dealer
 }
@@ -77,7 +77,7 @@ func (c *oneSecret) Observe(o Observation) error {
 	case Left:
 		switch m := o.Envelope.Message.(type) {
 		case *protocol.Roster:
-			c.members = m.Members
+			c.members[m.Iteration] = m.Members
 		case *protocol.Unmask:
 			return c.revealed(o.Envelope.From.Client, m)
 		}
@@ -90,7 +90,8 @@ func (c *oneSecret) revealed(holder protocol.ClientID, m *protocol.Unmask) error
 	if shown == nil {
 		return fmt.Errorf("iteration %d: client %d reveals shares without having been shown survivors", m.Iteration, holder)
 	}
-	t, err := c.schedule.threshold(len(c.members))
+	members := c.members[m.Iteration]
+	t, err := c.schedule.threshold(len(members))
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (c *oneSecret) revealed(holder protocol.ClientID, m *protocol.Unmask) error
 			c.held[m.Iteration][s.Of] = h
 		}
 		of := &h.key
-		if place := slices.IndexFunc(c.members, func(p protocol.Member) bool { return p.Client == s.Of }); shown.U1.Has(place) {
+		if place := slices.IndexFunc(members, func(p protocol.Member) bool { return p.Client == s.Of }); shown.U1.Has(place) {
 			of = &h.seed
 		}
 		if !slices.Contains(*of, holder) {

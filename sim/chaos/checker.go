@@ -21,9 +21,9 @@ func Checkers(s *Schedule) []Checker {
 	return []Checker{
 		&progress{},
 		&exactSum{schedule: s, iterations: make(map[uint64]*contributions)},
-		&threshold{schedule: s},
+		&threshold{schedule: s, rosters: make(map[uint64]int)},
 		&oneKind{seen: make(map[holding][32]byte)},
-		&oneSecret{schedule: s, shown: make(map[clientIteration]*protocol.Survivors), held: make(map[uint64]map[protocol.ClientID]*holders)},
+		&oneSecret{schedule: s, members: make(map[uint64][]protocol.Member), shown: make(map[clientIteration]*protocol.Survivors), held: make(map[uint64]map[protocol.ClientID]*holders)},
 		&oneAnswer{sent: make(map[answer]protocol.Message)},
 		&charged{schedule: s, spent: make(map[protocol.ClientID]float64), records: make(map[clientIteration]protocol.Charged)},
 		&forward{},
@@ -74,9 +74,9 @@ func (c *progress) Observe(o Observation) error {
 type threshold struct {
 	schedule  *Schedule
 	iteration uint64
-	inputs    int // masked inputs that the aggregator took
-	answers   int // answers to unmask
-	roster    int
+	inputs    int            // masked inputs that the aggregator took
+	answers   int            // answers to unmask
+	rosters   map[uint64]int // how many clients are on an iteration's
 }
 
 // Rule implements Checker.
@@ -86,13 +86,13 @@ func (*threshold) Rule() string { return "below the threshold no aggregate exist
 func (c *threshold) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
-		*c = threshold{schedule: c.schedule, iteration: o.Plan.Iteration}
+		c.iteration, c.inputs, c.answers = o.Plan.Iteration, 0, 0
 	case Heard:
 		c.heard(o)
 	case Left:
 		switch m := o.Envelope.Message.(type) {
 		case *protocol.Roster:
-			c.roster = m.Clients
+			c.rosters[m.Iteration] = m.Clients
 		case *protocol.Unmask:
 			if m.Iteration == c.iteration {
 				return c.survivors(fmt.Sprintf("%s reveals shares", o.Envelope.From))
@@ -128,7 +128,7 @@ func (c *threshold) released() error {
 	if err := c.survivors("a sum is released"); err != nil {
 		return err
 	}
-	t, err := c.schedule.threshold(c.roster)
+	t, err := c.schedule.threshold(c.rosters[c.iteration])
 	if err != nil {
 		return err
 	}

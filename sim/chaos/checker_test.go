@@ -98,18 +98,23 @@ func resent[M any, P interface {
 	}
 }
 
+// durable returns whether a charge of client 3 became durable.
 func durable(o Observation) bool {
 	d, ok := o.(Durable)
-	return ok && d.Client == 3
+	_, is := d.Record.(protocol.Charged)
+	return ok && is && d.Client == 3
 }
 
-func durableWith(change func(*Durable)) func([]Observation) []Observation {
+func durableWith(change func(*Durable, *protocol.Charged)) func([]Observation) []Observation {
 	return edit(func(o Observation) []Observation {
-		if d, ok := o.(Durable); ok && d.Client == 3 {
-			change(&d)
-			return []Observation{d}
+		if !durable(o) {
+			return []Observation{o}
 		}
-		return []Observation{o}
+		d := o.(Durable)
+		record := d.Record.(protocol.Charged)
+		change(&d, &record)
+		d.Record = record
+		return []Observation{d}
 	})
 }
 
@@ -259,11 +264,16 @@ func TestCheckersFire(t *testing.T) {
 			i := slices.IndexFunc(log, durable)
 			return append(slices.Delete(slices.Clone(log), i, i+1), log[i])
 		}},
-		{&charged{}, "a charge of less than the plan costs", durableWith(func(d *Durable) { d.Record.Events = d.Record.Events[:1] })},
-		{&charged{}, "a budget overspent", durableWith(func(d *Durable) { d.Budget = d.Spent * 0.999 })},
-		{&charged{}, "a ledger that falls", durableWith(func(d *Durable) { d.Spent /= float64(d.Record.Iteration * d.Record.Iteration * 100) })},
+		{&charged{}, "a charge of less than the plan costs", durableWith(func(_ *Durable, c *protocol.Charged) { c.Events = c.Events[:1] })},
+		{&charged{}, "a budget overspent", durableWith(func(d *Durable, _ *protocol.Charged) { d.Budget = d.Spent * 0.999 })},
+		{&charged{}, "a ledger that falls", durableWith(func(d *Durable, c *protocol.Charged) { d.Spent /= float64(c.Iteration * c.Iteration * 100) })},
 		{&charged{}, "a ledger that forgot over a restart", after(durable, add(Restarted{Client: 3, Last: 1}))},
-		{&forward{}, "a second record of an iteration", after(durable, func(o Observation) []Observation { return []Observation{o} })},
+		{&forward{}, "a second charge of an iteration", after(durable, func(o Observation) []Observation { return []Observation{o} })},
+		{&forward{}, "an iteration entered again", after(durable, add(Durable{Client: 3, Record: protocol.Entered{Iteration: 1}}))},
+		{&forward{}, "a masked input of an iteration that was not entered", func(log []Observation) []Observation {
+			i := slices.IndexFunc(log, left[*protocol.MaskedInput])
+			return append([]Observation{log[i]}, log...)
+		}},
 		{&forward{}, "an iteration taken up again after a restart", after(durable, add(Restarted{Client: 3, Last: 1}))},
 		{&forward{}, "a restart from the beginning", after(durable, add(Restarted{Client: 3}))},
 		{&forward{}, "a message of the iteration before", func(log []Observation) []Observation {

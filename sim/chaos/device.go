@@ -23,6 +23,7 @@ type device struct {
 	identity ed25519.PrivateKey // nil in semi-honest mode
 	budget   dp.Budget
 	records  []dp.Record
+	last     uint64              // the latest iteration of which there is any record
 	inbox    []protocol.Envelope // what it was sent in the iteration, for redelivery
 
 	life   int // from 1, counts restarts
@@ -41,12 +42,9 @@ func (d *device) source() entropy.Source {
 func (d *device) start() error {
 	d.life++
 	d.up = true
-	var last uint64
-	if n := len(d.records); n > 0 {
-		last = d.records[n-1].Iteration
-	}
 	cfg := client.Config{
-		ID: d.id, Session: d.w.session, Trainer: trainer{d}, Entropy: d.source(), Noise: d.w.samplers, Last: last,
+		ID: d.id, Session: d.w.session, Trainer: trainer{d}, Entropy: d.source(), Noise: d.w.samplers,
+		Iterations: uint64(d.w.schedule.Iterations) + 1, Last: d.last,
 	}
 	if d.w.schedule.private() {
 		var err error
@@ -56,25 +54,25 @@ func (d *device) start() error {
 		cfg.Ledger = d.ledger
 	}
 	party, err := secagg.NewParty(secagg.PartyConfig{
-		ID: d.id, Session: d.w.session, Params: d.w.params, Entropy: cfg.Entropy, Identity: d.identity, Last: last,
+		ID: d.id, Session: d.w.session, Params: d.w.params, Entropy: cfg.Entropy, Identity: d.identity, Last: d.last,
 	})
 	if err != nil {
 		return err
 	}
-	cfg.NewSum = func(p *protocol.Plan) (client.Sum, error) {
-		c, err := party.Join(p)
-		return &watched{Client: c, d: d, plan: p}, err
+	cfg.NewSum = func(s protocol.Setup) (client.Sum, error) {
+		c, err := party.Join(s)
+		return &watched{Client: c, d: d}, err
 	}
 	d.role = client.New(cfg)
 	if d.life > 1 {
-		d.w.observe(Restarted{Client: d.id, Last: last, Spent: d.spent()})
+		d.w.observe(Restarted{Client: d.id, Last: d.last, Spent: d.spent()})
 	}
 	return nil
 }
 
 // remember keeps what the client is sent, from one announcement to the next.
 func (d *device) remember(e protocol.Envelope) {
-	if e.Message.Kind() == protocol.KindAnnounce {
+	if k := e.Message.Kind(); k == protocol.KindAnnounce || k == protocol.KindInvite {
 		d.inbox = d.inbox[:0]
 	}
 	d.inbox = append(d.inbox, e)
@@ -92,14 +90,16 @@ func (d *device) spent() float64 {
 
 // persist makes a record durable.
 func (d *device) persist(r protocol.Record) {
-	c, ok := r.(protocol.Charged)
-	if !ok {
-		return
-	}
-	d.records = append(d.records, dp.Record{Session: c.Session, Iteration: c.Iteration, Events: c.Events})
-	o := Durable{Client: d.id, Record: c, Spent: d.spent()}
+	o := Durable{Client: d.id, Record: r, Spent: d.spent()}
 	if d.ledger != nil {
 		o.Budget = d.budget.Epsilon
+	}
+	switch r := r.(type) {
+	case protocol.Entered:
+		d.last = r.Iteration
+	case protocol.Charged:
+		d.last = r.Iteration
+		d.records = append(d.records, dp.Record{Session: r.Session, Iteration: r.Iteration, Events: r.Events})
 	}
 	d.w.observe(o)
 }
@@ -171,8 +171,14 @@ type watched struct {
 	plan *protocol.Plan
 }
 
+// Begin implements client.Sum.
+func (s *watched) Begin(p *protocol.Plan) error {
+	s.plan = p
+	return s.Client.Begin(p)
+}
+
 // MaskedInput implements client.Sum.
-func (s *watched) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, run protocol.Runner) (protocol.Message, error) {
+func (s *watched) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, run protocol.Runner) (*protocol.MaskedInput, error) {
 	plain, usable := s.d.w.contribution(s.d.id, s.plan)
 	if !usable {
 		for _, v := range plain {
@@ -188,7 +194,7 @@ func (s *watched) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, 
 }
 
 // Unmask implements client.Sum.
-func (s *watched) Unmask(m *protocol.Survivors, removals []protocol.Integers) (protocol.Message, error) {
+func (s *watched) Unmask(m *protocol.Survivors, removals []protocol.Integers) (*protocol.Unmask, error) {
 	due, err := s.d.w.redrawer.draw(s.plan, s.d.source(), m.Count)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,9 @@ func (w *world) upTo(d time.Duration) time.Duration {
 // send puts a message on its way, or what the faults leave of it.
 func (w *world) send(e protocol.Envelope) {
 	w.observe(Left{e})
+	if r := protocol.Rider(e.Message); r != nil {
+		w.observe(Left{protocol.Envelope{From: e.From, To: e.To, Message: r}})
+	}
 	if e.To.Role == protocol.Client {
 		w.devices[e.To.Client].remember(e)
 	}
@@ -91,6 +94,8 @@ func (w *world) restart(d *device) {
 		return
 	}
 	w.tell("client %d is up again", d.id)
+	// Who comes up registers before anything else is said to it.
+	w.carryOut(protocol.Party{Role: protocol.Aggregator}, w.aggregator.Step(w.now, protocol.Registered{Client: d.id}))
 	if w.strikes(w.schedule.Faults.Redeliver) {
 		w.result.faults.Redelivered++
 		w.tell("client %d is sent once more what it was sent in iteration %d", d.id, w.iteration)

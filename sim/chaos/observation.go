@@ -46,7 +46,7 @@ type Thinned struct {
 // its ledger, both 0 in a client without one.
 type Durable struct {
 	Client        protocol.ClientID
-	Record        protocol.Charged
+	Record        protocol.Record
 	Spent, Budget float64
 }
 

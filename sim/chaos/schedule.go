@@ -22,6 +22,7 @@ type Schedule struct {
 	Releases []protocol.Release
 	// Iterations are attempted under faults; one more follows once healed.
 	Iterations int
+	SitOut     float64 // share of the clients that an iteration set up ahead may be without
 	Faults     Faults
 	Volleys    []Volley
 	// The first Poor clients have budgets for PoorIterations only; that of the
@@ -174,6 +175,11 @@ func (s *Schedule) drawFaults(d dice) {
 		s.Poor, s.PoorIterations = 1+d.IntN(tolerated), d.IntN(s.Iterations+1)
 	}
 	s.Unusable = pick(d, 0, 0, 0.1)
+	// Who sits out is lost to the iteration, as is who cannot pay: healed, it must be
+	// able to do without both.
+	if spare := tolerated - s.Poor; spare > 0 {
+		s.SitOut = float64(d.IntN(spare+1)) / float64(s.Cohort.Clients)
+	}
 }
 
 // lossesTolerated is how many clients an iteration may lose at any stage. In
@@ -204,8 +210,8 @@ func (s *Schedule) String() string {
 	if s.Graph.Complete {
 		kind = "complete"
 	}
-	fmt.Fprintf(&b, "seed %d: %s, %d clients, tolerance %.3g, colluders %.3g, %s graph k=%d t=%d, %d iterations and one healed\n",
-		s.Seed, s.Mode, s.Cohort.Clients, s.Cohort.Tolerance, s.Cohort.Colluders, kind, s.Graph.Degree, s.Graph.Threshold, s.Iterations)
+	fmt.Fprintf(&b, "seed %d: %s, %d clients, tolerance %.3g (%.3g sitting out), colluders %.3g, %s graph k=%d t=%d, %d iterations and one healed\n",
+		s.Seed, s.Mode, s.Cohort.Clients, s.Cohort.Tolerance, s.SitOut, s.Cohort.Colluders, kind, s.Graph.Degree, s.Graph.Threshold, s.Iterations)
 	for _, r := range s.Releases {
 		fmt.Fprintf(&b, "%s: %d coordinates of %d bits, scale %g, noise %s\n", r.Name, r.Len, r.Width, r.Scale, r.Noise.Kind)
 	}

@@ -82,7 +82,8 @@ func newWorld(s *Schedule, prices *dp.Cache, tell Tell) (*world, error) {
 		return nil, err
 	}
 	w.aggregator = aggregator.New(aggregator.Config{Clients: len(w.devices), StageTimeout: stageTimeout,
-		NewSum: func(p *protocol.Plan) (aggregator.Sum, error) { return secagg.NewAggregator(p, w.params) }})
+		NewSum:     func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(s, w.params) },
+		Iterations: uint64(s.Iterations) + 1, SitOut: s.SitOut})
 	for _, d := range w.devices {
 		if err := d.start(); err != nil {
 			return nil, err

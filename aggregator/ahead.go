@@ -1,0 +1,116 @@
+package aggregator
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// The next iteration is set up in step with the present one: its stage advertise
+// is open while masked inputs arrive, its stage share while answers to unmask do.
+
+// openNext begins to set up the next iteration, if there is to be one. What keeps
+// it from being set up is heard of when it is planned.
+func (a *Aggregator) openNext() {
+	if s := a.round.setup.Following(); s.Iteration <= a.cfg.Iterations {
+		if r, err := a.newRound(s); err == nil {
+			a.next = r
+		}
+	}
+}
+
+// begin opens an iteration that was set up ahead, and invites whom it is without
+// to the one after it.
+func (a *Aggregator) begin(r *round) protocol.Effects {
+	a.openNext()
+	var eff protocol.Effects
+	for c, stage := range r.awaited {
+		id := protocol.ClientID(c)
+		if stage == protocol.StageMaskedInput {
+			delivery, _ := r.sum.Next(protocol.StageShare, id).(*protocol.Delivery)
+			eff.Send = append(eff.Send, toClient(id, &protocol.Announce{Plan: r.plan, Delivery: delivery}))
+		} else if a.next != nil {
+			eff.Send = append(eff.Send, toClient(id, &protocol.Invite{Setup: a.next.setup}))
+		}
+	}
+	return eff
+}
+
+// ride takes what came with a message that was taken. It is no fault of that
+// message if nothing can be made of it.
+func (a *Aggregator) ride(from protocol.Party, m protocol.StageMessage) protocol.Effects {
+	iteration, stage := m.At()
+	if a.next == nil || a.next.setup.Iteration != iteration {
+		return protocol.Effects{} // too many are missing: the iteration is set up anew
+	}
+	if err := a.next.take(from.Client, m); err != nil {
+		return ignored(from, iteration, stage, err)
+	}
+	return protocol.Effects{}
+}
+
+// closeNext ends the present stage of the setup of the next iteration, or gives it
+// up if too many are missing.
+func (a *Aggregator) closeNext() {
+	r := a.next
+	if r == nil {
+		return
+	}
+	if !a.enough(r.answered) || r.close() != nil {
+		a.next = nil
+		return
+	}
+	r.advance()
+}
+
+// enough says whether an iteration may begin with so many clients set up for it.
+func (a *Aggregator) enough(n int) bool {
+	mayMiss := math.Floor(a.cfg.SitOut*float64(a.cfg.Clients) + 1e-9) // as protocol.Cohort counts
+	return float64(a.cfg.Clients-n) <= mayMiss
+}
+
+// forget takes a client that has lost what it knew out of the iteration that is
+// set up.
+func (a *Aggregator) forget(id protocol.ClientID) {
+	r := a.next
+	if r == nil || int(id) >= len(r.awaited) || r.awaited[id] == protocol.StageAdvertise {
+		return
+	}
+	if r.stage == protocol.StageMaskedInput && r.awaited[id] == r.stage {
+		r.expected--
+		if !a.enough(r.expected) || r.expected < r.setup.Cohort.Required() {
+			a.next = nil
+		}
+	} else if r.awaited[id] > r.stage {
+		r.answered--
+	}
+	r.awaited[id] = protocol.StageAdvertise
+}
+
+// withRoster adds the next iteration's roster to the survivors, for a client that
+// is on it.
+func (a *Aggregator) withRoster(id protocol.ClientID, m protocol.Message) protocol.Message {
+	s, ok := m.(*protocol.Survivors)
+	if !ok || a.next == nil || a.next.awaited[id] != protocol.StageShare {
+		return m
+	}
+	with := *s
+	with.Next, _ = a.next.sum.Next(protocol.StageAdvertise, id).(*protocol.Roster)
+	return &with
+}
+
+// rosters go to those who are on the next iteration's roster without being in the
+// present iteration.
+func (a *Aggregator) rosters() []protocol.Envelope {
+	if a.next == nil {
+		return nil
+	}
+	var out []protocol.Envelope
+	for c, stage := range a.next.awaited {
+		if stage == protocol.StageShare && a.round.awaited[c] <= protocol.StageMaskedInput {
+			id := protocol.ClientID(c)
+			out = append(out, toClient(id, a.next.sum.Next(protocol.StageAdvertise, id)))
+		}
+	}
+	return out
+}

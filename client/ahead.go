@@ -1,0 +1,62 @@
+package client
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// In the steady state an iteration is set up while the one before it is under way:
+// keys are advertised with the masked input, and shares dealt with the answer to
+// unmask. An iteration is then two exchanges with each client, three where
+// survivors are confirmed, instead of four and five.
+
+// ahead makes the round of an iteration to come; nil if there is none.
+func (c *Client) ahead(s protocol.Setup) (*round, error) {
+	if s.Iteration > c.cfg.Iterations {
+		return nil, nil
+	}
+	return c.newRound(s)
+}
+
+// invited sets up the next iteration, of which the client is to be again: the
+// present one began without it.
+func (c *Client) invited(s protocol.Setup) protocol.Effects {
+	switch {
+	case s.Session != c.cfg.Session || s.Iteration > c.cfg.Iterations || s.Iteration <= c.last || c.finished:
+		return c.ignored(protocol.StageAdvertise, fmt.Errorf("no iteration %d is to come here", s.Iteration))
+	case c.next != nil && c.next.setup.Iteration == s.Iteration || c.round != nil && c.round.setup.Iteration+1 >= s.Iteration:
+		return c.ignored(protocol.StageAdvertise, fmt.Errorf("iteration %d is being set up here already", s.Iteration))
+	}
+	r, err := c.newRound(s)
+	if err != nil {
+		return c.refused(s.Iteration, err)
+	}
+	// What was under way is of an iteration that is over, and the one before the
+	// next is no longer for this client.
+	c.round, c.next, c.working, c.last = nil, r, nil, s.Iteration-1
+	return c.reply(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.sum.Advertise() })
+}
+
+// advertise takes the round to the stage share, on the side of a masked input.
+func (r *round) advertise() (*protocol.Advertise, error) {
+	m, err := r.sum.Advertise()
+	r.stage = protocol.StageShare
+	return m, err
+}
+
+// shareAhead takes the round to the masked input, on the side of an answer to
+// unmask. A roster that is no good is not answered: the client is then without
+// the next iteration, but the present one is not held up.
+func (r *round) shareAhead(m *protocol.Roster, run protocol.Runner) *protocol.Shares {
+	if m.Iteration != r.setup.Iteration || r.stage != protocol.StageShare {
+		return nil
+	}
+	out, err := r.sum.Share(m, run)
+	if err != nil {
+		r.stage = protocol.Stages // no part in it
+		return nil
+	}
+	r.stage = protocol.StageMaskedInput
+	return out
+}
