@@ -1,8 +1,10 @@
 package experiment
 
 import (
+	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/server"
 )
 
 // Algorithm names a way to train.
@@ -80,8 +82,10 @@ type form interface {
 	choose(e *Experiment) error
 	// prepare sets up cohort, release, noise and learning rates.
 	prepare(e *Experiment) error
-	// federation makes the parties.
-	federation(e *Experiment) (*Federation, error)
+	// strategy makes the server's side, before its first iteration.
+	strategy(e *Experiment) (server.Strategy, error)
+	// parties makes the clients' side: trainers, and who measures what they learn.
+	parties(e *Experiment) ([]client.Trainer, parties, error)
 	// before is what users get without any iteration: stage 1 and fine-tuning.
 	before(e *Experiment, run protocol.Runner) (baseline.Predictor, error)
 	// alone is what parties get by training alone; nil where that takes noise,

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/server"
 )
 
 // devices is the form of LFL: every user is a client.
@@ -121,22 +122,22 @@ func (e *Experiment) checkSamplers() error {
 	return nil
 }
 
-func (devices) federation(e *Experiment) (*Federation, error) {
-	strategy, err := fedmf.NewLFL(fedmf.LFLParams{
+func (devices) strategy(e *Experiment) (server.Strategy, error) {
+	return fedmf.NewLFL(fedmf.LFLParams{
 		Params: e.Params, Rounds: e.Config.rounds(), LearningRate: e.Config.Model.LearningRate.Value,
 		Session: e.session, Cohort: e.Cohort, Release: e.Release,
 	})
-	if err != nil {
-		return nil, err
-	}
+}
+
+func (devices) parties(e *Experiment) ([]client.Trainer, parties, error) {
 	users := make(users, e.Data.Users)
-	f := &Federation{Session: e.session, Strategy: strategy, Trainers: make([]client.Trainer, len(users)), parties: users}
+	trainers := make([]client.Trainer, len(users))
 	for u := range users {
 		items, values := e.train.Row(u)
 		users[u] = fedmf.NewUser(&e.Params, fedmf.Ratings{Items: items, Values: values})
-		f.Trainers[u] = users[u]
+		trainers[u] = users[u]
 	}
-	return f, nil
+	return trainers, users, nil
 }
 
 func (devices) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {

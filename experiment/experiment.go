@@ -38,7 +38,8 @@ type Experiment struct {
 }
 
 // Open loads the data, splits it, and chooses what the configuration leaves
-// open. progress, which may be nil, hears how much of the data is read.
+// open. progress, which may be nil, hears how much of the data is read. A
+// *RefusedError says that of this configuration with this data no run can be made.
 func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Experiment, error) {
 	o := dataset.Options{Progress: progress}
 	if c.RatingMin.Given {
@@ -54,15 +55,28 @@ func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Exp
 	if err != nil {
 		return nil, err
 	}
-	split, err := set.Split(dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed})
-	if err != nil {
-		return nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
-	}
-	e := &Experiment{Config: c, Data: set, Split: split, train: split.Train.ByUser(), test: split.Test.ByUser()}
-	if err = e.choose(); err != nil {
+	e := &Experiment{Config: c, Data: set}
+	if err = e.settle(); err != nil {
+		if _, ok := errors.AsType[*ConfigError](err); ok {
+			err = &RefusedError{err}
+		}
 		return nil, err
 	}
-	return e, e.prepare()
+	return e, nil
+}
+
+// settle splits the data and fixes everything that follows.
+func (e *Experiment) settle() error {
+	c := e.Config
+	var err error
+	if e.Split, err = e.Data.Split(dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed}); err != nil {
+		return &ConfigError{fmt.Errorf("%s: %w", e.Data.Name, err)}
+	}
+	e.train, e.test = e.Split.Train.ByUser(), e.Split.Test.ByUser()
+	if err = e.choose(); err != nil {
+		return err
+	}
+	return e.prepare()
 }
 
 // choose replaces every auto but the learning rates, which follow from the noise.

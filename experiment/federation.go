@@ -69,9 +69,16 @@ func (f *Federation) ClientLedgers() []client.Ledger {
 
 // Federation makes the parties of the experiment.
 func (e *Experiment) Federation() (*Federation, error) {
-	f, err := e.Config.Algorithm.form().federation(e)
-	if err != nil || !e.Config.Private() {
-		return f, err
+	f := &Federation{Session: e.session}
+	var err error
+	if f.Strategy, err = e.Config.Algorithm.form().strategy(e); err != nil {
+		return nil, err
+	}
+	if f.Trainers, f.parties, err = e.Config.Algorithm.form().parties(e); err != nil {
+		return nil, err
+	}
+	if !e.Config.Private() {
+		return f, nil
 	}
 	f.Ledgers = make([]*dp.Ledger, len(f.Trainers))
 	cache := new(dp.Cache)
@@ -174,9 +181,12 @@ func (central) prepare(e *Experiment) error {
 	return nil
 }
 
-func (central) federation(*Experiment) (*Federation, error) {
-	return nil, errors.New("experiment: sgd-mf has no federation")
-}
+// errCentral is returned where a federation is asked for that there is not.
+var errCentral = errors.New("experiment: sgd-mf has no federation")
+
+func (central) strategy(*Experiment) (server.Strategy, error) { return nil, errCentral }
+
+func (central) parties(*Experiment) ([]client.Trainer, parties, error) { return nil, nil, errCentral }
 
 func (central) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
 	return devices{}.before(e, run)

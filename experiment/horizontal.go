@@ -3,9 +3,11 @@ package experiment
 import (
 	"fmt"
 
+	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/server"
 )
 
 // horizontal is the form of HFL: parties have users and share V.
@@ -22,24 +24,23 @@ func (horizontal) choose(e *Experiment) error {
 
 func (horizontal) prepare(e *Experiment) error { return e.prepareSilo(e.Data.Items, false) }
 
-func (horizontal) federation(e *Experiment) (*Federation, error) {
-	server, err := e.average(e.Params.StartItems())
-	if err != nil {
-		return nil, err
-	}
-	f := &Federation{Session: e.session, Strategy: server}
+func (horizontal) strategy(e *Experiment) (server.Strategy, error) {
+	return e.average(e.Params.StartItems())
+}
+
+func (horizontal) parties(e *Experiment) ([]client.Trainer, parties, error) {
 	holders, err := e.holders()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, t := range holders {
+	trainers := make([]client.Trainer, len(holders))
+	for k, t := range holders {
 		if e.Config.Algorithm == HFLSynSGD {
 			t.SendGradients()
 		}
-		f.Trainers = append(f.Trainers, t)
+		trainers[k] = t
 	}
-	f.parties = holders
-	return f, nil
+	return trainers, holders, nil
 }
 
 // holders are the parties of HFL, untrained.

@@ -1,11 +1,13 @@
 package experiment
 
 import (
+	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/server"
 )
 
 // vertical is the form of VFL: parties own items and share U.
@@ -25,24 +27,24 @@ func (vertical) prepare(e *Experiment) error {
 	return e.prepareSilo(e.Data.Users, e.Config.unit() == dp.User)
 }
 
-func (vertical) federation(e *Experiment) (*Federation, error) {
-	server, err := e.average(e.silo.StartUsers(e.Data.Users))
-	if err != nil {
-		return nil, err
-	}
-	f := &Federation{Session: e.session, Strategy: server}
+func (vertical) strategy(e *Experiment) (server.Strategy, error) {
+	return e.average(e.silo.StartUsers(e.Data.Users))
+}
+
+func (vertical) parties(e *Experiment) ([]client.Trainer, parties, error) {
 	owners := make(owners, len(e.parts))
+	trainers := make([]client.Trainer, len(owners))
 	for k, rows := range e.ratingsOfParts() {
+		var err error
 		if owners[k], err = fedmf.NewVertical(&e.silo, e.parts[k], rows); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if e.alone {
 			owners[k].Alone()
 		}
-		f.Trainers = append(f.Trainers, owners[k])
+		trainers[k] = owners[k]
 	}
-	f.parties = owners
-	return f, nil
+	return trainers, owners, nil
 }
 
 // ratingsOfParts deals the training ratings out to the owners of their items:
