@@ -1,7 +1,7 @@
 // Package experiment is what a run is made from and what it leaves behind: the
 // experiment file with its defaults and checks ([Config]), the federation built
-// of it ([Experiment]), the quality that is measured beside the baselines, and the
-// run's folder ([Folder]).
+// of it ([Experiment]), what is known of the run before it ([Forecast]), the quality
+// that is measured beside the baselines, and the run's folder ([Folder]).
 //
 // It knows neither the simulator nor a network: a command hands its
 // Federation to one of them and the outcome back to a Folder.

@@ -2,14 +2,15 @@
 // roles and messages, real noise and accounting, dropouts as they are asked for.
 //
 //	fedsim run                       train LFL-SGDMF on a synthetic set
+//	fedsim plan                      what that rests on and costs, before it runs
 //	fedsim chaos                     faults of all kinds against the secure sum
 //	fedsim privacy epsilon ...       what noise costs
 //	fedsim privacy noise ...         what noise a budget needs
 //	fedsim data list | info DATA     data sets
 //
 // Results go to stdout, everything else to stderr. It exits with 0 when done,
-// 1 when something failed, 2 when it was asked for something it cannot do, and
-// 130 when it was interrupted.
+// 1 when something failed or a plan is refused, 2 when it was asked for something it
+// cannot do, and 130 when it was interrupted.
 package main
 
 import (
@@ -31,6 +32,7 @@ import (
 // commands is the tree of the command line.
 type commands struct {
 	Run     runCmd           `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
+	Plan    planCmd          `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
 	Chaos   chaosCmd         `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
 	Privacy privacyCmd       `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
 	Data    dataCmd          `cmd:"" help:"List data sets, or describe one."`

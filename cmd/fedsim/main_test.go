@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 //	same A B KEY WITHIN [KEY2]     the number KEY of the JSON file A is within WITHIN of KEY2 (or KEY) of B
 //	identical NAME NAME...         runs of the names have the same metrics and models, byte for byte
 //
-// A KEY has dots between levels, a lone dot is the whole document. OP is == (VALUE is
+// A KEY has dots between levels, where a list's are numbers from 0; a lone dot is the
+// whole document. OP is == (VALUE is
 // JSON, or else a string), < or >, near (VALUE and a relative tolerance), keys
 // (VALUE... are exactly the keys of an object), has (VALUE... are among them),
 // len (of a list or an object).
@@ -109,6 +110,14 @@ func value(ts *testscript.TestScript, spec, key string) any {
 		return v
 	}
 	for part := range strings.SplitSeq(key, ".") {
+		if list, isList := v.([]any); isList {
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(list) {
+				ts.Fatalf("%s has no %s: it is a list of %d", spec, key, len(list))
+			}
+			v = list[i]
+			continue
+		}
 		object, ok := v.(map[string]any)
 		if _, there := object[part]; !ok || !there {
 			ts.Fatalf("%s has no %s", spec, key)

@@ -172,14 +172,15 @@ func TestRunFlagsAreKeys(t *testing.T) {
 // Every flag reaches its key: the setting says the flag's name and value.
 func TestRunFlagsBecomeSettings(t *testing.T) {
 	var r runCmd
-	v := reflect.ValueOf(&r).Elem()
-	for i := range v.NumField() {
-		if p, ok := v.Field(i).Addr().Interface().(**string); ok {
-			value := "value of " + v.Type().Field(i).Name
-			*p = &value
+	for _, v := range []reflect.Value{reflect.ValueOf(&r.experimentFlags).Elem(), reflect.ValueOf(&r).Elem()} {
+		for i := range v.NumField() {
+			if v.Field(i).Type() == reflect.TypeFor[*string]() {
+				value := "value of " + v.Type().Field(i).Name
+				v.Field(i).Set(reflect.ValueOf(&value))
+			}
 		}
 	}
-	settings, err := r.settings()
+	settings, err := r.settings(&r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,10 +226,8 @@ func TestHelpNamesTheDefaults(t *testing.T) {
 	if err := yaml.Unmarshal(b, &defaults); err != nil {
 		t.Fatal(err)
 	}
-	v := reflect.TypeFor[runCmd]()
 	checked := 0
-	for i := range v.NumField() {
-		f := v.Field(i)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[runCmd]()) {
 		m := regexp.MustCompile(`Default ([a-z0-9.-]*[a-z0-9])[.,]`).FindStringSubmatch(f.Tag.Get("help"))
 		want := defaults[kebab(f.Name)]
 		if m == nil || want == nil || want == "auto" || want == "" {

@@ -1,0 +1,292 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func forecast(t *testing.T, settings string) (*Experiment, *Forecast) {
+	t.Helper()
+	e := open(t, settings)
+	f, err := e.Forecast()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, f
+}
+
+// A hundred organisations, one iteration: what their secure sum rests on, and what
+// a client's masked input takes.
+func ExampleExperiment_Forecast() {
+	c, err := Resolve([]Setting{
+		{Key: "algorithm", Value: "fmf-vfl"}, {Key: "data", Value: "synthetic:small"}, {Key: "parties", Value: "100"},
+		{Key: "rounds", Value: "1"}, {Key: "secagg", Value: "real"}, {Key: "tolerance", Value: "0.1"}, {Key: "colluders", Value: "0.1"},
+	})
+	if err != nil {
+		panic(err)
+	}
+	e, err := Open(context.Background(), c, nil)
+	if err != nil {
+		panic(err)
+	}
+	f, err := e.Forecast()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(f.Graph.Degree, f.Graph.Threshold, f.Releases[0].Width)
+	for _, m := range f.Bytes.Messages {
+		if m.Kind == "masked-input" {
+			fmt.Println(m.Direction, m.Bytes)
+		}
+	}
+	// Output:
+	// 22 11 33
+	// up 2505
+}
+
+// The reference rows of the protocol's specification, T = 1.
+func TestForecastReferenceGraphs(t *testing.T) {
+	for _, tt := range []struct {
+		share     float64 // γ and ω
+		k, thresh int
+	}{{.1, 22, 11}, {.05, 12, 6}} {
+		_, f := forecast(t, fmt.Sprintf("algorithm=fmf-vfl parties=100 rounds=1 secagg=real tolerance=%v colluders=%v", tt.share, tt.share))
+		if g := f.Graph; g.Clients != 100 || g.Degree != tt.k || g.Threshold != tt.thresh || g.Complete || g.Mode != "semi-honest" {
+			t.Errorf("γ = ω = %v: %+v, want a sparse graph of 100 with %d/%d", tt.share, g, tt.k, tt.thresh)
+		}
+		lost := int(100 * tt.share)
+		if want := (CohortForecast{Clients: 100, Lost: lost, Required: 100 - lost, Colluding: lost}); *f.Cohort != want {
+			t.Errorf("cohort %+v, want %+v", *f.Cohort, want)
+		}
+	}
+}
+
+// atLeast is P[H(n, m, k) >= x] of the hypergeometric law, in exact rationals.
+func atLeast(n, m, k, x int64) float64 {
+	sum := new(big.Int)
+	for i := x; i <= min(m, k); i++ {
+		in, out := new(big.Int).Binomial(m, i), new(big.Int).Binomial(n-m, k-i)
+		sum.Add(sum, in.Mul(in, out))
+	}
+	p, _ := new(big.Rat).SetFrac(sum, new(big.Int).Binomial(n, k)).Float64()
+	return p
+}
+
+// Each bound is what package graph documents it to be, for an iteration and for
+// the run, beside limits of 2^-41, 2^-41 and 2^-20 for the run.
+func TestForecastChances(t *testing.T) {
+	const rounds = 20
+	for _, tt := range []struct {
+		mode    string
+		n, c, d int64 // clients, colluding, lost
+	}{{"semi-honest", 100, 5, 5}, {"active", 100, 20, 20}} {
+		_, f := forecast(t, fmt.Sprintf("algorithm=fmf-vfl parties=%d rounds=%d secagg=real mode=%s tolerance=%v colluders=%v",
+			tt.n, rounds, tt.mode, float64(tt.d)/float64(tt.n), float64(tt.c)/float64(tt.n)))
+		g := f.Graph
+		k, thresh := int64(g.Degree), int64(g.Threshold)
+		colluding := thresh
+		// C(h,2) pairs of gaps, each large enough by ∏ (c+d-i)/(n-1-i).
+		h := float64(tt.n - tt.c - tt.d)
+		cut := h * (h - 1) / 2
+		for i := range k {
+			cut *= float64(tt.c+tt.d-i) / float64(tt.n-1-i)
+		}
+		if tt.mode == "active" {
+			if !g.Complete || k != tt.n-1 {
+				t.Fatalf("active mode with %d clients: %+v, want the complete graph", tt.n, g)
+			}
+			colluding, cut = 2*thresh-k, 0
+		}
+		clients := float64(tt.n)
+		for _, b := range []struct {
+			name  string
+			got   Chance
+			want  float64
+			limit float64
+		}{
+			{"colluding", g.Colluding, clients * atLeast(tt.n-1, tt.c, k, colluding), math.Ldexp(1, -41)},
+			{"cut", g.Cut, cut, math.Ldexp(1, -41)},
+			{"starved", g.Starved, clients * atLeast(tt.n-1, tt.d, k, k-thresh+1), math.Ldexp(1, -20)},
+		} {
+			want := Chance{Iteration: b.want, IterationLimit: b.limit / rounds, Run: rounds * b.want, RunLimit: b.limit}
+			near := cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*max(math.Abs(x), math.Abs(y)) })
+			if diff := cmp.Diff(want, b.got, near); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", tt.mode, b.name, diff)
+			}
+			if !(b.got.Run < b.got.RunLimit && b.got.Iteration < b.got.IterationLimit) {
+				t.Errorf("%s, %s: %+v does not meet its limits", tt.mode, b.name, b.got)
+			}
+		}
+	}
+}
+
+// Sizes from the fields that the protocol's messages have: a header of 25 bytes
+// (kind, session, iteration), keys of 32, hashes of 32, signatures of 64, shares of
+// 32, tags of 16, nonces of 16, counts and clients of 4.
+func TestForecastMessages(t *testing.T) {
+	const header, rounds = 25, 7
+	for _, tt := range []struct {
+		settings string
+		n        int
+		values   int // of the model: one of each of 600 users or 400 items
+	}{
+		{"", 600, 400},
+		{"secagg=real", 600, 400},
+		{"algorithm=fmf-hfl parties=12 secagg=real", 12, 400},
+		{"algorithm=fmf-vfl parties=12 secagg=real mode=active", 12, 600},
+	} {
+		e, f := forecast(t, fmt.Sprintf("%s rounds=%d", tt.settings, rounds))
+		if len(f.Releases) != 1 {
+			t.Fatalf("%q: %d releases, want 1", tt.settings, len(f.Releases))
+		}
+		r, b := f.Releases[0], f.Bytes
+		packed := (r.Len*int(r.Width) + 7) / 8
+		model := 8 * tt.values
+		// A plan: its phase, the cohort, the model, and of a release its name (that of
+		// the phase), length, bounds, scale, width, kind of noise and variance.
+		announce := header + len(r.Name) + 4 + 8 + 8 + model + len(r.Name) + 4 + (8 + 8 + 4) + 8 + 1 + 1 + 8
+		want := []MessageForecast{
+			{"announce", Down, announce, rounds}, {"advertise", Up, header, rounds}, {"roster", Down, header + 4, rounds},
+			{"shares", Up, header, rounds}, {"delivery", Down, header + 4, rounds}, {"masked-input", Up, header + packed, rounds},
+			{"survivors", Down, header + 4, rounds}, {"unmask", Up, header + b.Removal, rounds}, {"final", Down, header + model, 1},
+		}
+		if g := f.Graph; g != nil {
+			signature, plain, commitments, nonce := 0, 64, 0, 0
+			if g.Mode == "active" {
+				signature, plain, commitments, nonce = 64, 64+2*16, 2*32+64, 16
+			}
+			share := 4 + plain + 16 + commitments
+			bitmap := (tt.n + 7) / 8
+			want[1].Bytes += 64 + signature
+			want[2].Bytes += tt.n * (4 + 64 + signature)
+			want[3].Bytes += 32 + g.Degree*share
+			want[4].Bytes += bitmap + g.Degree*share
+			want[6].Bytes += bitmap
+			want[7].Bytes += g.Degree*(4+32+nonce) + 4
+			if g.Mode == "active" {
+				confirm := []MessageForecast{{"consistency", Up, header + signature, rounds}, {"quorum", Down, header + tt.n*(4+signature), rounds}}
+				want = append(want[:7:7], append(confirm, want[7:]...)...)
+			}
+		}
+		if diff := cmp.Diff(want, b.Messages); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.settings, diff)
+		}
+		var iteration Traffic
+		for _, m := range want[:len(want)-1] {
+			if m.Direction == Up {
+				iteration.Up += int64(m.Bytes)
+			} else {
+				iteration.Down += int64(m.Bytes)
+			}
+		}
+		run := Traffic{Up: rounds * iteration.Up, Down: rounds*iteration.Down + int64(header+model)}
+		if b.Iteration != iteration || b.Run != run {
+			t.Errorf("%q: %+v in an iteration, %+v in the run; want %+v and %+v", tt.settings, b.Iteration, b.Run, iteration, run)
+		}
+		if private := e.Config.Private(); private != (b.Removal > 0) {
+			t.Errorf("%q: removals of %d bytes", tt.settings, b.Removal)
+		}
+		checkMemory(t, tt.settings, f)
+	}
+}
+
+// checkMemory holds the estimate against the formula of MemoryForecast, on the
+// sizes of messages that the test above has checked.
+func checkMemory(t *testing.T, settings string, f *Forecast) {
+	t.Helper()
+	l := int64(f.Releases[0].Len)
+	want := MemoryForecast{Accumulators: 8 * l, Sums: 8 * l}
+	if g := f.Graph; g != nil {
+		want.Accumulators = 4 * l // rings of 20 to 31 bits
+		size := make(map[string]int)
+		for _, m := range f.Bytes.Messages {
+			size[m.Kind] = m.Bytes
+		}
+		n, lost, required := float64(f.Cohort.Clients), float64(f.Cohort.Lost), float64(f.Cohort.Required)
+		want.Keys = int64(math.Ceil(1.75 * n * float64(size["advertise"]+size["consistency"])))
+		want.Shares = int64(math.Ceil(1.75 * n * float64(size["shares"]+size["unmask"]-f.Bytes.Removal)))
+		want.Unmasking = int64(math.Ceil(1100 * (required + lost*float64(g.Degree)*required/(n-1))))
+	}
+	want.Total = want.Accumulators + want.Sums + want.Keys + want.Shares
+	if diff := cmp.Diff(want, *f.Memory); diff != "" {
+		t.Errorf("%q: memory (-want +got):\n%s", settings, diff)
+	}
+}
+
+// A ring above 32 bits takes words of 8 bytes: a hundred parties at scale 2^24.
+func TestForecastWideRing(t *testing.T) {
+	_, f := forecast(t, "algorithm=fmf-vfl parties=100 rounds=1 secagg=real tolerance=0.1")
+	r := f.Releases[0]
+	// A coordinate is at most √5·2^24 + ½, and 100 of them are below 2^32: 33 bits with the sign.
+	if r.Width != 33 || f.Memory.Accumulators != 8*int64(r.Len) {
+		t.Errorf("a ring of %d bits and accumulators of %d bytes for %d coordinates, want 33 and 8 each", r.Width, f.Memory.Accumulators, r.Len)
+	}
+}
+
+// The release of 600 users with one rating each, rank 1, R = 5 and no noise: a row
+// of norm at most 2·5^1.5 = 22.36, a scale at which rounding adds a thousandth (½ to
+// 500), and 600·500 < 2^19, so 20 bits with the sign.
+func TestForecastRelease(t *testing.T) {
+	_, f := forecast(t, "epsilon=inf")
+	l2 := 2 * math.Pow(5, 1.5)
+	want := ReleaseForecast{
+		Name: "item-gradient", Len: 400, Width: 20, Scale: 500 / l2, L2: l2, MaxNonZero: 1, IntegerL2: 500.5, IntegerL1: 500.5,
+		Noise: NoiseForecast{Kind: "none"},
+	}
+	near := cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 1e-12*math.Abs(x) })
+	if diff := cmp.Diff(want, f.Releases[0], near); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Noise: of a sum in integers, in units and in the share of each of 420 - 30 honest
+// survivors; of parties by the step, with the sensitivities of the design's section 5
+// at R = 5 (of a rating 2√2·R^1.5 for U and V together, 2·R^1.5 for V alone).
+func TestForecastNoise(t *testing.T) {
+	e, f := forecast(t, "secagg=real")
+	n, v := f.Releases[0].Noise, e.Release.Noise.Variance
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if !(math.Abs(got-want) <= 1e-12*want) {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	near("variance", n.Variance, v)
+	near("variance in units", n.ValueVariance, v/math.Pow(500/(2*math.Pow(5, 1.5)), 2))
+	near("variance of a share", n.ShareVariance, v/(420-30))
+
+	e, f = forecast(t, "algorithm=vfl-sgdmf accountant=rdp rounds=3 item-steps=20")
+	n = f.Releases[0].Noise
+	z := e.Release.Noise.Multiplier
+	if n.Kind != "own" || len(n.Steps) != 2 || n.Variance != 0 {
+		t.Fatalf("noise of parties: %+v", n)
+	}
+	near("multiplier", n.Multiplier, z)
+	near("sampling rate", n.SamplingRate, 0.05)
+	for i, want := range []LocalSteps{{Count: 30, Sensitivity: 2 * math.Sqrt2 * math.Pow(5, 1.5)}, {Count: 20, Sensitivity: 2 * math.Pow(5, 1.5)}} {
+		near("steps", float64(n.Steps[i].Count), float64(want.Count))
+		near("sensitivity", n.Steps[i].Sensitivity, want.Sensitivity)
+		near("variance of a step", n.Steps[i].Variance, z*z*want.Sensitivity*want.Sensitivity)
+	}
+}
+
+// What has no federation has a forecast too, and none of a cohort.
+func TestForecastCentral(t *testing.T) {
+	e, f := forecast(t, "algorithm=sgd-mf split.validation=0.2")
+	want := &Forecast{
+		Algorithm: SGDMF, Rounds: 30, Secagg: "none", Noise: "none", Privacy: f.Privacy,
+		Data: DataForecast{Name: "synthetic:small", Users: 600, Items: 400, TrainingRatings: e.Split.Train.Len(),
+			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len()},
+	}
+	if diff := cmp.Diff(want, f); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !math.IsInf(f.Privacy.Epsilon, 1) || f.Data.ValidationRatings == 0 {
+		t.Errorf("epsilon is %v, and %d ratings are for validation", f.Privacy.Epsilon, f.Data.ValidationRatings)
+	}
+}
