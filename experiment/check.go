@@ -146,6 +146,9 @@ func (c Config) checkFederation(k *checker) {
 	k.below("dropout", c.dropout(), 0, 1)
 	k.below("tolerance", c.Tolerance, 0, 1)
 	k.below("colluders", c.colluders(), 0, 1)
+	if k.between("sit-out", c.SitOut, 0, 1); c.SitOut > max(0, c.Tolerance) {
+		k.bad("sit-out", "%v is above the tolerance %v; who sits out is lost to the iteration", c.SitOut, c.Tolerance)
+	}
 	k.between("leave", c.Leave, 0, 1)
 	k.between("away", c.Away, 0, 1)
 	k.least("away-rounds", c.AwayRounds, 1)
@@ -311,7 +314,11 @@ func (c Config) Warnings() []string {
 // at all is away in one of rounds/away-rounds cases.
 func (c Config) expectedLoss() float64 {
 	away := c.Away * min(1, float64(c.AwayRounds)/float64(c.rounds()))
-	return 1 - (1-c.dropout())*(1-c.Leave)*(1-away)
+	there := (1 - c.dropout()) * (1 - c.Leave) * (1 - away)
+	if lost := 1 - there; lost <= c.SitOut {
+		return 1 - there*there // those lost in the iteration before sit this one out
+	}
+	return 1 - there
 }
 
 // meaningless lists the keys that have no effect in a form.
@@ -325,7 +332,7 @@ func meaningless(f form) []string {
 	case horizontal:
 		return append(silo, "partition", "item-steps")
 	case central:
-		return append(organisations, "rounds", "dropout", "dropout-at", "leave", "away", "away-rounds", "tolerance", "colluders",
+		return append(organisations, "rounds", "dropout", "dropout-at", "leave", "away", "away-rounds", "tolerance", "colluders", "sit-out",
 			"noise-draw", "contribution", "clip-norm", "baselines")
 	default:
 		return append(organisations, "model.epochs")

@@ -50,6 +50,7 @@ type Config struct {
 	DropoutAt  string  `yaml:"dropout-at"`
 	Tolerance  float64 `yaml:"tolerance"`
 	Colluders  Number  `yaml:"colluders"`
+	SitOut     float64 `yaml:"sit-out"`
 	Leave      float64 `yaml:"leave"`
 	Away       float64 `yaml:"away"`
 	AwayRounds int     `yaml:"away-rounds"`
@@ -137,6 +138,7 @@ func Defaults() Config {
 		DropoutAt:  "any",
 		Tolerance:  0.3,  // FMF paper, section 6.3
 		Colluders:  Auto, // 0.05: one client in twenty may help the aggregator; 0 of one alone
+		SitOut:     0,    // nobody is left out for the sake of fewer exchanges
 		AwayRounds: 3,    // takes effect with away only
 
 		Model: Model{

@@ -24,6 +24,7 @@ var effects = []struct {
 	{"away-rounds=2", "device vertical horizontal"},
 	{"tolerance=0.4", "device vertical horizontal"},
 	{"colluders=0.1", "device vertical horizontal"},
+	{"sit-out=0.1", "device vertical horizontal"},
 	{"baselines=quick", "device vertical horizontal"},
 	{"clip-norm=2", "device vertical horizontal"},
 	{"noise-draw=client", "device"},

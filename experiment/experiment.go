@@ -38,8 +38,7 @@ type Experiment struct {
 }
 
 // Open loads the data, splits it, and chooses what the configuration leaves
-// open. progress, which may be nil, hears how much of the data is read. A
-// *RefusedError says that of this configuration with this data no run can be made.
+// open. progress, which may be nil, hears how much of the data is read.
 func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Experiment, error) {
 	o := dataset.Options{Progress: progress}
 	if c.RatingMin.Given {
@@ -57,9 +56,6 @@ func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Exp
 	}
 	e := &Experiment{Config: c, Data: set}
 	if err = e.settle(); err != nil {
-		if _, ok := errors.AsType[*ConfigError](err); ok {
-			err = &RefusedError{err}
-		}
 		return nil, err
 	}
 	return e, nil
@@ -213,6 +209,9 @@ func (e *Experiment) sessionID() protocol.SessionID {
 		c := e.Config
 		public = fmt.Appendf(public, " %+v %t %s %+v %+v %v %s %v %v %d", n, e.alone, c.Partition, e.silo, c.Split,
 			c.Dropout.Value, c.DropoutAt, c.Leave, c.Away, c.AwayRounds)
+		if c.SitOut > 0 {
+			public = fmt.Appendf(public, " %v", c.SitOut)
+		}
 	}
 	h := sha256.Sum256(public)
 	return protocol.SessionID(h[:16])

@@ -45,6 +45,10 @@ type CohortForecast struct {
 	Lost      int `json:"lost"`      // ⌊ωN⌋ of them may be
 	Required  int `json:"required"`  // the others, ⌈(1-ω)N⌉
 	Colluding int `json:"colluding"` // ⌈γN⌉ may be
+	// Exchanges of the aggregator with a client in an iteration: of one that was set
+	// up in the course of the iteration before, and of one that sets up first.
+	Exchanges      int `json:"exchanges"`
+	SetupExchanges int `json:"setup_exchanges"`
 }
 
 // GraphForecast is the graph of an iteration with all N clients on its roster
@@ -142,7 +146,11 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 	}
 	f.Rounds, f.Secagg = c.rounds(), c.Secagg
 	n := e.Cohort
-	f.Cohort = &CohortForecast{Clients: n.Clients, Lost: n.Clients - n.Required(), Required: n.Required(), Colluding: n.Colluding()}
+	f.Cohort = &CohortForecast{Clients: n.Clients, Lost: n.Clients - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
+	if e.Mode() == graph.Active {
+		f.Cohort.Exchanges++
+	}
+	f.Cohort.SetupExchanges = f.Cohort.Exchanges + 2
 	if e.sum != nil {
 		f.Graph = graphForecast(e.Mode(), n.Clients, e.sum.Choice, f.Rounds)
 	}

@@ -26,6 +26,7 @@ func (f *Forecast) Print(w io.Writer) error {
 	if c := f.Cohort; c != nil {
 		p.head("cohort", "%s clients, of whom %s may be lost in an iteration and %s may collude",
 			grouped(int64(c.Clients)), grouped(int64(c.Lost)), grouped(int64(c.Colluding)))
+		p.head("exchanges", "%d with each client in an iteration, %d in the first and after a loss", c.Exchanges, c.SetupExchanges)
 	}
 	if f.Graph == nil {
 		p.head("secagg", "%s", f.Secagg)

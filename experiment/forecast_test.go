@@ -60,7 +60,7 @@ func TestForecastReferenceGraphs(t *testing.T) {
 			t.Errorf("γ = ω = %v: %+v, want a sparse graph of 100 with %d/%d", tt.share, g, tt.k, tt.thresh)
 		}
 		lost := int(100 * tt.share)
-		if want := (CohortForecast{Clients: 100, Lost: lost, Required: 100 - lost, Colluding: lost}); *f.Cohort != want {
+		if want := (CohortForecast{Clients: 100, Lost: lost, Required: 100 - lost, Colluding: lost, Exchanges: 2, SetupExchanges: 4}); *f.Cohort != want {
 			t.Errorf("cohort %+v, want %+v", *f.Cohort, want)
 		}
 	}

@@ -57,14 +57,6 @@ type ConfigError struct{ error }
 // Unwrap returns what is wrong.
 func (e *ConfigError) Unwrap() error { return e.error }
 
-// RefusedError is a configuration with nothing wrong in itself of which, with its
-// data, no run can be made: no graph, noise or ring meets what it asks for. It
-// wraps the ConfigError that says which bound fails, and what would meet it.
-type RefusedError struct{ error }
-
-// Unwrap returns the ConfigError.
-func (e *RefusedError) Unwrap() error { return e.error }
-
 // Set gives the key, with dots between levels, the value that the text stands
 // for. An unknown key and a text of the wrong kind are errors.
 func (c *Config) Set(key, value string) error {

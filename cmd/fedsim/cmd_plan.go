@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/fedsim/fedsim/experiment"
 )
@@ -28,9 +27,6 @@ func plan(ctx context.Context, said []experiment.Setting, format string, s strea
 	p := newProgress(s.err)
 	defer p.clear()
 	e, err := open(ctx, said, s, p)
-	if refused, ok := errors.AsType[*experiment.RefusedError](err); ok {
-		return &refusedPlan{refused.Error()}
-	}
 	if err != nil {
 		return err
 	}
@@ -48,9 +44,3 @@ func plan(ctx context.Context, said []experiment.Setting, format string, s strea
 	}
 	return forecast.Print(s.out)
 }
-
-// refusedPlan is the answer that no such run can be made. To have asked is no wrong
-// call, so it does not unwrap to the configuration's error: the exit code is 1.
-type refusedPlan struct{ reason string }
-
-func (e *refusedPlan) Error() string { return e.reason }

@@ -42,6 +42,7 @@ type experimentFlags struct {
 	Away         *string `placeholder:"SHARE" help:"Share of the clients that go away once and come back. Default 0."`
 	AwayRounds   *string `placeholder:"N" help:"For how many iterations they are away. Default 3."`
 	Tolerance    *string `placeholder:"SHARE" help:"Share of the clients that an iteration may lose. Default 0.3."`
+	SitOut       *string `placeholder:"SHARE" help:"Share of the clients that, lost in one iteration, may sit the next out, so that it need not be set up anew with everybody: two exchanges instead of four. Default 0."`
 	Colluders    *string `placeholder:"SHARE" help:"Share of the clients whose noise does not count, because they may help the aggregator. By default 0.05."`
 	Secagg       *string `placeholder:"KIND" help:"ideal (default): the exact sum, without the cryptography; real: with it, and the same integers; none for a single party."`
 	Mode         *string `placeholder:"MODE" help:"What a real sum defends against: semi-honest (default) parties, or active ones, who may lie."`

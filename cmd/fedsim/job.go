@@ -151,7 +151,7 @@ func simulation(e *experiment.Experiment, f *experiment.Federation, each func(si
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 	return sim.Config{
 		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers, Ledgers: f.ClientLedgers(),
-		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: int(c.Rounds.Value), Seed: c.Seed, Workers: sim.Workers(e.Workers()), Iteration: each,
+		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: int(c.Rounds.Value), SitOut: c.SitOut, Seed: c.Seed, Workers: sim.Workers(e.Workers()), Iteration: each,
 		Faults: sim.Faults{Dropout: c.Dropout.Value, Stages: e.DropoutStages(), Leave: c.Leave, Away: c.Away, AwayRounds: c.AwayRounds},
 		Network: sim.Network{
 			Latency: ms(c.Network.LatencyMS), Compute: ms(c.Network.ComputeMS), StageTimeout: ms(1000 * c.Network.StageTimeout),
