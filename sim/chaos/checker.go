@@ -20,6 +20,7 @@ type Checker interface {
 func Checkers(s *Schedule) []Checker {
 	return []Checker{
 		&progress{},
+		honest{},
 		&exactSum{schedule: s, iterations: make(map[uint64]*contributions)},
 		&threshold{schedule: s, rosters: make(map[uint64]int)},
 		&oneKind{seen: make(map[holding][32]byte)},
@@ -64,6 +65,25 @@ func (c *progress) Observe(o Observation) error {
 		if !c.summed {
 			return errors.New("the session ended without the sum of the healed iteration")
 		}
+	}
+	return nil
+}
+
+// honest: since nobody lies, as many shares as it takes restore the right secret.
+type honest struct{}
+
+// Rule implements Checker.
+func (honest) Rule() string { return "nobody is taken for a liar" }
+
+// Observe implements Checker.
+func (honest) Observe(o Observation) error {
+	left, _ := o.(Left)
+	m, ok := left.Envelope.Message.(*protocol.Abort)
+	if !ok {
+		return nil
+	}
+	if lost, ok := errors.AsType[*protocol.Unrecoverable](m.Reason); ok && lost.Left >= lost.Required {
+		return lost
 	}
 	return nil
 }

@@ -286,6 +286,9 @@ func TestCheckersFire(t *testing.T) {
 		{&oneModel{}, "no model", finished(func(*Finished) []Observation { return nil })},
 		{&progress{}, "an abort after healing", after(planned, add(Left{protocol.Envelope{
 			Message: &protocol.Abort{Iteration: 2, Reason: &protocol.TooFew{Iteration: 2}}}}))},
+		{honest{}, "a secret restored wrongly", func(log []Observation) []Observation {
+			return append([]Observation{Left{protocol.Envelope{Message: &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Left: 3, Required: 3}}}}}, log...)
+		}},
 		{&progress{}, "a computation that failed", after(planned, add(Failed{protocol.Event{Err: errors.New("out of memory")}}))},
 		{&progress{}, "an end without a sum", edit(func(o Observation) []Observation {
 			if _, ok := o.(Absorbed); ok {
@@ -305,6 +308,11 @@ func TestCheckersFire(t *testing.T) {
 		} else {
 			t.Logf("%s: %v", c.planted, err)
 		}
+	}
+	// A secret of which too few shares arrived is nobody's fault.
+	few := Left{protocol.Envelope{Message: &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Left: 2, Required: 3}}}}
+	if err = fires(s, honest{}.Rule(), append([]Observation{few}, r.log...)); err != nil {
+		t.Errorf("a loss is taken for a lie: %v", err)
 	}
 	// An answer that is sent once more as it was breaks nothing.
 	if err := fires(s, (&oneAnswer{}).Rule(), after(left[*protocol.Unmask], resent[protocol.Unmask](func(*protocol.Unmask) {}))(r.log)); err != nil {
