@@ -17,13 +17,17 @@ import (
 // problem is what is wrong with a key of a Config.
 type problem struct{ key, reason string }
 
-// dropoutStages are the stages that dropout-at names: any is each stage that the
-// mode has. A word that names none gives none.
+// has reports whether an iteration goes through a stage.
+func (c Config) has(s protocol.Stage) bool {
+	return s != protocol.StageConsistency || c.Mode == graph.Active.String()
+}
+
+// dropoutStages are the stages that dropout-at names: any is each stage that there
+// is. A word that names none gives none.
 func (c Config) dropoutStages() []protocol.Stage {
 	var list []protocol.Stage
 	for s := range protocol.Stages {
-		named := c.DropoutAt == s.String() || c.DropoutAt == "any"
-		if named && (s != protocol.StageConsistency || c.Mode == graph.Active.String()) {
+		if c.has(s) && (c.DropoutAt == s.String() || c.DropoutAt == "any") {
 			list = append(list, s)
 		}
 	}

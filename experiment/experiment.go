@@ -31,6 +31,7 @@ type Experiment struct {
 
 	train, test *dataset.Rows
 	session     protocol.SessionID
+	stages      []protocol.Stage  // at which clients drop out
 	sum         *secagg.Cost      // of a real sum
 	silo        fedmf.SiloParams  // where parties are organisations
 	parts       dataset.Partition // then: who owns which items, or users
@@ -93,6 +94,7 @@ func (e *Experiment) choose() error {
 	if !c.Private() {
 		c.Noise = "none"
 	}
+	e.stages = c.dropoutStages()
 	c.Rank = Fixed(c.Rank.Or(float64(defaultRank(c.Algorithm))))
 	c.Delta = Fixed(c.Delta.Or(dp.DefaultDelta(e.publicUnits())))
 	c.Model.StartMean = Fixed(c.Model.StartMean.Or(startMeanShare * e.Data.Max))

@@ -211,6 +211,39 @@ func TestNonPrivateIsThatOfTheResolvedConfig(t *testing.T) {
 	}
 }
 
+// What is only measured loses the same clients: who would drop out at a stage that it
+// does not have is lost at unmask, so that as many stages are drawn from, and the
+// masked input has arrived all the same.
+func TestVariantsLoseTheSameClients(t *testing.T) {
+	const advertise, share, input, consistency, unmask = protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput,
+		protocol.StageConsistency, protocol.StageUnmask
+	active := "accountant=rdp algorithm=vfl-sgdmf secagg=real mode=active "
+	for _, c := range []struct {
+		settings           string
+		stages, nonPrivate []protocol.Stage
+	}{
+		{"dropout-at=share", []protocol.Stage{share}, []protocol.Stage{share}},
+		{"", []protocol.Stage{advertise, share, input, unmask}, []protocol.Stage{advertise, share, input, unmask}},
+		{active, []protocol.Stage{advertise, share, input, consistency, unmask}, []protocol.Stage{advertise, share, input, unmask, unmask}},
+		{active + "dropout-at=consistency", []protocol.Stage{consistency}, []protocol.Stage{unmask}},
+	} {
+		e := open(t, c.settings)
+		n, err := e.NonPrivate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.nonPrivate, n.DropoutStages()); d != "" {
+			t.Errorf("%s: without noise clients drop out at (-want +got):\n%s", c.settings, d)
+		}
+		if l, err := e.LocalOnly(); err != nil || l != nil && !cmp.Equal(c.nonPrivate, l.DropoutStages()) {
+			t.Errorf("%s: alone they drop out at other stages, %v", c.settings, err)
+		}
+		if d := cmp.Diff(c.stages, e.DropoutStages()); d != "" {
+			t.Errorf("%s: clients drop out at (-want +got):\n%s", c.settings, d)
+		}
+	}
+}
+
 // constant predicts one value for everything.
 type constant float64
 

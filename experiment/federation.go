@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
@@ -123,25 +124,29 @@ func (e *Experiment) sumParams() secagg.Params {
 }
 
 // DropoutStages are the stages at which clients drop out.
-func (e *Experiment) DropoutStages() []protocol.Stage { return e.Config.dropoutStages() }
+func (e *Experiment) DropoutStages() []protocol.Stage { return e.stages }
 
 // NonPrivate is the same experiment without noise: the same data, start, local
 // budget, parties and dropouts, at the learning rate that suits no noise.
 func (e *Experiment) NonPrivate() (*Experiment, error) {
 	n := *e
 	n.Config.Epsilon, n.Config.Noise = Fixed(math.Inf(1)), "none"
-	n.idealSums()
+	n.compare()
 	n.Config.Model.LearningRate, n.Config.Model.UserRate, n.Config.Model.ItemRate = Auto, Auto, Auto
 	return &n, n.prepare()
 }
 
-// idealSums has a variant that is only measured, and protects nobody, summed
-// without the cryptography: the integers are the same.
-func (e *Experiment) idealSums() {
+// compare makes a variant that is only measured, and protects nobody. It is summed
+// without the cryptography: the integers are the same. It loses the same clients: who
+// drops out at a stage that it does not have is lost at unmask, and survives there too.
+func (e *Experiment) compare() {
 	if e.Real() {
 		e.Config.Secagg, e.Config.Mode, e.sum = "ideal", graph.SemiHonest.String(), nil
-		if e.Config.DropoutAt == protocol.StageConsistency.String() {
-			e.Config.DropoutAt = protocol.StageUnmask.String() // the next stage there is: the same survivors
+	}
+	e.stages = slices.Clone(e.stages)
+	for i, s := range e.stages {
+		if !e.Config.has(s) {
+			e.stages[i] = protocol.StageUnmask
 		}
 	}
 }
@@ -156,7 +161,7 @@ func (e *Experiment) LocalOnly() (*Experiment, error) {
 	}
 	l := *e
 	l.alone = true
-	l.idealSums()
+	l.compare()
 	l.Config.Dropout, l.Config.Leave, l.Config.Away = Fixed(0), 0, 0
 	if e.Config.Private() {
 		l.Config.Model.UserRate, l.Config.Model.ItemRate = Auto, Auto
