@@ -9,8 +9,8 @@
 //
 // While nobody is missing, iterations are set up ahead: keys for the next travel
 // with the masked inputs of the present one, and shares with the answers to
-// unmask, so that an iteration is two exchanges with each client instead of four
-// (three instead of five where survivors are confirmed).
+// unmask, so that an iteration is two exchanges with each client instead of four.
+// Confirming survivors takes one more, and so does replacing noise.
 package aggregator
 
 import (
@@ -85,6 +85,7 @@ type round struct {
 	expected int
 	answered int
 	inputs   int    // answered at the stage masked-input: |U1|
+	unmasked int    // answered at the stage unmask: |U2|
 	summing  uint64 // ID of the work that sums up; 0 before
 	released [][]int64
 }
@@ -232,10 +233,7 @@ func (r *round) take(from protocol.ClientID, m protocol.StageMessage) error {
 
 // following is the stage after the present one.
 func (r *round) following() protocol.Stage {
-	if r.stage == protocol.StageMaskedInput && !r.sum.Confirms() {
-		return protocol.StageUnmask
-	}
-	return r.stage + 1
+	return protocol.Course{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
 }
 
 // close ends the present stage, of which enough clients must be left.
@@ -273,9 +271,12 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 		r.inputs = r.answered
 		a.closeNext()
 	case protocol.StageUnmask:
+		r.unmasked = r.answered
 		a.closeNext()
-		return a.sumUp(eff)
 	default: // the next iteration is set up while inputs and answers to unmask arrive
+	}
+	if r.following() == protocol.Stages {
+		return a.sumUp(eff)
 	}
 	eff.Send = a.hand(r)
 	if r.stage == protocol.StageMaskedInput {
@@ -337,7 +338,7 @@ func (a *Aggregator) done(in protocol.Done) protocol.Effects {
 	ev := protocol.Event{Kind: protocol.IterationSummed, Iteration: r.setup.Iteration, Party: protocol.Party{Role: protocol.Aggregator}}
 	return protocol.Effects{
 		Send: []protocol.Envelope{toServer(&protocol.Result{Iteration: r.setup.Iteration, Integers: r.released,
-			Survivors: r.inputs, Answered: r.answered})},
+			Survivors: r.inputs, Answered: r.unmasked})},
 		Events: []protocol.Event{ev},
 	}
 }

@@ -145,7 +145,7 @@ func (b *bench) iteration(lost map[protocol.Stage]int) (*protocol.Abort, *protoc
 	b.t.Helper()
 	b.command("open 1")
 	left := b.n
-	for _, stage := range stages {
+	for _, stage := range b.stages() {
 		left -= lost[stage]
 		for id := range left {
 			b.answer(protocol.ClientID(id), stage.String(), 1)
@@ -191,7 +191,7 @@ func find[M protocol.Message](eff protocol.Effects) (m M) {
 // an event.
 func (b *bench) silent() {
 	b.t.Helper()
-	for _, stage := range stages {
+	for _, stage := range b.stages() {
 		for id := range b.n {
 			if got := describe(b.answer(protocol.ClientID(id), stage.String(), 1)); got != "message-ignored" {
 				b.t.Errorf("client %d's %s after the end: %s", id, stage, got)

@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,8 +24,12 @@ func (serial) Each(n int, f func(int)) {
 	}
 }
 
-// stages are those of a sum that does not confirm its survivors.
-var stages = []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}
+// stages are those of a sum that does not confirm its survivors; and of one whose
+// noise is replaced.
+var (
+	stages          = []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}
+	replacingStages = append(slices.Clone(stages), protocol.StageReplace)
+)
 
 const stageTimeout = 10 * time.Second
 
@@ -48,6 +53,7 @@ type bench struct {
 	t          *testing.T
 	aggregator *aggregator.Aggregator
 	n, lose    int
+	replaces   bool // plans replace noise
 	now        time.Time
 	works      []protocol.Work
 	last       protocol.Effects
@@ -103,7 +109,7 @@ func (b *bench) command(text string) protocol.Effects {
 	w := strings.Fields(text)
 	switch w[0] {
 	case "open":
-		return b.receive(server, &protocol.Open{Plan: newPlan(b.number(w[1]), b.n, b.lose)})
+		return b.receive(server, &protocol.Open{Plan: b.plan(b.number(w[1]))})
 	case "final":
 		return b.receive(server, &protocol.Final{Model: []byte(w[1])})
 	case "tick":
@@ -130,6 +136,23 @@ func (b *bench) command(text string) protocol.Effects {
 	return b.answer(protocol.ClientID(b.number(w[0])), w[1], b.number(w[2]))
 }
 
+// plan is the server's of an iteration.
+func (b *bench) plan(iteration uint64) *protocol.Plan {
+	p := newPlan(iteration, b.n, b.lose)
+	if b.replaces {
+		p.Releases[0].Noise = protocol.Noise{Kind: protocol.Replace, Variance: 1}
+	}
+	return p
+}
+
+// stages are those of its iterations.
+func (b *bench) stages() []protocol.Stage {
+	if b.replaces {
+		return replacingStages
+	}
+	return stages
+}
+
 func (b *bench) number(s string) uint64 {
 	b.t.Helper()
 	n, err := strconv.ParseUint(s, 10, 64)
@@ -151,6 +174,11 @@ func (b *bench) answer(id protocol.ClientID, stage string, iteration uint64) pro
 		m = &protocol.MaskedInput{Iteration: iteration, Vectors: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{1}}}}
 	case "unmask":
 		m = &protocol.Unmask{Iteration: iteration}
+		if b.replaces { // noise changes by 10 at the client's own coordinate
+			m = &protocol.Unmask{Iteration: iteration, Removals: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{10}}}}
+		}
+	case "replace":
+		m = &protocol.Replacement{Iteration: iteration}
 	default:
 		b.t.Fatalf("no such stage: %q", stage)
 	}
@@ -201,6 +229,8 @@ func word(m protocol.Message) string {
 		return fmt.Sprintf("delivery(%d)", m.Clients)
 	case *protocol.Survivors:
 		return fmt.Sprintf("survivors(%d)", m.Count)
+	case *protocol.Answered:
+		return fmt.Sprintf("answered(%d)", m.Count)
 	case *protocol.Result:
 		return fmt.Sprintf("result %d %v of %d, %d answered", m.Iteration, m.Integers, m.Survivors, m.Answered)
 	case *protocol.Abort:

@@ -8,8 +8,8 @@ import (
 
 // In the steady state an iteration is set up while the one before it is under way:
 // keys are advertised with the masked input, and shares dealt with the answer to
-// unmask. An iteration is then two exchanges with each client, three where
-// survivors are confirmed, instead of four and five.
+// unmask. An iteration is then two exchanges with each client instead of four, and
+// one more each where survivors are confirmed and where noise is replaced.
 
 // ahead makes the round of an iteration to come; nil if there is none.
 func (c *Client) ahead(s protocol.Setup) (*round, error) {

@@ -63,7 +63,10 @@ type Sum interface {
 	// back for their number; q is who signed them where they are confirmed.
 	Check(s *protocol.Survivors, q *protocol.Quorum, run protocol.Runner) error
 	// Unmask answers the survivors that were checked.
-	Unmask(s *protocol.Survivors, removals []protocol.Integers) (*protocol.Unmask, error)
+	Unmask(s *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error)
+	// Replace answers who unmasked, where noise is replaced; whatever it is shown
+	// later, these are the only ones.
+	Replace(*protocol.Answered) (*protocol.Replacement, error)
 }
 
 // Config is what a client is made of. All fields but Ledger and Iterations are
@@ -130,6 +133,8 @@ func (c *Client) receive(e protocol.Envelope) protocol.Effects {
 		return c.survivors(m)
 	case *protocol.Quorum:
 		return c.quorum(m)
+	case *protocol.Answered:
+		return c.replace(m)
 	case *protocol.Final:
 		return c.final(m.Model)
 	}

@@ -52,8 +52,12 @@ func (h *heavy) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runner) er
 	return err
 }
 
-func (h *heavy) Unmask(_ *protocol.Survivors, v []protocol.Integers) (*protocol.Unmask, error) {
+func (h *heavy) Unmask(_ *protocol.Survivors, v []protocol.Integers, _ protocol.Runner) (*protocol.Unmask, error) {
 	return &protocol.Unmask{Iteration: h.p.Iteration, Removals: v}, nil
+}
+
+func (h *heavy) Replace(*protocol.Answered) (*protocol.Replacement, error) {
+	return unless(h, protocol.KindAnswered, &protocol.Replacement{Iteration: h.p.Iteration})
 }
 
 func heavyBench(t *testing.T, refuse protocol.Kind) *bench {

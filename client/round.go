@@ -126,15 +126,14 @@ func (c *Client) finish(r *round) protocol.Effects {
 	r.reply = nil
 	switch r.stage {
 	case protocol.StageMaskedInput:
-		r.stage++
-		if !r.sum.Confirms() {
-			r.stage = protocol.StageUnmask
-		}
 		c.next, r.next = r.next, nil
 	case protocol.StageUnmask:
-		c.round = nil // seeds and inputs go with it
+		r.shares = nil // noise changes once
 	default:
-		r.stage++
+	}
+	course := protocol.Course{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
+	if r.stage = course.After(r.stage); r.stage == protocol.Stages {
+		c.round = nil // and all that was secret with it
 	}
 	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(m)}}
 }

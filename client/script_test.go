@@ -114,7 +114,7 @@ func (b *bench) receive(m protocol.Message) protocol.Effects {
 //	announce 1    the plan of iteration 1            roster 1 5      5 clients advertised
 //	delivery 1 5  the shares of 5 clients            survivors 1 5   5 masked inputs arrived
 //	quorum 1      the survivors are confirmed        run             the oldest work, and its Done
-//	final M       the model M, which ends it
+//	answered 1 4  4 clients unmasked                 final M         the model M, which ends it
 //
 // Effects are given in the order in which they are carried out: charged 1,
 // KIND 1 for a message to the aggregator, work, and events by their words.
@@ -151,6 +151,8 @@ func (b *bench) command(text string) protocol.Effects {
 		return b.receive(&protocol.Survivors{Iteration: iteration, Count: n})
 	case "quorum":
 		return b.receive(&protocol.Quorum{Iteration: iteration})
+	case "answered":
+		return b.receive(&protocol.Answered{Iteration: iteration, Count: n})
 	case "run":
 		if len(b.works) == 0 {
 			b.t.Fatal("no work to run")

@@ -133,7 +133,7 @@ func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
 				return nil, err
 			}
 		}
-		out, err := r.sum.Unmask(r.survivors, removals)
+		out, err := r.sum.Unmask(r.survivors, removals, run)
 		if err != nil || r.survivors.Next == nil || next == nil {
 			return out, err
 		}
@@ -145,4 +145,22 @@ func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
 		return c.compute(r, answer)
 	}
 	return c.answer(r, answer)
+}
+
+// replace answers who unmasked, where noise is replaced. As many as are required
+// must have, since what the aggregator holds then is charged for no fewer.
+func (c *Client) replace(m *protocol.Answered) protocol.Effects {
+	r, err := c.at(m.Iteration, protocol.StageReplace)
+	if err != nil {
+		return c.ignored(protocol.StageReplace, err)
+	}
+	if need := r.plan.Cohort.Required(); m.Count < need {
+		c.leave(r)
+		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageUnmask, Left: m.Count, Required: need})
+	}
+	if m.Count > r.survivors.Count {
+		c.leave(r)
+		return c.refused(m.Iteration, fmt.Errorf("%d answers of %d survivors", m.Count, r.survivors.Count))
+	}
+	return c.answer(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.sum.Replace(m) })
 }

@@ -17,9 +17,9 @@ import (
 // problem is what is wrong with a key of a Config.
 type problem struct{ key, reason string }
 
-// has reports whether an iteration goes through a stage.
-func (c Config) has(s protocol.Stage) bool {
-	return s != protocol.StageConsistency || c.Mode == graph.Active.String()
+// course is which stages an iteration goes through.
+func (c Config) course() protocol.Course {
+	return protocol.Course{Confirms: c.Mode == graph.Active.String(), Replaces: c.Noise == protocol.Replace.String()}
 }
 
 // dropoutStages are the stages that dropout-at names: any is each stage that there
@@ -27,7 +27,7 @@ func (c Config) has(s protocol.Stage) bool {
 func (c Config) dropoutStages() []protocol.Stage {
 	var list []protocol.Stage
 	for s := range protocol.Stages {
-		if c.has(s) && (c.DropoutAt == s.String() || c.DropoutAt == "any") {
+		if c.course().Has(s) && (c.DropoutAt == s.String() || c.DropoutAt == "any") {
 			list = append(list, s)
 		}
 	}
@@ -101,7 +101,7 @@ func (c Config) problems() []problem {
 		k.bad("secagg", "none would show what each party sends; only a party that is alone may go without a secure sum")
 	}
 	k.oneOf("baselines", c.Baselines, "all", "quick")
-	k.oneOf("dropout-at", c.DropoutAt, "advertise", "share", "masked-input", "consistency", "unmask", "any")
+	k.oneOf("dropout-at", c.DropoutAt, "advertise", "share", "masked-input", "consistency", "unmask", "replace", "any")
 	c.checkSum(k)
 	c.checkPrivacy(k)
 	c.checkModel(k)
@@ -129,6 +129,9 @@ func (c Config) checkSum(k *checker) {
 	if !active && c.DropoutAt == protocol.StageConsistency.String() {
 		k.bad("dropout-at", "consistency is a stage of mode active alone")
 	}
+	if c.Noise != "replace" && c.DropoutAt == protocol.StageReplace.String() {
+		k.bad("dropout-at", "replace is a stage of noise replace alone")
+	}
 	if c.Secagg != "real" {
 		return
 	}
@@ -141,8 +144,8 @@ func (c Config) checkSum(k *checker) {
 	if c.NoiseDraw == "sum" {
 		k.bad("noise-draw", "nobody could draw the noise of a whole real sum but its adder; with secagg real each client draws its own")
 	}
-	if c.Noise == "replace" {
-		k.bad("noise", "a real sum does not cover replaced noise, whose differences would have to be masked once more; use split, or secagg ideal")
+	if active && c.Noise == "replace" {
+		k.bad("noise", "in mode active clients would have to agree on who replaced noise, too, and there is no stage for that; use split, or mode semi-honest")
 	}
 }
 

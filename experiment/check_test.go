@@ -66,6 +66,7 @@ func TestRefusalsCoverTheKeys(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	for _, settings := range []string{
 		"secagg=real", "secagg=real noise-draw=client", "secagg=real mode=active dropout-at=consistency", "secagg=real algorithm=vfl-sgdmf",
+		"secagg=real noise=replace", "noise=replace dropout-at=replace", "secagg=real noise=replace dropout-at=replace",
 		"dropout=0", "dropout=0.999", "tolerance=0", "colluders=0", "leave=1", "away=1", "rank=1024", "rounds=1000000", "workers=64",
 		"epsilon=1e-12", "epsilon=inf", "epsilon=inf noise=none", "noise=none", "algorithm=fmf-lfl", "algorithm=sgd-mf epsilon=inf",
 		"delta=1e-300", "model.start-spread=0", "model.fit-steps=0", "model.fit-ridge=0", "split.validation=0.5",

@@ -240,9 +240,11 @@ func (e *Experiment) checkNetwork() error {
 	slowest := n.LatencyMS/1000 + 8*float64(p.PackedSize())/(1e6*n.UpMbps)
 	// The first stage holds the way of the model and the computation.
 	slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+8*8*float64(e.Release.Len)/(1e6*n.DownMbps))
-	if e.sum != nil { // a delivery, the computation, and the masked input
-		slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+
-			8*float64(e.sum.Bytes[protocol.KindDelivery])/(1e6*n.DownMbps)+8*float64(e.sum.Bytes[protocol.KindMaskedInput])/(1e6*n.UpMbps))
+	if e.sum != nil { // what opens a stage, the computation, and the answer
+		for _, stage := range [][2]protocol.Kind{{protocol.KindDelivery, protocol.KindMaskedInput}, {protocol.KindSurvivors, protocol.KindUnmask}} {
+			slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+
+				8*float64(e.sum.Bytes[stage[0]])/(1e6*n.DownMbps)+8*float64(e.sum.Bytes[stage[1]])/(1e6*n.UpMbps))
+		}
 	}
 	if slowest >= n.StageTimeout {
 		return &ConfigError{fmt.Errorf("network.stage-timeout-s: %v is too short: messages of this model take %.3g s; give more time or bandwidth", n.StageTimeout, slowest)}

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -211,12 +212,36 @@ func TestNonPrivateIsThatOfTheResolvedConfig(t *testing.T) {
 	}
 }
 
+// An answer to unmask that holds a masked vector takes longer than the masked input
+// did: the timeout must leave room for it.
+func TestTimeoutLeavesRoomToReplaceNoise(t *testing.T) {
+	// 8 µs a byte up; what comes down takes no time, nor does anything else.
+	const settings = "secagg=real noise=replace rank=20 network.up-mbps=1 network.down-mbps=1e9 network.latency-ms=0 network.compute-ms=0"
+	e := open(t, settings)
+	input, unmask := float64(e.sum.Bytes[protocol.KindMaskedInput]), float64(e.sum.Bytes[protocol.KindUnmask])
+	if unmask <= input {
+		t.Fatalf("a masked input of %v bytes and an answer of %v", input, unmask)
+	}
+	for _, tt := range []struct {
+		bytes float64
+		room  bool
+	}{{(input + unmask) / 2, false}, {unmask + 1, true}} {
+		config, err := Resolve(set(fmt.Sprintf("data=synthetic:small %s network.stage-timeout-s=%v", settings, 8e-6*tt.bytes)))
+		if err == nil {
+			_, err = Open(t.Context(), config, nil)
+		}
+		if (err == nil) != tt.room {
+			t.Errorf("time for %v bytes, the answer has %v: %v", tt.bytes, unmask, err)
+		}
+	}
+}
+
 // What is only measured loses the same clients: who would drop out at a stage that it
 // does not have is lost at unmask, so that as many stages are drawn from, and the
 // masked input has arrived all the same.
 func TestVariantsLoseTheSameClients(t *testing.T) {
-	const advertise, share, input, consistency, unmask = protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput,
-		protocol.StageConsistency, protocol.StageUnmask
+	const advertise, share, input, consistency, unmask, replace = protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput,
+		protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace
 	active := "accountant=rdp algorithm=vfl-sgdmf secagg=real mode=active "
 	for _, c := range []struct {
 		settings           string
@@ -224,6 +249,8 @@ func TestVariantsLoseTheSameClients(t *testing.T) {
 	}{
 		{"dropout-at=share", []protocol.Stage{share}, []protocol.Stage{share}},
 		{"", []protocol.Stage{advertise, share, input, unmask}, []protocol.Stage{advertise, share, input, unmask}},
+		{"noise=replace", []protocol.Stage{advertise, share, input, unmask, replace}, []protocol.Stage{advertise, share, input, unmask, unmask}},
+		{"noise=replace dropout-at=replace", []protocol.Stage{replace}, []protocol.Stage{unmask}},
 		{active, []protocol.Stage{advertise, share, input, consistency, unmask}, []protocol.Stage{advertise, share, input, unmask, unmask}},
 		{active + "dropout-at=consistency", []protocol.Stage{consistency}, []protocol.Stage{unmask}},
 	} {

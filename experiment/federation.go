@@ -145,7 +145,7 @@ func (e *Experiment) compare() {
 	}
 	e.stages = slices.Clone(e.stages)
 	for i, s := range e.stages {
-		if !e.Config.has(s) {
+		if !e.Config.course().Has(s) {
 			e.stages[i] = protocol.StageUnmask
 		}
 	}

@@ -85,7 +85,7 @@ func (e *Experiment) bytesForecast(plan *protocol.Plan, final *protocol.Final) *
 // direction is up for what clients send in the stages of a sum.
 func direction(k protocol.Kind) Direction {
 	switch k {
-	case protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask:
+	case protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement:
 		return Up
 	default:
 		return Down

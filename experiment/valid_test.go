@@ -25,6 +25,9 @@ func validConfig() *rapid.Generator[Config] {
 		}
 		c.Dropout, c.Tolerance, c.Colluders = orAuto(share).Draw(t, "dropout"), share.Draw(t, "tolerance"), orAuto(share).Draw(t, "colluders")
 		c.DropoutAt = word("advertise", "share", "masked-input", "unmask", "any").Draw(t, "dropout-at")
+		if c.Noise == "replace" && rapid.Bool().Draw(t, "at-replace") {
+			c.DropoutAt = "replace"
+		}
 		c.Leave, c.Away = share.Draw(t, "leave"), rapid.Float64Range(0, 1).Draw(t, "away")
 		c.AwayRounds = rapid.IntRange(1, math.MaxInt).Draw(t, "away-rounds")
 		c.Split = Split{Test: rapid.Float64Range(1e-9, 0.5).Draw(t, "test"), Validation: rapid.Float64Range(0, 0.4).Draw(t, "validation")}

@@ -16,9 +16,12 @@ type Hash [HashSize]byte
 
 // Keys is what a client advertises: the key that its masks come from, which
 // lives for one iteration, the key that shares for it are encrypted to, which
-// lives for a session, and in active mode its signature over both.
+// lives for a session, and in active mode its signature over both. Where noise is
+// replaced, the masks over what it changes by come from a key of their own, Change,
+// which lives for one iteration too; elsewhere that is nil.
 type Keys struct {
 	Mask, Channel Key
+	Change        *Key
 	Signature     []byte
 }
 
@@ -26,7 +29,11 @@ func (k *Keys) size() int {
 	if k == nil {
 		return 0
 	}
-	return 2*KeySize + len(k.Signature)
+	n := 2*KeySize + len(k.Signature)
+	if k.Change != nil {
+		n += KeySize
+	}
+	return n
 }
 
 // Member is a client on a roster, with its keys.
@@ -70,12 +77,20 @@ func sharesSize(shares []EncryptedShare) int {
 }
 
 // RevealedShare is a holder's share of a secret of the client Of: of the secret
-// behind its self-mask if that survived, of that behind its mask key if it did
-// not. Nonce opens the dealer's commitment; empty in semi-honest mode.
+// behind its self-mask if that client's vectors are in the sum, of that behind its
+// mask key if they are not. Nonce opens the dealer's commitment; empty in semi-honest mode.
 type RevealedShare struct {
 	Of    ClientID
 	Share [32]byte
 	Nonce []byte
+}
+
+func revealedSize(shares []RevealedShare) int {
+	n := 0
+	for i := range shares {
+		n += 4 + 32 + len(shares[i].Nonce)
+	}
+	return n
 }
 
 // Signed is a client's signature over the survivors that it was shown.

@@ -19,6 +19,8 @@ const (
 	KindConsistency
 	KindQuorum
 	KindUnmask
+	KindAnswered
+	KindReplacement
 	KindResult
 	KindAbort
 	KindFinal
@@ -29,7 +31,7 @@ var kindNames = [...]string{
 	KindOpen: "open", KindAnnounce: "announce", KindInvite: "invite", KindAdvertise: "advertise", KindRoster: "roster",
 	KindShares: "shares", KindDelivery: "delivery", KindMaskedInput: "masked-input",
 	KindSurvivors: "survivors", KindConsistency: "consistency", KindQuorum: "quorum",
-	KindUnmask: "unmask", KindResult: "result", KindAbort: "abort", KindFinal: "final",
+	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindResult: "result", KindAbort: "abort", KindFinal: "final",
 }
 
 func (k Kind) String() string {
@@ -98,6 +100,8 @@ func StageOf(m Message, confirms bool) Stage {
 		return StageUnmask
 	case *Quorum:
 		return StageUnmask
+	case *Answered:
+		return StageReplace
 	default:
 		return Stages
 	}
@@ -166,11 +170,14 @@ type Roster struct {
 }
 
 // Shares carries the client's encrypted shares for its neighbours, in ascending
-// order of clients, and the hash that the seed of its self-mask must have.
+// order of clients, and the hash that the seed of its self-mask must have. Where
+// noise is replaced, ChangeHash is that of its self-mask over what the noise changes
+// by; elsewhere nil.
 type Shares struct {
-	Iteration uint64
-	SeedHash  Hash
-	Shares    []EncryptedShare
+	Iteration  uint64
+	SeedHash   Hash
+	ChangeHash *Hash
+	Shares     []EncryptedShare
 }
 
 // Delivery opens the stage masked-input: whose shares arrived, as a number and as
@@ -219,8 +226,9 @@ type Quorum struct {
 
 // Unmask is a client's answer once the survivors are known: its shares of its
 // neighbours' secrets, and what its noise must change by, per release. Removed
-// is the code of that (AppendRemoval), empty for a release to which the client
-// added no noise. With the ideal sum it is Removals instead, in the clear, nil
+// is the code of that (AppendRemoval) where noise is split, the masked and
+// bit-packed vector where it is replaced, and empty for a release to which the
+// client added no noise. With the ideal sum it is Removals instead, in the clear, nil
 // where the sum draws all noise, and Packed is the size that the code would have.
 type Unmask struct {
 	Iteration uint64
@@ -229,6 +237,21 @@ type Unmask struct {
 	Removals  []Integers
 	Packed    int
 	Next      *Shares // for the next iteration, if it is set up ahead
+}
+
+// Answered opens the stage replace: who answered the stage unmask, and so replaced
+// its noise, as a number and, unless the sum is ideal, as a subset of the roster.
+type Answered struct {
+	Iteration uint64
+	Count     int
+	U2        Bitmap
+}
+
+// Replacement is a client's answer once it is known who replaced its noise: its
+// shares of its neighbours' secrets behind the masks over what the noise changes by.
+type Replacement struct {
+	Iteration uint64
+	Shares    []RevealedShare
 }
 
 // Result tells the server what an iteration released: per release of the plan
@@ -306,6 +329,8 @@ func (*Survivors) Kind() Kind   { return KindSurvivors }
 func (*Consistency) Kind() Kind { return KindConsistency }
 func (*Quorum) Kind() Kind      { return KindQuorum }
 func (*Unmask) Kind() Kind      { return KindUnmask }
+func (*Answered) Kind() Kind    { return KindAnswered }
+func (*Replacement) Kind() Kind { return KindReplacement }
 func (*Result) Kind() Kind      { return KindResult }
 func (*Abort) Kind() Kind       { return KindAbort }
 func (*Final) Kind() Kind       { return KindFinal }
@@ -316,8 +341,8 @@ func (m *Open) Size() int { return m.Plan.size() }
 // Size implements Message: the plan, and what travels with it.
 func (m *Announce) Size() int { return m.Plan.size() + riderSize(m) }
 
-// Size implements Message: the cohort.
-func (m *Invite) Size() int { return headerSize + 4 + 8 + 8 }
+// Size implements Message: the cohort and a flag.
+func (m *Invite) Size() int { return headerSize + 4 + 8 + 8 + 1 }
 
 // Size implements Message: the keys.
 func (m *Advertise) Size() int { return headerSize + m.Keys.size() }
@@ -331,12 +356,16 @@ func (m *Roster) Size() int {
 	return n
 }
 
-// Size implements Message: the shares, and a hash if there are any.
+// Size implements Message: the shares, and the hashes if there are any.
 func (m *Shares) Size() int {
 	if len(m.Shares) == 0 {
 		return headerSize
 	}
-	return headerSize + HashSize + sharesSize(m.Shares)
+	n := headerSize + HashSize + sharesSize(m.Shares)
+	if m.ChangeHash != nil {
+		n += HashSize
+	}
+	return n
 }
 
 // Size implements Message: a count, the subset and the shares.
@@ -369,15 +398,18 @@ func (m *Quorum) Size() int {
 // Size implements Message: the shares, the removals with their lengths, and what
 // travels with them.
 func (m *Unmask) Size() int {
-	n := headerSize + m.Packed + riderSize(m)
-	for i := range m.Shares {
-		n += 4 + 32 + len(m.Shares[i].Nonce)
-	}
+	n := headerSize + m.Packed + riderSize(m) + revealedSize(m.Shares)
 	for _, r := range m.Removed {
 		n += 4 + len(r)
 	}
 	return n
 }
+
+// Size implements Message: a count and the subset.
+func (m *Answered) Size() int { return headerSize + 4 + len(m.U2) }
+
+// Size implements Message: the shares.
+func (m *Replacement) Size() int { return headerSize + revealedSize(m.Shares) }
 
 // Size implements Message: two counts and eight bytes a coordinate.
 func (m *Result) Size() int {
@@ -413,6 +445,9 @@ func (m *Consistency) At() (uint64, Stage) { return m.Iteration, StageConsistenc
 
 // At implements StageMessage.
 func (m *Unmask) At() (uint64, Stage) { return m.Iteration, StageUnmask }
+
+// At implements StageMessage.
+func (m *Replacement) At() (uint64, Stage) { return m.Iteration, StageReplace }
 
 func (p *Plan) size() int {
 	n := headerSize + len(p.Phase) + 4 + 8 + 8 + len(p.Broadcast)

@@ -298,7 +298,16 @@ func TestFixedSizes(t *testing.T) {
 		{&protocol.Quorum{Signatures: []protocol.Signed{{Signature: make([]byte, 64)}, {}}}, header + 4 + 64 + 4},
 		{&protocol.Unmask{Shares: []protocol.RevealedShare{{Nonce: make([]byte, 16)}, {}}, Removed: [][]byte{make([]byte, 9), nil}}, header + 4 + 32 + 16 + 4 + 32 + 4 + 9 + 4},
 		{&protocol.Final{Model: make([]byte, 11)}, header + 11},
-		{&protocol.Invite{}, header + 4 + 8 + 8},
+		{&protocol.Invite{}, header + 4 + 8 + 8 + 1},
+		// Where noise is replaced: a key and a hash more, a bitmap of 9 and shares.
+		{&protocol.Advertise{Keys: &protocol.Keys{Change: new(protocol.Key)}}, header + 3*32},
+		{&protocol.Roster{Members: []protocol.Member{{Keys: protocol.Keys{Change: new(protocol.Key)}}, {}}}, header + 4 + (4 + 3*32) + (4 + 2*32)},
+		{&protocol.Shares{ChangeHash: new(protocol.Hash), Shares: []protocol.EncryptedShare{{Ciphertext: make([]byte, 144)}}}, header + 32 + 32 + 4 + 144},
+		{&protocol.Shares{ChangeHash: new(protocol.Hash)}, header},
+		{&protocol.Answered{}, header + 4},
+		{&protocol.Answered{U2: protocol.NewBitmap(9)}, header + 4 + 2},
+		{&protocol.Replacement{}, header},
+		{&protocol.Replacement{Shares: []protocol.RevealedShare{{Nonce: make([]byte, 16)}, {}}}, header + 4 + 32 + 16 + 4 + 32},
 		// With what travels along: a bitmap of 9, 64 bytes of keys, 3 members, a share.
 		{&protocol.Announce{Plan: p, Delivery: &protocol.Delivery{Arrived: protocol.NewBitmap(9)}}, plan + header + 4 + 2},
 		{&protocol.MaskedInput{Packed: 10, Next: &protocol.Advertise{Keys: &protocol.Keys{}}}, header + 10 + header + 64},
@@ -315,10 +324,10 @@ func TestFixedSizes(t *testing.T) {
 func TestKinds(t *testing.T) {
 	all := []protocol.Message{
 		&protocol.Open{}, &protocol.Announce{}, &protocol.Invite{}, &protocol.Advertise{}, &protocol.Roster{}, &protocol.Shares{}, &protocol.Delivery{},
-		&protocol.MaskedInput{}, &protocol.Survivors{}, &protocol.Consistency{}, &protocol.Quorum{}, &protocol.Unmask{},
+		&protocol.MaskedInput{}, &protocol.Survivors{}, &protocol.Consistency{}, &protocol.Quorum{}, &protocol.Unmask{}, &protocol.Answered{}, &protocol.Replacement{},
 		&protocol.Result{}, &protocol.Abort{}, &protocol.Final{},
 	}
-	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "consistency", "quorum", "unmask", "result", "abort", "final"}
+	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "final"}
 	if len(all) != int(protocol.Kinds) {
 		t.Fatalf("there are %d kinds, %d messages here", protocol.Kinds, len(all))
 	}
@@ -357,7 +366,7 @@ func TestRider(t *testing.T) {
 func TestStageMessages(t *testing.T) {
 	for stage, m := range []protocol.StageMessage{
 		&protocol.Advertise{Iteration: 7}, &protocol.Shares{Iteration: 7}, &protocol.MaskedInput{Iteration: 7},
-		&protocol.Consistency{Iteration: 7}, &protocol.Unmask{Iteration: 7},
+		&protocol.Consistency{Iteration: 7}, &protocol.Unmask{Iteration: 7}, &protocol.Replacement{Iteration: 7},
 	} {
 		if it, s := m.At(); it != 7 || s != protocol.Stage(stage) {
 			t.Errorf("%T is at iteration %d, %s; want 7, %s", m, it, s, protocol.Stage(stage))
@@ -374,7 +383,7 @@ func TestWords(t *testing.T) {
 		{protocol.Server, "server"}, {protocol.Aggregator, "aggregator"}, {protocol.Client, "client"}, {protocol.Role(7), "Role(7)"},
 		{protocol.Party{Role: protocol.Server, Client: 3}, "server"}, {protocol.ClientParty(3), "client 3"},
 		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
-		{protocol.StageConsistency, "consistency"}, {protocol.Stages, "Stage(5)"}, {protocol.Kinds, "Kind(15)"},
+		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(6)"}, {protocol.Kinds, "Kind(17)"},
 		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.Replace, "replace"}, {protocol.Own, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
 		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"},
 		{protocol.ClientLost, "client-lost"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
@@ -414,6 +423,8 @@ func TestStageOf(t *testing.T) {
 		{&protocol.Consistency{}, protocol.StageConsistency, protocol.StageConsistency},
 		{&protocol.Quorum{}, protocol.StageUnmask, protocol.StageUnmask},
 		{&protocol.Unmask{}, protocol.StageUnmask, protocol.StageUnmask},
+		{&protocol.Answered{}, protocol.StageReplace, protocol.StageReplace},
+		{&protocol.Replacement{}, protocol.StageReplace, protocol.StageReplace},
 		{&protocol.Final{}, protocol.Stages, protocol.Stages},
 		{&protocol.Result{}, protocol.Stages, protocol.Stages},
 		{&protocol.Abort{}, protocol.Stages, protocol.Stages},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/dp"
 )
@@ -95,14 +96,19 @@ type Setup struct {
 	Session   SessionID
 	Iteration uint64
 	Cohort    Cohort
+	// Replaces: the plan will replace noise, which takes a second sum, over what the
+	// noise changes by, and secrets for it.
+	Replaces bool
 }
 
 // Setup is the plan's.
 func (p *Plan) Setup() Setup {
-	return Setup{Session: p.Session, Iteration: p.Iteration, Cohort: p.Cohort}
+	replaces := slices.ContainsFunc(p.Releases, func(r Release) bool { return r.Noise.Kind == Replace })
+	return Setup{Session: p.Session, Iteration: p.Iteration, Cohort: p.Cohort, Replaces: replaces}
 }
 
-// Following is the setup of the next iteration with the same clients.
+// Following is the setup of the next iteration of the same kind, with the same
+// clients.
 func (s Setup) Following() Setup {
 	s.Iteration++
 	return s

@@ -6,6 +6,7 @@
 //	server -> Open -> aggregator -> Announce -> clients
 //	clients -> Advertise -> Roster -> Shares -> Delivery -> MaskedInput -> Survivors -> Unmask
 //	(active mode: ... -> Survivors -> Consistency -> Quorum -> Unmask)
+//	(noise replaced: ... -> Unmask -> Answered -> Replacement)
 //	(set up ahead: Announce with Delivery -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
 //	aggregator -> Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //
@@ -71,14 +72,18 @@ const (
 	// shown. In active mode only; without it survivors open the stage unmask.
 	StageConsistency
 	// StageUnmask: the client's shares of others' secrets, and its noise removal.
+	// Where noise is replaced, what it changes by is masked, and who sends it is in U2.
 	StageUnmask
+	// StageReplace: the client's shares of the secrets behind the masks over what
+	// noise changes by. Where noise is replaced only.
+	StageReplace
 	// Stages is how many there are.
 	Stages
 )
 
 var stageNames = [...]string{
 	StageAdvertise: "advertise", StageShare: "share", StageMaskedInput: "masked-input",
-	StageConsistency: "consistency", StageUnmask: "unmask",
+	StageConsistency: "consistency", StageUnmask: "unmask", StageReplace: "replace",
 }
 
 func (s Stage) String() string {
@@ -86,4 +91,29 @@ func (s Stage) String() string {
 		return stageNames[s]
 	}
 	return fmt.Sprintf("Stage(%d)", uint8(s))
+}
+
+// Course says which of the stages that not every iteration has one goes through.
+type Course struct {
+	Confirms bool // consistency: survivors are signed before they are unmasked, as in active mode
+	Replaces bool // replace: noise is replaced
+}
+
+// Has reports whether the iteration goes through a stage.
+func (c Course) Has(s Stage) bool {
+	switch s {
+	case StageConsistency:
+		return c.Confirms
+	case StageReplace:
+		return c.Replaces
+	default:
+		return s < Stages
+	}
+}
+
+// After is the stage that follows another; Stages after the last.
+func (c Course) After(s Stage) Stage {
+	for s++; s < Stages && !c.Has(s); s++ {
+	}
+	return s
 }

@@ -3,6 +3,7 @@ package secagg
 import (
 	"crypto/ed25519"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -19,25 +20,35 @@ func (c *Client) Advertise() (*protocol.Advertise, error) {
 		return nil, err
 	}
 	random := c.stream("secrets")
-	var err error
-	if c.seed, err = shamir.NewSecret(random); err != nil {
-		return nil, err
+	for l := range layersOf(c.setup) {
+		if err := c.generate(l, random); err != nil {
+			return nil, err
+		}
 	}
-	if c.key, err = shamir.NewSecret(random); err != nil {
-		return nil, err
-	}
-	id := c.party.cfg.ID
-	if c.maskKey, err = maskKey(c.key, c.setup, id); err != nil {
-		return nil, err
-	}
-	copy(c.keys.Mask[:], c.maskKey.PublicKey().Bytes())
+	copy(c.keys.Mask[:], c.own[ofInputs].maskKey.PublicKey().Bytes())
 	copy(c.keys.Channel[:], c.party.channel.PublicKey().Bytes())
+	if c.setup.Replaces {
+		c.keys.Change = (*protocol.Key)(c.own[ofChanges].maskKey.PublicKey().Bytes())
+	}
 	if c.active() {
-		c.keys.Signature = ed25519.Sign(c.party.cfg.Identity, signedKeys(c.setting, id, &c.keys))
+		c.keys.Signature = ed25519.Sign(c.party.cfg.Identity, signedKeys(c.setting, c.party.cfg.ID, &c.keys))
 	}
 	c.stage = protocol.StageShare
 	keys := c.keys
 	return &protocol.Advertise{Iteration: c.setup.Iteration, Keys: &keys}, nil
+}
+
+// generate makes the secrets of a layer.
+func (c *Client) generate(l layer, random io.Reader) (err error) {
+	own := &c.own[l]
+	if own.seed, err = shamir.NewSecret(random); err != nil {
+		return err
+	}
+	if own.key, err = shamir.NewSecret(random); err != nil {
+		return err
+	}
+	own.maskKey, err = maskKey(l, own.key, c.setup, c.party.cfg.ID)
+	return err
 }
 
 // advertised takes a client's keys.
@@ -49,6 +60,9 @@ func (a *Aggregator) advertised(from protocol.ClientID, m *protocol.Advertise) e
 		return ErrSignature
 	case !a.Confirms() && len(m.Keys.Signature) != 0:
 		return fmt.Errorf("%w: a signature in semi-honest mode", ErrMalformed)
+	}
+	if err := checkChange(a.setup, m.Keys); err != nil {
+		return err
 	}
 	a.keys[from] = m.Keys
 	return nil
@@ -69,6 +83,8 @@ func (a *Aggregator) closeAdvertise() error {
 	}
 	a.graph, err = a.roster.graph()
 	a.dealt = make([]*protocol.Shares, len(members))
-	a.answers = make([]*protocol.Unmask, len(members))
+	for l := range layersOf(a.setup) {
+		a.revealed[l] = make([][]protocol.RevealedShare, len(members))
+	}
 	return err
 }

@@ -27,18 +27,18 @@ type Aggregator struct {
 	dealt   []*protocol.Shares // by place on the roster; nil: did not arrive
 	arrived protocol.Bitmap
 	sums    []*mask.Vector
-	u1      protocol.Bitmap
-	context mask.Context // from the end of the masked inputs on
+	u1, u2  protocol.Bitmap // whose masked inputs arrived; who of them replaced noise
 	signed  []protocol.Signed
-	answers []*protocol.Unmask // by place
 
+	contexts [layers]mask.Context               // each from the end of the stage on in which masks were put on
+	revealed [layers][][]protocol.RevealedShare // by place; nil: did not arrive
 	finished bool
 }
 
 // NewAggregator sets up an iteration. The errors are those of Params.Validate,
 // as far as they do not need the plan.
 func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
-	if err := errors.Join(s.Cohort.Validate(), params.validateCohort(s.Cohort)); err != nil {
+	if err := errors.Join(s.Cohort.Validate(), params.validateSetup(s)); err != nil {
 		return nil, err
 	}
 	return &Aggregator{
@@ -49,12 +49,12 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 
 // Begin takes the plan of the iteration that was set up, once, and no later than
 // the first masked input is due. ErrPlan is returned for a plan that the setup was
-// not for; otherwise the errors are those of Params.Validate.
+// not for; otherwise the errors are those of protocol.Plan.Validate.
 func (a *Aggregator) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != a.setup || a.plan != nil {
 		return ErrPlan
 	}
-	if err := a.params.validatePlan(plan); err != nil {
+	if err := plan.Validate(); err != nil {
 		return err
 	}
 	var err error
@@ -88,6 +88,8 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 		err = a.confirmed(from, m)
 	case *protocol.Unmask:
 		err = a.unmasked(from, m)
+	case *protocol.Replacement:
+		err = a.replaced(from, m)
 	default:
 		err = fmt.Errorf("%w: %s", ErrMalformed, protocol.Describe(m))
 	}
@@ -111,18 +113,15 @@ func (a *Aggregator) expects(from protocol.ClientID, iteration uint64, stage pro
 		return fmt.Errorf("%w: %d clients may take part", ErrOrder, a.setup.Cohort.Clients)
 	case any && last == stage:
 		return fmt.Errorf("%w: the client has answered", ErrOrder)
-	case stage != protocol.StageAdvertise && (!any || last != a.before(stage)):
+	case stage != protocol.StageAdvertise && (!any || a.course().After(last) != stage):
 		return fmt.Errorf("%w: the client was lost before", ErrOrder)
 	}
 	return nil
 }
 
-// before is the stage before another.
-func (a *Aggregator) before(s protocol.Stage) protocol.Stage {
-	if s == protocol.StageUnmask && !a.Confirms() {
-		return protocol.StageMaskedInput
-	}
-	return s - 1
+// course is which stages the iteration goes through.
+func (a *Aggregator) course() protocol.Course {
+	return protocol.Course{Confirms: a.Confirms(), Replaces: a.setup.Replaces}
 }
 
 // Close ends the present stage, of which nothing more is received. An error
@@ -132,19 +131,18 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 	if s != a.stage {
 		return fmt.Errorf("%w: %s", ErrOrder, s)
 	}
-	a.stage++
+	a.stage = a.course().After(s)
 	switch s {
 	case protocol.StageAdvertise:
 		return a.closeAdvertise()
 	case protocol.StageShare:
 		return a.closeShare()
 	case protocol.StageMaskedInput:
-		if !a.Confirms() {
-			a.stage = protocol.StageUnmask
-		}
 		return a.closeInput()
 	case protocol.StageConsistency:
 		return a.closeConsistency()
+	case protocol.StageUnmask:
+		return a.closeUnmask()
 	default:
 		return nil
 	}
@@ -160,8 +158,10 @@ func (a *Aggregator) Next(closed protocol.Stage, to protocol.ClientID) protocol.
 		return a.delivery(to)
 	case protocol.StageMaskedInput:
 		return &protocol.Survivors{Iteration: a.setup.Iteration, Count: a.u1.Count(), U1: a.u1}
-	default:
+	case protocol.StageConsistency:
 		return &protocol.Quorum{Iteration: a.setup.Iteration, Signatures: a.signed}
+	default:
+		return &protocol.Answered{Iteration: a.setup.Iteration, Count: a.u2.Count(), U2: a.u2}
 	}
 }
 

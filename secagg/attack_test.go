@@ -50,19 +50,19 @@ func TestTwoSurvivorSetsForOneClient(t *testing.T) {
 		if err := c.Check(f.survivors, f.quorum, serial{}); err != nil {
 			t.Fatal(err)
 		}
-		first, err := c.Unmask(f.survivors, nil)
+		first, err := c.Unmask(f.survivors, nil, serial{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		other := without(f.survivors, 3)
 		culprit(t, c.Check(other, f.quorum, serial{}), theAggregator, secagg.ErrLocked)
-		if m, refused := c.Unmask(other, nil); refused == nil {
+		if m, refused := c.Unmask(other, nil, serial{}); refused == nil {
 			t.Errorf("%s: another set was answered with %+v", mode, m)
 		}
 		if err = c.Check(f.survivors, f.quorum, serial{}); err != nil {
 			t.Errorf("%s: the first set again: %v", mode, err)
 		}
-		again, err := c.Unmask(f.survivors, []protocol.Integers{{Value: make([]int64, 9)}, {Value: make([]int64, 3)}})
+		again, err := c.Unmask(f.survivors, []protocol.Integers{{Value: make([]int64, 9)}, {Value: make([]int64, 3)}}, serial{})
 		if d := cmp.Diff(first, again); err != nil || d != "" {
 			t.Errorf("%s: the first set is answered anew, %v (-first +again):\n%s", mode, err, d)
 		}
@@ -117,7 +117,7 @@ func TestTwoSurvivorSetsForTwoGroups(t *testing.T) {
 				continue
 			}
 			culprit(t, err, theAggregator, secagg.ErrQuorum)
-			if _, err = c.Unmask(shown[i], nil); err == nil {
+			if _, err = c.Unmask(shown[i], nil, serial{}); err == nil {
 				t.Errorf("client %d unmasks without a quorum", i)
 			}
 		}
@@ -192,7 +192,7 @@ func TestOneKindOfShareForEachPeer(t *testing.T) {
 		if err := f.clients[0].Check(shown, q, serial{}); err != nil {
 			t.Fatal(err)
 		}
-		m, err := f.clients[0].Unmask(shown, nil)
+		m, err := f.clients[0].Unmask(shown, nil, serial{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,7 +66,7 @@ func (p *Party) Join(s protocol.Setup) (*Client, error) {
 	if err := p.later(s); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.Cohort.Validate(), p.cfg.Params.validateCohort(s.Cohort)); err != nil {
+	if err := errors.Join(s.Cohort.Validate(), p.cfg.Params.validateSetup(s)); err != nil {
 		return nil, err
 	}
 	if int64(p.cfg.ID) >= int64(s.Cohort.Clients) {
@@ -85,9 +85,9 @@ func (p *Party) later(s protocol.Setup) error {
 
 // Client is a client's side of the real sum of one iteration. It answers the
 // stages in their order, each once, and from the masked input on only once it has
-// the plan; after an error it answers none, whatever it is sent. Two answers may
-// be had again, as they were: Confirm and Unmask, for the survivors that were
-// shown first.
+// the plan; after an error it answers none, whatever it is sent. Three answers may
+// be had again, as they were: Confirm, Unmask and Replace, for the clients that
+// were shown first.
 type Client struct {
 	party   *Party
 	setup   protocol.Setup
@@ -96,13 +96,13 @@ type Client struct {
 	draw    uint64         // which setup of the party's this is: tells its randomness apart
 	stage   protocol.Stage // the next to answer; Stages after the last or an error
 
-	seed, key shamir.Secret // forgotten when the masked input is made
-	maskKey   *ecdh.PrivateKey
-	keys      protocol.Keys
+	own  [layers]secrets // a layer's are forgotten when its vectors are masked
+	keys protocol.Keys
 
 	roster  *roster
 	self    int // place on the roster
 	peers   []peer
+	held    [layers][]holding // what each peer dealt, if its shares arrived
 	arrived protocol.Bitmap
 	context mask.Context
 
@@ -110,14 +110,21 @@ type Client struct {
 	confirmed *protocol.Consistency // in active mode, over survivors
 	checked   bool                  // Check accepted them
 	answer    *protocol.Unmask
+
+	answered    protocol.Bitmap // U2, the only one; nil before it is shown
+	replacement *protocol.Replacement
+}
+
+// secrets are what a client's masks of a layer come from.
+type secrets struct {
+	seed, key shamir.Secret
+	maskKey   *ecdh.PrivateKey
 }
 
 // peer is a neighbour on the graph.
 type peer struct {
 	at      int    // place on the roster
 	channel []byte // what the two channel keys have in common
-	live    bool
-	holding holding // what it dealt, if it is live
 }
 
 // Begin takes the plan of the iteration that was set up, before the masked input
@@ -131,7 +138,7 @@ func (c *Client) Begin(plan *protocol.Plan) error {
 	if err := c.party.later(c.setup); err != nil {
 		return err
 	}
-	if err := c.party.cfg.Params.validatePlan(plan); err != nil {
+	if err := plan.Validate(); err != nil {
 		return err
 	}
 	c.party.last = plan.Iteration
@@ -149,6 +156,11 @@ func (c *Client) DrawsNoise() bool { return false }
 func (c *Client) Confirms() bool { return c.active() }
 
 func (c *Client) active() bool { return c.party.cfg.Params.Mode == graph.Active }
+
+// course is which stages the iteration goes through.
+func (c *Client) course() protocol.Course {
+	return protocol.Course{Confirms: c.Confirms(), Replaces: c.setup.Replaces}
+}
 
 // enter begins a stage. Until it ends well the client is at no stage at all.
 func (c *Client) enter(s protocol.Stage) error {

@@ -43,15 +43,24 @@ func (c *Client) lock(m *protocol.Survivors) error {
 		}
 		return c.lie(protocol.StageUnmask, ErrLocked)
 	}
-	err := c.roster.survivors(m, c.arrived)
-	if err == nil && !m.U1.Has(c.self) {
-		err = fmt.Errorf("%w: this client is not among them", ErrSurvivors)
-	}
+	err := c.isAmong(m.Count, m.U1, c.arrived)
 	if err != nil {
 		c.stage = protocol.Stages
 		return c.lie(protocol.StageUnmask, err)
 	}
 	c.survivors = slices.Clone(m.U1)
+	return nil
+}
+
+// isAmong checks a set that a sum is to be over, of those who were there before it:
+// the client must be one of them.
+func (c *Client) isAmong(count int, set, of protocol.Bitmap) error {
+	if err := c.roster.survivors(count, set, of); err != nil {
+		return err
+	}
+	if !set.Has(c.self) {
+		return fmt.Errorf("%w: this client is not among them", ErrSurvivors)
+	}
 	return nil
 }
 
@@ -95,7 +104,7 @@ func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 
 // confirmed takes a client's signature.
 func (a *Aggregator) confirmed(from protocol.ClientID, m *protocol.Consistency) error {
-	if len(m.Signature) != ed25519.SignatureSize || !ed25519.Verify(a.params.Identities[from], signedSurvivors(a.context.Binding, from, a.u1), m.Signature) {
+	if len(m.Signature) != ed25519.SignatureSize || !ed25519.Verify(a.params.Identities[from], signedSurvivors(a.contexts[ofInputs].Binding, from, a.u1), m.Signature) {
 		return ErrSignature
 	}
 	a.signed = append(a.signed, protocol.Signed{Client: from, Signature: m.Signature})

@@ -26,8 +26,8 @@ var (
 	// ErrShare: shares that do not open, are missing, or are not what their dealer
 	// committed to.
 	ErrShare = errors.New("the share is missing, does not open, or is not what its dealer committed to")
-	// ErrSurvivors: survivors that cannot be: too few, not all on the roster, or
-	// without the client that is asked.
+	// ErrSurvivors: survivors, of the first sum or the second, that cannot be: too few,
+	// not all there before, or without the client that is asked.
 	ErrSurvivors = errors.New("these cannot be the survivors")
 	// ErrLocked: other survivors than the first that were shown.
 	ErrLocked = errors.New("other survivors were shown before; a client answers for one set only")

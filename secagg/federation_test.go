@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy"
@@ -31,6 +32,7 @@ type federation struct {
 	deliveries []*protocol.Delivery
 	survivors  *protocol.Survivors
 	quorum     *protocol.Quorum
+	answered   *protocol.Answered
 }
 
 // releases are two vectors of different widths, neither a multiple of 8.
@@ -128,21 +130,37 @@ func (f *federation) answer(stage protocol.Stage, i int) (protocol.Message, erro
 		return c.MaskedInput(f.deliveries[i], f.inputs[i], serial{})
 	case protocol.StageConsistency:
 		return c.Confirm(f.survivors)
+	case protocol.StageReplace:
+		return c.Replace(f.answered)
 	default:
 		if err := c.Check(f.survivors, f.quorum, serial{}); err != nil {
 			return nil, err
 		}
-		return c.Unmask(f.survivors, f.removals[i])
+		return c.Unmask(f.survivors, f.removals[i], serial{})
 	}
 }
 
-// stages are those of the federation's mode.
+// stages are those of the federation's mode and plan.
 func (f *federation) stages() []protocol.Stage {
 	out := []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput}
 	if f.aggregator.Confirms() {
 		out = append(out, protocol.StageConsistency)
 	}
-	return append(out, protocol.StageUnmask)
+	out = append(out, protocol.StageUnmask)
+	if f.replaces() {
+		out = append(out, protocol.StageReplace)
+	}
+	return out
+}
+
+func (f *federation) replaces() bool {
+	return slices.ContainsFunc(f.plan.Releases, func(r protocol.Release) bool { return r.Noise.Kind == protocol.Replace })
+}
+
+// last is the stage that ends the iteration.
+func (f *federation) last() protocol.Stage {
+	all := f.stages()
+	return all[len(all)-1]
 }
 
 // stage has all clients that are alive answer, and opens the next stage.
@@ -160,7 +178,7 @@ func (f *federation) stage(stage protocol.Stage) error {
 			f.t.Fatal(err)
 		}
 	}
-	if err := f.aggregator.Close(stage); err != nil || stage == protocol.StageUnmask {
+	if err := f.aggregator.Close(stage); err != nil || stage == f.last() {
 		return err
 	}
 	f.next(stage)
@@ -169,7 +187,7 @@ func (f *federation) stage(stage protocol.Stage) error {
 
 // next hands out what opens the stage after a closed one.
 func (f *federation) next(stage protocol.Stage) {
-	if stage == protocol.StageUnmask {
+	if stage == f.last() {
 		return
 	}
 	for i, alive := range f.alive {
@@ -185,6 +203,8 @@ func (f *federation) next(stage protocol.Stage) {
 			f.survivors = m
 		case *protocol.Quorum:
 			f.quorum = m
+		case *protocol.Answered:
+			f.answered = m
 		}
 	}
 }
@@ -192,7 +212,7 @@ func (f *federation) next(stage protocol.Stage) {
 // choice is the graph's of a full roster.
 func (f *federation) choice() graph.Choice {
 	f.t.Helper()
-	c, err := graph.Choose(f.params.Graph(f.plan.Cohort))
+	c, err := graph.Choose(f.params.Graph(f.plan.Setup()))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -212,20 +232,57 @@ func (f *federation) through(last protocol.Stage) {
 	}
 }
 
-// sum adds up the inputs and removals of clients, plainly.
+// sum adds up the inputs of clients, plainly.
 func (f *federation) sum(in func(i int) bool) [][]int64 {
+	return f.sumOf(in, func(int) bool { return false })
+}
+
+// sumOf adds up the inputs of some clients and what the noise of some changes by.
+func (f *federation) sumOf(in, changed func(i int) bool) [][]int64 {
 	out := make([][]int64, len(f.plan.Releases))
 	for k, r := range f.plan.Releases {
 		out[k] = make([]int64, r.Len)
-		for i := range f.inputs {
-			if in(i) {
-				for j, x := range f.inputs[i][k].Value {
+		add := func(v []protocol.Integers) {
+			if k < len(v) {
+				for j, x := range v[k].Value {
 					out[k][j] += x
 				}
 			}
 		}
+		for i := range f.inputs {
+			if in(i) {
+				add(f.inputs[i])
+			}
+			if changed(i) {
+				add(f.removals[i])
+			}
+		}
 	}
 	return out
+}
+
+// replacing is a plan of two releases, of the second of which noise is replaced.
+func replacing(c protocol.Cohort) *protocol.Plan {
+	p := plan(c.Clients, releases()...)
+	p.Cohort = c
+	p.Releases[1].Noise = protocol.Noise{Kind: protocol.Replace, Variance: 10}
+	return p
+}
+
+// change gives every client something for its noise to change by, where it does.
+func (f *federation) change() {
+	for i := range f.removals {
+		f.removals[i] = make([]protocol.Integers, len(f.plan.Releases))
+		for k, r := range f.plan.Releases {
+			if r.Noise.Kind != protocol.Replace {
+				continue
+			}
+			f.removals[i][k].Value = make([]int64, r.Len)
+			for j := range f.removals[i][k].Value {
+				f.removals[i][k].Value[j] = int64(1000*(i+1)*(j+1)) - int64(7000*i*i)
+			}
+		}
+	}
 }
 
 func culprit(t *testing.T, err error, want protocol.Party, rule error) {
@@ -273,7 +330,7 @@ func Example() {
 				m, err = clients[i].MaskedInput(in, []protocol.Integers{{Value: []int64{1, int64(i), -1}}}, serial{})
 			case *protocol.Survivors:
 				check(clients[i].Check(in, nil, serial{}))
-				m, err = clients[i].Unmask(in, nil)
+				m, err = clients[i].Unmask(in, nil, serial{})
 			}
 			check(err)
 			check(aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage)))

@@ -90,12 +90,17 @@ func (c *IdealClient) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runn
 // Unmask is the client's answer to the survivors: what its noise changes by.
 // Where the sum draws the noise there is none, but the answer is as large as if
 // there were.
-func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers) (*protocol.Unmask, error) {
+func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers, _ protocol.Runner) (*protocol.Unmask, error) {
 	size := c.plan.RemovalsSize(removals)
 	if c.DrawsNoise() {
 		size = c.plan.RemovalSize(m.Count)
 	}
 	return &protocol.Unmask{Iteration: c.plan.Iteration, Removals: removals, Packed: size}, nil
+}
+
+// Replace says that the client has heard who replaced its noise.
+func (c *IdealClient) Replace(*protocol.Answered) (*protocol.Replacement, error) {
+	return &protocol.Replacement{Iteration: c.setup.Iteration}, nil
 }
 
 // Ideal is the trusted adder of one iteration. It is not safe for concurrent use.
@@ -203,6 +208,8 @@ func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Messag
 		return &protocol.Roster{Iteration: it, Clients: n}
 	case protocol.StageShare:
 		return &protocol.Delivery{Iteration: it, Clients: n}
+	case protocol.StageUnmask:
+		return &protocol.Answered{Iteration: it, Count: n}
 	default:
 		return &protocol.Survivors{Iteration: it, Count: n}
 	}

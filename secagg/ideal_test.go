@@ -205,7 +205,14 @@ func checkNothingAdded(t *testing.T, name string, vectors []protocol.Integers) {
 		if err := s.Receive(0, m); err == nil {
 			t.Errorf("%s: %s is accepted", name, stage)
 		}
-		if n := s.Next(stage, 1).(*protocol.Survivors).Count; n != 0 {
+		var n int
+		switch m := s.Next(stage, 1).(type) {
+		case *protocol.Survivors:
+			n = m.Count
+		case *protocol.Answered:
+			n = m.Count
+		}
+		if n != 0 {
 			t.Errorf("%s: %s is counted: %d clients", name, stage, n)
 		}
 	}
@@ -249,19 +256,32 @@ func TestNext(t *testing.T) {
 	p := plan(5, exact("g", 1, 8))
 	p.Iteration = 9
 	s := ideal(p, secagg.DrawClient, entropy.Source{})
-	for stage, n := range []int{5, 4, 3} {
-		for id := range n {
-			m := []protocol.StageMessage{&protocol.Advertise{Iteration: 9}, &protocol.Shares{Iteration: 9},
-				&protocol.MaskedInput{Iteration: 9, Vectors: []protocol.Integers{{Value: []int64{1}}}}}[stage]
+	for _, c := range []struct {
+		n            int
+		answer, next protocol.Message
+	}{
+		{5, &protocol.Advertise{Iteration: 9}, &protocol.Roster{Iteration: 9, Clients: 5}},
+		{4, &protocol.Shares{Iteration: 9}, &protocol.Delivery{Iteration: 9, Clients: 4}},
+		{3, &protocol.MaskedInput{Iteration: 9, Vectors: []protocol.Integers{{Value: []int64{1}}}}, &protocol.Survivors{Iteration: 9, Count: 3}},
+		{2, &protocol.Unmask{Iteration: 9}, &protocol.Answered{Iteration: 9, Count: 2}},
+	} {
+		m := c.answer.(protocol.StageMessage)
+		for id := range c.n {
 			if err := s.Receive(protocol.ClientID(id), m); err != nil {
 				t.Fatal(err)
 			}
 		}
-		want := []protocol.Message{&protocol.Roster{Iteration: 9, Clients: 5}, &protocol.Delivery{Iteration: 9, Clients: 4},
-			&protocol.Survivors{Iteration: 9, Count: 3}}[stage]
-		if d := cmp.Diff(want, s.Next(protocol.Stage(stage), 2)); d != "" {
-			t.Errorf("after the stage %s (-want +got):\n%s", protocol.Stage(stage), d)
+		_, stage := m.At()
+		if d := cmp.Diff(c.next, s.Next(stage, 2)); d != "" {
+			t.Errorf("after the stage %s (-want +got):\n%s", stage, d)
 		}
+	}
+	// Who answers the last stage, or does not, changes no number and no noise.
+	if err := s.Receive(0, &protocol.Replacement{Iteration: 9}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Sum(serial{}); err != nil || got[0][0] != 3 {
+		t.Errorf("the sum over 3 clients that send 1 is %v, %v", got, err)
 	}
 }
 
@@ -293,7 +313,8 @@ func TestIdealClient(t *testing.T) {
 		// 10 coordinates of 13 bits are 17 bytes, however many are zero.
 		{&protocol.MaskedInput{Iteration: 9, Vectors: v, Packed: 17}, func() (protocol.Message, error) { return c.MaskedInput(&protocol.Delivery{}, v, nil) }},
 		// One value, 1: parameter 1 in front, zigzag 2 in three bits.
-		{&protocol.Unmask{Iteration: 9, Removals: v, Packed: 2}, func() (protocol.Message, error) { return c.Unmask(&protocol.Survivors{}, v) }},
+		{&protocol.Unmask{Iteration: 9, Removals: v, Packed: 2}, func() (protocol.Message, error) { return c.Unmask(&protocol.Survivors{}, v, serial{}) }},
+		{&protocol.Replacement{Iteration: 9}, func() (protocol.Message, error) { return c.Replace(&protocol.Answered{}) }},
 	} {
 		got, err := m.call()
 		if d := cmp.Diff(m.want, got); err != nil || d != "" {

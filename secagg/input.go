@@ -5,7 +5,6 @@ import (
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/mask"
-	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // Stage 2, masked input (Bonawitz et al., round 2).
@@ -29,23 +28,18 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 		return nil, err
 	}
 	c.context = c.roster.context(c.plan, c.arrived)
-	secrets, err := c.secrets(run)
+	masks, err := c.masks(ofInputs, c.arrived, run)
 	if err != nil {
 		return nil, err
 	}
 	out := &protocol.MaskedInput{Iteration: c.plan.Iteration, Masked: make([][]byte, len(sums))}
 	for i, v := range sums {
-		if err = c.mask(v, c.plan.Releases[i], secrets, run); err != nil {
+		if out.Masked[i], err = masked(v, c.plan.Releases[i], c.context, masks, run); err != nil {
 			return nil, err
 		}
-		out.Masked[i] = v.AppendPacked(make([]byte, 0, mask.PackedSize(v.Width(), v.Len())))
 	}
-	clear(secrets)
-	c.seed, c.key, c.maskKey = shamir.Secret{}, shamir.Secret{}, nil
-	c.stage = protocol.StageUnmask
-	if c.active() {
-		c.stage = protocol.StageConsistency
-	}
+	clear(masks)
+	c.stage = c.course().After(protocol.StageMaskedInput)
 	return out, nil
 }
 
@@ -61,42 +55,51 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: this client's shares arrived", ErrSurvivors))
 	}
 	c.arrived = m.Arrived
-	var live []*peer
-	for i := range c.peers {
-		if c.peers[i].live = m.Arrived.Has(c.peers[i].at); c.peers[i].live {
-			live = append(live, &c.peers[i])
+	var live []int
+	for i, p := range c.peers {
+		if m.Arrived.Has(p.at) {
+			live = append(live, i)
 		}
 	}
 	if len(m.Shares) != len(live) {
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: %d of %d neighbours' shares are delivered", ErrShare, len(m.Shares), len(live)))
+	}
+	for l := range layersOf(c.setup) {
+		c.held[l] = make([]holding, len(c.peers))
 	}
 	errs := make([]error, len(live))
 	run.Each(len(live), func(i int) { errs[i] = c.unseal(live[i], &m.Shares[i]) })
 	return firstError(errs)
 }
 
-// unseal decrypts what one neighbour dealt. In active mode the dealer signed the
+// unseal decrypts what the i-th neighbour dealt. In active mode the dealer signed the
 // ciphertext and its commitments: whatever is wrong behind a good signature is the
 // dealer's doing, and a bad signature the aggregator's, who should have checked it.
-func (c *Client) unseal(p *peer, s *protocol.EncryptedShare) error {
+func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
+	p, n := &c.peers[i], layersOf(c.setup)
 	dealer := c.roster.members[p.at]
 	if s.Peer != dealer.Client {
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: shares of client %d where those of %d belong", ErrShare, s.Peer, dealer.Client))
 	}
-	if err := checkSealed(s, c.party.cfg.Params.Mode); err != nil {
+	if err := checkSealed(s, c.party.cfg.Params.Mode, n); err != nil {
 		return c.lie(protocol.StageMaskedInput, err)
 	}
 	ch := channel{c.roster, p.at, c.self}
 	if c.active() && !ch.verify(s) {
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("shares of client %d: %w", dealer.Client, ErrSignature))
 	}
+	var h holdings
 	plain, err := ch.open(p.channel, s.Ciphertext)
 	if err == nil {
-		p.holding, err = parseHolding(plain, c.party.cfg.Params.Mode)
+		h, err = parseHoldings(plain, c.party.cfg.Params.Mode, n)
 	}
-	if err != nil || c.active() && !ch.matches(&p.holding, s.Committed) {
+	if err != nil || c.active() && !ch.matches(&h[ofInputs], s.Committed) {
 		return c.fault(protocol.ClientParty(dealer.Client), protocol.StageShare, ErrShare)
 	}
+	for l := range n {
+		c.held[l][i] = h[l]
+	}
+	p.channel = nil // of no more use
 	return nil
 }
 
@@ -134,39 +137,46 @@ type masking struct {
 	sub    bool
 }
 
-// secrets are what the client's masks come from.
-func (c *Client) secrets(run protocol.Runner) ([]masking, error) {
+// masks are what the client's masks of a layer come from, its own and one of each
+// neighbour among the clients given. The secrets behind them are forgotten, so that
+// nothing is masked twice.
+func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]masking, error) {
+	own := c.own[l]
+	c.own[l] = secrets{}
 	out := make([]masking, 0, len(c.peers)+1)
 	var places []int
 	for _, p := range c.peers {
-		if p.live {
+		if among.Has(p.at) {
 			places = append(places, p.at)
 			out = append(out, masking{kind: mask.Pair, sub: p.at < c.self})
 		}
 	}
 	errs := make([]error, len(places))
-	run.Each(len(places), func(i int) { out[i].secret, errs[i] = c.roster.pairSecret(c.maskKey, c.self, places[i]) })
+	run.Each(len(places), func(i int) { out[i].secret, errs[i] = c.roster.pairSecret(l, own.maskKey, c.self, places[i]) })
 	for i, err := range errs {
 		if err != nil {
 			return nil, c.fault(protocol.ClientParty(c.roster.members[places[i]].Client), protocol.StageAdvertise, fmt.Errorf("%w: %w", ErrKeys, err))
 		}
 	}
-	seed, _, err := selfSeed(c.seed, c.setup, c.party.cfg.ID)
+	seed, _, err := selfSeed(l, own.seed, c.setup, c.party.cfg.ID)
 	return append(out, masking{secret: seed, kind: mask.Self}), err
 }
 
-// mask adds all masks to a vector.
-func (c *Client) mask(v *mask.Vector, r protocol.Release, secrets []masking, run protocol.Runner) error {
-	terms := make([]mask.Term, len(secrets))
-	for i, s := range secrets {
-		stream, err := mask.NewStream(s.secret, s.kind, c.context, spec(r))
+// masked adds all masks to the vector of a release and packs it.
+func masked(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) ([]byte, error) {
+	terms := make([]mask.Term, len(masks))
+	for i, m := range masks {
+		stream, err := mask.NewStream(m.secret, m.kind, ctx, spec(r))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer stream.Wipe()
-		terms[i] = mask.Term{Stream: stream, Sub: s.sub}
+		terms[i] = mask.Term{Stream: stream, Sub: m.sub}
 	}
-	return addMasks(v, terms, run)
+	if err := addMasks(v, terms, run); err != nil {
+		return nil, err
+	}
+	return v.AppendPacked(make([]byte, 0, mask.PackedSize(v.Width(), v.Len()))), nil
 }
 
 // input adds a client's vectors to the sums, and keeps nothing of them.
@@ -195,6 +205,6 @@ func (a *Aggregator) closeInput() error {
 			a.u1.Set(i)
 		}
 	}
-	a.context = a.roster.context(a.plan, a.arrived)
+	a.contexts[ofInputs] = a.roster.context(a.plan, a.arrived)
 	return a.starved(a.arrived, a.u1)
 }

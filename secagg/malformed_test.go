@@ -38,6 +38,10 @@ func copyOf(m protocol.Message) protocol.Message {
 		c := *m
 		c.Shares, c.Removed = slices.Clone(m.Shares), slices.Clone(m.Removed)
 		return &c
+	case *protocol.Replacement:
+		c := *m
+		c.Shares = slices.Clone(m.Shares)
+		return &c
 	}
 	return m
 }
@@ -48,6 +52,13 @@ var spoilt = map[protocol.Stage]map[string]func(m protocol.Message){
 		"no keys": func(m protocol.Message) { m.(*protocol.Advertise).Keys = nil },
 		"a signature too short": func(m protocol.Message) {
 			m.(*protocol.Advertise).Keys.Signature = append(slices.Clone(m.(*protocol.Advertise).Keys.Signature), 0)
+		},
+		"a key too few or too many": func(m protocol.Message) {
+			if k := m.(*protocol.Advertise).Keys; k.Change == nil {
+				k.Change = new(protocol.Key)
+			} else {
+				k.Change = nil
+			}
 		},
 	},
 	protocol.StageShare: {
@@ -64,6 +75,13 @@ var spoilt = map[protocol.Stage]map[string]func(m protocol.Message){
 				s.Committed = &protocol.Commitments{Signature: make([]byte, 64)}
 			} else {
 				s.Committed = nil
+			}
+		},
+		"a hash too few or too many": func(m protocol.Message) {
+			if s := m.(*protocol.Shares); s.ChangeHash == nil {
+				s.ChangeHash = new(protocol.Hash)
+			} else {
+				s.ChangeHash = nil
 			}
 		},
 	},
@@ -97,26 +115,58 @@ var spoilt = map[protocol.Stage]map[string]func(m protocol.Message){
 		},
 		"a nonce":            func(m protocol.Message) { m.(*protocol.Unmask).Shares[0].Nonce = make([]byte, 16) },
 		"a removal missing":  func(m protocol.Message) { u := m.(*protocol.Unmask); u.Removed = u.Removed[:1] },
-		"a code cut off":     func(m protocol.Message) { r := m.(*protocol.Unmask).Removed; r[1] = r[1][:len(r[1])-1] },
-		"a code goes on":     func(m protocol.Message) { r := m.(*protocol.Unmask).Removed; r[1] = append(slices.Clone(r[1]), 0) },
+		"a removal cut off":  func(m protocol.Message) { r := m.(*protocol.Unmask).Removed; r[1] = r[1][:len(r[1])-1] },
+		"a removal goes on":  func(m protocol.Message) { r := m.(*protocol.Unmask).Removed; r[1] = append(slices.Clone(r[1]), 0) },
+		"no removal":         func(m protocol.Message) { m.(*protocol.Unmask).Removed[1] = nil },
+		"stray bits":         func(m protocol.Message) { r := m.(*protocol.Unmask).Removed; r[1] = stray(r[1]) },
 		"noise that is none": func(m protocol.Message) { r := m.(*protocol.Unmask).Removed; r[0] = []byte{0} },
 		"in the clear":       func(m protocol.Message) { m.(*protocol.Unmask).Removals = make([]protocol.Integers, 2) },
 	},
+	protocol.StageReplace: {
+		"no shares":        func(m protocol.Message) { m.(*protocol.Replacement).Shares = nil },
+		"one too few":      func(m protocol.Message) { r := m.(*protocol.Replacement); r.Shares = r.Shares[1:] },
+		"the last missing": func(m protocol.Message) { r := m.(*protocol.Replacement); r.Shares = r.Shares[:len(r.Shares)-1] },
+		"one too many":     func(m protocol.Message) { r := m.(*protocol.Replacement); r.Shares = append(r.Shares, r.Shares[0]) },
+		"out of order":     func(m protocol.Message) { s := m.(*protocol.Replacement).Shares; s[0], s[1] = s[1], s[0] },
+		"no scalar": func(m protocol.Message) {
+			for i := range m.(*protocol.Replacement).Shares[0].Share {
+				m.(*protocol.Replacement).Shares[0].Share[i] = 0xff
+			}
+		},
+		"a nonce": func(m protocol.Message) { m.(*protocol.Replacement).Shares[0].Nonce = make([]byte, 16) },
+	},
+}
+
+// stray sets bits behind the last value.
+func stray(b []byte) []byte {
+	b = slices.Clone(b)
+	b[len(b)-1] |= 0x80
+	return b
 }
 
 // Malformed, truncated and oversized messages of clients: the sender is named,
 // nothing of it counts, and the sound message that follows is taken.
 func TestMalformedMessages(t *testing.T) {
-	for _, mode := range bothModes {
+	for _, c := range []struct {
+		mode graph.Mode
+		kind protocol.NoiseKind
+	}{{graph.SemiHonest, protocol.Split}, {graph.Active, protocol.Split}, {graph.SemiHonest, protocol.Replace}} {
 		p := plan(attacked, releases()...)
 		p.Cohort = protocol.Cohort{Clients: attacked, Tolerance: 0.2, Colluders: 0.05}
-		p.Releases[1].Noise = protocol.Noise{Kind: protocol.Split, Variance: 10}
-		f := newFederation(t, p, secagg.Params{Mode: mode})
+		p.Releases[1].Noise = protocol.Noise{Kind: c.kind, Variance: 10}
+		if c.kind == protocol.Replace { // beside split noise, which must not change by half of a message
+			p.Releases[0].Noise = protocol.Noise{Kind: protocol.Split, Variance: 10}
+		}
+		f := newFederation(t, p, secagg.Params{Mode: c.mode})
 		want := f.sum(func(int) bool { return true })
 		for i := range f.removals {
-			f.removals[i] = []protocol.Integers{{Index: []uint32{}}, {Value: []int64{int64(i), -5, 0}}}
-			for j, x := range f.removals[i][1].Value {
-				want[1][j] += x
+			f.removals[i] = []protocol.Integers{{Value: []int64{3, int64(i), 0, 0, 0, 0, 0, 0, 1}}, {Value: []int64{int64(i), -5, 0}}}
+			for k := range f.removals[i] {
+				for j, x := range f.removals[i][k].Value {
+					if p.Releases[k].Noise.Kind != protocol.NoNoise {
+						want[k][j] += x
+					}
+				}
 			}
 		}
 		for _, s := range f.stages() {
@@ -134,7 +184,7 @@ func TestMalformedMessages(t *testing.T) {
 					var fault *secagg.Fault
 					err = f.aggregator.Receive(0, bad.(protocol.StageMessage))
 					if !errors.As(err, &fault) || fault.Culprit != protocol.ClientParty(0) || fault.Stage != s {
-						t.Errorf("%s, %s, %s: %v, want client 0 named", mode, s, name, err)
+						t.Errorf("%s, noise %s, %s, %s: %v, want client 0 named", c.mode, c.kind, s, name, err)
 					}
 				}
 				if err = f.aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage)); err != nil {
@@ -148,7 +198,7 @@ func TestMalformedMessages(t *testing.T) {
 		}
 		got, err := f.aggregator.Sum(serial{})
 		if d := cmp.Diff(want, got); err != nil || d != "" {
-			t.Errorf("%s: error %v, sum (-want +got):\n%s", mode, err, d)
+			t.Errorf("%s, noise %s: error %v, sum (-want +got):\n%s", c.mode, c.kind, err, d)
 		}
 	}
 }
@@ -207,10 +257,14 @@ func FuzzReceive(f *testing.F) {
 	f.Add(uint8(protocol.StageMaskedInput), make([]byte, 33+17), uint8(33)) // 9 of 29 bits and 3 of 45: accepted
 	f.Fuzz(func(t *testing.T, stage uint8, data []byte, cut uint8) {
 		s := protocol.Stage(stage % uint8(protocol.Stages))
-		fed := small2(t)
+		federate := small2
+		if s == protocol.StageReplace {
+			federate = smallReplacing
+		}
+		fed := federate(t)
 		fed.through(s - 1)
 		if s == protocol.StageAdvertise {
-			fed = small2(t)
+			fed = federate(t)
 		}
 		head, tail := data[:min(int(cut), len(data))], data[min(int(cut), len(data)):]
 		var m protocol.StageMessage
@@ -223,6 +277,15 @@ func FuzzReceive(f *testing.F) {
 			m = &protocol.MaskedInput{Iteration: 1, Masked: [][]byte{head, tail}}
 		case protocol.StageConsistency:
 			m = &protocol.Consistency{Iteration: 1, Signature: data}
+		case protocol.StageReplace:
+			good, err := fed.answer(s, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := copyOf(good).(*protocol.Replacement)
+			copy(r.Shares[0].Share[:], head)
+			r.Shares[1].Nonce = tail
+			m = r
 		default:
 			good, err := fed.answer(s, 0)
 			if err != nil {

@@ -28,33 +28,25 @@ type Params struct {
 	Beacon []byte
 }
 
-// ErrReplace is returned for a plan that replaces noise: the differences must
-// then be summed under masks of their own, which the real sum does not do.
-var ErrReplace = errors.New("secagg: replaced noise is not covered by the real sum; split the noise, or use the ideal sum")
+// ErrReplace is returned in active mode where noise is replaced: who replaced it is
+// a second set of survivors, over which no quorum is asked for.
+var ErrReplace = errors.New("secagg: replaced noise is summed in semi-honest mode alone, since in active mode clients would have to agree on who replaced it; split the noise, or use semi-honest mode")
 
 // Validate reports everything that keeps the plan from being summed for real;
 // it names the bound that fails where no graph meets them all.
 func (p Params) Validate(plan *protocol.Plan) error {
-	return errors.Join(p.validatePlan(plan), p.validateCohort(plan.Cohort))
+	return errors.Join(plan.Validate(), p.validateSetup(plan.Setup()))
 }
 
-// validatePlan is the part of Validate that waits for the plan.
-func (p Params) validatePlan(plan *protocol.Plan) error {
-	errs := []error{plan.Validate()}
-	for _, r := range plan.Releases {
-		if r.Noise.Kind == protocol.Replace {
-			errs = append(errs, fmt.Errorf("release %q: %w", r.Name, ErrReplace))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// validateCohort is the part that can be checked before there is a plan.
-func (p Params) validateCohort(c protocol.Cohort) error {
+// validateSetup is the part that can be checked before there is a plan.
+func (p Params) validateSetup(s protocol.Setup) error {
 	var errs []error
 	if p.Mode == graph.Active {
-		if len(p.Identities) != c.Clients {
-			errs = append(errs, fmt.Errorf("the enrolment list has %d keys for %d clients", len(p.Identities), c.Clients))
+		if s.Replaces {
+			errs = append(errs, ErrReplace)
+		}
+		if n := s.Cohort.Clients; len(p.Identities) != n {
+			errs = append(errs, fmt.Errorf("the enrolment list has %d keys for %d clients", len(p.Identities), n))
 		}
 		for id, k := range p.Identities {
 			if len(k) != ed25519.PublicKeySize {
@@ -62,17 +54,19 @@ func (p Params) validateCohort(c protocol.Cohort) error {
 			}
 		}
 	}
-	if _, err := graph.Choose(p.Graph(c)); err != nil {
+	if _, err := graph.Choose(p.Graph(s)); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// Graph is what the graph and the threshold follow from.
-func (p Params) Graph(c protocol.Cohort) graph.Params {
+// Graph is what the graph and the threshold follow from. An iteration that replaces
+// noise counts as two: it is two sums, and who is lost to either may cut the graph.
+func (p Params) Graph(s protocol.Setup) graph.Params {
+	c := s.Cohort
 	return graph.Params{
 		Clients: c.Clients, Tolerance: c.Tolerance, Colluders: c.Colluders,
-		Mode: p.Mode, Iterations: p.Iterations, Beacon: len(p.Beacon) > 0,
+		Mode: p.Mode, Iterations: p.Iterations * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
 	}
 }
 
@@ -89,7 +83,7 @@ func Quorum(c protocol.Cohort, n int) int {
 func (p Params) setting(s protocol.Setup) protocol.Hash {
 	t := protocol.NewTranscript("fedsim/secagg/setting/v1").Bytes(s.Session[:]).Uint(s.Iteration).
 		Uint(uint64(s.Cohort.Clients)).Float(s.Cohort.Tolerance).Float(s.Cohort.Colluders).
-		Text(p.Mode.String()).Uint(uint64(p.Iterations)).Bytes(p.Beacon).Uint(uint64(len(p.Identities)))
+		Uint(uint64(layersOf(s))).Text(p.Mode.String()).Uint(uint64(p.Iterations)).Bytes(p.Beacon).Uint(uint64(len(p.Identities)))
 	for _, k := range p.Identities {
 		t.Bytes(k)
 	}

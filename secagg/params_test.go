@@ -36,14 +36,12 @@ func TestQuorum(t *testing.T) {
 
 // What no real sum can be made of is refused, by both sides, for its own reason.
 func TestParamsRefuse(t *testing.T) {
-	_, list := identities(t, 10)
+	private, list := identities(t, 10)
 	good := plan(10, releases()...)
 	good.Cohort = protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}
 	large := plan(501, releases()...)
 	large.Cohort = protocol.Cohort{Clients: 501, Tolerance: 0.1, Colluders: 0.05}
-	replaced := *good
-	replaced.Releases = slices.Clone(good.Releases)
-	replaced.Releases[0].Noise = protocol.Noise{Kind: protocol.Replace, Variance: 10}
+	replaced := replacing(good.Cohort)
 	hopeless := *good
 	hopeless.Cohort = protocol.Cohort{Clients: 10, Tolerance: 0.3, Colluders: 0.6}
 	unsound := *good
@@ -55,7 +53,7 @@ func TestParamsRefuse(t *testing.T) {
 		plan   *protocol.Plan
 		is     func(error) bool
 	}{
-		"replaced noise":       {secagg.Params{Iterations: 1}, &replaced, func(err error) bool { return errors.Is(err, secagg.ErrReplace) }},
+		"replaced, active":     {secagg.Params{Iterations: 1, Mode: graph.Active, Identities: list}, replaced, func(err error) bool { return errors.Is(err, secagg.ErrReplace) }},
 		"no graph":             {secagg.Params{Iterations: 1}, &hopeless, func(err error) bool { return errors.As(err, &refused) }},
 		"no iterations":        {secagg.Params{}, good, func(err error) bool { return err != nil }},
 		"an unsound plan":      {secagg.Params{Iterations: 1}, &unsound, func(err error) bool { return err != nil }},
@@ -80,6 +78,18 @@ func TestParamsRefuse(t *testing.T) {
 	}
 	if err := (secagg.Params{Iterations: 1, Mode: graph.Active, Identities: list}).Validate(good); err != nil {
 		t.Error(err)
+	}
+	if err := (secagg.Params{Iterations: 1}).Validate(replaced); err != nil {
+		t.Error(err)
+	}
+	// A client refuses at the setup already.
+	party, err := secagg.NewParty(secagg.PartyConfig{Entropy: simulated.New(1, "party"), Identity: private[0],
+		Params: secagg.Params{Iterations: 1, Mode: graph.Active, Identities: list}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = party.Join(replaced.Setup()); !errors.Is(err, secagg.ErrReplace) {
+		t.Errorf("a setup for replaced noise in active mode: %v", err)
 	}
 }
 

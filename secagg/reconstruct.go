@@ -23,23 +23,47 @@ func (a *Aggregator) Sum(run protocol.Runner) ([][]int64, error) {
 		return nil, ErrOrder
 	}
 	a.finished = true
-	secrets, err := a.restore(run)
-	if err != nil {
-		return nil, err
-	}
-	masks, err := a.remaining(secrets, run)
-	if err != nil {
-		return nil, err
+	for l := range layersOf(a.setup) {
+		if err := a.open(l, run); err != nil {
+			return nil, err
+		}
 	}
 	out := make([][]int64, len(a.sums))
 	for i, r := range a.plan.Releases {
-		if err = a.unmask(a.sums[i], r, masks, run); err != nil {
-			return nil, err
-		}
 		out[i] = a.sums[i].AppendInts(make([]int64, 0, r.Len))
 	}
 	a.sums = nil
 	return out, nil
+}
+
+// open takes the masks of a layer off the sums that have them.
+func (a *Aggregator) open(l layer, run protocol.Runner) error {
+	secrets, err := a.restore(l, run)
+	if err != nil {
+		return err
+	}
+	masks, err := a.remaining(l, secrets, run)
+	if err != nil {
+		return err
+	}
+	for i, r := range a.plan.Releases {
+		if l == ofChanges && r.Noise.Kind != protocol.Replace {
+			continue
+		}
+		if err = a.unmask(a.sums[i], r, a.contexts[l], masks, run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// masked are the clients between whom there are masks of a layer, and those of them
+// whose vectors are in its sum.
+func (a *Aggregator) masked(l layer) (among, in protocol.Bitmap) {
+	if l == ofChanges {
+		return a.u1, a.u2
+	}
+	return a.arrived, a.u1
 }
 
 // restored is the secret of a client of which enough shares arrived.
@@ -47,22 +71,23 @@ type restored struct {
 	at     int // place
 	holder []int
 	secret shamir.Secret
-	seed   [32]byte         // of a survivor
-	key    *ecdh.PrivateKey // of a client that was lost
+	seed   [32]byte         // of a client that is in the sum
+	key    *ecdh.PrivateKey // of one that is not
 }
 
-// restore puts together the seed of every survivor and the mask key of every
-// other client that delivered shares.
-func (a *Aggregator) restore(run protocol.Runner) ([]restored, error) {
+// restore puts together, of a layer, the seed of every client that is in the sum and
+// the mask key of every other that the masks are with.
+func (a *Aggregator) restore(l layer, run protocol.Runner) ([]restored, error) {
 	t := a.roster.choice.Threshold
+	among, _ := a.masked(l)
 	var out []restored
 	for i := range a.roster.members {
-		if !a.arrived.Has(i) {
+		if !among.Has(i) {
 			continue
 		}
 		r := restored{at: i, holder: make([]int, 0, t)}
 		for _, j := range a.graph.Neighbours(i) {
-			if a.answers[j] != nil && len(r.holder) < t {
+			if a.revealed[l][j] != nil && len(r.holder) < t {
 				r.holder = append(r.holder, j)
 			}
 		}
@@ -73,17 +98,17 @@ func (a *Aggregator) restore(run protocol.Runner) ([]restored, error) {
 	}
 	weights := weightsCache{threshold: t, sets: make(map[string]*weights)}
 	errs := make([]error, len(out))
-	run.Each(len(out), func(i int) { errs[i] = a.combine(&out[i], &weights) })
+	run.Each(len(out), func(i int) { errs[i] = a.combine(l, &out[i], &weights) })
 	return out, firstError(errs)
 }
 
 // combine restores one secret, and holds it against what was published of it.
-func (a *Aggregator) combine(r *restored, cache *weightsCache) error {
+func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 	id := a.roster.members[r.at].Client
 	holders, shares := make([]shamir.Index, len(r.holder)), make([]shamir.Share, len(r.holder))
 	for k, j := range r.holder {
 		holders[k] = index(a.roster.members[j].Client)
-		revealed := a.answers[j].Shares
+		revealed := a.revealed[l][j]
 		at, _ := slices.BinarySearchFunc(revealed, id, func(s protocol.RevealedShare, id protocol.ClientID) int { return cmp.Compare(s.Of, id) })
 		var err error
 		if shares[k], err = shamir.ParseShare(holders[k], revealed[at].Share[:]); err != nil {
@@ -98,12 +123,12 @@ func (a *Aggregator) combine(r *restored, cache *weightsCache) error {
 		return err
 	}
 	good := false
-	if a.u1.Has(r.at) {
+	if _, in := a.masked(l); in.Has(r.at) {
 		var hash protocol.Hash
-		r.seed, hash, err = selfSeed(r.secret, a.setup, id)
-		good = hash == a.dealt[r.at].SeedHash
-	} else if r.key, err = maskKey(r.secret, a.setup, id); err == nil {
-		good = protocol.Key(r.key.PublicKey().Bytes()) == a.roster.members[r.at].Keys.Mask
+		r.seed, hash, err = selfSeed(l, r.secret, a.setup, id)
+		good = hash == l.seedHash(a.dealt[r.at])
+	} else if r.key, err = maskKey(l, r.secret, a.setup, id); err == nil {
+		good = protocol.Key(r.key.PublicKey().Bytes()) == l.key(&a.roster.members[r.at].Keys)
 	}
 	if err == nil && !good {
 		err = a.unrecoverable(r.at, len(r.holder), a.Confirms())
@@ -141,9 +166,11 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 	return w.lagrange, w.err
 }
 
-// remaining are the masks that did not cancel: each survivor's own, and of each
-// client that was lost those that its surviving neighbours have in common with it.
-func (a *Aggregator) remaining(secrets []restored, run protocol.Runner) ([]masking, error) {
+// remaining are the masks of a layer that did not cancel: the own one of each client
+// in the sum, and of each that is not those that its neighbours in the sum have in
+// common with it.
+func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner) ([]masking, error) {
+	_, in := a.masked(l)
 	var out []masking
 	type pair struct{ lost, survivor int } // lost: place in secrets
 	var pairs []pair
@@ -153,7 +180,7 @@ func (a *Aggregator) remaining(secrets []restored, run protocol.Runner) ([]maski
 			continue
 		}
 		for _, j := range a.graph.Neighbours(r.at) {
-			if a.u1.Has(j) {
+			if in.Has(j) {
 				pairs = append(pairs, pair{k, j})
 			}
 		}
@@ -165,19 +192,19 @@ func (a *Aggregator) remaining(secrets []restored, run protocol.Runner) ([]maski
 		r := secrets[pairs[i].lost]
 		// The survivor subtracted the mask if the peer, the lost one, stands before it.
 		m := masking{kind: mask.Pair, sub: r.at > pairs[i].survivor}
-		m.secret, errs[i] = a.roster.pairSecret(r.key, r.at, pairs[i].survivor)
+		m.secret, errs[i] = a.roster.pairSecret(l, r.key, r.at, pairs[i].survivor)
 		out[first+i] = m
 	})
 	return out, firstError(errs)
 }
 
-// unmask takes the masks off a sum.
-func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, masks []masking, run protocol.Runner) error {
+// unmask takes masks off a sum.
+func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) error {
 	terms := make([]mask.Term, len(masks))
 	errs := make([]error, len(masks))
 	run.Each(len(masks), func(i int) {
 		terms[i].Sub = masks[i].sub
-		terms[i].Stream, errs[i] = mask.NewStream(masks[i].secret, masks[i].kind, a.context, spec(r))
+		terms[i].Stream, errs[i] = mask.NewStream(masks[i].secret, masks[i].kind, ctx, spec(r))
 	})
 	if err := firstError(errs); err != nil {
 		return err

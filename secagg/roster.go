@@ -32,11 +32,25 @@ func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, membe
 			return nil, fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, setup.Cohort.Clients)
 		}
 		t.Uint(uint64(m.Client)).Bytes(m.Keys.Mask[:]).Bytes(m.Keys.Channel[:])
+		if err := checkChange(setup, &m.Keys); err != nil {
+			return nil, fmt.Errorf("client %d: %w", m.Client, err)
+		}
+		if m.Keys.Change != nil {
+			t.Bytes(m.Keys.Change[:])
+		}
 	}
 	r.hash = t.Sum()
 	var err error
-	r.choice, err = graph.ForRoster(params.Graph(setup.Cohort), len(members))
+	r.choice, err = graph.ForRoster(params.Graph(setup), len(members))
 	return r, err
+}
+
+// checkChange says whether keys have one too few or one too many.
+func checkChange(setup protocol.Setup, k *protocol.Keys) error {
+	if (k.Change != nil) != setup.Replaces {
+		return fmt.Errorf("%w: there is a key for what noise changes by where noise is replaced, and nowhere else", ErrMalformed)
+	}
+	return nil
 }
 
 // graph draws the neighbours. Nobody keeps it longer than it takes to read them.
@@ -78,16 +92,24 @@ func (r *roster) context(plan *protocol.Plan, arrived protocol.Bitmap) mask.Cont
 	return mask.Context{Session: r.setup.Session, Iteration: r.setup.Iteration, Binding: r.binding(plan, arrived)}
 }
 
-// survivors checks a set U1 of those who delivered shares.
-func (r *roster) survivors(m *protocol.Survivors, arrived protocol.Bitmap) error {
+// changeContext is that of the masks over what noise changes by. They are put on once
+// U1 is known, and cancel only among clients that were shown the same.
+func (r *roster) changeContext(c mask.Context, u1 protocol.Bitmap) mask.Context {
+	c.Binding = protocol.NewTranscript("fedsim/secagg/change-binding/v1").Bytes(c.Binding[:]).Bytes(u1).Sum()
+	return c
+}
+
+// survivors checks a set that a sum is to be over: U1 of those who delivered shares,
+// or U2 of U1.
+func (r *roster) survivors(count int, set, of protocol.Bitmap) error {
 	c := r.setup.Cohort
 	switch {
-	case !m.U1.Fits(len(r.members)) || m.U1.Count() != m.Count:
-		return fmt.Errorf("%w: %d of a roster of %d in %d bytes", ErrMalformed, m.Count, len(r.members), len(m.U1))
-	case !m.U1.Subset(arrived):
-		return fmt.Errorf("%w: somebody is among them whose shares did not arrive", ErrSurvivors)
-	case m.Count < c.Required() || m.Count <= c.Colluding():
-		return fmt.Errorf("%w: %d, and at least %d are required", ErrSurvivors, m.Count, max(c.Required(), c.Colluding()+1))
+	case !set.Fits(len(r.members)) || set.Count() != count:
+		return fmt.Errorf("%w: %d of a roster of %d in %d bytes", ErrMalformed, count, len(r.members), len(set))
+	case !set.Subset(of):
+		return fmt.Errorf("%w: somebody is among them who was lost before", ErrSurvivors)
+	case count < c.Required() || count <= c.Colluding():
+		return fmt.Errorf("%w: %d, and at least %d are required", ErrSurvivors, count, max(c.Required(), c.Colluding()+1))
 	}
 	return nil
 }

@@ -24,11 +24,14 @@ const (
 	keyKind  = "key"  // behind the mask key: revealed of who did not
 )
 
-// holding is what a holder has of one dealer.
+// holding is what a holder has of one dealer in a layer.
 type holding struct {
 	seed, key           [shamir.Size]byte
 	seedNonce, keyNonce []byte // of active mode
 }
+
+// holdings is what it has in each.
+type holdings [layers]holding
 
 // revealed is the one kind of share that may be shown, with its nonce.
 func (h *holding) revealed(survived bool) (share [shamir.Size]byte, nonce []byte) {
@@ -38,28 +41,44 @@ func (h *holding) revealed(survived bool) (share [shamir.Size]byte, nonce []byte
 	return h.key, h.keyNonce
 }
 
-// plaintext is the two shares and, in active mode, their two nonces.
-func plaintextSize(m graph.Mode) int {
+// plaintextSize counts, for each of n layers, the two shares and, in active mode,
+// their two nonces.
+func plaintextSize(m graph.Mode, n layer) int {
+	size := 2 * shamir.Size
 	if m == graph.Active {
-		return 2*shamir.Size + 2*nonceSize
+		size += 2 * nonceSize
 	}
-	return 2 * shamir.Size
+	return int(n) * size
 }
 
-func (h *holding) append(dst []byte) []byte {
-	dst = append(dst, h.seed[:]...)
-	dst = append(dst, h.key[:]...)
-	dst = append(dst, h.seedNonce...)
-	return append(dst, h.keyNonce...)
+// append writes what is dealt in n layers.
+func (h *holdings) append(dst []byte, n layer) []byte {
+	for l := range n {
+		dst = append(dst, h[l].seed[:]...)
+		dst = append(dst, h[l].key[:]...)
+		dst = append(dst, h[l].seedNonce...)
+		dst = append(dst, h[l].keyNonce...)
+	}
+	return dst
 }
 
-// parseHolding takes the plaintext of a share apart; shares must be encodings of
-// scalars.
+// parseHoldings takes the plaintext of what is dealt in n layers apart.
+func parseHoldings(b []byte, m graph.Mode, n layer) (h holdings, err error) {
+	if len(b) != plaintextSize(m, n) {
+		return h, fmt.Errorf("%w: %d bytes, %d expected", ErrShare, len(b), plaintextSize(m, n))
+	}
+	one := plaintextSize(m, 1)
+	for l := range n {
+		if h[l], err = parseHolding(b[int(l)*one:][:one], m); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+// parseHolding takes one layer's part; shares must be encodings of scalars.
 func parseHolding(b []byte, m graph.Mode) (holding, error) {
 	var h holding
-	if len(b) != plaintextSize(m) {
-		return h, fmt.Errorf("%w: %d bytes, %d expected", ErrShare, len(b), plaintextSize(m))
-	}
 	copy(h.seed[:], b)
 	copy(h.key[:], b[shamir.Size:])
 	for _, s := range [][]byte{h.seed[:], h.key[:]} {
@@ -164,8 +183,8 @@ func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.Clie
 }
 
 // maskKey is the X25519 key that a shared secret stands for.
-func maskKey(s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (*ecdh.PrivateKey, error) {
-	b, err := derive(keyKind, s, setup, id)
+func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (*ecdh.PrivateKey, error) {
+	b, err := derive(l.tag(keyKind), s, setup, id)
 	if err != nil {
 		return nil, err
 	}
@@ -174,23 +193,24 @@ func maskKey(s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (*ecdh
 
 // selfSeed is the secret of the self-mask that a shared secret stands for, and
 // the hash that is advertised of it.
-func selfSeed(s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash, err error) {
-	seed, err = derive(seedKind, s, setup, id)
-	hash = protocol.NewTranscript("fedsim/secagg/seed-hash/v1").Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Bytes(seed[:]).Sum()
+func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash, err error) {
+	seed, err = derive(l.tag(seedKind), s, setup, id)
+	hash = protocol.NewTranscript("fedsim/secagg/" + l.tag("seed-hash") + "/v1").Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Bytes(seed[:]).Sum()
 	return seed, hash, err
 }
 
-// pairSecret is what the clients at places i and j have in common; own is the
-// mask key of i. It is bound to both, so that a client which advertises another's
+// pairSecret is what the clients at places i and j have in common in a layer; own
+// is the mask key of i. It is bound to both, so that a client which advertises another's
 // key as its own does not make two pairs have one mask.
-func (r *roster) pairSecret(own *ecdh.PrivateKey, i, j int) (out [32]byte, err error) {
-	secret, err := common(own, r.members[j].Keys.Mask)
+func (r *roster) pairSecret(l layer, own *ecdh.PrivateKey, i, j int) (out [32]byte, err error) {
+	secret, err := common(own, l.key(&r.members[j].Keys))
 	if err != nil {
 		return out, err
 	}
 	low, high := &r.members[min(i, j)], &r.members[max(i, j)]
-	info := protocol.NewTranscript("fedsim/secagg/pair/v1").Uint(uint64(low.Client)).Bytes(low.Keys.Mask[:]).
-		Uint(uint64(high.Client)).Bytes(high.Keys.Mask[:]).Encoding()
+	lowKey, highKey := l.key(&low.Keys), l.key(&high.Keys)
+	info := protocol.NewTranscript("fedsim/secagg/" + l.tag("pair") + "/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
+		Uint(uint64(high.Client)).Bytes(highKey[:]).Encoding()
 	key, err := hkdf.Key(sha256.New, secret, nil, string(info), len(out))
 	copy(out[:], key)
 	return out, err

@@ -11,6 +11,7 @@
 //	masked-input  Client.MaskedInput  -> ...                             -> Survivors
 //	consistency   Client.Confirm      -> ... (active mode alone)         -> Quorum
 //	unmask        Client.Check, Unmask -> Aggregator.Receive, Close, Sum
+//	replace       Client.Replace      -> ... (where noise is replaced alone)
 //
 // What is heavy takes a protocol.Runner. An [Aggregator] may be asked for the
 // sum whenever at least ⌈(1-ω)N⌉ clients answered each stage.
@@ -27,11 +28,17 @@
 // signatures are bound to the plan, the model, the roster and who delivered
 // shares, so clients that were told different things cancel nothing.
 //
+// Where noise is replaced, an iteration is two sums: what noise changes by says
+// something about what stays, so it is masked in its turn, from secrets of its own
+// among the same clients. It travels with the answers to unmask; who gave them is
+// in the second sum, and one more stage unmasks that.
+//
 // # Promise
 //
 // In semi-honest mode: who follows the protocol, pools what the aggregator and up
 // to ⌈γN⌉ clients see, and reports truthfully who was lost, learns who took part,
-// and the sum over at least ⌈(1-ω)N⌉ clients. In active mode an aggregator that
+// and the sum over at least ⌈(1-ω)N⌉ clients, or both sums where noise is replaced,
+// which active mode refuses ([ErrReplace]). In active mode an aggregator that
 // lies, drops whom it likes and shows clients different things, and clients that
 // lie, learn no more; but they can keep a sum from coming about. It rests on the
 // enrolment list ([Params]) being the operator's. The chances are those of

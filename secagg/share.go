@@ -14,8 +14,8 @@ import (
 
 // Stage 1, share keys (Bonawitz et al., round 1, on the graph of Bell et al.).
 
-// Share splits the client's two secrets among its neighbours on the roster's
-// graph and encrypts to each its shares. In active mode every advertisement is
+// Share splits the client's secrets, two in each layer, among its neighbours on the
+// roster's graph and encrypts to each its shares. In active mode every advertisement is
 // verified, and the shares are committed to.
 func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
 	if err := c.enter(protocol.StageShare); err != nil {
@@ -24,42 +24,61 @@ func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Share
 	if err := c.join(m, run); err != nil {
 		return nil, c.lie(protocol.StageShare, err)
 	}
-	holders := make([]shamir.Index, len(c.peers))
-	for i, p := range c.peers {
-		holders[i] = index(c.roster.members[p.at].Client)
-	}
-	random := c.stream("polynomials")
-	seeds, err := shamir.Split(c.seed, c.roster.choice.Threshold, holders, random)
+	dealt, err := c.split()
 	if err != nil {
 		return nil, err
 	}
-	keys, err := shamir.Split(c.key, c.roster.choice.Threshold, holders, random)
-	if err != nil {
+	out := &protocol.Shares{Iteration: c.setup.Iteration, Shares: make([]protocol.EncryptedShare, len(c.peers))}
+	if _, out.SeedHash, err = selfSeed(ofInputs, c.own[ofInputs].seed, c.setup, c.party.cfg.ID); err != nil {
 		return nil, err
 	}
-	nonces := make([]byte, 2*nonceSize*len(c.peers))
-	if c.active() {
-		if _, err = io.ReadFull(c.stream("nonces"), nonces); err != nil {
+	if c.setup.Replaces {
+		out.ChangeHash = new(protocol.Hash)
+		if _, *out.ChangeHash, err = selfSeed(ofChanges, c.own[ofChanges].seed, c.setup, c.party.cfg.ID); err != nil {
 			return nil, err
 		}
 	}
-	out := &protocol.Shares{Iteration: c.setup.Iteration, Shares: make([]protocol.EncryptedShare, len(c.peers))}
-	if _, out.SeedHash, err = selfSeed(c.seed, c.setup, c.party.cfg.ID); err != nil {
-		return nil, err
-	}
 	errs := make([]error, len(c.peers))
-	run.Each(len(c.peers), func(i int) {
-		h := holding{seed: seeds[i].Bytes(), key: keys[i].Bytes()}
-		if c.active() {
-			n := nonces[2*nonceSize*i:]
-			h.seedNonce, h.keyNonce = n[:nonceSize:nonceSize], n[nonceSize:2*nonceSize:2*nonceSize]
-		}
-		out.Shares[i], errs[i] = c.deal(&c.peers[i], &h)
-	})
+	run.Each(len(c.peers), func(i int) { out.Shares[i], errs[i] = c.deal(&c.peers[i], &dealt[i]) })
 	if err = firstError(errs); err != nil {
 		return nil, err
 	}
 	c.stage = protocol.StageMaskedInput
+	return out, nil
+}
+
+// split shares the client's secrets out among its neighbours.
+func (c *Client) split() ([]holdings, error) {
+	holders := make([]shamir.Index, len(c.peers))
+	for i, p := range c.peers {
+		holders[i] = index(c.roster.members[p.at].Client)
+	}
+	out := make([]holdings, len(c.peers))
+	random := c.stream("polynomials")
+	for l := range layersOf(c.setup) {
+		seeds, err := shamir.Split(c.own[l].seed, c.roster.choice.Threshold, holders, random)
+		if err != nil {
+			return nil, err
+		}
+		keys, err := shamir.Split(c.own[l].key, c.roster.choice.Threshold, holders, random)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out {
+			out[i][l].seed, out[i][l].key = seeds[i].Bytes(), keys[i].Bytes()
+		}
+	}
+	if !c.active() {
+		return out, nil
+	}
+	nonces := make([]byte, 2*nonceSize*len(c.peers))
+	if _, err := io.ReadFull(c.stream("nonces"), nonces); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		n := nonces[2*nonceSize*i:]
+		out[i][ofInputs].seedNonce, out[i][ofInputs].keyNonce = n[:nonceSize:nonceSize], n[nonceSize:2*nonceSize:2*nonceSize]
+	}
 	return out, nil
 }
 
@@ -76,7 +95,12 @@ func (c *Client) join(m *protocol.Roster, run protocol.Runner) error {
 	if c.self < 0 {
 		return fmt.Errorf("%w: the roster does not have this client", ErrKeys)
 	}
-	if own := c.roster.members[c.self].Keys; own.Mask != c.keys.Mask || own.Channel != c.keys.Channel {
+	own := &c.roster.members[c.self].Keys
+	good := own.Channel == c.keys.Channel
+	for l := range layersOf(c.setup) {
+		good = good && l.key(own) == l.key(&c.keys)
+	}
+	if !good {
 		return fmt.Errorf("%w: the roster has others for this client", ErrKeys)
 	}
 	if c.active() {
@@ -97,7 +121,7 @@ func (c *Client) join(m *protocol.Roster, run protocol.Runner) error {
 }
 
 // deal encrypts what one holder gets.
-func (c *Client) deal(p *peer, h *holding) (protocol.EncryptedShare, error) {
+func (c *Client) deal(p *peer, h *holdings) (protocol.EncryptedShare, error) {
 	to := c.roster.members[p.at]
 	var err error
 	if p.channel, err = common(c.party.channel, to.Keys.Channel); err != nil {
@@ -105,8 +129,8 @@ func (c *Client) deal(p *peer, h *holding) (protocol.EncryptedShare, error) {
 	}
 	ch := channel{c.roster, c.self, p.at}
 	out := protocol.EncryptedShare{Peer: to.Client}
-	if out.Ciphertext, err = ch.seal(p.channel, h.append(nil)); err == nil && c.active() {
-		out.Committed = ch.commitments(h, out.Ciphertext, c.party.cfg.Identity)
+	if out.Ciphertext, err = ch.seal(p.channel, h.append(nil, layersOf(c.setup))); err == nil && c.active() {
+		out.Committed = ch.commitments(&h[ofInputs], out.Ciphertext, c.party.cfg.Identity)
 	}
 	return out, err
 }
@@ -123,17 +147,20 @@ func (a *Aggregator) shared(from protocol.ClientID, m *protocol.Shares) error {
 		if s.Peer != a.roster.members[j].Client {
 			return fmt.Errorf("%w: place %d is for client %d, not %d", ErrMalformed, i, s.Peer, a.roster.members[j].Client)
 		}
-		if err := checkSealed(s, a.params.Mode); err != nil {
+		if err := checkSealed(s, a.params.Mode, layersOf(a.setup)); err != nil {
 			return err
 		}
+	}
+	if (m.ChangeHash != nil) != a.setup.Replaces {
+		return fmt.Errorf("%w: there is a hash for what noise changes by where noise is replaced, and nowhere else", ErrMalformed)
 	}
 	a.dealt[at] = m
 	return nil
 }
 
 // checkSealed says what is wrong with the sizes of an encrypted share.
-func checkSealed(s *protocol.EncryptedShare, mode graph.Mode) error {
-	if want := plaintextSize(mode) + chacha20poly1305.Overhead; len(s.Ciphertext) != want {
+func checkSealed(s *protocol.EncryptedShare, mode graph.Mode, n layer) error {
+	if want := plaintextSize(mode, n) + chacha20poly1305.Overhead; len(s.Ciphertext) != want {
 		return fmt.Errorf("%w: %d bytes of shares, %d expected", ErrMalformed, len(s.Ciphertext), want)
 	}
 	if (s.Committed != nil) != (mode == graph.Active) {

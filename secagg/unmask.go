@@ -2,9 +2,12 @@ package secagg
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/mask"
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
@@ -34,8 +37,9 @@ func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.R
 
 // Unmask reveals shares for the survivors that were checked, with what the
 // client's noise changes by: one dense vector for each release, of which those
-// without split noise are not read. Asked again it gives the same answer.
-func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers) (*protocol.Unmask, error) {
+// whose noise is neither split nor replaced are not read. Asked again it gives the
+// same answer.
+func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error) {
 	if !c.checked || !bytes.Equal(m.U1, c.survivors) {
 		return nil, fmt.Errorf("%w: these survivors were not checked", ErrOrder)
 	}
@@ -45,31 +49,85 @@ func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers) (*p
 	if err := c.enter(protocol.StageUnmask); err != nil {
 		return nil, err
 	}
-	out := &protocol.Unmask{Iteration: c.plan.Iteration, Removed: make([][]byte, len(c.plan.Releases))}
+	out := &protocol.Unmask{Iteration: c.plan.Iteration}
+	var err error
+	if out.Removed, err = c.removed(removals, run); err != nil {
+		return nil, err
+	}
+	out.Shares = c.reveal(ofInputs, c.arrived, c.survivors)
+	c.answer = out
+	c.stage = c.course().After(protocol.StageUnmask)
+	return out, nil
+}
+
+// removed is what the client's noise changes by, as it leaves: in the clear where
+// noise is split, since a removal says nothing about what stays, and masked where it
+// is replaced, since a replacement does.
+func (c *Client) removed(removals []protocol.Integers, run protocol.Runner) ([][]byte, error) {
+	var masks []masking
+	if c.setup.Replaces {
+		var err error
+		if masks, err = c.masks(ofChanges, c.survivors, run); err != nil {
+			return nil, err
+		}
+		defer clear(masks)
+	}
+	out := make([][]byte, len(c.plan.Releases))
 	for i, r := range c.plan.Releases {
-		if r.Noise.Kind != protocol.Split {
+		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.Replace {
 			continue
 		}
 		if i >= len(removals) || removals[i].Index != nil || len(removals[i].Value) != r.Len {
-			return nil, fmt.Errorf("%w: no dense removal for release %q, whose noise is split", ErrMalformed, r.Name)
+			return nil, fmt.Errorf("%w: no dense removal for release %q, whose noise is %s", ErrMalformed, r.Name, r.Noise.Kind)
 		}
-		out.Removed[i] = protocol.AppendRemoval(nil, removals[i].Value)
-	}
-	for _, p := range c.peers {
-		if p.live {
-			share, nonce := p.holding.revealed(c.survivors.Has(p.at))
-			out.Shares = append(out.Shares, protocol.RevealedShare{Of: c.roster.members[p.at].Client, Share: share, Nonce: nonce})
+		if r.Noise.Kind == protocol.Split {
+			out[i] = protocol.AppendRemoval(nil, removals[i].Value)
+			continue
+		}
+		v, err := residues(r, removals[i].Value)
+		if err == nil {
+			out[i], err = masked(v, r, c.roster.changeContext(c.context, c.survivors), masks, run)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	clear(c.peers) // the kinds that were not revealed never will be
-	c.answer = out
 	return out, nil
+}
+
+// residues are integers of any size in the ring of a release. One client's change
+// may wrap: what has to fit is the sum with the noise after it.
+func residues(r protocol.Release, values []int64) (*mask.Vector, error) {
+	v, err := mask.NewVector(r.Width, r.Len)
+	if err != nil {
+		return nil, err
+	}
+	values = slices.Clone(values)
+	for j, x := range values {
+		values[j] = lift(uint64(x), r.Width)
+	}
+	return v, v.AddInts(values)
+}
+
+// reveal shows one kind of share of a layer of each neighbour among the clients
+// given: of the seed if its vectors are in the sum, of the mask key if they are not.
+// The other kind never will be.
+func (c *Client) reveal(l layer, among, in protocol.Bitmap) []protocol.RevealedShare {
+	var out []protocol.RevealedShare
+	for i, p := range c.peers {
+		if among.Has(p.at) {
+			share, nonce := c.held[l][i].revealed(in.Has(p.at))
+			out = append(out, protocol.RevealedShare{Of: c.roster.members[p.at].Client, Share: share, Nonce: nonce})
+		}
+	}
+	clear(c.held[l])
+	return out
 }
 
 // unmasked takes a client's shares, and its removals into the sums.
 func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error {
 	at := a.roster.find(from)
-	if err := a.checkRevealed(at, m.Shares); err != nil {
+	if err := a.checkRevealed(ofInputs, at, m.Shares); err != nil {
 		return err
 	}
 	if len(m.Removed) != len(a.plan.Releases) || len(m.Removals) != 0 {
@@ -77,39 +135,62 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 	}
 	removals := make([][]int64, len(m.Removed))
 	for i, r := range a.plan.Releases {
-		if r.Noise.Kind != protocol.Split {
-			if len(m.Removed[i]) != 0 {
-				return fmt.Errorf("%w: release %q has no noise to remove", ErrMalformed, r.Name)
-			}
-			continue
-		}
-		removals[i] = make([]int64, r.Len)
-		if err := protocol.ParseRemoval(removals[i], m.Removed[i]); err != nil {
+		var err error
+		if removals[i], err = checkRemoved(r, m.Removed[i]); err != nil {
 			return fmt.Errorf("%w: release %q: %w", ErrMalformed, r.Name, err)
-		}
-		for j, x := range removals[i] {
-			removals[i][j] = lift(uint64(x), r.Width) // a liar's may be of any size
 		}
 	}
 	for i, v := range a.sums {
-		if removals[i] == nil {
-			continue
+		var err error
+		switch a.plan.Releases[i].Noise.Kind {
+		case protocol.Split:
+			err = v.AddInts(removals[i])
+		case protocol.Replace: // the masks over it are taken off with those over the inputs
+			err = v.AddPacked(m.Removed[i])
+		default: // nothing changes
 		}
-		if err := v.AddInts(removals[i]); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	// The sums have the removals; what is kept are the shares.
-	a.answers[at] = &protocol.Unmask{Iteration: m.Iteration, Shares: m.Shares}
+	a.revealed[ofInputs][at] = m.Shares
 	return nil
 }
 
-// checkRevealed holds a client's shares against the survivors and, in active
-// mode, against what their dealers committed to: one that misses names its holder.
-func (a *Aggregator) checkRevealed(holder int, shares []protocol.RevealedShare) error {
+// checkRemoved says what is wrong with what the noise of a release changes by, and
+// returns the removal where it is in the clear.
+func checkRemoved(r protocol.Release, removed []byte) ([]int64, error) {
+	switch r.Noise.Kind {
+	case protocol.Split:
+		removal := make([]int64, r.Len)
+		if err := protocol.ParseRemoval(removal, removed); err != nil {
+			return nil, err
+		}
+		for j, x := range removal {
+			removal[j] = lift(uint64(x), r.Width) // a liar's may be of any size
+		}
+		return removal, nil
+	case protocol.Replace:
+		if !packedFits(r, removed) {
+			return nil, fmt.Errorf("%d bytes are no vector of %d coordinates of %d bits", len(removed), r.Len, r.Width)
+		}
+	default:
+		if len(removed) != 0 {
+			return nil, errors.New("it has no noise to remove")
+		}
+	}
+	return nil, nil
+}
+
+// checkRevealed holds a client's shares of a layer against who is in its sum and, in
+// active mode, against what their dealers committed to: one that misses names its
+// holder.
+func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.RevealedShare) error {
+	among, in := a.masked(l)
 	next := 0
 	for _, j := range a.graph.Neighbours(holder) {
-		if !a.arrived.Has(j) {
+		if !among.Has(j) {
 			continue
 		}
 		of := a.roster.members[j].Client
@@ -130,7 +211,7 @@ func (a *Aggregator) checkRevealed(holder int, shares []protocol.RevealedShare) 
 		ch := channel{a.roster, j, holder}
 		committed := a.dealtTo(j, a.roster.members[holder].Client).Committed
 		kind, want := keyKind, committed.Key
-		if a.u1.Has(j) {
+		if in.Has(j) {
 			kind, want = seedKind, committed.Seed
 		}
 		if len(s.Nonce) != nonceSize || ch.commitment(kind, s.Share, s.Nonce) != want {

@@ -14,33 +14,40 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// noisy is a release whose noise is split.
-func noisy(n int) protocol.Release {
+// noisy is a release with noise of the clients.
+func noisy(n int, k protocol.NoiseKind) protocol.Release {
 	r := exact(n)
-	r.Noise, r.Width = protocol.Noise{Kind: protocol.Split, Variance: 5000}, 32
+	r.Noise, r.Width = protocol.Noise{Kind: k, Variance: 5000}, 32
 	return r
 }
+
+// sorts are the real sums that there are.
+var sorts = []struct {
+	mode graph.Mode
+	kind protocol.NoiseKind
+}{{graph.SemiHonest, protocol.Split}, {graph.Active, protocol.Split}, {graph.SemiHonest, protocol.Replace}}
 
 // A real sum releases the integers of the ideal one of which clients draw the
 // noise, and loses the same clients at the same stages: every stage, up to the
 // tolerance and beyond it.
 func TestRealIsIdeal(t *testing.T) {
 	const n = 12
-	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
+	for _, sort := range sorts {
 		for stage := range protocol.Stages {
-			if stage == protocol.StageConsistency {
-				continue // the ideal sum has no such stage; see below
+			// The ideal sum has no stage consistency; see below.
+			if course := (protocol.Course{Replaces: sort.kind == protocol.Replace}); !course.Has(stage) {
+				continue
 			}
 			for _, lost := range []int{0, 1, 2, 3} {
-				t.Run(fmt.Sprintf("%s/%s/%d", mode, stage, lost), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%s/%d", sort.mode, sort.kind, stage, lost), func(t *testing.T) {
 					both := make([]*adder, 2)
 					outcomes := make([]*Outcome, 2)
 					for i := range both {
 						trainers, _ := bits(n)
-						both[i] = newAdder(protocol.Cohort{Clients: n, Tolerance: 0.17, Colluders: 0.05}, noisy(n), 2)
+						both[i] = newAdder(protocol.Cohort{Clients: n, Tolerance: 0.17, Colluders: 0.05}, noisy(n, sort.kind), 2)
 						cfg := Config{Strategy: both[i], Trainers: trainers, Rounds: 2, Network: network, Seed: 3, Draw: secagg.DrawClient}
 						if i == 1 {
-							cfg.Real, cfg.Mode = true, mode
+							cfg.Real, cfg.Mode = true, sort.mode
 						}
 						var err error
 						if outcomes[i], err = runWith(t, cfg, script{stage, lost}); err != nil {
@@ -96,14 +103,20 @@ func TestLostAtConsistency(t *testing.T) {
 
 // With dropouts at random at all stages, whatever the number of workers.
 func TestRealWorkersDoNotMatter(t *testing.T) {
+	for kind, stages := range map[protocol.NoiseKind][]protocol.Stage{protocol.Split: {0, 1, 2, 4}, protocol.Replace: {0, 1, 2, 4, 5}} {
+		t.Run(kind.String(), func(t *testing.T) { checkWorkers(t, kind, stages) })
+	}
+}
+
+func checkWorkers(t *testing.T, kind protocol.NoiseKind, stages []protocol.Stage) {
 	const n = 30
 	var first *Outcome
 	var sums map[uint64]protocol.Sums
 	for _, workers := range []Workers{1, 2, 8} {
 		trainers, _ := bits(n)
-		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.4}, noisy(n), 3)
+		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.4}, noisy(n, kind), 3)
 		out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Real: true,
-			Workers: workers, Seed: 7, Faults: Faults{Dropout: 0.2, Stages: []protocol.Stage{0, 1, 2, 4}}})
+			Workers: workers, Seed: 7, Faults: Faults{Dropout: 0.2, Stages: stages}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,11 +137,15 @@ func TestRealWorkersDoNotMatter(t *testing.T) {
 }
 
 // What the plan says that messages take is what they take, where nobody is lost
-// and there is no noise, whose code depends on the draw.
+// and no noise is split, the code of which depends on the draw.
 func TestCost(t *testing.T) {
 	const n = 20
-	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
-		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.2, Colluders: 0.05}, exact(n), 1)
+	for _, c := range []struct {
+		mode    graph.Mode
+		release protocol.Release
+	}{{graph.SemiHonest, exact(n)}, {graph.Active, exact(n)}, {graph.SemiHonest, noisy(n, protocol.Replace)}} {
+		mode := c.mode
+		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.2, Colluders: 0.05}, c.release, 1)
 		trainers, _ := bits(n)
 		out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 1, Network: network, Real: true, Mode: mode}, nil)
 		if err != nil {
@@ -152,8 +169,11 @@ func TestCost(t *testing.T) {
 				continue // of the session
 			}
 			if got := out.Up[k] + out.Down[k]; got != int64(n*cost.Bytes[k]) {
-				t.Errorf("%s, %s: %d bytes, the plan says %d times %d", mode, k, got, n, cost.Bytes[k])
+				t.Errorf("%s, noise %s, %s: %d bytes, the plan says %d times %d", mode, c.release.Noise.Kind, k, got, n, cost.Bytes[k])
 			}
+		}
+		if replaces := c.release.Noise.Kind == protocol.Replace; (cost.Bytes[protocol.KindReplacement] > 0) != replaces || (cost.Bytes[protocol.KindAnswered] > 0) != replaces {
+			t.Errorf("%s, noise %s: %d bytes for the stage replace", mode, c.release.Noise.Kind, cost.Bytes[protocol.KindReplacement]+cost.Bytes[protocol.KindAnswered])
 		}
 	}
 }
@@ -173,5 +193,22 @@ func TestConfigOfSums(t *testing.T) {
 	}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nobody can drop out at a stage that no iteration comes to.
+func TestLostAtNoStage(t *testing.T) {
+	const n = 10
+	for kind, sound := range map[protocol.NoiseKind]bool{protocol.Split: false, protocol.Replace: true} {
+		trainers, _ := bits(n)
+		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.5}, noisy(n, kind), 2)
+		out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 2, Network: network, Seed: 2,
+			Faults: Faults{Dropout: 0.2, Stages: []protocol.Stage{protocol.StageReplace}}})
+		if (err == nil) != sound {
+			t.Errorf("clients drop out at replace and noise is %s: %v", kind, err)
+		}
+		if sound && (out.Iterations[0].Dropped == 0 || out.Iterations[0].Survivors != n || out.Iterations[0].Answered != n) {
+			t.Errorf("lost at replace: %+v, want everybody's input and noise", out.Iterations[0])
+		}
 	}
 }

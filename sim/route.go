@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -65,6 +67,9 @@ func (f *federation) hears(c protocol.ClientID, m protocol.Message) bool {
 func (f *federation) observe(e protocol.Envelope) error {
 	switch m := e.Message.(type) {
 	case *protocol.Open:
+		if !m.Plan.Setup().Replaces && slices.Contains(f.cfg.Faults.Stages, protocol.StageReplace) {
+			return fmt.Errorf("iteration %d: clients drop out at %s, a stage of iterations that replace noise", m.Plan.Iteration, protocol.StageReplace)
+		}
 		if err := f.close(m.Plan.Broadcast); err != nil {
 			return err
 		}

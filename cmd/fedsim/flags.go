@@ -37,7 +37,7 @@ type experimentFlags struct {
 	Clipping     *string `placeholder:"HOW" help:"What bounds a party's gradients: embedding (the paper's form; the default), gradient (DP-SGD, to --clip-norm) or both, which needs far less noise."`
 	Train        *string `placeholder:"WHAT" help:"What an HFL party moves in a step: items (its users are fitted before; the default) or both."`
 	Dropout      *string `placeholder:"SHARE" help:"Chance of a client to be lost in an iteration. By default 0.1, and 0 with organisations."`
-	DropoutAt    *string `placeholder:"STAGE" help:"advertise, share, masked-input, consistency (of mode active), unmask or any. Default any."`
+	DropoutAt    *string `placeholder:"STAGE" help:"advertise, share, masked-input, consistency (of mode active), unmask, replace (of noise replace) or any. Default any."`
 	Leave        *string `placeholder:"SHARE" help:"Share of the clients that leave for good in the course of the run. Default 0."`
 	Away         *string `placeholder:"SHARE" help:"Share of the clients that go away once and come back. Default 0."`
 	AwayRounds   *string `placeholder:"N" help:"For how many iterations they are away. Default 3."`

@@ -21,7 +21,7 @@
 // duplicated and delayed but not lost: the server has no clock, so a deployment
 // must keep that link reliable. Nobody lies; that is what the attack tests of package
 // secagg are for. Active mode runs on complete graphs only, since the sparse one
-// begins above 500 clients.
+// begins above 500 clients, and without replaced noise, which it refuses.
 package chaos
 
 import (

@@ -80,12 +80,15 @@ func TestDeterminism(t *testing.T) {
 // What is drawn covers what there is to cover, and holds together.
 func TestDraw(t *testing.T) {
 	count := make(map[string]int)
-	for seed := range uint64(500) {
+	for seed := range uint64(2000) {
 		s, err := Draw(seed, Both)
 		if err != nil {
 			t.Fatal(err)
 		}
 		count["mode "+s.Mode.String()]++
+		if s.setup().Replaces && s.Mode == graph.Active {
+			t.Errorf("seed %d: noise is replaced in active mode", seed)
+		}
 		count[fmt.Sprint("complete ", s.Graph.Complete)]++
 		count[fmt.Sprint("ledgers ", s.private())]++
 		count[fmt.Sprint("poor clients ", s.Poor > 0)]++
@@ -110,7 +113,7 @@ func TestDraw(t *testing.T) {
 	}
 	want := []string{"mode semi-honest", "mode active", "complete true", "complete false", "ledgers true", "ledgers false",
 		"poor clients true", "poor clients false", "no loss tolerated true", "no loss tolerated false",
-		"noise none", "noise split", "noise own", "wide true", "wide false"}
+		"noise none", "noise split", "noise own", "noise replace", "wide true", "wide false"}
 	for stage := range protocol.Stages {
 		for _, after := range []bool{true, false} {
 			for _, fatal := range []bool{true, false} {
@@ -120,7 +123,7 @@ func TestDraw(t *testing.T) {
 	}
 	for _, what := range want {
 		if count[what] < 5 {
-			t.Errorf("%s: drawn %d times in 500 schedules", what, count[what])
+			t.Errorf("%s: drawn %d times in 2000 schedules", what, count[what])
 		}
 	}
 }
@@ -233,8 +236,23 @@ func calm(t *testing.T) *Schedule {
 		},
 		Volleys: []Volley{{Iteration: 1, Stage: protocol.StageMaskedInput, Clients: []protocol.ClientID{0}, After: true}},
 	}
+	return withGraph(t, s)
+}
+
+// calmReplacing is the same with noise that is replaced, and one more client that is
+// lost in the first iteration: it has sent its input, and its answer to unmask is lost.
+func calmReplacing(t *testing.T) *Schedule {
+	t.Helper()
+	s := calm(t)
+	s.Releases[0].Noise.Kind = protocol.Replace
+	s.Volleys = append(s.Volleys, Volley{Iteration: 1, Stage: protocol.StageUnmask, Clients: []protocol.ClientID{1}, After: true})
+	return withGraph(t, s)
+}
+
+func withGraph(t *testing.T, s *Schedule) *Schedule {
+	t.Helper()
 	var err error
-	if s.Graph, err = graph.Choose(s.Params().Graph(s.Cohort)); err != nil {
+	if s.Graph, err = graph.Choose(s.Params().Graph(s.setup())); err != nil {
 		t.Fatal(err)
 	}
 	return s

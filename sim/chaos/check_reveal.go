@@ -10,18 +10,40 @@ import (
 
 // threshold is how many shares restore a secret, with so many on the roster.
 func (s *Schedule) threshold(roster int) (int, error) {
-	c, err := graph.ForRoster(s.Params().Graph(s.Cohort), roster)
+	c, err := graph.ForRoster(s.Params().Graph(s.setup()), roster)
 	return c.Threshold, err
 }
 
-// oneKind: no client ever reveals both kinds of share for one peer in an
-// iteration. The kinds are different random numbers, so it must not reveal two
-// different ones, in one answer or in several, in one life or in several.
+// summing is one of the sums of an iteration: that of the inputs, which is unmasked
+// in the stage unmask, or that of what noise changes by, in the stage replace. The
+// secrets of one are none of the other's.
+type summing struct {
+	iteration uint64
+	stage     protocol.Stage
+}
+
+func (s summing) String() string { return fmt.Sprintf("iteration %d, %s", s.iteration, s.stage) }
+
+// revealed takes the shares out of a client's answer, if there are any.
+func revealed(m protocol.Message) (of summing, shares []protocol.RevealedShare, ok bool) {
+	switch m := m.(type) {
+	case *protocol.Unmask:
+		return summing{m.Iteration, protocol.StageUnmask}, m.Shares, true
+	case *protocol.Replacement:
+		return summing{m.Iteration, protocol.StageReplace}, m.Shares, true
+	default:
+		return summing{}, nil, false
+	}
+}
+
+// oneKind: no client ever reveals both kinds of share for one peer in a sum. The
+// kinds are different random numbers, so it must not reveal two different ones, in
+// one answer or in several, in one life or in several.
 type oneKind struct{ seen map[holding][32]byte }
 
 // holding is a client's share of a peer's secrets.
 type holding struct {
-	iteration  uint64
+	summing
 	holder, of protocol.ClientID
 }
 
@@ -34,29 +56,41 @@ func (c *oneKind) Observe(o Observation) error {
 	if !ok {
 		return nil
 	}
-	m, ok := left.Envelope.Message.(*protocol.Unmask)
+	of, shares, ok := revealed(left.Envelope.Message)
 	if !ok {
 		return nil
 	}
-	for _, s := range m.Shares {
-		key := holding{m.Iteration, left.Envelope.From.Client, s.Of}
+	for _, s := range shares {
+		key := holding{of, left.Envelope.From.Client, s.Of}
 		first, known := c.seen[key]
 		if known && first != s.Share {
-			return fmt.Errorf("iteration %d: client %d reveals two shares of client %d", key.iteration, key.holder, key.of)
+			return fmt.Errorf("%s: client %d reveals two shares of client %d", of, key.holder, key.of)
 		}
 		c.seen[key] = s.Share
 	}
 	return nil
 }
 
-// oneSecret: of no client do the shares that were revealed in an iteration, by
-// everybody together, restore both the secret of its own mask and its mask key.
-// Of which secret a share is follows from the survivors that its holder was shown.
+// oneSecret: of no client do the shares that were revealed for a sum, by everybody
+// together, restore both the secret of its own mask and its mask key. Of which
+// secret a share is follows from the clients in the sum that its holder was shown.
 type oneSecret struct {
 	schedule *Schedule
 	members  map[uint64][]protocol.Member // of an iteration's roster
-	shown    map[clientIteration]*protocol.Survivors
-	held     map[uint64]map[protocol.ClientID]*holders // by iteration and dealer
+	shown    map[shownTo]protocol.Bitmap
+	held     map[dealing]*holders
+}
+
+// shownTo is a client that was shown who is in a sum.
+type shownTo struct {
+	summing
+	client protocol.ClientID
+}
+
+// dealing is a client's sharing of its secrets for a sum.
+type dealing struct {
+	summing
+	dealer protocol.ClientID
 }
 
 // holders are who revealed a share of each secret of a client.
@@ -68,49 +102,52 @@ func (*oneSecret) Rule() string { return "no client's secrets are both restored"
 // Observe implements Checker.
 func (c *oneSecret) Observe(o Observation) error {
 	switch o := o.(type) {
-	case Planned:
-		c.held[o.Plan.Iteration] = make(map[protocol.ClientID]*holders)
 	case Heard:
-		if m, ok := o.Envelope.Message.(*protocol.Survivors); ok && !o.Ignored {
-			c.shown[clientIteration{o.Envelope.To.Client, m.Iteration}] = m
+		if o.Ignored {
+			return nil
+		}
+		switch m := o.Envelope.Message.(type) {
+		case *protocol.Survivors:
+			c.shown[shownTo{summing{m.Iteration, protocol.StageUnmask}, o.Envelope.To.Client}] = m.U1
+		case *protocol.Answered:
+			c.shown[shownTo{summing{m.Iteration, protocol.StageReplace}, o.Envelope.To.Client}] = m.U2
 		}
 	case Left:
-		switch m := o.Envelope.Message.(type) {
-		case *protocol.Roster:
+		if m, ok := o.Envelope.Message.(*protocol.Roster); ok {
 			c.members[m.Iteration] = m.Members
-		case *protocol.Unmask:
-			return c.revealed(o.Envelope.From.Client, m)
+		}
+		if sum, shares, ok := revealed(o.Envelope.Message); ok {
+			return c.revealed(o.Envelope.From.Client, sum, shares)
 		}
 	}
 	return nil
 }
 
-func (c *oneSecret) revealed(holder protocol.ClientID, m *protocol.Unmask) error {
-	shown := c.shown[clientIteration{holder, m.Iteration}]
+func (c *oneSecret) revealed(holder protocol.ClientID, sum summing, shares []protocol.RevealedShare) error {
+	shown := c.shown[shownTo{sum, holder}]
 	if shown == nil {
-		return fmt.Errorf("iteration %d: client %d reveals shares without having been shown survivors", m.Iteration, holder)
+		return fmt.Errorf("%s: client %d reveals shares without having been shown who is in the sum", sum, holder)
 	}
-	members := c.members[m.Iteration]
+	members := c.members[sum.iteration]
 	t, err := c.schedule.threshold(len(members))
 	if err != nil {
 		return err
 	}
-	for _, s := range m.Shares {
-		h := c.held[m.Iteration][s.Of]
+	for _, s := range shares {
+		h := c.held[dealing{sum, s.Of}]
 		if h == nil {
 			h = new(holders)
-			c.held[m.Iteration][s.Of] = h
+			c.held[dealing{sum, s.Of}] = h
 		}
 		of := &h.key
-		if place := slices.IndexFunc(members, func(p protocol.Member) bool { return p.Client == s.Of }); shown.U1.Has(place) {
+		if place := slices.IndexFunc(members, func(p protocol.Member) bool { return p.Client == s.Of }); shown.Has(place) {
 			of = &h.seed
 		}
 		if !slices.Contains(*of, holder) {
 			*of = append(*of, holder)
 		}
 		if len(h.seed) >= t && len(h.key) >= t {
-			return fmt.Errorf("iteration %d: clients %v reveal client %d's seed and clients %v its mask key, %d restore either",
-				m.Iteration, h.seed, s.Of, h.key, t)
+			return fmt.Errorf("%s: clients %v reveal client %d's seed and clients %v its mask key, %d restore either", sum, h.seed, s.Of, h.key, t)
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ func Checkers(s *Schedule) []Checker {
 		&exactSum{schedule: s, iterations: make(map[uint64]*contributions)},
 		&threshold{schedule: s, rosters: make(map[uint64]int)},
 		&oneKind{seen: make(map[holding][32]byte)},
-		&oneSecret{schedule: s, members: make(map[uint64][]protocol.Member), shown: make(map[clientIteration]*protocol.Survivors), held: make(map[uint64]map[protocol.ClientID]*holders)},
+		&oneSecret{schedule: s, members: make(map[uint64][]protocol.Member), shown: make(map[shownTo]protocol.Bitmap), held: make(map[dealing]*holders)},
 		&oneAnswer{sent: make(map[answer]protocol.Message)},
 		&charged{schedule: s, spent: make(map[protocol.ClientID]float64), records: make(map[clientIteration]protocol.Charged)},
 		&forward{},
@@ -90,13 +90,14 @@ func (honest) Observe(o Observation) error {
 
 // threshold: with fewer survivors than ⌈(1-ω)N⌉, with no more than c, or with
 // fewer answers than restore a secret, no aggregate exists, and nobody reveals a
-// share for one.
+// share for one. Where noise is replaced, that holds for those who replaced it too.
 type threshold struct {
-	schedule  *Schedule
-	iteration uint64
-	inputs    int            // masked inputs that the aggregator took
-	answers   int            // answers to unmask
-	rosters   map[uint64]int // how many clients are on an iteration's
+	schedule     *Schedule
+	iteration    uint64
+	inputs       int            // masked inputs that the aggregator took
+	answers      int            // answers to unmask
+	replacements int            // answers to replace
+	rosters      map[uint64]int // how many clients are on an iteration's
 }
 
 // Rule implements Checker.
@@ -106,7 +107,7 @@ func (*threshold) Rule() string { return "below the threshold no aggregate exist
 func (c *threshold) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
-		c.iteration, c.inputs, c.answers = o.Plan.Iteration, 0, 0
+		c.iteration, c.inputs, c.answers, c.replacements = o.Plan.Iteration, 0, 0, 0
 	case Heard:
 		c.heard(o)
 	case Left:
@@ -115,7 +116,11 @@ func (c *threshold) Observe(o Observation) error {
 			c.rosters[m.Iteration] = m.Clients
 		case *protocol.Unmask:
 			if m.Iteration == c.iteration {
-				return c.survivors(fmt.Sprintf("%s reveals shares", o.Envelope.From))
+				return c.enough(c.inputs, fmt.Sprintf("%s reveals shares of the inputs' secrets", o.Envelope.From))
+			}
+		case *protocol.Replacement:
+			if m.Iteration == c.iteration {
+				return c.enough(c.answers, fmt.Sprintf("%s reveals shares of the replacements' secrets", o.Envelope.From))
 			}
 		case *protocol.Result:
 			return c.released()
@@ -133,34 +138,41 @@ func (c *threshold) heard(o Heard) {
 		c.inputs++
 	case *protocol.Unmask:
 		c.answers++
+	case *protocol.Replacement:
+		c.replacements++
 	}
 }
 
-func (c *threshold) survivors(what string) error {
+// enough says whether a sum may be over so many.
+func (c *threshold) enough(clients int, what string) error {
 	cohort := c.schedule.Cohort
-	if need := max(cohort.Required(), cohort.Colluding()+1); c.inputs < need {
-		return fmt.Errorf("iteration %d: %s although there are %d survivors, %d required", c.iteration, what, c.inputs, need)
+	if need := max(cohort.Required(), cohort.Colluding()+1); clients < need {
+		return fmt.Errorf("iteration %d: %s although %d clients are in the sum, %d required", c.iteration, what, clients, need)
 	}
 	return nil
 }
 
 func (c *threshold) released() error {
-	if err := c.survivors("a sum is released"); err != nil {
+	if err := c.enough(c.inputs, "a sum is released"); err != nil {
 		return err
 	}
 	t, err := c.schedule.threshold(c.rosters[c.iteration])
 	if err != nil {
 		return err
 	}
-	if need := max(c.schedule.Cohort.Required(), t); c.answers < need {
+	need := max(c.schedule.Cohort.Required(), t)
+	if c.answers < need {
 		return fmt.Errorf("iteration %d: a sum is released although %d clients answered, %d required", c.iteration, c.answers, need)
+	}
+	if c.schedule.setup().Replaces && c.replacements < need {
+		return fmt.Errorf("iteration %d: a sum is released although %d clients answered for what noise changes by, %d required", c.iteration, c.replacements, need)
 	}
 	return nil
 }
 
 // oneAnswer: for one iteration a client sends, over all its lives, one masked
-// input, one signature over survivors and one answer to unmask; the same once
-// more would do no harm.
+// input, one signature over survivors, one answer to unmask and one to replace; the
+// same once more would do no harm.
 type oneAnswer struct{ sent map[answer]protocol.Message }
 
 type answer struct {

@@ -138,34 +138,33 @@ func resultWith(change func(*protocol.Result)) func([]Observation) []Observation
 	})
 }
 
-// exposed has everybody who revealed shares in the first iteration reveal as many for
-// survivors of whom client 0, which was lost, is one.
-func exposed(log []Observation) []Observation {
-	var out []Observation
-	for _, o := range log {
-		out = append(out, o)
-		l, ok := o.(Left)
-		if !ok {
-			continue
-		}
-		m, ok := l.Envelope.Message.(*protocol.Unmask)
-		if !ok || m.Iteration != 1 {
-			continue
-		}
-		all := protocol.NewBitmap(8)
-		for i := range 8 {
-			all.Set(i)
-		}
-		lie := protocol.Envelope{To: l.Envelope.From, Message: &protocol.Survivors{Iteration: 1, Count: 8, U1: all}}
-		out = append(out, Heard{Envelope: lie}, o)
+// exposed has everybody who revealed shares of a sum in the first iteration reveal as
+// many for a set that they were shown, of which client 0, which was lost, is one.
+func exposed[M protocol.Message](lie func(all protocol.Bitmap) protocol.Message) func([]Observation) []Observation {
+	all := protocol.NewBitmap(8)
+	for i := range 8 {
+		all.Set(i)
 	}
-	return out
+	return edit(func(o Observation) []Observation {
+		l, ok := o.(Left)
+		_, is := l.Envelope.Message.(M)
+		if sum, _, _ := revealed(l.Envelope.Message); !ok || !is || sum.iteration != 1 {
+			return []Observation{o}
+		}
+		return []Observation{o, Heard{Envelope: protocol.Envelope{To: l.Envelope.From, Message: lie(all)}}, o}
+	})
 }
 
-// Each rule is broken in a record of a schedule that kept it, and its checker says
-// so. Of the record as it was, no checker has anything to say.
-func TestCheckersFire(t *testing.T) {
-	s := calm(t)
+// otherKind changes a share in a list.
+func otherKind(shares []protocol.RevealedShare) []protocol.RevealedShare {
+	shares = slices.Clone(shares)
+	shares[0].Share[5] ^= 1
+	return shares
+}
+
+// record runs a schedule, in which no checker has anything to say.
+func record(t *testing.T, s *Schedule) *recorder {
+	t.Helper()
 	w, err := newWorld(s, new(dp.Cache), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -178,6 +177,32 @@ func TestCheckersFire(t *testing.T) {
 			t.Fatalf("nothing is planted yet, and still: %s: %v", c.Rule(), err)
 		}
 	}
+	return r
+}
+
+// plant is what breaks a rule.
+type plant struct {
+	rule    Checker
+	planted string
+	log     func([]Observation) []Observation
+}
+
+func checkFires(t *testing.T, s *Schedule, r *recorder, plants []plant) {
+	t.Helper()
+	for _, c := range plants {
+		if err := fires(s, c.rule.Rule(), c.log(r.log)); err == nil {
+			t.Errorf("%s: the checker of %q does not see it", c.planted, c.rule.Rule())
+		} else {
+			t.Logf("%s: %v", c.planted, err)
+		}
+	}
+}
+
+// Each rule is broken in a record of a schedule that kept it, and its checker says
+// so. Of the record as it was, no checker has anything to say.
+func TestCheckersFire(t *testing.T) {
+	s := calm(t)
+	r := record(t, s)
 	planned := func(o Observation) bool { p, ok := o.(Planned); return ok && p.Healed }
 	finished := func(change func(*Finished) []Observation) func([]Observation) []Observation {
 		return edit(func(o Observation) []Observation {
@@ -187,11 +212,7 @@ func TestCheckersFire(t *testing.T) {
 			return []Observation{o}
 		})
 	}
-	for _, c := range []struct {
-		rule    Checker
-		planted string
-		log     func([]Observation) []Observation
-	}{
+	checkFires(t, s, r, []plant{
 		{&exactSum{}, "one integer is off by one", resultWith(func(m *protocol.Result) {
 			m.Integers = [][]int64{slices.Clone(m.Integers[0]), m.Integers[1]}
 			m.Integers[0][2]++
@@ -238,11 +259,10 @@ func TestCheckersFire(t *testing.T) {
 			}
 			return []Observation{o}
 		})},
-		{&oneKind{}, "the other kind in a second answer", after(left[*protocol.Unmask], resent[protocol.Unmask](func(m *protocol.Unmask) {
-			m.Shares = slices.Clone(m.Shares)
-			m.Shares[0].Share[5] ^= 1
-		}))},
-		{&oneSecret{}, "clients were shown two sets of survivors", exposed},
+		{&oneKind{}, "the other kind in a second answer", after(left[*protocol.Unmask], resent[protocol.Unmask](func(m *protocol.Unmask) { m.Shares = otherKind(m.Shares) }))},
+		{&oneSecret{}, "clients were shown two sets of survivors", exposed[*protocol.Unmask](func(all protocol.Bitmap) protocol.Message {
+			return &protocol.Survivors{Iteration: 1, Count: 8, U1: all}
+		})},
 		{&oneSecret{}, "shares revealed before survivors were shown", edit(func(o Observation) []Observation {
 			if heard[*protocol.Survivors](o) {
 				return nil
@@ -302,20 +322,61 @@ func TestCheckersFire(t *testing.T) {
 			}
 			return []Observation{o}
 		})},
-	} {
-		if err := fires(s, c.rule.Rule(), c.log(r.log)); err == nil {
-			t.Errorf("%s: the checker of %q does not see it", c.planted, c.rule.Rule())
-		} else {
-			t.Logf("%s: %v", c.planted, err)
-		}
-	}
+	})
 	// A secret of which too few shares arrived is nobody's fault.
 	few := Left{protocol.Envelope{Message: &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Left: 2, Required: 3}}}}
-	if err = fires(s, honest{}.Rule(), append([]Observation{few}, r.log...)); err != nil {
+	if err := fires(s, honest{}.Rule(), append([]Observation{few}, r.log...)); err != nil {
 		t.Errorf("a loss is taken for a lie: %v", err)
 	}
 	// An answer that is sent once more as it was breaks nothing.
 	if err := fires(s, (&oneAnswer{}).Rule(), after(left[*protocol.Unmask], resent[protocol.Unmask](func(*protocol.Unmask) {}))(r.log)); err != nil {
 		t.Errorf("a resend is taken for a second answer: %v", err)
 	}
+}
+
+// The same of the rules that a stage more, and a second sum, can break. In the
+// record client 1 has its seed revealed for the first sum and its key for the second,
+// and no checker minds.
+func TestCheckersFireOnReplacedNoise(t *testing.T) {
+	s := calmReplacing(t)
+	r := record(t, s)
+	kinds := make(map[holding]bool)
+	for _, o := range r.log {
+		if l, ok := o.(Left); ok && l.Envelope.From == protocol.ClientParty(3) {
+			sum, shares, _ := revealed(l.Envelope.Message)
+			for _, share := range shares {
+				kinds[holding{sum, 3, share.Of}] = true
+			}
+		}
+	}
+	if !kinds[holding{summing{1, protocol.StageUnmask}, 3, 1}] || !kinds[holding{summing{1, protocol.StageReplace}, 3, 1}] {
+		t.Fatal("client 3 does not reveal shares of client 1 for both sums")
+	}
+	checkFires(t, s, r, []plant{
+		{&exactSum{}, "a change is in the sum without having been taken", unheard[*protocol.Unmask](3)},
+		{&exactSum{}, "the same with the counts to match", func(log []Observation) []Observation {
+			return resultWith(func(m *protocol.Result) { m.Answered-- })(unheard[*protocol.Unmask](3)(log))
+		}},
+		{&exactSum{}, "another change than is due", thinnedWith(func(m *Thinned) { m.Removals = [][]int64{{1, 2, 3}, m.Removals[1]} })},
+		{&threshold{}, "shares revealed for 5 that replaced noise of 6 required", unheard[*protocol.Unmask](3)},
+		{&threshold{}, "a sum whose replacements 5 answered for of 6 required", unheard[*protocol.Replacement](3)},
+		{&oneKind{}, "both kinds in one answer", edit(func(o Observation) []Observation {
+			if left[*protocol.Replacement](o) {
+				return resent[protocol.Replacement](func(m *protocol.Replacement) { m.Shares = append(slices.Clone(m.Shares), otherKind(m.Shares)[0]) })(o)
+			}
+			return []Observation{o}
+		})},
+		{&oneKind{}, "the other kind in a second answer", after(left[*protocol.Replacement],
+			resent[protocol.Replacement](func(m *protocol.Replacement) { m.Shares = otherKind(m.Shares) }))},
+		{&oneSecret{}, "clients were shown two sets that replaced noise", exposed[*protocol.Replacement](func(all protocol.Bitmap) protocol.Message {
+			return &protocol.Answered{Iteration: 1, Count: 8, U2: all}
+		})},
+		{&oneSecret{}, "shares revealed before it was shown who replaced noise", edit(func(o Observation) []Observation {
+			if heard[*protocol.Answered](o) {
+				return nil
+			}
+			return []Observation{o}
+		})},
+		{&oneAnswer{}, "a second answer to replace", after(left[*protocol.Replacement], resent[protocol.Replacement](func(m *protocol.Replacement) { m.Shares = m.Shares[1:] }))},
+	})
 }

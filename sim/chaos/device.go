@@ -194,13 +194,13 @@ func (s *watched) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, 
 }
 
 // Unmask implements client.Sum.
-func (s *watched) Unmask(m *protocol.Survivors, removals []protocol.Integers) (*protocol.Unmask, error) {
+func (s *watched) Unmask(m *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error) {
 	due, err := s.d.w.redrawer.draw(s.plan, s.d.source(), m.Count)
 	if err != nil {
 		return nil, err
 	}
 	s.d.w.observe(Thinned{Client: s.d.id, Iteration: s.plan.Iteration, Survivors: m.Count, Due: due, Removals: dense(s.plan, removals)})
-	return s.Client.Unmask(m, removals)
+	return s.Client.Unmask(m, removals, run)
 }
 
 // dense copies vectors, those left out being zero.

@@ -24,7 +24,8 @@ func newRedrawer() *redrawer {
 }
 
 // draw is a client's noise in an iteration, by release; zero where it adds none. With
-// survivors more than 0 it is how that noise changes for as many.
+// survivors more than 0 it is how that noise changes for as many: less a part where
+// it is split, fresh for old where it is replaced.
 func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([][]int64, error) {
 	added, err := entropy.NewSeed(src, "noise-seed", p.Iteration)
 	if err != nil {
@@ -37,7 +38,7 @@ func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([]
 	out := make([][]int64, len(p.Releases))
 	for i, r := range p.Releases {
 		out[i] = make([]int64, r.Len)
-		if r.Noise.Kind != protocol.Split {
+		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.Replace {
 			continue
 		}
 		share, err := n.share(p.Cohort.ShareVariance(r.Noise.Variance))
@@ -45,21 +46,44 @@ func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([]
 			return nil, err
 		}
 		bits := noise.NewBits(added.Stream(r.Name))
-		if survivors == 0 {
-			if err = share.Add(out[i], bits); err != nil {
-				return nil, err
-			}
-			continue
+		changes := noise.NewBits(thinned.Stream(r.Name))
+		switch {
+		case survivors == 0:
+			err = share.Add(out[i], bits)
+		case r.Noise.Kind == protocol.Split:
+			err = n.thin(out[i], share, p.Cohort, survivors, bits, changes)
+		default:
+			err = n.replace(out[i], share, r.Noise.Variance/float64(p.Cohort.Honest(survivors)), bits, changes)
 		}
-		t, err := n.thinning(thinning{share.Variance() / 2, uint64(p.Cohort.Honest(p.Cohort.Required())), uint64(p.Cohort.Honest(survivors))})
 		if err != nil {
-			return nil, err
-		}
-		if err = share.Removal(out[i], bits, noise.NewBits(thinned.Stream(r.Name)), t); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// thin takes a part of the share away.
+func (n *redrawer) thin(dst []int64, share *noise.Skellam, c protocol.Cohort, survivors int, bits, changes *noise.Bits) error {
+	t, err := n.thinning(thinning{share.Variance() / 2, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors))})
+	if err != nil {
+		return err
+	}
+	return share.Removal(dst, bits, changes, t)
+}
+
+// replace takes the share away and adds a fresh one of another variance.
+func (n *redrawer) replace(dst []int64, share *noise.Skellam, variance float64, bits, changes *noise.Bits) error {
+	if err := share.Add(dst, bits); err != nil {
+		return err
+	}
+	for j, x := range dst {
+		dst[j] = -x
+	}
+	fresh, err := n.share(variance)
+	if err != nil {
+		return err
+	}
+	return fresh.Add(dst, changes)
 }
 
 func (n *redrawer) share(variance float64) (*noise.Skellam, error) {

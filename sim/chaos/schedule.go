@@ -77,10 +77,11 @@ func Draw(seed uint64, modes Modes) (*Schedule, error) {
 		s.Mode = graph.Active
 	}
 	s.Iterations = 1 + d.IntN(4)
-	if err := s.drawCohort(d); err != nil {
+	replaces := d.IntN(3) == 0 && s.Mode == graph.SemiHonest // secagg.ErrReplace
+	if err := s.drawCohort(d, replaces); err != nil {
 		return nil, err
 	}
-	if err := s.drawReleases(d); err != nil {
+	if err := s.drawReleases(d, replaces); err != nil {
 		return nil, err
 	}
 	s.drawFaults(d)
@@ -91,7 +92,7 @@ func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 
 // drawCohort takes the first cohort for which there is a graph, sparse ones in a
 // third of the semi-honest schedules.
-func (s *Schedule) drawCohort(d dice) error {
+func (s *Schedule) drawCohort(d dice, replaces bool) error {
 	sparse := d.IntN(3) == 0 && s.Mode == graph.SemiHonest
 	for range 1000 {
 		c := protocol.Cohort{
@@ -105,7 +106,7 @@ func (s *Schedule) drawCohort(d dice) error {
 		if c.Validate() != nil {
 			continue
 		}
-		choice, err := graph.Choose(s.Params().Graph(c))
+		choice, err := graph.Choose(s.Params().Graph(protocol.Setup{Cohort: c, Replaces: replaces}))
 		if err == nil && choice.Complete != sparse {
 			s.Cohort, s.Graph = c, choice
 			return nil
@@ -119,17 +120,27 @@ func (s *Schedule) Params() secagg.Params {
 	return secagg.Params{Mode: s.Mode, Iterations: s.Iterations + 1}
 }
 
+// setup is what the graph of an iteration follows from.
+func (s *Schedule) setup() protocol.Setup {
+	plan := protocol.Plan{Cohort: s.Cohort, Releases: s.Releases}
+	return plan.Setup()
+}
+
 // bound is the largest integer that anybody contributes to a coordinate.
 const bound = 20
 
-func (s *Schedule) drawReleases(d dice) error {
+// drawReleases draws a noise for each release; where noise is replaced, that of the
+// first is.
+func (s *Schedule) drawReleases(d dice, replaces bool) error {
 	private := d.IntN(3) > 0 // otherwise some release is exact, and nobody keeps a ledger
 	for i := range 1 + d.IntN(3) {
 		n := pick(d, 1, 2, 7, 16, 33)
 		scale := pick(d, 1., 4, 1024)
 		r := protocol.Release{Name: fmt.Sprintf("release-%d", i), Len: n, MaxNonZero: 1 + d.IntN(n), Scale: scale, LInf: bound / scale}
 		r.L2 = r.LInf * math.Sqrt(float64(r.MaxNonZero))
-		switch kind := d.IntN(3); {
+		switch kind := d.IntN(4); {
+		case replaces && (i == 0 || kind == 3):
+			r.Noise = protocol.Noise{Kind: protocol.Replace, Variance: pick(d, 1., 100, 10000)}
 		case kind == 0 && !private:
 		case kind == 1:
 			r.Noise = protocol.Noise{Kind: protocol.Own, Multiplier: 5, SamplingRate: pick(d, 1, 0.1), Steps: 1 + d.IntN(3)}
@@ -158,13 +169,13 @@ func (s *Schedule) drawFaults(d dice) {
 		Before: rate() / 4, After: rate() / 4, // a client is given about ten things in an iteration
 		Redeliver: pick(d, 0, 0.5, 1), Slow: rate(),
 	}
-	tolerated := s.lossesTolerated()
+	tolerated, stages := s.lossesTolerated(), s.stages()
 	for i := range s.Iterations {
 		count := tolerated + d.IntN(3) - 1 // one fewer than tolerated, as many, one more
 		if d.IntN(2) == 0 || count < 1 {
 			continue
 		}
-		v := Volley{Iteration: uint64(i) + 1, Stage: protocol.Stage(d.IntN(int(protocol.Stages))), After: d.IntN(2) == 0}
+		v := Volley{Iteration: uint64(i) + 1, Stage: pick(d, stages...), After: d.IntN(2) == 0}
 		first := d.IntN(s.Cohort.Clients)
 		for k := range count {
 			v.Clients = append(v.Clients, protocol.ClientID((first+k)%s.Cohort.Clients))
@@ -180,6 +191,16 @@ func (s *Schedule) drawFaults(d dice) {
 	if spare := tolerated - s.Poor; spare > 0 {
 		s.SitOut = float64(d.IntN(spare+1)) / float64(s.Cohort.Clients)
 	}
+}
+
+// stages are those that an iteration goes through.
+func (s *Schedule) stages() []protocol.Stage {
+	course := protocol.Course{Confirms: s.Mode == graph.Active, Replaces: s.setup().Replaces}
+	var out []protocol.Stage
+	for stage := protocol.StageAdvertise; stage != protocol.Stages; stage = course.After(stage) {
+		out = append(out, stage)
+	}
+	return out
 }
 
 // lossesTolerated is how many clients an iteration may lose at any stage. In

@@ -1,0 +1,123 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// replacing is newPlan with noise that is replaced.
+func replacing(iteration uint64) *protocol.Plan {
+	p := newPlan(iteration)
+	p.Releases[0].Noise.Kind = protocol.Replace
+	return p
+}
+
+// replacingBench is a client that has sent what its noise changes by, for 4 survivors.
+func replacingBench(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, secagg.DrawClient)
+	b.plan = replacing
+	b.script(iteration1)
+	return b
+}
+
+// Where noise is replaced there is a stage after unmask, once.
+func TestReplace(t *testing.T) {
+	b := newBench(t, secagg.DrawClient)
+	b.plan = replacing
+	b.script(`
+		answered 1 5  -> message-ignored
+		announce 1    -> entered 1, work
+		answered 1 5  -> message-ignored
+		run           -> advertise 1
+		answered 1 5  -> message-ignored
+		roster 1 5    -> shares 1
+		answered 1 5  -> message-ignored
+		delivery 1 5  -> charged 1, masked-input 1
+		answered 1 5  -> message-ignored
+		survivors 1 4 -> work
+		answered 1 4  -> message-ignored
+		run           -> unmask 1
+		survivors 1 4 -> message-ignored
+		answered 2 4  -> message-ignored
+		answered 1 3  -> replacement 1
+		answered 1 3  -> message-ignored
+		answered 1 4  -> message-ignored
+		announce 2    -> entered 2, work`)
+	if len(b.ledger.charges) != 1 || len(b.ledger.charges[0].Events) != 2 {
+		t.Errorf("charged %+v, want one iteration of two releases", b.ledger.charges)
+	}
+}
+
+// Where it is not, there is none.
+func TestNothingToReplace(t *testing.T) {
+	b := newBench(t, secagg.DrawClient)
+	b.script(iteration1)
+	b.script(`answered 1 4 -> message-ignored`)
+}
+
+// Fewer answers than 3 of 5 leave less noise in the second view than was charged;
+// more than survivors cannot be.
+func TestWrongAnswered(t *testing.T) {
+	for _, count := range []int{-1, 0, 2, 5, 1 << 40} {
+		b := replacingBench(t)
+		b.receive(&protocol.Answered{Iteration: 1, Count: count})
+		if got := describe(t, b.last); got != "plan-refused" {
+			t.Errorf("%d answered: %s, want plan-refused", count, got)
+			continue
+		}
+		if count < 3 {
+			var few *protocol.TooFew
+			if !errors.As(b.err(), &few) {
+				t.Fatalf("refused for %v, want TooFew", b.err())
+			}
+			if d := cmp.Diff(&protocol.TooFew{Iteration: 1, Stage: protocol.StageUnmask, Left: count, Required: 3}, few); d != "" {
+				t.Errorf("reason (-want +got):\n%s", d)
+			}
+		}
+		b.script(`
+			answered 1 4 -> message-ignored
+			announce 2   -> entered 2, work`)
+	}
+}
+
+// The next iteration comes before the stage does: the client was lost to it, and
+// what it hears late it does not answer.
+func TestReplaceOfAnIterationLeftBehind(t *testing.T) {
+	b := replacingBench(t)
+	b.script(`
+		announce 2   -> entered 2, work
+		answered 1 4 -> message-ignored
+		run          -> advertise 2
+		answered 1 4 -> message-ignored`)
+}
+
+// The answer of a heavy sum is work, and what it refuses ends the client's part.
+func TestHeavyReplace(t *testing.T) {
+	for refuse, want := range map[protocol.Kind]string{protocol.Kinds: "replacement 1", protocol.KindAnswered: "plan-refused"} {
+		b := heavyBench(t, refuse)
+		b.plan = replacing
+		b.script(`
+			announce 1    -> entered 1, work
+			run           -> advertise 1
+			roster 1 5    -> work
+			run           -> shares 1
+			delivery 1 5  -> work
+			run           -> charged 1, masked-input 1
+			survivors 1 5 -> work
+			run           -> consistency 1
+			answered 1 5  -> message-ignored
+			quorum 1      -> work
+			answered 1 5  -> message-ignored
+			run           -> unmask 1
+			answered 1 5  -> work
+			answered 1 5  -> message-ignored
+			run           -> ` + want + `
+			answered 1 5  -> message-ignored`)
+	}
+}

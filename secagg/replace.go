@@ -1,0 +1,62 @@
+package secagg
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Stage 5, replace (where noise is replaced; not in Bonawitz et al.): the unmasking
+// of the second sum. The answers to unmask carried what noise changes by, masked as
+// the inputs were. Who answered is U2; the others of U1 keep the noise that is in
+// their inputs.
+
+// Replace reveals the shares that the second sum takes, for those who were shown to
+// have answered unmask. The first that it accepts are the only ones: it returns
+// ErrLocked for others, and for the same ones the same answer. They must be as many
+// as a sum must be over, and the client one of them, or it has no more part in the
+// iteration.
+func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
+	if c.replacement != nil {
+		if m.Count == c.answered.Count() && bytes.Equal(m.U2, c.answered) {
+			return c.replacement, nil
+		}
+		return nil, c.lie(protocol.StageReplace, ErrLocked)
+	}
+	if err := c.enter(protocol.StageReplace); err != nil {
+		return nil, err
+	}
+	if err := c.isAmong(m.Count, m.U2, c.survivors); err != nil {
+		return nil, c.lie(protocol.StageReplace, err)
+	}
+	c.answered = slices.Clone(m.U2)
+	c.replacement = &protocol.Replacement{Iteration: c.plan.Iteration, Shares: c.reveal(ofChanges, c.survivors, c.answered)}
+	return c.replacement, nil
+}
+
+// closeUnmask settles U2, if noise is replaced: everybody whose answer arrived. They
+// must be able to restore the secrets of both sums.
+func (a *Aggregator) closeUnmask() error {
+	if !a.setup.Replaces {
+		return nil
+	}
+	a.u2 = protocol.NewBitmap(len(a.roster.members))
+	for i, shares := range a.revealed[ofInputs] {
+		if shares != nil {
+			a.u2.Set(i)
+		}
+	}
+	a.contexts[ofChanges] = a.roster.changeContext(a.contexts[ofInputs], a.u1)
+	return a.starved(a.arrived, a.u2)
+}
+
+// replaced takes a client's shares.
+func (a *Aggregator) replaced(from protocol.ClientID, m *protocol.Replacement) error {
+	at := a.roster.find(from)
+	if err := a.checkRevealed(ofChanges, at, m.Shares); err != nil {
+		return err
+	}
+	a.revealed[ofChanges][at] = m.Shares
+	return nil
+}
