@@ -150,6 +150,9 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 	if e.Mode() == graph.Active {
 		f.Cohort.Exchanges++
 	}
+	if c.course().Replaces {
+		f.Cohort.Exchanges++
+	}
 	f.Cohort.SetupExchanges = f.Cohort.Exchanges + 2
 	if e.sum != nil {
 		f.Graph = graphForecast(e.Mode(), n.Clients, e.sum.Choice, f.Rounds)
