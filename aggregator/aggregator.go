@@ -75,7 +75,8 @@ type Aggregator struct {
 // round is an iteration in progress, or one that is set up.
 type round struct {
 	setup    protocol.Setup
-	plan     *protocol.Plan // nil as long as the iteration is set up ahead
+	ahead    bool           // it was set up before there was a plan
+	plan     *protocol.Plan // nil before there is one
 	sum      Sum
 	stage    protocol.Stage
 	deadline time.Time
@@ -220,6 +221,8 @@ func (r *round) take(from protocol.ClientID, m protocol.StageMessage) error {
 		return fmt.Errorf("the stage %s is in progress", r.stage)
 	case int(from) >= len(r.awaited):
 		return errors.New("the client is not enrolled")
+	case r.stale(m):
+		return errors.New("it is of another setup of the iteration")
 	case r.awaited[from] != stage:
 		return errors.New("the client has answered already, or was lost before")
 	}

@@ -14,8 +14,22 @@ import (
 func (a *Aggregator) openNext() {
 	if s := a.round.setup.Following(); s.Iteration <= a.cfg.Iterations {
 		if r, err := a.newRound(s); err == nil {
+			r.ahead = true
 			a.next = r
 		}
+	}
+}
+
+// stale says whether a message is of the other setup of its iteration: with keys
+// or shares of that, nobody could go on in this one.
+func (r *round) stale(m protocol.StageMessage) bool {
+	switch m := m.(type) {
+	case *protocol.Advertise:
+		return m.Ahead != r.ahead
+	case *protocol.Shares:
+		return m.Ahead != r.ahead
+	default: // nothing else is sent in a setup
+		return false
 	}
 }
 

@@ -16,7 +16,9 @@ func (c *Client) ahead(s protocol.Setup) (*round, error) {
 	if s.Iteration > c.cfg.Iterations {
 		return nil, nil
 	}
-	return c.newRound(s)
+	r, err := c.newRound(s)
+	r.ahead = true
+	return r, err
 }
 
 // invited sets up the next iteration, of which the client is to be again: the
@@ -28,21 +30,20 @@ func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	case c.next != nil && c.next.setup.Iteration == s.Iteration || c.round != nil && c.round.setup.Iteration+1 >= s.Iteration:
 		return c.ignored(protocol.StageAdvertise, fmt.Errorf("iteration %d is being set up here already", s.Iteration))
 	}
-	r, err := c.newRound(s)
+	r, err := c.ahead(s)
 	if err != nil {
 		return c.refused(s.Iteration, err)
 	}
 	// What was under way is of an iteration that is over, and the one before the
 	// next is no longer for this client.
 	c.round, c.next, c.working, c.last = nil, r, nil, s.Iteration-1
-	return c.reply(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.sum.Advertise() })
+	return c.reply(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.advertise() })
 }
 
-// advertise takes the round to the stage share, on the side of a masked input.
-func (r *round) advertise() (*protocol.Advertise, error) {
-	m, err := r.sum.Advertise()
+// advertiseAhead takes the round to the stage share, on the side of a masked input.
+func (r *round) advertiseAhead() (*protocol.Advertise, error) {
 	r.stage = protocol.StageShare
-	return m, err
+	return r.advertise()
 }
 
 // shareAhead takes the round to the masked input, on the side of an answer to
@@ -52,7 +53,7 @@ func (r *round) shareAhead(m *protocol.Roster, run protocol.Runner) *protocol.Sh
 	if m.Iteration != r.setup.Iteration || r.stage != protocol.StageShare {
 		return nil
 	}
-	out, err := r.sum.Share(m, run)
+	out, err := r.share(m, run)
 	if err != nil {
 		r.stage = protocol.Stages // no part in it
 		return nil

@@ -9,7 +9,8 @@ import (
 // round is an iteration that a client is in, or sets up.
 type round struct {
 	setup     protocol.Setup
-	plan      *protocol.Plan // nil as long as the iteration is set up ahead
+	ahead     bool           // it was set up before there was a plan
+	plan      *protocol.Plan // nil before there is one
 	sum       Sum
 	stage     protocol.Stage     // what the client sends next
 	delivery  *protocol.Delivery // came with the plan; nil: the setup is still to be done
@@ -28,6 +29,24 @@ type round struct {
 func (c *Client) newRound(s protocol.Setup) (*round, error) {
 	sum, err := c.cfg.NewSum(s)
 	return &round{setup: s, sum: sum, stage: protocol.StageAdvertise}, err
+}
+
+// advertise begins a setup, and says which of its iteration's it is.
+func (r *round) advertise() (*protocol.Advertise, error) {
+	m, err := r.sum.Advertise()
+	if err == nil {
+		m.Ahead = r.ahead
+	}
+	return m, err
+}
+
+// share deals secrets in it, and says the same.
+func (r *round) share(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
+	out, err := r.sum.Share(m, run)
+	if err == nil {
+		out.Ahead = r.ahead
+	}
+	return out, err
 }
 
 // at is the round whose iteration stands before a stage; an error if neither the

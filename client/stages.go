@@ -36,7 +36,7 @@ func (c *Client) ready(r *round) protocol.Effects {
 	if r.delivery != nil {
 		eff = c.sendInput(r.delivery)
 	} else {
-		eff = c.reply(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.sum.Advertise() })
+		eff = c.reply(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.advertise() })
 	}
 	if r.unusable != nil {
 		eff.Events = append(eff.Events, c.event(protocol.InputUnusable, r.setup.Iteration, r.unusable))
@@ -51,7 +51,7 @@ func (c *Client) share(m *protocol.Roster) protocol.Effects {
 	if err != nil {
 		return c.ignored(protocol.StageShare, err)
 	}
-	return c.answer(r, func(r *round, run protocol.Runner) (protocol.Message, error) { return r.sum.Share(m, run) })
+	return c.answer(r, func(r *round, run protocol.Runner) (protocol.Message, error) { return r.share(m, run) })
 }
 
 // sendInput checks how many clients are left, and has the masked input made. The
@@ -80,7 +80,7 @@ func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
 		r.inputs = nil // dense by now: all clients of a process may be here at once
 		out, err := r.sum.MaskedInput(m, inputs, run)
 		if err == nil && r.next != nil {
-			out.Next, err = r.next.advertise()
+			out.Next, err = r.next.advertiseAhead()
 		}
 		return out, err
 	})

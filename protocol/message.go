@@ -64,7 +64,7 @@ type Envelope struct {
 	Message  Message
 }
 
-// headerSize: kind, session, iteration.
+// headerSize: kind with its flag, session, iteration.
 const headerSize = 1 + 16 + 8
 
 // StageMessage is a message that a client sends in a stage of a secure sum.
@@ -156,8 +156,13 @@ type Invite struct{ Setup Setup }
 
 // Advertise says that the client is here; unless it is set up ahead, with its
 // contribution computed. The ideal sum needs no keys.
+//
+// Ahead, here and in Shares: it is of the setup that was begun before there was a
+// plan. If that comes to nothing the iteration has another setup, with other keys,
+// and what was late for the first must not be taken for an answer in the second.
 type Advertise struct {
 	Iteration uint64
+	Ahead     bool
 	Keys      *Keys
 }
 
@@ -175,6 +180,7 @@ type Roster struct {
 // by; elsewhere nil.
 type Shares struct {
 	Iteration  uint64
+	Ahead      bool
 	SeedHash   Hash
 	ChangeHash *Hash
 	Shares     []EncryptedShare
