@@ -81,7 +81,7 @@ type round struct {
 	stage    protocol.Stage
 	deadline time.Time
 	// awaited[c] is the stage that client c is expected to answer or, if it was
-	// lost, was; answered at the present stage, it is a later one.
+	// lost, was; answered at the present stage, it is the one that follows.
 	awaited  []protocol.Stage
 	expected int
 	answered int
@@ -295,7 +295,7 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 func (a *Aggregator) hand(r *round) []protocol.Envelope {
 	out := make([]protocol.Envelope, 0, r.answered)
 	for c, stage := range r.awaited {
-		if stage > r.stage {
+		if stage == r.following() {
 			id := protocol.ClientID(c)
 			out = append(out, toClient(id, a.withRoster(id, r.sum.Next(r.stage, id))))
 		}

@@ -83,22 +83,31 @@ func (a *Aggregator) enough(n int) bool {
 	return float64(a.cfg.Clients-n) <= mayMiss
 }
 
+// gone is what awaited says of a client that takes no part in an iteration any
+// more: none of its stages will be taken, nor anything be sent to it.
+const gone = protocol.Stages
+
 // forget takes a client that has lost what it knew out of the iteration that is
 // set up.
 func (a *Aggregator) forget(id protocol.ClientID) {
 	r := a.next
-	if r == nil || int(id) >= len(r.awaited) || r.awaited[id] == protocol.StageAdvertise {
+	if r == nil || int(id) >= len(r.awaited) {
 		return
 	}
-	if r.stage == protocol.StageMaskedInput && r.awaited[id] == r.stage {
-		r.expected--
-		if !a.enough(r.expected) || r.expected < r.setup.Cohort.Required() {
-			a.next = nil
-		}
-	} else if r.awaited[id] > r.stage {
+	switch r.awaited[id] {
+	case r.following():
 		r.answered--
+	case r.stage:
+		if r.stage == protocol.StageAdvertise {
+			return // it has said nothing yet that it could have forgotten
+		}
+	default:
+		return // lost already
 	}
-	r.awaited[id] = protocol.StageAdvertise
+	r.awaited[id] = gone
+	if r.expected--; !a.enough(r.expected) || r.expected < r.setup.Cohort.Required() {
+		a.next = nil
+	}
 }
 
 // withRoster adds the next iteration's roster to the survivors, for a client that
@@ -121,7 +130,7 @@ func (a *Aggregator) rosters() []protocol.Envelope {
 	}
 	var out []protocol.Envelope
 	for c, stage := range a.next.awaited {
-		if stage == protocol.StageShare && a.round.awaited[c] <= protocol.StageMaskedInput {
+		if stage == protocol.StageShare && a.round.awaited[c] != a.round.following() {
 			id := protocol.ClientID(c)
 			out = append(out, toClient(id, a.next.sum.Next(protocol.StageAdvertise, id)))
 		}
