@@ -193,13 +193,13 @@ func (b *bench) silent() {
 	b.t.Helper()
 	for _, stage := range b.stages() {
 		for id := range b.n {
-			if got := describe(b.answer(protocol.ClientID(id), stage.String(), 1)); got != "message-ignored" {
+			if got := b.describe(b.answer(protocol.ClientID(id), stage.String(), 1)); got != "message-ignored" {
 				b.t.Errorf("client %d's %s after the end: %s", id, stage, got)
 			}
 		}
 	}
 	b.now = b.now.Add(10 * stageTimeout)
-	if got := describe(b.step(protocol.Tick{})); got != "" {
+	if got := b.describe(b.step(protocol.Tick{})); got != "" {
 		b.t.Errorf("tick after the end: %s", got)
 	}
 }
@@ -287,7 +287,7 @@ func TestMessagesFromOthers(t *testing.T) {
 		{client, &protocol.Abort{Iteration: 1}},
 		{client, &protocol.Roster{Iteration: 1}},
 	} {
-		if got := describe(b.receive(c.from, c.m)); got != "message-ignored" {
+		if got := b.describe(b.receive(c.from, c.m)); got != "message-ignored" {
 			t.Errorf("%s from %s: %s", c.m.Kind(), c.from, got)
 		}
 	}
@@ -302,7 +302,7 @@ func TestRefusesPlans(t *testing.T) {
 	unsound := newPlan(1, 3, 0)
 	unsound.Releases = nil
 	for _, p := range []*protocol.Plan{newPlan(1, 2, 0), newPlan(1, 4, 0), newPlan(0, 3, 0), unsound} {
-		if got := describe(b.receive(server, &protocol.Open{Plan: p})); got != "plan-refused" {
+		if got := b.describe(b.receive(server, &protocol.Open{Plan: p})); got != "plan-refused" {
 			t.Errorf("%+v: %s, want plan-refused", p, got)
 		}
 		b.script(`0 advertise 1 -> message-ignored`)
@@ -372,7 +372,7 @@ func (b *bench) replay() {
 	for _, open := range []string{"open 3", "open 2"} {
 		eff := b.command(open)
 		if len(eff.Send) != 0 || !eff.Wake.IsZero() || len(eff.Events) != 1 {
-			b.t.Errorf("%s after open 3: %s, want one event", open, describe(eff))
+			b.t.Errorf("%s after open 3: %s, want one event", open, b.describe(eff))
 		}
 	}
 }

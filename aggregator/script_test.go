@@ -53,24 +53,38 @@ type bench struct {
 	t          *testing.T
 	aggregator *aggregator.Aggregator
 	n, lose    int
-	replaces   bool // plans replace noise
+	replaces   bool   // plans replace noise
+	opened     uint64 // the iteration of the latest plan that was not refused
 	now        time.Time
 	works      []protocol.Work
 	last       protocol.Effects
 }
 
 func newBench(t *testing.T, n, lose int) *bench {
-	b := &bench{t: t, n: n, lose: lose, now: epoch}
-	b.aggregator = aggregator.New(aggregator.Config{Clients: n, StageTimeout: stageTimeout,
-		NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
+	return benchOf(t, lose, aggregator.Config{Clients: n})
+}
+
+// benchOf is of an aggregator with more to its configuration.
+func benchOf(t *testing.T, lose int, cfg aggregator.Config) *bench {
+	b := &bench{t: t, n: cfg.Clients, lose: lose, now: epoch}
+	cfg.StageTimeout = stageTimeout
+	if cfg.NewSum == nil {
+		cfg.NewSum = func(s protocol.Setup) (aggregator.Sum, error) {
 			return secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}), nil
-		}})
+		}
+	}
+	b.aggregator = aggregator.New(cfg)
 	return b
 }
 
 func (b *bench) step(in protocol.Input) protocol.Effects {
 	b.last = b.aggregator.Step(b.now, in)
 	b.works = append(b.works, b.last.Work...)
+	for _, e := range b.last.Events {
+		if e.Kind == protocol.IterationOpened {
+			b.opened = e.Iteration
+		}
+	}
 	return b.last
 }
 
@@ -83,20 +97,25 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 //
 //	open 1       the server's plan of iteration 1
 //	2 share 1    client 2's message of the stage share of iteration 1
+//	0-2 share 1  that of clients 0, 1 and 2
+//	2 masked-input 1 + advertise 2, the same with what travels with it
+//	2 share 2 ahead, of the setup before there is a plan, as all that travels with others is
 //	malformed 2 masked-input 1, the same with nothing sound in it
+//	registered 2 client 2 has come up anew
 //	final M      the server ends the session
 //	tick 12s     the time is 12s, and the aggregator is woken
 //	run          the oldest work, and its Done; fail: it fails
 //
 // Effects are given in the order in which they are carried out: KIND(n) 0,1,2
-// for a message to clients, n its count where it has one; result and abort; wake
-// and when; work; and events by their words.
+// for a message to clients, n its count where it has one, "of 2" if it is of
+// another iteration than the latest plan, and + what travels with it; result and
+// abort; wake and when; work; and events by their words.
 func (b *bench) script(text string) {
 	b.t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {
 		command, want, _ := strings.Cut(line, "->")
 		command, want = strings.TrimSpace(command), strings.TrimSpace(want)
-		if got := describe(b.command(command)); got != want {
+		if got := b.describe(b.command(command)); got != want {
 			b.t.Errorf("%s -> %s\n\twant %s", command, got, want)
 		}
 	}
@@ -110,6 +129,8 @@ func (b *bench) command(text string) protocol.Effects {
 	switch w[0] {
 	case "open":
 		return b.receive(server, &protocol.Open{Plan: b.plan(b.number(w[1]))})
+	case "registered":
+		return b.step(protocol.Registered{Client: protocol.ClientID(b.number(w[1]))})
 	case "final":
 		return b.receive(server, &protocol.Final{Model: []byte(w[1])})
 	case "tick":
@@ -131,9 +152,31 @@ func (b *bench) command(text string) protocol.Effects {
 		return b.step(done)
 	case "malformed":
 		client := protocol.ClientParty(protocol.ClientID(b.number(w[1])))
-		return b.receive(client, &protocol.MaskedInput{Iteration: b.number(w[3])})
+		m := b.message(0, w[2:], false)
+		if masked, ok := m.(*protocol.MaskedInput); ok {
+			masked.Vectors = nil
+		}
+		return b.receive(client, m)
 	}
-	return b.answer(protocol.ClientID(b.number(w[0])), w[1], b.number(w[2]))
+	return b.clients(w[0], w[1:])
+}
+
+// clients has a range of clients send a message each.
+func (b *bench) clients(ids string, words []string) protocol.Effects {
+	b.t.Helper()
+	first, last, several := strings.Cut(ids, "-")
+	if !several {
+		last = first
+	}
+	var all protocol.Effects
+	for id := b.number(first); id <= b.number(last); id++ {
+		eff := b.receive(protocol.ClientParty(protocol.ClientID(id)), b.message(protocol.ClientID(id), words, false))
+		all.Send, all.Work, all.Events = append(all.Send, eff.Send...), append(all.Work, eff.Work...), append(all.Events, eff.Events...)
+		if !eff.Wake.IsZero() {
+			all.Wake = eff.Wake
+		}
+	}
+	return all
 }
 
 // plan is the server's of an iteration.
@@ -162,37 +205,55 @@ func (b *bench) number(s string) uint64 {
 	return n
 }
 
+// answer is a client's message of a stage, of the one setup of the iteration.
 func (b *bench) answer(id protocol.ClientID, stage string, iteration uint64) protocol.Effects {
 	b.t.Helper()
-	var m protocol.Message
-	switch stage {
-	case "advertise":
-		m = &protocol.Advertise{Iteration: iteration}
-	case "share":
-		m = &protocol.Shares{Iteration: iteration}
-	case "masked-input":
-		m = &protocol.MaskedInput{Iteration: iteration, Vectors: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{1}}}}
-	case "unmask":
-		m = &protocol.Unmask{Iteration: iteration}
-		if b.replaces { // noise changes by 10 at the client's own coordinate
-			m = &protocol.Unmask{Iteration: iteration, Removals: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{10}}}}
-		}
-	case "replace":
-		m = &protocol.Replacement{Iteration: iteration}
-	default:
-		b.t.Fatalf("no such stage: %q", stage)
-	}
-	return b.receive(protocol.ClientParty(id), m)
+	return b.receive(protocol.ClientParty(id), b.message(id, []string{stage, strconv.FormatUint(iteration, 10)}, false))
 }
 
-func describe(eff protocol.Effects) string {
+// message is a client's, in words. Riders are of a setup ahead.
+func (b *bench) message(id protocol.ClientID, w []string, rider bool) protocol.StageMessage {
+	b.t.Helper()
+	iteration := b.number(w[1])
+	ahead := rider || len(w) == 3 && w[2] == "ahead"
+	var next protocol.StageMessage
+	if len(w) > 3 && w[2] == "+" {
+		next = b.message(id, w[3:], true)
+	}
+	switch w[0] {
+	case "advertise":
+		return &protocol.Advertise{Iteration: iteration, Ahead: ahead}
+	case "share":
+		return &protocol.Shares{Iteration: iteration, Ahead: ahead}
+	case "masked-input":
+		m := &protocol.MaskedInput{Iteration: iteration, Vectors: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{1}}}}
+		m.Next, _ = next.(*protocol.Advertise)
+		return m
+	case "consistency":
+		return &protocol.Consistency{Iteration: iteration}
+	case "unmask":
+		m := &protocol.Unmask{Iteration: iteration}
+		if b.replaces { // noise changes by 10 at the client's own coordinate
+			m.Removals = []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{10}}}
+		}
+		m.Next, _ = next.(*protocol.Shares)
+		return m
+	case "replace":
+		return &protocol.Replacement{Iteration: iteration}
+	default:
+		b.t.Fatalf("no such stage: %q", w[0])
+		return nil
+	}
+}
+
+func (b *bench) describe(eff protocol.Effects) string {
 	var out []string
 	kind := ""
 	for _, e := range eff.Send {
 		if e.From != (protocol.Party{Role: protocol.Aggregator}) {
 			out = append(out, "from "+e.From.String())
 		}
-		said := word(e.Message)
+		said := b.word(e.Message)
 		switch {
 		case e.To.Role != protocol.Client:
 			out = append(out, said)
@@ -219,10 +280,34 @@ func describe(eff protocol.Effects) string {
 	return strings.Join(out, ", ")
 }
 
+func (b *bench) word(m protocol.Message) string {
+	said := word(m)
+	var iteration uint64
+	switch m := m.(type) {
+	case *protocol.Roster:
+		iteration = m.Iteration
+	case *protocol.Delivery:
+		iteration = m.Iteration
+	case *protocol.Survivors:
+		iteration = m.Iteration
+	default:
+		iteration = b.opened // it says so itself, or goes to the server
+	}
+	if iteration != b.opened {
+		said += fmt.Sprint(" of ", iteration)
+	}
+	if r := protocol.Rider(m); r != nil {
+		said += " + " + b.word(r)
+	}
+	return said
+}
+
 func word(m protocol.Message) string {
 	switch m := m.(type) {
 	case *protocol.Announce:
 		return fmt.Sprintf("announce(%d)", m.Plan.Iteration)
+	case *protocol.Invite:
+		return fmt.Sprintf("invite(%d)", m.Setup.Iteration)
 	case *protocol.Roster:
 		return fmt.Sprintf("roster(%d)", m.Clients)
 	case *protocol.Delivery:

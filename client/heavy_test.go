@@ -61,12 +61,7 @@ func (h *heavy) Replace(*protocol.Answered) (*protocol.Replacement, error) {
 }
 
 func heavyBench(t *testing.T, refuse protocol.Kind) *bench {
-	b := newBench(t, secagg.DrawClient)
-	b.client = client.New(client.Config{
-		ID: 3, Session: session, Trainer: b.trainer, Ledger: b.ledger, Noise: new(client.Samplers), Entropy: someEntropy,
-		NewSum: func(s protocol.Setup) (client.Sum, error) { return &heavy{p: s, refuse: refuse}, nil },
-	})
-	return b
+	return benchOf(t, client.Config{NewSum: func(s protocol.Setup) (client.Sum, error) { return &heavy{p: s, refuse: refuse}, nil }})
 }
 
 // Answers come as work, and while one is computed nothing else is answered: a

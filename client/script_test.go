@@ -90,12 +90,16 @@ type bench struct {
 }
 
 func newBench(t *testing.T, draw secagg.Draw) *bench {
+	return benchOf(t, client.Config{NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, draw), nil }})
+}
+
+// benchOf is of client 3 with more to its configuration.
+func benchOf(t *testing.T, cfg client.Config) *bench {
 	b := &bench{t: t, trainer: &trainer{vectors: []protocol.Vector{{Index: []uint32{2}, Value: []float64{1}}}},
 		ledger: &ledger{left: 100}, plan: newPlan}
-	b.client = client.New(client.Config{
-		ID: 3, Session: session, Trainer: b.trainer, Ledger: b.ledger, Noise: new(client.Samplers), Entropy: simulated.New(1, "client/3"),
-		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, draw), nil },
-	})
+	cfg.ID, cfg.Session, cfg.Trainer, cfg.Ledger = 3, session, b.trainer, b.ledger
+	cfg.Noise, cfg.Entropy = new(client.Samplers), simulated.New(1, "client/3")
+	b.client = client.New(cfg)
 	return b
 }
 
@@ -115,9 +119,13 @@ func (b *bench) receive(m protocol.Message) protocol.Effects {
 //	delivery 1 5  the shares of 5 clients            survivors 1 5   5 masked inputs arrived
 //	quorum 1      the survivors are confirmed        run             the oldest work, and its Done
 //	answered 1 4  4 clients unmasked                 final M         the model M, which ends it
+//	announce 2 delivery 5        the plan, with the shares of the setup ahead
+//	survivors 1 5 + roster 2 5   with the next iteration's roster
+//	invite 3                     to set up iteration 3
 //
 // Effects are given in the order in which they are carried out: charged 1,
-// KIND 1 for a message to the aggregator, work, and events by their words.
+// KIND 1 for a message to the aggregator, "ahead" if it is of a setup ahead, and +
+// what travels with it, which is; work, and events by their words.
 func (b *bench) script(text string) {
 	b.t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -132,8 +140,15 @@ func (b *bench) script(text string) {
 func (b *bench) command(text string) protocol.Effects {
 	b.t.Helper()
 	var verb, model string
-	var iteration uint64
+	var iteration, next uint64
 	var n int
+	if _, err := fmt.Sscanf(text, "announce %d delivery %d", &iteration, &n); err == nil {
+		return b.receive(&protocol.Announce{Plan: b.plan(iteration), Delivery: &protocol.Delivery{Iteration: iteration, Clients: n}})
+	}
+	var advertised int
+	if _, err := fmt.Sscanf(text, "survivors %d %d + roster %d %d", &iteration, &n, &next, &advertised); err == nil {
+		return b.receive(&protocol.Survivors{Iteration: iteration, Count: n, Next: &protocol.Roster{Iteration: next, Clients: advertised}})
+	}
 	if _, err := fmt.Sscanf(text, "final %s", &model); err == nil {
 		return b.receive(&protocol.Final{Model: []byte(model)})
 	}
@@ -143,6 +158,8 @@ func (b *bench) command(text string) protocol.Effects {
 	switch verb {
 	case "announce":
 		return b.receive(&protocol.Announce{Plan: b.plan(iteration)})
+	case "invite":
+		return b.receive(&protocol.Invite{Setup: b.plan(iteration).Setup()})
 	case "roster":
 		return b.receive(&protocol.Roster{Iteration: iteration, Clients: n})
 	case "delivery":
@@ -181,8 +198,14 @@ func describe(t *testing.T, eff protocol.Effects) string {
 		if e.From != protocol.ClientParty(3) || e.To != (protocol.Party{Role: protocol.Aggregator}) {
 			t.Errorf("%s goes from %s to %s", m.Kind(), e.From, e.To)
 		}
-		iteration, _ := m.At()
-		out = append(out, fmt.Sprint(m.Kind(), " ", iteration))
+		said := word(m)
+		if r, ok := protocol.Rider(m).(protocol.StageMessage); ok {
+			said += " + " + strings.TrimSuffix(word(r), " ahead")
+			if !ahead(r) {
+				t.Errorf("%s, which is not said to be of a setup ahead", said)
+			}
+		}
+		out = append(out, said)
 	}
 	if !eff.Wake.IsZero() {
 		out = append(out, "wake")
@@ -197,6 +220,27 @@ func describe(t *testing.T, eff protocol.Effects) string {
 		out = append(out, e.Kind.String())
 	}
 	return strings.Join(out, ", ")
+}
+
+func word(m protocol.StageMessage) string {
+	iteration, _ := m.At()
+	said := fmt.Sprint(m.Kind(), " ", iteration)
+	if ahead(m) {
+		said += " ahead"
+	}
+	return said
+}
+
+// ahead says whether a message is said to be of a setup ahead.
+func ahead(m protocol.StageMessage) bool {
+	switch m := m.(type) {
+	case *protocol.Advertise:
+		return m.Ahead
+	case *protocol.Shares:
+		return m.Ahead
+	default:
+		return false
+	}
 }
 
 // err is why, of the only event of the last step.

@@ -1,0 +1,466 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// aheadBench is of a client that sets up iterations ahead, up to number 4.
+func aheadBench(t *testing.T, draw secagg.Draw) *bench {
+	return benchOf(t, client.Config{Iterations: 4,
+		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, draw), nil }})
+}
+
+// heavyAheadBench is the same with answers that are work, and confirmation. From
+// iteration 2 on a kind of message is refused.
+func heavyAheadBench(t *testing.T, refuse protocol.Kind) *bench {
+	return benchOf(t, client.Config{Iterations: 4, NewSum: func(s protocol.Setup) (client.Sum, error) {
+		if s.Iteration > 1 {
+			return &heavy{p: s, refuse: refuse}, nil
+		}
+		return &heavy{p: s, refuse: protocol.Kinds}, nil
+	}})
+}
+
+const (
+	// toInput1 and ahead1 are iteration 1 up to the masked input, and all of it.
+	toInput1 = `
+		announce 1   -> entered 1, work
+		run          -> advertise 1
+		roster 1 5   -> shares 1
+		delivery 1 5 -> charged 1, masked-input 1 + advertise 2`
+	ahead1 = toInput1 + `
+		survivors 1 5 + roster 2 5 -> work
+		run                        -> unmask 1 + shares 2`
+)
+
+// From iteration 2 on there are two exchanges; the last one sets up nothing.
+func TestSteadyState(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(ahead1)
+	b.script(`
+		announce 2 delivery 5      -> entered 2, work
+		run                        -> charged 2, masked-input 2 + advertise 3
+		survivors 2 4 + roster 3 5 -> work
+		run                        -> unmask 2 + shares 3
+		announce 3 delivery 4      -> entered 3, work
+		run                        -> charged 3, masked-input 3 + advertise 4
+		survivors 3 4 + roster 4 4 -> work
+		run                        -> unmask 3 + shares 4
+		announce 4 delivery 4      -> entered 4, work
+		run                        -> charged 4, masked-input 4
+		survivors 4 4 + roster 5 4 -> work
+		run                        -> unmask 4
+		invite 5                   -> message-ignored
+		announce 5 delivery 4      -> message-ignored
+		final M                    -> work
+		run                        ->`)
+	if d := cmp.Diff([]uint64{1, 2, 3, 4}, b.trainer.asked); d != "" {
+		t.Errorf("contributions (-want +got):\n%s", d)
+	}
+	if len(b.ledger.charges) != 4 {
+		t.Errorf("%d charges, want one an iteration", len(b.ledger.charges))
+	}
+}
+
+// Where the survivors are confirmed there are three, and answers are work.
+func TestSteadyStateWithConfirmation(t *testing.T) {
+	b := heavyAheadBench(t, protocol.Kinds)
+	b.script(`
+		announce 1                 -> entered 1, work
+		run                        -> advertise 1
+		roster 1 5                 -> work
+		run                        -> shares 1
+		delivery 1 5               -> work
+		run                        -> charged 1, masked-input 1 + advertise 2
+		survivors 1 5 + roster 2 5 -> work
+		run                        -> consistency 1
+		quorum 1                   -> work
+		run                        -> unmask 1 + shares 2
+		announce 2 delivery 5      -> entered 2, work
+		run                        -> work
+		run                        -> charged 2, masked-input 2 + advertise 3
+		survivors 2 5 + roster 3 5 -> work
+		run                        -> consistency 2
+		quorum 2                   -> work
+		run                        -> unmask 2 + shares 3`)
+}
+
+// Where the sum draws the noise nothing is work but the contribution.
+func TestSteadyStateOfASumThatDrawsNoise(t *testing.T) {
+	b := aheadBench(t, secagg.DrawSum)
+	b.script(toInput1)
+	b.script(`
+		survivors 1 5 + roster 2 5 -> unmask 1 + shares 2
+		announce 2 delivery 5      -> entered 2, work
+		run                        -> charged 2, masked-input 2 + advertise 3`)
+}
+
+// A contribution that is unusable is zero here as well, and only its owner hears of it.
+func TestUnusableInputOfASetUpIteration(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(ahead1)
+	b.trainer.err = errors.New("no such row")
+	b.script(`
+		announce 2 delivery 5 -> entered 2, work
+		run                   -> charged 2, masked-input 2 + advertise 3, input-unusable`)
+}
+
+// A party that noises its own training is charged when it takes the plan up,
+// however it was set up.
+func TestOwnNoiseOfASetUpIteration(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(ahead1)
+	b.plan = ownPlan
+	b.script(`
+		announce 2 delivery 5      -> charged 2, work
+		run                        -> masked-input 2 + advertise 3
+		survivors 2 5 + roster 3 5 -> unmask 2 + shares 3`)
+	b.ledger.left = 0
+	b.script(`
+		announce 3 delivery 5 -> plan-refused
+		announce 3            -> plan-refused
+		invite 4              -> advertise 4 ahead`)
+}
+
+// A plan that cannot be paid for when it is taken up ends what was under way before
+// it, and what is computed for that goes nowhere.
+func TestOwnNoiseOverBudgetInMidRound(t *testing.T) {
+	b := heavyAheadBench(t, protocol.Kinds)
+	b.script(`
+		announce 1   -> entered 1, work
+		run          -> advertise 1
+		roster 1 5   -> work
+		run          -> shares 1
+		delivery 1 5 -> work`)
+	b.plan = ownPlan
+	b.ledger.left = 0
+	b.script(`announce 2 -> plan-refused`)
+	b.ledger.left = 100
+	b.script(`run ->`)
+}
+
+// A plan with a delivery is taken up by who is set up for it, and by nobody else;
+// and it leaves what is under way.
+func TestDeliveryWithoutASetup(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(`
+		announce 1 delivery 5      -> message-ignored
+		announce 1                 -> entered 1, work
+		announce 2 delivery 5      -> message-ignored
+		run                        -> advertise 1
+		announce 2 delivery 5      -> message-ignored
+		roster 1 5                 -> shares 1
+		announce 1 delivery 5      -> plan-refused
+		delivery 1 5               -> charged 1, masked-input 1 + advertise 2
+		announce 2 delivery 5      -> message-ignored
+		survivors 1 5 + roster 2 5 -> work
+		announce 2 delivery 5      -> message-ignored
+		run                        -> unmask 1 + shares 2
+		announce 3 delivery 5      -> message-ignored
+		delivery 2 5               -> message-ignored
+		survivors 2 5              -> message-ignored
+		quorum 2                   -> message-ignored
+		announce 2 delivery 5      -> entered 2, work
+		announce 3 delivery 5      -> message-ignored
+		run                        -> charged 2, masked-input 2 + advertise 3`)
+}
+
+// What was set up serves plans of that session and cohort alone.
+func TestDeliveryForAnotherSetup(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*protocol.Plan)
+		want   string
+	}{
+		"tolerance":        {func(p *protocol.Plan) { p.Cohort.Tolerance = 0.2 }, "message-ignored"},
+		"colluders":        {func(p *protocol.Plan) { p.Cohort.Colluders = 0 }, "message-ignored"},
+		"clients":          {func(p *protocol.Plan) { p.Cohort.Clients = 6 }, "message-ignored"},
+		"session":          {func(p *protocol.Plan) { p.Session[0]++ }, "plan-refused"},
+		"nothing released": {func(p *protocol.Plan) { p.Releases = nil }, "plan-refused"},
+		"no noise":         {func(p *protocol.Plan) { p.Releases[0].Noise = protocol.Noise{} }, "plan-refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := aheadBench(t, secagg.DrawClient)
+			b.script(ahead1)
+			b.plan = func(i uint64) *protocol.Plan {
+				p := newPlan(i)
+				c.change(p)
+				return p
+			}
+			b.script("announce 2 delivery 5 -> " + c.want)
+			b.plan = newPlan
+			b.script(`announce 2 delivery 5 -> entered 2, work`)
+		})
+	}
+}
+
+// Of an iteration one plan is taken up, in the one setup or in the other: two
+// would be two masked inputs.
+func TestOneSetupOfAnIteration(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(ahead1)
+	b.script(`
+		announce 2 delivery 5 -> entered 2, work
+		announce 2            -> plan-refused
+		announce 2 delivery 5 -> plan-refused
+		run                   -> charged 2, masked-input 2 + advertise 3
+		announce 2            -> plan-refused
+		announce 2 delivery 5 -> plan-refused
+		invite 2              -> message-ignored`)
+	b = aheadBench(t, secagg.DrawClient)
+	b.script(ahead1)
+	b.script(`
+		announce 2            -> entered 2, work
+		announce 2 delivery 5 -> plan-refused
+		run                   -> advertise 2
+		announce 2 delivery 5 -> plan-refused
+		delivery 2 5          -> message-ignored
+		roster 2 5            -> shares 2
+		announce 2 delivery 5 -> plan-refused
+		invite 2              -> message-ignored
+		delivery 2 5          -> charged 2, masked-input 2 + advertise 3
+		delivery 2 5          -> message-ignored`)
+}
+
+// The same for what is left of a setup that no plan came for.
+func TestPlanSkipsTheSetup(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(ahead1)
+	b.script(`
+		announce 3            -> entered 3, work
+		announce 2 delivery 5 -> plan-refused
+		roster 2 5            -> message-ignored
+		run                   -> advertise 3
+		roster 3 5            -> shares 3`)
+	b = aheadBench(t, secagg.DrawClient)
+	b.script(toInput1)
+	b.script(`
+		announce 3 -> entered 3, work
+		run        -> advertise 3
+		roster 2 5 -> message-ignored`)
+}
+
+// The session's end is the end of what was set up.
+func TestFinalAhead(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(toInput1)
+	b.script(`
+		final M    -> work
+		run        ->
+		roster 2 5 -> message-ignored
+		invite 3   -> message-ignored`)
+}
+
+// A roster of the next iteration that is none, or is refused, is not answered; the
+// present iteration goes on, and the next can be set up with its plan.
+func TestBadRosterAhead(t *testing.T) {
+	anew := func(b *bench) {
+		b.script(`
+			roster 2 5            -> message-ignored
+			announce 2 delivery 5 -> message-ignored
+			announce 2            -> entered 2, work
+			run                   -> advertise 2`)
+	}
+	b := heavyAheadBench(t, protocol.KindRoster)
+	b.script(`
+		announce 1                 -> entered 1, work
+		run                        -> advertise 1
+		roster 1 5                 -> work
+		run                        -> shares 1
+		delivery 1 5               -> work
+		run                        -> charged 1, masked-input 1 + advertise 2
+		survivors 1 5 + roster 2 5 -> work
+		run                        -> consistency 1
+		quorum 1                   -> work
+		run                        -> unmask 1`)
+	anew(b)
+	// By itself, the same.
+	b = heavyAheadBench(t, protocol.KindRoster)
+	b.script(`
+		announce 1    -> entered 1, work
+		run           -> advertise 1
+		roster 1 5    -> work
+		run           -> shares 1
+		delivery 1 5  -> work
+		run           -> charged 1, masked-input 1 + advertise 2
+		roster 2 5    -> work
+		run           -> plan-refused
+		survivors 1 5 -> work
+		run           -> consistency 1
+		quorum 1      -> work
+		run           -> unmask 1`)
+	anew(b)
+	// One of another iteration is not taken for it.
+	for _, other := range []string{"1", "3"} {
+		b = aheadBench(t, secagg.DrawClient)
+		b.script(toInput1)
+		b.script("survivors 1 5 + roster " + other + " 5 -> work")
+		b.script(`
+			run        -> unmask 1
+			roster 2 5 -> shares 2 ahead`)
+	}
+}
+
+// Rosters and deliveries by themselves, to a client that is in the iteration: it
+// answers each stage of a setup once, wherever it comes from.
+func TestSetupBesideTheIteration(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(toInput1)
+	b.script(`
+		roster 2 5                 -> shares 2 ahead
+		roster 2 5                 -> message-ignored
+		survivors 1 5 + roster 2 4 -> work
+		roster 2 5                 -> message-ignored
+		run                        -> unmask 1
+		roster 2 5                 -> message-ignored
+		delivery 2 5               -> message-ignored
+		announce 2 delivery 5      -> entered 2, work
+		delivery 2 5               -> message-ignored
+		run                        -> charged 2, masked-input 2 + advertise 3
+		delivery 2 5               -> message-ignored`)
+	// Nor is it taken further while an answer is composed that it is part of.
+	b = aheadBench(t, secagg.DrawClient)
+	b.script(toInput1)
+	b.script(`
+		roster 2 5                 -> shares 2 ahead
+		survivors 1 5 + roster 2 5 -> work
+		announce 2 delivery 5      -> message-ignored
+		run                        -> unmask 1
+		announce 2 delivery 5      -> entered 2, work`)
+	// Survivors without a roster are answered without shares.
+	b = aheadBench(t, secagg.DrawClient)
+	b.script(toInput1)
+	b.script(`
+		survivors 1 5 -> work
+		run           -> unmask 1
+		roster 2 5    -> shares 2 ahead`)
+	// A plan that comes before the survivors ends what is before it.
+	b = aheadBench(t, secagg.DrawClient)
+	b.script(toInput1)
+	b.script(`
+		roster 2 5            -> shares 2 ahead
+		announce 2 delivery 5 -> entered 2, work
+		survivors 1 5         -> message-ignored
+		run                   -> charged 2, masked-input 2 + advertise 3
+		survivors 1 5         -> message-ignored`)
+}
+
+// Everything that was answered, again: of the iteration, and of the one before.
+func TestEverythingTwice(t *testing.T) {
+	b := heavyAheadBench(t, protocol.Kinds)
+	b.script(`
+		announce 1   -> entered 1, work
+		run          -> advertise 1
+		roster 1 5   -> work
+		run          -> shares 1
+		delivery 1 5 -> work
+		run          -> charged 1, masked-input 1 + advertise 2`)
+	iteration1 := []string{"announce 1", "roster 1 5", "delivery 1 5"}
+	again := func(messages ...string) {
+		t.Helper()
+		for _, m := range messages {
+			if got := describe(t, b.command(m)); got != "message-ignored" && got != "plan-refused" {
+				t.Errorf("%s once more: %s", m, got)
+			}
+		}
+	}
+	again(iteration1...)
+	b.script(`survivors 1 5 + roster 2 5 -> work`)
+	iteration1 = append(iteration1, "survivors 1 5 + roster 2 5", "survivors 1 5", "roster 2 5")
+	again(iteration1...)
+	b.script(`run -> consistency 1`)
+	again("survivors 1 5 + roster 2 5")
+	b.script(`quorum 1 -> work`)
+	iteration1 = append(iteration1, "quorum 1")
+	again(iteration1...)
+	b.script(`run -> unmask 1 + shares 2`)
+	again(iteration1...)
+	b.script(`announce 2 delivery 5 -> entered 2, work`)
+	again(append(iteration1, "announce 2 delivery 5")...)
+	b.script(`run -> work`)
+	again(append(iteration1, "announce 2 delivery 5", "delivery 2 5")...)
+	b.script(`run -> charged 2, masked-input 2 + advertise 3`)
+	again(append(iteration1, "announce 2 delivery 5", "delivery 2 5")...)
+	if len(b.ledger.charges) != 2 || len(b.works) != 0 {
+		t.Errorf("%d charges and %d works left, want 2 and none", len(b.ledger.charges), len(b.works))
+	}
+}
+
+// What was set up ends with an iteration that the client leaves: the aggregator
+// has nothing to put the shares into.
+func TestLeavingEndsTheSetup(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(toInput1)
+	b.script(`
+		survivors 1 2         -> plan-refused
+		roster 2 5            -> message-ignored
+		announce 2 delivery 5 -> message-ignored
+		announce 2            -> entered 2, work`)
+}
+
+// A plan whose delivery is no good uses the iteration up, and no budget: what is
+// never sent is not charged.
+func TestBadDeliveryIsNotCharged(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.script(ahead1)
+	b.script(`
+		announce 2 delivery 2 -> entered 2, work
+		run                   -> plan-refused
+		delivery 2 5          -> message-ignored
+		roster 3 5            -> message-ignored
+		announce 2 delivery 5 -> plan-refused
+		announce 2            -> plan-refused`)
+	if len(b.ledger.charges) != 1 {
+		t.Errorf("%d charges, want that of iteration 1", len(b.ledger.charges))
+	}
+	b = heavyAheadBench(t, protocol.KindDelivery)
+	b.script(`
+		invite 2              -> advertise 2 ahead
+		roster 2 5            -> work
+		run                   -> shares 2 ahead
+		announce 2 delivery 5 -> entered 2, work
+		run                   -> work
+		run                   -> plan-refused
+		roster 3 5            -> message-ignored
+		invite 4              -> advertise 4 ahead`)
+	if len(b.ledger.charges) != 0 {
+		t.Errorf("%d charges, want none", len(b.ledger.charges))
+	}
+}
+
+// Who cannot pay sends neither its input nor keys for the next iteration.
+func TestOverBudgetAhead(t *testing.T) {
+	b := aheadBench(t, secagg.DrawClient)
+	b.ledger.left = 1
+	b.script(ahead1)
+	b.script(`
+		announce 2 delivery 5 -> entered 2, work
+		run                   -> plan-refused`)
+	if !errors.Is(b.err(), errSpent) {
+		t.Errorf("refused for %v, want the ledger's reason", b.err())
+	}
+	b.script(`roster 3 5 -> message-ignored`)
+}
+
+// A client that restarted sits out what it took up, however it is asked, and is in
+// the next: what it dealt for that before is gone.
+func TestRestarted(t *testing.T) {
+	b := benchOf(t, client.Config{Iterations: 4, Last: 2,
+		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil }})
+	b.script(`
+		announce 2                 -> plan-refused
+		announce 2 delivery 5      -> plan-refused
+		invite 2                   -> message-ignored
+		survivors 2 5 + roster 3 5 -> message-ignored
+		roster 3 5                 -> message-ignored
+		announce 3 delivery 5      -> message-ignored
+		invite 3                   -> advertise 3 ahead
+		roster 3 5                 -> shares 3 ahead
+		announce 3 delivery 5      -> entered 3, work`)
+}
