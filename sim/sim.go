@@ -98,6 +98,13 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// source is where a party's randomness comes from. It is bound to the session, so
+// that runs of one seed that differ in anything do not share their noise up to a
+// factor.
+func (c Config) source(party string) entropy.Source {
+	return simulated.New(c.Seed, fmt.Sprintf("%x/%s", c.Session, party))
+}
+
 // Iteration is what one iteration was like.
 type Iteration struct {
 	Number    uint64
@@ -200,15 +207,7 @@ func newFederation(cfg Config) (*federation, error) {
 		fates: newFates(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
-	// Bound to the session, so that runs of one seed that differ in anything do
-	// not share their noise up to a factor.
-	source := func(party string) entropy.Source {
-		return simulated.New(cfg.Seed, fmt.Sprintf("%x/%s", cfg.Session, party))
-	}
-	sums, err := idealSums(cfg, source), error(nil)
-	if cfg.Real {
-		sums, err = realSums(cfg, source)
-	}
+	sums, err := newSums(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +219,7 @@ func newFederation(cfg Config) (*federation, error) {
 	for i, t := range cfg.Trainers {
 		c := client.Config{
 			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: t, NewSum: sums.client[i], Noise: samplers,
-			Entropy: source(clientName(i)), Iterations: uint64(cfg.Rounds),
+			Entropy: cfg.source(clientName(i)), Iterations: uint64(cfg.Rounds),
 		}
 		if cfg.Ledgers != nil {
 			c.Ledger = cfg.Ledgers[i]

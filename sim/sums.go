@@ -8,7 +8,6 @@ import (
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -20,9 +19,17 @@ type sums struct {
 	client     []func(protocol.Setup) (client.Sum, error)
 }
 
+// newSums makes them as the configuration asks for them.
+func newSums(cfg Config) (sums, error) {
+	if cfg.Real {
+		return realSums(cfg)
+	}
+	return idealSums(cfg), nil
+}
+
 // idealSums are sums by a trusted adder.
-func idealSums(cfg Config, source func(party string) entropy.Source) sums {
-	src := source("ideal-sum")
+func idealSums(cfg Config) sums {
+	src := cfg.source("ideal-sum")
 	s := sums{
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src), nil },
 		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
@@ -34,14 +41,14 @@ func idealSums(cfg Config, source func(party string) entropy.Source) sums {
 }
 
 // realSums are sums with the whole cryptography, on repeatable secrets.
-func realSums(cfg Config, source func(party string) entropy.Source) (sums, error) {
+func realSums(cfg Config) (sums, error) {
 	params := secagg.Params{Mode: cfg.Mode, Iterations: cfg.Rounds}
 	identities := make([]ed25519.PrivateKey, len(cfg.Trainers))
 	if cfg.Mode == graph.Active {
 		params.Identities = make([]ed25519.PublicKey, len(identities))
 		for i := range identities {
 			seed := make([]byte, ed25519.SeedSize)
-			if _, err := io.ReadFull(source(clientName(i)).Stream("identity", 0), seed); err != nil {
+			if _, err := io.ReadFull(cfg.source(clientName(i)).Stream("identity", 0), seed); err != nil {
 				return sums{}, err
 			}
 			identities[i] = ed25519.NewKeyFromSeed(seed)
@@ -54,7 +61,7 @@ func realSums(cfg Config, source func(party string) entropy.Source) (sums, error
 	}
 	for i := range s.client {
 		party, err := secagg.NewParty(secagg.PartyConfig{
-			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: source(clientName(i)), Identity: identities[i],
+			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: cfg.source(clientName(i)), Identity: identities[i],
 		})
 		if err != nil {
 			return sums{}, fmt.Errorf("client %d: %w", i, err)
