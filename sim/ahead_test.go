@@ -1,0 +1,382 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// kindOfSum is a way to add up.
+type kindOfSum struct {
+	name string
+	real bool
+	mode graph.Mode
+	draw secagg.Draw
+}
+
+var (
+	ideal      = kindOfSum{name: "ideal", draw: secagg.DrawClient}
+	semiHonest = kindOfSum{name: "semi-honest", real: true}
+	active     = kindOfSum{name: "active", real: true, mode: graph.Active}
+	everySum   = []kindOfSum{ideal, {name: "ideal, of noise drawn at once", draw: secagg.DrawSum}, semiHonest, active}
+)
+
+const (
+	aheadClients = 7 // of whom 2 may be lost
+	aheadRounds  = 6
+)
+
+// aheadConfig is a federation whose noise is split.
+func aheadConfig(k kindOfSum, sitOut float64) (Config, *adder) {
+	strategy := newAdder(protocol.Cohort{Clients: aheadClients, Tolerance: 0.3, Colluders: 0.05}, noisy(aheadClients), aheadRounds)
+	trainers, _ := bits(aheadClients)
+	return Config{Strategy: strategy, Trainers: trainers, Rounds: aheadRounds, Network: network, Seed: 3,
+		Real: k.real, Mode: k.mode, Draw: k.draw, SitOut: sitOut}, strategy
+}
+
+// diary is a calendar with a script for each of some iterations.
+type diary map[uint64]script
+
+func (d diary) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
+	return d[iteration].lost(c, iteration)
+}
+func (diary) absent(protocol.ClientID, uint64) bool { return false }
+
+// tap is a role of which somebody sees what it is told.
+type tap struct {
+	role
+	see func(protocol.Input)
+}
+
+func (t tap) Step(now time.Time, in protocol.Input) protocol.Effects {
+	t.see(in)
+	return t.role.Step(now, in)
+}
+
+// exchanged runs a federation and returns what client 5 was sent, and what came
+// from it, by iteration: kinds of messages, + what travelled with them.
+func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]string, out *Outcome) {
+	t.Helper()
+	f, err := newFederation(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fates != nil {
+		f.fates = fates
+	}
+	down, up = make(map[uint64]string), make(map[uint64]string)
+	note := func(book map[uint64]string, in protocol.Input) {
+		m, ok := in.(protocol.Received)
+		if !ok || f.ended {
+			return
+		}
+		said := m.Envelope.Message.Kind().String()
+		if r := protocol.Rider(m.Envelope.Message); r != nil {
+			said += "+" + r.Kind().String()
+		}
+		book[f.present.Number] = strings.TrimSpace(book[f.present.Number] + " " + said)
+	}
+	f.clients[5] = tap{f.clients[5], func(in protocol.Input) { note(down, in) }}
+	f.aggregator = tap{f.aggregator, func(in protocol.Input) {
+		if m, ok := in.(protocol.Received); ok && m.Envelope.From == protocol.ClientParty(5) {
+			note(up, in)
+		}
+	}}
+	if out, err = f.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return down, up, out
+}
+
+// Nobody is lost: four exchanges with a client in the first iteration, five in
+// active mode, and two or three from then on. The last one sets up nothing.
+func TestExchanges(t *testing.T) {
+	for _, k := range everySum {
+		cfg, strategy := aheadConfig(k, 0)
+		down, up, _ := exchanged(t, cfg, nil)
+		confirm, quorum := "", ""
+		if k.mode == graph.Active {
+			confirm, quorum = "consistency ", "quorum"
+		}
+		wantUp := map[uint64]string{1: "advertise shares masked-input+advertise " + confirm + "unmask+shares"}
+		wantDown := map[uint64]string{1: strings.TrimSpace("announce roster delivery survivors+roster " + quorum)}
+		for i := uint64(2); i < aheadRounds; i++ {
+			wantUp[i] = "masked-input+advertise " + confirm + "unmask+shares"
+			wantDown[i] = strings.TrimSpace("announce+delivery survivors+roster " + quorum)
+		}
+		wantUp[aheadRounds] = "masked-input " + confirm + "unmask"
+		wantDown[aheadRounds] = strings.TrimSpace("announce+delivery survivors " + quorum)
+		if d := cmp.Diff(wantUp, up); d != "" {
+			t.Errorf("%s: from a client (-want +got):\n%s", k.name, d)
+		}
+		if d := cmp.Diff(wantDown, down); d != "" {
+			t.Errorf("%s: to a client (-want +got):\n%s", k.name, d)
+		}
+		if len(strategy.sums) != aheadRounds {
+			t.Errorf("%s: %d sums", k.name, len(strategy.sums))
+		}
+	}
+}
+
+// Times of an iteration that is set up ahead, worked out by hand as in
+// TestClockAndBytes: four of its ten hops less, and what travels ahead in the
+// iteration before.
+func TestClockOfIterationsSetUpAhead(t *testing.T) {
+	const n = 4
+	trainers, _ := bits(n)
+	strategy := newAdder(protocol.Cohort{Clients: n}, exact(n), 3)
+	slow := network
+	slow.Up, slow.Down = 8000, 8e6 // 1 ms a byte up, 1 µs a byte down
+	out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: slow}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header, masked, counted = 25, 25 + 8, 25 + 4 // bytes: of any message; with 4 x 16 bits; with a count
+	announce := (&protocol.Announce{Plan: &strategy.plan}).Size()
+	for i, c := range []struct{ hops, up, down int }{
+		{10, header + header + (masked + header) + (header + header), announce + counted + counted + (counted + counted)},
+		{6, (masked + header) + (header + header), (announce + counted) + (counted + counted)},
+		{6, masked + header, (announce + counted) + counted},
+	} {
+		want := time.Duration(c.hops)*slow.Latency + time.Duration(c.up)*time.Millisecond + time.Duration(c.down)*time.Microsecond + 3*slow.Compute
+		if got := out.Iterations[i].Duration; got != want {
+			t.Errorf("iteration %d took %v, want %v", i+1, got, want)
+		}
+	}
+}
+
+// withoutAhead is a federation whose roles set up nothing ahead.
+func withoutAhead(t *testing.T, cfg Config) *federation {
+	t.Helper()
+	f, err := newFederation(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := newSums(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.aggregator = aggregator.New(aggregator.Config{Clients: len(f.clients), StageTimeout: cfg.Network.StageTimeout, NewSum: sums.aggregator})
+	for i := range f.clients {
+		f.clients[i] = client.New(client.Config{ID: protocol.ClientID(i), Session: cfg.Session, Trainer: cfg.Trainers[i],
+			NewSum: sums.client[i], Noise: new(client.Samplers), Entropy: cfg.source(clientName(i))})
+	}
+	return f
+}
+
+// fatesOfTests are losses that come and go, as many as are tolerated: at each stage
+// that all sums have, and at random.
+func fatesOfTests() map[string]calendar {
+	all := map[string]calendar{"nobody": nil}
+	for _, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask} {
+		all[s.String()] = diary{1: {s, 1}, 3: {s, 2}, 4: {s, 1}}
+		all["first "+s.String()] = diary{2: {s, 1}, 5: {s, 2}}
+	}
+	all["any"] = newFates(Faults{Dropout: 0.06, Stages: []protocol.Stage{0, 1, 2, 4}}, aheadRounds, 11)
+	all["away"] = newFates(Faults{Away: 0.1, AwayRounds: 2}, aheadRounds, 2)
+	return all
+}
+
+// Setting up ahead changes no result: with nobody sitting out the sums, and who was
+// lost, are those of a federation that sets up every iteration with its plan.
+func TestAheadChangesNoResult(t *testing.T) {
+	for _, k := range everySum {
+		for name, fates := range fatesOfTests() {
+			t.Run(k.name+"/"+name, func(t *testing.T) {
+				cfg, got := aheadConfig(k, 0)
+				out, err := runWith(t, cfg, fates)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg, want := aheadConfig(k, 0)
+				f := withoutAhead(t, cfg)
+				if fates != nil {
+					f.fates = fates
+				}
+				plain, err := f.run(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(want.sums, got.sums); d != "" || len(got.sums) < aheadRounds-1 {
+					t.Errorf("%d sums (-set up with the plan +ahead):\n%s", len(got.sums), d)
+				}
+				if len(got.sums) == aheadRounds && out.Clock >= plain.Clock {
+					t.Errorf("it took %v, set up with the plan %v", out.Clock, plain.Clock)
+				}
+				for i, it := range out.Iterations {
+					without := plain.Iterations[i]
+					if it.Survivors != without.Survivors || it.Answered != without.Answered || it.Alive != without.Alive || it.Sent != without.Sent {
+						t.Errorf("the iteration was like %+v, set up with the plan like %+v", it, without)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The real sum is the ideal one when clients sit out, too, and the same ones do.
+func TestRealIsIdealAhead(t *testing.T) {
+	for sitOut, sums := range map[float64][]kindOfSum{0.15: {ideal, semiHonest}, 0.3: {ideal, semiHonest, active}} {
+		for name, fates := range fatesOfTests() {
+			var first *adder
+			for _, k := range sums {
+				cfg, strategy := aheadConfig(k, sitOut)
+				if _, err := runWith(t, cfg, fates); err != nil {
+					t.Fatal(err)
+				}
+				if first == nil {
+					first = strategy
+				}
+				if d := cmp.Diff(first.sums, strategy.sums); d != "" || len(strategy.sums) == 0 {
+					t.Errorf("%s, sit-out %v, lost at %s: %d sums (-ideal +this):\n%s", k.name, sitOut, name, len(strategy.sums), d)
+				}
+				if d := cmp.Diff(first.skipped, strategy.skipped); d != "" {
+					t.Errorf("%s, sit-out %v, lost at %s: skipped (-ideal +this):\n%s", k.name, sitOut, name, d)
+				}
+			}
+		}
+	}
+}
+
+// A client that drops out in one iteration is in the next when that is set up anew,
+// and in the one after when it sits out. Whose input had arrived is in the sum.
+func TestDroppedClientReenters(t *testing.T) {
+	for _, c := range []struct {
+		stage     protocol.Stage
+		iteration uint64
+		sitOut    float64
+		without   string // iterations whose sums are without client 0
+	}{
+		{protocol.StageAdvertise, 1, 0, "1"},
+		{protocol.StageAdvertise, 3, 0, "3"},
+		{protocol.StageShare, 3, 0, "3"},
+		{protocol.StageMaskedInput, 3, 0, "3"},
+		{protocol.StageUnmask, 3, 0, ""},
+		{protocol.StageAdvertise, 1, 0.15, "1 2"},
+		{protocol.StageShare, 1, 0.15, "1 2"},
+		{protocol.StageMaskedInput, 1, 0.15, "1 2"},
+		{protocol.StageUnmask, 1, 0.15, "2"},
+		{protocol.StageMaskedInput, 3, 0.15, "3 4"},
+		{protocol.StageUnmask, 3, 0.15, "4"},
+		{protocol.StageUnmask, 6, 0.15, ""},
+	} {
+		for _, k := range []kindOfSum{ideal, semiHonest, active} {
+			cfg, strategy := aheadConfig(k, c.sitOut)
+			strategy.plan.Releases[0] = exact(aheadClients) // to see who is in a sum
+			if _, err := runWith(t, cfg, diary{c.iteration: {c.stage, 1}}); err != nil {
+				t.Fatal(err)
+			}
+			var without []string
+			for i := uint64(1); i <= aheadRounds; i++ {
+				v := strategy.sums[i].Values[0]
+				if v[0] == 0 {
+					without = append(without, fmt.Sprint(i))
+				}
+				for id, x := range v[1:] {
+					if x != 1 {
+						t.Errorf("%s, %+v: client %d counts %v times in iteration %d", k.name, c, id+1, x, i)
+					}
+				}
+			}
+			if got := strings.Join(without, " "); got != c.without {
+				t.Errorf("%s, %+v: the sums of iterations %q are without it", k.name, c, got)
+			}
+		}
+	}
+}
+
+// In active mode who was lost between its masked input and the unmasking is in the
+// sum, and sits out the next.
+func TestLostAtConsistencySitsOut(t *testing.T) {
+	cfg, strategy := aheadConfig(active, 0.15)
+	strategy.plan.Releases[0] = exact(aheadClients)
+	if _, err := runWith(t, cfg, diary{2: {protocol.StageConsistency, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range map[uint64]float64{1: 1, 2: 1, 3: 0, 4: 1} {
+		if got := strategy.sums[i].Values[0][0]; got != want {
+			t.Errorf("iteration %d: client 0 counts %v times, want %v", i, got, want)
+		}
+	}
+}
+
+// impatient is a role that hears everything again while it has something computed:
+// none of that may have an effect, nor, under the race detector, touch what the
+// computation does.
+type impatient struct {
+	role
+	heard   []protocol.Input
+	repeats *int
+	failed  func(protocol.Input, protocol.Effects)
+}
+
+func (r *impatient) Step(now time.Time, in protocol.Input) protocol.Effects {
+	eff := r.role.Step(now, in)
+	if _, ok := in.(protocol.Received); ok {
+		r.heard = append(r.heard, in)
+	}
+	for i := range eff.Work {
+		do := eff.Work[i].Do
+		eff.Work[i].Do = func(run protocol.Runner) error {
+			done := make(chan error, 1)
+			go func() { done <- do(run) }()
+			for _, again := range r.heard {
+				*r.repeats++
+				if got := r.role.Step(now, again); len(got.Send)+len(got.Work)+len(got.Persist) != 0 {
+					r.failed(again, got)
+				}
+			}
+			return <-done
+		}
+	}
+	return eff
+}
+
+// A deployment hands a role messages while its work runs on another goroutine.
+func TestMessagesDuringWork(t *testing.T) {
+	for _, k := range []kindOfSum{ideal, semiHonest, active} {
+		fates := diary{2: {protocol.StageMaskedInput, 1}, 3: {protocol.StageUnmask, 1}, 4: {protocol.StageShare, 2}}
+		cfg, want := aheadConfig(k, 0.15)
+		out, err := runWith(t, cfg, fates)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, got := aheadConfig(k, 0.15)
+		f, err := newFederation(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.fates = fates
+		repeats := make([]int, 3)
+		watch := func(r role, i int) role {
+			return &impatient{role: r, repeats: &repeats[i], failed: func(in protocol.Input, eff protocol.Effects) {
+				t.Errorf("%s: %s again: %+v", k.name, protocol.Describe(in.(protocol.Received).Envelope.Message), eff)
+			}}
+		}
+		// Client 0 is lost now and then, client 5 never.
+		f.clients[0], f.clients[5], f.aggregator = watch(f.clients[0], 0), watch(f.clients[5], 1), watch(f.aggregator, 2)
+		outAgain, err := f.run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(out, outAgain); d != "" || len(got.sums) == 0 {
+			t.Errorf("%s: %d sums, outcome (-undisturbed +this):\n%s", k.name, len(got.sums), d)
+		}
+		if d := cmp.Diff(want.sums, got.sums); d != "" {
+			t.Errorf("%s: sums (-undisturbed +this):\n%s", k.name, d)
+		}
+		if min(repeats[0], repeats[1], repeats[2]) == 0 {
+			t.Errorf("%s: %v messages were heard again", k.name, repeats)
+		}
+	}
+}
