@@ -30,6 +30,9 @@ func TestSchedules(t *testing.T) {
 	if err := r.Err(); err != nil {
 		t.Errorf("%v; the first: %v", err, r.Violations[0])
 	}
+	if r.Ahead == 0 {
+		t.Error("no iteration began set up ahead")
+	}
 	if r.Healed != schedules {
 		t.Errorf("%d of %d healed schedules ended in a sum", r.Healed, schedules)
 	}
@@ -167,6 +170,42 @@ func TestViolationIsReported(t *testing.T) {
 	}
 	if err = r.Err(); err == nil || !strings.Contains(err.Error(), "--replay 77 --mode both") {
 		t.Errorf("the error does not say how to see it: %v", err)
+	}
+}
+
+// Iterations that begin set up ahead are counted: of three where nobody is lost the
+// second and the third; where one client is lost in the first, the second only if it
+// may be without that.
+func TestAheadIsCounted(t *testing.T) {
+	for _, c := range []struct {
+		iterations int
+		volleys    bool
+		sitOut     float64
+		want       int
+		text       string
+	}{
+		{2, false, 0, 2, "2 of all 3 iterations began set up ahead"},
+		{1, true, 0, 0, "0 of all 2 iterations began set up ahead"},
+		{1, true, 0.125, 1, "1 of all 2 iterations began set up ahead"},
+	} {
+		s := calm(t)
+		if s.Iterations, s.SitOut = c.iterations, c.sitOut; !c.volleys {
+			s.Volleys = nil
+		}
+		w, err := newWorld(s, new(dp.Cache), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		r := newReport(Config{Schedules: 1, Seed: s.Seed, Modes: Both})
+		r.add(w.result)
+		var text bytes.Buffer
+		if err = r.Print(&text); err != nil {
+			t.Fatal(err)
+		}
+		if r.Ahead != c.want || !strings.Contains(text.String(), c.text+"\n") {
+			t.Errorf("%+v: %d counted, the report says\n%s", c, r.Ahead, &text)
+		}
 	}
 }
 

@@ -26,6 +26,8 @@ func Checkers(s *Schedule) []Checker {
 		&oneKind{seen: make(map[holding][32]byte)},
 		&oneSecret{schedule: s, members: make(map[uint64][]protocol.Member), shown: make(map[shownTo]protocol.Bitmap), held: make(map[dealing]*holders)},
 		&oneAnswer{sent: make(map[answer]protocol.Message)},
+		&freshKeys{first: make(map[protocol.Key]clientIteration)},
+		&nobodyForgotten{schedule: s, told: make(map[protocol.ClientID]bool)},
 		&charged{schedule: s, spent: make(map[protocol.ClientID]float64), records: make(map[clientIteration]protocol.Charged)},
 		&forward{},
 		&oneModel{schedule: s, models: make(map[protocol.ClientID][]byte)},

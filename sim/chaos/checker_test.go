@@ -212,6 +212,15 @@ func TestCheckersFire(t *testing.T) {
 			return []Observation{o}
 		})
 	}
+	announced := func(change func(Left) []Observation) func([]Observation) []Observation {
+		return edit(func(o Observation) []Observation {
+			l, ok := o.(Left)
+			if m, is := l.Envelope.Message.(*protocol.Announce); ok && is && m.Plan.Iteration == 1 && l.Envelope.To.Client == 3 {
+				return change(l)
+			}
+			return []Observation{o}
+		})
+	}
 	checkFires(t, s, r, []plant{
 		{&exactSum{}, "one integer is off by one", resultWith(func(m *protocol.Result) {
 			m.Integers = [][]int64{slices.Clone(m.Integers[0]), m.Integers[1]}
@@ -274,6 +283,18 @@ func TestCheckersFire(t *testing.T) {
 			m.Masked[0][0] ^= 1
 		}))},
 		{&oneAnswer{}, "a second removal", after(left[*protocol.Unmask], resent[protocol.Unmask](func(m *protocol.Unmask) { m.Removed = [][]byte{{0}, nil} }))},
+		{&freshKeys{}, "a mask key for another iteration", after(left[*protocol.Advertise], resent[protocol.Advertise](func(m *protocol.Advertise) { m.Iteration++ }))},
+		{&freshKeys{}, "a mask key for the iteration again", after(left[*protocol.Advertise], resent[protocol.Advertise](func(m *protocol.Advertise) { m.Ahead = true }))},
+		{&freshKeys{}, "somebody else's mask key", after(left[*protocol.Advertise], func(o Observation) []Observation {
+			e := o.(Left).Envelope
+			e.From.Client = 4
+			return []Observation{Left{e}}
+		})},
+		{&nobodyForgotten{}, "a client without a plan and without an invitation", announced(func(Left) []Observation { return nil })},
+		{&nobodyForgotten{}, "an invitation to another iteration than the next", announced(func(l Left) []Observation {
+			l.Envelope.Message = &protocol.Invite{Setup: protocol.Setup{Iteration: 3}}
+			return []Observation{l}
+		})},
 		{&charged{}, "no record", edit(func(o Observation) []Observation {
 			if durable(o) {
 				return nil
@@ -327,6 +348,13 @@ func TestCheckersFire(t *testing.T) {
 	few := Left{protocol.Envelope{Message: &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Left: 2, Required: 3}}}}
 	if err := fires(s, honest{}.Rule(), append([]Observation{few}, r.log...)); err != nil {
 		t.Errorf("a loss is taken for a lie: %v", err)
+	}
+	// An invitation to the next iteration is as good as an announcement.
+	if err := fires(s, (&nobodyForgotten{}).Rule(), announced(func(l Left) []Observation {
+		l.Envelope.Message = &protocol.Invite{Setup: protocol.Setup{Iteration: 2}}
+		return []Observation{l}
+	})(r.log)); err != nil {
+		t.Errorf("an invited client is taken for a forgotten one: %v", err)
 	}
 	// An answer that is sent once more as it was breaks nothing.
 	if err := fires(s, (&oneAnswer{}).Rule(), after(left[*protocol.Unmask], resent[protocol.Unmask](func(*protocol.Unmask) {}))(r.log)); err != nil {

@@ -19,6 +19,9 @@ type Report struct {
 	Sparse    int    `json:"sparse"` // schedules on a sparse graph
 	// Outcomes are all the ways for an iteration to end, in the order of the stages.
 	Outcomes []Outcome `json:"outcomes"`
+	// Ahead counts the iterations, those after healing among them, that began set up
+	// ahead.
+	Ahead int `json:"ahead"`
 	// Healed counts the schedules whose iteration after healing ended in a sum.
 	Healed     int          `json:"healed"`
 	Faults     Strikes      `json:"faults"`
@@ -82,6 +85,7 @@ func (r *Report) add(one *result) {
 			}
 		}
 	}
+	r.Ahead += one.ahead
 	if one.summed {
 		r.Healed++
 	}
@@ -120,11 +124,14 @@ func (r *Report) Print(w io.Writer) error {
 	print(w, "faults: %d messages lost, %d duplicated, %d delayed, %d reordered; %d crashes, %d of them with redelivery; %d computations slow\n\n",
 		f.Dropped, f.Duplicated, f.Delayed, f.Reordered, f.Crashed, f.Redelivered, f.Slowed)
 	print(t, "under faults\titerations\tlast of a schedule\t\n")
+	all := r.Schedules // healed iterations
 	for _, o := range r.Outcomes {
 		print(t, "%s\t%d\t%d\t\n", o.Name, o.Iterations, o.Schedules)
+		all += o.Iterations
 	}
 	errs = append(errs, t.Flush())
-	print(w, "\nonce healed, %d of %d schedules ended in a sum\n", r.Healed, r.Schedules)
+	print(w, "\n%d of all %d iterations began set up ahead\n", r.Ahead, all)
+	print(w, "once healed, %d of %d schedules ended in a sum\n", r.Healed, r.Schedules)
 	for _, v := range r.Violations {
 		print(w, "violation: %v\n", v)
 	}
@@ -135,6 +142,8 @@ func (r *Report) Print(w io.Writer) error {
 type result struct {
 	schedule  *Schedule
 	outcomes  []string // of the iterations under faults
+	ahead     int      // iterations that began set up ahead,
+	lastAhead uint64   // and the latest of them
 	healed    bool
 	summed    bool // the healed iteration
 	faults    Strikes
@@ -150,6 +159,11 @@ func (r *result) observe(o Observation) {
 		r.healed = o.Healed
 	case Left:
 		switch m := o.Envelope.Message.(type) {
+		case *protocol.Announce:
+			if m.Delivery != nil && m.Plan.Iteration > r.lastAhead {
+				r.ahead++
+				r.lastAhead = m.Plan.Iteration
+			}
 		case *protocol.Result:
 			r.end(inSum)
 		case *protocol.Abort:

@@ -1,0 +1,67 @@
+package chaos
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// freshKeys: a mask key lives for one setup. Nobody advertises one a second time,
+// for another iteration, for the iteration again, or in another life.
+type freshKeys struct {
+	first map[protocol.Key]clientIteration
+}
+
+// Rule implements Checker.
+func (*freshKeys) Rule() string { return "a mask key is advertised once" }
+
+// Observe implements Checker.
+func (c *freshKeys) Observe(o Observation) error {
+	left, ok := o.(Left)
+	if !ok {
+		return nil
+	}
+	m, ok := left.Envelope.Message.(*protocol.Advertise)
+	if !ok {
+		return nil
+	}
+	if first, ok := c.first[m.Keys.Mask]; ok {
+		return fmt.Errorf("iteration %d: client %d advertises the mask key that client %d advertised for iteration %d",
+			m.Iteration, left.Envelope.From.Client, first.client, first.iteration)
+	}
+	c.first[m.Keys.Mask] = clientIteration{left.Envelope.From.Client, m.Iteration}
+	return nil
+}
+
+// nobodyForgotten: every client is told of every iteration or, if that begins
+// without it, is invited to the next; only of the last one it may hear nothing.
+type nobodyForgotten struct {
+	schedule  *Schedule
+	iteration uint64
+	told      map[protocol.ClientID]bool
+}
+
+// Rule implements Checker.
+func (*nobodyForgotten) Rule() string { return "who is left out of an iteration is asked to the next" }
+
+// Observe implements Checker.
+func (c *nobodyForgotten) Observe(o Observation) error {
+	switch o := o.(type) {
+	case Planned:
+		for id := range protocol.ClientID(c.schedule.Cohort.Clients) {
+			if c.iteration > 0 && !c.told[id] {
+				return fmt.Errorf("iteration %d: client %d is told nothing, neither of it nor of the next", c.iteration, id)
+			}
+		}
+		c.iteration = o.Plan.Iteration
+		clear(c.told)
+	case Left:
+		switch m := o.Envelope.Message.(type) {
+		case *protocol.Announce:
+			c.told[o.Envelope.To.Client] = m.Plan.Iteration == c.iteration
+		case *protocol.Invite:
+			c.told[o.Envelope.To.Client] = m.Setup.Iteration == c.iteration+1
+		}
+	}
+	return nil
+}
