@@ -8,6 +8,7 @@
 //	(active mode: ... -> Survivors -> Consistency -> Quorum -> Unmask)
 //	(noise replaced: ... -> Unmask -> Answered -> Replacement)
 //	(set up ahead: Announce with Delivery -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
+//	(to be in the next, for a client that sits out: Invite -> Advertise -> Roster -> Shares)
 //	aggregator -> Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //
 // The package knows no algorithm, no network and, but for the hash that binds a
