@@ -1,0 +1,131 @@
+package client_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// history is what a client did over all its lives, and what is wrong with it.
+type history struct {
+	sent    map[string]bool // messages after the setup
+	masked  uint64          // the latest iteration of a masked input,
+	begun   uint64          // of a record,
+	charged uint64          // and of a charge
+	broken  string
+}
+
+// observe holds effects against what a client never does: nothing after the setup is
+// sent twice, masked inputs are of later and later iterations and charged before, and
+// there is no setup of an iteration that is over.
+func (h *history) observe(eff protocol.Effects) {
+	for _, r := range eff.Persist {
+		switch r := r.(type) {
+		case protocol.Entered:
+			h.expect(r.Iteration > h.begun, "entered %d after %d", r.Iteration, h.begun)
+			h.begun = r.Iteration
+		case protocol.Charged:
+			h.expect(r.Iteration == h.begun && r.Iteration > h.charged, "charged %d after it entered %d and charged %d", r.Iteration, h.begun, h.charged)
+			h.charged = r.Iteration
+		}
+	}
+	for _, e := range eff.Send {
+		for m := e.Message; m != nil; m = protocol.Rider(m) {
+			m := m.(protocol.StageMessage)
+			iteration, stage := m.At()
+			if stage == protocol.StageAdvertise || stage == protocol.StageShare {
+				h.expect(iteration >= h.begun, "sent %s in iteration %d", word(m), h.begun)
+				h.expect(ahead(m) || iteration == h.begun, "sent %s in iteration %d, and not of a setup ahead", word(m), h.begun)
+				continue
+			}
+			h.expect(iteration == h.begun && iteration == h.charged, "sent %s after it entered %d and charged %d", word(m), h.begun, h.charged)
+			h.expect(!h.sent[word(m)], "sent %s twice", word(m))
+			h.sent[word(m)] = true
+			if stage == protocol.StageMaskedInput {
+				h.masked = iteration
+			}
+			h.expect(iteration == h.masked, "sent %s, its masked input was of %d", word(m), h.masked)
+		}
+	}
+}
+
+func (h *history) expect(holds bool, format string, args ...any) {
+	if !holds && h.broken == "" {
+		h.broken = fmt.Sprintf(format, args...)
+	}
+}
+
+// saying is something for an aggregator to say, of an iteration or about it, at
+// random: the present one, or the next.
+func saying(d interface{ IntN(int) int }, present uint64) string {
+	i := present + uint64(d.IntN(5))/3
+	begins := present + uint64(d.IntN(8)+2)/4 // one time in four the present one again
+	switch n := d.IntN(30); {
+	case n == 0:
+		return fmt.Sprintf("announce %d", begins)
+	case n <= 2:
+		return fmt.Sprintf("announce %d delivery 5", begins)
+	case n == 3:
+		return fmt.Sprintf("invite %d", begins)
+	case n <= 8:
+		return fmt.Sprintf("roster %d 5", i)
+	case n <= 15:
+		return fmt.Sprintf("delivery %d 5", i)
+	case n == 16:
+		return fmt.Sprintf("survivors %d 5", i)
+	case n <= 22:
+		return fmt.Sprintf("survivors %d 5 + roster %d 5", i, i+1)
+	default:
+		return fmt.Sprintf("quorum %d", i)
+	}
+}
+
+// An aggregator may say anything in any order, and a client may restart at any
+// time: it never does what it must not, and is often enough led to do what it may.
+func TestAnyOrder(t *testing.T) {
+	sent := make(map[string]int)
+	for seed := range uint64(300) {
+		dice := entropy.Public(seed, "any-order")
+		cfg := client.Config{Iterations: 1000, NewSum: func(s protocol.Setup) (client.Sum, error) {
+			if seed%2 == 0 {
+				return secagg.NewIdealClient(s, secagg.DrawClient), nil
+			}
+			return &heavy{p: s, refuse: protocol.Kinds}, nil
+		}}
+		h := &history{sent: make(map[string]bool)}
+		b := benchOf(t, cfg)
+		var told []string
+		for range 300 {
+			command := saying(dice, h.begun)
+			switch n := dice.IntN(100); {
+			case n == 0: // it restarts
+				told = append(told, "restart")
+				cfg.Last = h.begun
+				b = benchOf(t, cfg)
+				continue
+			case n < 40 && len(b.works) > 0:
+				command = "run"
+			}
+			told = append(told, command)
+			h.observe(b.command(command))
+			if h.broken != "" {
+				t.Fatalf("seed %d: the client %s; it was told %q", seed, h.broken, told)
+			}
+			for _, e := range b.last.Send {
+				sent[e.Message.Kind().String()]++
+				if r := protocol.Rider(e.Message); r != nil {
+					sent["+ "+r.Kind().String()]++
+				}
+			}
+		}
+	}
+	for _, what := range []string{"advertise", "shares", "masked-input", "+ advertise", "consistency", "unmask", "+ shares"} {
+		if sent[what] < 100 {
+			t.Errorf("%s was sent %d times", what, sent[what])
+		}
+	}
+}
