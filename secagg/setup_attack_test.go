@@ -88,7 +88,7 @@ func TestSecondSetup(t *testing.T) {
 				if err = c.Check(f.survivors, f.quorum, serial{}); !errors.Is(err, secagg.ErrOrder) {
 					t.Errorf("%s: client %d checks survivors in the other setup: %v", mode, i, err)
 				}
-				if m, err := c.Unmask(f.survivors, nil); err == nil {
+				if m, err := c.Unmask(f.survivors, nil, serial{}); err == nil {
 					t.Errorf("%s: client %d reveals %v of the other setup", mode, i, m.Shares)
 				}
 			}
@@ -187,7 +187,7 @@ func TestSetupsSplit(t *testing.T) {
 				} else {
 					culprit(t, c.Check(h.survivors, nil, serial{}), theAggregator, secagg.ErrSurvivors)
 				}
-				if _, err := c.Unmask(all, nil); err == nil {
+				if _, err := c.Unmask(all, nil, serial{}); err == nil {
 					t.Errorf("%s: client %d unmasks", mode, i)
 				}
 			}

@@ -38,7 +38,7 @@ const (
 
 // aheadConfig is a federation whose noise is split.
 func aheadConfig(k kindOfSum, sitOut float64) (Config, *adder) {
-	strategy := newAdder(protocol.Cohort{Clients: aheadClients, Tolerance: 0.3, Colluders: 0.05}, noisy(aheadClients), aheadRounds)
+	strategy := newAdder(protocol.Cohort{Clients: aheadClients, Tolerance: 0.3, Colluders: 0.05}, noisy(aheadClients, protocol.Split), aheadRounds)
 	trainers, _ := bits(aheadClients)
 	return Config{Strategy: strategy, Trainers: trainers, Rounds: aheadRounds, Network: network, Seed: 3,
 		Real: k.real, Mode: k.mode, Draw: k.draw, SitOut: sitOut}, strategy
