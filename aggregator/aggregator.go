@@ -201,9 +201,9 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 	if err := r.take(from.Client, m); err != nil {
 		return ignored(from, iteration, stage, err)
 	}
-	var eff protocol.Effects
+	eff := accusations(m, from)
 	if rider, ok := protocol.Rider(m).(protocol.StageMessage); ok {
-		eff = a.ride(from, rider)
+		eff.Events = append(eff.Events, a.ride(from, rider).Events...)
 	}
 	if r != a.round || r.answered < r.expected {
 		return eff
@@ -211,6 +211,18 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 	closed := a.closeStage(now)
 	closed.Events = append(eff.Events, closed.Events...)
 	return closed
+}
+
+// accusations report whom a client complains of.
+func accusations(m protocol.StageMessage, by protocol.Party) protocol.Effects {
+	var eff protocol.Effects
+	if in, ok := m.(*protocol.MaskedInput); ok {
+		for _, c := range in.Complaints {
+			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientAccused, Iteration: in.Iteration,
+				Party: protocol.ClientParty(c.Of), Err: fmt.Errorf("%s was dealt shares of which no use can be made", by)})
+		}
+	}
+	return eff
 }
 
 // take hands a client's message of the present stage to the sum.

@@ -3,6 +3,8 @@ package aggregator_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -422,5 +424,30 @@ func TestEmptyMessages(t *testing.T) {
 				t.Errorf("%+v, want one event", eff)
 			}
 		})
+	}
+}
+
+// Whom a client complains of is reported, with the complaint's author.
+func TestAccusationsAreReported(t *testing.T) {
+	b := newBench(t, 3, 0)
+	b.command("open 1")
+	for id := range protocol.ClientID(3) {
+		b.answer(id, "advertise", 1)
+	}
+	for id := range protocol.ClientID(3) {
+		b.answer(id, "share", 1)
+	}
+	m := b.message(2, []string{"masked-input", "1"}, false).(*protocol.MaskedInput)
+	m.Complaints = []protocol.Complaint{{Of: 0}, {Of: 1}}
+	eff := b.receive(protocol.ClientParty(2), m)
+	var got []protocol.Party
+	for _, e := range eff.Events {
+		if e.Kind != protocol.ClientAccused || e.Iteration != 1 || !strings.Contains(e.Err.Error(), "client 2") {
+			t.Errorf("event %+v", e)
+		}
+		got = append(got, e.Party)
+	}
+	if want := []protocol.Party{protocol.ClientParty(0), protocol.ClientParty(1)}; !slices.Equal(got, want) {
+		t.Errorf("accused are %v, want %v", got, want)
 	}
 }

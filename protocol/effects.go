@@ -90,6 +90,8 @@ const (
 	IterationAborted
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost
+	// ClientAccused: another client complains of what it was dealt by it.
+	ClientAccused
 	// InputUnusable: a client's own contribution broke its bounds; it sends
 	// zero and noise. Reported to its owner only.
 	InputUnusable
@@ -106,7 +108,7 @@ const (
 
 var eventNames = [...]string{
 	IterationOpened: "iteration-opened", IterationSummed: "iteration-summed", IterationAborted: "iteration-aborted",
-	ClientLost: "client-lost", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
+	ClientLost: "client-lost", ClientAccused: "client-accused", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
 	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionEnded: "session-ended",
 }
 

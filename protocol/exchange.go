@@ -93,6 +93,14 @@ func revealedSize(shares []RevealedShare) int {
 	return n
 }
 
+// Complaint says that what a neighbour dealt, and signed, is of no use: the client has
+// no mask in common with it, and Secret is what that would have come from, for the
+// other side's to be taken off.
+type Complaint struct {
+	Of     ClientID
+	Secret [32]byte
+}
+
 // Signed is a client's signature over the survivors that it was shown.
 type Signed struct {
 	Client    ClientID

@@ -205,7 +205,10 @@ type MaskedInput struct {
 	Masked    [][]byte
 	Vectors   []Integers
 	Packed    int
-	Next      *Advertise // for the next iteration, if it is set up ahead
+	// Complaints are of neighbours that the client was dealt bad shares by, in
+	// ascending order; in active mode alone.
+	Complaints []Complaint
+	Next       *Advertise // for the next iteration, if it is set up ahead
 }
 
 // Survivors opens the stage after masked-input: whose masked inputs arrived, as a
@@ -301,8 +304,9 @@ func (*TooFew) size() int { return 9 } // stage and two counts
 // Unrecoverable is why an iteration was abandoned although enough clients were
 // left: a secret of Client could not be put together. Either too few of its
 // neighbours answered, or they did (Left >= Required) and what they hold gives
-// another secret. Dealt says that Client itself signed these shares, so that it
-// is the one at fault; otherwise a holder may have lied as well.
+// another secret. Dealt says that Client itself signed these shares, or that
+// enough neighbours complain of theirs, so that it is the one at fault; otherwise a
+// holder may have lied as well.
 type Unrecoverable struct {
 	Iteration      uint64
 	Client         ClientID
@@ -312,6 +316,8 @@ type Unrecoverable struct {
 
 func (e *Unrecoverable) Error() string {
 	switch {
+	case e.Left < e.Required && e.Dealt:
+		return fmt.Sprintf("iteration %d: client %d dealt shares of which only %d holders can make use, %d required", e.Iteration, e.Client, e.Left, e.Required)
 	case e.Left < e.Required:
 		return fmt.Sprintf("iteration %d: %d shares of a secret of client %d arrived, %d required", e.Iteration, e.Left, e.Client, e.Required)
 	case e.Dealt:
@@ -383,7 +389,7 @@ func (m *MaskedInput) Size() int {
 	for _, v := range m.Masked {
 		n += len(v)
 	}
-	return n
+	return n + len(m.Complaints)*(4+HashSize)
 }
 
 // Size implements Message: a count, the subset and what travels with them.

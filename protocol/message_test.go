@@ -386,7 +386,7 @@ func TestWords(t *testing.T) {
 		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(6)"}, {protocol.Kinds, "Kind(17)"},
 		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.Replace, "replace"}, {protocol.Own, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
 		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"},
-		{protocol.ClientLost, "client-lost"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
+		{protocol.ClientLost, "client-lost"}, {protocol.ClientAccused, "client-accused"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
 		{protocol.MessageIgnored, "message-ignored"}, {protocol.WorkFailed, "work-failed"}, {protocol.SessionEnded, "session-ended"},
 		{protocol.EventKind(200), "EventKind(200)"},
 	} {

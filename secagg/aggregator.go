@@ -3,6 +3,7 @@ package secagg
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -30,6 +31,8 @@ type Aggregator struct {
 	u1, u2  protocol.Bitmap // whose masked inputs arrived; who of them replaced noise
 	signed  []protocol.Signed
 
+	complaints map[edge][32]byte // with the secret of the mask that is missing on one side
+
 	contexts [layers]mask.Context               // each from the end of the stage on in which masks were put on
 	revealed [layers][][]protocol.RevealedShare // by place; nil: did not arrive
 	finished bool
@@ -44,6 +47,7 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 	return &Aggregator{
 		setup: s, params: params, setting: params.setting(s),
 		heard: make(map[protocol.ClientID]protocol.Stage), keys: make(map[protocol.ClientID]*protocol.Keys),
+		complaints: make(map[edge][32]byte),
 	}, nil
 }
 
@@ -83,7 +87,7 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 	case *protocol.Shares:
 		err = a.shared(from, m)
 	case *protocol.MaskedInput:
-		err = a.input(m)
+		err = a.input(from, m)
 	case *protocol.Consistency:
 		err = a.confirmed(from, m)
 	case *protocol.Unmask:
@@ -176,17 +180,30 @@ func (a *Aggregator) starved(set, holders protocol.Bitmap) error {
 		if !set.Has(i) {
 			continue
 		}
-		left := 0
+		left, lost := 0, 0
 		for _, j := range a.graph.Neighbours(i) {
-			if holders.Has(j) {
+			switch {
+			case !holders.Has(j):
+			case a.holds(j, i):
 				left++
+			default:
+				lost++
 			}
 		}
-		if left < a.roster.choice.Threshold {
-			return a.unrecoverable(i, left, false)
+		if t := a.roster.choice.Threshold; left < t && a.needed(i) {
+			return a.unrecoverable(i, left, left+lost >= t)
 		}
 	}
 	return nil
+}
+
+// needed reports whether a secret of a client is to be restored: it is not of one that
+// was lost and has masks with nobody, because all complain of it.
+func (a *Aggregator) needed(place int) bool {
+	if a.u1 == nil || a.u1.Has(place) {
+		return true
+	}
+	return slices.ContainsFunc(a.graph.Neighbours(place), func(j int) bool { return a.u1.Has(j) && a.holds(j, place) })
 }
 
 func (a *Aggregator) unrecoverable(place, left int, dealt bool) error {

@@ -125,6 +125,7 @@ type secrets struct {
 type peer struct {
 	at      int    // place on the roster
 	channel []byte // what the two channel keys have in common
+	faulty  bool   // it dealt shares of which no use can be made
 }
 
 // Begin takes the plan of the iteration that was set up, before the masked input

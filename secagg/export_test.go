@@ -28,3 +28,12 @@ func (c *Client) DealFalsely(i int, s *protocol.EncryptedShare) error {
 func (c *Client) SignAs(id protocol.ClientID, identity ed25519.PrivateKey, u1 protocol.Bitmap) protocol.Signed {
 	return protocol.Signed{Client: id, Signature: ed25519.Sign(identity, signedSurvivors(c.context.Binding, id, u1))}
 }
+
+// Accuse has the client find the shares of a dealer bad that are not.
+func (c *Client) Accuse(id protocol.ClientID) {
+	for i := range c.peers {
+		if c.roster.members[c.peers[i].at].Client == id {
+			c.peers[i].faulty = true
+		}
+	}
+}

@@ -28,11 +28,14 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 		return nil, err
 	}
 	c.context = c.roster.context(c.plan, c.arrived)
+	out := &protocol.MaskedInput{Iteration: c.plan.Iteration, Masked: make([][]byte, len(sums))}
+	if out.Complaints, err = c.complaints(run); err != nil {
+		return nil, err
+	}
 	masks, err := c.masks(ofInputs, c.arrived, run)
 	if err != nil {
 		return nil, err
 	}
-	out := &protocol.MaskedInput{Iteration: c.plan.Iteration, Masked: make([][]byte, len(sums))}
 	for i, v := range sums {
 		if out.Masked[i], err = masked(v, c.plan.Releases[i], c.context, masks, run); err != nil {
 			return nil, err
@@ -74,7 +77,8 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 
 // unseal decrypts what the i-th neighbour dealt. In active mode the dealer signed the
 // ciphertext and its commitments: whatever is wrong behind a good signature is the
-// dealer's doing, and a bad signature the aggregator's, who should have checked it.
+// dealer's doing, of which the client complains, and a bad signature the aggregator's,
+// who should have checked it. Where nobody lies nothing is wrong.
 func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	p, n := &c.peers[i], layersOf(c.setup)
 	dealer := c.roster.members[p.at]
@@ -93,7 +97,11 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	if err == nil {
 		h, err = parseHoldings(plain, c.party.cfg.Params.Mode, n)
 	}
-	if err != nil || c.active() && !ch.matches(&h[ofInputs], s.Committed) {
+	switch {
+	case c.active() && (err != nil || !ch.matches(&h[ofInputs], s.Committed)):
+		p.faulty, p.channel = true, nil
+		return nil
+	case err != nil:
 		return c.fault(protocol.ClientParty(dealer.Client), protocol.StageShare, ErrShare)
 	}
 	for l := range n {
@@ -138,7 +146,7 @@ type masking struct {
 }
 
 // masks are what the client's masks of a layer come from, its own and one of each
-// neighbour among the clients given. The secrets behind them are forgotten, so that
+// neighbour among the clients given, but for those it complains of. The secrets behind them are forgotten, so that
 // nothing is masked twice.
 func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]masking, error) {
 	own := c.own[l]
@@ -146,7 +154,7 @@ func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]m
 	out := make([]masking, 0, len(c.peers)+1)
 	var places []int
 	for _, p := range c.peers {
-		if among.Has(p.at) {
+		if among.Has(p.at) && !p.faulty {
 			places = append(places, p.at)
 			out = append(out, masking{kind: mask.Pair, sub: p.at < c.self})
 		}
@@ -180,7 +188,11 @@ func masked(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []maskin
 }
 
 // input adds a client's vectors to the sums, and keeps nothing of them.
-func (a *Aggregator) input(m *protocol.MaskedInput) error {
+func (a *Aggregator) input(from protocol.ClientID, m *protocol.MaskedInput) error {
+	at := a.roster.find(from)
+	if err := a.checkComplaints(at, m.Complaints); err != nil {
+		return err
+	}
 	if len(m.Masked) != len(a.sums) || len(m.Vectors) != 0 {
 		return fmt.Errorf("%w: %d masked vectors and %d others for %d releases", ErrMalformed, len(m.Masked), len(m.Vectors), len(a.sums))
 	}
@@ -194,6 +206,7 @@ func (a *Aggregator) input(m *protocol.MaskedInput) error {
 			return err
 		}
 	}
+	a.complained(at, m.Complaints)
 	return nil
 }
 

@@ -82,12 +82,12 @@ func (a *Aggregator) restore(l layer, run protocol.Runner) ([]restored, error) {
 	among, _ := a.masked(l)
 	var out []restored
 	for i := range a.roster.members {
-		if !among.Has(i) {
+		if !among.Has(i) || l == ofInputs && !a.needed(i) {
 			continue
 		}
 		r := restored{at: i, holder: make([]int, 0, t)}
 		for _, j := range a.graph.Neighbours(i) {
-			if a.revealed[l][j] != nil && len(r.holder) < t {
+			if a.revealed[l][j] != nil && a.holds(j, i) && len(r.holder) < t {
 				r.holder = append(r.holder, j)
 			}
 		}
@@ -168,10 +168,10 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 
 // remaining are the masks of a layer that did not cancel: the own one of each client
 // in the sum, and of each that is not those that its neighbours in the sum have in
-// common with it.
+// common with it; and those that only one side put on.
 func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner) ([]masking, error) {
 	_, in := a.masked(l)
-	var out []masking
+	out := a.onesided()
 	type pair struct{ lost, survivor int } // lost: place in secrets
 	var pairs []pair
 	for k, r := range secrets {
@@ -180,7 +180,7 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 			continue
 		}
 		for _, j := range a.graph.Neighbours(r.at) {
-			if in.Has(j) {
+			if in.Has(j) && a.holds(j, r.at) {
 				pairs = append(pairs, pair{k, j})
 			}
 		}

@@ -161,34 +161,3 @@ func TestShareOfAnotherHolder(t *testing.T) {
 	_, err := f.answer(protocol.StageMaskedInput, 0)
 	culprit(t, err, theAggregator, secagg.ErrSignature)
 }
-
-// A dealer deals shares that are not what it committed to, under its own
-// signature: they would miss their hash when they are revealed, and the holder be
-// named for it. The holder knows at once, and names the dealer.
-func TestDealerCommitsToOtherShares(t *testing.T) {
-	f := small(t, graph.Active)
-	f.through(protocol.StageAdvertise)
-	for i := range f.clients {
-		m, err := f.answer(protocol.StageShare, i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 4 { // client 0 is its first neighbour
-			if err = f.clients[4].DealFalsely(0, &m.(*protocol.Shares).Shares[0]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err = f.aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := f.aggregator.Close(protocol.StageShare); err != nil {
-		t.Fatal(err)
-	}
-	f.next(protocol.StageShare)
-	_, err := f.answer(protocol.StageMaskedInput, 0)
-	culprit(t, err, protocol.ClientParty(4), secagg.ErrShare)
-	if _, err = f.answer(protocol.StageMaskedInput, 1); err != nil {
-		t.Errorf("a holder that was dealt to honestly: %v", err)
-	}
-}

@@ -115,7 +115,7 @@ func residues(r protocol.Release, values []int64) (*mask.Vector, error) {
 func (c *Client) reveal(l layer, among, in protocol.Bitmap) []protocol.RevealedShare {
 	var out []protocol.RevealedShare
 	for i, p := range c.peers {
-		if among.Has(p.at) {
+		if among.Has(p.at) && !p.faulty {
 			share, nonce := c.held[l][i].revealed(in.Has(p.at))
 			out = append(out, protocol.RevealedShare{Of: c.roster.members[p.at].Client, Share: share, Nonce: nonce})
 		}
@@ -190,7 +190,7 @@ func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.Reveal
 	among, in := a.masked(l)
 	next := 0
 	for _, j := range a.graph.Neighbours(holder) {
-		if !among.Has(j) {
+		if !among.Has(j) || !a.holds(holder, j) {
 			continue
 		}
 		of := a.roster.members[j].Client

@@ -1,0 +1,83 @@
+package secagg
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/mask"
+)
+
+// Complaints (active mode alone; not in Bonawitz et al.). A holder who was dealt
+// shares that do not open, or are not what was committed to, behind the dealer's own
+// signature, leaves the dealer out of its masks, and says so with its masked input.
+// With the complaint goes the secret of the mask that the two would have had, so that
+// the dealer's half of it can be taken off: the edge is gone, and the iteration goes
+// on. That gives nothing away that the dealer could not, who is at fault. A holder who
+// complains without reason tells what it might tell anyway, and holds no shares.
+
+// edge is between a dealer and a holder who complains of it, by their places.
+type edge struct{ holder, dealer int }
+
+// complaints are those of the client.
+func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
+	var out []protocol.Complaint
+	var places []int
+	for _, p := range c.peers {
+		if p.faulty {
+			places = append(places, p.at)
+			out = append(out, protocol.Complaint{Of: c.roster.members[p.at].Client})
+		}
+	}
+	errs := make([]error, len(places))
+	run.Each(len(places), func(i int) {
+		out[i].Secret, errs[i] = c.roster.pairSecret(ofInputs, c.own[ofInputs].maskKey, c.self, places[i])
+	})
+	return out, firstError(errs)
+}
+
+// checkComplaints says what is wrong with a client's complaints. Whether they are
+// just only the operator can find out.
+func (a *Aggregator) checkComplaints(holder int, list []protocol.Complaint) error {
+	if len(list) > 0 && !a.Confirms() {
+		return fmt.Errorf("%w: a complaint in semi-honest mode", ErrMalformed)
+	}
+	for i, m := range list {
+		dealer := a.roster.find(m.Of)
+		if dealer < 0 || !a.arrived.Has(dealer) || a.dealtTo(dealer, a.roster.members[holder].Client) == nil || i > 0 && list[i-1].Of >= m.Of {
+			return fmt.Errorf("%w: a complaint of client %d at place %d; they must be of neighbours who dealt, in ascending order", ErrMalformed, m.Of, i)
+		}
+	}
+	return nil
+}
+
+// complained takes checked complaints.
+func (a *Aggregator) complained(holder int, list []protocol.Complaint) {
+	for _, m := range list {
+		a.complaints[edge{holder, a.roster.find(m.Of)}] = m.Secret
+	}
+}
+
+// holds reports whether a client has shares of a dealer's secrets, as far as it says.
+func (a *Aggregator) holds(holder, dealer int) bool {
+	_, complains := a.complaints[edge{holder, dealer}]
+	return !complains
+}
+
+// onesided are the masks that a dealer put on and the holder who complained of it did
+// not.
+func (a *Aggregator) onesided() []masking {
+	if len(a.complaints) == 0 {
+		return nil
+	}
+	var out []masking
+	for dealer := range a.roster.members { // in the order of places
+		for _, holder := range a.graph.Neighbours(dealer) {
+			secret, complains := a.complaints[edge{holder, dealer}]
+			if complains && a.u1.Has(dealer) && a.u1.Has(holder) && a.holds(dealer, holder) {
+				// The dealer subtracted the mask if the holder stands before it.
+				out = append(out, masking{secret: secret, kind: mask.Pair, sub: holder > dealer})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package secagg_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// badDealer is a federation in active mode in which client 4 deals some of its
+// neighbours shares that are not what it committed to, under its own signature. On
+// the complete graph of 10 its i-th neighbour is client i, or i+1 from 4 on. Clients
+// that are lost fall silent before their masked input.
+func badDealer(t *testing.T, neighbours []int, lost ...int) *federation {
+	t.Helper()
+	f := small(t, graph.Active)
+	f.through(protocol.StageAdvertise)
+	for i := range f.clients {
+		m, err := f.answer(protocol.StageShare, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range neighbours {
+			if i == 4 {
+				if err = f.clients[4].DealFalsely(k, &m.(*protocol.Shares).Shares[k]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err = f.aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.aggregator.Close(protocol.StageShare); err != nil {
+		t.Fatal(err)
+	}
+	f.next(protocol.StageShare)
+	for _, i := range lost {
+		f.alive[i] = false
+	}
+	return f
+}
+
+// A dealer's bad shares, under its own signature, would stop whoever is dealt them; or,
+// revealed later, have the holder blamed. The holder complains, the two have no mask
+// in common, and the sum is exact: with the dealer in it, without it, without the
+// holder, and with holders that complain of each other's neighbour.
+func TestDealerCommitsToOtherShares(t *testing.T) {
+	for name, c := range map[string]struct{ badTo, lost []int }{
+		"to one":                       {badTo: []int{0}},
+		"to three":                     {badTo: []int{0, 5, 8}},
+		"to one, and it is lost":       {badTo: []int{2}, lost: []int{4}},
+		"to one, who is lost":          {badTo: []int{2}, lost: []int{2}},
+		"to two, and one is lost":      {badTo: []int{2, 3}, lost: []int{3, 7}},
+		"to all, and it is lost":       {badTo: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, lost: []int{4}},
+		"to three of whom two are out": {badTo: []int{0, 1, 2}, lost: []int{0, 1}},
+	} {
+		f := badDealer(t, c.badTo, c.lost...)
+		for _, s := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask} {
+			if err := f.stage(s); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		got, err := f.aggregator.Sum(serial{})
+		want := f.sum(func(i int) bool { return !slices.Contains(c.lost, i) })
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Errorf("%s: %v; the sum (-want +got):\n%s", name, err, d)
+		}
+	}
+}
+
+// So many complain that the dealer's secret cannot be restored: t = 6 of its 9
+// neighbours would have to. It is named, as the one that dealt.
+func TestDealerOfTooManyBadShares(t *testing.T) {
+	for _, c := range []struct {
+		badTo, lost []int
+		left        int
+	}{
+		{[]int{0, 1, 2, 3}, nil, 5},
+		{[]int{0, 1, 2, 3}, []int{4}, 5}, // its mask key then
+		{[]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, nil, 0},
+	} {
+		f := badDealer(t, c.badTo, c.lost...)
+		err := f.stage(protocol.StageMaskedInput)
+		var why *protocol.Unrecoverable
+		if !errors.As(err, &why) || why.Client != 4 || why.Left != c.left || why.Required != 6 || !why.Dealt {
+			t.Errorf("bad to %v: %v; want client 4 named, %d of 6 shares left", c.badTo, err, c.left)
+		}
+	}
+	// Lost holders are nobody's fault, and with them the dealer's: 9 - 2 - 2 = 5.
+	f := badDealer(t, []int{0, 1}, 8, 9)
+	var why *protocol.Unrecoverable
+	if err := f.stage(protocol.StageMaskedInput); !errors.As(err, &why) || why.Client != 4 || why.Left != 5 || !why.Dealt {
+		t.Errorf("two complain and two are lost: %v", err)
+	}
+}
+
+// A holder that complains without reason is believed: it gives away a mask of its own
+// with an honest dealer, which is hidden by the others, and holds no share of it. The
+// sum is exact if it tells the truth about the mask, and noise if not; what it had
+// been dealt it cannot reveal after all.
+func TestFalseComplaint(t *testing.T) {
+	f := small(t, graph.Active)
+	f.through(protocol.StageShare)
+	f.clients[0].Accuse(3)
+	for _, s := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask} {
+		if err := f.stage(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := f.aggregator.Sum(serial{})
+	if d := cmp.Diff(f.sum(func(int) bool { return true }), got); err != nil || d != "" {
+		t.Errorf("%v; the sum (-want +got):\n%s", err, d)
+	}
+}
+
+// Complaints that cannot be are not taken, nor the input they came with.
+func TestMalformedComplaints(t *testing.T) {
+	for _, mode := range bothModes {
+		f := small(t, mode)
+		f.through(protocol.StageShare)
+		m, err := f.answer(protocol.StageMaskedInput, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, list := range map[string][]protocol.Complaint{
+			"of a stranger": {{Of: 77}}, "of itself": {{Of: 0}}, "twice": {{Of: 3}, {Of: 3}}, "out of order": {{Of: 5}, {Of: 3}},
+		} {
+			bad := *m.(*protocol.MaskedInput)
+			bad.Complaints = list
+			culprit(t, f.aggregator.Receive(0, &bad), protocol.ClientParty(0), secagg.ErrMalformed)
+			if t.Failed() {
+				t.Fatalf("%s: a complaint %s", mode, name)
+			}
+		}
+		good := *m.(*protocol.MaskedInput)
+		good.Complaints = []protocol.Complaint{{Of: 3}}
+		if mode == graph.SemiHonest {
+			culprit(t, f.aggregator.Receive(0, &good), protocol.ClientParty(0), secagg.ErrMalformed)
+		} else if err = f.aggregator.Receive(0, &good); err != nil {
+			t.Errorf("a complaint of a neighbour: %v", err)
+		}
+	}
+}
