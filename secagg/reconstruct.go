@@ -198,20 +198,47 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 	return out, firstError(errs)
 }
 
+// How the masks of a sum are dealt out to workers: in so many groups at the most, each
+// with a sum of its own, and of a group so many masks are open at a time. The one
+// bounds the memory of vectors, the other that of keystreams, of which a large
+// federation has hundreds of thousands.
+const (
+	maskGroups = 16
+	maskBatch  = 64
+)
+
 // unmask takes masks off a sum.
 func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) error {
-	terms := make([]mask.Term, len(masks))
-	errs := make([]error, len(masks))
-	run.Each(len(masks), func(i int) {
-		terms[i].Sub = masks[i].sub
-		terms[i].Stream, errs[i] = mask.NewStream(masks[i].secret, masks[i].kind, ctx, spec(r))
+	groups := min(maskGroups, (len(masks)+maskBatch-1)/maskBatch)
+	errs := make([]error, groups)
+	var mu sync.Mutex // of v
+	run.Each(groups, func(g int) {
+		part, err := mask.NewVector(v.Width(), v.Len())
+		for batch := range slices.Chunk(masks[g*len(masks)/groups:(g+1)*len(masks)/groups], maskBatch) {
+			if err == nil {
+				err = addBatch(part, r, ctx, batch)
+			}
+		}
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			err = v.Add(part) // in any order: the ring's addition commutes
+		}
+		errs[g] = err
 	})
-	if err := firstError(errs); err != nil {
-		return err
+	return firstError(errs)
+}
+
+// addBatch adds a few masks to a vector.
+func addBatch(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking) error {
+	terms := make([]mask.Term, len(masks))
+	for i, m := range masks {
+		stream, err := mask.NewStream(m.secret, m.kind, ctx, spec(r))
+		if err != nil {
+			return err
+		}
+		defer stream.Wipe()
+		terms[i] = mask.Term{Stream: stream, Sub: m.sub}
 	}
-	err := addMasks(v, terms, run)
-	for _, t := range terms {
-		t.Stream.Wipe()
-	}
-	return err
+	return mask.AddAll(v, terms)
 }
