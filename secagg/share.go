@@ -21,10 +21,20 @@ func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Share
 	if err := c.enter(protocol.StageShare); err != nil {
 		return nil, err
 	}
-	if err := c.join(m, run); err != nil {
+	err := c.join(m)
+	if err == nil && c.active() {
+		err = c.roster.verify(run)
+	}
+	if err != nil {
 		return nil, c.lie(protocol.StageShare, err)
 	}
-	dealt, err := c.split()
+	return c.split(run)
+}
+
+// split deals shares of the client's secrets to the neighbours that it has on the
+// roster.
+func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
+	dealt, err := c.splitSecrets()
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +57,8 @@ func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Share
 	return out, nil
 }
 
-// split shares the client's secrets out among its neighbours.
-func (c *Client) split() ([]holdings, error) {
+// splitSecrets shares the client's secrets out among its neighbours.
+func (c *Client) splitSecrets() ([]holdings, error) {
 	holders := make([]shamir.Index, len(c.peers))
 	for i, p := range c.peers {
 		holders[i] = index(c.roster.members[p.at].Client)
@@ -82,8 +92,9 @@ func (c *Client) split() ([]holdings, error) {
 	return out, nil
 }
 
-// join checks the roster and finds the client's neighbours on it.
-func (c *Client) join(m *protocol.Roster, run protocol.Runner) error {
+// join checks the roster, but for its signatures, and finds the client's
+// neighbours on it.
+func (c *Client) join(m *protocol.Roster) error {
 	if m.Clients != len(m.Members) {
 		return fmt.Errorf("%w: a roster of %d clients with %d members", ErrMalformed, m.Clients, len(m.Members))
 	}
@@ -102,11 +113,6 @@ func (c *Client) join(m *protocol.Roster, run protocol.Runner) error {
 	}
 	if !good {
 		return fmt.Errorf("%w: the roster has others for this client", ErrKeys)
-	}
-	if c.active() {
-		if err = c.roster.verify(run); err != nil {
-			return err
-		}
 	}
 	g, err := c.roster.graph()
 	if err != nil {
