@@ -69,7 +69,7 @@ const (
 // or an item goes. It is an error when ids are missing, and when a part that was
 // asked for stays empty, which happens with very few ratings only.
 func (s *Set) Split(p SplitParams) (*Split, error) {
-	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs()); err != nil {
+	if err := s.checkSplit(p); err != nil {
 		return nil, err
 	}
 	parts, counts := s.parts(p)
@@ -102,6 +102,22 @@ func (s *Set) Split(p SplitParams) (*Split, error) {
 		Test:       s.pick(parts, partTest, counts[partTest]),
 		Digest:     d.sum(),
 	}, nil
+}
+
+// Training is the training part alone, as [Set.Split] cuts it. Unlike there, any part
+// may be empty: of a set that holds the ratings of one party, perhaps of a single
+// user, it is the very part of them that a set of all ratings would train on.
+func (s *Set) Training(p SplitParams) (Ratings, error) {
+	if err := s.checkSplit(p); err != nil {
+		return Ratings{}, err
+	}
+	parts, counts := s.parts(p)
+	return s.pick(parts, partTrain, counts[partTrain]), nil
+}
+
+// checkSplit reports everything that keeps the set from being split.
+func (s *Set) checkSplit(p SplitParams) error {
+	return errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs())
 }
 
 // checkIDs reports when a hand-made set has not one id for each user and item.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -202,6 +203,38 @@ func TestSplitKeepsOthers(t *testing.T) {
 	}
 }
 
+// TestTrainingOfOneUser: of a set with one user's ratings alone the training part is
+// what that user has in the training part of all, even where one of the parts is empty.
+func TestTrainingOfOneUser(t *testing.T) {
+	all := open(t, "synthetic:small", Options{})
+	p := SplitParams{Test: 0.05, Validation: 0.02, Seed: 1}
+	want := partsByID(all, split(t, all, p))
+	refused := 0
+	for u := range int32(40) {
+		set := open(t, writeCSV(t, keep(all, func(user, _ int32) bool { return user == u })), Options{})
+		got, err := set.Training(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set.Split(p); err != nil {
+			refused++
+		}
+		trained := make(map[idPair]bool, got.Len())
+		for k := range got.Value {
+			trained[idPair{set.UserIDs[got.User[k]], set.ItemIDs[got.Item[k]]}] = true
+		}
+		for k := range set.Value {
+			pair := idPair{set.UserIDs[set.User[k]], set.ItemIDs[set.Item[k]]}
+			if part := want[pair]; trained[pair] != (part == "training") {
+				t.Errorf("rating %+v, of the %s part: in the training part is %t", pair, part, trained[pair])
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no user has an empty part: that it may be empty has not been tried")
+	}
+}
+
 // TestSplitIgnoresFileOrder uses two files of the same ratings in different order.
 func TestSplitIgnoresFileOrder(t *testing.T) {
 	p := SplitParams{Test: 0.5, Seed: 1}
@@ -283,8 +316,12 @@ func TestSplitErrors(t *testing.T) {
 				"split: 2 item ids for 1 items; want one for each, the draw is a hash of them",
 		},
 	} {
-		if _, err := c.set.Split(c.params); err == nil || err.Error() != c.message {
+		_, err := c.set.Split(c.params)
+		if err == nil || err.Error() != c.message {
 			t.Errorf("%+v\n got %v\nwant %s", c.params, err, c.message)
+		}
+		if _, training := c.set.Training(c.params); !strings.Contains(c.message, "is empty") && (training == nil || training.Error() != c.message) {
+			t.Errorf("%+v\n got %v for the training part\nwant %s", c.params, training, c.message)
 		}
 	}
 }
