@@ -20,7 +20,7 @@ type AverageParams struct {
 	Release   protocol.Release // of SiloParams.Release, with width and the noise of one local step set
 }
 
-// Average is the server's side of VFL- and HFL-SGDMF, a server.Strategy: it
+// Average is the server's side of VFL- and HFL-SGDMF, a server.Durable: it
 // averages the parties' versions of the shared embeddings, by weight, over
 // whoever took part (FMF paper, figure 3, step s2).
 type Average struct {
@@ -58,7 +58,7 @@ func (s *Average) Next() (*protocol.Plan, bool, error) {
 	s.iteration++
 	r := s.params.Release
 	if r.Noise.Kind == protocol.Own {
-		r.Noise.Steps = s.params.stepsOf(s.iteration)
+		r.Noise.Steps = s.params.StepsOf(s.iteration)
 	}
 	return &protocol.Plan{
 		Session: s.params.Session, Iteration: s.iteration, Phase: Shared,

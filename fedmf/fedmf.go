@@ -10,7 +10,7 @@
 // norm at most 2R^{3/2} (embedding clipping, FMF paper, section 4.1.1).
 //
 // What stands here: LFL-SGDMF, in which each client is one user ([LFL], a
-// server.Strategy, and [User], a client.Trainer), with its three stages:
+// server.Durable, and [User], a client.Trainer), with its three stages:
 //
 //  1. each user pre-trains u_i against the common start of V;
 //  2. in every iteration each user samples one rating and contributes the

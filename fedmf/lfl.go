@@ -129,7 +129,7 @@ func (p Params) Release() protocol.Release {
 	return r
 }
 
-// LFL is the server's side of LFL-SGDMF: a server.Strategy.
+// LFL is the server's side of LFL-SGDMF: a server.Durable.
 type LFL struct {
 	params    LFLParams
 	items     *Matrix

@@ -205,7 +205,7 @@ func (p SiloParams) own(plan *protocol.Plan, rows int, spread bool) (protocol.No
 	n := plan.Releases[0].Noise
 	switch n.Kind {
 	case protocol.NoNoise:
-		return protocol.Noise{Steps: p.stepsOf(plan.Iteration), SamplingRate: p.SamplingRate}, nil
+		return protocol.Noise{Steps: p.StepsOf(plan.Iteration), SamplingRate: p.SamplingRate}, nil
 	case protocol.Own:
 		if n.Steps < p.LocalSteps || n.Steps > p.LocalSteps+p.ItemSteps {
 			return n, fmt.Errorf("fedmf: the plan pays for %d local steps; an iteration takes %d, and %d follow the last", n.Steps, p.LocalSteps, p.ItemSteps)
@@ -249,9 +249,9 @@ func (p SiloParams) receive(model []byte, rows int, m *Matrix) (*Matrix, error) 
 	return m, nil
 }
 
-// stepsOf is how many local steps an iteration comes with: the last one has the
-// steps on V alone, which follow it, paid in advance.
-func (p SiloParams) stepsOf(iteration uint64) int {
+// StepsOf is how many local steps an iteration, counted from 1, comes with: the
+// last one has the steps on V alone, which follow it, paid in advance.
+func (p SiloParams) StepsOf(iteration uint64) int {
 	if iteration == uint64(p.Rounds) {
 		return p.LocalSteps + p.ItemSteps
 	}

@@ -68,6 +68,18 @@ type Entered struct {
 
 func (Entered) record() {}
 
+// Checkpoint records where a session stands, so that a server that restarts goes on
+// from there: nothing is durable of an iteration but that it was opened, and no
+// number is used twice. It is durable before the plan of Iteration leaves, and once
+// more before the final model does.
+type Checkpoint struct {
+	Session   SessionID
+	Iteration uint64 // the latest that was opened; 0: none
+	State     []byte // of the server, as it restores it
+}
+
+func (Checkpoint) record() {}
+
 // Work is a heavy computation. The driver runs Do on any goroutine, once, and
 // feeds Done with the same ID back to the role. Do keeps its result where the
 // role that made it finds it, and the role leaves that place alone until then.

@@ -1,0 +1,104 @@
+package fedmf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// What a strategy must still know after a restart: of which session it is, how
+// many iterations it has planned, and the shared embeddings.
+//
+//	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ rows (4) ‖ columns (4) ‖ embeddings
+//
+// Integers are big endian; embeddings stand as they are broadcast
+// ([Matrix.Encode]). The domain ends in the version of the form. That a state
+// has not been damaged is for its keeper to see.
+const (
+	lflState     = "fedsim/fedmf/lfl/v1\n"
+	averageState = "fedsim/fedmf/average/v1\n"
+)
+
+// progress is the part of a strategy that changes.
+type progress struct {
+	iteration uint64
+	shared    *Matrix
+}
+
+func (p progress) encode(domain string, session protocol.SessionID) []byte {
+	b := append([]byte(domain), session[:]...)
+	b = binary.BigEndian.AppendUint64(b, p.iteration)
+	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.rows))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.cols))
+	return append(b, p.shared.Encode()...)
+}
+
+// decodeProgress reads a state of the session, of at most rounds iterations and of
+// embeddings of like's shape; like stays as it is.
+func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds int, like *Matrix) (progress, error) {
+	fixed := len(domain) + len(session) + 8 + 4 + 4
+	if len(b) < fixed {
+		return progress{}, fmt.Errorf("fedmf: a state of %d bytes; it begins with %d", len(b), fixed)
+	}
+	if got := string(b[:len(domain)]); got != domain {
+		return progress{}, fmt.Errorf("fedmf: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, domain)
+	}
+	b = b[len(domain):]
+	if got := protocol.SessionID(b[:len(session)]); got != session {
+		return progress{}, fmt.Errorf("fedmf: the state is of session %x; this one is %x", got, session)
+	}
+	b = b[len(session):]
+	iteration := binary.BigEndian.Uint64(b)
+	if iteration > uint64(rounds) {
+		return progress{}, fmt.Errorf("fedmf: the state is of iteration %d; the last one is %d", iteration, rounds)
+	}
+	rows, cols := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
+	if uint64(rows) != uint64(like.rows) || uint64(cols) != uint64(like.cols) {
+		return progress{}, fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", rows, cols, like.rows, like.cols)
+	}
+	shared, err := NewBroadcast(b[16:], like.rows, like.cols)
+	if err != nil {
+		return progress{}, err
+	}
+	p := progress{iteration, shared.Matrix()}
+	for i, x := range p.shared.data {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return progress{}, fmt.Errorf("fedmf: row %d of the state's embeddings holds %v; coordinates are finite", i/like.cols, x)
+		}
+	}
+	return p, nil
+}
+
+// Save implements server.Durable: the state before the next call of Next.
+func (s *LFL) Save() ([]byte, error) {
+	return progress{s.iteration, s.items}.encode(lflState, s.params.Session), nil
+}
+
+// Restore implements server.Durable. A state that is not one of this session, or
+// does not fit, is an error that says why; the strategy is then as it was.
+func (s *LFL) Restore(state []byte) error {
+	p, err := decodeProgress(state, lflState, s.params.Session, s.params.Rounds, s.items)
+	if err != nil {
+		return err
+	}
+	s.iteration, s.items = p.iteration, p.shared
+	return nil
+}
+
+// Save implements server.Durable: the state before the next call of Next.
+func (s *Average) Save() ([]byte, error) {
+	return progress{s.iteration, s.shared}.encode(averageState, s.params.Session), nil
+}
+
+// Restore implements server.Durable. A state that is not one of this session, or
+// does not fit, is an error that says why; the strategy is then as it was.
+func (s *Average) Restore(state []byte) error {
+	p, err := decodeProgress(state, averageState, s.params.Session, s.params.Rounds, s.shared)
+	if err != nil {
+		return err
+	}
+	s.iteration, s.shared = p.iteration, p.shared
+	return nil
+}
