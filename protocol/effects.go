@@ -98,7 +98,7 @@ const (
 	IterationOpened EventKind = iota
 	// IterationSummed: an iteration ended in a sum.
 	IterationSummed
-	// IterationAborted: too few clients were left.
+	// IterationAborted: an iteration ended without a sum; Err says why.
 	IterationAborted
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost

@@ -5,6 +5,10 @@
 // The role is a state machine without I/O: [Server.Step] takes an input and
 // the time and returns effects for its driver to carry out. It knows no
 // algorithm; that is behind Strategy.
+//
+// A simulation makes it with [New]. In a deployment it survives its process: made with
+// [NewDurable] it has the session's state recorded before anything of an iteration
+// leaves, and [Resume] goes on from there.
 package server
 
 import (
@@ -32,16 +36,22 @@ type Server struct {
 	plan     *protocol.Plan // the iteration in progress
 	absorbed bool           // its result has arrived: another one is not heard
 	work     uint64
+	last     uint64 // the latest iteration opened; no number is used twice
+	attempts Attempts
+
+	durable     Durable            // the strategy, if its state is recorded
+	session     protocol.SessionID // then: of the records
+	interrupted bool               // in iteration last, by a restart; until Start
 }
 
-// New makes a server.
+// New makes a server that keeps nothing for a restart.
 func New(s Strategy) *Server { return &Server{strategy: s} }
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
 func (s *Server) Step(_ time.Time, in protocol.Input) protocol.Effects {
 	switch in := in.(type) {
 	case protocol.Start:
-		return s.next()
+		return s.start()
 	case protocol.Received:
 		return s.receive(in.Envelope)
 	case protocol.Done:
@@ -54,9 +64,23 @@ func (s *Server) Step(_ time.Time, in protocol.Input) protocol.Effects {
 			s.plan = nil
 			return report(protocol.WorkFailed, failed, in.Err)
 		}
+		s.attempts.Released++
 		return s.next()
 	}
 	return protocol.Effects{}
+}
+
+// start plans the first iteration or, after a restart, the one after that in which
+// it happened.
+func (s *Server) start() protocol.Effects {
+	if !s.interrupted {
+		return s.next()
+	}
+	s.interrupted = false
+	why := report(protocol.IterationAborted, s.last, ErrInterrupted)
+	eff := s.next()
+	eff.Events = append(why.Events, eff.Events...)
+	return eff
 }
 
 func (s *Server) receive(e protocol.Envelope) protocol.Effects {
@@ -121,23 +145,45 @@ func (s *Server) check(m *protocol.Result) error {
 
 // next opens the next iteration, or ends the session.
 func (s *Server) next() protocol.Effects {
+	s.plan = nil
+	state, err := s.save()
+	if err != nil {
+		return report(protocol.WorkFailed, 0, err)
+	}
 	p, done, err := s.strategy.Next()
 	if err == nil && !done {
-		err = p.Validate()
+		err = s.checkPlan(p)
 	}
-	switch {
-	case err != nil:
-		s.plan = nil
+	if err != nil {
 		return report(protocol.WorkFailed, 0, err)
-	case done:
-		s.plan = nil
+	}
+	if done {
 		return protocol.Effects{
-			Send:   []protocol.Envelope{toAggregator(&protocol.Final{Model: s.strategy.Model()})},
-			Events: []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.Party{Role: protocol.Server}}},
+			Persist: s.checkpoint(state),
+			Send:    []protocol.Envelope{toAggregator(&protocol.Final{Model: s.strategy.Model()})},
+			Events:  []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.Party{Role: protocol.Server}}},
 		}
 	}
-	s.plan = p
-	return protocol.Effects{Send: []protocol.Envelope{toAggregator(&protocol.Open{Plan: p})}}
+	s.plan, s.last = p, p.Iteration
+	s.attempts.Opened++
+	return protocol.Effects{
+		Persist: s.checkpoint(state),
+		Send:    []protocol.Envelope{toAggregator(&protocol.Open{Plan: p})},
+	}
+}
+
+// checkPlan says what is wrong with a plan of the strategy's.
+func (s *Server) checkPlan(p *protocol.Plan) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if s.durable != nil && p.Session != s.session {
+		return fmt.Errorf("a plan of session %x in session %x", p.Session, s.session)
+	}
+	if p.Iteration <= s.last {
+		return fmt.Errorf("a plan of iteration %d after %d; no number is used twice", p.Iteration, s.last)
+	}
+	return nil
 }
 
 func toAggregator(m protocol.Message) protocol.Envelope {

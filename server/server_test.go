@@ -93,7 +93,8 @@ func abort(iteration uint64) *protocol.Abort {
 	return &protocol.Abort{Iteration: iteration, Reason: &protocol.TooFew{Iteration: iteration, Stage: protocol.StageShare, Left: 2, Required: 3}}
 }
 
-// script feeds inputs, one a line, and compares the effects behind the arrow:
+// script feeds inputs, one a line, and compares the effects behind the arrow, in
+// the order in which a driver carries them out:
 // start; result 1 and abort 1 from the aggregator; run, the oldest work and its
 // Done.
 func (b *bench) script(text string) {
@@ -136,6 +137,13 @@ func (b *bench) command(text string) protocol.Effects {
 func describe(t *testing.T, eff protocol.Effects) string {
 	t.Helper()
 	var out []string
+	for _, r := range eff.Persist {
+		c, ok := r.(protocol.Checkpoint)
+		if !ok {
+			t.Errorf("a record of type %T", r)
+		}
+		out = append(out, fmt.Sprint("checkpoint ", c.Iteration))
+	}
 	for _, e := range eff.Send {
 		if e.From.Role != protocol.Server || e.To.Role != protocol.Aggregator {
 			t.Errorf("%s goes from %s to %s", e.Message.Kind(), e.From, e.To)
