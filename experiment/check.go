@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -108,6 +107,7 @@ func (c Config) problems() []problem {
 	c.checkFederation(k)
 	c.checkData(k)
 	c.checkNetwork(k)
+	c.checkDeployment(k)
 	if c.Workers < 0 {
 		k.bad("workers", "%d is negative; 0 takes all cores", c.Workers)
 	}
@@ -239,6 +239,13 @@ func (c Config) checkNetwork(k *checker) {
 	k.below("network.compute-ms", c.Network.ComputeMS, 0, 1e9)
 }
 
+func (c Config) checkDeployment(k *checker) {
+	if s := c.Deployment.StageTimeout; !(s > 0 && s <= 86_400) {
+		k.bad("deployment.stage-timeout-s", "%v is outside; it must be above 0 and at most 86400, a day", s)
+	}
+	k.between("deployment.gather-s", c.Deployment.Gather, 0, 604_800) // a week
+}
+
 // checkPrivacy checks ε, δ, the unit, the noise and the accountant together.
 func (c Config) checkPrivacy(k *checker) {
 	switch e := c.epsilon(); {
@@ -287,10 +294,10 @@ func (c Config) checkAccountant(k *checker) {
 	}
 }
 
-// Warnings are what a user should know before an experiment runs although it
-// can run.
+// Warnings are what a user should know before an experiment is simulated although
+// it can be.
 func (c Config) Warnings() []string {
-	list := c.ignored()
+	list := slices.Concat(c.noEffect(meaningless(c.Algorithm.form()), "with "+string(c.Algorithm)), c.noEffect(deploymentKeys(), "in a simulation"))
 	if !c.Algorithm.Federated() {
 		return list
 	}
@@ -344,18 +351,4 @@ func meaningless(f form) []string {
 	default:
 		return append(organisations, "model.epochs")
 	}
-}
-
-// ignored names the settings that were given and have no meaning.
-func (c Config) ignored() []string {
-	var list []string
-	mine, defaults := reflect.ValueOf(c), reflect.ValueOf(Defaults())
-	for _, key := range meaningless(c.Algorithm.form()) {
-		a, errA := field(mine, key)
-		b, errB := field(defaults, key)
-		if errA == nil && errB == nil && !a.Equal(b) {
-			list = append(list, fmt.Sprintf("%s has no effect with %s", key, c.Algorithm))
-		}
-	}
-	return list
 }

@@ -55,9 +55,10 @@ type Config struct {
 	Away       float64 `yaml:"away"`
 	AwayRounds int     `yaml:"away-rounds"`
 
-	Model   Model   `yaml:"model"`
-	Split   Split   `yaml:"split"`
-	Network Network `yaml:"network"`
+	Model      Model      `yaml:"model"`
+	Split      Split      `yaml:"split"`
+	Network    Network    `yaml:"network"`
+	Deployment Deployment `yaml:"deployment"`
 
 	Baselines string `yaml:"baselines"`
 
@@ -96,6 +97,17 @@ type Network struct {
 	DownMbps     float64 `yaml:"down-mbps"`
 	ComputeMS    float64 `yaml:"compute-ms"`
 	StageTimeout float64 `yaml:"stage-timeout-s"`
+}
+
+// Deployment is the part of Config about a federation on separate machines; a
+// simulation has no use for it.
+type Deployment struct {
+	// StageTimeout is how many seconds the aggregator waits in a stage for clients
+	// that do not answer: what network.stage-timeout-s is to a simulation.
+	StageTimeout float64 `yaml:"stage-timeout-s"`
+	// Gather is for how many seconds at the most the first iteration waits for all
+	// clients to be there. After that it begins with those who are, if they are enough.
+	Gather float64 `yaml:"gather-s"`
 }
 
 // Defaults is the experiment that runs when nothing is said, with the reason for
@@ -155,8 +167,9 @@ func Defaults() Config {
 			FitRidge:     1,    // a user with one rating is believed half: cold users do not overfit
 			Epochs:       30,   // of sgd-mf: more overfit the small sets
 		},
-		Split:   Split{Test: 0.1}, // FMF paper, section 4.3
-		Network: Network{LatencyMS: 50, UpMbps: 10, DownMbps: 50, ComputeMS: 1000, StageTimeout: 60},
+		Split:      Split{Test: 0.1}, // FMF paper, section 4.3
+		Network:    Network{LatencyMS: 50, UpMbps: 10, DownMbps: 50, ComputeMS: 1000, StageTimeout: 60},
+		Deployment: Deployment{StageTimeout: 60, Gather: 600}, // time to start ten machines by hand
 
 		Baselines: "all",
 

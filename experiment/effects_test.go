@@ -54,6 +54,8 @@ var effects = []struct {
 	{"split.validation=0.1", "device vertical horizontal central"},
 	{"seed=2", "device vertical horizontal central"},
 	{"workers=2", "device vertical horizontal central"},
+	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
+	{"deployment.gather-s=0", ""},
 }
 
 var formOf = map[Algorithm]string{
@@ -85,7 +87,10 @@ func TestSettingsWithoutEffectAreCalledOut(t *testing.T) {
 				continue
 			}
 			var want []string
-			if key := keyOf(tt.setting); !matters(key, a) {
+			switch key := keyOf(tt.setting); {
+			case strings.HasPrefix(key, "deployment."):
+				want = []string{key + " has no effect in a simulation"}
+			case !matters(key, a):
 				want = []string{fmt.Sprintf("%s has no effect with %s", key, a)}
 			}
 			if diff := cmp.Diff(want, c.Warnings()); diff != "" {

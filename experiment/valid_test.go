@@ -35,6 +35,9 @@ func validConfig() *rapid.Generator[Config] {
 			LatencyMS: rapid.Float64Range(0, 1e8).Draw(t, "latency"), ComputeMS: rapid.Float64Range(0, 1e8).Draw(t, "compute"),
 			UpMbps: positive.Draw(t, "up"), DownMbps: positive.Draw(t, "down"), StageTimeout: positive.Draw(t, "timeout"),
 		}
+		c.Deployment = Deployment{
+			StageTimeout: rapid.Float64Range(1e-300, 86_400).Draw(t, "deployed timeout"), Gather: rapid.Float64Range(0, 604_800).Draw(t, "gather"),
+		}
 		c.Baselines = word("all", "quick").Draw(t, "baselines")
 		c.Seed = rapid.Uint64().Draw(t, "seed")
 		c.Workers = rapid.IntRange(0, 1000).Draw(t, "workers")
