@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -57,6 +58,66 @@ var flaggedGenres = [...]string{
 }
 
 var titleYear = regexp.MustCompile(`\((\d{4})\)\s*$`)
+
+// OpenItems opens the list of items of a folder, movies.csv, movies.dat or u.item,
+// whether or not ratings stand beside it: the catalogue of those who hold no ratings.
+// The set has no ratings and no users. Its items and features, in their order, are
+// those that [Open] finds where no rated item is missing from the list; its scale is
+// that of the format, or that of the options, of which nothing else has a meaning.
+func OpenItems(ctx context.Context, dir string, o Options) (*Set, error) {
+	d := diskFolder(dir)
+	f, err := findItems(d)
+	if err != nil {
+		return nil, err
+	}
+	setMin, setMax, err := o.scaleOr(f.min, f.max)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := d.open(f.items.file)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	var items idTable
+	listed, err := f.items.readItems(ctx, d.path(f.items.file), r, &items)
+	if err != nil {
+		return nil, err
+	}
+	ids, rank := items.canonical()
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%s lists no items", d.path(f.items.file))
+	}
+	listed = listed.reorder(rank)
+	set := &Set{
+		Name: baseName(dir), Min: setMin, Max: setMax, Ratings: Ratings{Items: len(ids)}, ItemIDs: ids,
+		Titles: listed.titles, Genres: listed.genres, Years: listed.years,
+	}
+	set.Digest = set.digest()
+	return set, nil
+}
+
+// findItems returns the format whose file of items a folder has.
+func findItems(d diskFolder) (format, error) {
+	var found []format
+	var files []string
+	for _, f := range slices.Concat(headed, headless) {
+		if f.items == nil || f.beside != "" && !d.has(f.beside) || slices.Contains(files, f.items.file) {
+			continue // of formats with one file of items, the first that fits wins
+		}
+		if d.has(f.items.file) {
+			found, files = append(found, f), append(files, f.items.file)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return format{}, fmt.Errorf("%s: no list of items: looked in it for %s, %s, %s", d, moviesCSV.file, moviesDat.file, uItem.file)
+	default:
+		return format{}, fmt.Errorf("%s holds %s; keep one", d, strings.Join(files, " and "))
+	}
+}
 
 // readItems reads a file of items. It adds those that have no rating to the
 // items, and returns the features of all by their number: items that the file
