@@ -83,9 +83,11 @@ type form interface {
 	// prepare sets up cohort, release, noise and learning rates.
 	prepare(e *Experiment) error
 	// strategy makes the server's side, before its first iteration.
-	strategy(e *Experiment) (server.Strategy, error)
+	strategy(e *Experiment) (server.Durable, error)
 	// parties makes the clients' side: trainers, and who measures what they learn.
 	parties(e *Experiment) ([]client.Trainer, parties, error)
+	// party makes one client's trainer from the ratings that it has at hand.
+	party(e *Experiment, which Holding, h *atHand) (*Party, error)
 	// before is what users get without any iteration: stage 1 and fine-tuning.
 	before(e *Experiment, run protocol.Runner) (baseline.Predictor, error)
 	// alone is what parties get by training alone; nil where that takes noise,

@@ -33,7 +33,7 @@ func publicKeys() []string {
 // be deployed is a [ConfigError] that lists every reason, one a line.
 func (c Config) Deployed() (Config, error) {
 	for _, key := range simulationKeys() {
-		c.reset(key)
+		c.take(key, Defaults())
 	}
 	k := new(checker)
 	switch {
@@ -67,14 +67,14 @@ func (c Config) Deployed() (Config, error) {
 	return c, nil
 }
 
-// reset gives a key its default.
-func (c *Config) reset(key string) {
+// take gives a key the value that it has in another configuration.
+func (c *Config) take(key string, from Config) {
 	mine, err := field(reflect.ValueOf(c).Elem(), key)
 	if err != nil {
 		return
 	}
-	if def, err := field(reflect.ValueOf(Defaults()), key); err == nil {
-		mine.Set(def)
+	if theirs, err := field(reflect.ValueOf(from), key); err == nil {
+		mine.Set(theirs)
 	}
 }
 

@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
@@ -122,7 +123,7 @@ func (e *Experiment) checkSamplers() error {
 	return nil
 }
 
-func (devices) strategy(e *Experiment) (server.Strategy, error) {
+func (devices) strategy(e *Experiment) (server.Durable, error) {
 	return fedmf.NewLFL(fedmf.LFLParams{
 		Params: e.Params, Rounds: e.Config.rounds(), LearningRate: e.Config.Model.LearningRate.Value,
 		Session: e.session, Cohort: e.Cohort, Release: e.Release,
@@ -138,6 +139,27 @@ func (devices) parties(e *Experiment) ([]client.Trainer, parties, error) {
 		trainers[u] = users[u]
 	}
 	return trainers, users, nil
+}
+
+func (devices) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
+	user := slices.Index(h.set.UserIDs, which.User)
+	switch users := h.set.Users; {
+	case which.Part != 0:
+		return nil, fmt.Errorf("%w: a party of %s is a user, and no part %d of any", ErrHolding, e.Config.Algorithm, which.Part)
+	case which.User == "" && users != 1:
+		return nil, fmt.Errorf("%w: they are of %d users; say whose the device is", ErrHolding, users)
+	case which.User == "":
+		user = 0
+	case user < 0:
+		return nil, fmt.Errorf("%w: there is no user %q in them", ErrHolding, which.User)
+	}
+	r := h.row(user)
+	t := fedmf.NewUser(&e.Params, r)
+	return &Party{Ratings: len(r.Items), trainer: t, result: func() []Embeddings {
+		u := fedmf.NewMatrix(1, e.Params.Rank)
+		copy(u.Row(0), t.Embedding())
+		return []Embeddings{{NamedMatrix{"user_embeddings", u}, h.set.UserIDs[user : user+1]}}
+	}}, nil
 }
 
 func (devices) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {

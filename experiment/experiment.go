@@ -17,7 +17,8 @@ import (
 )
 
 // Experiment is a configuration with its data: everything that is fixed before
-// anybody trains.
+// anybody trains. Opened from what is public it has no ratings, Data but lists users
+// and items, and what would take ratings returns [ErrNoRatings].
 type Experiment struct {
 	Config Config // every auto replaced by what was chosen; workers and name stay as given
 	Data   *dataset.Set
@@ -36,22 +37,13 @@ type Experiment struct {
 	silo        fedmf.SiloParams  // where parties are organisations
 	parts       dataset.Partition // then: who owns which items, or users
 	alone       bool              // parties train by themselves
+	public      bool              // opened from what is public: there are no ratings
 }
 
 // Open loads the data, splits it, and chooses what the configuration leaves
 // open. progress, which may be nil, hears how much of the data is read.
 func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Experiment, error) {
-	o := dataset.Options{Progress: progress}
-	if c.RatingMin.Given {
-		o.Min = &c.RatingMin.Value
-	}
-	if c.RatingMax.Given {
-		o.Max = &c.RatingMax.Value
-	}
-	set, err := dataset.Open(ctx, c.Data, o)
-	if errors.Is(err, dataset.ErrScale) {
-		return nil, &ConfigError{fmt.Errorf("rating-min, rating-max: %w", err)}
-	}
+	set, err := c.openData(ctx, c.Data, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +54,22 @@ func Open(ctx context.Context, c Config, progress func(done, total int64)) (*Exp
 	return e, nil
 }
 
+// openData opens a set on the rating scale of the configuration.
+func (c Config) openData(ctx context.Context, data string, progress func(done, total int64)) (*dataset.Set, error) {
+	o := dataset.Options{Progress: progress}
+	if c.RatingMin.Given {
+		o.Min = &c.RatingMin.Value
+	}
+	if c.RatingMax.Given {
+		o.Max = &c.RatingMax.Value
+	}
+	set, err := dataset.Open(ctx, data, o)
+	if errors.Is(err, dataset.ErrScale) {
+		return nil, &ConfigError{fmt.Errorf("rating-min, rating-max: %w", err)}
+	}
+	return set, err
+}
+
 // settle splits the data and fixes everything that follows.
 func (e *Experiment) settle() error {
 	c := e.Config
@@ -69,8 +77,13 @@ func (e *Experiment) settle() error {
 	if e.Split, err = e.Data.Split(dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed}); err != nil {
 		return &ConfigError{fmt.Errorf("%s: %w", e.Data.Name, err)}
 	}
+	return e.derive()
+}
+
+// derive fixes everything that follows from configuration, data and split.
+func (e *Experiment) derive() error {
 	e.train, e.test = e.Split.Train.ByUser(), e.Split.Test.ByUser()
-	if err = e.choose(); err != nil {
+	if err := e.choose(); err != nil {
 		return err
 	}
 	return e.prepare()
@@ -108,16 +121,16 @@ func (e *Experiment) publicUnits() int {
 	if e.Config.unit() == dp.User {
 		return e.Data.Users
 	}
-	if known, ok := e.published(); ok {
+	if known, ok := publishedSet(e.Data.Name); ok {
 		return known.Ratings
 	}
 	return e.Data.Users * e.Data.Items
 }
 
-// published finds the data set among those whose counts everybody knows.
-func (e *Experiment) published() (dataset.Entry, bool) {
+// publishedSet finds a data set among those whose counts everybody knows.
+func publishedSet(name string) (dataset.Entry, bool) {
 	for _, known := range dataset.List() {
-		if known.Name == e.Data.Name && known.Ratings > 0 {
+		if known.Name == name && known.Ratings > 0 {
 			return known, true
 		}
 	}
@@ -132,13 +145,17 @@ func (e *Experiment) clients() int {
 	return e.Data.Users
 }
 
-// units is how many units of privacy there are: δ must be well below one in so
-// many.
+// units is how many units of privacy there are, or may be as far as anybody knows:
+// δ must be well below one in so many.
 func (e *Experiment) units() int {
-	if e.Config.unit() == dp.Rating {
+	switch {
+	case e.public:
+		return e.publicUnits()
+	case e.Config.unit() == dp.Rating:
 		return e.Split.Train.Len()
+	default:
+		return e.Data.Users
 	}
-	return e.Data.Users
 }
 
 // Workers is how many goroutines compute.
@@ -178,6 +195,9 @@ func (e *Experiment) prepare() error {
 	}
 	if c.Private() {
 		if err := dp.CheckDelta(c.Delta.Value, e.units()); err != nil {
+			if e.public && c.unit() == dp.Rating {
+				err = fmt.Errorf("how many ratings there are is not public, there may be up to %d: %w", e.units(), err)
+			}
 			return &ConfigError{fmt.Errorf("delta: %w", err)}
 		}
 	}
@@ -188,10 +208,10 @@ func (e *Experiment) prepare() error {
 	if e.Release.Width, err = secagg.Width(e.Cohort, e.Release, c.rounds()); err != nil {
 		return &ConfigError{err}
 	}
-	e.session = e.sessionID()
-	if err = e.checkSum(); err != nil {
+	if err = e.checkSum(); err != nil || e.public {
 		return err
 	}
+	e.session = e.sessionID()
 	return e.checkNetwork()
 }
 

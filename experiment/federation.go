@@ -68,8 +68,11 @@ func (f *Federation) ClientLedgers() []client.Ledger {
 	return l
 }
 
-// Federation makes the parties of the experiment.
+// Federation makes the parties of the experiment, all in one place.
 func (e *Experiment) Federation() (*Federation, error) {
+	if e.public {
+		return nil, ErrNoRatings
+	}
 	f := &Federation{Session: e.session}
 	var err error
 	if f.Strategy, err = e.Config.Algorithm.form().strategy(e); err != nil {
@@ -91,6 +94,12 @@ func (e *Experiment) Federation() (*Federation, error) {
 	return f, nil
 }
 
+// Session is that of the experiment: derived in a simulation, stated in a deployment.
+func (e *Experiment) Session() protocol.SessionID { return e.session }
+
+// Strategy makes the server's side, before its first iteration.
+func (e *Experiment) Strategy() (server.Durable, error) { return e.Config.Algorithm.form().strategy(e) }
+
 // Draw is who draws the noise of the ideal sum.
 func (e *Experiment) Draw() secagg.Draw {
 	if e.Config.NoiseDraw == "client" {
@@ -110,17 +119,24 @@ func (e *Experiment) Mode() graph.Mode {
 	return graph.SemiHonest
 }
 
-// sumParams are those of a real sum, as far as anything follows from them: in
-// active mode the enrolment list has the right size, and no keys yet.
-func (e *Experiment) sumParams() secagg.Params {
+// SumParams are those of real sums among the clients of an enrolment list, given as
+// their public keys by ClientID. In semi-honest mode nothing rests on the list.
+func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
 	p := secagg.Params{Mode: e.Mode(), Iterations: e.Config.rounds()}
 	if p.Mode == graph.Active {
-		p.Identities = make([]ed25519.PublicKey, e.Cohort.Clients)
-		for i := range p.Identities {
-			p.Identities[i] = make(ed25519.PublicKey, ed25519.PublicKeySize)
-		}
+		p.Identities = enrolled
 	}
 	return p
+}
+
+// sumParams are those of a real sum, as far as anything follows from them: the
+// enrolment list has the right size, and no keys yet.
+func (e *Experiment) sumParams() secagg.Params {
+	if e.Mode() != graph.Active {
+		return e.SumParams(nil)
+	}
+	var unknown [ed25519.PublicKeySize]byte
+	return e.SumParams(slices.Repeat([]ed25519.PublicKey{unknown[:]}, e.Cohort.Clients))
 }
 
 // DropoutStages are the stages at which clients drop out.
@@ -129,6 +145,9 @@ func (e *Experiment) DropoutStages() []protocol.Stage { return e.stages }
 // NonPrivate is the same experiment without noise: the same data, start, local
 // budget, parties and dropouts, at the learning rate that suits no noise.
 func (e *Experiment) NonPrivate() (*Experiment, error) {
+	if e.public {
+		return nil, ErrNoRatings
+	}
 	n := *e
 	n.Config.Epsilon, n.Config.Noise = Fixed(math.Inf(1)), "none"
 	n.compare()
@@ -156,6 +175,9 @@ func (e *Experiment) compare() {
 // averages it, and nobody drops out; nil where that needs no run through the
 // roles, and Baselines measures it.
 func (e *Experiment) LocalOnly() (*Experiment, error) {
+	if e.public {
+		return nil, ErrNoRatings
+	}
 	if !e.Config.Algorithm.vertical() {
 		return nil, nil
 	}
@@ -189,9 +211,11 @@ func (central) prepare(e *Experiment) error {
 // errCentral is returned where a federation is asked for that there is not.
 var errCentral = errors.New("experiment: sgd-mf has no federation")
 
-func (central) strategy(*Experiment) (server.Strategy, error) { return nil, errCentral }
+func (central) strategy(*Experiment) (server.Durable, error) { return nil, errCentral }
 
 func (central) parties(*Experiment) ([]client.Trainer, parties, error) { return nil, nil, errCentral }
+
+func (central) party(*Experiment, Holding, *atHand) (*Party, error) { return nil, errCentral }
 
 func (central) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
 	return devices{}.before(e, run)

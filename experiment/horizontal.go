@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
@@ -15,6 +16,12 @@ type horizontal struct{}
 
 func (horizontal) choose(e *Experiment) error {
 	e.chooseSilo()
+	if parties := int(e.Config.Parties.Value); e.public { // who is with which party is nobody's business
+		if parties > e.Data.Users {
+			return &ConfigError{fmt.Errorf("%w: %d for %d users", dataset.ErrParties, parties, e.Data.Users)}
+		}
+		return nil
+	}
 	var err error
 	if e.parts, err = e.Data.PartitionUsers(int(e.Config.Parties.Value), e.Config.Seed); err != nil {
 		return &ConfigError{err}
@@ -24,7 +31,7 @@ func (horizontal) choose(e *Experiment) error {
 
 func (horizontal) prepare(e *Experiment) error { return e.prepareSilo(e.Data.Items, false) }
 
-func (horizontal) strategy(e *Experiment) (server.Strategy, error) {
+func (horizontal) strategy(e *Experiment) (server.Durable, error) {
 	return e.average(e.Params.StartItems())
 }
 
@@ -41,6 +48,60 @@ func (horizontal) parties(e *Experiment) ([]client.Trainer, parties, error) {
 		trainers[k] = t
 	}
 	return trainers, holders, nil
+}
+
+func (horizontal) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
+	users, err := e.ownedUsers(which, h)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]fedmf.Ratings, len(users))
+	ratings := 0
+	for i, u := range users {
+		rows[i] = h.row(int(u))
+		ratings += len(rows[i].Items)
+	}
+	t, err := fedmf.NewHorizontal(&e.silo, users, rows)
+	if err != nil {
+		return nil, err
+	}
+	if e.Config.Algorithm == HFLSynSGD {
+		t.SendGradients()
+	}
+	return &Party{Ratings: ratings, trainer: t, result: func() []Embeddings {
+		tuned := t.Tuned()
+		return []Embeddings{
+			{NamedMatrix{"user_embeddings", tuned.Users}, pick(h.set.UserIDs, users)},
+			{NamedMatrix{"item_embeddings", tuned.Items}, e.Data.ItemIDs},
+		}
+	}}, nil
+}
+
+// ownedUsers are the users of a party, as ascending indices of the set at hand. Where it
+// is not the set of all, they are not those of the federation, which nobody knows; they
+// decide nothing but the order in which the party fine-tunes for itself.
+func (e *Experiment) ownedUsers(which Holding, h *atHand) ([]int32, error) {
+	if err := e.checkPart(which); err != nil {
+		return nil, err
+	}
+	if which.Part == 0 {
+		if h.set.Users > e.Data.Users {
+			return nil, fmt.Errorf("%w: they are of %d users; all parties together have %d", ErrHolding, h.set.Users, e.Data.Users)
+		}
+		users := make([]int32, h.set.Users)
+		for i := range users {
+			users[i] = int32(i)
+		}
+		return users, nil
+	}
+	if h.set.Users != e.Data.Users {
+		return nil, fmt.Errorf("%w: they are of %d users, and a part is dealt of all %d; give all, or say that these are the party's own", ErrHolding, h.set.Users, e.Data.Users)
+	}
+	parts, err := h.set.PartitionUsers(int(e.Config.Parties.Value), e.Config.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return parts[which.Part-1], nil
 }
 
 // holders are the parties of HFL, untrained.

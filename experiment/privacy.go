@@ -135,6 +135,41 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 	return most, nil
 }
 
+// SpentAtMost is the most that so many attempts, from the first on, cost any unit: what
+// is certain where nobody sees the ledgers, since each attempt counts at its full planned
+// price, whatever became of it. All attempts together cost what [Experiment.Planned]
+// says.
+func (e *Experiment) SpentAtMost(attempts int) (dp.Result, error) {
+	if rounds := e.Config.rounds(); attempts < 0 || attempts > rounds {
+		return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", attempts, rounds)
+	}
+	if !e.Config.Private() {
+		return dp.Result{Epsilon: math.Inf(1), Accountant: dp.Unaccounted}, nil
+	}
+	events, err := e.charges(attempts)
+	if err != nil {
+		return dp.Result{}, err
+	}
+	return e.epsilon(events)
+}
+
+// charges are what attempts from the first on are charged. All but the last of a run
+// are alike.
+func (e *Experiment) charges(attempts int) ([]dp.Event, error) {
+	if attempts == 0 {
+		return nil, nil
+	}
+	last, err := e.planOf(uint64(attempts)).Charges()
+	if err != nil || attempts == 1 {
+		return last, err
+	}
+	first, err := e.planOf(1).Charges()
+	if err != nil {
+		return nil, err
+	}
+	return append(times(first, attempts-1), last...), nil
+}
+
 func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
 	p := e.plan()
 	var all []dp.Event

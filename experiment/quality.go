@@ -14,7 +14,7 @@ type Quality struct {
 	RMSE, MSE, MAE float64
 }
 
-// Measure compares a predictor with the test ratings. Errors are added up per
+// Measure compares a predictor with the test ratings, and is NaN where there are none. Errors are added up per
 // user and then over users in order, so the result does not depend on workers.
 func (e *Experiment) Measure(p baseline.Predictor, run protocol.Runner) Quality {
 	return e.measure(e.test, p, run)
@@ -87,6 +87,9 @@ type Baselines struct {
 // Baselines computes all but NonPrivate, and LocalOnly where that is a run of
 // its own too.
 func (e *Experiment) Baselines(run protocol.Runner) (Baselines, error) {
+	if e.public {
+		return Baselines{}, ErrNoRatings
+	}
 	train := e.Split.Train
 	mean := baseline.GlobalMean(train)
 	rmse := func(p baseline.Predictor) float64 { return e.Measure(p, run).RMSE }

@@ -36,7 +36,7 @@ const (
 // name, and else a guess: reading it off the ratings would cost privacy, and
 // learning rates are all that it scales.
 func (e *Experiment) publishedDensity() float64 {
-	if known, ok := e.published(); ok {
+	if known, ok := publishedSet(e.Data.Name); ok {
 		return float64(known.Ratings) / float64(known.Users) / float64(known.Items)
 	}
 	return defaultDensity

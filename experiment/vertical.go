@@ -1,6 +1,9 @@
 package experiment
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
@@ -27,7 +30,7 @@ func (vertical) prepare(e *Experiment) error {
 	return e.prepareSilo(e.Data.Users, e.Config.unit() == dp.User)
 }
 
-func (vertical) strategy(e *Experiment) (server.Strategy, error) {
+func (vertical) strategy(e *Experiment) (server.Durable, error) {
 	return e.average(e.silo.StartUsers(e.Data.Users))
 }
 
@@ -45,6 +48,57 @@ func (vertical) parties(e *Experiment) ([]client.Trainer, parties, error) {
 		trainers[k] = owners[k]
 	}
 	return trainers, owners, nil
+}
+
+func (vertical) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
+	owned, err := e.ownedItems(which, h)
+	if err != nil {
+		return nil, err
+	}
+	place := make([]int32, e.Data.Items) // in the list of what it owns, from 1; 0: it does not
+	for i, j := range owned {
+		place[j] = int32(i) + 1
+	}
+	rows := make([]fedmf.Ratings, e.Data.Users)
+	ratings := 0
+	for u, user := range indices(h.set.UserIDs, e.Data.UserIDs) {
+		var own fedmf.Ratings
+		all := h.row(u)
+		for k, j := range all.Items {
+			if place[j] > 0 {
+				own.Items, own.Values = append(own.Items, place[j]-1), append(own.Values, all.Values[k])
+			}
+		}
+		if user < 0 {
+			h.skipped += len(own.Items)
+			continue
+		}
+		rows[user] = own
+		ratings += len(own.Items)
+	}
+	t, err := fedmf.NewVertical(&e.silo, owned, rows)
+	if err != nil {
+		return nil, err
+	}
+	return &Party{Ratings: ratings, trainer: t, result: func() []Embeddings {
+		return []Embeddings{{NamedMatrix{"item_embeddings", t.Embeddings()}, pick(e.Data.ItemIDs, t.Items())}}
+	}}, nil
+}
+
+// ownedItems are the items of an owner, as ascending indices of the catalogue.
+func (e *Experiment) ownedItems(which Holding, h *atHand) ([]int32, error) {
+	if err := e.checkPart(which); err != nil {
+		return nil, err
+	}
+	if which.Part > 0 {
+		return e.parts[which.Part-1], nil
+	}
+	owned := slices.DeleteFunc(slices.Clone(h.items), func(j int32) bool { return j < 0 })
+	if len(owned) == 0 {
+		return nil, fmt.Errorf("%w: none of their %d items is in the catalogue", ErrHolding, len(h.items))
+	}
+	slices.Sort(owned)
+	return owned, nil
 }
 
 // ratingsOfParts deals the training ratings out to the owners of their items:

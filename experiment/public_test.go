@@ -1,0 +1,344 @@
+package experiment
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// someSession is that of the deployments here.
+var someSession = protocol.SessionID{0xfe, 0xd5, 15: 1}
+
+// deployable are experiments of every algorithm, and with every choice that parties
+// must agree on.
+var deployable = []string{
+	"", "epsilon=inf", "contribution=all-ratings epsilon=3 rank=2", "accountant=gdp-skellam mode=active secagg=real data=",
+	"algorithm=fmf-lfl seed=7 split.validation=0.2 rating-max=6",
+	"algorithm=vfl-sgdmf rounds=10", "algorithm=vfl-sgdmf unit=user item-steps=7 rounds=3 accountant=rdp parties=5",
+	"algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp clipping=both clip-norm=2", "algorithm=fmf-vfl secagg=real mode=active",
+	"algorithm=hfl-sgdmf train=both accountant=rdp", "algorithm=hfl-synsgd accountant=rdp rounds=20", "algorithm=fmf-hfl parties=3 tolerance=0",
+}
+
+// opened opens an experiment of deployable; of the active mode one that is small enough.
+func opened(t *testing.T, settings string) *Experiment {
+	t.Helper()
+	if before, ok := strings.CutSuffix(settings, "data="); ok {
+		settings = before + "data=" + crowd(t, 60, 20, 1)
+	}
+	return open(t, settings)
+}
+
+// crowd writes a file of users' ratings of all items but every seventh; which, and what
+// they are, follows from seed.
+func crowd(t *testing.T, users, items, seed int) string {
+	t.Helper()
+	var csv strings.Builder
+	csv.WriteString("user,item,rating\n")
+	for u := range users {
+		for i := range items {
+			if (u+i+seed)%7 > 0 {
+				fmt.Fprintf(&csv, "someone-%d,item-%d,%d\n", u, i, 1+(u*i+seed)%5)
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "crowd.csv")
+	if err := os.WriteFile(file, []byte(csv.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// publish is what is public of an experiment.
+func publish(t *testing.T, e *Experiment) *Public {
+	t.Helper()
+	p, err := e.Public(someSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// carried is what was published, after the way to another party.
+func carried(t *testing.T, p *Public) *Public {
+	t.Helper()
+	b, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := DecodePublic(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// joined is the experiment as another party opens it.
+func joined(t *testing.T, p *Public) *Experiment {
+	t.Helper()
+	e, err := OpenPublic(carried(t, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// What a party makes of what is public is what the simulator, which has all ratings,
+// makes of the data: the same cohort, release, noise, budget, settings and model.
+func TestPublicIsTheExperiment(t *testing.T) {
+	for _, settings := range deployable {
+		t.Run(settings, func(t *testing.T) {
+			t.Parallel()
+			from := opened(t, settings)
+			p := publish(t, from)
+			if diff := cmp.Diff(p, carried(t, p)); diff != "" {
+				t.Fatalf("on the way it changes (-sent +arrived):\n%s", diff)
+			}
+			e := joined(t, p)
+			// The simulation that sums as a deployment does, and in the same session.
+			c := from.Config
+			if c.Secagg = "real"; c.NoiseDraw == "sum" {
+				c.NoiseDraw = "client"
+			}
+			sim, err := Open(t.Context(), c, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sim.session = someSession
+			if e.Release != sim.Release || e.Cohort != sim.Cohort || e.Privacy.Budget != sim.Privacy.Budget || e.Params != sim.Params || e.silo != sim.silo {
+				t.Errorf("release %+v, cohort %+v, budget %+v, %+v, %+v\nof the simulation %+v, %+v, %+v, %+v, %+v", e.Release, e.Cohort, e.Privacy.Budget, e.Params, e.silo,
+					sim.Release, sim.Cohort, sim.Privacy.Budget, sim.Params, sim.silo)
+			}
+			if e.Session() != someSession || e.Mode() != sim.Mode() || e.Draw() != sim.Draw() || !e.Real() {
+				t.Errorf("session %x, mode %s, real %t", e.Session(), e.Mode(), e.Real())
+			}
+			if diff := cmp.Diff(sim.Config, e.Config); sim.Config.same(e.Config, "deployed") != nil {
+				t.Errorf("configuration (-simulation +deployment):\n%s", diff)
+			}
+			for _, a := range []*Experiment{from, sim} {
+				got, err := e.Planned()
+				want, err2 := a.Planned()
+				if err != nil || err2 != nil || got != want || e.Statement(got) != a.Statement(want) {
+					t.Errorf("planned %v, %v, want %v, %v", got, err, want, err2)
+				}
+			}
+			checkStrategies(t, e, sim)
+		})
+	}
+}
+
+// checkStrategies compares what the server's sides of two experiments plan.
+func checkStrategies(t *testing.T, a, b *Experiment) {
+	t.Helper()
+	one, err := a.Strategy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := b.Federation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range a.Config.rounds() {
+		p, done, err := one.Next()
+		q, done2, err2 := other.Strategy.Next()
+		if err != nil || err2 != nil || done || done2 {
+			t.Fatal(err, err2, done, done2)
+		}
+		if diff := cmp.Diff(q, p); diff != "" {
+			t.Fatalf("plan (-simulation +deployment):\n%s", diff)
+		}
+	}
+	if _, done, err := one.Next(); !done || err != nil {
+		t.Errorf("there is another iteration, or %v", err)
+	}
+}
+
+// The encoding of a small experiment. Its hash was computed with Python's hashlib from
+// the file: SHA-256 of domain and file, each behind its length in eight bytes, big endian.
+func TestPublicFile(t *testing.T) {
+	c, err := Resolve(set("algorithm=fmf-lfl rounds=2 rating-max=5 rating-min=1 tolerance=0.25"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Publish(c, Facts{Name: "three", Min: 1, Max: 5, Users: 80, ItemIDs: []string{"<a> & b", "é", "10"}}, someSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/public.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("it is\n%s\nwant\n%s", got, want)
+	}
+	hash, err := p.Hash()
+	if err != nil || hex.EncodeToString(hash[:]) != "175cfe66ad4a11283e4244faab6c44fd789be898748c3639c83d985b6130768c" {
+		t.Errorf("hash %x, %v", hash, err)
+	}
+}
+
+// Nothing public depends on a rating: the same users and items with other ratings, of
+// other items each, publish the same bytes; where they lie, who runs it and, but with
+// VFL, who the users are is not in them.
+func TestPublicTellsNothingElse(t *testing.T) {
+	for _, settings := range []string{"", "contribution=all-ratings", "algorithm=vfl-sgdmf delta=1e-7 accountant=rdp", "algorithm=vfl-sgdmf unit=user accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
+		var first []byte
+		for seed := range 3 {
+			e := open(t, settings+" data="+crowd(t, 60, 20, seed)+fmt.Sprintf(" workers=%d out=results-%d name=secret-%d", seed, seed, seed))
+			b, err := publish(t, e).Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = b
+			}
+			if !bytes.Equal(first, b) {
+				t.Errorf("%s: with other ratings it is\n%s\ninstead of\n%s", settings, b, first)
+			}
+			for _, private := range []string{filepath.Dir(e.Config.Data), "secret", "results-", e.Data.Digest, e.Split.Digest} {
+				if bytes.Contains(b, []byte(private)) {
+					t.Errorf("%s: it holds %q", settings, private)
+				}
+			}
+			if got, want := bytes.Contains(b, []byte("someone-")), strings.Contains(settings, "vfl"); got != want {
+				t.Errorf("%s: users are named: %t, want %t", settings, got, want)
+			}
+		}
+	}
+}
+
+// A server that holds no ratings publishes the same from the list of items.
+func TestPublishWithoutRatings(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "films")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ratings, movies := "userId,movieId,rating,timestamp\n", "movieId,title,genres\n"
+	genres := []string{"Drama", "Comedy|Drama", "War", "(no genres listed)"}
+	for i := range 21 {
+		movies += fmt.Sprintf("%d,Film %d (1990),%s\n", i+1, i+1, genres[i%4])
+		for u := range 61 {
+			if (u+i)%3 > 0 && i != 4 {
+				ratings += fmt.Sprintf("%d,%d,%d,0\n", u+1, i+1, 1+(u*i)%5)
+			}
+		}
+	}
+	for name, content := range map[string]string{"ratings.csv": ratings, "movies.csv": movies} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, settings := range []string{"", "algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp", "algorithm=vfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
+		e := open(t, settings+" data="+dir)
+		want, err := publish(t, e).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Resolve(set(settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		items, err := dataset.OpenItems(t.Context(), dir, dataset.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		items.Users = 61
+		for u := range 61 {
+			items.UserIDs = append(items.UserIDs, fmt.Sprint(u+1))
+		}
+		p, err := Publish(c, FactsOf(c, items), someSession)
+		if err != nil {
+			t.Fatalf("%s: %v", settings, err)
+		}
+		if got, err := p.Encode(); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: it is\n%s\nwant\n%s (%v)", settings, got, want, err)
+		}
+	}
+}
+
+// How many ratings there are is not public, so δ must be small enough for as many as
+// there may be, unless they are published.
+func TestPublicDelta(t *testing.T) {
+	data := crowd(t, 60, 20, 1) // 1,029 ratings of 1,200 pairs
+	for settings, refused := range map[string]bool{
+		"delta=9e-4": true, "delta=8.4e-4": true, "delta=8.3e-4": false,
+	} {
+		e := open(t, "algorithm=vfl-sgdmf parties=4 accountant=rdp data="+data+" "+settings)
+		if e.Config.Delta.Value >= 1/float64(e.Split.Train.Len()) {
+			t.Fatalf("%s: too large for the %d ratings in training", settings, e.Split.Train.Len())
+		}
+		_, err := e.Public(someSession)
+		if got := err != nil && strings.Contains(err.Error(), "how many ratings there are is not public, there may be up to 1200"); got != refused || (err != nil) != refused {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+	for settings, refused := range map[string]bool{"delta=5.1e-5": true, "delta=4.9e-5": false} { // 20,000 are published of synthetic:small
+		_, err := open(t, "algorithm=vfl-sgdmf accountant=rdp "+settings).Public(someSession)
+		if (err != nil) != refused {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+}
+
+// What takes ratings says that there are none; what does not is as with them.
+func TestPublicHasNoRatings(t *testing.T) {
+	from := open(t, "algorithm=vfl-sgdmf accountant=rdp secagg=real")
+	e := joined(t, publish(t, from))
+	_, federation := e.Federation()
+	_, baselines := e.Baselines(inTurn{})
+	_, nonPrivate := e.NonPrivate()
+	_, local := e.LocalOnly()
+	for what, err := range map[string]error{"federation": federation, "baselines": baselines, "without noise": nonPrivate, "local only": local} {
+		if err != ErrNoRatings {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if q := e.Measure(constant(3), inTurn{}); !math.IsNaN(q.RMSE) || e.Validate(constant(3), inTurn{}) != nil {
+		t.Errorf("quality %+v is measured on nothing", q)
+	}
+	got, err := e.Forecast()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := from.Forecast()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Data.TrainingRatings, want.Data.TestRatings = 0, 0
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("forecast (-with ratings +without):\n%s", diff)
+	}
+}
+
+// An experiment in which parties train alone is nothing to agree on.
+func TestLocalOnlyIsNotPublic(t *testing.T) {
+	l, err := open(t, "algorithm=vfl-sgdmf epsilon=inf").LocalOnly()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Public(someSession); err == nil {
+		t.Error("published")
+	}
+}
+
+// Statements of any run can be stated, an infinite ε too.
+func TestPublicWithoutPrivacy(t *testing.T) {
+	p := carried(t, publish(t, open(t, "algorithm=fmf-lfl")))
+	if !math.IsInf(p.Terms.Budget.Epsilon, 1) || !math.IsInf(p.Terms.Privacy.Epsilon, 1) || p.Terms.Privacy.Accountant != dp.Unaccounted {
+		t.Errorf("budget %+v, privacy %s", p.Terms.Budget, p.Terms.Privacy)
+	}
+}

@@ -1,0 +1,205 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ErrTerms is wrapped by the error for whoever states other terms than those of the
+// experiment: noise, bounds, cohort or budget. It names each, with what is right.
+var ErrTerms = errors.New("these are not the terms of the experiment")
+
+// ErrNoRatings is returned where an experiment that was opened from what is public is
+// asked for something that takes ratings.
+var ErrNoRatings = errors.New("experiment: opened from what is public, it holds nobody's ratings")
+
+// Publish is what the parties of a deployment agree on: the configuration as it is
+// deployed ([Config.Deployed]), every auto replaced, and what follows. It looks at no
+// rating. The errors are those of Open; there must be a session.
+func Publish(c Config, f Facts, session protocol.SessionID) (*Public, error) {
+	c, err := c.Deployed()
+	if err != nil {
+		return nil, err
+	}
+	e, err := openFacts(c, f, session)
+	if err != nil {
+		return nil, err
+	}
+	terms, err := e.terms()
+	if err != nil {
+		return nil, err
+	}
+	return &Public{Session: session, Config: e.Config.forAll(f.Name), Facts: f, Terms: terms}, nil
+}
+
+// Public is what the parties of a deployment of the experiment agree on. Nothing in it
+// depends on a rating: where privacy is per rating, a δ that is small enough only
+// because of how many ratings there are is refused.
+func (e *Experiment) Public(session protocol.SessionID) (*Public, error) {
+	if e.alone {
+		return nil, errors.New("experiment: parties that train alone have nothing to agree on")
+	}
+	return Publish(e.Config, FactsOf(e.Config, e.Data), session)
+}
+
+// OpenPublic makes the experiment that is stated, without anybody's ratings: server,
+// aggregator and clients of a deployment have it in common, and a party adds its own
+// data by [Experiment.Party]. Everything is checked and derived again. A statement
+// of other terms wraps ErrTerms; a configuration that is not one of a deployment, or
+// facts that go with none, are errors that say what is wrong.
+func OpenPublic(p *Public) (*Experiment, error) {
+	c, err := p.Config.Deployed()
+	if err != nil {
+		return nil, err
+	}
+	if err = p.Config.same(c, "as it is deployed"); err != nil {
+		return nil, err
+	}
+	e, err := openFacts(c, p.Facts, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.Config.same(e.Config, "with nothing left open"); err != nil {
+		return nil, err
+	}
+	if err = e.agree(p.Terms); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// forAll is the configuration with what is everybody's own at its default.
+func (c Config) forAll(data string) Config {
+	out := Defaults()
+	for _, key := range publicKeys() {
+		out.take(key, c)
+	}
+	out.Data = data
+	return out
+}
+
+// same says which public keys differ from those of a configuration that is right.
+func (c Config) same(right Config, how string) error {
+	var errs []error
+	for _, key := range publicKeys() {
+		if is, must := c.text(key), right.text(key); is != must {
+			errs = append(errs, fmt.Errorf("%s is %s; %s it is %s", key, is, how, must))
+		}
+	}
+	if len(errs) > 0 {
+		return &ConfigError{errors.Join(errs...)}
+	}
+	return nil
+}
+
+// FactsOf are what parties need to know of a data set, with a configuration: how many
+// users there are, what the items are called, the scale. They are in the set without
+// its ratings too ([dataset.OpenItems], with Users counted from the federation's clients
+// and, for VFL, UserIDs).
+func FactsOf(c Config, set *dataset.Set) Facts {
+	_, published := publishedSet(set.Name)
+	f := Facts{Name: set.Name, Published: published, Min: set.Min, Max: set.Max, Users: set.Users, ItemIDs: set.ItemIDs}
+	users, genres := c.publicLists()
+	if users {
+		f.UserIDs = set.UserIDs
+	}
+	if genres {
+		f.Genres = set.Genres
+	}
+	return f
+}
+
+// publicLists says which lists the parties need besides that of items: of users, to
+// line up the rows that owners of items share; of genres, to deal items by them.
+func (c Config) publicLists() (users, genres bool) {
+	return c.Algorithm.vertical(), c.Algorithm.vertical() && c.Partition == string(dataset.CategoryPartition)
+}
+
+// openFacts makes the experiment of a configuration and facts, without ratings.
+func openFacts(c Config, f Facts, session protocol.SessionID) (*Experiment, error) {
+	if session == (protocol.SessionID{}) {
+		return nil, errors.New("experiment: there is no session; a deployment draws one when it starts first")
+	}
+	if err := f.validate(c); err != nil {
+		return nil, fmt.Errorf("experiment: facts about %q: %w", f.Name, err)
+	}
+	none := dataset.Ratings{Users: f.Users, Items: len(f.ItemIDs)}
+	e := &Experiment{
+		Config:  c,
+		Data:    &dataset.Set{Name: f.Name, Min: f.Min, Max: f.Max, Ratings: none, UserIDs: f.UserIDs, ItemIDs: f.ItemIDs, Genres: f.Genres},
+		Split:   &dataset.Split{Train: none, Validation: none, Test: none},
+		session: session, public: true,
+	}
+	e.Config.Data = f.Name
+	if err := e.derive(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Bounds on what is stated, far beyond what has ever been published: what exceeds
+// them is to exhaust whoever reads it.
+const (
+	maxIndex       = 1 << 22 // users, and items
+	maxCoordinates = 1 << 27 // of shared embeddings: 1 GiB of floats
+)
+
+// validate reports everything that is wrong with the facts.
+func (f Facts) validate(c Config) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if f.Name == "" || len(f.Name) > 255 || !utf8.ValidString(f.Name) {
+		bad("the name is not a text of 1 to 255 bytes in UTF-8")
+	}
+	if _, published := publishedSet(f.Name); published != f.Published {
+		bad("it is said that counts of a set of this name are published: %t; as far as is known here: %t", f.Published, published)
+	}
+	if !(f.Min >= 0 && f.Min < f.Max) || math.IsInf(f.Max, 1) {
+		bad("the rating scale is %v to %v; there must be two finite numbers, the lower first and not negative", f.Min, f.Max)
+	}
+	if lo, hi := c.RatingMin.Or(f.Min), c.RatingMax.Or(f.Max); lo != f.Min || hi != f.Max {
+		bad("the rating scale is %v to %v; that of the configuration is %v to %v", f.Min, f.Max, lo, hi)
+	}
+	if items := len(f.ItemIDs); f.Users < 1 || f.Users > maxIndex || items < 1 || items > maxIndex {
+		bad("there are %d users and %d items; of each at least 1 and at most %d", f.Users, items, maxIndex)
+	} else if rank := int(c.Rank.Or(1)); max(f.Users, items)*rank > maxCoordinates {
+		bad("embeddings of %d users and %d items at rank %d are too many; at most %d coordinates of either", f.Users, items, rank, maxCoordinates)
+	}
+	errs = append(errs, checkIDs("item", f.ItemIDs))
+	users, genres := c.publicLists()
+	switch {
+	case users && len(f.UserIDs) != f.Users:
+		bad("%d ids for %d users; owners of items line up rows by them", len(f.UserIDs), f.Users)
+	case users:
+		errs = append(errs, checkIDs("user", f.UserIDs))
+	case len(f.UserIDs) > 0:
+		bad("the ids of %d users are stated; with %s nobody needs to know them", len(f.UserIDs), c.Algorithm)
+	}
+	switch {
+	case genres && len(f.Genres) != len(f.ItemIDs):
+		bad("genres of %d items are stated; there are %d, which are dealt by them", len(f.Genres), len(f.ItemIDs))
+	case !genres && len(f.Genres) > 0:
+		bad("genres of %d items are stated; nothing is dealt by them", len(f.Genres))
+	}
+	return errors.Join(errs...)
+}
+
+// checkIDs reports the first id that could not be told from others.
+func checkIDs(what string, ids []string) error {
+	seen := make(map[string]int, len(ids))
+	for i, id := range ids {
+		if id == "" || !utf8.ValidString(id) {
+			return fmt.Errorf("the id of %s %d is %q; it must be a text in UTF-8", what, i, id)
+		}
+		if before, twice := seen[id]; twice {
+			return fmt.Errorf("%ss %d and %d have one id, %q", what, before, i, id)
+		}
+		seen[id] = i
+	}
+	return nil
+}
