@@ -5,6 +5,13 @@
 //
 // It knows neither the simulator nor a network: a command hands its
 // Federation to one of them and the outcome back to a Folder.
+//
+// A deployment has no place that holds all ratings. What its parties have in common is
+// [Public]: the server publishes it, and each party opens the same experiment from it
+// ([OpenPublic]), which makes the server's side, says what the sums, the ledgers and the
+// final statement go by, and adds a party's own data ([Experiment.Party]). All of it
+// follows again from the configuration and from facts that are public; nobody is
+// believed.
 package experiment
 
 import (

@@ -194,7 +194,7 @@ func decodePublic(b []byte) (*Public, error) {
 		if !ok {
 			return nil, fmt.Errorf("its configuration lacks %s", key)
 		}
-		if err := p.Config.Set(key, value); err != nil {
+		if err = p.Config.Set(key, value); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}

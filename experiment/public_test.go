@@ -324,6 +324,30 @@ func TestPublicHasNoRatings(t *testing.T) {
 	}
 }
 
+// Connections are those of a simulation: a model that would take longer than a stage
+// over them can be deployed. At 10 Mbit/s its 61 million coordinates take minutes.
+func TestPublicKnowsNoConnections(t *testing.T) {
+	c, err := Resolve(set("algorithm=fmf-lfl rank=1024"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Facts{Name: "large", Min: 0, Max: 5, Users: 100}
+	for j := range 60_000 {
+		f.ItemIDs = append(f.ItemIDs, fmt.Sprint(j))
+	}
+	p, err := Publish(c, f, someSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := OpenPublic(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.checkNetwork(); err == nil {
+		t.Error("over the connections of a simulation it would be fast enough: nothing is shown here")
+	}
+}
+
 // An experiment in which parties train alone is nothing to agree on.
 func TestLocalOnlyIsNotPublic(t *testing.T) {
 	l, err := open(t, "algorithm=vfl-sgdmf epsilon=inf").LocalOnly()

@@ -32,7 +32,7 @@ func (e *Experiment) agree(stated Terms) error {
 	c.release(stated.Release, derived.Release)
 	c.budget(stated.Budget, derived.Budget)
 	c.statement(stated.Privacy, derived.Privacy)
-	if err := c.error(); err != nil {
+	if err = c.error(); err != nil {
 		return err
 	}
 	e.Release, e.Privacy.Budget = stated.Release, stated.Budget

@@ -360,7 +360,8 @@ func TestSpentAtMost(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%s: %d attempts cost %v, %v, want %v", tt.settings, tt.attempts, got, err, want)
 		}
-		if planned, err := e.Planned(); err != nil || (tt.attempts == e.Config.rounds()) != (planned == got) {
+		planned, err := e.Planned()
+		if err != nil || (tt.attempts == e.Config.rounds()) != (planned == got) {
 			t.Errorf("%s: %d attempts cost %v, all planned ones %v (%v)", tt.settings, tt.attempts, got, planned, err)
 		}
 		// What any client's ledger holds is not more.

@@ -93,7 +93,7 @@ func TestStateFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := strategies(t)[name]
-		if err := s.Restore(state); err != nil {
+		if err = s.Restore(state); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got := save(t, s); !bytes.Equal(got, state) {

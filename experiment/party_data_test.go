@@ -1,0 +1,224 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy/simulated"
+)
+
+// A rating of what the experiment does not list is left out, and counted; the party is
+// as if it did not have it.
+func TestPartySkipsWhatIsNotListed(t *testing.T) {
+	whole := crowd(t, 70, 20, 1)
+	content, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := string(content)
+	for u := range 3 {
+		for i := range 40 {
+			more += fmt.Sprintf("someone-%d,new-%d,4\n", u, i)
+		}
+	}
+	for i := range 20 {
+		more += fmt.Sprintf("a stranger,item-%d,2\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "crowd.csv")
+	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		settings string
+		which    Holding
+		rows     func(user, item string) bool // that it has but for their not being listed
+	}{
+		{"contribution=all-ratings", Holding{User: "someone-1"}, func(user, item string) bool { return user == "someone-1" && strings.HasPrefix(item, "new-") }},
+		{"algorithm=fmf-vfl parties=3 rounds=2", Holding{}, func(user, item string) bool { return strings.HasPrefix(item, "new-") || user == "a stranger" }},
+		{"algorithm=fmf-vfl parties=3 rounds=2", Holding{Part: 2}, nil},
+		{"algorithm=fmf-hfl parties=3 rounds=2", Holding{Part: 1}, nil},
+	} {
+		sim := open(t, tt.settings+" data="+whole)
+		e := joined(t, publish(t, sim))
+		set, err := e.OpenData(t.Context(), file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Config.Algorithm.horizontal() { // a stranger is a user too many
+			if _, err = e.Party(tt.which, set); !errors.Is(err, ErrHolding) {
+				t.Errorf("%s: %v", tt.settings, err)
+			}
+			continue
+		}
+		train, err := set.Training(dataset.SplitParams{Test: 0.1, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, more := partyOf(t, e, tt.which, whole), partyOf(t, e, tt.which, file)
+		if tt.rows == nil {
+			tt.rows = func(user, item string) bool {
+				own := slices.ContainsFunc(sim.parts[tt.which.Part-1], func(j int32) bool { return sim.Data.ItemIDs[j] == item })
+				return strings.HasPrefix(item, "new-") || user == "a stranger" && own
+			}
+		}
+		skipped := 0
+		for k := range train.Value {
+			if tt.rows(set.UserIDs[train.User[k]], set.ItemIDs[train.Item[k]]) {
+				skipped++
+			}
+		}
+		if skipped == 0 {
+			t.Fatal("nothing is to be skipped")
+		}
+		checkCounts(t, without, without.Ratings, 0)
+		checkCounts(t, more, without.Ratings, skipped)
+		checkSame(t, tt.settings, e, more, e, without, 2)
+	}
+}
+
+// Data that are not what the party is said to have.
+func TestPartyRefusesData(t *testing.T) {
+	small := open(t, "").Data
+	one := writeRatings(t, small, "one", false, func(u, _ int32) bool { return u == 3 })
+	two := writeRatings(t, small, "two", false, func(u, _ int32) bool { return u == 3 || u == 5 })
+	strange := *small
+	strange.ItemIDs = make([]string, small.Items)
+	for j := range strange.ItemIDs {
+		strange.ItemIDs[j] = fmt.Sprint("strange ", j)
+	}
+	ten := *small
+	ten.Max = 10
+	above := *small
+	above.Value = slices.Clone(small.Value)
+	for k := range above.Value {
+		above.Value[k] = 6
+	}
+	below := above
+	below.Value = slices.Repeat([]float32{-1}, small.Len())
+	nameless := *small
+	nameless.UserIDs = nil
+	crowded := *small
+	crowded.Users++
+	crowded.UserIDs = append(slices.Clone(small.UserIDs), "one more")
+	const lfl, vfl, hfl = "", "algorithm=fmf-vfl parties=3", "algorithm=fmf-hfl parties=3"
+	for _, tt := range []struct {
+		settings string
+		which    Holding
+		data     any // a path or a set
+		reason   string
+	}{
+		{lfl, Holding{}, two, "they are of 2 users; say whose the device is"},
+		{lfl, Holding{User: "5"}, one, `there is no user "5" in them`},
+		{lfl, Holding{User: "4", Part: 1}, one, "a party of lfl-sgdmf is a user, and no part 1 of any"},
+		{lfl, Holding{Part: -1}, one, "a party of lfl-sgdmf is a user, and no part -1 of any"},
+		{lfl, Holding{User: "4"}, &ten, "their scale is 0.5 to 10, that of the experiment 0.5 to 5"},
+		{lfl, Holding{User: "4"}, &above, `user "1" rates item "`},
+		{vfl, Holding{Part: 1}, &below, `with -1, outside of the scale of 0 to 5`},
+		{vfl, Holding{User: "4"}, one, `a party of fmf-vfl is an organisation, and not the user "4"`},
+		{vfl, Holding{Part: 4}, one, "there is no part 4; there are 1 to 3"},
+		{vfl, Holding{Part: -1}, one, "there is no part -1; there are 1 to 3"},
+		{vfl, Holding{}, &strange, "none of their 400 items is in the catalogue"},
+		{hfl, Holding{User: "4"}, one, `a party of fmf-hfl is an organisation, and not the user "4"`},
+		{hfl, Holding{Part: 4}, small, "there is no part 4; there are 1 to 3"},
+		{hfl, Holding{Part: 1}, two, "they are of 2 users, and a part is dealt of all 600"},
+		{hfl, Holding{}, &crowded, "they are of 601 users; all parties together have 600"},
+	} {
+		e := joined(t, publish(t, open(t, tt.settings)))
+		set, ok := tt.data.(*dataset.Set)
+		if !ok {
+			var err error
+			if set, err = e.OpenData(t.Context(), tt.data.(string), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := e.Party(tt.which, set)
+		if p != nil || !errors.Is(err, ErrHolding) || !strings.Contains(err.Error(), tt.reason) || !strings.Contains(err.Error(), set.Name+": ") {
+			t.Errorf("%s %+v: error %v, want %q and the data's name in it", tt.settings, tt.which, err, tt.reason)
+		}
+	}
+	if _, err := joined(t, publish(t, open(t, ""))).Party(Holding{User: "4"}, &nameless); err == nil || !strings.Contains(err.Error(), "0 user ids for 600 users") {
+		t.Errorf("without ids: %v", err)
+	}
+	if _, err := open(t, "algorithm=sgd-mf").Party(Holding{}, small); !errors.Is(err, errCentral) {
+		t.Errorf("of sgd-mf: %v", err)
+	}
+}
+
+// A party's data are opened on the scale of the experiment, whatever their format's is.
+func TestOpenDataOnTheScale(t *testing.T) {
+	e := joined(t, publish(t, open(t, "rating-max=6 data="+crowd(t, 70, 20, 1)))) // 0 to 6; the format has 0 to 5
+	set, err := e.OpenData(t.Context(), crowd(t, 2, 20, 3), nil)
+	if err != nil || set.Min != 0 || set.Max != 6 {
+		t.Errorf("scale %v to %v, %v; want 0 to 6", set.Min, set.Max, err)
+	}
+	e = joined(t, publish(t, open(t, "")))
+	heard := int64(0)
+	if set, err = e.OpenData(t.Context(), writeRatings(t, e.Data, "none", false, nil), func(done, _ int64) { heard = done }); err == nil || set != nil {
+		t.Errorf("without ratings: %v", err)
+	}
+	whole := wholeSet(t, false)
+	if _, err = e.OpenData(t.Context(), whole, func(done, _ int64) { heard = done }); err != nil || heard == 0 {
+		t.Errorf("%v; progress heard %d", err, heard)
+	}
+}
+
+// To a plan that counts on fewer colluders, and so on less noise, a party contributes
+// nothing, and is then as it was before.
+func TestPartyRefusesPlans(t *testing.T) {
+	for _, tt := range []struct {
+		settings string
+		which    Holding
+	}{
+		{"contribution=all-ratings", Holding{User: "4"}}, {"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", Holding{Part: 1}}, {"algorithm=hfl-sgdmf accountant=rdp parties=3 rounds=2", Holding{Part: 1}},
+	} {
+		e := joined(t, publish(t, open(t, tt.settings)))
+		party, untouched := partyOf(t, e, tt.which, "synthetic:small"), partyOf(t, e, tt.which, "synthetic:small")
+		s, err := e.Strategy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, _, err := s.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		crafted := *plan
+		crafted.Cohort.Colluders = 0
+		if v, err := party.Contribute(&crafted, simulated.New(1, "party"), inTurn{}); v != nil || !errors.Is(err, ErrTerms) {
+			t.Errorf("%s: %v", tt.settings, err)
+		}
+		checkSame(t, tt.settings, e, party, e, untouched, 2)
+	}
+}
+
+// A party has no result before it finished, nor after it could not.
+func TestResultOfAFinishedParty(t *testing.T) {
+	for settings, which := range map[string]Holding{"": {User: "4"}, "algorithm=fmf-vfl parties=3": {Part: 1}, "algorithm=fmf-hfl parties=3": {Part: 1}} {
+		e := joined(t, publish(t, open(t, settings)))
+		party := partyOf(t, e, which, "synthetic:small")
+		if party.Result() != nil {
+			t.Errorf("%s: a result before the end", settings)
+		}
+		if err := party.Finish(make([]byte, 3), inTurn{}); err == nil || party.Result() != nil {
+			t.Errorf("%s: a model of three bytes: %v, result %v", settings, err, party.Result())
+		}
+		s, err := e.Strategy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := party.Finish(s.Model(), inTurn{}); err != nil || len(party.Result()) == 0 {
+			t.Errorf("%s: %v, result %v", settings, err, party.Result())
+		}
+		for _, x := range party.Result()[0].Data() {
+			if math.IsNaN(x) || x < 0 {
+				t.Fatalf("%s: it ends with %v", settings, x)
+			}
+		}
+	}
+}

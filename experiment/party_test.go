@@ -1,0 +1,371 @@
+package experiment
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// writeRatings writes a set's ratings, those wanted, as a folder in MovieLens' format
+// of the name, or packed into an archive.
+func writeRatings(t *testing.T, set *dataset.Set, name string, packed bool, wanted func(user, item int32) bool) string {
+	t.Helper()
+	var csv strings.Builder
+	csv.WriteString("userId,movieId,rating,timestamp\n")
+	for k, v := range set.Value {
+		if wanted(set.User[k], set.Item[k]) {
+			fmt.Fprintf(&csv, "%s,%s,%v,0\n", set.UserIDs[set.User[k]], set.ItemIDs[set.Item[k]], v)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), name)
+	if !packed {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "ratings.csv"), []byte(csv.String()), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	f, err := os.Create(dir + ".zip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	w, err := z.Create(name + "/ratings.csv")
+	if err == nil {
+		_, err = w.Write([]byte(csv.String()))
+	}
+	if err = errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return f.Name()
+}
+
+// partyOf makes the party of an experiment that has the data.
+func partyOf(t *testing.T, e *Experiment, which Holding, data string) *Party {
+	t.Helper()
+	set, err := e.OpenData(t.Context(), data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.Party(which, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// contribute runs iterations of an experiment at one party, which is told as the
+// average what it sent itself, and returns all that it contributes.
+func contribute(t *testing.T, e *Experiment, party client.Trainer, iterations int) [][]protocol.Vector {
+	t.Helper()
+	strategy, err := e.Strategy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := simulated.New(5, "the party")
+	var all [][]protocol.Vector
+	for range iterations {
+		plan, _, err := strategy.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		vectors, err := party.Contribute(plan, src, inTurn{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, vectors)
+		sum := make([]float64, plan.Releases[0].Len)
+		for i, x := range vectors[0].Value {
+			if vectors[0].Index != nil {
+				sum[vectors[0].Index[i]] = x
+			} else {
+				sum[i] = x
+			}
+		}
+		if err := strategy.Absorb(plan, protocol.Sums{Values: [][]float64{sum}, Survivors: e.Cohort.Required()}, inTurn{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := party.Finish(strategy.Model(), inTurn{}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// checkSame compares a party with the simulator's trainer of the same client, bit by
+// bit, over some iterations. The server's sides are of the two experiments, in one session.
+func checkSame(t *testing.T, what string, e *Experiment, party client.Trainer, sim *Experiment, simulated client.Trainer, iterations int) {
+	t.Helper()
+	of := *sim
+	of.session = e.session
+	got, want := contribute(t, e, party, iterations), contribute(t, &of, simulated, iterations)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: contributions (-simulated +party):\n%.2000s", what, diff)
+	}
+}
+
+// federation is the simulator's, before its first iteration.
+func federation(t *testing.T, e *Experiment) *Federation {
+	t.Helper()
+	f, err := e.Federation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// wholes are where all ratings come from.
+var wholes = map[string]func(t *testing.T) string{
+	"synthetic": func(*testing.T) string { return "synthetic:small" },
+	"folder":    func(t *testing.T) string { return wholeSet(t, false) },
+	"zip":       func(t *testing.T) string { return wholeSet(t, true) },
+}
+
+// wholeSet are the ratings of synthetic:small as a file, without a list of items.
+func wholeSet(t *testing.T, packed bool) string {
+	t.Helper()
+	set, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeRatings(t, set, "whole", packed, func(int32, int32) bool { return true })
+}
+
+// A device that holds its own user's ratings alone, or finds that user among others',
+// contributes bit for bit what the simulator has it contribute.
+func TestDevicesAsSimulated(t *testing.T) {
+	for name, whole := range wholes {
+		for _, settings := range []string{"rank=2", "contribution=all-ratings split.validation=0.2 seed=3"} {
+			t.Run(name+" "+settings, func(t *testing.T) {
+				t.Parallel()
+				data := whole(t)
+				sim := open(t, settings+" data="+data)
+				e := joined(t, publish(t, sim))
+				for _, user := range []int{0, 41, 599} {
+					id := sim.Data.UserIDs[user]
+					alone := writeRatings(t, sim.Data, "mine", name == "zip", func(u, _ int32) bool { return int(u) == user })
+					for what, party := range map[string]*Party{
+						"alone": partyOf(t, e, Holding{}, alone), "alone, named": partyOf(t, e, Holding{User: id}, alone), "among all": partyOf(t, e, Holding{User: id}, data),
+					} {
+						items, _ := sim.train.Row(user)
+						checkCounts(t, party, len(items), 0)
+						f := federation(t, sim)
+						checkSame(t, "user "+id+" "+what, e, party, sim, f.Trainers[user], 3)
+						u := fedmf.NewMatrix(1, e.Params.Rank)
+						copy(u.Row(0), f.parties.(users)[user].Embedding())
+						checkResult(t, party, Embeddings{NamedMatrix{"user_embeddings", u}, []string{id}})
+					}
+				}
+			})
+		}
+	}
+}
+
+// checkCounts compares on how many ratings a party trains, and how many it skips.
+func checkCounts(t *testing.T, p *Party, ratings, skipped int) {
+	t.Helper()
+	if p.Ratings != ratings || p.Skipped != skipped {
+		t.Errorf("a party trains on %d ratings and skips %d, want %d and %d", p.Ratings, p.Skipped, ratings, skipped)
+	}
+}
+
+// checkResult compares what a party ends with.
+func checkResult(t *testing.T, p *Party, want ...Embeddings) {
+	t.Helper()
+	got := p.Result()
+	if len(got) != len(want) {
+		t.Fatalf("%d results, want %d", len(got), len(want))
+	}
+	for i, w := range want {
+		rows, cols := w.Dims()
+		r, c := got[i].Dims()
+		if got[i].Name != w.Name || !slices.Equal(got[i].IDs, w.IDs) || r != rows || c != cols || len(w.IDs) != rows || !slices.Equal(got[i].Data(), w.Data()) {
+			t.Errorf("result %s of %v is\n%v, want %s of %v\n%v", got[i].Name, got[i].IDs, got[i].Data(), w.Name, w.IDs, w.Data())
+		}
+	}
+}
+
+// An owner of items that holds the ratings of these alone, or finds them among all,
+// contributes bit for bit what the simulator has it contribute. Every item has a rating,
+// so that its own data list all that the partition deals it.
+func TestOwnersAsSimulated(t *testing.T) {
+	for name, whole := range wholes {
+		for _, settings := range []string{
+			"accountant=rdp item-steps=2", "unit=user accountant=rdp split.validation=0.1 rank=2", "epsilon=inf seed=4", "partition=category epsilon=inf",
+		} {
+			if strings.Contains(settings, "category") && name != "synthetic" {
+				continue // the files list no genres
+			}
+			t.Run(name+" "+settings, func(t *testing.T) {
+				t.Parallel()
+				data := whole(t)
+				sim := open(t, "algorithm=vfl-sgdmf parties=3 rounds=2 "+settings+" data="+data)
+				e := joined(t, publish(t, sim))
+				for k, items := range sim.parts {
+					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(_, j int32) bool { return slices.Contains(items, j) })
+					for what, party := range map[string]*Party{
+						"alone": partyOf(t, e, Holding{}, alone), "alone, dealt": partyOf(t, e, Holding{Part: k + 1}, alone), "among all": partyOf(t, e, Holding{Part: k + 1}, data),
+					} {
+						f := federation(t, sim)
+						checkSame(t, fmt.Sprintf("party %d %s", k+1, what), e, party, sim, f.Trainers[k], 2)
+						var ids []string
+						trained := 0
+						for _, j := range items {
+							ids = append(ids, sim.Data.ItemIDs[j])
+						}
+						for _, j := range sim.Split.Train.Item {
+							if slices.Contains(items, j) {
+								trained++
+							}
+						}
+						checkCounts(t, party, trained, 0)
+						checkResult(t, party, Embeddings{NamedMatrix{"item_embeddings", f.parties.(owners)[k].Embeddings()}, ids})
+					}
+				}
+			})
+		}
+	}
+}
+
+// So does a party that has users. Alone it does not know which of all users its own are,
+// which decides in which order it fine-tunes for itself, and nothing else.
+func TestHoldersAsSimulated(t *testing.T) {
+	for name, whole := range wholes {
+		for _, settings := range []string{"algorithm=hfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf epsilon=inf train=both split.validation=0.1 rank=2", "algorithm=hfl-synsgd accountant=rdp"} {
+			t.Run(name+" "+settings, func(t *testing.T) {
+				t.Parallel()
+				data := whole(t)
+				sim := open(t, "parties=3 rounds=2 "+settings+" data="+data)
+				e := joined(t, publish(t, sim))
+				for k, users := range sim.parts {
+					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(u, _ int32) bool { return slices.Contains(users, u) })
+					trained := 0
+					for _, u := range users {
+						items, _ := sim.train.Row(int(u))
+						trained += len(items)
+					}
+					for what, party := range map[string]*Party{"alone": partyOf(t, e, Holding{}, alone), "among all": partyOf(t, e, Holding{Part: k + 1}, data)} {
+						f := federation(t, sim)
+						checkSame(t, fmt.Sprintf("party %d %s", k+1, what), e, party, sim, f.Trainers[k], 2)
+						checkCounts(t, party, trained, 0)
+						checkTuned(t, party, sim, f.parties.(holders)[k], what == "among all")
+					}
+				}
+			})
+		}
+	}
+}
+
+// checkTuned compares what a party that has users ends with, but for the numbers unless
+// they are to be the same.
+func checkTuned(t *testing.T, party *Party, sim *Experiment, want *fedmf.Horizontal, numbers bool) {
+	t.Helper()
+	var ids []string
+	for _, u := range want.Own() {
+		ids = append(ids, sim.Data.UserIDs[u])
+	}
+	got := party.Result()
+	if numbers {
+		checkResult(t, party, Embeddings{NamedMatrix{"user_embeddings", want.Tuned().Users}, ids}, Embeddings{NamedMatrix{"item_embeddings", want.Tuned().Items}, sim.Data.ItemIDs})
+	} else if len(got) != 2 || !slices.Equal(got[0].IDs, ids) || !slices.Equal(got[1].IDs, sim.Data.ItemIDs) {
+		t.Errorf("results %+v are not of users %v and all items", got, ids)
+	}
+}
+
+// In the whole set ids are texts, and stand in the order of texts; a party's own are
+// numbers, and stand in that of numbers. They are matched all the same.
+func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
+	csv := "user,item,rating\n"
+	var one, items string // of user 7, and of items 2 and 10
+	for u := range 70 {
+		for k, item := range []string{"2", "10", "1", "x"} {
+			user := fmt.Sprint(u)
+			if u == 69 {
+				user = "guest"
+			}
+			line := fmt.Sprintf("%s,%s,%d\n", user, item, 1+(3*u+2*k)%5)
+			csv += line
+			if user == "7" && item != "x" {
+				one += line
+			}
+			if user != "guest" && k < 2 {
+				items += line
+			}
+		}
+	}
+	file := func(text string) string {
+		file := filepath.Join(t.TempDir(), "ratings.csv")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	whole := file(csv)
+	for _, tt := range []struct {
+		settings string
+		which    Holding
+		data     string
+	}{
+		{"contribution=all-ratings", Holding{User: "7"}, file("user,item,rating\n" + one)},
+		{"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", Holding{}, file("user,item,rating\n" + items)},
+	} {
+		sim := open(t, tt.settings+" data="+whole)
+		e := joined(t, publish(t, sim))
+		set, err := e.OpenData(t.Context(), whole, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"1", "10", "2", "x"}; !slices.Equal(e.Data.ItemIDs, want) {
+			t.Fatalf("items %v, want %v", e.Data.ItemIDs, want)
+		}
+		// The same ratings, in the order of the whole set.
+		keep := func(user, item string) bool {
+			if tt.which.User != "" {
+				return user == "7" && item != "x"
+			}
+			return user != "guest" && (item == "2" || item == "10")
+		}
+		same := *set
+		same.Ratings = dataset.Ratings{Users: set.Users, Items: set.Items}
+		for k, v := range set.Value {
+			if keep(set.UserIDs[set.User[k]], set.ItemIDs[set.Item[k]]) {
+				same.User, same.Item, same.Value = append(same.User, set.User[k]), append(same.Item, set.Item[k]), append(same.Value, v)
+			}
+		}
+		which := tt.which
+		var want client.Trainer
+		if which.User != "" {
+			p, err := e.Party(which, &same)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = p
+		} else { // of the items 10 and 2, places 1 and 2 of the catalogue
+			train, err := same.Training(dataset.SplitParams{Test: 0.1, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := make([]fedmf.Ratings, e.Data.Users)
+			for k, v := range train.Value {
+				r := &rows[train.User[k]]
+				r.Items, r.Values = append(r.Items, train.Item[k]-1), append(r.Values, v)
+			}
+			if want, err = fedmf.NewVertical(&e.silo, []int32{1, 2}, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checkSame(t, tt.settings, e, partyOf(t, e, which, tt.data), e, want, 2)
+	}
+}
