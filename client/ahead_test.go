@@ -60,7 +60,7 @@ func TestSteadyState(t *testing.T) {
 		invite 5                   -> message-ignored
 		announce 5 delivery 4      -> message-ignored
 		final M                    -> work
-		run                        ->`)
+		run                        -> session-ended`)
 	if d := cmp.Diff([]uint64{1, 2, 3, 4}, b.trainer.asked); d != "" {
 		t.Errorf("contributions (-want +got):\n%s", d)
 	}
@@ -252,7 +252,7 @@ func TestFinalAhead(t *testing.T) {
 	b.script(toInput1)
 	b.script(`
 		final M    -> work
-		run        ->
+		run        -> session-ended
 		roster 2 5 -> message-ignored
 		invite 3   -> message-ignored`)
 }

@@ -69,8 +69,8 @@ type Sum interface {
 	Replace(*protocol.Answered) (*protocol.Replacement, error)
 }
 
-// Config is what a client is made of. All fields but Ledger and Iterations are
-// required.
+// Config is what a client is made of. All fields but Ledger, Agreed and
+// Iterations are required.
 type Config struct {
 	ID      protocol.ClientID
 	Session protocol.SessionID
@@ -81,6 +81,9 @@ type Config struct {
 	Entropy entropy.Source
 	NewSum  func(protocol.Setup) (Sum, error)
 	Noise   *Samplers
+	// Agreed, if set, says what is wrong with a plan that is not of the experiment
+	// which the owner agreed to: it is not taken up, and costs nothing.
+	Agreed func(*protocol.Plan) error
 	// Iterations is T: up to that one, iterations are set up ahead. 0: none is.
 	Iterations uint64
 	// Last is the latest iteration of the session that a record was made of
@@ -192,6 +195,11 @@ func (c *Client) accept(p *protocol.Plan) error {
 	if p.Iteration <= c.last {
 		return fmt.Errorf("iteration %d is not later than %d, the last one taken up", p.Iteration, c.last)
 	}
+	if c.cfg.Agreed != nil {
+		if err := c.cfg.Agreed(p); err != nil {
+			return err
+		}
+	}
 	if c.cfg.Ledger == nil {
 		return nil
 	}
@@ -206,7 +214,9 @@ func (c *Client) final(model []byte) protocol.Effects {
 	}
 	c.finished, c.round, c.next = true, nil, nil
 	return c.start(nil, func(run protocol.Runner) error { return c.cfg.Trainer.Finish(model, run) },
-		func(*round) protocol.Effects { return protocol.Effects{} })
+		func(*round) protocol.Effects {
+			return protocol.Effects{Events: []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.ClientParty(c.cfg.ID)}}}
+		})
 }
 
 func (c *Client) toAggregator(m protocol.Message) protocol.Envelope {

@@ -31,7 +31,7 @@ func TestIteration(t *testing.T) {
 		survivors 2 3 -> work
 		run           -> unmask 2
 		final M       -> work
-		run           ->`)
+		run           -> session-ended`)
 	if d := cmp.Diff([]uint64{1, 2}, b.trainer.asked); d != "" {
 		t.Errorf("contributions (-want +got):\n%s", d)
 	}
@@ -434,7 +434,7 @@ func TestFinal(t *testing.T) {
 		for range stale {
 			b.script(`run ->`)
 		}
-		b.script(`run ->`)
+		b.script(`run -> session-ended`)
 		if d := cmp.Diff([]string{"M"}, b.trainer.finished); d != "" {
 			t.Errorf("models (-want +got):\n%s", d)
 		}
@@ -450,4 +450,23 @@ func TestFinishFails(t *testing.T) {
 	if !errors.Is(b.err(), b.trainer.err) {
 		t.Errorf("failed for %v, want the trainer's reason", b.err())
 	}
+}
+
+// A plan that is not what the owner agreed to is not taken up, and costs nothing.
+func TestNotAgreed(t *testing.T) {
+	b := newBench(t, secagg.DrawClient)
+	other := errors.New("less noise than was agreed")
+	b.client = client.New(client.Config{ID: 3, Session: session, Trainer: b.trainer, Ledger: b.ledger, Noise: new(client.Samplers), Entropy: someEntropy,
+		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil },
+		Agreed: func(p *protocol.Plan) error {
+			if p.Iteration == 1 {
+				return other
+			}
+			return nil
+		}})
+	b.script(`announce 1 -> plan-refused`)
+	if !errors.Is(b.err(), other) || len(b.ledger.charges) != 0 || len(b.trainer.asked) != 0 {
+		t.Errorf("refused for %v, after %d charges and %d contributions", b.err(), len(b.ledger.charges), len(b.trainer.asked))
+	}
+	b.script(`announce 2 -> entered 2, work`)
 }

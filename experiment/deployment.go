@@ -52,7 +52,7 @@ func (c Config) Deployed() (Config, error) {
 		k.bad("parties", "a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2")
 	}
 	if c.Noise == "replace" {
-		k.bad("noise", "replaced noise shows every sum twice, and a real sum does not cover it; use split")
+		k.bad("noise", "replaced noise shows every sum twice, and is there for comparison only; use split")
 	}
 	if len(k.list) == 0 {
 		k.list = c.problems()

@@ -17,7 +17,8 @@ type Start struct{}
 type Received struct{ Envelope Envelope }
 
 // Registered tells the aggregator that a client has come up anew, with nothing but
-// its records: what it was in the middle of is gone.
+// its records: what it was in the middle of is gone. The server it tells that the
+// aggregator has, and Client means nothing.
 type Registered struct{ Client ClientID }
 
 // Done reports that a Work has run.
@@ -114,7 +115,7 @@ const (
 	MessageIgnored
 	// WorkFailed: a computation of a role failed.
 	WorkFailed
-	// SessionEnded: the last iteration is over.
+	// SessionEnded: the last iteration is over; of a client, and its trainer is done.
 	SessionEnded
 )
 

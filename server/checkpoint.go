@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -28,6 +29,20 @@ func (s *Server) Attempts() Attempts { return s.attempts }
 // ErrInterrupted is why an iteration released nothing that was in progress when the
 // server stopped. Its number is used up: what was sent of it cannot be known.
 var ErrInterrupted = errors.New("the server stopped while the iteration was in progress")
+
+// Why the server gives an iteration up without having been told to.
+var (
+	// ErrAggregatorLost: the aggregator was started anew, and knows nothing of it.
+	ErrAggregatorLost = errors.New("the aggregator was lost while the iteration was in progress")
+	// ErrOverdue: neither a result nor an abort has come for longer than the
+	// server's patience.
+	ErrOverdue = errors.New("nothing was heard of the iteration for too long")
+)
+
+// Wait sets how long an iteration may take before the server gives it up: longer
+// than all its stages may. By default it waits for ever, which is right only where
+// no message is ever lost between it and the aggregator.
+func (s *Server) Wait(patience time.Duration) { s.patience = patience }
 
 // NewDurable makes a server that has a protocol.Checkpoint of the session made
 // before every plan and before the final model.

@@ -39,6 +39,9 @@ type Server struct {
 	last     uint64 // the latest iteration opened; no number is used twice
 	attempts Attempts
 
+	patience time.Duration // how long an iteration may take; 0: for ever
+	deadline time.Time     // when the one in progress has taken too long
+
 	durable     Durable            // the strategy, if its state is recorded
 	session     protocol.SessionID // then: of the records
 	interrupted bool               // in iteration last, by a restart; until Start
@@ -48,12 +51,18 @@ type Server struct {
 func New(s Strategy) *Server { return &Server{strategy: s} }
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
-func (s *Server) Step(_ time.Time, in protocol.Input) protocol.Effects {
+func (s *Server) Step(now time.Time, in protocol.Input) protocol.Effects {
 	switch in := in.(type) {
 	case protocol.Start:
-		return s.start()
+		return s.start(now)
 	case protocol.Received:
-		return s.receive(in.Envelope)
+		return s.receive(now, in.Envelope)
+	case protocol.Registered:
+		return s.giveUp(now, ErrAggregatorLost)
+	case protocol.Tick:
+		if s.patience > 0 && !now.Before(s.deadline) {
+			return s.giveUp(now, ErrOverdue)
+		}
 	case protocol.Done:
 		if in.ID != s.work || !s.absorbed {
 			return protocol.Effects{}
@@ -65,25 +74,38 @@ func (s *Server) Step(_ time.Time, in protocol.Input) protocol.Effects {
 			return report(protocol.WorkFailed, failed, in.Err)
 		}
 		s.attempts.Released++
-		return s.next()
+		return s.next(now)
 	}
 	return protocol.Effects{}
 }
 
+// giveUp leaves an iteration of which nothing can be expected any more. One whose
+// result is here is none.
+func (s *Server) giveUp(now time.Time, why error) protocol.Effects {
+	if s.plan == nil || s.absorbed {
+		return protocol.Effects{}
+	}
+	s.strategy.Skip(s.plan, why)
+	ev := report(protocol.IterationAborted, s.plan.Iteration, why)
+	eff := s.next(now)
+	eff.Events = append(ev.Events, eff.Events...)
+	return eff
+}
+
 // start plans the first iteration or, after a restart, the one after that in which
 // it happened.
-func (s *Server) start() protocol.Effects {
+func (s *Server) start(now time.Time) protocol.Effects {
 	if !s.interrupted {
-		return s.next()
+		return s.next(now)
 	}
 	s.interrupted = false
 	why := report(protocol.IterationAborted, s.last, ErrInterrupted)
-	eff := s.next()
+	eff := s.next(now)
 	eff.Events = append(why.Events, eff.Events...)
 	return eff
 }
 
-func (s *Server) receive(e protocol.Envelope) protocol.Effects {
+func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 	if e.From.Role == protocol.Aggregator {
 		switch m := e.Message.(type) {
 		case *protocol.Result:
@@ -93,7 +115,7 @@ func (s *Server) receive(e protocol.Envelope) protocol.Effects {
 				break
 			}
 			s.strategy.Skip(s.plan, m.Reason)
-			return s.next()
+			return s.next(now)
 		}
 	}
 	eff := report(protocol.MessageIgnored, 0, fmt.Errorf("%s is not expected from %s now", protocol.Describe(e.Message), e.From))
@@ -144,7 +166,7 @@ func (s *Server) check(m *protocol.Result) error {
 }
 
 // next opens the next iteration, or ends the session.
-func (s *Server) next() protocol.Effects {
+func (s *Server) next(now time.Time) protocol.Effects {
 	s.plan = nil
 	state, err := s.save()
 	if err != nil {
@@ -166,10 +188,15 @@ func (s *Server) next() protocol.Effects {
 	}
 	s.plan, s.last = p, p.Iteration
 	s.attempts.Opened++
-	return protocol.Effects{
+	eff := protocol.Effects{
 		Persist: s.checkpoint(state),
 		Send:    []protocol.Envelope{toAggregator(&protocol.Open{Plan: p})},
 	}
+	if s.patience > 0 {
+		s.deadline = now.Add(s.patience)
+		eff.Wake = s.deadline
+	}
+	return eff
 }
 
 // checkPlan says what is wrong with a plan of the strategy's.

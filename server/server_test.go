@@ -359,3 +359,43 @@ func TestEmptyMessages(t *testing.T) {
 		})
 	}
 }
+
+// The aggregator is started anew, or nothing is heard of an iteration for too long:
+// it is skipped as an attempt, and the next one opened. What is over, or has its
+// result here, is not given up.
+func TestGivenUp(t *testing.T) {
+	b := newBench(t, 4)
+	b.server.Wait(time.Minute)
+	at := func(d time.Duration, in protocol.Input) string {
+		eff := b.server.Step(time.Time{}.Add(d), in)
+		b.works = append(b.works, eff.Work...)
+		out := describe(t, eff)
+		if !eff.Wake.IsZero() {
+			out += fmt.Sprintf(", wake %s", eff.Wake.Sub(time.Time{}))
+		}
+		return out
+	}
+	received := func(m protocol.Message) protocol.Input {
+		return protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: m}}
+	}
+	for i, c := range []struct {
+		after time.Duration
+		in    protocol.Input
+		want  string
+	}{
+		{0, protocol.Registered{}, ""}, // nothing is in progress
+		{0, protocol.Start{}, "open 1, wake 1m0s"},
+		{time.Minute - 1, protocol.Tick{}, ""},
+		{time.Minute, protocol.Tick{}, "open 2, iteration-aborted, wake 2m0s"},
+		{90 * time.Second, protocol.Registered{}, "open 3, iteration-aborted, wake 2m30s"},
+		{2 * time.Minute, protocol.Tick{}, ""}, // of iteration 2
+		{140 * time.Second, received(result(3)), "work"},
+		{151 * time.Second, protocol.Tick{}, ""},
+		{151 * time.Second, protocol.Registered{}, ""},
+	} {
+		if got := at(c.after, c.in); got != c.want {
+			t.Errorf("step %d: %q, want %q", i, got, c.want)
+		}
+	}
+	b.checkDiary("next 1", "skip 1: "+server.ErrOverdue.Error(), "next 2", "skip 2: "+server.ErrAggregatorLost.Error(), "next 3")
+}

@@ -112,7 +112,7 @@ func checkWorkers(t *testing.T, kind protocol.NoiseKind, stages []protocol.Stage
 	const n = 30
 	var first *Outcome
 	var sums map[uint64]protocol.Sums
-	for _, workers := range []Workers{1, 2, 8} {
+	for _, workers := range []protocol.Workers{1, 2, 8} {
 		trainers, _ := bits(n)
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.4}, noisy(n, kind), 3)
 		out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Real: true,

@@ -65,7 +65,7 @@ type Config struct {
 	Faults  Faults
 	Network Network
 	Seed    uint64
-	Workers Workers
+	Workers protocol.Workers
 	// Iteration, if set, is called after each iteration with the shared model
 	// as it then stands.
 	Iteration func(Iteration, []byte) error
@@ -248,7 +248,7 @@ func (f *federation) happen(ctx context.Context, i *instant) error {
 // compute runs works at once, but those of one role one after the other.
 func (f *federation) compute(ctx context.Context, works []work) ([]arrival, error) {
 	done := make([]arrival, len(works))
-	inner := Workers(1)
+	inner := protocol.Workers(1)
 	if len(works) == 1 {
 		inner = f.cfg.Workers // a lone computation, of the server say, gets all of them
 	}

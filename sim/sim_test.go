@@ -269,7 +269,7 @@ func TestWorkersDoNotMatter(t *testing.T) {
 	for _, draw := range []secagg.Draw{secagg.DrawSum, secagg.DrawClient} {
 		var first *Outcome
 		var sums map[uint64]protocol.Sums
-		for _, workers := range []Workers{1, 2, 8} {
+		for _, workers := range []protocol.Workers{1, 2, 8} {
 			trainers, _ := bits(n)
 			strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.5}, release, 4)
 			out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 4, Network: network,
@@ -323,7 +323,7 @@ func TestHalted(t *testing.T) {
 }
 
 func TestWorkersVisitEveryIndexOnce(t *testing.T) {
-	for _, w := range []Workers{0, 1, 2, 8} {
+	for _, w := range []protocol.Workers{0, 1, 2, 8} {
 		for _, n := range []int{0, 1, 2, 7, 16, 17, 1000} {
 			seen := make([]int, n)
 			w.Each(n, func(i int) { seen[i]++ })

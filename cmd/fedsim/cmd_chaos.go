@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/fedsim/fedsim/sim"
+	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim/chaos"
 )
 
@@ -27,7 +27,7 @@ func (c *chaosCmd) Run(ctx context.Context, s streams) error {
 	if c.Replay != nil {
 		return c.replay(s)
 	}
-	cfg := chaos.Config{Schedules: 100, Seed: 1, Modes: chaos.Modes(c.Mode), Workers: sim.Workers(c.Workers)}
+	cfg := chaos.Config{Schedules: 100, Seed: 1, Modes: chaos.Modes(c.Mode), Workers: protocol.Workers(c.Workers)}
 	if c.Schedules != nil {
 		cfg.Schedules = *c.Schedules
 	}
@@ -38,7 +38,7 @@ func (c *chaosCmd) Run(ctx context.Context, s streams) error {
 	case c.Workers < 0:
 		return &usageError{fmt.Errorf("--workers is %d; it must not be negative", c.Workers)}
 	case c.Workers == 0:
-		cfg.Workers = sim.Workers(runtime.GOMAXPROCS(0))
+		cfg.Workers = protocol.Workers(runtime.GOMAXPROCS(0))
 	}
 	if err := cfg.Validate(); err != nil {
 		return &usageError{err}

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -23,7 +24,7 @@ type job struct {
 	summary *experiment.Summary
 }
 
-func (j *job) workers() sim.Workers { return sim.Workers(j.e.Workers()) }
+func (j *job) workers() protocol.Workers { return protocol.Workers(j.e.Workers()) }
 
 func (j *job) run(ctx context.Context) error {
 	c := j.e.Config
@@ -151,7 +152,7 @@ func simulation(e *experiment.Experiment, f *experiment.Federation, each func(si
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 	return sim.Config{
 		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers, Ledgers: f.ClientLedgers(),
-		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: int(c.Rounds.Value), SitOut: c.SitOut, Seed: c.Seed, Workers: sim.Workers(e.Workers()), Iteration: each,
+		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: int(c.Rounds.Value), SitOut: c.SitOut, Seed: c.Seed, Workers: protocol.Workers(e.Workers()), Iteration: each,
 		Faults: sim.Faults{Dropout: c.Dropout.Value, Stages: e.DropoutStages(), Leave: c.Leave, Away: c.Away, AwayRounds: c.AwayRounds},
 		Network: sim.Network{
 			Latency: ms(c.Network.LatencyMS), Compute: ms(c.Network.ComputeMS), StageTimeout: ms(1000 * c.Network.StageTimeout),

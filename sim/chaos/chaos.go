@@ -33,7 +33,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/sim"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Modes says in which modes of the secure sum schedules run.
@@ -51,7 +51,7 @@ type Config struct {
 	Schedules int    // their seeds are Seed, Seed+1, ...
 	Seed      uint64 // of the first
 	Modes     Modes
-	Workers   sim.Workers // schedules at once; at least 1 is used
+	Workers   protocol.Workers // schedules at once; at least 1 is used
 	// Progress, if set, is called when a schedule is done, by one goroutine at a time.
 	Progress func(done int)
 }

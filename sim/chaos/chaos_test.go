@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/sim"
 )
 
 // No schedule breaks a rule, and every one ends in a sum once it is healed. That
@@ -57,7 +56,7 @@ func TestSchedules(t *testing.T) {
 // The report is the same at any number of workers, and a replay repeats to the letter.
 func TestDeterminism(t *testing.T) {
 	var first *Report
-	for _, workers := range []sim.Workers{1, 3} {
+	for _, workers := range []protocol.Workers{1, 3} {
 		r, err := Run(context.Background(), Config{Schedules: 12, Seed: 40, Modes: Both, Workers: workers})
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/server"
-	"github.com/fedsim/fedsim/sim"
 )
 
 // role is what is driven.
@@ -187,7 +186,7 @@ func (w *world) happen(h *happening) {
 func (w *world) step(r role, h *happening) protocol.Effects {
 	in := h.in
 	if h.work != nil {
-		in = protocol.Done{ID: h.work.ID, Err: h.work.Do(sim.Workers(1))}
+		in = protocol.Done{ID: h.work.ID, Err: h.work.Do(protocol.Workers(1))}
 	}
 	eff := r.Step(w.now, in)
 	ignored := false

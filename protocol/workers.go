@@ -1,4 +1,4 @@
-package sim
+package protocol
 
 import (
 	"sync"
@@ -6,7 +6,7 @@ import (
 )
 
 // Workers runs independent computations on a fixed number of goroutines. It is
-// a protocol.Runner.
+// a Runner.
 type Workers int
 
 // Each runs f(0) to f(n-1) and returns when all have returned. The order is
