@@ -50,18 +50,23 @@ func (t *Transcript) Sum() [sha256.Size]byte { return sha256.Sum256(t.b) }
 // domain "fedsim/protocol/plan/v1" with these items: session, iteration, phase;
 // clients, tolerance, colluders; how many releases there are; of each its name,
 // length, bounds (L2, L1, LInf), max-non-zero, scale, width, and of its noise
-// the kind's word, variance, multiplier, sampling rate and steps; and last the
-// SHA-256 of the broadcast. testdata/plan.json holds an example.
+// the kind's word, variance, multiplier, sampling rate, steps and 1 if it is
+// spread, else 0; and last the SHA-256 of the broadcast. testdata/plan.json holds
+// an example.
 func (p *Plan) Hash() [sha256.Size]byte {
 	t := NewTranscript("fedsim/protocol/plan/v1").
 		Bytes(p.Session[:]).Uint(p.Iteration).Text(p.Phase).
 		Uint(uint64(p.Cohort.Clients)).Float(p.Cohort.Tolerance).Float(p.Cohort.Colluders).
 		Uint(uint64(len(p.Releases)))
 	for _, r := range p.Releases {
+		spread := uint64(0)
+		if r.Noise.Spread {
+			spread = 1
+		}
 		t.Text(r.Name).Uint(uint64(r.Len)).Float(r.L2).Float(r.L1).Float(r.LInf).
 			Uint(uint64(r.MaxNonZero)).Float(r.Scale).Uint(uint64(r.Width)).
 			Text(r.Noise.Kind.String()).Float(r.Noise.Variance).Float(r.Noise.Multiplier).
-			Float(r.Noise.SamplingRate).Uint(uint64(r.Noise.Steps))
+			Float(r.Noise.SamplingRate).Uint(uint64(r.Noise.Steps)).Uint(spread)
 	}
 	model := sha256.Sum256(p.Broadcast)
 	return t.Bytes(model[:]).Sum()

@@ -15,7 +15,7 @@ func hashed() *protocol.Plan {
 		Releases: []protocol.Release{
 			{Name: "V", Len: 20, L2: 2.5, LInf: 1, MaxNonZero: 3, Scale: 1024, Width: 29, Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e6}},
 			{Name: "counts", Len: 4, L2: 1, L1: 2, MaxNonZero: 4, Scale: 1, Width: 16,
-				Noise: protocol.Noise{Kind: protocol.Own, Multiplier: 1.5, SamplingRate: 0.25, Steps: 8}},
+				Noise: protocol.Noise{Kind: protocol.Own, Multiplier: 1.5, SamplingRate: 0.25, Steps: 8, Spread: true}},
 		},
 		Broadcast: []byte("model"),
 	}
@@ -25,7 +25,7 @@ func hashed() *protocol.Plan {
 	return p
 }
 
-// The vector was computed outside Go.
+// The vector was computed outside Go, by testdata/plan.py.
 func TestPlanHash(t *testing.T) {
 	text, err := os.ReadFile("testdata/plan.json")
 	if err != nil {
@@ -65,6 +65,7 @@ func TestPlanHashBindsEverything(t *testing.T) {
 		func(p *protocol.Plan) { p.Releases[1].Noise.Multiplier++ },
 		func(p *protocol.Plan) { p.Releases[1].Noise.SamplingRate = 0.5 },
 		func(p *protocol.Plan) { p.Releases[1].Noise.Steps++ },
+		func(p *protocol.Plan) { p.Releases[1].Noise.Spread = false },
 		func(p *protocol.Plan) { p.Broadcast = []byte("Model") },
 		func(p *protocol.Plan) { p.Broadcast = nil },
 	} {
