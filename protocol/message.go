@@ -279,7 +279,10 @@ type Abort struct {
 }
 
 // Final ends the session with the trained shared model.
-type Final struct{ Model []byte }
+type Final struct {
+	Model     []byte
+	Signature []byte // the server's, see SignFinal; empty where everything runs in one process
+}
 
 // Reason is why an iteration was abandoned: a TooFew or an Unrecoverable.
 type Reason interface {
@@ -440,8 +443,8 @@ func (m *Abort) Size() int {
 	return headerSize + m.Reason.size()
 }
 
-// Size implements Message: the model.
-func (m *Final) Size() int { return headerSize + len(m.Model) }
+// Size implements Message: the model and its signature.
+func (m *Final) Size() int { return headerSize + len(m.Model) + len(m.Signature) }
 
 // At implements StageMessage.
 func (m *Advertise) At() (uint64, Stage) { return m.Iteration, StageAdvertise }
@@ -462,7 +465,7 @@ func (m *Unmask) At() (uint64, Stage) { return m.Iteration, StageUnmask }
 func (m *Replacement) At() (uint64, Stage) { return m.Iteration, StageReplace }
 
 func (p *Plan) size() int {
-	n := headerSize + len(p.Phase) + 4 + 8 + 8 + len(p.Broadcast)
+	n := headerSize + len(p.Phase) + 4 + 8 + 8 + len(p.Broadcast) + len(p.Signature)
 	for _, r := range p.Releases {
 		n += len(r.Name) + 4 + 8 + 8 + 4 + 8 + 1 + 1 + 8
 	}

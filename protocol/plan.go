@@ -25,6 +25,7 @@ type Plan struct {
 	Cohort    Cohort
 	Releases  []Release
 	Broadcast []byte // the shared part of the model, as the algorithm encodes it
+	Signature []byte // the server's over all of this, see SignPlan; empty where everything runs in one process
 }
 
 // Cohort is who takes part and what is assumed of them. One ω and one γ hold

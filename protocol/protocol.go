@@ -12,7 +12,8 @@
 //	aggregator -> Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //
 // The package knows no algorithm, no network and, but for the hash that binds a
-// plan ([Plan.Hash], [Transcript]), no cryptography.
+// plan ([Plan.Hash], [Transcript]) and the server's signatures ([SignPlan],
+// [SignFinal]), no cryptography.
 package protocol
 
 import "fmt"

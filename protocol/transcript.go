@@ -45,14 +45,14 @@ func (t *Transcript) Encoding() []byte { return t.b }
 // Sum is the SHA-256 of the encoding.
 func (t *Transcript) Sum() [sha256.Size]byte { return sha256.Sum256(t.b) }
 
-// Hash binds everything a plan says, the model it broadcasts included: two
-// plans of one hash are the same. It is the SHA-256 of the transcript of the
-// domain "fedsim/protocol/plan/v1" with these items: session, iteration, phase;
-// clients, tolerance, colluders; how many releases there are; of each its name,
-// length, bounds (L2, L1, LInf), max-non-zero, scale, width, and of its noise
-// the kind's word, variance, multiplier, sampling rate, steps and 1 if it is
-// spread, else 0; and last the SHA-256 of the broadcast. testdata/plan.json holds
-// an example.
+// Hash binds everything a plan says, the model it broadcasts included and its
+// signature aside: two plans of one hash are the same. It is the SHA-256 of the
+// transcript of the domain "fedsim/protocol/plan/v1" with these items: session,
+// iteration, phase; clients, tolerance, colluders; how many releases there are; of
+// each its name, length, bounds (L2, L1, LInf), max-non-zero, scale, width, and of
+// its noise the kind's word, variance, multiplier, sampling rate, steps and 1 if it
+// is spread, else 0; and last the SHA-256 of the broadcast. testdata/plan.json
+// holds an example.
 func (p *Plan) Hash() [sha256.Size]byte {
 	t := NewTranscript("fedsim/protocol/plan/v1").
 		Bytes(p.Session[:]).Uint(p.Iteration).Text(p.Phase).

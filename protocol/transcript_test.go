@@ -25,50 +25,64 @@ func hashed() *protocol.Plan {
 	return p
 }
 
-// The vector was computed outside Go, by testdata/plan.py.
-func TestPlanHash(t *testing.T) {
+// vector is what testdata/plan.py computed of the plan hashed, outside Go.
+type vector struct {
+	Hash           string
+	Seed           string
+	PlanSignature  string `json:"plan_signature"`
+	FinalSignature string `json:"final_signature"`
+}
+
+func readVector(t *testing.T) (v vector) {
+	t.Helper()
 	text, err := os.ReadFile("testdata/plan.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var vector struct{ Hash string }
-	if err := json.Unmarshal(text, &vector); err != nil {
+	if err = json.Unmarshal(text, &v); err != nil {
 		t.Fatal(err)
 	}
-	if got := hashed().Hash(); hex.EncodeToString(got[:]) != vector.Hash {
-		t.Errorf("the plan hashes to %x, want %s", got, vector.Hash)
+	return v
+}
+
+func TestPlanHash(t *testing.T) {
+	if got, want := hashed().Hash(), readVector(t).Hash; hex.EncodeToString(got[:]) != want {
+		t.Errorf("the plan hashes to %x, want %s", got, want)
 	}
+}
+
+// changes are all the single things that a plan says, changed.
+var changes = []func(*protocol.Plan){
+	func(p *protocol.Plan) { p.Session[15]++ },
+	func(p *protocol.Plan) { p.Iteration++ },
+	func(p *protocol.Plan) { p.Phase = "item-gradien" },
+	func(p *protocol.Plan) { p.Cohort.Clients++ },
+	func(p *protocol.Plan) { p.Cohort.Tolerance = 0.2 },
+	func(p *protocol.Plan) { p.Cohort.Colluders = 0.06 },
+	func(p *protocol.Plan) { p.Releases = p.Releases[:1] },
+	func(p *protocol.Plan) { p.Releases[0], p.Releases[1] = p.Releases[1], p.Releases[0] },
+	func(p *protocol.Plan) { p.Releases[0].Name = "W" },
+	func(p *protocol.Plan) { p.Releases[0].Len++ },
+	func(p *protocol.Plan) { p.Releases[0].L2++ },
+	func(p *protocol.Plan) { p.Releases[0].L1++ },
+	func(p *protocol.Plan) { p.Releases[0].LInf++ },
+	func(p *protocol.Plan) { p.Releases[0].MaxNonZero++ },
+	func(p *protocol.Plan) { p.Releases[0].Scale++ },
+	func(p *protocol.Plan) { p.Releases[0].Width++ },
+	func(p *protocol.Plan) { p.Releases[0].Noise.Kind = protocol.Replace },
+	func(p *protocol.Plan) { p.Releases[0].Noise.Variance++ },
+	func(p *protocol.Plan) { p.Releases[1].Noise.Multiplier++ },
+	func(p *protocol.Plan) { p.Releases[1].Noise.SamplingRate = 0.5 },
+	func(p *protocol.Plan) { p.Releases[1].Noise.Steps++ },
+	func(p *protocol.Plan) { p.Releases[1].Noise.Spread = false },
+	func(p *protocol.Plan) { p.Broadcast = []byte("Model") },
+	func(p *protocol.Plan) { p.Broadcast = nil },
 }
 
 // Every single thing that a plan says is bound.
 func TestPlanHashBindsEverything(t *testing.T) {
 	seen := map[[32]byte]int{hashed().Hash(): -1}
-	for i, change := range []func(*protocol.Plan){
-		func(p *protocol.Plan) { p.Session[15]++ },
-		func(p *protocol.Plan) { p.Iteration++ },
-		func(p *protocol.Plan) { p.Phase = "item-gradien" },
-		func(p *protocol.Plan) { p.Cohort.Clients++ },
-		func(p *protocol.Plan) { p.Cohort.Tolerance = 0.2 },
-		func(p *protocol.Plan) { p.Cohort.Colluders = 0.06 },
-		func(p *protocol.Plan) { p.Releases = p.Releases[:1] },
-		func(p *protocol.Plan) { p.Releases[0], p.Releases[1] = p.Releases[1], p.Releases[0] },
-		func(p *protocol.Plan) { p.Releases[0].Name = "W" },
-		func(p *protocol.Plan) { p.Releases[0].Len++ },
-		func(p *protocol.Plan) { p.Releases[0].L2++ },
-		func(p *protocol.Plan) { p.Releases[0].L1++ },
-		func(p *protocol.Plan) { p.Releases[0].LInf++ },
-		func(p *protocol.Plan) { p.Releases[0].MaxNonZero++ },
-		func(p *protocol.Plan) { p.Releases[0].Scale++ },
-		func(p *protocol.Plan) { p.Releases[0].Width++ },
-		func(p *protocol.Plan) { p.Releases[0].Noise.Kind = protocol.Replace },
-		func(p *protocol.Plan) { p.Releases[0].Noise.Variance++ },
-		func(p *protocol.Plan) { p.Releases[1].Noise.Multiplier++ },
-		func(p *protocol.Plan) { p.Releases[1].Noise.SamplingRate = 0.5 },
-		func(p *protocol.Plan) { p.Releases[1].Noise.Steps++ },
-		func(p *protocol.Plan) { p.Releases[1].Noise.Spread = false },
-		func(p *protocol.Plan) { p.Broadcast = []byte("Model") },
-		func(p *protocol.Plan) { p.Broadcast = nil },
-	} {
+	for i, change := range changes {
 		p := hashed()
 		change(p)
 		h := p.Hash()

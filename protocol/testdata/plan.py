@@ -1,7 +1,10 @@
-"""Prints plan.json: the hash of the plan of TestPlanHash, with hashlib and struct alone."""
+"""Prints plan.json: the hash of the plan of TestPlanHash and what signs it, with
+hashlib, struct and the package cryptography."""
 import hashlib
 import json
 import struct
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 transcript = b""
 
@@ -38,7 +41,26 @@ for name, length, l2, l1, l_inf, non_zero, scale, width, kind, variance, multipl
     text(kind), real(variance), real(multiplier), real(rate), uint(steps), uint(spread)
 item(hashlib.sha256(b"model").digest())
 
+plan_hash = hashlib.sha256(transcript).digest()
+
+seed = bytes(range(32))
+key = Ed25519PrivateKey.from_private_bytes(seed)
+
+transcript = b""
+text("fedsim/protocol/signed-plan/v1")
+item(plan_hash)
+plan_signature = key.sign(transcript)
+
+transcript = b""
+text("fedsim/protocol/signed-final/v1")
+item(bytes(range(16)))
+item(hashlib.sha256(b"final model").digest())
+final_signature = key.sign(transcript)
+
 print(json.dumps({
-    "comment": "plan.py: the transcript of TestPlanHash's plan and its SHA-256",
-    "hash": hashlib.sha256(transcript).hexdigest(),
+    "comment": "plan.py: the hash of TestPlanHash's plan; signatures over it, and over the model 'final model' of its session, by the key of this seed",
+    "hash": plan_hash.hex(),
+    "seed": seed.hex(),
+    "plan_signature": plan_signature.hex(),
+    "final_signature": final_signature.hex(),
 }, indent=1))

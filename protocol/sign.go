@@ -1,0 +1,73 @@
+package protocol
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+)
+
+// ErrSignature is returned for what the server did not sign as it stands.
+var ErrSignature = errors.New("the server's signature is missing or does not verify; what was received is not what the server sent")
+
+// SignPlan sets the signature of a plan: the server's Ed25519 signature (RFC 8032)
+// over the encoding of the transcript of the domain "fedsim/protocol/signed-plan/v1"
+// with one item, [Plan.Hash]. Every change of the plan, of its session and
+// iteration too, voids it. An error is returned for a key of another length than
+// ed25519.PrivateKeySize.
+func SignPlan(key ed25519.PrivateKey, p *Plan) (err error) {
+	p.Signature, err = sign(key, p.signed())
+	return err
+}
+
+// VerifyPlan returns ErrSignature unless the plan is as the server signed it. A
+// client asks before it looks at anything else in the plan.
+func VerifyPlan(key ed25519.PublicKey, p *Plan) error {
+	return verify(key, p.signed(), p.Signature)
+}
+
+// SignFinal sets the signature of a session's final model: the server's Ed25519
+// signature over the encoding of the transcript of the domain
+// "fedsim/protocol/signed-final/v1" with the items session and SHA-256 of the
+// model. The error is that of SignPlan.
+func SignFinal(key ed25519.PrivateKey, s SessionID, m *Final) (err error) {
+	m.Signature, err = sign(key, m.signed(s))
+	return err
+}
+
+// VerifyFinal returns ErrSignature unless the server signed this model as the
+// final one of this session.
+func VerifyFinal(key ed25519.PublicKey, s SessionID, m *Final) error {
+	return verify(key, m.signed(s), m.Signature)
+}
+
+// signed is what a plan's signature is over.
+func (p *Plan) signed() []byte {
+	h := p.Hash()
+	return NewTranscript("fedsim/protocol/signed-plan/v1").Bytes(h[:]).Encoding()
+}
+
+// signed is what the signature of a final model is over.
+func (m *Final) signed(s SessionID) []byte {
+	model := sha256.Sum256(m.Model)
+	return NewTranscript("fedsim/protocol/signed-final/v1").Bytes(s[:]).Bytes(model[:]).Encoding()
+}
+
+// sign and verify hold back keys of a wrong length, on which crypto/ed25519 panics.
+
+func sign(key ed25519.PrivateKey, message []byte) ([]byte, error) {
+	if len(key) != ed25519.PrivateKeySize {
+		return nil, fmt.Errorf("the server's signing key has %d bytes, an Ed25519 one has %d", len(key), ed25519.PrivateKeySize)
+	}
+	return ed25519.Sign(key, message), nil
+}
+
+func verify(key ed25519.PublicKey, message, signature []byte) error {
+	switch {
+	case len(key) != ed25519.PublicKeySize:
+		return fmt.Errorf("the server's public key has %d bytes, an Ed25519 one has %d", len(key), ed25519.PublicKeySize)
+	case !ed25519.Verify(key, message, signature):
+		return ErrSignature
+	}
+	return nil
+}
