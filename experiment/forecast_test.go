@@ -46,7 +46,7 @@ func ExampleExperiment_Forecast() {
 	}
 	// Output:
 	// 22 11 33
-	// up 2505
+	// up 2490
 }
 
 // The reference rows of the protocol's specification, T = 1.
@@ -133,11 +133,49 @@ func TestForecastChances(t *testing.T) {
 	}
 }
 
-// Sizes from the fields that the protocol's messages have: a header of 25 bytes
-// (kind, session, iteration), keys of 32, hashes of 32, signatures of 64, shares of
-// 32, tags of 16, nonces of 16, counts and clients of 4.
+// Sizes from the fields of the messages (protocol/wire/wire.proto) as protobuf
+// writes them: a tag is a byte, a number takes a byte for each 7 bits, a float 8,
+// bytes and messages stand behind their number, and nothing stands for zero. Before a
+// message is the header of a frame, of 5 bytes.
+
+// varintField is the size of one with a number that stands there.
+func varintField(v int) int {
+	n := 2
+	for ; v >= 128; v /= 128 {
+		n++
+	}
+	return n
+}
+
+// bytesField is the size of one with bytes, or with a message of fields of these sizes.
+func bytesField(sizes ...int) int {
+	n := 0
+	for _, s := range sizes {
+		n += s
+	}
+	return varintField(n) + n
+}
+
+// planSize is the size of a plan with a model of so many bytes.
+func planSize(f *Forecast, model int) int {
+	const float = 1 + 8
+	r := f.Releases[0]
+	noise := bytesField(varintField(1)) // its kind
+	if r.Noise.Kind != "none" {
+		noise = bytesField(varintField(1), float)
+	}
+	release := []int{bytesField(len(r.Name)), varintField(r.Len), float, varintField(r.MaxNonZero), float, varintField(int(r.Width)), noise}
+	for _, bound := range []*float64{r.L1, r.LInf} {
+		if bound != nil {
+			release = append(release, float)
+		}
+	}
+	// The phase has the name of the release; share of lost and of colluding clients.
+	return bytesField(bytesField(16), varintField(1), bytesField(len(r.Name)), bytesField(varintField(f.Cohort.Clients), float, float), bytesField(release...), bytesField(model))
+}
+
 func TestForecastMessages(t *testing.T) {
-	const header, rounds = 25, 7
+	const rounds = 7
 	for _, tt := range []struct {
 		settings string
 		n        int
@@ -145,6 +183,7 @@ func TestForecastMessages(t *testing.T) {
 	}{
 		{"", 600, 400},
 		{"secagg=real", 600, 400},
+		{"secagg=real noise=replace", 600, 400},
 		{"algorithm=fmf-hfl parties=12 secagg=real", 12, 400},
 		{"algorithm=fmf-vfl parties=12 secagg=real mode=active", 12, 600},
 	} {
@@ -153,33 +192,20 @@ func TestForecastMessages(t *testing.T) {
 			t.Fatalf("%q: %d releases, want 1", tt.settings, len(f.Releases))
 		}
 		r, b := f.Releases[0], f.Bytes
-		packed := (r.Len*int(r.Width) + 7) / 8
-		model := 8 * tt.values
-		// A plan: its phase, the cohort, the model, and of a release its name (that of
-		// the phase), length, bounds, scale, width, kind of noise and variance.
-		announce := header + len(r.Name) + 4 + 8 + 8 + model + len(r.Name) + 4 + (8 + 8 + 4) + 8 + 1 + 1 + 8
-		want := []MessageForecast{
-			{"announce", Down, announce, rounds}, {"advertise", Up, header, rounds}, {"roster", Down, header + 4, rounds},
-			{"shares", Up, header, rounds}, {"delivery", Down, header + 4, rounds}, {"masked-input", Up, header + packed, rounds},
-			{"survivors", Down, header + 4, rounds}, {"unmask", Up, header + b.Removal, rounds}, {"final", Down, header + model, 1},
+		packed := bytesField((r.Len*int(r.Width) + 7) / 8)
+		removal := 0
+		if b.Removal > 0 {
+			removal = bytesField(b.Removal)
 		}
-		if g := f.Graph; g != nil {
-			signature, plain, commitments, nonce := 0, 64, 0, 0
-			if g.Mode == "active" {
-				signature, plain, commitments, nonce = 64, 64+2*16, 2*32+64, 16
-			}
-			share := 4 + plain + 16 + commitments
-			bitmap := (tt.n + 7) / 8
-			want[1].Bytes += 64 + signature
-			want[2].Bytes += tt.n * (4 + 64 + signature)
-			want[3].Bytes += 32 + g.Degree*share
-			want[4].Bytes += bitmap + g.Degree*share
-			want[6].Bytes += bitmap
-			want[7].Bytes += g.Degree*(4+32+nonce) + 4
-			if g.Mode == "active" {
-				confirm := []MessageForecast{{"consistency", Up, header + signature, rounds}, {"quorum", Down, header + tt.n*(4+signature), rounds}}
-				want = append(want[:7:7], append(confirm, want[7:]...)...)
-			}
+		model := 8 * tt.values
+		alone := 5 + varintField(1) // a header and the iteration
+		want := []MessageForecast{
+			{"announce", Down, 5 + planSize(f, model), rounds}, {"advertise", Up, alone, rounds}, {"roster", Down, alone, rounds},
+			{"shares", Up, alone, rounds}, {"delivery", Down, alone, rounds}, {"masked-input", Up, alone + packed, rounds},
+			{"survivors", Down, alone, rounds}, {"unmask", Up, alone + removal, rounds}, {"final", Down, 5 + bytesField(model), 1},
+		}
+		if f.Graph != nil {
+			want = addReal(want, f, removal)
 		}
 		if diff := cmp.Diff(want, b.Messages); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.settings, diff)
@@ -192,7 +218,7 @@ func TestForecastMessages(t *testing.T) {
 				iteration.Down += int64(m.Bytes)
 			}
 		}
-		run := Traffic{Up: rounds * iteration.Up, Down: rounds*iteration.Down + int64(header+model)}
+		run := Traffic{Up: rounds * iteration.Up, Down: rounds*iteration.Down + int64(5+bytesField(model))}
 		if b.Iteration != iteration || b.Run != run {
 			t.Errorf("%q: %+v in an iteration, %+v in the run; want %+v and %+v", tt.settings, b.Iteration, b.Run, iteration, run)
 		}
@@ -201,6 +227,53 @@ func TestForecastMessages(t *testing.T) {
 		}
 		checkMemory(t, tt.settings, f)
 	}
+}
+
+// addReal adds what a real sum has besides: keys and hashes of 32 bytes, signatures
+// of 64, shares of 32 with tags of 16 and nonces of 16, and bitmaps. The numbers of
+// clients that hold or deal shares count as that of the last.
+func addReal(want []MessageForecast, f *Forecast, removal int) []MessageForecast {
+	g, n, rounds := f.Graph, f.Cohort.Clients, f.Rounds
+	alone := 5 + varintField(1)
+	keys := []int{bytesField(32), bytesField(32)}
+	sealed := []int{varintField(n - 1), bytesField(64 + 16)}
+	revealed := []int{varintField(n - 1), bytesField(32)}
+	hashes, signature := bytesField(32), bytesField(64)
+	if g.Mode == "active" {
+		keys = append(keys, signature)
+		sealed = []int{varintField(n - 1), bytesField(64 + 2*16 + 16), bytesField(bytesField(32), bytesField(32), signature)}
+		revealed = append(revealed, bytesField(16))
+	}
+	replaces := f.Releases[0].Noise.Kind == "replace"
+	if replaces {
+		keys = append(keys, bytesField(32))
+		sealed[1] = bytesField(2*64 + 16)
+		hashes += bytesField(32)
+	}
+	bitmap := bytesField((n + 7) / 8)
+	roster, quorum := bytesField(bytesField(keys...)), bytesField(signature) // of client 0
+	for i := 1; i < n; i++ {
+		roster += bytesField(varintField(i), bytesField(keys...))
+		quorum += bytesField(varintField(i), signature)
+	}
+	want[1].Bytes += bytesField(keys...)
+	want[2].Bytes += roster
+	want[3].Bytes += hashes + g.Degree*bytesField(sealed...)
+	want[4].Bytes += bitmap + g.Degree*bytesField(sealed...)
+	want[6].Bytes += bitmap
+	want[7].Bytes += g.Degree * bytesField(revealed...)
+	if removal == 0 {
+		want[7].Bytes += bytesField() // stands there without a removal
+	}
+	if g.Mode == "active" {
+		confirm := []MessageForecast{{"consistency", Up, alone + signature, rounds}, {"quorum", Down, alone + quorum, rounds}}
+		want = append(want[:7:7], append(confirm, want[7:]...)...)
+	}
+	if replaces {
+		again := []MessageForecast{{"answered", Down, alone + bitmap, rounds}, {"replacement", Up, alone + g.Degree*bytesField(revealed...), rounds}}
+		want = append(want[:8:8], append(again, want[8:]...)...)
+	}
+	return want
 }
 
 // checkMemory holds the estimate against the formula of MemoryForecast, on the

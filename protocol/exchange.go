@@ -1,11 +1,13 @@
 package protocol
 
 // KeySize is the length in bytes of an X25519 public key, SignatureSize that of
-// an Ed25519 signature, and HashSize that of a SHA-256 hash.
+// an Ed25519 signature, HashSize that of a SHA-256 hash, and NonceSize that of what
+// blinds a commitment to a share.
 const (
 	KeySize       = 32
 	SignatureSize = 64
 	HashSize      = 32
+	NonceSize     = 16
 )
 
 // Key is an X25519 public key.
@@ -23,17 +25,6 @@ type Keys struct {
 	Mask, Channel Key
 	Change        *Key
 	Signature     []byte
-}
-
-func (k *Keys) size() int {
-	if k == nil {
-		return 0
-	}
-	n := 2*KeySize + len(k.Signature)
-	if k.Change != nil {
-		n += KeySize
-	}
-	return n
 }
 
 // Member is a client on a roster, with its keys.
@@ -58,22 +49,6 @@ type EncryptedShare struct {
 type Commitments struct {
 	Seed, Key Hash
 	Signature []byte
-}
-
-func (s *EncryptedShare) size() int {
-	n := 4 + len(s.Ciphertext)
-	if s.Committed != nil {
-		n += 2*HashSize + len(s.Committed.Signature)
-	}
-	return n
-}
-
-func sharesSize(shares []EncryptedShare) int {
-	n := 0
-	for i := range shares {
-		n += shares[i].size()
-	}
-	return n
 }
 
 // RevealedShare is a holder's share of a secret of the client Of: of the secret

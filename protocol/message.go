@@ -45,9 +45,13 @@ func (k Kind) String() string {
 // it was sent: several receivers may hold the same one.
 type Message interface {
 	Kind() Kind
-	// Size is the length in bytes of the message's content, framing and
-	// encryption of the transport aside.
+	// Size is the length in bytes of the message on the wire, the headers of its
+	// frames included and encryption of the transport aside. It is exact but for
+	// what only an ideal sum sends, in place of which it counts what a real one
+	// would.
 	Size() int
+	// body is Size without the headers.
+	body() int
 }
 
 // Describe names a message for a log; a message that is not there too.
@@ -63,9 +67,6 @@ type Envelope struct {
 	From, To Party
 	Message  Message
 }
-
-// headerSize: kind with its flag, session, iteration.
-const headerSize = 1 + 16 + 8
 
 // StageMessage is a message that a client sends in a stage of a secure sum.
 type StageMessage interface {
@@ -130,14 +131,6 @@ func Rider(m Message) Message {
 		}
 	}
 	return nil
-}
-
-// riderSize is the size of what travels with a message.
-func riderSize(m Message) int {
-	if r := Rider(m); r != nil {
-		return r.Size()
-	}
-	return 0
 }
 
 // Open asks the aggregator for the iteration of a plan.
@@ -284,10 +277,10 @@ type Final struct {
 	Signature []byte // the server's, see SignFinal; empty where everything runs in one process
 }
 
-// Reason is why an iteration was abandoned: a TooFew or an Unrecoverable.
+// Reason is why an iteration was abandoned: a *TooFew or an *Unrecoverable.
 type Reason interface {
 	error
-	size() int
+	body() int
 }
 
 // TooFew is why an iteration was abandoned: fewer clients than required were
@@ -301,8 +294,6 @@ type TooFew struct {
 func (e *TooFew) Error() string {
 	return fmt.Sprintf("iteration %d: %d clients left after the stage %s, %d required", e.Iteration, e.Left, e.Stage, e.Required)
 }
-
-func (*TooFew) size() int { return 9 } // stage and two counts
 
 // Unrecoverable is why an iteration was abandoned although enough clients were
 // left: a secret of Client could not be put together. Either too few of its
@@ -330,8 +321,6 @@ func (e *Unrecoverable) Error() string {
 	}
 }
 
-func (*Unrecoverable) size() int { return 13 } // client, two counts, a flag
-
 func (*Open) Kind() Kind        { return KindOpen }
 func (*Announce) Kind() Kind    { return KindAnnounce }
 func (*Invite) Kind() Kind      { return KindInvite }
@@ -350,102 +339,6 @@ func (*Result) Kind() Kind      { return KindResult }
 func (*Abort) Kind() Kind       { return KindAbort }
 func (*Final) Kind() Kind       { return KindFinal }
 
-// Size implements Message: the plan.
-func (m *Open) Size() int { return m.Plan.size() }
-
-// Size implements Message: the plan, and what travels with it.
-func (m *Announce) Size() int { return m.Plan.size() + riderSize(m) }
-
-// Size implements Message: the cohort and a flag.
-func (m *Invite) Size() int { return headerSize + 4 + 8 + 8 + 1 }
-
-// Size implements Message: the keys.
-func (m *Advertise) Size() int { return headerSize + m.Keys.size() }
-
-// Size implements Message: a count and the members.
-func (m *Roster) Size() int {
-	n := headerSize + 4
-	for i := range m.Members {
-		n += 4 + m.Members[i].Keys.size()
-	}
-	return n
-}
-
-// Size implements Message: the shares, and the hashes if there are any.
-func (m *Shares) Size() int {
-	if len(m.Shares) == 0 {
-		return headerSize
-	}
-	n := headerSize + HashSize + sharesSize(m.Shares)
-	if m.ChangeHash != nil {
-		n += HashSize
-	}
-	return n
-}
-
-// Size implements Message: a count, the subset and the shares.
-func (m *Delivery) Size() int { return headerSize + 4 + len(m.Arrived) + sharesSize(m.Shares) }
-
-// Size implements Message: the dense vectors, packed, and what travels with them.
-func (m *MaskedInput) Size() int {
-	n := headerSize + m.Packed + riderSize(m)
-	for _, v := range m.Masked {
-		n += len(v)
-	}
-	return n + len(m.Complaints)*(4+HashSize)
-}
-
-// Size implements Message: a count, the subset and what travels with them.
-func (m *Survivors) Size() int { return headerSize + 4 + len(m.U1) + riderSize(m) }
-
-// Size implements Message: the signature.
-func (m *Consistency) Size() int { return headerSize + len(m.Signature) }
-
-// Size implements Message: signatures and who made them.
-func (m *Quorum) Size() int {
-	n := headerSize
-	for i := range m.Signatures {
-		n += 4 + len(m.Signatures[i].Signature)
-	}
-	return n
-}
-
-// Size implements Message: the shares, the removals with their lengths, and what
-// travels with them.
-func (m *Unmask) Size() int {
-	n := headerSize + m.Packed + riderSize(m) + revealedSize(m.Shares)
-	for _, r := range m.Removed {
-		n += 4 + len(r)
-	}
-	return n
-}
-
-// Size implements Message: a count and the subset.
-func (m *Answered) Size() int { return headerSize + 4 + len(m.U2) }
-
-// Size implements Message: the shares.
-func (m *Replacement) Size() int { return headerSize + revealedSize(m.Shares) }
-
-// Size implements Message: two counts and eight bytes a coordinate.
-func (m *Result) Size() int {
-	n := headerSize + 8
-	for _, v := range m.Integers {
-		n += 8 * len(v)
-	}
-	return n
-}
-
-// Size implements Message: the reason.
-func (m *Abort) Size() int {
-	if m.Reason == nil {
-		return headerSize // malformed; the server ignores it
-	}
-	return headerSize + m.Reason.size()
-}
-
-// Size implements Message: the model and its signature.
-func (m *Final) Size() int { return headerSize + len(m.Model) + len(m.Signature) }
-
 // At implements StageMessage.
 func (m *Advertise) At() (uint64, Stage) { return m.Iteration, StageAdvertise }
 
@@ -463,23 +356,3 @@ func (m *Unmask) At() (uint64, Stage) { return m.Iteration, StageUnmask }
 
 // At implements StageMessage.
 func (m *Replacement) At() (uint64, Stage) { return m.Iteration, StageReplace }
-
-func (p *Plan) size() int {
-	n := headerSize + len(p.Phase) + 4 + 8 + 8 + len(p.Broadcast) + len(p.Signature)
-	for _, r := range p.Releases {
-		n += len(r.Name) + 4 + 8 + 8 + 4 + 8 + 1 + 1 + 8
-	}
-	return n
-}
-
-// PackedSize is the size in bytes of one client's vectors of the plan, every
-// coordinate at the width of its ring.
-func (p *Plan) PackedSize() int {
-	n := 0
-	for _, r := range p.Releases {
-		n += r.packedSize()
-	}
-	return n
-}
-
-func (r Release) packedSize() int { return (r.Len*int(r.Width) + 7) / 8 }

@@ -13,9 +13,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// header is what every message begins with: kind, 16 bytes of session, 8 of iteration.
-const header = 25
-
 // bits is a string of bits, one in each byte.
 type bits []byte
 
@@ -52,9 +49,6 @@ func TestPackedSize(t *testing.T) {
 		p.Releases = append(p.Releases, r)
 		if got := p.PackedSize(); got != want {
 			t.Errorf("after a release of %d coordinates of %d bits: %d bytes, want %d", r.Len, r.Width, got, want)
-		}
-		if got := (&protocol.MaskedInput{Packed: p.PackedSize()}).Size(); got != header+want {
-			t.Errorf("masked input of %d bytes, want %d", got, header+want)
 		}
 	}
 }
@@ -260,62 +254,6 @@ func TestUnmaskSizes(t *testing.T) {
 	} {
 		if got := split(len(c.removals)).RemovalsSize(c.removals); got != c.want {
 			t.Errorf("%v: %d bytes, want %d", c.removals, got, c.want)
-		}
-	}
-	if got := (&protocol.Unmask{Packed: 70}).Size(); got != header+70 {
-		t.Errorf("an answer with 70 bytes of removals takes %d, want %d", got, header+70)
-	}
-}
-
-// By counting fields: counts take 4 bytes, coordinates and norms 8, kinds 1.
-func TestFixedSizes(t *testing.T) {
-	p := &protocol.Plan{Phase: "add", Releases: []protocol.Release{{Name: "ab"}, {Name: ""}}, Broadcast: make([]byte, 100)}
-	// N, ω, γ; of a release: length, L2, L1, non-zeros, scale, width, noise kind, variance.
-	plan := header + 3 + (4 + 8 + 8) + 2 + 2*(4+8+8+4+8+1+1+8) + 100
-	for _, c := range []struct {
-		m    protocol.Message
-		want int
-	}{
-		{&protocol.Open{Plan: p}, plan},
-		{&protocol.Announce{Plan: p}, plan},
-		{&protocol.Advertise{}, header},
-		{&protocol.Roster{}, header + 4},
-		{&protocol.Shares{}, header},
-		{&protocol.Delivery{}, header + 4},
-		{&protocol.MaskedInput{Packed: 10, Vectors: make([]protocol.Integers, 7)}, header + 10},
-		{&protocol.Survivors{}, header + 4},
-		{&protocol.Result{Integers: [][]int64{make([]int64, 3), make([]int64, 4)}}, header + 4 + 4 + 7*8},
-		{&protocol.Abort{Reason: &protocol.TooFew{}}, header + 1 + 4 + 4},
-		{&protocol.Abort{Reason: &protocol.Unrecoverable{}}, header + 4 + 4 + 4 + 1},
-		{&protocol.Advertise{Keys: &protocol.Keys{Signature: make([]byte, 64)}}, header + 32 + 32 + 64},
-		{&protocol.Roster{Members: make([]protocol.Member, 3)}, header + 4 + 3*(4+32+32)},
-		{&protocol.Shares{Shares: []protocol.EncryptedShare{{Ciphertext: make([]byte, 80)}, {Committed: &protocol.Commitments{Signature: make([]byte, 64)}}}},
-			header + 32 + (4 + 80) + (4 + 32 + 32 + 64)},
-		{&protocol.Delivery{Arrived: protocol.NewBitmap(9), Shares: []protocol.EncryptedShare{{Ciphertext: make([]byte, 80)}}}, header + 4 + 2 + 4 + 80},
-		{&protocol.MaskedInput{Masked: [][]byte{make([]byte, 3), make([]byte, 4)}}, header + 7},
-		{&protocol.Survivors{U1: protocol.NewBitmap(17)}, header + 4 + 3},
-		{&protocol.Consistency{Signature: make([]byte, 64)}, header + 64},
-		{&protocol.Quorum{Signatures: []protocol.Signed{{Signature: make([]byte, 64)}, {}}}, header + 4 + 64 + 4},
-		{&protocol.Unmask{Shares: []protocol.RevealedShare{{Nonce: make([]byte, 16)}, {}}, Removed: [][]byte{make([]byte, 9), nil}}, header + 4 + 32 + 16 + 4 + 32 + 4 + 9 + 4},
-		{&protocol.Final{Model: make([]byte, 11)}, header + 11},
-		{&protocol.Invite{}, header + 4 + 8 + 8 + 1},
-		// Where noise is replaced: a key and a hash more, a bitmap of 9 and shares.
-		{&protocol.Advertise{Keys: &protocol.Keys{Change: new(protocol.Key)}}, header + 3*32},
-		{&protocol.Roster{Members: []protocol.Member{{Keys: protocol.Keys{Change: new(protocol.Key)}}, {}}}, header + 4 + (4 + 3*32) + (4 + 2*32)},
-		{&protocol.Shares{ChangeHash: new(protocol.Hash), Shares: []protocol.EncryptedShare{{Ciphertext: make([]byte, 144)}}}, header + 32 + 32 + 4 + 144},
-		{&protocol.Shares{ChangeHash: new(protocol.Hash)}, header},
-		{&protocol.Answered{}, header + 4},
-		{&protocol.Answered{U2: protocol.NewBitmap(9)}, header + 4 + 2},
-		{&protocol.Replacement{}, header},
-		{&protocol.Replacement{Shares: []protocol.RevealedShare{{Nonce: make([]byte, 16)}, {}}}, header + 4 + 32 + 16 + 4 + 32},
-		// With what travels along: a bitmap of 9, 64 bytes of keys, 3 members, a share.
-		{&protocol.Announce{Plan: p, Delivery: &protocol.Delivery{Arrived: protocol.NewBitmap(9)}}, plan + header + 4 + 2},
-		{&protocol.MaskedInput{Packed: 10, Next: &protocol.Advertise{Keys: &protocol.Keys{}}}, header + 10 + header + 64},
-		{&protocol.Survivors{Next: &protocol.Roster{Members: make([]protocol.Member, 3)}}, header + 4 + header + 4 + 3*68},
-		{&protocol.Unmask{Packed: 70, Next: &protocol.Shares{Shares: []protocol.EncryptedShare{{Ciphertext: make([]byte, 80)}}}}, header + 70 + header + 32 + 84},
-	} {
-		if got := c.m.Size(); got != c.want {
-			t.Errorf("%s: %d bytes, want %d", c.m.Kind(), got, c.want)
 		}
 	}
 }

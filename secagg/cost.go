@@ -10,8 +10,11 @@ import (
 )
 
 // Cost is what a real sum takes of a client in an iteration in which nobody is
-// lost: the bytes of each kind of message, 0 where there is none. Unmask has the
-// expected size of the removals, Removal, in it.
+// lost: the bytes of each kind of message where it travels alone, 0 where there is
+// none, of the client whose messages are longest. The first clients', and most of
+// those that travel with another message, are a few bytes shorter; with several
+// releases, a vector beyond the first takes a few more. Unmask has the expected size
+// of the removals, Removal, in it.
 type Cost struct {
 	Choice  graph.Choice
 	Bytes   [protocol.Kinds]int
@@ -29,16 +32,17 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	if err != nil {
 		return Cost{}, err
 	}
-	n, k := plan.Cohort.Clients, choice.Degree
+	n, k, it := plan.Cohort.Clients, choice.Degree, plan.Iteration
+	last := protocol.ClientID(n - 1) // of all clients the one whose number takes most
 	var signature, nonce []byte
-	share := protocol.EncryptedShare{Ciphertext: make([]byte, plaintextSize(p.Mode, layersOf(setup))+chacha20poly1305.Overhead)}
+	share := protocol.EncryptedShare{Peer: last, Ciphertext: make([]byte, plaintextSize(p.Mode, layersOf(setup))+chacha20poly1305.Overhead)}
 	if p.Mode == graph.Active {
-		signature, nonce = make([]byte, ed25519.SignatureSize), make([]byte, nonceSize)
+		signature, nonce = make([]byte, ed25519.SignatureSize), make([]byte, protocol.NonceSize)
 		share.Committed = &protocol.Commitments{Signature: signature}
 	}
 	shares, revealed := make([]protocol.EncryptedShare, k), make([]protocol.RevealedShare, k)
 	for i := range shares {
-		shares[i], revealed[i].Nonce = share, nonce
+		shares[i], revealed[i].Of, revealed[i].Nonce = share, last, nonce
 	}
 	var change *protocol.Key
 	var changeHash *protocol.Hash
@@ -47,21 +51,28 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	}
 	members, signed := make([]protocol.Member, n), make([]protocol.Signed, n)
 	for i := range members {
-		members[i].Keys = protocol.Keys{Change: change, Signature: signature}
-		signed[i].Signature = signature
+		members[i] = protocol.Member{Client: protocol.ClientID(i), Keys: protocol.Keys{Change: change, Signature: signature}}
+		signed[i] = protocol.Signed{Client: protocol.ClientID(i), Signature: signature}
+	}
+	var removed [][]byte
+	for _, r := range plan.Releases {
+		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.Replace {
+			removed = append(removed, nil) // stands in the list, though empty
+		}
 	}
 	c := Cost{Choice: choice, Removal: plan.RemovalSize(n)}
 	messages := []protocol.Message{
-		&protocol.Announce{Plan: plan}, &protocol.Advertise{Keys: &members[0].Keys}, &protocol.Roster{Members: members},
-		&protocol.Shares{ChangeHash: changeHash, Shares: shares}, &protocol.Delivery{Arrived: protocol.NewBitmap(n), Shares: shares},
-		&protocol.MaskedInput{Packed: plan.PackedSize()}, &protocol.Survivors{U1: protocol.NewBitmap(n)},
-		&protocol.Unmask{Shares: revealed, Removed: make([][]byte, len(plan.Releases)), Packed: c.Removal},
+		&protocol.Announce{Plan: plan}, &protocol.Advertise{Iteration: it, Keys: &members[0].Keys}, &protocol.Roster{Iteration: it, Members: members},
+		&protocol.Shares{Iteration: it, ChangeHash: changeHash, Shares: shares},
+		&protocol.Delivery{Iteration: it, Arrived: protocol.NewBitmap(n), Shares: shares},
+		&protocol.MaskedInput{Iteration: it, Packed: plan.PackedSize()}, &protocol.Survivors{Iteration: it, U1: protocol.NewBitmap(n)},
+		&protocol.Unmask{Iteration: it, Shares: revealed, Removed: removed, Packed: c.Removal},
 	}
 	if p.Mode == graph.Active {
-		messages = append(messages, &protocol.Consistency{Signature: signature}, &protocol.Quorum{Signatures: signed})
+		messages = append(messages, &protocol.Consistency{Iteration: it, Signature: signature}, &protocol.Quorum{Iteration: it, Signatures: signed})
 	}
 	if setup.Replaces {
-		messages = append(messages, &protocol.Answered{U2: protocol.NewBitmap(n)}, &protocol.Replacement{Shares: revealed})
+		messages = append(messages, &protocol.Answered{Iteration: it, U2: protocol.NewBitmap(n)}, &protocol.Replacement{Iteration: it, Shares: revealed})
 	}
 	for _, m := range messages {
 		c.Bytes[m.Kind()] = m.Size()

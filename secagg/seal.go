@@ -15,9 +15,6 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// nonceSize is the length in bytes of what blinds a commitment to a share.
-const nonceSize = 16
-
 // The two kinds of secrets that a client shares, by the words of transcripts.
 const (
 	seedKind = "seed" // behind the self-mask: revealed of who survived
@@ -46,7 +43,7 @@ func (h *holding) revealed(survived bool) (share [shamir.Size]byte, nonce []byte
 func plaintextSize(m graph.Mode, n layer) int {
 	size := 2 * shamir.Size
 	if m == graph.Active {
-		size += 2 * nonceSize
+		size += 2 * protocol.NonceSize
 	}
 	return int(n) * size
 }
@@ -88,7 +85,7 @@ func parseHolding(b []byte, m graph.Mode) (holding, error) {
 	}
 	if m == graph.Active {
 		b = b[2*shamir.Size:]
-		h.seedNonce, h.keyNonce = b[:nonceSize:nonceSize], b[nonceSize:]
+		h.seedNonce, h.keyNonce = b[:protocol.NonceSize:protocol.NonceSize], b[protocol.NonceSize:]
 	}
 	return h, nil
 }

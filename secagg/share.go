@@ -81,13 +81,13 @@ func (c *Client) splitSecrets() ([]holdings, error) {
 	if !c.active() {
 		return out, nil
 	}
-	nonces := make([]byte, 2*nonceSize*len(c.peers))
+	nonces := make([]byte, 2*protocol.NonceSize*len(c.peers))
 	if _, err := io.ReadFull(c.stream("nonces"), nonces); err != nil {
 		return nil, err
 	}
 	for i := range out {
-		n := nonces[2*nonceSize*i:]
-		out[i][ofInputs].seedNonce, out[i][ofInputs].keyNonce = n[:nonceSize:nonceSize], n[nonceSize:2*nonceSize:2*nonceSize]
+		n := nonces[2*protocol.NonceSize*i:]
+		out[i][ofInputs].seedNonce, out[i][ofInputs].keyNonce = n[:protocol.NonceSize:protocol.NonceSize], n[protocol.NonceSize:2*protocol.NonceSize:2*protocol.NonceSize]
 	}
 	return out, nil
 }

@@ -214,7 +214,7 @@ func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.Reveal
 		if in.Has(j) {
 			kind, want = seedKind, committed.Seed
 		}
-		if len(s.Nonce) != nonceSize || ch.commitment(kind, s.Share, s.Nonce) != want {
+		if len(s.Nonce) != protocol.NonceSize || ch.commitment(kind, s.Share, s.Nonce) != want {
 			return fmt.Errorf("%w: of client %d", ErrShare, of)
 		}
 	}

@@ -141,12 +141,16 @@ func TestClockOfIterationsSetUpAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const header, masked, counted = 25, 25 + 8, 25 + 4 // bytes: of any message; with 4 x 16 bits; with a count
-	announce := (&protocol.Announce{Plan: &strategy.plan}).Size()
+	// In bytes: a header and an iteration; with 4 x 16 bits; what rides along down, a
+	// field with an iteration, and up, where it says besides that it is ahead.
+	const alone, masked, down, up = 5 + 2, 5 + 2 + (2 + 8), 2 + 2, 2 + 2 + 2
+	plan := strategy.plan
+	plan.Iteration = 1
+	announce := (&protocol.Announce{Plan: &plan}).Size()
 	for i, c := range []struct{ hops, up, down int }{
-		{10, header + header + (masked + header) + (header + header), announce + counted + counted + (counted + counted)},
-		{6, (masked + header) + (header + header), (announce + counted) + (counted + counted)},
-		{6, masked + header, (announce + counted) + counted},
+		{10, alone + alone + (masked + up) + (alone + up), announce + alone + alone + (alone + down)},
+		{6, (masked + up) + (alone + up), (announce + down) + (alone + down)},
+		{6, masked + alone, (announce + down) + alone},
 	} {
 		want := time.Duration(c.hops)*slow.Latency + time.Duration(c.up)*time.Millisecond + time.Duration(c.down)*time.Microsecond + 3*slow.Compute
 		if got := out.Iterations[i].Duration; got != want {

@@ -42,12 +42,11 @@ func (f *federation) send(e protocol.Envelope) error {
 
 // count books the bytes of a message, and under its own kind what travels with it.
 func count(book *[protocol.Kinds]int64, m protocol.Message) {
-	size := m.Size()
+	rides := protocol.RiderSize(m)
 	if r := protocol.Rider(m); r != nil {
-		count(book, r)
-		size -= r.Size()
+		book[r.Kind()] += int64(rides)
 	}
-	book[m.Kind()] += int64(size)
+	book[m.Kind()] += int64(m.Size() - rides)
 }
 
 func transfer(bytes int, bitsPerSecond float64) time.Duration {

@@ -229,28 +229,30 @@ func TestClockAndBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Up: 25 bytes of header each; the masked input holds 4 x 16 bits besides.
-	for kind, want := range map[protocol.Kind]int64{protocol.KindAdvertise: 25, protocol.KindShares: 25, protocol.KindMaskedInput: 33, protocol.KindUnmask: 25} {
+	// Up: 5 bytes of header and 2 for the iteration; the masked input has 4 x 16 bits
+	// besides, behind their length.
+	for kind, want := range map[protocol.Kind]int64{protocol.KindAdvertise: 7, protocol.KindShares: 7, protocol.KindMaskedInput: 17, protocol.KindUnmask: 7} {
 		if out.Up[kind] != n*want {
 			t.Errorf("%s: %d bytes up, want %d", kind, out.Up[kind], n*want)
 		}
 	}
-	if got := out.Down[protocol.KindFinal]; got != n*(25+5) {
-		t.Errorf("final: %d bytes down, want %d", got, n*(25+5))
+	if got := out.Down[protocol.KindFinal]; got != n*(5+2+5) {
+		t.Errorf("final: %d bytes down, want %d", got, n*(5+2+5))
 	}
 	// Ten hops of 50 ms (open, announce to survivors down, four up, result),
-	// 108 bytes up at 1 kB/s, three computations (contribution, sum, absorb);
+	// 38 bytes up at 1 kB/s, three computations (contribution, sum, absorb);
 	// the way down adds 1 µs a byte.
 	plan := strategy.plan
+	plan.Iteration = 1
 	announce := (&protocol.Announce{Plan: &plan}).Size()
-	down := time.Duration(announce+3*29) * time.Microsecond
-	want := 10*slow.Latency + 108*time.Millisecond + 3*slow.Compute + down
+	down := time.Duration(announce+3*7) * time.Microsecond
+	want := 10*slow.Latency + 38*time.Millisecond + 3*slow.Compute + down
 	if out.Iterations[0].Duration != want {
 		t.Errorf("the iteration took %v, want %v", out.Iterations[0].Duration, want)
 	}
 	// The session ends when the clients have done with the final model: two more
-	// hops, 30 bytes and a computation.
-	if end := want + 2*slow.Latency + 30*time.Microsecond + slow.Compute; out.Clock != end {
+	// hops, 12 bytes and a computation.
+	if end := want + 2*slow.Latency + 12*time.Microsecond + slow.Compute; out.Clock != end {
 		t.Errorf("the session took %v, want %v", out.Clock, end)
 	}
 	for i, b := range all {

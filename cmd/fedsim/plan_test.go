@@ -27,8 +27,12 @@ func printed(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-// Where nobody is lost a run sends what was planned, to the byte, and ends with the
-// planned privacy. Removals of noise are drawn: they are planned to a hundredth.
+// Where nobody is lost a run sends what was planned, and ends with the planned privacy.
+// A message is planned as it travels alone, of the last client: with another it takes
+// up to 3 bytes less, for a tag and a length stand for a frame's header, and so does
+// what names client 0, by the 2 of its number. With at most 128 clients or an ideal
+// sum no other number is shorter. Removals of noise are drawn: they are planned to a
+// hundredth.
 func TestPlanIsWhatTheRunTakes(t *testing.T) {
 	twelve := filepath.Join(t.TempDir(), "twelve.csv")
 	var csv strings.Builder
@@ -72,8 +76,9 @@ func TestPlanIsWhatTheRunTakes(t *testing.T) {
 			}
 			up, down := map[string]int64{}, map[string]int64{}
 			var removal int64
+			var less int64 // that the messages of a kind may take
 			if plan.Bytes != nil {
-				removal = int64(plan.Bytes.Removal * plan.Rounds)
+				removal, less = int64(plan.Bytes.Removal*plan.Rounds), int64((3+2)*plan.Rounds)
 				for _, m := range plan.Bytes.Messages {
 					if m.Direction == experiment.Up {
 						up[m.Kind] = int64(m.Bytes * m.Times)
@@ -82,16 +87,28 @@ func TestPlanIsWhatTheRunTakes(t *testing.T) {
 					}
 				}
 			}
-			if off := math.Abs(float64(up["unmask"] - s.BytesUpPerClient["unmask"])); off > 0.01*float64(removal) {
+			if off := math.Abs(float64(up["unmask"] - s.BytesUpPerClient["unmask"])); off > 0.01*float64(removal)+float64(less) {
 				t.Errorf("the run unmasks with %d bytes a client, the plan with %d, of which removals %d", s.BytesUpPerClient["unmask"], up["unmask"], removal)
 			}
 			delete(up, "unmask")
 			delete(s.BytesUpPerClient, "unmask")
-			if diff := cmp.Diff(s.BytesUpPerClient, up); diff != "" {
-				t.Errorf("bytes up (-run +plan):\n%s", diff)
+			// What is the same in every message and what travels alone is planned to the byte.
+			near := func(kind string, run, plan int64) bool {
+				exact := slices.Contains([]string{"announce", "masked-input", "consistency", "quorum", "final"}, kind)
+				return run == plan || !exact && run < plan && run >= plan-less
 			}
-			if diff := cmp.Diff(s.BytesDownPerClient, down); diff != "" {
-				t.Errorf("bytes down (-run +plan):\n%s", diff)
+			for _, way := range []struct {
+				name      string
+				run, plan map[string]int64
+			}{{"up", s.BytesUpPerClient, up}, {"down", s.BytesDownPerClient, down}} {
+				for kind, want := range way.plan {
+					if got, ok := way.run[kind]; !ok || !near(kind, got, want) {
+						t.Errorf("%s: %d bytes %s, planned were %d", kind, got, way.name, want)
+					}
+				}
+				if len(way.run) != len(way.plan) {
+					t.Errorf("the run took %v %s, the plan says %v", way.run, way.name, way.plan)
+				}
 			}
 		})
 	}
