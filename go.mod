@@ -2,6 +2,8 @@ module github.com/fedsim/fedsim
 
 go 1.26.0
 
+tool google.golang.org/protobuf/cmd/protoc-gen-go
+
 require (
 	filippo.io/edwards25519 v1.2.0
 	github.com/alecthomas/kong v1.17.0
@@ -12,6 +14,7 @@ require (
 	golang.org/x/crypto v0.58.0
 	golang.org/x/term v0.47.0
 	gonum.org/v1/gonum v0.17.0
+	google.golang.org/protobuf v1.36.11
 	pgregory.net/rapid v1.3.0
 )
 

@@ -1,0 +1,311 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire/internal/wirepb"
+)
+
+// decoder makes the messages of package protocol. What it makes after the first
+// error is of no use.
+type decoder struct {
+	cursor
+	limits Limits
+}
+
+func (d *decoder) message(m proto.Message) protocol.Message {
+	switch m := m.(type) {
+	case *wirepb.Open:
+		return &protocol.Open{Plan: d.plan(m.GetPlan())}
+	case *wirepb.Announce:
+		return d.announce(m)
+	case *wirepb.Invite:
+		return &protocol.Invite{Setup: protocol.Setup{Session: protocol.SessionID(d.fixed("session", m.GetSession(), len(protocol.SessionID{}))),
+			Iteration: d.iteration(m.GetIteration()), Cohort: d.cohort(m.GetCohort()), Replaces: m.GetReplaces()}}
+	case *wirepb.Advertise:
+		return d.advertise(m)
+	case *wirepb.Roster:
+		return d.roster(m)
+	case *wirepb.Shares:
+		return d.shares(m)
+	case *wirepb.Delivery:
+		return d.delivery(m)
+	case *wirepb.MaskedInput:
+		return d.maskedInput(m)
+	case *wirepb.Survivors:
+		return d.survivors(m)
+	case *wirepb.Consistency:
+		return &protocol.Consistency{Iteration: d.iteration(m.GetIteration()),
+			Signature: d.fixed("signature", m.GetSignature(), protocol.SignatureSize)}
+	case *wirepb.Quorum:
+		return d.quorum(m)
+	case *wirepb.Unmask:
+		return d.unmask(m)
+	case *wirepb.Answered:
+		return d.answered(m)
+	case *wirepb.Replacement:
+		return &protocol.Replacement{Iteration: d.iteration(m.GetIteration()), Shares: d.revealedShares(m.GetShares())}
+	case *wirepb.Result:
+		return d.result(m)
+	case *wirepb.Abort:
+		return d.abort(m)
+	case *wirepb.Final:
+		return &protocol.Final{Model: d.some("model", m.GetModel()), Signature: d.optional("signature", m.GetSignature(), protocol.SignatureSize)}
+	default:
+		d.fail(ErrSyntax, "", "there is no such message")
+		return nil
+	}
+}
+
+func (d *decoder) announce(m *wirepb.Announce) *protocol.Announce {
+	out := &protocol.Announce{Plan: d.plan(m.GetPlan())}
+	if m.GetDelivery() != nil {
+		d.enter("delivery", -1)
+		out.Delivery = d.delivery(m.GetDelivery())
+		d.leave()
+	}
+	return out
+}
+
+func (d *decoder) advertise(m *wirepb.Advertise) *protocol.Advertise {
+	k := d.keys(m.GetKeys())
+	return &protocol.Advertise{Iteration: d.iteration(m.GetIteration()), Ahead: m.GetAhead(), Keys: &k}
+}
+
+func (d *decoder) roster(m *wirepb.Roster) *protocol.Roster {
+	members := m.GetMembers()
+	d.list("members", len(members))
+	out := &protocol.Roster{Iteration: d.iteration(m.GetIteration()), Clients: len(members), Members: make([]protocol.Member, len(members))}
+	last := int64(-1)
+	for i, x := range members {
+		d.enter("members", i)
+		out.Members[i] = protocol.Member{Client: d.next("client", x.GetClient(), &last), Keys: d.keys(x.GetKeys())}
+		d.leave()
+	}
+	return out
+}
+
+func (d *decoder) shares(m *wirepb.Shares) *protocol.Shares {
+	out := &protocol.Shares{Iteration: d.iteration(m.GetIteration()), Ahead: m.GetAhead(),
+		SeedHash: protocol.Hash(d.fixed("seed_hash", m.GetSeedHash(), protocol.HashSize)), Shares: d.encryptedShares(m.GetShares())}
+	if b := d.optional("change_hash", m.GetChangeHash(), protocol.HashSize); b != nil {
+		out.ChangeHash = (*protocol.Hash)(b)
+	}
+	return out
+}
+
+func (d *decoder) delivery(m *wirepb.Delivery) *protocol.Delivery {
+	arrived := d.bitmap("arrived", m.GetArrived())
+	return &protocol.Delivery{Iteration: d.iteration(m.GetIteration()), Clients: arrived.Count(), Arrived: arrived,
+		Shares: d.encryptedShares(m.GetShares())}
+}
+
+func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
+	d.list("masked", len(m.GetMasked()))
+	for i, v := range m.GetMasked() {
+		d.enter("masked", i)
+		d.some("", v)
+		d.leave()
+	}
+	out := &protocol.MaskedInput{Iteration: d.iteration(m.GetIteration()), Masked: m.GetMasked()}
+	if m.GetNext() != nil {
+		d.enter("next", -1)
+		out.Next = d.advertise(m.GetNext())
+		d.leave()
+	}
+	return out
+}
+
+func (d *decoder) survivors(m *wirepb.Survivors) *protocol.Survivors {
+	u1 := d.bitmap("u1", m.GetU1())
+	out := &protocol.Survivors{Iteration: d.iteration(m.GetIteration()), Count: u1.Count(), U1: u1}
+	if m.GetNext() != nil {
+		d.enter("next", -1)
+		out.Next = d.roster(m.GetNext())
+		d.leave()
+	}
+	return out
+}
+
+func (d *decoder) quorum(m *wirepb.Quorum) *protocol.Quorum {
+	signatures := m.GetSignatures()
+	d.list("signatures", len(signatures))
+	out := &protocol.Quorum{Iteration: d.iteration(m.GetIteration()), Signatures: make([]protocol.Signed, len(signatures))}
+	last := int64(-1)
+	for i, s := range signatures {
+		d.enter("signatures", i)
+		out.Signatures[i] = protocol.Signed{Client: d.next("client", s.GetClient(), &last),
+			Signature: d.fixed("signature", s.GetSignature(), protocol.SignatureSize)}
+		d.leave()
+	}
+	return out
+}
+
+func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
+	d.list("removed", len(m.GetRemoved()))
+	out := &protocol.Unmask{Iteration: d.iteration(m.GetIteration()), Removed: make([][]byte, len(m.GetRemoved())), Shares: d.revealedShares(m.GetShares())}
+	for i, r := range m.GetRemoved() {
+		out.Removed[i] = orNil(r)
+	}
+	if m.GetNext() != nil {
+		d.enter("next", -1)
+		out.Next = d.shares(m.GetNext())
+		d.leave()
+	}
+	return out
+}
+
+func (d *decoder) answered(m *wirepb.Answered) *protocol.Answered {
+	u2 := d.bitmap("u2", m.GetU2())
+	return &protocol.Answered{Iteration: d.iteration(m.GetIteration()), Count: u2.Count(), U2: u2}
+}
+
+func (d *decoder) result(m *wirepb.Result) *protocol.Result {
+	d.list("integers", len(m.GetIntegers()))
+	out := &protocol.Result{Iteration: d.iteration(m.GetIteration()), Integers: make([][]int64, len(m.GetIntegers())),
+		Survivors: d.clients("survivors", m.GetSurvivors()), Answered: d.clients("answered", m.GetAnswered())}
+	for i, b := range m.GetIntegers() {
+		if len(b) == 0 || len(b)%8 != 0 {
+			d.enter("integers", i)
+			d.fail(ErrValue, "", "%d bytes; a coordinate takes 8, and there is at least one", len(b))
+			d.leave()
+			continue
+		}
+		out.Integers[i] = make([]int64, len(b)/8)
+		for j := range out.Integers[i] {
+			out.Integers[i][j] = int64(binary.LittleEndian.Uint64(b[8*j:]))
+		}
+	}
+	return out
+}
+
+func (d *decoder) abort(m *wirepb.Abort) *protocol.Abort {
+	out := &protocol.Abort{Iteration: d.iteration(m.GetIteration())}
+	switch r := m.GetReason().(type) {
+	case *wirepb.Abort_TooFew:
+		d.enter("too_few", -1)
+		left, required := d.left(r.TooFew)
+		out.Reason = &protocol.TooFew{Iteration: out.Iteration, Left: left, Required: required,
+			Stage: protocol.Stage(d.choice("stage", int32(r.TooFew.GetStage()), int(protocol.Stages)))}
+		d.leave()
+	case *wirepb.Abort_Unrecoverable:
+		d.enter("unrecoverable", -1)
+		left, required := d.left(r.Unrecoverable)
+		last := int64(-1)
+		out.Reason = &protocol.Unrecoverable{Iteration: out.Iteration, Left: left, Required: required,
+			Client: d.next("client", r.Unrecoverable.GetClient(), &last), Dealt: r.Unrecoverable.GetDealt()}
+		d.leave()
+	default:
+		d.missing("reason")
+	}
+	return out
+}
+
+// left is what both reasons say: how many there were of how many.
+func (d *decoder) left(r interface {
+	GetLeft() uint32
+	GetRequired() uint32
+}) (left, required int) {
+	return d.clients("left", r.GetLeft()), d.clients("required", r.GetRequired())
+}
+
+func (d *decoder) plan(p *wirepb.Plan) *protocol.Plan {
+	if p == nil {
+		d.missing("plan")
+		return nil
+	}
+	d.enter("plan", -1)
+	defer d.leave()
+	d.list("releases", len(p.GetReleases()))
+	out := &protocol.Plan{
+		Session: protocol.SessionID(d.fixed("session", p.GetSession(), len(protocol.SessionID{}))), Iteration: d.iteration(p.GetIteration()),
+		Phase: p.GetPhase(), Cohort: d.cohort(p.GetCohort()), Releases: make([]protocol.Release, len(p.GetReleases())),
+		Broadcast: orNil(p.GetBroadcast()), Signature: d.optional("signature", p.GetSignature(), protocol.SignatureSize),
+	}
+	for i, r := range p.GetReleases() {
+		d.enter("releases", i)
+		out.Releases[i] = protocol.Release{
+			Name: r.GetName(), Len: d.count("len", r.GetLen(), math.MaxInt32), L2: r.GetL2(), L1: r.GetL1(), LInf: r.GetLInf(),
+			MaxNonZero: d.count("max_non_zero", r.GetMaxNonZero(), math.MaxInt32), Scale: r.GetScale(),
+			Width: uint8(d.count("width", r.GetWidth(), 64)), Noise: d.noise(r.GetNoise()),
+		}
+		d.leave()
+	}
+	return out
+}
+
+func (d *decoder) noise(n *wirepb.Noise) protocol.Noise {
+	if n == nil {
+		d.missing("noise")
+		return protocol.Noise{}
+	}
+	d.enter("noise", -1)
+	defer d.leave()
+	return protocol.Noise{
+		Kind:     protocol.NoiseKind(d.choice("kind", int32(n.GetKind()), len(wirepb.NoiseKind_name)-1)),
+		Variance: n.GetVariance(), Multiplier: n.GetMultiplier(), SamplingRate: n.GetSamplingRate(),
+		Steps: d.count("steps", n.GetSteps(), math.MaxInt32), Spread: n.GetSpread(),
+	}
+}
+
+func (d *decoder) cohort(c *wirepb.Cohort) protocol.Cohort {
+	if c == nil {
+		d.missing("cohort")
+		return protocol.Cohort{}
+	}
+	d.enter("cohort", -1)
+	defer d.leave()
+	return protocol.Cohort{Clients: d.clients("clients", c.GetClients()), Tolerance: c.GetTolerance(), Colluders: c.GetColluders()}
+}
+
+func (d *decoder) keys(k *wirepb.Keys) protocol.Keys {
+	if k == nil {
+		d.missing("keys")
+		return protocol.Keys{}
+	}
+	d.enter("keys", -1)
+	defer d.leave()
+	out := protocol.Keys{Mask: protocol.Key(d.fixed("mask", k.GetMask(), protocol.KeySize)),
+		Channel:   protocol.Key(d.fixed("channel", k.GetChannel(), protocol.KeySize)),
+		Signature: d.optional("signature", k.GetSignature(), protocol.SignatureSize)}
+	if b := d.optional("change", k.GetChange(), protocol.KeySize); b != nil {
+		out.Change = (*protocol.Key)(b)
+	}
+	return out
+}
+
+func (d *decoder) revealedShares(shares []*wirepb.RevealedShare) []protocol.RevealedShare {
+	d.list("shares", len(shares))
+	out := make([]protocol.RevealedShare, len(shares))
+	last := int64(-1)
+	for i, s := range shares {
+		d.enter("shares", i)
+		out[i] = protocol.RevealedShare{Of: d.next("of", s.GetOf(), &last),
+			Share: [32]byte(d.fixed("share", s.GetShare(), 32)), Nonce: d.optional("nonce", s.GetNonce(), protocol.NonceSize)}
+		d.leave()
+	}
+	return out
+}
+
+func (d *decoder) encryptedShares(shares []*wirepb.EncryptedShare) []protocol.EncryptedShare {
+	d.list("shares", len(shares))
+	out := make([]protocol.EncryptedShare, len(shares))
+	last := int64(-1)
+	for i, s := range shares {
+		d.enter("shares", i)
+		out[i] = protocol.EncryptedShare{Peer: d.next("peer", s.GetPeer(), &last), Ciphertext: d.some("ciphertext", s.GetCiphertext())}
+		if c := s.GetCommitted(); c != nil {
+			d.enter("committed", -1)
+			out[i].Committed = &protocol.Commitments{Seed: protocol.Hash(d.fixed("seed", c.GetSeed(), protocol.HashSize)),
+				Key:       protocol.Hash(d.fixed("key", c.GetKey(), protocol.HashSize)),
+				Signature: d.fixed("signature", c.GetSignature(), protocol.SignatureSize)}
+			d.leave()
+		}
+		d.leave()
+	}
+	return out
+}

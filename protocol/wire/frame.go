@@ -1,0 +1,151 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// What is wrong with a stream of frames. ErrLimit is returned for a message that is
+// longer than is taken of its kind.
+var (
+	// ErrKind: a frame of no kind that there is, or of one that is not taken here.
+	ErrKind = errors.New("wire: a message of this kind is not taken here")
+	// ErrEmpty: a message of no bytes.
+	ErrEmpty = errors.New("wire: a message of no bytes")
+	// ErrFrame: a frame that is not the next one of its message.
+	ErrFrame = errors.New("wire: the frame does not continue the message before it")
+	// ErrTruncated: the stream ends within a message.
+	ErrTruncated = errors.New("wire: the stream ends within a message")
+)
+
+// AppendFrames appends the frames of a message, which may be written to any number
+// of streams. The errors are those of Marshal, and ErrLimit for a message of 4 GiB
+// or more, to which no header fits.
+func AppendFrames(dst []byte, m protocol.Message) ([]byte, error) {
+	b, err := Marshal(m)
+	if err != nil {
+		return dst, err
+	}
+	if uint64(len(b)) > math.MaxUint32 {
+		return dst, &FieldError{Kind: m.Kind(), Err: fmt.Errorf("%w: %d bytes do not fit a frame's header", ErrLimit, len(b))}
+	}
+	for len(b) > 0 {
+		n := min(len(b), protocol.FramePayload)
+		dst = append(dst, byte(kinds[m.Kind()].code))
+		dst = binary.BigEndian.AppendUint32(dst, uint32(len(b)))
+		dst = append(dst, b[:n]...)
+		b = b[n:]
+	}
+	return dst, nil
+}
+
+// Writer writes messages to a stream. It is not safe for concurrent use.
+type Writer struct{ w io.Writer }
+
+// NewWriter makes a writer, which writes each message with one call of w.Write.
+func NewWriter(w io.Writer) *Writer { return &Writer{w} }
+
+// Write writes a message. The errors are those of AppendFrames, of which nothing
+// was written, and those of the stream.
+func (w *Writer) Write(m protocol.Message) error {
+	b, err := AppendFrames(nil, m)
+	if err != nil {
+		return err
+	}
+	_, err = w.w.Write(b)
+	return err
+}
+
+// Reader reads messages from a stream. It reads ahead, so that the stream is its
+// own from then on. It is not safe for concurrent use.
+type Reader struct {
+	r      *bufio.Reader
+	limits Limits
+	err    error // of the stream, which is out of step from then on
+}
+
+// NewReader makes a reader of what a peer sends within the limits.
+func NewReader(r io.Reader, l Limits) *Reader {
+	return &Reader{r: bufio.NewReader(r), limits: l}
+}
+
+// SetLimits replaces the limits, from the next message on.
+func (r *Reader) SetLimits(l Limits) { r.limits = l }
+
+// Read reads the next message. io.EOF is returned where the stream ends between
+// messages. After a *FieldError, of a message that was read to its end, the next
+// can be read; after any other error the stream is lost, and the same is returned
+// again: ErrKind, ErrLimit, ErrEmpty, ErrFrame, ErrTruncated or the stream's own.
+func (r *Reader) Read() (protocol.Message, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	kind, b, err := r.frames()
+	if err != nil {
+		r.err = err
+		return nil, err
+	}
+	return Unmarshal(kind, b, r.limits)
+}
+
+// frames reads the frames of a message.
+func (r *Reader) frames() (kind protocol.Kind, b []byte, err error) {
+	if _, err = r.r.Peek(1); err != nil {
+		return 0, nil, err // io.EOF: between messages
+	}
+	code, left, err := r.header()
+	if err != nil {
+		return 0, nil, err
+	}
+	kind, ok := kindOf(code)
+	switch {
+	case !ok || r.limits.Bytes[kind] == 0:
+		return 0, nil, fmt.Errorf("%w: kind %d", ErrKind, code)
+	case left == 0:
+		return 0, nil, fmt.Errorf("%w: %s", ErrEmpty, kind)
+	case left > int64(r.limits.Bytes[kind]):
+		return 0, nil, fmt.Errorf("wire: %s of %d bytes, at most %d: %w", kind, left, r.limits.Bytes[kind], ErrLimit)
+	}
+	var buf bytes.Buffer
+	for {
+		n := min(left, protocol.FramePayload)
+		// The buffer grows with what arrives, not with what is announced.
+		if _, err = io.CopyN(&buf, r.r, n); err != nil {
+			return 0, nil, within(err)
+		}
+		if left -= n; left == 0 {
+			return kind, buf.Bytes(), nil
+		}
+		next, rest, err := r.header()
+		if err != nil {
+			return 0, nil, err
+		}
+		if next != code || rest != left {
+			return 0, nil, fmt.Errorf("%w: kind %d with %d bytes left in a message of kind %d with %d left", ErrFrame, next, rest, code, left)
+		}
+	}
+}
+
+// header reads the header of a frame: kind and bytes left.
+func (r *Reader) header() (code byte, left int64, err error) {
+	var b [protocol.FrameHeader]byte
+	if _, err = io.ReadFull(r.r, b[:]); err != nil {
+		return 0, 0, within(err)
+	}
+	return b[0], int64(binary.BigEndian.Uint32(b[1:])), nil
+}
+
+// within is an error of the stream in the middle of a message.
+func within(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrTruncated
+	}
+	return err
+}

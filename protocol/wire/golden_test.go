@@ -1,0 +1,213 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// golden is testdata/golden.json, which testdata/golden.py writes without any
+// library for protobuf.
+type golden struct {
+	Good []struct{ Title, Kind, Bytes, Frame string }
+	Bad  []struct{ Title, Kind, Bytes, Rule, Field string }
+}
+
+func readGolden(t testing.TB) (g golden) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = json.Unmarshal(text, &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func kindNamed(t testing.TB, word string) protocol.Kind {
+	t.Helper()
+	for k := range protocol.Kinds {
+		if k.String() == word {
+			return k
+		}
+	}
+	t.Fatalf("there is no kind %q", word)
+	return 0
+}
+
+// goldenLimits are those that golden.py states.
+func goldenLimits() wire.Limits {
+	l := wire.Limits{Clients: 300, Neighbours: 4, Releases: 4}
+	for k := range l.Bytes {
+		l.Bytes[k] = 4096
+	}
+	return l
+}
+
+// sameBits compares floats by their bits: a NaN is itself, and -0 is not 0.
+var sameBits = cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) })
+
+func fill(n, first int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(first + i)
+	}
+	return b
+}
+
+// messages are those of golden.json, by title.
+func messages() map[string]protocol.Message {
+	session := protocol.SessionID(fill(16, 1))
+	cohort := protocol.Cohort{Clients: 300, Tolerance: 0.25, Colluders: 0.125}
+	exact := protocol.Release{Name: "exact", Len: 1, L2: math.Copysign(0, -1), Scale: math.Inf(1)}
+	plan := &protocol.Plan{
+		Session: session, Iteration: 7, Phase: "item-gradient", Cohort: cohort,
+		Releases: []protocol.Release{
+			{Name: "V", Len: 200, L2: 2.5, LInf: 0.5, MaxNonZero: 20, Scale: 1024, Width: 29, Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e6}},
+			{Name: "counts", Len: 4, L2: 1, L1: 2, MaxNonZero: 4, Scale: 1, Width: 64,
+				Noise: protocol.Noise{Kind: protocol.Own, Multiplier: 1.5, SamplingRate: 0.25, Steps: 8, Spread: true}},
+			exact,
+			{Name: "ξ", Len: math.MaxInt32, Noise: protocol.Noise{Kind: protocol.Replace, Variance: 3}},
+		},
+		Broadcast: []byte("model"), Signature: fill(64, 3),
+	}
+	small := &protocol.Plan{Session: session, Iteration: math.MaxUint64, Cohort: protocol.Cohort{Clients: 2}, Releases: []protocol.Release{exact}}
+
+	keys := protocol.Keys{Mask: protocol.Key(fill(32, 10)), Channel: protocol.Key(fill(32, 60))}
+	replaced := keys
+	replaced.Change = (*protocol.Key)(fill(32, 90))
+	active := keys
+	active.Signature = fill(64, 110)
+	committed := &protocol.Commitments{Seed: protocol.Hash(fill(32, 20)), Key: protocol.Hash(fill(32, 30)), Signature: fill(64, 40)}
+	shares := &protocol.Shares{Iteration: 9, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
+		{Peer: 0, Ciphertext: fill(80, 1)}, {Peer: 299, Ciphertext: fill(80, 2)}}}
+	activeShares := &protocol.Shares{Iteration: 300, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
+		{Peer: 127, Ciphertext: fill(112, 1), Committed: committed}, {Peer: 128, Ciphertext: fill(112, 2), Committed: committed}}}
+	replacedShares := &protocol.Shares{Iteration: 10, Ahead: true, SeedHash: protocol.Hash(fill(32, 70)), ChangeHash: (*protocol.Hash)(fill(32, 80)),
+		Shares: []protocol.EncryptedShare{{Peer: 4, Ciphertext: fill(144, 1)}}}
+	delivery := &protocol.Delivery{Iteration: 9, Clients: 3, Arrived: protocol.Bitmap{0x81, 0x04},
+		Shares: []protocol.EncryptedShare{{Peer: 5, Ciphertext: fill(80, 3)}}}
+	roster := &protocol.Roster{Iteration: 9, Clients: 3, Members: []protocol.Member{{Keys: keys}, {Client: 127, Keys: keys}, {Client: 128, Keys: keys}}}
+	advertise := &protocol.Advertise{Iteration: 10, Keys: &keys}
+	ahead := &protocol.Advertise{Iteration: 10, Ahead: true, Keys: &keys}
+	revealed := []protocol.RevealedShare{{Share: [32]byte(fill(32, 8))}, {Of: 299, Share: [32]byte(fill(32, 9))}}
+	masked := [][]byte{fill(3, 1), fill(200, 5)}
+	// Of the bytes 1 to 38, in Python: sum(bin(i).count("1") for i in range(1, 39)).
+	const survivors = 96
+
+	out := map[string]protocol.Message{
+		"open":                       &protocol.Open{Plan: plan},
+		"open, of little":            &protocol.Open{Plan: small},
+		"announce":                   &protocol.Announce{Plan: plan},
+		"announce, set up ahead":     &protocol.Announce{Plan: small, Delivery: delivery},
+		"invite":                     &protocol.Invite{Setup: protocol.Setup{Session: session, Iteration: 8, Cohort: cohort}},
+		"invite, replaced":           &protocol.Invite{Setup: protocol.Setup{Session: session, Iteration: 8, Cohort: cohort, Replaces: true}},
+		"advertise":                  advertise,
+		"advertise, ahead, replaced": &protocol.Advertise{Iteration: 10, Ahead: true, Keys: &replaced},
+		"advertise, active":          &protocol.Advertise{Iteration: 300, Keys: &active},
+		"roster":                     roster,
+		"roster, replaced":           &protocol.Roster{Iteration: 10, Clients: 2, Members: []protocol.Member{{Keys: replaced}, {Client: 7, Keys: replaced}}},
+		"roster, active":             &protocol.Roster{Iteration: 1, Clients: 1, Members: []protocol.Member{{Client: 299, Keys: active}}},
+		"shares":                     shares,
+		"shares, ahead, replaced":    replacedShares,
+		"shares, active":             activeShares,
+		"delivery":                   delivery,
+		"masked-input":               &protocol.MaskedInput{Iteration: 9, Masked: masked},
+		"masked-input, next set up":  &protocol.MaskedInput{Iteration: 9, Masked: masked, Next: ahead},
+		"survivors":                  &protocol.Survivors{Iteration: 9, Count: 2, U1: protocol.Bitmap{3}},
+		"survivors, next set up":     &protocol.Survivors{Iteration: 8, Count: survivors, U1: fill(38, 1), Next: roster},
+		"consistency":                &protocol.Consistency{Iteration: 9, Signature: fill(64, 5)},
+		"quorum":                     &protocol.Quorum{Iteration: 9, Signatures: []protocol.Signed{{Signature: fill(64, 6)}, {Client: 2, Signature: fill(64, 7)}}},
+		"unmask":                     &protocol.Unmask{Iteration: 9, Removed: [][]byte{fill(5, 6), nil}, Shares: revealed},
+		"unmask, active, next set up": &protocol.Unmask{Iteration: 299, Removed: [][]byte{nil}, Next: activeShares,
+			Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
+		"unmask, replaced, next set up": &protocol.Unmask{Iteration: 9, Removed: [][]byte{masked[1], nil}, Shares: revealed[1:], Next: replacedShares},
+		"answered":                      &protocol.Answered{Iteration: 9, Count: 3, U2: protocol.Bitmap{0x81, 0x04}},
+		"replacement":                   &protocol.Replacement{Iteration: 9, Shares: revealed},
+		"replacement, active":           &protocol.Replacement{Iteration: 300, Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
+		"result":                        &protocol.Result{Iteration: 9, Survivors: 290, Answered: 5, Integers: [][]int64{{1, -2, 1 << 62}, {math.MinInt64, math.MaxInt64}}},
+		"result, nobody answered":       &protocol.Result{Iteration: 9, Survivors: 1, Integers: [][]int64{{0}}},
+		"abort, unrecoverable":          &protocol.Abort{Iteration: 9, Reason: &protocol.Unrecoverable{Iteration: 9, Client: 17, Left: 3, Required: 4}},
+		"abort, dealt":                  &protocol.Abort{Iteration: 9, Reason: &protocol.Unrecoverable{Iteration: 9, Left: 4, Required: 4, Dealt: true}},
+		"final":                         &protocol.Final{Model: []byte("the model")},
+		"final, signed":                 &protocol.Final{Model: fill(300, 0), Signature: fill(64, 9)},
+	}
+	for i, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace} {
+		out["abort, "+s.String()] = &protocol.Abort{Iteration: 9, Reason: &protocol.TooFew{Iteration: 9, Stage: s, Left: i, Required: 200}}
+	}
+	return out
+}
+
+// Every kind of message, in each of its forms, decodes from the bytes that were
+// written by hand and encodes to them, alone and in its frame, and takes as many
+// bytes as it says.
+func TestGolden(t *testing.T) {
+	want, seen := messages(), make(map[protocol.Kind]bool)
+	g := readGolden(t)
+	if len(g.Good) != len(want) {
+		t.Fatalf("%d messages in golden.json, %d here", len(g.Good), len(want))
+	}
+	for _, c := range g.Good {
+		m, kind, b := want[c.Title], kindNamed(t, c.Kind), unhex(t, c.Bytes)
+		if m == nil || m.Kind() != kind {
+			t.Errorf("%s: no message of kind %s here", c.Title, kind)
+			continue
+		}
+		seen[kind] = true
+		got, err := wire.Unmarshal(kind, b, goldenLimits())
+		if err != nil {
+			t.Errorf("%s: %v", c.Title, err)
+		} else if d := cmp.Diff(m, got, sameBits); d != "" {
+			t.Errorf("%s is decoded wrongly (-want +got):\n%s", c.Title, d)
+		}
+		if got, err := wire.Marshal(m); err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%s is encoded as\n%x, %v; want\n%x", c.Title, got, err, b)
+		}
+		frame := unhex(t, c.Frame)
+		if got, err := wire.AppendFrames([]byte("x"), m); err != nil || !bytes.Equal(got[1:], frame) || got[0] != 'x' {
+			t.Errorf("%s is framed as\n%x, %v; want\n%x", c.Title, got[1:], err, frame)
+		}
+		if got, err := wire.NewReader(bytes.NewReader(frame), goldenLimits()).Read(); err != nil || !cmp.Equal(m, got, sameBits) {
+			t.Errorf("%s is read from its frame as %v, %v", c.Title, got, err)
+		}
+		if m.Size() != len(frame) {
+			t.Errorf("%s: says that it takes %d bytes, and takes %d", c.Title, m.Size(), len(frame))
+		}
+	}
+	if len(seen) != int(protocol.Kinds) {
+		t.Errorf("golden.json has %d kinds of %d", len(seen), protocol.Kinds)
+	}
+}
+
+// What is malformed, incomplete, out of range or too much is refused, with the
+// rule and the field that golden.py states.
+func TestRefused(t *testing.T) {
+	rules := map[string]error{"syntax": wire.ErrSyntax, "value": wire.ErrValue, "limit": wire.ErrLimit}
+	for _, c := range readGolden(t).Bad {
+		kind := kindNamed(t, c.Kind)
+		m, err := wire.Unmarshal(kind, unhex(t, c.Bytes), goldenLimits())
+		field, ok := errors.AsType[*wire.FieldError](err)
+		if m != nil || !ok || !errors.Is(err, rules[c.Rule]) || field.Kind != kind || field.Field != c.Field {
+			t.Errorf("%s: %v, %v; want the rule %s broken in field %q", c.Title, m, err, c.Rule, c.Field)
+		}
+	}
+}

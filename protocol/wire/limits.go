@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Limits is the most that is taken from a peer. The zero value takes nothing.
+type Limits struct {
+	// Bytes is the most bytes of a message of each kind, frame headers aside; 0:
+	// none of that kind is taken.
+	Bytes [protocol.Kinds]int
+	// Clients is N: their numbers are below it, no number of clients is above it,
+	// and lists of clients are no longer.
+	Clients int
+	// Neighbours is the most shares in a message.
+	Neighbours int
+	// Releases is the most releases of a plan, and vectors in a message.
+	Releases int
+}
+
+// Session is what the limits of a session follow from, none of it taken from the
+// peer that they are for.
+type Session struct {
+	// Plans has a plan of each form that the session's plans have, which Validate
+	// accepts; of each, phase, cohort and releases are read.
+	Plans []*protocol.Plan
+	// Neighbours is the largest degree of the graph for any roster of the cohort.
+	// Rosters may have one that is larger than that of all clients; one less than
+	// there are clients is always enough.
+	Neighbours int
+	// Model is the length in bytes of the longest model that is broadcast.
+	Model int
+}
+
+// The sizes of entries of lists at their largest, which is in active mode. Replaced
+// noise, of semi-honest mode, has a key of 34 bytes besides and 32 more of ciphertext,
+// but no signatures of 66 and no commitments.
+const (
+	memberSize   = 146 // of a roster: client, two keys, signature
+	sealedSize   = 260 // of shares: peer, 112 bytes of ciphertext, two hashes, signature
+	revealedSize = 60  // of an answer to unmask: client, share, nonce
+	signedSize   = 74  // of a quorum: client, signature
+	releaseSize  = 128 // of a plan, its name aside
+	vectorSize   = 16  // what a vector has besides its content
+	slack        = 256 // what any message has besides lists and content, and room to grow
+)
+
+// LimitsFor computes the limits of a session. With N clients, k neighbours, B bytes
+// of bitmap, s of slack, and of the plans, each the most over them: P bytes of packed
+// vectors, Q of what noise changes by, as expected when nobody is lost, C coordinates,
+// r releases:
+//
+//	plan                        s + phase + model + Σ (128 + name) over the releases
+//	open                        s + plan
+//	announce                    s + plan + delivery
+//	roster                      s + 146 N
+//	shares                      s + 260 k
+//	delivery                    s + B + 260 k
+//	masked-input                s + P + 16 r + s, the last for the next advertise
+//	survivors                   s + B + the next roster
+//	quorum                      s + 74 N
+//	unmask                      s + 60 k + 9/8 Q + 80 r + the next shares
+//	answered                    s + B
+//	replacement                 s + 60 k
+//	result                      s + 8 C + 16 r
+//	final                       s + model
+//	advertise, consistency,
+//	invite, abort               s
+//
+// An honest client's removal takes more than its eighth and 64 bytes a release
+// beyond Q with a probability below 2^-40. Of a session of which nothing is known
+// yet, the zero Session, no client is taken and no message of more than a few
+// hundred bytes.
+func LimitsFor(s Session) Limits {
+	var out Limits
+	// Plans of different forms share limits: the most of each.
+	for _, p := range append([]*protocol.Plan{{}}, s.Plans...) {
+		l := limitsFor(p, s)
+		for k, n := range l.Bytes {
+			out.Bytes[k] = max(out.Bytes[k], n)
+		}
+		out.Clients, out.Releases = max(out.Clients, l.Clients), max(out.Releases, l.Releases)
+	}
+	out.Neighbours = s.Neighbours
+	return out
+}
+
+func limitsFor(p *protocol.Plan, s Session) Limits {
+	n, releases := p.Cohort.Clients, len(p.Releases)
+	plan := slack + len(p.Phase) + s.Model
+	coordinates := 0
+	for _, r := range p.Releases {
+		plan += releaseSize + len(r.Name)
+		coordinates += r.Len
+	}
+	bitmap, removals := bitmapSize(n), p.RemovalSize(n)
+	advertise, roster, shares := slack, slack+memberSize*n, slack+sealedSize*s.Neighbours
+	delivery := bitmap + shares
+	return Limits{Clients: n, Releases: releases, Bytes: [protocol.Kinds]int{
+		protocol.KindOpen:        slack + plan,
+		protocol.KindAnnounce:    slack + plan + delivery,
+		protocol.KindInvite:      slack,
+		protocol.KindAdvertise:   advertise,
+		protocol.KindRoster:      roster,
+		protocol.KindShares:      shares,
+		protocol.KindDelivery:    delivery,
+		protocol.KindMaskedInput: slack + p.PackedSize() + vectorSize*releases + advertise,
+		protocol.KindSurvivors:   slack + bitmap + roster,
+		protocol.KindConsistency: slack,
+		protocol.KindQuorum:      slack + signedSize*n,
+		protocol.KindUnmask:      slack + revealedSize*s.Neighbours + removals + removals/8 + (64+vectorSize)*releases + shares,
+		protocol.KindAnswered:    slack + bitmap,
+		protocol.KindReplacement: slack + revealedSize*s.Neighbours,
+		protocol.KindResult:      slack + 8*coordinates + vectorSize*releases,
+		protocol.KindAbort:       slack,
+		protocol.KindFinal:       slack + s.Model,
+	}}
+}
+
+// Between is the limits of what one role takes from another, which sends it some
+// kinds of messages and never the others.
+func (l Limits) Between(from, to protocol.Role) Limits {
+	for k, row := range kinds {
+		if !slices.Contains(row.ways, way{from, to}) {
+			l.Bytes[k] = 0
+		}
+	}
+	return l
+}
+
+// entries is the most entries of a list in wire.proto.
+func (l Limits) entries(list protoreflect.Name) int {
+	switch list {
+	case "members", "signatures":
+		return l.Clients
+	case "shares":
+		return l.Neighbours
+	case "releases", "masked", "removed", "integers":
+		return l.Releases
+	default:
+		return 0
+	}
+}
+
+// bitmapSize is the bytes of a bitmap of n.
+func bitmapSize(n int) int { return n/8 + min(1, n%8) }
+
+// unlimited are the limits of what is sent.
+var unlimited = Limits{Clients: math.MaxInt, Neighbours: math.MaxInt, Releases: math.MaxInt}

@@ -1,0 +1,251 @@
+package wire_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// limitedPlan removes nothing: all of its ten clients are required.
+func limitedPlan() *protocol.Plan {
+	return &protocol.Plan{Phase: "train", Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{
+		{Name: "V", Len: 1000, Width: 20, Noise: protocol.Noise{Kind: protocol.Split, Variance: 100}},
+		{Name: "counts", Len: 5, Width: 16, Noise: protocol.Noise{Kind: protocol.Own}},
+	}}
+}
+
+// The formulas of LimitsFor, worked out by hand; a removal of nothing takes a bit a
+// coordinate and a byte.
+func TestLimitsFor(t *testing.T) {
+	const (
+		plan   = 256 + 5 + 8000 + (128 + 1) + (128 + 6)
+		shares = 256 + 260*9
+		roster = 256 + 146*10
+	)
+	want := wire.Limits{Clients: 10, Neighbours: 9, Releases: 2, Bytes: [protocol.Kinds]int{
+		protocol.KindOpen:        256 + plan,
+		protocol.KindAnnounce:    256 + plan + 2 + shares,
+		protocol.KindInvite:      256,
+		protocol.KindAdvertise:   256,
+		protocol.KindRoster:      roster,
+		protocol.KindShares:      shares,
+		protocol.KindDelivery:    2 + shares,
+		protocol.KindMaskedInput: 256 + (2500 + 10) + 2*16 + 256,
+		protocol.KindSurvivors:   256 + 2 + roster,
+		protocol.KindConsistency: 256,
+		protocol.KindQuorum:      256 + 74*10,
+		protocol.KindUnmask:      256 + 60*9 + (126 + 126/8) + 2*80 + shares,
+		protocol.KindAnswered:    256 + 2,
+		protocol.KindReplacement: 256 + 60*9,
+		protocol.KindResult:      256 + 8*1005 + 2*16,
+		protocol.KindAbort:       256,
+		protocol.KindFinal:       256 + 8000,
+	}}
+	s := wire.Session{Plans: []*protocol.Plan{limitedPlan()}, Neighbours: 9, Model: 8000}
+	if d := cmp.Diff(want, wire.LimitsFor(s)); d != "" {
+		t.Errorf("limits (-want +got):\n%s", d)
+	}
+	// Plans of two forms: what either needs.
+	other := limitedPlan()
+	other.Phase, other.Releases = "weights", other.Releases[1:]
+	other.Releases[0].Len = 2000
+	s.Plans = append(s.Plans, other)
+	want.Bytes[protocol.KindMaskedInput] = 256 + 4000 + 16 + 256
+	want.Bytes[protocol.KindResult] = 256 + 8*2000 + 16
+	if d := cmp.Diff(want, wire.LimitsFor(s)); d != "" {
+		t.Errorf("limits of plans of two forms (-want +got):\n%s", d)
+	}
+}
+
+// Before anything is known, no client and no list is taken, and nothing that is long.
+func TestLimitsOfNothing(t *testing.T) {
+	l := wire.LimitsFor(wire.Session{})
+	for k, n := range l.Bytes {
+		if n < 256 || n > 768 {
+			t.Errorf("%s: %d bytes", protocol.Kind(k), n)
+		}
+	}
+	if l.Clients != 0 || l.Neighbours != 0 || l.Releases != 0 {
+		t.Errorf("limits of nothing: %+v", l)
+	}
+}
+
+// From the chart in package protocol's documentation.
+func TestBetween(t *testing.T) {
+	s, a, c := protocol.Server, protocol.Aggregator, protocol.Client
+	for _, x := range []struct {
+		from, to protocol.Role
+		kinds    []protocol.Kind
+	}{
+		{s, a, []protocol.Kind{protocol.KindOpen, protocol.KindFinal}},
+		{a, s, []protocol.Kind{protocol.KindResult, protocol.KindAbort}},
+		{a, c, []protocol.Kind{protocol.KindAnnounce, protocol.KindInvite, protocol.KindRoster, protocol.KindDelivery,
+			protocol.KindSurvivors, protocol.KindQuorum, protocol.KindAnswered, protocol.KindFinal}},
+		{c, a, []protocol.Kind{protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement}},
+		{s, c, nil}, {c, s, nil}, {c, c, nil}, {a, a, nil},
+	} {
+		all := goldenLimits()
+		want := all
+		want.Bytes = [protocol.Kinds]int{}
+		for _, k := range x.kinds {
+			want.Bytes[k] = all.Bytes[k]
+		}
+		if d := cmp.Diff(want, all.Between(x.from, x.to)); d != "" {
+			t.Errorf("from %s to %s (-want +got):\n%s", x.from, x.to, d)
+		}
+	}
+}
+
+// largest are honest messages of n clients, all of them neighbours, that are as
+// long as the plan lets them be: with the largest numbers, in active mode, and in
+// semi-honest mode if noise is replaced.
+func largest(p *protocol.Plan) []protocol.Message {
+	const it = math.MaxUint64
+	n := p.Cohort.Clients
+	key, sig := protocol.Key(fill(32, 1)), fill(64, 1)
+	keys := protocol.Keys{Mask: key, Channel: key, Signature: sig}
+	sealed := protocol.EncryptedShare{Ciphertext: fill(112, 1), Committed: &protocol.Commitments{Signature: sig}}
+	nonce, changeHash := fill(16, 1), (*protocol.Hash)(nil)
+	if p.Setup().Replaces {
+		keys = protocol.Keys{Mask: key, Channel: key, Change: &key}
+		sealed = protocol.EncryptedShare{Ciphertext: fill(144, 1)}
+		nonce, changeHash = nil, new(protocol.Hash)
+	}
+	bitmap := protocol.NewBitmap(n)
+	roster := &protocol.Roster{Iteration: it, Clients: n}
+	shares := &protocol.Shares{Iteration: it, Ahead: true, ChangeHash: changeHash}
+	quorum := &protocol.Quorum{Iteration: it}
+	unmask := &protocol.Unmask{Iteration: it, Next: shares}
+	masked := &protocol.MaskedInput{Iteration: it, Next: &protocol.Advertise{Iteration: it, Ahead: true, Keys: &keys}}
+	result := &protocol.Result{Iteration: it, Survivors: n, Answered: n}
+	for i := range n {
+		id := protocol.ClientID(i)
+		bitmap.Set(i)
+		roster.Members = append(roster.Members, protocol.Member{Client: id, Keys: keys})
+		quorum.Signatures = append(quorum.Signatures, protocol.Signed{Client: id, Signature: sig})
+		if i > 0 { // a client is no neighbour of its own
+			sealed.Peer = id
+			shares.Shares = append(shares.Shares, sealed)
+			unmask.Shares = append(unmask.Shares, protocol.RevealedShare{Of: id, Nonce: nonce})
+		}
+	}
+	for _, r := range p.Releases {
+		packed := make([]byte, (r.Len*int(r.Width)+7)/8)
+		masked.Masked = append(masked.Masked, packed)
+		result.Integers = append(result.Integers, make([]int64, r.Len))
+		var removed []byte
+		switch r.Noise.Kind {
+		case protocol.Split:
+			removed = protocol.AppendRemoval(nil, make([]int64, r.Len))
+		case protocol.Replace:
+			removed = packed
+		default: // there is no noise to remove
+		}
+		unmask.Removed = append(unmask.Removed, removed)
+	}
+	delivery := &protocol.Delivery{Iteration: it, Clients: n, Arrived: bitmap, Shares: shares.Shares}
+	return []protocol.Message{
+		&protocol.Open{Plan: p}, &protocol.Announce{Plan: p, Delivery: delivery}, &protocol.Invite{Setup: p.Setup()},
+		masked.Next, roster, shares, delivery, masked, &protocol.Survivors{Iteration: it, Count: n, U1: bitmap, Next: roster},
+		&protocol.Consistency{Iteration: it, Signature: sig}, quorum, unmask,
+		&protocol.Answered{Iteration: it, Count: n, U2: bitmap}, &protocol.Replacement{Iteration: it, Shares: unmask.Shares}, result,
+		&protocol.Abort{Iteration: it, Reason: &protocol.Unrecoverable{Iteration: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},
+		&protocol.Final{Model: p.Broadcast, Signature: sig},
+	}
+}
+
+// Whatever honest parties send is taken, whether noise is split or replaced, and in
+// active mode little more: the limits are at most 1024 bytes and a seventh above it.
+func TestLargestMessagesFit(t *testing.T) {
+	for _, n := range []int{2, 9, 300} {
+		for _, kind := range []protocol.NoiseKind{protocol.Own, protocol.Replace} {
+			p := limitedPlan()
+			p.Cohort = protocol.Cohort{Clients: n, Colluders: 0.1}
+			p.Iteration, p.Broadcast, p.Signature = math.MaxUint64, make([]byte, 8000), fill(64, 1)
+			p.Releases[1].Noise = protocol.Noise{Kind: kind, Variance: 1}
+			for i := range p.Releases {
+				r := &p.Releases[i]
+				r.L2, r.L1, r.LInf, r.MaxNonZero, r.Scale = 1, 1, 1, r.Len, 1
+				r.Noise.Multiplier, r.Noise.SamplingRate, r.Noise.Steps, r.Noise.Spread = 1, 1, math.MaxInt32, true
+			}
+			l := wire.LimitsFor(wire.Session{Plans: []*protocol.Plan{p}, Neighbours: n - 1, Model: len(p.Broadcast)})
+			sent := make(map[protocol.Kind]bool)
+			for _, m := range largest(p) {
+				sent[m.Kind()] = true
+				b, err := wire.Marshal(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err = wire.Unmarshal(m.Kind(), b, l); err != nil {
+					t.Errorf("%d clients, noise %s: %v", n, kind, err)
+				}
+				if most := l.Bytes[m.Kind()]; kind != protocol.Replace && most > 1024+len(b)*8/7 {
+					t.Errorf("%d clients: %s of %d bytes, %d are taken", n, m.Kind(), len(b), most)
+				}
+			}
+			if len(sent) != int(protocol.Kinds) {
+				t.Fatalf("%d kinds were sent, there are %d", len(sent), protocol.Kinds)
+			}
+		}
+	}
+}
+
+// An entry of a list takes no more than the limits are computed from, however
+// large the numbers: what a message with one more of them takes more.
+func TestEntrySizes(t *testing.T) {
+	const last = math.MaxUint32 - 1
+	keys := protocol.Keys{Signature: fill(64, 0)}
+	member := protocol.Member{Client: last, Keys: keys}
+	sealed := protocol.EncryptedShare{Peer: last, Ciphertext: fill(112, 0), Committed: &protocol.Commitments{Signature: fill(64, 0)}}
+	revealed := protocol.RevealedShare{Of: last, Nonce: fill(16, 0)}
+	signed := protocol.Signed{Client: last, Signature: fill(64, 0)}
+	for _, c := range []struct {
+		name      string
+		one, none protocol.Message
+		want      int
+	}{
+		{"member", &protocol.Roster{Members: []protocol.Member{member}}, &protocol.Roster{}, 146},
+		{"sealed", &protocol.Delivery{Shares: []protocol.EncryptedShare{sealed}}, &protocol.Delivery{}, 260},
+		{"revealed", &protocol.Unmask{Shares: []protocol.RevealedShare{revealed}}, &protocol.Unmask{}, 60},
+		{"signed", &protocol.Quorum{Signatures: []protocol.Signed{signed}}, &protocol.Quorum{}, 74},
+	} {
+		if got := c.one.Size() - c.none.Size(); got != c.want {
+			t.Errorf("%s: %d bytes, the limits take it for %d", c.name, got, c.want)
+		}
+	}
+}
+
+// Drawn removals fit. math/rand's normal variates, rounded, stand in for what is
+// thinned away; with half of the clients lost at most, that has the variance V/N.
+func TestRemovalsFit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, length := range []int{1, 20, 1000, 50000} {
+		for _, sigma := range []float64{0.3, 1, 10, 1e6} {
+			p := &protocol.Plan{Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.5},
+				Releases: []protocol.Release{{Name: "V", Len: length, Width: 40, Noise: protocol.Noise{Kind: protocol.Split, Variance: 100 * sigma * sigma}}}}
+			// What is left for removals: the rest of an answer is as long as one may be
+			// whose clients remove nothing.
+			bare := *p
+			bare.Cohort.Tolerance = 0
+			room := func(p *protocol.Plan) int {
+				return wire.LimitsFor(wire.Session{Plans: []*protocol.Plan{p}}).Bytes[protocol.KindUnmask]
+			}
+			nothing := 1 + (length+7)/8
+			most := room(p) - room(&bare) + nothing + nothing/8 + 64
+			for range 20 {
+				values := make([]int64, length)
+				for i := range values {
+					values[i] = int64(math.Round(sigma * rng.NormFloat64()))
+				}
+				if got := len(protocol.AppendRemoval(nil, values)); got > most || most > 64+got*5/4+got/4+1 {
+					t.Errorf("%d values of deviation %v: %d bytes, room for %d", length, sigma, got, most)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// changed is the golden message of a title, changed in one place.
+func changed[M protocol.Message](title string, change func(M)) protocol.Message {
+	m := messages()[title].(M)
+	change(m)
+	return m
+}
+
+// What has no place on the wire, and what no receiver would take, is not sent.
+func TestMarshalRefuses(t *testing.T) {
+	inTheClear := []protocol.Integers{{Value: []int64{1}}}
+	for _, c := range []struct {
+		name  string
+		m     protocol.Message
+		rule  error
+		field string
+	}{
+		{"an ideal advertisement", &protocol.Advertise{Iteration: 1}, wire.ErrIdeal, "keys"},
+		{"an ideal roster", &protocol.Roster{Iteration: 1, Clients: 3}, wire.ErrIdeal, "members"},
+		{"ideal shares", &protocol.Shares{Iteration: 1}, wire.ErrIdeal, "shares"},
+		{"an ideal delivery", &protocol.Delivery{Iteration: 1, Clients: 3}, wire.ErrIdeal, "arrived"},
+		{"ideal survivors", &protocol.Survivors{Iteration: 1, Count: 3}, wire.ErrIdeal, "u1"},
+		{"an ideal answer", &protocol.Unmask{Iteration: 1}, wire.ErrIdeal, "shares"},
+		{"an ideal set of answers", &protocol.Answered{Iteration: 1, Count: 3}, wire.ErrIdeal, "u2"},
+		{"an ideal replacement", &protocol.Replacement{Iteration: 1}, wire.ErrIdeal, "shares"},
+		{"vectors in the clear", changed("masked-input", func(m *protocol.MaskedInput) { m.Vectors = inTheClear }), wire.ErrIdeal, "masked"},
+		{"the size of vectors", changed("masked-input", func(m *protocol.MaskedInput) { m.Packed = 1 }), wire.ErrIdeal, "masked"},
+		{"removals in the clear", changed("unmask", func(m *protocol.Unmask) { m.Removals = inTheClear }), wire.ErrIdeal, "shares"},
+		{"the size of removals", changed("unmask", func(m *protocol.Unmask) { m.Packed = 1 }), wire.ErrIdeal, "shares"},
+		{"an ideal roster along", changed("survivors, next set up", func(m *protocol.Survivors) { m.Next = &protocol.Roster{Iteration: 9, Clients: 2} }),
+			wire.ErrIdeal, "next.members"},
+
+		{"a roster of another number", changed("roster", func(m *protocol.Roster) { m.Clients = 4 }), wire.ErrValue, "members"},
+		{"a delivery of another number", changed("delivery", func(m *protocol.Delivery) { m.Clients = 4 }), wire.ErrValue, "arrived"},
+		{"survivors of another number", changed("survivors", func(m *protocol.Survivors) { m.Count = 3 }), wire.ErrValue, "u1"},
+		{"answers of another number", changed("answered", func(m *protocol.Answered) { m.Count = 4 }), wire.ErrValue, "u2"},
+		{"a reason of another iteration", changed("abort, dealt", func(m *protocol.Abort) { m.Iteration = 8 }), wire.ErrValue, "iteration"},
+		{"a stage of another iteration", changed("abort, share", func(m *protocol.Abort) { m.Iteration = 8 }), wire.ErrValue, "iteration"},
+		{"no plan", &protocol.Open{}, wire.ErrValue, "plan"},
+		{"no reason", &protocol.Abort{Iteration: 1}, wire.ErrValue, "reason"},
+		{"no such stage", &protocol.Abort{Iteration: 1, Reason: &protocol.TooFew{Iteration: 1, Stage: protocol.Stages}}, wire.ErrValue, "too_few.stage"},
+		{"a negative count", &protocol.Abort{Iteration: 1, Reason: &protocol.TooFew{Iteration: 1, Left: -1}}, wire.ErrValue, "too_few.left"},
+		{"a large count", &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Required: math.MaxInt32 + 1}},
+			wire.ErrValue, "unrecoverable.required"},
+		{"a negative number of survivors", changed("result", func(m *protocol.Result) { m.Survivors = -1 }), wire.ErrValue, "survivors"},
+		{"a short signature", &protocol.Consistency{Iteration: 1, Signature: fill(63, 0)}, wire.ErrValue, "signature"},
+		{"no such noise", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Kind = 4 }), wire.ErrValue, "plan.releases[1].noise.kind"},
+		{"negative steps", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Steps = -1 }), wire.ErrValue, "plan.releases[1].noise.steps"},
+		{"a negative length", changed("open", func(m *protocol.Open) { m.Plan.Releases[2].Len = -1 }), wire.ErrValue, "plan.releases[2].len"},
+		{"a wide ring", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Width = 65 }), wire.ErrValue, "plan.releases[0].width"},
+		{"a cohort of too many", changed("invite", func(m *protocol.Invite) { m.Setup.Cohort.Clients = math.MaxInt32 + 1 }), wire.ErrValue, "cohort.clients"},
+		{"a name that is not text", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Name = "\xff" }), wire.ErrValue, "plan.releases[0].name"},
+		{"a phase that is not text", changed("open", func(m *protocol.Open) { m.Plan.Phase = "\xff" }), wire.ErrValue, "plan.phase"},
+	} {
+		b, err := wire.Marshal(c.m)
+		field, ok := errors.AsType[*wire.FieldError](err)
+		if b != nil || !ok || !errors.Is(err, c.rule) || field.Kind != c.m.Kind() || field.Field != c.field {
+			t.Errorf("%s: %x, %v; want %v in field %q", c.name, b, err, c.rule, c.field)
+		}
+		if frames, err := wire.AppendFrames(nil, c.m); err == nil || frames != nil {
+			t.Errorf("%s is framed: %x, %v", c.name, frames, err)
+		}
+	}
+	if b, err := wire.Marshal(nil); b != nil || err == nil {
+		t.Errorf("no message: %x, %v", b, err)
+	}
+}
+
+// The messages of the same title in golden.json are as they were after they have
+// been encoded: others may hold them.
+func TestMarshalLeavesTheMessage(t *testing.T) {
+	want := messages()
+	for title, m := range messages() {
+		if _, err := wire.Marshal(m); err != nil {
+			t.Errorf("%s: %v", title, err)
+		}
+		if d := cmp.Diff(want[title], m, sameBits); d != "" {
+			t.Errorf("%s was changed (-before +after):\n%s", title, d)
+		}
+	}
+}
+
+// A reader reuses its memory, so what was decoded must not lie in it.
+func TestUnmarshalCopies(t *testing.T) {
+	want := messages()
+	for _, c := range readGolden(t).Good {
+		b := unhex(t, c.Bytes)
+		m, err := wire.Unmarshal(kindNamed(t, c.Kind), b, goldenLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b {
+			b[i] = 0xff
+		}
+		if d := cmp.Diff(want[c.Title], m, sameBits); d != "" {
+			t.Errorf("%s changes with the bytes it came from:\n%s", c.Title, d)
+		}
+	}
+}
+
+func TestUnmarshalOfNoKind(t *testing.T) {
+	for _, k := range []protocol.Kind{protocol.Kinds, 255} {
+		if m, err := wire.Unmarshal(k, []byte{1}, goldenLimits()); m != nil || !errors.Is(err, wire.ErrSyntax) {
+			t.Errorf("%s: %v, %v; want ErrSyntax", k, m, err)
+		}
+	}
+}
+
+// allocated is how many bytes f takes from the heap, freed again or not.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Entries of two bytes that would each take a hundred are counted before they take
+// anything, wherever they stand.
+func TestListsAreCountedFirst(t *testing.T) {
+	const megabyte = 1 << 20
+	l := wire.Limits{Clients: 100, Neighbours: 10, Releases: 2}
+	for k := range l.Bytes {
+		l.Bytes[k] = 2 * megabyte
+	}
+	many := func(tag byte) []byte { return bytes.Repeat([]byte{tag, 0}, megabyte/2) }
+	inside := func(tag byte, b []byte) []byte {
+		n := len(b) // of 3 bytes in a varint
+		return append([]byte{tag, byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)}, b...)
+	}
+	for kind, b := range map[protocol.Kind][]byte{
+		protocol.KindOpen:        inside(0x0a, many(0x2a)),
+		protocol.KindRoster:      many(0x12),
+		protocol.KindShares:      many(0x1a),
+		protocol.KindDelivery:    many(0x1a),
+		protocol.KindMaskedInput: many(0x12),
+		protocol.KindSurvivors:   inside(0x1a, many(0x12)),
+		protocol.KindQuorum:      many(0x12),
+		protocol.KindUnmask:      many(0x1a),
+		protocol.KindReplacement: many(0x12),
+		protocol.KindResult:      many(0x22),
+	} {
+		var err error
+		if n := allocated(func() { _, err = wire.Unmarshal(kind, b, l) }); n > 64<<10 || !errors.Is(err, wire.ErrLimit) {
+			t.Errorf("%s of %d bytes: %v after %d bytes from the heap", kind, len(b), err, n)
+		}
+	}
+}
+
+// What is decoded takes a few times as much as the bytes that it came from, plus
+// what the entries of the longest lists take. A list of empty entries is the worst.
+func TestUnmarshalAllocates(t *testing.T) {
+	l := goldenLimits()
+	l.Clients = 10000
+	for k := range l.Bytes {
+		l.Bytes[k] = 1 << 20
+	}
+	empty := bytes.Repeat([]byte{0x12, 0}, l.Clients)
+	if n := allocated(func() { _, _ = wire.Unmarshal(protocol.KindRoster, empty, l) }); n > uint64(l.Clients)*1024 {
+		t.Errorf("%d empty members take %d bytes from the heap", l.Clients, n)
+	}
+	in := &protocol.MaskedInput{Iteration: 1, Masked: [][]byte{make([]byte, 1<<19)}}
+	b, err := wire.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := allocated(func() { _, err = wire.Unmarshal(protocol.KindMaskedInput, b, l) }); n > 3*uint64(len(b)) || err != nil {
+		t.Errorf("a masked input of %d bytes takes %d from the heap, %v", len(b), n, err)
+	}
+}

@@ -1,0 +1,258 @@
+"""Prints golden.json: messages as bytes, written by hand in protobuf's wire format.
+
+Good ones are those of golden_test.go, under the same titles; bad ones say which
+rule they break, and in which field. Limits: 300 clients, 4 neighbours, 4 releases,
+4096 bytes a message.
+"""
+import json
+import struct
+
+KINDS = ["open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input",
+         "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "final"]  # from 1 in a frame
+
+
+def varint(v):
+    out = b""
+    while v >= 0x80:
+        out += bytes([v & 0x7F | 0x80])
+        v >>= 7
+    return out + bytes([v])
+
+
+def uint(field, v):
+    return varint(field << 3 | 0) + varint(v)
+
+
+def real(field, v):
+    return varint(field << 3 | 1) + struct.pack("<d", v)
+
+
+def data(field, *parts):
+    b = b"".join(p.encode() if isinstance(p, str) else p for p in parts)
+    return varint(field << 3 | 2) + varint(len(b)) + b
+
+
+def fill(n, first):
+    return bytes((first + i) % 256 for i in range(n))
+
+
+SESSION = fill(16, 1)
+
+# Plan
+SPLIT = data(5, data(1, "V"), uint(2, 200), real(3, 2.5), real(5, 0.5), uint(6, 20), real(7, 1024.0), uint(8, 29),
+             data(9, uint(1, 2), real(2, 1e6)))
+OWN = data(5, data(1, "counts"), uint(2, 4), real(3, 1.0), real(4, 2.0), uint(6, 4), real(7, 1.0), uint(8, 64),
+           data(9, uint(1, 4), real(3, 1.5), real(4, 0.25), uint(5, 8), uint(6, 1)))
+EXACT = data(5, data(1, "exact"), uint(2, 1), real(3, -0.0), real(7, float("inf")), data(9, uint(1, 1)))
+REPLACE = data(5, data(1, "\u03be"), uint(2, 2**31 - 1), data(9, uint(1, 3), real(2, 3.0)))
+COHORT = uint(1, 300), real(2, 0.25), real(3, 0.125)
+PLAN = data(1, data(1, SESSION), uint(2, 7), data(3, "item-gradient"), data(4, *COHORT), SPLIT, OWN, EXACT, REPLACE,
+            data(6, "model"), data(7, fill(64, 3)))
+SMALL = data(1, data(1, SESSION), uint(2, 2**64 - 1), data(4, uint(1, 2)), EXACT)
+
+# What messages are made of
+KEYS = data(1, fill(32, 10)), data(2, fill(32, 60))
+ACTIVE_KEYS = KEYS + (data(3, fill(64, 110)),)
+COMMITTED = data(3, data(1, fill(32, 20)), data(2, fill(32, 30)), data(3, fill(64, 40)))
+SHARES = uint(1, 9), data(2, fill(32, 70)), data(3, data(2, fill(80, 1))), data(3, uint(1, 299), data(2, fill(80, 2)))
+ACTIVE_SHARES = (uint(1, 300), data(2, fill(32, 70)), data(3, uint(1, 127), data(2, fill(112, 1)), COMMITTED),
+                 data(3, uint(1, 128), data(2, fill(112, 2)), COMMITTED))
+DELIVERY = uint(1, 9), data(2, b"\x81\x04"), data(3, uint(1, 5), data(2, fill(80, 3)))
+ROSTER = uint(1, 9), data(2, data(2, *KEYS)), data(2, uint(1, 127), data(2, *KEYS)), data(2, uint(1, 128), data(2, *KEYS))
+ADVERTISE = uint(1, 10), data(2, *KEYS)
+CHANGE = data(4, fill(32, 90))  # where noise is replaced
+REPLACED_SHARES = (uint(1, 10), data(2, fill(32, 70)), data(3, uint(1, 4), data(2, fill(144, 1))), uint(4, 1), data(5, fill(32, 80)))
+MASKED = data(2, fill(3, 1)), data(2, fill(200, 5))
+REVEALED = data(2, data(2, fill(32, 8))), data(2, uint(1, 299), data(2, fill(32, 9)))
+REMOVED = data(3, fill(5, 6)), data(3)
+CONSISTENCY = uint(1, 9) + data(2, fill(64, 5))
+
+GOOD = [
+    ("open", "open", PLAN),
+    ("open, of little", "open", SMALL),
+    ("announce", "announce", PLAN),
+    ("announce, set up ahead", "announce", SMALL + data(2, *DELIVERY)),
+    ("invite", "invite", data(1, SESSION) + uint(2, 8) + data(3, *COHORT)),
+    ("invite, replaced", "invite", data(1, SESSION) + uint(2, 8) + data(3, *COHORT) + uint(4, 1)),
+    ("advertise", "advertise", b"".join(ADVERTISE)),
+    ("advertise, ahead, replaced", "advertise", uint(1, 10) + data(2, *KEYS, CHANGE) + uint(3, 1)),
+    ("advertise, active", "advertise", uint(1, 300) + data(2, *ACTIVE_KEYS)),
+    ("roster", "roster", b"".join(ROSTER)),
+    ("roster, replaced", "roster", uint(1, 10) + data(2, data(2, *KEYS, CHANGE)) + data(2, uint(1, 7), data(2, *KEYS, CHANGE))),
+    ("roster, active", "roster", uint(1, 1) + data(2, uint(1, 299), data(2, *ACTIVE_KEYS))),
+    ("shares", "shares", b"".join(SHARES)),
+    ("shares, ahead, replaced", "shares", b"".join(REPLACED_SHARES)),
+    ("shares, active", "shares", b"".join(ACTIVE_SHARES)),
+    ("delivery", "delivery", b"".join(DELIVERY)),
+    ("masked-input", "masked-input", b"".join((uint(1, 9),) + MASKED)),
+    ("masked-input, next set up", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(3, *ADVERTISE, uint(3, 1))),
+    ("survivors", "survivors", uint(1, 9) + data(2, b"\x03")),
+    ("survivors, next set up", "survivors", uint(1, 8) + data(2, fill(38, 1)) + data(3, *ROSTER)),
+    ("consistency", "consistency", CONSISTENCY),
+    ("quorum", "quorum", uint(1, 9) + data(2, data(2, fill(64, 6))) + data(2, uint(1, 2), data(2, fill(64, 7)))),
+    ("unmask", "unmask", b"".join((uint(1, 9),) + REVEALED + REMOVED)),
+    ("unmask, active, next set up", "unmask",
+     uint(1, 299) + data(2, uint(1, 3), data(2, fill(32, 8)), data(3, fill(16, 1))) + data(3) + data(4, *ACTIVE_SHARES)),
+    ("unmask, replaced, next set up", "unmask", uint(1, 9) + REVEALED[1] + data(3, fill(200, 5)) + data(3) + data(4, *REPLACED_SHARES)),
+    ("answered", "answered", uint(1, 9) + data(2, b"\x81\x04")),
+    ("replacement", "replacement", b"".join((uint(1, 9),) + REVEALED)),
+    ("replacement, active", "replacement", uint(1, 300) + data(2, uint(1, 3), data(2, fill(32, 8)), data(3, fill(16, 1)))),
+    ("result", "result", uint(1, 9) + uint(2, 290) + uint(3, 5) + data(4, struct.pack("<qqq", 1, -2, 2**62))
+     + data(4, struct.pack("<qq", -2**63, 2**63 - 1))),
+    ("result, nobody answered", "result", uint(1, 9) + uint(2, 1) + data(4, bytes(8))),
+] + [
+    ("abort, " + stage, "abort", uint(1, 9) + data(2, uint(1, i + 1), uint(2, i) if i else b"", uint(3, 200)))
+    for i, stage in enumerate(["advertise", "share", "masked-input", "consistency", "unmask", "replace"])
+] + [
+    ("abort, unrecoverable", "abort", uint(1, 9) + data(3, uint(1, 17), uint(2, 3), uint(3, 4))),
+    ("abort, dealt", "abort", uint(1, 9) + data(3, uint(2, 4), uint(3, 4), uint(4, 1))),
+    ("final", "final", data(1, "the model")),
+    ("final, signed", "final", data(1, fill(300, 0)) + data(2, fill(64, 9))),
+]
+
+
+def plan(session=data(1, SESSION), iteration=uint(2, 7), cohort=data(4, uint(1, 2)), releases=EXACT, rest=b""):
+    return data(1, session, iteration, cohort, releases, rest)
+
+
+def release(*fields):
+    return plan(releases=data(5, *fields))
+
+
+NOISE = data(9, uint(1, 1))
+
+BAD = [
+    # Not protobuf, or not this message.
+    ("a tag cut off", "open", b"\x80", "syntax", ""),
+    ("field number 0", "open", b"\x02\x00", "syntax", ""),
+    ("a length beyond the end", "open", b"\x0a\x05\x0a", "syntax", "plan"),
+    ("bytes left over", "consistency", CONSISTENCY + b"\x00", "syntax", ""),
+    ("a number of 11 bytes", "advertise", b"\x08" + b"\xff" * 10 + b"\x01", "syntax", "iteration"),
+    ("an unknown field", "advertise", b"".join(ADVERTISE) + uint(4, 1), "syntax", ""),
+    ("an unknown field with a large number", "advertise", b"".join(ADVERTISE) + uint(1000, 1), "syntax", ""),
+    ("an unknown field of a member", "roster", uint(1, 9) + data(2, data(2, *KEYS), uint(3, 1)), "syntax", "members[0]"),
+    ("a group", "advertise", b"\x0b\x0c", "syntax", "iteration"),
+    ("a number for bytes", "consistency", uint(1, 9) + uint(2, 1), "syntax", "signature"),
+    ("bytes for a number", "consistency", data(1, b"\x09"), "syntax", "iteration"),
+    ("fixed numbers for a float", "invite", data(1, SESSION) + uint(2, 8) + data(3, uint(1, 3), uint(2, 1)), "syntax", "cohort.tolerance"),
+    ("an iteration twice", "advertise", uint(1, 9) + b"".join(ADVERTISE), "syntax", "iteration"),
+    ("a message twice", "advertise", b"".join(ADVERTISE) + data(2, *KEYS), "syntax", "keys"),
+    ("a client of 33 bits", "abort", uint(1, 9) + data(3, uint(1, 2**32 + 3), uint(3, 4)), "syntax", "unrecoverable.client"),
+    ("a flag of 2", "abort", uint(1, 9) + data(3, uint(3, 4), uint(4, 2)), "syntax", "unrecoverable.dealt"),
+    ("a flag of 2 for ahead", "advertise", b"".join(ADVERTISE) + uint(3, 2), "syntax", "ahead"),
+    ("ahead twice", "shares", b"".join(SHARES) + uint(4, 1) + uint(4, 1), "syntax", "ahead"),
+    ("bytes for replaces", "invite", data(1, SESSION) + uint(2, 8) + data(3, *COHORT) + data(4, b"\x01"), "syntax", "replaces"),
+    ("a negative stage", "abort", uint(1, 9) + data(2, uint(1, 2**64 - 1), uint(3, 4)), "syntax", "too_few.stage"),
+    ("both reasons", "abort", uint(1, 9) + data(2, uint(1, 1), uint(3, 4)) + data(3, uint(3, 4)), "syntax", "unrecoverable"),
+    ("a phase that is not UTF-8", "open", plan(rest=data(3, b"\xff")), "syntax", "plan.phase"),
+
+    # Missing.
+    ("nothing", "final", b"", "value", ""),
+    ("no plan", "announce", data(2, *DELIVERY), "value", "plan"),
+    ("no session", "open", plan(session=b""), "value", "plan.session"),
+    ("no iteration of a plan", "open", plan(iteration=b""), "value", "plan.iteration"),
+    ("no cohort", "open", plan(cohort=b""), "value", "plan.cohort"),
+    ("no releases", "open", plan(releases=b""), "value", "plan.releases"),
+    ("no noise", "open", release(uint(2, 1)), "value", "plan.releases[0].noise"),
+    ("no kind of noise", "open", release(uint(2, 1), data(9)), "value", "plan.releases[0].noise.kind"),
+    ("no iteration", "advertise", data(2, *KEYS), "value", "iteration"),
+    ("no keys", "advertise", uint(1, 9), "value", "keys"),
+    ("no mask key", "advertise", uint(1, 9) + data(2, KEYS[1]), "value", "keys.mask"),
+    ("no members", "roster", uint(1, 9), "value", "members"),
+    ("a member without keys", "roster", uint(1, 9) + data(2, uint(1, 4)), "value", "members[0].keys"),
+    ("no seed hash", "shares", SHARES[0] + SHARES[2], "value", "seed_hash"),
+    ("no shares", "shares", SHARES[0] + SHARES[1], "value", "shares"),
+    ("no ciphertext", "shares", SHARES[0] + SHARES[1] + data(3, uint(1, 4)), "value", "shares[0].ciphertext"),
+    ("nobody arrived", "delivery", DELIVERY[0] + DELIVERY[2], "value", "arrived"),
+    ("no shares delivered", "delivery", DELIVERY[0] + DELIVERY[1], "value", "shares"),
+    ("no vectors", "masked-input", uint(1, 9), "value", "masked"),
+    ("an empty vector", "masked-input", uint(1, 9) + MASKED[0] + data(2), "value", "masked[1]"),
+    ("no survivors", "survivors", uint(1, 9), "value", "u1"),
+    ("no signature", "consistency", uint(1, 9), "value", "signature"),
+    ("no signatures", "quorum", uint(1, 9), "value", "signatures"),
+    ("no revealed shares", "unmask", uint(1, 9) + REMOVED[0], "value", "shares"),
+    ("no removals", "unmask", uint(1, 9) + REVEALED[0], "value", "removed"),
+    ("nobody answered", "answered", uint(1, 9), "value", "u2"),
+    ("no iteration of an answer", "answered", data(2, b"\x03"), "value", "iteration"),
+    ("no shares in a replacement", "replacement", uint(1, 9), "value", "shares"),
+    ("no iteration of a replacement", "replacement", b"".join(REVEALED), "value", "iteration"),
+    ("no integers", "result", uint(1, 9) + uint(2, 3) + uint(3, 3), "value", "integers"),
+    ("no coordinates", "result", uint(1, 9) + data(4), "value", "integers[0]"),
+    ("no reason", "abort", uint(1, 9), "value", "reason"),
+    ("no stage", "abort", uint(1, 9) + data(2, uint(2, 3), uint(3, 4)), "value", "too_few.stage"),
+    ("no model", "final", data(2, fill(64, 9)), "value", "model"),
+
+    # Of a wrong length.
+    ("a short session", "invite", data(1, fill(15, 0)) + uint(2, 8) + data(3, *COHORT), "value", "session"),
+    ("a long session", "open", plan(session=data(1, fill(17, 0))), "value", "plan.session"),
+    ("a plan's short signature", "open", plan(rest=data(7, fill(63, 0))), "value", "plan.signature"),
+    ("a short key", "advertise", uint(1, 9) + data(2, KEYS[0], data(2, fill(31, 0))), "value", "keys.channel"),
+    ("a long key", "roster", uint(1, 9) + data(2, data(2, data(1, fill(33, 0)), KEYS[1])), "value", "members[0].keys.mask"),
+    ("a short signature of keys", "advertise", uint(1, 9) + data(2, *KEYS, data(3, fill(32, 0))), "value", "keys.signature"),
+    ("a short key of changes", "advertise", uint(1, 9) + data(2, *KEYS, data(4, fill(31, 0))), "value", "keys.change"),
+    ("a long key of changes", "roster", uint(1, 9) + data(2, data(2, *KEYS, data(4, fill(33, 0)))), "value", "members[0].keys.change"),
+    ("a short hash of changes", "shares", b"".join(SHARES) + data(5, fill(31, 0)), "value", "change_hash"),
+    ("a short share in a replacement", "replacement", uint(1, 9) + data(2, data(2, fill(31, 0))), "value", "shares[0].share"),
+    ("a short hash", "shares", SHARES[0] + data(2, fill(31, 0)) + SHARES[2], "value", "seed_hash"),
+    ("a short commitment", "shares", SHARES[0] + SHARES[1] + data(3, data(2, fill(9, 0)), data(3, data(1, fill(31, 0)), data(2, fill(32, 0)), data(3, fill(64, 0)))),
+     "value", "shares[0].committed.seed"),
+    ("a commitment that is not signed", "delivery", DELIVERY[0] + DELIVERY[1] + data(3, data(2, fill(9, 0)), data(3, data(1, fill(32, 0)), data(2, fill(32, 0)))),
+     "value", "shares[0].committed.signature"),
+    ("a long signature", "consistency", uint(1, 9) + data(2, fill(65, 0)), "value", "signature"),
+    ("a short signature in a quorum", "quorum", uint(1, 9) + data(2, data(2, fill(64, 0))) + data(2, uint(1, 4), data(2, fill(63, 0))), "value", "signatures[1].signature"),
+    ("a long share", "unmask", uint(1, 9) + data(2, data(2, fill(33, 0))) + REMOVED[0], "value", "shares[0].share"),
+    ("a short nonce", "unmask", uint(1, 9) + data(2, data(2, fill(32, 0)), data(3, fill(15, 0))) + REMOVED[0], "value", "shares[0].nonce"),
+    ("half a coordinate", "result", uint(1, 9) + data(4, bytes(8)) + data(4, bytes(12)), "value", "integers[1]"),
+    ("a final model's short signature", "final", data(1, "m") + data(2, fill(1, 0)), "value", "signature"),
+
+    # Out of range or order.
+    ("iteration 0", "advertise", uint(1, 0) + data(2, *KEYS), "value", "iteration"),
+    ("a kind of noise too many", "open", release(uint(2, 1), data(9, uint(1, 5))), "value", "plan.releases[0].noise.kind"),
+    ("a stage too many", "abort", uint(1, 9) + data(2, uint(1, 7), uint(3, 4)), "value", "too_few.stage"),
+    ("a client twice", "roster", uint(1, 9) + ROSTER[2] + ROSTER[2], "value", "members[1].client"),
+    ("clients that descend", "quorum", uint(1, 9) + data(2, uint(1, 2), data(2, fill(64, 7))) + data(2, data(2, fill(64, 6))), "value", "signatures[1].client"),
+    ("peers that descend", "shares", SHARES[0] + SHARES[1] + SHARES[3] + SHARES[2], "value", "shares[1].peer"),
+    ("dealers that descend", "unmask", uint(1, 9) + REVEALED[1] + REVEALED[0] + REMOVED[0], "value", "shares[1].of"),
+    ("dealers that descend in a replacement", "replacement", uint(1, 9) + REVEALED[1] + REVEALED[0], "value", "shares[1].of"),
+    ("a ring of 65 bits", "open", release(uint(2, 1), uint(8, 65), NOISE), "value", "plan.releases[0].width"),
+    ("2^31 coordinates", "open", release(uint(2, 2**31), NOISE), "value", "plan.releases[0].len"),
+    ("2^31 that are not zero", "open", release(uint(6, 2**31), NOISE), "value", "plan.releases[0].max_non_zero"),
+    ("2^31 steps", "open", release(data(9, uint(1, 4), uint(5, 2**31))), "value", "plan.releases[0].noise.steps"),
+
+    # More than the limits allow.
+    ("4097 bytes", "final", data(1, bytes(4094)), "limit", ""),
+    ("client 300", "roster", uint(1, 9) + data(2, uint(1, 300), data(2, *KEYS)), "limit", "members[0].client"),
+    ("a share for client 300", "shares", SHARES[0] + SHARES[1] + data(3, uint(1, 300), data(2, b"c")), "limit", "shares[0].peer"),
+    ("a cohort of 301", "invite", data(1, SESSION) + uint(2, 8) + data(3, uint(1, 301)), "limit", "cohort.clients"),
+    ("301 members", "roster", uint(1, 9) + data(2) * 301, "limit", "members"),
+    ("301 signatures", "quorum", uint(1, 9) + data(2) * 301, "limit", "signatures"),
+    ("5 shares", "shares", SHARES[0] + SHARES[1] + data(3) * 5, "limit", "shares"),
+    ("5 revealed shares", "unmask", uint(1, 9) + data(2) * 5, "limit", "shares"),
+    ("5 shares in a replacement", "replacement", uint(1, 9) + data(2) * 5, "limit", "shares"),
+    ("a share of client 300", "replacement", uint(1, 9) + data(2, uint(1, 300), data(2, fill(32, 9))), "limit", "shares[0].of"),
+    ("5 releases", "open", plan(releases=EXACT * 5), "limit", "plan.releases"),
+    ("5 vectors", "masked-input", uint(1, 9) + MASKED[0] * 5, "limit", "masked"),
+    ("5 removals", "unmask", uint(1, 9) + REVEALED[0] + data(3) * 5, "limit", "removed"),
+    ("5 sums", "result", uint(1, 9) + data(4, bytes(8)) * 5, "limit", "integers"),
+    ("a bitmap for more clients", "survivors", uint(1, 9) + data(2, bytes(39)), "limit", "u1"),
+    ("a bitmap for more clients, delivered", "delivery", uint(1, 9) + data(2, bytes(39)) + DELIVERY[2], "limit", "arrived"),
+    ("a bitmap for more clients, answered", "answered", uint(1, 9) + data(2, bytes(39)), "limit", "u2"),
+    ("301 survivors", "result", uint(1, 9) + uint(2, 301) + data(4, bytes(8)), "limit", "survivors"),
+    ("301 answers", "result", uint(1, 9) + uint(3, 301) + data(4, bytes(8)), "limit", "answered"),
+    ("301 left", "abort", uint(1, 9) + data(2, uint(1, 1), uint(2, 301)), "limit", "too_few.left"),
+    ("301 required", "abort", uint(1, 9) + data(3, uint(3, 301)), "limit", "unrecoverable.required"),
+
+    # In what travels with a message.
+    ("a delivery without shares", "announce", SMALL + data(2, *DELIVERY[:2]), "value", "delivery.shares"),
+    ("keys without an iteration", "masked-input", uint(1, 9) + MASKED[0] + data(3, data(2, *KEYS)), "value", "next.iteration"),
+    ("a roster of nobody", "survivors", uint(1, 9) + data(2, b"\x03") + data(3, uint(1, 9)), "value", "next.members"),
+    ("a short hash of changes along", "unmask", uint(1, 9) + REVEALED[0] + REMOVED[0] + data(4, *REPLACED_SHARES[:4], data(5, b"h")), "value", "next.change_hash"),
+    ("shares with too many for one", "unmask", uint(1, 9) + REVEALED[0] + REMOVED[0] + data(4, *SHARES[:2], data(3) * 5), "limit", "next.shares"),
+]
+
+print(json.dumps({
+    "comment": "golden.py: messages in protobuf's wire format, and behind the header of their frame",
+    "good": [{"title": t, "kind": k, "bytes": b.hex(), "frame": (struct.pack(">BI", KINDS.index(k) + 1, len(b)) + b).hex()}
+             for t, k, b in GOOD],
+    "bad": [{"title": t, "kind": k, "bytes": b.hex(), "rule": r, "field": f} for t, k, b, r, f in BAD],
+}, indent=1))
