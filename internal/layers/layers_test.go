@@ -86,6 +86,11 @@ var rules = []rule{
 		why: "secrets come from entropy.Source, public values from entropy.Public; only they and the synthetic sets may use a plain generator",
 	},
 	{
+		name: "bytes are for the edge", from: []string{"..."}, except: []string{"protocol/wire/...", "node/...", "cmd/fednode"},
+		forbid: []string{"protocol/wire/...", "google.golang.org/protobuf/..."},
+		why:    "roles and sums deal in messages; protobuf's bytes are not canonical, so that nothing may hash or sign them",
+	},
+	{
 		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node/...", "cmd/fednode"},
 		forbid: []string{"github.com/libp2p/..."},
 		why:    "fedsim must build in seconds",
