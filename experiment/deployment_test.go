@@ -115,7 +115,7 @@ func TestDeployed(t *testing.T) {
 func TestDeployedRefuses(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=sgd-mf":              "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
-		"noise=replace":                 "noise: replaced noise shows every sum twice, and a real sum does not cover it; use split",
+		"noise=replace":                 "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
 		"algorithm=vfl-sgdmf parties=1": "parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
 		"algorithm=hfl-sgdmf parties=1 secagg=none": "secagg: none is a plain sum, which shows what is in it; the sums of a deployment are real\n" +
 			"parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",

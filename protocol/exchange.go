@@ -60,14 +60,6 @@ type RevealedShare struct {
 	Nonce []byte
 }
 
-func revealedSize(shares []RevealedShare) int {
-	n := 0
-	for i := range shares {
-		n += 4 + 32 + len(shares[i].Nonce)
-	}
-	return n
-}
-
 // Complaint says that what a neighbour dealt, and signed, is of no use: the client has
 // no mask in common with it, and Secret is what that would have come from, for the
 // other side's to be taken off.

@@ -54,6 +54,7 @@ func TestSizes(t *testing.T) {
 		{&protocol.Shares{Iteration: 9, Ahead: true, ChangeHash: new(protocol.Hash), Shares: []protocol.EncryptedShare{sealed}}, header + it + flag + key + key + sealedSize},
 		{&protocol.Delivery{Iteration: 9, Arrived: protocol.NewBitmap(9), Shares: []protocol.EncryptedShare{sealed}}, header + it + (2 + 2) + sealedSize},
 		{&protocol.MaskedInput{Iteration: 9, Masked: [][]byte{make([]byte, 3), make([]byte, 200)}}, header + it + (2 + 3) + (3 + 200)},
+		{&protocol.MaskedInput{Iteration: 9, Complaints: []protocol.Complaint{{Of: 0}, {Of: 200}}}, header + it + (2 + 34) + (2 + 3 + 34)},
 		{&protocol.MaskedInput{Iteration: 9, Masked: [][]byte{make([]byte, 3)}, Next: &protocol.Advertise{Iteration: 300, Keys: &protocol.Keys{}}},
 			header + it + (2 + 3) + 2 + it300 + keys},
 		{&protocol.Survivors{Iteration: 9, U1: protocol.NewBitmap(17)}, header + it + (2 + 3)},

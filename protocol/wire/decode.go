@@ -112,6 +112,13 @@ func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
 		d.leave()
 	}
 	out := &protocol.MaskedInput{Iteration: d.iteration(m.GetIteration()), Masked: m.GetMasked()}
+	last := int64(-1)
+	for i, c := range m.GetComplaints() {
+		d.enter("complaints", i)
+		out.Complaints = append(out.Complaints, protocol.Complaint{Of: d.next("client", c.GetClient(), &last),
+			Secret: [32]byte(d.fixed("secret", c.GetSecret(), 32))})
+		d.leave()
+	}
 	if m.GetNext() != nil {
 		d.enter("next", -1)
 		out.Next = d.advertise(m.GetNext())

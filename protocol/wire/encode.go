@@ -111,6 +111,9 @@ func (e *encoder) maskedInput(m *protocol.MaskedInput) *wirepb.MaskedInput {
 		e.fail(ErrIdeal, "masked", "there are %d vectors in the clear", len(m.Vectors))
 	}
 	out := &wirepb.MaskedInput{Iteration: m.Iteration, Masked: m.Masked}
+	for i := range m.Complaints {
+		out.Complaints = append(out.Complaints, &wirepb.Complaint{Client: uint32(m.Complaints[i].Of), Secret: m.Complaints[i].Secret[:]})
+	}
 	if m.Next != nil {
 		e.enter("next", -1)
 		out.Next = e.advertise(m.Next)

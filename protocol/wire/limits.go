@@ -41,13 +41,14 @@ type Session struct {
 // noise, of semi-honest mode, has a key of 34 bytes besides and 32 more of ciphertext,
 // but no signatures of 66 and no commitments.
 const (
-	memberSize   = 146 // of a roster: client, two keys, signature
-	sealedSize   = 260 // of shares: peer, 112 bytes of ciphertext, two hashes, signature
-	revealedSize = 60  // of an answer to unmask: client, share, nonce
-	signedSize   = 74  // of a quorum: client, signature
-	releaseSize  = 128 // of a plan, its name aside
-	vectorSize   = 16  // what a vector has besides its content
-	slack        = 256 // what any message has besides lists and content, and room to grow
+	memberSize    = 146 // of a roster: client, two keys, signature
+	sealedSize    = 260 // of shares: peer, 112 bytes of ciphertext, two hashes, signature
+	revealedSize  = 60  // of an answer to unmask: client, share, nonce
+	signedSize    = 74  // of a quorum: client, signature
+	complaintSize = 40  // of a masked input: client, secret
+	releaseSize   = 128 // of a plan, its name aside
+	vectorSize    = 16  // what a vector has besides its content
+	slack         = 256 // what any message has besides lists and content, and room to grow
 )
 
 // LimitsFor computes the limits of a session. With N clients, k neighbours, B bytes
@@ -61,7 +62,7 @@ const (
 //	roster                      s + 146 N
 //	shares                      s + 260 k
 //	delivery                    s + B + 260 k
-//	masked-input                s + P + 16 r + s, the last for the next advertise
+//	masked-input                s + P + 16 r + 40 k + s, the last for the next advertise
 //	survivors                   s + B + the next roster
 //	quorum                      s + 74 N
 //	unmask                      s + 60 k + 9/8 Q + 80 r + the next shares
@@ -109,7 +110,7 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 		protocol.KindRoster:      roster,
 		protocol.KindShares:      shares,
 		protocol.KindDelivery:    delivery,
-		protocol.KindMaskedInput: slack + p.PackedSize() + vectorSize*releases + advertise,
+		protocol.KindMaskedInput: slack + p.PackedSize() + vectorSize*releases + complaintSize*s.Neighbours + advertise,
 		protocol.KindSurvivors:   slack + bitmap + roster,
 		protocol.KindConsistency: slack,
 		protocol.KindQuorum:      slack + signedSize*n,
@@ -138,7 +139,7 @@ func (l Limits) entries(list protoreflect.Name) int {
 	switch list {
 	case "members", "signatures":
 		return l.Clients
-	case "shares":
+	case "shares", "complaints":
 		return l.Neighbours
 	case "releases", "masked", "removed", "integers":
 		return l.Releases

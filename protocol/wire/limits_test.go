@@ -35,7 +35,7 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindRoster:      roster,
 		protocol.KindShares:      shares,
 		protocol.KindDelivery:    2 + shares,
-		protocol.KindMaskedInput: 256 + (2500 + 10) + 2*16 + 256,
+		protocol.KindMaskedInput: 256 + (2500 + 10) + 2*16 + 9*40 + 256,
 		protocol.KindSurvivors:   256 + 2 + roster,
 		protocol.KindConsistency: 256,
 		protocol.KindQuorum:      256 + 74*10,
@@ -55,7 +55,7 @@ func TestLimitsFor(t *testing.T) {
 	other.Phase, other.Releases = "weights", other.Releases[1:]
 	other.Releases[0].Len = 2000
 	s.Plans = append(s.Plans, other)
-	want.Bytes[protocol.KindMaskedInput] = 256 + 4000 + 16 + 256
+	want.Bytes[protocol.KindMaskedInput] = 256 + 4000 + 16 + 9*40 + 256
 	want.Bytes[protocol.KindResult] = 256 + 8*2000 + 16
 	if d := cmp.Diff(want, wire.LimitsFor(s)); d != "" {
 		t.Errorf("limits of plans of two forms (-want +got):\n%s", d)
@@ -132,6 +132,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 			sealed.Peer = id
 			shares.Shares = append(shares.Shares, sealed)
 			unmask.Shares = append(unmask.Shares, protocol.RevealedShare{Of: id, Nonce: nonce})
+			masked.Complaints = append(masked.Complaints, protocol.Complaint{Of: id})
 		}
 	}
 	for _, r := range p.Releases {

@@ -663,6 +663,7 @@ type MaskedInput struct {
 	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
 	Masked        [][]byte               `protobuf:"bytes,2,rep,name=masked,proto3" json:"masked,omitempty"` // per release, its coordinates packed at the width of its ring
 	Next          *Advertise             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // if the next iteration is set up ahead
+	Complaints    []*Complaint           `protobuf:"bytes,4,rep,name=complaints,proto3" json:"complaints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -718,6 +719,65 @@ func (x *MaskedInput) GetNext() *Advertise {
 	return nil
 }
 
+func (x *MaskedInput) GetComplaints() []*Complaint {
+	if x != nil {
+		return x.Complaints
+	}
+	return nil
+}
+
+type Complaint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        uint32                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"` // of whom
+	Secret        []byte                 `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`  // fixed: 32
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Complaint) Reset() {
+	*x = Complaint{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Complaint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Complaint) ProtoMessage() {}
+
+func (x *Complaint) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Complaint.ProtoReflect.Descriptor instead.
+func (*Complaint) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Complaint) GetClient() uint32 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+func (x *Complaint) GetSecret() []byte {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
 // Aggregator to client.
 type Survivors struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -730,7 +790,7 @@ type Survivors struct {
 
 func (x *Survivors) Reset() {
 	*x = Survivors{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	mi := &file_protocol_wire_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +802,7 @@ func (x *Survivors) String() string {
 func (*Survivors) ProtoMessage() {}
 
 func (x *Survivors) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	mi := &file_protocol_wire_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +815,7 @@ func (x *Survivors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Survivors.ProtoReflect.Descriptor instead.
 func (*Survivors) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{8}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Survivors) GetIteration() uint64 {
@@ -790,7 +850,7 @@ type Consistency struct {
 
 func (x *Consistency) Reset() {
 	*x = Consistency{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[9]
+	mi := &file_protocol_wire_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +862,7 @@ func (x *Consistency) String() string {
 func (*Consistency) ProtoMessage() {}
 
 func (x *Consistency) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[9]
+	mi := &file_protocol_wire_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +875,7 @@ func (x *Consistency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consistency.ProtoReflect.Descriptor instead.
 func (*Consistency) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{9}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Consistency) GetIteration() uint64 {
@@ -843,7 +903,7 @@ type Quorum struct {
 
 func (x *Quorum) Reset() {
 	*x = Quorum{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[10]
+	mi := &file_protocol_wire_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +915,7 @@ func (x *Quorum) String() string {
 func (*Quorum) ProtoMessage() {}
 
 func (x *Quorum) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[10]
+	mi := &file_protocol_wire_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +928,7 @@ func (x *Quorum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quorum.ProtoReflect.Descriptor instead.
 func (*Quorum) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{10}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Quorum) GetIteration() uint64 {
@@ -900,7 +960,7 @@ type Unmask struct {
 
 func (x *Unmask) Reset() {
 	*x = Unmask{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[11]
+	mi := &file_protocol_wire_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +972,7 @@ func (x *Unmask) String() string {
 func (*Unmask) ProtoMessage() {}
 
 func (x *Unmask) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[11]
+	mi := &file_protocol_wire_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +985,7 @@ func (x *Unmask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unmask.ProtoReflect.Descriptor instead.
 func (*Unmask) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{11}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Unmask) GetIteration() uint64 {
@@ -967,7 +1027,7 @@ type Answered struct {
 
 func (x *Answered) Reset() {
 	*x = Answered{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[12]
+	mi := &file_protocol_wire_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1039,7 @@ func (x *Answered) String() string {
 func (*Answered) ProtoMessage() {}
 
 func (x *Answered) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[12]
+	mi := &file_protocol_wire_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1052,7 @@ func (x *Answered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answered.ProtoReflect.Descriptor instead.
 func (*Answered) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{12}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Answered) GetIteration() uint64 {
@@ -1020,7 +1080,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[13]
+	mi := &file_protocol_wire_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1092,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[13]
+	mi := &file_protocol_wire_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1105,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{13}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Replacement) GetIteration() uint64 {
@@ -1075,7 +1135,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[14]
+	mi := &file_protocol_wire_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1147,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[14]
+	mi := &file_protocol_wire_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1160,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{14}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Result) GetIteration() uint64 {
@@ -1146,7 +1206,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[15]
+	mi := &file_protocol_wire_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1218,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[15]
+	mi := &file_protocol_wire_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1231,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{15}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Abort) GetIteration() uint64 {
@@ -1233,7 +1293,7 @@ type Final struct {
 
 func (x *Final) Reset() {
 	*x = Final{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[16]
+	mi := &file_protocol_wire_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1305,7 @@ func (x *Final) String() string {
 func (*Final) ProtoMessage() {}
 
 func (x *Final) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[16]
+	mi := &file_protocol_wire_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1318,7 @@ func (x *Final) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Final.ProtoReflect.Descriptor instead.
 func (*Final) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{16}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Final) GetModel() []byte {
@@ -1290,7 +1350,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[17]
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1362,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[17]
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1375,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{17}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Plan) GetSession() []byte {
@@ -1378,7 +1438,7 @@ type Cohort struct {
 
 func (x *Cohort) Reset() {
 	*x = Cohort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1450,7 @@ func (x *Cohort) String() string {
 func (*Cohort) ProtoMessage() {}
 
 func (x *Cohort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1463,7 @@ func (x *Cohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cohort.ProtoReflect.Descriptor instead.
 func (*Cohort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Cohort) GetClients() uint32 {
@@ -1444,7 +1504,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1516,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1529,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Release) GetName() string {
@@ -1549,7 +1609,7 @@ type Noise struct {
 
 func (x *Noise) Reset() {
 	*x = Noise{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1621,7 @@ func (x *Noise) String() string {
 func (*Noise) ProtoMessage() {}
 
 func (x *Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1634,7 @@ func (x *Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noise.ProtoReflect.Descriptor instead.
 func (*Noise) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Noise) GetKind() NoiseKind {
@@ -1631,7 +1691,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1703,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1716,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Keys) GetMask() []byte {
@@ -1697,7 +1757,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1769,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1782,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Member) GetClient() uint32 {
@@ -1750,7 +1810,7 @@ type EncryptedShare struct {
 
 func (x *EncryptedShare) Reset() {
 	*x = EncryptedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1822,7 @@ func (x *EncryptedShare) String() string {
 func (*EncryptedShare) ProtoMessage() {}
 
 func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +1835,7 @@ func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EncryptedShare.ProtoReflect.Descriptor instead.
 func (*EncryptedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EncryptedShare) GetPeer() uint32 {
@@ -1810,7 +1870,7 @@ type Commitments struct {
 
 func (x *Commitments) Reset() {
 	*x = Commitments{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1882,7 @@ func (x *Commitments) String() string {
 func (*Commitments) ProtoMessage() {}
 
 func (x *Commitments) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1895,7 @@ func (x *Commitments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commitments.ProtoReflect.Descriptor instead.
 func (*Commitments) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Commitments) GetSeed() []byte {
@@ -1870,7 +1930,7 @@ type RevealedShare struct {
 
 func (x *RevealedShare) Reset() {
 	*x = RevealedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +1942,7 @@ func (x *RevealedShare) String() string {
 func (*RevealedShare) ProtoMessage() {}
 
 func (x *RevealedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +1955,7 @@ func (x *RevealedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealedShare.ProtoReflect.Descriptor instead.
 func (*RevealedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RevealedShare) GetOf() uint32 {
@@ -1929,7 +1989,7 @@ type Signed struct {
 
 func (x *Signed) Reset() {
 	*x = Signed{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2001,7 @@ func (x *Signed) String() string {
 func (*Signed) ProtoMessage() {}
 
 func (x *Signed) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2014,7 @@ func (x *Signed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signed.ProtoReflect.Descriptor instead.
 func (*Signed) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Signed) GetClient() uint32 {
@@ -1982,7 +2042,7 @@ type TooFew struct {
 
 func (x *TooFew) Reset() {
 	*x = TooFew{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2054,7 @@ func (x *TooFew) String() string {
 func (*TooFew) ProtoMessage() {}
 
 func (x *TooFew) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2067,7 @@ func (x *TooFew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TooFew.ProtoReflect.Descriptor instead.
 func (*TooFew) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TooFew) GetStage() Stage {
@@ -2043,7 +2103,7 @@ type Unrecoverable struct {
 
 func (x *Unrecoverable) Reset() {
 	*x = Unrecoverable{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2055,7 +2115,7 @@ func (x *Unrecoverable) String() string {
 func (*Unrecoverable) ProtoMessage() {}
 
 func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2068,7 +2128,7 @@ func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unrecoverable.ProtoReflect.Descriptor instead.
 func (*Unrecoverable) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Unrecoverable) GetClient() uint32 {
@@ -2131,11 +2191,17 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\bDelivery\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x18\n" +
 	"\aarrived\x18\x02 \x01(\fR\aarrived\x126\n" +
-	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\"r\n" +
+	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\"\xad\x01\n" +
 	"\vMaskedInput\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x16\n" +
 	"\x06masked\x18\x02 \x03(\fR\x06masked\x12-\n" +
-	"\x04next\x18\x03 \x01(\v2\x19.fedsim.wire.v1.AdvertiseR\x04next\"e\n" +
+	"\x04next\x18\x03 \x01(\v2\x19.fedsim.wire.v1.AdvertiseR\x04next\x129\n" +
+	"\n" +
+	"complaints\x18\x04 \x03(\v2\x19.fedsim.wire.v1.ComplaintR\n" +
+	"complaints\";\n" +
+	"\tComplaint\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\rR\x06client\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\fR\x06secret\"e\n" +
 	"\tSurvivors\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x0e\n" +
 	"\x02u1\x18\x02 \x01(\fR\x02u1\x12*\n" +
@@ -2288,7 +2354,7 @@ func file_protocol_wire_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_protocol_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_protocol_wire_wire_proto_goTypes = []any{
 	(Kind)(0),              // 0: fedsim.wire.v1.Kind
 	(NoiseKind)(0),         // 1: fedsim.wire.v1.NoiseKind
@@ -2301,57 +2367,59 @@ var file_protocol_wire_wire_proto_goTypes = []any{
 	(*Shares)(nil),         // 8: fedsim.wire.v1.Shares
 	(*Delivery)(nil),       // 9: fedsim.wire.v1.Delivery
 	(*MaskedInput)(nil),    // 10: fedsim.wire.v1.MaskedInput
-	(*Survivors)(nil),      // 11: fedsim.wire.v1.Survivors
-	(*Consistency)(nil),    // 12: fedsim.wire.v1.Consistency
-	(*Quorum)(nil),         // 13: fedsim.wire.v1.Quorum
-	(*Unmask)(nil),         // 14: fedsim.wire.v1.Unmask
-	(*Answered)(nil),       // 15: fedsim.wire.v1.Answered
-	(*Replacement)(nil),    // 16: fedsim.wire.v1.Replacement
-	(*Result)(nil),         // 17: fedsim.wire.v1.Result
-	(*Abort)(nil),          // 18: fedsim.wire.v1.Abort
-	(*Final)(nil),          // 19: fedsim.wire.v1.Final
-	(*Plan)(nil),           // 20: fedsim.wire.v1.Plan
-	(*Cohort)(nil),         // 21: fedsim.wire.v1.Cohort
-	(*Release)(nil),        // 22: fedsim.wire.v1.Release
-	(*Noise)(nil),          // 23: fedsim.wire.v1.Noise
-	(*Keys)(nil),           // 24: fedsim.wire.v1.Keys
-	(*Member)(nil),         // 25: fedsim.wire.v1.Member
-	(*EncryptedShare)(nil), // 26: fedsim.wire.v1.EncryptedShare
-	(*Commitments)(nil),    // 27: fedsim.wire.v1.Commitments
-	(*RevealedShare)(nil),  // 28: fedsim.wire.v1.RevealedShare
-	(*Signed)(nil),         // 29: fedsim.wire.v1.Signed
-	(*TooFew)(nil),         // 30: fedsim.wire.v1.TooFew
-	(*Unrecoverable)(nil),  // 31: fedsim.wire.v1.Unrecoverable
+	(*Complaint)(nil),      // 11: fedsim.wire.v1.Complaint
+	(*Survivors)(nil),      // 12: fedsim.wire.v1.Survivors
+	(*Consistency)(nil),    // 13: fedsim.wire.v1.Consistency
+	(*Quorum)(nil),         // 14: fedsim.wire.v1.Quorum
+	(*Unmask)(nil),         // 15: fedsim.wire.v1.Unmask
+	(*Answered)(nil),       // 16: fedsim.wire.v1.Answered
+	(*Replacement)(nil),    // 17: fedsim.wire.v1.Replacement
+	(*Result)(nil),         // 18: fedsim.wire.v1.Result
+	(*Abort)(nil),          // 19: fedsim.wire.v1.Abort
+	(*Final)(nil),          // 20: fedsim.wire.v1.Final
+	(*Plan)(nil),           // 21: fedsim.wire.v1.Plan
+	(*Cohort)(nil),         // 22: fedsim.wire.v1.Cohort
+	(*Release)(nil),        // 23: fedsim.wire.v1.Release
+	(*Noise)(nil),          // 24: fedsim.wire.v1.Noise
+	(*Keys)(nil),           // 25: fedsim.wire.v1.Keys
+	(*Member)(nil),         // 26: fedsim.wire.v1.Member
+	(*EncryptedShare)(nil), // 27: fedsim.wire.v1.EncryptedShare
+	(*Commitments)(nil),    // 28: fedsim.wire.v1.Commitments
+	(*RevealedShare)(nil),  // 29: fedsim.wire.v1.RevealedShare
+	(*Signed)(nil),         // 30: fedsim.wire.v1.Signed
+	(*TooFew)(nil),         // 31: fedsim.wire.v1.TooFew
+	(*Unrecoverable)(nil),  // 32: fedsim.wire.v1.Unrecoverable
 }
 var file_protocol_wire_wire_proto_depIdxs = []int32{
-	20, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
-	20, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
+	21, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
+	21, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
 	9,  // 2: fedsim.wire.v1.Announce.delivery:type_name -> fedsim.wire.v1.Delivery
-	21, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
-	24, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
-	25, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
-	26, // 6: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
-	26, // 7: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	22, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
+	25, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
+	26, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
+	27, // 6: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	27, // 7: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
 	6,  // 8: fedsim.wire.v1.MaskedInput.next:type_name -> fedsim.wire.v1.Advertise
-	7,  // 9: fedsim.wire.v1.Survivors.next:type_name -> fedsim.wire.v1.Roster
-	29, // 10: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
-	28, // 11: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
-	8,  // 12: fedsim.wire.v1.Unmask.next:type_name -> fedsim.wire.v1.Shares
-	28, // 13: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
-	30, // 14: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
-	31, // 15: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
-	21, // 16: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
-	22, // 17: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
-	23, // 18: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
-	1,  // 19: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
-	24, // 20: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
-	27, // 21: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
-	2,  // 22: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	11, // 9: fedsim.wire.v1.MaskedInput.complaints:type_name -> fedsim.wire.v1.Complaint
+	7,  // 10: fedsim.wire.v1.Survivors.next:type_name -> fedsim.wire.v1.Roster
+	30, // 11: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
+	29, // 12: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
+	8,  // 13: fedsim.wire.v1.Unmask.next:type_name -> fedsim.wire.v1.Shares
+	29, // 14: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
+	31, // 15: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
+	32, // 16: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
+	22, // 17: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
+	23, // 18: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
+	24, // 19: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
+	1,  // 20: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
+	25, // 21: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
+	28, // 22: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
+	2,  // 23: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_protocol_wire_wire_proto_init() }
@@ -2359,7 +2427,7 @@ func file_protocol_wire_wire_proto_init() {
 	if File_protocol_wire_wire_proto != nil {
 		return
 	}
-	file_protocol_wire_wire_proto_msgTypes[15].OneofWrappers = []any{
+	file_protocol_wire_wire_proto_msgTypes[16].OneofWrappers = []any{
 		(*Abort_TooFew)(nil),
 		(*Abort_Unrecoverable)(nil),
 	}
@@ -2369,7 +2437,7 @@ func file_protocol_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_wire_wire_proto_rawDesc), len(file_protocol_wire_wire_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
