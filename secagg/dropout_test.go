@@ -2,8 +2,6 @@ package secagg_test
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,65 +10,6 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
-
-// The dropout matrix: stage × how many are lost × graph × mode × whether noise is
-// replaced. Up to the tolerance every cell is the plain sum over those whose masked
-// input arrived, and of what noise changes by over those whose answer to unmask did;
-// the aggregator's role ends the iteration beyond it, before the sum is asked for.
-func TestDropoutMatrix(t *testing.T) {
-	for _, c := range []struct {
-		name               string
-		n                  int
-		tolerance, collude float64
-		course             protocol.Course
-	}{
-		{"complete", 9, 0.5, 0.2, protocol.Course{}},
-		{"sparse", 60, 0.1, 0.05, protocol.Course{}},
-		{"complete active", 12, 0.17, 0.05, protocol.Course{Confirms: true}},
-		{"complete replaced", 9, 0.5, 0.2, protocol.Course{Replaces: true}},
-		{"sparse replaced", 60, 0.1, 0.05, protocol.Course{Replaces: true}},
-	} {
-		cohort := protocol.Cohort{Clients: c.n, Tolerance: c.tolerance, Colluders: c.collude}
-		mode, p := graph.SemiHonest, plan(c.n, releases()...)
-		p.Cohort = cohort
-		if c.course.Confirms {
-			mode = graph.Active
-		}
-		if c.course.Replaces {
-			p = replacing(cohort)
-		}
-		choice, err := graph.Choose(secagg.Params{Mode: mode, Iterations: 1}.Graph(p.Setup()))
-		if err != nil || choice.Complete == strings.HasPrefix(c.name, "sparse") {
-			t.Fatalf("%s: the graph is %+v, %v", c.name, choice, err)
-		}
-		for stage := range protocol.Stages {
-			if !c.course.Has(stage) {
-				continue
-			}
-			tolerated := c.n - cohort.Required()
-			for _, lost := range []int{0, 1, c.n / 10, tolerated} {
-				t.Run(fmt.Sprintf("%s/%s/%d", c.name, stage, lost), func(t *testing.T) {
-					f := newFederation(t, p, secagg.Params{Mode: mode})
-					f.change()
-					for _, s := range f.stages() {
-						if s == stage {
-							f.lose(c.n/3, lost)
-						}
-						if err := f.stage(s); err != nil {
-							t.Fatal(err)
-						}
-					}
-					got, err := f.aggregator.Sum(serial{})
-					want := f.sumOf(func(i int) bool { return f.alive[i] || stage > protocol.StageMaskedInput },
-						func(i int) bool { return f.alive[i] || stage > protocol.StageUnmask })
-					if d := cmp.Diff(want, got); err != nil || d != "" {
-						t.Errorf("error %v, sum (-want +got):\n%s", err, d)
-					}
-				})
-			}
-		}
-	}
-}
 
 // Losses at all stages together, in every way to spread them.
 func TestDropoutsAtSeveralStages(t *testing.T) {

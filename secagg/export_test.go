@@ -2,9 +2,46 @@ package secagg
 
 import (
 	"crypto/ed25519"
+	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
 )
+
+// Fork is a copy of the client as it stands, which goes its own way from here on.
+func (c *Client) Fork() *Client {
+	f := *c
+	f.peers = slices.Clone(c.peers)
+	for l := range f.held { // which are forgotten as shares are revealed
+		f.held[l] = slices.Clone(c.held[l])
+	}
+	return &f
+}
+
+// ShareUnverified is Share for a roster of which somebody else has verified the
+// signatures.
+func (c *Client) ShareUnverified(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
+	if err := c.enter(protocol.StageShare); err != nil {
+		return nil, err
+	}
+	if err := c.join(m); err != nil {
+		return nil, err
+	}
+	return c.split(run)
+}
+
+// CheckUnverified is Check for survivors of whom somebody else has verified the
+// quorum's signatures.
+func (c *Client) CheckUnverified(m *protocol.Survivors) error {
+	if c.stage != protocol.StageUnmask {
+		return fmt.Errorf("%w: %s", ErrOrder, protocol.StageUnmask)
+	}
+	if err := c.lock(m); err != nil {
+		return err
+	}
+	c.checked = true
+	return nil
+}
 
 // DealFalsely changes what the client deals to its i-th neighbour after it has
 // committed to it, and signs that, as a lying dealer would.
