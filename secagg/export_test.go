@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/mask"
 )
 
 // Fork is a copy of the client as it stands, which goes its own way from here on.
@@ -41,6 +42,34 @@ func (c *Client) CheckUnverified(m *protocol.Survivors) error {
 	}
 	c.checked = true
 	return nil
+}
+
+// Masking is all that a mask is derived from.
+type Masking struct {
+	Secret  [mask.SecretSize]byte
+	Kind    mask.Kind
+	Context mask.Context
+	Spec    mask.Spec
+}
+
+// Maskings are those of the client's input once it is given the delivery, in the
+// order of releases; sub says which of them it subtracts. The client stays as it is.
+func (c *Client) Maskings(m *protocol.Delivery, run protocol.Runner) (maskings []Masking, sub []bool, err error) {
+	f := c.Fork()
+	if err = f.open(m, run); err != nil {
+		return nil, nil, err
+	}
+	secrets, err := f.masks(ofInputs, f.arrived, run)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range f.plan.Releases {
+		for _, s := range secrets {
+			maskings = append(maskings, Masking{s.secret, s.kind, f.roster.context(f.plan, f.arrived), spec(r)})
+			sub = append(sub, s.sub)
+		}
+	}
+	return maskings, sub, nil
 }
 
 // DealFalsely changes what the client deals to its i-th neighbour after it has

@@ -1,0 +1,285 @@
+package secagg_test
+
+import (
+	"crypto/aes"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg/internal/linear"
+	"github.com/fedsim/fedsim/secagg/mask"
+)
+
+// iterations are those of a session: what is released under which model, and who
+// is lost at which stage. The first two have one plan but for its number; in the
+// third the names have each other's widths; in the last two vectors have one shape.
+var iterations = []struct {
+	model    string
+	releases []protocol.Release
+	lost     map[protocol.Stage]int // client
+}{
+	{"first", releases(), nil},
+	{"first", releases(), map[protocol.Stage]int{protocol.StageAdvertise: 3}},
+	{"second", []protocol.Release{exact("g", 9, 45), exact("h", 3, 29)}, map[protocol.Stage]int{protocol.StageShare: 7, protocol.StageMaskedInput: 0}},
+	{"second", []protocol.Release{exact("g", 9, 29), exact("k", 9, 29), exact("gk", 9, 64)}, map[protocol.Stage]int{protocol.StageUnmask: 5}},
+}
+
+// Over a run no two masks have the same derivation or the same first block of
+// keystream, whatever of rounds, pairs, names, widths, sessions and models they
+// have in common; both ends of a pair have the same mask, with opposite signs; and
+// there are as many as edges and clients. What clients draw is the worst there is:
+// the second session, and a third under the first one's name with other models,
+// repeat the first one's entropy, so that nothing but the bindings tells them apart.
+func TestMasksOfARun(t *testing.T) {
+	sessions := []struct {
+		id     protocol.SessionID
+		models string
+	}{{protocol.SessionID{1}, ""}, {protocol.SessionID{2}, ""}, {protocol.SessionID{1}, "another "}}
+	c := collection{t: t, uses: make(map[secagg.Masking][]use), blocks: make(map[[aes.BlockSize]byte]secagg.Masking)}
+	for _, s := range sessions {
+		// Everybody is joined to everybody: 45 pairs and 10 clients while all deliver
+		// shares, 36 and 9 without one, and 2, 2, 2 and 3 releases.
+		got := c.session(protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}, graph.Active, s.id, s.models)
+		if want := 2*(45+10) + 2*(36+9) + 2*(36+9) + 3*(45+10); got != want {
+			t.Fatalf("%d masks are counted on complete graphs, want %d", got, want)
+		}
+		c.want += got
+		c.want += c.session(protocol.Cohort{Clients: 30, Tolerance: 0.2, Colluders: 0.05}, graph.SemiHonest, s.id, s.models)
+	}
+	if len(c.uses) != c.want || len(c.blocks) != c.want {
+		t.Errorf("%d derivations and %d first blocks, want %d", len(c.uses), len(c.blocks), c.want)
+	}
+	for m, uses := range c.uses {
+		switch {
+		case m.Kind == mask.Self && len(uses) == 1 && !uses[0].sub:
+		case m.Kind == mask.Pair && len(uses) == 2 && uses[0].client != uses[1].client && uses[0].sub != uses[1].sub:
+		default:
+			t.Errorf("clients %+v have the mask %+v", uses, m)
+		}
+	}
+}
+
+// use is a mask in the input of a client.
+type use struct {
+	client int
+	sub    bool
+}
+
+// collection is every mask of a run.
+type collection struct {
+	t      *testing.T
+	want   int // how many there should be
+	uses   map[secagg.Masking][]use
+	blocks map[[aes.BlockSize]byte]secagg.Masking // the first block of each keystream
+}
+
+// session goes through all iterations with the same parties, and counts the masks
+// that there should be.
+func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, id protocol.SessionID, models string) (want int) {
+	c.t.Helper()
+	var parties []*secagg.Party
+	for k, it := range iterations {
+		p := &protocol.Plan{Session: id, Iteration: uint64(k + 1), Cohort: cohort, Releases: it.releases, Broadcast: []byte(models + it.model)}
+		f := newFederation(c.t, p, secagg.Params{Mode: mode, Iterations: len(iterations)})
+		if parties == nil {
+			parties = f.parties
+		}
+		for i, party := range parties {
+			if k > 0 {
+				var err error
+				if f.clients[i], err = join(party, p); err != nil {
+					c.t.Fatal(err)
+				}
+			}
+		}
+		want += c.iteration(f, it.lost)
+	}
+	return want
+}
+
+// iteration collects the masks as they are put on, and checks the sum.
+func (c *collection) iteration(f *federation, lost map[protocol.Stage]int) (want int) {
+	c.t.Helper()
+	dealt := make([]*protocol.Shares, len(f.clients))
+	put := make([]masks, len(f.clients))
+	in := make([]bool, len(f.clients)) // in the sum
+	for _, s := range f.stages() {
+		if s == protocol.StageMaskedInput {
+			put, want = c.collect(f, dealt)
+		}
+		if i, ok := lost[s]; ok {
+			f.lose(i, 1)
+		}
+		for i, alive := range f.alive {
+			if !alive {
+				continue
+			}
+			m, err := f.answer(s, i)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			switch m := m.(type) {
+			case *protocol.Shares:
+				dealt[i] = m
+			case *protocol.MaskedInput:
+				put[i].cover(c.t, f.plan, m, f.inputs[i])
+				in[i] = true
+			}
+			if err = f.aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage)); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		if err := f.aggregator.Close(s); err != nil {
+			c.t.Fatal(err)
+		}
+		f.next(s)
+	}
+	got, err := f.aggregator.Sum(serial{})
+	if d := cmp.Diff(f.sum(func(i int) bool { return in[i] }), got); err != nil || d != "" {
+		c.t.Fatalf("error %v, sum (-want +got):\n%s", err, d)
+	}
+	return want
+}
+
+// collect takes the masks that clients are about to put on. There should be, of
+// each release, one for every client whose shares arrived, and one for every two of
+// them that dealt to one another.
+func (c *collection) collect(f *federation, dealt []*protocol.Shares) (all []masks, want int) {
+	c.t.Helper()
+	all = make([]masks, len(f.clients))
+	for i, d := range dealt {
+		if d == nil {
+			continue
+		}
+		want++
+		for _, s := range d.Shares {
+			if int(s.Peer) > i && dealt[s.Peer] != nil {
+				want++
+			}
+		}
+		var err error
+		if all[i].of, all[i].sub, err = f.clients[i].Maskings(f.deliveries[i], serial{}); err != nil {
+			c.t.Fatal(err)
+		}
+		for k, m := range all[i].of {
+			if c.uses[m] == nil {
+				c.expand(m)
+			}
+			c.uses[m] = append(c.uses[m], use{i, all[i].sub[k]})
+		}
+	}
+	return all, want * len(f.plan.Releases)
+}
+
+// expand holds the first block of a mask against those of all others.
+func (c *collection) expand(m secagg.Masking) {
+	c.t.Helper()
+	key, err := mask.DeriveKey(m.Secret, m.Kind, m.Context, m.Spec)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cipher, err := aes.NewCipher(key[:])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var block [aes.BlockSize]byte
+	cipher.Encrypt(block[:], block[:])
+	if other, again := c.blocks[block]; again {
+		c.t.Errorf("two masks have one keystream:\n%+v\n%+v", other, m)
+	}
+	c.blocks[block] = m
+}
+
+// masks are a client's, of all releases.
+type masks struct {
+	of  []secagg.Masking
+	sub []bool
+}
+
+// cover checks that these are the masks of a masked input: taken off, they leave
+// the client's vectors.
+func (m masks) cover(t *testing.T, p *protocol.Plan, in *protocol.MaskedInput, vectors []protocol.Integers) {
+	t.Helper()
+	for k, r := range p.Releases {
+		v := unpack(t, r, in.Masked[k])
+		for i, of := range m.of {
+			if of.Spec.Name != r.Name {
+				continue
+			}
+			s, err := mask.NewStream(of.Secret, of.Kind, of.Context, of.Spec)
+			if err == nil {
+				err = mask.AddAll(v, []mask.Term{{Stream: s, Sub: !m.sub[i]}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := v.AppendInts(nil); !slices.Equal(got, vectors[k].Value) {
+			t.Fatalf("release %q: without its masks an input is %v, want %v", r.Name, got, vectors[k].Value)
+		}
+	}
+}
+
+func unpack(t *testing.T, r protocol.Release, packed []byte) *mask.Vector {
+	t.Helper()
+	v, err := mask.NewVector(r.Width, r.Len)
+	if err == nil {
+		err = v.Unpack(packed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// The lowest bits of a client's total mask, which is its masked input less its
+// input, follow no linear recurrence that is shorter than half of them. Of n =
+// 41,000 uniform bits the shortest misses n/2 by more than 40 with probability below
+// 2^-80 (package linear); the input is fixed besides. Masks of ten Mersenne
+// Twisters, each with a seed of its own, are found out: the lowest bit of their sum
+// follows the recurrence of any of them.
+func TestTotalMaskIsNotLinear(t *testing.T) {
+	const length = 41_000
+	p := plan(10, exact("V", length, 29))
+	p.Cohort = protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}
+	f := newFederation(t, p, secagg.Params{Mode: graph.Active})
+	f.through(protocol.StageShare)
+	m, err := f.answer(protocol.StageMaskedInput, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := unpack(t, p.Releases[0], m.(*protocol.MaskedInput).Masked[0]).AppendInts(nil)
+	for j, x := range f.inputs[4][0].Value {
+		total[j] -= x
+	}
+	if got := complexity(total); got < 20_460 || got > 20_540 {
+		t.Errorf("linear complexity %d, want 20,500 ± 40", got)
+	}
+	clear(total)
+	for seed := range uint32(10) {
+		twister := linear.NewTwister(seed)
+		for j := range total {
+			if x := int64(twister.Next()); seed < 4 {
+				total[j] -= x
+			} else {
+				total[j] += x
+			}
+		}
+	}
+	if got := complexity(total); got != 19_937 {
+		t.Errorf("linear complexity %d of ten twisters, want 19,937", got)
+	}
+}
+
+// complexity is that of the lowest bits.
+func complexity(v []int64) int {
+	low := make([]bool, len(v))
+	for j, x := range v {
+		low[j] = x&1 == 1
+	}
+	return linear.Complexity(low)
+}
