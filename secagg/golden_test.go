@@ -1,0 +1,173 @@
+package secagg_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"reflect"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// golden is testdata/golden.json: one iteration in either mode, and one that replaces
+// noise.
+type golden struct {
+	Iterations int
+	Beacon     []byte
+	Witness    int         // the client whose incoming messages are in Opened
+	Inputs     [][][]int64 // by client and release
+	Changes    [][]int64   // of noise, by client, of the second release
+	Sums       []goldenSum
+}
+
+type goldenSum struct {
+	Mode              string
+	Plan              protocol.Plan
+	Degree, Threshold int
+	Lost              map[string]int            // client, by stage
+	Liar              map[string]int            // if there is one: the Dealer who deals falsely to the Holder
+	Sent              map[string]map[string]any // by stage and client
+	Opened            map[string]any            // by closed stage
+	Sum               [][]int64
+}
+
+// Every field of every message of a sum is, byte for byte, what testdata/golden.py
+// computes from the specification: in both modes, on a sparse and a complete graph,
+// with noise split and replaced, with clients lost on the way and, in active mode, one
+// who complains of another. The script has primitives of its own, which are held
+// against the vectors of their standards. A derivation that is changed on purpose gets
+// a new domain and new vectors:
+//
+//	cd secagg/testdata && python3 golden.py > golden.json
+func TestGolden(t *testing.T) {
+	file, err := os.ReadFile("testdata/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g golden
+	d := json.NewDecoder(bytes.NewReader(file))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&g); err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Sums) != 3 {
+		t.Fatalf("%d sums, want 3", len(g.Sums))
+	}
+	for _, want := range g.Sums {
+		t.Run(want.Mode+"/"+want.Plan.Releases[1].Noise.Kind.String(), func(t *testing.T) { g.check(t, &want) })
+	}
+}
+
+// check goes through a sum.
+func (g *golden) check(t *testing.T, want *goldenSum) {
+	mode := map[string]graph.Mode{"semi-honest": graph.SemiHonest, "active": graph.Active}[want.Mode]
+	f := newFederation(t, &want.Plan, secagg.Params{Mode: mode, Iterations: g.Iterations, Beacon: g.Beacon})
+	for i := range f.inputs {
+		f.inputs[i] = []protocol.Integers{{Value: g.Inputs[i][0]}, {Value: g.Inputs[i][1]}}
+		f.removals[i] = []protocol.Integers{{}, {Value: g.Changes[i]}}
+	}
+	// The roster is without one.
+	choice, err := graph.ForRoster(f.params.Graph(f.plan.Setup()), len(f.clients)-1)
+	if err != nil || choice.Degree != want.Degree || choice.Threshold != want.Threshold {
+		t.Fatalf("the graph is %+v, %v; the vectors are for degree %d and threshold %d", choice, err, want.Degree, want.Threshold)
+	}
+	for _, s := range f.stages() {
+		if i, ok := want.Lost[s.String()]; ok {
+			f.lose(i, 1)
+		}
+		if d := cmp.Diff(want.Sent[s.String()], sent(f, s, want.Liar)); d != "" {
+			t.Errorf("sent at %s (-want +got):\n%s", s, d)
+		}
+		if s == f.last() {
+			break
+		}
+		opened := fields(reflect.ValueOf(f.aggregator.Next(s, protocol.ClientID(g.Witness))))
+		if d := cmp.Diff(want.Opened[s.String()], opened); d != "" {
+			t.Errorf("handed out after %s (-want +got):\n%s", s, d)
+		}
+	}
+	got, err := f.aggregator.Sum(serial{})
+	if d := cmp.Diff(want.Sum, got); err != nil || d != "" {
+		t.Errorf("error %v, sum (-want +got):\n%s", err, d)
+	}
+}
+
+// sent goes through a stage; it is what each client says.
+func sent(f *federation, s protocol.Stage, liar map[string]int) map[string]any {
+	f.t.Helper()
+	out := make(map[string]any)
+	for i, alive := range f.alive {
+		if !alive {
+			continue
+		}
+		m, err := f.answer(s, i)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if dealer, ok := liar["Dealer"]; ok && dealer == i {
+			lie(f, m, i, liar["Holder"])
+		}
+		out[strconv.Itoa(i)] = fields(reflect.ValueOf(m))
+		if err = f.aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	if err := f.aggregator.Close(s); err != nil {
+		f.t.Fatal(err)
+	}
+	f.next(s)
+	return out
+}
+
+// lie has a dealer commit to other shares than the holder gets, if it is dealing.
+func lie(f *federation, m protocol.Message, dealer, holder int) {
+	f.t.Helper()
+	dealt, ok := m.(*protocol.Shares)
+	if !ok {
+		return
+	}
+	for k := range dealt.Shares {
+		if s := &dealt.Shares[k]; s.Peer == protocol.ClientID(holder) {
+			if err := f.clients[dealer].DealFalsely(k, s); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// fields is a message as JSON has it: structures by field, without those that are
+// zero or empty, and bytes in hexadecimal.
+func fields(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return fields(v.Elem())
+	case reflect.Struct:
+		out := make(map[string]any)
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() && (f.Kind() != reflect.Slice || f.Len() > 0) {
+				out[v.Type().Field(i).Name] = fields(f)
+			}
+		}
+		return out
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			b := make([]byte, v.Len())
+			reflect.Copy(reflect.ValueOf(b), v)
+			return hex.EncodeToString(b)
+		}
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = fields(v.Index(i))
+		}
+		return out
+	default:
+		return v.Convert(reflect.TypeFor[float64]()).Interface()
+	}
+}
