@@ -118,7 +118,7 @@ func (s Setup) Following() Setup {
 // Release is one named vector of an iteration, summed over the clients.
 type Release struct {
 	Name string
-	Len  int // coordinates
+	Len  int // coordinates, 1 to MaxLen
 
 	// Bounds on one client's vector that hold by construction, and that the
 	// client checks: its L2 norm, its L1 norm (0: no better bound than the one
@@ -185,6 +185,13 @@ const (
 	maxMultiplier   = 1e12
 )
 
+// maxVariance is that of noise whose deviation alone wraps in every ring.
+const maxVariance = 0x1p126
+
+// MaxLen is the most coordinates of a release: what is computed from lengths
+// does not overflow.
+const MaxLen = 1 << 30
+
 // validate reports everything that makes the noise unusable.
 func (n Noise) validate() error {
 	var errs []error
@@ -196,7 +203,9 @@ func (n Noise) validate() error {
 	}
 	switch n.Kind {
 	case Split, Replace:
-		positive("variance", n.Variance)
+		if positive("variance", n.Variance); n.Variance > maxVariance && !math.IsInf(n.Variance, 1) {
+			bad("noise variance is %v; it must be at most %v", n.Variance, maxVariance)
+		}
 	case Own:
 		if positive("multiplier", n.Multiplier); n.Multiplier > maxMultiplier && !math.IsInf(n.Multiplier, 1) {
 			bad("noise multiplier is %v; it must be at most %v", n.Multiplier, maxMultiplier)
@@ -243,8 +252,8 @@ func (r Release) Validate() error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("release %q: "+format, append([]any{r.Name}, args...)...))
 	}
-	if r.Len < 1 {
-		bad("length is %d; it must be at least 1", r.Len)
+	if r.Len < 1 || r.Len > MaxLen {
+		bad("length is %d; it must be from 1 to %d", r.Len, MaxLen)
 	}
 	if r.MaxNonZero < 1 || r.MaxNonZero > r.Len {
 		bad("max-non-zero is %d; it must be from 1 to the length %d", r.MaxNonZero, r.Len)
