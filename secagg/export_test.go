@@ -3,10 +3,12 @@ package secagg
 import (
 	"crypto/ed25519"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/mask"
+	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
 // Fork is a copy of the client as it stands, which goes its own way from here on.
@@ -15,6 +17,23 @@ func (c *Client) Fork() *Client {
 	f.peers = slices.Clone(c.peers)
 	for l := range f.held { // which are forgotten as shares are revealed
 		f.held[l] = slices.Clone(c.held[l])
+	}
+	return &f
+}
+
+// Fork is a copy of the aggregator as it stands, which goes its own way from here
+// on.
+func (a *Aggregator) Fork() *Aggregator {
+	f := *a
+	f.heard, f.keys = maps.Clone(a.heard), maps.Clone(a.keys)
+	f.dealt, f.signed, f.complaints = slices.Clone(a.dealt), slices.Clone(a.signed), maps.Clone(a.complaints)
+	for l := range f.revealed {
+		f.revealed[l] = slices.Clone(a.revealed[l])
+	}
+	f.sums = make([]*mask.Vector, len(a.sums))
+	for i, v := range a.sums {
+		f.sums[i], _ = mask.NewVector(v.Width(), v.Len())
+		_ = f.sums[i].Add(v)
 	}
 	return &f
 }
@@ -75,18 +94,37 @@ func (c *Client) Maskings(m *protocol.Delivery, run protocol.Runner) (maskings [
 // DealFalsely changes what the client deals to its i-th neighbour after it has
 // committed to it, and signs that, as a lying dealer would.
 func (c *Client) DealFalsely(i int, s *protocol.EncryptedShare) error {
+	return c.Redeal(i, s, []byte{1}, false)
+}
+
+// Redeal flips bits of what the client deals to its i-th neighbour, and signs that;
+// commits says whether its commitments go with it.
+func (c *Client) Redeal(i int, s *protocol.EncryptedShare, flip []byte, commits bool) error {
 	p := &c.peers[i]
 	ch := channel{c.roster, c.self, p.at}
 	plain, err := ch.open(p.channel, s.Ciphertext)
 	if err != nil {
 		return err
 	}
-	plain[0] ^= 1
+	for k := range min(len(flip), len(plain)) {
+		plain[k] ^= flip[k]
+	}
 	if s.Ciphertext, err = ch.seal(p.channel, plain); err != nil {
 		return err
 	}
-	s.Committed.Signature = ed25519.Sign(c.party.cfg.Identity, ch.signed(s.Ciphertext, s.Committed))
+	if commits {
+		n, k := 2*shamir.Size, nonceSize
+		h := holding{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:]), seedNonce: plain[n : n+k], keyNonce: plain[n+k:]}
+		s.Committed = ch.commitments(&h, s.Ciphertext, c.party.cfg.Identity)
+	}
+	c.SignDealt(i, s)
 	return nil
+}
+
+// SignDealt signs whatever the client deals to its i-th neighbour.
+func (c *Client) SignDealt(i int, s *protocol.EncryptedShare) {
+	ch := channel{c.roster, c.self, c.peers[i].at}
+	s.Committed.Signature = ed25519.Sign(c.party.cfg.Identity, ch.signed(s.Ciphertext, s.Committed))
 }
 
 // SignAs signs survivors with somebody else's key, as a colluding client would

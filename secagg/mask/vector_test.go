@@ -169,6 +169,7 @@ func TestErrors(t *testing.T) {
 
 // FuzzUnpack accepts exactly the strings of the right length with zeros in the bits
 // left over, reads them as the oracle does and packs them to the same bytes again.
+// Adding the bytes accepts the same, and adds the same.
 func FuzzUnpack(f *testing.F) {
 	f.Add(uint8(29), uint16(3), append(make([]byte, 10), 0x80))
 	f.Add(uint8(29), uint16(3), append(make([]byte, 10), 0x7f))
@@ -190,8 +191,24 @@ func FuzzUnpack(f *testing.F) {
 		if err = v.Unpack(b); (err == nil) != want {
 			t.Fatalf("%d coordinates of %d bits from %x: error %v", length, width, b, err)
 		}
+		sum := newVector(t, width, int(length))
+		for range 2 {
+			if added := sum.AddPacked(b); (added == nil) != want {
+				t.Fatalf("%d coordinates of %d bits, adding %x: error %v", length, width, b, added)
+			}
+		}
 		if err != nil {
+			if slices.ContainsFunc(sum.AppendInts(nil), func(x int64) bool { return x != 0 }) {
+				t.Errorf("%x is refused and added", b)
+			}
 			return
+		}
+		twice := bigs(unpacked(width, int(length), b))
+		for _, x := range twice {
+			x.Lsh(x, 1)
+		}
+		if got, want := sum.AppendPacked(nil), packed(width, twice); !bytes.Equal(got, want) {
+			t.Errorf("%x twice in %d bits is %x, want %x", b, width, got, want)
 		}
 		if got, want := v.AppendInts(nil), unpacked(width, int(length), b); !slices.Equal(got, want) {
 			t.Errorf("%x in %d bits is %v, want %v", b, width, got, want)
