@@ -78,13 +78,30 @@ func (c *Client) Maskings(m *protocol.Delivery, run protocol.Runner) (maskings [
 	if err = f.open(m, run); err != nil {
 		return nil, nil, err
 	}
-	secrets, err := f.masks(ofInputs, f.arrived, run)
+	return f.maskings(ofInputs, f.arrived, f.roster.context(f.plan, f.arrived), run)
+}
+
+// ChangeMaskings are those over what the client's noise changes by once it is given
+// the survivors, of the releases of which noise is replaced.
+func (c *Client) ChangeMaskings(m *protocol.Survivors, run protocol.Runner) (maskings []Masking, sub []bool, err error) {
+	f := c.Fork()
+	if err = f.Check(m, nil, run); err != nil {
+		return nil, nil, err
+	}
+	return f.maskings(ofChanges, f.survivors, f.roster.changeContext(f.context, f.survivors), run)
+}
+
+func (c *Client) maskings(l layer, among protocol.Bitmap, ctx mask.Context, run protocol.Runner) (maskings []Masking, sub []bool, err error) {
+	secrets, err := c.masks(l, among, run)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, r := range f.plan.Releases {
+	for _, r := range c.plan.Releases {
+		if l == ofChanges && r.Noise.Kind != protocol.Replace {
+			continue
+		}
 		for _, s := range secrets {
-			maskings = append(maskings, Masking{s.secret, s.kind, f.roster.context(f.plan, f.arrived), spec(r)})
+			maskings = append(maskings, Masking{s.secret, s.kind, ctx, spec(r)})
 			sub = append(sub, s.sub)
 		}
 	}

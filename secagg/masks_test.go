@@ -15,40 +15,50 @@ import (
 )
 
 // iterations are those of a session: what is released under which model, and who
-// is lost at which stage. The first two have one plan but for its number; in the
-// third the names have each other's widths; in the last two vectors have one shape.
+// is lost at which stage. The first two differ in nothing but their number, and the
+// third from them in which name has which width; in the fifth two vectors have one
+// shape; the last replaces the noise of both releases.
 var iterations = []struct {
 	model    string
 	releases []protocol.Release
 	lost     map[protocol.Stage]int // client
 }{
 	{"first", releases(), nil},
-	{"first", releases(), map[protocol.Stage]int{protocol.StageAdvertise: 3}},
-	{"second", []protocol.Release{exact("g", 9, 45), exact("h", 3, 29)}, map[protocol.Stage]int{protocol.StageShare: 7, protocol.StageMaskedInput: 0}},
-	{"second", []protocol.Release{exact("g", 9, 29), exact("k", 9, 29), exact("gk", 9, 64)}, map[protocol.Stage]int{protocol.StageUnmask: 5}},
+	{"first", releases(), nil},
+	{"first", []protocol.Release{exact("g", 9, 45), exact("h", 3, 29)}, nil},
+	{"second", releases(), map[protocol.Stage]int{protocol.StageAdvertise: 3}},
+	{"second", []protocol.Release{exact("g", 9, 29), exact("k", 9, 29), exact("gk", 9, 64)}, map[protocol.Stage]int{protocol.StageShare: 7, protocol.StageMaskedInput: 0}},
+	{"second", releases(), map[protocol.Stage]int{protocol.StageUnmask: 5}},
+	{"second", replacingBoth(), map[protocol.Stage]int{protocol.StageMaskedInput: 2, protocol.StageUnmask: 5}},
+}
+
+func replacingBoth() []protocol.Release {
+	out := releases()
+	for k := range out {
+		out[k].Noise = protocol.Noise{Kind: protocol.Replace, Variance: 10}
+	}
+	return out
 }
 
 // Over a run no two masks have the same derivation or the same first block of
-// keystream, whatever of rounds, pairs, names, widths, sessions and models they
+// keystream, whatever of rounds, pairs, names, widths, sessions, models and layers they
 // have in common; both ends of a pair have the same mask, with opposite signs; and
-// there are as many as edges and clients. What clients draw is the worst there is:
-// the second session, and a third under the first one's name with other models,
-// repeat the first one's entropy, so that nothing but the bindings tells them apart.
+// there are as many as edges and clients. What clients draw is the worst there is,
+// so that nothing but the bindings tells masks apart: the second session repeats the
+// first one's entropy; a third, under the first one's name with other models, and
+// with parties that are made anew each time, has the same in every iteration.
 func TestMasksOfARun(t *testing.T) {
-	sessions := []struct {
-		id     protocol.SessionID
-		models string
-	}{{protocol.SessionID{1}, ""}, {protocol.SessionID{2}, ""}, {protocol.SessionID{1}, "another "}}
 	c := collection{t: t, uses: make(map[secagg.Masking][]use), blocks: make(map[[aes.BlockSize]byte]secagg.Masking)}
-	for _, s := range sessions {
+	for _, s := range []session{{id: protocol.SessionID{1}}, {id: protocol.SessionID{2}}, {id: protocol.SessionID{1}, models: "another ", anew: true}} {
 		// Everybody is joined to everybody: 45 pairs and 10 clients while all deliver
-		// shares, 36 and 9 without one, and 2, 2, 2 and 3 releases.
-		got := c.session(protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}, graph.Active, s.id, s.models)
-		if want := 2*(45+10) + 2*(36+9) + 2*(36+9) + 3*(45+10); got != want {
+		// shares, 36 and 9 without one, and 2, 2, 2, 2, 3 and 2 releases. Active mode does
+		// not replace noise.
+		got := c.session(protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}, graph.Active, s)
+		if want := 3*2*(45+10) + 2*(36+9) + 3*(36+9) + 2*(45+10); got != want {
 			t.Fatalf("%d masks are counted on complete graphs, want %d", got, want)
 		}
 		c.want += got
-		c.want += c.session(protocol.Cohort{Clients: 30, Tolerance: 0.2, Colluders: 0.05}, graph.SemiHonest, s.id, s.models)
+		c.want += c.session(protocol.Cohort{Clients: 30, Tolerance: 0.2, Colluders: 0.05}, graph.SemiHonest, s)
 	}
 	if len(c.uses) != c.want || len(c.blocks) != c.want {
 		t.Errorf("%d derivations and %d first blocks, want %d", len(c.uses), len(c.blocks), c.want)
@@ -77,24 +87,31 @@ type collection struct {
 	blocks map[[aes.BlockSize]byte]secagg.Masking // the first block of each keystream
 }
 
-// session goes through all iterations with the same parties, and counts the masks
-// that there should be.
-func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, id protocol.SessionID, models string) (want int) {
+// session is one of a run.
+type session struct {
+	id     protocol.SessionID
+	models string // what their names begin with
+	anew   bool   // parties are made anew for each iteration
+}
+
+// session goes through all iterations, and counts the masks that there should be.
+func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, s session) (want int) {
 	c.t.Helper()
 	var parties []*secagg.Party
 	for k, it := range iterations {
-		p := &protocol.Plan{Session: id, Iteration: uint64(k + 1), Cohort: cohort, Releases: it.releases, Broadcast: []byte(models + it.model)}
-		f := newFederation(c.t, p, secagg.Params{Mode: mode, Iterations: len(iterations)})
-		if parties == nil {
-			parties = f.parties
+		if mode == graph.Active && it.releases[0].Noise.Kind == protocol.Replace {
+			continue
 		}
+		p := &protocol.Plan{Session: s.id, Iteration: uint64(k + 1), Cohort: cohort, Releases: it.releases, Broadcast: []byte(s.models + it.model)}
+		f := newFederation(c.t, p, secagg.Params{Mode: mode, Iterations: len(iterations)})
 		for i, party := range parties {
-			if k > 0 {
-				var err error
-				if f.clients[i], err = join(party, p); err != nil {
-					c.t.Fatal(err)
-				}
+			var err error
+			if f.clients[i], err = join(party, p); err != nil {
+				c.t.Fatal(err)
 			}
+		}
+		if parties == nil && !s.anew {
+			parties = f.parties
 		}
 		want += c.iteration(f, it.lost)
 	}
@@ -104,12 +121,27 @@ func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, id protoco
 // iteration collects the masks as they are put on, and checks the sum.
 func (c *collection) iteration(f *federation, lost map[protocol.Stage]int) (want int) {
 	c.t.Helper()
+	f.change()
 	dealt := make([]*protocol.Shares, len(f.clients))
-	put := make([]masks, len(f.clients))
-	in := make([]bool, len(f.clients)) // in the sum
+	var put, changing []masks
+	in, changed := make([]bool, len(f.clients)), make([]bool, len(f.clients)) // the sum
 	for _, s := range f.stages() {
-		if s == protocol.StageMaskedInput {
-			put, want = c.collect(f, dealt)
+		switch {
+		case s == protocol.StageMaskedInput:
+			put = c.collect(f, func(i int) bool { return dealt[i] != nil }, func(c *secagg.Client, i int) ([]secagg.Masking, []bool, error) {
+				return c.Maskings(f.deliveries[i], serial{})
+			})
+			want += pairsAndClients(dealt) * len(f.plan.Releases)
+		case s == protocol.StageUnmask && f.replaces():
+			changing = c.collect(f, func(i int) bool { return in[i] }, func(c *secagg.Client, _ int) ([]secagg.Masking, []bool, error) {
+				return c.ChangeMaskings(f.survivors, serial{})
+			})
+			for i := range dealt {
+				if !in[i] {
+					dealt[i] = nil
+				}
+			}
+			want += pairsAndClients(dealt) * len(f.plan.Releases)
 		}
 		if i, ok := lost[s]; ok {
 			f.lose(i, 1)
@@ -126,8 +158,13 @@ func (c *collection) iteration(f *federation, lost map[protocol.Stage]int) (want
 			case *protocol.Shares:
 				dealt[i] = m
 			case *protocol.MaskedInput:
-				put[i].cover(c.t, f.plan, m, f.inputs[i])
+				put[i].cover(c.t, f.plan, m.Masked, f.inputs[i])
 				in[i] = true
+			case *protocol.Unmask:
+				if changing != nil {
+					changing[i].cover(c.t, f.plan, m.Removed, f.removals[i])
+					changed[i] = true
+				}
 			}
 			if err = f.aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage)); err != nil {
 				c.t.Fatal(err)
@@ -139,30 +176,39 @@ func (c *collection) iteration(f *federation, lost map[protocol.Stage]int) (want
 		f.next(s)
 	}
 	got, err := f.aggregator.Sum(serial{})
-	if d := cmp.Diff(f.sum(func(i int) bool { return in[i] }), got); err != nil || d != "" {
+	if d := cmp.Diff(f.sumOf(func(i int) bool { return in[i] }, func(i int) bool { return changed[i] }), got); err != nil || d != "" {
 		c.t.Fatalf("error %v, sum (-want +got):\n%s", err, d)
 	}
 	return want
 }
 
-// collect takes the masks that clients are about to put on. There should be, of
-// each release, one for every client whose shares arrived, and one for every two of
-// them that dealt to one another.
-func (c *collection) collect(f *federation, dealt []*protocol.Shares) (all []masks, want int) {
-	c.t.Helper()
-	all = make([]masks, len(f.clients))
+// pairsAndClients is how many masks there should be of a release: one for every client
+// whose shares count, and one for every two of them that dealt to one another.
+func pairsAndClients(dealt []*protocol.Shares) (n int) {
 	for i, d := range dealt {
 		if d == nil {
 			continue
 		}
-		want++
+		n++
 		for _, s := range d.Shares {
 			if int(s.Peer) > i && dealt[s.Peer] != nil {
-				want++
+				n++
 			}
 		}
+	}
+	return n
+}
+
+// collect takes the masks that some clients are about to put on.
+func (c *collection) collect(f *federation, has func(i int) bool, of func(c *secagg.Client, i int) ([]secagg.Masking, []bool, error)) []masks {
+	c.t.Helper()
+	all := make([]masks, len(f.clients))
+	for i := range all {
+		if !has(i) {
+			continue
+		}
 		var err error
-		if all[i].of, all[i].sub, err = f.clients[i].Maskings(f.deliveries[i], serial{}); err != nil {
+		if all[i].of, all[i].sub, err = of(f.clients[i], i); err != nil {
 			c.t.Fatal(err)
 		}
 		for k, m := range all[i].of {
@@ -172,7 +218,7 @@ func (c *collection) collect(f *federation, dealt []*protocol.Shares) (all []mas
 			c.uses[m] = append(c.uses[m], use{i, all[i].sub[k]})
 		}
 	}
-	return all, want * len(f.plan.Releases)
+	return all
 }
 
 // expand holds the first block of a mask against those of all others.
@@ -200,12 +246,12 @@ type masks struct {
 	sub []bool
 }
 
-// cover checks that these are the masks of a masked input: taken off, they leave
-// the client's vectors.
-func (m masks) cover(t *testing.T, p *protocol.Plan, in *protocol.MaskedInput, vectors []protocol.Integers) {
+// cover checks that these are the masks over packed vectors: taken off, they leave
+// the client's.
+func (m masks) cover(t *testing.T, p *protocol.Plan, packed [][]byte, vectors []protocol.Integers) {
 	t.Helper()
 	for k, r := range p.Releases {
-		v := unpack(t, r, in.Masked[k])
+		v := unpack(t, r, packed[k])
 		for i, of := range m.of {
 			if of.Spec.Name != r.Name {
 				continue
@@ -219,7 +265,7 @@ func (m masks) cover(t *testing.T, p *protocol.Plan, in *protocol.MaskedInput, v
 			}
 		}
 		if got := v.AppendInts(nil); !slices.Equal(got, vectors[k].Value) {
-			t.Fatalf("release %q: without its masks an input is %v, want %v", r.Name, got, vectors[k].Value)
+			t.Fatalf("release %q: without its masks a vector is %v, want %v", r.Name, got, vectors[k].Value)
 		}
 	}
 }
