@@ -130,7 +130,7 @@ func (c *Client) Redeal(i int, s *protocol.EncryptedShare, flip []byte, commits 
 		return err
 	}
 	if commits {
-		n, k := 2*shamir.Size, nonceSize
+		n, k := 2*shamir.Size, protocol.NonceSize
 		h := holding{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:]), seedNonce: plain[n : n+k], keyNonce: plain[n+k:]}
 		s.Committed = ch.commitments(&h, s.Ciphertext, c.party.cfg.Identity)
 	}

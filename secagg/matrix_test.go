@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/sim"
 )
 
 // column is how many clients are lost.
@@ -123,7 +122,7 @@ var matrix = []struct {
 // everything says whether tests that take long leave nothing out.
 func everything() bool { return os.Getenv("FEDSIM_TEST_ALL") != "" }
 
-var workers = sim.Workers(runtime.GOMAXPROCS(0))
+var workers = protocol.Workers(runtime.GOMAXPROCS(0))
 
 // In active mode with a sparse graph a client verifies some 1,000 signatures over
 // the roster and the survivors, 600,000 for all. There every hundredth client does,
