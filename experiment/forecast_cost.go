@@ -54,11 +54,15 @@ func (e *Experiment) sizes(plan *protocol.Plan) (bytes [protocol.Kinds]int) {
 		bytes = e.sum.Bytes
 	} else { // an ideal sum has no keys and no shares
 		it := plan.Iteration
-		for _, m := range []protocol.Message{
+		messages := []protocol.Message{
 			&protocol.Advertise{Iteration: it}, &protocol.Roster{Iteration: it}, &protocol.Shares{Iteration: it}, &protocol.Delivery{Iteration: it},
 			&protocol.MaskedInput{Iteration: it, Packed: plan.PackedSize()}, &protocol.Survivors{Iteration: it},
 			&protocol.Unmask{Iteration: it, Packed: plan.RemovalSize(e.Cohort.Clients)},
-		} {
+		}
+		if plan.Setup().Replaces {
+			messages = append(messages, &protocol.Answered{Iteration: it}, &protocol.Replacement{Iteration: it})
+		}
+		for _, m := range messages {
 			bytes[m.Kind()] = m.Size()
 		}
 	}
@@ -102,7 +106,7 @@ func direction(k protocol.Kind) Direction {
 //	accumulators  Σ L·4 for a ring of up to 32 bits, Σ L·8 for a wider one and for an ideal sum
 //	sums          Σ L·8, the released integers
 //	keys          1.75·N·(advertise + consistency)
-//	shares        1.75·N·(shares + unmask - removal)
+//	shares        1.75·N·(shares + unmask - removal + replacement)
 //
 // The messages of clients count with their sizes: those that are kept to the end of
 // the iteration, while a masked input and a removal are added up and dropped. In
@@ -143,7 +147,7 @@ func (e *Experiment) memoryForecast(plan *protocol.Plan) *MemoryForecast {
 		b := e.sum.Bytes
 		kept := func(bytes int) int64 { return int64(math.Ceil(keptPerByte * n * float64(bytes))) }
 		f.Keys = kept(b[protocol.KindAdvertise] + b[protocol.KindConsistency])
-		f.Shares = kept(b[protocol.KindShares] + b[protocol.KindUnmask] - e.sum.Removal)
+		f.Shares = kept(b[protocol.KindShares] + b[protocol.KindUnmask] - e.sum.Removal + b[protocol.KindReplacement])
 		pairs := (n - required) * float64(e.sum.Choice.Degree) * required / (n - 1)
 		f.Unmasking = int64(math.Ceil(bytesPerMask * (required + pairs)))
 	}

@@ -133,12 +133,7 @@ func TestForecastChances(t *testing.T) {
 	}
 }
 
-// Sizes from the fields of the messages (protocol/wire/wire.proto) as protobuf
-// writes them: a tag is a byte, a number takes a byte for each 7 bits, a float 8,
-// bytes and messages stand behind their number, and nothing stands for zero. Before a
-// message is the header of a frame, of 5 bytes.
-
-// varintField is the size of one with a number that stands there.
+// varintField is the size of a field with a number that stands there.
 func varintField(v int) int {
 	n := 2
 	for ; v >= 128; v /= 128 {
@@ -147,7 +142,7 @@ func varintField(v int) int {
 	return n
 }
 
-// bytesField is the size of one with bytes, or with a message of fields of these sizes.
+// bytesField is the size of a field with bytes, or with a message of fields of these sizes.
 func bytesField(sizes ...int) int {
 	n := 0
 	for _, s := range sizes {
@@ -174,6 +169,10 @@ func planSize(f *Forecast, model int) int {
 	return bytesField(bytesField(16), varintField(1), bytesField(len(r.Name)), bytesField(varintField(f.Cohort.Clients), float, float), bytesField(release...), bytesField(model))
 }
 
+// Sizes from the fields of the messages (protocol/wire/wire.proto) as protobuf
+// writes them: a tag is a byte, a number takes a byte for each 7 bits, a float 8,
+// bytes and messages stand behind their number, and nothing stands for zero. Before a
+// message is the header of a frame, of 5 bytes.
 func TestForecastMessages(t *testing.T) {
 	const rounds = 7
 	for _, tt := range []struct {
@@ -182,6 +181,7 @@ func TestForecastMessages(t *testing.T) {
 		values   int // of the model: one of each of 600 users or 400 items
 	}{
 		{"", 600, 400},
+		{"noise=replace", 600, 400},
 		{"secagg=real", 600, 400},
 		{"secagg=real noise=replace", 600, 400},
 		{"algorithm=fmf-hfl parties=12 secagg=real", 12, 400},
@@ -203,6 +203,10 @@ func TestForecastMessages(t *testing.T) {
 			{"announce", Down, 5 + planSize(f, model), rounds}, {"advertise", Up, alone, rounds}, {"roster", Down, alone, rounds},
 			{"shares", Up, alone, rounds}, {"delivery", Down, alone, rounds}, {"masked-input", Up, alone + packed, rounds},
 			{"survivors", Down, alone, rounds}, {"unmask", Up, alone + removal, rounds}, {"final", Down, 5 + bytesField(model), 1},
+		}
+		if r.Noise.Kind == "replace" {
+			again := []MessageForecast{{"answered", Down, alone, rounds}, {"replacement", Up, alone, rounds}}
+			want = append(want[:8:8], append(again, want[8:]...)...)
 		}
 		if f.Graph != nil {
 			want = addReal(want, f, removal)
@@ -265,13 +269,13 @@ func addReal(want []MessageForecast, f *Forecast, removal int) []MessageForecast
 	if removal == 0 {
 		want[7].Bytes += bytesField() // stands there without a removal
 	}
+	if replaces {
+		want[8].Bytes += bitmap
+		want[9].Bytes += g.Degree * bytesField(revealed...)
+	}
 	if g.Mode == "active" {
 		confirm := []MessageForecast{{"consistency", Up, alone + signature, rounds}, {"quorum", Down, alone + quorum, rounds}}
 		want = append(want[:7:7], append(confirm, want[7:]...)...)
-	}
-	if replaces {
-		again := []MessageForecast{{"answered", Down, alone + bitmap, rounds}, {"replacement", Up, alone + g.Degree*bytesField(revealed...), rounds}}
-		want = append(want[:8:8], append(again, want[8:]...)...)
 	}
 	return want
 }
@@ -290,7 +294,7 @@ func checkMemory(t *testing.T, settings string, f *Forecast) {
 		}
 		n, lost, required := float64(f.Cohort.Clients), float64(f.Cohort.Lost), float64(f.Cohort.Required)
 		want.Keys = int64(math.Ceil(1.75 * n * float64(size["advertise"]+size["consistency"])))
-		want.Shares = int64(math.Ceil(1.75 * n * float64(size["shares"]+size["unmask"]-f.Bytes.Removal)))
+		want.Shares = int64(math.Ceil(1.75 * n * float64(size["shares"]+size["unmask"]-f.Bytes.Removal+size["replacement"])))
 		want.Unmasking = int64(math.Ceil(1100 * (required + lost*float64(g.Degree)*required/(n-1))))
 	}
 	want.Total = want.Accumulators + want.Sums + want.Keys + want.Shares
