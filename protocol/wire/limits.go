@@ -17,7 +17,7 @@ type Limits struct {
 	// Clients is N: their numbers are below it, no number of clients is above it,
 	// and lists of clients are no longer.
 	Clients int
-	// Neighbours is the most shares in a message.
+	// Neighbours is the most shares, or complaints, in a message.
 	Neighbours int
 	// Releases is the most releases of a plan, and vectors in a message.
 	Releases int
@@ -45,7 +45,7 @@ const (
 	sealedSize    = 260 // of shares: peer, 112 bytes of ciphertext, two hashes, signature
 	revealedSize  = 60  // of an answer to unmask: client, share, nonce
 	signedSize    = 74  // of a quorum: client, signature
-	complaintSize = 40  // of a masked input: client, secret
+	complaintSize = 42  // of a masked input: client, secret
 	releaseSize   = 128 // of a plan, its name aside
 	vectorSize    = 16  // what a vector has besides its content
 	slack         = 256 // what any message has besides lists and content, and room to grow
@@ -62,7 +62,7 @@ const (
 //	roster                      s + 146 N
 //	shares                      s + 260 k
 //	delivery                    s + B + 260 k
-//	masked-input                s + P + 16 r + 40 k + s, the last for the next advertise
+//	masked-input                s + P + 16 r + 42 k + s, the last for the next advertise
 //	survivors                   s + B + the next roster
 //	quorum                      s + 74 N
 //	unmask                      s + 60 k + 9/8 Q + 80 r + the next shares

@@ -35,7 +35,7 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindRoster:      roster,
 		protocol.KindShares:      shares,
 		protocol.KindDelivery:    2 + shares,
-		protocol.KindMaskedInput: 256 + (2500 + 10) + 2*16 + 9*40 + 256,
+		protocol.KindMaskedInput: 256 + (2500 + 10) + 2*16 + 42*9 + 256,
 		protocol.KindSurvivors:   256 + 2 + roster,
 		protocol.KindConsistency: 256,
 		protocol.KindQuorum:      256 + 74*10,
@@ -55,7 +55,7 @@ func TestLimitsFor(t *testing.T) {
 	other.Phase, other.Releases = "weights", other.Releases[1:]
 	other.Releases[0].Len = 2000
 	s.Plans = append(s.Plans, other)
-	want.Bytes[protocol.KindMaskedInput] = 256 + 4000 + 16 + 9*40 + 256
+	want.Bytes[protocol.KindMaskedInput] = 256 + 4000 + 16 + 42*9 + 256
 	want.Bytes[protocol.KindResult] = 256 + 8*2000 + 16
 	if d := cmp.Diff(want, wire.LimitsFor(s)); d != "" {
 		t.Errorf("limits of plans of two forms (-want +got):\n%s", d)
@@ -213,6 +213,7 @@ func TestEntrySizes(t *testing.T) {
 		{"member", &protocol.Roster{Members: []protocol.Member{member}}, &protocol.Roster{}, 146},
 		{"sealed", &protocol.Delivery{Shares: []protocol.EncryptedShare{sealed}}, &protocol.Delivery{}, 260},
 		{"revealed", &protocol.Unmask{Shares: []protocol.RevealedShare{revealed}}, &protocol.Unmask{}, 60},
+		{"complaint", &protocol.MaskedInput{Complaints: []protocol.Complaint{{Of: last}}}, &protocol.MaskedInput{}, 42},
 		{"signed", &protocol.Quorum{Signatures: []protocol.Signed{signed}}, &protocol.Quorum{}, 74},
 	} {
 		if got := c.one.Size() - c.none.Size(); got != c.want {
