@@ -114,10 +114,8 @@ func direction(k protocol.Kind) Direction {
 // (measured: 1.6 to 1.8 times, 1.9 with ten clients). An ideal sum keeps none.
 //
 // Total is all of these. Unmasking comes on top for as long as masks are taken off,
-// on every worker: 1,100 bytes (measured) for each mask, which are most when all
-// ⌊ωN⌋ that may be are lost at the stage masked-input: the own mask of each of the
-// ⌈(1-ω)N⌉ survivors, and one for each that is lost and each of its neighbours that
-// survived, ⌊ωN⌋·k·⌈(1-ω)N⌉/(N-1) on average.
+// on every worker: accumulators of its own for the longest release, and 1,100 bytes
+// (measured) for each of the 64 masks that it has open at a time.
 type MemoryForecast struct {
 	Accumulators int64 `json:"accumulators"`
 	Sums         int64 `json:"sums"`
@@ -130,26 +128,28 @@ type MemoryForecast struct {
 const (
 	keptPerByte  = 1.75
 	bytesPerMask = 1100
+	openMasks    = 64
 )
 
 func (e *Experiment) memoryForecast(plan *protocol.Plan) *MemoryForecast {
 	f := new(MemoryForecast)
+	longest := int64(0)
 	for _, r := range plan.Releases {
 		word := int64(8)
 		if e.sum != nil && r.Width <= 32 {
 			word = 4
 		}
 		f.Accumulators += word * int64(r.Len)
+		longest = max(longest, word*int64(r.Len))
 		f.Sums += 8 * int64(r.Len)
 	}
 	if e.sum != nil {
-		n, required := float64(e.Cohort.Clients), float64(e.Cohort.Required())
+		n := float64(e.Cohort.Clients)
 		b := e.sum.Bytes
 		kept := func(bytes int) int64 { return int64(math.Ceil(keptPerByte * n * float64(bytes))) }
 		f.Keys = kept(b[protocol.KindAdvertise] + b[protocol.KindConsistency])
 		f.Shares = kept(b[protocol.KindShares] + b[protocol.KindUnmask] - e.sum.Removal + b[protocol.KindReplacement])
-		pairs := (n - required) * float64(e.sum.Choice.Degree) * required / (n - 1)
-		f.Unmasking = int64(math.Ceil(bytesPerMask * (required + pairs)))
+		f.Unmasking = longest + openMasks*bytesPerMask
 	}
 	f.Total = f.Accumulators + f.Sums + f.Keys + f.Shares
 	return f

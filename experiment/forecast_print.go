@@ -158,6 +158,6 @@ func (p *forecastPrinter) memory(m *MemoryForecast, real bool) {
 	}
 	row("total", m.Total, "")
 	if real {
-		row("unmasking", m.Unmasking, "more on each worker, if as many are lost as may be")
+		row("unmasking", m.Unmasking, "more on each worker")
 	}
 }
