@@ -1,0 +1,137 @@
+package admission
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// FederationID tells federations apart, also those of one name. Its text is
+// hexadecimal.
+type FederationID [16]byte
+
+// MarshalText writes the ID's text.
+func (id FederationID) MarshalText() ([]byte, error) { return encodeHex(id[:]), nil }
+
+// UnmarshalText reads it.
+func (id *FederationID) UnmarshalText(text []byte) error { return decodeHex(id[:], text) }
+
+// Hash is a SHA-256 hash, hexadecimal as text.
+type Hash protocol.Hash
+
+// MarshalText writes the hash's text.
+func (h Hash) MarshalText() ([]byte, error) { return encodeHex(h[:]), nil }
+
+// UnmarshalText reads it.
+func (h *Hash) UnmarshalText(text []byte) error { return decodeHex(h[:], text) }
+
+func encodeHex(b []byte) []byte { return hex.AppendEncode(nil, b) }
+
+func decodeHex(dst, text []byte) error {
+	if b, err := hex.DecodeString(string(text)); err == nil && len(b) == len(dst) {
+		copy(dst, b)
+		return nil
+	}
+	return fmt.Errorf("%w: %q; %d hexadecimal digits are needed", ErrMalformed, text, 2*len(dst))
+}
+
+// MaxClients is how many clients a federation can have, maxName how many bytes
+// its name.
+const (
+	MaxClients = 100_000
+	maxName    = 64
+)
+
+// Federation says what a federation is, signed by its operator. Everything else
+// in this package is bound to its hash, and with it to N: nobody but the
+// operator decides how many clients there are.
+type Federation struct {
+	Name      string       `json:"name"` // 1 to 64 bytes that can be printed
+	ID        FederationID `json:"id"`
+	Clients   int          `json:"clients"` // N, 1 to MaxClients
+	Created   time.Time    `json:"created"` // UTC, whole seconds
+	Operator  PublicKey    `json:"operator"`
+	Signature Signature    `json:"signature"`
+}
+
+// NewFederation founds a federation of n clients. Its ID is drawn from src.
+func NewFederation(operator PrivateKey, name string, n int, created time.Time, src entropy.Source) (*Federation, error) {
+	f := &Federation{Name: name, Clients: n, Created: seconds(created), Operator: operator.Public()}
+	if _, err := io.ReadFull(src.Stream("admission/federation", 0), f.ID[:]); err != nil {
+		return nil, fmt.Errorf("admission: drawing a federation's ID: %w", err)
+	}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	f.Signature = operator.sign(f.Hash())
+	return f, nil
+}
+
+// Hash names the federation: the SHA-256 of the transcript of the domain
+// "fedsim/admission/federation/v1" with operator, name, ID, N, and creation in
+// seconds since 1970. The signature is over it.
+func (f *Federation) Hash() Hash {
+	return protocol.NewTranscript("fedsim/admission/federation/v1").
+		Bytes(f.Operator[:]).Text(f.Name).Bytes(f.ID[:]).Uint(uint64(f.Clients)).Uint(uint64(f.Created.Unix())).Sum()
+}
+
+// Verify says whether the federation is that operator's. A federation vouches
+// for itself only, so the operator's key must have come on a way that is trusted:
+// with the invitation.
+func (f *Federation) Verify(operator PublicKey) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.Operator != operator {
+		return fmt.Errorf("%w: its operator is %s, not %s", ErrFederation, f.Operator, operator)
+	}
+	if !operator.verify(f.Hash(), f.Signature) {
+		return fmt.Errorf("%w: the federation %q is not signed by its operator %s", ErrSignature, f.Name, operator)
+	}
+	return nil
+}
+
+func (f *Federation) check() error {
+	errs := []error{checkText("name of a federation", f.Name, maxName), checkTime("creation of a federation", f.Created), f.Operator.check()}
+	if strings.TrimSpace(f.Name) != f.Name {
+		errs = append(errs, fmt.Errorf("%w: the name %q begins or ends with a space", ErrMalformed, f.Name))
+	}
+	if f.Clients < 1 || f.Clients > MaxClients {
+		errs = append(errs, fmt.Errorf("%w: a federation of %d clients; there can be 1 to %d", ErrMalformed, f.Clients, MaxClients))
+	}
+	return errors.Join(errs...)
+}
+
+// own refuses what is bound to another federation.
+func (f *Federation) own(hash Hash, what string) error {
+	if hash != f.Hash() {
+		return fmt.Errorf("%w: the %s is not of the federation %q (%x)", ErrFederation, what, f.Name, f.ID[:])
+	}
+	return nil
+}
+
+// checkText refuses what does not look on a screen like what it is.
+func checkText(what, s string, size int) error {
+	if s == "" || len(s) > size || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("%w: %q as the %s; it must be 1 to %d bytes that can be printed", ErrMalformed, s, what, size)
+	}
+	return nil
+}
+
+// seconds is a time as documents hold it.
+func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+func checkTime(what string, t time.Time) error {
+	if t != seconds(t) || t.Unix() < 0 || t.Year() > 9999 {
+		return fmt.Errorf("%w: %v as the %s; it must be whole seconds in UTC, of the years 1970 to 9999", ErrMalformed, t, what)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package admission
+
+import (
+	"crypto/ed25519"
+	"fmt"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// List is the enrolment list: who is in the federation. It comes from the
+// aggregator, which is not trusted with it: every entry is the operator's word.
+type List struct {
+	Federation  Federation   `json:"federation"`
+	Revocations *Revocations `json:"revocations"` // nil: nothing was revoked
+	// Enrolments stand in the order server, aggregator, clients by number. A place
+	// may be missing, and none is there twice.
+	Enrolments []Enrolment `json:"enrolments"`
+}
+
+// Verify says whether everybody on the list is there by the operator's word, in
+// a place of its own, and not revoked. It cannot tell whether somebody is left
+// out, or whether the operator has revoked more since: see Registry.Update.
+func (l *List) Verify(operator PublicKey) error {
+	return l.verify(operator, func(*Enrolment) bool { return false })
+}
+
+// verify passes over the signatures of enrolments that are known to be valid.
+func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
+	if err := l.Federation.Verify(operator); err != nil {
+		return err
+	}
+	if err := l.Revocations.Verify(&l.Federation); err != nil {
+		return err
+	}
+	barred := newBarred(l.Revocations)
+	identities := make(map[PublicKey]bool, len(l.Enrolments))
+	for i := range l.Enrolments {
+		e := &l.Enrolments[i]
+		if i > 0 && l.Enrolments[i-1].Ticket.Place.compare(e.Ticket.Place) >= 0 {
+			return fmt.Errorf("%w: the list is not in order at entry %d, the %s", ErrMalformed, i, e.Ticket.Place)
+		}
+		if identities[e.Identity] {
+			return fmt.Errorf("the %s: %w: %s", e.Ticket.Place, ErrIdentityUsed, e.Identity)
+		}
+		identities[e.Identity] = true
+		if err := barred.check(e); err != nil {
+			return err
+		}
+		if known(e) {
+			continue
+		}
+		if err := e.Verify(&l.Federation); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Hash is the same for lists that say the same, and for no others: the SHA-256
+// of the transcript of the domain "fedsim/admission/list/v1" with the federation's
+// hash, that of the revocations (empty: none), the number of enrolments, and of
+// each role, client, ticket's serial and identity.
+func (l *List) Hash() Hash {
+	federation := l.Federation.Hash()
+	t := protocol.NewTranscript("fedsim/admission/list/v1").Bytes(federation[:])
+	if l.Revocations == nil {
+		t.Bytes(nil)
+	} else {
+		revocations := l.Revocations.Hash()
+		t.Bytes(revocations[:])
+	}
+	t.Uint(uint64(len(l.Enrolments)))
+	for i := range l.Enrolments {
+		e := &l.Enrolments[i]
+		e.Ticket.Place.write(t).Uint(uint64(e.Ticket.Serial)).Bytes(e.Identity[:])
+	}
+	return t.Sum()
+}
+
+// Holder is who holds a place.
+func (l *List) Holder(p Place) (PublicKey, bool) {
+	for i := range l.Enrolments {
+		if l.Enrolments[i].Ticket.Place == p {
+			return l.Enrolments[i].Identity, true
+		}
+	}
+	return PublicKey{}, false
+}
+
+// vacant stands for a client that there is not: 32 bytes that are no point of
+// the curve, so that no signature verifies with them, whoever makes it.
+var vacant = [ed25519.PublicKeySize]byte{0: 2}
+
+// Identities are the keys of all N clients of a verified list, by ClientID, as
+// secagg.Params has them. With the key of a place that nobody holds no signature
+// verifies: to the secure sum it is a client that never shows up.
+func (l *List) Identities() []ed25519.PublicKey {
+	keys := make([]ed25519.PublicKey, l.Federation.Clients)
+	for i := range keys {
+		k := vacant
+		keys[i] = k[:]
+	}
+	for i := range l.Enrolments {
+		e := &l.Enrolments[i]
+		if p := e.Ticket.Place; p.Role == protocol.Client && p.check(len(keys)) == nil {
+			keys[e.Ticket.Place.Client] = e.Identity.Ed25519()
+		}
+	}
+	return keys
+}
+
+// Vacant are the clients' places that nobody holds, ascending.
+func (l *List) Vacant() []protocol.ClientID {
+	var ids []protocol.ClientID
+	held := make(map[Place]bool, len(l.Enrolments))
+	for i := range l.Enrolments {
+		held[l.Enrolments[i].Ticket.Place] = true
+	}
+	for i := range l.Federation.Clients {
+		if id := protocol.ClientID(i); !held[ClientPlace(id)] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// MaxEnrolmentSize is how many bytes the text of an enrolment can have at most.
+const MaxEnrolmentSize = 1024
+
+// MaxListSize is how many bytes the text of a list of the federation can have:
+// what a party is prepared to receive.
+func (f *Federation) MaxListSize() int {
+	const federation, revocation = 1024, 256
+	return federation + f.maxRevocations()*revocation + (f.Clients+2)*MaxEnrolmentSize
+}

@@ -1,0 +1,298 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Log keeps what a registry must still know after a crash (package store).
+type Log interface {
+	// Append adds entries, all or none, and returns once they are durable.
+	Append(entries ...[]byte) error
+	// Entries hands over every entry in the order in which they were added, until
+	// an error.
+	Entries(func(entry []byte) error) error
+}
+
+// Registry knows who is in a federation, and keeps it for good. The aggregator's
+// is where tickets are redeemed; every other party has one of its own, into which
+// it takes the lists that the aggregator shows it, so that it cannot be shown
+// another federation later. Its methods may be called from several goroutines.
+type Registry struct {
+	federation Federation
+	hash       Hash
+	log        Log
+
+	mu sync.RWMutex
+	state
+}
+
+// state is who is in by now. Whoever was revoked is not.
+type state struct {
+	revocations *Revocations
+	barred      barred
+	places      map[Place]Enrolment
+	identities  map[PublicKey]Place
+}
+
+// OpenRegistry reads a registry from its log, which is empty for a new one, and
+// verifies all that is in it.
+func OpenRegistry(f *Federation, log Log) (*Registry, error) {
+	if err := f.Verify(f.Operator); err != nil {
+		return nil, err
+	}
+	r := &Registry{federation: *f, hash: f.Hash(), log: log,
+		state: state{barred: newBarred(nil), places: make(map[Place]Enrolment), identities: make(map[PublicKey]Place)}}
+	n := 0
+	err := log.Entries(func(entry []byte) error {
+		n++
+		if err := r.replay(entry); err != nil {
+			return fmt.Errorf("entry %d of the registry: %w", n, err)
+		}
+		return nil
+	})
+	return sound(r, err)
+}
+
+// replay takes an entry: the text of an enrolment or of revocations.
+func (r *Registry) replay(entry []byte) error {
+	kind, _, err := open(entry)
+	switch {
+	case err != nil:
+		return err
+	case kind == kindEnrolment:
+		e, err := ParseEnrolment(entry)
+		if err == nil {
+			err = e.Verify(&r.federation)
+		}
+		if err == nil {
+			err = r.admit(e)
+		}
+		if err == nil {
+			r.enter(e)
+		}
+		return err
+	default:
+		v, err := ParseRevocations(entry)
+		if err == nil {
+			err = v.Verify(&r.federation)
+		}
+		if err == nil {
+			err = v.Follows(r.revocations)
+		}
+		if err == nil {
+			r.revoke(v)
+		}
+		return err
+	}
+}
+
+// Redeem takes an enrolment: whoever is first with a ticket has the place for
+// good, until the operator revokes it. Once it returns nil, that is durable. Doing
+// it again is no error, also after the ticket has expired. It is refused with
+// ErrExpired (now is the time here), ErrRedeemed, ErrHeld, ErrIdentityUsed,
+// ErrRevoked, ErrSignature, ErrFederation or ErrMalformed, and the reason may be
+// told to whoever asked: all in it is public.
+func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
+	if err := e.Verify(&r.federation); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if held, ok := r.places[e.Ticket.Place]; ok && held.same(e) {
+		return nil
+	}
+	if err := r.admit(e); err != nil {
+		return err
+	}
+	if end := e.Ticket.NotAfter; now.After(end.Add(ClockSkew)) {
+		return fmt.Errorf("%w: the %s's was good until %v", ErrExpired, e.Ticket.Place, end)
+	}
+	text, err := e.Encode()
+	if err == nil {
+		err = r.log.Append(text)
+	}
+	if err != nil {
+		return fmt.Errorf("enrolling the %s: %w", e.Ticket.Place, err)
+	}
+	r.enter(e)
+	return nil
+}
+
+// Revoke takes the operator's newest revocations. Whoever it returns was put out
+// by them, and every connection to them is to be closed. Once it returns without an
+// error, that is durable. The same document again is no error; an older one is
+// refused with ErrOutdated, one that forgets something with ErrForgotten.
+func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
+	if v == nil {
+		return nil, fmt.Errorf("%w: no revocations", ErrMalformed)
+	}
+	if err := v.Verify(&r.federation); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := v.Follows(r.revocations); err != nil {
+		return nil, err
+	}
+	if v.Serial == r.revocations.serial() {
+		return nil, nil
+	}
+	text, err := v.Encode()
+	if err == nil {
+		err = r.log.Append(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("revocations %d: %w", v.Serial, err)
+	}
+	return r.revoke(v), nil
+}
+
+// Update takes a list that somebody else keeps: a party that of its aggregator,
+// an aggregator that lost its registry that of a party. The list must hold
+// everybody who is in by now, but for those whom newer revocations put out, in
+// the same places with the same keys (ErrForgotten, ErrRedeemed, ErrHeld), and its
+// revocations must be the newest that are known (ErrOutdated). Whoever it
+// returns was put out. A list that is refused changes nothing.
+//
+// An aggregator can thus keep somebody off the list at first, or keep back
+// revocations, but not go back on what it has shown. Masks, and in active mode
+// signatures, are bound to the keys on the list: parties that were shown
+// different lists do not come to a sum.
+func (r *Registry) Update(l *List) ([]Enrolment, error) {
+	if err := r.federation.own(l.Federation.Hash(), "list"); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := l.verify(r.federation.Operator, func(e *Enrolment) bool {
+		held, ok := r.places[e.Ticket.Place]
+		return ok && held.same(e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err = l.Revocations.Follows(r.revocations); err != nil {
+		return nil, err
+	}
+	next := state{places: maps.Clone(r.places), identities: maps.Clone(r.identities), revocations: r.revocations, barred: r.barred}
+	entries, out, err := next.update(l)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		if err = r.log.Append(entries...); err != nil {
+			return nil, fmt.Errorf("taking over the enrolment list: %w", err)
+		}
+	}
+	r.state = next
+	return out, nil
+}
+
+// update takes a verified list, and gives what is new in it as entries of a log.
+func (s *state) update(l *List) (entries [][]byte, out []Enrolment, err error) {
+	if l.Revocations.serial() > s.revocations.serial() {
+		text, err := l.Revocations.Encode()
+		if err != nil {
+			return nil, nil, err
+		}
+		entries, out = append(entries, text), s.revoke(l.Revocations)
+	}
+	for i := range l.Enrolments {
+		e := &l.Enrolments[i]
+		if held, ok := s.places[e.Ticket.Place]; ok && held.same(e) {
+			continue
+		}
+		if err := s.admit(e); err != nil {
+			return nil, nil, fmt.Errorf("the enrolment list: %w", err)
+		}
+		text, err := e.Encode()
+		if err != nil {
+			return nil, nil, err
+		}
+		entries = append(entries, text)
+		s.enter(e)
+	}
+	// Nobody is there twice, so whoever is in and not on the list is one too many.
+	if len(s.places) > len(l.Enrolments) {
+		return nil, nil, s.missing(l)
+	}
+	return entries, out, nil
+}
+
+// missing names who should be on the list.
+func (s *state) missing(l *List) error {
+	for _, e := range s.list() {
+		if _, ok := l.Holder(e.Ticket.Place); !ok {
+			return fmt.Errorf("%w: the list lacks the %s", ErrForgotten, e.Ticket.Place)
+		}
+	}
+	return nil
+}
+
+// admit says why a verified enrolment cannot be taken, whatever the time.
+func (s *state) admit(e *Enrolment) error {
+	if err := s.barred.check(e); err != nil {
+		return err
+	}
+	if held, ok := s.places[e.Ticket.Place]; ok {
+		if held.Ticket.Hash() == e.Ticket.Hash() {
+			return fmt.Errorf("%w: the %s is %s", ErrRedeemed, e.Ticket.Place, held.Identity)
+		}
+		return fmt.Errorf("%w: the %s is %s, with ticket %d", ErrHeld, e.Ticket.Place, held.Identity, held.Ticket.Serial)
+	}
+	if p, ok := s.identities[e.Identity]; ok {
+		return fmt.Errorf("%w: %s is the %s", ErrIdentityUsed, e.Identity, p)
+	}
+	return nil
+}
+
+func (s *state) enter(e *Enrolment) {
+	s.places[e.Ticket.Place] = *e
+	s.identities[e.Identity] = e.Ticket.Place
+}
+
+// revoke takes newer revocations and gives whom they put out, in order.
+func (s *state) revoke(v *Revocations) []Enrolment {
+	s.revocations, s.barred = v.clone(), newBarred(v)
+	var out []Enrolment
+	for _, e := range s.list() {
+		if s.barred.check(&e) != nil {
+			out = append(out, e)
+			delete(s.places, e.Ticket.Place)
+			delete(s.identities, e.Identity)
+		}
+	}
+	return out
+}
+
+// list is everybody who is in, in order.
+func (s *state) list() []Enrolment {
+	return slices.SortedFunc(maps.Values(s.places), func(a, b Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
+}
+
+// Lookup says which place an identity holds now; false for everybody who is not
+// in. It is what a connection gater asks.
+func (r *Registry) Lookup(identity PublicKey) (Place, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	p, ok := r.identities[identity]
+	return p, ok
+}
+
+// Revocations are the newest that are known, nil if there are none.
+func (r *Registry) Revocations() *Revocations {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.revocations.clone()
+}
+
+// List is everybody who is in now.
+func (r *Registry) List() *List {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return &List{Federation: r.federation, Revocations: r.revocations.clone(), Enrolments: r.list()}
+}

@@ -1,0 +1,304 @@
+package admission_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+)
+
+// holds fails the test unless exactly those identities hold those places.
+func holds(t *testing.T, r *admission.Registry, want map[admission.Place]string) {
+	t.Helper()
+	l := r.List()
+	if len(l.Enrolments) != len(want) {
+		t.Errorf("%d places are held, want %d", len(l.Enrolments), len(want))
+	}
+	for p, name := range want {
+		k := key(t, name).Public()
+		if got, ok := l.Holder(p); !ok || got != k {
+			t.Errorf("the %s is held by %v (%v), want %s", p, got, ok, name)
+		}
+		if got, ok := r.Lookup(k); !ok || got != p {
+			t.Errorf("%s is the %s (%v), want %s", name, got, ok, p)
+		}
+	}
+}
+
+func TestATicketIsRedeemedOnce(t *testing.T) {
+	w := newWorld(t, 3)
+	r, log := w.registry()
+	w.redeem(r, w.enrol(client(1), 1, "alice"))
+	for range 2 { // before and after a restart
+		want := map[admission.Place]string{client(1): "alice"}
+		holds(t, r, want)
+		if err := r.Redeem(founded, w.enrol(client(1), 1, "bob")); !errors.Is(err, admission.ErrRedeemed) {
+			t.Errorf("a second identity with the same ticket: %v", err)
+		}
+		if err := r.Redeem(founded, w.enrol(client(1), 2, "bob")); !errors.Is(err, admission.ErrHeld) {
+			t.Errorf("another ticket of the same place: %v", err)
+		}
+		if err := r.Redeem(founded, w.enrol(client(2), 1, "alice")); !errors.Is(err, admission.ErrIdentityUsed) {
+			t.Errorf("the same identity in another place: %v", err)
+		}
+		if err := r.Redeem(founded, w.enrol(admission.ServerPlace, 1, "alice")); !errors.Is(err, admission.ErrIdentityUsed) {
+			t.Errorf("the same identity in another role: %v", err)
+		}
+		// The answer was lost, and it is asked again, years later.
+		if err := r.Redeem(end.AddDate(10, 0, 0), w.enrol(client(1), 1, "alice")); err != nil {
+			t.Errorf("the same again: %v", err)
+		}
+		holds(t, r, want)
+		if _, ok := r.Lookup(key(t, "bob").Public()); ok {
+			t.Error("bob is in")
+		}
+		r = w.reopen(log)
+	}
+	entries := 0
+	if err := log.Entries(func([]byte) error { entries++; return nil }); err != nil || entries != 1 {
+		t.Errorf("%d entries are kept of one enrolment (%v)", entries, err)
+	}
+}
+
+// A ticket is good until its end and the tolerance for clocks, both included.
+func TestTicketsExpire(t *testing.T) {
+	w := newWorld(t, 3)
+	last := end.Add(5 * time.Minute) // as documented
+	for _, c := range []struct {
+		now  time.Time
+		want error
+	}{
+		{founded.AddDate(-1, 0, 0), nil}, {end, nil}, {last, nil}, {last.In(time.FixedZone("somewhere", 3600)), nil},
+		{last.Add(1), admission.ErrExpired}, {end.AddDate(1, 0, 0), admission.ErrExpired},
+	} {
+		r, _ := w.registry()
+		if err := r.Redeem(c.now, w.enrol(client(1), 1, "alice")); !errors.Is(err, c.want) {
+			t.Errorf("redeemed at %v: %v, want %v", c.now, err, c.want)
+		}
+		if _, ok := r.Lookup(key(t, "alice").Public()); ok != (c.want == nil) {
+			t.Errorf("redeemed at %v, alice is in: %v", c.now, ok)
+		}
+	}
+}
+
+func TestWhatIsNotSignedIsNotRedeemed(t *testing.T) {
+	w := newWorld(t, 3)
+	r, _ := w.registry()
+	e := w.enrol(client(1), 1, "alice")
+	e.Identity = key(t, "mallory").Public()
+	if err := r.Redeem(founded, e); !errors.Is(err, admission.ErrSignature) {
+		t.Error(err)
+	}
+	holds(t, r, nil)
+}
+
+// broken is a log that cannot be written to.
+type broken struct{ store.Log }
+
+var errDisk = errors.New("the disk is full")
+
+func (broken) Append(...[]byte) error { return errDisk }
+
+// What is not durable has not happened.
+func TestNothingHappensWithoutTheDisk(t *testing.T) {
+	w := newWorld(t, 3)
+	_, log := w.registry()
+	w.redeem(w.reopen(log), w.enrol(client(1), 1, "alice"))
+	r := w.reopen(broken{log})
+	alice := map[admission.Place]string{client(1): "alice"}
+	if err := r.Redeem(founded, w.enrol(client(2), 1, "bob")); !errors.Is(err, errDisk) {
+		t.Errorf("redeemed without a disk: %v", err)
+	}
+	holds(t, r, alice)
+	v := w.revoke(nil, admission.RevocationOf(w.enrol(client(1), 1, "alice")))
+	if out, err := r.Revoke(v); !errors.Is(err, errDisk) || out != nil {
+		t.Errorf("revoked without a disk: %v, %v", out, err)
+	}
+	holds(t, r, alice)
+	other, _ := w.registry()
+	w.redeem(other, w.enrol(client(1), 1, "alice"), w.enrol(client(2), 1, "bob"))
+	if _, err := r.Update(other.List()); !errors.Is(err, errDisk) {
+		t.Errorf("updated without a disk: %v", err)
+	}
+	holds(t, r, alice)
+}
+
+func TestRevoke(t *testing.T) {
+	w := newWorld(t, 3)
+	r, log := w.registry()
+	alice, bob := w.enrol(client(1), 1, "alice"), w.enrol(client(2), 1, "bob")
+	w.redeem(r, w.enrol(admission.ServerPlace, 1, "server"), alice, bob)
+	v := w.revoke(nil, admission.RevocationOf(alice))
+	out, err := r.Revoke(v)
+	if err != nil || !reflect.DeepEqual(out, []admission.Enrolment{*alice}) {
+		t.Fatalf("put out were %v (%v), want alice", out, err)
+	}
+	if out, err := r.Revoke(v); err != nil || out != nil {
+		t.Errorf("the same revocations again put out %v (%v)", out, err)
+	}
+	for range 2 { // before and after a restart
+		holds(t, r, map[admission.Place]string{admission.ServerPlace: "server", client(2): "bob"})
+		for name, e := range map[string]*admission.Enrolment{
+			"as before": alice, "with another key and the same ticket": w.enrol(client(1), 1, "alice 2"),
+			"with the same key and a new ticket": w.enrol(client(1), 2, "alice"), "in another place": w.enrol(client(0), 1, "alice"),
+		} {
+			if err := r.Redeem(founded, e); !errors.Is(err, admission.ErrRevoked) {
+				t.Errorf("alice %s: %v", name, err)
+			}
+		}
+		r = w.reopen(log)
+	}
+	if got := v.NextSerial(client(1)); got != 2 {
+		t.Errorf("the next ticket of client 1 is %d, want 2", got)
+	}
+	if got := v.NextSerial(client(0)); got != 1 {
+		t.Errorf("the first ticket of client 0 is %d, want 1", got)
+	}
+	w.redeem(r, w.enrol(client(1), 2, "carol"))
+	holds(t, r, map[admission.Place]string{admission.ServerPlace: "server", client(1): "carol", client(2): "bob"})
+	holds(t, w.reopen(log), map[admission.Place]string{admission.ServerPlace: "server", client(1): "carol", client(2): "bob"})
+}
+
+// An invitation that went astray is void, whoever has it; the person, whose key is
+// not barred, comes with another.
+func TestRevokeAnInvitation(t *testing.T) {
+	w := newWorld(t, 3)
+	r, _ := w.registry()
+	v := w.revoke(nil, admission.Revocation{Place: client(1), Serial: 3})
+	if out, err := r.Revoke(v); err != nil || out != nil {
+		t.Errorf("put out %v (%v), want nobody", out, err)
+	}
+	for serial := range uint32(3) {
+		if err := r.Redeem(founded, w.enrol(client(1), serial+1, "finder")); !errors.Is(err, admission.ErrRevoked) {
+			t.Errorf("ticket %d: %v", serial+1, err)
+		}
+	}
+	w.redeem(r, w.enrol(client(1), v.NextSerial(client(1)), "alice"))
+	// Voiding it puts out whoever holds the place with it, whose key stays good.
+	v = w.revoke(v, admission.Revocation{Place: client(1), Serial: 4})
+	if out, err := r.Revoke(v); err != nil || len(out) != 1 {
+		t.Errorf("put out %v (%v), want alice", out, err)
+	}
+	w.redeem(r, w.enrol(client(1), v.NextSerial(client(1)), "alice"))
+	holds(t, r, map[admission.Place]string{client(1): "alice"})
+}
+
+func TestRevocationsOnlyGrow(t *testing.T) {
+	w := newWorld(t, 3)
+	r, _ := w.registry()
+	first := w.revoke(nil, admission.Revocation{Place: client(0), Serial: 1})
+	second := w.revoke(first, admission.Revocation{Place: client(1), Serial: 1})
+	if _, err := r.Revoke(second); err != nil {
+		t.Fatal(err)
+	}
+	// The operator forgot what was revoked, and lost the file.
+	fork := w.revoke(first, admission.Revocation{Place: client(2), Serial: 1})
+	forgot := w.revoke(fork, admission.Revocation{Place: client(2), Serial: 2})
+	hers := *second
+	hers.Serial, hers.Signature = 3, sign(key(t, "mallory"), admission.Hash{})
+	other := newWorld(t, 3)
+	other.federation, _ = admission.NewFederation(w.operator, "Other", 3, founded, simulated.New(1, "federation"))
+	for _, c := range []struct {
+		name string
+		v    *admission.Revocations
+		want error
+	}{
+		{"older", first, admission.ErrOutdated}, {"two of one serial", fork, admission.ErrForgotten}, {"forgetting", forgot, admission.ErrForgotten},
+		{"not signed", &hers, admission.ErrSignature}, {"none", nil, admission.ErrMalformed},
+		{"of another federation", other.revoke(nil, admission.Revocation{Place: client(0), Serial: 1}), admission.ErrFederation},
+	} {
+		if out, err := r.Revoke(c.v); !errors.Is(err, c.want) || out != nil {
+			t.Errorf("%s: %v (%v), want %v", c.name, out, err, c.want)
+		}
+	}
+	if got := r.Revocations(); !reflect.DeepEqual(got, second) {
+		t.Errorf("known are %+v, want %+v", got, second)
+	}
+	third := w.revoke(second, admission.Revocation{Place: client(2), Serial: 1})
+	if _, err := r.Revoke(third); err != nil {
+		t.Error(err)
+	}
+	// What is handed in and out is not the registry's own.
+	r.Revocations().Entries[0].Serial = 9
+	third.Entries[0].Serial = 9
+	if got := r.Revocations(); got.Entries[0].Serial != 1 {
+		t.Error("the registry's revocations were changed from outside")
+	}
+}
+
+// A log that was not written by a registry of this federation is not believed.
+func TestLogsOfOthers(t *testing.T) {
+	w := newWorld(t, 3)
+	text := func(doc interface{ Encode() ([]byte, error) }) []byte {
+		b, err := doc.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	forged := w.enrol(client(2), 1, "mallory")
+	forged.Ticket.Place = client(1)
+	older := w.revoke(nil, admission.Revocation{Place: client(0), Serial: 1})
+	newer := w.revoke(older, admission.Revocation{Place: client(2), Serial: 1})
+	hers := *older
+	hers.Entries = newer.Entries
+	alice := text(w.enrol(client(1), 1, "alice"))
+	for _, c := range []struct {
+		name    string
+		entries [][]byte
+		want    error
+	}{
+		{"no document", [][]byte{[]byte("text")}, admission.ErrMalformed},
+		{"another document", [][]byte{text(w.federation)}, admission.ErrMalformed},
+		{"a torn one", [][]byte{alice, text(w.enrol(client(2), 1, "bob"))[:300]}, admission.ErrMalformed},
+		{"a forged enrolment", [][]byte{text(forged)}, admission.ErrSignature},
+		{"forged revocations", [][]byte{text(&hers)}, admission.ErrSignature},
+		{"a place twice", [][]byte{alice, text(w.enrol(client(1), 1, "bob"))}, admission.ErrRedeemed},
+		{"revocations going back", [][]byte{text(newer), text(older)}, admission.ErrOutdated},
+		{"after it was revoked", [][]byte{text(newer), text(w.enrol(client(2), 1, "bob"))}, admission.ErrRevoked},
+	} {
+		log := store.NewMemoryLog()
+		if err := log.Append(c.entries...); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := admission.OpenRegistry(w.federation, log); !errors.Is(err, c.want) || r != nil {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	f := *w.federation
+	f.Clients = 4
+	if _, err := admission.OpenRegistry(&f, store.NewMemoryLog()); !errors.Is(err, admission.ErrSignature) {
+		t.Errorf("the registry of a forged federation: %v", err)
+	}
+}
+
+// Connections come and go while parties enrol; of two who race for one ticket, one
+// has it. Meant for the race detector.
+func TestRegistryIsConcurrent(t *testing.T) {
+	w := newWorld(t, 3)
+	r, _ := w.registry()
+	names := []string{"alice", "bob"}
+	errs := make([]error, len(names))
+	var wait sync.WaitGroup
+	for i, name := range names {
+		e := w.enrol(client(1), 1, name)
+		wait.Go(func() { errs[i] = r.Redeem(founded, e) })
+		wait.Go(func() {
+			r.Lookup(e.Identity)
+			r.List()
+			r.Revocations()
+		})
+	}
+	wait.Wait()
+	winner := slices.Index(errs, nil)
+	if winner < 0 || !errors.Is(errs[1-winner], admission.ErrRedeemed) {
+		t.Fatalf("of two, the errors are %v", errs)
+	}
+	holds(t, r, map[admission.Place]string{client(1): names[winner]})
+}

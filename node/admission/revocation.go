@@ -1,0 +1,206 @@
+package admission
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Revocation takes a place away from whoever has it.
+type Revocation struct {
+	Place Place `json:"place"`
+	// Serial: no ticket of the place up to this one counts any more, redeemed or not.
+	Serial uint32 `json:"serial"`
+	// Identity is barred from every place for good, with whatever ticket. Zero:
+	// only the tickets are void, which is for invitations that went astray.
+	Identity PublicKey `json:"identity,omitzero"`
+}
+
+// RevocationOf puts a party out and keeps its key from coming back.
+func RevocationOf(e *Enrolment) Revocation {
+	return Revocation{Place: e.Ticket.Place, Serial: e.Ticket.Serial, Identity: e.Identity}
+}
+
+func (r Revocation) compare(o Revocation) int {
+	return cmp.Or(r.Place.compare(o.Place), cmp.Compare(r.Serial, o.Serial), bytes.Compare(r.Identity[:], o.Identity[:]))
+}
+
+func (r Revocation) check(f *Federation) error {
+	errs := []error{r.Place.check(f.Clients)}
+	if r.Serial == 0 {
+		errs = append(errs, fmt.Errorf("%w: serial 0 of the %s is revoked; tickets count from 1", ErrMalformed, r.Place))
+	}
+	if !r.Identity.IsZero() {
+		errs = append(errs, r.Identity.check())
+	}
+	return errors.Join(errs...)
+}
+
+// Revocations is everything that the operator has revoked in a federation, signed.
+// A nil *Revocations revokes nothing. Revoking is for good: each document holds
+// all that the one before it held.
+type Revocations struct {
+	Federation Hash         `json:"federation"`
+	Serial     uint64       `json:"serial"`  // counts the documents, from 1
+	Entries    []Revocation `json:"entries"` // by place, serial and identity, none twice
+	Signature  Signature    `json:"signature"`
+}
+
+// Revoke adds entries to what was revoked before, old, which is nil the first time.
+func Revoke(operator PrivateKey, f *Federation, old *Revocations, entries ...Revocation) (*Revocations, error) {
+	if operator.Public() != f.Operator {
+		return nil, fmt.Errorf("%w: the operator of %q is %s, not %s", ErrFederation, f.Name, f.Operator, operator.Public())
+	}
+	if err := old.Verify(f); err != nil {
+		return nil, fmt.Errorf("the revocations before: %w", err)
+	}
+	r := &Revocations{Federation: f.Hash(), Serial: old.serial() + 1, Entries: entries}
+	if old != nil {
+		r.Entries = append(slices.Clone(old.Entries), entries...)
+	}
+	slices.SortFunc(r.Entries, Revocation.compare)
+	r.Entries = slices.Compact(r.Entries)
+	if err := r.check(f); err != nil {
+		return nil, err
+	}
+	r.Signature = operator.sign(r.Hash())
+	return r, nil
+}
+
+// Hash is the SHA-256 of the transcript of the domain
+// "fedsim/admission/revocations/v1" with the federation's hash, the serial, the
+// number of entries, and of each role, client, serial and identity (empty: none).
+// The signature is over it.
+func (r *Revocations) Hash() Hash {
+	t := protocol.NewTranscript("fedsim/admission/revocations/v1").Bytes(r.Federation[:]).Uint(r.Serial).Uint(uint64(len(r.Entries)))
+	for _, e := range r.Entries {
+		e.Place.write(t).Uint(uint64(e.Serial))
+		if e.Identity.IsZero() {
+			t.Bytes(nil)
+		} else {
+			t.Bytes(e.Identity[:])
+		}
+	}
+	return t.Sum()
+}
+
+// Verify says whether the operator signed the document. That there is no newer
+// one it cannot say: see Follows.
+func (r *Revocations) Verify(f *Federation) error {
+	if r == nil {
+		return nil
+	}
+	if err := f.own(r.Federation, "list of revocations"); err != nil {
+		return err
+	}
+	if err := r.check(f); err != nil {
+		return err
+	}
+	if !f.Operator.verify(r.Hash(), r.Signature) {
+		return fmt.Errorf("%w: revocations %d are not signed by the operator %s", ErrSignature, r.Serial, f.Operator)
+	}
+	return nil
+}
+
+func (r *Revocations) check(f *Federation) error {
+	switch {
+	case r.Serial == 0:
+		return fmt.Errorf("%w: revocations of serial 0; they count from 1", ErrMalformed)
+	case len(r.Entries) == 0 || len(r.Entries) > f.maxRevocations():
+		return fmt.Errorf("%w: %d revocations; a federation of %d clients can have 1 to %d, then another must be founded",
+			ErrMalformed, len(r.Entries), f.Clients, f.maxRevocations())
+	}
+	for i, e := range r.Entries {
+		if err := e.check(f); err != nil {
+			return err
+		}
+		if i > 0 && r.Entries[i-1].compare(e) >= 0 {
+			return fmt.Errorf("%w: revocations are not in order at entry %d, the %s", ErrMalformed, i, e.Place)
+		}
+	}
+	return nil
+}
+
+// Follows says whether the document, which is verified, may take the place of a
+// verified older one: it is newer and forgets nothing, or is the same.
+func (r *Revocations) Follows(old *Revocations) error {
+	switch {
+	case old == nil:
+		return nil
+	case r.serial() < old.Serial:
+		return fmt.Errorf("%w: serial %d, after %d", ErrOutdated, r.serial(), old.Serial)
+	case r.Serial == old.Serial:
+		if r.Hash() != old.Hash() {
+			return fmt.Errorf("%w: the operator signed two different documents of serial %d", ErrForgotten, r.Serial)
+		}
+		return nil
+	}
+	for _, e := range old.Entries {
+		if _, ok := slices.BinarySearchFunc(r.Entries, e, Revocation.compare); !ok {
+			return fmt.Errorf("%w: serial %d revoked the %s up to ticket %d, and serial %d does not", ErrForgotten, old.Serial, e.Place, e.Serial, r.Serial)
+		}
+	}
+	return nil
+}
+
+// NextSerial is the serial of a ticket that may be issued for the place: one that
+// is not revoked.
+func (r *Revocations) NextSerial(p Place) uint32 { return newBarred(r).serials[p] + 1 }
+
+// clone is a copy that shares nothing.
+func (r *Revocations) clone() *Revocations {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	c.Entries = slices.Clone(r.Entries)
+	return &c
+}
+
+func (r *Revocations) serial() uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.Serial
+}
+
+func (r *Revocations) bars(k PublicKey) bool { return newBarred(r).identities[k] }
+
+// maxRevocations bounds what a document costs to read: some for everybody, and a
+// thousand.
+func (f *Federation) maxRevocations() int { return 1000 + 4*f.Clients }
+
+// barred is what a document of revocations says, to be looked up.
+type barred struct {
+	serials    map[Place]uint32 // the last ticket that is void
+	identities map[PublicKey]bool
+}
+
+func newBarred(r *Revocations) barred {
+	b := barred{make(map[Place]uint32), make(map[PublicKey]bool)}
+	if r == nil {
+		return b
+	}
+	for _, e := range r.Entries {
+		b.serials[e.Place] = max(b.serials[e.Place], e.Serial)
+		if !e.Identity.IsZero() {
+			b.identities[e.Identity] = true
+		}
+	}
+	return b
+}
+
+// check says whether an enrolment is revoked.
+func (b barred) check(e *Enrolment) error {
+	if t := &e.Ticket; t.Serial <= b.serials[t.Place] {
+		return fmt.Errorf("%w: the tickets of the %s up to %d", ErrRevoked, t.Place, b.serials[t.Place])
+	}
+	if b.identities[e.Identity] {
+		return fmt.Errorf("%w: the identity %s", ErrRevoked, e.Identity)
+	}
+	return nil
+}

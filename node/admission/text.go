@@ -1,0 +1,166 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// The kinds of documents. A text is a JSON object of one key, the kind, and the
+// document is its value.
+const (
+	kindKey         = "fedsim-key-v1"
+	kindFederation  = "fedsim-federation-v1"
+	kindInvitation  = "fedsim-invitation-v1"
+	kindMembership  = "fedsim-membership-v1"
+	kindEnrolment   = "fedsim-enrolment-v1"
+	kindRevocations = "fedsim-revocations-v1"
+	kindList        = "fedsim-enrolment-list-v1"
+)
+
+// Encode writes the federation as ParseFederation reads it.
+func (f *Federation) Encode() ([]byte, error) { return encode(kindFederation, f) }
+
+// ParseFederation reads a federation, signed by the operator that it names.
+func ParseFederation(text []byte) (*Federation, error) {
+	f := new(Federation)
+	if err := decode(kindFederation, text, f); err != nil {
+		return nil, err
+	}
+	return sound(f, f.Verify(f.Operator))
+}
+
+// invitationText is an invitation with its secret.
+type invitationText struct {
+	Federation Federation `json:"federation"`
+	Ticket     Ticket     `json:"ticket"`
+	Key        revealed   `json:"key"`
+	Contact    Contact    `json:"contact"`
+}
+
+// Encode writes the invitation, its secret included, as ParseInvitation reads it.
+func (i *Invitation) Encode() ([]byte, error) {
+	if i.Key.IsZero() {
+		return nil, fmt.Errorf("%w: an invitation without its private key", ErrMalformed)
+	}
+	return encode(kindInvitation, &invitationText{i.Federation, i.Ticket, revealed{i.Key}, i.Contact})
+}
+
+// ParseInvitation reads an invitation and verifies that the operator whom it names
+// made it. That this is the right operator, the way it came on must vouch for.
+func ParseInvitation(text []byte) (*Invitation, error) {
+	t := new(invitationText)
+	if err := decode(kindInvitation, text, t); err != nil {
+		return nil, err
+	}
+	i := &Invitation{t.Federation, t.Ticket, t.Key.PrivateKey, t.Contact}
+	return sound(i, i.check())
+}
+
+// Encode writes the membership as ParseMembership reads it.
+func (m *Membership) Encode() ([]byte, error) { return encode(kindMembership, m) }
+
+// ParseMembership reads a membership and verifies it.
+func ParseMembership(text []byte) (*Membership, error) {
+	m := new(Membership)
+	if err := decode(kindMembership, text, m); err != nil {
+		return nil, err
+	}
+	return sound(m, m.check())
+}
+
+// Encode writes the enrolment as ParseEnrolment reads it, in at most
+// MaxEnrolmentSize bytes.
+func (e *Enrolment) Encode() ([]byte, error) { return encode(kindEnrolment, e) }
+
+// ParseEnrolment reads an enrolment. It is worth nothing until it is verified.
+func ParseEnrolment(text []byte) (*Enrolment, error) {
+	e := new(Enrolment)
+	return sound(e, decode(kindEnrolment, text, e))
+}
+
+// Encode writes the revocations as ParseRevocations reads them.
+func (r *Revocations) Encode() ([]byte, error) { return encode(kindRevocations, r) }
+
+// ParseRevocations reads revocations. They are worth nothing until they are verified.
+func ParseRevocations(text []byte) (*Revocations, error) {
+	r := new(Revocations)
+	return sound(r, decode(kindRevocations, text, r))
+}
+
+// Encode writes the list as ParseList reads it, in at most MaxListSize bytes.
+func (l *List) Encode() ([]byte, error) { return encode(kindList, l) }
+
+// ParseList reads a list. It is worth nothing until it is verified.
+func ParseList(text []byte) (*List, error) {
+	l := new(List)
+	return sound(l, decode(kindList, text, l))
+}
+
+// sound gives a value or what is wrong with it, never both.
+func sound[T any](v *T, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func encode(kind string, doc any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // names and addresses stay as they are
+	if err := e.Encode(map[string]any{kind: doc}); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// decode reads the one text of a document: white space apart, nothing is read
+// that encode would write in another way. Two readers cannot take it for
+// different things then, which JSON alone (keys twice, keys in other letter
+// case) does not promise.
+func decode(kind string, text []byte, doc any) error {
+	found, body, err := open(text)
+	if err != nil {
+		return err
+	}
+	if found != kind {
+		return fmt.Errorf("%w: this is %.40q, and a %s is needed", ErrMalformed, found, kind)
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err = d.Decode(doc); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrMalformed, kind, err)
+	}
+	var compact bytes.Buffer
+	if err = json.Compact(&compact, text); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	want, err := encode(kind, doc)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(compact.Bytes(), want) {
+		return fmt.Errorf("%w: %s: a key is missing, there twice, out of its order or in other letters, or a value is not in its one spelling", ErrMalformed, kind)
+	}
+	return nil
+}
+
+// open takes a document out of the outermost object, and says what kind it is.
+func open(text []byte) (kind string, body json.RawMessage, err error) {
+	var outer map[string]json.RawMessage
+	if err := json.Unmarshal(text, &outer); err != nil {
+		if at, ok := errors.AsType[*json.SyntaxError](err); ok {
+			read := text[:min(int(at.Offset), len(text))]
+			err = fmt.Errorf("line %d: %w", 1+bytes.Count(read, []byte("\n")), err)
+		}
+		return "", nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	for kind, body = range outer {
+		if len(outer) == 1 {
+			return kind, body, nil
+		}
+	}
+	return "", nil, fmt.Errorf("%w: an object of one key is needed, the kind of the document; there are %d keys", ErrMalformed, len(outer))
+}

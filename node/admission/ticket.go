@@ -1,0 +1,112 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ClockSkew is by how much the clock of whoever redeems a ticket may be ahead of
+// the operator's: a ticket is taken so much longer than it says.
+const ClockSkew = 5 * time.Minute
+
+// Ticket is the operator's word that whoever signs with the private half of Key,
+// which is in the invitation and nowhere else, may name the identity that holds a
+// place.
+type Ticket struct {
+	Federation Hash  `json:"federation"`
+	Place      Place `json:"place"`
+	// Serial counts the tickets of the place, from 1. Revoking one revokes those
+	// before it, so a replacement has a higher one.
+	Serial    uint32    `json:"serial"`
+	Key       PublicKey `json:"key"`       // of one use
+	NotAfter  time.Time `json:"not_after"` // UTC, whole seconds
+	Signature Signature `json:"signature"` // the operator's
+}
+
+// Hash names the ticket: the SHA-256 of the transcript of the domain
+// "fedsim/admission/ticket/v1" with the federation's hash, role, client (0 for
+// other roles), serial, key, and not-after in seconds since 1970. The operator's
+// signature is over it.
+func (t *Ticket) Hash() Hash {
+	return Hash(t.Place.write(protocol.NewTranscript("fedsim/admission/ticket/v1").Bytes(t.Federation[:])).
+		Uint(uint64(t.Serial)).Bytes(t.Key[:]).Uint(uint64(t.NotAfter.Unix())).Sum())
+}
+
+// Verify says whether the ticket is one that the federation's operator signed.
+// Whether it has expired, been used or been revoked is not its own to say.
+func (t *Ticket) Verify(f *Federation) error {
+	if err := f.own(t.Federation, "ticket"); err != nil {
+		return err
+	}
+	if err := t.check(f); err != nil {
+		return err
+	}
+	if !f.Operator.verify(t.Hash(), t.Signature) {
+		return fmt.Errorf("%w: the ticket of the %s is not signed by the operator %s", ErrSignature, t.Place, f.Operator)
+	}
+	return nil
+}
+
+func (t *Ticket) check(f *Federation) error {
+	errs := []error{t.Place.check(f.Clients), checkTime("end of a ticket", t.NotAfter), t.Key.check()}
+	if t.Serial == 0 {
+		errs = append(errs, fmt.Errorf("%w: a ticket of serial 0; they count from 1", ErrMalformed))
+	}
+	return errors.Join(errs...)
+}
+
+// Enrolment is a redeemed ticket: the ticket's key names an identity for the
+// place, and the identity agrees. Anybody who knows the operator's key can
+// verify it, whoever passed it on.
+type Enrolment struct {
+	Ticket     Ticket    `json:"ticket"`
+	Identity   PublicKey `json:"identity"`
+	Redemption Signature `json:"redemption"` // by the ticket's key
+	Possession Signature `json:"possession"` // by the identity
+}
+
+// Verify says whether the operator gave the place to whoever redeemed the
+// ticket, and that one gave it to the identity, which holds its private key.
+// Whether somebody else was first, or the operator revoked it, is for a Registry
+// or a List to say.
+func (e *Enrolment) Verify(f *Federation) error {
+	if err := e.Ticket.Verify(f); err != nil {
+		return err
+	}
+	if err := e.check(f); err != nil {
+		return err
+	}
+	if !e.Ticket.Key.verify(e.signed("redemption"), e.Redemption) {
+		return fmt.Errorf("%w: %s did not redeem the ticket of the %s with the ticket's key", ErrSignature, e.Identity, e.Ticket.Place)
+	}
+	if !e.Identity.verify(e.signed("possession"), e.Possession) {
+		return fmt.Errorf("%w: %s did not agree to be the %s", ErrSignature, e.Identity, e.Ticket.Place)
+	}
+	return nil
+}
+
+// check refuses keys of two uses: the operator's is not there in operation, and a
+// ticket's has been in other hands.
+func (e *Enrolment) check(f *Federation) error {
+	if e.Identity == f.Operator || e.Identity == e.Ticket.Key {
+		return fmt.Errorf("%w: %s", ErrIdentityUsed, e.Identity)
+	}
+	return e.Identity.check()
+}
+
+// signed is what one of the two signatures is over: the SHA-256 of the transcript
+// of the domain "fedsim/admission/redemption/v1" or "fedsim/admission/possession/v1"
+// with the ticket's hash and the identity.
+func (e *Enrolment) signed(what string) Hash {
+	ticket := e.Ticket.Hash()
+	return Hash(protocol.NewTranscript("fedsim/admission/" + what + "/v1").Bytes(ticket[:]).Bytes(e.Identity[:]).Sum())
+}
+
+// same says whether two valid enrolments mean the same: their signatures may be
+// spelt in several ways.
+func (e *Enrolment) same(o *Enrolment) bool {
+	return e.Ticket.Hash() == o.Ticket.Hash() && e.Identity == o.Identity
+}

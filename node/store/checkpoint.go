@@ -1,0 +1,142 @@
+package store
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fedsim/fedsim/node/internal/atomicfile"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Reasons for which there is no checkpoint to go on from.
+var (
+	// ErrNoCheckpoint: nothing was saved yet.
+	ErrNoCheckpoint = errors.New("store: there is no checkpoint")
+	// ErrOtherExperiment: the checkpoint is of another experiment.
+	ErrOtherExperiment = errors.New("store: the checkpoint is of another experiment; use that one's file, or another folder")
+)
+
+// Checkpoint is the state of a server at one moment.
+type Checkpoint struct {
+	Session    protocol.SessionID
+	Iteration  uint64
+	Experiment protocol.Hash // of everything that the parties agreed on
+	State      []byte        // the server's own, model included
+}
+
+// The files of a folder: the newest checkpoint and the one before.
+const (
+	newest   = "checkpoint"
+	previous = "checkpoint.previous"
+)
+
+// A checkpoint's file is the magic, then session (16 bytes), iteration (8, big
+// endian), experiment (32), length of the state (8, big endian), the state, and
+// the SHA-256 of all before.
+const (
+	magic      = "fedsim-checkpoint-v1\n"
+	headerSize = len(magic) + 16 + 8 + 32 + 8
+)
+
+// SaveCheckpoint writes a checkpoint to a folder, which exists, and returns once it
+// would survive a power failure. The newest before it becomes the previous one. A
+// process that is killed on the way leaves the newest as it was, or makes it the
+// previous one with none newer, or is done. One process saves to a folder; what
+// another experiment, or another version of this program, keeps there is not
+// replaced (ErrOtherExperiment, ErrFormat).
+func SaveCheckpoint(dir string, c *Checkpoint) error {
+	path := filepath.Join(dir, newest)
+	switch before, err := readCheckpoint(path); {
+	case err == nil && before.Experiment != c.Experiment:
+		return before.refuse(path, c.Experiment)
+	case err == nil:
+		if err = atomicfile.Rename(path, filepath.Join(dir, previous)); err != nil {
+			return fmt.Errorf("store: keeping the checkpoint before: %w", err)
+		}
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt):
+		return err
+	}
+	// A damaged one is written over: the previous is what was fallen back on.
+	if err := atomicfile.Write(path, c.encode(), 0o600); err != nil {
+		return fmt.Errorf("store: saving a checkpoint: %w", err)
+	}
+	return nil
+}
+
+// LoadCheckpoint reads the newest checkpoint of a folder. Where that is missing or
+// damaged it reads the previous one, and fallback says why: the iterations since
+// are lost, and clients refuse their numbers. A checkpoint of another experiment
+// is refused (ErrOtherExperiment), or of another version (ErrFormat); an empty
+// folder is ErrNoCheckpoint, and one with nothing sound in it ErrCorrupt.
+func LoadCheckpoint(dir string, experiment protocol.Hash) (c *Checkpoint, fallback, err error) {
+	path := filepath.Join(dir, newest)
+	c, err = readCheckpoint(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
+		fallback, path = err, filepath.Join(dir, previous)
+		c, err = readCheckpoint(path)
+	}
+	switch {
+	case errors.Is(fallback, fs.ErrNotExist) && errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("%w in %s", ErrNoCheckpoint, dir)
+	case err != nil:
+		return nil, nil, errors.Join(fallback, err)
+	case c.Experiment != experiment:
+		return nil, nil, c.refuse(path, experiment)
+	}
+	return c, fallback, nil
+}
+
+func (c *Checkpoint) refuse(path string, experiment protocol.Hash) error {
+	return fmt.Errorf("%s: %w: it is of %x, and this is %x", path, ErrOtherExperiment, c.Experiment[:8], experiment[:8])
+}
+
+func (c *Checkpoint) encode() []byte {
+	b := make([]byte, 0, headerSize+len(c.State)+sha256.Size)
+	b = append(append(b, magic...), c.Session[:]...)
+	b = binary.BigEndian.AppendUint64(b, c.Iteration)
+	b = binary.BigEndian.AppendUint64(append(b, c.Experiment[:]...), uint64(len(c.State)))
+	b = append(b, c.State...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+func readCheckpoint(path string) (*Checkpoint, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := decodeCheckpoint(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func decodeCheckpoint(b []byte) (*Checkpoint, error) {
+	size := len(b) - headerSize - sha256.Size
+	if size < 0 {
+		return nil, fmt.Errorf("%w: %d bytes, and a checkpoint has at least %d", ErrCorrupt, len(b), headerSize+sha256.Size)
+	}
+	body := b[:headerSize+size]
+	switch n := binary.BigEndian.Uint64(b[headerSize-8:]); {
+	case sha256.Sum256(body) != [sha256.Size]byte(b[len(body):]):
+		return nil, fmt.Errorf("%w: the checksum is wrong", ErrCorrupt)
+	case string(b[:len(magic)]) != magic: // and sound, so it was meant to be so
+		return nil, fmt.Errorf("%w: it does not begin with %q", ErrFormat, magic)
+	case n != uint64(size):
+		return nil, fmt.Errorf("%w: a state of %d bytes where %d should be", ErrCorrupt, size, n)
+	}
+	c := new(Checkpoint)
+	rest := body[len(magic):]
+	rest = rest[copy(c.Session[:], rest):]
+	c.Iteration = binary.BigEndian.Uint64(rest)
+	copy(c.Experiment[:], rest[8:])
+	c.State = bytes.Clone(body[headerSize:])
+	return c, nil
+}

@@ -1,0 +1,211 @@
+package store_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+var when = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// children are what this program does when it is run by its own tests, to be
+// killed: each writes for ever, and one line for everything that is written.
+var children = map[string]func(path string) error{
+	"ledger": func(path string) error {
+		log, err := store.OpenLog(path, kind)
+		if err != nil {
+			return err
+		}
+		l, err := store.NewLedger(log)
+		if err != nil {
+			return err
+		}
+		for i := l.Last(one) + 1; ; i++ {
+			for what, r := range []protocol.Record{entered(one, i), charged(one, i)} {
+				if err := l.Persist(r); err != nil {
+					return err
+				}
+				fmt.Println(i, what)
+			}
+		}
+	},
+	"create": func(path string) error {
+		for i := 0; ; i++ {
+			if err := store.CreateLog(fmt.Sprint(path, i), kind); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			fmt.Println(i, 0)
+		}
+	},
+	"checkpoint": func(path string) error {
+		var i uint64
+		c, _, err := store.LoadCheckpoint(path, experiment)
+		if err == nil {
+			i = c.Iteration
+		} else if !errors.Is(err, store.ErrNoCheckpoint) {
+			return err
+		}
+		for i++; ; i++ {
+			if err := store.SaveCheckpoint(path, checkpoint(i)); err != nil {
+				return err
+			}
+			fmt.Println(i, 0)
+		}
+	},
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && children[os.Args[1]] != nil {
+		fmt.Fprintln(os.Stderr, children[os.Args[1]](os.Args[2]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// kill runs a child until it has written some lines, kills it, and gives the last
+// line that came out of it: the number and what was done with it. The child was
+// on its way to the next.
+func kill(t *testing.T, name, path string, lines int) (number uint64, what int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], name, path)
+	var trouble strings.Builder
+	cmd.Stderr = &trouble
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	for n := 0; ; n++ {
+		if n == lines {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		line, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscan(line, &number, &what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, killed := errors.AsType[*exec.ExitError](cmd.Wait()); !killed || trouble.Len() > 0 {
+		t.Fatalf("the child ended by itself: %s", trouble.String())
+	}
+	return number, what
+}
+
+// cuts are after how many lines children are killed: often at once, when they
+// are still opening their files.
+func cuts(seed uint64) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		for range 25 {
+			if !yield(max(0, r.IntN(12)-2)) {
+				return
+			}
+		}
+	}
+}
+
+// What a killed client was told to be durable is there when it comes back, and
+// at most the one record more that it was writing.
+func TestKilledLedger(t *testing.T) {
+	path := file(t)
+	var last, charges uint64 // acknowledged
+	for lines := range cuts(1) {
+		if i, what := kill(t, "ledger", path, lines); i > 0 {
+			last, charges = i, i-1+uint64(what)
+		}
+		log := open(t, path)
+		l := ledger(t, log)
+		got := uint64(len(records(t, l)))
+		if now := l.Last(one); now < last || now > last+1 || got < charges || got > charges+1 || got > now {
+			t.Fatalf("iteration %d was recorded and %d charged, and there are %d and %d", last, charges, now, got)
+		}
+		// It sat the unfinished iteration out, which stays uncharged: charge it for
+		// the count's sake.
+		last = l.Last(one)
+		if got < last {
+			persist(t, l, charged(one, last))
+		}
+		charges = last
+		for i, r := range records(t, l) {
+			if r.Iteration != uint64(i)+1 || r.Session != one || len(r.Events) != 2 || r.Events[0] != events()[0] {
+				t.Fatalf("charge %d is %+v", i, r)
+			}
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last < 30 {
+		t.Errorf("only %d iterations were recorded; the test shows little", last)
+	}
+}
+
+// However its making was cut off, a log is there as a whole or not at all.
+func TestKilledCreation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	for lines := range cuts(2) {
+		last, _ := kill(t, "create", path, lines)
+		for i := range last + 2 {
+			log, err := store.OpenLog(fmt.Sprint(path, i), kind)
+			if errors.Is(err, fs.ErrNotExist) && (i > last || lines == 0) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			holds(t, log)
+			if err := log.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestKilledServer(t *testing.T) {
+	dir := t.TempDir()
+	var last uint64
+	for lines := range cuts(3) {
+		if i, _ := kill(t, "checkpoint", dir, lines); i > 0 {
+			last = i
+		}
+		c, fallback, err := store.LoadCheckpoint(dir, experiment)
+		if last == 0 && errors.Is(err, store.ErrNoCheckpoint) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fallback != nil && !errors.Is(fallback, fs.ErrNotExist) {
+			t.Errorf("killing alone damages no file: %v", fallback)
+		}
+		if c.Iteration < last || c.Iteration > last+1 || string(c.State) != string(checkpoint(c.Iteration).State) {
+			t.Fatalf("iteration %d was saved, and there is %d", last, c.Iteration)
+		}
+		last = c.Iteration
+	}
+	if last < 30 {
+		t.Errorf("only %d checkpoints were saved; the test shows little", last)
+	}
+}

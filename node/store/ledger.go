@@ -1,0 +1,163 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ErrOrder is returned for a record of an iteration that was recorded before: no
+// iteration is taken up twice, or charged twice, or gone back to.
+var ErrOrder = errors.New("store: the iteration is not later than the last one recorded")
+
+// Ledger is the durable half of a client's privacy account: the records that its
+// role wants to persist. The rules of spending are dp.Ledger's, which is rebuilt
+// from Records after a restart. What is recorded stays: there is no way to take
+// a charge back. Its methods are for one goroutine at a time.
+type Ledger struct {
+	log      Log
+	sessions map[protocol.SessionID]progress
+}
+
+// progress is the latest iteration of a session that was recorded in any way, and
+// the latest that was charged.
+type progress struct{ last, charged uint64 }
+
+// ledgerKind is the log of a ledger, which belongs to an identity.
+func ledgerKind(owner admission.PublicKey) Kind { return Kind{"fedsim-ledger-v1", owner} }
+
+// CreateLedger makes the file of an empty ledger, once in the life of a client: when
+// it joins. See CreateLog.
+func CreateLedger(path string, owner admission.PublicKey) error {
+	return CreateLog(path, ledgerKind(owner))
+}
+
+// OpenLedger opens the ledger of an identity. See OpenLog for what is refused; a
+// missing file is fs.ErrNotExist and must not be answered by making another, which
+// would forget what was spent.
+func OpenLedger(path string, owner admission.PublicKey) (*Ledger, error) {
+	log, err := OpenLog(path, ledgerKind(owner))
+	if err != nil {
+		return nil, err
+	}
+	l, err := NewLedger(log)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), log.Close())
+	}
+	return l, nil
+}
+
+// NewLedger reads a ledger from a log.
+func NewLedger(log Log) (*Ledger, error) {
+	l := &Ledger{log: log, sessions: make(map[protocol.SessionID]progress)}
+	if err := l.each(func(e *ledgerEntry) error { return l.advance(l.sessions, e) }); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// ledgerEntry is a record as the log holds it, without events for an iteration that
+// was taken up only.
+type ledgerEntry struct {
+	Charged bool `json:"charged"`
+	dp.Record
+}
+
+// each hands over all entries in order.
+func (l *Ledger) each(f func(*ledgerEntry) error) error {
+	n := 0
+	return l.log.Entries(func(text []byte) error {
+		n++
+		e := new(ledgerEntry)
+		err := json.Unmarshal(text, e)
+		if err == nil {
+			err = f(e)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: entry %d of the ledger: %w", ErrCorrupt, n, err)
+		}
+		return nil
+	})
+}
+
+// advance takes an entry up into what is known of its session, or says why it
+// cannot be the next.
+func (l *Ledger) advance(sessions map[protocol.SessionID]progress, e *ledgerEntry) error {
+	p, known := sessions[e.Session]
+	if !known {
+		p = l.sessions[e.Session]
+	}
+	// What is charged is the iteration that was taken up last, or a later one.
+	if e.Iteration < p.last || e.Iteration == p.last && (!e.Charged || e.Iteration == p.charged) {
+		return fmt.Errorf("%w: iteration %d, after %d (charged: %d) in session %x", ErrOrder, e.Iteration, p.last, p.charged, e.Session[:])
+	}
+	if p.last = e.Iteration; e.Charged {
+		p.charged = e.Iteration
+	}
+	for i, event := range e.Events {
+		if err := event.Validate(); err != nil {
+			return fmt.Errorf("iteration %d of session %x, event %d: %w", e.Iteration, e.Session[:], i, err)
+		}
+	}
+	sessions[e.Session] = p
+	return nil
+}
+
+// Persist makes records durable, all or none, before it returns: the Persist of a
+// client's effects, before anything of the same effects is sent. Out of order
+// they are refused (ErrOrder) and nothing changes; after any other error nothing
+// may be sent and the ledger is closed.
+func (l *Ledger) Persist(records ...protocol.Record) error {
+	next := make(map[protocol.SessionID]progress)
+	var texts [][]byte
+	for _, r := range records {
+		e := new(ledgerEntry)
+		switch r := r.(type) {
+		case protocol.Entered:
+			e.Session, e.Iteration = r.Session, r.Iteration
+		case protocol.Charged:
+			e.Charged, e.Session, e.Iteration, e.Events = true, r.Session, r.Iteration, r.Events
+		default:
+			return fmt.Errorf("store: a client's ledger has no place for a %T", r)
+		}
+		if err := l.advance(next, e); err != nil {
+			return err
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("store: iteration %d: %w", e.Iteration, err)
+		}
+		texts = append(texts, text)
+	}
+	if err := l.log.Append(texts...); err != nil {
+		return err
+	}
+	for s, p := range next {
+		l.sessions[s] = p
+	}
+	return nil
+}
+
+// Last is the latest iteration of the session that was recorded, taken up or
+// charged; 0 if none was. A restarted client takes part in later ones only.
+func (l *Ledger) Last(session protocol.SessionID) uint64 { return l.sessions[session].last }
+
+// Records is every charge in order, for dp.RestoreLedger. Iterations that cost
+// nothing, where the client keeps no account, are not among them.
+func (l *Ledger) Records() ([]dp.Record, error) {
+	var records []dp.Record
+	err := l.each(func(e *ledgerEntry) error {
+		if len(e.Events) > 0 {
+			records = append(records, e.Record)
+		}
+		return nil
+	})
+	return records, err
+}
+
+// Close lets go of the file.
+func (l *Ledger) Close() error { return l.log.Close() }

@@ -1,0 +1,299 @@
+package store_test
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+var one, two = protocol.SessionID{1}, protocol.SessionID{2}
+
+func entered(s protocol.SessionID, i uint64) protocol.Record {
+	return protocol.Entered{Session: s, Iteration: i}
+}
+
+// events is what an iteration costs: numbers without a short decimal form, to be
+// given back to the last bit.
+func events() []dp.Event {
+	return []dp.Event{dp.Skellam(1e6/3, math.Pi, 10*math.E), dp.Gaussian(1. / 3)}
+}
+
+func charged(s protocol.SessionID, i uint64) protocol.Record {
+	return protocol.Charged{Session: s, Iteration: i, Events: events()}
+}
+
+func ledger(t testing.TB, log store.Log) *store.Ledger {
+	t.Helper()
+	l, err := store.NewLedger(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func persist(t testing.TB, l *store.Ledger, records ...protocol.Record) {
+	t.Helper()
+	if err := l.Persist(records...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func records(t testing.TB, l *store.Ledger) []dp.Record {
+	t.Helper()
+	r, err := l.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestLedger(t *testing.T) {
+	for name, make := range logs {
+		t.Run(name, func(t *testing.T) {
+			log := make(t)
+			l := ledger(t, log)
+			persist(t, l)
+			persist(t, l, entered(one, 1), charged(one, 1))
+			persist(t, l, entered(one, 2)) // and it fell out
+			persist(t, l, entered(two, 7))
+			persist(t, l, charged(two, 7))
+			persist(t, l, charged(one, 5)) // a party that noises its own training
+			persist(t, l, protocol.Charged{Session: two, Iteration: 8})
+			persist(t, l, entered(two, math.MaxUint64))
+			want := []dp.Record{{Session: one, Iteration: 1, Events: events()}, {Session: two, Iteration: 7, Events: events()}, {Session: one, Iteration: 5, Events: events()}}
+			for range 2 { // before and after a restart
+				if got := records(t, l); !reflect.DeepEqual(got, want) {
+					t.Errorf("the records are %+v, want %+v", got, want)
+				}
+				for s, last := range map[protocol.SessionID]uint64{one: 5, two: math.MaxUint64, {3}: 0} {
+					if got := l.Last(s); got != last {
+						t.Errorf("the last iteration of session %x is %d, want %d", s, got, last)
+					}
+				}
+				l = ledger(t, log)
+			}
+		})
+	}
+}
+
+// No order of records takes an iteration up twice, charges it twice or goes back,
+// and what is refused leaves no trace, not even its first part.
+func TestLedgersDoNotGoBack(t *testing.T) {
+	for name, make := range logs {
+		t.Run(name, func(t *testing.T) {
+			log := make(t)
+			l := ledger(t, log)
+			persist(t, l, entered(one, 3), charged(one, 3), entered(one, 4))
+			for _, c := range []struct {
+				name    string
+				records []protocol.Record
+			}{
+				{"taken up again", []protocol.Record{entered(one, 4)}},
+				{"taken up after it was charged", []protocol.Record{entered(one, 3)}},
+				{"gone back to", []protocol.Record{entered(one, 2)}},
+				{"charged again", []protocol.Record{charged(one, 3)}},
+				{"charged after a later one was taken up", []protocol.Record{charged(one, 2)}},
+				{"charged twice at once", []protocol.Record{charged(one, 4), charged(one, 4)}},
+				{"taken up and gone back at once", []protocol.Record{entered(one, 9), entered(one, 8)}},
+				{"good first, then bad", []protocol.Record{entered(one, 9), charged(two, 1), charged(two, 1)}},
+				{"iteration 0 taken up", []protocol.Record{entered(two, 0)}},
+				{"iteration 0 charged", []protocol.Record{charged(two, 0)}},
+			} {
+				if err := l.Persist(c.records...); !errors.Is(err, store.ErrOrder) {
+					t.Errorf("%s: %v", c.name, err)
+				}
+				if l.Last(one) != 4 || l.Last(two) != 0 {
+					t.Fatalf("%s: the last iterations are %d and %d, want 4 and 0", c.name, l.Last(one), l.Last(two))
+				}
+			}
+			bad := events()
+			bad[1].NoiseMultiplier = math.Inf(1)
+			if err := l.Persist(protocol.Charged{Session: two, Iteration: 1, Events: bad}); err == nil {
+				t.Error("events that no ledger can be rebuilt from are recorded")
+			}
+			if err := l.Persist(nil); err == nil {
+				t.Error("no record at all is recorded")
+			}
+			persist(t, ledger(t, log), charged(one, 4))
+			if got := records(t, l); len(got) != 2 {
+				t.Errorf("%d charges are recorded, want 2", len(got))
+			}
+		})
+	}
+}
+
+// A server that comes back with an old checkpoint, under the same session or a new
+// one, gets nothing that the budget does not cover. What a ledger spent that never
+// crashed says what it must be.
+func TestLedgersDoNotForget(t *testing.T) {
+	budget := dp.Budget{Epsilon: 3, Delta: 1e-5, Accountant: dp.RDP}
+	cost := []dp.Event{dp.Gaussian(5)}
+	steady, err := dp.NewLedger(budget, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ledger")
+	owner := identity(t, "alice")
+	if err := store.CreateLedger(path, owner); err != nil {
+		t.Fatal(err)
+	}
+	attempts := 0
+	for covered := true; covered; {
+		durable, err := store.OpenLedger(path, owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := dp.RestoreLedger(budget, nil, records(t, durable))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Spent() != steady.Spent() {
+			t.Fatalf("after %d restarts %v is spent, want %v", attempts, l.Spent(), steady.Spent())
+		}
+		attempts++
+		if last := durable.Last(one); last != 0 {
+			if err = l.Charge(one, last, cost); !errors.Is(err, dp.ErrIterationOrder) {
+				t.Errorf("iteration %d again: %v", last, err)
+			}
+		}
+		iteration := durable.Last(one) + 1
+		err = l.Charge(one, iteration, cost)
+		if want := steady.Charge(one, iteration, cost); (err == nil) != (want == nil) {
+			t.Fatalf("iteration %d: %v, want %v", iteration, err, want)
+		}
+		if covered = err == nil; covered {
+			persist(t, durable, entered(one, iteration), protocol.Charged{Session: one, Iteration: iteration, Events: cost})
+		} else if _, ok := errors.AsType[*dp.OverspendError](l.Charge(two, 1, cost)); !ok {
+			t.Errorf("in another session: %v", err)
+		}
+		if err = durable.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if attempts < 5 {
+		t.Errorf("the budget was spent after %d attempts; the test shows little", attempts)
+	}
+}
+
+func identity(t testing.TB, name string) admission.PublicKey {
+	t.Helper()
+	k, err := admission.GenerateKey(simulated.New(1, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.Public()
+}
+
+// A ledger is made once. One that is gone, or somebody else's, is not replaced.
+func TestLedgerFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	if _, err := store.OpenLedger(path, identity(t, "alice")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing ledger: %v", err)
+	}
+	for i := range 2 {
+		if err := store.CreateLedger(path, identity(t, "alice")); errors.Is(err, fs.ErrExist) != (i == 1) || err != nil && i == 0 {
+			t.Errorf("made %d times before: %v", i, err)
+		}
+	}
+	if _, err := store.OpenLedger(path, identity(t, "bob")); !errors.Is(err, store.ErrOwner) {
+		t.Errorf("alice's ledger opened by bob: %v", err)
+	}
+	l, err := store.OpenLedger(path, identity(t, "alice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.OpenLedger(path, identity(t, "alice")); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Persist(entered(one, 1)); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("written to after it was closed: %v", err)
+	}
+	if l.Last(one) != 0 {
+		t.Error("what was not written is known")
+	}
+}
+
+// A log that holds anything else is no ledger.
+func TestLogsThatAreNoLedgers(t *testing.T) {
+	for _, entry := range []string{"text", `{"charged":true,"session":"x"}`, `{"charged":false,"iteration":0}`, `{"charged":true,"iteration":3,"events":[{"mechanism":"none"}]}`} {
+		log := store.NewMemoryLog()
+		add(t, log, entry)
+		if l, err := store.NewLedger(log); !errors.Is(err, store.ErrCorrupt) || l != nil {
+			t.Errorf("%s: %v", entry, err)
+		}
+	}
+}
+
+// What an aggregator knows of who redeemed which ticket outlives it.
+func TestRegistry(t *testing.T) {
+	operator, err := admission.GenerateKey(simulated.New(1, "operator"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, err := admission.GenerateKey(simulated.New(1, "alice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := admission.NewFederation(operator, "Test", 3, when, simulated.New(1, "federation"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := admission.Invite(operator, f, admission.Offer{Place: admission.ClientPlace(1), Serial: 1, NotAfter: when,
+		Contact: admission.Contact{Addresses: []string{"/ip4/192.0.2.1/tcp/4001"}, Peer: "12D3KooWExample"}}, simulated.New(1, "ticket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := i.Accept(alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "registry")
+	if err = store.CreateRegistry(path, f); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		redeemAgain(t, path, f, &m.Enrolment, n == 1)
+	}
+	other, err := admission.NewFederation(operator, "Other", 3, when, simulated.New(1, "federation"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.OpenRegistry(path, other); !errors.Is(err, store.ErrOwner) {
+		t.Errorf("opened for another federation: %v", err)
+	}
+}
+
+// redeemAgain opens a registry, in which the enrolment is already or not, and
+// redeems it.
+func redeemAgain(t *testing.T, path string, f *admission.Federation, e *admission.Enrolment, already bool) {
+	t.Helper()
+	log, err := store.OpenRegistry(path, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := admission.OpenRegistry(f, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Lookup(e.Identity); ok != already {
+		t.Errorf("enrolled before: %v, want %v", ok, already)
+	}
+	if err = r.Redeem(when, e); err != nil {
+		t.Error(err)
+	}
+	if err = log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

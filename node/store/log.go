@@ -1,0 +1,94 @@
+package store
+
+import (
+	"crypto/sha256"
+	"errors"
+	"slices"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Why a file is not opened or not written to. Errors wrap one of these and say
+// which file it is about.
+var (
+	// ErrLocked: another process has the file open.
+	ErrLocked = errors.New("store: another process has the file open; stop that one first")
+	// ErrOwner: the file is somebody else's.
+	ErrOwner = errors.New("store: the file belongs to another party")
+	// ErrFormat: the file is of another kind or version.
+	ErrFormat = errors.New("store: the file is of another kind or version")
+	// ErrCorrupt: the file does not hold what was written to it.
+	ErrCorrupt = errors.New("store: the file is damaged, and was left as it is; keep a copy of it, and check the disk")
+	// ErrClosed: the log is closed, by its owner or after a write that failed.
+	ErrClosed = errors.New("store: the log is closed")
+)
+
+// Log is an append-only list of entries. Its methods are for one goroutine at a
+// time.
+type Log interface {
+	// Append adds entries, all or none, and returns once they are durable. After
+	// an error it is not known whether they are, so the log closes: what is there
+	// shows when it is opened again.
+	Append(entries ...[]byte) error
+	// Entries hands over every entry in the order in which they were added, until
+	// an error, which it returns. An entry is valid until the function returns.
+	Entries(func(entry []byte) error) error
+	// Close lets go of the file. Closing twice is no error.
+	Close() error
+}
+
+// Kind is what a log is for, and whose it is. Owner is 32 bytes that name
+// somebody: a public key, or a hash.
+type Kind struct {
+	Format string // with a version, like "fedsim-ledger-v1"
+	Owner  [32]byte
+}
+
+// chain is the digest of a log so far: of its kind, and then with every entry.
+// It stands in the log beside the entries, so that none can be changed, lost or
+// put elsewhere by a fault of the disk without being noticed.
+type chain [sha256.Size]byte
+
+func (k Kind) chain() chain {
+	return protocol.NewTranscript("fedsim/store/log/v1").Text(k.Format).Bytes(k.Owner[:]).Sum()
+}
+
+func (c chain) add(entry []byte) chain {
+	return protocol.NewTranscript("fedsim/store/entry/v1").Bytes(c[:]).Bytes(entry).Sum()
+}
+
+// memoryLog is a Log that a crash takes along.
+type memoryLog struct {
+	entries [][]byte
+	closed  bool
+}
+
+// NewMemoryLog makes a Log without a file, for tests and simulations.
+func NewMemoryLog() Log { return new(memoryLog) }
+
+func (l *memoryLog) Append(entries ...[]byte) error {
+	if l.closed {
+		return ErrClosed
+	}
+	for _, e := range entries {
+		l.entries = append(l.entries, slices.Clone(e))
+	}
+	return nil
+}
+
+func (l *memoryLog) Entries(f func(entry []byte) error) error {
+	if l.closed {
+		return ErrClosed
+	}
+	for _, e := range l.entries {
+		if err := f(slices.Clone(e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *memoryLog) Close() error {
+	l.closed = true
+	return nil
+}
