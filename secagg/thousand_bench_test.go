@@ -1,0 +1,107 @@
+package secagg_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/server"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// once is a strategy of one iteration.
+type once struct {
+	plan *protocol.Plan
+	done bool
+}
+
+func (s *once) Next() (*protocol.Plan, bool, error) {
+	defer func() { s.done = true }()
+	return s.plan, s.done, nil
+}
+func (*once) Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error { return nil }
+func (*once) Skip(_ *protocol.Plan, err error)                            { panic(err) }
+func (*once) Model() []byte                                               { return nil }
+
+var _ server.Strategy = (*once)(nil)
+
+// quiet contributes nothing but its noise.
+type quiet struct{}
+
+func (quiet) Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]protocol.Vector, error) {
+	return []protocol.Vector{{Index: []uint32{}}}, nil
+}
+func (quiet) Finish([]byte, protocol.Runner) error { return nil }
+
+// BenchmarkThousand is an iteration of 1,000 clients with 213,540 coordinates each,
+// a tenth of whom fall silent before the masked input, through all roles in one
+// process: with split noise, on all cores. The floor is that of package secagg's other
+// benchmarks, for all clients and the unmasking, spread over the cores; noise is not
+// in it.
+func BenchmarkThousand(b *testing.B) {
+	const n = 1000
+	for b.Loop() {
+		r := exact("V", benchLen, 32)
+		r.Noise = protocol.Noise{Kind: protocol.Split, Variance: 1e6}
+		p := plan(n, r)
+		p.Cohort = protocol.Cohort{Clients: n, Tolerance: 0.3, Colluders: 0.05}
+		trainers := make([]client.Trainer, n)
+		for i := range trainers {
+			trainers[i] = quiet{}
+		}
+		out, err := sim.Run(b.Context(), sim.Config{
+			Strategy: &once{plan: p}, Trainers: trainers, Rounds: 1, Real: true, Seed: 1, Workers: protocol.Workers(runtime.GOMAXPROCS(0)),
+			Faults:  sim.Faults{Dropout: 0.1, Stages: []protocol.Stage{protocol.StageMaskedInput}},
+			Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Hour},
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if it := out.Iterations[0]; it.Skipped != nil || it.Survivors == n || it.Survivors < n/2 {
+			b.Fatalf("the iteration was %+v", it)
+		}
+		survivors := out.Iterations[0].Survivors
+		b.StopTimer()
+		choice, err := graph.Choose(secagg.Params{Iterations: 1}.Graph(p.Setup()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		f := measureFloors(b)
+		k, t := choice.Degree, choice.Threshold
+		perClient := time.Duration(2*k)*f.ecdh + 2*f.generate + time.Duration(k+1)*f.keystream + time.Duration(2*k*t)*f.multiplyAdd
+		live := k * survivors / n // neighbours of a lost client, on average
+		unmask := time.Duration(survivors)*f.keystream + time.Duration((n-survivors)*live)*(f.ecdh+f.keystream) +
+			time.Duration(n*t)*f.multiplyAdd + time.Duration(survivors)*f.addVector
+		floor := (time.Duration(n)*perClient + unmask) / time.Duration(runtime.GOMAXPROCS(0))
+		b.ReportMetric(float64(floor.Nanoseconds()), "floor-ns")
+		b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(max(1, b.N))/float64(floor.Nanoseconds()), "of-floor")
+		b.ReportMetric(peak(b), "peak-GB")
+		b.StartTimer()
+	}
+}
+
+// peak is the most memory that the process has had, in GB; NaN where the system does
+// not say.
+func peak(b *testing.B) float64 {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return math.NaN()
+	}
+	for line := range strings.Lines(string(text)) {
+		var kB float64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kB); n == 1 {
+			return kB * 1024 / 1e9
+		}
+	}
+	return math.NaN()
+}
