@@ -178,6 +178,9 @@ func TestSpoil(t *testing.T) {
 			t.Errorf("script %v (-want +got):\n%s", c.script, d)
 		}
 	}
+	if got := spoil(&protocol.Shares{}, []byte{1}); !got.Ahead {
+		t.Error("a flag is not turned over")
+	}
 	if d := cmp.Diff(before, whole); d != "" {
 		t.Errorf("the message itself is changed:\n%s", d)
 	}
