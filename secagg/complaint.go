@@ -18,7 +18,8 @@ import (
 // edge is between a dealer and a holder who complains of it, by their places.
 type edge struct{ holder, dealer int }
 
-// complaints are those of the client.
+// complaints are those of the client. With more of them than there may be colluders
+// it takes no part: too few masks with honest neighbours might be left to hide it.
 func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	var out []protocol.Complaint
 	var places []int
@@ -27,6 +28,10 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 			places = append(places, p.at)
 			out = append(out, protocol.Complaint{Of: c.roster.members[p.at].Client})
 		}
+	}
+	// A single one may be no more than broken.
+	if most := max(1, c.setup.Cohort.Colluding()); len(out) > most {
+		return nil, fmt.Errorf("%w: %d neighbours deal falsely, and at most %d clients are taken to", ErrShare, len(out), most)
 	}
 	errs := make([]error, len(places))
 	run.Each(len(places), func(i int) {

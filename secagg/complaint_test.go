@@ -168,3 +168,19 @@ func TestMalformedComplaints(t *testing.T) {
 		}
 	}
 }
+
+// Whom more neighbours deal falsely than may collude (1 of 10) could be left with
+// masks in common with liars alone: it takes no part.
+func TestMoreBadDealersThanColluders(t *testing.T) {
+	f := small(t, graph.Active)
+	f.through(protocol.StageShare)
+	f.clients[0].Accuse(3)
+	f.clients[1].Accuse(3)
+	f.clients[1].Accuse(5)
+	if _, err := f.answer(protocol.StageMaskedInput, 0); err != nil {
+		t.Errorf("one bad dealer: %v", err)
+	}
+	if m, err := f.answer(protocol.StageMaskedInput, 1); !errors.Is(err, secagg.ErrShare) {
+		t.Errorf("two bad dealers: %v, %v", m, err)
+	}
+}
