@@ -299,8 +299,8 @@ func (e *TooFew) Error() string {
 // left: a secret of Client could not be put together. Either too few of its
 // neighbours answered, or they did (Left >= Required) and what they hold gives
 // another secret. Dealt says that Client itself signed these shares, or that
-// enough neighbours complain of theirs, so that it is the one at fault; otherwise a
-// holder may have lied as well.
+// more neighbours complain of theirs than may collude, so that it is the one at
+// fault; otherwise a holder may have lied as well.
 type Unrecoverable struct {
 	Iteration      uint64
 	Client         ClientID

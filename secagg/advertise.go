@@ -1,10 +1,12 @@
 package secagg
 
 import (
+	"crypto/ecdh"
 	"crypto/ed25519"
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/shamir"
@@ -64,7 +66,32 @@ func (a *Aggregator) advertised(from protocol.ClientID, m *protocol.Advertise) e
 	if err := checkChange(a.setup, m.Keys); err != nil {
 		return err
 	}
+	if err := checkOrder(m.Keys); err != nil {
+		return err
+	}
 	a.keys[from] = m.Keys
+	return nil
+}
+
+// probe is a key for trying others out.
+var probe = sync.OnceValues(func() (*ecdh.PrivateKey, error) { return ecdh.X25519().NewPrivateKey(make([]byte, 32)) })
+
+// checkOrder refuses keys of low order, with which nobody can have a secret in common:
+// whoever advertised one would stop its neighbours, stages later.
+func checkOrder(k *protocol.Keys) error {
+	own, err := probe()
+	if err != nil {
+		return err
+	}
+	keys := []protocol.Key{k.Mask, k.Channel}
+	if k.Change != nil {
+		keys = append(keys, *k.Change)
+	}
+	for _, key := range keys {
+		if _, err := common(own, key); err != nil {
+			return fmt.Errorf("%w: %w", ErrKeys, err)
+		}
+	}
 	return nil
 }
 

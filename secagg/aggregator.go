@@ -191,7 +191,8 @@ func (a *Aggregator) starved(set, holders protocol.Bitmap) error {
 			}
 		}
 		if t := a.roster.choice.Threshold; left < t && a.needed(i) {
-			return a.unrecoverable(i, left, left+lost >= t)
+			// Among more than may collude there is one who does not lie.
+			return a.unrecoverable(i, left, left+lost >= t && lost > lying(a.setup))
 		}
 	}
 	return nil

@@ -29,16 +29,24 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 			out = append(out, protocol.Complaint{Of: c.roster.members[p.at].Client})
 		}
 	}
-	// A single one may be no more than broken.
-	if most := max(1, c.setup.Cohort.Colluding()); len(out) > most {
+	if most := lying(c.setup); len(out) > most {
 		return nil, fmt.Errorf("%w: %d neighbours deal falsely, and at most %d clients are taken to", ErrShare, len(out), most)
 	}
 	errs := make([]error, len(places))
 	run.Each(len(places), func(i int) {
 		out[i].Secret, errs[i] = c.roster.pairSecret(ofInputs, c.own[ofInputs].maskKey, c.self, places[i])
 	})
-	return out, firstError(errs)
+	for i, err := range errs {
+		if err != nil {
+			return nil, c.fault(protocol.ClientParty(out[i].Of), protocol.StageAdvertise, fmt.Errorf("%w: %w", ErrKeys, err))
+		}
+	}
+	return out, nil
 }
+
+// lying is how many clients may break the protocol: those that may collude, and one
+// that may be no more than broken.
+func lying(s protocol.Setup) int { return max(1, s.Cohort.Colluding()) }
 
 // checkComplaints says what is wrong with a client's complaints. Whether they are
 // just only the operator can find out.

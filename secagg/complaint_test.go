@@ -1,6 +1,7 @@
 package secagg_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"slices"
 	"testing"
@@ -182,5 +183,79 @@ func TestMoreBadDealersThanColluders(t *testing.T) {
 	}
 	if m, err := f.answer(protocol.StageMaskedInput, 1); !errors.Is(err, secagg.ErrShare) {
 		t.Errorf("two bad dealers: %v, %v", m, err)
+	}
+}
+
+// A dealer whose signature is bad would have its neighbours take the aggregator for the
+// liar: the aggregator does not take what it deals, and names it.
+func TestDealerSignsBadly(t *testing.T) {
+	f := small(t, graph.Active)
+	f.through(protocol.StageAdvertise)
+	m, err := f.answer(protocol.StageShare, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.(*protocol.Shares).Shares[7].Committed.Signature[0] ^= 1
+	culprit(t, f.aggregator.Receive(4, m.(protocol.StageMessage)), protocol.ClientParty(4), secagg.ErrSignature)
+	f.alive[4] = false
+	for _, s := range f.stages()[1:] {
+		if err = f.stage(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := f.aggregator.Sum(serial{})
+	if d := cmp.Diff(f.sum(func(i int) bool { return i != 4 }), got); err != nil || d != "" {
+		t.Errorf("%v; the sum (-want +got):\n%s", err, d)
+	}
+}
+
+// As many as may collude complain of an honest dealer, and as many as may be lost are:
+// its secret is lost, but it is not named for it. N = 12 of whom 3 may be lost and 2
+// may lie; t = 7 of 11 neighbours.
+func TestHonestDealerIsNotFramed(t *testing.T) {
+	p := plan(12, releases()...)
+	p.Cohort = protocol.Cohort{Clients: 12, Tolerance: 0.25, Colluders: 0.15}
+	f := newFederation(t, p, secagg.Params{Mode: graph.Active})
+	f.through(protocol.StageShare)
+	f.clients[0].Accuse(11)
+	f.clients[1].Accuse(11)
+	f.lose(2, 3)
+	var why *protocol.Unrecoverable
+	if err := f.stage(protocol.StageMaskedInput); !errors.As(err, &why) || why.Client != 11 || why.Left != 6 || why.Required != 7 || why.Dealt {
+		t.Errorf("%v; want 6 of 7 shares of client 11 left, and no word of its having dealt them badly", err)
+	}
+}
+
+// Keys of low order are not taken: whoever advertises one would stop its neighbours.
+// The encodings are those of the seven points of order 1, 2, 4 and 8 on Curve25519 and
+// its twist that libsodium refuses (0, 1, two of order 8, p-1, p and p+1).
+func TestKeysOfLowOrder(t *testing.T) {
+	for _, code := range []string{
+		"0000000000000000000000000000000000000000000000000000000000000000",
+		"0100000000000000000000000000000000000000000000000000000000000000",
+		"e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+		"5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	} {
+		b, err := hex.DecodeString(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, set := range []func(*protocol.Keys){
+			func(k *protocol.Keys) { k.Mask = protocol.Key(b) }, func(k *protocol.Keys) { k.Channel = protocol.Key(b) },
+		} {
+			f := small(t, graph.SemiHonest)
+			m, err := f.clients[0].Advertise()
+			if err != nil {
+				t.Fatal(err)
+			}
+			set(m.Keys)
+			culprit(t, f.aggregator.Receive(0, m), protocol.ClientParty(0), secagg.ErrKeys)
+			if t.Failed() {
+				t.Fatalf("key %d, %s", i, code)
+			}
+		}
 	}
 }

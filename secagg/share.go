@@ -141,7 +141,9 @@ func (c *Client) deal(p *peer, h *holdings) (protocol.EncryptedShare, error) {
 	return out, err
 }
 
-// shared takes what a client deals. Whether it opens only its holder can tell.
+// shared takes what a client deals. Whether it opens only its holder can tell; but that
+// the client signed it must be certain, for a holder who finds it bad to complain of the
+// dealer and not of the aggregator.
 func (a *Aggregator) shared(from protocol.ClientID, m *protocol.Shares) error {
 	at := a.roster.find(from)
 	holders := a.graph.Neighbours(at)
@@ -155,6 +157,9 @@ func (a *Aggregator) shared(from protocol.ClientID, m *protocol.Shares) error {
 		}
 		if err := checkSealed(s, a.params.Mode, layersOf(a.setup)); err != nil {
 			return err
+		}
+		if ch := (channel{a.roster, at, j}); a.Confirms() && !ch.verify(s) {
+			return fmt.Errorf("%w: of what is dealt to client %d", ErrSignature, s.Peer)
 		}
 	}
 	if (m.ChangeHash != nil) != a.setup.Replaces {
