@@ -133,6 +133,9 @@ func TestFederationIsTheOperators(t *testing.T) {
 	if _, err := admission.NewFederation(w.operator, "Test", 3, founded, entropy.Source{}); !errors.Is(err, entropy.ErrNone) {
 		t.Errorf("founded with an ID of nothing: %v", err)
 	}
+	if _, err := admission.NewFederation(w.operator, "T\xffst", 3, founded, simulated.New(1, "federation")); !errors.Is(err, admission.ErrMalformed) {
+		t.Errorf("founded with a name that is no text: %v", err)
+	}
 	for _, n := range []int{-1, 0, admission.MaxClients + 1} {
 		if _, err := admission.NewFederation(w.operator, "Test", n, founded, simulated.New(1, "federation")); !errors.Is(err, admission.ErrMalformed) {
 			t.Errorf("founded with %d clients: %v", n, err)
@@ -203,6 +206,9 @@ func TestInvitationsThatDoNotFit(t *testing.T) {
 		if _, err := admission.ParseInvitation(text); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
+	}
+	if _, err := new(admission.Invitation).Accept(key(t, "alice")); !errors.Is(err, admission.ErrMalformed) {
+		t.Errorf("accepted nothing: %v", err)
 	}
 	i := w.invite(client(1), 1)
 	if _, err := i.Accept(admission.PrivateKey{}); !errors.Is(err, admission.ErrMalformed) {

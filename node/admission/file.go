@@ -48,9 +48,6 @@ type keyText struct {
 // WriteKey writes a private key to a file of its own that only its owner can
 // read. It never overwrites: a key that is gone is a place that is gone.
 func WriteKey(path string, k PrivateKey) error {
-	if k.IsZero() {
-		return fmt.Errorf("%w: no key to write to %s", ErrMalformed, path)
-	}
 	text, err := encode(kindKey, &keyText{k.Public(), revealed{k}})
 	if err != nil {
 		return err

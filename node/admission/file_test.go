@@ -103,6 +103,7 @@ func TestBadFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key.json")
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "unexpected end"},
+		{"without a key", `{"fedsim-key-v1":{}}`, "no private key"},
 		{"torn", good[:150], "unexpected end"},
 		{"public half of another", strings.Replace(good, own, other, 1), "not of " + other},
 		{"mistyped", strings.Replace(good, secret, "z"+secret[1:], 1), "checksum is wrong"},
@@ -177,4 +178,29 @@ func TestFilesOfDocuments(t *testing.T) {
 	if err := admission.WriteFile(path, []byte("{")); !errors.Is(err, admission.ErrMalformed) {
 		t.Errorf("a torn text written: %v", err)
 	}
+}
+
+// A key file that is read is the one that would be written.
+func FuzzKeyFile(f *testing.F) {
+	f.Add(golden(f, "key.json"))
+	f.Add(golden(f, "federation.json"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "key.json")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k, err := admission.ReadKey(path)
+		if err != nil {
+			return
+		}
+		again := filepath.Join(dir, "again.json")
+		if err = admission.WriteKey(again, k); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(again)
+		if err != nil || string(compact(t, b)) != string(compact(t, text)) {
+			t.Errorf("%s is written again as %s (%v)", text, b, err)
+		}
+	})
 }

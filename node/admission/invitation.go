@@ -104,6 +104,9 @@ func (i *Invitation) check() error {
 // deleted, here and with the operator: with its key somebody else could claim,
 // to parties that never saw this enrolment, to be the one who was invited.
 func (i *Invitation) Accept(identity PrivateKey) (*Membership, error) {
+	if err := i.check(); err != nil {
+		return nil, err
+	}
 	if identity.IsZero() {
 		return nil, fmt.Errorf("%w: no identity key to accept the invitation with", ErrMalformed)
 	}

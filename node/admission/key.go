@@ -201,6 +201,9 @@ func (k PrivateKey) MarshalText() ([]byte, error) { return []byte(k.String()), n
 type revealed struct{ PrivateKey }
 
 func (r revealed) MarshalText() ([]byte, error) {
+	if r.IsZero() {
+		return nil, fmt.Errorf("%w: no private key where one belongs", ErrMalformed)
+	}
 	return []byte(armor(privatePrefix, r.reveal().Seed())), nil
 }
 

@@ -108,6 +108,7 @@ func TestListsThatTheOperatorDidNotMake(t *testing.T) {
 			e.Ticket.Key = key(t, "ticket").Public()
 			*e = *redeem(e.Ticket, key(t, "ticket"), key(t, "mallory"))
 		}, admission.ErrSignature},
+		{"another serial", func(l *admission.List) { l.Enrolments[3].Ticket.Serial = 2 }, admission.ErrSignature},
 		{"somebody revoked", func(l *admission.List) { l.Revocations = signed }, admission.ErrRevoked},
 		{"revocations of its own", func(l *admission.List) {
 			v := *signed

@@ -31,6 +31,16 @@ func holds(t *testing.T, r *admission.Registry, want map[admission.Place]string)
 	}
 }
 
+// entries is how many a log has.
+func entries(t *testing.T, log store.Log) int {
+	t.Helper()
+	n := 0
+	if err := log.Entries(func([]byte) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func TestATicketIsRedeemedOnce(t *testing.T) {
 	w := newWorld(t, 3)
 	r, log := w.registry()
@@ -43,6 +53,9 @@ func TestATicketIsRedeemedOnce(t *testing.T) {
 		}
 		if err := r.Redeem(founded, w.enrol(client(1), 2, "bob")); !errors.Is(err, admission.ErrHeld) {
 			t.Errorf("another ticket of the same place: %v", err)
+		}
+		if err := r.Redeem(founded, w.enrol(client(1), 2, "alice")); !errors.Is(err, admission.ErrHeld) {
+			t.Errorf("another ticket of the same place for the same identity: %v", err)
 		}
 		if err := r.Redeem(founded, w.enrol(client(2), 1, "alice")); !errors.Is(err, admission.ErrIdentityUsed) {
 			t.Errorf("the same identity in another place: %v", err)
@@ -60,9 +73,8 @@ func TestATicketIsRedeemedOnce(t *testing.T) {
 		}
 		r = w.reopen(log)
 	}
-	entries := 0
-	if err := log.Entries(func([]byte) error { entries++; return nil }); err != nil || entries != 1 {
-		t.Errorf("%d entries are kept of one enrolment (%v)", entries, err)
+	if n := entries(t, log); n != 1 {
+		t.Errorf("%d entries are kept of one enrolment", n)
 	}
 }
 
@@ -139,8 +151,9 @@ func TestRevoke(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(out, []admission.Enrolment{*alice}) {
 		t.Fatalf("put out were %v (%v), want alice", out, err)
 	}
-	if out, err := r.Revoke(v); err != nil || out != nil {
-		t.Errorf("the same revocations again put out %v (%v)", out, err)
+	before := entries(t, log)
+	if out, err := r.Revoke(v); err != nil || out != nil || entries(t, log) != before {
+		t.Errorf("the same revocations again put out %v (%v), and were written again: %v", out, err, entries(t, log) != before)
 	}
 	for range 2 { // before and after a restart
 		holds(t, r, map[admission.Place]string{admission.ServerPlace: "server", client(2): "bob"})
@@ -200,6 +213,9 @@ func TestRevocationsOnlyGrow(t *testing.T) {
 	// The operator forgot what was revoked, and lost the file.
 	fork := w.revoke(first, admission.Revocation{Place: client(2), Serial: 1})
 	forgot := w.revoke(fork, admission.Revocation{Place: client(2), Serial: 2})
+	none := *second
+	none.Serial, none.Signature = 0, admission.Signature{}
+	none.Signature = sign(w.operator, none.Hash())
 	hers := *second
 	hers.Serial, hers.Signature = 3, sign(key(t, "mallory"), admission.Hash{})
 	other := newWorld(t, 3)
@@ -210,7 +226,7 @@ func TestRevocationsOnlyGrow(t *testing.T) {
 		want error
 	}{
 		{"older", first, admission.ErrOutdated}, {"two of one serial", fork, admission.ErrForgotten}, {"forgetting", forgot, admission.ErrForgotten},
-		{"not signed", &hers, admission.ErrSignature}, {"none", nil, admission.ErrMalformed},
+		{"not signed", &hers, admission.ErrSignature}, {"none", nil, admission.ErrMalformed}, {"not counted", &none, admission.ErrMalformed},
 		{"of another federation", other.revoke(nil, admission.Revocation{Place: client(0), Serial: 1}), admission.ErrFederation},
 	} {
 		if out, err := r.Revoke(c.v); !errors.Is(err, c.want) || out != nil {
@@ -301,4 +317,31 @@ func TestRegistryIsConcurrent(t *testing.T) {
 		t.Fatalf("of two, the errors are %v", errs)
 	}
 	holds(t, r, map[admission.Place]string{client(1): names[winner]})
+}
+
+func TestRevocationsOfNothing(t *testing.T) {
+	w := newWorld(t, 3)
+	for name, r := range map[string]admission.Revocation{
+		"a place that is not there": {Place: client(3), Serial: 1}, "no ticket": {Place: client(1)},
+		"no key": {Place: client(1), Serial: 1, Identity: admission.PublicKey{31: 0x80}},
+	} {
+		if _, err := admission.Revoke(w.operator, w.federation, nil, r); !errors.Is(err, admission.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := admission.Revoke(w.operator, w.federation, nil); !errors.Is(err, admission.ErrMalformed) {
+		t.Errorf("nothing at all: %v", err)
+	}
+	some := admission.Revocation{Place: client(1), Serial: 1}
+	if _, err := admission.Revoke(key(t, "mallory"), w.federation, nil, some); !errors.Is(err, admission.ErrFederation) {
+		t.Errorf("revoked by mallory: %v", err)
+	}
+	forged := w.revoke(nil, some)
+	forged.Entries[0].Serial = 2
+	if _, err := admission.Revoke(w.operator, w.federation, forged, some); !errors.Is(err, admission.ErrSignature) {
+		t.Errorf("added to a forged document: %v", err)
+	}
+	if v := w.revoke(nil, some, some); len(v.Entries) != 1 {
+		t.Errorf("the same twice makes %d entries", len(v.Entries))
+	}
 }

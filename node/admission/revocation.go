@@ -186,7 +186,7 @@ func newBarred(r *Revocations) barred {
 		return b
 	}
 	for _, e := range r.Entries {
-		b.serials[e.Place] = max(b.serials[e.Place], e.Serial)
+		b.serials[e.Place] = e.Serial // they ascend
 		if !e.Identity.IsZero() {
 			b.identities[e.Identity] = true
 		}

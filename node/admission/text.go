@@ -41,9 +41,6 @@ type invitationText struct {
 
 // Encode writes the invitation, its secret included, as ParseInvitation reads it.
 func (i *Invitation) Encode() ([]byte, error) {
-	if i.Key.IsZero() {
-		return nil, fmt.Errorf("%w: an invitation without its private key", ErrMalformed)
-	}
 	return encode(kindInvitation, &invitationText{i.Federation, i.Ticket, revealed{i.Key}, i.Contact})
 }
 

@@ -152,6 +152,9 @@ func TestStrictTexts(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
+	if _, err := admission.ParseInvitation([]byte(`{"fedsim-invitation-v1":{}}`)); !errors.Is(err, admission.ErrMalformed) || !strings.Contains(err.Error(), "no private key") {
+		t.Errorf("an invitation of nothing: %v", err)
+	}
 	spaced := strings.ReplaceAll(strings.ReplaceAll(text, ",", "\r\n\t, "), "{", "{ ")
 	if _, err := admission.ParseFederation([]byte(spaced)); err != nil {
 		t.Errorf("white space is refused: %v", err)

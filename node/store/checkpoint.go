@@ -37,11 +37,10 @@ const (
 )
 
 // A checkpoint's file is the magic, then session (16 bytes), iteration (8, big
-// endian), experiment (32), length of the state (8, big endian), the state, and
-// the SHA-256 of all before.
+// endian), experiment (32), the state, and the SHA-256 of all before.
 const (
 	magic      = "fedsim-checkpoint-v1\n"
-	headerSize = len(magic) + 16 + 8 + 32 + 8
+	headerSize = len(magic) + 16 + 8 + 32
 )
 
 // SaveCheckpoint writes a checkpoint to a folder, which exists, and returns once it
@@ -100,8 +99,7 @@ func (c *Checkpoint) encode() []byte {
 	b := make([]byte, 0, headerSize+len(c.State)+sha256.Size)
 	b = append(append(b, magic...), c.Session[:]...)
 	b = binary.BigEndian.AppendUint64(b, c.Iteration)
-	b = binary.BigEndian.AppendUint64(append(b, c.Experiment[:]...), uint64(len(c.State)))
-	b = append(b, c.State...)
+	b = append(append(b, c.Experiment[:]...), c.State...)
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
 }
@@ -119,24 +117,21 @@ func readCheckpoint(path string) (*Checkpoint, error) {
 }
 
 func decodeCheckpoint(b []byte) (*Checkpoint, error) {
-	size := len(b) - headerSize - sha256.Size
-	if size < 0 {
+	end := len(b) - sha256.Size
+	if end < headerSize {
 		return nil, fmt.Errorf("%w: %d bytes, and a checkpoint has at least %d", ErrCorrupt, len(b), headerSize+sha256.Size)
 	}
-	body := b[:headerSize+size]
-	switch n := binary.BigEndian.Uint64(b[headerSize-8:]); {
-	case sha256.Sum256(body) != [sha256.Size]byte(b[len(body):]):
+	switch {
+	case sha256.Sum256(b[:end]) != [sha256.Size]byte(b[end:]):
 		return nil, fmt.Errorf("%w: the checksum is wrong", ErrCorrupt)
 	case string(b[:len(magic)]) != magic: // and sound, so it was meant to be so
 		return nil, fmt.Errorf("%w: it does not begin with %q", ErrFormat, magic)
-	case n != uint64(size):
-		return nil, fmt.Errorf("%w: a state of %d bytes where %d should be", ErrCorrupt, size, n)
 	}
 	c := new(Checkpoint)
-	rest := body[len(magic):]
+	rest := b[len(magic):end]
 	rest = rest[copy(c.Session[:], rest):]
 	c.Iteration = binary.BigEndian.Uint64(rest)
-	copy(c.Experiment[:], rest[8:])
-	c.State = bytes.Clone(body[headerSize:])
+	rest = rest[8:]
+	c.State = bytes.Clone(rest[copy(c.Experiment[:], rest):])
 	return c, nil
 }

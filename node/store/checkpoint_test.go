@@ -90,7 +90,7 @@ func TestCheckpoint(t *testing.T) {
 }
 
 // The bytes were put together by hand: magic, session, iteration, experiment,
-// length, state; the SHA-256 by sha256sum.
+// state; the SHA-256 by sha256sum.
 func TestCheckpointFile(t *testing.T) {
 	dir := t.TempDir()
 	c := &store.Checkpoint{Session: protocol.SessionID{1, 15: 2}, Iteration: 258, Experiment: protocol.Hash{3, 31: 4}, State: []byte("state")}
@@ -99,8 +99,8 @@ func TestCheckpointFile(t *testing.T) {
 	}
 	const want = "66656473696d2d636865636b706f696e742d76310a" +
 		"01000000000000000000000000000002" + "0000000000000102" +
-		"0300000000000000000000000000000000000000000000000000000000000004" + "0000000000000005" + "7374617465" +
-		"4191422b8216a70dbfbb8947f2c25a86e022411fd6e9fedd97b5809477f7f417"
+		"0300000000000000000000000000000000000000000000000000000000000004" + "7374617465" +
+		"6d51a08021f7306a06f3ccb0c80f8fedaaf9e7cef0eea00b04c9d668f5dde485"
 	if got := readFile(t, filepath.Join(dir, "checkpoint")); hex.EncodeToString(got) != want {
 		t.Errorf("the file is\n%x, want\n%s", got, want)
 	}
@@ -138,11 +138,20 @@ func TestDamagedCheckpoints(t *testing.T) {
 		}
 	}
 	try(append(bytes.Clone(good), 0))
+	short := sha256.Sum256(good[:21]) // of the magic alone, which it says is all
+	try(append(bytes.Clone(good[:21]), short[:]...))
 	try(append(bytes.Clone(good), good...))
 	for i := range 8 * len(good) {
 		b := bytes.Clone(good)
 		b[i/8] ^= 1 << (i % 8)
 		try(b)
+	}
+	alone := saved(t, 7)
+	if err := os.Truncate(filepath.Join(alone, "checkpoint"), 10); err != nil {
+		t.Fatal(err)
+	}
+	if c, _, err := store.LoadCheckpoint(alone, experiment); !errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrNoCheckpoint) || c != nil {
+		t.Errorf("with one, which is damaged: %v (%v)", c, err)
 	}
 	if err := store.SaveCheckpoint(dir, checkpoint(6)); err != nil {
 		t.Fatal(err)

@@ -2,12 +2,15 @@ package store_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/fedsim/fedsim/node/store"
 )
@@ -140,5 +143,131 @@ func TestTornLogs(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("cut off after %d of %d bytes", n, len(b))
 		}
+	}
+}
+
+// pageOf finds the first page of a kind that has elements, by the header that
+// bbolt documents: number, kind, number of elements.
+func pageOf(t *testing.T, b []byte, kind uint16) (at int) {
+	t.Helper()
+	for at = 2 * page; at < len(b); at += page {
+		if binary.NativeEndian.Uint16(b[at+8:]) == kind && binary.NativeEndian.Uint16(b[at+10:]) > 0 && binary.NativeEndian.Uint64(b[at:]) == uint64(at/page) {
+			return at
+		}
+	}
+	t.Fatalf("there is no page of kind %d", kind)
+	return 0
+}
+
+// Damage that bbolt would follow for ever, run out of memory with, or not notice
+// before it has written over something.
+func TestTrees(t *testing.T) {
+	const branch, leaf, freeList = 1, 2, 16
+	path := file(t)
+	log := open(t, path)
+	var entries []string
+	for i := range 20 {
+		entries = append(entries, strings.Repeat("x", page/3+i))
+		add(t, log, entries[i])
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good := readFile(t, path)
+	put64 := func(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
+	put32 := func(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }
+	put16 := func(b []byte, at int, v uint16) { binary.NativeEndian.PutUint16(b[at:], v) }
+	for _, c := range []struct {
+		name   string
+		change func(b []byte)
+		want   string
+	}{
+		{"a branch that leads to itself", func(b []byte) { at := pageOf(t, b, branch); put64(b, at+24, uint64(at/page)) }, "in use twice"},
+		{"a branch of two equal ones", func(b []byte) { at := pageOf(t, b, branch); copy(b[at+24:at+32], b[at+40:at+48]) }, "in use twice"},
+		{"a branch to nowhere", func(b []byte) { at := pageOf(t, b, branch); put64(b, at+24, 1<<40) }, "there is no page"},
+		{"a branch with a key elsewhere", func(b []byte) { at := pageOf(t, b, branch); put32(b, at+16, 1<<20) }, "outside"},
+		{"a branch of another kind", func(b []byte) { put16(b, pageOf(t, b, branch)+8, 4) }, "of kind 4"},
+		{"a page that goes on", func(b []byte) { put32(b, pageOf(t, b, branch)+12, 1<<31) }, "missing or in use twice"},
+		{"a page of another number", func(b []byte) { put64(b, pageOf(t, b, branch), 1) }, "says that it is another"},
+		{"a page of too many elements", func(b []byte) { put16(b, pageOf(t, b, branch)+10, 60000) }, "60000 elements"},
+		{"a leaf with a value elsewhere", func(b []byte) { put32(b, pageOf(t, b, leaf)+28, 1<<20) }, "outside"},
+		{"a free page that is not", func(b []byte) { at := pageOf(t, b, freeList); put64(b, at+16, uint64(pageOf(t, b, branch)/page)) }, "in use twice"},
+		{"a free page forgotten", func(b []byte) {
+			at := pageOf(t, b, freeList)
+			put16(b, at+10, binary.NativeEndian.Uint16(b[at+10:])-1)
+		}, "neither free nor in use"},
+		{"more free pages than fit", func(b []byte) { put16(b, pageOf(t, b, freeList)+10, uint16(page/8)) }, "has no room"},
+		{"a small bucket that is a branch", func(b []byte) {
+			// The bucket's name, that it has no page of its own, its sequence, and
+			// the header of the page that stands in its place.
+			small := append([]byte("meta"), make([]byte, 24)...)
+			for at := bytes.Index(b, small); at >= 0; at = bytes.Index(b, small) {
+				put16(b, at+28, branch)
+				b[at+4+16] = 1 // not found again
+			}
+		}, "a bucket that is no leaf"},
+		{"the free list elsewhere", func(b []byte) { put16(b, pageOf(t, b, freeList)+8, leaf) }, ""}, // bbolt sees that first
+	} {
+		b := bytes.Clone(good)
+		if c.change(b); bytes.Equal(b, good) {
+			t.Fatalf("%s: nothing was changed", c.name)
+		}
+		log, err := store.OpenLog(put(t, t.TempDir(), b), kind)
+		if !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), c.want) || log != nil {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	holds(t, open(t, put(t, t.TempDir(), good)), entries...)
+}
+
+// A disk that lost writes: pages are as they were some appends ago, each by itself
+// sound. And somebody else's transaction, after which the head is not the last.
+func TestLostWrites(t *testing.T) {
+	path := file(t)
+	var entries []string
+	var versions [][]byte
+	for i := range 6 {
+		log := open(t, path)
+		entries = append(entries, fmt.Sprintf("entry %d %s", i, strings.Repeat("x", page/8)))
+		add(t, log, entries[i])
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		versions = append(versions, readFile(t, path))
+	}
+	last := versions[len(versions)-1]
+	// Transactions take turns with the first two pages. There are two of bbolt's, 0
+	// and 1, that of making the log, and one for each append.
+	commit := (2 + len(versions)) % 2 * page
+	dir := t.TempDir()
+	for v, old := range versions[:len(versions)-1] {
+		for at := 0; at < len(old); at += page {
+			b := bytes.Clone(last)
+			copy(b[at:at+page], old[at:at+page])
+			want := entries
+			if v >= len(versions)-3 && at == commit {
+				// As it was two transactions ago: the one loss that cannot be
+				// told from there having been no last append.
+				want = entries[:len(entries)-1]
+			}
+			if log := sound(t, put(t, dir, b), want); log != nil {
+				if err := log.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if t.Failed() {
+				t.Fatalf("page %d as after append %d", at/page, v)
+			}
+		}
+	}
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = errors.Join(db.Update(func(*bbolt.Tx) error { return nil }), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = store.OpenLog(path, kind); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("after another's transaction: %v", err)
 	}
 }

@@ -9,5 +9,6 @@
 // A log is made once ([CreateLog]) and opened from then on. Opening never makes
 // one: a ledger that is missing is an error, since an empty one in its place
 // would give the budget back. What a log cannot notice is a copy of the whole file
-// from earlier times; never restore one from a backup.
+// from earlier times (never restore one from a backup), and a disk that reported
+// its very last write as done and lost it.
 package store

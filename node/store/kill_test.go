@@ -9,8 +9,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,6 +42,39 @@ var children = map[string]func(path string) error{
 				fmt.Println(i, what)
 			}
 		}
+	},
+	"full": func(path string) error {
+		log, err := store.OpenLog(path, kind)
+		if err != nil {
+			return err
+		}
+		// Beyond this, writes fail as on a full disk.
+		signal.Ignore(syscall.SIGXFSZ)
+		limit := uint64(40 * os.Getpagesize())
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+			return err
+		}
+		for i := 0; ; i++ {
+			if err := log.Append([]byte(strings.Repeat("x", 2000))); err != nil && strings.Contains(err.Error(), syscall.EFBIG.Error()) {
+				break
+			} else if err != nil {
+				return err
+			}
+			fmt.Println(i, 0)
+		}
+		if err := log.Append([]byte("more")); !errors.Is(err, store.ErrClosed) {
+			return fmt.Errorf("after a write that failed: %v", err)
+		}
+		if again, err := store.OpenLog(path, kind); err != nil {
+			return err
+		} else if err := again.Close(); err != nil {
+			return err
+		}
+		fmt.Println(0, 1)
+		never := make(chan os.Signal, 1)
+		signal.Notify(never, syscall.SIGUSR1)
+		<-never // until it is killed
+		return nil
 	},
 	"create": func(path string) error {
 		for i := 0; ; i++ {
@@ -74,10 +109,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// kill runs a child until it has written some lines, kills it, and gives the last
-// line that came out of it: the number and what was done with it. The child was
-// on its way to the next.
-func kill(t *testing.T, name, path string, lines int) (number uint64, what int) {
+// line is what a child says: a number, and what was done with it.
+type line struct {
+	number uint64
+	what   int
+}
+
+// child runs a child, kills it once its lines are enough, and gives all of them: it
+// was on its way to the next.
+func child(t *testing.T, name, path string, enough func([]line) bool) (lines []line) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], name, path)
 	var trouble strings.Builder
@@ -86,31 +126,39 @@ func kill(t *testing.T, name, path string, lines int) (number uint64, what int) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err = cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r := bufio.NewReader(out)
-	for n := 0; ; n++ {
-		if n == lines {
-			if err := cmd.Process.Kill(); err != nil {
+	for r := bufio.NewReader(out); ; {
+		if enough(lines) {
+			if err = cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		line, err := r.ReadString('\n')
-		if errors.Is(err, io.EOF) {
+		var l line
+		if _, err = fmt.Fscanln(r, &l.number, &l.what); errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Sscan(line, &number, &what); err != nil {
-			t.Fatal(err)
-		}
+		lines = append(lines, l)
 	}
-	if _, killed := errors.AsType[*exec.ExitError](cmd.Wait()); !killed || trouble.Len() > 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](cmd.Wait()); !ok || exit.Exited() || trouble.Len() > 0 {
 		t.Fatalf("the child ended by itself: %s", trouble.String())
 	}
-	return number, what
+	return lines
+}
+
+// kill runs a child until it has written some lines, and gives its last.
+func kill(t *testing.T, name, path string, n int) (number uint64, what int) {
+	t.Helper()
+	lines := child(t, name, path, func(l []line) bool { return len(l) == n })
+	if len(lines) == 0 {
+		return 0, 0
+	}
+	last := lines[len(lines)-1]
+	return last.number, last.what
 }
 
 // cuts are after how many lines children are killed: often at once, when they
@@ -159,6 +207,18 @@ func TestKilledLedger(t *testing.T) {
 	}
 	if last < 30 {
 		t.Errorf("only %d iterations were recorded; the test shows little", last)
+	}
+}
+
+// On a full disk a log closes itself, and holds what was acknowledged and nothing
+// else.
+func TestFullDisk(t *testing.T) {
+	path := file(t)
+	lines := child(t, "full", path, func(l []line) bool { return len(l) > 0 && l[len(l)-1].what == 1 })
+	n := len(lines) - 1
+	got, err := read(open(t, path))
+	if err != nil || len(got) != n || n < 10 {
+		t.Errorf("%d entries were acknowledged and %d are there (%v)", n, len(got), err)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fedsim/fedsim/node/store"
@@ -87,7 +89,7 @@ func TestLog(t *testing.T) {
 			add(t, log, "", "first")
 			holds(t, log, "first", "second", "", "first")
 			// What is handed in and out is not the log's own.
-			entry := []byte("third")
+			entry := bytes.Repeat([]byte("third"), 5000)
 			if err := log.Append(entry); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +97,7 @@ func TestLog(t *testing.T) {
 			if err := log.Entries(func(entry []byte) error { clear(entry); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			holds(t, log, "first", "second", "", "first", "third")
+			holds(t, log, "first", "second", "", "first", strings.Repeat("third", 5000))
 			// An error ends it there.
 			calls, stop := 0, errors.New("stop")
 			err := log.Entries(func([]byte) error {
@@ -170,8 +172,11 @@ func TestCreateLog(t *testing.T) {
 func TestLogsThatAreNotOpened(t *testing.T) {
 	path := file(t, "first")
 	missing := filepath.Join(t.TempDir(), "log")
-	if _, err := store.OpenLog(missing, kind); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.OpenLog(missing, kind); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := store.OpenLog(t.TempDir(), kind); !errors.Is(err, syscall.EISDIR) || errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a folder: %v", err)
 	}
 	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("opening made the file (%v)", err)

@@ -44,26 +44,22 @@ func readMeta(f *os.File, offset uint64) (m metaPage, err error) {
 	return metaPage{uint64(native.Uint32(b[8:])), native.Uint64(b[16:]), native.Uint64(b[32:]), native.Uint64(b[40:]), native.Uint64(b[48:])}, nil
 }
 
-// checkPages requires both meta pages to be sound (a transaction that was cut off
-// leaves them so), all pages to be there, and each to be free or in use, once.
+// checkPages requires both meta pages to be sound and of consecutive transactions
+// (one that was cut off leaves them so), and every page to be free or in use, once.
 func checkPages(f *os.File) error {
-	first, err := readMeta(f, 0)
+	before, err := readMeta(f, 0)
 	if err != nil {
 		return err
 	}
-	meta, err := readMeta(f, first.size)
+	meta, err := readMeta(f, before.size)
 	if err != nil {
 		return err
 	}
-	if first.transaction > meta.transaction {
-		meta = first
+	if before.transaction > meta.transaction {
+		before, meta = meta, before
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if size := uint64(info.Size()); meta.size == 0 || meta.count > size/meta.size {
-		return fmt.Errorf("it was cut off: it has %d bytes, and there should be %d pages of %d", size, meta.count, meta.size)
+	if before.transaction+1 != meta.transaction {
+		return fmt.Errorf("it is of transactions %d and %d, with none between them", before.transaction, meta.transaction)
 	}
 	p := &pages{f: f, meta: meta, used: make([]bool, meta.count)}
 	if err := errors.Join(p.use(0, 2), p.freeList()); err != nil {
@@ -91,12 +87,8 @@ func (p *pages) use(id, n uint64) error {
 	return nil
 }
 
-// The kinds of pages.
-const (
-	branchPage   = 1
-	leafPage     = 2
-	freeListPage = 16
-)
+// The kinds of pages that make trees.
+const branchPage, leafPage = 1, 2
 
 // headerLen is the length of a page's header: its number in 8 bytes, its kind and
 // the number of its elements in 2, and in 4 how many pages more belong to it. An
@@ -112,7 +104,7 @@ func (p *pages) page(id uint64) (kind uint16, b []byte, err error) {
 		return 0, nil, fmt.Errorf("there is no page %d of %d", id, p.meta.count)
 	}
 	if _, err = p.f.ReadAt(h[:], int64(id*p.meta.size)); err != nil {
-		return 0, nil, err
+		return 0, nil, fmt.Errorf("page %d of %d: %w", id, p.meta.count, err)
 	}
 	n := uint64(native.Uint32(h[12:])) + 1
 	if native.Uint64(h[:]) != id {
@@ -122,21 +114,23 @@ func (p *pages) page(id uint64) (kind uint16, b []byte, err error) {
 		return 0, nil, err
 	}
 	b = make([]byte, n*p.meta.size)
-	_, err = p.f.ReadAt(b, int64(id*p.meta.size))
-	return native.Uint16(h[8:]), b, err
+	if _, err = p.f.ReadAt(b, int64(id*p.meta.size)); err != nil {
+		return 0, nil, fmt.Errorf("page %d of %d: %w", id, p.meta.count, err)
+	}
+	return native.Uint16(h[8:]), b, nil
 }
 
 // freeList takes the free pages and those that list them. The numbers of free
 // pages stand in 8 bytes each; a log has never so many that the count does not
 // hold how many.
 func (p *pages) freeList() error {
-	kind, b, err := p.page(p.meta.freeList)
+	_, b, err := p.page(p.meta.freeList) // bbolt has read it, so it is one
 	if err != nil {
 		return err
 	}
 	n := int(native.Uint16(b[10:]))
-	if kind != freeListPage || headerLen+8*n > len(b) {
-		return fmt.Errorf("page %d is no free list", p.meta.freeList)
+	if headerLen+8*n > len(b) {
+		return fmt.Errorf("page %d lists %d free pages, for which it has no room", p.meta.freeList, n)
 	}
 	for i := range n {
 		if err := p.use(native.Uint64(b[headerLen+8*i:]), 1); err != nil {
