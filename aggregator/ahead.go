@@ -1,8 +1,6 @@
 package aggregator
 
 import (
-	"math"
-
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -79,8 +77,7 @@ func (a *Aggregator) closeNext() {
 
 // enough says whether an iteration may begin with so many clients set up for it.
 func (a *Aggregator) enough(n int) bool {
-	mayMiss := math.Floor(a.cfg.SitOut*float64(a.cfg.Clients) + 1e-9) // as protocol.Cohort counts
-	return float64(a.cfg.Clients-n) <= mayMiss
+	return n >= protocol.Cohort{Clients: a.cfg.Clients, Tolerance: a.cfg.SitOut}.Required()
 }
 
 // gone is what awaited says of a client that takes no part in an iteration any

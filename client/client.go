@@ -21,8 +21,9 @@ import (
 // Trainer is the algorithm as one party sees it.
 type Trainer interface {
 	// Contribute computes the party's vectors, one for each release of the
-	// plan and within its bounds. It runs before the round opens, so that the
-	// time of the answer tells nothing about the data.
+	// plan and within its bounds. It runs before anything of the iteration is
+	// answered; how long it takes shows in when that is, so a deployment must
+	// answer at a fixed time.
 	Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error)
 	// Finish takes the trained shared model and does what is done locally with it.
 	Finish(model []byte, run protocol.Runner) error

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
 )
 
 // BytesForecast is what one client sends and gets when nobody is lost, encryption of
@@ -128,7 +129,6 @@ type MemoryForecast struct {
 const (
 	keptPerByte  = 1.75
 	bytesPerMask = 1100
-	openMasks    = 64
 )
 
 func (e *Experiment) memoryForecast(plan *protocol.Plan) *MemoryForecast {
@@ -149,7 +149,7 @@ func (e *Experiment) memoryForecast(plan *protocol.Plan) *MemoryForecast {
 		kept := func(bytes int) int64 { return int64(math.Ceil(keptPerByte * n * float64(bytes))) }
 		f.Keys = kept(b[protocol.KindAdvertise] + b[protocol.KindConsistency])
 		f.Shares = kept(b[protocol.KindShares] + b[protocol.KindUnmask] - e.sum.Removal + b[protocol.KindReplacement])
-		f.Unmasking = longest + openMasks*bytesPerMask
+		f.Unmasking = longest + secagg.OpenMasks*bytesPerMask
 	}
 	f.Total = f.Accumulators + f.Sums + f.Keys + f.Shares
 	return f

@@ -172,16 +172,8 @@ func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]m
 
 // masked adds all masks to the vector of a release and packs it.
 func masked(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) ([]byte, error) {
-	terms := make([]mask.Term, len(masks))
-	for i, m := range masks {
-		stream, err := mask.NewStream(m.secret, m.kind, ctx, spec(r))
-		if err != nil {
-			return nil, err
-		}
-		defer stream.Wipe()
-		terms[i] = mask.Term{Stream: stream, Sub: m.sub}
-	}
-	if err := addMasks(v, terms, run); err != nil {
+	err := withTerms(r, ctx, masks, func(terms []mask.Term) error { return addMasks(v, terms, run) })
+	if err != nil {
 		return nil, err
 	}
 	return v.AppendPacked(make([]byte, 0, mask.PackedSize(v.Width(), v.Len()))), nil

@@ -198,25 +198,25 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 	return out, firstError(errs)
 }
 
-// How the masks of a sum are dealt out to workers: in so many groups at the most, each
-// with a sum of its own, and of a group so many masks are open at a time. The one
-// bounds the memory of vectors, the other that of keystreams, of which a large
-// federation has hundreds of thousands.
-const (
-	maskGroups = 16
-	maskBatch  = 64
-)
+// OpenMasks is how many masks a worker has open at a time when it takes them off a sum:
+// it bounds the memory of keystreams, of which a large federation has hundreds of
+// thousands.
+const OpenMasks = 64
+
+// maskGroups is in how many groups at the most the masks of a sum are dealt out to
+// workers, each with a vector of its own.
+const maskGroups = 16
 
 // unmask takes masks off a sum.
 func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking, run protocol.Runner) error {
-	groups := min(maskGroups, (len(masks)+maskBatch-1)/maskBatch)
+	groups := min(maskGroups, (len(masks)+OpenMasks-1)/OpenMasks)
 	errs := make([]error, groups)
 	var mu sync.Mutex // of v
 	run.Each(groups, func(g int) {
 		part, err := mask.NewVector(v.Width(), v.Len())
-		for batch := range slices.Chunk(masks[g*len(masks)/groups:(g+1)*len(masks)/groups], maskBatch) {
+		for batch := range slices.Chunk(masks[g*len(masks)/groups:(g+1)*len(masks)/groups], OpenMasks) {
 			if err == nil {
-				err = addBatch(part, r, ctx, batch)
+				err = withTerms(r, ctx, batch, func(terms []mask.Term) error { return mask.AddAll(part, terms) })
 			}
 		}
 		if err == nil {
@@ -227,18 +227,4 @@ func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, ctx mask.Context
 		errs[g] = err
 	})
 	return firstError(errs)
-}
-
-// addBatch adds a few masks to a vector.
-func addBatch(v *mask.Vector, r protocol.Release, ctx mask.Context, masks []masking) error {
-	terms := make([]mask.Term, len(masks))
-	for i, m := range masks {
-		stream, err := mask.NewStream(m.secret, m.kind, ctx, spec(r))
-		if err != nil {
-			return err
-		}
-		defer stream.Wipe()
-		terms[i] = mask.Term{Stream: stream, Sub: m.sub}
-	}
-	return mask.AddAll(v, terms)
 }

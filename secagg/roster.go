@@ -153,6 +153,20 @@ func spec(r protocol.Release) mask.Spec {
 	return mask.Spec{Name: r.Name, Width: r.Width, Len: r.Len}
 }
 
+// withTerms opens masks over a release, has them added, and wipes them.
+func withTerms(r protocol.Release, ctx mask.Context, masks []masking, add func([]mask.Term) error) error {
+	terms := make([]mask.Term, len(masks))
+	for i, m := range masks {
+		stream, err := mask.NewStream(m.secret, m.kind, ctx, spec(r))
+		if err != nil {
+			return err
+		}
+		defer stream.Wipe()
+		terms[i] = mask.Term{Stream: stream, Sub: m.sub}
+	}
+	return add(terms)
+}
+
 // chunk is how many coordinates are masked at a time: enough to make up for
 // opening every mask anew, few enough to keep the cores of a machine busy.
 const chunk = 1 << 16

@@ -9,8 +9,8 @@
 //	fedsim data list | info DATA     data sets
 //
 // Results go to stdout, everything else to stderr. It exits with 0 when done,
-// 1 when something failed or a plan is refused, 2 when it was asked for something it
-// cannot do, and 130 when it was interrupted.
+// 1 when something failed, 2 when it was asked for something it cannot do, and
+// 130 when it was interrupted.
 package main
 
 import (
