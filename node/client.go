@@ -1,0 +1,286 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// ClientConfig is what a client is made of.
+type ClientConfig struct {
+	Identity   admission.PrivateKey
+	Membership *admission.Membership
+	Registry   *admission.Registry
+	Ledger     *store.Ledger
+	Entropy    entropy.Source
+	// Open reads the public part of an experiment, and derives everything from it that
+	// the client does not take on trust.
+	Open     func(experiment []byte) (*Job, error)
+	Log      zerolog.Logger
+	Workers  protocol.Workers
+	Observer Observer // nil: nobody
+}
+
+// Job is what a client does in a session, as it follows from the experiment.
+type Job struct {
+	Terms  *Terms
+	Budget *dp.Budget                 // of the client's ledger; nil where nothing is noised
+	Agreed func(*protocol.Plan) error // what of a plan is not as the experiment has it
+	// Train makes the party from its owner's data. An error ends the client: only the
+	// owner can see to it.
+	Train func(context.Context) (client.Trainer, error)
+}
+
+// Client is a party's process, or one of several parties in it.
+type Client struct {
+	cfg    ClientConfig
+	leaf   *leaf
+	life   [16]byte
+	taking *taking // the session that it takes part in; nil before the first
+	failed chan error
+}
+
+// taking is a client's part in a session.
+type taking struct {
+	signed     *session
+	experiment []byte
+	terms      Terms
+	server     signer
+	trainer    client.Trainer
+	driver     *driver
+	queue      *queue
+	stop       context.CancelFunc
+	stopped    chan struct{} // the driver has returned
+	ended      chan struct{} // the final model has been taken
+}
+
+// leave returns when nothing of it runs any more.
+func (t *taking) leave() {
+	t.stop()
+	<-t.stopped
+}
+
+// NewClient makes a client. It dials when it runs.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	if cfg.Membership.Enrolment.Ticket.Place.Role != protocol.Client {
+		return nil, fmt.Errorf("%w: the invitation is for the %s", ErrRole, cfg.Membership.Enrolment.Ticket.Place)
+	}
+	cfg.Observer = observing(cfg.Observer)
+	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
+	c := &Client{cfg: cfg, failed: make(chan error, 1)}
+	var err error
+	if c.life, err = newLife(); err != nil {
+		return nil, err
+	}
+	c.leaf, err = newLeafOf(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log)
+	return c, err
+}
+
+// Run takes part until the session has ended and the trainer has the final model,
+// which is no error, or the context ends.
+func (c *Client) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-c.failed:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	err := c.leaf.keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
+	if c.taking != nil {
+		c.taking.leave()
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// serve registers, checks the session, and carries messages. ctx is that of the
+// client, stream that of the connection.
+func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
+	m := c.cfg.Membership
+	w, err := greet(s, c.life, m.Federation.MaxListSize())
+	if err != nil {
+		return err
+	}
+	if _, err = trust(m, c.cfg.Registry, w.List); err != nil {
+		return err
+	}
+	c.cfg.Log.Info().Msg("registered")
+	c.cfg.Observer.Registered(1)
+	defer c.cfg.Observer.Registered(-1)
+	_ = s.SetDeadline(time.Time{}) // it may take its time until there is a session
+	n, err := hear(s, descriptorSize)
+	if err != nil {
+		return err
+	}
+	if n.Session == nil {
+		return errNotice
+	}
+	t, err := c.take(ctx, n.Session)
+	if err != nil {
+		return err
+	}
+	within(s, registerTimeout)
+	if err = say(s, &notice{Ready: &ready{}}); err != nil {
+		return err
+	}
+	go func() {
+		select {
+		case <-t.ended:
+			_ = s.Reset()
+		case <-stream.Done():
+		}
+	}()
+	err = carry(stream, s, t.queue, t.terms.limits(), func(m protocol.Message) error {
+		if forged := t.server.check(t.terms.Session, m); forged != nil {
+			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
+		}
+		t.driver.give(ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: c.party(), Message: m}})
+		return nil
+	})
+	select {
+	case <-t.ended:
+		return errEnd
+	default:
+		return ignoreEOF(err)
+	}
+}
+
+func (c *Client) party() protocol.Party {
+	return protocol.Party(c.cfg.Membership.Enrolment.Ticket.Place)
+}
+
+// take checks the description of a session, and begins to take part in it unless
+// the client already does.
+func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
+	if t := c.taking; t != nil && bytes.Equal(t.signed.Descriptor, s.Descriptor) {
+		return t, nil
+	}
+	m := c.cfg.Membership
+	list, err := trust(m, c.cfg.Registry, s.List)
+	if err != nil {
+		return nil, err
+	}
+	server, ok := list.Holder(admission.ServerPlace)
+	if !ok {
+		return nil, fmt.Errorf("%w: nobody on the list is the server", ErrSession)
+	}
+	d, err := s.verify(&m.Federation, server)
+	if err != nil {
+		return nil, err
+	}
+	if d.List != list.Hash() {
+		return nil, fmt.Errorf("%w: it began with another enrolment list", ErrSession)
+	}
+	job, err := c.cfg.Open(d.Experiment)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSession, err)
+	}
+	if !job.Terms.equal(&d.Terms) {
+		return nil, fmt.Errorf("%w: its terms do not follow from its experiment", ErrSession)
+	}
+	trainer, err := c.trainer(ctx, d, job)
+	if err != nil {
+		return nil, &fatalError{err}
+	}
+	t := &taking{signed: s, experiment: d.Experiment, terms: d.Terms, server: signer(server.Ed25519()), trainer: trainer,
+		queue: newQueue(queueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
+	if err = c.begin(ctx, t, job, list); err != nil {
+		return nil, &fatalError{err}
+	}
+	c.taking = t
+	c.cfg.Observer.Session(d.Terms.Session)
+	return t, nil
+}
+
+// trainer is the one that the client has, where the same session goes on with another
+// list, since what it has trained for itself is nowhere else. Nothing uses it any more
+// when this returns.
+func (c *Client) trainer(ctx context.Context, d *Descriptor, job *Job) (client.Trainer, error) {
+	if t := c.taking; t != nil {
+		t.leave()
+		if t.terms.equal(&d.Terms) && bytes.Equal(t.experiment, d.Experiment) {
+			return t.trainer, nil
+		}
+	}
+	return job.Train(ctx)
+}
+
+// begin starts the role.
+func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission.List) error {
+	id, session := c.cfg.Membership.Enrolment.Ticket.Place.Client, t.terms.Session
+	last := c.cfg.Ledger.Last(session)
+	var ledger client.Ledger
+	if job.Budget != nil {
+		records, err := c.cfg.Ledger.Records()
+		if err != nil {
+			return err
+		}
+		if ledger, err = dp.RestoreLedger(*job.Budget, new(dp.Cache), records); err != nil {
+			return err
+		}
+	}
+	p, err := secagg.NewParty(secagg.PartyConfig{ID: id, Session: session, Params: t.terms.sums(list),
+		Entropy: c.cfg.Entropy, Identity: c.cfg.Identity.Ed25519(), Last: last})
+	if err != nil {
+		return err
+	}
+	t.driver = &driver{
+		role: client.New(client.Config{ID: id, Session: session, Trainer: t.trainer, Ledger: ledger, Entropy: c.cfg.Entropy,
+			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: new(client.Samplers),
+			Agreed: job.Agreed, Iterations: uint64(t.terms.Iterations), Last: last}),
+		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: time.Now,
+		persist: func(records []protocol.Record) error { return c.cfg.Ledger.Persist(records...) },
+		send:    func(list []protocol.Envelope) { c.send(t, list) },
+		events:  func(events []protocol.Event) { c.log(t, events) },
+	}
+	ctx, t.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(t.stopped)
+		if err := t.driver.run(ctx); err != nil {
+			c.failed <- fmt.Errorf("node: a record cannot be kept, and nothing leaves without: %w", err)
+		}
+	}()
+	return nil
+}
+
+// send queues what the role says. What is not sent when the connection breaks goes
+// out over the next one, and is ignored there if it is late.
+func (c *Client) send(t *taking, list []protocol.Envelope) {
+	for _, e := range list {
+		b, err := wire.AppendFrames(nil, e.Message)
+		if err == nil {
+			err = t.queue.add(b)
+		}
+		if err != nil {
+			c.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("not sent")
+		}
+	}
+}
+
+func (c *Client) log(t *taking, events []protocol.Event) {
+	report(&c.cfg.Log, c.cfg.Observer, events)
+	for _, e := range events {
+		if e.Kind == protocol.SessionEnded {
+			close(t.ended)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// role is what a driver needs of any role.
+type role interface {
+	Step(time.Time, protocol.Input) protocol.Effects
+}
+
+// driver runs a role: it gives it inputs one at a time, carries out the effects in
+// their order, and has its work done beside.
+type driver struct {
+	role    role
+	inputs  chan protocol.Input
+	persist func([]protocol.Record) error // durable when it returns
+	send    func([]protocol.Envelope)
+	events  func([]protocol.Event)
+	runner  protocol.Runner
+	now     func() time.Time
+}
+
+// run drives until the context ends or a record cannot be kept, which is the only
+// error: nothing that depends on such a record leaves.
+func (d *driver) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	work := newWorkshop(ctx, d.runner, d.inputs)
+	defer work.wait()
+	defer cancel()
+	wake := time.NewTimer(time.Hour)
+	wake.Stop()
+	for ctx.Err() == nil {
+		var in protocol.Input
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake.C:
+			in = protocol.Tick{}
+		case in = <-d.inputs:
+		}
+		eff := d.role.Step(d.now(), in)
+		if len(eff.Persist) > 0 {
+			if err := d.persist(eff.Persist); err != nil {
+				return err
+			}
+		}
+		if len(eff.Send) > 0 {
+			d.send(eff.Send)
+		}
+		if !eff.Wake.IsZero() {
+			wake.Reset(eff.Wake.Sub(d.now()))
+		}
+		work.add(eff.Work)
+		if len(eff.Events) > 0 {
+			d.events(eff.Events)
+		}
+	}
+	return nil
+}
+
+// give hands the role an input, unless the driver ends first.
+func (d *driver) give(ctx context.Context, in protocol.Input) {
+	if ctx.Err() != nil {
+		return // else chance would decide
+	}
+	select {
+	case d.inputs <- in:
+	case <-ctx.Done():
+	}
+}
+
+// workshop does a role's work, one piece after the other.
+type workshop struct {
+	mu      sync.Mutex
+	waiting []protocol.Work
+	more    chan struct{} // has a token when something waits
+	done    chan struct{}
+}
+
+func newWorkshop(ctx context.Context, run protocol.Runner, report chan<- protocol.Input) *workshop {
+	w := &workshop{more: make(chan struct{}, 1), done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.more:
+			}
+			for job, ok := w.next(); ok; job, ok = w.next() {
+				select {
+				case report <- protocol.Done{ID: job.ID, Err: job.Do(run)}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	return w
+}
+
+func (w *workshop) next() (job protocol.Work, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waiting) == 0 {
+		return job, false
+	}
+	job, w.waiting = w.waiting[0], w.waiting[1:]
+	return job, true
+}
+
+// add never blocks: the workshop may itself be waiting for the role.
+func (w *workshop) add(jobs []protocol.Work) {
+	if len(jobs) == 0 {
+		return
+	}
+	w.mu.Lock()
+	w.waiting = append(w.waiting, jobs...)
+	w.mu.Unlock()
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when the piece of work at hand is done, after the context's end.
+func (w *workshop) wait() { <-w.done }

@@ -1,0 +1,275 @@
+package node_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+)
+
+const lfl = "algorithm=fmf-lfl tolerance=0.25 "
+
+// host is a libp2p host of its own, which can do what a party's process would not.
+func (f *federation) host(k admission.PrivateKey) host.Host {
+	f.t.Helper()
+	key, err := crypto.UnmarshalEd25519PrivateKey(k.Ed25519())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	h, err := libp2p.New(libp2p.Identity(key), libp2p.NoListenAddrs, libp2p.DisableRelay())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return h
+}
+
+// address is the aggregator's.
+func (f *federation) address() peer.AddrInfo {
+	f.t.Helper()
+	info, err := peer.AddrInfoFromString(f.contact.Addresses[0])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return *info
+}
+
+// hears says whether the aggregator answers a peer anything on a protocol, after the
+// peer has said something (nil: nothing).
+func (f *federation) hears(k admission.PrivateKey, on protocol.ID, say any) bool {
+	f.t.Helper()
+	h := f.host(k)
+	defer h.Close() //nolint:errcheck // nothing is left to be lost
+	info := f.address()
+	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	defer cancel()
+	if err := h.Connect(ctx, info); err != nil {
+		return false
+	}
+	s, err := h.NewStream(ctx, info.ID, on)
+	if err != nil {
+		return false
+	}
+	defer s.Reset() //nolint:errcheck // nothing is left to be lost
+	_ = s.SetDeadline(time.Now().Add(20 * time.Second))
+	if say != nil {
+		text, err := json.Marshal(say)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		_, _ = s.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+	}
+	n, _ := s.Read(make([]byte, 1))
+	return n > 0
+}
+
+// What peers say first on either protocol, as node.go and enrol.go have it.
+func registration() any {
+	return map[string]any{"register": map[string]any{"version": node.ProtocolID, "life": [16]byte{}}}
+}
+
+func (f *federation) enrolment(i *admission.Invitation, identity admission.PrivateKey) any {
+	f.t.Helper()
+	m, err := i.Accept(identity)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	text, err := m.Enrolment.Encode()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return map[string]any{"enrol": json.RawMessage(text)}
+}
+
+func (f *federation) admit(invitations ...*admission.Invitation) {
+	f.t.Helper()
+	var tickets []admission.Ticket
+	for _, i := range invitations {
+		tickets = append(tickets, i.Ticket)
+	}
+	if err := f.aggregator.Admit(tickets); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// The gate: strangers do not even get what libp2p itself answers to everybody, and who
+// is let in may speak one protocol.
+func TestWhoMaySpeakWhat(t *testing.T) {
+	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	f.join(admission.ClientPlace(0))
+	invitation := f.invite(admission.ClientPlace(1), time.Now().Add(time.Hour))
+	other := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour))
+	identity := f.identity(admission.ClientPlace(1))
+	// Somebody is enrolled with a key that is another ticket's, too.
+	both := f.invite(admission.ClientPlace(5), time.Now().Add(time.Hour))
+	f.identities[admission.ClientPlace(4)] = both.Key
+	f.join(admission.ClientPlace(4))
+	f.admit(invitation, both)
+	for _, c := range []struct {
+		who  string
+		key  admission.PrivateKey
+		on   protocol.ID
+		say  any
+		want bool
+	}{
+		{"a stranger, identify", f.key("stranger"), identify.ID, nil, false},
+		{"a stranger, sessions", f.key("stranger"), node.ProtocolID, registration(), false},
+		{"a stranger with somebody's enrolment", f.key("stranger"), node.EnrolID, f.enrolment(invitation, identity), false},
+		{"a ticket that the aggregator was not told of", other.Key, node.EnrolID, f.enrolment(other, identity), false},
+		{"an enrolled party, identify", f.identity(admission.ClientPlace(0)), identify.ID, nil, true},
+		{"an enrolled party, sessions", f.identity(admission.ClientPlace(0)), node.ProtocolID, registration(), true},
+		{"an enrolled party, enrolling", f.identity(admission.ClientPlace(0)), node.EnrolID, f.enrolment(invitation, identity), false},
+		{"an enrolled party with a ticket, enrolling", both.Key, node.EnrolID, f.enrolment(both, f.key("another")), false},
+		{"a ticket, sessions", invitation.Key, node.ProtocolID, registration(), false},
+		{"a ticket, more than an enrolment", invitation.Key, node.EnrolID, map[string]any{"enrol": strings.Repeat("x", 1100)}, false},
+		{"a ticket, enrolling", invitation.Key, node.EnrolID, f.enrolment(invitation, identity), true},
+	} {
+		if got := f.hears(c.key, c.on, c.say); got != c.want {
+			t.Errorf("%s: answered %v, want %v", c.who, got, c.want)
+		}
+	}
+}
+
+// Whoever is first with an invitation has the place, durably, and may say so again.
+func TestEnrolOnce(t *testing.T) {
+	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	place := admission.ClientPlace(3)
+	i := f.invite(place, time.Now().Add(time.Hour))
+	f.admit(i)
+	first := f.identity(place)
+	for range 2 {
+		m, err := node.Enrol(t.Context(), i, first, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Enrolment.Identity != first.Public() {
+			t.Errorf("the membership is of %s", m.Enrolment.Identity)
+		}
+	}
+	_, err := node.Enrol(t.Context(), i, f.key("thief"), zerolog.Nop())
+	if !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "used by another party") {
+		t.Errorf("a second redemption: %v", err)
+	}
+	again, err := admission.OpenRegistry(f.federation, f.registryLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := again.Lookup(first.Public()); !ok || p != place {
+		t.Errorf("after a restart the identity has the place %v, %v", p, ok)
+	}
+}
+
+func TestEnrolRefused(t *testing.T) {
+	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	expired := f.invite(admission.ClientPlace(1), time.Now().Add(-time.Hour))
+	i, other := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour)), f.invite(admission.ClientPlace(4), time.Now().Add(time.Hour))
+	f.admit(expired, i, other)
+	if _, err := node.Enrol(t.Context(), expired, f.key("late"), zerolog.Nop()); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("an expired invitation: %v", err)
+	}
+	// The holder of one ticket brings the enrolment of another.
+	f.hears(i.Key, node.EnrolID, f.enrolment(other, f.key("swapped")))
+	if _, ok := f.registry.List().Holder(admission.ClientPlace(4)); ok {
+		t.Error("an enrolment was taken from who did not hold its ticket")
+	}
+	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.Revocation{Place: admission.ClientPlace(2), Serial: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = f.aggregator.Revoke(revocations); err != nil {
+		t.Fatal(err)
+	}
+	if f.hears(i.Key, node.EnrolID, f.enrolment(i, f.key("revoked"))) {
+		t.Error("the holder of a revoked ticket was let in")
+	}
+	f.admit(i)
+	if f.hears(other.Key, node.EnrolID, f.enrolment(other, f.key("withdrawn"))) {
+		t.Error("the holder of a withdrawn ticket was let in")
+	}
+}
+
+// Who is revoked loses its connection, not only what it speaks on it.
+func TestRevokedConnectionCloses(t *testing.T) {
+	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	m := f.join(admission.ClientPlace(6))
+	h := f.host(f.identity(admission.ClientPlace(6)))
+	defer h.Close() //nolint:errcheck // nothing is left to be lost
+	gone := make(chan struct{})
+	h.Network().Notify(&network.NotifyBundle{DisconnectedF: func(network.Network, network.Conn) { close(gone) }})
+	if err := h.Connect(t.Context(), f.address()); err != nil {
+		t.Fatal(err)
+	}
+	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&m.Enrolment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = f.aggregator.Revoke(revocations); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(20 * time.Second):
+		t.Error("the connection of a revoked peer stays open")
+	}
+}
+
+func TestTickets(t *testing.T) {
+	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	a, b := f.invite(admission.ServerPlace, time.Now()).Ticket, f.invite(admission.ClientPlace(2), time.Now()).Ticket
+	text, err := node.EncodeTickets([]admission.Ticket{a, b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := node.ParseTickets(text, f.federation)
+	if err != nil || len(got) != 2 || got[0] != a || got[1] != b {
+		t.Errorf("read back %v, %v", got, err)
+	}
+	if text, err = node.EncodeTickets(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = node.ParseTickets(text, f.federation); err != nil || len(got) != 0 {
+		t.Errorf("no tickets read back as %v, %v", got, err)
+	}
+	encode := func(list ...admission.Ticket) string {
+		b, failed := node.EncodeTickets(list)
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		return string(b)
+	}
+	forged, foreign := b, b
+	forged.Serial++
+	elsewhere, err := admission.NewFederation(f.operator, "Other", 8, time.Now(), simulated.New(seed, "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign.Federation = elsewhere.Hash()
+	for text, want := range map[string]error{
+		encode(a, forged):                   admission.ErrSignature,
+		encode(foreign):                     admission.ErrFederation,
+		encode(a, a):                        admission.ErrMalformed,
+		encode(a) + "{}":                    admission.ErrMalformed,
+		`{}`:                                admission.ErrMalformed,
+		`{"fedsim-tickets-v1":[],"more":1}`: admission.ErrMalformed,
+		`[`:                                 admission.ErrMalformed,
+	} {
+		if got, err := node.ParseTickets([]byte(text), f.federation); !errors.Is(err, want) || got != nil {
+			t.Errorf("%.60s: %v, %v; want %v", text, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// federation is one over loopback, in one process: each party has a host, keys and
+// files of its own, and only what they say to one another crosses.
+type federation struct {
+	t           testing.TB
+	dir         string
+	operator    admission.PrivateKey
+	federation  *admission.Federation
+	identities  map[admission.Place]admission.PrivateKey
+	registry    *admission.Registry // the aggregator's
+	aggregator  *node.Aggregator
+	kill        context.CancelFunc   // ends the aggregator without a word
+	watch       func(protocol.Event) // hears the aggregator's events; nil: nobody does
+	hear        func(protocol.Event) // the server's
+	registryLog store.Log
+	gather      time.Duration // for which the server waits for all clients
+	memberships map[admission.Place]*admission.Membership
+	ledgers     map[protocol.ClientID]*store.Ledger
+	contact     admission.Contact
+	simulated   *experiment.Experiment // with all ratings
+	public      *experiment.Public
+	log         zerolog.Logger
+}
+
+// ratings are those of a few users on a few items, as a CSV file.
+func ratings(t testing.TB, users, items int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("user,item,rating\n")
+	for u := range users {
+		for i := range items {
+			if (u*7+i*3)%5 < 3 {
+				fmt.Fprintf(&b, "u%02d,i%02d,%d\n", u, i, 1+(u+i*i)%5)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "ratings.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const seed = 5
+
+// newFederation founds a federation for an experiment's settings, and opens the
+// aggregator's door.
+func newFederation(t testing.TB, settings string) *federation {
+	t.Helper()
+	f := &federation{t: t, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
+		log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)}
+	f.simulated, f.public = f.experiment(settings)
+	f.operator = f.key("operator")
+	var err error
+	f.federation, err = admission.NewFederation(f.operator, "Test", f.simulated.Cohort.Clients, time.Now(), simulated.New(seed, "federation"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.registryLog = store.NewMemoryLog()
+	if f.registry, err = admission.OpenRegistry(f.federation, f.registryLog); err != nil {
+		t.Fatal(err)
+	}
+	f.startAggregator([]string{"/ip4/127.0.0.1/tcp/0"})
+	f.join(admission.AggregatorPlace)
+	return f
+}
+
+// observer is a node.Observer of events; nil hears nothing.
+type observer func(protocol.Event)
+
+func (o observer) Session(protocol.SessionID) {}
+func (o observer) Registered(int)             {}
+func (o observer) Event(e protocol.Event) {
+	if o != nil {
+		o(e)
+	}
+}
+
+func (f *federation) experiment(settings string) (*experiment.Experiment, *experiment.Public) {
+	f.t.Helper()
+	var list []experiment.Setting
+	for _, s := range strings.Fields(settings) {
+		key, value, _ := strings.Cut(s, "=")
+		list = append(list, experiment.Setting{Key: key, Value: value, Origin: key})
+	}
+	config, err := experiment.Resolve(list)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	deployed, err := config.Deployed()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	deployed.Data = config.Data
+	e, err := experiment.Open(f.t.Context(), deployed, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	public, err := e.Public(protocol.SessionID{1, 2, 3})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return e, public
+}
+
+func (f *federation) key(name string) admission.PrivateKey {
+	f.t.Helper()
+	k, err := admission.GenerateKey(simulated.New(seed, name))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return k
+}
+
+func (f *federation) openRegistry() *admission.Registry {
+	f.t.Helper()
+	r, err := admission.OpenRegistry(f.federation, store.NewMemoryLog())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func (f *federation) identity(p admission.Place) admission.PrivateKey {
+	if _, ok := f.identities[p]; !ok {
+		f.identities[p] = f.key(p.String())
+	}
+	return f.identities[p]
+}
+
+// invite makes the invitation for a place.
+func (f *federation) invite(p admission.Place, until time.Time) *admission.Invitation {
+	f.t.Helper()
+	i, err := admission.Invite(f.operator, f.federation, admission.Offer{Place: p, Serial: 1, NotAfter: until, Contact: f.contact},
+		simulated.New(seed, "ticket "+p.String()))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return i
+}
+
+// join enrols the holder of a place with the aggregator.
+func (f *federation) join(p admission.Place) *admission.Membership {
+	f.t.Helper()
+	m, err := f.invite(p, time.Now().Add(time.Hour)).Accept(f.identity(p))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err = f.registry.Redeem(time.Now(), &m.Enrolment); err != nil {
+		f.t.Fatal(err)
+	}
+	f.memberships[p] = m
+	return m
+}
+
+func (f *federation) startAggregator(listen []string) {
+	f.t.Helper()
+	ctx, kill := context.WithCancel(f.t.Context())
+	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
+		Federation: f.federation, Registry: f.registry, Listen: listen, Log: f.log.With().Str("role", "aggregator").Logger(),
+		Observer: observer(func(e protocol.Event) {
+			if f.watch != nil {
+				f.watch(e)
+			}
+		})})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.aggregator, f.kill = a, kill
+	f.t.Cleanup(func() { _ = a.Close() })
+	id, err := node.PeerID(f.identity(admission.AggregatorPlace).Public().Ed25519())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.contact = admission.Contact{Addresses: f.aggregator.Addresses(), Peer: id.String()}
+}
+
+// source is the entropy that the simulator gives a client.
+func (f *federation) source(id protocol.ClientID) entropy.Source {
+	return simulated.New(seed, fmt.Sprintf("%x/client/%d", f.simulated.Session(), id))
+}
+
+// client makes the client of a user.
+func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node.Client {
+	f.t.Helper()
+	ledger := f.ledgers[id] // that of the client before a restart
+	if ledger == nil {
+		var err error
+		if ledger, err = store.NewLedger(store.NewMemoryLog()); err != nil {
+			f.t.Fatal(err)
+		}
+		f.ledgers[id] = ledger
+	}
+	c, err := node.NewClient(node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
+		Ledger: ledger, Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
+		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// job is what the client of a user does in a session.
+func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
+	public, err := experiment.DecodePublic(text)
+	if err != nil {
+		return nil, err
+	}
+	e, err := experiment.OpenPublic(public)
+	if err != nil {
+		return nil, err
+	}
+	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) { return f.party(ctx, id, e) }}
+	if e.Config.Private() {
+		job.Budget = &e.Privacy.Budget
+	}
+	job.Terms, err = terms(e)
+	return job, err
+}
+
+// party finds what is a client's among all ratings.
+func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
+	set, err := dataset.Open(ctx, f.simulated.Config.Data, dataset.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
+	if err != nil {
+		return nil, err
+	}
+	if f.simulated.Cohort.Clients == f.simulated.Data.Users {
+		return e.Party(experiment.Holding{User: f.simulated.Data.UserIDs[id]}, set)
+	}
+	return e.Party(experiment.Holding{Part: int(id) + 1}, set)
+}
+
+// terms are those of an experiment.
+func terms(e *experiment.Experiment) (*node.Terms, error) {
+	strategy, err := e.Strategy()
+	if err != nil {
+		return nil, err
+	}
+	plan, _, err := strategy.Next()
+	if err != nil {
+		return nil, err
+	}
+	return &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: int(e.Config.Rounds.Value), SitOut: e.Config.SitOut,
+		StageTimeout: time.Duration(e.Config.Deployment.StageTimeout * float64(time.Second)),
+		Releases:     plan.Releases, Phase: plan.Phase, Model: len(plan.Broadcast)}, nil
+}
+
+func (f *federation) server(m *admission.Membership) *node.Server {
+	f.t.Helper()
+	e, err := experiment.OpenPublic(f.public)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
+		State: f.dir, Gather: f.gather, Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
+	if config.Terms, err = terms(e); err != nil {
+		f.t.Fatal(err)
+	}
+	if config.Strategy, err = e.Strategy(); err != nil {
+		f.t.Fatal(err)
+	}
+	if config.Experiment, err = f.public.Encode(); err != nil {
+		f.t.Fatal(err)
+	}
+	if config.Hash, err = f.public.Hash(); err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := node.NewServer(config)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+// run has everybody take part to the end, and returns the server's outcome.
+func (f *federation) run() *node.Outcome {
+	f.t.Helper()
+	server := f.server(f.join(admission.ServerPlace))
+	wait := f.start(f.joinAll()...)
+	out, err := server.Run(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	wait()
+	return out
+}
+
+// joinAll enrols all clients and makes them.
+func (f *federation) joinAll() []*node.Client {
+	f.t.Helper()
+	var clients []*node.Client
+	for id := range protocol.ClientID(f.federation.Clients) {
+		clients = append(clients, f.client(id, f.join(admission.ClientPlace(id))))
+	}
+	return clients
+}
+
+// start has clients take part, and returns how to wait for their end.
+func (f *federation) start(clients ...*node.Client) (wait func()) {
+	var all sync.WaitGroup
+	for _, c := range clients {
+		all.Go(func() {
+			if err := c.Run(f.t.Context()); err != nil {
+				f.t.Errorf("a client: %v", err)
+			}
+		})
+	}
+	return all.Wait
+}
+
+// model is the simulator's, of the same experiment and randomness.
+func (f *federation) model() []byte {
+	f.t.Helper()
+	fed, err := f.simulated.Federation()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	out, err := sim.Run(f.t.Context(), sim.Config{
+		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
+		Real: true, Mode: f.simulated.Mode(), Rounds: int(f.simulated.Config.Rounds.Value), Seed: seed, Workers: 1,
+		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out.Model
+}

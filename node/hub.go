@@ -1,0 +1,277 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// AggregatorConfig is what an aggregator is made of.
+type AggregatorConfig struct {
+	Identity   admission.PrivateKey
+	Federation *admission.Federation
+	Registry   *admission.Registry
+	Listen     []string // multiaddresses; see Listen
+	Log        zerolog.Logger
+	Workers    protocol.Workers
+	Observer   Observer // nil: nobody
+}
+
+// Aggregator is the hub: it lets invited parties enrol and enrolled ones register,
+// and leads the sums of the session that the server describes.
+type Aggregator struct {
+	cfg     AggregatorConfig
+	host    host.Host
+	gate    *gate
+	invited invited
+	life    [16]byte
+	ctx     context.Context
+	stop    context.CancelFunc
+	busy    sync.WaitGroup
+
+	mu      sync.Mutex
+	conns   map[admission.Place]*conn
+	session *hubSession // nil before the server has published one
+}
+
+// hubSession is a session as the aggregator has it.
+type hubSession struct {
+	signed *session
+	list   admission.Hash // of who can be in it
+	terms  Terms
+	limits wire.Limits
+	driver *driver
+	ctx    context.Context // the driver's
+	stop   context.CancelFunc
+	lives  map[protocol.ClientID][16]byte // with which a client last took part
+	final  []byte                         // the end, in frames, for who comes later
+}
+
+// conn is a registered peer.
+type conn struct {
+	place    admission.Place
+	peer     peer.ID
+	life     [16]byte
+	stream   network.Stream
+	queue    *queue
+	closed   chan struct{}
+	once     sync.Once
+	session  chan *hubSession // the session, for a client that waits for one
+	presence chan struct{}    // has a token when clients came or went, for the server
+	// in is the session that the peer takes part in, or was told of and is checking:
+	// what is said to it meanwhile waits in the queue.
+	in *hubSession
+}
+
+func (c *conn) close() {
+	c.once.Do(func() {
+		close(c.closed)
+		_ = c.stream.Reset() // its reader and writer end with it
+	})
+}
+
+// NewAggregator opens the aggregator's door.
+func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
+	cfg.Observer = observing(cfg.Observer)
+	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate)}
+	var err error
+	if a.life, err = newLife(); err != nil {
+		return nil, err
+	}
+	a.gate.set(a.admits)
+	if a.host, err = newHub(cfg.Identity.Ed25519(), cfg.Listen, cfg.Federation.Clients+1, a.gate); err != nil {
+		return nil, err
+	}
+	a.ctx, a.stop = context.WithCancel(ctx)
+	a.host.Network().Notify(&network.NotifyBundle{DisconnectedF: a.disconnected})
+	a.host.SetStreamHandler(ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
+	a.host.SetStreamHandler(EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
+	return a, nil
+}
+
+// Addresses are where the aggregator can be dialled, peer ID included.
+func (a *Aggregator) Addresses() []string {
+	var out []string
+	for _, addr := range a.host.Addrs() {
+		out = append(out, fmt.Sprintf("%s/p2p/%s", addr, a.host.ID()))
+	}
+	return out
+}
+
+// Close ends the session, and every connection.
+func (a *Aggregator) Close() error {
+	a.stop()
+	a.mu.Lock()
+	for _, c := range a.conns {
+		c.close()
+	}
+	a.mu.Unlock()
+	err := a.host.Close()
+	a.busy.Wait()
+	return err
+}
+
+// admits says whether a peer may connect: who is enrolled, and who holds a ticket.
+func (a *Aggregator) admits(id peer.ID) bool {
+	if _, ok := a.place(id); ok {
+		return true
+	}
+	_, ok := a.invited.ticket(id, a.cfg.Registry)
+	return ok
+}
+
+func (a *Aggregator) place(id peer.ID) (admission.Place, bool) {
+	key, err := publicKey(id)
+	if err != nil {
+		return admission.Place{}, false
+	}
+	return a.cfg.Registry.Lookup(key)
+}
+
+// Revoke takes the operator's newest revocations, and closes the connections of
+// whom they put out. Older ones than are known are refused, see admission.Registry.
+func (a *Aggregator) Revoke(v *admission.Revocations) error {
+	out, err := a.cfg.Registry.Revoke(v)
+	if err != nil {
+		return err
+	}
+	for i := range out {
+		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg("revoked")
+		if id, err := PeerID(out[i].Identity.Ed25519()); err == nil {
+			_ = a.host.Network().ClosePeer(id) // the gate does not let it in again
+		}
+	}
+	a.relist()
+	return nil
+}
+
+// disconnected lets go of a peer that waits for a session, and so would not be missed.
+func (a *Aggregator) disconnected(_ network.Network, gone network.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.conns {
+		if c.stream.Conn() == gone {
+			c.close()
+		}
+	}
+}
+
+// handle has a stream served, and sees to its end.
+func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog.Logger) error) {
+	a.busy.Add(1)
+	defer a.busy.Done()
+	log := a.cfg.Log.With().Stringer("peer", s.Conn().RemotePeer()).Logger()
+	defer func() {
+		if r := recover(); r != nil {
+			log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a stream's handler failed")
+		}
+		_ = s.Reset()
+	}()
+	if err := serve(s, log); err != nil && a.ctx.Err() == nil {
+		log.Info().Err(err).Msg("stream ended")
+	}
+}
+
+// serve registers a peer and carries its messages.
+func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
+	place, ok := a.place(s.Conn().RemotePeer())
+	if !ok {
+		return ErrNotEnrolled // revoked since it connected
+	}
+	within(s, registerTimeout)
+	m, err := hear(s, noticeSize)
+	if err != nil {
+		return err
+	}
+	if m.Register == nil || m.Register.Version != ProtocolID {
+		return conclude(s, &notice{Refused: "this aggregator speaks " + ProtocolID})
+	}
+	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, stream: s,
+		closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(queueSize)}
+	a.enter(c)
+	defer a.leave(c)
+	log.Debug().Stringer("place", place).Msg("registered")
+	if err = a.welcome(c); err != nil {
+		return err
+	}
+	if place == admission.ServerPlace {
+		return a.serveServer(c)
+	}
+	return a.serveClient(c)
+}
+
+// queueSize is how many bytes may wait for a peer that takes them slowly, besides
+// one message of any size.
+const queueSize = 64 << 20
+
+// enter puts a peer's newest connection in the place of an older one.
+func (a *Aggregator) enter(c *conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.conns[c.place]; old != nil {
+		old.close()
+	}
+	a.conns[c.place] = c
+	a.host.ConnManager().Protect(c.peer, "registered")
+	a.announcePresence()
+	if c.place.Role == protocol.Client {
+		a.cfg.Observer.Registered(1)
+	}
+}
+
+func (a *Aggregator) leave(c *conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.close()
+	if c.place.Role == protocol.Client {
+		a.cfg.Observer.Registered(-1)
+	}
+	if a.conns[c.place] == c {
+		delete(a.conns, c.place)
+		a.host.ConnManager().Unprotect(c.peer, "registered")
+		a.announcePresence()
+	}
+}
+
+// announcePresence lets a server that waits know how many clients there are. The
+// caller holds mu.
+func (a *Aggregator) announcePresence() {
+	if s := a.conns[admission.ServerPlace]; s != nil {
+		select {
+		case s.presence <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// connected counts the clients that are registered.
+func (a *Aggregator) connected() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for place := range a.conns {
+		if place.Role == protocol.Client {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *Aggregator) welcome(c *conn) error {
+	list, err := a.cfg.Registry.List().Encode()
+	if err != nil {
+		return err
+	}
+	within(c.stream, registerTimeout)
+	return say(c.stream, &notice{Welcome: &welcome{Life: a.life, List: list, Connected: a.connected()}})
+}

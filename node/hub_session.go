@@ -1,0 +1,253 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// serveServer takes the description of a session from the server, who looks on
+// while clients gather, and then its messages.
+func (a *Aggregator) serveServer(c *conn) error {
+	heard := make(chan *notice, 1)
+	failed := make(chan error, 1)
+	_ = c.stream.SetReadDeadline(time.Time{}) // it publishes when it likes
+	go func() {
+		m, err := hear(c.stream, descriptorSize)
+		if err != nil {
+			failed <- err
+			return
+		}
+		heard <- m
+	}()
+	var m *notice
+	for m == nil {
+		select {
+		case <-c.closed:
+			return nil
+		case err := <-failed:
+			return err
+		case <-c.presence:
+			if err := a.welcome(c); err != nil {
+				return err
+			}
+		case m = <-heard:
+		}
+	}
+	if m.Publish == nil {
+		return errNotice
+	}
+	s, err := a.publish(c, m.Publish)
+	if err != nil {
+		within(c.stream, registerTimeout)
+		_ = conclude(c.stream, &notice{Refused: err.Error()})
+		return err
+	}
+	within(c.stream, registerTimeout)
+	if err = say(c.stream, &notice{Ready: &ready{}}); err != nil {
+		return err
+	}
+	return a.carry(c, s, protocol.Party{Role: protocol.Server})
+}
+
+// descriptorSize is how long the description of a session may be: it holds the
+// catalogue of items.
+const descriptorSize = 64 << 20
+
+// publish takes the description of a session. One that is known goes on as it is:
+// the server has lost its connection, or was started again.
+func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
+	key, err := publicKey(c.peer)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.verify(a.cfg.Federation, key)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.session; old != nil {
+		if bytes.Equal(old.signed.Descriptor, p.Descriptor) {
+			c.in = old
+			return old, nil
+		}
+		old.stop()
+	}
+	list := a.cfg.Registry.List()
+	if list.Hash() != d.List {
+		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
+	}
+	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
+		limits: d.Terms.limits(), lives: make(map[protocol.ClientID][16]byte)}
+	if s.signed.List, err = list.Encode(); err != nil {
+		return nil, err
+	}
+	a.lead(s, list)
+	a.session, c.in = s, s
+	for _, other := range a.conns {
+		switch {
+		case other == c:
+		case other.in != nil: // of the session before: it registers again
+			other.close()
+		default:
+			other.in = s
+			other.session <- s // it waits for nothing else, so there is room
+		}
+	}
+	a.cfg.Observer.Session(d.Terms.Session)
+	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("iterations", d.Terms.Iterations).Msg("session published")
+	return s, nil
+}
+
+// lead starts the role that leads a session's sums.
+func (a *Aggregator) lead(s *hubSession, list *admission.List) {
+	s.ctx, s.stop = context.WithCancel(a.ctx)
+	params := s.terms.sums(list)
+	s.driver = &driver{
+		role: aggregator.New(aggregator.Config{
+			Clients: s.terms.Cohort.Clients, StageTimeout: s.terms.StageTimeout,
+			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
+			Iterations: uint64(s.terms.Iterations), SitOut: s.terms.SitOut,
+		}),
+		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: time.Now,
+		persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep
+		send:    func(list []protocol.Envelope) { a.send(s, list) },
+		events:  func(events []protocol.Event) { report(&a.cfg.Log, a.cfg.Observer, events) },
+	}
+	a.busy.Go(func() { _ = s.driver.run(s.ctx) })
+}
+
+// serveClient has a client check the session once there is one, and carries its
+// messages.
+func (a *Aggregator) serveClient(c *conn) error {
+	a.mu.Lock()
+	s := a.session
+	c.in = s
+	a.mu.Unlock()
+	if s == nil {
+		select {
+		case s = <-c.session:
+		case <-c.closed:
+			return nil
+		}
+	}
+	within(c.stream, registerTimeout)
+	if err := say(c.stream, &notice{Session: s.signed}); err != nil {
+		return err
+	}
+	m, err := hear(c.stream, noticeSize)
+	if err != nil {
+		return err
+	}
+	if m.Ready == nil {
+		return errNotice
+	}
+	a.mu.Lock()
+	current := s == a.session && a.conns[c.place] == c
+	fresh := current && s.lives[c.place.Client] != c.life
+	if current {
+		s.lives[c.place.Client] = c.life
+	}
+	final := s.final
+	a.mu.Unlock()
+	if !current {
+		return nil // overtaken by another session or connection
+	}
+	if fresh {
+		s.driver.give(s.ctx, protocol.Registered{Client: c.place.Client})
+	}
+	if final != nil {
+		_ = c.queue.add(final)
+	}
+	return a.carry(c, s, protocol.Party(c.place))
+}
+
+// carry reads and writes the messages of a registered peer until its stream ends.
+func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
+	_ = c.stream.SetDeadline(time.Time{})
+	a.busy.Go(func() {
+		if err := c.queue.write(c.stream, c.closed); err != nil {
+			c.close()
+		}
+	})
+	defer c.close()
+	r := wire.NewReader(c.stream, s.limits)
+	pace := rate.NewLimiter(messagesPerSecond, messagesAtOnce)
+	for {
+		m, err := r.Read()
+		if _, malformed := errors.AsType[*wire.FieldError](err); malformed {
+			a.cfg.Log.Warn().Stringer("party", from).Err(err).Msg("message refused")
+			m = nil
+		} else if err != nil {
+			return ignoreEOF(err)
+		}
+		// A peer that sends more is read more slowly, which is all that it notices.
+		if err = pace.Wait(s.ctx); err != nil {
+			return nil
+		}
+		if m == nil {
+			continue
+		}
+		if f, ok := m.(*protocol.Final); ok && from.Role == protocol.Server {
+			a.keepFinal(s, f)
+		}
+		s.driver.give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
+	}
+}
+
+// How often a peer may speak: an iteration is at most five messages.
+const (
+	messagesPerSecond = 20
+	messagesAtOnce    = 40
+)
+
+// keepFinal keeps the end of a session for clients that come later.
+func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) {
+	b, err := wire.AppendFrames(nil, f)
+	if err != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.final = b
+}
+
+// send queues messages for whom they are for; whoever is not there misses them.
+func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s != a.session {
+		return
+	}
+	var last protocol.Message
+	var frames []byte
+	for _, e := range list {
+		c := a.conns[admission.Place(e.To)]
+		if c == nil || c.in != s {
+			continue
+		}
+		if e.Message != last { // a message for all is encoded once
+			b, err := wire.AppendFrames(nil, e.Message)
+			if err != nil {
+				a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
+				continue
+			}
+			last, frames = e.Message, b
+		}
+		if err := c.queue.add(frames); err != nil {
+			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
+			c.close()
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package node
+
+import (
+	"errors"
+	"io"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ignoreEOF is the error of a stream that was not simply closed.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, network.ErrReset) {
+		return nil
+	}
+	return err
+}
+
+// levels of the events of roles: what an operator must see, and what happens all
+// the time.
+func level(k protocol.EventKind) zerolog.Level {
+	switch k {
+	case protocol.WorkFailed, protocol.InputUnusable:
+		return zerolog.ErrorLevel
+	case protocol.IterationAborted, protocol.PlanRefused:
+		return zerolog.WarnLevel
+	case protocol.MessageIgnored:
+		return zerolog.DebugLevel
+	default:
+		return zerolog.InfoLevel
+	}
+}
+
+// logEvents writes what roles report: kind, iteration, party and stage, and why.
+// No event carries a rating, a vector or a secret.
+func logEvents(log *zerolog.Logger, events []protocol.Event) {
+	for _, e := range events {
+		line := log.WithLevel(level(e.Kind)).Stringer("event", e.Kind).Uint64("iteration", e.Iteration).Stringer("party", e.Party)
+		if e.Kind == protocol.ClientLost || e.Kind == protocol.MessageIgnored {
+			line = line.Stringer("stage", e.Stage)
+		}
+		line.Err(e.Err).Send()
+	}
+}

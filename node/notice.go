@@ -1,0 +1,120 @@
+package node
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// notice is what is said on a stream before messages are: JSON behind its length
+// in 4 bytes, big endian. Exactly one field is set.
+type notice struct {
+	Register *register       `json:"register,omitempty"`
+	Welcome  *welcome        `json:"welcome,omitempty"`
+	Publish  *session        `json:"publish,omitempty"`
+	Session  *session        `json:"session,omitempty"`
+	Enrol    json.RawMessage `json:"enrol,omitempty"` // an enrolment (package admission)
+	Ready    *ready          `json:"ready,omitempty"`
+	Refused  string          `json:"refused,omitempty"`
+}
+
+// register opens a stream.
+type register struct {
+	Version string `json:"version"`
+	// Life is drawn when a process starts: a peer that registers with another one
+	// than before has lost what it knew.
+	Life [16]byte `json:"life"`
+}
+
+// welcome acknowledges a registration.
+type welcome struct {
+	Life [16]byte        `json:"life"` // the aggregator's own
+	List json.RawMessage `json:"list"` // the enrolment list (package admission)
+	// Connected are the clients that are registered at the moment; for the server.
+	Connected int `json:"connected"`
+}
+
+// session is the description of a session with the server's signature.
+type session struct {
+	Descriptor json.RawMessage `json:"descriptor"`
+	Signature  []byte          `json:"signature"`
+	List       json.RawMessage `json:"list,omitempty"` // as of now; from the aggregator to clients
+}
+
+// ready says that the peer has checked what it was sent: the session, in which it then
+// takes part, or the enrolment, which is then durable.
+type ready struct{}
+
+// noticeSize is how long something said to a peer may be, before it is known how
+// large the federation is.
+const noticeSize = 4 << 10
+
+var errNotice = errors.New("node: not what is said at this point of a registration")
+
+// say writes a notice to a stream.
+func say(s network.Stream, c *notice) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text)))
+	_, err = s.Write(append(b, text...))
+	return err
+}
+
+// conclude says the last that there is to say. It waits for the peer to have it, since
+// a reset, with which streams end here, overtakes what is on its way.
+func conclude(s network.Stream, c *notice) error {
+	if err := say(s, c); err != nil {
+		return err
+	}
+	if err := s.CloseWrite(); err != nil {
+		return err
+	}
+	_, err := s.Read(make([]byte, 1)) // ends with the peer's side, or the deadline
+	return ignoreEOF(err)
+}
+
+// hear reads a notice of at most so many bytes. A refusal is an error.
+func hear(s network.Stream, most int) (*notice, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(s, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if int64(n) > int64(most) {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are expected", errNotice, n, most)
+	}
+	var text bytes.Buffer // grows with what arrives, not with what is announced
+	if _, err := io.CopyN(&text, s, int64(n)); err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(&text)
+	d.DisallowUnknownFields()
+	c := new(notice)
+	if err := d.Decode(c); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotice, err)
+	}
+	if c.Refused != "" {
+		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused) // quoted: it may be anything
+	}
+	return c, nil
+}
+
+// newLife draws the name of a process's life.
+func newLife() (life [16]byte, err error) {
+	_, err = rand.Read(life[:])
+	return life, err
+}
+
+// within gives a step of registering its time.
+func within(s network.Stream, d time.Duration) {
+	_ = s.SetDeadline(time.Now().Add(d)) // a stream that takes none fails when it is used
+}

@@ -1,0 +1,209 @@
+// Package ops shows an operator what a process is doing, over HTTP on the machine
+// itself:
+//
+//	/metrics   counters of events by kind and role, for Prometheus
+//	/healthz   200 as long as the process answers
+//	/readyz    200 when it can do its work: it accepts peers, or is registered
+//	/status    the same as JSON, for people and scripts
+//
+// Nothing that it shows is secret, and nothing can be changed through it; but who
+// takes part, and when, is nobody else's business, so that it listens on loopback
+// addresses only.
+package ops
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ErrAddress is wrapped where an address is not one of this machine alone.
+var ErrAddress = errors.New("ops: an address on this machine is needed, like 127.0.0.1:9464")
+
+// Status is what a process is doing.
+type Status struct {
+	Role string `json:"role"`
+	// Ready says that the process can do its work.
+	Ready bool `json:"ready"`
+	// Session is the one that is under way, in hex; "" before the first.
+	Session string `json:"session"`
+	// Iteration is the latest that the role has reported of; 0 before the first.
+	Iteration uint64 `json:"iteration"`
+	// Connected counts, of an aggregator, the clients that are registered with it; of
+	// others, those of the process that are registered with the aggregator.
+	Connected int `json:"connected"`
+	// Last is what a role has reported last.
+	Last *Event `json:"last_event,omitempty"`
+}
+
+// Event is something that a role reported.
+type Event struct {
+	Kind      string    `json:"kind"`
+	Iteration uint64    `json:"iteration"`
+	Party     string    `json:"party"`
+	At        time.Time `json:"at"`
+	Error     string    `json:"error,omitempty"`
+}
+
+// Monitor keeps what is shown. It is a node.Observer; several roles of one kind may
+// share it.
+type Monitor struct {
+	now      func() time.Time
+	registry *prometheus.Registry
+	events   *prometheus.CounterVec
+
+	mu     sync.Mutex
+	status Status
+}
+
+// NewMonitor makes the monitor of a process of the role: "aggregator", "server" or
+// "client". An aggregator is ready at once, others when they are registered.
+func NewMonitor(role string, now func() time.Time) *Monitor {
+	m := &Monitor{now: now, registry: prometheus.NewRegistry(), status: Status{Role: role, Ready: role == protocol.Aggregator.String()}}
+	labels := prometheus.Labels{"role": role}
+	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fedsim_events_total", ConstLabels: labels,
+		Help: "What the roles reported, by kind."}, []string{"kind"})
+	gauge := func(name, help string, value func(Status) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.Status()) })
+	}
+	m.registry.MustRegister(m.events,
+		gauge("fedsim_connected", "Registered clients; of others than an aggregator, whether they are registered.",
+			func(s Status) float64 { return float64(s.Connected) }),
+		gauge("fedsim_iteration", "The latest iteration.", func(s Status) float64 { return float64(s.Iteration) }),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Session implements node.Observer.
+func (m *Monitor) Session(id protocol.SessionID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status.Session = hex.EncodeToString(id[:])
+}
+
+// Registered implements node.Observer.
+func (m *Monitor) Registered(change int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status.Connected += change
+	if m.status.Role != protocol.Aggregator.String() {
+		m.status.Ready = m.status.Connected > 0
+	}
+}
+
+// Event implements node.Observer.
+func (m *Monitor) Event(e protocol.Event) {
+	m.events.WithLabelValues(e.Kind.String()).Inc()
+	last := &Event{Kind: e.Kind.String(), Iteration: e.Iteration, Party: e.Party.String(), At: m.now().UTC()}
+	if e.Err != nil && e.Kind != protocol.InputUnusable { // which speaks of ratings
+		last.Error = e.Err.Error()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status.Iteration = max(m.status.Iteration, e.Iteration)
+	m.status.Last = last
+}
+
+// Status is what the process is doing now.
+func (m *Monitor) Status() Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.status
+}
+
+// Handler answers what the package says.
+func (m *Monitor) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, true) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, m.Status().Ready) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(m.Status()) // who has gone does not hear it
+	})
+	return mux
+}
+
+func answer(w http.ResponseWriter, ok bool) {
+	if !ok {
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n") // who has gone does not hear it
+}
+
+// Listen opens an address of this machine; any other is refused with ErrAddress.
+func Listen(address string) (net.Listener, error) {
+	if err := checkAddress(address); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("ops: %w", err)
+	}
+	return l, nil
+}
+
+func checkAddress(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("%w: %s can be reached from others", ErrAddress, address)
+	}
+	return nil
+}
+
+// Serve answers on a listener until the context ends.
+func (m *Monitor) Serve(ctx context.Context, l net.Listener) error {
+	s := &http.Server{Handler: m.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("ops: %w", err)
+	}
+	return nil
+}
+
+// maxStatus is the longest answer that Fetch reads, in bytes.
+const maxStatus = 1 << 20
+
+// Fetch asks the process at an address what it is doing.
+func Fetch(ctx context.Context, address string) (*Status, error) {
+	if err := checkAddress(address); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/status", nil)
+	if err != nil {
+		return nil, fmt.Errorf("ops: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ops: nobody answers: %w", err)
+	}
+	defer response.Body.Close() //nolint:errcheck // only read
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ops: %s answers %s; is it a fednode?", address, response.Status)
+	}
+	s := new(Status)
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxStatus)).Decode(s); err != nil {
+		return nil, fmt.Errorf("ops: %s does not answer with a status: %w", address, err)
+	}
+	return s, nil
+}

@@ -1,0 +1,143 @@
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+var _ node.Observer = (*ops.Monitor)(nil)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func serve(t *testing.T, role string) (*ops.Monitor, func(path string) (int, string)) {
+	t.Helper()
+	m := ops.NewMonitor(role, func() time.Time { return noon })
+	s := httptest.NewServer(m.Handler())
+	t.Cleanup(s.Close)
+	return m, func(path string) (int, string) {
+		t.Helper()
+		r, err := http.Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close() //nolint:errcheck // only read
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(b)
+	}
+}
+
+// What is expected is written down here in full, and as Prometheus' text format has it.
+func TestMonitorShowsWhatWasReported(t *testing.T) {
+	m, get := serve(t, "aggregator")
+	m.Session(protocol.SessionID{0xab})
+	m.Registered(1)
+	m.Registered(1)
+	m.Registered(-1)
+	m.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: 7})
+	m.Event(protocol.Event{Kind: protocol.ClientLost, Iteration: 6, Party: protocol.ClientParty(3), Err: errors.New("late")})
+	m.Event(protocol.Event{Kind: protocol.ClientLost, Iteration: 6, Party: protocol.ClientParty(4), Err: errors.New("late")})
+	code, text := get("/status")
+	want := `{"role":"aggregator","ready":true,"session":"ab000000000000000000000000000000","iteration":7,"connected":1,` +
+		`"last_event":{"kind":"client-lost","iteration":6,"party":"client 4","at":"2026-01-02T12:00:00Z","error":"late"}}` + "\n"
+	if diff := cmp.Diff(want, text); code != http.StatusOK || diff != "" {
+		t.Errorf("status %d (-want +got):\n%s", code, diff)
+	}
+	_, text = get("/metrics")
+	for _, line := range []string{
+		`fedsim_events_total{kind="client-lost",role="aggregator"} 2`,
+		`fedsim_events_total{kind="iteration-summed",role="aggregator"} 1`,
+		`fedsim_connected{role="aggregator"} 1`,
+		`fedsim_iteration{role="aggregator"} 7`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	for role, want := range map[string][]int{ // at first, registered, and no longer
+		"aggregator": {200, 200, 200}, "server": {503, 200, 503}, "client": {503, 200, 503},
+	} {
+		m, get := serve(t, role)
+		for i, change := range []int{0, 1, -1} {
+			m.Registered(change)
+			if code, _ := get("/readyz"); code != want[i] {
+				t.Errorf("%s after step %d: readyz %d, want %d", role, i, code, want[i])
+			}
+			if code, _ := get("/healthz"); code != http.StatusOK {
+				t.Errorf("%s: healthz %d", role, code)
+			}
+		}
+	}
+}
+
+// What is wrong with an owner's own ratings is not for others on the machine.
+func TestUnusableInputIsNotExplained(t *testing.T) {
+	m, get := serve(t, "client")
+	m.Event(protocol.Event{Kind: protocol.InputUnusable, Err: errors.New("rates item 7 with NaN")})
+	if _, text := get("/status"); !strings.Contains(text, "input-unusable") || strings.Contains(text, "item 7") {
+		t.Errorf("status %s", text)
+	}
+}
+
+func TestOnlyThisMachine(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "[::]:0", "example.org:80", "127.0.0.1"} {
+		if l, err := ops.Listen(address); !errors.Is(err, ops.ErrAddress) {
+			t.Errorf("listening on %s: %v, %v", address, l, err)
+		}
+		if _, err := ops.Fetch(t.Context(), address); !errors.Is(err, ops.ErrAddress) {
+			t.Errorf("asking %s: %v", address, err)
+		}
+	}
+}
+
+func TestFetch(t *testing.T) {
+	m := ops.NewMonitor("server", func() time.Time { return noon })
+	m.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: 2})
+	l, err := ops.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	ctx := t.Context()
+	go func() { done <- m.Serve(ctx, l) }()
+	got, err := ops.Fetch(ctx, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := m.Status()
+	if diff := cmp.Diff(&want, got); diff != "" || got.Iteration != 2 {
+		t.Errorf("(-shown +fetched):\n%s", diff)
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	l, err := ops.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ops.NewMonitor("client", time.Now).Serve(ctx, l); err != nil {
+		t.Error(err)
+	}
+	if _, err := ops.Fetch(t.Context(), l.Addr().String()); err == nil {
+		t.Error("it still answers")
+	}
+}

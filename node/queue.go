@@ -1,0 +1,100 @@
+package node
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// errSlow: a peer takes what it is sent too slowly, or not at all.
+var errSlow = errors.New("node: the peer does not take what it is sent")
+
+// queue holds what is to be written to a stream, so that nobody waits for a slow
+// peer. It is bounded in bytes: a peer that falls behind further is let go.
+type queue struct {
+	mu      sync.Mutex
+	waiting [][]byte
+	bytes   int
+	most    int
+	last    bool          // nothing is added any more
+	more    chan struct{} // has a token when there is something to do
+}
+
+func newQueue(most int) *queue { return &queue{most: most, more: make(chan struct{}, 1)} }
+
+// add never blocks. The bytes must not be changed afterwards; they may be in other
+// queues too.
+func (q *queue) add(b []byte) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) > 0 && q.bytes+len(b) > q.most {
+		return errSlow
+	}
+	q.waiting, q.bytes = append(q.waiting, b), q.bytes+len(b)
+	q.wake()
+	return nil
+}
+
+// end lets the other side know, behind what waits, that nothing follows.
+func (q *queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last = true
+	q.wake()
+}
+
+func (q *queue) wake() {
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) ended() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.last
+}
+
+func (q *queue) next() []byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return nil
+	}
+	b := q.waiting[0]
+	q.waiting, q.bytes = q.waiting[1:], q.bytes-len(b)
+	return b
+}
+
+// chunk is how much is written at a time, each with a deadline of its own: a large
+// message over a slow line is no reason to let a peer go, a standstill is.
+const chunk = 64 << 10
+
+// write empties the queue into a stream until the stream ends or done is closed.
+func (q *queue) write(s network.Stream, done <-chan struct{}) error {
+	for {
+		for b := q.next(); b != nil; b = q.next() {
+			for len(b) > 0 {
+				n := min(len(b), chunk)
+				if err := s.SetWriteDeadline(time.Now().Add(frameTimeout)); err != nil {
+					return err
+				}
+				if _, err := s.Write(b[:n]); err != nil {
+					return err
+				}
+				b = b[n:]
+			}
+		}
+		if q.ended() {
+			return s.CloseWrite()
+		}
+		select {
+		case <-done:
+			return nil
+		case <-q.more:
+		}
+	}
+}

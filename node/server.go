@@ -1,0 +1,347 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/server"
+)
+
+// ServerConfig is what a server is made of.
+type ServerConfig struct {
+	Identity   admission.PrivateKey
+	Membership *admission.Membership
+	Registry   *admission.Registry
+	// Terms are those of the session that is begun or resumed.
+	Terms *Terms
+	// Experiment is what is public about it: what clients derive the terms from, too.
+	Experiment []byte
+	// Hash stands for Experiment in checkpoints.
+	Hash     protocol.Hash
+	Strategy server.Durable // before its first iteration
+	State    string         // folder of the checkpoints
+	// Gather is how long the server waits for all clients before it begins with as
+	// many as an iteration needs.
+	Gather   time.Duration
+	Log      zerolog.Logger
+	Workers  protocol.Workers
+	Observer Observer // nil: nobody
+}
+
+// Outcome is how a session ended.
+type Outcome struct {
+	Model    []byte
+	Attempts server.Attempts
+}
+
+// Server is the process that owns the model.
+type Server struct {
+	cfg    ServerConfig
+	leaf   *leaf
+	life   [16]byte
+	role   *server.Server
+	driver *driver
+	queue  *queue
+	signed *session
+	list   admission.Hash // that it is for
+	hub    [16]byte       // the aggregator's life; zero before it was met
+	begun  bool
+	final  []byte
+	ended  chan struct{}
+	failed chan error
+}
+
+// NewServer makes a server, at the start of a session or, if there is a checkpoint
+// of it, where that was.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if cfg.Membership.Enrolment.Ticket.Place != admission.ServerPlace {
+		return nil, fmt.Errorf("%w: the invitation is for the %s", ErrRole, cfg.Membership.Enrolment.Ticket.Place)
+	}
+	cfg.Observer = observing(cfg.Observer)
+	s := &Server{cfg: cfg, queue: newQueue(queueSize), ended: make(chan struct{}), failed: make(chan error, 1)}
+	var err error
+	if s.life, err = newLife(); err != nil {
+		return nil, err
+	}
+	if s.role, err = s.resume(); err != nil {
+		return nil, err
+	}
+	s.driver = &driver{
+		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
+		persist: s.persist, send: s.send, events: s.log,
+	}
+	s.leaf, err = newLeafOf(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log)
+	cfg.Observer.Session(cfg.Terms.Session)
+	return s, err
+}
+
+// resume makes the role.
+func (s *Server) resume() (*server.Server, error) {
+	c, fallback, err := store.LoadCheckpoint(s.cfg.State, s.cfg.Hash)
+	if errors.Is(err, store.ErrNoCheckpoint) {
+		role := server.NewDurable(s.cfg.Strategy, s.cfg.Terms.Session)
+		role.Wait(s.patience())
+		return role, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fallback != nil {
+		s.cfg.Log.Warn().Err(fallback).Msg("going on from the checkpoint before the newest")
+	}
+	s.cfg.Log.Info().Uint64("iteration", c.Iteration).Msg("resumed")
+	role, err := server.Resume(s.cfg.Strategy, protocol.Checkpoint{Session: c.Session, Iteration: c.Iteration, State: c.State})
+	if err == nil {
+		role.Wait(s.patience())
+	}
+	return role, err
+}
+
+// patience is longer than an iteration takes: all stages at their timeouts, and
+// another for what is computed and sent.
+func (s *Server) patience() time.Duration {
+	return time.Duration(protocol.Stages+1) * s.cfg.Terms.StageTimeout
+}
+
+func (s *Server) persist(records []protocol.Record) error {
+	for _, r := range records {
+		if c, ok := r.(protocol.Checkpoint); ok {
+			if err := store.SaveCheckpoint(s.cfg.State, &store.Checkpoint{Session: c.Session, Iteration: c.Iteration, Experiment: s.cfg.Hash, State: c.State}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Run leads the session to its end, or the context's.
+func (s *Server) Run(ctx context.Context) (*Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-s.failed:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.driver.run(ctx); err != nil {
+			s.failed <- fmt.Errorf("node: a checkpoint cannot be kept, and no plan leaves without: %w", err)
+		}
+	}()
+	err := s.leaf.keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
+	cause := context.Cause(ctx)
+	cancel(nil)
+	<-done // the role is nobody's now
+	if err == nil {
+		return &Outcome{Model: s.final, Attempts: s.role.Attempts()}, nil
+	}
+	if cause != nil && !errors.Is(cause, context.Canceled) {
+		return nil, cause
+	}
+	return nil, err
+}
+
+// serve registers, publishes the session when clients have gathered, and carries
+// messages.
+func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
+	w, err := greet(st, s.life, s.cfg.Membership.Federation.MaxListSize())
+	if err != nil {
+		return err
+	}
+	anew, err := s.publish(stream, st, w)
+	if err != nil {
+		return err
+	}
+	s.cfg.Observer.Registered(1)
+	defer s.cfg.Observer.Registered(-1)
+	switch {
+	case !s.begun:
+		s.begun = true
+		s.driver.give(ctx, protocol.Start{})
+	case anew: // what the aggregator was in the middle of is gone
+		s.driver.give(ctx, protocol.Registered{})
+	}
+	go func() {
+		select {
+		case <-s.ended:
+			s.queue.end()
+		case <-stream.Done():
+		}
+	}()
+	err = carry(stream, st, s.queue, s.cfg.Terms.limits(), func(m protocol.Message) error {
+		s.heard(m)
+		s.driver.give(ctx, protocol.Received{Envelope: protocol.Envelope{
+			From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}})
+		return nil
+	})
+	select {
+	case <-s.ended:
+		return errEnd
+	default:
+		return ignoreEOF(err)
+	}
+}
+
+// publish describes the session to the aggregator. It says whether that begins there
+// anew: because the aggregator was started again, or the list is another one. Then it
+// waits for clients first.
+func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (anew bool, err error) {
+	list, err := trust(s.cfg.Membership, s.cfg.Registry, w.List)
+	if err != nil {
+		return false, err
+	}
+	_ = st.SetDeadline(time.Time{}) // clients may take their time
+	notices := listen(ctx, st, 2*s.cfg.Membership.Federation.MaxListSize())
+	if anew = s.hub != w.Life || s.list != list.Hash(); anew {
+		if list, err = s.gather(ctx, notices, w, list); err != nil {
+			return false, err
+		}
+		s.signed, err = sign(&Descriptor{Federation: s.cfg.Membership.Federation.Hash(), List: list.Hash(),
+			Terms: *s.cfg.Terms, Experiment: s.cfg.Experiment}, s.cfg.Identity)
+		if err != nil {
+			return false, err
+		}
+	}
+	within(st, registerTimeout)
+	if err = say(st, &notice{Publish: s.signed}); err != nil {
+		return false, err
+	}
+	for {
+		m, err := next(ctx, notices)
+		switch {
+		case err != nil:
+			return false, err
+		case m.Ready != nil:
+			s.hub, s.list = w.Life, list.Hash()
+			return anew, nil
+		case m.Welcome == nil: // one that was on its way is past
+			return false, errNotice
+		}
+	}
+}
+
+// gather waits until all clients are registered or, after a while, as many as an
+// iteration needs. Once the session has begun, all are those who are enrolled, and
+// a while is as long as one of them may pause before it dials again.
+func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, list *admission.List) (*admission.List, error) {
+	cohort := s.cfg.Terms.Cohort
+	enough, wait := cohort.Clients, s.cfg.Gather
+	if s.begun {
+		enough, wait = max(enough-len(list.Vacant()), cohort.Required()), min(wait, 2*redialMax)
+	}
+	patient, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	s.cfg.Log.Info().Int("connected", w.Connected).Int("clients", enough).Msg("waiting for clients")
+	for w.Connected < enough {
+		m, err := next(patient, notices)
+		switch {
+		case err == nil && m.Welcome == nil:
+			return nil, errNotice
+		case err == nil:
+			w = m.Welcome
+		case patient != ctx && patient.Err() != nil: // with less
+			enough, patient = cohort.Required(), ctx
+		default:
+			return nil, err
+		}
+	}
+	return trust(s.cfg.Membership, s.cfg.Registry, w.List)
+}
+
+// said is a notice, or why there are no more.
+type said struct {
+	notice *notice
+	err    error
+}
+
+// listen hears notices until the one after which messages follow.
+func listen(ctx context.Context, st network.Stream, most int) <-chan said {
+	out := make(chan said)
+	go func() {
+		for {
+			m, err := hear(st, most)
+			select {
+			case out <- said{m, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil || m.Ready != nil {
+				return
+			}
+		}
+	}()
+	return out
+}
+
+func next(ctx context.Context, notices <-chan said) (*notice, error) {
+	select {
+	case s := <-notices:
+		return s.notice, s.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// send signs what clients must know to be the server's, and queues it.
+func (s *Server) send(list []protocol.Envelope) {
+	key := s.cfg.Identity.Ed25519()
+	for _, e := range list {
+		m, err := e.Message, error(nil)
+		switch x := e.Message.(type) {
+		case *protocol.Open:
+			p := *x.Plan // the strategy's own stays as it is
+			err = protocol.SignPlan(key, &p)
+			m = &protocol.Open{Plan: &p}
+		case *protocol.Final:
+			f := *x
+			err = protocol.SignFinal(key, s.cfg.Terms.Session, &f)
+			m, s.final = &f, f.Model
+		}
+		var b []byte
+		if err == nil {
+			b, err = wire.AppendFrames(nil, m)
+		}
+		if err == nil {
+			err = s.queue.add(b)
+		}
+		if err != nil {
+			s.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("not sent")
+		}
+	}
+}
+
+// log writes down what the role reports; the end of the session ends the process,
+// once what waits has been sent.
+func (s *Server) log(events []protocol.Event) {
+	report(&s.cfg.Log, s.cfg.Observer, events)
+	for _, e := range events {
+		if e.Kind == protocol.SessionEnded {
+			close(s.ended)
+		}
+	}
+}
+
+// heard reports how an iteration ended, which the role takes without a word.
+func (s *Server) heard(m protocol.Message) {
+	switch m := m.(type) {
+	case *protocol.Result:
+		s.cfg.Log.Info().Uint64("iteration", m.Iteration).Int("survivors", m.Survivors).Msg("sum received")
+		s.cfg.Observer.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: m.Iteration, Party: protocol.Party{Role: protocol.Aggregator}})
+	case *protocol.Abort:
+		report(&s.cfg.Log, s.cfg.Observer, []protocol.Event{
+			{Kind: protocol.IterationAborted, Iteration: m.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: m.Reason}})
+	}
+}

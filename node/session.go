@@ -1,0 +1,136 @@
+package node
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// Terms are what everybody in a session goes by, the aggregator included, which
+// knows no more of the experiment than this.
+type Terms struct {
+	Session    protocol.SessionID
+	Cohort     protocol.Cohort
+	Mode       graph.Mode
+	Iterations int     // T
+	SitOut     float64 // see aggregator.Config
+	// StageTimeout is how long a stage waits for clients that do not answer.
+	StageTimeout time.Duration
+	// Releases are those of any iteration, and Phase is what it is called.
+	Releases []protocol.Release
+	Phase    string
+	Model    int // length in bytes of the model that is broadcast
+}
+
+// Validate reports everything that makes the terms unusable.
+func (t *Terms) Validate() error {
+	plan := t.plan()
+	errs := []error{plan.Validate()}
+	if t.Mode != graph.SemiHonest && t.Mode != graph.Active {
+		errs = append(errs, fmt.Errorf("mode %d is not known", t.Mode))
+	}
+	if t.Iterations < 1 {
+		errs = append(errs, fmt.Errorf("%d iterations; there must be at least 1", t.Iterations))
+	}
+	if !(t.SitOut >= 0 && t.SitOut <= t.Cohort.Tolerance) {
+		errs = append(errs, fmt.Errorf("sit-out is %v; it must be from 0 to the tolerance, %v", t.SitOut, t.Cohort.Tolerance))
+	}
+	if t.StageTimeout < time.Second || t.StageTimeout > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("the timeout of a stage is %v; it must be from a second to a day", t.StageTimeout))
+	}
+	if t.Model < 0 || t.Model > 1<<30 {
+		errs = append(errs, fmt.Errorf("a model of %d bytes; at most 1 GiB", t.Model))
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Terms) equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
+
+// plan is a plan of the form that all have.
+func (t *Terms) plan() *protocol.Plan {
+	return &protocol.Plan{Session: t.Session, Iteration: 1, Phase: t.Phase, Cohort: t.Cohort, Releases: t.Releases}
+}
+
+// limits are those of what peers send in the session.
+func (t *Terms) limits() wire.Limits {
+	return wire.LimitsFor(wire.Session{Plans: []*protocol.Plan{t.plan()}, Neighbours: t.Cohort.Clients - 1, Model: t.Model})
+}
+
+// sums are the parameters of secure sums among those on a list.
+func (t *Terms) sums(l *admission.List) secagg.Params {
+	p := secagg.Params{Mode: t.Mode, Iterations: t.Iterations}
+	if t.Mode == graph.Active {
+		p.Identities = l.Identities()
+	}
+	return p
+}
+
+// Descriptor is what the server signs of a session.
+type Descriptor struct {
+	Federation admission.Hash
+	List       admission.Hash // who could be in it, when it began
+	Terms      Terms
+	// Experiment is what is public about it, in a form that is the callers' own: the
+	// aggregator need not understand it, and every client derives the terms from it
+	// once more.
+	Experiment []byte
+}
+
+// digest is what the server's signature is over.
+func (d *session) digest() []byte {
+	descriptor := sha256.Sum256(d.Descriptor)
+	h := protocol.NewTranscript("fedsim/node/session/v1").Bytes(descriptor[:]).Sum()
+	return h[:]
+}
+
+// sign makes the description of a session.
+func sign(d *Descriptor, server admission.PrivateKey) (*session, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Descriptor: text}
+	s.Signature = ed25519Sign(server, s.digest())
+	return s, nil
+}
+
+// verify checks that the description is the server's, of this federation, and
+// makes sense.
+func (d *session) verify(f *admission.Federation, server admission.PublicKey) (*Descriptor, error) {
+	if !ed25519Verify(server, d.digest(), d.Signature) {
+		return nil, fmt.Errorf("%w: it is not signed by the server %s", ErrSession, server)
+	}
+	dec := json.NewDecoder(bytes.NewReader(d.Descriptor))
+	dec.DisallowUnknownFields()
+	out := new(Descriptor)
+	if err := dec.Decode(out); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSession, err)
+	}
+	switch {
+	case out.Federation != f.Hash():
+		return nil, fmt.Errorf("%w: it is of another federation", ErrSession)
+	case out.Terms.Cohort.Clients != f.Clients:
+		return nil, fmt.Errorf("%w: it names %d clients, the operator signed for %d", ErrSession, out.Terms.Cohort.Clients, f.Clients)
+	}
+	if err := out.Terms.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSession, err)
+	}
+	return out, nil
+}
+
+func ed25519Sign(k admission.PrivateKey, b []byte) []byte { return ed25519.Sign(k.Ed25519(), b) }
+
+func ed25519Verify(k admission.PublicKey, b, signature []byte) bool {
+	return ed25519.Verify(k.Ed25519(), b, signature)
+}
