@@ -165,7 +165,7 @@ func (f *Folder) Complete(e *Experiment, s *Summary, m *Trained) (string, error)
 		f.json("summary.json", s),
 	)
 	for _, x := range m.Matrices {
-		err = errors.Join(err, f.npy(x.Name+".npy", x.Matrix))
+		err = errors.Join(err, writeNPY(filepath.Join(f.temporary, x.Name+".npy"), x.Matrix))
 	}
 	if err != nil {
 		return "", err
@@ -189,9 +189,9 @@ func (f *Folder) json(name string, v any) error {
 	return os.WriteFile(filepath.Join(f.temporary, name), append(b, '\n'), 0o644)
 }
 
-// npy writes a matrix as NumPy's format, row by row in float64.
-func (f *Folder) npy(name string, m *fedmf.Matrix) error {
-	file, err := os.Create(filepath.Join(f.temporary, name))
+// writeNPY writes a matrix as NumPy's format, row by row in float64.
+func writeNPY(path string, m *fedmf.Matrix) error {
+	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,11 @@ package experiment
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/fedsim/fedsim/client"
@@ -48,6 +51,31 @@ type Party struct {
 type Embeddings struct {
 	NamedMatrix
 	IDs []string
+}
+
+// Shared are the embeddings in a model as the server of a deployment has it: those of
+// all items, or with VFL of all users. They are what the statement of privacy is about.
+func (e *Experiment) Shared(model []byte) (Embeddings, error) {
+	name, ids := "item_embeddings", e.Data.ItemIDs
+	if e.Config.Algorithm.vertical() {
+		name, ids = "user_embeddings", e.Data.UserIDs
+	}
+	b, err := fedmf.NewBroadcast(model, len(ids), e.Params.Rank)
+	if err != nil {
+		return Embeddings{}, err
+	}
+	return Embeddings{NamedMatrix{name, b.Matrix()}, ids}, nil
+}
+
+// Write leaves the embeddings in a folder as NAME.npy, row by row in float64, and the ids
+// of their rows as NAME.ids.json. Files that are there are replaced.
+func (x Embeddings) Write(dir string) error {
+	ids, err := json.Marshal(x.IDs)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeNPY(filepath.Join(dir, x.Name+".npy"), x.Matrix),
+		os.WriteFile(filepath.Join(dir, x.Name+".ids.json"), append(ids, '\n'), 0o600))
 }
 
 // ErrHolding is wrapped by the error for data at hand that do not hold what a party is

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// clientCmd is fednode client: one party, or several users of one process.
+type clientCmd struct {
+	Data       string `required:"" placeholder:"DATA" help:"The party's ratings: a folder, zip archive or file, as for fedsim run. They stay here."`
+	User       string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users."`
+	Part       int    `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. Default: all that are at hand."`
+	Invitation string `placeholder:"FILE" help:"The party's invitation; needed once."`
+
+	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users of these numbers in the data, from 0 on; each has a folder of its own in the state."`
+	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
+
+	State string `required:"" placeholder:"DIR" help:"Where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
+	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
+}
+
+// seat is what one client of the process starts from.
+type seat struct {
+	state, invitation string
+	holding           func(*dataset.Set) (experiment.Holding, error)
+}
+
+// Run implements fednode client.
+func (c *clientCmd) Run(ctx context.Context, s streams) error {
+	log := s.log("client")
+	seats, err := c.seats()
+	if err != nil {
+		return err
+	}
+	monitor, stop, err := monitored(ctx, "client", c.Ops, &log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	workers := max(1, runtime.GOMAXPROCS(0)/len(seats))
+	common := &desk{data: c.Data}
+	errs := make([]error, len(seats))
+	var all sync.WaitGroup
+	for i, at := range seats {
+		all.Go(func() {
+			if errs[i] = common.takePart(ctx, at, monitor, protocol.Workers(workers), log); errs[i] != nil && len(seats) > 1 {
+				errs[i] = fmt.Errorf("%s: %w", at.state, errs[i])
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// seats are the clients that the process is to be.
+func (c *clientCmd) seats() ([]seat, error) {
+	if c.Users == "" {
+		if c.Invitations != "" {
+			return nil, misused("--invitations goes with --users; one client has an --invitation")
+		}
+		return []seat{{c.State, c.Invitation, func(*dataset.Set) (experiment.Holding, error) {
+			return experiment.Holding{User: c.User, Part: c.Part}, nil
+		}}}, nil
+	}
+	if c.User != "" || c.Part != 0 || c.Invitation != "" || c.Invitations == "" {
+		return nil, misused("--users goes with --invitations, and without --user, --part and --invitation")
+	}
+	first, last, ok := strings.Cut(c.Users, "..")
+	from, err1 := strconv.ParseUint(first, 10, 32)
+	to, err2 := strconv.ParseUint(last, 10, 32)
+	if !ok || err1 != nil || err2 != nil || from > to || to >= admission.MaxClients {
+		return nil, misused("--users %s: two numbers are needed, like 0..19, the first not above the last", c.Users)
+	}
+	var list []seat
+	for k := from; k <= to; k++ {
+		name := invitationFile(admission.ClientPlace(protocol.ClientID(k)))
+		list = append(list, seat{filepath.Join(c.State, strings.TrimSuffix(name, ".json")), filepath.Join(c.Invitations, name),
+			func(set *dataset.Set) (experiment.Holding, error) {
+				if k >= uint64(set.Users) {
+					return experiment.Holding{}, misused("--users: there is no user %d; the data hold the users 0 to %d", k, set.Users-1)
+				}
+				return experiment.Holding{User: set.UserIDs[k]}, nil
+			}})
+	}
+	return list, nil
+}
+
+// desk is what the clients of a process share: the data at hand, and the experiment
+// that all of them are told of.
+type desk struct {
+	data string
+
+	mu     sync.Mutex
+	public []byte
+	opened *experiment.Experiment
+	set    *dataset.Set
+}
+
+// experiment opens what is public of an experiment, once where it stays the same.
+func (d *desk) experiment(public []byte) (*experiment.Experiment, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened != nil && bytes.Equal(d.public, public) {
+		return d.opened, nil
+	}
+	p, err := experiment.DecodePublic(public)
+	if err != nil {
+		return nil, err
+	}
+	e, err := experiment.OpenPublic(p)
+	if err != nil {
+		return nil, err
+	}
+	d.public, d.opened, d.set = public, e, nil
+	return e, nil
+}
+
+// ratings opens the data at hand, once for an experiment.
+func (d *desk) ratings(ctx context.Context, e *experiment.Experiment) (*dataset.Set, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.set != nil && d.opened == e {
+		return d.set, nil
+	}
+	set, err := e.OpenData(ctx, d.data, nil)
+	if err == nil && d.opened == e {
+		d.set = set
+	}
+	return set, err
+}
+
+// party makes a seat's party from the data at hand.
+func (d *desk) party(ctx context.Context, e *experiment.Experiment, at seat) (*experiment.Party, error) {
+	set, err := d.ratings(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	holding, err := at.holding(set)
+	if err != nil {
+		return nil, err
+	}
+	return e.Party(holding, set)
+}
+
+// takePart is one client's part in a session, from its enrolment to its own result.
+func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, workers protocol.Workers, log zerolog.Logger) error {
+	m, err := openMember(ctx, at.state, at.invitation, protocol.Client, &log)
+	if err != nil {
+		return err
+	}
+	defer m.Close() //nolint:errcheck // all that is in them is durable
+	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
+	var party *experiment.Party
+	train := func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
+		p, failed := d.party(ctx, e, at)
+		if failed != nil {
+			return nil, failed
+		}
+		party = p
+		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Msg("training on")
+		return p, nil
+	}
+	c, err := node.NewClient(node.ClientConfig{
+		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Entropy: entropy.System(),
+		Log: log, Workers: workers, Observer: observer,
+		Open: func(public []byte) (*node.Job, error) { return d.job(public, train) },
+	})
+	if err != nil {
+		return err
+	}
+	if err = c.Run(ctx); err != nil {
+		return err
+	}
+	return keep(party, filepath.Join(at.state, "result"), &here)
+}
+
+// job is what a client does in a session.
+func (d *desk) job(public []byte, train func(context.Context, *experiment.Experiment) (client.Trainer, error)) (*node.Job, error) {
+	e, err := d.experiment(public)
+	if err != nil {
+		return nil, err
+	}
+	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) { return train(ctx, e) }}
+	if e.Config.Private() {
+		job.Budget = &e.Privacy.Budget
+	}
+	job.Terms, err = terms(e)
+	return job, err
+}
+
+// keep leaves what a party alone ends with in its own state.
+func keep(p *experiment.Party, dir string, log *zerolog.Logger) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, x := range p.Result() {
+		if err := x.Write(dir); err != nil {
+			return err
+		}
+	}
+	log.Info().Str("result", dir).Msg("the session has ended")
+	return nil
+}

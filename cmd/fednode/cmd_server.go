@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// serverCmd is fednode server. It holds nobody's ratings.
+type serverCmd struct {
+	File       string   `arg:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
+	Items      string   `placeholder:"DIR" help:"Folder with the list of items: movies.csv, movies.dat or u.item. Default: the data of the experiment. Ratings in it are not opened."`
+	Users      string   `placeholder:"N|FILE" help:"Between organisations: how many users they have together or, where they share users (vfl), a file with the ids, one a line."`
+	Set        []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
+	Invitation string   `placeholder:"FILE" help:"The server's invitation; needed once."`
+	State      string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on."`
+	Out        string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder model in the state."`
+	Ops        string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
+	Format     string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
+}
+
+// Run implements fednode server.
+func (c *serverCmd) Run(ctx context.Context, s streams) error {
+	log := s.log("server")
+	config, err := c.config(s)
+	if err != nil {
+		return err
+	}
+	m, err := openMember(ctx, c.State, c.Invitation, protocol.Server, &log)
+	if err != nil {
+		return err
+	}
+	defer m.Close() //nolint:errcheck // all that is in them is durable
+	public, e, err := c.experiment(ctx, config, m)
+	if err != nil {
+		return err
+	}
+	n := node.ServerConfig{Identity: m.identity, Membership: m.membership, Registry: m.registry, State: c.State,
+		Gather: seconds(config.Deployment.Gather), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
+	if n.Terms, err = terms(e); err != nil {
+		return err
+	}
+	if n.Strategy, err = e.Strategy(); err != nil {
+		return err
+	}
+	if n.Experiment, err = public.Encode(); err != nil {
+		return err
+	}
+	if n.Hash, err = public.Hash(); err != nil {
+		return err
+	}
+	monitor, stop, err := monitored(ctx, "server", c.Ops, &log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	n.Observer = monitor
+	server, err := node.NewServer(n)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	out, err := server.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return c.conclude(s.out, e, out, time.Since(began))
+}
+
+// config is what was said.
+func (c *serverCmd) config(s streams) (experiment.Config, error) {
+	said, err := experiment.ReadFile(c.File)
+	if err != nil {
+		return experiment.Config{}, err
+	}
+	for _, set := range c.Set {
+		key, value, ok := strings.Cut(set, "=")
+		if !ok {
+			return experiment.Config{}, misused("--set %s: KEY=VALUE is needed", set)
+		}
+		said = append(said, experiment.Setting{Key: key, Value: value, Origin: "--set " + key})
+	}
+	config, err := experiment.Resolve(said)
+	if err != nil {
+		return config, err
+	}
+	if _, err = config.Deployed(); err != nil {
+		return config, err
+	}
+	for _, w := range config.DeploymentWarnings() {
+		fmt.Fprintf(s.err, "warning: %s\n", w)
+	}
+	return config, nil
+}
+
+// experiment is what the session is about.
+func (c *serverCmd) experiment(ctx context.Context, config experiment.Config, m *member) (*experiment.Public, *experiment.Experiment, error) {
+	items := c.Items
+	if items == "" {
+		items = config.Data
+	}
+	federation := &m.membership.Federation
+	f, err := facts(ctx, config, items, c.Users, federation.Clients)
+	if err != nil {
+		return nil, nil, err
+	}
+	public, err := agree(config, f, c.State)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := experiment.OpenPublic(public)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.Cohort.Clients != federation.Clients {
+		return nil, nil, misused("the experiment has %d parties, and the federation %q has %d clients", e.Cohort.Clients, federation.Name, federation.Clients)
+	}
+	return public, e, nil
+}
+
+// summary is summary.json of a session: what it came to, as far as a server knows.
+type summary struct {
+	Algorithm experiment.Algorithm `json:"algorithm"`
+	Items     int                  `json:"items"`
+	Session   string               `json:"session"`
+	Secagg    string               `json:"secagg"`
+	Mode      string               `json:"mode"`
+	Noise     string               `json:"noise"`
+	Clients   int                  `json:"clients"`
+	Lost      int                  `json:"may_be_lost"` // of them, in an iteration
+	Collude   int                  `json:"may_collude"`
+	// Rounds were attempted, of them SkippedRounds released nothing.
+	Rounds        uint64 `json:"rounds"`
+	SkippedRounds uint64 `json:"skipped_rounds"`
+	// Privacy is what those cost any unit at the most: all at their full price.
+	Privacy dp.Statement `json:"privacy"`
+	Seconds float64      `json:"seconds"` // since this start
+	Results string       `json:"results"`
+}
+
+// conclude leaves the model and says what the session came to.
+func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Outcome, took time.Duration) error {
+	dir := c.Out
+	if dir == "" {
+		dir = filepath.Join(c.State, "model")
+	}
+	spent, err := e.SpentAtMost(int(out.Attempts.Opened))
+	if err != nil {
+		return err
+	}
+	s := &summary{
+		Algorithm: e.Config.Algorithm, Items: e.Data.Items, Session: fmt.Sprintf("%x", e.Session()),
+		Secagg: e.Config.Secagg, Mode: e.Config.Mode, Noise: e.Config.Noise,
+		Clients: e.Cohort.Clients, Lost: e.Cohort.Clients - e.Cohort.Required(), Collude: e.Cohort.Colluding(),
+		Rounds: out.Attempts.Opened, SkippedRounds: out.Attempts.Opened - out.Attempts.Released,
+		Privacy: e.Statement(spent), Seconds: took.Seconds(), Results: dir,
+	}
+	model, err := e.Shared(out.Model)
+	if err != nil {
+		return err
+	}
+	if err = os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if err = model.Write(dir); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err = os.WriteFile(filepath.Join(dir, "summary.json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return printJSON(w, s)
+	}
+	return s.print(w)
+}
+
+func (s *summary) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, `%s: %d clients, %d items
+
+privacy     %s
+secure sum  %s, mode %s, noise %s
+cohort      %d clients, of whom %d may be lost in an iteration and %d may collude
+iterations  %d attempted, %d skipped, in %.1f s
+results     %s
+`, s.Algorithm, s.Clients, s.Items, s.Privacy, s.Secagg, s.Mode, s.Noise, s.Clients, s.Lost, s.Collude, s.Rounds, s.SkippedRounds, s.Seconds, s.Results)
+	return err
+}

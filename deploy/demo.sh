@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# A whole federation on this machine: an aggregator, a server and 20 clients, each a
+# process with a key, a folder and a ratings file of its own. Takes seconds and leaves
+# nothing behind. PORT (default 17946) is where the aggregator listens, PORT+1 its status.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+port=${PORT:-17946}
+ops=127.0.0.1:$((port + 1))
+
+dir=$(mktemp -d)
+pids=()
+finish() {
+	for pid in "${pids[@]}"; do
+		kill "$pid" 2>/dev/null || true # has ended already
+	done
+	wait
+	rm -rf "$dir"
+}
+trap finish EXIT
+
+say() { printf '\n=> %s\n' "$*"; }
+
+say go build ./cmd/fednode
+go build -o "$dir/fednode" ./cmd/fednode
+PATH=$dir:$PATH # no function: finish must end the processes themselves
+
+say "the operator founds a federation and invites its parties"
+fednode keygen "$dir/operator.key"
+fednode keygen "$dir/aggregator.key" | tee "$dir/aggregator.txt"
+fednode invite --operator "$dir/operator.key" --federation "$dir/federation.json" --name Demo --clients 20 \
+	--aggregator-key "$(awk '/^public/ {print $2}' "$dir/aggregator.txt")" --address "/ip4/127.0.0.1/tcp/$port" \
+	--out "$dir/invitations" >"$dir/invited.txt"
+head -4 "$dir/invited.txt"
+
+say "the aggregator, the server and 20 clients start (logs go to files)"
+fednode aggregator --key "$dir/aggregator.key" --federation "$dir/federation.json" --state "$dir/aggregator" \
+	--tickets "$dir/invitations/tickets.json" --invitation "$dir/invitations/aggregator.json" \
+	--listen "/ip4/127.0.0.1/tcp/$port" --ops "$ops" >"$dir/aggregator.out" 2>"$dir/aggregator.log" &
+aggregator=$!
+pids+=("$aggregator")
+until grep -q '^listening' "$dir/aggregator.out"; do
+	if ! kill -0 "$aggregator" 2>/dev/null; then
+		cat "$dir/aggregator.log" >&2
+		echo "the aggregator did not start; if a port is in use, choose another: PORT=27946 $0" >&2
+		exit 1
+	fi
+	sleep 0.1
+done
+clients=()
+for k in $(seq 0 19); do
+	mkdir "$dir/client-$k" # which has its own user's ratings and nobody else's
+	awk -F, -v user=$((k + 1)) 'NR == 1 || $1 == user' deploy/demo/ratings.csv >"$dir/client-$k/ratings.csv"
+	fednode client --data "$dir/client-$k/ratings.csv" --invitation "$dir/invitations/client-$k.json" \
+		--state "$dir/client-$k/state" 2>"$dir/client-$k.log" &
+	pids+=($!)
+	clients+=($!)
+done
+if ! fednode server deploy/demo/experiment.yaml --invitation "$dir/invitations/server.json" --state "$dir/server" \
+	>"$dir/summary.txt" 2>"$dir/server.log"; then
+	cat "$dir/server.log" "$dir/aggregator.log" >&2
+	exit 1
+fi
+for pid in "${clients[@]}"; do
+	wait "$pid"
+done
+
+say "what the aggregator says of itself: fednode status"
+fednode status --ops "$ops"
+
+say "the server's summary"
+cat "$dir/summary.txt"
+
+say "a client has its own embedding, and the server that of items"
+(cd "$dir" && ls client-0/state/result server/model)
