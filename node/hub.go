@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -272,6 +273,7 @@ func (a *Aggregator) welcome(c *conn) error {
 	if err != nil {
 		return err
 	}
-	within(c.stream, registerTimeout)
+	// For writing alone: the server may be awaited for longer, see serveServer.
+	_ = c.stream.SetWriteDeadline(time.Now().Add(registerTimeout)) // a stream that takes none fails when it is used
 	return say(c.stream, &notice{Welcome: &welcome{Life: a.life, List: list, Connected: a.connected()}})
 }
