@@ -8,7 +8,7 @@
 //
 // Nothing that it shows is secret, and nothing can be changed through it; but who
 // takes part, and when, is nobody else's business, so that it listens on loopback
-// addresses only.
+// addresses only, and answers only who asks for one of these or for localhost.
 package ops
 
 import (
@@ -20,6 +20,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,7 +135,30 @@ func (m *Monitor) Handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(m.Status()) // who has gone does not hear it
 	})
-	return mux
+	return local(mux)
+}
+
+// local answers who asks for this machine by one of its own names. A browser that was
+// led here by a name of somebody else's, which resolves to this machine, says that name:
+// the page at that name would read the answer.
+func local(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if !isLocal(strings.Trim(host, "[]")) {
+			http.Error(w, "ask at an address of this machine, like 127.0.0.1, or at localhost", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// isLocal says whether a host is this machine alone.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 func answer(w http.ResponseWriter, ok bool) {
@@ -162,7 +186,7 @@ func checkAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrAddress, err)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !isLocal(host) {
 		return fmt.Errorf("%w: %s can be reached from others", ErrAddress, address)
 	}
 	return nil

@@ -141,3 +141,23 @@ func TestServeEndsWithItsContext(t *testing.T) {
 		t.Error("it still answers")
 	}
 }
+
+// A web page can have its own name resolve to this machine, and then read what a
+// browser on it is answered. It cannot have the browser say another name than its own.
+func TestOtherNamesOfThisMachineAreNotAnswered(t *testing.T) {
+	h := ops.NewMonitor("aggregator", func() time.Time { return noon }).Handler()
+	for host, want := range map[string]int{
+		"127.0.0.1:9464": 200, "127.0.0.2": 200, "localhost:9464": 200, "localhost": 200, "LOCALHOST:80": 200, "[::1]:9464": 200, "[::1]": 200,
+		"evil.example:9464": 403, "evil.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example:9464": 403,
+		"192.0.2.1:9464": 403, "0.0.0.0:9464": 403, "": 403,
+	} {
+		for _, path := range []string{"/status", "/metrics", "/healthz", "/readyz"} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s of host %q: %d, want %d", path, host, w.Code, want)
+			}
+		}
+	}
+}
