@@ -149,7 +149,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		case <-stream.Done():
 		}
 	}()
-	err = carry(stream, s, t.queue, t.terms.limits(), func(m protocol.Message) error {
+	err = carry(stream, s, t.queue, t.terms.limits(protocol.Aggregator, protocol.Client), func(m protocol.Message) error {
 		if forged := t.server.check(t.terms.Session, m); forged != nil {
 			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
 		}

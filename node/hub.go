@@ -14,7 +14,6 @@ import (
 
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // AggregatorConfig is what an aggregator is made of.
@@ -50,7 +49,6 @@ type hubSession struct {
 	signed *session
 	list   admission.Hash // of who can be in it
 	terms  Terms
-	limits wire.Limits
 	driver *driver
 	ctx    context.Context // the driver's
 	stop   context.CancelFunc

@@ -89,7 +89,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
 	}
 	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
-		limits: d.Terms.limits(), lives: make(map[protocol.ClientID][16]byte)}
+		lives: make(map[protocol.ClientID][16]byte)}
 	if s.signed.List, err = list.Encode(); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 		}
 	})
 	defer c.close()
-	r := wire.NewReader(c.stream, s.limits)
+	r := wire.NewReader(c.stream, s.terms.limits(from.Role, protocol.Aggregator))
 	pace := rate.NewLimiter(messagesPerSecond, messagesAtOnce)
 	for {
 		m, err := r.Read()

@@ -181,7 +181,7 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 		case <-stream.Done():
 		}
 	}()
-	err = carry(stream, st, s.queue, s.cfg.Terms.limits(), func(m protocol.Message) error {
+	err = carry(stream, st, s.queue, s.cfg.Terms.limits(protocol.Aggregator, protocol.Server), func(m protocol.Message) error {
 		s.heard(m)
 		s.driver.give(ctx, protocol.Received{Envelope: protocol.Envelope{
 			From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}})

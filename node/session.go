@@ -62,9 +62,11 @@ func (t *Terms) plan() *protocol.Plan {
 	return &protocol.Plan{Session: t.Session, Iteration: 1, Phase: t.Phase, Cohort: t.Cohort, Releases: t.Releases}
 }
 
-// limits are those of what peers send in the session.
-func (t *Terms) limits() wire.Limits {
-	return wire.LimitsFor(wire.Session{Plans: []*protocol.Plan{t.plan()}, Neighbours: t.Cohort.Clients - 1, Model: t.Model})
+// limits are those of what one role sends another in the session. Nothing else is
+// read: what somebody else may send can be much larger.
+func (t *Terms) limits(from, to protocol.Role) wire.Limits {
+	all := wire.LimitsFor(wire.Session{Plans: []*protocol.Plan{t.plan()}, Neighbours: t.Cohort.Clients - 1, Model: t.Model})
+	return all.Between(from, to)
 }
 
 // sums are the parameters of secure sums among those on a list.
