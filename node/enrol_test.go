@@ -273,3 +273,32 @@ func TestTickets(t *testing.T) {
 		}
 	}
 }
+
+// Whoever holds the aggregator's own place is not served as a client, whose number
+// would be 0: the aggregator dials nobody.
+func TestAggregatorsPlaceIsNoClient(t *testing.T) {
+	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.Revocation{Place: admission.AggregatorPlace, Serial: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = f.aggregator.Revoke(revocations); err != nil {
+		t.Fatal(err)
+	}
+	i, err := admission.Invite(f.operator, f.federation, admission.Offer{Place: admission.AggregatorPlace, Serial: 2,
+		NotAfter: time.Now().Add(time.Hour), Contact: f.contact}, simulated.New(seed, "another"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := f.key("another aggregator")
+	m, err := i.Accept(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = f.registry.Redeem(time.Now(), &m.Enrolment); err != nil {
+		t.Fatal(err)
+	}
+	if f.hears(other, node.ProtocolID, registration()) {
+		t.Error("it was registered")
+	}
+}

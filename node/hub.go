@@ -187,6 +187,9 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	if !ok {
 		return ErrNotEnrolled // revoked since it connected
 	}
+	if place == admission.AggregatorPlace {
+		return ErrRole // an aggregator dials nobody
+	}
 	within(s, registerTimeout)
 	m, err := hear(s, noticeSize)
 	if err != nil {
