@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,10 @@ import (
 // ErrOrder is returned for a record of an iteration that was recorded before: no
 // iteration is taken up twice, or charged twice, or gone back to.
 var ErrOrder = errors.New("store: the iteration is not later than the last one recorded")
+
+// ErrUnprotected is returned for the records of a client that took part in a sum
+// without noise: what that showed, no budget covers.
+var ErrUnprotected = errors.New("store: this party has taken part in a session without noise, after which no budget can be kept")
 
 // Ledger is the durable half of a client's privacy account: the records that its
 // role wants to persist. The rules of spending are dp.Ledger's, which is rebuilt
@@ -146,17 +151,25 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 // charged; 0 if none was. A restarted client takes part in later ones only.
 func (l *Ledger) Last(session protocol.SessionID) uint64 { return l.sessions[session].last }
 
-// Records is every charge in order, for dp.RestoreLedger. Iterations that cost
-// nothing, where the client keeps no account, are not among them.
+// Records is every charge in order, for dp.RestoreLedger. It is refused with
+// ErrUnprotected where one is of a sum without noise, of which the client kept no
+// account: as if it had cost nothing, the next session would spend anew.
 func (l *Ledger) Records() ([]dp.Record, error) {
 	var records []dp.Record
+	var unprotected error
 	err := l.each(func(e *ledgerEntry) error {
-		if len(e.Events) > 0 {
+		switch {
+		case len(e.Events) > 0:
 			records = append(records, e.Record)
+		case e.Charged && unprotected == nil:
+			unprotected = fmt.Errorf("%w: iteration %d of session %x", ErrUnprotected, e.Iteration, e.Session[:])
 		}
 		return nil
 	})
-	return records, err
+	if err = cmp.Or(err, unprotected); err != nil {
+		return nil, err
+	}
+	return records, nil
 }
 
 // Close lets go of the file.

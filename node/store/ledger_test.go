@@ -67,7 +67,6 @@ func TestLedger(t *testing.T) {
 			persist(t, l, entered(two, 7))
 			persist(t, l, charged(two, 7))
 			persist(t, l, charged(one, 5)) // a party that noises its own training
-			persist(t, l, protocol.Charged{Session: two, Iteration: 8})
 			persist(t, l, entered(two, math.MaxUint64))
 			want := []dp.Record{{Session: one, Iteration: 1, Events: events()}, {Session: two, Iteration: 7, Events: events()}, {Session: one, Iteration: 5, Events: events()}}
 			for range 2 { // before and after a restart
@@ -78,6 +77,32 @@ func TestLedger(t *testing.T) {
 					if got := l.Last(s); got != last {
 						t.Errorf("the last iteration of session %x is %d, want %d", s, got, last)
 					}
+				}
+				l = ledger(t, log)
+			}
+		})
+	}
+}
+
+// A sum without noise shows what no budget covers: who took part in one has nothing
+// left for a session with noise. That an iteration was taken up shows nothing.
+func TestRecordsOfSumsWithoutNoise(t *testing.T) {
+	for name, make := range logs {
+		t.Run(name, func(t *testing.T) {
+			log := make(t)
+			l := ledger(t, log)
+			persist(t, l, charged(one, 1), entered(two, 8))
+			if got := records(t, l); len(got) != 1 {
+				t.Fatalf("the records are %+v; want that of one charge", got)
+			}
+			persist(t, l, protocol.Charged{Session: two, Iteration: 8})
+			persist(t, l, charged(one, 2))
+			for range 2 { // before and after a restart
+				if got, err := l.Records(); !errors.Is(err, store.ErrUnprotected) || errors.Is(err, store.ErrCorrupt) || got != nil {
+					t.Errorf("records %+v, %v; want ErrUnprotected", got, err)
+				}
+				if last := l.Last(two); last != 8 {
+					t.Errorf("the last iteration is %d, want 8", last)
 				}
 				l = ledger(t, log)
 			}
