@@ -33,6 +33,9 @@ type clientCmd struct {
 	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users of these numbers in the data, from 0 on; each has a folder of its own in the state."`
 	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
 
+	MaxEpsilon float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
+	Experiment string  `placeholder:"FILE" help:"The experiment that the owner agrees to, as the server's: a session of any other is refused. Default: any within --max-epsilon."`
+
 	State string `required:"" placeholder:"DIR" help:"Where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
 }
@@ -50,13 +53,17 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	owner, err := c.consent()
+	if err != nil {
+		return err
+	}
 	monitor, stop, err := monitored(ctx, "client", c.Ops, &log)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(seats))
-	common := &desk{data: c.Data}
+	common := &desk{data: c.Data, owner: owner}
 	errs := make([]error, len(seats))
 	var all sync.WaitGroup
 	for i, at := range seats {
@@ -106,31 +113,33 @@ func (c *clientCmd) seats() ([]seat, error) {
 // desk is what the clients of a process share: the data at hand, and the experiment
 // that all of them are told of.
 type desk struct {
-	data string
+	data  string
+	owner *consent
 
-	mu     sync.Mutex
-	public []byte
-	opened *experiment.Experiment
-	set    *dataset.Set
+	mu      sync.Mutex
+	public  []byte
+	opened  *experiment.Experiment
+	refusal error // why the owner takes no part in it
+	set     *dataset.Set
 }
 
-// experiment opens what is public of an experiment, once where it stays the same.
-func (d *desk) experiment(public []byte) (*experiment.Experiment, error) {
+// experiment opens what is public of an experiment, once where it stays the same, and
+// says why the owner takes no part in it, if so.
+func (d *desk) experiment(public []byte) (e *experiment.Experiment, refusal, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.opened != nil && bytes.Equal(d.public, public) {
-		return d.opened, nil
+		return d.opened, d.refusal, nil
 	}
 	p, err := experiment.DecodePublic(public)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	e, err := experiment.OpenPublic(p)
-	if err != nil {
-		return nil, err
+	if e, err = experiment.OpenPublic(p); err != nil {
+		return nil, nil, err
 	}
-	d.public, d.opened, d.set = public, e, nil
-	return e, nil
+	d.public, d.opened, d.refusal, d.set = public, e, d.owner.refuses(p), nil
+	return e, d.refusal, nil
 }
 
 // ratings opens the data at hand, once for an experiment.
@@ -174,8 +183,12 @@ func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, wo
 		if failed != nil {
 			return nil, failed
 		}
+		planned, failed := e.Planned()
+		if failed != nil {
+			return nil, failed
+		}
 		party = p
-		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Msg("training on")
+		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Stringer("privacy", e.Statement(planned)).Msg("training on")
 		return p, nil
 	}
 	c, err := node.NewClient(node.ClientConfig{
@@ -194,11 +207,16 @@ func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, wo
 
 // job is what a client does in a session.
 func (d *desk) job(public []byte, train func(context.Context, *experiment.Experiment) (client.Trainer, error)) (*node.Job, error) {
-	e, err := d.experiment(public)
+	e, refusal, err := d.experiment(public)
 	if err != nil {
 		return nil, err
 	}
-	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) { return train(ctx, e) }}
+	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) {
+		if refusal != nil {
+			return nil, refusal // ends the client: only the owner can agree to more
+		}
+		return train(ctx, e)
+	}}
 	if e.Config.Private() {
 		job.Budget = &e.Privacy.Budget
 	}

@@ -144,23 +144,31 @@ func replace(path string, text []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// differences names what two encodings of what is public differ in.
-func differences(a, b []byte) string {
-	type public struct {
-		Config       map[string]string `json:"config"`
-		Facts, Terms json.RawMessage
-	}
-	var x, y public
-	if errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)) != nil {
-		return "its form"
-	}
+// stated is what an encoding of what is public says, setting by setting.
+type stated struct {
+	Config map[string]string `json:"config"`
+	Facts  json.RawMessage   `json:"facts"`
+}
+
+// otherIn names the settings that are others in b, in order.
+func (a stated) otherIn(b stated) []string {
 	var list []string
-	for key, value := range x.Config {
-		if y.Config[key] != value {
+	for key, value := range a.Config {
+		if b.Config[key] != value {
 			list = append(list, key)
 		}
 	}
 	slices.Sort(list)
+	return list
+}
+
+// differences names what two encodings of what is public differ in.
+func differences(a, b []byte) string {
+	var x, y stated
+	if errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)) != nil {
+		return "its form"
+	}
+	list := x.otherIn(y)
 	if !bytes.Equal(x.Facts, y.Facts) {
 		list = append(list, "the items or users")
 	}

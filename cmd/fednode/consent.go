@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/fedsim/fedsim/experiment"
+)
+
+// consent is what the owner of ratings agrees to. Who the server is, the operator has
+// signed; what it asks for is its own choice: the budget of the ledger too, and how many
+// are counted on to stay and not to collude.
+type consent struct {
+	epsilon    float64            // that a session may cost at the most, with all before it
+	experiment *experiment.Config // the only one that is agreed to; nil: any
+	file       string             // where that stands
+}
+
+func (c *clientCmd) consent() (*consent, error) {
+	if !(c.MaxEpsilon > 0) {
+		return nil, misused("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
+	}
+	owner := &consent{epsilon: c.MaxEpsilon, file: c.Experiment}
+	if c.Experiment == "" {
+		return owner, nil
+	}
+	said, err := experiment.ReadFile(c.Experiment)
+	if err != nil {
+		return nil, err
+	}
+	config, err := experiment.Resolve(said)
+	if err != nil {
+		return nil, err
+	}
+	owner.experiment = &config
+	return owner, nil
+}
+
+// refuses says why the owner takes no part in a session, if so. Its terms follow from its
+// configuration (experiment.OpenPublic).
+func (o *consent) refuses(p *experiment.Public) error {
+	if asked := p.Terms.Budget.Epsilon; !(asked <= o.epsilon) {
+		if math.IsInf(asked, 1) {
+			return misused("--max-epsilon %v: the session's sums are without noise, which only inf allows", o.epsilon)
+		}
+		return misused("--max-epsilon %v: the session has a budget of epsilon=%v, which is more", o.epsilon, asked)
+	}
+	if o.experiment == nil {
+		return nil
+	}
+	agreed, err := experiment.Publish(*o.experiment, p.Facts, p.Session)
+	if err != nil {
+		return misused("--experiment %s: it does not go with the session's data: %w", o.file, err)
+	}
+	is, err := state(p)
+	if err != nil {
+		return err
+	}
+	must, err := state(agreed)
+	if err != nil {
+		return err
+	}
+	if other := is.otherIn(must); len(other) > 0 {
+		return misused("--experiment %s: the session is of another experiment, other in %s", o.file, strings.Join(other, ", "))
+	}
+	return nil
+}
+
+func state(p *experiment.Public) (s stated, err error) {
+	text, err := p.Encode()
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	return s, err
+}
