@@ -244,7 +244,7 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 		return err
 	}
 	t.driver = &driver{
-		role: client.New(client.Config{ID: id, Session: session, Trainer: t.trainer, Ledger: ledger, Entropy: c.cfg.Entropy,
+		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{t.trainer, c.failed}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: new(client.Samplers),
 			Agreed: job.Agreed, Iterations: uint64(t.terms.Iterations), Last: last}),
 		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: time.Now,
@@ -256,10 +256,33 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 	go func() {
 		defer close(t.stopped)
 		if err := t.driver.run(ctx); err != nil {
-			c.failed <- fmt.Errorf("node: a record cannot be kept, and nothing leaves without: %w", err)
+			fail(c.failed, fmt.Errorf("node: a record cannot be kept, and nothing leaves without: %w", err))
 		}
 	}()
 	return nil
+}
+
+// finisher is a trainer whose owner hears if the final model is of no use to it:
+// nothing more will be sent that could end the session here.
+type finisher struct {
+	client.Trainer
+	failed chan<- error
+}
+
+func (f *finisher) Finish(model []byte, run protocol.Runner) error {
+	err := f.Trainer.Finish(model, run)
+	if err != nil {
+		fail(f.failed, fmt.Errorf("node: the session has ended, and its model cannot be used: %w", err))
+	}
+	return err
+}
+
+// fail reports what ends a process, unless something else has.
+func fail(failed chan<- error, err error) {
+	select {
+	case failed <- err:
+	default:
+	}
 }
 
 // send queues what the role says. What is not sent when the connection breaks goes

@@ -38,7 +38,8 @@ type federation struct {
 	watch       func(protocol.Event) // hears the aggregator's events; nil: nobody does
 	hear        func(protocol.Event) // the server's
 	registryLog store.Log
-	gather      time.Duration // for which the server waits for all clients
+	trainer     func(protocol.ClientID, client.Trainer) client.Trainer // in place of a client's own; nil: none is
+	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
 	contact     admission.Contact
@@ -235,7 +236,13 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) { return f.party(ctx, id, e) }}
+	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) {
+		own, failed := f.party(ctx, id, e)
+		if failed == nil && f.trainer != nil {
+			own = f.trainer(id, own)
+		}
+		return own, failed
+	}}
 	if e.Config.Private() {
 		job.Budget = &e.Privacy.Budget
 	}
@@ -272,6 +279,15 @@ func terms(e *experiment.Experiment) (*node.Terms, error) {
 
 func (f *federation) server(m *admission.Membership) *node.Server {
 	f.t.Helper()
+	s, err := node.NewServer(f.serverConfig(m))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
+	f.t.Helper()
 	e, err := experiment.OpenPublic(f.public)
 	if err != nil {
 		f.t.Fatal(err)
@@ -290,11 +306,7 @@ func (f *federation) server(m *admission.Membership) *node.Server {
 	if config.Hash, err = f.public.Hash(); err != nil {
 		f.t.Fatal(err)
 	}
-	s, err := node.NewServer(config)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return s
+	return config
 }
 
 // run has everybody take part to the end, and returns the server's outcome.

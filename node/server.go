@@ -138,7 +138,7 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	go func() {
 		defer close(done)
 		if err := s.driver.run(ctx); err != nil {
-			s.failed <- fmt.Errorf("node: a checkpoint cannot be kept, and no plan leaves without: %w", err)
+			fail(s.failed, fmt.Errorf("node: a checkpoint cannot be kept, and no plan leaves without: %w", err))
 		}
 	}()
 	err := s.leaf.keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
@@ -324,12 +324,17 @@ func (s *Server) send(list []protocol.Envelope) {
 }
 
 // log writes down what the role reports; the end of the session ends the process,
-// once what waits has been sent.
+// once what waits has been sent. So does work that failed, after which the role
+// plans nothing any more: a start goes on from the checkpoint.
 func (s *Server) log(events []protocol.Event) {
 	report(&s.cfg.Log, s.cfg.Observer, events)
 	for _, e := range events {
-		if e.Kind == protocol.SessionEnded {
+		switch e.Kind {
+		case protocol.SessionEnded:
 			close(s.ended)
+		case protocol.WorkFailed:
+			fail(s.failed, fmt.Errorf("node: the server cannot go on after iteration %d: %w", e.Iteration, e.Err))
+		default:
 		}
 	}
 }
