@@ -90,7 +90,7 @@ func (c *aggregatorCmd) run(ctx context.Context, a *node.Aggregator, f *admissio
 			return
 		case <-again:
 			if err := c.load(a, f); err != nil {
-				log.Error().Err(err).Msg("what was read before stays")
+				log.Error().Err(err).Msg("what cannot be read stays as it was before")
 				continue
 			}
 			log.Info().Msg("tickets and revocations read again")
@@ -98,23 +98,33 @@ func (c *aggregatorCmd) run(ctx context.Context, a *node.Aggregator, f *admissio
 	}
 }
 
-// load reads whom the operator has invited and revoked.
+// load reads whom the operator has revoked and invited. Neither waits for the other:
+// whoever is revoked is put out, whatever is the matter with the tickets.
 func (c *aggregatorCmd) load(a *node.Aggregator, f *admission.Federation) error {
-	tickets, err := readTickets(c.Tickets, f)
+	return errors.Join(c.revoke(a, f), c.admit(a, f))
+}
+
+func (c *aggregatorCmd) revoke(a *node.Aggregator, f *admission.Federation) error {
+	if c.Revocations == "" {
+		return nil
+	}
+	v, err := readRevocations(c.Revocations, f)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // none so far
+	}
 	if err != nil {
 		return err
 	}
-	if c.Revocations != "" {
-		v, err := readRevocations(c.Revocations, f)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // none so far
-		case err != nil:
-			return err
-		default:
-			if err = a.Revoke(v); err != nil {
-				return fmt.Errorf("%s: %w", c.Revocations, err)
-			}
-		}
+	if err = a.Revoke(v); err != nil {
+		return fmt.Errorf("%s: %w", c.Revocations, err)
+	}
+	return nil
+}
+
+func (c *aggregatorCmd) admit(a *node.Aggregator, f *admission.Federation) error {
+	tickets, err := readTickets(c.Tickets, f)
+	if err != nil {
+		return err
 	}
 	return a.Admit(tickets)
 }
