@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
@@ -75,6 +76,25 @@ func TestLimitsAreOfTheReader(t *testing.T) {
 		l := terms.limits(c.from, c.to)
 		if l.Bytes[c.yes] == 0 || l.Bytes[c.none] != 0 {
 			t.Errorf("from %v to %v: %d bytes of %v, %d of %v", c.from, c.to, l.Bytes[c.yes], c.yes, l.Bytes[c.none], c.none)
+		}
+	}
+}
+
+// In either mode everything of a sum is bound to who is on the list (package admission):
+// clients that were shown different ones do not come to a sum.
+func TestSumsAreBoundToTheList(t *testing.T) {
+	key, err := admission.GenerateKey(simulated.New(1, "client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &admission.List{Federation: admission.Federation{Clients: 4},
+		Enrolments: []admission.Enrolment{{Ticket: admission.Ticket{Place: admission.ClientPlace(2)}, Identity: key.Public()}}}
+	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
+		terms := someTerms()
+		terms.Mode = mode
+		p := terms.sums(list)
+		if len(p.Identities) != 4 || !key.Public().Ed25519().Equal(p.Identities[2]) {
+			t.Errorf("mode %v: identities %x", mode, p.Identities)
 		}
 	}
 }

@@ -69,13 +69,11 @@ func (t *Terms) limits(from, to protocol.Role) wire.Limits {
 	return all.Between(from, to)
 }
 
-// sums are the parameters of secure sums among those on a list.
+// sums are the parameters of secure sums among those on a list, to which they are
+// bound in semi-honest mode too, where nobody signs: clients that were shown different
+// lists then have no masks in common.
 func (t *Terms) sums(l *admission.List) secagg.Params {
-	p := secagg.Params{Mode: t.Mode, Iterations: t.Iterations}
-	if t.Mode == graph.Active {
-		p.Identities = l.Identities()
-	}
-	return p
+	return secagg.Params{Mode: t.Mode, Iterations: t.Iterations, Identities: l.Identities()}
 }
 
 // Descriptor is what the server signs of a session.
