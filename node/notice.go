@@ -60,12 +60,16 @@ var errNotice = errors.New("node: not what is said at this point of a registrati
 
 // say writes a notice to a stream.
 func say(s network.Stream, c *notice) error {
-	text, err := json.Marshal(c)
-	if err != nil {
+	var b bytes.Buffer
+	b.Write(make([]byte, 4)) // for the length
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // documents have one spelling, which Marshal would change
+	if err := e.Encode(c); err != nil {
 		return err
 	}
-	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text)))
-	_, err = s.Write(append(b, text...))
+	b.Truncate(b.Len() - 1) // the line feed
+	binary.BigEndian.PutUint32(b.Bytes(), uint32(b.Len()-4))
+	_, err := s.Write(b.Bytes())
 	return err
 }
 

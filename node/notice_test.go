@@ -1,0 +1,41 @@
+package node
+
+import (
+	"bytes"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/node/admission"
+)
+
+// A document has one spelling, in which it must arrive: whatever a federation is called.
+func TestDocumentsArriveAsTheyAre(t *testing.T) {
+	key, err := admission.GenerateKey(simulated.New(1, "operator"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := admission.NewFederation(key, "Films & <Series>", 3, time.Unix(0, 0), simulated.New(1, "federation"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := (&admission.List{Federation: *f, Enrolments: []admission.Enrolment{}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	defer ours.Close() //nolint:errcheck // in memory
+	said := make(chan error, 1)
+	go func() { said <- say(pipe{end: ours}, &notice{Welcome: &welcome{List: text}}) }()
+	m, err := hear(pipe{end: theirs}, 1<<20)
+	if err != nil || <-said != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(m.Welcome.List, text) {
+		t.Errorf("said:\n%s\nheard:\n%s", text, m.Welcome.List)
+	}
+	if _, err = admission.ParseList(m.Welcome.List); err != nil {
+		t.Error(err)
+	}
+}
