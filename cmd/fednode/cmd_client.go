@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,13 +70,26 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	var all sync.WaitGroup
 	for i, at := range seats {
 		all.Go(func() {
-			if errs[i] = common.takePart(ctx, at, monitor, protocol.Workers(workers), log); errs[i] != nil && len(seats) > 1 {
-				errs[i] = fmt.Errorf("%s: %w", at.state, errs[i])
+			err := common.takePart(ctx, at, monitor, protocol.Workers(workers), log)
+			if err == nil || len(seats) == 1 {
+				errs[i] = err
+				return
 			}
+			if !errors.Is(err, context.Canceled) {
+				log.Error().Err(err).Str("state", at.state).Msg("this client has failed") // the others may go on for long
+			}
+			errs[i] = fmt.Errorf("%s: %w", at.state, err)
 		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return outcome(errs)
+}
+
+// outcome is what several clients came to: that some were stopped says nothing where
+// others failed.
+func outcome(errs []error) error {
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.Canceled) })
+	return cmp.Or(errors.Join(failed...), errors.Join(errs...))
 }
 
 // seats are the clients that the process is to be.
