@@ -36,7 +36,8 @@ type clientCmd struct {
 	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
 
 	MaxEpsilon float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
-	Experiment string  `placeholder:"FILE" help:"The experiment that the owner agrees to, as the server's: a session of any other is refused. Default: any within --max-epsilon."`
+	MaxDelta   float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
+	Experiment string  `placeholder:"FILE" help:"The experiment that the owner agrees to, as the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
 	State string `required:"" placeholder:"DIR" help:"Where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`

@@ -13,6 +13,7 @@ import (
 // are counted on to stay and not to collude.
 type consent struct {
 	epsilon    float64            // that a session may cost at the most, with all before it
+	delta      float64            // at which that is counted, at the most
 	experiment *experiment.Config // the only one that is agreed to; nil: any
 	file       string             // where that stands
 }
@@ -21,7 +22,10 @@ func (c *clientCmd) consent() (*consent, error) {
 	if !(c.MaxEpsilon > 0) {
 		return nil, misused("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
 	}
-	owner := &consent{epsilon: c.MaxEpsilon, file: c.Experiment}
+	if !(c.MaxDelta > 0 && c.MaxDelta < 1) {
+		return nil, misused("--max-delta %v: a number above 0 and below 1 is needed", c.MaxDelta)
+	}
+	owner := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, file: c.Experiment}
 	if c.Experiment == "" {
 		return owner, nil
 	}
@@ -40,11 +44,13 @@ func (c *clientCmd) consent() (*consent, error) {
 // refuses says why the owner takes no part in a session, if so. Its terms follow from its
 // configuration (experiment.OpenPublic).
 func (o *consent) refuses(p *experiment.Public) error {
-	if asked := p.Terms.Budget.Epsilon; !(asked <= o.epsilon) {
-		if math.IsInf(asked, 1) {
-			return misused("--max-epsilon %v: the session's sums are without noise, which only inf allows", o.epsilon)
-		}
-		return misused("--max-epsilon %v: the session has a budget of epsilon=%v, which is more", o.epsilon, asked)
+	switch b := p.Terms.Budget; {
+	case math.IsInf(b.Epsilon, 1) && !math.IsInf(o.epsilon, 1):
+		return misused("--max-epsilon %v: the session's sums are without noise, which only inf allows", o.epsilon)
+	case !(b.Epsilon <= o.epsilon):
+		return misused("--max-epsilon %v: the session has a budget of epsilon=%v, which is more", o.epsilon, b.Epsilon)
+	case !math.IsInf(b.Epsilon, 1) && !(b.Delta <= o.delta):
+		return misused("--max-delta %v: the session counts its epsilon at delta=%v, which is more", o.delta, b.Delta)
 	}
 	if o.experiment == nil {
 		return nil

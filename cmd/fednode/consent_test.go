@@ -43,16 +43,18 @@ func TestOwnerDecidesWhatASessionMayCost(t *testing.T) {
 		{10, "", "algorithm=lfl-sgdmf epsilon=inf rounds=5", "without noise"},
 		{10, "", "algorithm=fmf-lfl rounds=5", "without noise"},
 		{math.Inf(1), "", "algorithm=fmf-lfl rounds=5", ""},
+		{10, "", "algorithm=lfl-sgdmf epsilon=10 rounds=5 delta=1e-5", ""},
+		{10, "", "algorithm=lfl-sgdmf epsilon=10 rounds=5 delta=0.04", "delta=0.04, which is more"},
 		{10, agreed, same, ""},
 		{10, agreed, same + "dropout=0.2 deployment.gather-s=7", "deployment.gather-s"},
 		{10, agreed, same + "dropout=0.2 workers=1", ""}, // which concern no deployment
 		{10, agreed, same + "epsilon=4", "other in epsilon"},
 		{10, agreed, same + "mode=semi-honest", "other in mode"},
 		{10, agreed, same + "tolerance=0.2", "other in tolerance"},
-		{10, agreed, same + "delta=0.01", "other in delta"},
+		{10, agreed, same + "delta=1e-6", "other in delta"},
 		{4, agreed, same, "--max-epsilon 4"},
 	} {
-		cmd := &clientCmd{MaxEpsilon: c.epsilon, Experiment: c.file}
+		cmd := &clientCmd{MaxEpsilon: c.epsilon, MaxDelta: 1e-5, Experiment: c.file}
 		owner, err := cmd.consent()
 		if err != nil {
 			t.Fatal(err)
@@ -63,8 +65,13 @@ func TestOwnerDecidesWhatASessionMayCost(t *testing.T) {
 		}
 	}
 	for _, epsilon := range []float64{0, -1, math.NaN()} {
-		if owner, err := (&clientCmd{MaxEpsilon: epsilon}).consent(); err == nil {
+		if owner, err := (&clientCmd{MaxEpsilon: epsilon, MaxDelta: 1e-5}).consent(); err == nil {
 			t.Errorf("--max-epsilon %v: %+v", epsilon, owner)
+		}
+	}
+	for _, delta := range []float64{0, 1, math.NaN()} {
+		if owner, err := (&clientCmd{MaxEpsilon: 1, MaxDelta: delta}).consent(); err == nil {
+			t.Errorf("--max-delta %v: %+v", delta, owner)
 		}
 	}
 }
