@@ -73,6 +73,8 @@ func TestServerGathersForAsLongAsItLikes(t *testing.T) {
 			t.Errorf("the server hears %+v, %v", m, err)
 		}
 		_ = theirs.Close()
-		<-ended
+		if err := <-ended; err == nil {
+			t.Error("what is refused ends well")
+		}
 	})
 }
