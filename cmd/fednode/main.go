@@ -85,13 +85,9 @@ func run(ctx context.Context, args []string, s streams) (code int) {
 			panic(e)
 		}
 	}()
-	parser, err := kong.New(&c,
-		kong.Name("fednode"),
-		kong.Description("Runs one party of a federation that trains a private recommender."),
-		kong.Vars{"version": experiment.Version()},
+	parser, err := newParser(&c,
 		kong.Writers(s.out, s.err),
 		kong.Exit(func(code int) { panic(exited{code}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
 	)
@@ -105,6 +101,16 @@ func run(ctx context.Context, args []string, s streams) (code int) {
 		err = kctx.Run()
 	}
 	return report(s.err, err, wantsJSON(args))
+}
+
+// newParser makes what reads the command line.
+func newParser(c *commands, more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append([]kong.Option{
+		kong.Name("fednode"),
+		kong.Description("Runs one party of a federation that trains a private recommender."),
+		kong.Vars{"version": experiment.Version()},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	}, more...)...)
 }
 
 // wantsJSON looks for --format json in the arguments themselves, since a call
