@@ -108,7 +108,7 @@ func (m *Monitor) Registered(change int) {
 func (m *Monitor) Event(e protocol.Event) {
 	m.events.WithLabelValues(e.Kind.String()).Inc()
 	last := &Event{Kind: e.Kind.String(), Iteration: e.Iteration, Party: e.Party.String(), At: m.now().UTC()}
-	if e.Err != nil && e.Kind != protocol.InputUnusable { // which speaks of ratings
+	if e.Err != nil && e.Kind != protocol.InputUnusable { // which is for the owner's eyes
 		last.Error = e.Err.Error()
 	}
 	m.mu.Lock()
