@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,6 +46,7 @@ type federation struct {
 	simulated   *experiment.Experiment // with all ratings
 	public      *experiment.Public
 	log         zerolog.Logger
+	wrap        func(protocol.ClientID, client.Trainer) client.Trainer // nil: trainers are as they are
 }
 
 // ratings are those of a few users on a few items, as a CSV file.
@@ -72,8 +74,14 @@ const seed = 5
 // aggregator's door.
 func newFederation(t testing.TB, settings string) *federation {
 	t.Helper()
+	return newLoggedFederation(t, settings, zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel))
+}
+
+// newLoggedFederation is newFederation with a log for everybody in it.
+func newLoggedFederation(t testing.TB, settings string, log zerolog.Logger) *federation {
+	t.Helper()
 	f := &federation{t: t, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
-		log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)}
+		log: log}
 	f.simulated, f.public = f.experiment(settings)
 	f.operator = f.key("operator")
 	var err error
@@ -235,7 +243,13 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) { return f.party(ctx, id, e) }}
+	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) {
+		t, failed := f.party(ctx, id, e)
+		if failed == nil && f.wrap != nil {
+			t = f.wrap(id, t)
+		}
+		return t, failed
+	}}
 	if e.Config.Private() {
 		job.Budget = &e.Privacy.Budget
 	}
@@ -331,6 +345,20 @@ func (f *federation) start(clients ...*node.Client) (wait func()) {
 		})
 	}
 	return all.Wait
+}
+
+// startStoppable has a client take part that will not come to an end, and returns how
+// to stop it.
+func (f *federation) startStoppable(c *node.Client) (stop func()) {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := c.Run(ctx); !errors.Is(err, context.Canceled) {
+			f.t.Errorf("a client that was stopped: %v", err)
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // model is the simulator's, of the same experiment and randomness.
