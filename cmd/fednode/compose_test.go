@@ -189,16 +189,16 @@ func TestImageIsOneFile(t *testing.T) {
 	path := filepath.Join(dir, "fednode")
 	cmd := exec.Command("sh", "-c", strings.Replace(build, "/usr/local/bin/fednode", path, 1))
 	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if out, failed := cmd.CombinedOutput(); failed != nil {
+		t.Fatalf("%v\n%s", failed, out)
 	}
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) > 0 {
-		t.Errorf("it links %q, %v", libraries, err)
+	if libraries, failed := f.ImportedLibraries(); failed != nil || len(libraries) > 0 {
+		t.Errorf("it links %q, %v", libraries, failed)
 	}
 	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		t.Error("it needs a dynamic loader")
