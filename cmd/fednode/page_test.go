@@ -265,7 +265,7 @@ func (p *page) run(e *entry, command string) []string {
 
 func (p *page) start(e *entry, command string) *terminal {
 	p.t.Helper()
-	t := &terminal{name: e.terminal, cmd: p.shell(e.machine, "exec "+command), lines: make(chan string, 1000), ended: make(chan error, 1)}
+	t := &terminal{name: e.terminal, cmd: p.shell(e.machine, "exec "+command), lines: make(chan string, 1<<16), ended: make(chan error, 1)}
 	r, w := io.Pipe()
 	t.cmd.Stdout, t.cmd.Stderr = w, w // in the order in which it is written
 	if err := t.cmd.Start(); err != nil {

@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -27,12 +29,35 @@ type machine struct {
 	more        []string // flags of every process that is started
 }
 
+// built is the command, once for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // of what is temporary
+	}
+	os.Exit(code)
+}
+
 func newMachine(t *testing.T) *machine {
 	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "fednode-test"); built.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", built.dir, ".").CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
 	m := &machine{t: t, dir: t.TempDir()}
 	m.binary = m.path("fednode")
-	if out, err := exec.Command("go", "build", "-o", m.binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := errors.Join(built.err, os.Symlink(filepath.Join(built.dir, "fednode"), m.binary)); err != nil {
+		t.Fatal(err)
 	}
 	return m
 }
