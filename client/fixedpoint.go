@@ -24,7 +24,8 @@ const maxInteger = 1 << 53
 // integers' norms are at most the release's declared D2 and D1; where rounding
 // to nearest would exceed them the whole vector is rounded towards zero, whose
 // L2 norm cannot exceed scale · L2. ErrOutOfBounds is returned for NaN, Inf,
-// more non-zeros than declared, and a norm above its bound; nothing is clipped.
+// more non-zeros than declared, and a norm above its bound; nothing is clipped. It
+// is logged, and so names the bound and never what broke it.
 func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) {
 	if err := checkBounds(v, r); err != nil {
 		return protocol.Integers{}, fmt.Errorf("release %q: %w", r.Name, err)
@@ -33,7 +34,7 @@ func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) 
 	d2, d1 := r.Bounds()
 	for i, x := range v.Value {
 		if math.Abs(x*r.Scale) > maxInteger {
-			return protocol.Integers{}, fmt.Errorf("release %q: %w: %g at scale %g is beyond the integers that a float64 counts", r.Name, ErrOutOfBounds, x, r.Scale)
+			return protocol.Integers{}, fmt.Errorf("release %q: %w: a value at scale %g is beyond the integers that a float64 counts", r.Name, ErrOutOfBounds, r.Scale)
 		}
 		out.Value[i] = int64(math.RoundToEven(x * r.Scale))
 	}
@@ -44,8 +45,8 @@ func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) 
 		out.Value[i] = int64(math.Trunc(x * r.Scale))
 	}
 	if l2, l1 := norms(out.Value); l2 > d2*d2 || l1 > d1 {
-		return protocol.Integers{}, fmt.Errorf("release %q: %w: integer norms %g and %g, declared %g and %g",
-			r.Name, ErrOutOfBounds, math.Sqrt(l2), l1, d2, d1)
+		return protocol.Integers{}, fmt.Errorf("release %q: %w: an integer norm is above the declared %g (L2) or %g (L1)",
+			r.Name, ErrOutOfBounds, d2, d1)
 	}
 	return out, nil
 }
@@ -59,7 +60,7 @@ func checkBounds(v protocol.Vector, r protocol.Release) error {
 	}
 	for k, j := range v.Index {
 		if int(j) >= r.Len || k > 0 && v.Index[k-1] >= j {
-			return fmt.Errorf("%w: index %d at place %d: indices must ascend below %d", ErrOutOfBounds, j, k, r.Len)
+			return fmt.Errorf("%w: indices must ascend below %d", ErrOutOfBounds, r.Len)
 		}
 	}
 	var l2, l1, largest float64
@@ -76,13 +77,13 @@ func checkBounds(v protocol.Vector, r protocol.Release) error {
 	case math.IsNaN(l2) || math.IsInf(l2, 0):
 		return fmt.Errorf("%w: it is not finite", ErrOutOfBounds)
 	case nonZero > r.MaxNonZero:
-		return fmt.Errorf("%w: %d non-zero coordinates, at most %d declared", ErrOutOfBounds, nonZero, r.MaxNonZero)
+		return fmt.Errorf("%w: more than the %d non-zero coordinates declared", ErrOutOfBounds, r.MaxNonZero)
 	case math.Sqrt(l2) > r.L2*(1+rounding):
-		return fmt.Errorf("%w: L2 norm %g, at most %g declared", ErrOutOfBounds, math.Sqrt(l2), r.L2)
+		return fmt.Errorf("%w: its L2 norm is above the %g declared", ErrOutOfBounds, r.L2)
 	case r.LInf > 0 && largest > r.LInf:
-		return fmt.Errorf("%w: a coordinate of %g, at most %g declared", ErrOutOfBounds, largest, r.LInf)
+		return fmt.Errorf("%w: a coordinate is above the %g declared", ErrOutOfBounds, r.LInf)
 	case r.L1 > 0 && l1 > r.L1*(1+rounding):
-		return fmt.Errorf("%w: L1 norm %g, at most %g declared", ErrOutOfBounds, l1, r.L1)
+		return fmt.Errorf("%w: its L1 norm is above the %g declared", ErrOutOfBounds, r.L1)
 	}
 	return nil
 }

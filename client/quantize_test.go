@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +23,7 @@ func ExampleQuantize() {
 	fmt.Println(err)
 	// Output:
 	// [1 3] [13 -50] <nil>
-	// release "gradient": contribution is out of bounds: L2 norm 3, at most 1 declared
+	// release "gradient": contribution is out of bounds: its L2 norm is above the 1 declared
 }
 
 func exactFloat(x float64) *big.Float { return new(big.Float).SetPrec(4000).SetFloat64(x) }
@@ -176,6 +177,37 @@ func TestQuantizeRefuses(t *testing.T) {
 		got, err := client.Quantize(c.v, r)
 		if !errors.Is(err, client.ErrOutOfBounds) || !cmp.Equal(got, protocol.Integers{}) {
 			t.Errorf("%s: %v, %v; want nothing and ErrOutOfBounds", c.name, got, err)
+		}
+	}
+}
+
+// What is refused is logged, and so no value, place or count of the owner's may be in why.
+func TestRefusalNamesNoValue(t *testing.T) {
+	r := protocol.Release{Name: "g", Len: 9000, L2: 1, L1: 1.2, LInf: 0.95, MaxNonZero: 3, Scale: 10, Width: 16}
+	tight, wide := r, r
+	tight.L2, tight.L1, tight.LInf, tight.Scale = 1e9, 0, 0, 1e10
+	wide.L1, wide.LInf = 0, 0
+	for _, c := range []struct {
+		name string
+		r    protocol.Release
+		v    protocol.Vector
+	}{
+		{"L2 norm", wide, protocol.Vector{Index: []uint32{4242}, Value: []float64{7.31}}},
+		{"L1 norm", r, protocol.Vector{Index: []uint32{4242, 4243}, Value: []float64{0.731, 0.681}}},
+		{"coordinate", r, protocol.Vector{Index: []uint32{4242}, Value: []float64{0.9731}}},
+		{"non-zeros", r, protocol.Vector{Index: []uint32{4242, 4243, 4244, 4245}, Value: []float64{0.1, 0.1, 0.1, 0.1}}},
+		{"indices", r, protocol.Vector{Index: []uint32{4242, 4242}, Value: []float64{0.1, 0.1}}},
+		{"integers", tight, protocol.Vector{Index: []uint32{4242}, Value: []float64{9731731.5}}},
+	} {
+		_, err := client.Quantize(c.v, c.r)
+		if !errors.Is(err, client.ErrOutOfBounds) {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		for _, own := range []string{"731", "7.31", "681", "42", "1.412", "4 non"} {
+			if strings.Contains(err.Error(), own) {
+				t.Errorf("%s: %v: it speaks of the owner's %s", c.name, err, own)
+			}
 		}
 	}
 }

@@ -7,9 +7,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 port=${PORT:-17946}
 ops=127.0.0.1:$((port + 1))
 
-dir=$(mktemp -d)
+dir=$(mktemp -d "${TMPDIR:-/tmp}/fednode-demo.XXXXXX")
 pids=()
 finish() {
+	trap '' INT TERM # whoever is impatient would leave things behind
 	for pid in "${pids[@]}"; do
 		kill "$pid" 2>/dev/null || true # has ended already
 	done

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,8 +74,14 @@ const seed = 5
 // aggregator's door.
 func newFederation(t testing.TB, settings string) *federation {
 	t.Helper()
+	return newLoggedFederation(t, settings, zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel))
+}
+
+// newLoggedFederation is newFederation with a log for everybody in it.
+func newLoggedFederation(t testing.TB, settings string, log zerolog.Logger) *federation {
+	t.Helper()
 	f := &federation{t: t, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
-		log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)}
+		log: log}
 	f.simulated, f.public = f.experiment(settings)
 	f.operator = f.key("operator")
 	var err error
@@ -343,6 +350,20 @@ func (f *federation) start(clients ...*node.Client) (wait func()) {
 		})
 	}
 	return all.Wait
+}
+
+// startStoppable has a client take part that will not come to an end, and returns how
+// to stop it.
+func (f *federation) startStoppable(c *node.Client) (stop func()) {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := c.Run(ctx); !errors.Is(err, context.Canceled) {
+			f.t.Errorf("a client that was stopped: %v", err)
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // model is the simulator's, of the same experiment and randomness.

@@ -133,8 +133,8 @@ func (k EventKind) String() string {
 }
 
 // Event is something worth logging or counting where it happened. It never
-// carries a rating, a vector or a secret; but the Err of InputUnusable speaks of
-// the owner's own data, and is for the owner's eyes.
+// carries a rating, a vector or a secret; but the Err of InputUnusable says which bound
+// the owner's own data broke, and is for the owner's eyes.
 type Event struct {
 	Kind      EventKind
 	Iteration uint64

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 	}
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "role\t%s\nready\t%t\nsession\t%s\niteration\t%d\nconnected\t%d\n",
-		status.Role, status.Ready, status.Session, status.Iteration, status.Connected)
+		status.Role, status.Ready, cmp.Or(status.Session, "none yet"), status.Iteration, status.Connected)
 	if e := status.Last; e != nil {
 		fmt.Fprintf(t, "last event\t%s of the %s in iteration %d, %s", e.Kind, e.Party, e.Iteration, e.At.Format(time.RFC3339))
 		if e.Error != "" {

@@ -39,12 +39,14 @@ type commands struct {
 	Server     serverCmd        `cmd:"" help:"Own the model: lead a session of an experiment to its end."`
 	Client     clientCmd        `cmd:"" help:"Take part in a session with one's own ratings."`
 	Status     statusCmd        `cmd:"" help:"Ask a process on this machine what it is doing."`
+	LogLevel   string           `enum:"debug,info,warn,error" default:"info" help:"What is logged to stderr: debug, info, warn or error and what is worse. Debug tells of messages that are ignored."`
 	Version    kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // streams are where a command writes.
 type streams struct {
 	out, err io.Writer
+	level    zerolog.Level // of the least that is logged
 }
 
 // log is what a process tells on the way: for people on a terminal, JSON elsewhere.
@@ -53,7 +55,7 @@ func (s streams) log(role string) zerolog.Logger {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		w = zerolog.ConsoleWriter{Out: f}
 	}
-	return zerolog.New(w).Level(zerolog.InfoLevel).With().Timestamp().Str("role", role).Logger()
+	return zerolog.New(w).Level(s.level).With().Timestamp().Str("role", role).Logger()
 }
 
 // exit codes, as documented above.
@@ -85,15 +87,10 @@ func run(ctx context.Context, args []string, s streams) (code int) {
 			panic(e)
 		}
 	}()
-	parser, err := kong.New(&c,
-		kong.Name("fednode"),
-		kong.Description("Runs one party of a federation that trains a private recommender."),
-		kong.Vars{"version": experiment.Version()},
+	parser, err := newParser(&c,
 		kong.Writers(s.out, s.err),
 		kong.Exit(func(code int) { panic(exited{code}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(s),
 	)
 	if err != nil {
 		return report(s.err, err, false)
@@ -101,10 +98,20 @@ func run(ctx context.Context, args []string, s streams) (code int) {
 	kctx, err := parser.Parse(args)
 	if err != nil {
 		err = &usageError{fmt.Errorf("%w; fednode --help tells what there is", err)}
-	} else {
-		err = kctx.Run()
+	} else if s.level, err = zerolog.ParseLevel(c.LogLevel); err == nil {
+		err = kctx.Run(s)
 	}
 	return report(s.err, err, wantsJSON(args))
+}
+
+// newParser makes what reads the command line.
+func newParser(c *commands, more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append([]kong.Option{
+		kong.Name("fednode"),
+		kong.Description("Runs one party of a federation that trains a private recommender."),
+		kong.Vars{"version": experiment.Version()},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	}, more...)...)
 }
 
 // wantsJSON looks for --format json in the arguments themselves, since a call

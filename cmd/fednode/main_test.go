@@ -18,7 +18,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, streams{&out, &err})
+	code = run(t.Context(), args, streams{out: &out, err: &err})
 	return code, out.String(), err.String()
 }
 

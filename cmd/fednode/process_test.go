@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -24,14 +26,38 @@ const demo = "../../deploy/demo"
 type machine struct {
 	t           *testing.T
 	dir, binary string
+	more        []string // flags of every process that is started
+}
+
+// built is the command, once for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // of what is temporary
+	}
+	os.Exit(code)
 }
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "fednode-test"); built.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", built.dir, ".").CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
 	m := &machine{t: t, dir: t.TempDir()}
 	m.binary = m.path("fednode")
-	if out, err := exec.Command("go", "build", "-o", m.binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := errors.Join(built.err, os.Symlink(filepath.Join(built.dir, "fednode"), m.binary)); err != nil {
+		t.Fatal(err)
 	}
 	return m
 }
@@ -50,48 +76,54 @@ func (m *machine) run(code int, args ...string) (stdout, stderr string) {
 
 // process is a running fednode.
 type process struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	out  bytes.Buffer
-	log  bytes.Buffer // read to its end after wait only
-	line *bufio.Reader
+	t     *testing.T
+	cmd   *exec.Cmd
+	out   bytes.Buffer
+	log   bytes.Buffer // what until and wait have read
+	lines chan string  // of the log, with room for all: whose log is not read stands still
 }
 
 func (m *machine) start(args ...string) *process {
 	m.t.Helper()
-	p := &process{t: m.t, cmd: exec.Command(m.binary, args...)}
+	p := &process{t: m.t, lines: make(chan string, 1<<17), cmd: exec.Command(m.binary, append(m.more[:len(m.more):len(m.more)], args...)...)}
 	p.cmd.Stdout = &p.out
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	p.line = bufio.NewReader(stderr)
 	if err = p.cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
 	m.t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // has ended, where all is well
+	go func() {
+		defer close(p.lines)
+		for r := bufio.NewReader(stderr); ; {
+			line, err := r.ReadString('\n')
+			p.lines <- line
+			if err != nil {
+				return
+			}
+		}
+	}()
 	return p
 }
 
 // until reads the log up to a line that contains a text.
 func (p *process) until(text string) {
 	p.t.Helper()
-	for {
-		line, err := p.line.ReadString('\n')
+	for line := range p.lines {
 		p.log.WriteString(line)
 		if strings.Contains(line, text) {
 			return
 		}
-		if err != nil {
-			p.t.Fatalf("the log ended before %q: %v\n%s", text, err, p.log.String())
-		}
 	}
+	p.t.Fatalf("the log ended before %q\n%s", text, p.log.String())
 }
 
 func (p *process) wait() int {
 	p.t.Helper()
-	if _, err := p.line.WriteTo(&p.log); err != nil {
-		p.t.Fatal(err)
+	for line := range p.lines {
+		p.log.WriteString(line)
 	}
 	err := p.cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -139,6 +171,8 @@ func TestFederationOfProcesses(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &key); err != nil {
 		t.Fatal(err)
 	}
+	m.more = []string{"--log-level", "debug"} // as much as can be logged: see checkLogs
+	t.Setenv("GOLOG_LOG_LEVEL", "debug")      // likewise, of libp2p
 	port, ops := freePort(t), "127.0.0.1:"+freePort(t)
 	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
 		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/" + port, "--out", m.path("invitations")}
@@ -174,6 +208,7 @@ func TestFederationOfProcesses(t *testing.T) {
 			t.Fatalf("%s: exit code %d\n%s", name, code, p.log.String())
 		}
 	}
+	shown := m.shown(ops)
 	m.checkStatus(ops)
 	m.checkResults(server.out.String())
 	_, stderr := m.run(exitUsage, "server", demo+"/experiment.yaml", "--items", demo+"/items", "--state", m.path("server"), "--set", "rounds=6")
@@ -184,6 +219,7 @@ func TestFederationOfProcesses(t *testing.T) {
 	if code := aggregator.wait(); code != exitDone || !strings.Contains(aggregator.out.String(), "/tcp/"+port+"/p2p/"+key.Peer) {
 		t.Errorf("the aggregator: exit code %d, %s\n%s", code, aggregator.out.String(), aggregator.log.String())
 	}
+	m.checkLogs(shown, aggregator, server, client, together)
 }
 
 func (m *machine) checkStatus(ops string) {

@@ -38,7 +38,7 @@ func TestOneOfSeveralClientsFails(t *testing.T) {
 	log := &watcher{text: `"level":"error"`, seen: stop}
 	var out bytes.Buffer
 	code := run(ctx, []string{"client", "--data", demo + "/ratings.csv", "--users", "0..1", "--invitations", o.path("out"), "--state", o.path("state")},
-		streams{&out, log})
+		streams{out: &out, err: log})
 	if code != exitFailed || strings.Contains(log.String(), "start it again") {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}

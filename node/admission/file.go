@@ -117,7 +117,7 @@ func indent(text []byte) ([]byte, error) {
 }
 
 // readAll reads a plain file, a secret one only if the group and others have no
-// access to it.
+// access to it, or as root hands it over (handedOver).
 func readAll(path string, secret bool) ([]byte, error) {
 	// Asked before it is opened, since opening a pipe would wait for a writer.
 	if info, err := os.Stat(path); err != nil {
@@ -134,7 +134,7 @@ func readAll(path string, secret bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := info.Mode().Perm(); secret && mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); secret && mode&0o077 != 0 && !handedOver(info) {
 		return nil, fmt.Errorf("%s: %w: its mode is %#o; run chmod 600 %s, and think about who may have read it", path, ErrExposed, mode, path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))

@@ -76,14 +76,17 @@ func NewMonitor(role string, now func() time.Time) *Monitor {
 	m := &Monitor{now: now, registry: prometheus.NewRegistry(), status: Status{Role: role, Ready: role == protocol.Aggregator.String()}}
 	labels := prometheus.Labels{"role": role}
 	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fedsim_events_total", ConstLabels: labels,
-		Help: "What the roles reported, by kind."}, []string{"kind"})
+		Help: "Events that the roles reported, by kind."}, []string{"kind"})
+	for kind := range protocol.SessionEnded + 1 {
+		m.events.WithLabelValues(kind.String()) // from 0 on, or a rate misses the first
+	}
 	gauge := func(name, help string, value func(Status) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.Status()) })
 	}
 	m.registry.MustRegister(m.events,
-		gauge("fedsim_connected", "Registered clients; of others than an aggregator, whether they are registered.",
+		gauge("fedsim_connected", "Clients that are registered with the aggregator; of others than it, those of the process.",
 			func(s Status) float64 { return float64(s.Connected) }),
-		gauge("fedsim_iteration", "The latest iteration.", func(s Status) float64 { return float64(s.Iteration) }),
+		gauge("fedsim_iteration", "The latest iteration that was reported of; 0 before the first.", func(s Status) float64 { return float64(s.Iteration) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -109,7 +112,7 @@ func (m *Monitor) Registered(change int) {
 func (m *Monitor) Event(e protocol.Event) {
 	m.events.WithLabelValues(e.Kind.String()).Inc()
 	last := &Event{Kind: e.Kind.String(), Iteration: e.Iteration, Party: e.Party.String(), At: m.now().UTC()}
-	if e.Err != nil && e.Kind != protocol.InputUnusable { // which speaks of ratings
+	if e.Err != nil && e.Kind != protocol.InputUnusable { // which is for the owner's eyes
 		last.Error = e.Err.Error()
 	}
 	m.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/ops"
@@ -67,6 +68,30 @@ func TestMonitorShowsWhatWasReported(t *testing.T) {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no %q in\n%s", line, text)
 		}
+	}
+}
+
+// Prometheus' own linter has nothing to say of names, units and help, and every kind of
+// event is there before the first of it.
+func TestMetricsAreAsPrometheusWantsThem(t *testing.T) {
+	_, get := serve(t, "client")
+	_, text := get("/metrics")
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "fedsim_") { // others are those of Go and of the process
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+	for _, kind := range []string{"iteration-opened", "iteration-aborted", "client-lost", "input-unusable", "session-ended"} {
+		if line := `fedsim_events_total{kind="` + kind + `",role="client"} 0` + "\n"; !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+	if strings.Contains(text, "EventKind(") || strings.Contains(text, `kind=""`) {
+		t.Errorf("a kind without a name in\n%s", text)
 	}
 }
 
