@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -150,8 +151,8 @@ func TestConfigOfARunRepeatsIt(t *testing.T) {
 			if diff := cmp.Diff(e.Config, again.Config); diff != "" {
 				t.Errorf("configuration (-first +again):\n%s", diff)
 			}
-			if e.Release != again.Release || e.Privacy.Budget != again.Privacy.Budget || e.Manifest() != again.Manifest() || e.silo != again.silo {
-				t.Errorf("release %+v of %+v, again %+v of %+v", e.Release, e.silo, again.Release, again.silo)
+			if !reflect.DeepEqual(e.Steps, again.Steps) || e.Privacy.Budget != again.Privacy.Budget || e.Manifest() != again.Manifest() || e.silo != again.silo {
+				t.Errorf("release %+v of %+v, again %+v of %+v", e.Steps, e.silo, again.Steps, again.silo)
 			}
 			if diff := cmp.Diff(e.parts, again.parts); diff != "" {
 				t.Errorf("the parties own something else (-first +again):\n%s", diff)

@@ -25,15 +25,15 @@ type Experiment struct {
 	Split  *dataset.Split
 	Params fedmf.Params
 	Cohort protocol.Cohort
-	// Release is what each iteration releases, noise included; of the
-	// federated algorithms only.
-	Release protocol.Release
+	// Steps are what the iterations release, noise included; of the federated
+	// algorithms only.
+	Steps   Schedule
 	Privacy Privacy
 
 	train, test *dataset.Rows
 	session     protocol.SessionID
 	stages      []protocol.Stage  // at which clients drop out
-	sum         *secagg.Cost      // of a real sum
+	sums        []secagg.Cost     // of real sums, for each of Steps; else nil
 	silo        fedmf.SiloParams  // where parties are organisations
 	parts       dataset.Partition // then: who owns which items, or users
 	alone       bool              // parties train by themselves
@@ -204,11 +204,14 @@ func (e *Experiment) prepare() error {
 	if err := c.Algorithm.form().prepare(e); err != nil {
 		return err
 	}
-	var err error
-	if e.Release.Width, err = secagg.Width(e.Cohort, e.Release, c.rounds()); err != nil {
-		return &ConfigError{err}
+	vectors, _ := e.Steps.vectors()
+	for _, r := range e.Steps.releases() {
+		var err error
+		if r.Width, err = secagg.Width(e.Cohort, *r, vectors); err != nil {
+			return &ConfigError{err}
+		}
 	}
-	if err = e.checkSum(); err != nil || e.public {
+	if err := e.checkSums(); err != nil || e.public {
 		return err
 	}
 	e.session = e.sessionID()
@@ -223,12 +226,15 @@ func (e *Experiment) prepare() error {
 // their settings makes another session, where there is noise. (Whoever knows the
 // seed knows the noise of a simulation anyway.)
 func (e *Experiment) sessionID() protocol.SessionID {
-	// Field by field, so that one more field does not change what a seed draws.
-	r, n := e.Release, e.Release.Noise
-	public := fmt.Appendf(nil, "fedsim/session %d %+v {Name:%s Len:%d L2:%v L1:%v MaxNonZero:%d Scale:%v Width:%d Noise:{Kind:%s Variance:%v}}",
-		e.Config.rounds(), e.Cohort, r.Name, r.Len, r.L2, r.L1, r.MaxNonZero, r.Scale, r.Width, n.Kind, n.Variance)
-	if n.Kind == protocol.Own {
+	public := fmt.Appendf(nil, "fedsim/session %d %+v %s", e.Steps.Iterations(), e.Cohort, releaseText(*e.Steps.first()))
+	if !e.Steps.uniform() {
+		for step, r := range e.Steps.releases() {
+			public = fmt.Appendf(public, " %d %s %s", step.Iterations, step.Phase, releaseText(*r))
+		}
+	}
+	if n := e.Steps.noise(); n.Kind == protocol.Own {
 		c := e.Config
+		n.Steps = e.silo.LocalSteps // those that follow the last iteration are in e.silo
 		public = fmt.Appendf(public, " %+v %t %s %+v %+v %v %s %v %v %d", n, e.alone, c.Partition, e.silo, c.Split,
 			c.Dropout.Value, c.DropoutAt, c.Leave, c.Away, c.AwayRounds)
 		if c.SitOut > 0 {
@@ -239,16 +245,18 @@ func (e *Experiment) sessionID() protocol.SessionID {
 	return protocol.SessionID(h[:16])
 }
 
-// checkSum refuses what no real sum can be made of, with the bound that fails.
-func (e *Experiment) checkSum() error {
+// checkSums refuses what no real sum can be made of, with the bound that fails.
+func (e *Experiment) checkSums() error {
 	if !e.Real() {
 		return nil
 	}
-	cost, err := e.sumParams().Cost(e.plan())
-	if err != nil {
-		return &ConfigError{fmt.Errorf("secagg real: %w", err)}
+	e.sums = make([]secagg.Cost, len(e.Steps))
+	for i, p := range e.plans() {
+		var err error
+		if e.sums[i], err = e.sumParams().Cost(p); err != nil {
+			return &ConfigError{fmt.Errorf("secagg real: %w", err)}
+		}
 	}
-	e.sum = &cost
 	return nil
 }
 
@@ -256,14 +264,19 @@ func (e *Experiment) checkSum() error {
 // messages arrive.
 func (e *Experiment) checkNetwork() error {
 	n := e.Config.Network
-	p := e.plan()
-	slowest := n.LatencyMS/1000 + 8*float64(p.PackedSize())/(1e6*n.UpMbps)
-	// The first stage holds the way of the model and the computation.
-	slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+8*8*float64(e.Release.Len)/(1e6*n.DownMbps))
-	if e.sum != nil { // what opens a stage, the computation, and the answer
+	slowest := 0.
+	for i, p := range e.plans() {
+		slowest = max(slowest, n.LatencyMS/1000+8*float64(p.PackedSize())/(1e6*n.UpMbps))
+		// The first stage holds the way of the model and the computation.
+		slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+8*float64(e.Steps[i].Model)/(1e6*n.DownMbps))
+		if e.sums == nil {
+			continue
+		}
+		// What opens a stage, the computation, and the answer.
 		for _, stage := range [][2]protocol.Kind{{protocol.KindDelivery, protocol.KindMaskedInput}, {protocol.KindSurvivors, protocol.KindUnmask}} {
+			bytes := e.sums[i].Bytes
 			slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+
-				8*float64(e.sum.Bytes[stage[0]])/(1e6*n.DownMbps)+8*float64(e.sum.Bytes[stage[1]])/(1e6*n.UpMbps))
+				8*float64(bytes[stage[0]])/(1e6*n.DownMbps)+8*float64(bytes[stage[1]])/(1e6*n.UpMbps))
 		}
 	}
 	if slowest >= n.StageTimeout {

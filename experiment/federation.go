@@ -160,7 +160,7 @@ func (e *Experiment) NonPrivate() (*Experiment, error) {
 // drops out at a stage that it does not have is lost at unmask, and survives there too.
 func (e *Experiment) compare() {
 	if e.Real() {
-		e.Config.Secagg, e.Config.Mode, e.sum = "ideal", graph.SemiHonest.String(), nil
+		e.Config.Secagg, e.Config.Mode, e.sums = "ideal", graph.SemiHonest.String(), nil
 	}
 	e.stages = slices.Clone(e.stages)
 	for i, s := range e.stages {

@@ -76,6 +76,10 @@ type Chance struct {
 
 // ReleaseForecast is one vector that an iteration releases the sum of.
 type ReleaseForecast struct {
+	// Phase and Iterations say in which iterations, where not all are alike.
+	Phase      string `json:"phase,omitempty"`
+	Iterations int    `json:"iterations,omitempty"`
+
 	Name  string  `json:"name"`
 	Len   int     `json:"length"`
 	Width uint8   `json:"ring_bits"`
@@ -136,14 +140,6 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 	if !c.Algorithm.Federated() {
 		return f, nil
 	}
-	strategy, err := c.Algorithm.form().strategy(e)
-	if err != nil {
-		return nil, err
-	}
-	plan, _, err := strategy.Next()
-	if err != nil {
-		return nil, err
-	}
 	f.Rounds, f.Secagg = c.rounds(), c.Secagg
 	n := e.Cohort
 	f.Cohort = &CohortForecast{Clients: n.Clients, Lost: n.Clients - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
@@ -154,15 +150,27 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 		f.Cohort.Exchanges++
 	}
 	f.Cohort.SetupExchanges = f.Cohort.Exchanges + 2
-	if e.sum != nil {
-		f.Graph = graphForecast(e.Mode(), n.Clients, e.sum.Choice, f.Rounds)
+	if e.sums != nil { // the graph follows from the cohort, so it is that of all
+		f.Graph = graphForecast(e.Mode(), n.Clients, e.sums[0].Choice, f.Rounds)
 	}
-	for _, r := range plan.Releases {
-		f.Releases = append(f.Releases, e.releaseForecast(r))
-	}
-	f.Bytes = e.bytesForecast(plan, &protocol.Final{Model: strategy.Model()})
-	f.Memory = e.memoryForecast(plan)
+	f.Releases = e.releaseForecasts()
+	f.Bytes = e.bytesForecast()
+	f.Memory = e.memoryForecast()
 	return f, nil
+}
+
+// releaseForecasts are those of all steps, and of one where all iterations are alike.
+func (e *Experiment) releaseForecasts() []ReleaseForecast {
+	if e.Steps.uniform() {
+		return []ReleaseForecast{e.releaseForecast(*e.Steps.first())}
+	}
+	var list []ReleaseForecast
+	for step, r := range e.Steps.releases() {
+		f := e.releaseForecast(*r)
+		f.Phase, f.Iterations = step.Phase, step.Iterations
+		list = append(list, f)
+	}
+	return list
 }
 
 func graphForecast(m graph.Mode, clients int, c graph.Choice, rounds int) *GraphForecast {

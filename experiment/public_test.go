@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -115,9 +116,9 @@ func TestPublicIsTheExperiment(t *testing.T) {
 				t.Fatal(err)
 			}
 			sim.session = someSession
-			if e.Release != sim.Release || e.Cohort != sim.Cohort || e.Privacy.Budget != sim.Privacy.Budget || e.Params != sim.Params || e.silo != sim.silo {
-				t.Errorf("release %+v, cohort %+v, budget %+v, %+v, %+v\nof the simulation %+v, %+v, %+v, %+v, %+v", e.Release, e.Cohort, e.Privacy.Budget, e.Params, e.silo,
-					sim.Release, sim.Cohort, sim.Privacy.Budget, sim.Params, sim.silo)
+			if !reflect.DeepEqual(e.Steps, sim.Steps) || e.Cohort != sim.Cohort || e.Privacy.Budget != sim.Privacy.Budget || e.Params != sim.Params || e.silo != sim.silo {
+				t.Errorf("release %+v, cohort %+v, budget %+v, %+v, %+v\nof the simulation %+v, %+v, %+v, %+v, %+v", e.Steps, e.Cohort, e.Privacy.Budget, e.Params, e.silo,
+					sim.Steps, sim.Cohort, sim.Privacy.Budget, sim.Params, sim.silo)
 			}
 			if e.Session() != someSession || e.Mode() != sim.Mode() || e.Draw() != sim.Draw() || !e.Real() {
 				t.Errorf("session %x, mode %s, real %t", e.Session(), e.Mode(), e.Real())
@@ -186,7 +187,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "175cfe66ad4a11283e4244faab6c44fd789be898748c3639c83d985b6130768c" {
+	if err != nil || hex.EncodeToString(hash[:]) != "2be331fd1f67fefd6b49c3bba8f35a811e9a70db60c0a9f338a8256efbf2d006" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

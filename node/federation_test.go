@@ -239,8 +239,8 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	if e.Config.Private() {
 		job.Budget = &e.Privacy.Budget
 	}
-	job.Terms, err = terms(e)
-	return job, err
+	job.Terms = terms(e)
+	return job, nil
 }
 
 // party finds what is a client's among all ratings.
@@ -256,18 +256,13 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 }
 
 // terms are those of an experiment.
-func terms(e *experiment.Experiment) (*node.Terms, error) {
-	strategy, err := e.Strategy()
-	if err != nil {
-		return nil, err
+func terms(e *experiment.Experiment) *node.Terms {
+	t := &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: e.Steps.Iterations(), SitOut: e.Config.SitOut,
+		StageTimeout: time.Duration(e.Config.Deployment.StageTimeout * float64(time.Second)), Model: e.Steps.Model()}
+	for _, step := range e.Steps {
+		t.Forms = append(t.Forms, node.Form{Phase: step.Phase, Releases: step.Releases})
 	}
-	plan, _, err := strategy.Next()
-	if err != nil {
-		return nil, err
-	}
-	return &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: int(e.Config.Rounds.Value), SitOut: e.Config.SitOut,
-		StageTimeout: time.Duration(e.Config.Deployment.StageTimeout * float64(time.Second)),
-		Releases:     plan.Releases, Phase: plan.Phase, Model: len(plan.Broadcast)}, nil
+	return t
 }
 
 func (f *federation) server(m *admission.Membership) *node.Server {
@@ -277,10 +272,7 @@ func (f *federation) server(m *admission.Membership) *node.Server {
 		f.t.Fatal(err)
 	}
 	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
-		State: f.dir, Gather: f.gather, Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
-	if config.Terms, err = terms(e); err != nil {
-		f.t.Fatal(err)
-	}
+		State: f.dir, Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
 	if config.Strategy, err = e.Strategy(); err != nil {
 		f.t.Fatal(err)
 	}

@@ -47,10 +47,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	n := node.ServerConfig{Identity: m.identity, Membership: m.membership, Registry: m.registry, State: c.State,
-		Gather: seconds(config.Deployment.Gather), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
-	if n.Terms, err = terms(e); err != nil {
-		return err
-	}
+		Gather: seconds(config.Deployment.Gather), Terms: terms(e), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
 	if n.Strategy, err = e.Strategy(); err != nil {
 		return err
 	}

@@ -23,20 +23,15 @@ import (
 )
 
 // terms are what everybody in a session of an experiment goes by.
-func terms(e *experiment.Experiment) (*node.Terms, error) {
-	strategy, err := e.Strategy()
-	if err != nil {
-		return nil, err
+func terms(e *experiment.Experiment) *node.Terms {
+	t := &node.Terms{
+		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: e.Steps.Iterations(), SitOut: e.Config.SitOut,
+		StageTimeout: seconds(e.Config.Deployment.StageTimeout), Model: e.Steps.Model(),
 	}
-	plan, _, err := strategy.Next()
-	if err != nil {
-		return nil, err
+	for _, step := range e.Steps {
+		t.Forms = append(t.Forms, node.Form{Phase: step.Phase, Releases: step.Releases})
 	}
-	return &node.Terms{
-		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: int(e.Config.Rounds.Value), SitOut: e.Config.SitOut,
-		StageTimeout: seconds(e.Config.Deployment.StageTimeout),
-		Releases:     plan.Releases, Phase: plan.Phase, Model: len(plan.Broadcast),
-	}, nil
+	return t
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
