@@ -222,9 +222,9 @@ func TestSkellamFactor(t *testing.T) {
 				e.Variance *= factor
 				events = append(events, e)
 			}
-			r, err := Problem{Events: events, Delta: 1e-6, Accountant: a}.Epsilon()
-			if err != nil {
-				t.Fatal(err)
+			r, failed := Problem{Events: events, Delta: 1e-6, Accountant: a}.Epsilon()
+			if failed != nil {
+				t.Fatal(failed)
 			}
 			return r.Epsilon
 		}
