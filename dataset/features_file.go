@@ -66,8 +66,8 @@ func (r *featureReader) read(file string, in io.Reader) error {
 	}
 	rows := featureRows{featureReader: r, file: file, cols: cols, tables: make(map[string]*featureTable), lines: make(map[featureKey]int)}
 	for {
-		record, err := s.next()
-		if errors.Is(err, io.EOF) {
+		var record [][]byte
+		if record, err = s.next(); errors.Is(err, io.EOF) {
 			return rows.end()
 		}
 		if err == nil {
