@@ -31,18 +31,9 @@ func (e *Experiment) Validate(p baseline.Predictor, run protocol.Runner) *Qualit
 
 func (e *Experiment) measure(rows *dataset.Rows, p baseline.Predictor, run protocol.Runner) Quality {
 	squared, absolute := make([]float64, rows.Len()), make([]float64, rows.Len())
-	run.Each(rows.Len(), func(u int) {
-		items, values := rows.Row(u)
-		if len(items) == 0 {
-			return
-		}
-		out := make([]float64, len(items))
-		p.Predict(u, items, out)
-		for i, x := range values {
-			d := min(max(out[i], e.Data.Min), e.Data.Max) - float64(x)
-			squared[u] += d * d
-			absolute[u] += math.Abs(d)
-		}
+	e.eachError(rows, p, run, func(user int, _ int32, d float64) {
+		squared[user] += d * d
+		absolute[user] += math.Abs(d)
 	})
 	var q Quality
 	var n float64
@@ -55,6 +46,22 @@ func (e *Experiment) measure(rows *dataset.Rows, p baseline.Predictor, run proto
 	q.MSE, q.MAE = q.MSE/n, q.MAE/n
 	q.RMSE = math.Sqrt(q.MSE)
 	return q
+}
+
+// eachError hears how far predictions, taken to the scale, are from what users gave:
+// of one user one after the other, of different users perhaps at once.
+func (e *Experiment) eachError(rows *dataset.Rows, p baseline.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
+	run.Each(rows.Len(), func(u int) {
+		items, values := rows.Row(u)
+		if len(items) == 0 {
+			return
+		}
+		out := make([]float64, len(items))
+		p.Predict(u, items, out)
+		for i, x := range values {
+			hear(u, items[i], min(max(out[i], e.Data.Min), e.Data.Max)-float64(x))
+		}
+	})
 }
 
 // MeasureInterim is the quality of the shared model between two iterations: for
