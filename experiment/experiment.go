@@ -72,12 +72,20 @@ func (c Config) openData(ctx context.Context, data string, progress func(done, t
 
 // settle splits the data and fixes everything that follows.
 func (e *Experiment) settle() error {
-	c := e.Config
 	var err error
-	if e.Split, err = e.Data.Split(dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed}); err != nil {
-		return &ConfigError{fmt.Errorf("%s: %w", e.Data.Name, err)}
+	if e.Split, err = e.Config.split(e.Data); err != nil {
+		return err
 	}
 	return e.derive()
+}
+
+// split cuts a set as the configuration says.
+func (c Config) split(set *dataset.Set) (*dataset.Split, error) {
+	s, err := set.Split(dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed})
+	if err != nil {
+		return nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
+	}
+	return s, nil
 }
 
 // derive fixes everything that follows from configuration, data and split.
