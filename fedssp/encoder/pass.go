@@ -9,7 +9,7 @@ import (
 // How a pass is cut up. The cuts depend on the problem alone, never on the number of
 // workers, and whatever crosses a cut is added up in a fixed order.
 const (
-	blockItems = 32   // that go through the dense layer at once; so few that gonum starts no goroutines
+	blockItems = 32   // that go through the dense layer at once; up to rank 64 too few for gonum to start goroutines
 	maxShares  = 32   // of a batch; each has a gradient of the dense layer of its own
 	spanCost   = 4096 // additions to coordinates that make a span of θ worth a worker's visit
 )
