@@ -119,16 +119,15 @@ func (c *collective) gather(a, b []float64, entries []entry, rows []float64) {
 	}
 }
 
-// addTo adds α times the exact statistics of item j's features to A's upper triangle and to b;
-// every is unobserved·Σ f fᵀ over all features. scratch holds d.
-func (c *collective) addTo(a, b, every, scratch []float64, j int) {
-	d := c.rank
-	part := make([]float64, d*d)
-	c.gather(part, scratch, c.items[j], c.f)
-	for i := range a {
-		a[i] += c.FeatureWeight * (part[i] + every[i])
+// addTo adds α times the exact statistics of item j's features to the system in w; every is
+// unobserved·Σ f fᵀ over all features.
+func (c *collective) addTo(w *worker, every []float64, j int) {
+	clear(w.part)
+	c.gather(w.part, w.scratch, c.items[j], c.f)
+	for i := range w.a {
+		w.a[i] += c.FeatureWeight * (w.part[i] + every[i])
 	}
-	axpy(b, c.FeatureWeight, scratch)
+	axpy(w.b, c.FeatureWeight, w.scratch)
 }
 
 // everyFeature is unobserved·Σ_k f_k f_kᵀ, upper triangle.

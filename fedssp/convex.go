@@ -121,3 +121,12 @@ func (t *newton) direction(w *workspace, p *Params) bool {
 	}
 	return w.solve(h, t.step)
 }
+
+// expand turns the gradient b at v into the right-hand side of the Newton step: the minimum of
+// gᵀ(x-v) + (x-v)ᵀH(x-v)/2 solves Hx = Hv - g.
+func expand(b, h, v []float64) {
+	d := len(b)
+	for i := range b {
+		b[i] = dot(h[i*d:(i+1)*d], v) - b[i]
+	}
+}

@@ -141,8 +141,10 @@ type Params struct {
 	UserRidge, UserBiasRidge float64
 	// ItemRidge is λ_v, added to A_j in proportion to c_j, as if to every rating.
 	ItemRidge float64
-	// BiasRidge is how many ratings' weight pulls an item's bias to zero.
-	BiasRidge float64
+	// ItemPrior and BiasRidge are how many ratings' weight pulls each coordinate of v_j and b_j to
+	// zero, whatever an item's ratings; where the statistics are noisy, that of the noise with it. They are 1/τ² for
+	// a prior deviation of τ and residuals of about 1.
+	ItemPrior, BiasRidge float64
 	// Unobserved is what an item that a user did not rate weighs beside one it did; implicit feedback only.
 	Unobserved float64
 
@@ -153,12 +155,11 @@ type Params struct {
 	Seed        uint64  // of where V starts; public
 	StartSpread float64 // standard deviation of the coordinates of V at the start
 
-	Loss                         Loss // Convex only
-	LossWidth                    float64
-	CMF                          CMFParams
-	NoiseRidge, BiasNoise, Floor float64
-	Features                     *dataset.ItemFeatures // public; nil: items are known by their ids only
-	Shares                       Shares
+	Loss      Loss // Convex only
+	LossWidth float64
+	CMF       CMFParams
+	Features  *dataset.ItemFeatures // public; nil: items are known by their ids only
+	Shares    Shares
 }
 
 // Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
@@ -229,7 +230,14 @@ func (p Params) Validate() error {
 		e.positive("clip-rating", p.ClipRating)
 	}
 	e.positive("user-ridge", p.UserRidge)
-	e.positive("item-ridge", p.ItemRidge)
+	e.notNegative("item-ridge", p.ItemRidge)
+	e.notNegative("item-prior", p.ItemPrior)
+	if p.ItemRidge == 0 && p.ItemPrior == 0 {
+		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
+	}
+	if p.ItemRidge == 0 && p.ItemPrior == 0 {
+		e.add("item-ridge and item-prior are 0; one must be positive, else rare items have no solution")
+	}
 	e.positive("start-spread", p.StartSpread)
 	if p.Bias {
 		e.positive("clip-bias", p.ClipBias)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -105,9 +106,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		s.prepared(r)
 	case BiasStage:
 		s.keepWeights(r)
-		n := s.params.total() / r.users
-		weight := s.scaledWeights()
-		s.model.Bias = s.params.biases(scaled(r.values[Bias], n), weight, r.noise[Bias]*n)
+		s.biases(r)
 	case Statistics:
 		if r.values[WeightCounts] != nil {
 			s.keepWeights(r)
@@ -157,11 +156,33 @@ func (s *Strategy) keepWeights(r absorbed) {
 	s.weightNoise = r.noise[WeightCounts] / r.users
 }
 
-// scaledWeights is c_j of all N clients, at least the deviation of its noise: less cannot be told
-// from nothing.
-func (s *Strategy) scaledWeights() []float64 {
+// weights is c_j of all N clients, at least the deviation of its noise: less cannot be told from
+// nothing. typical is w̃: a user's weights are about 1/√n and add up to about √n, so that one over
+// their sum is about one of them.
+func (s *Strategy) weights() (c []float64, typical float64) {
 	n := s.params.total()
-	return floored(scaled(s.weight, n), max(s.weightNoise*n*s.params.Floor, 1e-6))
+	c = scaled(s.weight, n)
+	floor, sum := max(s.weightNoise*n, 1e-9), 0.0
+	for j, x := range c {
+		if !(x > floor) {
+			c[j] = floor
+		}
+		sum += max(x, 0)
+	}
+	return c, min(n/max(sum, floor), 1)
+}
+
+// biases solves for b_j: the system of an outer step in one dimension.
+func (s *Strategy) biases(r absorbed) {
+	p, n := &s.params.Params, s.params.total()/r.users
+	c, typical := s.weights()
+	rho := sqr(r.noise[Bias]*n) / typical
+	b := scaled(r.values[Bias], n)
+	for j := range b {
+		weight := c[j] / (c[j] + rho)
+		b[j] = clampTo(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
+	}
+	s.model.Bias = b
 }
 
 // step is the server's half of an alternating step. Without weight counts V stays: what b_j
@@ -170,24 +191,43 @@ func (s *Strategy) step(r absorbed, run protocol.Runner) {
 	if s.weight == nil {
 		return
 	}
-	p, n := &s.params.Params, s.params.total()/r.users
-	x := sums{weight: s.scaledWeights(), moments: scaled(r.values[Moments], n), noise: r.noise[Moments] * n, users: s.params.total()}
-	if g := r.values[Gramian]; g != nil {
-		x.gramian = make([]float64, p.Rank*p.Rank)
-		unpack(x.gramian, g, p.Rank, 1/r.users)
-		newProjector(p.Rank).project(x.gramian)
-	}
-	if g := r.values[Gramians]; g != nil {
-		x.items = scaled(g, n)
-	}
-	if s.collective == nil {
-		x.als(p, s.model.Items, run, nil)
-	} else {
+	p, n, v := &s.params.Params, s.params.total()/r.users, s.model.Items
+	y := s.system(r, n)
+	switch {
+	case p.Solver == CMF:
 		for range p.CMF.Sweeps {
-			s.collective.fitFeatures(s.model.Items, run)
+			s.collective.fitFeatures(v, run)
 			every := s.collective.everyFeature()
-			x.als(p, s.model.Items, run, func(w *solver, j int) { s.collective.addTo(w.a, w.b, every, w.scratch, j) })
+			y.solve(v, run, func(w *worker, j int) { s.collective.addTo(w, every, j) })
 		}
+	case p.Gramian == One:
+		y.solveOne(v, run)
+	default:
+		y.solve(v, run, nil)
 	}
 	s.model.complete(p)
+}
+
+// system scales what was released to N clients.
+func (s *Strategy) system(r absorbed, n float64) *system {
+	p := &s.params.Params
+	y := &system{p: p}
+	y.weight, y.typical = s.weights()
+	first, second := Moments, Gramians
+	if p.Solver == Convex {
+		first, second = Gradients, Hessians
+		y.at = slices.Clone(s.model.Items)
+	}
+	y.b = scaled(r.values[first], n)
+	y.rho = sqr(r.noise[first]*n) / y.typical
+	if x := r.values[second]; x != nil {
+		y.items = scaled(x, n)
+	}
+	if x := r.values[Gramian]; x != nil {
+		y.gramian = make([]float64, p.Rank*p.Rank)
+		unpack(y.gramian, x, p.Rank, 1/r.users)
+		newEigen(p.Rank).project(y.gramian)
+		y.share = y.shares(s.params.total())
+	}
+	return y
 }
