@@ -41,6 +41,9 @@ type Config struct {
 	Rounds Number `yaml:"rounds"`
 	Rank   Number `yaml:"rank"`
 
+	Features string `yaml:"features"`
+	Feedback string `yaml:"feedback"`
+
 	Contribution string `yaml:"contribution"`
 	ClipNorm     Number `yaml:"clip-norm"`
 
@@ -63,6 +66,8 @@ type Config struct {
 	AwayRounds int     `yaml:"away-rounds"`
 
 	Model      Model      `yaml:"model"`
+	Statistics Statistics `yaml:"statistics"`
+	CMF        Collective `yaml:"cmf"`
 	Split      Split      `yaml:"split"`
 	Network    Network    `yaml:"network"`
 	Deployment Deployment `yaml:"deployment"`
@@ -142,6 +147,9 @@ func Defaults() Config {
 		Rounds: Auto, // 10 of devices, which talk rarely (FMF paper, section 6.3); 100 of organisations (4.3)
 		Rank:   Auto, // see defaultRank
 
+		Features: "auto", // genres and decades, as far as the set has them, where they are used
+		Feedback: "explicit",
+
 		Contribution: string(fedmf.OneRating), // the paper's algorithm is what lfl-sgdmf names
 		ClipNorm:     Auto,                    // see clipNorm
 
@@ -174,6 +182,8 @@ func Defaults() Config {
 			FitRidge:     1,    // a user with one rating is believed half: cold users do not overfit
 			Epochs:       30,   // of sgd-mf: more overfit the small sets
 		},
+		Statistics: Statistics{Gramian: "auto", Budgeting: "auto", BiasFirst: "auto", Loss: "auto"}, // see statistics
+		CMF:        Collective{FeatureWeight: 1, FeatureRidge: 1, Unobserved: 0.01, Sweeps: 1},
 		Split:      Split{Test: 0.1}, // FMF paper, section 4.3
 		Network:    Network{LatencyMS: 50, UpMbps: 10, DownMbps: 50, ComputeMS: 1000, StageTimeout: 60},
 		Deployment: Deployment{StageTimeout: 60, Gather: 600}, // time to start ten machines by hand
@@ -239,11 +249,15 @@ func (c Config) noise() string {
 	return "split"
 }
 
-// rounds is T.
+// rounds is T, of sums of statistics outer steps.
 func (c Config) rounds() int {
 	switch {
+	case c.biasOnly():
+		return 0
 	case c.Rounds.Given:
 		return int(c.Rounds.Value)
+	case c.Algorithm.statistical():
+		return 2 // a third helps no more than its noise costs (multi-task paper, appendix)
 	case c.Algorithm == HFLSynSGD:
 		return 1000
 	case c.Algorithm.organisations():

@@ -98,7 +98,7 @@ func (c Config) DeploymentWarnings() []string {
 		list = append(list, "noise-draw sum is for simulations: in a deployment each client draws its own")
 	}
 	simulated := simulationKeys()
-	unused := slices.DeleteFunc(meaningless(c.Algorithm.form()), func(key string) bool { return slices.Contains(simulated, key) })
+	unused := slices.DeleteFunc(c.meaningless(), func(key string) bool { return slices.Contains(simulated, key) })
 	return slices.Concat(list, c.noEffect(unused, "with "+string(c.Algorithm)), c.noEffect(simulated, "in a deployment"))
 }
 

@@ -16,14 +16,18 @@ import (
 type devices struct{}
 
 func (devices) choose(e *Experiment) error {
-	c := &e.Config
+	e.Config.chooseDraw(e.Real())
+	return nil
+}
+
+// chooseDraw replaces the auto of who draws noise.
+func (c *Config) chooseDraw(real bool) {
 	if c.NoiseDraw == "auto" {
 		c.NoiseDraw = "sum"
-		if e.Real() {
+		if real {
 			c.NoiseDraw = "client"
 		}
 	}
-	return nil
 }
 
 func (devices) prepare(e *Experiment) error {
@@ -77,16 +81,9 @@ func (devices) parties(e *Experiment) ([]client.Trainer, parties, error) {
 }
 
 func (devices) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
-	user := slices.Index(h.set.UserIDs, which.User)
-	switch users := h.set.Users; {
-	case which.Part != 0:
-		return nil, fmt.Errorf("%w: a party of %s is a user, and no part %d of any", ErrHolding, e.Config.Algorithm, which.Part)
-	case which.User == "" && users != 1:
-		return nil, fmt.Errorf("%w: they are of %d users; say whose the device is", ErrHolding, users)
-	case which.User == "":
-		user = 0
-	case user < 0:
-		return nil, fmt.Errorf("%w: there is no user %q in them", ErrHolding, which.User)
+	user, err := e.deviceUser(which, h)
+	if err != nil {
+		return nil, err
 	}
 	r := h.row(user)
 	t := fedmf.NewUser(&e.Params, r)
@@ -95,6 +92,22 @@ func (devices) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
 		copy(u.Row(0), t.Embedding())
 		return []Embeddings{{NamedMatrix{"user_embeddings", u}, h.set.UserIDs[user : user+1]}}
 	}}, nil
+}
+
+// deviceUser is the index of the user whose device a party is.
+func (e *Experiment) deviceUser(which Holding, h *atHand) (int, error) {
+	user := slices.Index(h.set.UserIDs, which.User)
+	switch users := h.set.Users; {
+	case which.Part != 0:
+		return 0, fmt.Errorf("%w: a party of %s is a user, and no part %d of any", ErrHolding, e.Config.Algorithm, which.Part)
+	case which.User == "" && users != 1:
+		return 0, fmt.Errorf("%w: they are of %d users; say whose the device is", ErrHolding, users)
+	case which.User == "":
+		return 0, nil
+	case user < 0:
+		return 0, fmt.Errorf("%w: there is no user %q in them", ErrHolding, which.User)
+	}
+	return user, nil
 }
 
 func (devices) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {

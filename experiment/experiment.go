@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedssp"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
@@ -23,7 +24,7 @@ type Experiment struct {
 	Config Config // every auto replaced by what was chosen; workers and name stay as given
 	Data   *dataset.Set
 	Split  *dataset.Split
-	Params fedmf.Params
+	Params fedmf.Params // of algorithms that sum statistics size and scale alone
 	Cohort protocol.Cohort
 	// Steps are what the iterations release, noise included; of the federated
 	// algorithms only.
@@ -32,9 +33,11 @@ type Experiment struct {
 
 	train, test *dataset.Rows
 	session     protocol.SessionID
-	stages      []protocol.Stage  // at which clients drop out
-	sums        []secagg.Cost     // of real sums, for each of Steps; else nil
-	silo        fedmf.SiloParams  // where parties are organisations
+	stages      []protocol.Stage // at which clients drop out
+	sums        []secagg.Cost    // of real sums, for each of Steps; else nil
+	silo        fedmf.SiloParams // where parties are organisations
+	ssp         fedssp.Params    // where users sum statistics
+	features    *dataset.ItemFeatures
 	parts       dataset.Partition // then: who owns which items, or users
 	alone       bool              // parties train by themselves
 	public      bool              // opened from what is public: there are no ratings
@@ -106,7 +109,12 @@ func (e *Experiment) choose() error {
 	c.RatingMin, c.RatingMax = Fixed(e.Data.Min), Fixed(e.Data.Max)
 	c.Epsilon, c.Unit, c.Accountant = Fixed(c.epsilon()), string(c.unit()), string(c.accountant())
 	if c.Algorithm.Federated() {
-		c.Rounds, c.Dropout, c.Colluders = Fixed(float64(c.rounds())), Fixed(c.dropout()), Fixed(c.colluders())
+		c.Dropout, c.Colluders = Fixed(c.dropout()), Fixed(c.colluders())
+		if !c.biasOnly() {
+			c.Rounds = Fixed(float64(c.rounds()))
+		}
+	}
+	if c.Algorithm.Federated() && !c.Algorithm.statistical() {
 		c.ClipNorm = Fixed(c.clipNorm())
 	}
 	if c.Noise == "auto" {
@@ -116,11 +124,18 @@ func (e *Experiment) choose() error {
 		c.Noise = "none"
 	}
 	e.stages = c.dropoutStages()
-	c.Rank = Fixed(c.Rank.Or(float64(defaultRank(c.Algorithm))))
+	if !c.biasOnly() {
+		c.Rank = Fixed(float64(c.rank()))
+	}
 	c.Delta = Fixed(c.Delta.Or(dp.DefaultDelta(e.publicUnits())))
-	c.Model.StartMean = Fixed(c.Model.StartMean.Or(startMeanShare * e.Data.Max))
+	if !c.Algorithm.statistical() {
+		c.Model.StartMean = Fixed(c.startMean(e.Data.Max))
+	}
 	return c.Algorithm.form().choose(e)
 }
+
+// startMean is what everything is predicted to be before training.
+func (c Config) startMean(top float64) float64 { return c.Model.StartMean.Or(startMeanShare * top) }
 
 // publicUnits is as many, but public: noise follows from the default of δ, and δ
 // from this. How many ratings there are is not public but for a published set;
@@ -183,11 +198,11 @@ const startMeanShare = 0.7
 func (e *Experiment) prepare() error {
 	c := e.Config
 	e.Params = fedmf.Params{
-		Items: e.Data.Items, Rank: int(c.Rank.Value),
+		Items: e.Data.Items, Rank: c.rank(),
 		// Ratings are float32, in which the top of the scale may round up.
 		MaxRating: max(e.Data.Max, float64(float32(e.Data.Max))),
 		Seed:      c.Seed,
-		StartMean: c.Model.StartMean.Value, Spread: c.Model.StartSpread,
+		StartMean: c.startMean(e.Data.Max), Spread: c.Model.StartSpread,
 		Fit: fedmf.Fit{Steps: c.Model.FitSteps, Ridge: c.Model.FitRidge},
 	}
 	if err := e.Params.Validate(); err != nil {

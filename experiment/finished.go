@@ -104,7 +104,7 @@ func readJSON(path string, v any) error {
 
 // load reads the model, and checks that it fits the data.
 func (r *Recommender) load(dir string) error {
-	rank := int(r.Config.Rank.Value)
+	rank := r.Config.rank()
 	var err error
 	read := func(name string, rows, cols int) *fedmf.Matrix {
 		m, readErr := readNPY(filepath.Join(dir, name+".npy"), rows, cols)

@@ -140,7 +140,7 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 	if !c.Algorithm.Federated() {
 		return f, nil
 	}
-	f.Rounds, f.Secagg = c.rounds(), c.Secagg
+	f.Rounds, f.Secagg = e.Steps.Iterations(), c.Secagg
 	n := e.Cohort
 	f.Cohort = &CohortForecast{Clients: n.Clients, Lost: n.Clients - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
 	if e.Mode() == graph.Active {

@@ -97,7 +97,7 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 // price, whatever became of it. All attempts together cost what [Experiment.Planned]
 // says.
 func (e *Experiment) SpentAtMost(attempts int) (dp.Result, error) {
-	if rounds := e.Config.rounds(); attempts < 0 || attempts > rounds {
+	if rounds := e.Steps.Iterations(); attempts < 0 || attempts > rounds {
 		return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", attempts, rounds)
 	}
 	if !e.Config.Private() {

@@ -88,10 +88,11 @@ type Baselines struct {
 	ItemBias          float64  `json:"item_bias"`
 	BeforeCooperation float64  `json:"before_cooperation"`
 	LocalOnly         *float64 `json:"local_only,omitempty"`
+	PrivateItemBias   *float64 `json:"private_item_bias,omitempty"`
 	NonPrivate        *float64 `json:"non_private,omitempty"`
 }
 
-// Baselines computes all but NonPrivate, and LocalOnly where that is a run of
+// Baselines computes all but PrivateItemBias, NonPrivate, and LocalOnly where that is a run of
 // its own too.
 func (e *Experiment) Baselines(run protocol.Runner) (Baselines, error) {
 	if e.public {

@@ -17,8 +17,14 @@ type Step struct {
 	Phase      string // as in their plans
 	// Releases are at least one, noise included.
 	Releases []protocol.Release
-	// Model is the length in bytes of the model that comes with a plan, at the most.
+	// Model is the length in bytes of the model that comes with a plan, at the most, and
+	// of the last step of the final one, too.
 	Model int
+}
+
+// alike reports whether two steps ask for the same.
+func (s Step) alike(o Step) bool {
+	return s.Phase == o.Phase && s.Model == o.Model && slices.Equal(s.Releases, o.Releases)
 }
 
 // Iterations is T, how many iterations there are.

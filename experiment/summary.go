@@ -23,6 +23,7 @@ type Summary struct {
 	TestMSE            float64            `json:"test_mse"`
 	TestMAE            float64            `json:"test_mae"`
 	SharedRMSE         *float64           `json:"shared_rmse,omitempty"` // before parties fine-tune, where they do
+	Mean               *float64           `json:"mean,omitempty"`        // what predictions are on top of, where there is one
 	Baselines          Baselines          `json:"baselines"`
 	Privacy            dp.Statement       `json:"privacy"`
 	BytesUpPerClient   map[string]int64   `json:"bytes_up_per_client"`
@@ -90,6 +91,7 @@ func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
 	}
 	row("before_cooperation", l.BeforeCooperation, before)
 	optional("local_only", l.LocalOnly, alone)
+	optional("private_item_bias", l.PrivateItemBias, "a private bias of every item for the same budget, users' own on their devices")
 	if e.Config.Private() {
 		optional("non_private", l.NonPrivate, "the same algorithm without noise, at the learning rate for that")
 	}

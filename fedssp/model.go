@@ -34,6 +34,10 @@ func (p *Params) Start() *Model {
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
+	if p.Rounds == 0 { // V is not learned
+		m.complete(p)
+		return m
+	}
 	rng := entropy.Public(p.Seed, "fedssp/start")
 	for i := range m.Items {
 		m.Items[i] = p.StartSpread * rng.NormFloat64()
@@ -285,4 +289,21 @@ func (v broadcast) packedGramian() []float64 {
 		g[i] = tame(x, farthest*farthest)
 	}
 	return g
+}
+
+// ModelSize is the length in bytes of the model that comes with the plans of a phase, at
+// the most: what it has besides V grows as phases release it. The final model is no longer
+// than that of the phase Statistics.
+func (p *Params) ModelSize(phase string) int {
+	n := 1 + p.Items*p.Rank
+	if phase != Prepare && p.withCounts() {
+		n += p.Items
+	}
+	if phase == Statistics && p.Bias {
+		n += p.Items
+	}
+	if p.Feedback == Implicit {
+		n += p.packed()
+	}
+	return len(modelDomain) + 1 + 8*n
 }

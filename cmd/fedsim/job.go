@@ -30,7 +30,7 @@ func (j *job) run(ctx context.Context) error {
 	c := j.e.Config
 	j.summary = &experiment.Summary{
 		Algorithm: c.Algorithm, Data: j.e.Data.Name, Secagg: c.Secagg, Noise: c.Noise,
-		Rounds: int(c.Rounds.Value), Seconds: j.clock.laps,
+		Rounds: j.e.Steps.Iterations(), Seconds: j.clock.laps,
 		BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
 	}
 	train := j.federated
@@ -66,35 +66,48 @@ func (j *job) baselines(ctx context.Context) error {
 	if !c.Private() {
 		b.NonPrivate = &j.summary.TestRMSE
 	}
-	if c.Algorithm.Federated() && c.Baselines == "all" {
-		if b.LocalOnly == nil {
-			if b.LocalOnly, err = j.again(ctx, "local only", j.e.LocalOnly); err != nil {
-				return err
-			}
-			j.clock.lap("local_only")
-		}
-		if b.NonPrivate == nil {
-			if b.NonPrivate, err = j.again(ctx, "without noise", j.e.NonPrivate); err != nil {
-				return err
-			}
-			j.clock.lap("non_private")
-		}
+	if c.Algorithm == experiment.PrivateItemBias {
+		b.PrivateItemBias = &j.summary.TestRMSE
 	}
 	j.summary.Baselines = b
+	if !c.Algorithm.Federated() || c.Baselines != "all" {
+		return nil
+	}
+	l := &j.summary.Baselines
+	for _, variant := range []struct {
+		lap, name string
+		rmse      **float64
+		open      func() (*experiment.Experiment, error)
+	}{
+		{"local_only", "local only", &l.LocalOnly, j.e.LocalOnly},
+		{"private_item_bias", "private item bias", &l.PrivateItemBias, j.e.PrivateItemBias},
+		{"non_private", "without noise", &l.NonPrivate, j.e.NonPrivate},
+	} {
+		if *variant.rmse != nil {
+			continue
+		}
+		if *variant.rmse, err = j.again(ctx, variant.name, variant.open); err != nil {
+			return err
+		}
+		if *variant.rmse != nil {
+			j.clock.lap(variant.lap)
+		}
+	}
 	return nil
 }
 
-// again runs a variant of the experiment and returns its test RMSE.
+// again runs a variant of the experiment and returns its test RMSE; nil where there is
+// no such variant.
 func (j *job) again(ctx context.Context, name string, variant func() (*experiment.Experiment, error)) (*float64, error) {
 	e, err := variant()
-	if err != nil {
+	if e == nil || err != nil {
 		return nil, err
 	}
 	f, err := e.Federation()
 	if err != nil {
 		return nil, err
 	}
-	j.progress.start(name, int(e.Config.Rounds.Value))
+	j.progress.start(name, e.Steps.Iterations())
 	out, err := sim.Run(ctx, simulation(e, f, func(it sim.Iteration, _ []byte) error {
 		j.progress.step(int(it.Number), "")
 		return nil
@@ -117,7 +130,7 @@ func (j *job) federated(ctx context.Context) (experiment.Quality, error) {
 		return experiment.Quality{}, err
 	}
 	c := j.e.Config
-	j.progress.start(string(c.Algorithm), int(c.Rounds.Value))
+	j.progress.start(string(c.Algorithm), j.e.Steps.Iterations())
 	w := &watcher{job: j, federation: f}
 	out, err := sim.Run(ctx, simulation(j.e, f, w.iteration))
 	if err != nil {
@@ -139,6 +152,7 @@ func (j *job) federated(ctx context.Context) (experiment.Quality, error) {
 	if j.model, err = j.e.Final(f, out.Model, j.workers()); err != nil {
 		return experiment.Quality{}, err
 	}
+	s.Mean = j.model.Mean
 	if j.model.Shared != nil {
 		shared := j.e.Measure(j.model.Shared, j.workers()).RMSE
 		s.SharedRMSE = &shared
@@ -152,7 +166,7 @@ func simulation(e *experiment.Experiment, f *experiment.Federation, each func(si
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 	return sim.Config{
 		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers, Ledgers: f.ClientLedgers(),
-		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: int(c.Rounds.Value), SitOut: c.SitOut, Seed: c.Seed, Workers: protocol.Workers(e.Workers()), Iteration: each,
+		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: e.Steps.Iterations(), SitOut: c.SitOut, Seed: c.Seed, Workers: protocol.Workers(e.Workers()), Iteration: each,
 		Faults: sim.Faults{Dropout: c.Dropout.Value, Stages: e.DropoutStages(), Leave: c.Leave, Away: c.Away, AwayRounds: c.AwayRounds},
 		Network: sim.Network{
 			Latency: ms(c.Network.LatencyMS), Compute: ms(c.Network.ComputeMS), StageTimeout: ms(1000 * c.Network.StageTimeout),
