@@ -132,51 +132,51 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// A state is refused where its numbers would mean something else, though they would
+// A state is refused where its numbers would mean something else, even if they would
 // fit; what decides only how the fit goes on may differ.
 func TestStateOfAnother(t *testing.T) {
 	s := plain()
 	s.Dense, s.Dim = true, 3
-	state := func(f *dataset.ItemFeatures, s Settings, seed uint64) (*Encoder, []byte) {
-		e, err := New(f, 4, 3, s, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e, e.Save()
+	base := fingerprint(films(4), 3, s, 1)
+	changed := map[string]func(*dataset.ItemFeatures, *Settings) (rank int, seed uint64){
+		"digest":   func(f *dataset.ItemFeatures, _ *Settings) (int, uint64) { f.Digest = "others"; return 3, 1 },
+		"items":    func(f *dataset.ItemFeatures, _ *Settings) (int, uint64) { f.Items = 5; return 3, 1 },
+		"category": func(f *dataset.ItemFeatures, _ *Settings) (int, uint64) { f.Categories = f.Categories[:2]; return 3, 1 },
+		"name":     func(f *dataset.ItemFeatures, _ *Settings) (int, uint64) { f.Categories[0].Name = "moods"; return 3, 1 },
+		"values":   func(f *dataset.ItemFeatures, _ *Settings) (int, uint64) { f.Categories[2].Values = nil; return 3, 1 },
+		"rank":     func(*dataset.ItemFeatures, *Settings) (int, uint64) { return 4, 1 },
+		"seed":     func(*dataset.ItemFeatures, *Settings) (int, uint64) { return 3, 2 },
+		"dim":      func(_ *dataset.ItemFeatures, s *Settings) (int, uint64) { s.Dim = 2; return 3, 1 },
+		"dense":    func(_ *dataset.ItemFeatures, s *Settings) (int, uint64) { s.Dense = false; return 3, 1 },
+		"ids":      func(_ *dataset.ItemFeatures, s *Settings) (int, uint64) { s.IDs = true; return 3, 1 },
+		"norm":     func(_ *dataset.ItemFeatures, s *Settings) (int, uint64) { s.StartNorm = 2; return 3, 1 },
+		"adam":     func(_ *dataset.ItemFeatures, s *Settings) (int, uint64) { s.Optimiser = Adam; return 3, 1 },
 	}
-	e, _ := state(films(4), s, 1)
-	digest, names, values := *films(4), *films(4), *films(4)
-	digest.Digest = "others"
-	names.Categories[0].Name = "moods"
-	// As many values in all, dealt differently.
-	values.Categories[0].Values = append(values.Categories[0].Values, "noir")
-	values.Categories[2].Values = nil
-	norm, adam := s, s
-	norm.StartNorm, adam.Optimiser = 2, Adam
-	for what, b := range map[string]func() (*Encoder, []byte){
-		"digest": func() (*Encoder, []byte) { return state(&digest, s, 1) },
-		"names":  func() (*Encoder, []byte) { return state(&names, s, 1) },
-		"values": func() (*Encoder, []byte) { return state(&values, s, 1) },
-		"norm":   func() (*Encoder, []byte) { return state(films(4), norm, 1) },
-		"seed":   func() (*Encoder, []byte) { return state(films(4), s, 2) },
-		"adam":   func() (*Encoder, []byte) { return state(films(4), adam, 1) },
-	} {
-		if _, other := b(); e.Restore(other) == nil {
-			t.Errorf("a state of another %s is taken up", what)
+	for what, change := range changed {
+		f, other := films(4), s
+		rank, seed := change(f, &other)
+		if fingerprint(f, rank, other, seed) == base {
+			t.Errorf("another %s has the same fingerprint", what)
 		}
 	}
 	faster := s
 	faster.Rate, faster.Steps, faster.Batch, faster.Ridge, faster.WarmStart, faster.Decay = 1, 9, 2, 1, false, Cosine
-	if _, other := state(films(4), faster, 1); e.Restore(other) != nil {
-		t.Errorf("a state of another rate is refused: %v", e.Restore(other))
+	if fingerprint(films(4), 3, faster, 1) != base {
+		t.Error("another rate has another fingerprint")
 	}
-	// Dense with dim 2 and hidden width 8 against ids in place of a category: same size.
-	linear := plain()
-	l, _ := state(nil, linear, 1)
+	// One value for each item takes as many numbers as ids do.
 	f := &dataset.ItemFeatures{Items: 4, Categories: []dataset.Category{{Name: "x", Values: make([]string, 4),
 		Start: []int32{0, 1, 2, 3, 4}, Value: []int32{3, 2, 1, 0}, Weight: []float64{1, 1, 1, 1}}}}
-	if _, other := state(f, linear, 1); l.Restore(other) == nil {
-		t.Error("a state of features is taken for one of ids")
+	of, err := New(f, 4, 3, plain(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := New(nil, 4, 3, plain(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ids.Restore(of.Save()); err == nil || !strings.Contains(err.Error(), "other features") {
+		t.Errorf("a state of features is taken for one of ids: %v", err)
 	}
 }
 
