@@ -47,7 +47,8 @@ type Encoder struct {
 }
 
 // New makes an encoder at its public start: normal embeddings and dense layer from the
-// seed, scaled to Settings.StartNorm. f nil means that items have ids only.
+// seed, scaled to Settings.StartNorm. f nil means that items have ids only; otherwise the
+// encoder keeps it, and it must not change.
 func New(f *dataset.ItemFeatures, items, rank int, s Settings, seed uint64) (*Encoder, error) {
 	errs := []error{s.Validate(rank)}
 	if items < 1 || items > math.MaxInt32 {
