@@ -96,7 +96,7 @@ func newEigen(d int) *eigen {
 }
 
 // decompose decomposes the row-major symmetric a, with negative eigenvalues, which only noise makes, set
-// to zero; of a matrix that is not finite, all.
+// to zero.
 func (e *eigen) decompose(a []float64) {
 	copy(e.vectors, a)
 	ok := lapack64.Syev(lapack.EVCompute, upper(e.vectors, e.d), e.values, e.work, len(e.work))

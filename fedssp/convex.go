@@ -49,25 +49,31 @@ func (p *Params) curvatureBound() float64 {
 
 // newton fits a device's beta to a convex loss by damped Newton steps.
 type newton struct {
-	step, trial, prediction, scaled []float64
+	step, trial, scaled []float64
 }
 
 const (
-	newtonSteps  = 25
-	halvings     = 30
-	newtonEnough = 1e-10 // relative decrease of the objective below which it has converged
+	newtonSteps = 25
+	halvings    = 30
+	// newtonEnough is the decrease, relative to the objective, that a step promises when it is the last
+	// one: convergence is quadratic, so that what is left is its square.
+	newtonEnough = 1e-8
 )
 
 func (t *newton) fit(w *workspace, p *Params) {
 	n := len(w.value)
-	t.step, t.trial = resize(t.step, w.width), resize(t.trial, w.width)
-	t.prediction, t.scaled = resize(t.prediction, n), resize(t.scaled, n*w.width)
+	t.step, t.trial, t.scaled = resize(t.step, w.width), resize(t.trial, w.width), resize(t.scaled, n*w.width)
 	now := t.objective(w, p, w.beta)
 	for range newtonSteps {
-		if !t.direction(w, p) {
+		promise, ok := t.direction(w, p)
+		if !ok {
 			return
 		}
-		next, rate := now, 1.0
+		if promise <= newtonEnough*now {
+			axpy(w.beta, -1, t.step)
+			return
+		}
+		rate, next := 1.0, now
 		for range halvings {
 			copy(t.trial, w.beta)
 			axpy(t.trial, -rate, t.step)
@@ -80,9 +86,6 @@ func (t *newton) fit(w *workspace, p *Params) {
 			return
 		}
 		copy(w.beta, t.trial)
-		if now-next <= newtonEnough*now {
-			return
-		}
 		now = next
 	}
 }
@@ -100,8 +103,8 @@ func (t *newton) objective(w *workspace, p *Params, beta []float64) float64 {
 	return sum
 }
 
-// direction sets step to H⁻¹g at w.beta.
-func (t *newton) direction(w *workspace, p *Params) bool {
+// direction sets step to H⁻¹g at w.beta, and returns what it promises to take off the objective, gᵀH⁻¹g/2.
+func (t *newton) direction(w *workspace, p *Params) (promise float64, ok bool) {
 	for i, x := range w.beta {
 		t.step[i] = w.ridge(p, i) * x
 	}
@@ -114,12 +117,14 @@ func (t *newton) direction(w *workspace, p *Params) bool {
 			scaled[i] = root * x
 		}
 	}
-	h := w.symmetric(w.factor)
+	h := w.symmetric(w.gram)
 	blas64.Syrk(blas.Trans, 1, blas64.General{Rows: len(w.value), Cols: w.width, Stride: w.width, Data: t.scaled}, 0, h)
 	for i := range w.width {
 		h.Data[i*w.width+i] += w.ridge(p, i)
 	}
-	return w.solve(h, t.step)
+	copy(t.trial, t.step)
+	ok = w.solve(h, t.step)
+	return dot(t.trial, t.step) / 2, ok
 }
 
 // expand turns the gradient b at v into the right-hand side of the Newton step: the minimum of

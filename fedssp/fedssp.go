@@ -235,9 +235,6 @@ func (p Params) Validate() error {
 	if p.ItemRidge == 0 && p.ItemPrior == 0 {
 		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
 	}
-	if p.ItemRidge == 0 && p.ItemPrior == 0 {
-		e.add("item-ridge and item-prior are 0; one must be positive, else rare items have no solution")
-	}
 	e.positive("start-spread", p.StartSpread)
 	if p.Bias {
 		e.positive("clip-bias", p.ClipBias)

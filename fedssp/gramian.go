@@ -32,9 +32,8 @@ func (y *system) solveOne(v []float64, run protocol.Runner) {
 				if at != nil {
 					row[k] = a*at[(j-from)*d+k] - row[k]
 				}
-				// a(a + ρ)⁻¹ is 0 where a and ρ are.
-				weight := 0.0
-				if a > 0 {
+				weight := 1.0
+				if y.rho > 0 {
 					weight = a / (a + y.rho)
 				}
 				row[k] *= weight / (weight*a + y.ridge(j))

@@ -42,7 +42,6 @@ type workspace struct {
 	value  []float64 // y_j; for Logistic scaled to 0..1
 	beta   []float64 // the solution: u, and the bias if there is one
 	gram   []float64 // width x width
-	factor []float64
 	newton newton
 }
 
@@ -55,7 +54,7 @@ func newWorkspace(p *Params) *workspace {
 		w.width++
 	}
 	w.beta = resize(w.beta, w.width)
-	w.gram, w.factor = resize(w.gram, w.width*w.width), resize(w.factor, w.width*w.width)
+	w.gram = resize(w.gram, w.width*w.width)
 	return w
 }
 
