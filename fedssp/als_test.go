@@ -253,7 +253,7 @@ func TestFirstStages(t *testing.T) {
 func TestDropoutsDoNotShrink(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(15, 2)[name]
-		p.CountCap, p.MeanCap, p.PerUser = 15, 15, 15 // nothing is sampled
+		p.CountCap, p.MeanCap, p.PerUser = 15, min(15, p.MeanCap*15), 15 // nothing is sampled
 		first, rows := people(&p, 20, 0.4, 5)
 		all := first
 		for _, r := range rows {
