@@ -55,6 +55,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/encoder"
 )
 
 // Feedback says what a rating is.
@@ -74,10 +75,14 @@ type Solver string
 const (
 	// ALS: v_j solves A_j v = b_j (DPALS and AdaDPALS).
 	ALS Solver = "als"
-	// CMF: the same with exact statistics of public features added (DP-CMF).
+	// Encoded: v_j is what a public encoder makes of the item's features or its id, and the
+	// encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
+	Encoded Solver = "encoder"
+	// CMF: the same as ALS with exact statistics of public features added (DP-CMF).
 	CMF Solver = "cmf"
 	// Convex: users send the second-order expansion of a convex loss around V, and
-	// the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7).
+	// the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7), or with
+	// features fits an encoder to the expansion.
 	Convex Solver = "convex"
 )
 
@@ -149,15 +154,19 @@ type Params struct {
 	Unobserved float64
 
 	// Rounds is T, the outer steps; 0 with Bias: biases only. Resample is how many secure sums,
-	// each with fresh noise, are taken in each; closed forms take one.
+	// each with fresh noise, are taken in each: 1 is SSP-c, as many as the encoder takes
+	// gradient steps SSP-i. Users keep their embeddings within an outer step. Closed forms take one.
 	Rounds, Resample int
 
-	Seed        uint64  // of where V starts; public
-	StartSpread float64 // standard deviation of the coordinates of V at the start
+	Seed uint64 // of where V starts, and of the encoder's batches; public
+	// StartSpread is the standard deviation of the coordinates of V at the start; an encoder has a
+	// start norm of its own.
+	StartSpread float64
 
 	Loss      Loss // Convex only
 	LossWidth float64
 	CMF       CMFParams
+	Encoder   encoder.Settings      // where there is one, see Encodes
 	Features  *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Shares    Shares
 }
@@ -179,6 +188,11 @@ func (p *Params) withCounts() bool {
 }
 
 func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
+
+// Encodes reports whether items are the output of an encoder.
+func (p *Params) Encodes() bool {
+	return p.Solver == Encoded || p.Solver == Convex && p.Features != nil
+}
 
 // middle is what every prediction is before anything is released.
 func (p *Params) middle() float64 { return (p.Min + p.Max) / 2 }
@@ -235,7 +249,13 @@ func (p Params) Validate() error {
 	if p.ItemRidge == 0 && p.ItemPrior == 0 {
 		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
 	}
-	e.positive("start-spread", p.StartSpread)
+	if p.Encodes() {
+		if err := p.Encoder.Validate(p.Rank); err != nil {
+			e = append(e, err)
+		}
+	} else {
+		e.positive("start-spread", p.StartSpread)
+	}
 	if p.Bias {
 		e.positive("clip-bias", p.ClipBias)
 		e.positive("bias-ridge", p.BiasRidge)
@@ -248,8 +268,13 @@ func (p Params) Validate() error {
 	if p.Rounds == 0 && !p.Bias {
 		e.add("rounds is 0 and there is no bias stage; nothing would be learned")
 	}
-	if p.Resample != 1 {
+	switch {
+	case p.Resample < 1:
+		e.add("resample is %d; it must be at least 1", p.Resample)
+	case p.Resample > 1 && !p.Encodes():
 		e.add("resample is %d; a closed form takes the statistics of a round once, so it must be 1", p.Resample)
+	case p.Resample > 1 && p.Resample > p.Encoder.Steps:
+		e.add("resample is %d; an encoder of %d steps takes fresh statistics at most so often", p.Resample, p.Encoder.Steps)
 	}
 	p.Shares.check(&p, &e)
 	return errors.Join(e...)
@@ -274,7 +299,7 @@ func (p *Params) checkForm(e *problems) {
 		e.add("feedback is %q; it must be %s or %s", p.Feedback, Explicit, Implicit)
 	}
 	switch p.Solver {
-	case ALS:
+	case ALS, Encoded:
 	case CMF:
 		p.CMF.check(p, e)
 	case Convex:
@@ -286,7 +311,7 @@ func (p *Params) checkForm(e *problems) {
 			e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
 		}
 	default:
-		e.add("solver is %q; it must be %s, %s or %s", p.Solver, ALS, CMF, Convex)
+		e.add("solver is %q; it must be %s, %s, %s or %s", p.Solver, ALS, CMF, Encoded, Convex)
 	}
 	if p.Gramian != PerItem && p.Gramian != One {
 		e.add("gramian is %q; it must be %s or %s", p.Gramian, PerItem, One)

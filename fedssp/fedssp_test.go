@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -73,7 +74,15 @@ func kinds(items, rank int) map[string]Params {
 	cmf.CMF = CMFParams{FeatureWeight: 0.5, FeatureRidge: 1, Unobserved: 0.05, Sweeps: 2}
 	perItem := full(items, rank)
 	perItem.Gramian = PerItem
+	encoded := full(items, rank)
+	encoded.Solver, encoded.Features = Encoded, someFeatures(items)
+	encoded.Encoder = encoder.Settings{Dense: true, StartNorm: 1, Optimiser: encoder.Adam, Rate: 0.01, Decay: encoder.Linear, Steps: 12, Batch: items/2 + 1, WarmStart: true, Ridge: 1e-3}
+	ids := encoded
+	ids.Features, ids.Encoder.Dense, ids.Encoder.WarmStart, ids.Resample = nil, false, false, 4
+	encodedConvex := encoded
+	encodedConvex.Solver, encodedConvex.Loss, encodedConvex.Gramian, encodedConvex.Resample = Convex, Logistic, PerItem, 3
 	out := map[string]Params{
+		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,
 		"plain": plain(items, rank), "full": full(items, rank), "full per item": perItem, "uniform": uniform, "tail": tail,
 		"implicit": implicit, "implicit one": implicitOne, "cmf": cmf,
 	}
@@ -123,6 +132,15 @@ func newStrategy(t testing.TB, p Params, clients int, variance float64) *Strateg
 		t.Fatal(err)
 	}
 	return s
+}
+
+// start is where settings start.
+func start(p Params) *Model {
+	m, err := p.Start()
+	if err != nil {
+		panic(err)
+	}
+	return m
 }
 
 // dense is a vector with every coordinate.
@@ -263,7 +281,10 @@ func TestValidate(t *testing.T) {
 		{func(p *Params) { p.StartSpread = 0 }, "start-spread is 0"},
 		{func(p *Params) { p.Rounds, p.Bias = 0, false }, "nothing would be learned"},
 		{func(p *Params) { p.Rounds = -1 }, "rounds is -1"},
-		{func(p *Params) { p.Resample = 2 }, "resample is 2"},
+		{func(p *Params) { p.Resample = 2 }, "a closed form takes"},
+		{func(p *Params) { p.Resample = 0 }, "resample is 0"},
+		{func(p *Params) { *p = kinds(10, 2)["encoder"]; p.Resample = 13 }, "an encoder of 12 steps"},
+		{func(p *Params) { p.Solver = Encoded }, "rate is 0"},
 		{func(p *Params) { p.Shares.Counts = 0 }, "the share of counts is 0"},
 		{func(p *Params) { p.Shares.Mean = nan }, "the share of mean is NaN"},
 		{func(p *Params) { p.Shares.Bias = 1 }, "the share of bias is 1"},

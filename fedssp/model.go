@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Model is the shared part: what the server broadcasts and the run ends with.
@@ -27,23 +28,32 @@ type scale struct {
 	logistic bool
 }
 
-// Start is the model before the first iteration: the middle of the scale, and V a seeded
-// spread around zero. Users fit it before they have cooperated; a baseline of that starts here.
-func (p *Params) Start() *Model {
+// Start is the model before the first iteration: the middle of the scale, and V where an encoder
+// starts, or a seeded spread around zero; with features the mean of an item's features' own such vectors. Users
+// fit it before they have cooperated: a baseline of that starts here.
+func (p *Params) Start() (*Model, error) {
 	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale()}
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
 	if p.Rounds == 0 { // V is not learned
 		m.complete(p)
-		return m
+		return m, nil
 	}
-	rng := entropy.Public(p.Seed, "fedssp/start")
-	for i := range m.Items {
-		m.Items[i] = p.StartSpread * rng.NormFloat64()
+	if p.Encodes() {
+		e, err := p.newEncoder()
+		if err != nil {
+			return nil, err
+		}
+		e.Embed(m.Items, protocol.Workers(1))
+	} else {
+		rng := entropy.Public(p.Seed, "fedssp/start")
+		for i := range m.Items {
+			m.Items[i] = p.StartSpread * rng.NormFloat64()
+		}
 	}
 	m.complete(p)
-	return m
+	return m, nil
 }
 
 func (p *Params) scale() scale { return scale{p.Min, p.Max, p.logistic()} }

@@ -49,7 +49,7 @@ func record(p *Params, rng *rand.Rand, k int) Ratings {
 // hostile is a model of the kind numbered k: an honest one and those that a server might send to
 // raise a user's norm.
 func hostile(p *Params, rng *rand.Rand, k int) *Model {
-	m := p.Start()
+	m := start(*p)
 	m.Counts, m.Bias = make([]float64, p.Items), make([]float64, p.Items)
 	for j := range m.Counts {
 		m.Counts[j], m.Bias[j] = 1000*rng.Float64(), rng.NormFloat64()
@@ -264,7 +264,7 @@ func TestSampleIsDrawnOnce(t *testing.T) {
 	users, _ := people(&p, 1, 0.5, 4)
 	seen := map[string]bool{}
 	for i, s := range complete(t, p, 0) {
-		plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: p.Start().Encode()}
+		plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: start(p).Encode()}
 		v := contribute(t, users[0], plan, 0)
 		items := ""
 		for _, k := range v[len(v)-1].Index {
@@ -291,11 +291,11 @@ func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 		name string
 		plan protocol.Plan
 	}{
-		{"another release", protocol.Plan{Releases: []protocol.Release{odd}, Broadcast: p.Start().Encode()}},
-		{"another length", protocol.Plan{Releases: []protocol.Release{short}, Broadcast: p.Start().Encode()}},
-		{"own noise", protocol.Plan{Releases: []protocol.Release{{Noise: protocol.Noise{Kind: protocol.Own}}}, Broadcast: p.Start().Encode()}},
+		{"another release", protocol.Plan{Releases: []protocol.Release{odd}, Broadcast: start(p).Encode()}},
+		{"another length", protocol.Plan{Releases: []protocol.Release{short}, Broadcast: start(p).Encode()}},
+		{"own noise", protocol.Plan{Releases: []protocol.Release{{Noise: protocol.Noise{Kind: protocol.Own}}}, Broadcast: start(p).Encode()}},
 		{"no model", protocol.Plan{Releases: good.Releases}},
-		{"another model", protocol.Plan{Releases: good.Releases, Broadcast: p.Start().Encode()[1:]}},
+		{"another model", protocol.Plan{Releases: good.Releases, Broadcast: start(p).Encode()[1:]}},
 	} {
 		for i, u := range users {
 			if _, err := u.Contribute(&c.plan, simulated.New(1, "x"), serial{}); err == nil {
@@ -308,7 +308,7 @@ func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 // Ratings that break the scale are the owner's to hear of.
 func TestUserChecksRatings(t *testing.T) {
 	p := full(20, 2)
-	plan := &protocol.Plan{Iteration: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: p.Start().Encode()}
+	plan := &protocol.Plan{Iteration: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: start(p).Encode()}
 	nan := float32(math.NaN())
 	for _, r := range []Ratings{
 		{[]int32{1, 2}, []float32{3}}, {[]int32{2, 1}, []float32{3, 3}}, {[]int32{1, 1}, []float32{3, 3}}, {[]int32{-1}, []float32{3}},

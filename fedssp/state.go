@@ -2,6 +2,7 @@ package fedssp
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -10,7 +11,9 @@ import (
 // has planned, the model, and the weight counts.
 //
 //	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ model length (4) ‖ model ‖
-//	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1)
+//	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖ (0 or 1 ‖ encoder, if there is one)
+//
+// The flag before the encoder's state says that V has yet to follow it.
 //
 // Integers are big endian, numbers as in the model ([Model.Encode]). The domain ends in the
 // version of the form. That a state has not been damaged is for its keeper to see.
@@ -24,9 +27,17 @@ func (s *Strategy) Save() ([]byte, error) {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(model)))
 	b = append(b, model...)
 	if s.weight == nil {
-		return append(b, 0), nil
+		b = append(b, 0)
+	} else {
+		b = appendFloats(appendFloats(append(b, 1), s.weightNoise), s.weight...)
 	}
-	return appendFloats(appendFloats(append(b, 1), s.weightNoise), s.weight...), nil
+	if s.encoder == nil {
+		return b, nil
+	}
+	if s.encoded {
+		return append(append(b, 1), s.encoder.Save()...), nil
+	}
+	return append(append(b, 0), s.encoder.Save()...), nil
 }
 
 // Restore implements server.Durable. A state that is not one of this session, or does not fit,
@@ -57,28 +68,40 @@ func (s *Strategy) Restore(state []byte) error {
 	if err != nil {
 		return err
 	}
-	weight, deviation, err := s.decodeWeights(b[length:])
+	weight, deviation, b, err := s.decodeWeights(b[length:])
 	if err != nil {
 		return err
 	}
+	encoded := len(b) > 0 && b[0] == 1
+	switch {
+	case s.encoder == nil && len(b) > 0:
+		return fmt.Errorf("fedssp: %d bytes stand behind the state; there must be none", len(b))
+	case s.encoder != nil && (len(b) == 0 || b[0] > 1):
+		return errors.New("fedssp: the state ends before that of its encoder, which 0 or 1 must lead")
+	case s.encoder != nil:
+		if err := s.encoder.Restore(b[1:]); err != nil {
+			return err
+		}
+	}
+	s.encoded = encoded
 	s.iteration, s.model, s.weight, s.weightNoise = iteration, model, weight, deviation
 	return nil
 }
 
-// decodeWeights reads what stands behind the model.
-func (s *Strategy) decodeWeights(b []byte) (weight []float64, deviation float64, err error) {
-	if len(b) == 1 && b[0] == 0 {
-		return nil, 0, nil
+// decodeWeights reads what stands behind the model, and returns what stands behind that.
+func (s *Strategy) decodeWeights(b []byte) (weight []float64, deviation float64, rest []byte, err error) {
+	if len(b) > 0 && b[0] == 0 {
+		return nil, 0, b[1:], nil
 	}
-	m := s.params.Items
-	if len(b) != 1+8*(1+m) || b[0] != 1 {
-		return nil, 0, fmt.Errorf("fedssp: the state ends in %d bytes of weight counts; there must be 1, or %d for %d items", len(b), 1+8*(1+m), m)
+	end := 1 + 8*(1+s.params.Items)
+	if len(b) < end || b[0] != 1 {
+		return nil, 0, nil, fmt.Errorf("fedssp: the state has %d bytes of weight counts and more; 0 leads none, and 1 %d bytes for %d items", len(b), end-1, s.params.Items)
 	}
-	x := floats(b[1:])
+	x := floats(b[1:end])
 	for i, v := range x {
 		if math.IsNaN(v) || math.IsInf(v, 0) || i == 0 && v < 0 {
-			return nil, 0, fmt.Errorf("fedssp: the state's weight counts hold %v at place %d; they are finite, and their deviation not negative", v, i)
+			return nil, 0, nil, fmt.Errorf("fedssp: the state's weight counts hold %v at place %d; they are finite, and their deviation not negative", v, i)
 		}
 	}
-	return x[1:], x[0], nil
+	return x[1:], x[0], b[end:], nil
 }

@@ -98,7 +98,7 @@ func TestRestoreRefuses(t *testing.T) {
 		{"NaN in the model", put(model, nan), "mean hold NaN"},
 		{"NaN in the weights", put(len(state)-8, nan), "weight counts hold NaN"},
 		{"cut off", state[:len(state)-1], "bytes of weight counts"},
-		{"too long", append(slices.Clone(state), 0), "bytes of weight counts"},
+		{"too long", append(slices.Clone(state), 0), "stand behind"},
 		{"another shape", otherState, "need"},
 	} {
 		fresh := newStrategy(t, full(6, 2), 10, 0.01)
@@ -138,7 +138,7 @@ func TestNewRefuses(t *testing.T) {
 func TestModelRoundTrip(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(9, 3)[name]
-		m := p.Start()
+		m := start(p)
 		if p.Bias {
 			m.Mean, m.Bias, m.Counts = 3.25, []float64{1, -1, 0.5, 0, 2, 0, 0, 1, -2}, make([]float64, 9)
 			m.Counts[4] = 17
@@ -169,7 +169,7 @@ func TestModelRoundTrip(t *testing.T) {
 // offset is that of (3.5 - 1)/4 = .625, and 1 + 4σ(log(.625/.375) - .25 + 1).
 func TestPredict(t *testing.T) {
 	p := full(2, 2)
-	m := p.Start()
+	m := start(p)
 	m.Mean, m.Bias, m.Items = 3, []float64{0, 0.5}, []float64{0, 0, 2, -0.5}
 	if got := m.Predict([]float64{1, 2}, -0.25, 1); got != 4.25 {
 		t.Errorf("predicts %v; want 4.25", got)
@@ -185,10 +185,10 @@ func TestPredict(t *testing.T) {
 
 func FuzzDecodeModel(f *testing.F) {
 	p := full(3, 2)
-	f.Add(p.Start().Encode())
+	f.Add(start(p).Encode())
 	implicit := kinds(3, 2)["implicit"]
-	f.Add(implicit.Start().Encode())
-	m := p.Start()
+	f.Add(start(implicit).Encode())
+	m := start(p)
 	m.Counts, m.Bias = []float64{1, 2, 3}, []float64{0, 0, 1}
 	f.Add(m.Encode())
 	f.Add([]byte(modelDomain))

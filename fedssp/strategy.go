@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -29,7 +30,9 @@ type Strategy struct {
 	// weight is c_j/|U1|, nil until they are released; weightNoise is the deviation of their noise.
 	weight      []float64
 	weightNoise float64
-	collective  *collective // CMF only
+	collective  *collective      // CMF only
+	encoder     *encoder.Encoder // nil where there is none
+	encoded     bool             // the encoder moved in this outer step, and V has not followed
 }
 
 // New makes the strategy, the model at its start.
@@ -43,7 +46,14 @@ func New(p StrategyParams) (*Strategy, error) {
 		return nil, fmt.Errorf("fedssp: %w", err)
 	}
 	s := &Strategy{params: p}
-	s.model = s.params.Start()
+	if s.model, err = s.params.Start(); err != nil {
+		return nil, err
+	}
+	if p.Encodes() {
+		if s.encoder, err = s.params.newEncoder(); err != nil {
+			return nil, err
+		}
+	}
 	if p.Solver == CMF {
 		s.collective = newCollective(&s.params.Params)
 	}
@@ -89,8 +99,9 @@ func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 	}, false, nil
 }
 
-// Skip implements server.Strategy: the model stays, the attempt is used up.
-func (s *Strategy) Skip(*protocol.Plan, error) {}
+// Skip implements server.Strategy: the attempt is used up. The model stays, unless other sums of the
+// outer step that ends here moved it.
+func (s *Strategy) Skip(*protocol.Plan, error) { s.follow(protocol.Workers(1)) }
 
 // Model implements server.Strategy: the model, encoded.
 func (s *Strategy) Model() []byte { return s.model.Encode() }
@@ -111,7 +122,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		if r.values[WeightCounts] != nil {
 			s.keepWeights(r)
 		}
-		s.step(r, run)
+		return s.step(r, run)
 	}
 	return nil
 }
@@ -187,13 +198,15 @@ func (s *Strategy) biases(r absorbed) {
 
 // step is the server's half of an alternating step. Without weight counts V stays: what b_j
 // is to be divided by is not known.
-func (s *Strategy) step(r absorbed, run protocol.Runner) {
+func (s *Strategy) step(r absorbed, run protocol.Runner) error {
 	if s.weight == nil {
-		return
+		return nil
 	}
 	p, n, v := &s.params.Params, s.params.total()/r.users, s.model.Items
 	y := s.system(r, n)
 	switch {
+	case s.encoder != nil:
+		return s.fitEncoder(y, run)
 	case p.Solver == CMF:
 		for range p.CMF.Sweeps {
 			s.collective.fitFeatures(v, run)
@@ -206,6 +219,7 @@ func (s *Strategy) step(r absorbed, run protocol.Runner) {
 		y.solve(v, run, nil)
 	}
 	s.model.complete(p)
+	return nil
 }
 
 // system scales what was released to N clients.
