@@ -67,6 +67,7 @@ type Config struct {
 
 	Model      Model      `yaml:"model"`
 	Statistics Statistics `yaml:"statistics"`
+	Encoder    Encoder    `yaml:"encoder"`
 	CMF        Collective `yaml:"cmf"`
 	Split      Split      `yaml:"split"`
 	Network    Network    `yaml:"network"`
@@ -183,6 +184,10 @@ func Defaults() Config {
 			Epochs:       30,   // of sgd-mf: more overfit the small sets
 		},
 		Statistics: Statistics{Gramian: "auto", Budgeting: "auto", BiasFirst: "auto", Loss: "auto"}, // see statistics
+		Encoder: Encoder{
+			Dense: no, // layers cost more to learn through noise than they give
+			IDs:   yes, StartNorm: 0.3, Optimiser: "adam", Rate: 0.01, Decay: "cosine", WarmStart: yes,
+		},
 		CMF:        Collective{FeatureWeight: 1, FeatureRidge: 1, Unobserved: 0.01, Sweeps: 1},
 		Split:      Split{Test: 0.1}, // FMF paper, section 4.3
 		Network:    Network{LatencyMS: 50, UpMbps: 10, DownMbps: 50, ComputeMS: 1000, StageTimeout: 60},

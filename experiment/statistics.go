@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -21,6 +22,12 @@ type statistics struct{}
 func (statistics) choose(e *Experiment) error {
 	c := &e.Config
 	c.chooseDraw(e.Real())
+	if err := e.chooseFeatures(); err != nil {
+		return err
+	}
+	if c.encodes() {
+		c.Encoder.Steps = Fixed(c.encoderSteps())
+	}
 	c.Statistics = c.statistics()
 	s, half := &c.Statistics, (e.Data.Max-e.Data.Min)/2
 	idle := c.idleStatistics()
@@ -37,7 +44,7 @@ func (statistics) choose(e *Experiment) error {
 			*clip.n = Fixed(clip.n.Or(clip.v))
 		}
 	}
-	return e.chooseFeatures()
+	return nil
 }
 
 // chooseFeatures reads the features of the items: those asked for, or with auto those
@@ -50,6 +57,9 @@ func (e *Experiment) chooseFeatures() error {
 	specs := []string{c.Features}
 	if c.Features == "auto" {
 		specs = []string{"genres,year", "genres", "year"}
+	}
+	if c.Features == "auto" && c.Algorithm != DPCMF {
+		specs = append(specs, "none")
 	}
 	var err error
 	for _, spec := range specs {
@@ -118,6 +128,7 @@ func (e *Experiment) sspParams() fedssp.Params {
 		CMF: fedssp.CMFParams{
 			FeatureWeight: c.CMF.FeatureWeight, FeatureRidge: c.CMF.FeatureRidge, Unobserved: c.CMF.Unobserved, Sweeps: c.CMF.Sweeps,
 		},
+		Encoder:  c.Encoder.settings(),
 		Features: e.features,
 		Shares: fedssp.Shares{
 			Counts: s.Shares.Counts.Value, Mean: s.Shares.Mean.Value, Bias: s.Shares.Bias.Value,
@@ -129,6 +140,13 @@ func (e *Experiment) sspParams() fedssp.Params {
 		p.Shares.Bias = 1 - p.Shares.Counts - p.Shares.Mean
 	}
 	return p
+}
+
+func (x Encoder) settings() encoder.Settings {
+	return encoder.Settings{
+		Dim: x.Dim, Dense: x.Dense == yes, IDs: x.IDs == yes, StartNorm: x.StartNorm, Optimiser: encoder.Optimiser(x.Optimiser),
+		Rate: x.Rate, Decay: encoder.Decay(x.Decay), Steps: int(x.Steps.Value), Batch: x.Batch, WarmStart: x.WarmStart == yes, Ridge: x.Ridge,
+	}
 }
 
 // strategySteps is the schedule as the strategy has it: a step for each iteration.
@@ -184,7 +202,11 @@ func (statistics) party(e *Experiment, which Holding, h *atHand) (*Party, error)
 
 // before is the public start, fitted by each device to its own ratings.
 func (statistics) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
-	return e.fitted(e.ssp.Start(), run), nil
+	start, err := e.ssp.Start()
+	if err != nil {
+		return nil, err
+	}
+	return e.fitted(start, run), nil
 }
 
 // alone is what before is: a device that trains by itself has nothing to learn items

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/encoder"
 )
 
 // Statistics is the part of Config about what users sum in an alternating step, and
@@ -47,6 +48,22 @@ type Shares struct {
 	Gramian      Number `yaml:"gramian"`
 }
 
+// Encoder is the part of Config about the public encoder of items: see
+// encoder.Settings.
+type Encoder struct {
+	Dim       int     `yaml:"dim"`
+	Dense     string  `yaml:"dense"`
+	IDs       string  `yaml:"ids"`
+	StartNorm float64 `yaml:"start-norm"`
+	Optimiser string  `yaml:"optimiser"`
+	Rate      float64 `yaml:"rate"`
+	Decay     string  `yaml:"decay"`
+	Steps     Number  `yaml:"steps"`
+	Batch     int     `yaml:"batch"`
+	WarmStart string  `yaml:"warm-start"`
+	Ridge     float64 `yaml:"ridge"`
+}
+
 // Collective is the part of Config about the factorization of features beside the
 // ratings (DP-CMF): see fedssp.CMFParams.
 type Collective struct {
@@ -72,23 +89,44 @@ func yesIf(v bool) string {
 // implicit reports whether a rating is taken for something that was consumed.
 func (c Config) implicit() bool { return c.Feedback == string(fedssp.Implicit) }
 
-// solver is how the server solves for the items.
+// solver is how the server solves for the items. Where an item is known by its id alone
+// v_j is all that there is to its encoder, and what gradient steps would end at is had at
+// once, unless the statistics change with every step.
 func (c Config) solver() fedssp.Solver {
 	switch c.Algorithm {
 	case DPCMF:
 		return fedssp.CMF
 	case SSPConvex:
 		return fedssp.Convex
+	case SSPC, AMSSP:
+		if c.Features != "none" || c.Statistics.Resample.Or(1) > 1 {
+			return fedssp.Encoded
+		}
+		return fedssp.ALS
+	case SSPI:
+		return fedssp.Encoded
 	default:
 		return fedssp.ALS
 	}
+}
+
+// encodes reports whether items are the output of an encoder.
+func (c Config) encodes() bool {
+	return c.solver() == fedssp.Encoded || c.solver() == fedssp.Convex && c.Features != "none"
 }
 
 // biasOnly reports whether nothing but item biases is learned.
 func (c Config) biasOnly() bool { return c.Algorithm == PrivateItemBias }
 
 // usesFeatures reports whether the algorithm learns from public features of items.
-func (a Algorithm) usesFeatures() bool { return a == DPCMF }
+func (a Algorithm) usesFeatures() bool {
+	switch a {
+	case DPCMF, SSPC, SSPI, AMSSP, SSPConvex:
+		return true
+	default:
+		return false
+	}
+}
 
 // rank is d, or p.
 func (c Config) rank() int {
@@ -164,11 +202,15 @@ func (c Config) statistics() Statistics {
 	set(items, &s.UserRidge, 1)
 	set(items, &s.ItemRidge, 0.01)
 	set(items, &s.ItemPrior, 50)
-	set(items, &s.StartSpread, 0.3)
+	set(items && !c.encodes(), &s.StartSpread, 0.3)
 	set(bias, &s.BiasRidge, 4)
 	set(bias, &s.UserBiasRidge, 2)
 	set(!explicit, &s.Unobserved, 0.1)
-	set(items, &s.Resample, 1)
+	resample := 1.0
+	if c.Algorithm == SSPI {
+		resample = c.encoderSteps()
+	}
+	set(items, &s.Resample, resample)
 	c.chooseLoss(&s)
 	set(s.counted(), &s.Shares.Counts, 0.01)
 	set(explicit && s.MeanCap.Value > 0, &s.Shares.Mean, 0.01)
@@ -176,6 +218,15 @@ func (c Config) statistics() Statistics {
 	set(true, &s.Shares.WeightCounts, 0.3)
 	set(items, &s.Shares.Gramian, gramianShare(s.Gramian))
 	return s
+}
+
+// encoderSteps is how many gradient steps an encoder takes in an outer step: with fresh
+// noise for each, few.
+func (c Config) encoderSteps() float64 {
+	if c.Algorithm == SSPI {
+		return c.Encoder.Steps.Or(c.Statistics.Resample.Or(20))
+	}
+	return c.Encoder.Steps.Or(200)
 }
 
 // chooseLoss replaces the autos of convex losses.
@@ -228,7 +279,7 @@ func (c Config) idleStatistics() []string {
 	bias, items, explicit := s.BiasFirst == yes, !c.biasOnly(), !c.implicit()
 	weights := s.Budgeting == string(fedssp.Weights)
 	unless(c.Algorithm.usesFeatures(), "features")
-	unless(false, under("encoder.")...)
+	unless(c.encodes(), under("encoder.")...)
 	unless(c.solver() == fedssp.CMF, under("cmf.")...)
 	unless(weights, "statistics.exponent")
 	unless(!weights, "statistics.per-user")
@@ -236,8 +287,9 @@ func (c Config) idleStatistics() []string {
 	unless(explicit, "statistics.mean-cap")
 	unless(explicit && s.MeanCap.Value > 0, "statistics.shares.mean")
 	unless(items, "statistics.bias-first", "statistics.gramian", "statistics.clip-user", "statistics.user-ridge", "statistics.item-ridge",
-		"statistics.item-prior", "statistics.start-spread", "statistics.resample", "statistics.shares.gramian", "rounds", "rank")
+		"statistics.item-prior", "statistics.resample", "statistics.shares.gramian", "rounds", "rank")
 	unless(items && explicit && (c.solver() != fedssp.Convex || s.Loss == string(fedssp.Squared)), "statistics.clip-rating")
+	unless(items && !c.encodes(), "statistics.start-spread")
 	unless(bias, "statistics.clip-bias", "statistics.bias-ridge", "statistics.user-bias-ridge")
 	unless(bias && items, "statistics.shares.bias")
 	unless(!explicit, "statistics.unobserved")
@@ -285,6 +337,7 @@ func (c Config) checkStatistics(k *checker) {
 		k.bad("statistics.item-prior", "it is 0, and statistics.item-ridge too: an item that hardly anybody rated would have no solution")
 	}
 	c.checkShares(k)
+	c.checkEncoder(k)
 	k.positive("cmf.feature-weight", c.CMF.FeatureWeight)
 	k.positive("cmf.feature-ridge", c.CMF.FeatureRidge)
 	k.below("cmf.unobserved", c.CMF.Unobserved, 0, 1)
@@ -296,9 +349,30 @@ func (c Config) checkStatistics(k *checker) {
 	if c.solver() == fedssp.CMF && c.Features == "none" {
 		k.bad("features", "%s factors features beside the ratings; name some, or use %s", c.Algorithm, SSPC)
 	}
-	if n := c.statistics().Resample; n.Value > 1 {
-		k.bad("statistics.resample", "%s solves in closed form, and takes the statistics of a round once", c.Algorithm)
+	switch n := c.statistics().Resample; {
+	case n.Value > 1 && !c.encodes():
+		k.bad("statistics.resample", "%s solves in closed form here, and takes the statistics of a round once", c.Algorithm)
+	case n.Value > 1 && n.Value > c.encoderSteps():
+		k.bad("statistics.resample", "%v is above encoder.steps, %v: there is a sum for each gradient step at the most", n.Value, c.encoderSteps())
 	}
+}
+
+func (c Config) checkEncoder(k *checker) {
+	x := c.Encoder
+	k.oneOf("encoder.dense", x.Dense, yes, no)
+	k.oneOf("encoder.ids", x.IDs, yes, no)
+	k.oneOf("encoder.warm-start", x.WarmStart, yes, no)
+	k.oneOf("encoder.optimiser", x.Optimiser, string(encoder.Adam), string(encoder.SGD))
+	k.oneOf("encoder.decay", x.Decay, string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear))
+	k.least("encoder.dim", x.Dim, 0)
+	if x.Dim > 0 && x.Dense == no && x.Dim != c.rank() {
+		k.bad("encoder.dim", "%d is not the rank %d: embeddings of features are added up where encoder.dense is no", x.Dim, c.rank())
+	}
+	k.positive("encoder.start-norm", x.StartNorm)
+	k.positive("encoder.rate", x.Rate)
+	k.whole("encoder.steps", x.Steps, 1, 1e6)
+	k.least("encoder.batch", x.Batch, 0)
+	k.below("encoder.ridge", x.Ridge, 0, math.Inf(1))
 }
 
 // checkFeedback refuses what there is not without a scale of ratings.
