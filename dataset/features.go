@@ -28,12 +28,12 @@ type ItemFeatures struct {
 // Category is one kind of features, such as the genres, in compressed rows: item j
 // has the features Value[Start[j]:Start[j+1]], with the weights at the same places.
 type Category struct {
-	Name   string
-	Values []string // the vocabulary, each of some item: numeric where all are integers, else lexicographic
+	Name   string   `json:"name"`
+	Values []string `json:"values"` // the vocabulary, each of some item: numeric where all are integers, else lexicographic
 
-	Start  []int32   // one entry for each item and one more
-	Value  []int32   // indices into Values, ascending within an item, none twice
-	Weight []float64 // of each, finite and positive; 1 where nothing else was said
+	Start  []int32   `json:"start"`  // one entry for each item and one more
+	Value  []int32   `json:"value"`  // indices into Values, ascending within an item, none twice
+	Weight []float64 `json:"weight"` // of each, finite and positive; 1 where nothing else was said
 }
 
 // Features returns the indices into Values of item j's features, and the weight of

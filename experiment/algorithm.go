@@ -91,8 +91,8 @@ func (a Algorithm) vertical() bool { return a.form() == vertical{} }
 // horizontal reports whether parties have users (HFL).
 func (a Algorithm) horizontal() bool { return a.form() == horizontal{} }
 
-// organisations reports whether parties are organisations and not users.
-func (a Algorithm) organisations() bool { return a.vertical() || a.horizontal() }
+// Organisations reports whether parties are organisations and not users.
+func (a Algorithm) Organisations() bool { return a.vertical() || a.horizontal() }
 
 // statistical reports whether users sum sufficient statistics.
 func (a Algorithm) statistical() bool { return a.form() == statistics{} }

@@ -87,7 +87,7 @@ func (c Config) problems() []problem {
 	if k.oneOf("algorithm", string(c.Algorithm), words...); len(k.list) > 0 {
 		return k.list // what else is wrong depends on it
 	}
-	if c.Algorithm.organisations() {
+	if c.Algorithm.Organisations() {
 		k.oneOf("noise", c.Noise, "auto", "own", "none")
 		c.checkOrganisations(k)
 	} else {
@@ -96,7 +96,7 @@ func (c Config) problems() []problem {
 	k.oneOf("noise-draw", c.NoiseDraw, "auto", "sum", "client")
 	k.oneOf("secagg", c.Secagg, "ideal", "real", "none")
 	k.oneOf("mode", c.Mode, graph.SemiHonest.String(), graph.Active.String())
-	if c.Secagg == "none" && !(c.Algorithm.organisations() && c.parties() == 1) {
+	if c.Secagg == "none" && !(c.Algorithm.Organisations() && c.parties() == 1) {
 		k.bad("secagg", "none would show what each party sends; only a party that is alone may go without a secure sum")
 	}
 	k.oneOf("baselines", c.Baselines, "all", "quick")
@@ -139,7 +139,7 @@ func (c Config) checkSum(k *checker) {
 	if !c.Algorithm.Federated() {
 		k.bad("secagg", "%s has all ratings in one place and sums nothing", c.Algorithm)
 	}
-	if c.Algorithm.organisations() && c.parties() == 1 {
+	if c.Algorithm.Organisations() && c.parties() == 1 {
 		k.bad("secagg", "a party that is alone has nobody to hide among; its plain sum is secagg none")
 	}
 	if c.NoiseDraw == "sum" {
@@ -288,7 +288,7 @@ func (c Config) checkUnit(k *checker) {
 func (c Config) checkAccountant(k *checker) {
 	covered := []string{"auto", string(dp.RDP), string(dp.GDPSkellam), string(dp.Best)}
 	noise := "clients add Skellam noise"
-	if c.Algorithm.organisations() {
+	if c.Algorithm.Organisations() {
 		covered = []string{"auto", string(dp.RDP), string(dp.PLD), string(dp.Best)}
 		noise = "parties add Gaussian noise to samples"
 	}
@@ -315,7 +315,7 @@ func (c Config) Warnings() []string {
 		if c.Leave > 0 || c.Away > 0 {
 			what = fmt.Sprintf("dropout %v with leave %v and away %v, in the end a loss of %.3g,", c.dropout(), c.Leave, c.Away, loss)
 		}
-		if c.Algorithm.organisations() && c.Private() {
+		if c.Algorithm.Organisations() && c.Private() {
 			consequence = "and charged all the same to whoever took the plan up"
 		}
 		list = append(list, fmt.Sprintf("%s is above the tolerance %v: most iterations will be skipped, %s", what, c.Tolerance, consequence))

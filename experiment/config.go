@@ -239,7 +239,7 @@ func (c Config) accountant() dp.Accountant {
 	switch {
 	case c.Accountant != "auto":
 		return dp.Accountant(c.Accountant)
-	case c.Algorithm.organisations():
+	case c.Algorithm.Organisations():
 		return dp.PLD
 	default:
 		return dp.RDP
@@ -248,7 +248,7 @@ func (c Config) accountant() dp.Accountant {
 
 // noise is where the noise comes from when there is any.
 func (c Config) noise() string {
-	if c.Algorithm.organisations() {
+	if c.Algorithm.Organisations() {
 		return "own"
 	}
 	return "split"
@@ -265,7 +265,7 @@ func (c Config) rounds() int {
 		return 2 // a third helps no more than its noise costs (multi-task paper, appendix)
 	case c.Algorithm == HFLSynSGD:
 		return 1000
-	case c.Algorithm.organisations():
+	case c.Algorithm.Organisations():
 		return 100
 	default:
 		return 10
@@ -282,7 +282,7 @@ func (c Config) localSteps() int {
 
 // dropout is the chance of a client to be lost in an iteration.
 func (c Config) dropout() float64 {
-	if c.Algorithm.organisations() {
+	if c.Algorithm.Organisations() {
 		return c.Dropout.Or(0)
 	}
 	return c.Dropout.Or(0.1)
@@ -290,7 +290,7 @@ func (c Config) dropout() float64 {
 
 // colluders is γ.
 func (c Config) colluders() float64 {
-	if c.Algorithm.organisations() && c.parties() == 1 {
+	if c.Algorithm.Organisations() && c.parties() == 1 {
 		return c.Colluders.Or(0)
 	}
 	return c.Colluders.Or(0.05)

@@ -162,7 +162,7 @@ func publishedSet(name string) (dataset.Entry, bool) {
 
 // clients is N.
 func (e *Experiment) clients() int {
-	if e.Config.Algorithm.organisations() {
+	if e.Config.Algorithm.Organisations() {
 		return e.Config.parties()
 	}
 	return e.Data.Users

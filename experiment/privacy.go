@@ -39,7 +39,7 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: e.Config.unit(), Relation: dp.ZeroOut,
 		Accountant: dp.Unaccounted, Sampling: dp.NoSampling, Noise: dp.NoNoise,
 	}
-	own := e.Config.Algorithm.organisations()
+	own := e.Config.Algorithm.Organisations()
 	if own {
 		s.Relation = dp.AddRemove
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -44,6 +45,8 @@ type Facts struct {
 	// Genres are those of each item, null for none, where items are dealt to parties
 	// by category.
 	Genres [][]string `json:"genres,omitempty"`
+	// Features are the public features of the items, where something is learned from them.
+	Features []dataset.Category `json:"features,omitempty"`
 }
 
 // Terms are what follows from configuration and facts, stated so that parties which
@@ -211,7 +214,7 @@ func decodePublic(b []byte) (*Public, error) {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	p.Config.Data = p.Facts.Name
+	p.Config = p.Config.about(p.Facts)
 	again, err := p.Encode()
 	if err != nil {
 		return nil, err

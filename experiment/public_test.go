@@ -261,7 +261,11 @@ func TestPublishWithoutRatings(t *testing.T) {
 		for u := range 61 {
 			items.UserIDs = append(items.UserIDs, fmt.Sprint(u+1))
 		}
-		p, err := Publish(c, FactsOf(c, items), someSession)
+		f, err := FactsOf(c, items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Publish(c, f, someSession)
 		if err != nil {
 			t.Fatalf("%s: %v", settings, err)
 		}

@@ -25,6 +25,9 @@ func (statistics) choose(e *Experiment) error {
 	if err := e.chooseFeatures(); err != nil {
 		return err
 	}
+	if c.solver() == fedssp.CMF && e.features == nil {
+		return &ConfigError{fmt.Errorf("features: %s factors features of the items beside the ratings, and there are none", c.Algorithm)}
+	}
 	if c.encodes() {
 		c.Encoder.Steps = Fixed(c.encoderSteps())
 	}
@@ -50,10 +53,17 @@ func (statistics) choose(e *Experiment) error {
 // chooseFeatures reads the features of the items: those asked for, or with auto those
 // that come with the set. A deployment has them from its facts.
 func (e *Experiment) chooseFeatures() error {
-	c := &e.Config
-	if !c.Algorithm.usesFeatures() || e.public {
+	if !e.Config.Algorithm.usesFeatures() || e.public {
 		return nil
 	}
+	var err error
+	e.features, e.Config.Features, err = e.Config.featuresOf(e.Data)
+	return err
+}
+
+// featuresOf reads the features of a set's items, and says what they are called; nil for
+// none. What cannot be read is a [ConfigError].
+func (c Config) featuresOf(set *dataset.Set) (*dataset.ItemFeatures, string, error) {
 	specs := []string{c.Features}
 	if c.Features == "auto" {
 		specs = []string{"genres,year", "genres", "year"}
@@ -63,15 +73,15 @@ func (e *Experiment) chooseFeatures() error {
 	}
 	var err error
 	for _, spec := range specs {
-		if e.features, err = e.Data.Features(spec); err == nil {
-			c.Features = spec
-			return nil
+		var f *dataset.ItemFeatures
+		if f, err = set.Features(spec); err == nil {
+			return f, spec, nil
 		}
 		if !errors.Is(err, dataset.ErrNoFeatures) {
 			break
 		}
 	}
-	return &ConfigError{fmt.Errorf("features: %w", err)}
+	return nil, "", &ConfigError{fmt.Errorf("features: %w", err)}
 }
 
 func (statistics) prepare(e *Experiment) error {
@@ -298,4 +308,17 @@ func column(x []float64) *fedmf.Matrix {
 	m := fedmf.NewMatrix(len(x), 1)
 	copy(m.Data(), x)
 	return m
+}
+
+// sharedModel is what [Experiment.Shared] says.
+func (e *Experiment) sharedModel(model []byte) ([]Embeddings, error) {
+	m, err := fedssp.DecodeModel(model, &e.ssp)
+	if err != nil {
+		return nil, err
+	}
+	list := []Embeddings{{NamedMatrix{"mean", column([]float64{m.Mean})}, []string{"mean"}}}
+	for _, x := range sspMatrices(m, &e.ssp) {
+		list = append(list, Embeddings{x, e.Data.ItemIDs})
+	}
+	return list, nil
 }

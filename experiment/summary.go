@@ -80,7 +80,7 @@ func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
 	optional("  before tuning", s.SharedRMSE, "the shared item embeddings, before parties fine-tune them for themselves")
 	l := s.Baselines
 	before, alone := "the same start, each user fitted on its own device", "each user trains alone"
-	if e.Config.Algorithm.organisations() {
+	if e.Config.Algorithm.Organisations() {
 		before, alone = "the same start, without any iteration", "each party trains alone, with noise for the same privacy"
 		if !e.Config.Private() {
 			alone = "each party trains alone, for as many steps"

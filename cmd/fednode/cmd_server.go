@@ -163,15 +163,17 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Ou
 		Rounds: out.Attempts.Opened, SkippedRounds: out.Attempts.Opened - out.Attempts.Released,
 		Privacy: e.Statement(spent), Seconds: took.Seconds(), Results: dir,
 	}
-	model, err := e.Shared(out.Model)
+	shared, err := e.Shared(out.Model)
 	if err != nil {
 		return err
 	}
 	if err = os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	if err = model.Write(dir); err != nil {
-		return err
+	for _, x := range shared {
+		if err = x.Write(dir); err != nil {
+			return err
+		}
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

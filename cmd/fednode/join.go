@@ -50,13 +50,13 @@ func facts(ctx context.Context, c experiment.Config, items, users string, client
 	if err != nil {
 		return experiment.Facts{}, fmt.Errorf("the list of items, in a folder with movies.csv, movies.dat or u.item: %w", err)
 	}
-	switch c.Algorithm {
-	case experiment.LFLSGDMF, experiment.FMFLFL:
+	switch {
+	case !c.Algorithm.Organisations():
 		if users != "" {
 			return experiment.Facts{}, misused("--users: with %s every client is a user", c.Algorithm)
 		}
 		set.Users = clients
-	case experiment.VFLSGDMF, experiment.FMFVFL:
+	case c.Algorithm == experiment.VFLSGDMF || c.Algorithm == experiment.FMFVFL:
 		if set.UserIDs, err = lines(users); err != nil {
 			return experiment.Facts{}, misused("--users: with %s a file with the ids of all users is needed, one a line: %w", c.Algorithm, err)
 		}
@@ -66,7 +66,7 @@ func facts(ctx context.Context, c experiment.Config, items, users string, client
 			return experiment.Facts{}, misused("--users: with %s the number of users of all parties is needed, not %q", c.Algorithm, users)
 		}
 	}
-	return experiment.FactsOf(c, set), nil
+	return experiment.FactsOf(c, set)
 }
 
 func lines(path string) ([]string, error) {
