@@ -29,6 +29,8 @@ var deployable = []string{
 	"algorithm=vfl-sgdmf rounds=10", "algorithm=vfl-sgdmf unit=user item-steps=7 rounds=3 accountant=rdp parties=5",
 	"algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp clipping=both clip-norm=2", "algorithm=fmf-vfl secagg=real mode=active",
 	"algorithm=hfl-sgdmf train=both accountant=rdp", "algorithm=hfl-synsgd accountant=rdp rounds=20", "algorithm=fmf-hfl parties=3 tolerance=0",
+	"algorithm=ssp-c", "algorithm=dp-cmf accountant=gdp-skellam features=year", "algorithm=ada-dpals rank=2 epsilon=inf", "algorithm=ssp-c feedback=implicit",
+	"algorithm=ssp-c features=none statistics.shares.bias=0.3", "algorithm=private-item-bias secagg=real mode=active data=",
 }
 
 // opened opens an experiment of deployable; of the active mode one that is small enough.
@@ -116,7 +118,7 @@ func TestPublicIsTheExperiment(t *testing.T) {
 				t.Fatal(err)
 			}
 			sim.session = someSession
-			if !reflect.DeepEqual(e.Steps, sim.Steps) || e.Cohort != sim.Cohort || e.Privacy.Budget != sim.Privacy.Budget || e.Params != sim.Params || e.silo != sim.silo {
+			if !reflect.DeepEqual(e.Steps, sim.Steps) || e.Cohort != sim.Cohort || e.Privacy.Budget != sim.Privacy.Budget || e.Params != sim.Params || e.silo != sim.silo || !reflect.DeepEqual(e.ssp, sim.ssp) {
 				t.Errorf("release %+v, cohort %+v, budget %+v, %+v, %+v\nof the simulation %+v, %+v, %+v, %+v, %+v", e.Steps, e.Cohort, e.Privacy.Budget, e.Params, e.silo,
 					sim.Steps, sim.Cohort, sim.Privacy.Budget, sim.Params, sim.silo)
 			}
@@ -149,7 +151,7 @@ func checkStrategies(t *testing.T, a, b *Experiment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range a.Config.rounds() {
+	for range a.Steps.Iterations() {
 		p, done, err := one.Next()
 		q, done2, err2 := other.Strategy.Next()
 		if err != nil || err2 != nil || done || done2 {
@@ -187,7 +189,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "2be331fd1f67fefd6b49c3bba8f35a811e9a70db60c0a9f338a8256efbf2d006" {
+	if err != nil || hex.EncodeToString(hash[:]) != "e32c67d5c0407d10a2b02bd6958f6c40dc178d0e109d321fd97571858ac465bd" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

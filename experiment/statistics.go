@@ -129,7 +129,7 @@ func (e *Experiment) sspParams() fedssp.Params {
 		Items: e.Data.Items, Rank: c.rank(), Min: min(e.Data.Min, float64(float32(e.Data.Min))), Max: e.Params.MaxRating,
 		Feedback: fedssp.Feedback(c.Feedback), Solver: c.solver(), Gramian: fedssp.GramianForm(s.Gramian),
 		Budgeting: fedssp.Budgeting(s.Budgeting), Exponent: s.Exponent.Value, PerUser: int(s.PerUser.Value),
-		CountCap: int(s.CountCap.Value), MeanCap: int(s.MeanCap.Value), Bias: s.BiasFirst == yes || c.biasOnly(),
+		CountCap: int(s.CountCap.Value), MeanCap: int(s.MeanCap.Value), Bias: c.biases(s),
 		ClipUser: s.ClipUser.Value, ClipRating: s.ClipRating.Value, ClipBias: s.ClipBias.Value,
 		UserRidge: s.UserRidge.Value, UserBiasRidge: s.UserBiasRidge.Value, ItemRidge: s.ItemRidge.Value,
 		ItemPrior: s.ItemPrior.Value, BiasRidge: s.BiasRidge.Value, Unobserved: s.Unobserved.Value,

@@ -128,6 +128,9 @@ func (a Algorithm) usesFeatures() bool {
 	}
 }
 
+// biases reports whether item biases are released first, by the resolved section.
+func (c Config) biases(s Statistics) bool { return s.BiasFirst == yes || c.biasOnly() }
+
 // rank is d, or p.
 func (c Config) rank() int {
 	if c.biasOnly() {
@@ -151,7 +154,7 @@ func (c Config) iterations() int {
 	if s.counted() || s.MeanCap.Value > 0 {
 		n++
 	}
-	if s.BiasFirst == yes {
+	if c.biases(s) {
 		n++
 	}
 	return n
@@ -166,9 +169,6 @@ func (c Config) statistics() Statistics {
 	if s.BiasFirst == "auto" && !c.biasOnly() {
 		// Half of what there is to learn is biases, and they need far less noise.
 		s.BiasFirst = yesIf(ours && explicit)
-	}
-	if c.biasOnly() {
-		s.BiasFirst = yes
 	}
 	if s.Gramian == "auto" && !c.biasOnly() {
 		// Far less is sent and noised. Algorithms of papers have the papers' form.
@@ -197,7 +197,7 @@ func (c Config) statistics() Statistics {
 	set(!weights, &s.PerUser, 50) // ICML paper, section 5.1
 	set(s.counted(), &s.CountCap, 50)
 	set(explicit, &s.MeanCap, 50)
-	bias, items := s.BiasFirst == yes, !c.biasOnly()
+	bias, items := c.biases(s), !c.biasOnly()
 	set(items, &s.ClipUser, 1)
 	set(items, &s.UserRidge, 1)
 	set(items, &s.ItemRidge, 0.01)
@@ -276,7 +276,7 @@ func (c Config) idleStatistics() []string {
 	under := func(section string) []string {
 		return slices.DeleteFunc(slices.Clone(sections), func(key string) bool { return !strings.HasPrefix(key, section) })
 	}
-	bias, items, explicit := s.BiasFirst == yes, !c.biasOnly(), !c.implicit()
+	bias, items, explicit := c.biases(s), !c.biasOnly(), !c.implicit()
 	weights := s.Budgeting == string(fedssp.Weights)
 	unless(c.Algorithm.usesFeatures(), "features")
 	unless(c.encodes(), under("encoder.")...)
@@ -391,8 +391,7 @@ func (c Config) checkFeedback(k *checker) {
 }
 
 func (c Config) checkShares(k *checker) {
-	s := c.Statistics.Shares
-	before := 0.
+	s, known := c.Statistics.Shares, len(k.list)
 	for _, n := range []struct {
 		key string
 		Number
@@ -407,10 +406,7 @@ func (c Config) checkShares(k *checker) {
 			k.bad(n.key, "%v is outside; it must be above 0 and below 1", n.Value)
 		}
 	}
-	for _, n := range []Number{s.Counts, s.Mean, s.Bias} {
-		before += n.Value
-	}
-	if before >= 1 {
+	if before := s.Counts.Value + s.Mean.Value + s.Bias.Value; before >= 1 && len(k.list) == known {
 		k.bad("statistics.shares.bias", "the shares of counts, mean and bias are %v together; the statistics need some of 1", before)
 	}
 }
