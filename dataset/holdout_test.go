@@ -219,6 +219,11 @@ func TestHoldOutDigest(t *testing.T) {
 			t.Errorf("another %s does not change the digest", name)
 		}
 	}
+	// The same users are held out with the same targets, some for another purpose.
+	a, b := holdOut(t, set, HoldOutParams{Test: 0.2, Validation: 0.3, Seed: 1}), holdOut(t, set, HoldOutParams{Test: 0.3, Validation: 0.2, Seed: 1})
+	if !slices.Equal(a.TrainUsers, b.TrainUsers) || a.Digest == b.Digest {
+		t.Error("users who go from validation to test do not change the digest")
+	}
 }
 
 func TestHoldOutErrors(t *testing.T) {
