@@ -294,11 +294,11 @@ func TestPacking(t *testing.T) {
 			u[i] = rng.NormFloat64()
 		}
 		packed := make([]float64, d*(d+1)/2)
-		packOuter(packed, u, 0.7)
+		packOuter(packed, u)
 		full, want, norm := make([]float64, d*d), make([]float64, d*d), 0.0
 		for i := range d {
 			for j := range d {
-				want[i*d+j] = 0.7 * u[i] * u[j]
+				want[i*d+j] = u[i] * u[j]
 				norm += want[i*d+j] * want[i*d+j]
 			}
 		}

@@ -157,7 +157,7 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Mean: floatAt(v.mean, 0), Counts: floats(v.counts), Bias: floats(v.bias), Items: floats(v.items), Gramian: floats(v.gram), scale: p.scale()}
+	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale()}
 	for _, part := range []struct {
 		name   string
 		values []float64
@@ -171,8 +171,8 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 	return m, nil
 }
 
-// floats decodes all numbers; nil of nil.
-func floats(b []byte) []float64 {
+// numbers decodes all numbers; nil of nil.
+func numbers(b []byte) []float64 {
 	if b == nil {
 		return nil
 	}
@@ -256,10 +256,13 @@ const farthest = 1e6
 
 // tame is a number of a broadcast as a device uses it.
 func tame(x, bound float64) float64 {
+	if math.Abs(x) <= bound {
+		return x
+	}
 	if math.IsNaN(x) {
 		return 0
 	}
-	return clampTo(x, bound)
+	return math.Copysign(bound, x)
 }
 
 func (v broadcast) centre() float64 {
@@ -294,7 +297,7 @@ func (v broadcast) row(j int, dst []float64) []float64 {
 // packedGramian trusts the server with what follows from its own items: it shapes u, whose
 // norm is clipped afterwards.
 func (v broadcast) packedGramian() []float64 {
-	g := floats(v.gram)
+	g := numbers(v.gram)
 	for i, x := range g {
 		g[i] = tame(x, farthest*farthest)
 	}

@@ -97,7 +97,7 @@ func (s *Strategy) decodeWeights(b []byte) (weight []float64, deviation float64,
 	if len(b) < end || b[0] != 1 {
 		return nil, 0, nil, fmt.Errorf("fedssp: the state has %d bytes of weight counts and more; 0 leads none, and 1 %d bytes for %d items", len(b), end-1, s.params.Items)
 	}
-	x := floats(b[1:end])
+	x := numbers(b[1:end])
 	for i, v := range x {
 		if math.IsNaN(v) || math.IsInf(v, 0) || i == 0 && v < 0 {
 			return nil, 0, nil, fmt.Errorf("fedssp: the state's weight counts hold %v at place %d; they are finite, and their deviation not negative", v, i)

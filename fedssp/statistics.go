@@ -1,22 +1,26 @@
 package fedssp
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // A symmetric d x d matrix is packed as svec: its lower triangle row by row, off-diagonals times
 // √2. The Euclidean norm of the packed vector is the Frobenius norm of the matrix, so that noise of
 // deviation σ on every packed coordinate is what the privacy proof asks for; it puts σ/√2 on
 // each off-diagonal entry.
 
-// packOuter sets dst to scale·svec(u uᵀ).
-func packOuter(dst, u []float64, scale float64) {
+// packOuter sets dst to svec(u uᵀ).
+func packOuter(dst, u []float64) {
 	i := 0
 	for a, x := range u {
-		y := scale * x * math.Sqrt2
+		y := x * math.Sqrt2
 		for _, z := range u[:a] {
 			dst[i] = y * z
 			i++
 		}
-		dst[i] = scale * x * x
+		dst[i] = x * x
 		i++
 	}
 }
@@ -50,19 +54,9 @@ func pack(dst, a []float64, d int) {
 }
 
 // dot is the inner product.
-func dot(x, y []float64) float64 {
-	var s float64
-	for i, v := range x {
-		s += v * y[i]
-	}
-	return s
-}
+func dot(x, y []float64) float64 { return floats.Dot(x, y) }
 
 // axpy adds a·x to y.
-func axpy(y []float64, a float64, x []float64) {
-	for i, v := range x {
-		y[i] += a * v
-	}
-}
+func axpy(y []float64, a float64, x []float64) { floats.AddScaled(y, a, x) }
 
 func clampTo(x, bound float64) float64 { return min(max(x, -bound), bound) }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -136,7 +138,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	case Gramian:
 		c.fit()
 		v := protocol.Vector{Value: make([]float64, p.packed())}
-		packOuter(v.Value, c.embedding(), 1)
+		packOuter(v.Value, c.embedding())
 		return v, nil
 	}
 	if err := c.weigh(); err != nil {
@@ -279,14 +281,13 @@ func (c *contribution) embedding() []float64 { return c.work.beta[:c.params.Rank
 func (c *contribution) statistics(name string) protocol.Vector {
 	p, w, u := c.params, c.work, c.embedding()
 	d, bias := p.Rank, w.bias(p)
-	second := name == Gramians || name == Hessians
-	length := d
-	if second {
-		length = p.packed()
+	each := u // what every row is a multiple of
+	if name == Gramians || name == Hessians {
+		each = make([]float64, p.packed())
+		packOuter(each, u)
 	}
-	v := c.empty(length)
+	v := c.empty(len(each))
 	for i, k := range c.chosen {
-		row := v.Value[i*length : (i+1)*length]
 		x := c.weights[i]
 		switch name {
 		case Moments:
@@ -299,11 +300,7 @@ func (c *contribution) statistics(name string) protocol.Vector {
 				x *= clampTo(slope, p.slopeBound())
 			}
 		}
-		if second {
-			packOuter(row, u, x)
-		} else {
-			axpy(row, x, u)
-		}
+		floats.ScaleTo(v.Value[i*len(each):(i+1)*len(each)], x, each)
 	}
 	return v
 }
