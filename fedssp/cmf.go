@@ -1,7 +1,6 @@
 package fedssp
 
 import (
-	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -66,12 +65,11 @@ func newCollective(p *Params) *collective {
 	return c
 }
 
-// start sets v to the mean of random embeddings of an item's features, of the given spread; items
-// without a feature keep what they have. Users then start from tastes for features.
-func (c *collective) start(v []float64, spread float64, seed uint64) {
-	rng := entropy.Public(seed, "fedssp/start-features")
+// start sets v to the mean of embeddings of an item's features, whose coordinates are drawn; items
+// without a feature keep what they have.
+func (c *collective) start(v []float64, draw func() float64) {
 	for i := range c.f {
-		c.f[i] = spread * rng.NormFloat64()
+		c.f[i] = draw()
 	}
 	d := c.rank
 	for j, of := range c.items {

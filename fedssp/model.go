@@ -29,8 +29,9 @@ type scale struct {
 }
 
 // Start is the model before the first iteration: the middle of the scale, and V where an encoder
-// starts, or a seeded spread around zero; with features the mean of an item's features' own such vectors. Users
-// fit it before they have cooperated: a baseline of that starts here.
+// starts, or a seeded spread around zero; with CMF the mean of such vectors of an item's features, from
+// which users begin with tastes for features. Users fit it before they have cooperated: a baseline
+// of that starts here.
 func (p *Params) Start() (*Model, error) {
 	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale()}
 	if p.Feedback == Implicit {
@@ -48,8 +49,12 @@ func (p *Params) Start() (*Model, error) {
 		e.Embed(m.Items, protocol.Workers(1))
 	} else {
 		rng := entropy.Public(p.Seed, "fedssp/start")
+		draw := func() float64 { return p.StartSpread * rng.NormFloat64() }
 		for i := range m.Items {
-			m.Items[i] = p.StartSpread * rng.NormFloat64()
+			m.Items[i] = draw()
+		}
+		if p.Solver == CMF {
+			newCollective(p).start(m.Items, draw)
 		}
 	}
 	m.complete(p)
