@@ -84,6 +84,13 @@ func (c *collective) start(v []float64, draw func() float64) {
 	}
 }
 
+// sweep solves for the features against V and then for V against both.
+func (c *collective) sweep(y *system, v []float64, run protocol.Runner) {
+	c.fitFeatures(v, run)
+	every := c.everyFeature()
+	y.solve(v, run, func(w *worker, j int) { c.addTo(w, every, j) })
+}
+
 // fitFeatures solves for every f_k against V: (Σ_j s_jk-weighted v vᵀ + λ'I) f_k = Σ_j S_jk v_j, the
 // sum over all items, those without the feature with their small weight and target 0.
 func (c *collective) fitFeatures(v []float64, run protocol.Runner) {

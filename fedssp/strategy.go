@@ -209,9 +209,7 @@ func (s *Strategy) step(r absorbed, run protocol.Runner) error {
 		return s.fitEncoder(y, run)
 	case p.Solver == CMF:
 		for range p.CMF.Sweeps {
-			s.collective.fitFeatures(v, run)
-			every := s.collective.everyFeature()
-			y.solve(v, run, func(w *worker, j int) { s.collective.addTo(w, every, j) })
+			s.collective.sweep(y, v, run)
 		}
 	case p.Gramian == One:
 		y.solveOne(v, run)
