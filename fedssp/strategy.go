@@ -42,7 +42,7 @@ func New(p StrategyParams) (*Strategy, error) {
 	if err == nil {
 		errs = append(errs, checkSteps(p.Steps, want))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err = errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("fedssp: %w", err)
 	}
 	s := &Strategy{params: p}
