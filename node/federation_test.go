@@ -66,6 +66,20 @@ func ratings(t testing.TB, users, items int) string {
 	return path
 }
 
+// features are a category of the items of ratings, as a CSV file.
+func features(t testing.TB, items int) string {
+	t.Helper()
+	text := "item_id,category,value\n"
+	for i := range items {
+		text += fmt.Sprintf("i%02d,kind,%c\n", i, 'a'+i%3)
+	}
+	path := filepath.Join(t.TempDir(), "features.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 const seed = 5
 
 // newFederation founds a federation for an experiment's settings, and opens the
@@ -334,7 +348,7 @@ func (f *federation) model() []byte {
 	}
 	out, err := sim.Run(f.t.Context(), sim.Config{
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
-		Real: true, Mode: f.simulated.Mode(), Rounds: int(f.simulated.Config.Rounds.Value), Seed: seed, Workers: 1,
+		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Steps.Iterations(), Seed: seed, Workers: 1,
 		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
 	})
 	if err != nil {
