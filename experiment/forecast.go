@@ -22,7 +22,9 @@ type Forecast struct {
 	Graph    *GraphForecast    `json:"graph,omitempty"` // of a real sum
 	Releases []ReleaseForecast `json:"releases,omitempty"`
 	Bytes    *BytesForecast    `json:"bytes_per_client,omitempty"`
-	Memory   *MemoryForecast   `json:"aggregator_memory_bytes,omitempty"`
+	// Forms compares forms of the statistics, of algorithms that sum them.
+	Forms  []FormForecast  `json:"gramian_forms,omitempty"`
+	Memory *MemoryForecast `json:"aggregator_memory_bytes,omitempty"`
 
 	// Privacy is the statement that the run ends with if every attempt is charged
 	// in full.
@@ -156,7 +158,8 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 	f.Releases = e.releaseForecasts()
 	f.Bytes = e.bytesForecast()
 	f.Memory = e.memoryForecast()
-	return f, nil
+	f.Forms, err = e.gramianForms()
+	return f, err
 }
 
 // releaseForecasts are those of all steps, and of one where all iterations are alike.

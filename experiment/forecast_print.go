@@ -40,6 +40,9 @@ func (f *Forecast) Print(w io.Writer) error {
 	if f.Bytes != nil {
 		p.bytes(f.Bytes, f.Rounds)
 	}
+	if len(f.Forms) > 0 {
+		p.forms(f.Forms)
+	}
 	if f.Memory != nil {
 		p.memory(f.Memory, f.Graph != nil)
 		p.line("")
@@ -158,6 +161,25 @@ func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
 		row("iteration", Bytes(s.Up), Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", counted(s.Iterations, "iteration"), s.Phase))
 	}
 	row("run", Bytes(b.Run.Up), Bytes(b.Run.Down), fmt.Sprintf("%s iterations and the final model", grouped(int64(rounds))))
+}
+
+func (p *forecastPrinter) forms(forms []FormForecast) {
+	p.block("gramian", "forms of the second-order statistics, and what a client would send and get")
+	row := func(name, up, down, runUp, runDown, note string) {
+		p.row(name, "%11s  %11s  %11s  %11s  %s", up, down, runUp, runDown, note)
+	}
+	row("", "up", "down", "run up", "run down", "")
+	for _, f := range forms {
+		note := ""
+		if f.Chosen {
+			note = "this one"
+		}
+		if f.Refused != "" {
+			p.row(f.Gramian, "refused: %s", f.Refused)
+			continue
+		}
+		row(f.Gramian, Bytes(f.Iteration.Up), Bytes(f.Iteration.Down), Bytes(f.Run.Up), Bytes(f.Run.Down), note)
+	}
 }
 
 // counted is a number of things, in words that agree with it.

@@ -250,3 +250,37 @@ func TestSharedModelOfStatistics(t *testing.T) {
 		t.Error("a damaged model was read")
 	}
 }
+
+// The plan shows both forms of the second-order statistics before anyone runs: m·d(d+1)/2
+// coordinates against d(d+1)/2, in rings of whole bits. A client that has to send more than
+// 8 MB is told of the other one.
+func TestGramianForms(t *testing.T) {
+	_, f := forecast(t, "algorithm=ssp-c epsilon=inf rank=5")
+	if len(f.Forms) != 2 || f.Forms[0].Gramian != "per-item" || f.Forms[0].Chosen || f.Forms[1].Gramian != "one" || !f.Forms[1].Chosen {
+		t.Fatalf("forms %+v", f.Forms)
+	}
+	if one := f.Forms[1]; one.Iteration != f.Bytes.Iteration || one.Run != f.Bytes.Run {
+		t.Errorf("the form chosen takes %+v, the run %+v", one, f.Bytes)
+	}
+	// Rings are about as wide: the difference is one of coordinates, at the bits of the one.
+	moments, gramian := f.Releases[len(f.Releases)-1], f.Releases[len(f.Releases)-2]
+	if moments.Name != "moments" || gramian.Name != "gramian" || gramian.Len != 15 || moments.Len != 2000 {
+		t.Fatalf("releases %+v", f.Releases)
+	}
+	more := float64(399*15*int(gramian.Width)) / 8
+	if got := float64(f.Forms[0].Iteration.Up - f.Forms[1].Iteration.Up); math.Abs(got-more) > 0.35*more {
+		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
+	}
+	for settings, want := range map[string]string{
+		"algorithm=ssp-c rank=180 statistics.gramian=per-item epsilon=inf": "with statistics.gramian one it would be ",
+		"algorithm=ssp-c rank=180 epsilon=inf":                             "",
+		"algorithm=ssp-c statistics.gramian=per-item":                      "",
+		"algorithm=private-item-bias":                                      "",
+		"algorithm=vfl-sgdmf epsilon=inf":                                  "",
+	} {
+		got, err := open(t, settings).Warnings()
+		if err != nil || (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0], want) {
+			t.Errorf("%s: warnings %q, %v; want %q", settings, got, err, want)
+		}
+	}
+}

@@ -106,5 +106,17 @@ func open(ctx context.Context, said []experiment.Setting, s streams, p *progress
 	for _, w := range config.Warnings() {
 		fmt.Fprintf(s.err, "warning: %s\n", w)
 	}
-	return experiment.Open(ctx, config, p.loading(config.Data))
+	e, err := experiment.Open(ctx, config, p.loading(config.Data))
+	if err != nil {
+		return nil, err
+	}
+	p.clear()
+	warnings, err := e.Warnings()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(s.err, "warning: %s\n", w)
+	}
+	return e, nil
 }
