@@ -259,14 +259,57 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 		for _, r := range rows {
 			all = append(all, NewUser(&p, r))
 		}
-		whole, lossy := newStrategy(t, p, 40, 0), newStrategy(t, p, 40, 0)
-		for i := 0; round(t, whole, all, nil); i++ {
-			round(t, lossy, all, func(u int) bool { return i%2 == 1 && u >= 20 })
+		for odd := range 2 {
+			whole, lossy := newStrategy(t, p, 40, 0), newStrategy(t, p, 40, 0)
+			for i := 0; round(t, whole, all, nil); i++ {
+				round(t, lossy, all, func(u int) bool { return i%2 == odd && u >= 20 })
+			}
+			near(t, name+": items", lossy.model.Items, whole.model.Items, 1e-9)
+			near(t, name+": biases", lossy.model.Bias, whole.model.Bias, 1e-9)
+			near(t, name+": counts", lossy.model.Counts, whole.model.Counts, 1e-9)
 		}
-		near(t, name+": items", lossy.model.Items, whole.model.Items, 1e-9)
-		near(t, name+": biases", lossy.model.Bias, whole.model.Bias, 1e-9)
-		near(t, name+": counts", lossy.model.Counts, whole.model.Counts, 1e-9)
 	}
+}
+
+// By hand, 10 of 20 clients alive: noise of deviation 2 in the sum of weights is .2 a user and 4 in what 20 make; a
+// weight of -3 or 1 in the sum, 2 in 20, counts as 4, one of 5 as 10. The mean stays in the middle of the scale when
+// its denominator, 1.5, is below its noise, 2, and is on the scale whatever the noise did to it.
+func TestNoisyFirstStages(t *testing.T) {
+	p := full(3, 2)
+	s := newStrategy(t, p, 20, 4)
+	s.keepWeights(absorbed{values: map[string][]float64{WeightCounts: {-3, 1, 5}}, noise: map[string]float64{WeightCounts: 2}, users: 10})
+	c, typical := s.weights()
+	near(t, "weights", c, []float64{4, 4, 10}, 1e-12)
+	near(t, "typical weight", []float64{typical}, []float64{1}, 1e-12) // 20/12, but a weight is at most 1
+	for _, x := range []struct{ sum, n, want float64 }{{1, 1.5, 3}, {1, 4, 3.5}, {-9, 4, 1}, {9, 4, 5}, {1, -4, 3}} {
+		s := newStrategy(t, p, 20, 4)
+		s.prepared(absorbed{values: map[string][]float64{Mean: {x.sum, x.n}}, noise: map[string]float64{Mean: 2}, users: 10})
+		near(t, "mean", []float64{s.model.Mean}, []float64{x.want}, 1e-12)
+	}
+}
+
+// By hand: moments with noise of deviation 3 from 10 of 20 clients have 6 in what 20 make; with w̃ = 1/2, ρ = 36/(1/2).
+func TestDiscountFollowsTheNoise(t *testing.T) {
+	for _, name := range []string{"full", "full per item", "convex squared one"} {
+		p := kinds(2, 1)[name]
+		s := newStrategy(t, p, 20, 4)
+		s.weight = []float64{1, 1}
+		r := absorbed{values: map[string][]float64{}, noise: map[string]float64{}, users: 10}
+		for _, release := range []string{Gramian, Gramians, Moments, Gradients} {
+			r.values[release], r.noise[release] = []float64{1, 1}, 3
+		}
+		near(t, name, []float64{s.system(r, 2).rho}, []float64{72}, 1e-12)
+	}
+}
+
+// By hand, deviation 3 of the residuals, all 20 clients alive, weights 8 and 2 of which 20/10 make w̃ = 1 at most: ρ = 9, and b =
+// W·r/(W·c + λ) with W = c/(c + ρ), λ = 2: for r = 4 it is (8/17·4)/(8/17·8 + 2) and (2/11·4)/(2/11·2 + 2).
+func TestNoisyBiases(t *testing.T) {
+	p := full(2, 2)
+	s := newStrategy(t, p, 20, 4)
+	s.weight = []float64{0.4, 0.1}
+	s.biases(absorbed{values: map[string][]float64{Bias: {4, 4}}, noise: map[string]float64{Bias: 3}, users: 20})
+	near(t, "biases", s.model.Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
 }
 
 // Where all users' embeddings are the same, c_j·G/n is the item's own Gramian, and the two forms agree.

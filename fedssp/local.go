@@ -167,15 +167,10 @@ func (w *workspace) solve(h blas64.Symmetric, b []float64) bool {
 	return ok
 }
 
-// clipUser scales u down to norm bound if it is longer, and makes zero of what is not finite. After it
-// ‖u‖ <= Γ_u whatever the fit came to.
+// clipUser scales u, finite after a fit, down to norm bound if it is longer. After it ‖u‖ <= Γ_u whatever
+// the fit came to: of a u whose norm overflows nothing is left.
 func clipUser(u []float64, bound float64) {
-	norm := math.Sqrt(dot(u, u))
-	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		clear(u)
-		return
-	}
-	if norm > bound {
+	if norm := math.Sqrt(dot(u, u)); norm > bound {
 		for i := range u {
 			u[i] *= bound / norm
 		}

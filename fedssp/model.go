@@ -256,8 +256,12 @@ func (m *Model) itemBias(j int) float64 {
 }
 
 // farthest is the largest coordinate of a broadcast that is taken at its word: squares of it, summed
-// over ratings, stay far from overflow.
-const farthest = 1e6
+// over ratings, stay far from overflow. reach is the biased exponent from which on a float64 is at
+// least as large, or no number.
+const (
+	farthest = 1 << 20
+	reach    = 1023 + 20
+)
 
 // tame is a number of a broadcast as a device uses it.
 func tame(x, bound float64) float64 {
@@ -292,36 +296,17 @@ func (v broadcast) itemBias(j int) float64 {
 }
 
 func (v broadcast) row(j int, dst []float64) []float64 {
-	at := v.items[8*j*len(dst):]
+	at := v.items[8*j*len(dst):][:8*len(dst)]
 	for i := range dst {
-		dst[i] = tame(floatAt(at, i), farthest)
+		bits := binary.LittleEndian.Uint64(at[8*i:])
+		dst[i] = math.Float64frombits(bits)
+		if bits>>52&0x7ff >= reach {
+			dst[i] = tame(dst[i], farthest)
+		}
 	}
 	return dst
 }
 
-// packedGramian trusts the server with what follows from its own items: it shapes u, whose
-// norm is clipped afterwards.
-func (v broadcast) packedGramian() []float64 {
-	g := numbers(v.gram)
-	for i, x := range g {
-		g[i] = tame(x, farthest*farthest)
-	}
-	return g
-}
-
-// ModelSize is the length in bytes of the model that comes with the plans of a phase, at
-// the most: what it has besides V grows as phases release it. The final model is no longer
-// than that of the phase Statistics.
-func (p *Params) ModelSize(phase string) int {
-	n := 1 + p.Items*p.Rank
-	if phase != Prepare && p.withCounts() {
-		n += p.Items
-	}
-	if phase == Statistics && p.Bias {
-		n += p.Items
-	}
-	if p.Feedback == Implicit {
-		n += p.packed()
-	}
-	return len(modelDomain) + 1 + 8*n
-}
+// packedGramian trusts the server with what follows from its own items: it shapes u, which is
+// zero where it cannot be computed, and clipped.
+func (v broadcast) packedGramian() []float64 { return numbers(v.gram) }

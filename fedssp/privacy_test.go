@@ -364,6 +364,10 @@ func TestStepsShares(t *testing.T) {
 	if phases != "prepare bias statistics statistics " {
 		t.Errorf("phases %s", phases)
 	}
+	// Plain has .2 for weight counts, once, and halves of .8 in two rounds, half of each for the Gramians.
+	q := plain(20, 3)
+	steps, _ = q.Steps()
+	near(t, "shares without biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.2, 0.2, 0.2, 0.2, 0.2}, 1e-12)
 	// Biases only: what the statistics would have had goes to the others.
 	p.Rounds = 0
 	steps, _ = p.Steps()

@@ -97,6 +97,7 @@ func TestRestoreRefuses(t *testing.T) {
 		{"unknown flags", at(model-1, 0xff), "flags"},
 		{"NaN in the model", put(model, nan), "mean hold NaN"},
 		{"NaN in the weights", put(len(state)-8, nan), "weight counts hold NaN"},
+		{"a negative deviation", put(len(state)-8*7, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1))), "their deviation not negative"},
 		{"cut off", state[:len(state)-1], "bytes of weight counts"},
 		{"too long", append(slices.Clone(state), 0), "stand behind"},
 		{"another shape", otherState, "need"},
