@@ -130,6 +130,17 @@ func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
 	return h, nil
 }
 
+// HoldOutTraining is the training part alone, as [Set.HoldOut] cuts it. Unlike there, it
+// may be empty: of a set that holds the ratings of one user it is what a set of all
+// ratings would train on, and nothing where that user is held out.
+func (s *Set) HoldOutTraining(p HoldOutParams) (Ratings, error) {
+	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs()); err != nil {
+		return Ratings{}, err
+	}
+	users, parts := s.holdOutParts(p)
+	return s.pickOf(users, partTrain, parts, partTrain), nil
+}
+
 // holdOutParts draws the part of every user and rating.
 func (s *Set) holdOutParts(p HoldOutParams) (users, parts []byte) {
 	seed := mix(p.Seed + golden)

@@ -257,3 +257,36 @@ func TestHoldOutErrors(t *testing.T) {
 		}
 	}
 }
+
+// What a user's own ratings train on is what the set of all trains on of them.
+func TestHoldOutTrainingOfOneUser(t *testing.T) {
+	set, err := Open(t.Context(), "synthetic:small", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := HoldOutParams{Test: 0.3, Positive: 3, Seed: 4}
+	h, err := set.HoldOut(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := h.Train.ByUser()
+	for user := range 20 {
+		items, values := set.ByUser().Row(user)
+		mine := &Set{Name: "mine", Min: set.Min, Max: set.Max, UserIDs: set.UserIDs[user : user+1], ItemIDs: set.ItemIDs, Ratings: Ratings{Users: 1, Items: set.Items}}
+		for k, j := range items {
+			mine.User, mine.Item, mine.Value = append(mine.User, 0), append(mine.Item, j), append(mine.Value, values[k])
+		}
+		got, err := mine.HoldOutTraining(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantItems, wantValues := all.Row(user)
+		gotItems, gotValues := got.ByUser().Row(0)
+		if !slices.Equal(gotItems, wantItems) || !slices.Equal(gotValues, wantValues) {
+			t.Errorf("user %d trains on %d ratings, of the whole set on %d", user, len(gotItems), len(wantItems))
+		}
+	}
+	if _, err := set.HoldOutTraining(HoldOutParams{Test: 2}); err == nil {
+		t.Error("a share of 2 is held out")
+	}
+}

@@ -230,6 +230,9 @@ func (c Config) checkData(k *checker) {
 		k.bad("split.test", "%v is outside; it must be above 0 and below 1: quality is measured on it", c.Split.Test)
 	}
 	k.below("split.validation", c.Split.Validation, 0, 1)
+	if c.Split.Positive.Given {
+		k.below("split.positive", c.Split.Positive.Value, 0, math.Inf(1))
+	}
 }
 
 func (c Config) checkNetwork(k *checker) {

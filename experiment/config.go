@@ -101,6 +101,8 @@ type Model struct {
 type Split struct {
 	Test       float64 `yaml:"test"`
 	Validation float64 `yaml:"validation"`
+	// Positive is the fewest stars that count as liked, with implicit feedback.
+	Positive Number `yaml:"positive"`
 }
 
 // Network is the part of Config about the simulated connections.

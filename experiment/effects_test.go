@@ -77,6 +77,7 @@ var effects = []struct {
 	{"statistics.item-ridge=3", "statistics"},
 	{"statistics.item-prior=3", "statistics"},
 	{"statistics.unobserved=0.2", ""}, // of implicit feedback alone
+	{"split.positive=3", ""},          // likewise
 	{"statistics.resample=1", "statistics"},
 	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf"},
 	{"statistics.loss=huber", "ssp-convex"},

@@ -38,6 +38,8 @@ type Experiment struct {
 	silo        fedmf.SiloParams // where parties are organisations
 	ssp         fedssp.Params    // where users sum statistics
 	features    *dataset.ItemFeatures
+	held        *dataset.HoldOut  // with implicit feedback: who is held out, and the split is made of it
+	buckets     Buckets           // of popularity
 	parts       dataset.Partition // then: who owns which items, or users
 	alone       bool              // parties train by themselves
 	public      bool              // opened from what is public: there are no ratings
@@ -76,19 +78,42 @@ func (c Config) openData(ctx context.Context, data string, progress func(done, t
 // settle splits the data and fixes everything that follows.
 func (e *Experiment) settle() error {
 	var err error
-	if e.Split, err = e.Config.split(e.Data); err != nil {
+	if e.Split, e.held, err = e.Config.split(e.Data); err != nil {
 		return err
 	}
+	e.buckets = NewBuckets(e.Split.Train)
 	return e.derive()
 }
 
-// split cuts a set as the configuration says.
-func (c Config) split(set *dataset.Set) (*dataset.Split, error) {
-	s, err := set.Split(dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed})
-	if err != nil {
-		return nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
+// split cuts a set as the configuration says: with implicit feedback, which ranks, by
+// users, of whom some are held out. The parts are then what is trained on, and what is to
+// be predicted.
+func (c Config) split(set *dataset.Set) (*dataset.Split, *dataset.HoldOut, error) {
+	if !c.ranks() {
+		s, err := set.Split(c.splitParams())
+		if err != nil {
+			return nil, nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
+		}
+		return s, nil, nil
 	}
-	return s, nil
+	h, err := set.HoldOut(c.holdOutParams(set.Max))
+	if err != nil {
+		return nil, nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
+	}
+	return &dataset.Split{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Digest: h.Digest}, h, nil
+}
+
+// ranks reports whether quality is that of rankings for held-out users.
+func (c Config) ranks() bool { return c.Algorithm.statistical() && c.implicit() }
+
+func (c Config) splitParams() dataset.SplitParams {
+	return dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed}
+}
+
+// holdOutParams hold users out on a scale of the given top. What was liked counts as
+// consumed: four stars of five, as Liang et al. have it.
+func (c Config) holdOutParams(top float64) dataset.HoldOutParams {
+	return dataset.HoldOutParams{Test: c.Split.Test, Validation: c.Split.Validation, Positive: c.Split.Positive.Or(0.8 * top), Seed: c.Seed}
 }
 
 // derive fixes everything that follows from configuration, data and split.
@@ -130,6 +155,9 @@ func (e *Experiment) choose() error {
 	c.Delta = Fixed(c.Delta.Or(dp.DefaultDelta(e.publicUnits())))
 	if !c.Algorithm.statistical() {
 		c.Model.StartMean = Fixed(c.startMean(e.Data.Max))
+	}
+	if c.ranks() {
+		c.Split.Positive = Fixed(c.holdOutParams(e.Data.Max).Positive)
 	}
 	return c.Algorithm.form().choose(e)
 }

@@ -61,7 +61,7 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 	if set.Digest != m.DataDigest {
 		return nil, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
 	}
-	split, err := c.split(set)
+	split, held, err := c.split(set)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +70,23 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 			ErrOtherData, m.Data, m.SplitDigest, Version(), split.Digest)
 	}
 	r := &Recommender{Config: c, Data: set, train: split.Train.ByUser()}
+	if held != nil {
+		r.train = known(held).ByUser()
+	}
 	if err = r.load(dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return r, nil
+}
+
+// known are the ratings that embeddings were made from: those of training and the
+// histories of who was held out.
+func known(h *dataset.HoldOut) dataset.Ratings {
+	all := dataset.Ratings{Users: h.Train.Users, Items: h.Train.Items}
+	for _, part := range []dataset.Ratings{h.Train, h.Validation.History, h.Test.History} {
+		all.User, all.Item, all.Value = append(all.User, part.User...), append(all.Item, part.Item...), append(all.Value, part.Value...)
+	}
+	return all
 }
 
 // readRun reads what a run was made of.

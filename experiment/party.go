@@ -148,7 +148,13 @@ func (e *Experiment) atHand(set *dataset.Set) (*atHand, error) {
 	if set.Min != e.Data.Min || set.Max != e.Data.Max {
 		return nil, fmt.Errorf("%w: their scale is %v to %v, that of the experiment %v to %v", ErrHolding, set.Min, set.Max, e.Data.Min, e.Data.Max)
 	}
-	train, err := set.Training(dataset.SplitParams{Test: e.Config.Split.Test, Validation: e.Config.Split.Validation, Seed: e.Config.Seed})
+	var train dataset.Ratings
+	var err error
+	if c := e.Config; c.ranks() {
+		train, err = set.HoldOutTraining(c.holdOutParams(set.Max))
+	} else {
+		train, err = set.Training(c.splitParams())
+	}
 	if err != nil {
 		return nil, err
 	}

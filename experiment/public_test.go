@@ -189,7 +189,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "e32c67d5c0407d10a2b02bd6958f6c40dc178d0e109d321fd97571858ac465bd" {
+	if err != nil || hex.EncodeToString(hash[:]) != "917a0ffa5074965180692fec1007269f24bbc1131565bd02a6662e4816838954" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

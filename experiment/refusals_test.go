@@ -128,6 +128,7 @@ var refusals = []struct {
 	{"algorithm=hfl-sgdmf model.local-passes=-1", "model.local-passes", "at least 0"},
 	{"algorithm=hfl-sgdmf model.fine-tune-rate=0", "model.fine-tune-rate", "positive and finite"},
 	{"baselines=none", "baselines", "all, quick"},
+	{"split.positive=-1", "split.positive", "at least 0"},
 	{"algorithm=ssp-c unit=rating", "unit", "theorem 1 of the am-ssp paper takes u_i for given"},
 	{"algorithm=ssp-c secagg=none", "secagg", "only a party that is alone"},
 	{"algorithm=dp-cmf features=none", "features", "name some, or use ssp-c"},

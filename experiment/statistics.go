@@ -226,8 +226,17 @@ func (statistics) alone(*Experiment, protocol.Runner) (baseline.Predictor, error
 // sspModel predicts by a model and what users' devices fitted to it.
 type sspModel struct {
 	*fedssp.Model
-	users *fedmf.Matrix
-	bias  []float64
+	params *fedssp.Params
+	users  *fedmf.Matrix
+	bias   []float64
+}
+
+// Score implements Scorer: a user whom training has not seen is fitted to the history.
+func (m *sspModel) Score(_ int, history []int32, values []float32, out []float64) {
+	u, bias := m.params.FitUser(m.Model, fedssp.Ratings{Items: history, Values: values})
+	for j := range out {
+		out[j] = m.Model.Predict(u, bias, j)
+	}
 }
 
 // Predict implements baseline.Predictor.
@@ -238,9 +247,29 @@ func (m *sspModel) Predict(user int, items []int32, out []float64) {
 	}
 }
 
+// sspModel predicts by a model, and as yet by nothing of users.
+func (e *Experiment) sspModel(m *fedssp.Model) *sspModel {
+	return &sspModel{Model: m, params: &e.ssp, users: fedmf.NewMatrix(e.Data.Users, e.ssp.Rank), bias: make([]float64, e.Data.Users)}
+}
+
+// fitHeldOut fits users who did not train to their histories, for whoever asks a finished
+// run what they might like.
+func (e *Experiment) fitHeldOut(m *sspModel, run protocol.Runner) {
+	for _, part := range []dataset.HeldOut{e.held.Validation, e.held.Test} {
+		rows := part.History.ByUser()
+		run.Each(len(part.Users), func(i int) {
+			user := int(part.Users[i])
+			items, values := rows.Row(user)
+			u, bias := e.ssp.FitUser(m.Model, fedssp.Ratings{Items: items, Values: values})
+			copy(m.users.Row(user), u)
+			m.bias[user] = bias
+		})
+	}
+}
+
 // fitted has every device fit its user to a model.
 func (e *Experiment) fitted(m *fedssp.Model, run protocol.Runner) *sspModel {
-	out := &sspModel{Model: m, users: fedmf.NewMatrix(e.Data.Users, e.ssp.Rank), bias: make([]float64, e.Data.Users)}
+	out := e.sspModel(m)
 	run.Each(e.Data.Users, func(u int) {
 		x, bias := e.ssp.FitUser(m, e.sspRatings(u))
 		copy(out.users.Row(u), x)
@@ -269,7 +298,7 @@ func (us sspUsers) final(e *Experiment, model []byte, run protocol.Runner) (*Tra
 	if err != nil {
 		return nil, err
 	}
-	out := &sspModel{Model: m, users: fedmf.NewMatrix(len(us), e.ssp.Rank), bias: make([]float64, len(us))}
+	out := e.sspModel(m)
 	if err = all(len(us), run, func(u int) error {
 		if !us[u].Finished() {
 			if err := us[u].Finish(model, run); err != nil {
@@ -281,6 +310,9 @@ func (us sspUsers) final(e *Experiment, model []byte, run protocol.Runner) (*Tra
 		return nil
 	}); err != nil {
 		return nil, err
+	}
+	if e.held != nil {
+		e.fitHeldOut(out, run)
 	}
 	t := &Trained{Predictor: out, Mean: &m.Mean}
 	t.Matrices = append(sspMatrices(m, &e.ssp), NamedMatrix{"user_embeddings", out.users})

@@ -264,7 +264,7 @@ func (c Config) idleStatistics() []string {
 		return !strings.HasPrefix(key, "statistics.") && !strings.HasPrefix(key, "encoder.") && !strings.HasPrefix(key, "cmf.")
 	})
 	if !c.Algorithm.statistical() {
-		return append(sections, "features", "feedback")
+		return append(sections, "features", "feedback", "split.positive")
 	}
 	s := c.statistics()
 	var list []string
@@ -292,7 +292,7 @@ func (c Config) idleStatistics() []string {
 	unless(items && !c.encodes(), "statistics.start-spread")
 	unless(bias, "statistics.clip-bias", "statistics.bias-ridge", "statistics.user-bias-ridge")
 	unless(bias && items, "statistics.shares.bias")
-	unless(!explicit, "statistics.unobserved")
+	unless(!explicit, "statistics.unobserved", "split.positive")
 	unless(c.solver() == fedssp.Convex, "statistics.loss")
 	unless(s.Loss == string(fedssp.Huber), "statistics.loss-width")
 	return list

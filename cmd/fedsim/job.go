@@ -20,8 +20,9 @@ type job struct {
 	progress *progress
 	clock    *stopwatch
 
-	model   *experiment.Trained
-	summary *experiment.Summary
+	model    *experiment.Trained
+	summary  *experiment.Summary
+	headline float64 // what the run is compared by
 }
 
 func (j *job) workers() protocol.Workers { return protocol.Workers(j.e.Workers()) }
@@ -41,13 +42,14 @@ func (j *job) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.summary.TestRMSE, j.summary.TestMSE, j.summary.TestMAE = quality.RMSE, quality.MSE, quality.MAE
+	j.summary.Measured(quality, j.e, j.model, j.workers())
+	j.headline = quality.Headline()
 	j.clock.lap("train")
 	if err = j.baselines(ctx); err != nil {
 		return err
 	}
 	if q := j.e.Validate(j.model, j.workers()); q != nil {
-		j.summary.ValidationRMSE = &q.RMSE
+		j.summary.Validated(*q)
 	}
 	j.summary.PeakMemory = experiment.PeakMemory()
 	return ctx.Err()
@@ -64,10 +66,10 @@ func (j *job) baselines(ctx context.Context) error {
 	j.clock.lap("baselines")
 	c := j.e.Config
 	if !c.Private() {
-		b.NonPrivate = &j.summary.TestRMSE
+		b.NonPrivate = &j.headline
 	}
 	if c.Algorithm == experiment.PrivateItemBias {
-		b.PrivateItemBias = &j.summary.TestRMSE
+		b.PrivateItemBias = &j.headline
 	}
 	j.summary.Baselines = b
 	if !c.Algorithm.Federated() || c.Baselines != "all" {
@@ -96,7 +98,7 @@ func (j *job) baselines(ctx context.Context) error {
 	return nil
 }
 
-// again runs a variant of the experiment and returns its test RMSE; nil where there is
+// again runs a variant of the experiment and returns what it is compared by; nil where there is
 // no such variant.
 func (j *job) again(ctx context.Context, name string, variant func() (*experiment.Experiment, error)) (*float64, error) {
 	e, err := variant()
@@ -119,8 +121,8 @@ func (j *job) again(ctx context.Context, name string, variant func() (*experimen
 	if err != nil {
 		return nil, err
 	}
-	q := e.Measure(m, j.workers())
-	return &q.RMSE, nil
+	v := e.Measure(m, j.workers()).Headline()
+	return &v, nil
 }
 
 // federated trains through the roles and fills in what it cost.
@@ -194,12 +196,10 @@ func (w *watcher) iteration(it sim.Iteration, model []byte) error {
 	if err != nil {
 		return err
 	}
-	m := experiment.Metrics{
-		Round: int(it.Number), RMSE: quality.RMSE, MSE: quality.MSE, MAE: quality.MAE,
-		Federated: &experiment.Federated{
-			Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
-			BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(),
-		},
+	m := quality.Metrics(int(it.Number))
+	m.Federated = &experiment.Federated{
+		Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
+		BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(),
 	}
 	if w.e.Config.Private() && !math.IsInf(spent.Epsilon, 1) {
 		m.Epsilon, m.Delta = &spent.Epsilon, w.e.Privacy.Budget.Delta
@@ -219,7 +219,7 @@ func (j *job) central(ctx context.Context) (experiment.Quality, error) {
 	var quality experiment.Quality
 	model, err := j.e.Central(ctx, func(epoch int, f *baseline.Factors) error {
 		quality = j.e.Measure(f, j.workers())
-		m := experiment.Metrics{Round: epoch, RMSE: quality.RMSE, MSE: quality.MSE, MAE: quality.MAE}
+		m := quality.Metrics(epoch)
 		if err := j.folder.Append(m); err != nil {
 			return err
 		}
