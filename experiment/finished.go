@@ -15,6 +15,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedssp"
 )
 
 // Recommender is the model that a finished run left in its folder, with the data it was
@@ -29,6 +30,7 @@ type Recommender struct {
 	// Of a model with biases, one number in each row; nil of another.
 	userBias, itemBias *fedmf.Matrix
 	mean               float64
+	logistic           *fedssp.Model // of a model whose predictions are logits; nil of another
 
 	// Where parties tuned the items for themselves (HFL): who predicts for a user, and
 	// by what.
@@ -142,6 +144,9 @@ func (r *Recommender) load(dir string) error {
 		return err
 	}
 	r.mean = summary.Mean
+	if c := r.Config; c.solver() == fedssp.Convex && c.Statistics.Loss == string(fedssp.Logistic) {
+		return r.loadLogistic()
+	}
 	if !r.Config.Algorithm.horizontal() {
 		return nil
 	}
@@ -156,6 +161,19 @@ func (r *Recommender) load(dir string) error {
 			r.party[u] = k
 		}
 	}
+	return err
+}
+
+// loadLogistic puts a model together that predicts by logits.
+func (r *Recommender) loadLogistic() error {
+	m := &fedssp.Model{Mean: r.mean, Items: r.items.Data()}
+	if r.itemBias != nil {
+		m.Bias = r.itemBias.Data()
+	}
+	var err error
+	r.logistic, err = fedssp.DecodeModel(m.Encode(), &fedssp.Params{
+		Items: r.Data.Items, Rank: r.Config.rank(), Min: r.Data.Min, Max: r.Data.Max, Solver: fedssp.Convex, Loss: fedssp.Logistic,
+	})
 	return err
 }
 

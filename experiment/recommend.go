@@ -30,7 +30,7 @@ type Item struct {
 // Recommendation is an item that a user has not rated in training.
 type Recommendation struct {
 	Item
-	Predicted float64 `json:"predicted"` // in stars, taken to the rating scale
+	Predicted float64 `json:"predicted"` // in stars, taken to the rating scale; with implicit feedback a score
 }
 
 // Neighbour is an item like another.
@@ -54,10 +54,18 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	rated, _ := r.train.Row(u)
 	var list []Recommendation
 	for _, j := range top(scores, n, rated) {
-		list = append(list, Recommendation{itemOf(r.Data, int(j)), min(max(scores[j], r.Data.Min), r.Data.Max)})
+		predicted := scores[j]
+		if r.Stars() {
+			predicted = min(max(predicted, r.Data.Min), r.Data.Max)
+		}
+		list = append(list, Recommendation{itemOf(r.Data, int(j)), predicted})
 	}
 	return list, nil
 }
+
+// Stars reports whether predictions are ratings, and not scores of which only the order
+// counts.
+func (r *Recommender) Stars() bool { return !r.Config.ranks() }
 
 // score predicts what a user gives to every item.
 func (r *Recommender) score(user int, out []float64) {
@@ -66,15 +74,27 @@ func (r *Recommender) score(user int, out []float64) {
 		items = r.partyItems[r.party[user]]
 	}
 	u := r.users.Row(user)
+	if r.logistic != nil {
+		for j := range out {
+			out[j] = r.logistic.Predict(u, r.ownBias(user), j)
+		}
+		return
+	}
 	for j := range out {
 		out[j] = r.mean + fedmf.Predict(u, items.Row(j))
 		if r.itemBias != nil {
 			out[j] += r.itemBias.Row(j)[0]
 		}
-		if r.userBias != nil {
-			out[j] += r.userBias.Row(user)[0]
-		}
+		out[j] += r.ownBias(user)
 	}
+}
+
+// ownBias is a user's own; 0 where users have none.
+func (r *Recommender) ownBias(user int) float64 {
+	if r.userBias == nil {
+		return 0
+	}
+	return r.userBias.Row(user)[0]
 }
 
 // Similar returns the item that a text names, and the n items whose embeddings have the

@@ -301,8 +301,8 @@ func (us sspUsers) final(e *Experiment, model []byte, run protocol.Runner) (*Tra
 	out := e.sspModel(m)
 	if err = all(len(us), run, func(u int) error {
 		if !us[u].Finished() {
-			if err := us[u].Finish(model, run); err != nil {
-				return err
+			if failed := us[u].Finish(model, run); failed != nil {
+				return failed
 			}
 		}
 		copy(out.users.Row(u), us[u].Embedding())

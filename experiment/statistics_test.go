@@ -284,3 +284,49 @@ func TestGramianForms(t *testing.T) {
 		}
 	}
 }
+
+// ranked is a model that recommends the same to everybody.
+type ranked []float64
+
+func (r ranked) Predict(int, []int32, []float64)                    {}
+func (r ranked) Score(_ int, _ []int32, _ []float32, out []float64) { copy(out, r) }
+
+// unranked predicts, and ranks nothing.
+type unranked struct{}
+
+func (unranked) Predict(int, []int32, []float64) {}
+
+// With implicit feedback users are held out: who is, has nothing in training, and quality
+// is that of rankings for them, as package experiment ranks.
+func TestImplicitFeedbackRanks(t *testing.T) {
+	e := open(t, "algorithm=ada-dpals feedback=implicit split.test=0.2 split.validation=0.1 split.positive=3.5")
+	for _, u := range e.held.Test.Users {
+		if items, _ := e.train.Row(int(u)); len(items) > 0 {
+			t.Fatalf("user %d is held out and trains on %d ratings", u, len(items))
+		}
+	}
+	for _, v := range e.Split.Train.Value {
+		if v < 3.5 {
+			t.Fatalf("%v stars count as consumed", v)
+		}
+	}
+	scores := make(ranked, e.Data.Items)
+	for j := range scores {
+		scores[j] = float64(j * 7 % 400)
+	}
+	want := Rank(e.held.Test, scores, NewBuckets(e.Split.Train), protocol.Workers(1))
+	got := e.Measure(&Trained{Predictor: scores}, protocol.Workers(2))
+	if got.Ranking == nil || got.Ranking.Recall != want.Recall || got.Headline() != want.Recall || got.Ranking.Users != want.Users || want.Users == 0 {
+		t.Errorf("quality %+v, want %+v", got.Ranking, want)
+	}
+	if v := e.Validate(scores, protocol.Workers(1)); v == nil || v.Ranking == nil || v.Ranking.Users != Rank(e.held.Validation, scores, e.buckets, protocol.Workers(1)).Users {
+		t.Errorf("on validation %+v", v)
+	}
+	if q := e.Measure(unranked{}, protocol.Workers(1)); !math.IsNaN(q.Headline()) {
+		t.Errorf("what ranks nothing has a recall of %v", q.Headline())
+	}
+	b, err := e.Baselines(protocol.Workers(2))
+	if err != nil || b.Popularity == nil || b.RatingBaselines != nil || b.LocalOnly != nil {
+		t.Errorf("baselines %+v, %v", b, err)
+	}
+}

@@ -54,7 +54,11 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	}
 	fmt.Fprintf(s.out, "for user %s, by %s on %s; what the user rated in training is left out\n\n", c.User, r.Config.Algorithm, r.Data.Name)
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "STARS\tID\tTITLE\tGENRES")
+	unit := "STARS"
+	if !r.Stars() {
+		unit = "SCORE"
+	}
+	fmt.Fprintf(t, "%s\tID\tTITLE\tGENRES\n", unit)
 	for _, x := range list {
 		fmt.Fprintf(t, "%.2f\t%s\n", x.Predicted, cells(x.Item))
 	}

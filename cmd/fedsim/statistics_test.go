@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,16 +93,23 @@ func TestStatisticsRealIsIdeal(t *testing.T) {
 			if !strings.Contains(algorithm, "features") && (i < 2 || i == 4) {
 				args = append(args, "--features", features)
 			}
-			for _, lost := range [][]string{
-				{"--dropout", "0"}, {"--dropout", "0.15", "--dropout-at", "advertise"}, {"--dropout", "0.15", "--dropout-at", "share"},
-				{"--dropout", "0.15", "--dropout-at", "masked-input"}, {"--dropout", "0.15", "--dropout-at", "unmask"}, {"--dropout", "0.3"},
-			} {
-				args := append(args, lost...)
-				ideal := leftBehind(t, append(args, "--noise-draw", "client")...)
-				real := leftBehind(t, append(args, "--secagg", "real")...)
+			losses := [][]string{
+				{"--dropout", "0.3"}, {"--dropout", "0.15", "--dropout-at", "unmask"}, {"--dropout", "0.15", "--dropout-at", "masked-input"},
+				{"--dropout", "0.15", "--dropout-at", "advertise"}, {"--dropout", "0.15", "--dropout-at", "share"},
+			}
+			if i > 1 { // what is summed is no business of the stages
+				losses = losses[:1]
+			}
+			for _, lost := range losses {
+				with := slices.Concat(args, lost)
+				ideal := leftBehind(t, append(with, "--noise-draw", "client")...)
+				real := leftBehind(t, append(with, "--secagg", "real")...)
 				if diff := cmp.Diff(ideal, real); diff != "" {
 					t.Errorf("%v (-ideal +real):\n%.1000s", lost, diff)
 				}
+			}
+			if i > 0 {
+				return
 			}
 			active := []string{"--secagg", "real", "--mode", "active", "--dropout", "0"}
 			if diff := cmp.Diff(leftBehind(t, append(args, "--dropout", "0", "--noise-draw", "client")...), leftBehind(t, append(args, active...)...)); diff != "" {
@@ -114,13 +122,13 @@ func TestStatisticsRealIsIdeal(t *testing.T) {
 // The same seed gives the same bytes at any number of workers, and another seed others.
 func TestStatisticsAreDeterministic(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range ofStatistics {
+	for i, algorithm := range ofStatistics {
 		args := append(strings.Fields(algorithm), "--data", "synthetic:small", "--rank", "3")
 		one := leftBehind(t, append(args, "--workers", "1")...)
 		if diff := cmp.Diff(one, leftBehind(t, append(args, "--workers", "8")...)); diff != "" {
 			t.Errorf("%s (-1 worker +8):\n%.1000s", algorithm, diff)
 		}
-		if other := leftBehind(t, append(args, "--seed", "2")...); cmp.Equal(one, other) {
+		if i == 0 && cmp.Equal(one, leftBehind(t, append(args, "--seed", "2")...)) {
 			t.Errorf("%s: another seed gives the same", algorithm)
 		}
 	}
