@@ -168,7 +168,7 @@ func (s *Strategy) keepWeights(r absorbed) {
 }
 
 // weights is c_j of all N clients, at least the deviation of its noise: less cannot be told from
-// nothing. typical is w̃: a user's weights are about 1/√n and add up to about √n, so that one over
+// nothing. typical is w̃: a user's weights are about 1/√n and add up to about √n, at least 1, so that one over
 // their sum is about one of them.
 func (s *Strategy) weights() (c []float64, typical float64) {
 	n := s.params.total()
@@ -178,9 +178,9 @@ func (s *Strategy) weights() (c []float64, typical float64) {
 		if !(x > floor) {
 			c[j] = floor
 		}
-		sum += max(x, 0)
+		sum += x
 	}
-	return c, min(n/max(sum, floor), 1)
+	return c, n / max(sum, n)
 }
 
 // biases solves for b_j: the system of an outer step in one dimension.
