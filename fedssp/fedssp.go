@@ -56,6 +56,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Feedback says what a rating is.
@@ -231,8 +232,8 @@ func (p Params) Validate() error {
 	var e problems
 	e.atLeast("items", p.Items, 1)
 	e.atLeast("rank", p.Rank, 1)
-	if p.Items >= 1 && p.Rank >= 1 && float64(p.Items)*float64(p.Rank)*float64(p.Rank+1)/2 > maxCoordinates {
-		e.add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.Items, p.Rank, maxCoordinates)
+	if p.Items >= 1 && p.Rank >= 1 && float64(p.Items)*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
+		e.add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.Items, p.Rank, protocol.MaxLen)
 	}
 	if !(p.Min < p.Max) || math.IsInf(p.Min, 0) || math.IsInf(p.Max, 0) {
 		e.add("the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
@@ -279,10 +280,6 @@ func (p Params) Validate() error {
 	p.Shares.check(&p, &e)
 	return errors.Join(e...)
 }
-
-// maxCoordinates is the most coordinates of a release here: what is computed from
-// lengths fits an int32 and a vector of them memory.
-const maxCoordinates = 1 << 30
 
 // checkForm checks what is learned, and from which statistics.
 func (p *Params) checkForm(e *problems) {

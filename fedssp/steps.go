@@ -158,8 +158,8 @@ func (p *Params) weightCountsRelease() protocol.Release {
 
 // countsRelease: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
 func (p *Params) countsRelease() protocol.Release {
-	cap := min(p.CountCap, p.Items)
-	return protocol.Release{Name: Counts, Len: p.Items, L2: math.Sqrt(float64(cap)), L1: float64(cap), LInf: 1, MaxNonZero: cap}
+	most := min(p.CountCap, p.Items)
+	return protocol.Release{Name: Counts, Len: p.Items, L2: math.Sqrt(float64(most)), L1: float64(most), LInf: 1, MaxNonZero: most}
 }
 
 // length is how many coordinates the release of a name has; 0: there is none of that name.
