@@ -139,7 +139,7 @@ func newWorker(d int) *worker {
 	return &worker{newEigen(d), make([]float64, n), make([]float64, d), make([]float64, n), make([]float64, n), make([]float64, d)}
 }
 
-// load sets w.a and w.b to the system of item j, discounted, without ridge.
+// load sets w.a and w.b to the system of item j, discounted, ridge included.
 func (y *system) load(w *worker, j int) {
 	d := y.p.Rank
 	clear(w.a)
@@ -156,6 +156,9 @@ func (y *system) load(w *worker, j int) {
 	}
 	if y.rho > 0 {
 		y.discount(w)
+	}
+	for i := range d {
+		w.a[i*d+i] += y.ridge(j)
 	}
 }
 
@@ -186,26 +189,39 @@ func sqr(x float64) float64 { return x * x }
 
 func vector(x []float64) blas64.Vector { return blas64.Vector{N: len(x), Inc: 1, Data: x} }
 
-// solve sets the rows of v to the solutions, item by item. more, if set, adds what is known
-// of an item besides.
-func (y *system) solve(v []float64, run protocol.Runner, more func(w *worker, j int)) {
+// solve sets the rows of v to the solutions, item by item.
+func (y *system) solve(v []float64, run protocol.Runner) {
 	d := y.p.Rank
 	blocks(run, y.p.Items, func(from, to int) {
 		w := newWorker(d)
 		for j := from; j < to; j++ {
 			y.load(w, j)
-			if more != nil {
-				more(w, j)
-			}
-			for i := range d {
-				w.a[i*d+i] += y.ridge(j)
-			}
-			if !solveUpper(w.a, w.b, d) {
-				clear(w.b) // nothing is known of it
-			}
-			copy(v[j*d:(j+1)*d], w.b)
+			w.solve(v[j*d : (j+1)*d])
 		}
 	})
+}
+
+// solve sets row to the solution of the system in w, zero where there is none: nothing is known of it.
+func (w *worker) solve(row []float64) {
+	if !solveUpper(w.a, w.b, w.d) {
+		clear(w.b)
+	}
+	copy(row, w.b)
+}
+
+// systems computes all systems at once, for those who use them more than once: m x d x d and m x d.
+func (y *system) systems(run protocol.Runner) (a, b []float64) {
+	m, d := y.p.Items, y.p.Rank
+	a, b = make([]float64, m*d*d), make([]float64, m*d)
+	blocks(run, m, func(from, to int) {
+		w := newWorker(d)
+		for j := from; j < to; j++ {
+			y.load(w, j)
+			copy(a[j*d*d:], w.a)
+			copy(b[j*d:], w.b)
+		}
+	})
+	return a, b
 }
 
 // blockSize is how many items a worker takes at a time.

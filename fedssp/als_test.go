@@ -382,7 +382,7 @@ func TestProjectionComesBeforeTheRidge(t *testing.T) {
 		} else {
 			y.items = make([]float64, 3)
 			pack(y.items, []float64{1, 2, 2, 1}, 2)
-			y.solve(v, serial{}, nil)
+			y.solve(v, serial{})
 		}
 		near(t, fmt.Sprint("v, one Gramian ", one), v, []float64{2 - 6.0/7, -6.0 / 7}, 1e-12)
 	}
@@ -423,7 +423,7 @@ func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 			}
 		}
 		v, again := make([]float64, 3*d), make([]float64, 3*d)
-		y.solve(v, serial{}, nil)
+		y.solve(v, serial{})
 		var want []float64
 		for j := range 3 {
 			var a, s, inverse, left mat.Dense

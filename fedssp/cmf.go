@@ -1,6 +1,10 @@
 package fedssp
 
 import (
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/protocol"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -23,6 +27,10 @@ type CMFParams struct {
 func (c CMFParams) check(p *Params, e *problems) {
 	if p.Features == nil {
 		e.add("solver %s needs features of the items", CMF)
+	} else if p.Features.Items == p.Items { // else that is said already
+		for i := range p.Features.Categories {
+			checkCategory(&p.Features.Categories[i], p.Items, e)
+		}
 	}
 	e.positive("feature-weight", c.FeatureWeight)
 	e.positive("feature-ridge", c.FeatureRidge)
@@ -30,6 +38,21 @@ func (c CMFParams) check(p *Params, e *problems) {
 		e.add("the unobserved weight of features is %v; it must be from 0 to below 1", c.Unobserved)
 	}
 	e.atLeast("sweeps", c.Sweeps, 1)
+}
+
+// checkCategory checks the shape of a category of features, and that weights are positive.
+func checkCategory(c *dataset.Category, items int, e *problems) {
+	n := len(c.Value)
+	if len(c.Start) != items+1 || c.Start[0] != 0 || int(c.Start[items]) != n || len(c.Weight) != n || !slices.IsSorted(c.Start) {
+		e.add("the features of category %q are not rows of %d items", c.Name, items)
+		return
+	}
+	for k, v := range c.Value {
+		if v < 0 || int(v) >= len(c.Values) || !(c.Weight[k] > 0) || math.IsInf(c.Weight[k], 1) {
+			e.add("entry %d of category %q is value %d of %d with weight %v; weights are positive and finite", k, c.Name, v, len(c.Values), c.Weight[k])
+			return
+		}
+	}
 }
 
 // entry is a feature of an item, or an item of a feature.
@@ -84,11 +107,23 @@ func (c *collective) start(v []float64, draw func() float64) {
 	}
 }
 
-// sweep solves for the features against V and then for V against both.
-func (c *collective) sweep(y *system, v []float64, run protocol.Runner) {
-	c.fitFeatures(v, run)
-	every := c.everyFeature()
-	y.solve(v, run, func(w *worker, j int) { c.addTo(w, every, j) })
+// solve solves, in turn, for the features against V and for V against both.
+func (c *collective) solve(y *system, v []float64, run protocol.Runner) {
+	d := c.rank
+	a, b := y.systems(run)
+	for range c.Sweeps {
+		c.fitFeatures(v, run)
+		every := c.everyFeature()
+		blocks(run, len(c.items), func(from, to int) {
+			w := newWorker(d)
+			for j := from; j < to; j++ {
+				copy(w.a, a[j*d*d:])
+				copy(w.b, b[j*d:])
+				c.addTo(w, every, j)
+				w.solve(v[j*d : (j+1)*d])
+			}
+		})
+	}
 }
 
 // fitFeatures solves for every f_k against V: (Σ_j s_jk-weighted v vᵀ + λ'I) f_k = Σ_j S_jk v_j, the

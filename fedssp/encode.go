@@ -25,18 +25,8 @@ type objective struct {
 
 func (y *system) objective(run protocol.Runner) *objective {
 	m, d := y.p.Items, y.p.Rank
-	o := &objective{d: d, a: make([]float64, m*d*d), b: make([]float64, m*d)}
-	blocks(run, m, func(from, to int) {
-		w := newWorker(d)
-		for j := from; j < to; j++ {
-			y.load(w, j)
-			for i := range d {
-				w.a[i*d+i] += y.ridge(j)
-			}
-			copy(o.a[j*d*d:], w.a)
-			copy(o.b[j*d:], w.b)
-		}
-	})
+	o := &objective{d: d}
+	o.a, o.b = y.systems(run)
 	var trace float64
 	for j := range m {
 		for i := range d {

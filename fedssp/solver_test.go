@@ -249,7 +249,7 @@ func TestCollectiveStep(t *testing.T) {
 		}
 		c := newCollective(&p)
 		got := append([]float64(nil), v.RawMatrix().Data...)
-		c.sweep(y, got, serial{})
+		c.solve(y, got, serial{})
 		near(t, fmt.Sprint("items, one Gramian ", one), got, want, 1e-9)
 	}
 }

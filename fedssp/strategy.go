@@ -208,13 +208,11 @@ func (s *Strategy) step(r absorbed, run protocol.Runner) error {
 	case s.encoder != nil:
 		return s.fitEncoder(y, run)
 	case p.Solver == CMF:
-		for range p.CMF.Sweeps {
-			s.collective.sweep(y, v, run)
-		}
+		s.collective.solve(y, v, run)
 	case p.Gramian == One:
 		y.solveOne(v, run)
 	default:
-		y.solve(v, run, nil)
+		y.solve(v, run)
 	}
 	s.model.complete(p)
 	return nil
