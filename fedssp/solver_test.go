@@ -337,3 +337,35 @@ func TestVFollowsWhenTheLastSumIsLost(t *testing.T) {
 	s.encoder.Embed(want, protocol.Workers(1))
 	near(t, "V", after.Items, want, 0)
 }
+
+// The model does not depend on how many workers solve for it.
+func TestWorkersDoNotMatter(t *testing.T) {
+	for _, name := range kindNames() {
+		p := kinds(200, 3)[name] // several blocks of items
+		users, _ := people(&p, 10, 0.3, 5)
+		var models [][]byte
+		for _, workers := range []int{1, 2, 7} {
+			s := newStrategy(t, p, 10, 0.01)
+			for {
+				plan, done, err := s.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done {
+					break
+				}
+				sums := protocol.Sums{Survivors: 10}
+				for k, r := range plan.Releases {
+					sums.Values = append(sums.Values, dense(contribute(t, users[0], plan, 0)[k], r.Len))
+				}
+				if err := s.Absorb(plan, sums, protocol.Workers(workers)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			models = append(models, s.Model())
+		}
+		if !bytes.Equal(models[0], models[1]) || !bytes.Equal(models[0], models[2]) {
+			t.Errorf("%s: models differ", name)
+		}
+	}
+}
