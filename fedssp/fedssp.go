@@ -192,7 +192,7 @@ func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explici
 
 // Encodes reports whether items are the output of an encoder.
 func (p *Params) Encodes() bool {
-	return p.Solver == Encoded || p.Solver == Convex && p.Features != nil
+	return p.Rounds > 0 && (p.Solver == Encoded || p.Solver == Convex && p.Features != nil)
 }
 
 // middle is what every prediction is before anything is released.
@@ -240,22 +240,9 @@ func (p Params) Validate() error {
 	}
 	p.checkForm(&e)
 	p.checkBudgeting(&e)
-	e.positive("clip-user", p.ClipUser)
-	if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
-		e.positive("clip-rating", p.ClipRating)
-	}
 	e.positive("user-ridge", p.UserRidge)
-	e.notNegative("item-ridge", p.ItemRidge)
-	e.notNegative("item-prior", p.ItemPrior)
-	if p.ItemRidge == 0 && p.ItemPrior == 0 {
-		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
-	}
-	if p.Encodes() {
-		if err := p.Encoder.Validate(p.Rank); err != nil {
-			e = append(e, err)
-		}
-	} else {
-		e.positive("start-spread", p.StartSpread)
+	if p.Rounds > 0 {
+		p.checkRounds(&e)
 	}
 	if p.Bias {
 		e.positive("clip-bias", p.ClipBias)
@@ -279,6 +266,24 @@ func (p Params) Validate() error {
 	}
 	p.Shares.check(&p, &e)
 	return errors.Join(e...)
+}
+
+// checkRounds checks what the outer steps need.
+func (p *Params) checkRounds(e *problems) {
+	e.positive("clip-user", p.ClipUser)
+	if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
+		e.positive("clip-rating", p.ClipRating)
+	}
+	e.notNegative("item-ridge", p.ItemRidge)
+	e.notNegative("item-prior", p.ItemPrior)
+	if p.ItemRidge == 0 && p.ItemPrior == 0 {
+		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
+	}
+	if !p.Encodes() {
+		e.positive("start-spread", p.StartSpread)
+	} else if err := p.Encoder.Validate(p.Rank); err != nil {
+		*e = append(*e, err)
+	}
 }
 
 // checkForm checks what is learned, and from which statistics.

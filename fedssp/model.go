@@ -31,23 +31,21 @@ type scale struct {
 // Start is the model before the first iteration: the middle of the scale, and V where an encoder
 // starts, or a seeded spread around zero; with CMF the mean of such vectors of an item's features, from
 // which users begin with tastes for features. Users fit it before they have cooperated: a baseline
-// of that starts here.
+// of that starts here. Without rounds V is zero, and users have biases only.
 func (p *Params) Start() (*Model, error) {
 	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale()}
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
-	if p.Rounds == 0 { // V is not learned
-		m.complete(p)
-		return m, nil
-	}
-	if p.Encodes() {
+	switch {
+	case p.Rounds == 0: // nothing is learned of the items but their biases
+	case p.Encodes():
 		e, err := p.newEncoder()
 		if err != nil {
 			return nil, err
 		}
 		e.Embed(m.Items, protocol.Workers(1))
-	} else {
+	default:
 		rng := entropy.Public(p.Seed, "fedssp/start")
 		draw := func() float64 { return p.StartSpread * rng.NormFloat64() }
 		for i := range m.Items {

@@ -371,5 +371,12 @@ func TestStepsShares(t *testing.T) {
 	// Biases only: what the statistics would have had goes to the others.
 	p.Rounds = 0
 	steps, _ = p.Steps()
+	p.ClipUser, p.ClipRating, p.ItemRidge, p.ItemPrior, p.StartSpread = 0, 0, 0, 0, 0 // need not be set
+	users, rows := people(&p, 20, 0.5, 5)
+	s := newStrategy(t, p, 20, 0.01)
+	train(t, s, users)
+	if u, own := p.FitUser(s.model, rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
+		t.Errorf("without rounds a user has the embedding %v and bias %v", u, own)
+	}
 	near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)
 }
