@@ -1,9 +1,10 @@
 // Package dataset holds explicit ratings and the public features of the items
 // they are about: it reads every format of MovieLens, LibimSeTi and generic CSV
 // files, from folders and zip archives, generates synthetic sets of MovieLens'
-// shape, splits a set into training, validation and test parts, deals its items or
-// users to parties, describes it, and verifies copies of published sets. It never
-// downloads: that is what package download below it does.
+// shape, splits a set into training, validation and test parts or holds out users,
+// reads features of items from lists and files, deals items or users to parties,
+// describes a set, and verifies copies of published ones. It never downloads: that is
+// what package download below it does.
 //
 //	set, err := dataset.Open(ctx, "ml-1m.zip", dataset.Options{})
 //	...
@@ -27,8 +28,8 @@
 //     no privacy statement about the set protects it. So it is with an item that is
 //     rated but not listed, which becomes an item of the set all the same.
 //   - The part of a split that a rating falls into depends on the seed and on the
-//     rating's user and item id alone. Adding or removing any other rating, user
-//     or item moves nothing from one part to another.
+//     rating's user and item id alone, and so does who is held out. Adding or removing
+//     any other rating, user or item moves nothing from one part to another.
 //   - Which party of a partition holds an item or a user depends on the seed and on
 //     the ids and genres of the catalogue, never on a rating.
 //   - The rating range is public: it comes from the format or from [Options],

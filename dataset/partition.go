@@ -83,9 +83,9 @@ func dealRandomly(what string, ids []string, count, parties int, seed uint64) (P
 	return p.ascending(), nil
 }
 
-// category is a genre with the items of which it is the rarest; "" is that of items
-// without a genre.
-type category struct {
+// genreItems is a genre with the items of which it is the rarest; "" is that of items
+// without a genre. These are the categories of CategoryPartition.
+type genreItems struct {
 	name  string
 	items []int32
 }
@@ -101,7 +101,7 @@ func (s *Set) dealCategories(parties int) (Partition, error) {
 		return nil, fmt.Errorf("partition: %w: %d for the %d categories of %s (%s); want at least 1 and at most %d",
 			ErrParties, parties, len(list), s.Name, names(list), len(list))
 	}
-	slices.SortFunc(list, func(a, b category) int {
+	slices.SortFunc(list, func(a, b genreItems) int {
 		return cmp.Or(cmp.Compare(len(b.items), len(a.items)), cmp.Compare(a.name, b.name))
 	})
 	p := make(Partition, parties)
@@ -118,7 +118,7 @@ func (s *Set) dealCategories(parties int) (Partition, error) {
 }
 
 // categories returns the categories that have an item, by name.
-func (s *Set) categories() []category {
+func (s *Set) categories() []genreItems {
 	films := make(map[string]int)
 	for _, genres := range s.Genres {
 		for _, g := range genres {
@@ -127,24 +127,24 @@ func (s *Set) categories() []category {
 	}
 	members := make(map[string][]int32)
 	for i, genres := range s.Genres {
-		rarest := ""
+		of := ""
 		for _, g := range genres {
-			if rarest == "" || cmp.Or(cmp.Compare(films[g], films[rarest]), strings.Compare(g, rarest)) < 0 {
-				rarest = g
+			if of == "" || cmp.Or(cmp.Compare(films[g], films[of]), strings.Compare(g, of)) < 0 {
+				of = g
 			}
 		}
-		members[rarest] = append(members[rarest], int32(i))
+		members[of] = append(members[of], int32(i))
 	}
-	list := make([]category, 0, len(members))
+	list := make([]genreItems, 0, len(members))
 	for name, items := range members {
-		list = append(list, category{name, items})
+		list = append(list, genreItems{name, items})
 	}
-	slices.SortFunc(list, func(a, b category) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(list, func(a, b genreItems) int { return cmp.Compare(a.name, b.name) })
 	return list
 }
 
 // names lists categories for a message.
-func names(list []category) string {
+func names(list []genreItems) string {
 	var out []string
 	for _, c := range list {
 		out = append(out, cmp.Or(c.name, "no genre"))

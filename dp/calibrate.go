@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Target is what a calibration has to meet.
@@ -57,21 +58,46 @@ func NoiseMultiplier(t Target, steps int, samplingRate float64) (z float64, r Re
 // sensitivities and count. V is within 1e-8 relative of the least, and at
 // least 1e-6.
 func SkellamVariance(t Target, release Event) (v float64, r Result, err error) {
-	if !release.Mechanism.Integer() {
-		return 0, Result{}, fmt.Errorf("dp: a %s event has no variance to calibrate; use a %s or %s one",
-			release.Mechanism, SkellamMechanism, SubsampledSkellamMechanism)
+	release.Variance = 1
+	return SkellamFactor(t, []Event{release})
+}
+
+// SkellamFactor is for several releases that share a budget in fixed proportions: it
+// returns the least factor by which their variances are to be multiplied for all of
+// them together to meet the target, and what they then cost: at most t.Epsilon.
+// releases are at least one, Skellam or SubsampledSkellam events with their
+// sensitivities and counts, and variances that are positive and finite, in any unit.
+// The factor is within 1e-8 relative of the least, and at least 1e-6. (Under
+// GDPSkellam, where ε jumps as one of them enters or leaves the certified region, all
+// pieces between jumps are searched.)
+func SkellamFactor(t Target, releases []Event) (factor float64, r Result, err error) {
+	if len(releases) == 0 {
+		return 0, Result{}, errors.New("dp: no releases are given; there is nothing to calibrate")
 	}
 	var starts []float64
-	if t.Accountant == GDPSkellam {
-		// ε jumps where the certified region begins and ends.
-		low := max(CertifiedMinVariance, release.L2*release.L2/(CertifiedMaxShift*CertifiedMaxShift))
-		if low <= CertifiedMaxVariance {
-			starts = []float64{low, math.Nextafter(CertifiedMaxVariance, math.Inf(1))}
+	for _, e := range releases {
+		if !e.Mechanism.Integer() {
+			return 0, Result{}, fmt.Errorf("dp: a %s event has no variance to calibrate; use a %s or %s one",
+				e.Mechanism, SkellamMechanism, SubsampledSkellamMechanism)
+		}
+		if !(e.Variance > 0) || math.IsInf(e.Variance, 1) {
+			return 0, Result{}, fmt.Errorf("dp: the variance to be multiplied is %v; it must be positive and finite", e.Variance)
+		}
+		if t.Accountant == GDPSkellam {
+			low := max(CertifiedMinVariance, e.L2*e.L2/(CertifiedMaxShift*CertifiedMaxShift))
+			if low <= CertifiedMaxVariance {
+				starts = append(starts, low/e.Variance, math.Nextafter(CertifiedMaxVariance, math.Inf(1))/e.Variance)
+			}
 		}
 	}
-	return calibrate(t, starts, func(v float64) []Event {
-		release.Variance = v
-		return []Event{release}
+	slices.Sort(starts)
+	starts = slices.Compact(starts)
+	scaled := slices.Clone(releases)
+	return calibrate(t, starts, func(factor float64) []Event {
+		for i, e := range releases {
+			scaled[i].Variance = factor * e.Variance
+		}
+		return scaled
 	})
 }
 

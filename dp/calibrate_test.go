@@ -204,3 +204,49 @@ func TestCalibrationRefuses(t *testing.T) {
 		t.Errorf("rate 1.5: error %v", err)
 	}
 }
+
+// Releases that share a budget: the factor is the least that meets it, whichever of them
+// is how noisy, and of a single release it is the variance. Events are composed by
+// Problem, which has tests of its own.
+func TestSkellamFactor(t *testing.T) {
+	releases := []Event{Skellam(3, 5, 20).Times(2), Skellam(0.5, 2, 4), Skellam(40, 11, 30).Times(7)}
+	for _, a := range []Accountant{RDP, GDPSkellam} {
+		target := Target{Epsilon: 1.5, Delta: 1e-6, Accountant: a}
+		factor, reached, err := SkellamFactor(target, releases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost := func(factor float64) float64 {
+			var events []Event
+			for _, e := range releases {
+				e.Variance *= factor
+				events = append(events, e)
+			}
+			r, failed := Problem{Events: events, Delta: 1e-6, Accountant: a}.Epsilon()
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			return r.Epsilon
+		}
+		if got := cost(factor); got > 1.5 || got != reached.Epsilon || cost(factor*(1-1e-6)) <= 1.5 {
+			t.Errorf("%s: a factor of %v costs %v, reached %v; a little less costs %v", a, factor, got, reached, cost(factor*(1-1e-6)))
+		}
+		one, _, err := SkellamFactor(target, []Event{Skellam(4, 5, 20)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _, err := SkellamVariance(target, Skellam(9, 5, 20))
+		if err != nil || math.Abs(4*one-v) > 1e-7*v {
+			t.Errorf("%s: a variance of 4 times %v, alone %v, %v", a, one, v, err)
+		}
+	}
+	for what, releases := range map[string][]Event{
+		"no releases":  nil,
+		"gaussian":     {Gaussian(1)},
+		"it must be p": {Skellam(0, 1, 1)},
+	} {
+		if _, _, err := SkellamFactor(Target{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, releases); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("error %v, want %q in it", err, what)
+		}
+	}
+}

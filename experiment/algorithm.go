@@ -27,6 +27,23 @@ const (
 	FMFLFL Algorithm = "fmf-lfl"
 	FMFVFL Algorithm = "fmf-vfl"
 	FMFHFL Algorithm = "fmf-hfl"
+	// DPALS solves for items from sufficient statistics of at most so many ratings of
+	// each user (multi-task paper, algorithm 1), and AdaDPALS of all of them, with weights
+	// that favour rare items (algorithm 2).
+	DPALS    Algorithm = "dpals"
+	AdaDPALS Algorithm = "ada-dpals"
+	// DPCMF factors public features of items beside the ratings (DP-CMF paper).
+	DPCMF Algorithm = "dp-cmf"
+	// SSPC takes the statistics of a round once, with biases before and a single Gramian
+	// (am-ssp paper, algorithm 8, in our form); SSPI takes them with fresh noise for every
+	// step of the solver (algorithm 2); AMSSP is SSPC as published.
+	SSPC  Algorithm = "ssp-c"
+	SSPI  Algorithm = "ssp-i"
+	AMSSP Algorithm = "am-ssp"
+	// SSPConvex has statistics of a convex loss (am-ssp paper, algorithm 7).
+	SSPConvex Algorithm = "ssp-convex"
+	// PrivateItemBias learns an item's bias and nothing else: what any of these must beat.
+	PrivateItemBias Algorithm = "private-item-bias"
 	// SGDMF is matrix factorization on all ratings in one place, without
 	// privacy: what cooperation without any restraint would reach.
 	SGDMF Algorithm = "sgd-mf"
@@ -34,7 +51,8 @@ const (
 
 // Algorithms lists all of them.
 func Algorithms() []Algorithm {
-	return []Algorithm{LFLSGDMF, VFLSGDMF, HFLSGDMF, HFLSynSGD, FMFLFL, FMFVFL, FMFHFL, SGDMF}
+	return []Algorithm{LFLSGDMF, VFLSGDMF, HFLSGDMF, HFLSynSGD, FMFLFL, FMFVFL, FMFHFL,
+		DPALS, AdaDPALS, DPCMF, SSPC, SSPI, AMSSP, SSPConvex, PrivateItemBias, SGDMF}
 }
 
 // private reports whether the algorithm adds noise where ε is finite.
@@ -43,7 +61,7 @@ func (a Algorithm) private() bool {
 	case LFLSGDMF, VFLSGDMF, HFLSGDMF, HFLSynSGD:
 		return true
 	default:
-		return false
+		return a.statistical()
 	}
 }
 
@@ -58,6 +76,8 @@ func (a Algorithm) form() form {
 		return vertical{}
 	case HFLSGDMF, HFLSynSGD, FMFHFL:
 		return horizontal{}
+	case DPALS, AdaDPALS, DPCMF, SSPC, SSPI, AMSSP, SSPConvex, PrivateItemBias:
+		return statistics{}
 	case SGDMF:
 		return central{}
 	default:
@@ -71,8 +91,11 @@ func (a Algorithm) vertical() bool { return a.form() == vertical{} }
 // horizontal reports whether parties have users (HFL).
 func (a Algorithm) horizontal() bool { return a.form() == horizontal{} }
 
-// organisations reports whether parties are organisations and not users.
-func (a Algorithm) organisations() bool { return a.vertical() || a.horizontal() }
+// Organisations reports whether parties are organisations and not users.
+func (a Algorithm) Organisations() bool { return a.vertical() || a.horizontal() }
+
+// statistical reports whether users sum sufficient statistics.
+func (a Algorithm) statistical() bool { return a.form() == statistics{} }
 
 // form is what an experiment does differently depending on who holds which
 // ratings.
@@ -90,7 +113,8 @@ type form interface {
 	party(e *Experiment, which Holding, h *atHand) (*Party, error)
 	// before is what users get without any iteration: stage 1 and fine-tuning.
 	before(e *Experiment, run protocol.Runner) (baseline.Predictor, error)
-	// alone is what parties get by training alone; nil where that takes noise,
-	// and so a run through the roles ([Experiment.LocalOnly]).
+	// alone is what parties get by training alone; nil where that is no more than
+	// before, and where it takes noise, and so a run through the roles
+	// ([Experiment.LocalOnly]).
 	alone(e *Experiment, run protocol.Runner) (baseline.Predictor, error)
 }

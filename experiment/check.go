@@ -87,7 +87,7 @@ func (c Config) problems() []problem {
 	if k.oneOf("algorithm", string(c.Algorithm), words...); len(k.list) > 0 {
 		return k.list // what else is wrong depends on it
 	}
-	if c.Algorithm.organisations() {
+	if c.Algorithm.Organisations() {
 		k.oneOf("noise", c.Noise, "auto", "own", "none")
 		c.checkOrganisations(k)
 	} else {
@@ -96,7 +96,7 @@ func (c Config) problems() []problem {
 	k.oneOf("noise-draw", c.NoiseDraw, "auto", "sum", "client")
 	k.oneOf("secagg", c.Secagg, "ideal", "real", "none")
 	k.oneOf("mode", c.Mode, graph.SemiHonest.String(), graph.Active.String())
-	if c.Secagg == "none" && !(c.Algorithm.organisations() && c.parties() == 1) {
+	if c.Secagg == "none" && !(c.Algorithm.Organisations() && c.parties() == 1) {
 		k.bad("secagg", "none would show what each party sends; only a party that is alone may go without a secure sum")
 	}
 	k.oneOf("baselines", c.Baselines, "all", "quick")
@@ -106,6 +106,7 @@ func (c Config) problems() []problem {
 	c.checkModel(k)
 	c.checkFederation(k)
 	c.checkData(k)
+	c.checkStatistics(k)
 	c.checkNetwork(k)
 	c.checkDeployment(k)
 	if c.Workers < 0 {
@@ -138,7 +139,7 @@ func (c Config) checkSum(k *checker) {
 	if !c.Algorithm.Federated() {
 		k.bad("secagg", "%s has all ratings in one place and sums nothing", c.Algorithm)
 	}
-	if c.Algorithm.organisations() && c.parties() == 1 {
+	if c.Algorithm.Organisations() && c.parties() == 1 {
 		k.bad("secagg", "a party that is alone has nobody to hide among; its plain sum is secagg none")
 	}
 	if c.NoiseDraw == "sum" {
@@ -229,6 +230,9 @@ func (c Config) checkData(k *checker) {
 		k.bad("split.test", "%v is outside; it must be above 0 and below 1: quality is measured on it", c.Split.Test)
 	}
 	k.below("split.validation", c.Split.Validation, 0, 1)
+	if c.Split.Positive.Given {
+		k.below("split.positive", c.Split.Positive.Value, 0, math.Inf(1))
+	}
 }
 
 func (c Config) checkNetwork(k *checker) {
@@ -274,6 +278,8 @@ func (c Config) checkUnit(k *checker) {
 	switch c.Algorithm.form().(type) {
 	case devices:
 		k.bad("unit", "a client of %s is a user and u_i is trained on all its ratings, so one rating moves whatever the user sends: privacy is stated per user", c.Algorithm)
+	case statistics:
+		k.bad("unit", "a user of %s fits u_i to all its ratings, and multiplies every row that it contributes to by it, so one rating moves all of them: what can be proved for a rating is no better than per user, which is what is stated (theorem 1 of the am-ssp paper takes u_i for given)", c.Algorithm)
 	case horizontal:
 		k.bad("unit", "a party of %s fits u_i to all ratings of the user without noise, so one rating moves every row of V that the user touches, by more than the bound for one rating; what can be proved is worse than privacy per user, which is what is stated", c.Algorithm)
 	case central:
@@ -285,7 +291,7 @@ func (c Config) checkUnit(k *checker) {
 func (c Config) checkAccountant(k *checker) {
 	covered := []string{"auto", string(dp.RDP), string(dp.GDPSkellam), string(dp.Best)}
 	noise := "clients add Skellam noise"
-	if c.Algorithm.organisations() {
+	if c.Algorithm.Organisations() {
 		covered = []string{"auto", string(dp.RDP), string(dp.PLD), string(dp.Best)}
 		noise = "parties add Gaussian noise to samples"
 	}
@@ -297,7 +303,7 @@ func (c Config) checkAccountant(k *checker) {
 // Warnings are what a user should know before an experiment is simulated although
 // it can be.
 func (c Config) Warnings() []string {
-	list := slices.Concat(c.noEffect(meaningless(c.Algorithm.form()), "with "+string(c.Algorithm)), c.noEffect(deploymentKeys(), "in a simulation"))
+	list := slices.Concat(c.noEffect(c.meaningless(), "with "+string(c.Algorithm)), c.noEffect(deploymentKeys(), "in a simulation"))
 	if !c.Algorithm.Federated() {
 		return list
 	}
@@ -312,7 +318,7 @@ func (c Config) Warnings() []string {
 		if c.Leave > 0 || c.Away > 0 {
 			what = fmt.Sprintf("dropout %v with leave %v and away %v, in the end a loss of %.3g,", c.dropout(), c.Leave, c.Away, loss)
 		}
-		if c.Algorithm.organisations() && c.Private() {
+		if c.Algorithm.Organisations() && c.Private() {
 			consequence = "and charged all the same to whoever took the plan up"
 		}
 		list = append(list, fmt.Sprintf("%s is above the tolerance %v: most iterations will be skipped, %s", what, c.Tolerance, consequence))
@@ -327,7 +333,7 @@ func (c Config) Warnings() []string {
 // iteration, the last one: by then whoever leaves has left, and whoever is away
 // at all is away in one of rounds/away-rounds cases.
 func (c Config) expectedLoss() float64 {
-	away := c.Away * min(1, float64(c.AwayRounds)/float64(c.rounds()))
+	away := c.Away * min(1, float64(c.AwayRounds)/float64(c.iterations()))
 	there := (1 - c.dropout()) * (1 - c.Leave) * (1 - away)
 	if lost := 1 - there; lost <= c.SitOut {
 		return 1 - there*there // those lost in the iteration before sit this one out
@@ -335,7 +341,12 @@ func (c Config) expectedLoss() float64 {
 	return 1 - there
 }
 
-// meaningless lists the keys that have no effect in a form.
+// meaningless lists the keys that have no effect with the algorithm.
+func (c Config) meaningless() []string {
+	return append(meaningless(c.Algorithm.form()), c.idleStatistics()...)
+}
+
+// meaningless lists the keys that have no effect in a form, but for those of statistics.
 func meaningless(f form) []string {
 	organisations := []string{"parties", "partition", "local-steps", "item-steps", "sampling-rate", "clip-ratings", "clipping", "train",
 		"model.user-rate", "model.item-rate", "model.density", "model.fine-tune", "model.fine-tune-rate", "model.local-passes"}
@@ -348,6 +359,9 @@ func meaningless(f form) []string {
 	case central:
 		return append(organisations, "rounds", "dropout", "dropout-at", "leave", "away", "away-rounds", "tolerance", "colluders", "sit-out",
 			"noise-draw", "contribution", "clip-norm", "baselines")
+	case statistics:
+		return append(organisations, "contribution", "clip-norm", "model.learning-rate", "model.start-mean", "model.start-spread",
+			"model.fit-steps", "model.fit-ridge", "model.epochs")
 	default:
 		return append(organisations, "model.epochs")
 	}

@@ -41,6 +41,9 @@ type Config struct {
 	Rounds Number `yaml:"rounds"`
 	Rank   Number `yaml:"rank"`
 
+	Features string `yaml:"features"`
+	Feedback string `yaml:"feedback"`
+
 	Contribution string `yaml:"contribution"`
 	ClipNorm     Number `yaml:"clip-norm"`
 
@@ -63,6 +66,9 @@ type Config struct {
 	AwayRounds int     `yaml:"away-rounds"`
 
 	Model      Model      `yaml:"model"`
+	Statistics Statistics `yaml:"statistics"`
+	Encoder    Encoder    `yaml:"encoder"`
+	CMF        Collective `yaml:"cmf"`
 	Split      Split      `yaml:"split"`
 	Network    Network    `yaml:"network"`
 	Deployment Deployment `yaml:"deployment"`
@@ -95,6 +101,8 @@ type Model struct {
 type Split struct {
 	Test       float64 `yaml:"test"`
 	Validation float64 `yaml:"validation"`
+	// Positive is the fewest stars that count as liked, with implicit feedback.
+	Positive Number `yaml:"positive"`
 }
 
 // Network is the part of Config about the simulated connections.
@@ -142,6 +150,9 @@ func Defaults() Config {
 		Rounds: Auto, // 10 of devices, which talk rarely (FMF paper, section 6.3); 100 of organisations (4.3)
 		Rank:   Auto, // see defaultRank
 
+		Features: "auto", // genres and decades, as far as the set has them, where they are used
+		Feedback: "explicit",
+
 		Contribution: string(fedmf.OneRating), // the paper's algorithm is what lfl-sgdmf names
 		ClipNorm:     Auto,                    // see clipNorm
 
@@ -174,6 +185,12 @@ func Defaults() Config {
 			FitRidge:     1,    // a user with one rating is believed half: cold users do not overfit
 			Epochs:       30,   // of sgd-mf: more overfit the small sets
 		},
+		Statistics: Statistics{Gramian: "auto", Budgeting: "auto", BiasFirst: "auto", Loss: "auto"}, // see statistics
+		Encoder: Encoder{
+			Dense: no, // layers cost more to learn through noise than they give
+			IDs:   yes, StartNorm: 0.3, Optimiser: "adam", Rate: 0.01, Decay: "cosine", WarmStart: yes,
+		},
+		CMF:        Collective{FeatureWeight: 1, FeatureRidge: 1, Unobserved: 0.01, Sweeps: 1},
 		Split:      Split{Test: 0.1}, // FMF paper, section 4.3
 		Network:    Network{LatencyMS: 50, UpMbps: 10, DownMbps: 50, ComputeMS: 1000, StageTimeout: 60},
 		Deployment: Deployment{StageTimeout: 60, Gather: 600}, // time to start ten machines by hand
@@ -224,7 +241,7 @@ func (c Config) accountant() dp.Accountant {
 	switch {
 	case c.Accountant != "auto":
 		return dp.Accountant(c.Accountant)
-	case c.Algorithm.organisations():
+	case c.Algorithm.Organisations():
 		return dp.PLD
 	default:
 		return dp.RDP
@@ -233,20 +250,24 @@ func (c Config) accountant() dp.Accountant {
 
 // noise is where the noise comes from when there is any.
 func (c Config) noise() string {
-	if c.Algorithm.organisations() {
+	if c.Algorithm.Organisations() {
 		return "own"
 	}
 	return "split"
 }
 
-// rounds is T.
+// rounds is T, of sums of statistics outer steps.
 func (c Config) rounds() int {
 	switch {
+	case c.biasOnly():
+		return 0
 	case c.Rounds.Given:
 		return int(c.Rounds.Value)
+	case c.Algorithm.statistical():
+		return 2 // a third helps no more than its noise costs (multi-task paper, appendix)
 	case c.Algorithm == HFLSynSGD:
 		return 1000
-	case c.Algorithm.organisations():
+	case c.Algorithm.Organisations():
 		return 100
 	default:
 		return 10
@@ -263,7 +284,7 @@ func (c Config) localSteps() int {
 
 // dropout is the chance of a client to be lost in an iteration.
 func (c Config) dropout() float64 {
-	if c.Algorithm.organisations() {
+	if c.Algorithm.Organisations() {
 		return c.Dropout.Or(0)
 	}
 	return c.Dropout.Or(0.1)
@@ -271,7 +292,7 @@ func (c Config) dropout() float64 {
 
 // colluders is γ.
 func (c Config) colluders() float64 {
-	if c.Algorithm.organisations() && c.parties() == 1 {
+	if c.Algorithm.Organisations() && c.parties() == 1 {
 		return c.Colluders.Or(0)
 	}
 	return c.Colluders.Or(0.05)

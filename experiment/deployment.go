@@ -24,7 +24,7 @@ func deploymentKeys() []string { return []string{"deployment.stage-timeout-s", "
 // publicKeys are those that all parties of a deployment agree on, in the order of
 // the file; where its data lie, say, is everybody's own.
 func publicKeys() []string {
-	private := append(simulationKeys(), "data", "workers", "out", "name")
+	private := append(simulationKeys(), "data", "features", "workers", "out", "name")
 	return slices.DeleteFunc(Keys(), func(key string) bool { return slices.Contains(private, key) })
 }
 
@@ -48,7 +48,7 @@ func (c Config) Deployed() (Config, error) {
 	switch {
 	case !c.Algorithm.Federated():
 		k.bad("algorithm", "%s has all ratings in one place; there is nothing to deploy", c.Algorithm)
-	case c.Algorithm.organisations() && c.parties() == 1:
+	case c.Algorithm.Organisations() && c.parties() == 1:
 		k.bad("parties", "a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2")
 	}
 	if c.Noise == "replace" {
@@ -94,11 +94,11 @@ func (c Config) DeploymentWarnings() []string {
 	if c.Secagg == "ideal" {
 		list = append(list, "secagg ideal is for simulations, where somebody is trusted with adding up: in a deployment sums are real")
 	}
-	if c.NoiseDraw == "sum" && !c.Algorithm.organisations() {
+	if c.NoiseDraw == "sum" && !c.Algorithm.Organisations() {
 		list = append(list, "noise-draw sum is for simulations: in a deployment each client draws its own")
 	}
 	simulated := simulationKeys()
-	unused := slices.DeleteFunc(meaningless(c.Algorithm.form()), func(key string) bool { return slices.Contains(simulated, key) })
+	unused := slices.DeleteFunc(c.meaningless(), func(key string) bool { return slices.Contains(simulated, key) })
 	return slices.Concat(list, c.noEffect(unused, "with "+string(c.Algorithm)), c.noEffect(simulated, "in a deployment"))
 }
 

@@ -6,12 +6,9 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/server"
 )
 
@@ -19,14 +16,18 @@ import (
 type devices struct{}
 
 func (devices) choose(e *Experiment) error {
-	c := &e.Config
+	e.Config.chooseDraw(e.Real())
+	return nil
+}
+
+// chooseDraw replaces the auto of who draws noise.
+func (c *Config) chooseDraw(real bool) {
 	if c.NoiseDraw == "auto" {
 		c.NoiseDraw = "sum"
-		if e.Real() {
+		if real {
 			c.NoiseDraw = "client"
 		}
 	}
-	return nil
 }
 
 func (devices) prepare(e *Experiment) error {
@@ -35,10 +36,11 @@ func (devices) prepare(e *Experiment) error {
 	if err := e.Params.Validate(); err != nil {
 		return &ConfigError{err}
 	}
-	e.Release = e.Params.Release()
-	e.Release.Scale = scale(e.Release)
+	release := e.Params.Release()
+	release.Scale = scale(release)
+	e.Steps = e.uniformly(release, fedmf.EncodedSize(e.Params.Items, e.Params.Rank))
 	if c.Private() {
-		if err := e.calibrateSplit(); err != nil {
+		if err := e.calibrateSplit(nil); err != nil {
 			return err
 		}
 	}
@@ -60,73 +62,10 @@ func scale(r protocol.Release) float64 {
 	return math.Sqrt(float64(r.MaxNonZero)) / (2 * share * r.L2)
 }
 
-// calibrateSplit finds the least distributed noise with which all attempts
-// together keep ε.
-func (e *Experiment) calibrateSplit() error {
-	c, b := e.Config, &e.Privacy.Budget
-	b.SamplerError = dp.SamplerError(e.Cohort.Clients, e.Release.Len, c.rounds())
-	d2, d1 := e.Release.Bounds()
-	variance, reached, err := dp.SkellamVariance(e.target(), dp.Skellam(1, d2, d1).Times(c.rounds()))
-	if err != nil {
-		return &ConfigError{fmt.Errorf("epsilon %v over %d rounds: %w", c.Epsilon.Value, c.rounds(), err)}
-	}
-	e.Release.Noise = protocol.Noise{Kind: protocol.Split, Variance: variance}
-	b.Epsilon = c.Epsilon.Value
-	if c.Noise == "replace" {
-		e.Release.Noise.Kind = protocol.Replace
-		e.Privacy.Claimed = reached.Epsilon
-	}
-	if e.Privacy.Attempt, err = e.plan().Charges(); err != nil {
-		return err
-	}
-	e.Privacy.Run = times(e.Privacy.Attempt, c.rounds())
-	if c.Noise == "replace" {
-		if err := e.agreeToWorst(); err != nil {
-			return err
-		}
-	}
-	return e.checkSamplers()
-}
-
-// agreeToWorst sets the budget of clients whose noise is replaced: what the
-// scheme really costs at the worst, which is more than it claims.
-func (e *Experiment) agreeToWorst() error {
-	c, b := e.Config, &e.Privacy.Budget
-	// At the edge of gdp-skellam's region more noise is charged more, so the
-	// most that a view may hold must be inside for the worst case to be one.
-	widest := e.Release.Noise.Variance * float64(e.Cohort.Honest(e.Cohort.Clients)) / float64(e.Cohort.Honest(e.Cohort.Required()))
-	if b.Accountant == dp.GDPSkellam && widest > dp.CertifiedMaxVariance {
-		return &ConfigError{fmt.Errorf("accountant gdp-skellam is certified up to a variance of %g, and a view of replaced noise may have %.3g; use rdp", dp.CertifiedMaxVariance, widest)}
-	}
-	worst, err := e.epsilon(e.Privacy.Run)
-	if err != nil {
-		return err
-	}
-	if math.IsInf(worst.Epsilon, 1) {
-		return &ConfigError{fmt.Errorf("epsilon %v with replaced noise really costs more than the samplers' error can bear at delta %v; lower epsilon", c.Epsilon.Value, b.Delta)}
-	}
-	b.Epsilon = worst.Epsilon
-	return nil
-}
-
-// checkSamplers refuses noise that the samplers could not draw later.
-func (e *Experiment) checkSamplers() error {
-	n := e.Release.Noise
-	largest, limit := e.Cohort.FinalVariance(n.Variance, e.Cohort.Clients, 0), 2.*noise.MaxMean
-	if e.Draw() == secagg.DrawClient {
-		largest, limit = e.Cohort.ShareVariance(n.Variance), 2.*noise.MaxThinningMean
-	}
-	if largest > limit {
-		return &ConfigError{fmt.Errorf("epsilon %v over %d coordinates needs noise of variance %.3g in integers, and samplers go up to %.3g; take a larger epsilon or a smaller rank",
-			e.Config.Epsilon.Value, e.Release.Len, largest, limit)}
-	}
-	return nil
-}
-
 func (devices) strategy(e *Experiment) (server.Durable, error) {
 	return fedmf.NewLFL(fedmf.LFLParams{
 		Params: e.Params, Rounds: e.Config.rounds(), LearningRate: e.Config.Model.LearningRate.Value,
-		Session: e.session, Cohort: e.Cohort, Release: e.Release,
+		Session: e.session, Cohort: e.Cohort, Release: *e.Steps.first(),
 	})
 }
 
@@ -142,16 +81,9 @@ func (devices) parties(e *Experiment) ([]client.Trainer, parties, error) {
 }
 
 func (devices) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
-	user := slices.Index(h.set.UserIDs, which.User)
-	switch users := h.set.Users; {
-	case which.Part != 0:
-		return nil, fmt.Errorf("%w: a party of %s is a user, and no part %d of any", ErrHolding, e.Config.Algorithm, which.Part)
-	case which.User == "" && users != 1:
-		return nil, fmt.Errorf("%w: they are of %d users; say whose the device is", ErrHolding, users)
-	case which.User == "":
-		user = 0
-	case user < 0:
-		return nil, fmt.Errorf("%w: there is no user %q in them", ErrHolding, which.User)
+	user, err := e.deviceUser(which, h)
+	if err != nil {
+		return nil, err
 	}
 	r := h.row(user)
 	t := fedmf.NewUser(&e.Params, r)
@@ -160,6 +92,22 @@ func (devices) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
 		copy(u.Row(0), t.Embedding())
 		return []Embeddings{{NamedMatrix{"user_embeddings", u}, h.set.UserIDs[user : user+1]}}
 	}}, nil
+}
+
+// deviceUser is the index of the user whose device a party is.
+func (e *Experiment) deviceUser(which Holding, h *atHand) (int, error) {
+	user := slices.Index(h.set.UserIDs, which.User)
+	switch users := h.set.Users; {
+	case which.Part != 0:
+		return 0, fmt.Errorf("%w: a party of %s is a user, and no part %d of any", ErrHolding, e.Config.Algorithm, which.Part)
+	case which.User == "" && users != 1:
+		return 0, fmt.Errorf("%w: they are of %d users; say whose the device is", ErrHolding, users)
+	case which.User == "":
+		return 0, nil
+	case user < 0:
+		return 0, fmt.Errorf("%w: there is no user %q in them", ErrHolding, which.User)
+	}
+	return user, nil
 }
 
 func (devices) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,23 +12,24 @@ import (
 
 // effects says which algorithms a setting means something to: with any other it
 // must be called out. Device stands for parties that are users, vertical for
-// owners of items, horizontal for owners of users, central for one place.
+// owners of items, horizontal for owners of users, central for one place, statistics for
+// users who sum them, and bias for those of item biases alone.
 var effects = []struct {
 	setting string // of a value other than the default
 	forms   string
 }{
-	{"rounds=7", "device vertical horizontal"},
-	{"dropout=0.15", "device vertical horizontal"},
-	{"dropout-at=share", "device vertical horizontal"},
-	{"leave=0.01", "device vertical horizontal"},
-	{"away=0.01", "device vertical horizontal"},
-	{"away-rounds=2", "device vertical horizontal"},
-	{"tolerance=0.4", "device vertical horizontal"},
-	{"colluders=0.1", "device vertical horizontal"},
-	{"sit-out=0.1", "device vertical horizontal"},
-	{"baselines=quick", "device vertical horizontal"},
+	{"rounds=7", "device vertical horizontal statistics"},
+	{"dropout=0.15", "device vertical horizontal statistics bias"},
+	{"dropout-at=share", "device vertical horizontal statistics bias"},
+	{"leave=0.01", "device vertical horizontal statistics bias"},
+	{"away=0.01", "device vertical horizontal statistics bias"},
+	{"away-rounds=2", "device vertical horizontal statistics bias"},
+	{"tolerance=0.4", "device vertical horizontal statistics bias"},
+	{"colluders=0.1", "device vertical horizontal statistics bias"},
+	{"sit-out=0.1", "device vertical horizontal statistics bias"},
+	{"baselines=quick", "device vertical horizontal statistics bias"},
 	{"clip-norm=2", "device vertical horizontal"},
-	{"noise-draw=client", "device"},
+	{"noise-draw=client", "device statistics bias"},
 	{"contribution=all-ratings", "device"},
 	{"model.learning-rate=0.01", "device central"},
 	{"model.epochs=3", "central"},
@@ -47,20 +49,54 @@ var effects = []struct {
 	{"model.fine-tune-rate=0.02", "horizontal"},
 	{"model.local-passes=3", "horizontal"},
 	{"unit=user clip-ratings=4", "vertical horizontal"},
-	{"rank=3", "device vertical horizontal central"},
-	{"rating-max=5", "device vertical horizontal central"},
+	{"rank=3", "device vertical horizontal central statistics"},
+	{"rating-max=5", "device vertical horizontal central statistics bias"},
 	{"model.start-mean=3", "device vertical horizontal central"},
 	{"model.start-spread=0.02", "device vertical horizontal central"},
-	{"split.validation=0.1", "device vertical horizontal central"},
-	{"seed=2", "device vertical horizontal central"},
-	{"workers=2", "device vertical horizontal central"},
+	{"split.validation=0.1", "device vertical horizontal central statistics bias"},
+	{"seed=2", "device vertical horizontal central statistics bias"},
+	{"workers=2", "device vertical horizontal central statistics bias"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.gather-s=0", ""},
+	{"features=genres", "dp-cmf ssp-c ssp-i am-ssp ssp-convex"},
+	{"statistics.gramian=one", "statistics"},
+	{"statistics.budgeting=weights", "statistics bias"},
+	{"statistics.exponent=0.5", "ada-dpals dp-cmf ssp-c ssp-i am-ssp ssp-convex private-item-bias"},
+	{"statistics.per-user=7", "dpals"},
+	{"statistics.count-cap=7", "ada-dpals am-ssp"},
+	{"statistics.shares.counts=0.02", "ada-dpals am-ssp"},
+	{"statistics.mean-cap=9", "statistics bias"},
+	{"statistics.shares.mean=0.02", "statistics bias"},
+	{"statistics.bias-first=yes", "statistics"},
+	{"statistics.clip-user=2", "statistics"},
+	{"statistics.clip-rating=2", "dpals ada-dpals dp-cmf ssp-c ssp-i am-ssp"},
+	{"statistics.clip-bias=1", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
+	{"statistics.bias-ridge=3", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
+	{"statistics.user-bias-ridge=3", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
+	{"statistics.user-ridge=3", "statistics"},
+	{"statistics.item-ridge=3", "statistics"},
+	{"statistics.item-prior=3", "statistics"},
+	{"statistics.unobserved=0.2", ""}, // of implicit feedback alone
+	{"split.positive=3", ""},          // likewise
+	{"statistics.resample=1", "statistics"},
+	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf"},
+	{"statistics.loss=huber", "ssp-convex"},
+	{"statistics.loss-width=2", "ssp-convex"},
+	{"statistics.shares.bias=0.3", "dp-cmf ssp-c ssp-i ssp-convex"},
+	{"statistics.shares.weight-counts=0.2", "statistics bias"},
+	{"statistics.shares.gramian=0.2", "statistics"},
+	{"encoder.steps=50", "ssp-c ssp-i am-ssp ssp-convex"},
+	{"encoder.dense=yes", "ssp-c ssp-i am-ssp ssp-convex"},
+	{"encoder.ids=no", "ssp-c ssp-i am-ssp ssp-convex"},
+	{"cmf.sweeps=2", "dp-cmf"},
+	{"cmf.feature-weight=2", "dp-cmf"},
 }
 
 var formOf = map[Algorithm]string{
 	LFLSGDMF: "device", FMFLFL: "device", VFLSGDMF: "vertical", FMFVFL: "vertical",
 	HFLSGDMF: "horizontal", HFLSynSGD: "horizontal", FMFHFL: "horizontal", SGDMF: "central",
+	DPALS: "statistics", AdaDPALS: "statistics", DPCMF: "statistics", SSPC: "statistics", SSPI: "statistics", AMSSP: "statistics",
+	SSPConvex: "statistics", PrivateItemBias: "bias",
 }
 
 // keyOf is the key of the last of the settings.
@@ -72,7 +108,8 @@ func keyOf(settings string) string {
 func matters(key string, a Algorithm) bool {
 	for _, tt := range effects {
 		if keyOf(tt.setting) == key {
-			return slices.Contains(strings.Fields(tt.forms), formOf[a])
+			forms := strings.Fields(tt.forms)
+			return slices.Contains(forms, formOf[a]) || slices.Contains(forms, string(a))
 		}
 	}
 	return true
@@ -125,7 +162,28 @@ var repeatable = []string{
 	"algorithm=hfl-sgdmf", "algorithm=hfl-sgdmf parties=1 sampling-rate=1",
 	"algorithm=hfl-sgdmf train=both clipping=gradient dropout=0.2 accountant=rdp",
 	"algorithm=hfl-synsgd accountant=rdp", "algorithm=hfl-synsgd train=items clip-ratings=3 accountant=rdp",
+	"algorithm=dpals", "algorithm=dpals statistics.budgeting=tail noise=replace", "algorithm=ada-dpals accountant=gdp-skellam", "algorithm=dp-cmf epsilon=1",
+	"algorithm=ssp-c", "algorithm=ssp-c features=none", "algorithm=ssp-c feedback=implicit rank=3", "algorithm=ssp-c epsilon=inf", "algorithm=ssp-i statistics.resample=5",
+	"algorithm=am-ssp", "algorithm=ssp-convex statistics.loss=logistic", "algorithm=ssp-convex features=year", "algorithm=private-item-bias",
 	"algorithm=fmf-vfl", "algorithm=fmf-vfl unit=user parties=1", "algorithm=fmf-hfl", "algorithm=fmf-hfl parties=2",
+}
+
+// leftOpen are keys that a setting makes irrelevant, and that stay at auto for it.
+var leftOpen = map[string]string{
+	"statistics.loss=logistic": "statistics.loss-width",
+	"features=none":            "encoder.steps",
+	"feedback=implicit": "statistics.mean-cap statistics.clip-rating statistics.clip-bias statistics.user-bias-ridge statistics.bias-ridge " +
+		"statistics.shares.mean statistics.shares.bias",
+}
+
+// staysOpen reports whether a key stays at auto with the settings.
+func staysOpen(settings, key string) bool {
+	for setting := range strings.FieldsSeq(settings) {
+		if slices.Contains(strings.Fields(leftOpen[setting]), key) {
+			return true
+		}
+	}
+	return false
 }
 
 // config.yaml of a run is what the run was given by, with nothing left open
@@ -150,8 +208,8 @@ func TestConfigOfARunRepeatsIt(t *testing.T) {
 			if diff := cmp.Diff(e.Config, again.Config); diff != "" {
 				t.Errorf("configuration (-first +again):\n%s", diff)
 			}
-			if e.Release != again.Release || e.Privacy.Budget != again.Privacy.Budget || e.Manifest() != again.Manifest() || e.silo != again.silo {
-				t.Errorf("release %+v of %+v, again %+v of %+v", e.Release, e.silo, again.Release, again.silo)
+			if !reflect.DeepEqual(e.Steps, again.Steps) || e.Privacy.Budget != again.Privacy.Budget || e.Manifest() != again.Manifest() || e.silo != again.silo {
+				t.Errorf("release %+v of %+v, again %+v of %+v", e.Steps, e.silo, again.Steps, again.silo)
 			}
 			if diff := cmp.Diff(e.parts, again.parts); diff != "" {
 				t.Errorf("the parties own something else (-first +again):\n%s", diff)
@@ -164,7 +222,7 @@ func TestConfigOfARunRepeatsIt(t *testing.T) {
 				t.Errorf("warnings (-first +again):\n%s", diff)
 			}
 			for _, s := range list {
-				if s.Value == "auto" && matters(s.Key, c.Algorithm) {
+				if s.Value == "auto" && matters(s.Key, c.Algorithm) && !staysOpen(settings, s.Key) {
 					t.Errorf("%s is left at auto, and has an effect", s.Key)
 				}
 			}

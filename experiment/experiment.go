@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedssp"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
@@ -23,18 +24,22 @@ type Experiment struct {
 	Config Config // every auto replaced by what was chosen; workers and name stay as given
 	Data   *dataset.Set
 	Split  *dataset.Split
-	Params fedmf.Params
+	Params fedmf.Params // of algorithms that sum statistics size and scale alone
 	Cohort protocol.Cohort
-	// Release is what each iteration releases, noise included; of the
-	// federated algorithms only.
-	Release protocol.Release
+	// Steps are what the iterations release, noise included; of the federated
+	// algorithms only.
+	Steps   Schedule
 	Privacy Privacy
 
 	train, test *dataset.Rows
 	session     protocol.SessionID
-	stages      []protocol.Stage  // at which clients drop out
-	sum         *secagg.Cost      // of a real sum
-	silo        fedmf.SiloParams  // where parties are organisations
+	stages      []protocol.Stage // at which clients drop out
+	sums        []secagg.Cost    // of real sums, for each of Steps; else nil
+	silo        fedmf.SiloParams // where parties are organisations
+	ssp         fedssp.Params    // where users sum statistics
+	features    *dataset.ItemFeatures
+	held        *dataset.HoldOut  // with implicit feedback: who is held out, and the split is made of it
+	buckets     Buckets           // of popularity
 	parts       dataset.Partition // then: who owns which items, or users
 	alone       bool              // parties train by themselves
 	public      bool              // opened from what is public: there are no ratings
@@ -72,12 +77,43 @@ func (c Config) openData(ctx context.Context, data string, progress func(done, t
 
 // settle splits the data and fixes everything that follows.
 func (e *Experiment) settle() error {
-	c := e.Config
 	var err error
-	if e.Split, err = e.Data.Split(dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed}); err != nil {
-		return &ConfigError{fmt.Errorf("%s: %w", e.Data.Name, err)}
+	if e.Split, e.held, err = e.Config.split(e.Data); err != nil {
+		return err
 	}
+	e.buckets = NewBuckets(e.Split.Train)
 	return e.derive()
+}
+
+// split cuts a set as the configuration says: with implicit feedback, which ranks, by
+// users, of whom some are held out. The parts are then what is trained on, and what is to
+// be predicted.
+func (c Config) split(set *dataset.Set) (*dataset.Split, *dataset.HoldOut, error) {
+	if !c.ranks() {
+		s, err := set.Split(c.splitParams())
+		if err != nil {
+			return nil, nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
+		}
+		return s, nil, nil
+	}
+	h, err := set.HoldOut(c.holdOutParams(set.Max))
+	if err != nil {
+		return nil, nil, &ConfigError{fmt.Errorf("%s: %w", set.Name, err)}
+	}
+	return &dataset.Split{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Digest: h.Digest}, h, nil
+}
+
+// ranks reports whether quality is that of rankings for held-out users.
+func (c Config) ranks() bool { return c.Algorithm.statistical() && c.implicit() }
+
+func (c Config) splitParams() dataset.SplitParams {
+	return dataset.SplitParams{Test: c.Split.Test, Validation: c.Split.Validation, Seed: c.Seed}
+}
+
+// holdOutParams hold users out on a scale of the given top. What was liked counts as
+// consumed: four stars of five, as Liang et al. have it.
+func (c Config) holdOutParams(top float64) dataset.HoldOutParams {
+	return dataset.HoldOutParams{Test: c.Split.Test, Validation: c.Split.Validation, Positive: c.Split.Positive.Or(0.8 * top), Seed: c.Seed}
 }
 
 // derive fixes everything that follows from configuration, data and split.
@@ -98,7 +134,12 @@ func (e *Experiment) choose() error {
 	c.RatingMin, c.RatingMax = Fixed(e.Data.Min), Fixed(e.Data.Max)
 	c.Epsilon, c.Unit, c.Accountant = Fixed(c.epsilon()), string(c.unit()), string(c.accountant())
 	if c.Algorithm.Federated() {
-		c.Rounds, c.Dropout, c.Colluders = Fixed(float64(c.rounds())), Fixed(c.dropout()), Fixed(c.colluders())
+		c.Dropout, c.Colluders = Fixed(c.dropout()), Fixed(c.colluders())
+		if !c.biasOnly() {
+			c.Rounds = Fixed(float64(c.rounds()))
+		}
+	}
+	if c.Algorithm.Federated() && !c.Algorithm.statistical() {
 		c.ClipNorm = Fixed(c.clipNorm())
 	}
 	if c.Noise == "auto" {
@@ -108,11 +149,21 @@ func (e *Experiment) choose() error {
 		c.Noise = "none"
 	}
 	e.stages = c.dropoutStages()
-	c.Rank = Fixed(c.Rank.Or(float64(defaultRank(c.Algorithm))))
+	if !c.biasOnly() {
+		c.Rank = Fixed(float64(c.rank()))
+	}
 	c.Delta = Fixed(c.Delta.Or(dp.DefaultDelta(e.publicUnits())))
-	c.Model.StartMean = Fixed(c.Model.StartMean.Or(startMeanShare * e.Data.Max))
+	if !c.Algorithm.statistical() {
+		c.Model.StartMean = Fixed(c.startMean(e.Data.Max))
+	}
+	if c.ranks() {
+		c.Split.Positive = Fixed(c.holdOutParams(e.Data.Max).Positive)
+	}
 	return c.Algorithm.form().choose(e)
 }
+
+// startMean is what everything is predicted to be before training.
+func (c Config) startMean(top float64) float64 { return c.Model.StartMean.Or(startMeanShare * top) }
 
 // publicUnits is as many, but public: noise follows from the default of δ, and δ
 // from this. How many ratings there are is not public but for a published set;
@@ -139,7 +190,7 @@ func publishedSet(name string) (dataset.Entry, bool) {
 
 // clients is N.
 func (e *Experiment) clients() int {
-	if e.Config.Algorithm.organisations() {
+	if e.Config.Algorithm.Organisations() {
 		return e.Config.parties()
 	}
 	return e.Data.Users
@@ -175,11 +226,11 @@ const startMeanShare = 0.7
 func (e *Experiment) prepare() error {
 	c := e.Config
 	e.Params = fedmf.Params{
-		Items: e.Data.Items, Rank: int(c.Rank.Value),
+		Items: e.Data.Items, Rank: c.rank(),
 		// Ratings are float32, in which the top of the scale may round up.
 		MaxRating: max(e.Data.Max, float64(float32(e.Data.Max))),
 		Seed:      c.Seed,
-		StartMean: c.Model.StartMean.Value, Spread: c.Model.StartSpread,
+		StartMean: c.startMean(e.Data.Max), Spread: c.Model.StartSpread,
 		Fit: fedmf.Fit{Steps: c.Model.FitSteps, Ridge: c.Model.FitRidge},
 	}
 	if err := e.Params.Validate(); err != nil {
@@ -204,11 +255,14 @@ func (e *Experiment) prepare() error {
 	if err := c.Algorithm.form().prepare(e); err != nil {
 		return err
 	}
-	var err error
-	if e.Release.Width, err = secagg.Width(e.Cohort, e.Release, c.rounds()); err != nil {
-		return &ConfigError{err}
+	vectors, _ := e.Steps.vectors()
+	for _, r := range e.Steps.releases() {
+		var err error
+		if r.Width, err = secagg.Width(e.Cohort, *r, vectors); err != nil {
+			return &ConfigError{err}
+		}
 	}
-	if err = e.checkSum(); err != nil || e.public {
+	if err := e.checkSums(); err != nil || e.public {
 		return err
 	}
 	e.session = e.sessionID()
@@ -223,12 +277,15 @@ func (e *Experiment) prepare() error {
 // their settings makes another session, where there is noise. (Whoever knows the
 // seed knows the noise of a simulation anyway.)
 func (e *Experiment) sessionID() protocol.SessionID {
-	// Field by field, so that one more field does not change what a seed draws.
-	r, n := e.Release, e.Release.Noise
-	public := fmt.Appendf(nil, "fedsim/session %d %+v {Name:%s Len:%d L2:%v L1:%v MaxNonZero:%d Scale:%v Width:%d Noise:{Kind:%s Variance:%v}}",
-		e.Config.rounds(), e.Cohort, r.Name, r.Len, r.L2, r.L1, r.MaxNonZero, r.Scale, r.Width, n.Kind, n.Variance)
-	if n.Kind == protocol.Own {
+	public := fmt.Appendf(nil, "fedsim/session %d %+v %s", e.Steps.Iterations(), e.Cohort, releaseText(*e.Steps.first()))
+	if !e.Steps.uniform() {
+		for step, r := range e.Steps.releases() {
+			public = fmt.Appendf(public, " %d %s %s", step.Iterations, step.Phase, releaseText(*r))
+		}
+	}
+	if n := e.Steps.noise(); n.Kind == protocol.Own {
 		c := e.Config
+		n.Steps = e.silo.LocalSteps // those that follow the last iteration are in e.silo
 		public = fmt.Appendf(public, " %+v %t %s %+v %+v %v %s %v %v %d", n, e.alone, c.Partition, e.silo, c.Split,
 			c.Dropout.Value, c.DropoutAt, c.Leave, c.Away, c.AwayRounds)
 		if c.SitOut > 0 {
@@ -239,16 +296,18 @@ func (e *Experiment) sessionID() protocol.SessionID {
 	return protocol.SessionID(h[:16])
 }
 
-// checkSum refuses what no real sum can be made of, with the bound that fails.
-func (e *Experiment) checkSum() error {
+// checkSums refuses what no real sum can be made of, with the bound that fails.
+func (e *Experiment) checkSums() error {
 	if !e.Real() {
 		return nil
 	}
-	cost, err := e.sumParams().Cost(e.plan())
-	if err != nil {
-		return &ConfigError{fmt.Errorf("secagg real: %w", err)}
+	e.sums = make([]secagg.Cost, len(e.Steps))
+	for i, p := range e.plans() {
+		var err error
+		if e.sums[i], err = e.sumParams().Cost(p); err != nil {
+			return &ConfigError{fmt.Errorf("secagg real: %w", err)}
+		}
 	}
-	e.sum = &cost
 	return nil
 }
 
@@ -256,14 +315,19 @@ func (e *Experiment) checkSum() error {
 // messages arrive.
 func (e *Experiment) checkNetwork() error {
 	n := e.Config.Network
-	p := e.plan()
-	slowest := n.LatencyMS/1000 + 8*float64(p.PackedSize())/(1e6*n.UpMbps)
-	// The first stage holds the way of the model and the computation.
-	slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+8*8*float64(e.Release.Len)/(1e6*n.DownMbps))
-	if e.sum != nil { // what opens a stage, the computation, and the answer
+	slowest := 0.
+	for i, p := range e.plans() {
+		slowest = max(slowest, n.LatencyMS/1000+8*float64(p.PackedSize())/(1e6*n.UpMbps))
+		// The first stage holds the way of the model and the computation.
+		slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+8*float64(e.Steps[i].Model)/(1e6*n.DownMbps))
+		if e.sums == nil {
+			continue
+		}
+		// What opens a stage, the computation, and the answer.
 		for _, stage := range [][2]protocol.Kind{{protocol.KindDelivery, protocol.KindMaskedInput}, {protocol.KindSurvivors, protocol.KindUnmask}} {
+			bytes := e.sums[i].Bytes
 			slowest = max(slowest, 2*n.LatencyMS/1000+n.ComputeMS/1000+
-				8*float64(e.sum.Bytes[stage[0]])/(1e6*n.DownMbps)+8*float64(e.sum.Bytes[stage[1]])/(1e6*n.UpMbps))
+				8*float64(bytes[stage[0]])/(1e6*n.DownMbps)+8*float64(bytes[stage[1]])/(1e6*n.UpMbps))
 		}
 	}
 	if slowest >= n.StageTimeout {

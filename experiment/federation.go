@@ -43,6 +43,8 @@ type Trained struct {
 	// Shared predicts without what parties tuned for themselves alone; nil
 	// where they tune nothing but users' embeddings.
 	Shared baseline.Predictor
+	// Mean is what predictions are on top of; nil of a model without one.
+	Mean *float64
 }
 
 // NamedMatrix is a matrix with the name of its file, without extension.
@@ -122,7 +124,7 @@ func (e *Experiment) Mode() graph.Mode {
 // SumParams are those of real sums among the clients of an enrolment list, given as
 // their public keys by ClientID. In semi-honest mode nothing rests on the list.
 func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
-	p := secagg.Params{Mode: e.Mode(), Iterations: e.Config.rounds()}
+	p := secagg.Params{Mode: e.Mode(), Iterations: e.Steps.Iterations()}
 	if p.Mode == graph.Active {
 		p.Identities = enrolled
 	}
@@ -155,12 +157,31 @@ func (e *Experiment) NonPrivate() (*Experiment, error) {
 	return &n, n.prepare()
 }
 
+// PrivateItemBias is what a private bias of every item reaches at the same budget,
+// spent on nothing else, with the same dropouts; nil where the algorithm does not sum
+// statistics of ratings on a scale, or is that itself.
+func (e *Experiment) PrivateItemBias() (*Experiment, error) {
+	if e.public {
+		return nil, ErrNoRatings
+	}
+	if !e.Config.Algorithm.statistical() || e.Config.biasOnly() || e.Config.implicit() {
+		return nil, nil
+	}
+	b := *e
+	b.Config.Algorithm, b.Config.Statistics, b.features = PrivateItemBias, Defaults().Statistics, nil
+	b.compare()
+	if err := (statistics{}).choose(&b); err != nil {
+		return nil, err
+	}
+	return &b, b.prepare()
+}
+
 // compare makes a variant that is only measured, and protects nobody. It is summed
 // without the cryptography: the integers are the same. It loses the same clients: who
 // drops out at a stage that it does not have is lost at unmask, and survives there too.
 func (e *Experiment) compare() {
 	if e.Real() {
-		e.Config.Secagg, e.Config.Mode, e.sum = "ideal", graph.SemiHonest.String(), nil
+		e.Config.Secagg, e.Config.Mode, e.sums = "ideal", graph.SemiHonest.String(), nil
 	}
 	e.stages = slices.Clone(e.stages)
 	for i, s := range e.stages {

@@ -30,7 +30,7 @@ func TestExperimentFiles(t *testing.T) {
 			t.Errorf("%s: %v", file, w)
 		}
 		name := string(c.Algorithm)
-		if c.Algorithm.organisations() {
+		if c.Algorithm.Organisations() {
 			name += fmt.Sprintf("-s%d", c.parties())
 		}
 		name += "-" + regexp.MustCompile(`[^a-z0-9-]+`).ReplaceAllString(c.Data, "-")

@@ -92,13 +92,33 @@ func exists(path string) bool {
 // Metrics is a line of metrics.jsonl: an iteration. Nothing in it depends on
 // the wall clock or on the number of workers.
 type Metrics struct {
-	Round      int      `json:"round"`
-	RMSE       float64  `json:"rmse"`
-	MSE        float64  `json:"mse"`
-	MAE        float64  `json:"mae"`
-	Epsilon    *float64 `json:"epsilon"` // null without noise
-	Delta      float64  `json:"delta,omitempty"`
-	*Federated          // of federated algorithms only
+	Round           int      `json:"round"`
+	*RatingMetrics           // with explicit feedback
+	*RankingMetrics          // with implicit feedback
+	Epsilon         *float64 `json:"epsilon"` // null without noise
+	Delta           float64  `json:"delta,omitempty"`
+	*Federated               // of federated algorithms only
+}
+
+// RatingMetrics are the part of Metrics about ratings.
+type RatingMetrics struct {
+	RMSE float64 `json:"rmse"`
+	MSE  float64 `json:"mse"`
+	MAE  float64 `json:"mae"`
+}
+
+// RankingMetrics are the part of Metrics about rankings.
+type RankingMetrics struct {
+	Recall float64 `json:"recall@20"`
+	NDCG   float64 `json:"ndcg@20"`
+}
+
+// Metrics makes the line of a round of the quality.
+func (q Quality) Metrics(round int) Metrics {
+	if q.Ranking != nil {
+		return Metrics{Round: round, RankingMetrics: &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}}
+	}
+	return Metrics{Round: round, RatingMetrics: &RatingMetrics{q.RMSE, q.MSE, q.MAE}}
 }
 
 // Federated is the part of Metrics about the federation.

@@ -22,7 +22,9 @@ type Forecast struct {
 	Graph    *GraphForecast    `json:"graph,omitempty"` // of a real sum
 	Releases []ReleaseForecast `json:"releases,omitempty"`
 	Bytes    *BytesForecast    `json:"bytes_per_client,omitempty"`
-	Memory   *MemoryForecast   `json:"aggregator_memory_bytes,omitempty"`
+	// Forms compares forms of the statistics, of algorithms that sum them.
+	Forms  []FormForecast  `json:"gramian_forms,omitempty"`
+	Memory *MemoryForecast `json:"aggregator_memory_bytes,omitempty"`
 
 	// Privacy is the statement that the run ends with if every attempt is charged
 	// in full.
@@ -76,6 +78,10 @@ type Chance struct {
 
 // ReleaseForecast is one vector that an iteration releases the sum of.
 type ReleaseForecast struct {
+	// Phase and Iterations say in which iterations, where not all are alike.
+	Phase      string `json:"phase,omitempty"`
+	Iterations int    `json:"iterations,omitempty"`
+
 	Name  string  `json:"name"`
 	Len   int     `json:"length"`
 	Width uint8   `json:"ring_bits"`
@@ -136,15 +142,7 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 	if !c.Algorithm.Federated() {
 		return f, nil
 	}
-	strategy, err := c.Algorithm.form().strategy(e)
-	if err != nil {
-		return nil, err
-	}
-	plan, _, err := strategy.Next()
-	if err != nil {
-		return nil, err
-	}
-	f.Rounds, f.Secagg = c.rounds(), c.Secagg
+	f.Rounds, f.Secagg = e.Steps.Iterations(), c.Secagg
 	n := e.Cohort
 	f.Cohort = &CohortForecast{Clients: n.Clients, Lost: n.Clients - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
 	if e.Mode() == graph.Active {
@@ -154,15 +152,28 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 		f.Cohort.Exchanges++
 	}
 	f.Cohort.SetupExchanges = f.Cohort.Exchanges + 2
-	if e.sum != nil {
-		f.Graph = graphForecast(e.Mode(), n.Clients, e.sum.Choice, f.Rounds)
+	if e.sums != nil { // the graph follows from the cohort, so it is that of all
+		f.Graph = graphForecast(e.Mode(), n.Clients, e.sums[0].Choice, f.Rounds)
 	}
-	for _, r := range plan.Releases {
-		f.Releases = append(f.Releases, e.releaseForecast(r))
+	f.Releases = e.releaseForecasts()
+	f.Bytes = e.bytesForecast()
+	f.Memory = e.memoryForecast()
+	f.Forms, err = e.gramianForms()
+	return f, err
+}
+
+// releaseForecasts are those of all steps, and of one where all iterations are alike.
+func (e *Experiment) releaseForecasts() []ReleaseForecast {
+	if e.Steps.uniform() {
+		return []ReleaseForecast{e.releaseForecast(*e.Steps.first())}
 	}
-	f.Bytes = e.bytesForecast(plan, &protocol.Final{Model: strategy.Model()})
-	f.Memory = e.memoryForecast(plan)
-	return f, nil
+	var list []ReleaseForecast
+	for step, r := range e.Steps.releases() {
+		f := e.releaseForecast(*r)
+		f.Phase, f.Iterations = step.Phase, step.Iterations
+		list = append(list, f)
+	}
+	return list
 }
 
 func graphForecast(m graph.Mode, clients int, c graph.Choice, rounds int) *GraphForecast {

@@ -13,18 +13,28 @@ import (
 // iteration and by what travels together.
 type BytesForecast struct {
 	Messages []MessageForecast `json:"messages"` // in the order of an iteration
-	// Removal is the expected size of the noise removals in the message unmask.
-	Removal   int     `json:"removal"`
-	Iteration Traffic `json:"iteration"`
-	Run       Traffic `json:"run"` // all iterations and the final model
+	// Removal is the expected size of the noise removals in the message unmask, at
+	// the most.
+	Removal   int           `json:"removal"`
+	Iteration Traffic       `json:"iteration"`       // of the dearest
+	Steps     []StepTraffic `json:"steps,omitempty"` // where not all iterations are alike
+	Run       Traffic       `json:"run"`             // all iterations and the final model
 }
 
 // MessageForecast is a message that a client sends or gets.
 type MessageForecast struct {
 	Kind      string    `json:"kind"`
 	Direction Direction `json:"direction"`
-	Bytes     int       `json:"bytes"`
+	Bytes     int       `json:"bytes"` // of the largest
 	Times     int       `json:"times"` // in the run
+	Run       int64     `json:"run"`   // bytes of all of them together
+}
+
+// StepTraffic is what each of some iterations takes that are alike.
+type StepTraffic struct {
+	Phase      string `json:"phase"`
+	Iterations int    `json:"iterations"`
+	Traffic
 }
 
 // Direction is the way of a message, as a client sees it.
@@ -50,9 +60,9 @@ func (t *Traffic) add(d Direction, bytes int64) {
 }
 
 // sizes are the bytes of each kind of message for one client; 0: there is none.
-func (e *Experiment) sizes(plan *protocol.Plan) (bytes [protocol.Kinds]int) {
-	if e.sum != nil {
-		bytes = e.sum.Bytes
+func (e *Experiment) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int) {
+	if e.sums != nil {
+		bytes = e.sums[step].Bytes
 	} else { // an ideal sum has no keys and no shares
 		it := plan.Iteration
 		messages := []protocol.Message{
@@ -72,20 +82,47 @@ func (e *Experiment) sizes(plan *protocol.Plan) (bytes [protocol.Kinds]int) {
 	return bytes
 }
 
-func (e *Experiment) bytesForecast(plan *protocol.Plan, final *protocol.Final) *BytesForecast {
-	rounds := e.Config.rounds()
-	f := &BytesForecast{Removal: plan.RemovalSize(e.Cohort.Clients)}
-	for k, size := range e.sizes(plan) {
-		if size == 0 {
-			continue
+func (e *Experiment) bytesForecast() *BytesForecast {
+	f := new(BytesForecast)
+	var kinds [protocol.Kinds]MessageForecast
+	alike := e.Steps.uniform()
+	for i, plan := range e.plans() {
+		step := e.Steps[i]
+		if alike && i > 0 { // it differs in what its plan says alone, by a few bytes
+			break
 		}
-		m := MessageForecast{Kind: protocol.Kind(k).String(), Direction: direction(protocol.Kind(k)), Bytes: size, Times: rounds}
-		f.Messages = append(f.Messages, m)
-		f.Iteration.add(m.Direction, int64(size))
+		if alike {
+			step.Iterations = e.Steps.Iterations()
+		}
+		plan.Iteration = 1
+		plan.Broadcast = make([]byte, step.Model)
+		f.Removal = max(f.Removal, plan.RemovalSize(e.Cohort.Clients))
+		var each Traffic
+		for k, size := range e.sizes(i, plan) {
+			if size == 0 {
+				continue
+			}
+			m := &kinds[k]
+			m.Kind, m.Direction = protocol.Kind(k).String(), direction(protocol.Kind(k))
+			m.Bytes = max(m.Bytes, size)
+			m.Times += step.Iterations
+			m.Run += int64(size) * int64(step.Iterations)
+			each.add(m.Direction, int64(size))
+		}
+		if each.Up+each.Down > f.Iteration.Up+f.Iteration.Down {
+			f.Iteration = each
+		}
+		if !alike {
+			f.Steps = append(f.Steps, StepTraffic{step.Phase, step.Iterations, each})
+		}
 	}
-	f.Messages = append(f.Messages, MessageForecast{Kind: final.Kind().String(), Direction: Down, Bytes: final.Size(), Times: 1})
-	for _, m := range f.Messages {
-		f.Run.add(m.Direction, int64(m.Bytes)*int64(m.Times))
+	final := &protocol.Final{Model: make([]byte, e.Steps.Model())}
+	kinds[final.Kind()] = MessageForecast{Kind: final.Kind().String(), Direction: Down, Bytes: final.Size(), Times: 1, Run: int64(final.Size())}
+	for _, m := range kinds {
+		if m.Times > 0 {
+			f.Messages = append(f.Messages, m)
+			f.Run.add(m.Direction, m.Run)
+		}
 	}
 	return f
 }
@@ -114,7 +151,7 @@ func direction(k protocol.Kind) Direction {
 // memory they take 1.75 times as much, slices and structs around short texts
 // (measured: 1.6 to 1.8 times, 1.9 with ten clients). An ideal sum keeps none.
 //
-// Total is all of these. Unmasking comes on top for as long as masks are taken off,
+// Total is all of these, in the iteration that needs most. Unmasking comes on top for as long as masks are taken off,
 // on every worker: accumulators of its own for the longest release, and 1,100 bytes
 // (measured) for each of the 64 masks that it has open at a time.
 type MemoryForecast struct {
@@ -131,24 +168,34 @@ const (
 	bytesPerMask = 1100
 )
 
-func (e *Experiment) memoryForecast(plan *protocol.Plan) *MemoryForecast {
+func (e *Experiment) memoryForecast() *MemoryForecast {
+	var most *MemoryForecast
+	for i := range e.Steps {
+		if f := e.stepMemory(i); most == nil || f.Total > most.Total {
+			most = f
+		}
+	}
+	return most
+}
+
+func (e *Experiment) stepMemory(step int) *MemoryForecast {
 	f := new(MemoryForecast)
 	longest := int64(0)
-	for _, r := range plan.Releases {
+	for _, r := range e.Steps[step].Releases {
 		word := int64(8)
-		if e.sum != nil && r.Width <= 32 {
+		if e.sums != nil && r.Width <= 32 {
 			word = 4
 		}
 		f.Accumulators += word * int64(r.Len)
 		longest = max(longest, word*int64(r.Len))
 		f.Sums += 8 * int64(r.Len)
 	}
-	if e.sum != nil {
-		n := float64(e.Cohort.Clients)
-		b := e.sum.Bytes
+	if e.sums != nil {
+		n, sum := float64(e.Cohort.Clients), e.sums[step]
+		b := sum.Bytes
 		kept := func(bytes int) int64 { return int64(math.Ceil(keptPerByte * n * float64(bytes))) }
 		f.Keys = kept(b[protocol.KindAdvertise] + b[protocol.KindConsistency])
-		f.Shares = kept(b[protocol.KindShares] + b[protocol.KindUnmask] - e.sum.Removal + b[protocol.KindReplacement])
+		f.Shares = kept(b[protocol.KindShares] + b[protocol.KindUnmask] - sum.Removal + b[protocol.KindReplacement])
 		f.Unmasking = longest + secagg.OpenMasks*bytesPerMask
 	}
 	f.Total = f.Accumulators + f.Sums + f.Keys + f.Shares

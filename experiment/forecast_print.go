@@ -40,6 +40,9 @@ func (f *Forecast) Print(w io.Writer) error {
 	if f.Bytes != nil {
 		p.bytes(f.Bytes, f.Rounds)
 	}
+	if len(f.Forms) > 0 {
+		p.forms(f.Forms)
+	}
 	if f.Memory != nil {
 		p.memory(f.Memory, f.Graph != nil)
 		p.line("")
@@ -95,7 +98,11 @@ func (p *forecastPrinter) graph(g *GraphForecast) {
 }
 
 func (p *forecastPrinter) release(r ReleaseForecast) {
-	p.block("release", "%s", r.Name)
+	if r.Phase == "" {
+		p.block("release", "%s", r.Name)
+	} else {
+		p.block("release", "%s, in %s of phase %s", r.Name, counted(r.Iterations, "iteration"), r.Phase)
+	}
 	sparse := ""
 	if r.MaxNonZero < r.Len {
 		sparse = fmt.Sprintf(", of a client at most %s other than zero", grouped(int64(r.MaxNonZero)))
@@ -126,7 +133,11 @@ func (p *forecastPrinter) release(r ReleaseForecast) {
 }
 
 func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
-	p.block("bytes", "of a client, when nobody is lost")
+	head := "of a client, when nobody is lost"
+	if len(b.Steps) > 0 {
+		head += "; of each message the largest"
+	}
+	p.block("bytes", "%s", head)
 	row := func(name, up, down, note string) { p.row(name, "%11s  %11s  %s", up, down, note) }
 	row("", "up", "down", "")
 	for _, m := range b.Messages {
@@ -143,8 +154,40 @@ func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
 			row("  removal", Bytes(int64(b.Removal)), "", "of noise; part of unmask, expected")
 		}
 	}
-	row("iteration", Bytes(b.Iteration.Up), Bytes(b.Iteration.Down), "")
+	if len(b.Steps) == 0 {
+		row("iteration", Bytes(b.Iteration.Up), Bytes(b.Iteration.Down), "")
+	}
+	for _, s := range b.Steps {
+		row("iteration", Bytes(s.Up), Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", counted(s.Iterations, "iteration"), s.Phase))
+	}
 	row("run", Bytes(b.Run.Up), Bytes(b.Run.Down), fmt.Sprintf("%s iterations and the final model", grouped(int64(rounds))))
+}
+
+func (p *forecastPrinter) forms(forms []FormForecast) {
+	p.block("gramian", "forms of the second-order statistics, and what a client would send and get")
+	row := func(name, up, down, runUp, runDown, note string) {
+		p.row(name, "%11s  %11s  %11s  %11s  %s", up, down, runUp, runDown, note)
+	}
+	row("", "up", "down", "run up", "run down", "")
+	for _, f := range forms {
+		note := ""
+		if f.Chosen {
+			note = "this one"
+		}
+		if f.Refused != "" {
+			p.row(f.Gramian, "refused: %s", f.Refused)
+			continue
+		}
+		row(f.Gramian, Bytes(f.Iteration.Up), Bytes(f.Iteration.Down), Bytes(f.Run.Up), Bytes(f.Run.Down), note)
+	}
+}
+
+// counted is a number of things, in words that agree with it.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return grouped(int64(n)) + " " + thing
 }
 
 func (p *forecastPrinter) memory(m *MemoryForecast, real bool) {

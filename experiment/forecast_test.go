@@ -200,16 +200,19 @@ func TestForecastMessages(t *testing.T) {
 		model := 8 * tt.values
 		alone := 5 + varintField(1) // a header and the iteration
 		want := []MessageForecast{
-			{"announce", Down, 5 + planSize(f, model), rounds}, {"advertise", Up, alone, rounds}, {"roster", Down, alone, rounds},
-			{"shares", Up, alone, rounds}, {"delivery", Down, alone, rounds}, {"masked-input", Up, alone + packed, rounds},
-			{"survivors", Down, alone, rounds}, {"unmask", Up, alone + removal, rounds}, {"final", Down, 5 + bytesField(model), 1},
+			{"announce", Down, 5 + planSize(f, model), rounds, 0}, {"advertise", Up, alone, rounds, 0}, {"roster", Down, alone, rounds, 0},
+			{"shares", Up, alone, rounds, 0}, {"delivery", Down, alone, rounds, 0}, {"masked-input", Up, alone + packed, rounds, 0},
+			{"survivors", Down, alone, rounds, 0}, {"unmask", Up, alone + removal, rounds, 0}, {"final", Down, 5 + bytesField(model), 1, 0},
 		}
 		if r.Noise.Kind == "replace" {
-			again := []MessageForecast{{"answered", Down, alone, rounds}, {"replacement", Up, alone, rounds}}
+			again := []MessageForecast{{"answered", Down, alone, rounds, 0}, {"replacement", Up, alone, rounds, 0}}
 			want = append(want[:8:8], append(again, want[8:]...)...)
 		}
 		if f.Graph != nil {
 			want = addReal(want, f, removal)
+		}
+		for i, m := range want {
+			want[i].Run = int64(m.Bytes) * int64(m.Times)
 		}
 		if diff := cmp.Diff(want, b.Messages); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.settings, diff)
@@ -274,7 +277,7 @@ func addReal(want []MessageForecast, f *Forecast, removal int) []MessageForecast
 		want[9].Bytes += g.Degree * bytesField(revealed...)
 	}
 	if g.Mode == "active" {
-		confirm := []MessageForecast{{"consistency", Up, alone + signature, rounds}, {"quorum", Down, alone + quorum, rounds}}
+		confirm := []MessageForecast{{"consistency", Up, alone + signature, rounds, 0}, {"quorum", Down, alone + quorum, rounds, 0}}
 		want = append(want[:7:7], append(confirm, want[7:]...)...)
 	}
 	return want
@@ -334,7 +337,7 @@ func TestForecastRelease(t *testing.T) {
 // at R = 5 (of a rating 2√2·R^1.5 for U and V together, 2·R^1.5 for V alone).
 func TestForecastNoise(t *testing.T) {
 	e, f := forecast(t, "secagg=real")
-	n, v := f.Releases[0].Noise, e.Release.Noise.Variance
+	n, v := f.Releases[0].Noise, e.Steps.first().Noise.Variance
 	near := func(what string, got, want float64) {
 		t.Helper()
 		if !(math.Abs(got-want) <= 1e-12*want) {
@@ -347,7 +350,7 @@ func TestForecastNoise(t *testing.T) {
 
 	e, f = forecast(t, "algorithm=vfl-sgdmf accountant=rdp rounds=3 item-steps=20")
 	n = f.Releases[0].Noise
-	z := e.Release.Noise.Multiplier
+	z := e.Steps.first().Noise.Multiplier
 	if n.Kind != "own" || len(n.Steps) != 2 || n.Variance != 0 {
 		t.Fatalf("noise of parties: %+v", n)
 	}

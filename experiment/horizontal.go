@@ -184,10 +184,13 @@ func (h holders) final(e *Experiment, model []byte, run protocol.Runner) (*Train
 	own := h.tuned(e, tuned)
 	m := &Trained{Predictor: own, Shared: shared, Matrices: []NamedMatrix{{"item_embeddings", shared.(*baseline.Factors).Items}, {"user_embeddings", own.users}}}
 	for k, t := range tuned {
-		m.Matrices = append(m.Matrices, NamedMatrix{fmt.Sprintf("item_embeddings_party%02d", k+1), t.Items})
+		m.Matrices = append(m.Matrices, NamedMatrix{partyItemsName(k), t.Items})
 	}
 	return m, nil
 }
+
+// partyItemsName is the file of party k's own item embeddings, without extension.
+func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02d", k+1) }
 
 // tuned predicts for every user by the embeddings of the user's party.
 func (h holders) tuned(e *Experiment, tuned []*fedmf.Tuned) *local {

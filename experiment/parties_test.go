@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -134,8 +135,8 @@ func TestVariantsOfOrganisations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n.Release.Noise != (protocol.Noise{}) || n.Config.Private() || n.Privacy.Run != nil || n.session == e.session {
-			t.Errorf("%s: without noise it has noise %+v and session %x", a, n.Release.Noise, n.session)
+		if n.Steps.first().Noise != (protocol.Noise{}) || n.Config.Private() || n.Privacy.Run != nil || n.session == e.session {
+			t.Errorf("%s: without noise it has noise %+v and session %x", a, n.Steps.first().Noise, n.session)
 		}
 		if !(n.silo.ItemRate > e.silo.ItemRate) || n.Config.Dropout != Fixed(0.2) || n.Config.Leave != 0.1 {
 			t.Errorf("%s: without noise the rate is %v, with noise %v; dropout %v", a, n.silo.ItemRate, e.silo.ItemRate, n.Config.Dropout)
@@ -143,7 +144,7 @@ func TestVariantsOfOrganisations(t *testing.T) {
 		if n.Split != e.Split || !cmp.Equal(n.parts, e.parts) || n.Params != e.Params {
 			t.Errorf("%s: without noise there are other parties", a)
 		}
-		if e.Release.Noise.Kind != protocol.Own || !e.Config.Private() {
+		if e.Steps.first().Noise.Kind != protocol.Own || !e.Config.Private() {
 			t.Errorf("%s: making the variant changed the experiment", a)
 		}
 	}
@@ -158,8 +159,8 @@ func TestVariantsOfOrganisations(t *testing.T) {
 		t.Errorf("alone the rate is %v, together %v", l.silo.UserRate, e.silo.UserRate)
 	}
 	rates.UserRate = e.silo.UserRate
-	if l.Release != e.Release || rates != e.silo || l.session == e.session || l.Config.Dropout != Fixed(0) || l.Config.Leave != 0 || l.Config.Away != 0 {
-		t.Errorf("alone: release %+v, session %x, dropout %v", l.Release, l.session, l.Config.Dropout)
+	if !reflect.DeepEqual(l.Steps, e.Steps) || rates != e.silo || l.session == e.session || l.Config.Dropout != Fixed(0) || l.Config.Leave != 0 || l.Config.Away != 0 {
+		t.Errorf("alone: release %+v, session %x, dropout %v", l.Steps, l.session, l.Config.Dropout)
 	}
 	for _, a := range []string{"lfl-sgdmf", "hfl-sgdmf"} {
 		if l, err := open(t, "accountant=rdp algorithm="+a).LocalOnly(); l != nil || err != nil {

@@ -53,18 +53,22 @@ type Embeddings struct {
 	IDs []string
 }
 
-// Shared are the embeddings in a model as the server of a deployment has it: those of
-// all items, or with VFL of all users. They are what the statement of privacy is about.
-func (e *Experiment) Shared(model []byte) (Embeddings, error) {
+// Shared is what is in a model as the server of a deployment has it: the embeddings of all
+// items, or with VFL of all users, and of models with biases those of items and what they
+// are on top of. It is what the statement of privacy is about.
+func (e *Experiment) Shared(model []byte) ([]Embeddings, error) {
+	if e.Config.Algorithm.statistical() {
+		return e.sharedModel(model)
+	}
 	name, ids := "item_embeddings", e.Data.ItemIDs
 	if e.Config.Algorithm.vertical() {
 		name, ids = "user_embeddings", e.Data.UserIDs
 	}
 	b, err := fedmf.NewBroadcast(model, len(ids), e.Params.Rank)
 	if err != nil {
-		return Embeddings{}, err
+		return nil, err
 	}
-	return Embeddings{NamedMatrix{name, b.Matrix()}, ids}, nil
+	return []Embeddings{{NamedMatrix{name, b.Matrix()}, ids}}, nil
 }
 
 // Write leaves the embeddings in a folder as NAME.npy, row by row in float64, and the ids
@@ -144,7 +148,13 @@ func (e *Experiment) atHand(set *dataset.Set) (*atHand, error) {
 	if set.Min != e.Data.Min || set.Max != e.Data.Max {
 		return nil, fmt.Errorf("%w: their scale is %v to %v, that of the experiment %v to %v", ErrHolding, set.Min, set.Max, e.Data.Min, e.Data.Max)
 	}
-	train, err := set.Training(dataset.SplitParams{Test: e.Config.Split.Test, Validation: e.Config.Split.Validation, Seed: e.Config.Seed})
+	var train dataset.Ratings
+	var err error
+	if c := e.Config; c.ranks() {
+		train, err = set.HoldOutTraining(c.holdOutParams(set.Max))
+	} else {
+		train, err = set.Training(c.splitParams())
+	}
 	if err != nil {
 		return nil, err
 	}

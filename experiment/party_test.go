@@ -86,15 +86,19 @@ func contribute(t *testing.T, e *Experiment, party client.Trainer, iterations in
 			t.Fatal(err)
 		}
 		all = append(all, vectors)
-		sum := make([]float64, plan.Releases[0].Len)
-		for i, x := range vectors[0].Value {
-			if vectors[0].Index != nil {
-				sum[vectors[0].Index[i]] = x
-			} else {
-				sum[i] = x
+		sums := protocol.Sums{Survivors: e.Cohort.Required()}
+		for k, v := range vectors {
+			sum := make([]float64, plan.Releases[k].Len)
+			for i, x := range v.Value {
+				if v.Index != nil {
+					sum[v.Index[i]] = x
+				} else {
+					sum[i] = x
+				}
 			}
+			sums.Values = append(sums.Values, sum)
 		}
-		if err := strategy.Absorb(plan, protocol.Sums{Values: [][]float64{sum}, Survivors: e.Cohort.Required()}, inTurn{}); err != nil {
+		if err := strategy.Absorb(plan, sums, inTurn{}); err != nil {
 			t.Fatal(err)
 		}
 	}

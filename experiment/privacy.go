@@ -11,54 +11,12 @@ import (
 // Privacy is what an experiment promises.
 type Privacy struct {
 	Budget  dp.Budget  // of each client's ledger; Epsilon +Inf without noise
-	Attempt []dp.Event // what one iteration costs a client at the most; none without noise
-	Run     []dp.Event // what the whole run costs a client at the most
+	Run     []dp.Event // what the whole run costs a client at the most; none without noise
 	Claimed float64    // with replaced noise: the ε that the published analysis would state; else 0
-}
-
-// target is what noise is calibrated to.
-func (e *Experiment) target() dp.Target {
-	b := e.Privacy.Budget
-	return dp.Target{Epsilon: e.Config.Epsilon.Value, Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}
-}
-
-// gridStep is by how much pld may state less for more steps, where it changes to
-// another grid: noise is made for a budget that is smaller by so much, so that no
-// ledger refuses the last step for it.
-const gridStep = 5e-5
-
-// calibrateOwn finds the least noise with which the local steps of a run keep ε
-// for every unit. spread says that a unit may be in the data of all parties, and
-// so in the steps of all of them.
-func (e *Experiment) calibrateOwn(steps int, spread bool) (protocol.Noise, error) {
-	c := e.Config
-	parties := 1
-	if spread {
-		parties = e.Cohort.Clients
-	}
-	target := e.target()
-	target.Epsilon *= 1 - gridStep
-	z, _, err := dp.NoiseMultiplier(target, steps*parties, c.SamplingRate)
-	if err != nil {
-		return protocol.Noise{}, &ConfigError{fmt.Errorf("epsilon %v over %d steps: %w", c.Epsilon.Value, steps*parties, err)}
-	}
-	n := protocol.Noise{Kind: protocol.Own, Multiplier: z, SamplingRate: c.SamplingRate, Steps: steps, Spread: spread}
-	run := &protocol.Plan{Cohort: e.Cohort, Releases: []protocol.Release{{Noise: n}}}
-	if e.Privacy.Run, err = run.Charges(); err != nil {
-		return n, err
-	}
-	e.Privacy.Budget.Epsilon = c.Epsilon.Value
-	n.Steps = int(c.LocalSteps.Value)
-	return n, nil
 }
 
 // Planned is what a run costs if every attempt is charged the most.
 func (e *Experiment) Planned() (dp.Result, error) { return e.epsilon(e.Privacy.Run) }
-
-// plan is what any iteration asks for, but for what changes from one to the next.
-func (e *Experiment) plan() *protocol.Plan {
-	return &protocol.Plan{Iteration: 1, Cohort: e.Cohort, Releases: []protocol.Release{e.Release}}
-}
 
 // times repeats events n times.
 func times(events []dp.Event, n int) []dp.Event {
@@ -81,7 +39,7 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: e.Config.unit(), Relation: dp.ZeroOut,
 		Accountant: dp.Unaccounted, Sampling: dp.NoSampling, Noise: dp.NoNoise,
 	}
-	own := e.Config.Algorithm.organisations()
+	own := e.Config.Algorithm.Organisations()
 	if own {
 		s.Relation = dp.AddRemove
 	}
@@ -110,12 +68,11 @@ type Attempt struct {
 // what the fullest ledger holds. Where a unit is spread over the parties it is
 // what all ledgers hold together, and with replaced noise what the views of every
 // sum really showed; an attempt that ended without a sum counts at its full
-// planned price.
+// planned price. Attempts are in the order of the iterations, from the first on.
 func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
-	if e.Release.Noise.Kind == protocol.Replace {
+	if n := e.Steps.noise(); n.Kind == protocol.Replace {
 		return e.spentOnViews(attempts)
-	}
-	if e.Release.Noise.Spread {
+	} else if n.Spread {
 		// Each ledger holds what all would have spent, had they all done as its client did.
 		var all []dp.Event
 		for _, l := range ledgers {
@@ -140,7 +97,7 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 // price, whatever became of it. All attempts together cost what [Experiment.Planned]
 // says.
 func (e *Experiment) SpentAtMost(attempts int) (dp.Result, error) {
-	if rounds := e.Config.rounds(); attempts < 0 || attempts > rounds {
+	if rounds := e.Steps.Iterations(); attempts < 0 || attempts > rounds {
 		return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", attempts, rounds)
 	}
 	if !e.Config.Private() {
@@ -153,36 +110,46 @@ func (e *Experiment) SpentAtMost(attempts int) (dp.Result, error) {
 	return e.epsilon(events)
 }
 
-// charges are what attempts from the first on are charged. All but the last of a run
-// are alike.
+// charges are what attempts from the first on are charged.
 func (e *Experiment) charges(attempts int) ([]dp.Event, error) {
-	if attempts == 0 {
-		return nil, nil
+	var all []dp.Event
+	for i, p := range e.plans() {
+		n := min(attempts, e.Steps[i].Iterations)
+		if n == 0 {
+			break
+		}
+		one, err := p.Charges()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, times(one, n)...)
+		attempts -= n
 	}
-	last, err := e.planOf(uint64(attempts)).Charges()
-	if err != nil || attempts == 1 {
-		return last, err
-	}
-	first, err := e.planOf(1).Charges()
-	if err != nil {
-		return nil, err
-	}
-	return append(times(first, attempts-1), last...), nil
+	return all, nil
 }
 
 func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
-	p := e.plan()
 	var all []dp.Event
-	for _, a := range attempts {
+	for i, a := range attempts {
+		p := e.plan(uint64(i) + 1)
+		if p == nil {
+			return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", len(attempts), e.Steps.Iterations())
+		}
 		switch {
 		case a.Summed:
-			views, err := p.Views(e.Release, a.Survivors, a.Answered)
+			for _, r := range p.Releases {
+				views, err := p.Views(r, a.Survivors, a.Answered)
+				if err != nil {
+					return dp.Result{}, err
+				}
+				all = append(all, views...)
+			}
+		case a.Sent:
+			full, err := p.Charges()
 			if err != nil {
 				return dp.Result{}, err
 			}
-			all = append(all, views...)
-		case a.Sent:
-			all = append(all, e.Privacy.Attempt...)
+			all = append(all, full...)
 		}
 	}
 	return e.epsilon(all)

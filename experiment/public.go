@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -44,14 +45,16 @@ type Facts struct {
 	// Genres are those of each item, null for none, where items are dealt to parties
 	// by category.
 	Genres [][]string `json:"genres,omitempty"`
+	// Features are the public features of the items, where something is learned from them.
+	Features []dataset.Category `json:"features,omitempty"`
 }
 
 // Terms are what follows from configuration and facts, stated so that parties which
 // would have it otherwise, because of another version say, find out before they train.
 type Terms struct {
-	Cohort  protocol.Cohort
-	Release protocol.Release // of an iteration; where parties noise their own steps, of the first
-	Budget  dp.Budget        // of each client's ledger; Epsilon +Inf without noise
+	Cohort protocol.Cohort
+	Steps  Schedule
+	Budget dp.Budget // of each client's ledger; Epsilon +Inf without noise
 	// Privacy is the statement that the run ends with if every attempt is charged in full.
 	Privacy dp.Statement
 }
@@ -62,7 +65,7 @@ const MaxPublic = 64 << 20
 
 // publicFormat is the domain of the hash and the first entry of the encoding; it ends
 // in the version.
-const publicFormat = "fedsim/experiment/public/v1"
+const publicFormat = "fedsim/experiment/public/v2"
 
 // publicJSON is the form of a Public.
 type publicJSON struct {
@@ -75,7 +78,7 @@ type publicJSON struct {
 
 type termsJSON struct {
 	Cohort  cohortJSON   `json:"cohort"`
-	Release releaseJSON  `json:"release"`
+	Steps   []stepJSON   `json:"steps"`
 	Budget  budgetJSON   `json:"budget"`
 	Privacy dp.Statement `json:"privacy"`
 }
@@ -84,6 +87,13 @@ type cohortJSON struct {
 	Clients   int     `json:"clients"`
 	Tolerance float64 `json:"tolerance"`
 	Colluders float64 `json:"colluders"`
+}
+
+type stepJSON struct {
+	Iterations int           `json:"iterations"`
+	Phase      string        `json:"phase"`
+	Releases   []releaseJSON `json:"releases"`
+	Model      int           `json:"model_bytes"`
 }
 
 type releaseJSON struct {
@@ -118,18 +128,24 @@ type budgetJSON struct {
 // alphabetical order and the others as they stand in this file, and a line feed. There is
 // one encoding of each Public, to be signed as it is.
 func (p *Public) Encode() ([]byte, error) {
-	r, b := p.Terms.Release, p.Terms.Budget
+	b := p.Terms.Budget
 	form := publicJSON{
 		Format: publicFormat, Session: hex.EncodeToString(p.Session[:]), Config: make(map[string]string), Facts: p.Facts,
 		Terms: termsJSON{
-			Cohort: cohortJSON(p.Terms.Cohort),
-			Release: releaseJSON{
-				r.Name, r.Len, r.L2, r.L1, r.LInf, r.MaxNonZero, r.Scale, r.Width,
-				noiseJSON{r.Noise.Kind.String(), r.Noise.Variance, r.Noise.Multiplier, r.Noise.SamplingRate, r.Noise.Steps, r.Noise.Spread},
-			},
+			Cohort:  cohortJSON(p.Terms.Cohort),
 			Budget:  budgetJSON{nil, b.Delta, b.Accountant, b.SamplerError},
 			Privacy: p.Terms.Privacy,
 		},
+	}
+	for _, s := range p.Terms.Steps {
+		step := stepJSON{Iterations: s.Iterations, Phase: s.Phase, Model: s.Model}
+		for _, r := range s.Releases {
+			step.Releases = append(step.Releases, releaseJSON{
+				r.Name, r.Len, r.L2, r.L1, r.LInf, r.MaxNonZero, r.Scale, r.Width,
+				noiseJSON{r.Noise.Kind.String(), r.Noise.Variance, r.Noise.Multiplier, r.Noise.SamplingRate, r.Noise.Steps, r.Noise.Spread},
+			})
+		}
+		form.Terms.Steps = append(form.Terms.Steps, step)
 	}
 	if !math.IsInf(b.Epsilon, 1) {
 		form.Terms.Budget.Epsilon = &b.Epsilon
@@ -147,7 +163,7 @@ func (p *Public) Encode() ([]byte, error) {
 }
 
 // Hash is what stands for a Public elsewhere: the SHA-256 of the transcript of the
-// domain "fedsim/experiment/public/v1" with the encoding as its one item.
+// domain "fedsim/experiment/public/v2" with the encoding as its one item.
 func (p *Public) Hash() (protocol.Hash, error) {
 	b, err := p.Encode()
 	if err != nil {
@@ -198,7 +214,7 @@ func decodePublic(b []byte) (*Public, error) {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	p.Config.Data = p.Facts.Name
+	p.Config = p.Config.about(p.Facts)
 	again, err := p.Encode()
 	if err != nil {
 		return nil, err
@@ -209,26 +225,39 @@ func decodePublic(b []byte) (*Public, error) {
 	return p, nil
 }
 
-// terms are those of the form. A kind of noise that there is none of comes out as
-// another than it went in, and so is not canonical.
+// terms are those of the form.
 func (t termsJSON) terms() Terms {
-	r, n, b := t.Release, t.Release.Noise, t.Budget
+	b := t.Budget
 	out := Terms{
-		Cohort: protocol.Cohort(t.Cohort),
-		Release: protocol.Release{
-			Name: r.Name, Len: r.Len, L2: r.L2, L1: r.L1, LInf: r.LInf, MaxNonZero: r.MaxNonZero, Scale: r.Scale, Width: r.Width,
-			Noise: protocol.Noise{Variance: n.Variance, Multiplier: n.Multiplier, SamplingRate: n.SamplingRate, Steps: n.Steps, Spread: n.Spread},
-		},
+		Cohort:  protocol.Cohort(t.Cohort),
 		Budget:  dp.Budget{Epsilon: math.Inf(1), Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError},
 		Privacy: t.Privacy,
 	}
-	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.Replace, protocol.Own} {
-		if kind.String() == n.Kind {
-			out.Release.Noise.Kind = kind
-		}
-	}
 	if b.Epsilon != nil {
 		out.Budget.Epsilon = *b.Epsilon
+	}
+	for _, s := range t.Steps {
+		step := Step{Iterations: s.Iterations, Phase: s.Phase, Model: s.Model}
+		for _, r := range s.Releases {
+			step.Releases = append(step.Releases, r.release())
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	return out
+}
+
+// release is that of the form. A kind of noise that there is none of comes out as
+// another than it went in, and so is not canonical.
+func (r releaseJSON) release() protocol.Release {
+	n := r.Noise
+	out := protocol.Release{
+		Name: r.Name, Len: r.Len, L2: r.L2, L1: r.L1, LInf: r.LInf, MaxNonZero: r.MaxNonZero, Scale: r.Scale, Width: r.Width,
+		Noise: protocol.Noise{Variance: n.Variance, Multiplier: n.Multiplier, SamplingRate: n.SamplingRate, Steps: n.Steps, Spread: n.Spread},
+	}
+	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.Replace, protocol.Own} {
+		if kind.String() == n.Kind {
+			out.Noise.Kind = kind
+		}
 	}
 	return out
 }

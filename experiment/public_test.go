@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -28,6 +29,8 @@ var deployable = []string{
 	"algorithm=vfl-sgdmf rounds=10", "algorithm=vfl-sgdmf unit=user item-steps=7 rounds=3 accountant=rdp parties=5",
 	"algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp clipping=both clip-norm=2", "algorithm=fmf-vfl secagg=real mode=active",
 	"algorithm=hfl-sgdmf train=both accountant=rdp", "algorithm=hfl-synsgd accountant=rdp rounds=20", "algorithm=fmf-hfl parties=3 tolerance=0",
+	"algorithm=ssp-c", "algorithm=dp-cmf accountant=gdp-skellam features=year", "algorithm=ada-dpals rank=2 epsilon=inf", "algorithm=ssp-c feedback=implicit",
+	"algorithm=ssp-c features=none statistics.shares.bias=0.3", "algorithm=private-item-bias secagg=real mode=active data=",
 }
 
 // opened opens an experiment of deployable; of the active mode one that is small enough.
@@ -115,9 +118,9 @@ func TestPublicIsTheExperiment(t *testing.T) {
 				t.Fatal(err)
 			}
 			sim.session = someSession
-			if e.Release != sim.Release || e.Cohort != sim.Cohort || e.Privacy.Budget != sim.Privacy.Budget || e.Params != sim.Params || e.silo != sim.silo {
-				t.Errorf("release %+v, cohort %+v, budget %+v, %+v, %+v\nof the simulation %+v, %+v, %+v, %+v, %+v", e.Release, e.Cohort, e.Privacy.Budget, e.Params, e.silo,
-					sim.Release, sim.Cohort, sim.Privacy.Budget, sim.Params, sim.silo)
+			if !reflect.DeepEqual(e.Steps, sim.Steps) || e.Cohort != sim.Cohort || e.Privacy.Budget != sim.Privacy.Budget || e.Params != sim.Params || e.silo != sim.silo || !reflect.DeepEqual(e.ssp, sim.ssp) {
+				t.Errorf("release %+v, cohort %+v, budget %+v, %+v, %+v\nof the simulation %+v, %+v, %+v, %+v, %+v", e.Steps, e.Cohort, e.Privacy.Budget, e.Params, e.silo,
+					sim.Steps, sim.Cohort, sim.Privacy.Budget, sim.Params, sim.silo)
 			}
 			if e.Session() != someSession || e.Mode() != sim.Mode() || e.Draw() != sim.Draw() || !e.Real() {
 				t.Errorf("session %x, mode %s, real %t", e.Session(), e.Mode(), e.Real())
@@ -148,7 +151,7 @@ func checkStrategies(t *testing.T, a, b *Experiment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range a.Config.rounds() {
+	for range a.Steps.Iterations() {
 		p, done, err := one.Next()
 		q, done2, err2 := other.Strategy.Next()
 		if err != nil || err2 != nil || done || done2 {
@@ -186,7 +189,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "175cfe66ad4a11283e4244faab6c44fd789be898748c3639c83d985b6130768c" {
+	if err != nil || hex.EncodeToString(hash[:]) != "917a0ffa5074965180692fec1007269f24bbc1131565bd02a6662e4816838954" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }
@@ -260,7 +263,11 @@ func TestPublishWithoutRatings(t *testing.T) {
 		for u := range 61 {
 			items.UserIDs = append(items.UserIDs, fmt.Sprint(u+1))
 		}
-		p, err := Publish(c, FactsOf(c, items), someSession)
+		f, err := FactsOf(c, items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Publish(c, f, someSession)
 		if err != nil {
 			t.Fatalf("%s: %v", settings, err)
 		}

@@ -34,7 +34,7 @@ func Publish(c Config, f Facts, session protocol.SessionID) (*Public, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Public{Session: session, Config: e.Config.forAll(f.Name), Facts: f, Terms: terms}, nil
+	return &Public{Session: session, Config: e.Config.forAll(f), Facts: f, Terms: terms}, nil
 }
 
 // Public is what the parties of a deployment of the experiment agree on. Nothing in it
@@ -44,7 +44,11 @@ func (e *Experiment) Public(session protocol.SessionID) (*Public, error) {
 	if e.alone {
 		return nil, errors.New("experiment: parties that train alone have nothing to agree on")
 	}
-	return Publish(e.Config, FactsOf(e.Config, e.Data), session)
+	f, err := FactsOf(e.Config, e.Data)
+	if err != nil {
+		return nil, err
+	}
+	return Publish(e.Config, f, session)
 }
 
 // OpenPublic makes the experiment that is stated, without anybody's ratings: server,
@@ -74,13 +78,28 @@ func OpenPublic(p *Public) (*Experiment, error) {
 }
 
 // forAll is the configuration with what is everybody's own at its default.
-func (c Config) forAll(data string) Config {
+func (c Config) forAll(f Facts) Config {
 	out := Defaults()
 	for _, key := range publicKeys() {
 		out.take(key, c)
 	}
-	out.Data = data
-	return out
+	return out.about(f)
+}
+
+// stated stands for features that are in the facts: in which files somebody found them is
+// nobody's business.
+const stated = "stated"
+
+// about is the configuration with what the facts say in place of where it came from.
+func (c Config) about(f Facts) Config {
+	c.Data = f.Name
+	switch {
+	case len(f.Features) > 0:
+		c.Features = stated
+	case c.Algorithm.usesFeatures():
+		c.Features = "none"
+	}
+	return c
 }
 
 // same says which public keys differ from those of a configuration that is right.
@@ -100,8 +119,9 @@ func (c Config) same(right Config, how string) error {
 // FactsOf are what parties need to know of a data set, with a configuration: how many
 // users there are, what the items are called, the scale. They are in the set without
 // its ratings too ([dataset.OpenItems], with Users counted from the federation's clients
-// and, for VFL, UserIDs).
-func FactsOf(c Config, set *dataset.Set) Facts {
+// and, for VFL, UserIDs). Where features of the items are learned from they are read, which
+// may fail.
+func FactsOf(c Config, set *dataset.Set) (Facts, error) {
 	_, published := publishedSet(set.Name)
 	f := Facts{Name: set.Name, Published: published, Min: set.Min, Max: set.Max, Users: set.Users, ItemIDs: set.ItemIDs}
 	users, genres := c.publicLists()
@@ -111,7 +131,17 @@ func FactsOf(c Config, set *dataset.Set) Facts {
 	if genres {
 		f.Genres = set.Genres
 	}
-	return f
+	if !c.Algorithm.usesFeatures() {
+		return f, nil
+	}
+	features, _, err := c.featuresOf(set)
+	if err != nil {
+		return f, err
+	}
+	if features != nil {
+		f.Features = features.Categories
+	}
+	return f, nil
 }
 
 // publicLists says which lists the parties need besides that of items: of users, to
@@ -135,8 +165,12 @@ func openFacts(c Config, f Facts, session protocol.SessionID) (*Experiment, erro
 		Split:   &dataset.Split{Train: none, Validation: none, Test: none},
 		session: session, public: true,
 	}
-	e.Config.Data = f.Name
-	if err := e.derive(); err != nil {
+	e.Config = c.about(f)
+	var err error
+	if e.features, err = dataset.StatedFeatures(f.Features, f.ItemIDs); err != nil {
+		return nil, fmt.Errorf("experiment: facts about %q: features: %w", f.Name, err)
+	}
+	if err = e.derive(); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -185,6 +219,9 @@ func (f Facts) validate(c Config) error {
 		bad("genres of %d items are stated; there are %d, which are dealt by them", len(f.Genres), len(f.ItemIDs))
 	case !genres && len(f.Genres) > 0:
 		bad("genres of %d items are stated; nothing is dealt by them", len(f.Genres))
+	}
+	if len(f.Features) > 0 && !c.Algorithm.usesFeatures() {
+		bad("%d categories of features are stated; %s learns from none", len(f.Features), c.Algorithm)
 	}
 	return errors.Join(errs...)
 }

@@ -39,10 +39,11 @@ func TestSharedEmbeddings(t *testing.T) {
 		for i := range values {
 			values[i] = float64(i) / 8
 		}
-		x, err := e.Shared(encoded(values))
-		if err != nil {
-			t.Fatal(err)
+		shared, err := e.Shared(encoded(values))
+		if err != nil || len(shared) != 1 {
+			t.Fatal(len(shared), err)
 		}
+		x := shared[0]
 		if x.Name != want.name || !slices.Equal(x.IDs, ids) || !slices.Equal(x.Data(), values) {
 			t.Errorf("%s: %s of %d ids and %d values; want %s of %d and %d", settings, x.Name, len(x.IDs), len(x.Data()), want.name, len(ids), len(values))
 		}

@@ -77,12 +77,15 @@ func (e *Experiment) prepareSilo(rows int, spread bool) error {
 	if err := e.silo.Validate(); err != nil {
 		return &ConfigError{err}
 	}
+	release := e.silo.Release(rows)
 	if c.Algorithm == HFLSynSGD {
-		e.Release = e.silo.GradientRelease(e.Data.Users/e.Cohort.Clients, noise.Multiplier)
-	} else {
-		e.Release = e.silo.Release(rows)
+		release = e.silo.GradientRelease(e.Data.Users/e.Cohort.Clients, noise.Multiplier)
 	}
-	e.Release.Noise = noise
+	release.Noise = noise
+	e.Steps = e.uniformly(release, fedmf.EncodedSize(rows, e.Params.Rank))
+	if more := e.silo.ItemSteps; c.Private() && more > 0 {
+		e.Steps.endWith(noise.Steps + more)
+	}
 	return nil
 }
 
@@ -90,6 +93,6 @@ func (e *Experiment) prepareSilo(rows int, spread bool) error {
 func (e *Experiment) average(start *fedmf.Matrix) (*fedmf.Average, error) {
 	return fedmf.NewAverage(fedmf.AverageParams{
 		SiloParams: e.silo, Start: start, Gradients: e.Config.Algorithm == HFLSynSGD,
-		Session: e.session, Cohort: e.Cohort, Release: e.Release,
+		Session: e.session, Cohort: e.Cohort, Release: *e.Steps.first(),
 	})
 }

@@ -19,10 +19,11 @@ type Summary struct {
 	Rounds             int                `json:"rounds"`
 	SkippedRounds      int                `json:"skipped_rounds"`
 	DroppedPerRound    float64            `json:"dropped_per_round"`
-	TestRMSE           float64            `json:"test_rmse"`
-	TestMSE            float64            `json:"test_mse"`
-	TestMAE            float64            `json:"test_mae"`
+	*RatingSummary                        // with explicit feedback
+	*RankingMetrics                       // with implicit feedback
+	Ranking            *Ranking           `json:"ranking,omitempty"`     // likewise
 	SharedRMSE         *float64           `json:"shared_rmse,omitempty"` // before parties fine-tune, where they do
+	Mean               *float64           `json:"mean,omitempty"`        // what predictions are on top of, where there is one
 	Baselines          Baselines          `json:"baselines"`
 	Privacy            dp.Statement       `json:"privacy"`
 	BytesUpPerClient   map[string]int64   `json:"bytes_up_per_client"`
@@ -30,6 +31,43 @@ type Summary struct {
 	Seconds            map[string]float64 `json:"seconds"` // by phase on the wall clock, but virtual: of the simulated federation
 	PeakMemory         uint64             `json:"peak_memory_bytes"`
 	ValidationRMSE     *float64           `json:"validation_rmse,omitempty"` // where a validation part was asked for
+	ValidationRecall   *float64           `json:"validation_recall@20,omitempty"`
+}
+
+// RatingSummary is the part of Summary about ratings.
+type RatingSummary struct {
+	TestRMSE float64 `json:"test_rmse"`
+	TestMSE  float64 `json:"test_mse"`
+	TestMAE  float64 `json:"test_mae"`
+	// Slices are the buckets of popularity, from head to tail.
+	Slices [PopularityBuckets]ErrorSlice `json:"test_slices"`
+}
+
+// Measured notes the quality of the model that the run of an experiment ends with.
+func (s *Summary) Measured(q Quality, e *Experiment, m *Trained, run protocol.Runner) {
+	if q.Ranking != nil {
+		s.Ranking, s.RankingMetrics = q.Ranking, &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}
+		return
+	}
+	s.RatingSummary = &RatingSummary{TestRMSE: q.RMSE, TestMSE: q.MSE, TestMAE: q.MAE, Slices: e.MeasureSlices(m, e.buckets, run)}
+}
+
+// headline is what the run is compared by.
+func (s *Summary) headline() float64 {
+	if s.RankingMetrics != nil {
+		return s.Recall
+	}
+	return s.TestRMSE
+}
+
+// Validated notes the quality on the validation part.
+func (s *Summary) Validated(q Quality) {
+	v := q.Headline()
+	if q.Ranking != nil {
+		s.ValidationRecall = &v
+	} else {
+		s.ValidationRMSE = &v
+	}
 }
 
 // PerClient averages bytes by kind of message over clients; kinds that did not
@@ -57,29 +95,37 @@ func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s on %s: %s users, %s items, %s training and %s test ratings\n\n", s.Algorithm, s.Data,
 		grouped(int64(e.Data.Users)), grouped(int64(e.Data.Items)), grouped(int64(e.Split.Train.Len())), grouped(int64(e.Split.Test.Len())))
-	fmt.Fprintf(&b, "test RMSE, in stars (the simulator measures it; no budget is spent on that)\n")
+	if s.Ranking != nil {
+		fmt.Fprintf(&b, "Recall@%d of %s held-out users (the simulator measures it; no budget is spent on that)\n", RankingCutoff, grouped(int64(s.Ranking.Users)))
+	} else {
+		fmt.Fprintf(&b, "test RMSE, in stars (the simulator measures it; no budget is spent on that)\n")
+	}
 	row := func(name string, v float64, note string) {
 		fmt.Fprintf(&b, "  %-19s %.4f  %s\n", name, v, note)
 	}
 	horizontal := e.Config.Algorithm.horizontal()
 	switch {
 	case e.Config.Private() && horizontal:
-		row("private model", s.TestRMSE, "this run, fine-tuned by each party for itself")
+		row("private model", s.headline(), "this run, fine-tuned by each party for itself")
 	case e.Config.Private():
-		row("private model", s.TestRMSE, "this run")
+		row("private model", s.headline(), "this run")
 	default:
-		row("model", s.TestRMSE, "this run, not private")
+		row("model", s.headline(), "this run, not private")
 	}
 	optional := func(name string, v *float64, note string) {
 		if v != nil {
 			row(name, *v, note)
 		}
 	}
+	if s.Ranking != nil {
+		row("  NDCG@20", s.NDCG, "of it")
+	}
+	optional("  on validation", s.ValidationRecall, "users who are neither trained nor tested on")
 	optional("  on validation", s.ValidationRMSE, "the part that is neither trained nor tested on")
 	optional("  before tuning", s.SharedRMSE, "the shared item embeddings, before parties fine-tune them for themselves")
 	l := s.Baselines
 	before, alone := "the same start, each user fitted on its own device", "each user trains alone"
-	if e.Config.Algorithm.organisations() {
+	if e.Config.Algorithm.Organisations() {
 		before, alone = "the same start, without any iteration", "each party trains alone, with noise for the same privacy"
 		if !e.Config.Private() {
 			alone = "each party trains alone, for as many steps"
@@ -90,12 +136,16 @@ func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
 	}
 	row("before_cooperation", l.BeforeCooperation, before)
 	optional("local_only", l.LocalOnly, alone)
+	optional("private_item_bias", l.PrivateItemBias, "a private bias of every item for the same budget, users' own on their devices")
 	if e.Config.Private() {
 		optional("non_private", l.NonPrivate, "the same algorithm without noise, at the learning rate for that")
 	}
-	row("user_mean", l.UserMean, "each user's own mean")
-	row("global_mean", l.GlobalMean, "one mean for all, not private")
-	row("item_bias", l.ItemBias, "regularised user and item bias, not private")
+	optional("popularity", l.Popularity, "the same for everybody, by exact counts, not private")
+	if l.RatingBaselines != nil {
+		row("user_mean", l.UserMean, "each user's own mean")
+		row("global_mean", l.GlobalMean, "one mean for all, not private")
+		row("item_bias", l.ItemBias, "regularised user and item bias, not private")
+	}
 	if e.Config.Algorithm.Federated() && s.SkippedRounds == s.Rounds {
 		left := "the model is untrained"
 		if e.Config.Algorithm.vertical() {

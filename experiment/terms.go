@@ -12,7 +12,7 @@ import (
 // terms are what followed.
 func (e *Experiment) terms() (Terms, error) {
 	planned, err := e.Planned()
-	return Terms{Cohort: e.Cohort, Release: e.Release, Budget: e.Privacy.Budget, Privacy: e.Statement(planned)}, err
+	return Terms{Cohort: e.Cohort, Steps: e.Steps, Budget: e.Privacy.Budget, Privacy: e.Statement(planned)}, err
 }
 
 // rounding is how far, relatively, two machines may be apart in what they derive:
@@ -29,23 +29,18 @@ func (e *Experiment) agree(stated Terms) error {
 	}
 	c := comparison{tolerance: rounding}
 	c.cohort(stated.Cohort, derived.Cohort)
-	c.release(stated.Release, derived.Release)
+	c.schedule(stated.Steps, derived.Steps)
 	c.budget(stated.Budget, derived.Budget)
 	c.statement(stated.Privacy, derived.Privacy)
 	if err = c.error(); err != nil {
 		return err
 	}
-	e.Release, e.Privacy.Budget = stated.Release, stated.Budget
+	e.Steps, e.Privacy.Budget = stated.Steps.clone(), stated.Budget
 	if !e.Config.Private() {
 		return nil
 	}
-	if e.Privacy.Run, err = e.charges(e.Config.rounds()); err != nil {
+	if e.Privacy.Run, err = e.charges(e.Steps.Iterations()); err != nil {
 		return err
-	}
-	if e.Privacy.Attempt != nil {
-		if e.Privacy.Attempt, err = e.charges(1); err != nil {
-			return err
-		}
 	}
 	planned, err := e.Planned()
 	if err == nil && planned.Epsilon > e.Privacy.Budget.Epsilon {
@@ -54,31 +49,19 @@ func (e *Experiment) agree(stated Terms) error {
 	return err
 }
 
-// planOf is what an iteration asks for, but for the model.
-func (e *Experiment) planOf(iteration uint64) *protocol.Plan {
-	r := e.Release
-	if r.Noise.Kind == protocol.Own {
-		r.Noise.Steps = e.silo.StepsOf(iteration)
-	}
-	return &protocol.Plan{Session: e.session, Iteration: iteration, Phase: r.Name, Cohort: e.Cohort, Releases: []protocol.Release{r}}
-}
-
 // CheckPlan says what of a plan, the model aside, is not as the experiment has it; the
 // error wraps ErrTerms. A ledger sees to it that no plan spends more than its budget;
 // this sees to it that the noise a client charges for is the noise that there will be:
 // that is less where a plan counts on fewer colluders, or on more clients.
 func (e *Experiment) CheckPlan(p *protocol.Plan) error {
-	if rounds := uint64(e.Config.rounds()); p.Iteration < 1 || p.Iteration > rounds {
-		return fmt.Errorf("%w: iteration %d is planned; there are 1 to %d", ErrTerms, p.Iteration, rounds)
+	must := e.plan(p.Iteration)
+	if must == nil {
+		return fmt.Errorf("%w: iteration %d is planned; there are 1 to %d", ErrTerms, p.Iteration, e.Steps.Iterations())
 	}
-	must := e.planOf(p.Iteration)
 	var c comparison
 	compareExactly(&c, "session", fmt.Sprintf("%x", p.Session), fmt.Sprintf("%x", must.Session))
-	compareExactly(&c, "phase", p.Phase, must.Phase)
 	c.cohort(p.Cohort, must.Cohort)
-	if compareExactly(&c, "number of releases", len(p.Releases), 1); len(p.Releases) == 1 {
-		c.release(p.Releases[0], must.Releases[0])
-	}
+	c.asked(p.Phase, must.Phase, p.Releases, must.Releases)
 	if err := c.error(); err != nil {
 		return fmt.Errorf("iteration %d: %w", p.Iteration, err)
 	}
@@ -88,6 +71,7 @@ func (e *Experiment) CheckPlan(p *protocol.Plan) error {
 // comparison collects in what terms that are stated differ from those that are right.
 type comparison struct {
 	tolerance float64 // of numbers, relative
+	where     string  // what is compared, where there is more than one of it
 	errs      []error
 }
 
@@ -100,13 +84,17 @@ func (c *comparison) error() error {
 
 func (c *comparison) number(what string, is, must float64) {
 	if is != must && !(math.Abs(is-must) <= c.tolerance*math.Abs(must)) {
-		c.errs = append(c.errs, fmt.Errorf("%s is %v; it must be %v", what, is, must))
+		c.differs(what, is, must)
 	}
+}
+
+func (c *comparison) differs(what string, is, must any) {
+	c.errs = append(c.errs, fmt.Errorf("%s%s is %v; it must be %v", c.where, what, is, must))
 }
 
 func compareExactly[T comparable](c *comparison, what string, is, must T) {
 	if is != must {
-		c.errs = append(c.errs, fmt.Errorf("%s is %v; it must be %v", what, is, must))
+		c.differs(what, is, must)
 	}
 }
 
@@ -114,6 +102,39 @@ func (c *comparison) cohort(is, must protocol.Cohort) {
 	compareExactly(c, "clients", is.Clients, must.Clients)
 	compareExactly(c, "tolerance", is.Tolerance, must.Tolerance)
 	compareExactly(c, "colluders", is.Colluders, must.Colluders)
+}
+
+// schedule compares step by step: where one is a step longer, what the others say is
+// about other iterations.
+func (c *comparison) schedule(is, must Schedule) {
+	if compareExactly(c, "number of steps", len(is), len(must)); len(is) != len(must) {
+		return
+	}
+	for i := range must {
+		if len(must) > 1 {
+			c.where = fmt.Sprintf("step %d: ", i+1)
+		}
+		compareExactly(c, "iterations", is[i].Iterations, must[i].Iterations)
+		compareExactly(c, "length of the model", is[i].Model, must[i].Model)
+		c.asked(is[i].Phase, must[i].Phase, is[i].Releases, must[i].Releases)
+	}
+	c.where = ""
+}
+
+// asked compares what an iteration asks for.
+func (c *comparison) asked(phase, rightPhase string, is, must []protocol.Release) {
+	compareExactly(c, "phase", phase, rightPhase)
+	if compareExactly(c, "number of releases", len(is), len(must)); len(is) != len(must) {
+		return
+	}
+	where := c.where
+	for i := range must {
+		if len(must) > 1 {
+			c.where = fmt.Sprintf("%s%s: ", where, must[i].Name)
+		}
+		c.release(is[i], must[i])
+	}
+	c.where = where
 }
 
 func (c *comparison) release(is, must protocol.Release) {

@@ -17,6 +17,7 @@ func validConfig() *rapid.Generator[Config] {
 		drawPrivacy(t, &c)
 		drawParties(t, &c)
 		drawModel(t, &c)
+		drawStatistics(t, &c)
 		c.Data, c.Out = oddText.Draw(t, "data"), oddText.Filter(func(s string) bool { return s != "" }).Draw(t, "out")
 		c.Name = oddText.Filter(func(s string) bool { return !strings.ContainsAny(s, `/\`) && !strings.HasPrefix(s, ".") }).Draw(t, "name")
 		if rapid.Bool().Draw(t, "scale") {
@@ -69,6 +70,9 @@ func whole(lo, hi int) *rapid.Generator[Number] {
 // betweenOrganisations are those whose parties are organisations.
 var betweenOrganisations = []Algorithm{VFLSGDMF, HFLSGDMF, HFLSynSGD, FMFVFL, FMFHFL}
 
+// ofStatistics are those whose users sum statistics.
+var ofStatistics = []Algorithm{DPALS, AdaDPALS, DPCMF, SSPC, SSPI, AMSSP, SSPConvex, PrivateItemBias}
+
 // drawPrivacy draws what may go together of ε, δ, noise and accountant.
 func drawPrivacy(t *rapid.T, c *Config) {
 	noises, accountants := word("auto", "split", "replace"), word("auto", "rdp", "gdp-skellam", "best")
@@ -76,7 +80,7 @@ func drawPrivacy(t *rapid.T, c *Config) {
 		noises, accountants = word("auto", "own"), word("auto", "rdp", "pld", "best")
 	}
 	without := word("auto", "none")
-	adds := slices.Contains([]Algorithm{LFLSGDMF, VFLSGDMF, HFLSGDMF, HFLSynSGD}, c.Algorithm)
+	adds := slices.Contains([]Algorithm{LFLSGDMF, VFLSGDMF, HFLSGDMF, HFLSynSGD}, c.Algorithm) || slices.Contains(ofStatistics, c.Algorithm)
 	switch how := rapid.IntRange(0, 2).Draw(t, "privacy"); {
 	case !adds:
 		c.Epsilon, c.Noise = rapid.SampledFrom([]Number{Auto, Fixed(math.Inf(1))}).Draw(t, "epsilon"), without.Draw(t, "noise")
@@ -114,6 +118,37 @@ func drawParties(t *rapid.T, c *Config) {
 	c.Train = word("auto", "items", "both").Draw(t, "train")
 	if c.Parties == Fixed(1) && slices.Contains(betweenOrganisations, c.Algorithm) {
 		c.Secagg = word("ideal", "none").Draw(t, "secagg")
+	}
+}
+
+// drawStatistics draws the settings of sums of statistics, which others may have too.
+func drawStatistics(t *rapid.T, c *Config) {
+	part := orAuto(rapid.Float64Range(1e-9, 0.3))
+	c.Features = word("auto", "genres", "year", "genres,year", "./films.csv").Draw(t, "features")
+	c.Statistics = Statistics{
+		Gramian: word("auto", "per-item", "one").Draw(t, "gramian"), Budgeting: word("auto", "weights", "uniform", "tail").Draw(t, "budgeting"),
+		Exponent: orAuto(rapid.Float64Range(0, 2)).Draw(t, "exponent"), PerUser: whole(1, 1_000_000).Draw(t, "per-user"),
+		CountCap: whole(1, 1_000_000).Draw(t, "count-cap"), MeanCap: whole(0, 1_000_000).Draw(t, "mean-cap"),
+		BiasFirst: word("auto", "yes", "no").Draw(t, "bias-first"),
+		ClipUser:  orAuto(positive).Draw(t, "clip-user"), ClipRating: orAuto(positive).Draw(t, "clip-rating"), ClipBias: orAuto(positive).Draw(t, "clip-bias"),
+		UserRidge: orAuto(positive).Draw(t, "user-ridge"), UserBiasRidge: orAuto(positive).Draw(t, "user-bias-ridge"),
+		ItemRidge: orAuto(positive).Draw(t, "item-ridge"), ItemPrior: orAuto(positive).Draw(t, "item-prior"), BiasRidge: orAuto(positive).Draw(t, "bias-ridge"),
+		Unobserved: orAuto(positive).Draw(t, "unobserved"), Resample: whole(1, 1).Draw(t, "resample"), StartSpread: orAuto(positive).Draw(t, "spread"),
+		Loss: word("auto", "squared", "huber", "logistic").Draw(t, "loss"), LossWidth: orAuto(positive).Draw(t, "loss-width"),
+		Shares: Shares{
+			Counts: part.Draw(t, "share of counts"), Mean: part.Draw(t, "share of the mean"), Bias: part.Draw(t, "share of biases"),
+			WeightCounts: part.Draw(t, "share of weight counts"), Gramian: part.Draw(t, "share of the Gramian"),
+		},
+	}
+	c.Encoder = Encoder{
+		Dim: rapid.IntRange(0, 64).Draw(t, "dim"), Dense: "yes", IDs: word("yes", "no").Draw(t, "ids"), StartNorm: positive.Draw(t, "start-norm"),
+		Optimiser: word("adam", "sgd").Draw(t, "optimiser"), Rate: positive.Draw(t, "rate"), Decay: word("constant", "cosine", "linear").Draw(t, "decay"),
+		Steps: whole(1, 1_000_000).Draw(t, "steps"), Batch: rapid.IntRange(0, 1000).Draw(t, "batch"), WarmStart: word("yes", "no").Draw(t, "warm-start"),
+		Ridge: rapid.Float64Range(0, 1e300).Draw(t, "encoder ridge"),
+	}
+	c.CMF = Collective{
+		FeatureWeight: positive.Draw(t, "feature-weight"), FeatureRidge: positive.Draw(t, "feature-ridge"),
+		Unobserved: rapid.Float64Range(0, 0.999).Draw(t, "unobserved features"), Sweeps: rapid.IntRange(1, 100).Draw(t, "sweeps"),
 	}
 }
 

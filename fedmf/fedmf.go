@@ -174,6 +174,9 @@ func (m *Matrix) Encode() []byte {
 	return b
 }
 
+// EncodedSize is the length in bytes of an encoded matrix.
+func EncodedSize(rows, cols int) int { return 8 * rows * cols }
+
 // Broadcast reads single rows of an encoded matrix in place, so that a user
 // decodes what its ratings touch and no more.
 type Broadcast struct {
@@ -184,8 +187,8 @@ type Broadcast struct {
 // NewBroadcast wraps an encoded matrix of the given shape; another length is an
 // error.
 func NewBroadcast(b []byte, rows, cols int) (Broadcast, error) {
-	if len(b) != 8*rows*cols {
-		return Broadcast{}, fmt.Errorf("fedmf: the broadcast model has %d bytes, %d x %d embeddings need %d", len(b), rows, cols, 8*rows*cols)
+	if size := EncodedSize(rows, cols); len(b) != size {
+		return Broadcast{}, fmt.Errorf("fedmf: the broadcast model has %d bytes, %d x %d embeddings need %d", len(b), rows, cols, size)
 	}
 	return Broadcast{b: b, cols: cols}, nil
 }

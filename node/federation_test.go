@@ -68,6 +68,20 @@ func ratings(t testing.TB, users, items int) string {
 	return path
 }
 
+// features are a category of the items of ratings, as a CSV file.
+func features(t testing.TB, items int) string {
+	t.Helper()
+	text := "item_id,category,value\n"
+	for i := range items {
+		text += fmt.Sprintf("i%02d,kind,%c\n", i, 'a'+i%3)
+	}
+	path := filepath.Join(t.TempDir(), "features.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 const seed = 5
 
 // newFederation founds a federation for an experiment's settings, and opens the
@@ -253,8 +267,8 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	if e.Config.Private() {
 		job.Budget = &e.Privacy.Budget
 	}
-	job.Terms, err = terms(e)
-	return job, err
+	job.Terms = terms(e)
+	return job, nil
 }
 
 // party finds what is a client's among all ratings.
@@ -270,18 +284,13 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 }
 
 // terms are those of an experiment.
-func terms(e *experiment.Experiment) (*node.Terms, error) {
-	strategy, err := e.Strategy()
-	if err != nil {
-		return nil, err
+func terms(e *experiment.Experiment) *node.Terms {
+	t := &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: e.Steps.Iterations(), SitOut: e.Config.SitOut,
+		StageTimeout: time.Duration(e.Config.Deployment.StageTimeout * float64(time.Second)), Model: e.Steps.Model()}
+	for _, step := range e.Steps {
+		t.Forms = append(t.Forms, node.Form{Phase: step.Phase, Releases: step.Releases})
 	}
-	plan, _, err := strategy.Next()
-	if err != nil {
-		return nil, err
-	}
-	return &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: int(e.Config.Rounds.Value), SitOut: e.Config.SitOut,
-		StageTimeout: time.Duration(e.Config.Deployment.StageTimeout * float64(time.Second)),
-		Releases:     plan.Releases, Phase: plan.Phase, Model: len(plan.Broadcast)}, nil
+	return t
 }
 
 func (f *federation) server(m *admission.Membership) *node.Server {
@@ -300,10 +309,7 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 		f.t.Fatal(err)
 	}
 	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
-		State: f.dir, Gather: f.gather, Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
-	if config.Terms, err = terms(e); err != nil {
-		f.t.Fatal(err)
-	}
+		State: f.dir, Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
 	if config.Strategy, err = e.Strategy(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -375,7 +381,7 @@ func (f *federation) model() []byte {
 	}
 	out, err := sim.Run(f.t.Context(), sim.Config{
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
-		Real: true, Mode: f.simulated.Mode(), Rounds: int(f.simulated.Config.Rounds.Value), Seed: seed, Workers: 1,
+		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Steps.Iterations(), Seed: seed, Workers: 1,
 		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
 	})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 func someTerms() Terms {
 	return Terms{Session: protocol.SessionID{1}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.25}, Mode: graph.SemiHonest, Iterations: 3,
-		StageTimeout: time.Second, Phase: "sums", Model: 1 << 20,
-		Releases: []protocol.Release{{Name: "v", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32}}}
+		StageTimeout: time.Second, Model: 1 << 20,
+		Forms: []Form{{Phase: "sums", Releases: []protocol.Release{{Name: "v", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32}}}}}
 }
 
 // The aggregator reads of a peer what its role says, and nothing else: a client that

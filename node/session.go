@@ -27,16 +27,28 @@ type Terms struct {
 	SitOut     float64 // see aggregator.Config
 	// StageTimeout is how long a stage waits for clients that do not answer.
 	StageTimeout time.Duration
-	// Releases are those of any iteration, and Phase is what it is called.
-	Releases []protocol.Release
+	// Forms are all forms that iterations have; at least one.
+	Forms []Form
+	Model int // length in bytes of the longest model that is broadcast
+}
+
+// Form is what iterations of one kind ask for.
+type Form struct {
 	Phase    string
-	Model    int // length in bytes of the model that is broadcast
+	Releases []protocol.Release
 }
 
 // Validate reports everything that makes the terms unusable.
 func (t *Terms) Validate() error {
-	plan := t.plan()
-	errs := []error{plan.Validate()}
+	var errs []error
+	if len(t.Forms) == 0 || len(t.Forms) > maxForms {
+		errs = append(errs, fmt.Errorf("%d forms of iterations; there must be from 1 to %d", len(t.Forms), maxForms))
+	}
+	for _, plan := range t.plans() {
+		if err := plan.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("phase %q: %w", plan.Phase, err))
+		}
+	}
 	if t.Mode != graph.SemiHonest && t.Mode != graph.Active {
 		errs = append(errs, fmt.Errorf("mode %d is not known", t.Mode))
 	}
@@ -57,15 +69,22 @@ func (t *Terms) Validate() error {
 
 func (t *Terms) equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
 
-// plan is a plan of the form that all have.
-func (t *Terms) plan() *protocol.Plan {
-	return &protocol.Plan{Session: t.Session, Iteration: 1, Phase: t.Phase, Cohort: t.Cohort, Releases: t.Releases}
+// maxForms is more than any algorithm has.
+const maxForms = 256
+
+// plans are one of each form.
+func (t *Terms) plans() []*protocol.Plan {
+	list := make([]*protocol.Plan, len(t.Forms))
+	for i, f := range t.Forms {
+		list[i] = &protocol.Plan{Session: t.Session, Iteration: 1, Phase: f.Phase, Cohort: t.Cohort, Releases: f.Releases}
+	}
+	return list
 }
 
 // limits are those of what one role sends another in the session. Nothing else is
 // read: what somebody else may send can be much larger.
 func (t *Terms) limits(from, to protocol.Role) wire.Limits {
-	all := wire.LimitsFor(wire.Session{Plans: []*protocol.Plan{t.plan()}, Neighbours: t.Cohort.Clients - 1, Model: t.Model})
+	all := wire.LimitsFor(wire.Session{Plans: t.plans(), Neighbours: t.Cohort.Clients - 1, Model: t.Model})
 	return all.Between(from, to)
 }
 

@@ -236,8 +236,8 @@ func (d *desk) job(public []byte, train func(context.Context, *experiment.Experi
 	if e.Config.Private() {
 		job.Budget = &e.Privacy.Budget
 	}
-	job.Terms, err = terms(e)
-	return job, err
+	job.Terms = terms(e)
+	return job, nil
 }
 
 // keep leaves what a party alone ends with in its own state.

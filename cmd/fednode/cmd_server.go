@@ -47,10 +47,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	n := node.ServerConfig{Identity: m.identity, Membership: m.membership, Registry: m.registry, State: c.State,
-		Gather: seconds(config.Deployment.Gather), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
-	if n.Terms, err = terms(e); err != nil {
-		return err
-	}
+		Gather: seconds(config.Deployment.Gather), Terms: terms(e), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
 	if n.Strategy, err = e.Strategy(); err != nil {
 		return err
 	}
@@ -166,15 +163,17 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Ou
 		Rounds: out.Attempts.Opened, SkippedRounds: out.Attempts.Opened - out.Attempts.Released,
 		Privacy: e.Statement(spent), Seconds: took.Seconds(), Results: dir,
 	}
-	model, err := e.Shared(out.Model)
+	shared, err := e.Shared(out.Model)
 	if err != nil {
 		return err
 	}
 	if err = os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	if err = model.Write(dir); err != nil {
-		return err
+	for _, x := range shared {
+		if err = x.Write(dir); err != nil {
+			return err
+		}
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -23,20 +23,15 @@ import (
 )
 
 // terms are what everybody in a session of an experiment goes by.
-func terms(e *experiment.Experiment) (*node.Terms, error) {
-	strategy, err := e.Strategy()
-	if err != nil {
-		return nil, err
+func terms(e *experiment.Experiment) *node.Terms {
+	t := &node.Terms{
+		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: e.Steps.Iterations(), SitOut: e.Config.SitOut,
+		StageTimeout: seconds(e.Config.Deployment.StageTimeout), Model: e.Steps.Model(),
 	}
-	plan, _, err := strategy.Next()
-	if err != nil {
-		return nil, err
+	for _, step := range e.Steps {
+		t.Forms = append(t.Forms, node.Form{Phase: step.Phase, Releases: step.Releases})
 	}
-	return &node.Terms{
-		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: int(e.Config.Rounds.Value), SitOut: e.Config.SitOut,
-		StageTimeout: seconds(e.Config.Deployment.StageTimeout),
-		Releases:     plan.Releases, Phase: plan.Phase, Model: len(plan.Broadcast),
-	}, nil
+	return t
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -55,13 +50,13 @@ func facts(ctx context.Context, c experiment.Config, items, users string, client
 	if err != nil {
 		return experiment.Facts{}, fmt.Errorf("the list of items, in a folder with movies.csv, movies.dat or u.item: %w", err)
 	}
-	switch c.Algorithm {
-	case experiment.LFLSGDMF, experiment.FMFLFL:
+	switch {
+	case !c.Algorithm.Organisations():
 		if users != "" {
 			return experiment.Facts{}, misused("--users: with %s every client is a user", c.Algorithm)
 		}
 		set.Users = clients
-	case experiment.VFLSGDMF, experiment.FMFVFL:
+	case c.Algorithm == experiment.VFLSGDMF || c.Algorithm == experiment.FMFVFL:
 		if set.UserIDs, err = lines(users); err != nil {
 			return experiment.Facts{}, misused("--users: with %s a file with the ids of all users is needed, one a line: %w", c.Algorithm, err)
 		}
@@ -71,7 +66,7 @@ func facts(ctx context.Context, c experiment.Config, items, users string, client
 			return experiment.Facts{}, misused("--users: with %s the number of users of all parties is needed, not %q", c.Algorithm, users)
 		}
 	}
-	return experiment.FactsOf(c, set), nil
+	return experiment.FactsOf(c, set)
 }
 
 func lines(path string) ([]string, error) {

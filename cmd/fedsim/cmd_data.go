@@ -66,7 +66,31 @@ type dataInfoCmd struct {
 	Data      string   `arg:"" help:"As for fedsim run --data."`
 	RatingMin *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
 	RatingMax *float64 `help:"Top of the rating scale, likewise."`
+	Features  string   `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
 	Format    string   `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// described is what fedsim data info says.
+type described struct {
+	dataset.Info
+	Features *describedFeatures `json:"features,omitempty"` // where they were asked for
+}
+
+// describedFeatures describes public item features.
+type describedFeatures struct {
+	Categories []describedCategory `json:"categories"`
+	Skipped    int                 `json:"skipped"` // rows of files about items that the set does not have
+	Digest     string              `json:"digest"`
+}
+
+// describedCategory describes one category of them.
+type describedCategory struct {
+	Name     string `json:"name"`
+	Values   int    `json:"values"`
+	Items    int    `json:"items"`    // that have one of them
+	Features int    `json:"features"` // of all items together
+	Top      string `json:"top"`      // the value that most items have, the first of such
+	TopItems int    `json:"top_items"`
 }
 
 // Run implements fedsim data info.
@@ -81,14 +105,45 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	p.clear()
-	info := set.Info()
+	features, err := set.Features(c.Features)
+	if err != nil {
+		return err
+	}
+	info := described{Info: set.Info()}
+	if features != nil {
+		info.Features = describeFeatures(features)
+	}
 	if c.Format == "json" {
 		return printJSON(s.out, info)
 	}
 	return printInfo(s.out, info)
 }
 
-func printInfo(w io.Writer, i dataset.Info) error {
+func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {
+	out := &describedFeatures{Skipped: f.Skipped, Digest: f.Digest}
+	for _, c := range f.Categories {
+		d := describedCategory{Name: c.Name, Values: len(c.Values), Features: len(c.Value)}
+		items := make([]int, len(c.Values))
+		for j := range f.Items {
+			values, _ := c.Features(j)
+			if len(values) > 0 {
+				d.Items++
+			}
+			for _, v := range values {
+				items[v]++
+			}
+		}
+		for v, n := range items {
+			if n > d.TopItems {
+				d.Top, d.TopItems = c.Values[v], n
+			}
+		}
+		out.Categories = append(out.Categories, d)
+	}
+	return out
+}
+
+func printInfo(w io.Writer, i described) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("name", "%s", i.Name)
@@ -117,6 +172,15 @@ func printInfo(w io.Writer, i dataset.Info) error {
 	}
 	row("item features", "titles %v, genres %v, years %v", i.HasTitles, i.HasGenres, i.HasYears)
 	row("digest", "%s", i.Digest)
+	if f := i.Features; f != nil {
+		for _, c := range f.Categories {
+			row("category "+c.Name, "%d values, %d of %d items with %d features; most often %s, %d times", c.Values, c.Items, i.Items, c.Features, c.Top, c.TopItems)
+		}
+		if f.Skipped > 0 {
+			row("rows skipped", "%d, about items that the set does not have", f.Skipped)
+		}
+		row("digest of features", "%s", f.Digest)
+	}
 	return t.Flush()
 }
 

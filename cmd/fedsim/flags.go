@@ -16,7 +16,7 @@ import (
 type experimentFlags struct {
 	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags; flags win over it."`
 
-	Algorithm    *string `placeholder:"NAME" help:"lfl-sgdmf (clients are users), vfl-sgdmf (parties own items), hfl-sgdmf or hfl-synsgd (parties have users); fmf-lfl, fmf-vfl, fmf-hfl (the same without noise); sgd-mf (all ratings in one place). Default lfl-sgdmf."`
+	Algorithm    *string `placeholder:"NAME" help:"lfl-sgdmf (clients are users), vfl-sgdmf (parties own items), hfl-sgdmf or hfl-synsgd (parties have users); dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, ssp-convex, private-item-bias (clients are users and sum sufficient statistics); fmf-lfl, fmf-vfl, fmf-hfl (the same without noise); sgd-mf (all ratings in one place). Default lfl-sgdmf."`
 	Data         *string `placeholder:"DATA" help:"synthetic[:small|:ml-1m|:ml-10m], a folder, zip archive or file of ratings, or the name of a set that fedsim data get has downloaded. Default synthetic, which is synthetic:ml-1m."`
 	RatingMin    *string `placeholder:"STARS" help:"Bottom of the rating scale, for data whose format does not say it."`
 	RatingMax    *string `placeholder:"STARS" help:"Top of the rating scale, likewise."`
@@ -24,8 +24,10 @@ type experimentFlags struct {
 	Delta        *string `placeholder:"D" help:"The delta of it. Default the smaller of 1e-5 and 1/(10 users)."`
 	Unit         *string `placeholder:"UNIT" help:"What is protected: user or, with vfl-sgdmf, rating, which is its default."`
 	Accountant   *string `placeholder:"NAME" help:"rdp (proved), gdp-skellam (of Skellam noise: numerical evidence, less noise), pld (of sampled Gaussian noise: proved and tight) or best. By default rdp, and pld with organisations."`
-	Rounds       *string `placeholder:"T" help:"Iterations to attempt. By default 10 with devices, 100 with organisations, 1000 with hfl-synsgd."`
-	Rank         *string `placeholder:"P" help:"Length of an embedding. Default 1."`
+	Rounds       *string `placeholder:"T" help:"Iterations to attempt. By default 10 with devices, 2 outer steps where they sum statistics, 100 with organisations, 1000 with hfl-synsgd."`
+	Rank         *string `placeholder:"P" help:"Length of an embedding. Default 1, of sums of statistics 8."`
+	Features     *string `placeholder:"SPEC" help:"Public features of items to learn from: genres, year, CSV files (item_id, category, value and perhaps weight), with commas between, or none. By default what comes with the data; of dp-cmf, ssp-c, ssp-i, am-ssp and ssp-convex."`
+	Feedback     *string `placeholder:"KIND" help:"What a rating is, of algorithms that sum statistics: explicit (a value on the scale; the default) or implicit (something was consumed)."`
 	Contribution *string `placeholder:"WHAT" help:"What a user sends the gradient of: one-rating (the paper's form; the default) or all-ratings, clipped to --clip-norm, which learns far more from the same budget."`
 	ClipNorm     *string `placeholder:"C" help:"Largest norm of an all-ratings contribution, or of a unit's gradient with --clipping gradient or both. Default 5."`
 	Parties      *string `placeholder:"S" help:"Organisations that take part. Default 10."`
@@ -106,5 +108,17 @@ func open(ctx context.Context, said []experiment.Setting, s streams, p *progress
 	for _, w := range config.Warnings() {
 		fmt.Fprintf(s.err, "warning: %s\n", w)
 	}
-	return experiment.Open(ctx, config, p.loading(config.Data))
+	e, err := experiment.Open(ctx, config, p.loading(config.Data))
+	if err != nil {
+		return nil, err
+	}
+	p.clear()
+	warnings, err := e.Warnings()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(s.err, "warning: %s\n", w)
+	}
+	return e, nil
 }

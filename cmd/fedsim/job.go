@@ -20,8 +20,9 @@ type job struct {
 	progress *progress
 	clock    *stopwatch
 
-	model   *experiment.Trained
-	summary *experiment.Summary
+	model    *experiment.Trained
+	summary  *experiment.Summary
+	headline float64 // what the run is compared by
 }
 
 func (j *job) workers() protocol.Workers { return protocol.Workers(j.e.Workers()) }
@@ -30,7 +31,7 @@ func (j *job) run(ctx context.Context) error {
 	c := j.e.Config
 	j.summary = &experiment.Summary{
 		Algorithm: c.Algorithm, Data: j.e.Data.Name, Secagg: c.Secagg, Noise: c.Noise,
-		Rounds: int(c.Rounds.Value), Seconds: j.clock.laps,
+		Rounds: j.e.Steps.Iterations(), Seconds: j.clock.laps,
 		BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
 	}
 	train := j.federated
@@ -41,13 +42,14 @@ func (j *job) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.summary.TestRMSE, j.summary.TestMSE, j.summary.TestMAE = quality.RMSE, quality.MSE, quality.MAE
+	j.summary.Measured(quality, j.e, j.model, j.workers())
+	j.headline = quality.Headline()
 	j.clock.lap("train")
 	if err = j.baselines(ctx); err != nil {
 		return err
 	}
 	if q := j.e.Validate(j.model, j.workers()); q != nil {
-		j.summary.ValidationRMSE = &q.RMSE
+		j.summary.Validated(*q)
 	}
 	j.summary.PeakMemory = experiment.PeakMemory()
 	return ctx.Err()
@@ -64,37 +66,50 @@ func (j *job) baselines(ctx context.Context) error {
 	j.clock.lap("baselines")
 	c := j.e.Config
 	if !c.Private() {
-		b.NonPrivate = &j.summary.TestRMSE
+		b.NonPrivate = &j.headline
 	}
-	if c.Algorithm.Federated() && c.Baselines == "all" {
-		if b.LocalOnly == nil {
-			if b.LocalOnly, err = j.again(ctx, "local only", j.e.LocalOnly); err != nil {
-				return err
-			}
-			j.clock.lap("local_only")
-		}
-		if b.NonPrivate == nil {
-			if b.NonPrivate, err = j.again(ctx, "without noise", j.e.NonPrivate); err != nil {
-				return err
-			}
-			j.clock.lap("non_private")
-		}
+	if c.Algorithm == experiment.PrivateItemBias {
+		b.PrivateItemBias = &j.headline
 	}
 	j.summary.Baselines = b
+	if !c.Algorithm.Federated() || c.Baselines != "all" {
+		return nil
+	}
+	l := &j.summary.Baselines
+	for _, variant := range []struct {
+		lap, name string
+		rmse      **float64
+		open      func() (*experiment.Experiment, error)
+	}{
+		{"local_only", "local only", &l.LocalOnly, j.e.LocalOnly},
+		{"private_item_bias", "private item bias", &l.PrivateItemBias, j.e.PrivateItemBias},
+		{"non_private", "without noise", &l.NonPrivate, j.e.NonPrivate},
+	} {
+		if *variant.rmse != nil {
+			continue
+		}
+		if *variant.rmse, err = j.again(ctx, variant.name, variant.open); err != nil {
+			return err
+		}
+		if *variant.rmse != nil {
+			j.clock.lap(variant.lap)
+		}
+	}
 	return nil
 }
 
-// again runs a variant of the experiment and returns its test RMSE.
+// again runs a variant of the experiment and returns what it is compared by; nil where there is
+// no such variant.
 func (j *job) again(ctx context.Context, name string, variant func() (*experiment.Experiment, error)) (*float64, error) {
 	e, err := variant()
-	if err != nil {
+	if e == nil || err != nil {
 		return nil, err
 	}
 	f, err := e.Federation()
 	if err != nil {
 		return nil, err
 	}
-	j.progress.start(name, int(e.Config.Rounds.Value))
+	j.progress.start(name, e.Steps.Iterations())
 	out, err := sim.Run(ctx, simulation(e, f, func(it sim.Iteration, _ []byte) error {
 		j.progress.step(int(it.Number), "")
 		return nil
@@ -106,8 +121,8 @@ func (j *job) again(ctx context.Context, name string, variant func() (*experimen
 	if err != nil {
 		return nil, err
 	}
-	q := e.Measure(m, j.workers())
-	return &q.RMSE, nil
+	v := e.Measure(m, j.workers()).Headline()
+	return &v, nil
 }
 
 // federated trains through the roles and fills in what it cost.
@@ -117,7 +132,7 @@ func (j *job) federated(ctx context.Context) (experiment.Quality, error) {
 		return experiment.Quality{}, err
 	}
 	c := j.e.Config
-	j.progress.start(string(c.Algorithm), int(c.Rounds.Value))
+	j.progress.start(string(c.Algorithm), j.e.Steps.Iterations())
 	w := &watcher{job: j, federation: f}
 	out, err := sim.Run(ctx, simulation(j.e, f, w.iteration))
 	if err != nil {
@@ -139,6 +154,7 @@ func (j *job) federated(ctx context.Context) (experiment.Quality, error) {
 	if j.model, err = j.e.Final(f, out.Model, j.workers()); err != nil {
 		return experiment.Quality{}, err
 	}
+	s.Mean = j.model.Mean
 	if j.model.Shared != nil {
 		shared := j.e.Measure(j.model.Shared, j.workers()).RMSE
 		s.SharedRMSE = &shared
@@ -152,7 +168,7 @@ func simulation(e *experiment.Experiment, f *experiment.Federation, each func(si
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 	return sim.Config{
 		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers, Ledgers: f.ClientLedgers(),
-		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: int(c.Rounds.Value), SitOut: c.SitOut, Seed: c.Seed, Workers: protocol.Workers(e.Workers()), Iteration: each,
+		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: e.Steps.Iterations(), SitOut: c.SitOut, Seed: c.Seed, Workers: protocol.Workers(e.Workers()), Iteration: each,
 		Faults: sim.Faults{Dropout: c.Dropout.Value, Stages: e.DropoutStages(), Leave: c.Leave, Away: c.Away, AwayRounds: c.AwayRounds},
 		Network: sim.Network{
 			Latency: ms(c.Network.LatencyMS), Compute: ms(c.Network.ComputeMS), StageTimeout: ms(1000 * c.Network.StageTimeout),
@@ -180,12 +196,10 @@ func (w *watcher) iteration(it sim.Iteration, model []byte) error {
 	if err != nil {
 		return err
 	}
-	m := experiment.Metrics{
-		Round: int(it.Number), RMSE: quality.RMSE, MSE: quality.MSE, MAE: quality.MAE,
-		Federated: &experiment.Federated{
-			Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
-			BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(),
-		},
+	m := quality.Metrics(int(it.Number))
+	m.Federated = &experiment.Federated{
+		Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
+		BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(),
 	}
 	if w.e.Config.Private() && !math.IsInf(spent.Epsilon, 1) {
 		m.Epsilon, m.Delta = &spent.Epsilon, w.e.Privacy.Budget.Delta
@@ -205,7 +219,7 @@ func (j *job) central(ctx context.Context) (experiment.Quality, error) {
 	var quality experiment.Quality
 	model, err := j.e.Central(ctx, func(epoch int, f *baseline.Factors) error {
 		quality = j.e.Measure(f, j.workers())
-		m := experiment.Metrics{Round: epoch, RMSE: quality.RMSE, MSE: quality.MSE, MAE: quality.MAE}
+		m := quality.Metrics(epoch)
 		if err := j.folder.Append(m); err != nil {
 			return err
 		}

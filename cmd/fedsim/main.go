@@ -7,6 +7,8 @@
 //	fedsim privacy epsilon ...       what noise costs
 //	fedsim privacy noise ...         what noise a budget needs
 //	fedsim data list | info DATA     data sets
+//	fedsim recommend ...             what a user might like, by a finished run
+//	fedsim similar ...               items like another, by a finished run
 //
 // Results go to stdout, everything else to stderr. It exits with 0 when done,
 // 1 when something failed, 2 when it was asked for something it cannot do, and
@@ -32,12 +34,14 @@ import (
 
 // commands is the tree of the command line.
 type commands struct {
-	Run     runCmd           `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
-	Plan    planCmd          `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
-	Chaos   chaosCmd         `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
-	Privacy privacyCmd       `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
-	Data    dataCmd          `cmd:"" help:"List data sets, or describe one."`
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	Run       runCmd           `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
+	Plan      planCmd          `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
+	Chaos     chaosCmd         `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
+	Privacy   privacyCmd       `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
+	Data      dataCmd          `cmd:"" help:"List data sets, or describe one."`
+	Recommend recommendCmd     `cmd:"" help:"List what a user might like and has not rated, by the model of a finished run."`
+	Similar   similarCmd       `cmd:"" help:"List items like another, by the model of a finished run."`
+	Version   kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // streams are where a command writes.

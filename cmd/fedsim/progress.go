@@ -62,7 +62,12 @@ func (p *progress) step(done int, note string) {
 
 // iteration reports an iteration.
 func (p *progress) iteration(m experiment.Metrics, skipped error) {
-	note := fmt.Sprintf("rmse %.4f", m.RMSE)
+	note := ""
+	if m.RatingMetrics != nil {
+		note = fmt.Sprintf("rmse %.4f", m.RMSE)
+	} else {
+		note = fmt.Sprintf("recall@20 %.4f", m.Recall)
+	}
 	if m.Epsilon != nil {
 		note += fmt.Sprintf("  epsilon %.3f", *m.Epsilon)
 	}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/fedsim/fedsim/experiment"
+)
+
+// recommendCmd is fedsim recommend.
+type recommendCmd struct {
+	finishedRun
+
+	User string `required:"" placeholder:"ID" help:"The user's id in the data."`
+}
+
+// finishedRun says what is asked of which run.
+type finishedRun struct {
+	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME."`
+	Top    int    `default:"10" placeholder:"N" help:"How many items. Default 10."`
+	Data   string `placeholder:"DATA" help:"Where the data of the run are now, as for fedsim run --data. Default: where they were."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// open opens the run.
+func (f *finishedRun) open(ctx context.Context, s streams) (*experiment.Recommender, error) {
+	if f.Top < 1 {
+		return nil, &usageError{fmt.Errorf("--top %d: want at least 1", f.Top)}
+	}
+	p := newProgress(s.err)
+	defer p.clear()
+	return experiment.OpenRun(ctx, f.Folder, f.Data, p.loading("the data of "+f.Folder))
+}
+
+// Run implements fedsim recommend.
+func (c *recommendCmd) Run(ctx context.Context, s streams) error {
+	r, err := c.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	list, err := r.Recommend(c.User, c.Top)
+	if err != nil {
+		return namedWrongly(err)
+	}
+	if c.Format == "json" {
+		return printJSON(s.out, struct {
+			Run   string                      `json:"run"`
+			User  string                      `json:"user"`
+			Items []experiment.Recommendation `json:"items"`
+		}{c.Folder, c.User, list})
+	}
+	fmt.Fprintf(s.out, "for user %s, by %s on %s; what the user rated in training is left out\n\n", c.User, r.Config.Algorithm, r.Data.Name)
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	unit := "STARS"
+	if !r.Stars() {
+		unit = "SCORE"
+	}
+	fmt.Fprintf(t, "%s\tID\tTITLE\tGENRES\n", unit)
+	for _, x := range list {
+		fmt.Fprintf(t, "%.2f\t%s\n", x.Predicted, cells(x.Item))
+	}
+	return t.Flush()
+}
+
+// cells are an item's part of a table row.
+func cells(i experiment.Item) string {
+	title, genres := i.Title, strings.Join(i.Genres, ", ")
+	if title == "" {
+		title = "-"
+	}
+	if genres == "" {
+		genres = "-"
+	}
+	return i.ID + "\t" + title + "\t" + genres
+}
+
+// namedWrongly makes a wrong call of a user or an item that cannot be told.
+func namedWrongly(err error) error {
+	if errors.Is(err, experiment.ErrNotThere) || errors.Is(err, experiment.ErrAmbiguous) {
+		return &usageError{err}
+	}
+	return err
+}

@@ -1,0 +1,201 @@
+package dataset
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// DefaultTarget is the share of a held-out user's ratings to be predicted when
+// [HoldOutParams] names none.
+const DefaultTarget = 0.2
+
+// HoldOutParams say how users are held out.
+type HoldOutParams struct {
+	Test       float64 // share of users held out for the test, 0 < Test < 1; zero means DefaultTest
+	Validation float64 // share held out for tuning, 0 for none; Test + Validation < 1
+	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means DefaultTarget
+	Positive   float64 // ratings of fewer stars are left out everywhere, in training too; 0 for none
+	Seed       uint64  // public; another seed holds out others
+}
+
+// Validate reports everything that is wrong with the parameters.
+func (p HoldOutParams) Validate() error {
+	var errs []error
+	test, target := p.test(), p.target()
+	if !(test > 0 && test < 1) {
+		errs = append(errs, fmt.Errorf("held-out users: test share is %v; want more than 0 and less than 1", p.Test))
+	}
+	if !(p.Validation >= 0 && p.Validation < 1) {
+		errs = append(errs, fmt.Errorf("held-out users: validation share is %v; want at least 0 and less than 1", p.Validation))
+	}
+	if len(errs) == 0 && test+p.Validation >= 1 {
+		errs = append(errs, fmt.Errorf("held-out users: test share %v and validation share %v leave nobody to train; want a sum below 1", test, p.Validation))
+	}
+	if !(target > 0 && target < 1) {
+		errs = append(errs, fmt.Errorf("held-out users: target share is %v; want more than 0 and less than 1", p.Target))
+	}
+	if math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0) {
+		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
+	}
+	return errors.Join(errs...)
+}
+
+func (p HoldOutParams) test() float64 { return SplitParams{Test: p.Test}.test() }
+
+func (p HoldOutParams) target() float64 {
+	if p.Target == 0 {
+		return DefaultTarget
+	}
+	return p.Target
+}
+
+// HoldOut is a set whose users are cut into three disjoint parts. All ratings in it
+// keep the set's indices and its counts of users and items.
+type HoldOut struct {
+	Train      Ratings // of the users who train; the others have none there
+	TrainUsers []int32 // ascending; one may have no rating, where few stars are left out
+
+	Validation, Test HeldOut
+
+	// Digest is a hex SHA-256 over the set's digest and the part of every user and
+	// rating: equal exactly when the same content is cut in the same way.
+	Digest string
+}
+
+// HeldOut are users whom training has not seen. Their embeddings are made from the
+// history, and what they are recommended is compared with the target.
+type HeldOut struct {
+	Users           []int32 // ascending; one may have no rating in either
+	History, Target Ratings
+}
+
+// Parts of held-out users, as they are hashed, after those of [Split].
+const (
+	partHistory byte = 3 + iota
+	partTarget
+	partLeftOut // fewer stars than count
+)
+
+// HoldOut holds users out as Liang et al. do (Variational autoencoders for
+// collaborative filtering, WWW 2018): every user, independently of all others, goes to
+// the test part with probability p.Test, to the validation part with p.Validation, else
+// to training; every rating of a held-out user goes to the target with p.Target, else to
+// the history. Liang et al. take p.Target = 0.2 of each user exactly, keep ratings of 4
+// stars and more (p.Positive), and leave out users with fewer than 5 of them. Here such
+// a user stays, and counts where something of theirs is in the target.
+//
+// The draws are hashes of the seed and the user's id, and of the seed, the user's and the
+// item's id, and of nothing else: as with [Set.Split], adding or removing other ratings,
+// users or items moves nobody and no rating to another part. The user's draw is
+// independent of Split's.
+//
+// It is an error when ids are missing (see [Set.Split]), and when nothing is left in the
+// training ratings, or in the target of a part that was asked for.
+func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
+	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs()); err != nil {
+		return nil, err
+	}
+	users, parts := s.holdOutParts(p)
+	d := digester{hash: sha256.New()}
+	d.text("fedsim held-out users v1")
+	d.text(s.Digest)
+	d.text(string(users))
+	d.text(string(parts))
+	h := &HoldOut{
+		Train: s.pickOf(users, partTrain, parts, partTrain), TrainUsers: usersOf(users, partTrain),
+		Validation: s.heldOut(users, partValidation, parts), Test: s.heldOut(users, partTest, parts),
+		Digest: d.sum(),
+	}
+	var errs []error
+	for _, part := range []struct {
+		what   string
+		count  int
+		want   bool
+		remedy string
+	}{
+		{"training users have", h.Train.Len(), true, "lower the test and validation shares"},
+		{"target of validation users has", h.Validation.Target.Len(), p.Validation > 0, "raise the validation share or set it to 0"},
+		{"target of test users has", h.Test.Target.Len(), true, "raise the test share"},
+	} {
+		if part.want && part.count == 0 {
+			errs = append(errs, fmt.Errorf("held-out users: the %s none of %d ratings; %s, or use more ratings, those of fewer stars, or another seed",
+				part.what, s.Len(), part.remedy))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return h, nil
+}
+
+// HoldOutTraining is the training part alone, as [Set.HoldOut] cuts it. Unlike there, it
+// may be empty: of a set that holds the ratings of one user it is what a set of all
+// ratings would train on, and nothing where that user is held out.
+func (s *Set) HoldOutTraining(p HoldOutParams) (Ratings, error) {
+	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs()); err != nil {
+		return Ratings{}, err
+	}
+	users, parts := s.holdOutParts(p)
+	return s.pickOf(users, partTrain, parts, partTrain), nil
+}
+
+// holdOutParts draws the part of every user and rating.
+func (s *Set) holdOutParts(p HoldOutParams) (users, parts []byte) {
+	seed := mix(p.Seed + golden)
+	hashes, items := hashIDs("fedsim held-out user v1", s.UserIDs), hashIDs("fedsim held-out item v1", s.ItemIDs)
+	split := SplitParams{Test: p.Test, Validation: p.Validation}
+	users = make([]byte, s.Users)
+	for u, h := range hashes {
+		hashes[u] = mix(seed ^ h)
+		users[u] = split.part(hashes[u])
+	}
+	target := SplitParams{Test: p.target()}
+	parts = make([]byte, s.Len())
+	for k, u := range s.User {
+		switch {
+		case float64(s.Value[k]) < p.Positive:
+			parts[k] = partLeftOut
+		case users[u] == partTrain:
+			parts[k] = partTrain
+		case target.part(mix(hashes[u]^items[s.Item[k]])) == partTest:
+			parts[k] = partTarget
+		default:
+			parts[k] = partHistory
+		}
+	}
+	return users, parts
+}
+
+// usersOf lists the users of a part.
+func usersOf(users []byte, part byte) []int32 {
+	var list []int32
+	for u, p := range users {
+		if p == part {
+			list = append(list, int32(u))
+		}
+	}
+	return list
+}
+
+// heldOut puts a part of held-out users together.
+func (s *Set) heldOut(users []byte, part byte, parts []byte) HeldOut {
+	return HeldOut{
+		Users:   usersOf(users, part),
+		History: s.pickOf(users, part, parts, partHistory), Target: s.pickOf(users, part, parts, partTarget),
+	}
+}
+
+// pickOf returns the ratings of one part that users of one part gave.
+func (s *Set) pickOf(users []byte, whose byte, parts []byte, part byte) Ratings {
+	chosen := make([]byte, len(parts))
+	count := 0
+	for k, p := range parts {
+		if p == part && users[s.User[k]] == whose {
+			chosen[k] = 1
+			count++
+		}
+	}
+	return s.pick(chosen, 1, count)
+}

@@ -1,0 +1,85 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/fedssp"
+)
+
+// FormForecast is what a client would send and get with second-order statistics in one
+// of their forms.
+type FormForecast struct {
+	Gramian   string  `json:"gramian"`
+	Chosen    bool    `json:"chosen"`
+	Iteration Traffic `json:"iteration"` // of the dearest
+	Run       Traffic `json:"run"`
+	// Refused is why there is no run in this form; traffic is zero then.
+	Refused string `json:"refused,omitempty"`
+}
+
+// gramianForms compares the forms that the algorithm may have; none where it sums no
+// second-order statistics.
+func (e *Experiment) gramianForms() ([]FormForecast, error) {
+	if !e.Config.Algorithm.statistical() || e.Config.biasOnly() {
+		return nil, nil
+	}
+	var list []FormForecast
+	for _, form := range []fedssp.GramianForm{fedssp.PerItem, fedssp.One} {
+		f := FormForecast{Gramian: string(form), Chosen: string(form) == e.Config.Statistics.Gramian}
+		x, err := e.withGramian(form)
+		var refused *ConfigError
+		switch {
+		case errors.As(err, &refused):
+			f.Refused = err.Error()
+		case err != nil:
+			return nil, err
+		default:
+			b := x.bytesForecast()
+			f.Iteration, f.Run = b.Iteration, b.Run
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// withGramian is the experiment with second-order statistics in another form, which get
+// the share of μ² that suits it.
+func (e *Experiment) withGramian(form fedssp.GramianForm) (*Experiment, error) {
+	s := e.Config.Statistics
+	if s.Gramian == string(form) {
+		return e, nil
+	}
+	x := *e
+	s.Gramian, s.Shares.Gramian = string(form), Fixed(gramianShare(string(form)))
+	x.Config.Statistics = s
+	return &x, x.prepare()
+}
+
+// muchTraffic is how many bytes a client sends in an iteration before it is worth a
+// warning: at 10 Mbit/s it takes more than six seconds.
+const muchTraffic = 8_000_000
+
+// Warnings are what a user should know before the experiment runs, on its data.
+func (e *Experiment) Warnings() ([]string, error) {
+	forms, err := e.gramianForms()
+	if err != nil {
+		return nil, err
+	}
+	var chosen, other FormForecast
+	for _, f := range forms {
+		if f.Chosen {
+			chosen = f
+		} else {
+			other = f
+		}
+	}
+	if chosen.Iteration.Up <= muchTraffic {
+		return nil, nil
+	}
+	warning := fmt.Sprintf("each client sends %s in an iteration; ", Bytes(chosen.Iteration.Up))
+	if other.Refused != "" || other.Iteration.Up >= chosen.Iteration.Up {
+		return []string{warning + "a smaller rank takes less"}, nil
+	}
+	return []string{fmt.Sprintf("%swith statistics.gramian %s it would be %s", warning, other.Gramian, Bytes(other.Iteration.Up))}, nil
+}

@@ -1,0 +1,237 @@
+package experiment
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Scorer recommends to users whom training has not seen.
+type Scorer interface {
+	// Score writes to out, one entry for each item, how much a user with this history
+	// can be expected to like it, in any unit: only the order counts, and what is not a
+	// number comes last. The history is what the user rated, ascending by item, with
+	// values in stars; it may be empty. user is an index into the set. Score is safe for
+	// concurrent use for different users.
+	Score(user int, history []int32, values []float32, out []float64)
+}
+
+const (
+	// RankingCutoff is the K of Recall@K and NDCG@K.
+	RankingCutoff = 20
+	// PopularityBuckets is into how many buckets of popularity items are dealt.
+	PopularityBuckets = 5
+	// rankingBlock is how many users share the memory for scores.
+	rankingBlock = 32
+)
+
+// sliceCutoff is K in a bucket, from head to tail (Krichene et al., ICML 2023,
+// section 5): recall is lower in the tail, where a K of 20 would show nothing.
+func sliceCutoff(bucket int) int { return RankingCutoff * (bucket + 1) }
+
+// Buckets deal items to [PopularityBuckets] by how many training ratings they have.
+type Buckets struct {
+	of    []uint8 // of each item; 0 is the head
+	sizes [PopularityBuckets]int
+}
+
+// NewBuckets orders the items by their training ratings, the most rated first and of
+// equals the one with the lower index first, and cuts the order into buckets whose sizes
+// differ by one at the most. It looks at exact counts: it is for measuring only.
+func NewBuckets(train dataset.Ratings) Buckets {
+	counts, order := make([]int, train.Items), make([]int, train.Items)
+	for _, j := range train.Item {
+		counts[j]++
+	}
+	for j := range order {
+		order[j] = j
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	b := Buckets{of: make([]uint8, train.Items)}
+	for rank, j := range order {
+		bucket := rank * PopularityBuckets / train.Items
+		b.of[j] = uint8(bucket)
+		b.sizes[bucket]++
+	}
+	return b
+}
+
+// Ranking is how well held-out users are served: means over those of them who have
+// something in the target.
+type Ranking struct {
+	Users  int     `json:"users"`
+	Recall float64 `json:"recall@20"` // NaN where there are no users
+	NDCG   float64 `json:"ndcg@20"`   // likewise
+
+	// Slices are the buckets of popularity, from head to tail.
+	Slices [PopularityBuckets]RecallSlice `json:"slices"`
+}
+
+// RecallSlice is the recall of the items of a bucket among the first K of all: a mean
+// over the users who have such an item in the target.
+type RecallSlice struct {
+	Items  int      `json:"items"`
+	K      int      `json:"k"`
+	Users  int      `json:"users"`
+	Recall *float64 `json:"recall"` // nil where there are no users
+}
+
+// Rank measures recommendations as Liang et al. do (WWW 2018, section 4.2): all items
+// but the history are scored, of equal scores the item with the lower index comes first,
+// and with T the target
+//
+//	recall@K = |first K and T| / min(K, |T|)
+//	NDCG@K   = sum over hits at rank r <= K of 1/log2(r+1), over what min(K, |T|) hits at the first ranks give
+//
+// In a bucket of popularity, T is the part of the target in the bucket and K grows from
+// head to tail; what is ranked are still all items. Sums run over users in order: the
+// result does not depend on how many workers there are.
+func Rank(h dataset.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
+	history, target := h.History.ByUser(), h.Target.ByUser()
+	each := make([]userRanking, len(h.Users))
+	blocks := (len(each) + rankingBlock - 1) / rankingBlock
+	run.Each(blocks, func(block int) {
+		scores := make([]float64, h.Target.Items)
+		for i := block * rankingBlock; i < min((block+1)*rankingBlock, len(each)); i++ {
+			user := int(h.Users[i])
+			wanted, _ := target.Row(user)
+			if len(wanted) == 0 {
+				continue
+			}
+			seen, values := history.Row(user)
+			s.Score(user, seen, values, scores)
+			each[i] = b.rank(top(scores, sliceCutoff(PopularityBuckets-1), seen), wanted)
+		}
+	})
+	return b.mean(each)
+}
+
+// userRanking is what one user's list comes to; counted is false for one without a target.
+type userRanking struct {
+	counted      bool
+	recall, ndcg float64
+	hits, wanted [PopularityBuckets]int // hits among the first K of the bucket
+}
+
+// rank compares a list with the target, which is ascending.
+func (b Buckets) rank(list, wanted []int32) userRanking {
+	u := userRanking{counted: true}
+	for _, j := range wanted {
+		u.wanted[b.of[j]]++
+	}
+	hits, gain := 0, 0.
+	for place, j := range list {
+		if _, hit := slices.BinarySearch(wanted, j); !hit {
+			continue
+		}
+		if place < RankingCutoff {
+			hits++
+			gain += discount(place)
+		}
+		if bucket := b.of[j]; place < sliceCutoff(int(bucket)) {
+			u.hits[bucket]++
+		}
+	}
+	best, ideal := min(RankingCutoff, len(wanted)), 0.
+	for place := range best {
+		ideal += discount(place)
+	}
+	u.recall, u.ndcg = float64(hits)/float64(best), gain/ideal
+	return u
+}
+
+// discount is what a hit is worth at a place, counted from 0.
+func discount(place int) float64 { return 1 / math.Log2(float64(place)+2) }
+
+// mean averages over users.
+func (b Buckets) mean(each []userRanking) Ranking {
+	var r Ranking
+	var recall [PopularityBuckets]float64
+	for bucket := range r.Slices {
+		r.Slices[bucket].Items, r.Slices[bucket].K = b.sizes[bucket], sliceCutoff(bucket)
+	}
+	for _, u := range each {
+		if !u.counted {
+			continue
+		}
+		r.Users++
+		r.Recall += u.recall
+		r.NDCG += u.ndcg
+		for bucket := range r.Slices {
+			if s := &r.Slices[bucket]; u.wanted[bucket] > 0 {
+				s.Users++
+				recall[bucket] += float64(u.hits[bucket]) / float64(min(s.K, u.wanted[bucket]))
+			}
+		}
+	}
+	r.Recall, r.NDCG = r.Recall/float64(r.Users), r.NDCG/float64(r.Users)
+	for bucket := range r.Slices {
+		if s := &r.Slices[bucket]; s.Users > 0 {
+			s.Recall = new(recall[bucket] / float64(s.Users))
+		}
+	}
+	return r
+}
+
+// ErrorSlice is the error of predictions for the items of a bucket, in stars.
+type ErrorSlice struct {
+	Items   int      `json:"items"`
+	Ratings int      `json:"ratings"`
+	RMSE    *float64 `json:"rmse"` // nil where there are no ratings
+}
+
+// MeasureSlices is the RMSE of Measure in each bucket of popularity, from head to tail.
+func (e *Experiment) MeasureSlices(p baseline.Predictor, b Buckets, run protocol.Runner) [PopularityBuckets]ErrorSlice {
+	squared := make([][PopularityBuckets]float64, e.test.Len())
+	e.eachError(e.test, p, run, func(user int, item int32, d float64) { squared[user][b.of[item]] += d * d })
+	var out [PopularityBuckets]ErrorSlice
+	for _, j := range e.Split.Test.Item {
+		out[b.of[j]].Ratings++
+	}
+	for bucket := range out {
+		s := &out[bucket]
+		s.Items = b.sizes[bucket]
+		if s.Ratings == 0 {
+			continue
+		}
+		var sum float64
+		for user := range squared {
+			sum += squared[user][bucket]
+		}
+		s.RMSE = new(math.Sqrt(sum / float64(s.Ratings)))
+	}
+	return out
+}
+
+// top returns the indices of the k largest scores but for some, which are ascending: the
+// largest first, of equal ones the lower index first, and what is not a number last.
+func top(scores []float64, k int, but []int32) []int32 {
+	before := func(a, b int32) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) }
+	k = min(k, len(scores))
+	best := make([]int32, 0, 2*k) // among them the k best so far
+	cut := func() {
+		slices.SortFunc(best, before)
+		best = best[:min(k, len(best))]
+	}
+	limit := int32(-1) // the worst of k that are at least as good as the k best; -1 while there are fewer
+	for j := range int32(len(scores)) {
+		if len(but) > 0 && but[0] == j {
+			but = but[1:]
+			continue
+		}
+		if limit >= 0 && before(limit, j) < 0 {
+			continue
+		}
+		best = append(best, j)
+		if len(best) == 2*k {
+			cut()
+			limit = best[k-1]
+		}
+	}
+	cut()
+	return best
+}

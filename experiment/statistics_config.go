@@ -1,0 +1,412 @@
+package experiment
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+)
+
+// Statistics is the part of Config about what users sum in an alternating step, and
+// how the server solves for the items (package fedssp).
+type Statistics struct {
+	Gramian   string `yaml:"gramian"`
+	Budgeting string `yaml:"budgeting"`
+	Exponent  Number `yaml:"exponent"`
+	PerUser   Number `yaml:"per-user"`
+	CountCap  Number `yaml:"count-cap"`
+	MeanCap   Number `yaml:"mean-cap"`
+	BiasFirst string `yaml:"bias-first"`
+
+	ClipUser   Number `yaml:"clip-user"`
+	ClipRating Number `yaml:"clip-rating"`
+	ClipBias   Number `yaml:"clip-bias"`
+
+	UserRidge     Number `yaml:"user-ridge"`
+	UserBiasRidge Number `yaml:"user-bias-ridge"`
+	ItemRidge     Number `yaml:"item-ridge"`
+	ItemPrior     Number `yaml:"item-prior"`
+	BiasRidge     Number `yaml:"bias-ridge"`
+	Unobserved    Number `yaml:"unobserved"`
+
+	Resample    Number `yaml:"resample"`
+	StartSpread Number `yaml:"start-spread"`
+	Loss        string `yaml:"loss"`
+	LossWidth   Number `yaml:"loss-width"`
+	Shares      Shares `yaml:"shares"`
+}
+
+// Shares is the part of Config about how μ² is dealt to the releases: see
+// fedssp.Shares.
+type Shares struct {
+	Counts       Number `yaml:"counts"`
+	Mean         Number `yaml:"mean"`
+	Bias         Number `yaml:"bias"`
+	WeightCounts Number `yaml:"weight-counts"`
+	Gramian      Number `yaml:"gramian"`
+}
+
+// Encoder is the part of Config about the public encoder of items: see
+// encoder.Settings.
+type Encoder struct {
+	Dim       int     `yaml:"dim"`
+	Dense     string  `yaml:"dense"`
+	IDs       string  `yaml:"ids"`
+	StartNorm float64 `yaml:"start-norm"`
+	Optimiser string  `yaml:"optimiser"`
+	Rate      float64 `yaml:"rate"`
+	Decay     string  `yaml:"decay"`
+	Steps     Number  `yaml:"steps"`
+	Batch     int     `yaml:"batch"`
+	WarmStart string  `yaml:"warm-start"`
+	Ridge     float64 `yaml:"ridge"`
+}
+
+// Collective is the part of Config about the factorization of features beside the
+// ratings (DP-CMF): see fedssp.CMFParams.
+type Collective struct {
+	FeatureWeight float64 `yaml:"feature-weight"`
+	FeatureRidge  float64 `yaml:"feature-ridge"`
+	Unobserved    float64 `yaml:"unobserved"`
+	Sweeps        int     `yaml:"sweeps"`
+}
+
+// The words of a choice that the project makes for itself unless it is made.
+const (
+	yes = "yes"
+	no  = "no"
+)
+
+func yesIf(v bool) string {
+	if v {
+		return yes
+	}
+	return no
+}
+
+// implicit reports whether a rating is taken for something that was consumed.
+func (c Config) implicit() bool { return c.Feedback == string(fedssp.Implicit) }
+
+// solver is how the server solves for the items. Where an item is known by its id alone
+// v_j is all that there is to its encoder, and what gradient steps would end at is had at
+// once, unless the statistics change with every step.
+func (c Config) solver() fedssp.Solver {
+	switch c.Algorithm {
+	case DPCMF:
+		return fedssp.CMF
+	case SSPConvex:
+		return fedssp.Convex
+	case SSPC, AMSSP:
+		if c.Features != "none" || c.Statistics.Resample.Or(1) > 1 {
+			return fedssp.Encoded
+		}
+		return fedssp.ALS
+	case SSPI:
+		return fedssp.Encoded
+	default:
+		return fedssp.ALS
+	}
+}
+
+// encodes reports whether items are the output of an encoder.
+func (c Config) encodes() bool {
+	return c.solver() == fedssp.Encoded || c.solver() == fedssp.Convex && c.Features != "none"
+}
+
+// biasOnly reports whether nothing but item biases is learned.
+func (c Config) biasOnly() bool { return c.Algorithm == PrivateItemBias }
+
+// usesFeatures reports whether the algorithm learns from public features of items.
+func (a Algorithm) usesFeatures() bool {
+	switch a {
+	case DPCMF, SSPC, SSPI, AMSSP, SSPConvex:
+		return true
+	default:
+		return false
+	}
+}
+
+// biases reports whether item biases are released first, by the resolved section.
+func (c Config) biases(s Statistics) bool { return s.BiasFirst == yes || c.biasOnly() }
+
+// rank is d, or p.
+func (c Config) rank() int {
+	if c.biasOnly() {
+		return 1 // of embeddings that stay zero
+	}
+	return int(c.Rank.Or(float64(defaultRank(c))))
+}
+
+// counted reports whether item counts are released: where weights or samples go by them.
+func (s Statistics) counted() bool {
+	return s.Budgeting == string(fedssp.TailSample) || s.Budgeting == string(fedssp.Weights) && s.Exponent.Value > 0
+}
+
+// iterations is how many secure sums are attempted.
+func (c Config) iterations() int {
+	if !c.Algorithm.statistical() {
+		return c.rounds()
+	}
+	s := c.statistics()
+	n := c.rounds() * int(s.Resample.Or(1))
+	if s.counted() || s.MeanCap.Value > 0 {
+		n++
+	}
+	if c.biases(s) {
+		n++
+	}
+	return n
+}
+
+// statistics is the section with every auto replaced that has an effect and does not
+// follow from the rating scale. What has none stays as it was given.
+func (c Config) statistics() Statistics {
+	s := c.Statistics
+	explicit := !c.implicit()
+	ours := c.Algorithm == SSPC || c.Algorithm == SSPI || c.Algorithm == DPCMF || c.Algorithm == SSPConvex
+	if s.BiasFirst == "auto" && !c.biasOnly() {
+		// Half of what there is to learn is biases, and they need far less noise.
+		s.BiasFirst = yesIf(ours && explicit)
+	}
+	if s.Gramian == "auto" && !c.biasOnly() {
+		// Far less is sent and noised. Algorithms of papers have the papers' form.
+		s.Gramian = string(fedssp.PerItem)
+		if ours {
+			s.Gramian = string(fedssp.One)
+		}
+	}
+	if s.Budgeting == "auto" {
+		s.Budgeting = string(fedssp.Weights)
+		if c.Algorithm == DPALS {
+			s.Budgeting = string(fedssp.UniformSample)
+		}
+	}
+	set := func(used bool, n *Number, v float64) {
+		if used {
+			*n = Fixed(n.Or(v))
+		}
+	}
+	weights := s.Budgeting == string(fedssp.Weights)
+	exponent := 0.0 // counts cost more than the weights gain where the biases come first
+	if c.Algorithm == AdaDPALS || c.Algorithm == AMSSP {
+		exponent = 0.25
+	}
+	set(weights, &s.Exponent, exponent)
+	set(!weights, &s.PerUser, 50) // ICML paper, section 5.1
+	set(s.counted(), &s.CountCap, 50)
+	set(explicit, &s.MeanCap, 50)
+	bias, items := c.biases(s), !c.biasOnly()
+	set(items, &s.ClipUser, 1)
+	set(items, &s.UserRidge, 1)
+	set(items, &s.ItemRidge, 0.01)
+	set(items, &s.ItemPrior, 50)
+	set(items && !c.encodes(), &s.StartSpread, 0.3)
+	set(bias, &s.BiasRidge, 4)
+	set(bias, &s.UserBiasRidge, 2)
+	set(!explicit, &s.Unobserved, 0.1)
+	resample := 1.0
+	if c.Algorithm == SSPI {
+		resample = c.encoderSteps()
+	}
+	set(items, &s.Resample, resample)
+	c.chooseLoss(&s)
+	set(s.counted(), &s.Shares.Counts, 0.01)
+	set(explicit && s.MeanCap.Value > 0, &s.Shares.Mean, 0.01)
+	set(bias && items, &s.Shares.Bias, biasShare(c.epsilon()))
+	set(true, &s.Shares.WeightCounts, 0.3)
+	set(items, &s.Shares.Gramian, gramianShare(s.Gramian))
+	return s
+}
+
+// encoderSteps is how many gradient steps an encoder takes in an outer step: with fresh
+// noise for each, few.
+func (c Config) encoderSteps() float64 {
+	if c.Algorithm == SSPI {
+		return c.Encoder.Steps.Or(c.Statistics.Resample.Or(20))
+	}
+	return c.Encoder.Steps.Or(200)
+}
+
+// chooseLoss replaces the autos of convex losses.
+func (c Config) chooseLoss(s *Statistics) {
+	if c.solver() != fedssp.Convex {
+		return
+	}
+	if s.Loss == "auto" {
+		s.Loss = string(fedssp.Huber) // as good as squares on ratings, and bounded by itself
+	}
+	if s.Loss == string(fedssp.Huber) {
+		s.LossWidth = Fixed(s.LossWidth.Or(1))
+	}
+}
+
+// biasShare is what biases get of μ²: at ε = 1 little else can be learned, at 20 they
+// are known well with a part (best on validation data: .8, .5 and .2 at 1, 5 and 20).
+func biasShare(epsilon float64) float64 {
+	return min(max(0.8-0.19*math.Log(epsilon), 0.2), 0.9)
+}
+
+// gramianShare is what second-order statistics get beside the moments: a single Gramian
+// sums over everybody, and next to nothing is enough.
+func gramianShare(form string) float64 {
+	if form == string(fedssp.One) {
+		return 0.05
+	}
+	return 0.5
+}
+
+// idleStatistics lists the keys of statistics, and of features, that have no effect with
+// the algorithm and the other settings.
+func (c Config) idleStatistics() []string {
+	sections := slices.DeleteFunc(Keys(), func(key string) bool {
+		return !strings.HasPrefix(key, "statistics.") && !strings.HasPrefix(key, "encoder.") && !strings.HasPrefix(key, "cmf.")
+	})
+	if !c.Algorithm.statistical() {
+		return append(sections, "features", "feedback", "split.positive")
+	}
+	s := c.statistics()
+	var list []string
+	unless := func(used bool, keys ...string) {
+		if !used {
+			list = append(list, keys...)
+		}
+	}
+	under := func(section string) []string {
+		return slices.DeleteFunc(slices.Clone(sections), func(key string) bool { return !strings.HasPrefix(key, section) })
+	}
+	bias, items, explicit := c.biases(s), !c.biasOnly(), !c.implicit()
+	weights := s.Budgeting == string(fedssp.Weights)
+	unless(c.Algorithm.usesFeatures(), "features")
+	unless(c.encodes(), under("encoder.")...)
+	unless(c.solver() == fedssp.CMF, under("cmf.")...)
+	unless(weights, "statistics.exponent")
+	unless(!weights, "statistics.per-user")
+	unless(s.counted(), "statistics.count-cap", "statistics.shares.counts")
+	unless(explicit, "statistics.mean-cap")
+	unless(explicit && s.MeanCap.Value > 0, "statistics.shares.mean")
+	unless(items, "statistics.bias-first", "statistics.gramian", "statistics.clip-user", "statistics.user-ridge", "statistics.item-ridge",
+		"statistics.item-prior", "statistics.resample", "statistics.shares.gramian", "rounds", "rank")
+	unless(items && explicit && (c.solver() != fedssp.Convex || s.Loss == string(fedssp.Squared)), "statistics.clip-rating")
+	unless(items && !c.encodes(), "statistics.start-spread")
+	unless(bias, "statistics.clip-bias", "statistics.bias-ridge", "statistics.user-bias-ridge")
+	unless(bias && items, "statistics.shares.bias")
+	unless(!explicit, "statistics.unobserved", "split.positive")
+	unless(c.solver() == fedssp.Convex, "statistics.loss")
+	unless(s.Loss == string(fedssp.Huber), "statistics.loss-width")
+	return list
+}
+
+// checkStatistics checks what only sums of statistics have.
+func (c Config) checkStatistics(k *checker) {
+	s := c.Statistics
+	k.oneOf("feedback", c.Feedback, string(fedssp.Explicit), string(fedssp.Implicit))
+	k.oneOf("statistics.gramian", s.Gramian, "auto", string(fedssp.PerItem), string(fedssp.One))
+	k.oneOf("statistics.budgeting", s.Budgeting, "auto", string(fedssp.Weights), string(fedssp.UniformSample), string(fedssp.TailSample))
+	k.oneOf("statistics.bias-first", s.BiasFirst, "auto", yes, no)
+	k.oneOf("statistics.loss", s.Loss, "auto", string(fedssp.Squared), string(fedssp.Huber), string(fedssp.Logistic))
+	k.whole("statistics.per-user", s.PerUser, 1, 1e6)
+	k.whole("statistics.count-cap", s.CountCap, 1, 1e6)
+	k.whole("statistics.mean-cap", s.MeanCap, 0, 1e6)
+	k.whole("statistics.resample", s.Resample, 1, 10_000)
+	if s.Exponent.Given {
+		k.between("statistics.exponent", s.Exponent.Value, 0, 2)
+	}
+	for _, n := range []struct {
+		key string
+		Number
+	}{
+		{"statistics.clip-user", s.ClipUser}, {"statistics.clip-rating", s.ClipRating}, {"statistics.clip-bias", s.ClipBias},
+		{"statistics.user-ridge", s.UserRidge}, {"statistics.user-bias-ridge", s.UserBiasRidge}, {"statistics.bias-ridge", s.BiasRidge},
+		{"statistics.unobserved", s.Unobserved}, {"statistics.start-spread", s.StartSpread}, {"statistics.loss-width", s.LossWidth},
+	} {
+		if n.Given {
+			k.positive(n.key, n.Value)
+		}
+	}
+	for _, n := range []struct {
+		key string
+		Number
+	}{{"statistics.item-ridge", s.ItemRidge}, {"statistics.item-prior", s.ItemPrior}} {
+		if n.Given {
+			k.below(n.key, n.Value, 0, math.Inf(1))
+		}
+	}
+	if s.ItemRidge == Fixed(0) && s.ItemPrior == Fixed(0) {
+		k.bad("statistics.item-prior", "it is 0, and statistics.item-ridge too: an item that hardly anybody rated would have no solution")
+	}
+	c.checkShares(k)
+	c.checkEncoder(k)
+	k.positive("cmf.feature-weight", c.CMF.FeatureWeight)
+	k.positive("cmf.feature-ridge", c.CMF.FeatureRidge)
+	k.below("cmf.unobserved", c.CMF.Unobserved, 0, 1)
+	k.least("cmf.sweeps", c.CMF.Sweeps, 1)
+	if !c.Algorithm.statistical() || len(k.list) > 0 {
+		return
+	}
+	c.checkFeedback(k)
+	if c.solver() == fedssp.CMF && c.Features == "none" {
+		k.bad("features", "%s factors features beside the ratings; name some, or use %s", c.Algorithm, SSPC)
+	}
+	switch n := c.statistics().Resample; {
+	case n.Value > 1 && !c.encodes():
+		k.bad("statistics.resample", "%s solves in closed form here, and takes the statistics of a round once", c.Algorithm)
+	case n.Value > 1 && n.Value > c.encoderSteps():
+		k.bad("statistics.resample", "%v is above encoder.steps, %v: there is a sum for each gradient step at the most", n.Value, c.encoderSteps())
+	}
+}
+
+func (c Config) checkEncoder(k *checker) {
+	x := c.Encoder
+	k.oneOf("encoder.dense", x.Dense, yes, no)
+	k.oneOf("encoder.ids", x.IDs, yes, no)
+	k.oneOf("encoder.warm-start", x.WarmStart, yes, no)
+	k.oneOf("encoder.optimiser", x.Optimiser, string(encoder.Adam), string(encoder.SGD))
+	k.oneOf("encoder.decay", x.Decay, string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear))
+	k.least("encoder.dim", x.Dim, 0)
+	if x.Dim > 0 && x.Dense == no && x.Dim != c.rank() {
+		k.bad("encoder.dim", "%d is not the rank %d: embeddings of features are added up where encoder.dense is no", x.Dim, c.rank())
+	}
+	k.positive("encoder.start-norm", x.StartNorm)
+	k.positive("encoder.rate", x.Rate)
+	k.whole("encoder.steps", x.Steps, 1, 1e6)
+	k.least("encoder.batch", x.Batch, 0)
+	k.below("encoder.ridge", x.Ridge, 0, math.Inf(1))
+}
+
+// checkFeedback refuses what there is not without a scale of ratings.
+func (c Config) checkFeedback(k *checker) {
+	if !c.implicit() {
+		return
+	}
+	switch c.Algorithm {
+	case PrivateItemBias, SSPConvex:
+		k.bad("feedback", "%s is about ratings on a scale; it takes explicit feedback", c.Algorithm)
+	default:
+		if c.Statistics.BiasFirst == yes {
+			k.bad("statistics.bias-first", "implicit feedback has no scale, and so no biases on it")
+		}
+	}
+}
+
+func (c Config) checkShares(k *checker) {
+	s, known := c.Statistics.Shares, len(k.list)
+	for _, n := range []struct {
+		key string
+		Number
+	}{
+		{"statistics.shares.counts", s.Counts}, {"statistics.shares.mean", s.Mean}, {"statistics.shares.bias", s.Bias},
+		{"statistics.shares.weight-counts", s.WeightCounts}, {"statistics.shares.gramian", s.Gramian},
+	} {
+		if !n.Given {
+			continue
+		}
+		if !(n.Value > 0 && n.Value < 1) {
+			k.bad(n.key, "%v is outside; it must be above 0 and below 1", n.Value)
+		}
+	}
+	if before := s.Counts.Value + s.Mean.Value + s.Bias.Value; before >= 1 && len(k.list) == known {
+		k.bad("statistics.shares.bias", "the shares of counts, mean and bias are %v together; the statistics need some of 1", before)
+	}
+}

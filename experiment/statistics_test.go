@@ -1,0 +1,332 @@
+package experiment
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// What each algorithm releases, as the papers and the design have it: names by iteration.
+func TestReleasesOfStatistics(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=dpals": "mean | weight-counts gramians moments | gramians moments",
+		"algorithm=dpals statistics.budgeting=tail":                 "counts mean | weight-counts gramians moments | gramians moments",
+		"algorithm=ada-dpals":                                       "counts mean | weight-counts gramians moments | gramians moments",
+		"algorithm=dp-cmf rounds=1":                                 "mean | bias weight-counts | gramian moments",
+		"algorithm=ssp-c":                                           "mean | bias weight-counts | gramian moments | gramian moments",
+		"algorithm=ssp-c statistics.mean-cap=0 rounds=1":            "bias weight-counts | gramian moments",
+		"algorithm=ssp-c rounds=1 statistics.gramian=per-item":      "mean | bias weight-counts | gramians moments",
+		"algorithm=ssp-i rounds=1 statistics.resample=3":            "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
+		"algorithm=am-ssp rounds=1":                                 "counts mean | weight-counts gramians moments",
+		"algorithm=ssp-convex rounds=1":                             "mean | bias weight-counts | gramian gradients",
+		"algorithm=ssp-convex rounds=1 statistics.gramian=per-item": "mean | bias weight-counts | hessians gradients",
+		"algorithm=private-item-bias":                               "mean | bias weight-counts",
+		"algorithm=ssp-c feedback=implicit rounds=1":                "weight-counts gramian moments",
+		"algorithm=ada-dpals feedback=implicit rounds=1":            "counts | weight-counts gramian gramians moments",
+		"algorithm=ada-dpals statistics.bias-first=yes rounds=1":    "counts mean | bias weight-counts | gramians moments",
+	} {
+		e := open(t, settings)
+		var got []string
+		for iteration := uint64(1); e.plan(iteration) != nil; iteration++ {
+			var names []string
+			for _, r := range e.plan(iteration).Releases {
+				names = append(names, r.Name)
+			}
+			got = append(got, strings.Join(names, " "))
+		}
+		if text := strings.Join(got, " | "); text != want {
+			t.Errorf("%s releases %s, want %s", settings, text, want)
+		}
+		if n := e.Config.iterations(); n != len(got) {
+			t.Errorf("%s: %d iterations are counted, and %d planned", settings, n, len(got))
+		}
+	}
+}
+
+// Every plan of the server's is the experiment's, and none of another iteration is.
+func TestPlansOfStatistics(t *testing.T) {
+	for _, settings := range []string{"algorithm=ssp-c", "algorithm=dp-cmf accountant=gdp-skellam", "algorithm=ada-dpals epsilon=inf", "algorithm=ssp-i statistics.resample=3"} {
+		e := joined(t, publish(t, open(t, settings)))
+		s, err := e.Strategy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plans []*protocol.Plan
+		for {
+			p, done, err := s.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done {
+				break
+			}
+			if err := e.CheckPlan(p); err != nil {
+				t.Errorf("%s: %v", settings, err)
+			}
+			if size := e.Steps.at(p.Iteration).Model; len(p.Broadcast) > size {
+				t.Errorf("%s: iteration %d comes with a model of %d bytes, of at most %d", settings, p.Iteration, len(p.Broadcast), size)
+			}
+			plans = append(plans, p)
+			s.Skip(p, errors.New("nobody came"))
+		}
+		for _, p := range plans {
+			other := *p
+			if other.Iteration = p.Iteration%uint64(len(plans)) + 1; plans[other.Iteration-1].Phase == p.Phase {
+				continue
+			}
+			if err := e.CheckPlan(&other); !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), "phase is "+p.Phase) {
+				t.Errorf("%s: the plan of iteration %d is taken in iteration %d: %v", settings, p.Iteration, other.Iteration, err)
+			}
+		}
+	}
+}
+
+// The models of a run are never longer than its steps say, and the longest is as long.
+func TestModelsOfStatistics(t *testing.T) {
+	for _, settings := range []string{"algorithm=ssp-c", "algorithm=private-item-bias", "algorithm=ada-dpals", "algorithm=ssp-c feedback=implicit"} {
+		e := open(t, settings)
+		f := federation(t, e)
+		iterations := e.Steps.Iterations()
+		for i := range iterations {
+			p, _, err := f.Strategy.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if size := e.Steps.at(p.Iteration).Model; len(p.Broadcast) > size || i < iterations-1 && len(p.Broadcast) != size {
+				t.Errorf("%s: iteration %d comes with %d bytes, said were %d", settings, p.Iteration, len(p.Broadcast), size)
+			}
+			sums := protocol.Sums{Survivors: e.Cohort.Required()}
+			for _, r := range p.Releases {
+				sums.Values = append(sums.Values, make([]float64, r.Len))
+			}
+			if err := f.Strategy.Absorb(p, sums, inTurn{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(f.Strategy.Model()); n != e.Steps.Model() {
+			t.Errorf("%s: the final model has %d bytes, said were %d", settings, n, e.Steps.Model())
+		}
+	}
+}
+
+// A device contributes what the simulator has it contribute, and keeps what it ends with.
+func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
+	for _, settings := range []string{
+		"algorithm=ssp-c rank=2 rounds=1", "algorithm=dp-cmf rank=2 rounds=1", "algorithm=dpals statistics.per-user=9 rounds=1 split.validation=0.1",
+		"algorithm=ada-dpals epsilon=inf rank=3 rounds=1", "algorithm=private-item-bias seed=3",
+	} {
+		t.Run(settings, func(t *testing.T) {
+			t.Parallel()
+			sim := open(t, settings)
+			e := joined(t, publish(t, sim))
+			for _, user := range []int{0, 41} {
+				id := sim.Data.UserIDs[user]
+				alone := writeRatings(t, sim.Data, "mine", false, func(u, _ int32) bool { return int(u) == user })
+				party := partyOf(t, e, Holding{}, alone)
+				items, _ := sim.train.Row(user)
+				checkCounts(t, party, len(items), 0)
+				f := federation(t, sim)
+				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Steps.Iterations())
+				trained := f.parties.(sspUsers)[user]
+				u := fedmf.NewMatrix(1, e.ssp.Rank)
+				copy(u.Row(0), trained.Embedding())
+				want := []Embeddings{{NamedMatrix{"user_embeddings", u}, []string{id}}}
+				if e.ssp.Bias {
+					want = append(want, Embeddings{NamedMatrix{"user_bias", column([]float64{trained.Bias()})}, []string{id}})
+				}
+				checkResult(t, party, want...)
+			}
+		})
+	}
+}
+
+// A private bias of every item gets the whole budget of the run that it is compared with,
+// and nothing else is released.
+func TestPrivateItemBiasOfAnExperiment(t *testing.T) {
+	e := open(t, "algorithm=dp-cmf epsilon=3 dropout=0.2 secagg=real statistics.clip-bias=1")
+	b, err := e.PrivateItemBias()
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := open(t, "algorithm=private-item-bias epsilon=3 dropout=0.2")
+	if diff := b.Steps; !slices.EqualFunc(diff, same.Steps, func(a, b Step) bool { return a.alike(b) && a.Iterations == b.Iterations }) {
+		t.Errorf("its steps are %+v, want %+v", b.Steps, same.Steps)
+	}
+	planned, err := b.Planned()
+	if err != nil || planned.Epsilon > 3 || planned.Epsilon < 2.999 || b.Config.Secagg != "ideal" || b.Config.Dropout != Fixed(0.2) || b.session == e.session {
+		t.Errorf("planned is %v, %v with secagg %s and dropout %v", planned, err, b.Config.Secagg, b.Config.Dropout)
+	}
+	if e.Config.Algorithm != DPCMF || e.features == nil || e.Config.Statistics.ClipBias != Fixed(1) || !e.Real() {
+		t.Error("making the variant changed the experiment")
+	}
+	for _, settings := range []string{"algorithm=private-item-bias", "", "algorithm=ssp-c feedback=implicit", "algorithm=fmf-hfl"} {
+		if b, err := open(t, settings).PrivateItemBias(); b != nil || err != nil {
+			t.Errorf("%q: it is to be compared with %v, %v", settings, b, err)
+		}
+	}
+}
+
+// Features that the set has are taken where nothing is said, those that were asked for
+// must be there, and a deployment takes them from its facts.
+func TestFeaturesOfAnExperiment(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=dp-cmf": "genres year", "algorithm=ssp-c": "genres year", "algorithm=ssp-c features=year": "year", "algorithm=ssp-c features=none": "",
+		"algorithm=ada-dpals": "", "algorithm=private-item-bias": "", "": "",
+	} {
+		e := open(t, settings)
+		p := publish(t, e)
+		for _, x := range []*Experiment{e, joined(t, p)} {
+			var names []string
+			if x.features != nil {
+				for _, c := range x.features.Categories {
+					names = append(names, c.Name)
+				}
+			}
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("%q learns from features %q, want %q", settings, got, want)
+			}
+		}
+		if got := p.Config.Features; (got == stated) != (want != "") {
+			t.Errorf("%q: what is public says features %s", settings, got)
+		}
+	}
+	plain := "data=" + crowd(t, 60, 20, 1)
+	if e := open(t, "algorithm=ssp-c "+plain); e.features != nil || e.Config.Features != "none" || e.ssp.Solver != fedssp.ALS {
+		t.Errorf("of a set without features there are %v, %s, solver %s", e.features, e.Config.Features, e.ssp.Solver)
+	}
+	for _, settings := range []string{"algorithm=dp-cmf", "algorithm=ssp-c features=genres"} {
+		c, err := Resolve(set(settings + " " + plain))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *ConfigError
+		if _, err = Open(t.Context(), c, nil); !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "features: ") {
+			t.Errorf("%s: error %v, want one about features", settings, err)
+		}
+	}
+}
+
+// Facts without the features that an algorithm needs, with others than items have, or
+// with some that nobody asked for, are refused.
+func TestFactsAboutFeaturesRefused(t *testing.T) {
+	for _, tt := range []struct {
+		settings string
+		change   func(*Public)
+		reason   string
+	}{
+		{"algorithm=dp-cmf", func(p *Public) { p.Facts.Features = nil }, "there are none"},
+		{"algorithm=ssp-c", func(p *Public) { p.Facts.Features[0].Value[0] = 99 }, "values are below"},
+		{"algorithm=ssp-c", func(p *Public) { p.Facts.Features[0].Weight[0] = math.NaN() }, "weights are positive"},
+		{"algorithm=ada-dpals", func(p *Public) { p.Facts.Features = publish(t, open(t, "algorithm=ssp-c")).Facts.Features }, "learns from none"},
+	} {
+		p := publish(t, open(t, tt.settings))
+		tt.change(p)
+		if e, err := OpenPublic(p); e != nil || err == nil || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: error %v, want %q in it", tt.settings, err, tt.reason)
+		}
+	}
+}
+
+// The model of a deployment comes with what predictions are made of.
+func TestSharedModelOfStatistics(t *testing.T) {
+	e := joined(t, publish(t, open(t, "algorithm=ssp-c rank=2")))
+	model := &fedssp.Model{Mean: 3.25, Bias: make([]float64, 400), Items: make([]float64, 800)}
+	model.Bias[7], model.Items[15] = 0.5, -1.5
+	shared, err := e.Shared(model.Encode())
+	if err != nil || len(shared) != 3 {
+		t.Fatalf("%d parts, %v", len(shared), err)
+	}
+	if mean, items, bias := shared[0], shared[1], shared[2]; mean.Name != "mean" || mean.Data()[0] != 3.25 || len(mean.IDs) != 1 ||
+		items.Name != "item_embeddings" || items.Row(7)[1] != -1.5 || bias.Name != "item_bias" || bias.Row(7)[0] != 0.5 || !slices.Equal(bias.IDs, e.Data.ItemIDs) {
+		t.Errorf("the model's parts are %s %v, %s %v, %s %v", mean.Name, mean.Data(), items.Name, items.Row(7), bias.Name, bias.Row(7))
+	}
+	if _, err := e.Shared(model.Encode()[1:]); err == nil {
+		t.Error("a damaged model was read")
+	}
+}
+
+// The plan shows both forms of the second-order statistics before anyone runs: m·d(d+1)/2
+// coordinates against d(d+1)/2, in rings of whole bits. A client that has to send more than
+// 8 MB is told of the other one.
+func TestGramianForms(t *testing.T) {
+	_, f := forecast(t, "algorithm=ssp-c epsilon=inf rank=5")
+	if len(f.Forms) != 2 || f.Forms[0].Gramian != "per-item" || f.Forms[0].Chosen || f.Forms[1].Gramian != "one" || !f.Forms[1].Chosen {
+		t.Fatalf("forms %+v", f.Forms)
+	}
+	if one := f.Forms[1]; one.Iteration != f.Bytes.Iteration || one.Run != f.Bytes.Run {
+		t.Errorf("the form chosen takes %+v, the run %+v", one, f.Bytes)
+	}
+	// Rings are about as wide: the difference is one of coordinates, at the bits of the one.
+	moments, gramian := f.Releases[len(f.Releases)-1], f.Releases[len(f.Releases)-2]
+	if moments.Name != "moments" || gramian.Name != "gramian" || gramian.Len != 15 || moments.Len != 2000 {
+		t.Fatalf("releases %+v", f.Releases)
+	}
+	more := float64(399*15*int(gramian.Width)) / 8
+	if got := float64(f.Forms[0].Iteration.Up - f.Forms[1].Iteration.Up); math.Abs(got-more) > 0.35*more {
+		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
+	}
+	for settings, want := range map[string]string{
+		"algorithm=ssp-c rank=180 statistics.gramian=per-item epsilon=inf": "with statistics.gramian one it would be ",
+		"algorithm=ssp-c rank=180 epsilon=inf":                             "",
+		"algorithm=ssp-c statistics.gramian=per-item":                      "",
+		"algorithm=private-item-bias":                                      "",
+		"algorithm=vfl-sgdmf epsilon=inf":                                  "",
+	} {
+		got, err := open(t, settings).Warnings()
+		if err != nil || (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0], want) {
+			t.Errorf("%s: warnings %q, %v; want %q", settings, got, err, want)
+		}
+	}
+}
+
+// ranked is a model that recommends the same to everybody.
+type ranked []float64
+
+func (r ranked) Predict(int, []int32, []float64)                    {}
+func (r ranked) Score(_ int, _ []int32, _ []float32, out []float64) { copy(out, r) }
+
+// unranked predicts, and ranks nothing.
+type unranked struct{}
+
+func (unranked) Predict(int, []int32, []float64) {}
+
+// With implicit feedback users are held out: who is, has nothing in training, and quality
+// is that of rankings for them, as package experiment ranks.
+func TestImplicitFeedbackRanks(t *testing.T) {
+	e := open(t, "algorithm=ada-dpals feedback=implicit split.test=0.2 split.validation=0.1 split.positive=3.5")
+	for _, u := range e.held.Test.Users {
+		if items, _ := e.train.Row(int(u)); len(items) > 0 {
+			t.Fatalf("user %d is held out and trains on %d ratings", u, len(items))
+		}
+	}
+	for _, v := range e.Split.Train.Value {
+		if v < 3.5 {
+			t.Fatalf("%v stars count as consumed", v)
+		}
+	}
+	scores := make(ranked, e.Data.Items)
+	for j := range scores {
+		scores[j] = float64(j * 7 % 400)
+	}
+	want := Rank(e.held.Test, scores, NewBuckets(e.Split.Train), protocol.Workers(1))
+	got := e.Measure(&Trained{Predictor: scores}, protocol.Workers(2))
+	if got.Ranking == nil || got.Ranking.Recall != want.Recall || got.Headline() != want.Recall || got.Ranking.Users != want.Users || want.Users == 0 {
+		t.Errorf("quality %+v, want %+v", got.Ranking, want)
+	}
+	if v := e.Validate(scores, protocol.Workers(1)); v == nil || v.Ranking == nil || v.Ranking.Users != Rank(e.held.Validation, scores, e.buckets, protocol.Workers(1)).Users {
+		t.Errorf("on validation %+v", v)
+	}
+	if q := e.Measure(unranked{}, protocol.Workers(1)); !math.IsNaN(q.Headline()) {
+		t.Errorf("what ranks nothing has a recall of %v", q.Headline())
+	}
+	b, err := e.Baselines(protocol.Workers(2))
+	if err != nil || b.Popularity == nil || b.RatingBaselines != nil || b.LocalOnly != nil {
+		t.Errorf("baselines %+v, %v", b, err)
+	}
+}

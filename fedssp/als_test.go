@@ -1,0 +1,535 @@
+package fedssp
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// naive is an outer step of DPALS without noise, written from the papers with dense matrices and
+// plain loops: users by ridge regression, clipping, weights, then A_j v_j = b_j.
+type naive struct {
+	p     *Params
+	rows  []Ratings
+	mean  float64
+	bias  []float64 // of items; nil: none
+	count []float64
+}
+
+// user is the ridge solution (u, b) of one user, u clipped.
+func (o naive) user(r Ratings, v *mat.Dense) (u []float64, own float64) {
+	d, n := o.p.Rank, len(r.Items)
+	width := d
+	if o.p.Bias {
+		width++
+	}
+	x, y := mat.NewDense(n, width, nil), mat.NewVecDense(n, nil)
+	for k, j := range r.Items {
+		for a := range d {
+			x.Set(k, a, v.At(int(j), a))
+		}
+		if o.p.Bias {
+			x.Set(k, d, 1)
+		}
+		y.SetVec(k, o.target(r, k))
+	}
+	var gram mat.Dense
+	gram.Mul(x.T(), x)
+	if o.p.Feedback == Implicit {
+		var all mat.Dense
+		all.Mul(v.T(), v)
+		all.Scale(o.p.Unobserved, &all)
+		gram.Add(&gram, &all)
+	}
+	for a := range width {
+		ridge := o.p.UserRidge
+		if a == d {
+			ridge = o.p.UserBiasRidge
+		}
+		gram.Set(a, a, gram.At(a, a)+ridge)
+	}
+	var right, beta mat.VecDense
+	right.MulVec(x.T(), y)
+	if err := beta.SolveVec(&gram, &right); err != nil {
+		panic(err)
+	}
+	norm := 0.0
+	for a := range d {
+		u = append(u, beta.AtVec(a))
+		norm += u[a] * u[a]
+	}
+	if norm = math.Sqrt(norm); norm > o.p.ClipUser {
+		for a := range u {
+			u[a] *= o.p.ClipUser / norm
+		}
+	}
+	if o.p.Bias {
+		own = beta.AtVec(d)
+	}
+	return u, own
+}
+
+func (o naive) target(r Ratings, k int) float64 {
+	if o.p.Feedback == Implicit {
+		return 1
+	}
+	y := float64(r.Values[k]) - o.mean
+	if o.bias != nil {
+		y -= o.bias[r.Items[k]]
+	}
+	return y
+}
+
+// weights of a user's ratings, Σw² = 1.
+func (o naive) weights(r Ratings) []float64 {
+	w := make([]float64, len(r.Items))
+	sum := 0.0
+	for k, j := range r.Items {
+		w[k] = 1
+		if o.count != nil {
+			w[k] = math.Pow(math.Max(o.count[j], 1), -o.p.Exponent)
+		}
+		sum += w[k] * w[k]
+	}
+	for k := range w {
+		w[k] /= math.Sqrt(sum)
+	}
+	return w
+}
+
+// step is the items after one outer step from v.
+func (o naive) step(v *mat.Dense) *mat.Dense {
+	p, d := o.p, o.p.Rank
+	second, first, weight := make([]*mat.Dense, p.Items), make([]*mat.VecDense, p.Items), make([]float64, p.Items)
+	for j := range second {
+		second[j], first[j] = mat.NewDense(d, d, nil), mat.NewVecDense(d, nil)
+	}
+	all := mat.NewDense(d, d, nil)
+	total := 0.0
+	for _, r := range o.rows {
+		if len(r.Items) == 0 {
+			continue
+		}
+		u, own := o.user(r, v)
+		outer := mat.NewDense(d, d, nil)
+		for a := range d {
+			for b := range d {
+				outer.Set(a, b, u[a]*u[b])
+			}
+		}
+		all.Add(all, outer)
+		for k, w := range o.weights(r) {
+			j := r.Items[k]
+			bound := p.ClipRating
+			if p.Feedback == Implicit {
+				bound = 1
+			}
+			y := math.Max(-bound, math.Min(bound, o.target(r, k)-own))
+			var part mat.Dense
+			part.Scale(w, outer)
+			second[j].Add(second[j], &part)
+			first[j].AddScaledVec(first[j], w*y, mat.NewVecDense(d, u))
+			weight[j] += w
+			total += w
+		}
+	}
+	n := float64(len(o.rows))
+	out := mat.NewDense(p.Items, d, nil)
+	for j := range p.Items {
+		a := second[j]
+		if p.Gramian == One {
+			a.Scale(weight[j]/n, all)
+		}
+		if p.Feedback == Implicit {
+			var extra mat.Dense
+			extra.Scale(p.Unobserved*n/total, all)
+			a.Add(a, &extra)
+		}
+		for i := range d {
+			a.Set(i, i, a.At(i, i)+p.ItemRidge*weight[j]+p.ItemPrior*n/total)
+		}
+		var x mat.VecDense
+		if err := x.SolveVec(a, first[j]); err != nil {
+			panic(err)
+		}
+		for i := range d {
+			out.Set(j, i, x.AtVec(i))
+		}
+	}
+	return out
+}
+
+// Without noise a run of two rounds is plain ALS: the reference is written above without any of the code under
+// test, but for where V starts.
+func TestWithoutNoiseItIsALS(t *testing.T) {
+	for _, name := range []string{"plain", "full", "full per item", "implicit", "implicit one"} {
+		p := kinds(25, 3)[name]
+		p.ItemPrior = 0.5
+		users, rows := people(&p, 60, 0.3, 21)
+		rows[7] = Ratings{}
+		users[7] = NewUser(&p, rows[7])
+		s := newStrategy(t, p, len(users), 0)
+		o := naive{p: &p, rows: rows, mean: s.model.Mean}
+		v := mat.NewDense(p.Items, p.Rank, append([]float64(nil), s.model.Items...))
+		for k, step := range s.params.Steps {
+			round(t, s, users, nil)
+			if step.Phase != Statistics {
+				o.mean, o.bias, o.count = s.model.Mean, s.model.Bias, s.model.Counts // checked by tests of their own
+				continue
+			}
+			v = o.step(v)
+			near(t, fmt.Sprintf("%s: items after iteration %d", name, k+1), s.model.Items, v.RawMatrix().Data, 1e-8)
+		}
+		train(t, s, users)
+		if name == "full" { // what is left on the device
+			u, own := p.FitUser(s.model, rows[0])
+			wide := p
+			wide.ClipUser = 1e9
+			o.p = &wide
+			wantU, want := o.user(rows[0], v)
+			near(t, "a user's own fit", append(u, own), append(wantU, want), 1e-8)
+		}
+	}
+}
+
+// By hand: one item, rank 1, two users who rate it 4 and 2 on a scale of 1 to 5 around 3, so that targets are 1 and -1; v
+// starts at s. u = ±s/(s² + λ), w = 1, A = Σu² = 2u², b = Σyu = 2u, and
+// v = 2u/(2u² + 2λ_v) with u = 0.5/(0.25 + 0.5) = 2/3, λ_v = 0.1: v = (2/3)/(4/9 + 1/10) = 60/49.
+func TestHandComputedStep(t *testing.T) {
+	p := plain(1, 1)
+	p.Rounds = 1
+	s := newStrategy(t, p, 2, 0)
+	s.model.Items[0] = 0.5
+	users := []*User{NewUser(&p, Ratings{[]int32{0}, []float32{4}}), NewUser(&p, Ratings{[]int32{0}, []float32{2}})}
+	train(t, s, users)
+	near(t, "v", s.model.Items, []float64{60.0 / 49}, 1e-12)
+}
+
+// Counts, mean and biases against their definitions in plain loops, where the caps cut nothing off.
+func TestFirstStages(t *testing.T) {
+	p := full(12, 2)
+	p.CountCap, p.MeanCap, p.Exponent = 12, 12, 0.5
+	users, rows := people(&p, 50, 0.4, 3)
+	s := newStrategy(t, p, len(users), 0)
+	round(t, s, users, nil)
+	counts, sum, n := make([]float64, 12), 0.0, 0.0
+	for _, r := range rows {
+		for k, j := range r.Items {
+			counts[j]++
+			sum += float64(r.Values[k])
+			n++
+		}
+	}
+	near(t, "counts", s.model.Counts, counts, 1e-12)
+	near(t, "mean", []float64{s.model.Mean}, []float64{sum / n}, 1e-12)
+	round(t, s, users, nil)
+	r, c, total := make([]float64, 12), make([]float64, 12), 0.0
+	for _, row := range rows {
+		own := 0.0
+		for _, y := range row.Values {
+			own += float64(y) - sum/n
+		}
+		own /= float64(len(row.Values)) + p.UserBiasRidge
+		for k, w := range (naive{p: &p, count: counts}).weights(row) {
+			e := math.Max(-p.ClipBias, math.Min(p.ClipBias, float64(row.Values[k])-sum/n-own))
+			r[row.Items[k]] += w * e
+			c[row.Items[k]] += w
+			total += w
+		}
+	}
+	for j := range r {
+		r[j] /= c[j] + p.BiasRidge*50/total
+	}
+	near(t, "biases", s.model.Bias, r, 1e-12)
+}
+
+// A statistic is divided by the survivors of its own round: when the second half of users, who are the
+// first half's twins, is lost in some iterations, nothing changes.
+func TestDropoutsDoNotShrink(t *testing.T) {
+	for _, name := range kindNames() {
+		p := kinds(15, 2)[name]
+		p.CountCap, p.MeanCap, p.PerUser = 15, min(15, p.MeanCap*15), 15 // nothing is sampled
+		first, rows := people(&p, 20, 0.4, 5)
+		all := first
+		for _, r := range rows {
+			all = append(all, NewUser(&p, r))
+		}
+		for odd := range 2 {
+			whole, lossy := newStrategy(t, p, 40, 0), newStrategy(t, p, 40, 0)
+			for i := 0; round(t, whole, all, nil); i++ {
+				round(t, lossy, all, func(u int) bool { return i%2 == odd && u >= 20 })
+			}
+			near(t, name+": items", lossy.model.Items, whole.model.Items, 1e-9)
+			near(t, name+": biases", lossy.model.Bias, whole.model.Bias, 1e-9)
+			near(t, name+": counts", lossy.model.Counts, whole.model.Counts, 1e-9)
+		}
+	}
+}
+
+// By hand, 10 of 20 clients alive: noise of deviation 2 in the sum of weights is .2 a user and 4 in what 20 make; a
+// weight of -3 or 1 in the sum, 2 in 20, counts as 4, one of 5 as 10. The mean stays in the middle of the scale when
+// its denominator, 1.5, is below its noise, 2, and is on the scale whatever the noise did to it.
+func TestNoisyFirstStages(t *testing.T) {
+	p := full(3, 2)
+	s := newStrategy(t, p, 20, 4)
+	s.keepWeights(absorbed{values: map[string][]float64{WeightCounts: {-3, 1, 5}}, noise: map[string]float64{WeightCounts: 2}, users: 10})
+	c, typical := s.weights()
+	near(t, "weights", c, []float64{4, 4, 10}, 1e-12)
+	near(t, "typical weight", []float64{typical}, []float64{1}, 1e-12) // 20/12, but a weight is at most 1
+	for _, x := range []struct{ sum, n, want float64 }{{1, 1.5, 3}, {1, 4, 3.5}, {-9, 4, 1}, {9, 4, 5}, {1, -4, 3}} {
+		s := newStrategy(t, p, 20, 4)
+		s.prepared(absorbed{values: map[string][]float64{Mean: {x.sum, x.n}}, noise: map[string]float64{Mean: 2}, users: 10})
+		near(t, "mean", []float64{s.model.Mean}, []float64{x.want}, 1e-12)
+	}
+}
+
+// By hand: moments with noise of deviation 3 from 10 of 20 clients have 6 in what 20 make; with w̃ = 1/2, ρ = 36/(1/2).
+func TestDiscountFollowsTheNoise(t *testing.T) {
+	for _, name := range []string{"full", "full per item", "convex squared one"} {
+		p := kinds(2, 1)[name]
+		s := newStrategy(t, p, 20, 4)
+		s.weight = []float64{1, 1}
+		r := absorbed{values: map[string][]float64{}, noise: map[string]float64{}, users: 10}
+		for _, release := range []string{Gramian, Gramians, Moments, Gradients} {
+			r.values[release], r.noise[release] = []float64{1, 1}, 3
+		}
+		near(t, name, []float64{s.system(r, 2).rho}, []float64{72}, 1e-12)
+	}
+}
+
+// By hand, deviation 3 of the residuals, all 20 clients alive, weights 8 and 2 of which 20/10 make w̃ = 1 at most: ρ = 9, and b =
+// W·r/(W·c + λ) with W = c/(c + ρ), λ = 2: for r = 4 it is (8/17·4)/(8/17·8 + 2) and (2/11·4)/(2/11·2 + 2).
+func TestNoisyBiases(t *testing.T) {
+	p := full(2, 2)
+	s := newStrategy(t, p, 20, 4)
+	s.weight = []float64{0.4, 0.1}
+	s.biases(absorbed{values: map[string][]float64{Bias: {4, 4}}, noise: map[string]float64{Bias: 3}, users: 20})
+	near(t, "biases", s.model.Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
+}
+
+// Where all users' embeddings are the same, c_j·G/n is the item's own Gramian, and the two forms agree.
+func TestOneGramianOfEqualUsers(t *testing.T) {
+	p := plain(8, 3)
+	p.Rounds, p.ItemPrior = 1, 0.3
+	var users []*User
+	for range 30 { // everybody likes items 0 to 4 as much
+		users = append(users, NewUser(&p, Ratings{[]int32{0, 1, 2, 3, 4}, []float32{5, 4, 3, 2, 1}}))
+	}
+	one := p
+	one.Gramian = One
+	a, b := newStrategy(t, p, 30, 0), newStrategy(t, one, 30, 0)
+	train(t, a, users)
+	train(t, b, users)
+	near(t, "items", b.model.Items, a.model.Items, 1e-9)
+}
+
+// Packing keeps norms: that of svec is the Frobenius norm, here by a double loop.
+func TestPacking(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for d := 1; d < 7; d++ {
+		u := make([]float64, d)
+		for i := range u {
+			u[i] = rng.NormFloat64()
+		}
+		packed := make([]float64, d*(d+1)/2)
+		packOuter(packed, u)
+		full, want, norm := make([]float64, d*d), make([]float64, d*d), 0.0
+		for i := range d {
+			for j := range d {
+				want[i*d+j] = u[i] * u[j]
+				norm += want[i*d+j] * want[i*d+j]
+			}
+		}
+		unpack(full, packed, d, 1)
+		near(t, "unpacked", full, want, 1e-14)
+		near(t, "norm", []float64{dot(packed, packed)}, []float64{norm}, 1e-13)
+		again := make([]float64, len(packed))
+		pack(again, full, d)
+		near(t, "packed again", again, packed, 1e-14)
+	}
+}
+
+// By hand: [[1, 2], [2, 1]] has eigenvalues 3 and -1, along (1, 1) and (1, -1); what is left is
+// 3/2 everywhere. A definite matrix is left as it is.
+func TestProjection(t *testing.T) {
+	e := newEigen(2)
+	a := []float64{1, 2, 2, 1}
+	e.project(a)
+	near(t, "projection", a, []float64{1.5, 1.5, 1.5, 1.5}, 1e-14)
+	b := []float64{2, 1, 1, 3}
+	e.project(b)
+	near(t, "definite", b, []float64{2, 1, 1, 3}, 0)
+}
+
+// The projection comes before the ridge: with A = [[1, 2], [2, 1]], b = (1, 0) and ridge 0.5, v
+// is (1.5 J + 0.5 I)⁻¹ b = (2, 0) - (1.5·2·2/(1 + 1.5·2·2))·(1, 1) = (2 - 6/7, -6/7). The other way round A + ridge
+// keeps its eigenvalue -1 + .5, is projected to 1.75 J, and is singular.
+func TestProjectionComesBeforeTheRidge(t *testing.T) {
+	p := plain(1, 2)
+	p.ItemRidge = 0.5
+	for _, one := range []bool{false, true} {
+		y := &system{p: &p, typical: 1, weight: []float64{1}, b: []float64{1, 0}}
+		v := make([]float64, 2)
+		if one {
+			p.Gramian = One
+			y.gramian, y.share = []float64{1, 2, 2, 1}, []float64{1}
+			y.solveOne(v, serial{})
+		} else {
+			y.items = make([]float64, 3)
+			pack(y.items, []float64{1, 2, 2, 1}, 2)
+			y.solve(v, serial{})
+		}
+		near(t, fmt.Sprint("v, one Gramian ", one), v, []float64{2 - 6.0/7, -6.0 / 7}, 1e-12)
+	}
+}
+
+// Discounted, the estimate is the best linear one. The reference is the textbook formula of the
+// posterior mean, v = (P + AᵀS⁻¹A)⁻¹AᵀS⁻¹b for noise of covariance S = w̃A + σ²I and a prior of precision P, with
+// explicit inverses.
+func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
+	const d = 4
+	rng := rand.New(rand.NewPCG(6, 6))
+	for _, one := range []bool{false, true} {
+		p := plain(3, d)
+		p.ItemRidge, p.ItemPrior = 0, 2.5
+		y := &system{p: &p, typical: 0.2, weight: []float64{3, 0.5, 8}, b: make([]float64, 3*d)}
+		const sigma2 = 0.9
+		y.rho = sigma2 / y.typical
+		for i := range y.b {
+			y.b[i] = rng.NormFloat64()
+		}
+		gram := mat.NewDense(d, d, nil)
+		for range 6 {
+			u := mat.NewVecDense(d, nil)
+			for i := range d {
+				u.SetVec(i, rng.NormFloat64())
+			}
+			gram.RankOne(gram, 1, u, u)
+		}
+		if one {
+			p.Gramian = One
+			y.gramian, y.share = gram.RawMatrix().Data, y.weight
+		} else {
+			y.items = make([]float64, 3*p.packed())
+			for j := range 3 {
+				var a mat.Dense
+				a.Scale(y.weight[j], gram)
+				pack(y.items[j*p.packed():(j+1)*p.packed()], a.RawMatrix().Data, d)
+			}
+		}
+		v, again := make([]float64, 3*d), make([]float64, 3*d)
+		y.solve(v, serial{})
+		var want []float64
+		for j := range 3 {
+			var a, s, inverse, left mat.Dense
+			a.Scale(y.weight[j], gram)
+			s.Scale(y.typical, &a)
+			for i := range d {
+				s.Set(i, i, s.At(i, i)+sigma2)
+			}
+			if err := inverse.Inverse(&s); err != nil {
+				t.Fatal(err)
+			}
+			var ai mat.Dense
+			ai.Mul(&a, &inverse)
+			left.Mul(&ai, &a)
+			for i := range d {
+				left.Set(i, i, left.At(i, i)+p.ItemPrior)
+			}
+			var right, x mat.VecDense
+			right.MulVec(&ai, mat.NewVecDense(d, y.b[j*d:(j+1)*d]))
+			if err := x.SolveVec(&left, &right); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, x.RawVector().Data...)
+		}
+		near(t, fmt.Sprint("item by item, one Gramian ", one), v, want, 1e-9)
+		if one {
+			y.solveOne(again, serial{})
+			near(t, "in the eigenbasis", again, want, 1e-9)
+		}
+	}
+}
+
+// An iteration that released nothing leaves the model as it is, and later ones run.
+func TestSkippedSteps(t *testing.T) {
+	p := full(10, 2)
+	users, _ := people(&p, 20, 0.4, 5)
+	steps := len(newStrategy(t, p, 20, 0).params.Steps)
+	for lost := range steps {
+		s := newStrategy(t, p, 20, 0)
+		before := s.Model()
+		for k := range steps {
+			if k != lost {
+				round(t, s, users, nil)
+				continue
+			}
+			before = s.Model()
+			plan, _, err := s.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Skip(plan, fmt.Errorf("too few"))
+			if string(s.Model()) != string(before) {
+				t.Fatalf("the model changed when iteration %d was skipped", k+1)
+			}
+		}
+		m := s.Current()
+		if (m.Counts == nil) != (lost == 0) || (m.Mean == 3) != (lost == 0) || (m.Bias == nil) != (lost == 1) {
+			t.Errorf("iteration %d skipped: counts %v, mean %v, biases %v", lost+1, m.Counts, m.Mean, m.Bias)
+		}
+		if moved := string(s.Model()) != string(before); moved != (lost != 1 && lost < steps-1) { // without the weight counts of the bias stage V stays
+			t.Errorf("iteration %d skipped: moved afterwards: %v", lost+1, moved)
+		}
+		for _, x := range m.Items {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				t.Fatalf("iteration %d skipped: an item at %v", lost+1, x)
+			}
+		}
+	}
+}
+
+// However large the noise, the model stays finite.
+func TestNoiseLeavesTheModelFinite(t *testing.T) {
+	for _, name := range kindNames() {
+		for _, deviation := range []float64{1e-6, 1, 1e4, 1e9} {
+			p := kinds(15, 3)[name]
+			p.Rounds = 3
+			users, _ := people(&p, 20, 0.4, 5)
+			s := newStrategy(t, p, 20, deviation*deviation)
+			rng := rand.New(rand.NewPCG(uint64(deviation), 4))
+			for {
+				plan, done, err := s.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done {
+					break
+				}
+				sums := protocol.Sums{Survivors: 20}
+				for k, r := range plan.Releases {
+					sums.Values = append(sums.Values, make([]float64, r.Len))
+					for i, u := range users {
+						for c, x := range dense(contribute(t, u, plan, i)[k], r.Len) {
+							sums.Values[k][c] += x
+						}
+					}
+					for c := range sums.Values[k] {
+						sums.Values[k][c] += deviation * rng.NormFloat64()
+					}
+				}
+				if err := s.Absorb(plan, sums, serial{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := DecodeModel(s.Model(), &p); err != nil {
+				t.Errorf("%s, noise %g: %v", name, deviation, err)
+			}
+		}
+	}
+}

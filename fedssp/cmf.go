@@ -1,0 +1,179 @@
+package fedssp
+
+import (
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/protocol"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// CMFParams are the settings of collective factorization (DP-CMF): the features S of items
+// are factored beside the ratings, S_jk ≈ <f_k, v_j>, from public data and so exactly.
+type CMFParams struct {
+	// FeatureWeight is α, what an entry of S weighs beside the summed weights of an item's ratings.
+	FeatureWeight float64
+	// FeatureRidge is λ', of feature embeddings.
+	FeatureRidge float64
+	// Unobserved is the weight of features that an item does not have, beside 1 of those it has.
+	Unobserved float64
+	// Sweeps is how often features and items are solved for in turn, on the same statistics; it
+	// costs no privacy.
+	Sweeps int
+}
+
+func (c CMFParams) check(p *Params, e *problems) {
+	if p.Features == nil {
+		e.add("solver %s needs features of the items", CMF)
+	} else if p.Features.Items == p.Items { // else that is said already
+		for i := range p.Features.Categories {
+			checkCategory(&p.Features.Categories[i], p.Items, e)
+		}
+	}
+	e.positive("feature-weight", c.FeatureWeight)
+	e.positive("feature-ridge", c.FeatureRidge)
+	if !(c.Unobserved >= 0 && c.Unobserved < 1) {
+		e.add("the unobserved weight of features is %v; it must be from 0 to below 1", c.Unobserved)
+	}
+	e.atLeast("sweeps", c.Sweeps, 1)
+}
+
+// checkCategory checks the shape of a category of features, and that weights are positive.
+func checkCategory(c *dataset.Category, items int, e *problems) {
+	n := len(c.Value)
+	if len(c.Start) != items+1 || c.Start[0] != 0 || int(c.Start[items]) != n || len(c.Weight) != n || !slices.IsSorted(c.Start) {
+		e.add("the features of category %q are not rows of %d items", c.Name, items)
+		return
+	}
+	for k, v := range c.Value {
+		if v < 0 || int(v) >= len(c.Values) || !(c.Weight[k] > 0) || math.IsInf(c.Weight[k], 1) {
+			e.add("entry %d of category %q is value %d of %d with weight %v; weights are positive and finite", k, c.Name, v, len(c.Values), c.Weight[k])
+			return
+		}
+	}
+}
+
+// entry is a feature of an item, or an item of a feature.
+type entry struct {
+	index int
+	value float64
+}
+
+// collective is the public side of DP-CMF.
+type collective struct {
+	CMFParams
+	rank     int
+	items    [][]entry // of each item, its features
+	features [][]entry // of each feature, its items
+	f        []float64 // feature embeddings, row by row
+}
+
+// newCollective numbers the features of all categories.
+func newCollective(p *Params) *collective {
+	c := &collective{CMFParams: p.CMF, rank: p.Rank, items: make([][]entry, p.Items)}
+	for _, cat := range p.Features.Categories {
+		base := len(c.features)
+		c.features = append(c.features, make([][]entry, len(cat.Values))...)
+		for j := range p.Items {
+			for k := cat.Start[j]; k < cat.Start[j+1]; k++ {
+				feature := base + int(cat.Value[k])
+				c.items[j] = append(c.items[j], entry{feature, cat.Weight[k]})
+				c.features[feature] = append(c.features[feature], entry{j, cat.Weight[k]})
+			}
+		}
+	}
+	c.f = make([]float64, len(c.features)*p.Rank)
+	return c
+}
+
+// start sets v to the mean of embeddings of an item's features, whose coordinates are drawn; items
+// without a feature keep what they have.
+func (c *collective) start(v []float64, draw func() float64) {
+	for i := range c.f {
+		c.f[i] = draw()
+	}
+	d := c.rank
+	for j, of := range c.items {
+		if len(of) == 0 {
+			continue
+		}
+		row := v[j*d : (j+1)*d]
+		clear(row)
+		for _, e := range of {
+			axpy(row, 1/float64(len(of)), c.f[e.index*d:(e.index+1)*d])
+		}
+	}
+}
+
+// solve solves, in turn, for the features against V and for V against both.
+func (c *collective) solve(y *system, v []float64, run protocol.Runner) {
+	d := c.rank
+	a, b := y.systems(run)
+	for range c.Sweeps {
+		c.fitFeatures(v, run)
+		every := c.everyFeature()
+		blocks(run, len(c.items), func(from, to int) {
+			w := newWorker(d)
+			for j := from; j < to; j++ {
+				copy(w.a, a[j*d*d:])
+				copy(w.b, b[j*d:])
+				c.addTo(w, every, j)
+				w.solve(v[j*d : (j+1)*d])
+			}
+		})
+	}
+}
+
+// fitFeatures solves for every f_k against V: (Σ_j s_jk-weighted v vᵀ + λ'I) f_k = Σ_j S_jk v_j, the
+// sum over all items, those without the feature with their small weight and target 0.
+func (c *collective) fitFeatures(v []float64, run protocol.Runner) {
+	d := c.rank
+	all := make([]float64, d*d)
+	blas64.Syrk(blas.Trans, c.Unobserved, blas64.General{Rows: len(v) / d, Cols: d, Stride: d, Data: v}, 0, upper(all, d))
+	run.Each(len(c.features), func(k int) {
+		a := append([]float64(nil), all...)
+		for i := range d {
+			a[i*d+i] += c.FeatureRidge
+		}
+		f := c.f[k*d : (k+1)*d]
+		c.gather(a, f, c.features[k], v)
+		if !solveUpper(a, f, d) {
+			clear(f)
+		}
+	})
+}
+
+// gather adds (1-unobserved)·Σ x xᵀ to the upper triangle of a and sets b to Σ value·x over the
+// rows x of the entries.
+func (c *collective) gather(a, b []float64, entries []entry, rows []float64) {
+	d := c.rank
+	clear(b)
+	for _, e := range entries {
+		x := rows[e.index*d : (e.index+1)*d]
+		axpy(b, e.value, x)
+		for i, xi := range x {
+			axpy(a[i*d+i:(i+1)*d], (1-c.Unobserved)*xi, x[i:])
+		}
+	}
+}
+
+// addTo adds α times the exact statistics of item j's features to the system in w; every is
+// unobserved·Σ f fᵀ over all features.
+func (c *collective) addTo(w *worker, every []float64, j int) {
+	clear(w.part)
+	c.gather(w.part, w.scratch, c.items[j], c.f)
+	for i := range w.a {
+		w.a[i] += c.FeatureWeight * (w.part[i] + every[i])
+	}
+	axpy(w.b, c.FeatureWeight, w.scratch)
+}
+
+// everyFeature is unobserved·Σ_k f_k f_kᵀ, upper triangle.
+func (c *collective) everyFeature() []float64 {
+	d := c.rank
+	a := make([]float64, d*d)
+	blas64.Syrk(blas.Trans, c.Unobserved, blas64.General{Rows: len(c.f) / d, Cols: d, Stride: d, Data: c.f}, 0, upper(a, d))
+	return a
+}

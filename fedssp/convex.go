@@ -1,0 +1,137 @@
+package fedssp
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// derivatives returns ℓ, ℓ′ and ℓ″ at prediction s for value y: in rating units or, for
+// Logistic, s a logit and y from 0 to 1.
+func (p *Params) derivatives(s, y float64) (value, first, second float64) {
+	switch p.Loss {
+	case Huber:
+		r, width := s-y, p.LossWidth
+		if a := math.Abs(r); a > width {
+			return width*a - width*width/2, math.Copysign(width, r), 0
+		}
+		return r * r / 2, r, 1
+	case Logistic:
+		q := sigmoid(s)
+		// log(1 + e^s) - y·s without overflow.
+		return max(s, 0) + math.Log1p(math.Exp(-math.Abs(s))) - y*s, q - y, q * (1 - q)
+	default:
+		r := s - y
+		return r * r / 2, r, 1
+	}
+}
+
+// slopeBound is the largest |ℓ′| that a device contributes; residuals of Squared are clipped to it.
+func (p *Params) slopeBound() float64 {
+	switch p.Loss {
+	case Huber:
+		return p.LossWidth
+	case Logistic:
+		return 1
+	default:
+		return p.ClipRating
+	}
+}
+
+// curvatureBound is the largest ℓ″.
+func (p *Params) curvatureBound() float64 {
+	if p.Loss == Logistic {
+		return 0.25
+	}
+	return 1
+}
+
+// newton fits a device's beta to a convex loss by damped Newton steps.
+type newton struct {
+	step, trial, scaled []float64
+}
+
+const (
+	newtonSteps = 25
+	halvings    = 30
+	// newtonEnough is the decrease, relative to the objective, that a step promises when it is the last
+	// one: convergence is quadratic, so that what is left is its square.
+	newtonEnough = 1e-8
+)
+
+func (t *newton) fit(w *workspace, p *Params) {
+	n := len(w.value)
+	t.step, t.trial, t.scaled = resize(t.step, w.width), resize(t.trial, w.width), resize(t.scaled, n*w.width)
+	now := t.objective(w, p, w.beta)
+	for range newtonSteps {
+		promise, ok := t.direction(w, p)
+		if !ok {
+			return
+		}
+		if promise <= newtonEnough*now {
+			axpy(w.beta, -1, t.step)
+			return
+		}
+		rate, next := 1.0, now
+		for range halvings {
+			copy(t.trial, w.beta)
+			axpy(t.trial, -rate, t.step)
+			if next = t.objective(w, p, t.trial); next < now {
+				break
+			}
+			rate /= 2
+		}
+		if !(next < now) {
+			return
+		}
+		copy(w.beta, t.trial)
+		now = next
+	}
+}
+
+// objective is the regularised loss at beta.
+func (t *newton) objective(w *workspace, p *Params, beta []float64) float64 {
+	var sum float64
+	for i, x := range beta {
+		sum += w.ridge(p, i) * x * x / 2
+	}
+	for k, y := range w.value {
+		value, _, _ := p.derivatives(w.offset[k]+dot(beta, w.rows[k*w.width:(k+1)*w.width]), y)
+		sum += value
+	}
+	return sum
+}
+
+// direction sets step to H⁻¹g at w.beta, and returns what it promises to take off the objective, gᵀH⁻¹g/2.
+func (t *newton) direction(w *workspace, p *Params) (promise float64, ok bool) {
+	for i, x := range w.beta {
+		t.step[i] = w.ridge(p, i) * x
+	}
+	for k, y := range w.value {
+		row := w.rows[k*w.width : (k+1)*w.width]
+		_, first, second := p.derivatives(w.offset[k]+dot(w.beta, row), y)
+		axpy(t.step, first, row)
+		root, scaled := math.Sqrt(second), t.scaled[k*w.width:(k+1)*w.width]
+		for i, x := range row {
+			scaled[i] = root * x
+		}
+	}
+	h := w.symmetric(w.gram)
+	blas64.Syrk(blas.Trans, 1, blas64.General{Rows: len(w.value), Cols: w.width, Stride: w.width, Data: t.scaled}, 0, h)
+	for i := range w.width {
+		h.Data[i*w.width+i] += w.ridge(p, i)
+	}
+	copy(t.trial, t.step)
+	ok = w.solve(h, t.step)
+	return dot(t.trial, t.step) / 2, ok
+}
+
+// expand turns the gradient b at v into the right-hand side of the Newton step: the minimum of
+// gᵀ(x-v) + (x-v)ᵀH(x-v)/2 solves Hx = Hv - g.
+func expand(b, h, v []float64) {
+	d := len(b)
+	for i := range b {
+		b[i] = dot(h[i*d:(i+1)*d], v) - b[i]
+	}
+}

@@ -1,0 +1,209 @@
+// Package encoder is the public item encoder of multi-encoder models (Krichene et
+// al., "Private Learning with Public Features", AISTATS 2024, section 2.2 and
+// appendix E.1.2), and its fit to statistics that are already private.
+//
+// It turns the public features of item j into the embedding v_j(θ) of rank d. Each
+// value of each category has an embedding; a category gives the weighted average of
+// those of the item's values (a bag of words), the zero vector where it has none. They
+// are laid end to end and go through a dense layer, a matrix without offset; or, in a
+// linear encoder, they are added up. An item's id may be one category more. With
+// nothing but ids, and linear, θ is V itself: plain matrix factorization.
+//
+// All of it runs at the server, on public features and on sums that carry their noise,
+// and costs no privacy. All that is random follows from a public seed, and results
+// depend neither on the number of workers nor on the order in which they run.
+package encoder
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Encoder is the map from items to embeddings, with its parameters θ and the state of
+// its optimiser. It does one thing at a time.
+type Encoder struct {
+	settings    Settings // Dim is never 0
+	seed        uint64
+	items, rank int
+	hidden      int // width of the layer below the embeddings; the rank in a linear encoder
+	bags        []bag
+	described   int // items with a feature
+	fingerprint [32]byte
+
+	theta []float64 // embeddings by category, value and coordinate, then the dense layer, hidden x rank
+	dense []float64 // the dense layer's part of theta; empty in a linear encoder
+	opt   optimiser
+
+	pass pass
+}
+
+// New makes an encoder at its public start: normal embeddings and dense layer from the
+// seed, scaled to Settings.StartNorm. f nil means that items have ids only; otherwise the
+// encoder keeps it, and it must not change.
+func New(f *dataset.ItemFeatures, items, rank int, s Settings, seed uint64) (*Encoder, error) {
+	errs := []error{s.Validate(rank)}
+	if items < 1 || items > math.MaxInt32 {
+		errs = append(errs, fmt.Errorf("encoder: %d items; there must be from 1 to %d", items, math.MaxInt32))
+	} else if f != nil && f.Items != items {
+		errs = append(errs, fmt.Errorf("encoder: the features are of %d items; there are %d", f.Items, items))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if s.Dim == 0 {
+		s.Dim = rank
+	}
+	if f == nil || len(f.Categories) == 0 {
+		f, s.IDs = &dataset.ItemFeatures{Items: items}, true
+	}
+	e := &Encoder{settings: s, seed: seed, items: items, rank: rank, fingerprint: fingerprint(f, rank, s, seed)}
+	if err := e.lay(f); err != nil {
+		return nil, err
+	}
+	e.preparePass()
+	e.start()
+	return e, nil
+}
+
+// lay places the categories in θ and in the hidden layer.
+func (e *Encoder) lay(f *dataset.ItemFeatures) error {
+	for i := range f.Categories {
+		b, err := newBag(&f.Categories[i], e.items)
+		if err != nil {
+			return err
+		}
+		e.bags = append(e.bags, b)
+	}
+	if e.settings.IDs {
+		e.bags = append(e.bags, idBag(e.items))
+	}
+	if n := e.numbers(); n > maxNumbers {
+		return fmt.Errorf("encoder: %.3g parameters and coordinates of embeddings; %d is the most: lower the rank or dim, or give fewer features",
+			n, maxNumbers)
+	}
+	size := 0
+	e.hidden = e.settings.Dim
+	for k := range e.bags {
+		b := &e.bags[k]
+		b.first = size
+		size += b.values() * e.settings.Dim
+		if e.settings.Dense {
+			b.column = k * e.settings.Dim
+			e.hidden = b.column + e.settings.Dim
+		}
+	}
+	embeddings := size
+	if e.settings.Dense {
+		size += e.hidden * e.rank
+	}
+	e.theta = make([]float64, size)
+	e.dense = e.theta[embeddings:]
+	e.opt = newOptimiser(e.settings.Optimiser, size)
+	for j := range e.items {
+		for _, b := range e.bags {
+			if b.byItem.start[j] < b.byItem.start[j+1] {
+				e.described++
+				break
+			}
+		}
+	}
+	if e.described == 0 {
+		return fmt.Errorf("encoder: no item has a feature; give features or ids")
+	}
+	return nil
+}
+
+// maxNumbers keeps what an encoder allocates within what can be had.
+const maxNumbers = math.MaxInt32
+
+// numbers is how many θ and the embeddings of all items have, in floating point since it
+// is there to find what is out of all proportion.
+func (e *Encoder) numbers() float64 {
+	dim, rank := float64(e.settings.Dim), float64(e.rank)
+	n := float64(e.items) * rank
+	for _, b := range e.bags {
+		n += float64(b.values()) * dim
+		if e.settings.Dense {
+			n += dim * rank
+		}
+	}
+	return n
+}
+
+// start puts θ at its public start and forgets what the optimiser knows. The paper does
+// not say where θ starts. Here a layer passes on the norm of what it is given, on
+// average, and both layers take an equal part of the scaling.
+func (e *Encoder) start() {
+	e.opt.forget()
+	rng := entropy.Public(e.seed, "fedssp/encoder/start")
+	embeddings := e.theta[:len(e.theta)-len(e.dense)]
+	for i := range embeddings {
+		embeddings[i] = rng.NormFloat64() / math.Sqrt(float64(e.settings.Dim))
+	}
+	for i := range e.dense {
+		e.dense[i] = rng.NormFloat64() / math.Sqrt(float64(e.rank))
+	}
+	v := make([]float64, e.items*e.rank)
+	e.Embed(v, protocol.Workers(1))
+	scale := e.settings.StartNorm * math.Sqrt(float64(e.described)) / floats.Norm(v, 2)
+	if e.settings.Dense {
+		scale = math.Sqrt(scale)
+	}
+	floats.Scale(scale, e.theta)
+}
+
+// Embed writes the embeddings of all items to v, items x rank, row by row.
+func (e *Encoder) Embed(v []float64, run protocol.Runner) {
+	p := &e.pass
+	p.batch, p.out = p.all, v
+	run.Each(p.shares(), p.embed)
+	p.batch, p.out = nil, nil
+}
+
+// embedShare embeds a share of the batch, all items, for Embed.
+func (e *Encoder) embedShare(i int) {
+	p := &e.pass
+	lo, hi := p.share(i)
+	for at := lo; at < hi; at += blockItems {
+		n := min(blockItems, hi-at)
+		copy(p.out[at*e.rank:(at+n)*e.rank], e.forward(&p.scratch[i], p.batch[at:at+n]))
+	}
+}
+
+// forward embeds items, blockItems at most; the result is the scratch's until its next
+// use.
+func (e *Encoder) forward(s *scratch, items []int32) []float64 {
+	dim := e.settings.Dim
+	h := s.hidden[:len(items)*e.hidden]
+	clear(h)
+	for r, j := range items {
+		for k := range e.bags {
+			b := &e.bags[k]
+			dst := h[r*e.hidden+b.column:][:dim]
+			for p := b.byItem.start[j]; p < b.byItem.start[j+1]; p++ {
+				floats.AddScaled(dst, b.byItem.weight[p], e.theta[b.first+int(b.byItem.index[p])*dim:][:dim])
+			}
+		}
+	}
+	if !e.settings.Dense {
+		return h
+	}
+	v := s.v[:len(items)*e.rank]
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, general(h, len(items), e.hidden), general(e.dense, e.hidden, e.rank),
+		0, general(v, len(items), e.rank))
+	return v
+}
+
+// general is a matrix row by row.
+func general(data []float64, rows, cols int) blas64.General {
+	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: data}
+}

@@ -1,0 +1,137 @@
+package encoder
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Objective is what the embeddings are fitted to: the mean over the items of a loss of
+// each embedding.
+type Objective interface {
+	// Gradient writes to g, of length rank, the gradient at v of the loss of item j, and
+	// returns the loss; for the statistics of SSP-c with a ridge λ of item j,
+	//
+	//	g = (A_j + λI)v - b_j, loss ½ vᵀ(A_j + λI)v - b_jᵀv,
+	//
+	// where A_j is positive semidefinite, or there is no minimum. It must not keep or
+	// change v. It is called for different items at once.
+	//
+	// The step averages over items. If losses are scaled such that the items' weights
+	// (c_j) are 1 on average, the same rate and ridge suit many items and few, dense
+	// ratings and sparse ones.
+	Gradient(j int, v, g []float64) float64
+}
+
+// ErrDiverged is returned, wrapped, where the loss or θ ceases to be finite.
+var ErrDiverged = errors.New("encoder: the fit diverged")
+
+// Part is the share Index, from 0, of Of equal ones of an iteration's steps: one for
+// each secure sum where noise is drawn anew within an iteration (SSP-i and what lies
+// between it and SSP-c). Decay and epochs go on from part to part.
+type Part struct{ Index, Of int }
+
+func (p Part) validate(steps int) error {
+	if p.Of < 1 || p.Of > steps || p.Index < 0 || p.Index >= p.Of {
+		return fmt.Errorf("encoder: part %d of %d of %d steps; parts are counted from 0, of as many as there are steps at most",
+			p.Index, p.Of, steps)
+	}
+	return nil
+}
+
+// Fit takes the gradient steps of an iteration (algorithm 5 of the paper, lines 6 to 9),
+// Settings.Steps of them, from the public start or, with a warm start, from where it
+// is. The iteration decides the mini-batches. After [ErrDiverged] θ is back at the
+// public start.
+func (e *Encoder) Fit(o Objective, iteration uint64, run protocol.Runner) error {
+	return e.FitPart(o, iteration, Part{0, 1}, run)
+}
+
+// FitPart takes a part of the steps of an iteration; only the first part begins at the
+// public start where there is no warm start. See [Encoder.Fit].
+func (e *Encoder) FitPart(o Objective, iteration uint64, part Part, run protocol.Runner) error {
+	steps := e.settings.Steps
+	if err := part.validate(steps); err != nil {
+		return err
+	}
+	if part.Index == 0 && !e.settings.WarmStart {
+		e.start()
+	}
+	p := &e.pass
+	p.objective = o
+	defer func() { p.objective, p.batch = nil, nil }()
+	first := cut(steps, part.Index, part.Of)
+	for t := first; t < cut(steps, part.Index+1, part.Of); t++ {
+		e.deal(iteration, t, t == first)
+		if loss := e.step(t, run); math.IsNaN(loss) || math.IsInf(loss, 0) {
+			return e.diverged(iteration, fmt.Sprintf("step %d of %d begins at a loss of %v", t+1, steps, loss))
+		}
+	}
+	// The last step may have left what no loss has seen yet.
+	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
+		for _, x := range xs {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				return e.diverged(iteration, fmt.Sprintf("the parameters hold %v after it", x))
+			}
+		}
+	}
+	return nil
+}
+
+// diverged puts θ back to the public start.
+func (e *Encoder) diverged(iteration uint64, what string) error {
+	e.start()
+	return fmt.Errorf("%w in iteration %d: %s; lower the rate, which is %v, or the start norm, which is %v, and see that losses have a minimum",
+		ErrDiverged, iteration, what, e.settings.Rate, e.settings.StartNorm)
+}
+
+// batches is how many batches an epoch has.
+func (e *Encoder) batches() int {
+	if e.settings.Batch == 0 {
+		return 1
+	}
+	return (e.items-1)/e.settings.Batch + 1
+}
+
+func (e *Encoder) largestBatch() int { return (e.items-1)/e.batches() + 1 }
+
+// deal takes up the batch of a step: in each epoch every item is in one batch, public
+// and at random. anew says that the order of the epoch is not there yet.
+func (e *Encoder) deal(iteration uint64, step int, anew bool) {
+	p, n := &e.pass, e.batches()
+	if n == 1 {
+		p.batch = p.all
+		return
+	}
+	epoch, k := step/n, step%n
+	if k == 0 || anew {
+		copy(p.order, p.all)
+		rng := entropy.Public(e.seed, fmt.Sprintf("fedssp/encoder/batches/%d/%d", iteration, epoch))
+		rng.Shuffle(len(p.order), func(a, b int) { p.order[a], p.order[b] = p.order[b], p.order[a] })
+	}
+	p.batch = p.order[cut(e.items, k, n):cut(e.items, k+1, n)]
+}
+
+// step takes one gradient step on the batch and returns the mean loss before it,
+// without the ridge.
+func (e *Encoder) step(t int, run protocol.Runner) float64 {
+	p := &e.pass
+	e.turn()
+	run.Each(p.shares(), p.losses)
+	loss := 0.0
+	for k := range p.shares() {
+		loss += p.scratch[k].loss
+	}
+	for r, j := range p.batch {
+		p.place[j] = int32(r)
+	}
+	e.opt.begin(e.settings.rate(t))
+	run.Each(len(p.spans), p.update)
+	for _, j := range p.batch {
+		p.place[j] = -1
+	}
+	return loss / float64(len(p.batch))
+}

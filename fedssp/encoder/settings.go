@@ -1,0 +1,118 @@
+package encoder
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Optimiser is the rule by which a gradient moves θ.
+type Optimiser string
+
+const (
+	// Adam is that of Kingma & Ba (2015), algorithm 1, with their β1 = 0.9,
+	// β2 = 0.999 and ε = 1e-8.
+	Adam Optimiser = "adam"
+	// SGD is plain gradient descent, without momentum.
+	SGD Optimiser = "sgd"
+)
+
+// Decay is how the learning rate falls over the steps of an iteration, from
+// Settings.Rate at the first.
+type Decay string
+
+const (
+	// Constant does not fall.
+	Constant Decay = "constant"
+	// Cosine falls along half a cosine, to a tenth at the last step.
+	Cosine Decay = "cosine"
+	// Linear falls evenly, to a tenth at the last step.
+	Linear Decay = "linear"
+)
+
+// lastRate is what part of the rate is left at the last step, where it falls.
+const lastRate = 0.1
+
+// maxStartNorm keeps the start, and a loss of it, finite.
+const maxStartNorm = 1e9
+
+// Settings say what the encoder is and how it is fitted.
+type Settings struct {
+	// Dim is the length of a feature's embedding; 0 means the rank. Without a dense
+	// layer the embeddings are what is added up, so it must be the rank.
+	Dim int
+	// Dense puts a dense layer on the categories' embeddings laid end to end; without
+	// it they are added up, and the encoder is linear.
+	Dense bool
+	// IDs gives each item an embedding of its own besides those of its features.
+	// Without features there is nothing else, whatever IDs says.
+	IDs bool
+	// StartNorm is the root mean square of ‖v_j‖ at the start over the items that have
+	// features; above 0 and at most 1e9.
+	StartNorm float64
+
+	Optimiser Optimiser
+	Rate      float64 // learning rate; above 0
+	Decay     Decay
+	Steps     int // gradient steps of an iteration; at least 1
+	// Batch is the most items that a step takes; 0 means all of them. An epoch deals
+	// them to batches whose sizes differ by one at most.
+	Batch int
+	// WarmStart begins an iteration where the last one ended, moments of the optimiser
+	// included. Without it each begins at the public start.
+	WarmStart bool
+	// Ridge is ρ of the ½ρ‖θ‖² that is added to the mean loss of the items. It is not
+	// negative, and applies to the dense layer, too.
+	Ridge float64
+}
+
+// Validate reports all that is wrong with the settings of an encoder of that rank.
+func (s Settings) Validate(rank int) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("encoder: "+format, args...)) }
+	if rank < 1 {
+		bad("rank is %d; it must be at least 1", rank)
+	}
+	switch {
+	case s.Dim < 0:
+		bad("dim is %d; it must be at least 1, or 0 for the rank", s.Dim)
+	case !s.Dense && s.Dim != 0 && s.Dim != rank:
+		bad("dim is %d without a dense layer; embeddings that are added up must have the rank, %d", s.Dim, rank)
+	}
+	if !positive(s.StartNorm) || s.StartNorm > maxStartNorm {
+		bad("start norm is %v; it must be above 0 and at most %g", s.StartNorm, float64(maxStartNorm))
+	}
+	if s.Optimiser != Adam && s.Optimiser != SGD {
+		bad("optimiser is %q; it must be %s or %s", s.Optimiser, Adam, SGD)
+	}
+	if !positive(s.Rate) {
+		bad("rate is %v; it must be above 0", s.Rate)
+	}
+	if s.Decay != Constant && s.Decay != Cosine && s.Decay != Linear {
+		bad("decay is %q; it must be %s, %s or %s", s.Decay, Constant, Cosine, Linear)
+	}
+	if s.Steps < 1 {
+		bad("steps is %d; it must be at least 1", s.Steps)
+	}
+	if s.Batch < 0 {
+		bad("batch is %d; it must be at least 1, or 0 for all items", s.Batch)
+	}
+	if !(s.Ridge >= 0) || math.IsInf(s.Ridge, 1) {
+		bad("ridge is %v; it must be 0 or above", s.Ridge)
+	}
+	return errors.Join(errs...)
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
+
+// rate is the learning rate of a step, counted from 0.
+func (s Settings) rate(step int) float64 {
+	if s.Decay == Constant || s.Steps == 1 {
+		return s.Rate
+	}
+	left := 1 - float64(step)/float64(s.Steps-1) // from 1 to 0
+	if s.Decay == Cosine {
+		left = (1 - math.Cos(math.Pi*left)) / 2
+	}
+	return s.Rate * (lastRate + (1-lastRate)*left)
+}

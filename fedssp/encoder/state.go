@@ -1,0 +1,119 @@
+package encoder
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// What an encoder must still know after a restart: θ, and of Adam its moments and how
+// many steps they know of.
+//
+//	state = domain ‖ fingerprint (32 bytes) ‖ steps (8, big endian) ‖ θ ‖ means ‖ squares
+//
+// Numbers are float64, little endian. The domain ends in the version of the form. That
+// a state has not been damaged is for its keeper to see.
+const stateDomain = "fedsim/fedssp/encoder/v1\n"
+
+// maxSteps is far above what a run takes; up to it steps are exact in a float64.
+const maxSteps = 1 << 53
+
+// fingerprint hashes all that gives the numbers of a state their meaning and place: a
+// state of other features of the same size would fit, and be nonsense.
+func fingerprint(f *dataset.ItemFeatures, rank int, s Settings, seed uint64) [32]byte {
+	h := sha256.New()
+	item := func(b []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		h.Write(b)
+	}
+	number := func(n uint64) { h.Write(binary.BigEndian.AppendUint64(nil, n)) }
+	flag := func(b bool) {
+		if b {
+			number(1)
+		} else {
+			number(0)
+		}
+	}
+	item([]byte(stateDomain))
+	item([]byte(f.Digest))
+	number(uint64(f.Items))
+	number(uint64(len(f.Categories)))
+	for _, c := range f.Categories {
+		item([]byte(c.Name))
+		number(uint64(len(c.Values)))
+	}
+	number(uint64(rank))
+	number(uint64(s.Dim))
+	flag(s.Dense)
+	flag(s.IDs)
+	item([]byte(s.Optimiser))
+	number(math.Float64bits(s.StartNorm))
+	number(seed)
+	return [32]byte(h.Sum(nil))
+}
+
+// Save is the state between two calls of Fit or FitPart.
+func (e *Encoder) Save() []byte {
+	b := make([]byte, 0, e.stateSize())
+	b = append(b, stateDomain...)
+	b = append(b, e.fingerprint[:]...)
+	b = binary.BigEndian.AppendUint64(b, e.opt.steps)
+	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
+		for _, x := range xs {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		}
+	}
+	return b
+}
+
+func (e *Encoder) stateSize() int {
+	return len(stateDomain) + len(e.fingerprint) + 8 + 8*(len(e.theta)+len(e.opt.mean)+len(e.opt.sq))
+}
+
+// Restore takes up a state of Save. One that is not of an encoder of the same features,
+// settings and seed, or cannot come from Save, is an error that says why; the encoder
+// is then as it was.
+func (e *Encoder) Restore(state []byte) error {
+	b := state
+	if len(b) != e.stateSize() {
+		return fmt.Errorf("encoder: a state of %d bytes; of this encoder it has %d", len(b), e.stateSize())
+	}
+	if got := string(b[:len(stateDomain)]); got != stateDomain {
+		return fmt.Errorf("encoder: the state begins with %q; it must begin with %q: it is of something else or of another version", got, stateDomain)
+	}
+	b = b[len(stateDomain):]
+	if [32]byte(b) != e.fingerprint {
+		return fmt.Errorf("encoder: the state is of other features, settings or another seed")
+	}
+	b = b[len(e.fingerprint):]
+	steps := binary.BigEndian.Uint64(b)
+	if most := e.mostSteps(); steps > most {
+		return fmt.Errorf("encoder: the state's optimiser has taken %d steps; %d is the most it can keep", steps, most)
+	}
+	b = b[8:]
+	n := len(e.theta)
+	for i := range len(b) / 8 {
+		x := math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+		if math.IsNaN(x) || math.IsInf(x, 0) || i >= 2*n && x < 0 {
+			return fmt.Errorf("encoder: number %d of the state is %v; all are finite, and running squares not negative", i, x)
+		}
+	}
+	for k, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
+		for i := range xs {
+			xs[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*(k*n+i):]))
+		}
+	}
+	e.opt.steps = steps
+	return nil
+}
+
+// mostSteps is how many steps the optimiser can keep account of.
+func (e *Encoder) mostSteps() uint64 {
+	if e.opt.kind == Adam {
+		return maxSteps
+	}
+	return 0
+}

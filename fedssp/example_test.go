@@ -1,0 +1,34 @@
+package fedssp_test
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/fedssp"
+)
+
+// The schedule of biases first and one Gramian: what is released when, how long it is, how far one user can
+// move it, and what it takes of the run's μ².
+func ExampleParams_Steps() {
+	steps, err := fedssp.Params{
+		Items: 1000, Rank: 8, Min: 1, Max: 5, Feedback: fedssp.Explicit, Solver: fedssp.ALS, Gramian: fedssp.One, Budgeting: fedssp.Weights,
+		MeanCap: 50, Bias: true, ClipUser: 0.5, ClipRating: 1, ClipBias: 1.5, UserRidge: 1, UserBiasRidge: 2, ItemRidge: 0.03, ItemPrior: 3, BiasRidge: 4,
+		Rounds: 2, Resample: 1, StartSpread: 0.1, Shares: fedssp.Shares{Mean: 0.01, Bias: 0.49, WeightCounts: 0.1, Gramian: 0.02},
+	}.Steps()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, s := range steps {
+		for k, r := range s.Releases {
+			fmt.Printf("%d %-10s %-13s %5d %.2f %.3f\n", i+1, s.Phase, r.Name, r.Len, r.L2, s.Shares[k])
+		}
+	}
+	// Output:
+	// 1 prepare    mean              2 1.41 0.010
+	// 2 bias       bias           1000 1.50 0.441
+	// 2 bias       weight-counts  1000 1.00 0.049
+	// 3 statistics gramian          36 0.25 0.005
+	// 3 statistics moments        8000 0.50 0.245
+	// 4 statistics gramian          36 0.25 0.005
+	// 4 statistics moments        8000 0.50 0.245
+}

@@ -1,0 +1,364 @@
+// Package fedssp trains private recommenders from sufficient statistics: a rating
+// of user i for item j is explained as μ + b_i + b_j + <u_i, v_j>, and what users
+// send are sums from which the server solves for the items at once. It follows
+//
+//   - Krichene, Jain, Song, Sundararajan, Thakurta, Zhang, "Multi-task differential
+//     privacy under distribution skew" (ICML 2023): DPALS and AdaDPALS;
+//   - Curmei, Krichene, Zhang, Sundararajan, "Private matrix factorization with
+//     public item features" (RecSys 2023): DP-CMF;
+//   - Krichene, Mayoraz, Rendle, Song, Thakurta, Zhang, "Private learning with
+//     public features" (AISTATS 2024): sufficient statistics perturbation, SSP.
+//
+// docs/divergence.md says where it departs from them and why.
+//
+// An alternating step is one secure sum. Each client is one user ([User], a
+// client.Trainer): it solves for its own u_i in closed form against the items the
+// server broadcast, and contributes statistics of which only the noisy sum over
+// users is seen. The server's side is [Strategy], a server.Durable: it turns sums
+// into item embeddings. What is released in which iteration is [Params.Steps]:
+//
+//	phase       releases                    per user, and its L2 bound
+//	prepare     counts                      1 for each of at most θ_c items          √θ_c
+//	            mean                        Σ(y-mid)/(k·half), min(n,k)/k            √2
+//	bias        bias                        w_j·clip(y-μ-b_i)                        Γ
+//	            weight-counts               w_j                                      1
+//	statistics  gramian (one Gramian)       svec(u uᵀ)                               Γ_u²
+//	            gramians (one per item)     w_j·svec(u uᵀ)                           Γ_u²
+//	            moments                     w_j·clip(y-μ-b_i-b_j)·u                  Γ_yΓ_u
+//	            hessians, gradients         w_j·ℓ″·svec(u uᵀ), w_j·ℓ′·u              ℓ″Γ_u², ℓ′Γ_u
+//
+// # Privacy
+//
+// The unit is a user and the relation zero-out: the user's record is replaced by
+// the empty one, whose contribution is zero. The sensitivity of a release is then
+// the largest norm of one user's contribution. All bounds rest on two facts that
+// hold on the device whatever the server broadcasts:
+//
+//   - Σ_j w_j² <= 1: see weights.go. The server may choose the counts that shape the
+//     weights, but they are normalised last.
+//   - ‖u‖ <= Γ_u and finite: see local.go. The server may choose the items that u is
+//     fitted to, but u is clipped last.
+//
+// With svec (off-diagonals times √2) the norm of a packed matrix is its Frobenius
+// norm, so ‖svec(u uᵀ)‖ = ‖u‖² <= Γ_u²; rows of different items stand at different
+// coordinates, so the norms of gramians, moments, bias, hessians and gradients are
+// √(Σ w_j² x_j²) with |x_j| at most the bound of one row, hence at most that bound.
+//
+// A broadcast that is not finite or absurdly large is neutralised on the device,
+// coordinate by coordinate, and never answered by an error that would depend on
+// what the user rated.
+package fedssp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Feedback says what a rating is.
+type Feedback string
+
+const (
+	// Explicit: a value on a scale; what was not rated is unknown.
+	Explicit Feedback = "explicit"
+	// Implicit: something was consumed (Hu, Koren, Volinsky 2008): the target is 1,
+	// whatever the value, and 0 with a small weight for what was not.
+	Implicit Feedback = "implicit"
+)
+
+// Solver says how the server gets the items from the statistics.
+type Solver string
+
+const (
+	// ALS: v_j solves A_j v = b_j (DPALS and AdaDPALS).
+	ALS Solver = "als"
+	// Encoded: v_j is what a public encoder makes of the item's features or its id, and the
+	// encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
+	Encoded Solver = "encoder"
+	// CMF: the same as ALS with exact statistics of public features added (DP-CMF).
+	CMF Solver = "cmf"
+	// Convex: users send the second-order expansion of a convex loss around V, and
+	// the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7), or with
+	// features fits an encoder to the expansion.
+	Convex Solver = "convex"
+)
+
+// GramianForm says which second-order statistic is released.
+type GramianForm string
+
+const (
+	// PerItem: Σ w u uᵀ over the users who rated an item, for each item.
+	PerItem GramianForm = "per-item"
+	// One: a single Σ u uᵀ over all users. That of item j is taken to be c_j times its mean, c_j
+	// the sum of the item's weights. Ours: far less is sent, and less is noised.
+	One GramianForm = "one"
+)
+
+// Budgeting says how a user's sensitivity is dealt to its ratings.
+type Budgeting string
+
+const (
+	// Weights: every rating takes part, with w_j ∝ n̂_j^-Exponent and Σ w_j² = 1.
+	Weights Budgeting = "weights"
+	// UniformSample: at most PerUser ratings, each as likely, with w = 1/√PerUser.
+	UniformSample Budgeting = "uniform"
+	// TailSample: at most PerUser ratings, those of the rarest items by the private counts.
+	TailSample Budgeting = "tail"
+)
+
+// Loss is ℓ of the Convex solver, of a residual in rating units or, for Logistic, of a logit.
+type Loss string
+
+const (
+	// Squared: r²/2.
+	Squared Loss = "squared"
+	// Huber: r²/2 up to LossWidth, linear beyond.
+	Huber Loss = "huber"
+	// Logistic: the cross-entropy of a rating, scaled to 0..1, and σ of the prediction.
+	Logistic Loss = "logistic"
+)
+
+// Params are the public settings of a run, the same for everybody.
+type Params struct {
+	Items, Rank int     // m and d
+	Min, Max    float64 // the rating scale
+	Feedback    Feedback
+	Solver      Solver
+	Gramian     GramianForm
+	Budgeting   Budgeting
+	Exponent    float64 // of the weights, 0 (equal) to 2
+	PerUser     int     // ratings that a user's sample has at most; of the samplings only
+	CountCap    int     // θ_c, the items a user counts at most; of releases that need counts only
+	// MeanCap is k: the ratings of a user that the mean is taken over, at most. 0: the
+	// middle of the scale is used and nothing is released. Explicit feedback only.
+	MeanCap int
+	// Bias: item biases are released first, and a user has a bias of its own, which
+	// stays on the device. Explicit feedback only.
+	Bias bool
+
+	ClipUser, ClipRating, ClipBias float64 // Γ_u, Γ_y in rating units, Γ of the residuals of the bias stage
+
+	// UserRidge and UserBiasRidge are what the device adds to the diagonal for u and
+	// its bias. A rating adds ‖v_j‖² and 1.
+	UserRidge, UserBiasRidge float64
+	// ItemRidge is λ_v, added to A_j in proportion to c_j, as if to every rating.
+	ItemRidge float64
+	// ItemPrior and BiasRidge are how many ratings' weight pulls each coordinate of v_j and b_j to
+	// zero, whatever an item's ratings; where the statistics are noisy, that of the noise with it. They are 1/τ² for
+	// a prior deviation of τ and residuals of about 1.
+	ItemPrior, BiasRidge float64
+	// Unobserved is what an item that a user did not rate weighs beside one it did; implicit feedback only.
+	Unobserved float64
+
+	// Rounds is T, the outer steps; 0 with Bias: biases only. Resample is how many secure sums,
+	// each with fresh noise, are taken in each: 1 is SSP-c, as many as the encoder takes
+	// gradient steps SSP-i. Users keep their embeddings within an outer step. Closed forms take one.
+	Rounds, Resample int
+
+	Seed uint64 // of where V starts, and of the encoder's batches; public
+	// StartSpread is the standard deviation of the coordinates of V at the start; an encoder has a
+	// start norm of its own.
+	StartSpread float64
+
+	Loss      Loss // Convex only
+	LossWidth float64
+	CMF       CMFParams
+	Encoder   encoder.Settings      // where there is one, see Encodes
+	Features  *dataset.ItemFeatures // public; nil: items are known by their ids only
+	Shares    Shares
+}
+
+// Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
+// statistics of all rounds share what they leave, evenly. What is not released gives its
+// share to the others in proportion.
+type Shares struct {
+	Counts, Mean, Bias float64
+	// WeightCounts is the part of the stage that releases them: bias, or without that the statistics.
+	WeightCounts float64
+	// Gramian is the second-order part of what each sum has for statistics; moments or gradients have the rest.
+	Gramian float64
+}
+
+// withCounts reports whether something needs the private counts.
+func (p *Params) withCounts() bool {
+	return p.Budgeting == TailSample || p.Budgeting == Weights && p.Exponent > 0
+}
+
+func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
+
+// Encodes reports whether items are the output of an encoder.
+func (p *Params) Encodes() bool {
+	return p.Rounds > 0 && (p.Solver == Encoded || p.Solver == Convex && p.Features != nil)
+}
+
+// middle is what every prediction is before anything is released.
+func (p *Params) middle() float64 { return (p.Min + p.Max) / 2 }
+
+// logistic reports whether predictions are logits.
+func (p *Params) logistic() bool { return p.Solver == Convex && p.Loss == Logistic }
+
+// packed is the length of a packed d x d matrix.
+func (p *Params) packed() int { return p.Rank * (p.Rank + 1) / 2 }
+
+// problems collects what is wrong with settings.
+type problems []error
+
+func (e *problems) add(format string, args ...any) { *e = append(*e, fmt.Errorf(format, args...)) }
+
+func (e *problems) positive(name string, x float64) {
+	if !(x > 0) || math.IsInf(x, 1) {
+		e.add("%s is %v; it must be positive and finite", name, x)
+	}
+}
+
+func (e *problems) notNegative(name string, x float64) {
+	if !(x >= 0) || math.IsInf(x, 1) {
+		e.add("%s is %v; it must be at least 0 and finite", name, x)
+	}
+}
+
+func (e *problems) atLeast(name string, x, least int) {
+	if x < least {
+		e.add("%s is %d; it must be at least %d", name, x, least)
+	}
+}
+
+// Validate reports everything that makes the settings unusable.
+func (p Params) Validate() error {
+	var e problems
+	e.atLeast("items", p.Items, 1)
+	e.atLeast("rank", p.Rank, 1)
+	if p.Items >= 1 && p.Rank >= 1 && float64(p.Items)*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
+		e.add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.Items, p.Rank, protocol.MaxLen)
+	}
+	if !(p.Min < p.Max) || math.IsInf(p.Min, 0) || math.IsInf(p.Max, 0) {
+		e.add("the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
+	}
+	p.checkForm(&e)
+	p.checkBudgeting(&e)
+	e.positive("user-ridge", p.UserRidge)
+	if p.Rounds > 0 {
+		p.checkRounds(&e)
+	}
+	if p.Bias {
+		e.positive("clip-bias", p.ClipBias)
+		e.positive("bias-ridge", p.BiasRidge)
+		e.positive("user-bias-ridge", p.UserBiasRidge)
+	}
+	if p.Feedback == Implicit {
+		e.positive("unobserved", p.Unobserved)
+	}
+	e.atLeast("rounds", p.Rounds, 0)
+	if p.Rounds == 0 && !p.Bias {
+		e.add("rounds is 0 and there is no bias stage; nothing would be learned")
+	}
+	switch {
+	case p.Resample < 1:
+		e.add("resample is %d; it must be at least 1", p.Resample)
+	case p.Resample > 1 && !p.Encodes():
+		e.add("resample is %d; a closed form takes the statistics of a round once, so it must be 1", p.Resample)
+	case p.Resample > 1 && p.Resample > p.Encoder.Steps:
+		e.add("resample is %d; an encoder of %d steps takes fresh statistics at most so often", p.Resample, p.Encoder.Steps)
+	}
+	p.Shares.check(&p, &e)
+	return errors.Join(e...)
+}
+
+// checkRounds checks what the outer steps need.
+func (p *Params) checkRounds(e *problems) {
+	e.positive("clip-user", p.ClipUser)
+	if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
+		e.positive("clip-rating", p.ClipRating)
+	}
+	e.notNegative("item-ridge", p.ItemRidge)
+	e.notNegative("item-prior", p.ItemPrior)
+	if p.ItemRidge == 0 && p.ItemPrior == 0 {
+		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
+	}
+	if !p.Encodes() {
+		e.positive("start-spread", p.StartSpread)
+	} else if err := p.Encoder.Validate(p.Rank); err != nil {
+		*e = append(*e, err)
+	}
+}
+
+// checkForm checks what is learned, and from which statistics.
+func (p *Params) checkForm(e *problems) {
+	switch p.Feedback {
+	case Explicit:
+	case Implicit:
+		if p.Bias || p.MeanCap > 0 {
+			e.add("implicit feedback has no rating scale: the bias stage and the mean must be off")
+		}
+		if p.Solver == Convex {
+			e.add("solver %s is for explicit feedback", Convex)
+		}
+	default:
+		e.add("feedback is %q; it must be %s or %s", p.Feedback, Explicit, Implicit)
+	}
+	switch p.Solver {
+	case ALS, Encoded:
+	case CMF:
+		p.CMF.check(p, e)
+	case Convex:
+		switch p.Loss {
+		case Squared, Logistic:
+		case Huber:
+			e.positive("loss-width", p.LossWidth)
+		default:
+			e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
+		}
+	default:
+		e.add("solver is %q; it must be %s, %s, %s or %s", p.Solver, ALS, CMF, Encoded, Convex)
+	}
+	if p.Gramian != PerItem && p.Gramian != One {
+		e.add("gramian is %q; it must be %s or %s", p.Gramian, PerItem, One)
+	}
+	if f := p.Features; f != nil {
+		if f.Items != p.Items {
+			e.add("the features are of %d items; there are %d", f.Items, p.Items)
+		}
+	}
+}
+
+func (p *Params) checkBudgeting(e *problems) {
+	switch p.Budgeting {
+	case Weights:
+		if !(p.Exponent >= 0 && p.Exponent <= 2) {
+			e.add("exponent is %v; it must be from 0 to 2", p.Exponent)
+		}
+	case UniformSample, TailSample:
+		e.atLeast("per-user", p.PerUser, 1)
+	default:
+		e.add("budgeting is %q; it must be %s, %s or %s", p.Budgeting, Weights, UniformSample, TailSample)
+	}
+	if p.withCounts() {
+		e.atLeast("count-cap", p.CountCap, 1)
+	}
+	e.atLeast("mean-cap", p.MeanCap, 0)
+}
+
+// check checks that everything released has a share.
+func (s Shares) check(p *Params, e *problems) {
+	for _, x := range []struct {
+		name  string
+		value float64
+		used  bool
+	}{
+		{"counts", s.Counts, p.withCounts()}, {"mean", s.Mean, p.withMean()}, {"bias", s.Bias, p.Bias},
+		{"weight-counts", s.WeightCounts, true}, {"gramian", s.Gramian, p.Rounds > 0},
+	} {
+		if !(x.value >= 0 && x.value < 1) {
+			e.add("the share of %s is %v; it must be from 0 to below 1", x.name, x.value)
+		} else if x.used && x.value == 0 {
+			e.add("the share of %s is 0, but they are released; it must be positive", x.name)
+		}
+	}
+	if sum := s.Counts + s.Mean + s.Bias; !(sum < 1) && p.Rounds > 0 {
+		e.add("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
+	}
+}

@@ -1,0 +1,311 @@
+package fedssp
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// serial is a runner of one worker.
+type serial struct{}
+
+func (serial) Each(n int, f func(int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
+// plain are settings of the simplest run, without bias, mean and counts.
+func plain(items, rank int) Params {
+	return Params{
+		Items: items, Rank: rank, Min: 1, Max: 5, Feedback: Explicit, Solver: ALS, Gramian: PerItem, Budgeting: Weights,
+		ClipUser: 1, ClipRating: 2, UserRidge: 0.5, ItemRidge: 0.1, Rounds: 2, Resample: 1, Seed: 1, StartSpread: 0.5,
+		Shares: Shares{WeightCounts: 0.2, Gramian: 0.5},
+	}
+}
+
+// full are settings in which everything is released.
+func full(items, rank int) Params {
+	p := plain(items, rank)
+	p.Gramian, p.Bias, p.Exponent, p.CountCap, p.MeanCap = One, true, 0.25, 7, 5
+	p.ClipBias, p.BiasRidge, p.UserBiasRidge, p.ItemPrior = 1.5, 2, 2, 1
+	p.Shares = Shares{Counts: 0.05, Mean: 0.05, Bias: 0.4, WeightCounts: 0.2, Gramian: 0.1}
+	return p
+}
+
+// someFeatures are two categories of random features; every fifth item has none in the second.
+func someFeatures(items int) *dataset.ItemFeatures {
+	rng := rand.New(rand.NewPCG(3, 3))
+	f := &dataset.ItemFeatures{Items: items, Digest: "d"}
+	for c := range 2 {
+		cat := dataset.Category{Name: fmt.Sprint("category", c), Values: []string{"a", "b", "c"}, Start: []int32{0}}
+		for j := range items {
+			if c == 0 || j%5 != 0 {
+				cat.Value = append(cat.Value, int32(rng.IntN(3)))
+				cat.Weight = append(cat.Weight, 0.5+float64(c))
+			}
+			cat.Start = append(cat.Start, int32(len(cat.Value)))
+		}
+		f.Categories = append(f.Categories, cat)
+	}
+	return f
+}
+
+// kinds are settings of every kind of run.
+func kinds(items, rank int) map[string]Params {
+	uniform := plain(items, rank)
+	uniform.Budgeting, uniform.PerUser = UniformSample, 4
+	tail := full(items, rank)
+	tail.Budgeting, tail.PerUser, tail.Exponent = TailSample, 4, 0
+	implicit := plain(items, rank)
+	implicit.Feedback, implicit.Unobserved = Implicit, 0.1
+	implicitOne := implicit
+	implicitOne.Gramian = One
+	cmf := full(items, rank)
+	cmf.Solver, cmf.Features = CMF, someFeatures(items)
+	cmf.CMF = CMFParams{FeatureWeight: 0.5, FeatureRidge: 1, Unobserved: 0.05, Sweeps: 2}
+	perItem := full(items, rank)
+	perItem.Gramian = PerItem
+	encoded := full(items, rank)
+	encoded.Solver, encoded.Features = Encoded, someFeatures(items)
+	encoded.Encoder = encoder.Settings{Dense: true, StartNorm: 1, Optimiser: encoder.Adam, Rate: 0.01, Decay: encoder.Linear, Steps: 12, Batch: items/2 + 1, WarmStart: true, Ridge: 1e-3}
+	ids := encoded
+	ids.Features, ids.Encoder.Dense, ids.Encoder.WarmStart, ids.Resample = nil, false, false, 4
+	encodedConvex := encoded
+	encodedConvex.Solver, encodedConvex.Loss, encodedConvex.Gramian, encodedConvex.Resample = Convex, Logistic, PerItem, 3
+	out := map[string]Params{
+		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,
+		"plain": plain(items, rank), "full": full(items, rank), "full per item": perItem, "uniform": uniform, "tail": tail,
+		"implicit": implicit, "implicit one": implicitOne, "cmf": cmf,
+	}
+	for _, loss := range []Loss{Squared, Huber, Logistic} {
+		for _, form := range []GramianForm{PerItem, One} {
+			p := full(items, rank)
+			p.Solver, p.Loss, p.LossWidth, p.Gramian = Convex, loss, 0.7, form
+			out[fmt.Sprintf("convex %s %s", loss, form)] = p
+		}
+	}
+	return out
+}
+
+// kindNames are the kinds in a fixed order.
+func kindNames() []string {
+	var names []string
+	for name := range kinds(10, 2) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// complete sets scale, width and noise: variance v of every coordinate in the units of the
+// contributions, none if it is 0.
+func complete(t testing.TB, p Params, v float64) []Step {
+	t.Helper()
+	steps, err := p.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		for i := range s.Releases {
+			r := &s.Releases[i]
+			if r.Scale, r.Width = 1, 64; v > 0 {
+				r.Noise = protocol.Noise{Kind: protocol.Split, Variance: v}
+			}
+		}
+	}
+	return steps
+}
+
+func newStrategy(t testing.TB, p Params, clients int, variance float64) *Strategy {
+	t.Helper()
+	s, err := New(StrategyParams{Params: p, Session: protocol.SessionID{7}, Cohort: protocol.Cohort{Clients: clients, Tolerance: 0.5}, Steps: complete(t, p, variance)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// start is where settings start.
+func start(p Params) *Model {
+	m, err := p.Start()
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// dense is a vector with every coordinate.
+func dense(v protocol.Vector, n int) []float64 {
+	if v.Index == nil {
+		return v.Value
+	}
+	out := make([]float64, n)
+	for i, k := range v.Index {
+		out[k] = v.Value[i]
+	}
+	return out
+}
+
+// contribute has a user answer a plan.
+func contribute(t testing.TB, u *User, plan *protocol.Plan, party int) []protocol.Vector {
+	t.Helper()
+	v, err := u.Contribute(plan, simulated.New(5, fmt.Sprint("client/", party)), serial{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// round sums what users contribute to the next plan, of all but those it is told to lose, and has the
+// strategy absorb it. It reports false when the strategy is done.
+func round(t testing.TB, s *Strategy, users []*User, lost func(i int) bool) bool {
+	t.Helper()
+	plan, done, err := s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done {
+		return false
+	}
+	sums := protocol.Sums{Values: make([][]float64, len(plan.Releases))}
+	for i, r := range plan.Releases {
+		sums.Values[i] = make([]float64, r.Len)
+	}
+	for i, u := range users {
+		vectors := contribute(t, u, plan, i)
+		if lost != nil && lost(i) {
+			continue
+		}
+		sums.Survivors++
+		for k, v := range vectors {
+			for c, x := range dense(v, plan.Releases[k].Len) {
+				sums.Values[k][c] += x
+			}
+		}
+	}
+	if err := s.Absorb(plan, sums, serial{}); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// train runs a whole schedule.
+func train(t testing.TB, s *Strategy, users []*User) {
+	t.Helper()
+	for round(t, s, users, nil) {
+	}
+}
+
+// people are users with random ratings of the items, each rated with the given chance.
+func people(p *Params, n int, chance float64, seed uint64) ([]*User, []Ratings) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	users, rows := make([]*User, n), make([]Ratings, n)
+	for i := range users {
+		for j := range p.Items {
+			if rng.Float64() < chance {
+				rows[i].Items = append(rows[i].Items, int32(j))
+				rows[i].Values = append(rows[i].Values, float32(1+rng.IntN(5)))
+			}
+		}
+		users[i] = NewUser(p, rows[i])
+	}
+	return users, rows
+}
+
+func near(t *testing.T, what string, got, want []float64, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= tolerance*(1+math.Abs(want[i]))) {
+			t.Fatalf("%s: %v at %d, want %v", what, got[i], i, want[i])
+		}
+	}
+}
+
+// Every problem is reported at once.
+func TestValidate(t *testing.T) {
+	for name, p := range kinds(10, 2) {
+		if err := p.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	inf, nan := math.Inf(1), math.NaN()
+	for _, c := range []struct {
+		change func(p *Params)
+		want   string
+	}{
+		{func(p *Params) { p.Items = 0 }, "items is 0"},
+		{func(p *Params) { p.Rank = 0 }, "rank is 0"},
+		{func(p *Params) { p.Items, p.Rank = 1<<24, 100 }, "lower the rank"},
+		{func(p *Params) { p.Min = 5 }, "the rating scale is 5 to 5"},
+		{func(p *Params) { p.Max = inf }, "the rating scale"},
+		{func(p *Params) { p.Feedback = "x" }, `feedback is "x"`},
+		{func(p *Params) { p.Feedback, p.Unobserved = Implicit, 1 }, "no rating scale"},
+		{func(p *Params) { p.Feedback, p.Bias, p.MeanCap = Implicit, false, 0 }, "unobserved is 0"},
+		{func(p *Params) { p.Feedback, p.Solver, p.Loss = Implicit, Convex, Squared }, "solver convex is for explicit"},
+		{func(p *Params) { p.Solver = "x" }, `solver is "x"`},
+		{func(p *Params) { p.Solver = CMF }, "needs features"},
+		{func(p *Params) { p.Solver, p.CMF.Unobserved = CMF, 1 }, "unobserved weight of features is 1"},
+		{func(p *Params) { p.Solver = CMF }, "feature-weight is 0"},
+		{func(p *Params) { p.Solver = CMF }, "feature-ridge is 0"},
+		{func(p *Params) { p.Solver = CMF }, "sweeps is 0"},
+		{func(p *Params) { p.Features = someFeatures(9) }, "the features are of 9 items; there are 10"},
+		{func(p *Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[0].Start[3] = 90 }, "are not rows of 10 items"},
+		{func(p *Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Value[2] = 3 }, "value 3 of 3"},
+		{func(p *Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Weight[2] = inf }, "weights are positive"},
+		{func(p *Params) { p.Solver, p.Loss = Convex, "x" }, `loss is "x"`},
+		{func(p *Params) { p.Solver, p.Loss = Convex, Huber }, "loss-width is 0"},
+		{func(p *Params) { p.Gramian = "x" }, `gramian is "x"`},
+		{func(p *Params) { p.Budgeting = "x" }, `budgeting is "x"`},
+		{func(p *Params) { p.Budgeting = UniformSample }, "per-user is 0"},
+		{func(p *Params) { p.Exponent = nan }, "exponent is NaN"},
+		{func(p *Params) { p.CountCap = 0 }, "count-cap is 0"},
+		{func(p *Params) { p.MeanCap = -1 }, "mean-cap is -1"},
+		{func(p *Params) { p.ClipUser = nan }, "clip-user is NaN"},
+		{func(p *Params) { p.ClipRating = inf }, "clip-rating is +Inf"},
+		{func(p *Params) { p.ClipBias = 0 }, "clip-bias is 0"},
+		{func(p *Params) { p.UserRidge = 0 }, "user-ridge is 0"},
+		{func(p *Params) { p.UserBiasRidge = -1 }, "user-bias-ridge is -1"},
+		{func(p *Params) { p.BiasRidge = 0 }, "bias-ridge is 0"},
+		{func(p *Params) { p.ItemRidge = -1 }, "item-ridge is -1"},
+		{func(p *Params) { p.ItemRidge, p.ItemPrior = 0, 0 }, "one must be positive"},
+		{func(p *Params) { p.ItemPrior = nan }, "item-prior is NaN"},
+		{func(p *Params) { p.StartSpread = 0 }, "start-spread is 0"},
+		{func(p *Params) { p.Rounds, p.Bias = 0, false }, "nothing would be learned"},
+		{func(p *Params) { p.Rounds = -1 }, "rounds is -1"},
+		{func(p *Params) { p.Resample = 2 }, "a closed form takes"},
+		{func(p *Params) { p.Resample = 0 }, "resample is 0"},
+		{func(p *Params) { *p = kinds(10, 2)["encoder"]; p.Resample = 13 }, "an encoder of 12 steps"},
+		{func(p *Params) { p.Solver = Encoded }, "rate is 0"},
+		{func(p *Params) { p.Shares.Counts = 0 }, "the share of counts is 0"},
+		{func(p *Params) { p.Shares.Mean = nan }, "the share of mean is NaN"},
+		{func(p *Params) { p.Shares.Bias = 1 }, "the share of bias is 1"},
+		{func(p *Params) { p.Shares.Gramian = 0 }, "the share of gramian is 0"},
+		{func(p *Params) { p.Shares.WeightCounts = 0 }, "the share of weight-counts is 0"},
+		{func(p *Params) { p.Shares.Counts, p.Shares.Bias = 0.5, 0.5 }, "the statistics need some"},
+	} {
+		p := full(10, 2)
+		c.change(&p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("want an error with %q, got %v", c.want, err)
+		}
+		if _, err := p.Steps(); err == nil {
+			t.Errorf("%q: Steps accepts the settings", c.want)
+		}
+	}
+	p := full(0, 0)
+	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "items is 0") || !strings.Contains(err.Error(), "rank is 0") {
+		t.Errorf("not every problem is reported: %v", err)
+	}
+}

@@ -1,0 +1,178 @@
+package fedssp
+
+import (
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
+)
+
+// What a device does by itself: fit its embedding u and bias b to its ratings,
+//
+//	min  Σ_j ℓ(μ + b_j + b + <u, v_j>; y_j) + λ_u/2 ‖u‖² + λ_b/2 b²,
+//
+// ℓ half the squared error but for the other losses of the Convex solver. With implicit feedback the
+// target is 1 and α/2·Σ_j <u, v_j>² over all items is added. Nothing of it is sent as such.
+//
+// A fit never fails: whatever the items are, what comes out is finite or zero.
+
+// Ratings are one user's: items, ascending, and their values.
+type Ratings struct {
+	Items  []int32
+	Values []float32
+}
+
+// FitUser is what a device does locally with a model: it returns u and the user's own bias, 0
+// where users have none. The ratings must be valid for the settings (see [NewUser]).
+func (p *Params) FitUser(m *Model, r Ratings) (u []float64, bias float64) {
+	w := newWorkspace(p)
+	defer w.free()
+	w.gather(p, m, r)
+	w.fit(p, m)
+	return append([]float64(nil), w.beta[:p.Rank]...), w.bias(p)
+}
+
+// workspace is what a fit needs of memory; it is used again from user to user.
+type workspace struct {
+	width  int       // of a row: d, and with a bias of the user's 1 more
+	rows   []float64 // n x width: v_j, and 1 where there is a bias
+	offset []float64 // μ + b_j, or its logit
+	value  []float64 // y_j; for Logistic scaled to 0..1
+	beta   []float64 // the solution: u, and the bias if there is one
+	gram   []float64 // width x width
+	newton newton
+}
+
+var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+
+func newWorkspace(p *Params) *workspace {
+	w := workspaces.Get().(*workspace)
+	w.width = p.Rank
+	if p.Bias {
+		w.width++
+	}
+	w.beta = resize(w.beta, w.width)
+	w.gram = resize(w.gram, w.width*w.width)
+	return w
+}
+
+func (w *workspace) free() { workspaces.Put(w) }
+
+// resize returns n numbers, zeros, in the memory of x if it holds them.
+func resize(x []float64, n int) []float64 {
+	if cap(x) < n {
+		return make([]float64, n)
+	}
+	x = x[:n]
+	clear(x)
+	return x
+}
+
+// row is the embedding of the k-th rated item.
+func (w *workspace) row(k, d int) []float64 { return w.rows[k*w.width : k*w.width+d : k*w.width+d] }
+
+// bias is the user's, after a fit.
+func (w *workspace) bias(p *Params) float64 {
+	if w.width == p.Rank {
+		return 0
+	}
+	return w.beta[p.Rank]
+}
+
+// gather collects what a user's ratings touch of the model.
+func (w *workspace) gather(p *Params, m shared, r Ratings) {
+	n, s := len(r.Items), p.scale()
+	w.rows, w.offset, w.value = resize(w.rows, n*w.width), resize(w.offset, n), resize(w.value, n)
+	centre := m.centre()
+	for k, item := range r.Items {
+		j := int(item)
+		row := w.rows[k*w.width : (k+1)*w.width]
+		copy(row, m.row(j, row[:p.Rank]))
+		if w.width > p.Rank {
+			row[p.Rank] = 1
+		}
+		if p.Feedback == Implicit {
+			w.value[k] = 1
+			continue
+		}
+		w.offset[k] = s.offset(centre, m.itemBias(j))
+		w.value[k] = float64(r.Values[k])
+		if s.logistic {
+			w.value[k] = (w.value[k] - p.Min) / (p.Max - p.Min)
+		}
+	}
+}
+
+// ridge is λ of coordinate i of beta.
+func (w *workspace) ridge(p *Params, i int) float64 {
+	if i == p.Rank {
+		return p.UserBiasRidge
+	}
+	return p.UserRidge
+}
+
+// fit solves for beta.
+func (w *workspace) fit(p *Params, m shared) {
+	clear(w.beta)
+	if len(w.value) == 0 {
+		return
+	}
+	if p.Solver == Convex && p.Loss != Squared {
+		w.newton.fit(w, p)
+	} else {
+		w.leastSquares(p, m)
+	}
+	for _, x := range w.beta {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			clear(w.beta)
+			return
+		}
+	}
+}
+
+// leastSquares solves (XᵀX + Λ) beta = Xᵀ(y - offset).
+func (w *workspace) leastSquares(p *Params, m shared) {
+	n := len(w.value)
+	x := blas64.General{Rows: n, Cols: w.width, Stride: w.width, Data: w.rows}
+	if p.Feedback == Implicit {
+		unpack(w.gram, m.packedGramian(), p.Rank, p.Unobserved)
+	}
+	h := w.symmetric(w.gram)
+	blas64.Syrk(blas.Trans, 1, x, 1, h)
+	for i := range w.width {
+		w.gram[i*w.width+i] += w.ridge(p, i)
+	}
+	for k, y := range w.value {
+		axpy(w.beta, y-w.offset[k], w.rows[k*w.width:(k+1)*w.width])
+	}
+	if !w.solve(h, w.beta) {
+		clear(w.beta)
+	}
+}
+
+// symmetric is the upper triangle of row-major data.
+func (w *workspace) symmetric(data []float64) blas64.Symmetric {
+	return blas64.Symmetric{Uplo: blas.Upper, N: w.width, Stride: w.width, Data: data}
+}
+
+// solve replaces b by h⁻¹b, and h by its factor. It reports false where h is not
+// positive definite in float64.
+func (w *workspace) solve(h blas64.Symmetric, b []float64) bool {
+	t, ok := lapack64.Potrf(h)
+	if ok {
+		lapack64.Potrs(t, blas64.General{Rows: w.width, Cols: 1, Stride: 1, Data: b})
+	}
+	return ok
+}
+
+// clipUser scales u, finite after a fit, down to norm bound if it is longer. After it ‖u‖ <= Γ_u whatever
+// the fit came to: of a u whose norm overflows nothing is left.
+func clipUser(u []float64, bound float64) {
+	if norm := math.Sqrt(dot(u, u)); norm > bound {
+		for i := range u {
+			u[i] *= bound / norm
+		}
+	}
+}

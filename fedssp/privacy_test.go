@@ -1,0 +1,382 @@
+package fedssp
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// record is a user's ratings of the kind numbered k: random ones and those that an adversary would
+// choose.
+func record(p *Params, rng *rand.Rand, k int) Ratings {
+	var r Ratings
+	rate := func(j int, x float32) {
+		r.Items, r.Values = append(r.Items, int32(j)), append(r.Values, x)
+	}
+	top, bottom := float32(p.Max), float32(p.Min)
+	switch k % 8 {
+	case 0: // none
+	case 1:
+		rate(rng.IntN(p.Items), top)
+	case 2:
+		rate(rng.IntN(p.Items), bottom)
+	case 3: // everything, as high as can be
+		for j := range p.Items {
+			rate(j, top)
+		}
+	case 4: // everything, extremes in turn
+		for j := range p.Items {
+			rate(j, []float32{top, bottom}[j%2])
+		}
+	case 5: // two items, extremes
+		rate(0, top)
+		rate(p.Items-1, bottom)
+	default:
+		chance := rng.Float64()
+		for j := range p.Items {
+			if rng.Float64() < chance {
+				rate(j, bottom+float32(rng.IntN(int(top-bottom)+1)))
+			}
+		}
+	}
+	return r
+}
+
+// hostile is a model of the kind numbered k: an honest one and those that a server might send to
+// raise a user's norm.
+func hostile(p *Params, rng *rand.Rand, k int) *Model {
+	m := start(*p)
+	m.Counts, m.Bias = make([]float64, p.Items), make([]float64, p.Items)
+	for j := range m.Counts {
+		m.Counts[j], m.Bias[j] = 1000*rng.Float64(), rng.NormFloat64()
+	}
+	worst := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1e300, 1e300, 1e-300, math.MaxFloat64, 5}
+	fill := func(x []float64, share float64) {
+		for i := range x {
+			if rng.Float64() < share {
+				x[i] = worst[rng.IntN(len(worst))]
+			}
+		}
+	}
+	switch k % 6 {
+	case 0:
+	case 1: // counts that put all the weight on one item
+		fill(m.Counts, 1)
+		m.Counts[rng.IntN(p.Items)] = -5
+	case 2:
+		fill(m.Items, 0.3)
+		fill(m.Gramian, 0.3)
+	case 3: // embeddings that stretch u as far as the ridge allows
+		for i := range m.Items {
+			m.Items[i] = 1e-3 * rng.NormFloat64()
+		}
+	case 4:
+		fill(m.Bias, 0.5)
+		m.Mean = worst[rng.IntN(len(worst))]
+	case 5:
+		fill(m.Items, 1)
+		fill(m.Bias, 1)
+		fill(m.Counts, 1)
+		m.Mean = math.NaN()
+	}
+	if p.Feedback == Implicit {
+		m.Bias = nil
+	}
+	return m
+}
+
+// An emptied record moves a release by the whole contribution, and that is within every declared bound,
+// whoever the user is and whatever the server broadcasts: 1,000 users, random and adversarial, of every kind
+// of run. The bounds are the release's own, the norms are taken here. Worst cases reach more than .99 of
+// the L2 bound where it is meant to be tight.
+func TestSensitivity(t *testing.T) {
+	for _, name := range kindNames() {
+		t.Run(name, func(t *testing.T) {
+			p := kinds(30, 3)[name]
+			p.UserRidge = 1e-4 // u as long as the clipping allows
+			steps := complete(t, p, 0)
+			worst := map[string]float64{}
+			rng := rand.New(rand.NewPCG(11, 11))
+			for k := range 1000 {
+				user := NewUser(&p, record(&p, rng, k))
+				model := hostile(&p, rng, k/8).Encode()
+				for i, s := range steps {
+					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: model}
+					for c, v := range contribute(t, user, plan, k) {
+						share := within(t, fmt.Sprintf("user %d, step %d", k, i+1), s.Releases[c], v)
+						worst[s.Releases[c].Name] = max(worst[s.Releases[c].Name], share)
+					}
+				}
+			}
+			for release, share := range worst {
+				least := 0.99
+				switch {
+				case release == Mean && p.MeanCap > 1:
+					least = 0.99 // all ratings at an end of the scale
+				case release == Hessians && p.Loss == Huber:
+					least = 0.3 // half the items are beyond the width
+				case (release == Hessians || release == Gradients) && p.Loss == Logistic:
+					least = 0.3 // ℓ″ is 1/4 where ℓ′ is 1/2; predictions are not both at once
+				}
+				if share < least {
+					t.Errorf("release %q reaches %.3f of its L2 bound at most; at least %.2f was expected: it is not tight", release, share, least)
+				}
+			}
+		})
+	}
+}
+
+// within checks every declared bound of a contribution and returns its share of the L2 bound.
+func within(t *testing.T, who string, r protocol.Release, v protocol.Vector) float64 {
+	t.Helper()
+	var l2, l1, largest float64
+	nonZero := 0
+	for _, x := range v.Value {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			t.Fatalf("%s: release %q holds %v", who, r.Name, x)
+		}
+		l2 += x * x
+		l1 += math.Abs(x)
+		largest = max(largest, math.Abs(x))
+		if x != 0 {
+			nonZero++
+		}
+	}
+	l2 = math.Sqrt(l2)
+	const rounding = 1e-12
+	if l2 > r.L2*(1+rounding) {
+		t.Fatalf("%s: release %q has L2 norm %v; %v is declared", who, r.Name, l2, r.L2)
+	}
+	if r.L1 > 0 && l1 > r.L1*(1+rounding) {
+		t.Fatalf("%s: release %q has L1 norm %v; %v is declared", who, r.Name, l1, r.L1)
+	}
+	if r.LInf > 0 && largest > r.LInf*(1+rounding) {
+		t.Fatalf("%s: release %q has a coordinate of %v; %v is declared", who, r.Name, largest, r.LInf)
+	}
+	if nonZero > r.MaxNonZero {
+		t.Fatalf("%s: release %q has %d non-zeros; %d are declared", who, r.Name, nonZero, r.MaxNonZero)
+	}
+	for k := range v.Index {
+		if int(v.Index[k]) >= r.Len || k > 0 && v.Index[k] <= v.Index[k-1] {
+			t.Fatalf("%s: release %q: index %d at place %d of %d coordinates", who, r.Name, v.Index[k], k, r.Len)
+		}
+	}
+	return l2 / r.L2
+}
+
+// What the server says of counts moves weight between a user's ratings and never adds any: Σw² is 1.
+func TestWeightsSquareToOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, 1e300, 1e-300, 1, 7}
+	for range 2000 {
+		w, counts := make([]float64, 1+rng.IntN(300)), make([]float64, 300)
+		for k := range counts {
+			if counts[k] = 1000 * rng.ExpFloat64(); rng.IntN(3) == 0 {
+				counts[k] = odd[rng.IntN(len(odd))]
+			}
+		}
+		exponent := 2 * rng.Float64()
+		weigh(w, counts[:len(w)], exponent)
+		var sum float64
+		for _, x := range w {
+			if !(x > 0) {
+				t.Fatalf("a weight of %v", x)
+			}
+			sum += x * x
+		}
+		if math.Abs(sum-1) > 1e-13 {
+			t.Fatalf("Σw² is 1%+g", sum-1)
+		}
+	}
+	// By hand: counts of 1 and 16 with exponent 1/4 are weights in the ratio 2 : 1.
+	w := make([]float64, 2)
+	weigh(w, []float64{1, 16}, 0.25)
+	near(t, "weights", w, []float64{2 / math.Sqrt(5), 1 / math.Sqrt(5)}, 1e-15)
+	weigh(w, nil, 0.25)
+	near(t, "weights without counts", w, []float64{math.Sqrt(0.5), math.Sqrt(0.5)}, 1e-15)
+}
+
+// Each of n ratings is as likely to be in a sample. Of 20,000 samples of 3 of 10 the count of each
+// rating has mean 6,000; Σ(count-mean)²/(mean·(1-3/9...)) is near chi-square with 9 degrees of freedom,
+// above 33.7 with probability 1e-4 (the counts' covariance is that of sampling without
+// replacement, hence the factor 10/(10-1) · 1/(1-.3)).
+func TestSampleIsUniform(t *testing.T) {
+	const n, size, draws = 10, 3, 20000
+	for _, tail := range []bool{false, true} {
+		counts := make([]float64, n)
+		random := simulated.New(9, "test").Stream("sample", 1)
+		for range draws {
+			var places []int
+			var err error
+			if tail { // all counts are the same: ties are in random order
+				places, err = sampleTail(n, size, make([]float64, n), random)
+			} else {
+				places, err = sample(n, size, random)
+			}
+			if err != nil || len(places) != size {
+				t.Fatal(places, err)
+			}
+			for i, k := range places {
+				if i > 0 && places[i-1] >= k {
+					t.Fatalf("places %v do not ascend", places)
+				}
+				counts[k]++
+			}
+		}
+		const q = float64(size) / n
+		var chi2 float64
+		for _, c := range counts {
+			chi2 += (c - draws*q) * (c - draws*q) / (draws * q * (1 - q)) * (n - 1) / n
+		}
+		if chi2 > 33.7 {
+			t.Errorf("tail %v: chi-square %.1f of %v", tail, chi2, counts)
+		}
+	}
+}
+
+// The tail is what the counts say it is, however odd they are; fewer ratings than the cap are all taken.
+func TestSampleTail(t *testing.T) {
+	random := simulated.New(9, "test").Stream("sample", 1)
+	for _, c := range []struct {
+		counts []float64
+		size   int
+		want   []int
+	}{
+		{[]float64{9, 3, 7, 2, 8}, 2, []int{1, 3}},
+		{[]float64{math.Inf(1), 3, 7, math.NaN(), 8}, 3, []int{1, 2, 3}},
+		{[]float64{5, 4}, 3, []int{0, 1}},
+		{[]float64{5}, 1, []int{0}},
+	} {
+		got, err := sampleTail(len(c.counts), c.size, c.counts, random)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("of %v: %v, %v; want %v", c.counts, got, err, c.want)
+		}
+	}
+}
+
+// A user's sample is drawn once: in every iteration the same ratings take part.
+func TestSampleIsDrawnOnce(t *testing.T) {
+	p := kinds(200, 2)["uniform"]
+	users, _ := people(&p, 1, 0.5, 4)
+	seen := map[string]bool{}
+	for i, s := range complete(t, p, 0) {
+		plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: start(p).Encode()}
+		v := contribute(t, users[0], plan, 0)
+		items := ""
+		for _, k := range v[len(v)-1].Index {
+			items += fmt.Sprint(k/2, " ")
+		}
+		seen[items] = true
+	}
+	if len(seen) != 1 {
+		t.Errorf("samples differ: %v", seen)
+	}
+}
+
+// What a server sends is answered or refused by what it is, never by whose ratings meet it.
+func TestRefusalsDoNotDependOnRatings(t *testing.T) {
+	p := full(20, 2)
+	users, _ := people(&p, 5, 0.5, 8)
+	users = append(users, NewUser(&p, Ratings{}))
+	good := complete(t, p, 0)[2]
+	odd := good.Releases[0]
+	odd.Name = "ratings"
+	short := good.Releases[0]
+	short.Len--
+	for _, c := range []struct {
+		name string
+		plan protocol.Plan
+	}{
+		{"another release", protocol.Plan{Releases: []protocol.Release{odd}, Broadcast: start(p).Encode()}},
+		{"another length", protocol.Plan{Releases: []protocol.Release{short}, Broadcast: start(p).Encode()}},
+		{"own noise", protocol.Plan{Releases: []protocol.Release{{Noise: protocol.Noise{Kind: protocol.Own}}}, Broadcast: start(p).Encode()}},
+		{"no model", protocol.Plan{Releases: good.Releases}},
+		{"another model", protocol.Plan{Releases: good.Releases, Broadcast: start(p).Encode()[1:]}},
+	} {
+		for i, u := range users {
+			if _, err := u.Contribute(&c.plan, simulated.New(1, "x"), serial{}); err == nil {
+				t.Errorf("%s: user %d answers", c.name, i)
+			}
+		}
+	}
+}
+
+// Ratings that break the scale are the owner's to hear of.
+func TestUserChecksRatings(t *testing.T) {
+	p := full(20, 2)
+	plan := &protocol.Plan{Iteration: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: start(p).Encode()}
+	nan := float32(math.NaN())
+	for _, r := range []Ratings{
+		{[]int32{1, 2}, []float32{3}}, {[]int32{2, 1}, []float32{3, 3}}, {[]int32{1, 1}, []float32{3, 3}}, {[]int32{-1}, []float32{3}},
+		{[]int32{20}, []float32{3}}, {[]int32{1}, []float32{5.5}}, {[]int32{1}, []float32{0}}, {[]int32{1}, []float32{nan}},
+	} {
+		u := NewUser(&p, r)
+		if _, err := u.Contribute(plan, simulated.New(1, "x"), serial{}); err == nil {
+			t.Errorf("%v is contributed", r)
+		}
+		if err := u.Finish(plan.Broadcast, serial{}); err == nil || u.Finished() {
+			t.Errorf("%v is fitted", r)
+		}
+	}
+}
+
+// Shares of a run add up to 1 and what is configured is kept, in proportion.
+func TestStepsShares(t *testing.T) {
+	for _, name := range kindNames() {
+		p := kinds(20, 3)[name]
+		steps, err := p.Steps()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for _, s := range steps {
+			if len(s.Shares) != len(s.Releases) {
+				t.Fatalf("%s: %d shares of %d releases", name, len(s.Shares), len(s.Releases))
+			}
+			for i, x := range s.Shares {
+				if !(x > 0) {
+					t.Errorf("%s: release %q has a share of %v", name, s.Releases[i].Name, x)
+				}
+				if r := s.Releases[i]; r.Len != p.length(r.Name) || r.MaxNonZero > r.Len {
+					t.Errorf("%s: release %+v", name, r)
+				}
+				sum += x
+			}
+		}
+		if math.Abs(sum-1) > 1e-12 {
+			t.Errorf("%s: shares add up to %v", name, sum)
+		}
+	}
+	// By hand: full has .05 counts, .05 mean, .4 bias of which .2 for weight counts, and .5 in two
+	// rounds, .1 of each for the Gramian.
+	p := full(20, 3)
+	steps, _ := p.Steps()
+	var got []float64
+	phases := ""
+	for _, s := range steps {
+		got, phases = append(got, s.Shares...), phases+s.Phase+" "
+	}
+	near(t, "shares", got, []float64{0.05, 0.05, 0.32, 0.08, 0.025, 0.225, 0.025, 0.225}, 1e-12)
+	if phases != "prepare bias statistics statistics " {
+		t.Errorf("phases %s", phases)
+	}
+	// Plain has .2 for weight counts, once, and halves of .8 in two rounds, half of each for the Gramians.
+	q := plain(20, 3)
+	steps, _ = q.Steps()
+	near(t, "shares without biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.2, 0.2, 0.2, 0.2, 0.2}, 1e-12)
+	// Biases only: what the statistics would have had goes to the others.
+	p.Rounds = 0
+	steps, _ = p.Steps()
+	p.ClipUser, p.ClipRating, p.ItemRidge, p.ItemPrior, p.StartSpread = 0, 0, 0, 0, 0 // need not be set
+	users, rows := people(&p, 20, 0.5, 5)
+	s := newStrategy(t, p, 20, 0.01)
+	train(t, s, users)
+	if u, own := p.FitUser(s.model, rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
+		t.Errorf("without rounds a user has the embedding %v and bias %v", u, own)
+	}
+	near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)
+}

@@ -1,0 +1,18 @@
+package fedssp
+
+// ModelSize is the length in bytes of the model that comes with the plans of a phase, at
+// the most: what it has besides V grows as phases release it. The final model is no longer
+// than that of the phase Statistics.
+func (p *Params) ModelSize(phase string) int {
+	n := 1 + p.Items*p.Rank
+	if phase != Prepare && p.withCounts() {
+		n += p.Items
+	}
+	if phase == Statistics && p.Bias {
+		n += p.Items
+	}
+	if p.Feedback == Implicit {
+		n += p.packed()
+	}
+	return len(modelDomain) + 1 + 8*n
+}

@@ -1,0 +1,107 @@
+package fedssp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// What a strategy must still know after a restart: of which session it is, how many iterations it
+// has planned, the model, and the weight counts.
+//
+//	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ model length (4) ‖ model ‖
+//	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖ (0 or 1 ‖ encoder, if there is one)
+//
+// The flag before the encoder's state says that V has yet to follow it.
+//
+// Integers are big endian, numbers as in the model ([Model.Encode]). The domain ends in the
+// version of the form. That a state has not been damaged is for its keeper to see.
+const stateDomain = "fedsim/fedssp/state/v1\n"
+
+// Save implements server.Durable: the state before the next call of Next.
+func (s *Strategy) Save() ([]byte, error) {
+	model := s.model.Encode()
+	b := append([]byte(stateDomain), s.params.Session[:]...)
+	b = binary.BigEndian.AppendUint64(b, s.iteration)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(model)))
+	b = append(b, model...)
+	if s.weight == nil {
+		b = append(b, 0)
+	} else {
+		b = appendFloats(appendFloats(append(b, 1), s.weightNoise), s.weight...)
+	}
+	if s.encoder == nil {
+		return b, nil
+	}
+	if s.encoded {
+		return append(append(b, 1), s.encoder.Save()...), nil
+	}
+	return append(append(b, 0), s.encoder.Save()...), nil
+}
+
+// Restore implements server.Durable. A state that is not one of this session, or does not fit,
+// is an error that says why; the strategy is then as it was.
+func (s *Strategy) Restore(state []byte) error {
+	session := s.params.Session
+	b := state
+	if len(b) < len(stateDomain)+len(session)+8+4 {
+		return fmt.Errorf("fedssp: a state of %d bytes; it begins with %d", len(b), len(stateDomain)+len(session)+8+4)
+	}
+	if got := string(b[:len(stateDomain)]); got != stateDomain {
+		return fmt.Errorf("fedssp: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, stateDomain)
+	}
+	b = b[len(stateDomain):]
+	if got := b[:len(session)]; string(got) != string(session[:]) {
+		return fmt.Errorf("fedssp: the state is of session %x; this one is %x", got, session)
+	}
+	b = b[len(session):]
+	iteration, length := binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
+	if iteration > uint64(len(s.params.Steps)) {
+		return fmt.Errorf("fedssp: the state is of iteration %d; the last one is %d", iteration, len(s.params.Steps))
+	}
+	b = b[12:]
+	if uint64(length) > uint64(len(b)) {
+		return fmt.Errorf("fedssp: the state ends within its model of %d bytes", length)
+	}
+	model, err := DecodeModel(b[:length], &s.params.Params)
+	if err != nil {
+		return err
+	}
+	weight, deviation, b, err := s.decodeWeights(b[length:])
+	if err != nil {
+		return err
+	}
+	encoded := len(b) > 0 && b[0] == 1
+	switch {
+	case s.encoder == nil && len(b) > 0:
+		return fmt.Errorf("fedssp: %d bytes stand behind the state; there must be none", len(b))
+	case s.encoder != nil && (len(b) == 0 || b[0] > 1):
+		return errors.New("fedssp: the state ends before that of its encoder, which 0 or 1 must lead")
+	case s.encoder != nil:
+		if err := s.encoder.Restore(b[1:]); err != nil {
+			return err
+		}
+	}
+	s.encoded = encoded
+	s.iteration, s.model, s.weight, s.weightNoise = iteration, model, weight, deviation
+	return nil
+}
+
+// decodeWeights reads what stands behind the model, and returns what stands behind that.
+func (s *Strategy) decodeWeights(b []byte) (weight []float64, deviation float64, rest []byte, err error) {
+	if len(b) > 0 && b[0] == 0 {
+		return nil, 0, b[1:], nil
+	}
+	end := 1 + 8*(1+s.params.Items)
+	if len(b) < end || b[0] != 1 {
+		return nil, 0, nil, fmt.Errorf("fedssp: the state has %d bytes of weight counts and more; 0 leads none, and 1 %d bytes for %d items", len(b), end-1, s.params.Items)
+	}
+	x := numbers(b[1:end])
+	for i, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) || i == 0 && v < 0 {
+			return nil, 0, nil, fmt.Errorf("fedssp: the state's weight counts hold %v at place %d; they are finite, and their deviation not negative", v, i)
+		}
+	}
+	return x[1:], x[0], b[end:], nil
+}

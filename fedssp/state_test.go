@@ -1,0 +1,218 @@
+package fedssp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Saved and restored after any iteration, a strategy goes on as if nothing had happened: plans and
+// model are the same to the bit.
+func TestRestoreContinuesExactly(t *testing.T) {
+	for _, name := range kindNames() {
+		p := kinds(12, 2)[name]
+		p.Rounds = 3
+		users, _ := people(&p, 15, 0.4, 5)
+		whole := newStrategy(t, p, 15, 0.01)
+		var states, models [][]byte
+		for {
+			state, err := whole.Save()
+			if err != nil {
+				t.Fatal(err)
+			}
+			states, models = append(states, state), append(models, whole.Model())
+			if !round(t, whole, users, nil) {
+				break
+			}
+		}
+		for k := range states {
+			s := newStrategy(t, p, 15, 0.01)
+			if err := s.Restore(states[k]); err != nil {
+				t.Fatalf("%s: after %d iterations: %v", name, k, err)
+			}
+			if !bytes.Equal(s.Model(), models[k]) {
+				t.Fatalf("%s: restored after %d iterations, the model is another", name, k)
+			}
+			again, err := s.Save()
+			if err != nil || !bytes.Equal(again, states[k]) {
+				t.Fatalf("%s: saved again after %d iterations, the state is another (%v)", name, k, err)
+			}
+			train(t, s, users)
+			if !bytes.Equal(s.Model(), models[len(models)-1]) {
+				t.Fatalf("%s: continued after %d iterations, the run ends elsewhere", name, k)
+			}
+		}
+	}
+}
+
+// trained is a strategy in the middle of a run and its state.
+func trained(t testing.TB) (*Strategy, []byte) {
+	p := full(6, 2)
+	users, _ := people(&p, 10, 0.5, 5)
+	s := newStrategy(t, p, 10, 0.01)
+	for range 3 {
+		round(t, s, users, nil)
+	}
+	state, err := s.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, state
+}
+
+// A state that does not fit is refused with the reason, and changes nothing.
+func TestRestoreRefuses(t *testing.T) {
+	_, state := trained(t)
+	at := func(i int, b byte) []byte {
+		c := slices.Clone(state)
+		c[i] = b
+		return c
+	}
+	begin := len(stateDomain) + 16
+	model := begin + 12 + len(modelDomain) + 1
+	nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
+	put := func(i int, x []byte) []byte { return slices.Replace(slices.Clone(state), i, i+len(x), x...) }
+	other := full(7, 2)
+	s := newStrategy(t, other, 10, 0.01)
+	otherState, err := s.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		state []byte
+		want  string
+	}{
+		{"nothing", nil, "0 bytes"},
+		{"another version", at(len(stateDomain)-2, '2'), "another algorithm or version"},
+		{"another session", at(len(stateDomain), 9), "is of session 09"},
+		{"a later iteration", at(begin+7, 5), "of iteration 5; the last one is 4"},
+		{"a long model", at(begin+8, 1), "ends within its model"},
+		{"another model", at(begin+12, 'x'), "another algorithm or version"},
+		{"unknown flags", at(model-1, 0xff), "flags"},
+		{"NaN in the model", put(model, nan), "mean hold NaN"},
+		{"NaN in the weights", put(len(state)-8, nan), "weight counts hold NaN"},
+		{"a negative deviation", put(len(state)-8*7, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1))), "their deviation not negative"},
+		{"cut off", state[:len(state)-1], "bytes of weight counts"},
+		{"too long", append(slices.Clone(state), 0), "stand behind"},
+		{"another shape", otherState, "need"},
+	} {
+		fresh := newStrategy(t, full(6, 2), 10, 0.01)
+		before, _ := fresh.Save()
+		if err := fresh.Restore(c.state); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: want an error with %q, got %v", c.name, c.want, err)
+		}
+		if after, _ := fresh.Save(); !bytes.Equal(before, after) {
+			t.Errorf("%s: the refused state changed the strategy", c.name)
+		}
+	}
+}
+
+// Steps that are not those of the settings are refused.
+func TestNewRefuses(t *testing.T) {
+	p := full(6, 2)
+	for _, c := range []struct {
+		change func(s *StrategyParams)
+		want   string
+	}{
+		{func(s *StrategyParams) { s.Rank = 0 }, "rank is 0"},
+		{func(s *StrategyParams) { s.Cohort.Clients = 0 }, "clients is 0"},
+		{func(s *StrategyParams) { s.Steps = s.Steps[1:] }, "there are 3 steps; the settings make 4"},
+		{func(s *StrategyParams) { s.Steps[1].Phase = "x" }, `step 2 is "x"`},
+		{func(s *StrategyParams) { s.Steps[1].Releases[0].L2 = 9 }, `release "bias" has other bounds`},
+		{func(s *StrategyParams) { s.Steps[3].Releases[0].Scale = 0 }, "scale is 0"},
+	} {
+		s := StrategyParams{Params: p, Cohort: protocol.Cohort{Clients: 10}, Steps: complete(t, p, 1)}
+		c.change(&s)
+		if _, err := New(s); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("want an error with %q, got %v", c.want, err)
+		}
+	}
+}
+
+// A model comes back as it was, and a device reads the same numbers in place.
+func TestModelRoundTrip(t *testing.T) {
+	for _, name := range kindNames() {
+		p := kinds(9, 3)[name]
+		m := start(p)
+		if p.Bias {
+			m.Mean, m.Bias, m.Counts = 3.25, []float64{1, -1, 0.5, 0, 2, 0, 0, 1, -2}, make([]float64, 9)
+			m.Counts[4] = 17
+		}
+		got, err := DecodeModel(m.Encode(), &p)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !bytes.Equal(got.Encode(), m.Encode()) {
+			t.Errorf("%s: the model is another", name)
+		}
+		v, err := openBroadcast(m.Encode(), &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := make([]float64, p.Rank)
+		for j := range 9 {
+			near(t, name+": row", v.row(j, row), m.Items[3*j:3*j+3], 0)
+			near(t, name+": bias", []float64{v.itemBias(j), v.centre()}, []float64{m.itemBias(j), m.Mean}, 0)
+		}
+		if v.counted() && v.count(4) != 17 {
+			t.Errorf("%s: a count of %v", name, v.count(4))
+		}
+	}
+}
+
+// By hand: μ = 3, b_j = 0.5, b_u = -0.25, <u, v> = 1·2 + 2·(-0.5) = 1: 4.25. As a logit: the
+// offset is that of (3.5 - 1)/4 = .625, and 1 + 4σ(log(.625/.375) - .25 + 1).
+func TestPredict(t *testing.T) {
+	p := full(2, 2)
+	m := start(p)
+	m.Mean, m.Bias, m.Items = 3, []float64{0, 0.5}, []float64{0, 0, 2, -0.5}
+	if got := m.Predict([]float64{1, 2}, -0.25, 1); got != 4.25 {
+		t.Errorf("predicts %v; want 4.25", got)
+	}
+	p.Solver, p.Loss = Convex, Logistic
+	l, err := DecodeModel(m.Encode(), &p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 1 + 4/(1+math.Exp(-(math.Log(0.625/0.375)+0.75)))
+	near(t, "logistic prediction", []float64{l.Predict([]float64{1, 2}, -0.25, 1)}, []float64{want}, 1e-14)
+}
+
+func FuzzDecodeModel(f *testing.F) {
+	p := full(3, 2)
+	f.Add(start(p).Encode())
+	implicit := kinds(3, 2)["implicit"]
+	f.Add(start(implicit).Encode())
+	m := start(p)
+	m.Counts, m.Bias = []float64{1, 2, 3}, []float64{0, 0, 1}
+	f.Add(m.Encode())
+	f.Add([]byte(modelDomain))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, p := range []*Params{&p, &implicit} {
+			if m, err := DecodeModel(b, p); err == nil && !bytes.Equal(m.Encode(), b) {
+				t.Errorf("%x is decoded and encoded as something else", b)
+			}
+		}
+	})
+}
+
+func FuzzRestore(f *testing.F) {
+	s, state := trained(f)
+	f.Add(state)
+	f.Add(state[:len(state)-1])
+	f.Add([]byte(stateDomain))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s.Restore(b) != nil {
+			return
+		}
+		if again, err := s.Save(); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%x is restored and saved as something else (%v)", b, err)
+		}
+	})
+}

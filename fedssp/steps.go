@@ -1,0 +1,181 @@
+package fedssp
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Phases of a run.
+const (
+	Prepare    = "prepare"
+	BiasStage  = "bias"
+	Statistics = "statistics"
+)
+
+// Names of the releases.
+const (
+	Counts       = "counts"
+	Mean         = "mean"
+	Bias         = "bias"
+	WeightCounts = "weight-counts"
+	Gramian      = "gramian"
+	Gramians     = "gramians"
+	Moments      = "moments"
+	Hessians     = "hessians"
+	Gradients    = "gradients"
+)
+
+// Step is one iteration of the run: what is asked, and what share of the run's μ² each release
+// takes. Shares of all steps add up to 1.
+type Step struct {
+	Phase    string
+	Releases []protocol.Release
+	Shares   []float64
+}
+
+// commonShare is the part of a sum's second-order share that the Gramian over all users takes where
+// implicit feedback releases it beside those of the items: it sums over everybody and needs
+// next to nothing.
+const commonShare = 0.1
+
+// Steps is the schedule: at most one preparation, at most one bias stage, then Rounds·Resample
+// sums of statistics. Bounds of the releases hold by construction; scale, width and noise are left to
+// be set. An error says what is wrong with the settings.
+func (p Params) Steps() ([]Step, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	s := p.Shares
+	var steps []Step
+	var prepare Step
+	if p.withCounts() {
+		prepare.add(p.countsRelease(), s.Counts)
+	}
+	if p.withMean() {
+		prepare.add(protocol.Release{Name: Mean, Len: 2, L2: math.Sqrt2, L1: 2, LInf: 1, MaxNonZero: 2}, s.Mean)
+	}
+	if prepare.Releases != nil {
+		prepare.Phase = Prepare
+		steps = append(steps, prepare)
+	}
+	if p.Bias {
+		b := Step{Phase: BiasStage}
+		b.add(p.rows(Bias, 1, p.ClipBias), s.Bias*(1-s.WeightCounts))
+		b.add(p.weightCountsRelease(), s.Bias*s.WeightCounts)
+		steps = append(steps, b)
+	}
+	sums := p.Rounds * p.Resample
+	left := 1 - s.Counts - s.Mean - s.Bias
+	for t := range sums {
+		step := Step{Phase: Statistics}
+		each := left / float64(sums)
+		if !p.Bias {
+			if t == 0 {
+				step.add(p.weightCountsRelease(), left*s.WeightCounts)
+			}
+			each *= 1 - s.WeightCounts
+		}
+		p.addStatistics(&step, each)
+		steps = append(steps, step)
+	}
+	normalise(steps)
+	return steps, nil
+}
+
+func (s *Step) add(r protocol.Release, share float64) {
+	s.Releases, s.Shares = append(s.Releases, r), append(s.Shares, share)
+}
+
+// normalise makes the shares of what is released add up to 1.
+func normalise(steps []Step) {
+	var sum float64
+	for _, s := range steps {
+		for _, x := range s.Shares {
+			sum += x
+		}
+	}
+	for _, s := range steps {
+		for i := range s.Shares {
+			s.Shares[i] /= sum
+		}
+	}
+}
+
+// addStatistics adds what an alternating step sums, for a share of μ².
+func (p *Params) addStatistics(s *Step, share float64) {
+	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
+	curvature, slope, name := 1.0, p.targetBound(), Moments
+	items := Gramians
+	if p.Solver == Convex {
+		curvature, slope, name = p.curvatureBound(), p.slopeBound(), Gradients
+		items = Hessians
+	}
+	norm2 := p.ClipUser * p.ClipUser
+	if p.Gramian == One || p.Feedback == Implicit {
+		common := protocol.Release{Name: Gramian, Len: p.packed(), L2: norm2, LInf: norm2, MaxNonZero: p.packed()}
+		if p.Gramian == One {
+			s.add(common, second)
+		} else {
+			s.add(common, second*commonShare)
+			second *= 1 - commonShare
+		}
+	}
+	if p.Gramian == PerItem {
+		s.add(p.rows(items, p.packed(), curvature*norm2), second)
+	}
+	s.add(p.rows(name, p.Rank, slope*p.ClipUser), first)
+}
+
+// targetBound is the largest target of a rating.
+func (p *Params) targetBound() float64 {
+	if p.Feedback == Implicit {
+		return 1
+	}
+	return p.ClipRating
+}
+
+// rows is a release of a row of the given length for each item of which one user's has norm at
+// most w_j·bound.
+func (p *Params) rows(name string, length int, bound float64) protocol.Release {
+	return protocol.Release{Name: name, Len: p.Items * length, L2: bound, LInf: bound, MaxNonZero: p.mostRated() * length}
+}
+
+// mostRated is how many items a user contributes to at most. Without sampling it is all of them:
+// how many a user rated is nobody's business.
+func (p *Params) mostRated() int {
+	if p.Budgeting == Weights {
+		return p.Items
+	}
+	return min(p.PerUser, p.Items)
+}
+
+func (p *Params) weightCountsRelease() protocol.Release {
+	r := p.rows(WeightCounts, 1, 1)
+	r.L1 = math.Sqrt(float64(r.MaxNonZero)) // Cauchy-Schwarz
+	return r
+}
+
+// countsRelease: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
+func (p *Params) countsRelease() protocol.Release {
+	most := min(p.CountCap, p.Items)
+	return protocol.Release{Name: Counts, Len: p.Items, L2: math.Sqrt(float64(most)), L1: float64(most), LInf: 1, MaxNonZero: most}
+}
+
+// length is how many coordinates the release of a name has; 0: there is none of that name.
+func (p *Params) length(name string) int {
+	switch name {
+	case Mean:
+		return 2
+	case Counts, Bias, WeightCounts:
+		return p.Items
+	case Gramian:
+		return p.packed()
+	case Gramians, Hessians:
+		return p.Items * p.packed()
+	case Moments, Gradients:
+		return p.Items * p.Rank
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,243 @@
+package fedssp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// StrategyParams are the settings of the server's side.
+type StrategyParams struct {
+	Params
+	Session protocol.SessionID
+	Cohort  protocol.Cohort
+	Steps   []Step // of Params.Steps, with scale, width and noise of every release set
+}
+
+// Strategy is the server's side: a server.Durable.
+//
+// An iteration that released nothing leaves the model as it is: without counts weights are
+// equal, without a mean the middle of the scale is it, without biases they are zero, without
+// statistics V stays. Later steps run all the same.
+type Strategy struct {
+	params    StrategyParams
+	iteration uint64
+	model     *Model
+	// weight is c_j/|U1|, nil until they are released; weightNoise is the deviation of their noise.
+	weight      []float64
+	weightNoise float64
+	collective  *collective      // CMF only
+	encoder     *encoder.Encoder // nil where there is none
+	encoded     bool             // the encoder moved in this outer step, and V has not followed
+}
+
+// New makes the strategy, the model at its start.
+func New(p StrategyParams) (*Strategy, error) {
+	want, err := p.Params.Steps()
+	errs := []error{err, p.Cohort.Validate()}
+	if err == nil {
+		errs = append(errs, checkSteps(p.Steps, want))
+	}
+	if err = errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("fedssp: %w", err)
+	}
+	s := &Strategy{params: p}
+	if s.model, err = s.params.Start(); err != nil {
+		return nil, err
+	}
+	if p.Encodes() {
+		if s.encoder, err = s.params.newEncoder(); err != nil {
+			return nil, err
+		}
+	}
+	if p.Solver == CMF {
+		s.collective = newCollective(&s.params.Params)
+	}
+	return s, nil
+}
+
+// checkSteps checks that the steps are those of the settings, completed.
+func checkSteps(got, want []Step) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("there are %d steps; the settings make %d", len(got), len(want))
+	}
+	var errs []error
+	for i, s := range got {
+		if s.Phase != want[i].Phase || len(s.Releases) != len(want[i].Releases) {
+			return fmt.Errorf("step %d is %q with %d releases; it must be %q with %d", i+1, s.Phase, len(s.Releases), want[i].Phase, len(want[i].Releases))
+		}
+		for k, r := range s.Releases {
+			bare := r
+			bare.Scale, bare.Width, bare.Noise = 0, 0, protocol.Noise{}
+			if bare != want[i].Releases[k] {
+				errs = append(errs, fmt.Errorf("step %d: release %q has other bounds than the settings make; set scale, width and noise only", i+1, r.Name))
+			}
+			errs = append(errs, r.Validate())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Current is the model as it stands, not a copy.
+func (s *Strategy) Current() *Model { return s.model }
+
+// Next implements server.Strategy. A skipped iteration is an attempt like any other: the
+// budget is planned over attempts.
+func (s *Strategy) Next() (*protocol.Plan, bool, error) {
+	if s.iteration == uint64(len(s.params.Steps)) {
+		return nil, true, nil
+	}
+	step := s.params.Steps[s.iteration]
+	s.iteration++
+	return &protocol.Plan{
+		Session: s.params.Session, Iteration: s.iteration, Phase: step.Phase,
+		Cohort: s.params.Cohort, Releases: step.Releases, Broadcast: s.model.Encode(),
+	}, false, nil
+}
+
+// Skip implements server.Strategy: the attempt is used up. The model stays, unless other sums of the
+// outer step that ends here moved it.
+func (s *Strategy) Skip(*protocol.Plan, error) { s.follow(protocol.Workers(1)) }
+
+// Model implements server.Strategy: the model, encoded.
+func (s *Strategy) Model() []byte { return s.model.Encode() }
+
+// Absorb implements server.Strategy.
+func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run protocol.Runner) error {
+	r := absorbed{values: map[string][]float64{}, noise: map[string]float64{}, users: float64(released.Survivors)}
+	for i, rel := range plan.Releases {
+		r.values[rel.Name], r.noise[rel.Name] = released.Values[i], deviation(rel)
+	}
+	switch plan.Phase {
+	case Prepare:
+		s.prepared(r)
+	case BiasStage:
+		s.keepWeights(r)
+		s.biases(r)
+	case Statistics:
+		if r.values[WeightCounts] != nil {
+			s.keepWeights(r)
+		}
+		return s.step(r, run)
+	}
+	return nil
+}
+
+// absorbed is what an iteration released, by name.
+type absorbed struct {
+	values map[string][]float64
+	noise  map[string]float64 // standard deviation in a coordinate
+	users  float64            // |U1|
+}
+
+// deviation is the standard deviation of a release's noise, in the units of the contributions.
+func deviation(r protocol.Release) float64 { return math.Sqrt(r.Noise.Variance) / r.Scale }
+
+// total is N as a number.
+func (p *StrategyParams) total() float64 { return float64(p.Cohort.Clients) }
+
+func scaled(x []float64, by float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = v * by
+	}
+	return out
+}
+
+// prepared takes in counts and mean.
+func (s *Strategy) prepared(r absorbed) {
+	if x := r.values[Counts]; x != nil {
+		s.model.Counts = scaled(x, s.params.total()/r.users)
+	}
+	if x := r.values[Mean]; x != nil {
+		p := &s.params.Params
+		// A denominator below its noise says nothing: the middle of the scale stays.
+		if x[1] > r.noise[Mean] && x[1] > 0 {
+			s.model.Mean = p.middle() + (p.Max-p.Min)/2*clampTo(x[0]/x[1], 1)
+		}
+	}
+}
+
+func (s *Strategy) keepWeights(r absorbed) {
+	s.weight = scaled(r.values[WeightCounts], 1/r.users)
+	s.weightNoise = r.noise[WeightCounts] / r.users
+}
+
+// weights is c_j of all N clients, at least the deviation of its noise: less cannot be told from
+// nothing. typical is w̃: a user's weights are about 1/√n and add up to about √n, at least 1, so that one over
+// their sum is about one of them.
+func (s *Strategy) weights() (c []float64, typical float64) {
+	n := s.params.total()
+	c = scaled(s.weight, n)
+	floor, sum := max(s.weightNoise*n, 1e-9), 0.0
+	for j, x := range c {
+		if !(x > floor) {
+			c[j] = floor
+		}
+		sum += x
+	}
+	return c, n / max(sum, n)
+}
+
+// biases solves for b_j: the system of an outer step in one dimension.
+func (s *Strategy) biases(r absorbed) {
+	p, n := &s.params.Params, s.params.total()/r.users
+	c, typical := s.weights()
+	rho := sqr(r.noise[Bias]*n) / typical
+	b := scaled(r.values[Bias], n)
+	for j := range b {
+		weight := c[j] / (c[j] + rho)
+		b[j] = clampTo(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
+	}
+	s.model.Bias = b
+}
+
+// step is the server's half of an alternating step. Without weight counts V stays: what b_j
+// is to be divided by is not known.
+func (s *Strategy) step(r absorbed, run protocol.Runner) error {
+	if s.weight == nil {
+		return nil
+	}
+	p, n, v := &s.params.Params, s.params.total()/r.users, s.model.Items
+	y := s.system(r, n)
+	switch {
+	case s.encoder != nil:
+		return s.fitEncoder(y, run)
+	case p.Solver == CMF:
+		s.collective.solve(y, v, run)
+	case p.Gramian == One:
+		y.solveOne(v, run)
+	default:
+		y.solve(v, run)
+	}
+	s.model.complete(p)
+	return nil
+}
+
+// system scales what was released to N clients.
+func (s *Strategy) system(r absorbed, n float64) *system {
+	p := &s.params.Params
+	y := &system{p: p}
+	y.weight, y.typical = s.weights()
+	first, second := Moments, Gramians
+	if p.Solver == Convex {
+		first, second = Gradients, Hessians
+		y.at = slices.Clone(s.model.Items)
+	}
+	y.b = scaled(r.values[first], n)
+	y.rho = sqr(r.noise[first]*n) / y.typical
+	if x := r.values[second]; x != nil {
+		y.items = scaled(x, n)
+	}
+	if x := r.values[Gramian]; x != nil {
+		y.gramian = make([]float64, p.Rank*p.Rank)
+		unpack(y.gramian, x, p.Rank, 1/r.users)
+		newEigen(p.Rank).project(y.gramian)
+		y.share = y.shares(s.params.total())
+	}
+	return y
+}

@@ -1,0 +1,306 @@
+package fedssp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// User is one user's side: a client.Trainer. Its ratings, embedding and bias stay on the device.
+type User struct {
+	params   *Params
+	ratings  Ratings
+	invalid  error // what is wrong with the ratings
+	chosen   []int // places of the ratings that take part; nil: not chosen as yet
+	u        []float64
+	bias     float64
+	finished bool
+}
+
+// NewUser makes the trainer of a user with the given ratings, which it keeps and does not
+// change. A user may have none. Items must ascend and be of the settings, values on the
+// scale; of others Contribute says what is wrong, to the owner only.
+func NewUser(p *Params, r Ratings) *User {
+	return &User{params: p, ratings: r, invalid: p.checkRatings(r)}
+}
+
+func (p *Params) checkRatings(r Ratings) error {
+	if len(r.Items) != len(r.Values) {
+		return fmt.Errorf("fedssp: %d items and %d values; each rating is one of each", len(r.Items), len(r.Values))
+	}
+	last := int32(-1)
+	for k, j := range r.Items {
+		if j <= last || int(j) >= p.Items {
+			return fmt.Errorf("fedssp: rating %d is of item %d after %d; items ascend and are below %d", k, j, last, p.Items)
+		}
+		last = j
+		if x := float64(r.Values[k]); p.Feedback == Explicit && !(x >= p.Min && x <= p.Max) {
+			return fmt.Errorf("fedssp: rating %d is %v; ratings are from %v to %v", k, x, p.Min, p.Max)
+		}
+	}
+	return nil
+}
+
+// Embedding is u as the last fit left it; nil before the first. Not a copy.
+func (t *User) Embedding() []float64 { return t.u }
+
+// Bias is the user's own bias as the last fit left it.
+func (t *User) Bias() float64 { return t.bias }
+
+// Finished reports whether the user was fitted to the final model.
+func (t *User) Finished() bool { return t.finished }
+
+// Contribute implements client.Trainer: a vector for each release of the plan, by name. What it
+// returns an error for does not depend on the ratings, unless they break the scale.
+func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	if p.OwnNoise() {
+		return nil, errors.New("fedssp: the plan has users add noise of their own, which they do not; the ledger is charged for noise that nobody adds")
+	}
+	m, err := openBroadcast(p.Broadcast, t.params)
+	if err != nil {
+		return nil, err
+	}
+	if t.invalid != nil {
+		return nil, t.invalid
+	}
+	c := contribution{User: t, model: m, src: src, iteration: p.Iteration}
+	defer c.free()
+	vectors := make([]protocol.Vector, len(p.Releases))
+	for i, r := range p.Releases {
+		if vectors[i], err = c.vector(r); err != nil {
+			return nil, fmt.Errorf("fedssp: release %q: %w", r.Name, err)
+		}
+	}
+	return vectors, nil
+}
+
+// Finish implements client.Trainer: the fit to the final model.
+func (t *User) Finish(model []byte, _ protocol.Runner) error {
+	m, err := openBroadcast(model, t.params)
+	if err != nil {
+		return err
+	}
+	if t.invalid != nil {
+		return t.invalid
+	}
+	w := newWorkspace(t.params)
+	defer w.free()
+	w.gather(t.params, m, t.ratings)
+	w.fit(t.params, m)
+	t.keep(w)
+	t.finished = true
+	return nil
+}
+
+func (t *User) keep(w *workspace) {
+	t.u = append(t.u[:0], w.beta[:t.params.Rank]...)
+	t.bias = w.bias(t.params)
+}
+
+// contribution is what one iteration asks of a user, computed as far as it is asked for.
+type contribution struct {
+	*User
+	model     broadcast
+	src       entropy.Source
+	iteration uint64
+
+	work    *workspace
+	weights []float64 // of the chosen ratings; nil: not computed yet
+}
+
+func (c *contribution) free() {
+	if c.work != nil {
+		c.work.free()
+	}
+}
+
+// vector computes one release.
+func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
+	p := c.params
+	if want := p.length(r.Name); want == 0 {
+		return protocol.Vector{}, errors.New("no such release is known")
+	} else if r.Len != want {
+		return protocol.Vector{}, fmt.Errorf("it has %d coordinates; it must have %d", r.Len, want)
+	}
+	if len(c.ratings.Items) == 0 {
+		return protocol.Vector{Index: []uint32{}}, nil
+	}
+	switch r.Name {
+	case Counts:
+		return c.counts()
+	case Mean:
+		return c.mean()
+	case Gramian:
+		c.fit()
+		v := protocol.Vector{Value: make([]float64, p.packed())}
+		packOuter(v.Value, c.embedding())
+		return v, nil
+	}
+	if err := c.weigh(); err != nil {
+		return protocol.Vector{}, err
+	}
+	switch r.Name {
+	case Bias:
+		return c.biases(), nil
+	case WeightCounts:
+		v := c.empty(1)
+		copy(v.Value, c.weights)
+		return v, nil
+	}
+	c.fit()
+	return c.statistics(r.Name), nil
+}
+
+// counts is 1 for each of at most θ_c items, each rated one as likely.
+func (c *contribution) counts() (protocol.Vector, error) {
+	places, err := sample(len(c.ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.iteration))
+	if err != nil {
+		return protocol.Vector{}, err
+	}
+	v := protocol.Vector{Index: make([]uint32, len(places)), Value: make([]float64, len(places))}
+	for i, k := range places {
+		v.Index[i], v.Value[i] = uint32(c.ratings.Items[k]), 1
+	}
+	return v, nil
+}
+
+// mean is Σ(y - mid)/(k·half), in [-1, 1], and min(n, k)/k, in [0, 1], over at most k ratings,
+// each as likely: together of norm at most √2.
+func (c *contribution) mean() (protocol.Vector, error) {
+	p := c.params
+	places, err := sample(len(c.ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.iteration))
+	if err != nil {
+		return protocol.Vector{}, err
+	}
+	var sum float64
+	for _, k := range places {
+		sum += (float64(c.ratings.Values[k]) - p.middle()) / ((p.Max - p.Min) / 2)
+	}
+	n := float64(p.MeanCap)
+	return protocol.Vector{Value: []float64{sum / n, float64(len(places)) / n}}, nil
+}
+
+// weigh chooses the ratings that take part, once, and deals weights to them.
+func (c *contribution) weigh() error {
+	if c.weights != nil {
+		return nil
+	}
+	p, n := c.params, len(c.ratings.Items)
+	var counts []float64
+	if c.model.counted() && p.withCounts() {
+		counts = make([]float64, n)
+		for k, j := range c.ratings.Items {
+			counts[k] = c.model.count(int(j))
+		}
+	}
+	if c.chosen == nil {
+		var err error
+		if c.chosen, err = c.choose(counts); err != nil {
+			return err
+		}
+	}
+	c.weights = make([]float64, len(c.chosen))
+	if p.Budgeting == Weights {
+		weigh(c.weights, counts, p.Exponent)
+		return nil
+	}
+	for k := range c.weights {
+		c.weights[k] = 1 / math.Sqrt(float64(p.PerUser))
+	}
+	return nil
+}
+
+// choose draws the ratings that take part in all of a run's sums.
+func (c *contribution) choose(counts []float64) ([]int, error) {
+	p, n := c.params, len(c.ratings.Items)
+	random := c.src.Stream("sample-ratings", c.iteration)
+	switch p.Budgeting {
+	case UniformSample:
+		return sample(n, p.PerUser, random)
+	case TailSample:
+		return sampleTail(n, p.PerUser, counts, random)
+	default:
+		all := make([]int, n)
+		for k := range all {
+			all[k] = k
+		}
+		return all, nil
+	}
+}
+
+// empty is a vector with a row of the given length for each chosen rating.
+func (c *contribution) empty(length int) protocol.Vector {
+	v := protocol.Vector{Index: make([]uint32, len(c.chosen)*length), Value: make([]float64, len(c.chosen)*length)}
+	for i, k := range c.chosen {
+		first := uint32(int(c.ratings.Items[k]) * length)
+		row := v.Index[i*length : (i+1)*length]
+		for a := range row {
+			row[a] = first + uint32(a)
+		}
+	}
+	return v
+}
+
+// biases is w_j·(y - μ - b_i), the residual clipped, b_i the user's shrunken mean residual.
+func (c *contribution) biases() protocol.Vector {
+	p, centre := c.params, c.model.centre()
+	var sum float64
+	for _, y := range c.ratings.Values {
+		sum += float64(y) - centre
+	}
+	own := sum / (float64(len(c.ratings.Values)) + p.UserBiasRidge)
+	v := c.empty(1)
+	for i, k := range c.chosen {
+		v.Value[i] = c.weights[i] * clampTo(float64(c.ratings.Values[k])-centre-own, p.ClipBias)
+	}
+	return v
+}
+
+// fit solves for the user and clips u.
+func (c *contribution) fit() {
+	if c.work != nil {
+		return
+	}
+	p := c.params
+	c.work = newWorkspace(p)
+	c.work.gather(p, c.model, c.ratings)
+	c.work.fit(p, c.model)
+	c.keep(c.work)
+	clipUser(c.embedding(), p.ClipUser)
+}
+
+// embedding is u as it enters the statistics.
+func (c *contribution) embedding() []float64 { return c.work.beta[:c.params.Rank] }
+
+// statistics is what the user adds to the rows of its items.
+func (c *contribution) statistics(name string) protocol.Vector {
+	p, w, u := c.params, c.work, c.embedding()
+	d, bias := p.Rank, w.bias(p)
+	each := u // what every row is a multiple of
+	if name == Gramians || name == Hessians {
+		each = make([]float64, p.packed())
+		packOuter(each, u)
+	}
+	v := c.empty(len(each))
+	for i, k := range c.chosen {
+		x := c.weights[i]
+		switch name {
+		case Moments:
+			x *= clampTo(w.value[k]-w.offset[k]-bias, p.targetBound())
+		case Hessians, Gradients:
+			_, slope, curvature := p.derivatives(w.offset[k]+bias+dot(u, w.row(k, d)), w.value[k])
+			if name == Hessians {
+				x *= curvature
+			} else {
+				x *= clampTo(slope, p.slopeBound())
+			}
+		}
+		floats.ScaleTo(v.Value[i*len(each):(i+1)*len(each)], x, each)
+	}
+	return v
+}

@@ -1,0 +1,88 @@
+package fedssp
+
+import (
+	"cmp"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/entropy"
+)
+
+// Counts that the server broadcasts are clamped to this range on the device: below 1
+// they are noise, and above nothing is meant by them.
+const (
+	leastCount = 1
+	mostCount  = 1e12
+)
+
+// weigh sets w to the weights of ratings whose items have the given private counts, all
+// the same where there are none: w_j ∝ n̂_j^-exponent, then normalised, so that
+// Σ w_j² = 1 whatever the counts are.
+//
+// That is the whole of the proof: after clamping every w_j² is between 1e-48 and 1
+// before it is normalised, so the sum is positive and finite, and what the server says
+// of n̂ moves weight between the user's own ratings only.
+func weigh(w, counts []float64, exponent float64) {
+	var sum float64
+	for k := range w {
+		w[k] = 1
+		if counts != nil && exponent > 0 {
+			w[k] = math.Pow(clampCount(counts[k]), -exponent)
+		}
+		sum += w[k] * w[k]
+	}
+	scale := 1 / math.Sqrt(sum)
+	for k := range w {
+		w[k] *= scale
+	}
+}
+
+func clampCount(n float64) float64 {
+	if math.IsNaN(n) {
+		return leastCount
+	}
+	return min(max(n, leastCount), mostCount)
+}
+
+// sample draws at most size of n places, each as likely, ascending.
+func sample(n, size int, random io.Reader) ([]int, error) {
+	places, err := shuffled(n, min(n, size), random)
+	slices.Sort(places)
+	return places, err
+}
+
+// shuffled draws the first size places of a random order of n.
+func shuffled(n, size int, random io.Reader) ([]int, error) {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	for i := range size {
+		if n-i == 1 {
+			break
+		}
+		pick, err := entropy.Uniform(random, uint64(n-i))
+		if err != nil {
+			return nil, err
+		}
+		j := i + int(pick)
+		order[i], order[j] = order[j], order[i]
+	}
+	return order[:size], nil
+}
+
+// sampleTail draws at most size places with the smallest counts, ascending. Ties, and
+// everything where there are no counts, are in random order.
+func sampleTail(n, size int, counts []float64, random io.Reader) ([]int, error) {
+	order, err := shuffled(n, n, random)
+	if err != nil {
+		return nil, err
+	}
+	if counts != nil {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(clampCount(counts[a]), clampCount(counts[b])) })
+	}
+	order = order[:min(n, size)]
+	slices.Sort(order)
+	return order, nil
+}
