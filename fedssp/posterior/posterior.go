@@ -1,0 +1,256 @@
+// Package posterior says what noisy measurements tell of items, given what is public
+// about them: empirical Bayes, by which a server gets more out of statistics that it has
+// been sent already. All of it is post-processing of released values and public ones,
+// and costs no privacy. It is ours; docs/divergence.md says what the papers do instead.
+//
+// Each item j has one unknown number x_j, a bias or a coordinate of its embedding, of
+// which a measurement
+//
+//	y_j = h_j·x_j + e_j,  e_j of variance v_j
+//
+// is known: h_j how much the users say about it in all, v_j the noise added for privacy
+// and that of ratings. A ridge of one size for all items either drowns what is known of
+// the head or lets the noise of the tail through, and its best size moves with ε. Here
+//
+//	x_j = Σ_c X_jc·β_c + δ_j,  β_c ~ N(0, t²_g(c)),  δ_j ~ N(0, τ²)
+//
+// so that an item of which the noise leaves nothing is what its features say, and one
+// that many have rated is what they said. τ, and t of every group g of features, come
+// from the measurements themselves (EM, Dempster, Laird and Rubin 1977): no setting has
+// to be tuned on private data.
+package posterior
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Design holds the features of items, sparse: those of item j are the columns
+// Column[Start[j]:Start[j+1]], each once, with their values.
+type Design struct {
+	Start  []int // one more than items, ascending from 0
+	Column []int
+	Value  []float64 // finite
+	Group  []int     // of each column, from 0: columns of a group share a deviation
+}
+
+// Items is how many items there are.
+func (d Design) Items() int { return len(d.Start) - 1 }
+
+// row is the features of item j.
+func (d Design) row(j int) (columns []int, values []float64) {
+	return d.Column[d.Start[j]:d.Start[j+1]], d.Value[d.Start[j]:d.Start[j+1]]
+}
+
+// Validate reports what is wrong with the design.
+func (d Design) Validate() error {
+	if len(d.Start) < 2 || d.Start[0] != 0 || d.Start[len(d.Start)-1] != len(d.Column) || len(d.Value) != len(d.Column) {
+		return fmt.Errorf("posterior: a design of %d columns and %d values in %d starts", len(d.Column), len(d.Value), len(d.Start))
+	}
+	for j := range d.Items() {
+		if d.Start[j] > d.Start[j+1] || d.Start[j+1] > len(d.Column) {
+			return fmt.Errorf("posterior: the features of item %d run from %d to %d", j, d.Start[j], d.Start[j+1])
+		}
+		seen := make(map[int]bool)
+		columns, values := d.row(j)
+		for i, c := range columns {
+			if c < 0 || c >= len(d.Group) || seen[c] || math.IsNaN(values[i]) || math.IsInf(values[i], 0) {
+				return fmt.Errorf("posterior: item %d has the value %v in column %d; it must be finite, in each of %d columns at most once", j, values[i], c, len(d.Group))
+			}
+			seen[c] = true
+		}
+	}
+	for c, g := range d.Group {
+		if g < 0 || g >= len(d.Group) {
+			return fmt.Errorf("posterior: column %d is in group %d; groups are from 0 and at most as many as columns", c, g)
+		}
+	}
+	return nil
+}
+
+func (d Design) groups() int {
+	n := 0
+	for _, g := range d.Group {
+		n = max(n, g+1)
+	}
+	return n
+}
+
+// Measurements are y, h and v of every item, by the same index. h below 0, which noise
+// may make of it, counts as 0: nothing is known then but the features.
+type Measurements struct {
+	Value, Gain, Variance []float64
+}
+
+// Prior is the deviation of what features leave open, and of each group's effect: all
+// positive.
+type Prior struct {
+	Own    float64   // τ
+	Groups []float64 // t of each group
+}
+
+// leastVariance keeps a variance from zero, where nothing would move it again.
+const leastVariance = 1e-12
+
+// ErrDegenerate is returned where measurements or features cannot be solved with: one is
+// not finite, or of variance below zero.
+var ErrDegenerate = errors.New("posterior: measurements that cannot be solved with")
+
+// Estimate returns the posterior mean of every item's number after iterations of EM from a
+// prior, and the prior that they led to. With no iterations the prior is taken as it is.
+// Each iteration makes the measurements no less likely.
+func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
+	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.groups())); err != nil {
+		return nil, Prior{}, err
+	}
+	e := &estimate{items: d, y: m, own: p.Own * p.Own, group: make([]float64, len(p.Groups))}
+	for g, t := range p.Groups {
+		e.group[g] = t * t
+	}
+	for i := 0; ; i++ {
+		if err := e.solve(); err != nil {
+			return nil, Prior{}, err
+		}
+		if i == iterations {
+			break
+		}
+		e.maximise()
+	}
+	out := Prior{Own: math.Sqrt(e.own), Groups: make([]float64, len(e.group))}
+	for g, v := range e.group {
+		out.Groups[g] = math.Sqrt(v)
+	}
+	return e.means(), out, nil
+}
+
+func (m Measurements) validate(items int) error {
+	if len(m.Value) != items || len(m.Gain) != items || len(m.Variance) != items {
+		return fmt.Errorf("posterior: %d values, %d gains and %d variances of %d items", len(m.Value), len(m.Gain), len(m.Variance), items)
+	}
+	for j, y := range m.Value {
+		if !(math.Abs(y) <= math.MaxFloat64) || !(math.Abs(m.Gain[j]) <= math.MaxFloat64) || !(m.Variance[j] >= 0 && m.Variance[j] <= math.MaxFloat64) {
+			return fmt.Errorf("%w: item %d has value %v, gain %v, variance %v", ErrDegenerate, j, y, m.Gain[j], m.Variance[j])
+		}
+	}
+	return nil
+}
+
+func (p Prior) validate(groups int) error {
+	if len(p.Groups) != groups {
+		return fmt.Errorf("posterior: a prior of %d groups for %d", len(p.Groups), groups)
+	}
+	for _, t := range append([]float64{p.Own}, p.Groups...) {
+		if !(t > 0) || math.IsInf(t, 1) {
+			return fmt.Errorf("posterior: a prior deviation of %v; it must be positive and finite", t)
+		}
+	}
+	return nil
+}
+
+// estimate is a prior, in variances, and what follows from it: β given everything is
+// normal with mean beta and covariance cov.
+type estimate struct {
+	items Design
+	y     Measurements
+	own   float64
+	group []float64
+
+	beta []float64
+	cov  mat.SymDense
+}
+
+// weigh returns h of item j, and the variance of y_j around h·X_j·β.
+func (e *estimate) weigh(j int) (h, around float64) {
+	h = max(e.y.Gain[j], 0)
+	return h, e.y.Variance[j] + h*h*e.own + leastVariance
+}
+
+// solve finds the posterior of β: weighted least squares with a ridge for each group.
+func (e *estimate) solve() error {
+	p := len(e.items.Group)
+	if p == 0 {
+		return nil
+	}
+	a, b := mat.NewSymDense(p, nil), mat.NewVecDense(p, nil)
+	raw := a.RawSymmetric()
+	for j := range e.items.Items() {
+		h, around := e.weigh(j)
+		columns, values := e.items.row(j)
+		for i, c := range columns {
+			w := h * values[i] / around
+			b.SetVec(c, b.AtVec(c)+w*e.y.Value[j])
+			for k, o := range columns {
+				if o >= c { // the upper triangle
+					raw.Data[c*raw.Stride+o] += w * h * values[k]
+				}
+			}
+		}
+	}
+	for c, g := range e.items.Group {
+		raw.Data[c*raw.Stride+c] += 1 / e.group[g]
+	}
+	var ch mat.Cholesky
+	if !ch.Factorize(a) {
+		return fmt.Errorf("%w: the normal equations of %d features are not positive definite", ErrDegenerate, p)
+	}
+	var x mat.VecDense
+	if err := ch.SolveVecTo(&x, b); err != nil {
+		return fmt.Errorf("%w: %w", ErrDegenerate, err)
+	}
+	e.beta = x.RawVector().Data
+	if err := ch.InverseTo(&e.cov); err != nil {
+		return fmt.Errorf("%w: %w", ErrDegenerate, err)
+	}
+	return nil
+}
+
+// predict is what the features of item j say, and how uncertain that is.
+func (e *estimate) predict(j int) (mean, variance float64) {
+	columns, values := e.items.row(j)
+	for i, c := range columns {
+		mean += values[i] * e.beta[c]
+		for k, o := range columns {
+			variance += values[i] * values[k] * e.cov.At(c, o)
+		}
+	}
+	return mean, variance
+}
+
+// maximise is the M step: each variance becomes what is expected of its squares.
+func (e *estimate) maximise() {
+	var own float64
+	for j := range e.items.Items() {
+		mean, uncertain := e.predict(j)
+		h, around := e.weigh(j)
+		k := h * e.own / around // of the residual is δ
+		d := k * (e.y.Value[j] - h*mean)
+		own += d*d + e.own*(1-k*h) + k*k*h*h*uncertain
+	}
+	sums, counts := make([]float64, len(e.group)), make([]float64, len(e.group))
+	for c, g := range e.items.Group {
+		sums[g] += e.beta[c]*e.beta[c] + e.cov.At(c, c)
+		counts[g]++
+	}
+	e.own = max(own/float64(e.items.Items()), leastVariance)
+	for g := range e.group {
+		e.group[g] = max(sums[g]/max(counts[g], 1), leastVariance)
+	}
+}
+
+// means are the posterior means of all items.
+func (e *estimate) means() []float64 {
+	out := make([]float64, e.items.Items())
+	for j := range out {
+		var mean float64
+		columns, values := e.items.row(j)
+		for i, c := range columns {
+			mean += values[i] * e.beta[c]
+		}
+		h, around := e.weigh(j)
+		out[j] = mean + h*e.own/around*(e.y.Value[j]-h*mean)
+	}
+	return out
+}

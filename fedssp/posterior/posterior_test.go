@@ -1,0 +1,227 @@
+package posterior
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// world draws a design of two groups (4 and 6 columns) and measurements of it.
+func world(items int, own float64, groups []float64, seed uint64) (Design, Measurements, []float64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	d := Design{Start: []int{0}, Group: []int{0, 0, 0, 0, 1, 1, 1, 1, 1, 1}}
+	beta := make([]float64, len(d.Group))
+	for c, g := range d.Group {
+		beta[c] = groups[g] * rng.NormFloat64()
+	}
+	var m Measurements
+	truth := make([]float64, items)
+	for j := range items {
+		one, two := rng.IntN(4), 4+rng.IntN(6)
+		d.Column, d.Value = append(d.Column, one), append(d.Value, 1)
+		truth[j] = beta[one] + own*rng.NormFloat64()
+		if j%3 > 0 { // some have nothing of the second group
+			v := 0.5 + rng.Float64()
+			d.Column, d.Value = append(d.Column, two), append(d.Value, v)
+			truth[j] += v * beta[two]
+		}
+		d.Start = append(d.Start, len(d.Column))
+		h := 3 * rng.ExpFloat64()
+		variance := 0.5 + h/4
+		m.Gain, m.Variance = append(m.Gain, h), append(m.Variance, variance)
+		m.Value = append(m.Value, h*truth[j]+math.Sqrt(variance)*rng.NormFloat64())
+	}
+	return d, m, truth
+}
+
+// covariances are those of x and of y under a prior, densely: K = XTXᵀ + τ²I and HKH + N.
+func covariances(d Design, m Measurements, p Prior) (k *mat.Dense, y *mat.SymDense) {
+	n := d.Items()
+	x, t := mat.NewDense(n, len(d.Group), nil), mat.NewDiagDense(len(d.Group), nil)
+	for c, g := range d.Group {
+		t.SetDiag(c, p.Groups[g]*p.Groups[g])
+	}
+	for j := range n {
+		for i := d.Start[j]; i < d.Start[j+1]; i++ {
+			x.Set(j, d.Column[i], d.Value[i])
+		}
+	}
+	k = new(mat.Dense)
+	k.Product(x, t, x.T())
+	y = mat.NewSymDense(n, nil)
+	for i := range n {
+		k.Set(i, i, k.At(i, i)+p.Own*p.Own)
+	}
+	for i := range n {
+		for j := i; j < n; j++ {
+			y.SetSym(i, j, max(m.Gain[i], 0)*k.At(i, j)*max(m.Gain[j], 0))
+		}
+		y.SetSym(i, i, y.At(i, i)+m.Variance[i])
+	}
+	return k, y
+}
+
+// The means are those of the textbook formula for jointly normal x and y,
+// E[x|y] = KH(HKH + N)⁻¹y, computed densely.
+func TestMeansAreThoseOfJointlyNormals(t *testing.T) {
+	d, m, _ := world(60, .7, []float64{1, .4}, 1)
+	m.Gain[5], m.Gain[6] = 0, -2 // of these nothing is known
+	p := Prior{Own: .6, Groups: []float64{.9, .5}}
+	got, same, err := Estimate(d, m, p, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, cov := covariances(d, m, p)
+	var ch mat.Cholesky
+	if !ch.Factorize(cov) {
+		t.Fatal("the test's covariance is not positive definite")
+	}
+	var z mat.VecDense
+	if err := ch.SolveVecTo(&z, mat.NewVecDense(60, m.Value)); err != nil {
+		t.Fatal(err)
+	}
+	for j := range 60 {
+		var want float64
+		for i := range 60 {
+			want += k.At(j, i) * max(m.Gain[i], 0) * z.AtVec(i)
+		}
+		if math.Abs(got[j]-want) > 1e-7 {
+			t.Errorf("item %d: %v, want %v", j, got[j], want)
+		}
+	}
+	if math.Abs(same.Own-p.Own) > 1e-12 || math.Abs(same.Groups[1]-p.Groups[1]) > 1e-12 {
+		t.Errorf("without iterations the prior became %v", same)
+	}
+}
+
+// likelihood is the logarithm of the density of y, but for a constant.
+func likelihood(t *testing.T, d Design, m Measurements, p Prior) float64 {
+	t.Helper()
+	_, cov := covariances(d, m, p)
+	var ch mat.Cholesky
+	if !ch.Factorize(cov) {
+		t.Fatal("the test's covariance is not positive definite")
+	}
+	var z mat.VecDense
+	y := mat.NewVecDense(len(m.Value), m.Value)
+	if err := ch.SolveVecTo(&z, y); err != nil {
+		t.Fatal(err)
+	}
+	return -ch.LogDet()/2 - mat.Dot(y, &z)/2
+}
+
+// What EM is: no iteration makes the measurements less likely, and where it stops moving
+// nothing nearby is likelier.
+func TestIterationsClimb(t *testing.T) {
+	d, m, _ := world(80, .7, []float64{1, .4}, 2)
+	p := Prior{Own: 3, Groups: []float64{.1, 2}}
+	last := likelihood(t, d, m, p)
+	first := last
+	for i := range 60 {
+		var err error
+		if _, p, err = Estimate(d, m, p, 1); err != nil {
+			t.Fatal(err)
+		}
+		now := likelihood(t, d, m, p)
+		if now < last-1e-9 {
+			t.Errorf("iteration %d: the logarithm of the likelihood fell from %v to %v", i+1, last, now)
+		}
+		last = now
+	}
+	if last < first+5 {
+		t.Errorf("60 iterations gained %v", last-first)
+	}
+	_, p, err := Estimate(d, m, p, 3000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := likelihood(t, d, m, p)
+	for i, near := range []Prior{
+		{p.Own * 1.1, p.Groups}, {p.Own / 1.1, p.Groups},
+		{p.Own, []float64{p.Groups[0] * 1.1, p.Groups[1]}}, {p.Own, []float64{p.Groups[0] / 1.1, p.Groups[1]}},
+		{p.Own, []float64{p.Groups[0], p.Groups[1] * 1.1}}, {p.Own, []float64{p.Groups[0], p.Groups[1] / 1.1}},
+	} {
+		if likelihood(t, d, m, near) > top {
+			t.Errorf("neighbour %d of where it stopped is likelier", i)
+		}
+	}
+}
+
+// The deviations that data were drawn with come back, and the estimates are nearer to the
+// truth than either measurements or features alone. Twenty standard errors are allowed.
+func TestRecoversWhatDataWereDrawnWith(t *testing.T) {
+	const n = 20000
+	d, m, truth := world(n, .7, []float64{1, .4}, 3)
+	got, p, err := Estimate(d, m, Prior{Own: 1, Groups: []float64{1, 1}}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(p.Own-.7) > 20*.7/math.Sqrt(2*n) {
+		t.Errorf("τ is %v, drawn with .7", p.Own)
+	}
+	var posterior, measured float64
+	for j, x := range truth {
+		posterior += (got[j] - x) * (got[j] - x) / n
+		raw := m.Value[j] / max(m.Gain[j], 1e-3)
+		measured += (raw - x) * (raw - x) / n
+	}
+	if posterior > .49 || posterior > measured/2 {
+		t.Errorf("mean squared error %v; the measurements' is %v, and features leave .49 open", posterior, measured)
+	}
+}
+
+// Without features it is a ridge of its own for every item.
+func TestWithoutFeatures(t *testing.T) {
+	d := Design{Start: []int{0, 0, 0}}
+	m := Measurements{Value: []float64{6, 1}, Gain: []float64{2, 0}, Variance: []float64{4, 1}}
+	got, _, err := Estimate(d, m, Prior{Own: 3}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// x = hτ²y/(h²τ² + v) = 2·9·6/(4·9 + 4)
+	if math.Abs(got[0]-2.7) > 1e-9 || got[1] != 0 {
+		t.Errorf("%v, want [2.7 0]", got)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	good := Design{Start: []int{0, 1}, Column: []int{0}, Value: []float64{1}, Group: []int{0}}
+	fine := Measurements{Value: []float64{1}, Gain: []float64{1}, Variance: []float64{1}}
+	prior := Prior{Own: 1, Groups: []float64{1}}
+	if _, _, err := Estimate(good, fine, prior, 1); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]Design{
+		"no starts":        {Group: []int{0}},
+		"unknown column":   {Start: []int{0, 1}, Column: []int{1}, Value: []float64{1}, Group: []int{0}},
+		"column twice":     {Start: []int{0, 2}, Column: []int{0, 0}, Value: []float64{1, 1}, Group: []int{0}},
+		"falling starts":   {Start: []int{0, 2, 1}, Column: []int{0}, Value: []float64{1}, Group: []int{0}},
+		"missing value":    {Start: []int{0, 1}, Column: []int{0}, Group: []int{0}},
+		"value not finite": {Start: []int{0, 1}, Column: []int{0}, Value: []float64{math.Inf(1)}, Group: []int{0}},
+		"group too high":   {Start: []int{0, 1}, Column: []int{0}, Value: []float64{1}, Group: []int{1}},
+	} {
+		if _, _, err := Estimate(d, fine, Prior{Own: 1, Groups: make([]float64, d.groups())}, 1); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	for name, m := range map[string]Measurements{
+		"NaN":               {Value: []float64{math.NaN()}, Gain: []float64{1}, Variance: []float64{1}},
+		"infinite gain":     {Value: []float64{1}, Gain: []float64{math.Inf(1)}, Variance: []float64{1}},
+		"negative variance": {Value: []float64{1}, Gain: []float64{1}, Variance: []float64{-1}},
+	} {
+		if _, _, err := Estimate(good, m, prior, 1); !errors.Is(err, ErrDegenerate) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := Estimate(good, Measurements{}, prior, 1); err == nil {
+		t.Error("no measurements: taken")
+	}
+	for _, p := range []Prior{{Own: 0, Groups: []float64{1}}, {Own: 1}, {Own: 1, Groups: []float64{math.NaN()}}} {
+		if _, _, err := Estimate(good, fine, p, 1); err == nil {
+			t.Errorf("prior %v: taken", p)
+		}
+	}
+}
