@@ -79,6 +79,9 @@ const (
 	// Encoded: v_j is what a public encoder makes of the item's features or its id, and the
 	// encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
 	Encoded Solver = "encoder"
+	// Pooled: v_j is what features and weight of the item say, and an offset of its own, each trusted
+	// as far as the statistics have taught (package posterior). Ours; with one Gramian only.
+	Pooled Solver = "pooled"
 	// CMF: the same as ALS with exact statistics of public features added (DP-CMF).
 	CMF Solver = "cmf"
 	// Convex: users send the second-order expansion of a convex loss around V, and
@@ -167,6 +170,7 @@ type Params struct {
 	Loss      Loss // Convex only
 	LossWidth float64
 	CMF       CMFParams
+	Pool      PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
 	Encoder   encoder.Settings      // where there is one, see Encodes
 	Features  *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Shares    Shares
@@ -194,6 +198,9 @@ func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explici
 func (p *Params) Encodes() bool {
 	return p.Rounds > 0 && (p.Solver == Encoded || p.Solver == Convex && p.Features != nil)
 }
+
+// learned reports whether priors are learned from the statistics.
+func (p *Params) learned() bool { return p.Solver == Pooled || p.Pool.Iterations != 0 }
 
 // middle is what every prediction is before anything is released.
 func (p *Params) middle() float64 { return (p.Min + p.Max) / 2 }
@@ -246,7 +253,9 @@ func (p Params) Validate() error {
 	}
 	if p.Bias {
 		e.positive("clip-bias", p.ClipBias)
-		e.positive("bias-ridge", p.BiasRidge)
+		if !p.learned() {
+			e.positive("bias-ridge", p.BiasRidge)
+		}
 		e.positive("user-bias-ridge", p.UserBiasRidge)
 	}
 	if p.Feedback == Implicit {
@@ -276,7 +285,7 @@ func (p *Params) checkRounds(e *problems) {
 	}
 	e.notNegative("item-ridge", p.ItemRidge)
 	e.notNegative("item-prior", p.ItemPrior)
-	if p.ItemRidge == 0 && p.ItemPrior == 0 {
+	if p.ItemRidge == 0 && p.ItemPrior == 0 && p.Solver != Pooled {
 		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
 	}
 	if !p.Encodes() {
@@ -302,6 +311,10 @@ func (p *Params) checkForm(e *problems) {
 	}
 	switch p.Solver {
 	case ALS, Encoded:
+	case Pooled:
+		if p.Gramian != One {
+			e.add("solver %s needs gramian %s", Pooled, One)
+		}
 	case CMF:
 		p.CMF.check(p, e)
 	case Convex:
@@ -313,7 +326,10 @@ func (p *Params) checkForm(e *problems) {
 			e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
 		}
 	default:
-		e.add("solver is %q; it must be %s, %s, %s or %s", p.Solver, ALS, CMF, Encoded, Convex)
+		e.add("solver is %q; it must be %s, %s, %s, %s or %s", p.Solver, ALS, Pooled, CMF, Encoded, Convex)
+	}
+	if p.learned() {
+		p.Pool.check(e)
 	}
 	if p.Gramian != PerItem && p.Gramian != One {
 		e.add("gramian is %q; it must be %s or %s", p.Gramian, PerItem, One)

@@ -81,7 +81,11 @@ func kinds(items, rank int) map[string]Params {
 	ids.Features, ids.Encoder.Dense, ids.Encoder.WarmStart, ids.Resample = nil, false, false, 4
 	encodedConvex := encoded
 	encodedConvex.Solver, encodedConvex.Loss, encodedConvex.Gramian, encodedConvex.Resample = Convex, Logistic, PerItem, 3
+	pooled := full(items, rank)
+	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Memory: 0.5}
+	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
 	out := map[string]Params{
+		"pooled":  pooled,
 		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,
 		"plain": plain(items, rank), "full": full(items, rank), "full per item": perItem, "uniform": uniform, "tail": tail,
 		"implicit": implicit, "implicit one": implicitOne, "cmf": cmf,

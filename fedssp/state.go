@@ -11,7 +11,9 @@ import (
 // has planned, the model, and the weight counts.
 //
 //	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ model length (4) ‖ model ‖
-//	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖ (0 or 1 ‖ encoder, if there is one)
+//	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖ (kept, with the pooled solver) ‖
+//	        (0 or 1 ‖ encoder, if there is one)
+//	kept = weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0)
 //
 // The flag before the encoder's state says that V has yet to follow it.
 //
@@ -30,6 +32,10 @@ func (s *Strategy) Save() ([]byte, error) {
 		b = append(b, 0)
 	} else {
 		b = appendFloats(appendFloats(append(b, 1), s.weightNoise), s.weight...)
+	}
+	if s.params.Solver == Pooled {
+		b = appendFloats(b, s.kept.weight, s.kept.variance)
+		b = appendFloats(appendFloats(b, s.kept.moments...), s.kept.gramian...)
 	}
 	if s.encoder == nil {
 		return b, nil
@@ -72,6 +78,10 @@ func (s *Strategy) Restore(state []byte) error {
 	if err != nil {
 		return err
 	}
+	memory, b, err := s.decodeKept(b)
+	if err != nil {
+		return err
+	}
 	encoded := len(b) > 0 && b[0] == 1
 	switch {
 	case s.encoder == nil && len(b) > 0:
@@ -83,7 +93,7 @@ func (s *Strategy) Restore(state []byte) error {
 			return err
 		}
 	}
-	s.encoded = encoded
+	s.encoded, s.kept = encoded, memory
 	s.iteration, s.model, s.weight, s.weightNoise = iteration, model, weight, deviation
 	return nil
 }
@@ -104,4 +114,30 @@ func (s *Strategy) decodeWeights(b []byte) (weight []float64, deviation float64,
 		}
 	}
 	return x[1:], x[0], b[end:], nil
+}
+
+// decodeKept reads the statistics of earlier steps, and returns what stands behind them.
+func (s *Strategy) decodeKept(b []byte) (k kept, rest []byte, err error) {
+	if s.params.Solver != Pooled {
+		return kept{}, b, nil
+	}
+	m, d := s.params.Items, s.params.Rank
+	end := 16
+	if len(b) >= 8 && floatAt(b, 0) != 0 {
+		end += 8 * (m*d + d*d)
+	}
+	if len(b) < end {
+		return kept{}, nil, fmt.Errorf("fedssp: the state has %d bytes of earlier statistics and more; there must be %d", len(b), end)
+	}
+	x := numbers(b[:end])
+	for i, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) || i < 2 && v < 0 {
+			return kept{}, nil, fmt.Errorf("fedssp: the state's earlier statistics hold %v at place %d; they are finite, and weight and variance not negative", v, i)
+		}
+	}
+	k = kept{weight: x[0], variance: x[1]}
+	if k.weight != 0 {
+		k.moments, k.gramian = x[2:2+m*d], x[2+m*d:]
+	}
+	return k, b[end:], nil
 }

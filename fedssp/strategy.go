@@ -31,6 +31,7 @@ type Strategy struct {
 	weight      []float64
 	weightNoise float64
 	collective  *collective      // CMF only
+	kept        kept             // Pooled only
 	encoder     *encoder.Encoder // nil where there is none
 	encoded     bool             // the encoder moved in this outer step, and V has not followed
 }
@@ -117,7 +118,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		s.prepared(r)
 	case BiasStage:
 		s.keepWeights(r)
-		s.biases(r)
+		return s.biases(r)
 	case Statistics:
 		if r.values[WeightCounts] != nil {
 			s.keepWeights(r)
@@ -184,8 +185,15 @@ func (s *Strategy) weights() (c []float64, typical float64) {
 }
 
 // biases solves for b_j: the system of an outer step in one dimension.
-func (s *Strategy) biases(r absorbed) {
+func (s *Strategy) biases(r absorbed) error {
 	p, n := &s.params.Params, s.params.total()/r.users
+	if p.learned() {
+		b, err := s.pooledBiases(scaled(r.values[Bias], n), r.noise[Bias]*n)
+		if err == nil {
+			s.model.Bias = b
+		}
+		return err
+	}
 	c, typical := s.weights()
 	rho := sqr(r.noise[Bias]*n) / typical
 	b := scaled(r.values[Bias], n)
@@ -194,6 +202,7 @@ func (s *Strategy) biases(r absorbed) {
 		b[j] = clampTo(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
 	}
 	s.model.Bias = b
+	return nil
 }
 
 // step is the server's half of an alternating step. Without weight counts V stays: what b_j
@@ -209,6 +218,10 @@ func (s *Strategy) step(r absorbed, run protocol.Runner) error {
 		return s.fitEncoder(y, run)
 	case p.Solver == CMF:
 		s.collective.solve(y, v, run)
+	case p.Solver == Pooled:
+		if err := s.solvePooled(y, r.noise[Moments]*n, run); err != nil {
+			return err
+		}
 	case p.Gramian == One:
 		y.solveOne(v, run)
 	default:

@@ -71,7 +71,8 @@ func (d Design) Validate() error {
 	return nil
 }
 
-func (d Design) groups() int {
+// Groups is how many groups of columns there are.
+func (d Design) Groups() int {
 	n := 0
 	for _, g := range d.Group {
 		n = max(n, g+1)
@@ -103,7 +104,7 @@ var ErrDegenerate = errors.New("posterior: measurements that cannot be solved wi
 // prior, and the prior that they led to. With no iterations the prior is taken as it is.
 // Each iteration makes the measurements no less likely.
 func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
-	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.groups())); err != nil {
+	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.Groups())); err != nil {
 		return nil, Prior{}, err
 	}
 	e := &estimate{items: d, y: m, own: p.Own * p.Own, group: make([]float64, len(p.Groups))}

@@ -203,7 +203,7 @@ func TestRefusals(t *testing.T) {
 		"value not finite": {Start: []int{0, 1}, Column: []int{0}, Value: []float64{math.Inf(1)}, Group: []int{0}},
 		"group too high":   {Start: []int{0, 1}, Column: []int{0}, Value: []float64{1}, Group: []int{1}},
 	} {
-		if _, _, err := Estimate(d, fine, Prior{Own: 1, Groups: make([]float64, d.groups())}, 1); err == nil {
+		if _, _, err := Estimate(d, fine, Prior{Own: 1, Groups: make([]float64, d.Groups())}, 1); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

@@ -1,0 +1,230 @@
+package fedssp
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/posterior"
+	"github.com/fedsim/fedsim/protocol"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// PoolParams are the settings of priors that are learned (package posterior): what an item's bias
+// and embedding are before it is rated follows from its features and from how often it is rated, and
+// how far to trust that follows from the statistics. All of it is post-processing.
+type PoolParams struct {
+	// Iterations is how many of EM learn the priors; at least 1.
+	Iterations int
+	// Memory is ρ, from 0 to below 1: the statistics of an outer step weigh 1, those of the
+	// one before ρ, of the one before that ρ². Users' embeddings settle after a few steps, and the noise
+	// of what was released before averages out. Of the pooled solver only.
+	Memory float64
+}
+
+func (c PoolParams) check(e *problems) {
+	e.atLeast("pool-iterations", c.Iterations, 1)
+	if !(c.Memory >= 0 && c.Memory < 1) {
+		e.add("the memory is %v; it must be from 0 to below 1", c.Memory)
+	}
+}
+
+// residual is s, the standard deviation that a residual of a rating is taken to have, from public
+// numbers: a bit less than a star on a scale of five, and no more than is left after clipping.
+func (p *Params) residual(clip float64) float64 { return min((p.Max-p.Min)/4.5, clip) }
+
+// Priors that EM begins with, in rating units: most of what a bias or a coordinate may be. Where
+// it ends hardly depends on them.
+const (
+	startOwn      = 0.4
+	startFeatures = 0.3
+)
+
+// maxColumns is how many features a prior may rest on: solving for their effects takes
+// the cube of it. Of a larger vocabulary those count that most items have.
+const maxColumns = 500
+
+// design is what posterior means rest on: 1 for each item, the standardised logarithm of its
+// weight c_j, since what many rate is rated otherwise than what few do, and its features, those of
+// a category with norm 1. A value that only one item has says nothing of others.
+func (p *Params) design(weight []float64) posterior.Design {
+	d := posterior.Design{Start: []int{0}, Group: []int{0, 1}}
+	logs := standardLogs(weight)
+	columns := p.columns(&d)
+	for j := range p.Items {
+		d.Column = append(d.Column, 0, 1)
+		d.Value = append(d.Value, 1, logs[j])
+		if p.Features != nil {
+			for c := range p.Features.Categories {
+				p.addFeatures(&d, &p.Features.Categories[c], columns[c], j)
+			}
+		}
+		d.Start = append(d.Start, len(d.Column))
+	}
+	return d
+}
+
+// standardLogs are the logarithms of positive weights, with mean 0 and deviation 1.
+func standardLogs(weight []float64) []float64 {
+	logs := make([]float64, len(weight))
+	var sum, squares float64
+	for j, c := range weight {
+		logs[j] = math.Log(c)
+		sum += logs[j]
+		squares += logs[j] * logs[j]
+	}
+	n := float64(len(logs))
+	mean := sum / n
+	deviation := math.Sqrt(max(squares/n-mean*mean, 0))
+	for j := range logs {
+		logs[j] -= mean
+		if deviation > 1e-6 {
+			logs[j] /= deviation
+		} else {
+			logs[j] = 0
+		}
+	}
+	return logs
+}
+
+// columns numbers the values of all categories, a group for each category, and says for each value which
+// column it has; -1: none.
+func (p *Params) columns(d *posterior.Design) [][]int {
+	if p.Features == nil {
+		return nil
+	}
+	type value struct{ category, value, items int }
+	var all []value
+	out := make([][]int, len(p.Features.Categories))
+	for c, cat := range p.Features.Categories {
+		items := make([]int, len(cat.Values))
+		for _, v := range cat.Value {
+			items[v]++
+		}
+		out[c] = slices.Repeat([]int{-1}, len(cat.Values))
+		for v, n := range items {
+			if n > 1 {
+				all = append(all, value{c, v, n})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b value) int { return cmp.Compare(b.items, a.items) })
+	all = all[:min(len(all), maxColumns)]
+	slices.SortFunc(all, func(a, b value) int { return cmp.Or(a.category-b.category, a.value-b.value) })
+	for _, v := range all {
+		out[v.category][v.value] = len(d.Group)
+		d.Group = append(d.Group, 2+v.category)
+	}
+	return out
+}
+
+func (p *Params) addFeatures(d *posterior.Design, cat *dataset.Category, columns []int, j int) {
+	from := len(d.Value)
+	var norm2 float64
+	for k := cat.Start[j]; k < cat.Start[j+1]; k++ {
+		w := cat.Weight[k]
+		norm2 += w * w
+		if c := columns[cat.Value[k]]; c >= 0 {
+			d.Column, d.Value = append(d.Column, c), append(d.Value, w)
+		}
+	}
+	for i := from; i < len(d.Value); i++ {
+		d.Value[i] /= math.Sqrt(norm2)
+	}
+}
+
+// prior is where EM begins.
+func prior(d posterior.Design) posterior.Prior {
+	return posterior.Prior{Own: startOwn, Groups: slices.Repeat([]float64{startFeatures}, d.Groups())}
+}
+
+// pooledBiases are the posterior means of item biases. b_j is c_j times the bias, in the scatter of
+// ratings and the noise of both releases: c_j is noisy as well, by as much times the bias.
+func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, error) {
+	p, n := &s.params.Params, s.params.total()
+	c, typical := s.weights()
+	gain, variance := scaled(s.weight, n), make([]float64, p.Items)
+	scatter := sqr(p.residual(p.ClipBias)) * typical
+	for j := range variance {
+		variance[j] = sqr(noise) + sqr(s.weightNoise*n*startOwn) + scatter*c[j]
+	}
+	d := p.design(c)
+	b, _, err := posterior.Estimate(d, posterior.Measurements{Value: moments, Gain: gain, Variance: variance}, prior(d), p.Pool.Iterations)
+	if err != nil {
+		return nil, fmt.Errorf("fedssp: biases: %w", err)
+	}
+	for j := range b {
+		b[j] = clampTo(b[j], p.ClipBias)
+	}
+	return b, nil
+}
+
+// kept are the statistics of the outer steps so far, the older the less they weigh.
+type kept struct {
+	weight   float64   // Σ ρ^age; 0: nothing is kept
+	variance float64   // of the noise in a coordinate of moments
+	moments  []float64 // m x d
+	gramian  []float64 // d x d
+}
+
+// remember adds the statistics of a step to those kept, replaces them by the mean of all, and returns
+// the variance of the noise in a coordinate of moments.
+func (s *Strategy) remember(y *system, noise float64) float64 {
+	k, rho := &s.kept, s.params.Pool.Memory
+	if k.weight == 0 {
+		k.moments, k.gramian = make([]float64, len(y.b)), make([]float64, len(y.gramian))
+	}
+	k.weight = 1 + rho*k.weight
+	k.variance = sqr(noise) + sqr(rho)*k.variance
+	for i, x := range y.b {
+		k.moments[i] = x + rho*k.moments[i]
+		y.b[i] = k.moments[i] / k.weight
+	}
+	for i, x := range y.gramian {
+		k.gramian[i] = x + rho*k.gramian[i]
+		y.gramian[i] = k.gramian[i] / k.weight
+	}
+	return k.variance / sqr(k.weight)
+}
+
+// solvePooled sets V to posterior means. In the eigenbasis of the one Gramian every coordinate of v_j has
+// a measurement of its own: b_j there is c_j times an eigenvalue times it, in the scatter of ratings,
+// which the eigenvalue scales too, and in noise of one size. Each coordinate has a prior of its own.
+func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) error {
+	p, d, m := &s.params.Params, s.params.Rank, s.params.Items
+	variance := s.remember(y, noise)
+	e := newEigen(d)
+	e.decompose(y.gramian)
+	design, raw := p.design(y.weight), scaled(s.weight, s.params.total())
+	scatter := sqr(p.residual(p.targetBound())) * y.typical
+	turned := make([]float64, m*d)
+	rows := func(x []float64) blas64.General { return blas64.General{Rows: m, Cols: d, Stride: d, Data: x} }
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(y.b), square(e.vectors, d), 0, rows(turned))
+	errs := make([]error, d)
+	run.Each(d, func(k int) {
+		x := posterior.Measurements{Value: make([]float64, m), Gain: make([]float64, m), Variance: make([]float64, m)}
+		for j := range m {
+			x.Value[j] = turned[j*d+k]
+			// The weight as it was released: a floor would make noise of what is not known.
+			x.Gain[j] = max(y.share[j]-y.weight[j]+raw[j], 0) * e.values[k]
+			x.Variance[j] = variance + scatter*x.Gain[j]
+		}
+		v, _, err := posterior.Estimate(design, x, prior(design), p.Pool.Iterations)
+		if errs[k] = err; err != nil {
+			return
+		}
+		for j, value := range v {
+			turned[j*d+k] = value
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("fedssp: embeddings: %w", err)
+		}
+	}
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), square(e.vectors, d), 0, rows(s.model.Items))
+	return nil
+}
