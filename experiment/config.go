@@ -19,6 +19,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedssp"
 )
 
 // Config is an experiment, with the same names as the flags of the command and
@@ -185,10 +186,10 @@ func Defaults() Config {
 			FitRidge:     1,    // a user with one rating is believed half: cold users do not overfit
 			Epochs:       30,   // of sgd-mf: more overfit the small sets
 		},
-		Statistics: Statistics{Gramian: "auto", Budgeting: "auto", BiasFirst: "auto", Loss: "auto"}, // see statistics
+		Statistics: Statistics{Gramian: "auto", Budgeting: "auto", BiasFirst: "auto", Priors: "auto", Loss: "auto"}, // see statistics
 		Encoder: Encoder{
 			Dense: no, // layers cost more to learn through noise than they give
-			IDs:   yes, StartNorm: 0.3, Optimiser: "adam", Rate: 0.01, Decay: "cosine", WarmStart: yes,
+			IDs:   yes, StartNorm: 0.3, Optimiser: "auto", Rate: 0.01, Decay: "cosine", WarmStart: yes,
 		},
 		CMF:        Collective{FeatureWeight: 1, FeatureRidge: 1, Unobserved: 0.01, Sweeps: 1},
 		Split:      Split{Test: 0.1}, // FMF paper, section 4.3
@@ -264,6 +265,9 @@ func (c Config) rounds() int {
 	case c.Rounds.Given:
 		return int(c.Rounds.Value)
 	case c.Algorithm.statistical():
+		if c.solver() == fedssp.Pooled {
+			return 6 // what is released of one averages with the others
+		}
 		return 2 // a third helps no more than its noise costs (multi-task paper, appendix)
 	case c.Algorithm == HFLSynSGD:
 		return 1000

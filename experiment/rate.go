@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedssp"
 )
 
 // defaultRank is what serves an algorithm on ratings like MovieLens'.
@@ -11,6 +12,8 @@ func defaultRank(c Config) int {
 	switch {
 	case c.Algorithm == SGDMF:
 		return 20 // FMF paper, section 4.3
+	case c.solver() == fedssp.Pooled && c.Algorithm.statistical():
+		return 4 // 2 to 8 about as good
 	case c.Algorithm.statistical():
 		return 8 // of 4 to 16 about as good
 	}

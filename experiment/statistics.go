@@ -28,6 +28,14 @@ func (statistics) choose(e *Experiment) error {
 	if c.solver() == fedssp.CMF && e.features == nil {
 		return &ConfigError{fmt.Errorf("features: %s factors features of the items beside the ratings, and there are none", c.Algorithm)}
 	}
+	if c.Encoder.Optimiser == "auto" {
+		switch {
+		case c.solver() == fedssp.Pooled:
+			c.Encoder.Optimiser = exact
+		case c.encodes():
+			c.Encoder.Optimiser = string(encoder.Adam)
+		}
+	}
 	if c.encodes() {
 		c.Encoder.Steps = Fixed(c.encoderSteps())
 	}
@@ -40,8 +48,8 @@ func (statistics) choose(e *Experiment) error {
 		v   float64
 	}{
 		// In stars of five: what is left of a rating without biases, and without the mean.
-		{"statistics.clip-rating", &s.ClipRating, 0.875 * half},
-		{"statistics.clip-bias", &s.ClipBias, half},
+		{"statistics.clip-rating", &s.ClipRating, choose(c.solver() == fedssp.Pooled, 0.5, 0.875) * half},
+		{"statistics.clip-bias", &s.ClipBias, choose(c.learns(), 0.875, 1) * half},
 	} {
 		if !slices.Contains(idle, clip.key) {
 			*clip.n = Fixed(clip.n.Or(clip.v))
@@ -138,6 +146,7 @@ func (e *Experiment) sspParams() fedssp.Params {
 		CMF: fedssp.CMFParams{
 			FeatureWeight: c.CMF.FeatureWeight, FeatureRidge: c.CMF.FeatureRidge, Unobserved: c.CMF.Unobserved, Sweeps: c.CMF.Sweeps,
 		},
+		Pool:     fedssp.PoolParams{Iterations: int(choose(c.learns(), priorSteps, 0)), Memory: s.Memory.Value},
 		Encoder:  c.Encoder.settings(),
 		Features: e.features,
 		Shares: fedssp.Shares{

@@ -19,6 +19,8 @@ type Statistics struct {
 	CountCap  Number `yaml:"count-cap"`
 	MeanCap   Number `yaml:"mean-cap"`
 	BiasFirst string `yaml:"bias-first"`
+	Priors    string `yaml:"priors"`
+	Memory    Number `yaml:"memory"`
 
 	ClipUser   Number `yaml:"clip-user"`
 	ClipRating Number `yaml:"clip-rating"`
@@ -99,6 +101,9 @@ func (c Config) solver() fedssp.Solver {
 	case SSPConvex:
 		return fedssp.Convex
 	case SSPC, AMSSP:
+		if c.exact() {
+			return fedssp.Pooled
+		}
 		if c.Features != "none" || c.Statistics.Resample.Or(1) > 1 {
 			return fedssp.Encoded
 		}
@@ -108,6 +113,39 @@ func (c Config) solver() fedssp.Solver {
 	default:
 		return fedssp.ALS
 	}
+}
+
+// exact is the word for an encoder whose best parameters are solved for: a linear one with an
+// offset for each item, the priors of which are learned too (fedssp.Pooled).
+const exact = "exact"
+
+// exact reports whether items are solved for so.
+func (c Config) exact() bool {
+	switch c.Encoder.Optimiser {
+	case exact:
+		return true
+	case "auto":
+		return c.Algorithm == SSPC && c.Statistics.Gramian != string(fedssp.PerItem) && c.Statistics.Resample.Or(1) == 1
+	default:
+		return false
+	}
+}
+
+// learns reports whether priors are learned from the statistics: those of biases, and with
+// the exact encoder those of items.
+func (c Config) learns() bool {
+	return c.solver() == fedssp.Pooled || c.Statistics.Priors != "fixed" && c.biases(c.Statistics)
+}
+
+// priorSteps is how many iterations of EM learn priors: they settle in fewer.
+const priorSteps = 20
+
+// choose is a or, without the condition, b.
+func choose(condition bool, a, b float64) float64 {
+	if condition {
+		return a
+	}
+	return b
 }
 
 // encodes reports whether items are the output of an encoder.
@@ -128,8 +166,27 @@ func (a Algorithm) usesFeatures() bool {
 	}
 }
 
-// biases reports whether item biases are released first, by the resolved section.
-func (c Config) biases(s Statistics) bool { return s.BiasFirst == yes || c.biasOnly() }
+// biases reports whether item biases are released first, by the section.
+func (c Config) biases(s Statistics) bool {
+	switch {
+	case c.biasOnly():
+		return true
+	case s.BiasFirst != "auto":
+		return s.BiasFirst == yes
+	default: // half of what there is to learn is biases, and they need far less noise
+		return c.ours() && !c.implicit()
+	}
+}
+
+// ours reports whether the algorithm is not a paper's to the letter.
+func (c Config) ours() bool {
+	switch c.Algorithm {
+	case SSPC, SSPI, DPCMF, SSPConvex:
+		return true
+	default:
+		return false
+	}
+}
 
 // rank is d, or p.
 func (c Config) rank() int {
@@ -165,15 +222,17 @@ func (c Config) iterations() int {
 func (c Config) statistics() Statistics {
 	s := c.Statistics
 	explicit := !c.implicit()
-	ours := c.Algorithm == SSPC || c.Algorithm == SSPI || c.Algorithm == DPCMF || c.Algorithm == SSPConvex
+	pooled := c.solver() == fedssp.Pooled
 	if s.BiasFirst == "auto" && !c.biasOnly() {
-		// Half of what there is to learn is biases, and they need far less noise.
-		s.BiasFirst = yesIf(ours && explicit)
+		s.BiasFirst = yesIf(c.biases(s))
+	}
+	if s.Priors == "auto" && c.biases(s) && !pooled {
+		s.Priors = "learned"
 	}
 	if s.Gramian == "auto" && !c.biasOnly() {
 		// Far less is sent and noised. Algorithms of papers have the papers' form.
 		s.Gramian = string(fedssp.PerItem)
-		if ours {
+		if c.ours() || pooled {
 			s.Gramian = string(fedssp.One)
 		}
 	}
@@ -199,12 +258,13 @@ func (c Config) statistics() Statistics {
 	set(explicit, &s.MeanCap, 50)
 	bias, items := c.biases(s), !c.biasOnly()
 	set(items, &s.ClipUser, 1)
-	set(items, &s.UserRidge, 1)
-	set(items, &s.ItemRidge, 0.01)
-	set(items, &s.ItemPrior, 50)
+	set(items, &s.UserRidge, choose(pooled, 2.0, 1))
+	set(items && !pooled, &s.ItemRidge, 0.01)
+	set(items && !pooled, &s.ItemPrior, 50)
 	set(items && !c.encodes(), &s.StartSpread, 0.3)
-	set(bias, &s.BiasRidge, 4)
-	set(bias, &s.UserBiasRidge, 2)
+	set(bias && !c.learns(), &s.BiasRidge, 4)
+	set(bias, &s.UserBiasRidge, choose(pooled, 5.0, 2))
+	set(pooled, &s.Memory, 0.5)
 	set(!explicit, &s.Unobserved, 0.1)
 	resample := 1.0
 	if c.Algorithm == SSPI {
@@ -215,7 +275,7 @@ func (c Config) statistics() Statistics {
 	set(s.counted(), &s.Shares.Counts, 0.01)
 	set(explicit && s.MeanCap.Value > 0, &s.Shares.Mean, 0.01)
 	set(bias && items, &s.Shares.Bias, biasShare(c.epsilon()))
-	set(true, &s.Shares.WeightCounts, 0.3)
+	set(true, &s.Shares.WeightCounts, choose(pooled, 0.1, 0.3))
 	set(items, &s.Shares.Gramian, gramianShare(s.Gramian))
 	return s
 }
@@ -279,18 +339,24 @@ func (c Config) idleStatistics() []string {
 	bias, items, explicit := c.biases(s), !c.biasOnly(), !c.implicit()
 	weights := s.Budgeting == string(fedssp.Weights)
 	unless(c.Algorithm.usesFeatures(), "features")
-	unless(c.encodes(), under("encoder.")...)
+	optimised := c.encodes() || c.solver() == fedssp.Pooled
+	unless(c.encodes(), slices.DeleteFunc(under("encoder."), func(key string) bool { return optimised && key == "encoder.optimiser" })...)
 	unless(c.solver() == fedssp.CMF, under("cmf.")...)
 	unless(weights, "statistics.exponent")
 	unless(!weights, "statistics.per-user")
 	unless(s.counted(), "statistics.count-cap", "statistics.shares.counts")
 	unless(explicit, "statistics.mean-cap")
 	unless(explicit && s.MeanCap.Value > 0, "statistics.shares.mean")
-	unless(items, "statistics.bias-first", "statistics.gramian", "statistics.clip-user", "statistics.user-ridge", "statistics.item-ridge",
-		"statistics.item-prior", "statistics.resample", "statistics.shares.gramian", "rounds", "rank")
+	unless(items, "statistics.bias-first", "statistics.gramian", "statistics.clip-user", "statistics.user-ridge", "statistics.resample",
+		"statistics.shares.gramian", "rounds", "rank")
 	unless(items && explicit && (c.solver() != fedssp.Convex || s.Loss == string(fedssp.Squared)), "statistics.clip-rating")
+	pooled := c.solver() == fedssp.Pooled
 	unless(items && !c.encodes(), "statistics.start-spread")
-	unless(bias, "statistics.clip-bias", "statistics.bias-ridge", "statistics.user-bias-ridge")
+	unless(items && !pooled, "statistics.item-ridge", "statistics.item-prior")
+	unless(bias, "statistics.clip-bias", "statistics.user-bias-ridge")
+	unless(bias && !pooled, "statistics.priors")
+	unless(bias && !c.learns(), "statistics.bias-ridge")
+	unless(pooled, "statistics.memory")
 	unless(bias && items, "statistics.shares.bias")
 	unless(!explicit, "statistics.unobserved", "split.positive")
 	unless(c.solver() == fedssp.Convex, "statistics.loss")
@@ -305,11 +371,15 @@ func (c Config) checkStatistics(k *checker) {
 	k.oneOf("statistics.gramian", s.Gramian, "auto", string(fedssp.PerItem), string(fedssp.One))
 	k.oneOf("statistics.budgeting", s.Budgeting, "auto", string(fedssp.Weights), string(fedssp.UniformSample), string(fedssp.TailSample))
 	k.oneOf("statistics.bias-first", s.BiasFirst, "auto", yes, no)
+	k.oneOf("statistics.priors", s.Priors, "auto", "fixed", "learned")
 	k.oneOf("statistics.loss", s.Loss, "auto", string(fedssp.Squared), string(fedssp.Huber), string(fedssp.Logistic))
 	k.whole("statistics.per-user", s.PerUser, 1, 1e6)
 	k.whole("statistics.count-cap", s.CountCap, 1, 1e6)
 	k.whole("statistics.mean-cap", s.MeanCap, 0, 1e6)
 	k.whole("statistics.resample", s.Resample, 1, 10_000)
+	if s.Memory.Given {
+		k.below("statistics.memory", s.Memory.Value, 0, 1)
+	}
 	if s.Exponent.Given {
 		k.between("statistics.exponent", s.Exponent.Value, 0, 2)
 	}
@@ -362,7 +432,17 @@ func (c Config) checkEncoder(k *checker) {
 	k.oneOf("encoder.dense", x.Dense, yes, no)
 	k.oneOf("encoder.ids", x.IDs, yes, no)
 	k.oneOf("encoder.warm-start", x.WarmStart, yes, no)
-	k.oneOf("encoder.optimiser", x.Optimiser, string(encoder.Adam), string(encoder.SGD))
+	k.oneOf("encoder.optimiser", x.Optimiser, "auto", exact, string(encoder.Adam), string(encoder.SGD))
+	if x.Optimiser == exact && c.Algorithm.statistical() {
+		switch s := c.Statistics; {
+		case c.Algorithm != SSPC && c.Algorithm != AMSSP:
+			k.bad("encoder.optimiser", "%s is for %s and %s", exact, SSPC, AMSSP)
+		case s.Gramian == string(fedssp.PerItem):
+			k.bad("encoder.optimiser", "%s takes statistics.gramian: %s", exact, fedssp.One)
+		case s.Resample.Or(1) > 1:
+			k.bad("encoder.optimiser", "%s solves for a round's statistics once; statistics.resample must be 1", exact)
+		}
+	}
 	k.oneOf("encoder.decay", x.Decay, string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear))
 	k.least("encoder.dim", x.Dim, 0)
 	if x.Dim > 0 && x.Dense == no && x.Dim != c.rank() {
