@@ -1,11 +1,12 @@
 package fedssp
 
 import (
-	"github.com/fedsim/fedsim/protocol"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack"
 	"gonum.org/v1/gonum/lapack/lapack64"
+
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // system is what the server solves in an outer step: A_j v_j = b_j for every item. Every statistic

@@ -4,10 +4,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/protocol"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // CMFParams are the settings of collective factorization (DP-CMF): the features S of items

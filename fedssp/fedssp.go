@@ -170,10 +170,14 @@ type Params struct {
 	Loss      Loss // Convex only
 	LossWidth float64
 	CMF       CMFParams
-	Pool      PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
-	Encoder   encoder.Settings      // where there is one, see Encodes
-	Features  *dataset.ItemFeatures // public; nil: items are known by their ids only
-	Shares    Shares
+	Pool      PoolParams       // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
+	Encoder   encoder.Settings // where there is one, see Encodes
+	// Tastes are public features that devices weigh for themselves, nil: none; TasteRidge is what a device adds to
+	// the diagonal for them, where a rating adds at most 1 for each category. Explicit feedback only.
+	Tastes     *Tastes
+	TasteRidge float64
+	Features   *dataset.ItemFeatures // public; nil: items are known by their ids only
+	Shares     Shares
 }
 
 // Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
@@ -247,6 +251,7 @@ func (p Params) Validate() error {
 	}
 	p.checkForm(&e)
 	p.checkBudgeting(&e)
+	p.checkTastes(&e)
 	e.positive("user-ridge", p.UserRidge)
 	if p.Rounds > 0 {
 		p.checkRounds(&e)

@@ -84,8 +84,12 @@ func kinds(items, rank int) map[string]Params {
 	pooled := full(items, rank)
 	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Memory: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
+	tasteful := pooled
+	tasteful.Tastes, tasteful.TasteRidge = NewTastes(tasteful.Features), 3
+	tastefulConvex := encodedConvex
+	tastefulConvex.Tastes, tastefulConvex.TasteRidge = tasteful.Tastes, 3
 	out := map[string]Params{
-		"pooled":  pooled,
+		"pooled": pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,
 		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,
 		"plain": plain(items, rank), "full": full(items, rank), "full per item": perItem, "uniform": uniform, "tail": tail,
 		"implicit": implicit, "implicit one": implicitOne, "cmf": cmf,

@@ -1,9 +1,10 @@
 package fedssp
 
 import (
-	"github.com/fedsim/fedsim/protocol"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // solveOne is solve where every A_j is a multiple of one Gramian G: G is decomposed once, in its

@@ -11,8 +11,9 @@ import (
 
 // What a device does by itself: fit its embedding u and bias b to its ratings,
 //
-//	min  Σ_j ℓ(μ + b_j + b + <u, v_j>; y_j) + λ_u/2 ‖u‖² + λ_b/2 b²,
+//	min  Σ_j ℓ(μ + b_j + b + <u, v_j> + <t, x_j>; y_j) + λ_u/2 ‖u‖² + λ_b/2 b² + λ_t/2 ‖t‖²,
 //
+// with t its tastes for public features, if it weighs any ([Tastes]), and
 // ℓ half the squared error but for the other losses of the Convex solver. With implicit feedback the
 // target is 1 and α/2·Σ_j <u, v_j>² over all items is added. Nothing of it is sent as such.
 //
@@ -24,23 +25,23 @@ type Ratings struct {
 	Values []float32
 }
 
-// FitUser is what a device does locally with a model: it returns u and the user's own bias, 0
-// where users have none. The ratings must be valid for the settings (see [NewUser]).
+// FitUser is what a device does locally with a model: it returns u, with the user's tastes behind it, and
+// the user's own bias, 0 where users have none. The ratings must be valid for the settings (see [NewUser]).
 func (p *Params) FitUser(m *Model, r Ratings) (u []float64, bias float64) {
 	w := newWorkspace(p)
 	defer w.free()
 	w.gather(p, m, r)
 	w.fit(p, m)
-	return append([]float64(nil), w.beta[:p.Rank]...), w.bias(p)
+	return w.embedding(p, nil), w.bias(p)
 }
 
 // workspace is what a fit needs of memory; it is used again from user to user.
 type workspace struct {
-	width  int       // of a row: d, and with a bias of the user's 1 more
-	rows   []float64 // n x width: v_j, and 1 where there is a bias
+	width  int       // of a row: d, 1 with a bias of the user's, and what it has tastes for
+	rows   []float64 // n x width: v_j, 1 where there is a bias, x_j
 	offset []float64 // μ + b_j, or its logit
 	value  []float64 // y_j; for Logistic scaled to 0..1
-	beta   []float64 // the solution: u, and the bias if there is one
+	beta   []float64 // the solution: u, the bias if there is one, tastes
 	gram   []float64 // width x width
 	newton newton
 }
@@ -49,10 +50,7 @@ var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
 func newWorkspace(p *Params) *workspace {
 	w := workspaces.Get().(*workspace)
-	w.width = p.Rank
-	if p.Bias {
-		w.width++
-	}
+	w.width = p.tasteAt() + p.Tastes.Width()
 	w.beta = resize(w.beta, w.width)
 	w.gram = resize(w.gram, w.width*w.width)
 	return w
@@ -73,12 +71,30 @@ func resize(x []float64, n int) []float64 {
 // row is the embedding of the k-th rated item.
 func (w *workspace) row(k, d int) []float64 { return w.rows[k*w.width : k*w.width+d : k*w.width+d] }
 
+// tasteAt is where tastes begin in a row.
+func (p *Params) tasteAt() int {
+	if p.Bias {
+		return p.Rank + 1
+	}
+	return p.Rank
+}
+
 // bias is the user's, after a fit.
 func (w *workspace) bias(p *Params) float64 {
-	if w.width == p.Rank {
+	if !p.Bias {
 		return 0
 	}
 	return w.beta[p.Rank]
+}
+
+// embedding appends u and tastes to dst, after a fit.
+func (w *workspace) embedding(p *Params, dst []float64) []float64 {
+	return append(append(dst, w.beta[:p.Rank]...), w.beta[p.tasteAt():]...)
+}
+
+// own is what bias and tastes say of the k-th rating, after a fit.
+func (w *workspace) own(k, d int) float64 {
+	return dot(w.beta[d:], w.rows[k*w.width+d:(k+1)*w.width])
 }
 
 // gather collects what a user's ratings touch of the model.
@@ -90,8 +106,11 @@ func (w *workspace) gather(p *Params, m shared, r Ratings) {
 		j := int(item)
 		row := w.rows[k*w.width : (k+1)*w.width]
 		copy(row, m.row(j, row[:p.Rank]))
-		if w.width > p.Rank {
+		if p.Bias {
 			row[p.Rank] = 1
+		}
+		if p.Tastes != nil {
+			p.Tastes.row(j, row[p.tasteAt():])
 		}
 		if p.Feedback == Implicit {
 			w.value[k] = 1
@@ -107,10 +126,14 @@ func (w *workspace) gather(p *Params, m shared, r Ratings) {
 
 // ridge is λ of coordinate i of beta.
 func (w *workspace) ridge(p *Params, i int) float64 {
-	if i == p.Rank {
+	switch {
+	case i < p.Rank:
+		return p.UserRidge
+	case i < p.tasteAt():
 		return p.UserBiasRidge
+	default:
+		return p.TasteRidge
 	}
-	return p.UserRidge
 }
 
 // fit solves for beta.

@@ -19,7 +19,8 @@ type Model struct {
 	// Gramian is svec of Σ_j v_j v_jᵀ, which devices need with implicit feedback; nil otherwise.
 	Gramian []float64
 
-	scale scale
+	scale  scale
+	tastes *Tastes
 }
 
 // scale says how predictions stand on the rating scale.
@@ -33,7 +34,7 @@ type scale struct {
 // which users begin with tastes for features. Users fit it before they have cooperated: a baseline
 // of that starts here. Without rounds V is zero, and users have biases only.
 func (p *Params) Start() (*Model, error) {
-	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale()}
+	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale(), tastes: p.Tastes}
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
@@ -90,10 +91,11 @@ func (s scale) offset(mean, bias float64) float64 {
 }
 
 // Predict is the rating that a user of embedding u and the given bias gives the item: μ +
-// b_j + b_u + <u, v_j>, not clipped to the scale; with a logistic loss the logit's place on the scale.
+// b_j + b_u + <u, v_j> + <t, x_j>, u as [Params.FitUser] returns it, not clipped to the scale; with a logistic loss the logit's place on the scale.
 // With implicit feedback it is a score.
 func (m *Model) Predict(u []float64, bias float64, item int) float64 {
-	x := bias + dot(u, m.row(item, u))
+	d := len(u) - m.tastes.Width()
+	x := bias + dot(u[:d], m.row(item, u[:d])) + m.tastes.of(u[d:], item)
 	if m.Bias != nil {
 		x += m.scale.offset(m.Mean, m.Bias[item])
 	} else {
@@ -160,7 +162,7 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale()}
+	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale(), tastes: p.Tastes}
 	for _, part := range []struct {
 		name   string
 		values []float64

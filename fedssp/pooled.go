@@ -1,16 +1,15 @@
 package fedssp
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
-	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedssp/posterior"
-	"github.com/fedsim/fedsim/protocol"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/fedsim/fedsim/fedssp/posterior"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // PoolParams are the settings of priors that are learned (package posterior): what an item's bias
@@ -49,18 +48,31 @@ const maxColumns = 500
 
 // design is what posterior means rest on: 1 for each item, the standardised logarithm of its
 // weight c_j, since what many rate is rated otherwise than what few do, and its features, those of
-// a category with norm 1. A value that only one item has says nothing of others.
+// a category with norm 1.
 func (p *Params) design(weight []float64) posterior.Design {
+	const fixed = 2 // the columns of 1 and of logarithms, a group each
 	d := posterior.Design{Start: []int{0}, Group: []int{0, 1}}
+	var columns [][]int
+	if p.Features != nil {
+		var category []int
+		columns, category = commonest(p.Features, maxColumns)
+		for _, c := range category {
+			d.Group = append(d.Group, fixed+c)
+		}
+		for _, values := range columns {
+			for v, c := range values {
+				if c >= 0 {
+					values[v] = fixed + c
+				}
+			}
+		}
+	}
 	logs := standardLogs(weight)
-	columns := p.columns(&d)
 	for j := range p.Items {
 		d.Column = append(d.Column, 0, 1)
 		d.Value = append(d.Value, 1, logs[j])
-		if p.Features != nil {
-			for c := range p.Features.Categories {
-				p.addFeatures(&d, &p.Features.Categories[c], columns[c], j)
-			}
+		for c := range columns {
+			d.Column, d.Value = appendFeatures(d.Column, d.Value, &p.Features.Categories[c], columns[c], j)
 		}
 		d.Start = append(d.Start, len(d.Column))
 	}
@@ -88,52 +100,6 @@ func standardLogs(weight []float64) []float64 {
 		}
 	}
 	return logs
-}
-
-// columns numbers the values of all categories, a group for each category, and says for each value which
-// column it has; -1: none.
-func (p *Params) columns(d *posterior.Design) [][]int {
-	if p.Features == nil {
-		return nil
-	}
-	type value struct{ category, value, items int }
-	var all []value
-	out := make([][]int, len(p.Features.Categories))
-	for c, cat := range p.Features.Categories {
-		items := make([]int, len(cat.Values))
-		for _, v := range cat.Value {
-			items[v]++
-		}
-		out[c] = slices.Repeat([]int{-1}, len(cat.Values))
-		for v, n := range items {
-			if n > 1 {
-				all = append(all, value{c, v, n})
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b value) int { return cmp.Compare(b.items, a.items) })
-	all = all[:min(len(all), maxColumns)]
-	slices.SortFunc(all, func(a, b value) int { return cmp.Or(a.category-b.category, a.value-b.value) })
-	for _, v := range all {
-		out[v.category][v.value] = len(d.Group)
-		d.Group = append(d.Group, 2+v.category)
-	}
-	return out
-}
-
-func (p *Params) addFeatures(d *posterior.Design, cat *dataset.Category, columns []int, j int) {
-	from := len(d.Value)
-	var norm2 float64
-	for k := cat.Start[j]; k < cat.Start[j+1]; k++ {
-		w := cat.Weight[k]
-		norm2 += w * w
-		if c := columns[cat.Value[k]]; c >= 0 {
-			d.Column, d.Value = append(d.Column, c), append(d.Value, w)
-		}
-	}
-	for i := from; i < len(d.Value); i++ {
-		d.Value[i] /= math.Sqrt(norm2)
-	}
 }
 
 // prior is where EM begins.

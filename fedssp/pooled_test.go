@@ -69,11 +69,9 @@ func TestDesignKeepsTheCommonest(t *testing.T) {
 		}
 	}
 	p.Features = &dataset.ItemFeatures{Items: n, Categories: []dataset.Category{cat}}
-	var d posterior.Design
-	d.Group = []int{0, 1}
-	columns := p.columns(&d)[0]
+	columns, _ := commonest(p.Features, maxColumns)
 	kept := 0
-	for v, c := range columns {
+	for v, c := range columns[0] {
 		if c >= 0 {
 			kept++
 		} else if v >= maxColumns {

@@ -46,7 +46,7 @@ func (p *Params) checkRatings(r Ratings) error {
 	return nil
 }
 
-// Embedding is u as the last fit left it; nil before the first. Not a copy.
+// Embedding is u, with the user's tastes behind it, as the last fit left it; nil before the first. Not a copy.
 func (t *User) Embedding() []float64 { return t.u }
 
 // Bias is the user's own bias as the last fit left it.
@@ -98,7 +98,7 @@ func (t *User) Finish(model []byte, _ protocol.Runner) error {
 }
 
 func (t *User) keep(w *workspace) {
-	t.u = append(t.u[:0], w.beta[:t.params.Rank]...)
+	t.u = w.embedding(t.params, t.u[:0])
 	t.bias = w.bias(t.params)
 }
 
@@ -280,7 +280,7 @@ func (c *contribution) embedding() []float64 { return c.work.beta[:c.params.Rank
 // statistics is what the user adds to the rows of its items.
 func (c *contribution) statistics(name string) protocol.Vector {
 	p, w, u := c.params, c.work, c.embedding()
-	d, bias := p.Rank, w.bias(p)
+	d := p.Rank
 	each := u // what every row is a multiple of
 	if name == Gramians || name == Hessians {
 		each = make([]float64, p.packed())
@@ -291,9 +291,9 @@ func (c *contribution) statistics(name string) protocol.Vector {
 		x := c.weights[i]
 		switch name {
 		case Moments:
-			x *= clampTo(w.value[k]-w.offset[k]-bias, p.targetBound())
+			x *= clampTo(w.value[k]-w.offset[k]-w.own(k, d), p.targetBound())
 		case Hessians, Gradients:
-			_, slope, curvature := p.derivatives(w.offset[k]+bias+dot(u, w.row(k, d)), w.value[k])
+			_, slope, curvature := p.derivatives(w.offset[k]+w.own(k, d)+dot(u, w.row(k, d)), w.value[k])
 			if name == Hessians {
 				x *= curvature
 			} else {
