@@ -34,17 +34,18 @@ func (statistics) choose(e *Experiment) error {
 	c.Statistics = c.statistics()
 	s, half := &c.Statistics, (e.Data.Max-e.Data.Min)/2
 	idle := c.idleStatistics()
-	for _, clip := range []struct {
+	for _, x := range []struct {
 		key string
 		n   *Number
 		v   float64
 	}{
+		{"statistics.shares.bias", &s.Shares.Bias, biasShare(c.Epsilon.Value, e.Data.Users)},
 		// In stars of five: what is left of a rating without biases, and without the mean.
 		{"statistics.clip-rating", &s.ClipRating, 0.875 * half},
 		{"statistics.clip-bias", &s.ClipBias, half},
 	} {
-		if !slices.Contains(idle, clip.key) {
-			*clip.n = Fixed(clip.n.Or(clip.v))
+		if !slices.Contains(idle, x.key) {
+			*x.n = Fixed(x.n.Or(x.v))
 		}
 	}
 	return nil
@@ -101,10 +102,14 @@ func (statistics) prepare(e *Experiment) error {
 		r.Scale = scale(*r)
 	}
 	e.Steps, shares = merged(e.Steps, shares)
-	if e.Config.Private() {
-		return e.calibrateSplit(shares)
+	if !e.Config.Private() {
+		return nil
 	}
-	return nil
+	for {
+		if err = e.calibrateSplit(shares); err == nil || !e.coarsen() {
+			return err
+		}
+	}
 }
 
 // merged joins steps that are alike, as their shares are.
