@@ -371,7 +371,7 @@ func TestStepsShares(t *testing.T) {
 	// Biases only: what the statistics would have had goes to the others.
 	p.Rounds = 0
 	steps, _ = p.Steps()
-	p.ClipUser, p.ClipRating, p.ItemRidge, p.ItemPrior, p.StartSpread = 0, 0, 0, 0, 0 // need not be set
+	p.ClipUser, p.ClipRating, p.ItemRidge, p.ItemPrior = 0, 0, 0, 0 // need not be set
 	users, rows := people(&p, 20, 0.5, 5)
 	s := newStrategy(t, p, 20, 0.01)
 	train(t, s, users)

@@ -315,6 +315,21 @@ func TestResamplingKeepsTheOuterStep(t *testing.T) {
 	}
 }
 
+// By hand: two iterations lead, then four sums make an outer step.
+func TestOuterSteps(t *testing.T) {
+	s := newStrategy(t, kinds(12, 2)["encoder of ids, resampled"], 15, 0)
+	for _, c := range []struct {
+		iteration uint64
+		step      int
+		index     int
+	}{{3, 0, 0}, {6, 0, 3}, {7, 1, 0}, {10, 1, 3}} {
+		s.iteration = c.iteration
+		if step, part := s.outer(); step != c.step || part != (encoder.Part{Index: c.index, Of: 4}) {
+			t.Errorf("iteration %d is part %+v of outer step %d; want %d of %d", c.iteration, part, step, c.index, c.step)
+		}
+	}
+}
+
 // The sum that ends an outer step is lost: V follows all the same what the others moved.
 func TestVFollowsWhenTheLastSumIsLost(t *testing.T) {
 	p := kinds(12, 2)["encoder of ids, resampled"]
