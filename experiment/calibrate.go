@@ -86,16 +86,40 @@ func (e *Experiment) agreeToWorst() error {
 // checkSamplers refuses noise that the samplers could not draw later.
 func (e *Experiment) checkSamplers() error {
 	for _, r := range e.Steps.releases() {
-		largest, limit := e.Cohort.FinalVariance(r.Noise.Variance, e.Cohort.Clients, 0), 2.*noise.MaxMean
-		if e.Draw() == secagg.DrawClient {
-			largest, limit = e.Cohort.ShareVariance(r.Noise.Variance), 2.*noise.MaxThinningMean
-		}
-		if largest > limit {
+		if largest, limit := e.drawn(r); largest > limit {
 			return &ConfigError{fmt.Errorf("epsilon %v over %d coordinates needs noise of variance %.3g in integers, and samplers go up to %.3g; take a larger epsilon or a smaller rank",
 				e.Config.Epsilon.Value, r.Len, largest, limit)}
 		}
 	}
 	return nil
+}
+
+// drawn is the variance of the noise that is drawn at once for a release, beside the largest
+// that samplers go up to.
+func (e *Experiment) drawn(r *protocol.Release) (largest, limit float64) {
+	if e.Draw() == secagg.DrawClient {
+		return e.Cohort.ShareVariance(r.Noise.Variance), 2 * noise.MaxThinningMean
+	}
+	return e.Cohort.FinalVariance(r.Noise.Variance, e.Cohort.Clients, 0), 2 * noise.MaxMean
+}
+
+// coarsest is the most that rounding may add to a sensitivity, relatively.
+const coarsest = 0.1
+
+// coarsen lowers the scale of releases whose noise, in integers, samplers could not draw:
+// where there is so much noise a coarser fixed point costs little. It reports false where
+// nothing is left to be gained.
+func (e *Experiment) coarsen() bool {
+	changed := false
+	for _, r := range e.Steps.releases() {
+		const step = 2
+		added := math.Sqrt(float64(r.MaxNonZero)) / (2 * r.Scale * r.L2)
+		if largest, limit := e.drawn(r); largest > limit && step*added <= coarsest {
+			r.Scale /= step
+			changed = true
+		}
+	}
+	return changed
 }
 
 // gridStep is by how much pld may state less for more steps, where it changes to

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
@@ -240,5 +241,37 @@ func TestStatementOfOrganisations(t *testing.T) {
 		if got := open(t, tt.settings).Statement(dp.Result{Epsilon: 1.5, Accountant: dp.RDP}).String(); got != tt.want {
 			t.Errorf("%s:\n%s, want\n%s", tt.settings, got, tt.want)
 		}
+	}
+}
+
+// Where the noise would be more than samplers draw, in integers, a coarser fixed point makes
+// it less; only where even that does not help is an experiment refused.
+func TestNoiseMakesTheScaleCoarser(t *testing.T) {
+	fine, coarse := open(t, "algorithm=ssp-c epsilon=1"), open(t, "algorithm=ssp-c epsilon=0.05")
+	lowered := 0
+	for i, step := range coarse.Steps {
+		for k, r := range step.Releases {
+			if largest, limit := coarse.drawn(&r); largest > limit {
+				t.Errorf("%s: noise of variance %v, samplers go up to %v", r.Name, largest, limit)
+			}
+			if added := math.Sqrt(float64(r.MaxNonZero)) / 2 / (r.Scale * r.L2); added > 0.1 {
+				t.Errorf("%s: rounding adds %v of the sensitivity", r.Name, added)
+			}
+			if of := fine.Steps[i].Releases[k]; r.Scale < of.Scale {
+				lowered++
+			} else if r.Scale != of.Scale {
+				t.Errorf("%s: scale %v, with less noise %v", r.Name, r.Scale, of.Scale)
+			}
+		}
+	}
+	if planned, err := coarse.Planned(); err != nil || lowered == 0 || planned.Epsilon > 0.05 || planned.Epsilon < 0.0499 {
+		t.Errorf("%d scales are lower, and the run costs %v, %v", lowered, planned, err)
+	}
+	c, err := Resolve(set("algorithm=ssp-c epsilon=0.01 data=synthetic:small"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), "samplers go up to") {
+		t.Errorf("at epsilon 0.01: %v", err)
 	}
 }

@@ -286,7 +286,7 @@ func (e *Experiment) sessionID() protocol.SessionID {
 	if n := e.Steps.noise(); n.Kind == protocol.Own {
 		c := e.Config
 		n.Steps = e.silo.LocalSteps // those that follow the last iteration are in e.silo
-		public = fmt.Appendf(public, " %+v %t %s %+v %+v %v %s %v %v %d", n, e.alone, c.Partition, e.silo, c.Split,
+		public = fmt.Appendf(public, " %+v %t %s %+v {Test:%v Validation:%v} %v %s %v %v %d", n, e.alone, c.Partition, e.silo, c.Split.Test, c.Split.Validation,
 			c.Dropout.Value, c.DropoutAt, c.Leave, c.Away, c.AwayRounds)
 		if c.SitOut > 0 {
 			public = fmt.Appendf(public, " %v", c.SitOut)

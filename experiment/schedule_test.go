@@ -293,3 +293,18 @@ func TestForecastOfSchedule(t *testing.T) {
 		}
 	}
 }
+
+// The session of an experiment, and so what a seed draws, is what it was before schedules
+// had several kinds of iterations, whatever keys configurations have got since: noted from
+// manifests of runs then.
+func TestSessionsStay(t *testing.T) {
+	for settings, want := range map[string]string{
+		"rounds=2": "f225636b9ccbeff7cc34621c76efef1f",
+		"algorithm=vfl-sgdmf accountant=rdp rounds=3 item-steps=2": "2e0d9116a888924a9643ffdff505d0e7",
+		"algorithm=fmf-hfl rounds=2 secagg=real":                   "72a8678a52d2dbea1896dac448dd6625",
+	} {
+		if got := open(t, settings).Manifest().Session; got != want {
+			t.Errorf("%s: session %s, want %s", settings, got, want)
+		}
+	}
+}

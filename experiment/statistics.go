@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/fedsim/fedsim/client"
@@ -42,17 +43,18 @@ func (statistics) choose(e *Experiment) error {
 	c.Statistics = c.statistics()
 	s, half := &c.Statistics, (e.Data.Max-e.Data.Min)/2
 	idle := c.idleStatistics()
-	for _, clip := range []struct {
+	for _, x := range []struct {
 		key string
 		n   *Number
 		v   float64
 	}{
+		{"statistics.shares.bias", &s.Shares.Bias, biasShare(c.Epsilon.Value, e.Data.Users)},
 		// In stars of five: what is left of a rating without biases, and without the mean.
 		{"statistics.clip-rating", &s.ClipRating, choose(c.solver() == fedssp.Pooled, 0.5, 0.875) * half},
 		{"statistics.clip-bias", &s.ClipBias, choose(c.learns(), 0.875, 1) * half},
 	} {
-		if !slices.Contains(idle, clip.key) {
-			*clip.n = Fixed(clip.n.Or(clip.v))
+		if !slices.Contains(idle, x.key) {
+			*x.n = Fixed(x.n.Or(x.v))
 		}
 	}
 	return nil
@@ -109,10 +111,14 @@ func (statistics) prepare(e *Experiment) error {
 		r.Scale = scale(*r)
 	}
 	e.Steps, shares = merged(e.Steps, shares)
-	if e.Config.Private() {
-		return e.calibrateSplit(shares)
+	if !e.Config.Private() {
+		return nil
 	}
-	return nil
+	for {
+		if err = e.calibrateSplit(shares); err == nil || !e.coarsen() {
+			return err
+		}
+	}
 }
 
 // merged joins steps that are alike, as their shares are.
@@ -153,6 +159,9 @@ func (e *Experiment) sspParams() fedssp.Params {
 			Counts: s.Shares.Counts.Value, Mean: s.Shares.Mean.Value, Bias: s.Shares.Bias.Value,
 			WeightCounts: s.Shares.WeightCounts.Value, Gramian: s.Shares.Gramian.Value,
 		},
+	}
+	if c.canTaste() && !math.IsInf(s.TasteRidge.Value, 1) {
+		p.Tastes, p.TasteRidge = fedssp.NewTastes(e.features), s.TasteRidge.Value
 	}
 	if c.biasOnly() { // all that is left is the biases', and nothing else is fitted
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = fedssp.One, 1, 1, 1, 1, 1
@@ -208,7 +217,7 @@ func (statistics) party(e *Experiment, which Holding, h *atHand) (*Party, error)
 	t := fedssp.NewUser(&e.ssp, fedssp.Ratings(r))
 	id := h.set.UserIDs[user : user+1]
 	return &Party{Ratings: len(r.Items), trainer: t, result: func() []Embeddings {
-		u, bias := fedmf.NewMatrix(1, e.ssp.Rank), fedmf.NewMatrix(1, 1)
+		u, bias := fedmf.NewMatrix(1, e.sspWidth()), fedmf.NewMatrix(1, 1)
 		copy(u.Row(0), t.Embedding())
 		bias.Row(0)[0] = t.Bias()
 		list := []Embeddings{{NamedMatrix{"user_embeddings", u}, id}}
@@ -258,7 +267,7 @@ func (m *sspModel) Predict(user int, items []int32, out []float64) {
 
 // sspModel predicts by a model, and as yet by nothing of users.
 func (e *Experiment) sspModel(m *fedssp.Model) *sspModel {
-	return &sspModel{Model: m, params: &e.ssp, users: fedmf.NewMatrix(e.Data.Users, e.ssp.Rank), bias: make([]float64, e.Data.Users)}
+	return &sspModel{Model: m, params: &e.ssp, users: fedmf.NewMatrix(e.Data.Users, e.sspWidth()), bias: make([]float64, e.Data.Users)}
 }
 
 // fitHeldOut fits users who did not train to their histories, for whoever asks a finished
@@ -331,10 +340,14 @@ func (us sspUsers) final(e *Experiment, model []byte, run protocol.Runner) (*Tra
 	return t, nil
 }
 
+// sspWidth is the length of embeddings, those of users with tastes and of items with the features
+// that they are for.
+func (e *Experiment) sspWidth() int { return e.ssp.Rank + e.ssp.Tastes.Width() }
+
 // sspMatrices are those of the shared model.
 func sspMatrices(m *fedssp.Model, p *fedssp.Params) []NamedMatrix {
-	items := fedmf.NewMatrix(p.Items, p.Rank)
-	copy(items.Data(), m.Items)
+	items := fedmf.NewMatrix(p.Items, p.Rank+p.Tastes.Width())
+	copy(items.Data(), m.Extended(p))
 	list := []NamedMatrix{{"item_embeddings", items}}
 	if p.Bias {
 		bias := fedmf.NewMatrix(p.Items, 1)
