@@ -71,23 +71,27 @@ var effects = []struct {
 	{"statistics.clip-user=2", "statistics"},
 	{"statistics.clip-rating=2", "dpals ada-dpals dp-cmf ssp-c ssp-i am-ssp"},
 	{"statistics.clip-bias=1", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
-	{"statistics.bias-ridge=3", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
+	{"statistics.priors=fixed", "dp-cmf ssp-i ssp-convex private-item-bias"},
+	{"statistics.memory=0.2", "ssp-c"},
+	{"statistics.bias-ridge=3", ""}, // of priors that are not learned alone
+	{"statistics.taste-weight=0.2", "dp-cmf ssp-c ssp-i am-ssp ssp-convex"},
 	{"statistics.user-bias-ridge=3", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
 	{"statistics.user-ridge=3", "statistics"},
-	{"statistics.item-ridge=3", "statistics"},
-	{"statistics.item-prior=3", "statistics"},
+	{"statistics.item-ridge=3", "dpals ada-dpals dp-cmf ssp-i am-ssp ssp-convex"},
+	{"statistics.item-prior=3", "dpals ada-dpals dp-cmf ssp-i am-ssp ssp-convex"},
 	{"statistics.unobserved=0.2", ""}, // of implicit feedback alone
 	{"split.positive=3", ""},          // likewise
 	{"statistics.resample=1", "statistics"},
-	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf"},
+	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf ssp-c"},
 	{"statistics.loss=huber", "ssp-convex"},
 	{"statistics.loss-width=2", "ssp-convex"},
 	{"statistics.shares.bias=0.3", "dp-cmf ssp-c ssp-i ssp-convex"},
 	{"statistics.shares.weight-counts=0.2", "statistics bias"},
 	{"statistics.shares.gramian=0.2", "statistics"},
-	{"encoder.steps=50", "ssp-c ssp-i am-ssp ssp-convex"},
-	{"encoder.dense=yes", "ssp-c ssp-i am-ssp ssp-convex"},
-	{"encoder.ids=no", "ssp-c ssp-i am-ssp ssp-convex"},
+	{"encoder.optimiser=adam", "ssp-c ssp-i am-ssp ssp-convex"},
+	{"encoder.steps=50", "ssp-i am-ssp ssp-convex"},
+	{"encoder.dense=yes", "ssp-i am-ssp ssp-convex"},
+	{"encoder.ids=no", "ssp-i am-ssp ssp-convex"},
 	{"cmf.sweeps=2", "dp-cmf"},
 	{"cmf.feature-weight=2", "dp-cmf"},
 }
@@ -163,7 +167,8 @@ var repeatable = []string{
 	"algorithm=hfl-sgdmf train=both clipping=gradient dropout=0.2 accountant=rdp",
 	"algorithm=hfl-synsgd accountant=rdp", "algorithm=hfl-synsgd train=items clip-ratings=3 accountant=rdp",
 	"algorithm=dpals", "algorithm=dpals statistics.budgeting=tail noise=replace", "algorithm=ada-dpals accountant=gdp-skellam", "algorithm=dp-cmf epsilon=1",
-	"algorithm=ssp-c", "algorithm=ssp-c features=none", "algorithm=ssp-c feedback=implicit rank=3", "algorithm=ssp-c epsilon=inf", "algorithm=ssp-i statistics.resample=5",
+	"algorithm=ssp-c", "algorithm=ssp-c features=none", "algorithm=ssp-c encoder.optimiser=adam", "algorithm=am-ssp encoder.optimiser=exact",
+	"algorithm=dp-cmf statistics.priors=fixed", "algorithm=dp-cmf statistics.taste-weight=0", "algorithm=ada-dpals statistics.bias-first=yes", "algorithm=ssp-c feedback=implicit rank=3", "algorithm=ssp-c epsilon=inf", "algorithm=ssp-i statistics.resample=5",
 	"algorithm=am-ssp", "algorithm=ssp-convex statistics.loss=logistic", "algorithm=ssp-convex features=year", "algorithm=private-item-bias",
 	"algorithm=fmf-vfl", "algorithm=fmf-vfl unit=user parties=1", "algorithm=fmf-hfl", "algorithm=fmf-hfl parties=2",
 }
@@ -171,8 +176,10 @@ var repeatable = []string{
 // leftOpen are keys that a setting makes irrelevant, and that stay at auto for it.
 var leftOpen = map[string]string{
 	"statistics.loss=logistic": "statistics.loss-width",
-	"features=none":            "encoder.steps",
-	"feedback=implicit": "statistics.mean-cap statistics.clip-rating statistics.clip-bias statistics.user-bias-ridge statistics.bias-ridge " +
+	"features=none":            "encoder.steps statistics.taste-weight",
+	"encoder.optimiser=adam":   "statistics.memory statistics.start-spread",
+	"encoder.optimiser=exact":  "statistics.item-ridge statistics.item-prior encoder.steps",
+	"feedback=implicit": "statistics.mean-cap statistics.clip-rating statistics.clip-bias statistics.user-bias-ridge statistics.bias-ridge statistics.taste-weight " +
 		"statistics.shares.mean statistics.shares.bias",
 }
 

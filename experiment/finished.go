@@ -119,8 +119,10 @@ func readJSON(path string, v any) error {
 
 // load reads the model, and checks that it fits the data.
 func (r *Recommender) load(dir string) error {
-	rank := r.Config.rank()
-	var err error
+	rank, err := r.width()
+	if err != nil {
+		return err
+	}
 	read := func(name string, rows, cols int) *fedmf.Matrix {
 		m, readErr := readNPY(filepath.Join(dir, name+".npy"), rows, cols)
 		err = errors.Join(err, readErr)
@@ -164,6 +166,19 @@ func (r *Recommender) load(dir string) error {
 	return err
 }
 
+// width is the length of the run's embeddings.
+func (r *Recommender) width() (int, error) {
+	c := r.Config
+	if !c.canTaste() {
+		return c.rank(), nil
+	}
+	f, _, err := c.featuresOf(r.Data)
+	if err != nil {
+		return 0, err
+	}
+	return c.rank() + c.tastes(f).Width(), nil
+}
+
 // loadLogistic puts a model together that predicts by logits.
 func (r *Recommender) loadLogistic() error {
 	m := &fedssp.Model{Mean: r.mean, Items: r.items.Data()}
@@ -172,7 +187,7 @@ func (r *Recommender) loadLogistic() error {
 	}
 	var err error
 	r.logistic, err = fedssp.DecodeModel(m.Encode(), &fedssp.Params{
-		Items: r.Data.Items, Rank: r.Config.rank(), Min: r.Data.Min, Max: r.Data.Max, Solver: fedssp.Convex, Loss: fedssp.Logistic,
+		Items: r.Data.Items, Rank: r.Rank(), Min: r.Data.Min, Max: r.Data.Max, Solver: fedssp.Convex, Loss: fedssp.Logistic,
 	})
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/encoder"
 )
 
 // FormForecast is what a client would send and get with second-order statistics in one
@@ -53,6 +54,11 @@ func (e *Experiment) withGramian(form fedssp.GramianForm) (*Experiment, error) {
 	x := *e
 	s.Gramian, s.Shares.Gramian = string(form), Fixed(gramianShare(string(form)))
 	x.Config.Statistics = s
+	if x.Config.Encoder.Optimiser == exact && form == fedssp.PerItem { // which there is with one Gramian only
+		x.Config.Encoder.Optimiser = string(encoder.Adam)
+		x.Config.Encoder.Steps = Fixed(x.Config.encoderSteps())
+		x.Config.Statistics = x.Config.statistics()
+	}
 	return &x, x.prepare()
 }
 

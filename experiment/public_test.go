@@ -189,7 +189,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "917a0ffa5074965180692fec1007269f24bbc1131565bd02a6662e4816838954" {
+	if err != nil || hex.EncodeToString(hash[:]) != "2efe9444d420d5b41b20a3cc24730e9c2107ca2c4e6805e885864c22d72b8f86" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

@@ -3,7 +3,6 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/fedsim/fedsim/client"
@@ -160,9 +159,7 @@ func (e *Experiment) sspParams() fedssp.Params {
 			WeightCounts: s.Shares.WeightCounts.Value, Gramian: s.Shares.Gramian.Value,
 		},
 	}
-	if c.canTaste() && !math.IsInf(s.TasteRidge.Value, 1) {
-		p.Tastes, p.TasteRidge = fedssp.NewTastes(e.features), s.TasteRidge.Value
-	}
+	p.Tastes = c.tastes(e.features)
 	if c.biasOnly() { // all that is left is the biases', and nothing else is fitted
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = fedssp.One, 1, 1, 1, 1, 1
 		p.Shares.Bias = 1 - p.Shares.Counts - p.Shares.Mean
@@ -338,6 +335,14 @@ func (us sspUsers) final(e *Experiment, model []byte, run protocol.Runner) (*Tra
 		t.Matrices = append(t.Matrices, NamedMatrix{"user_bias", column(out.bias)})
 	}
 	return t, nil
+}
+
+// tastes are what devices weigh for their users; nil: nothing.
+func (c Config) tastes(f *dataset.ItemFeatures) *fedssp.Tastes {
+	if !c.canTaste() {
+		return nil
+	}
+	return fedssp.NewTastes(f, c.Statistics.TasteWeight.Value)
 }
 
 // sspWidth is the length of embeddings, those of users with tastes and of items with the features

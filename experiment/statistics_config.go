@@ -28,7 +28,7 @@ type Statistics struct {
 
 	UserRidge     Number `yaml:"user-ridge"`
 	UserBiasRidge Number `yaml:"user-bias-ridge"`
-	TasteRidge    Number `yaml:"taste-ridge"`
+	TasteWeight   Number `yaml:"taste-weight"`
 	ItemRidge     Number `yaml:"item-ridge"`
 	ItemPrior     Number `yaml:"item-prior"`
 	BiasRidge     Number `yaml:"bias-ridge"`
@@ -266,7 +266,7 @@ func (c Config) statistics() Statistics {
 	bias, items := c.biases(s), !c.biasOnly()
 	set(items, &s.ClipUser, 1)
 	set(items, &s.UserRidge, choose(pooled, 2.0, 1))
-	set(c.canTaste(), &s.TasteRidge, choose(c.ours(), 16, math.Inf(1)))
+	set(c.canTaste(), &s.TasteWeight, choose(c.ours(), 0.35, 0))
 	set(items && !pooled, &s.ItemRidge, 0.01)
 	set(items && !pooled, &s.ItemPrior, 50)
 	set(items && !c.encodes(), &s.StartSpread, 0.3)
@@ -361,7 +361,7 @@ func (c Config) idleStatistics() []string {
 	pooled := c.solver() == fedssp.Pooled
 	unless(items && !c.encodes(), "statistics.start-spread")
 	unless(items && !pooled, "statistics.item-ridge", "statistics.item-prior")
-	unless(c.canTaste(), "statistics.taste-ridge")
+	unless(c.canTaste(), "statistics.taste-weight")
 	unless(bias, "statistics.clip-bias", "statistics.user-bias-ridge")
 	unless(bias && !pooled, "statistics.priors")
 	unless(bias && !c.learns(), "statistics.bias-ridge")
@@ -386,8 +386,8 @@ func (c Config) checkStatistics(k *checker) {
 	k.whole("statistics.count-cap", s.CountCap, 1, 1e6)
 	k.whole("statistics.mean-cap", s.MeanCap, 0, 1e6)
 	k.whole("statistics.resample", s.Resample, 1, 10_000)
-	if s.TasteRidge.Given && !math.IsInf(s.TasteRidge.Value, 1) {
-		k.positive("statistics.taste-ridge", s.TasteRidge.Value)
+	if s.TasteWeight.Given {
+		k.between("statistics.taste-weight", s.TasteWeight.Value, 0, 10)
 	}
 	if s.Memory.Given {
 		k.below("statistics.memory", s.Memory.Value, 0, 1)

@@ -19,7 +19,8 @@ func TestReleasesOfStatistics(t *testing.T) {
 		"algorithm=dpals statistics.budgeting=tail":                 "counts mean | weight-counts gramians moments | gramians moments",
 		"algorithm=ada-dpals":                                       "counts mean | weight-counts gramians moments | gramians moments",
 		"algorithm=dp-cmf rounds=1":                                 "mean | bias weight-counts | gramian moments",
-		"algorithm=ssp-c":                                           "mean | bias weight-counts | gramian moments | gramian moments",
+		"algorithm=ssp-c":                                           "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=ssp-c encoder.optimiser=adam":                    "mean | bias weight-counts | gramian moments | gramian moments",
 		"algorithm=ssp-c statistics.mean-cap=0 rounds=1":            "bias weight-counts | gramian moments",
 		"algorithm=ssp-c rounds=1 statistics.gramian=per-item":      "mean | bias weight-counts | gramians moments",
 		"algorithm=ssp-i rounds=1 statistics.resample=3":            "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
@@ -134,7 +135,7 @@ func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 				f := federation(t, sim)
 				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Steps.Iterations())
 				trained := f.parties.(sspUsers)[user]
-				u := fedmf.NewMatrix(1, e.ssp.Rank)
+				u := fedmf.NewMatrix(1, len(trained.Embedding()))
 				copy(u.Row(0), trained.Embedding())
 				want := []Embeddings{{NamedMatrix{"user_embeddings", u}, []string{id}}}
 				if e.ssp.Bias {
@@ -197,7 +198,7 @@ func TestFeaturesOfAnExperiment(t *testing.T) {
 		}
 	}
 	plain := "data=" + crowd(t, 60, 20, 1)
-	if e := open(t, "algorithm=ssp-c "+plain); e.features != nil || e.Config.Features != "none" || e.ssp.Solver != fedssp.ALS {
+	if e := open(t, "algorithm=ssp-c "+plain); e.features != nil || e.Config.Features != "none" || e.ssp.Solver != fedssp.Pooled || e.ssp.Tastes != nil {
 		t.Errorf("of a set without features there are %v, %s, solver %s", e.features, e.Config.Features, e.ssp.Solver)
 	}
 	for _, settings := range []string{"algorithm=dp-cmf", "algorithm=ssp-c features=genres"} {

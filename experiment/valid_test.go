@@ -129,8 +129,9 @@ func drawStatistics(t *rapid.T, c *Config) {
 		Gramian: word("auto", "per-item", "one").Draw(t, "gramian"), Budgeting: word("auto", "weights", "uniform", "tail").Draw(t, "budgeting"),
 		Exponent: orAuto(rapid.Float64Range(0, 2)).Draw(t, "exponent"), PerUser: whole(1, 1_000_000).Draw(t, "per-user"),
 		CountCap: whole(1, 1_000_000).Draw(t, "count-cap"), MeanCap: whole(0, 1_000_000).Draw(t, "mean-cap"),
-		BiasFirst: word("auto", "yes", "no").Draw(t, "bias-first"),
-		ClipUser:  orAuto(positive).Draw(t, "clip-user"), ClipRating: orAuto(positive).Draw(t, "clip-rating"), ClipBias: orAuto(positive).Draw(t, "clip-bias"),
+		BiasFirst: word("auto", "yes", "no").Draw(t, "bias-first"), Priors: word("auto", "fixed", "learned").Draw(t, "priors"),
+		Memory: orAuto(rapid.Float64Range(0, 0.999)).Draw(t, "memory"), TasteWeight: orAuto(rapid.Float64Range(0, 10)).Draw(t, "taste-weight"),
+		ClipUser: orAuto(positive).Draw(t, "clip-user"), ClipRating: orAuto(positive).Draw(t, "clip-rating"), ClipBias: orAuto(positive).Draw(t, "clip-bias"),
 		UserRidge: orAuto(positive).Draw(t, "user-ridge"), UserBiasRidge: orAuto(positive).Draw(t, "user-bias-ridge"),
 		ItemRidge: orAuto(positive).Draw(t, "item-ridge"), ItemPrior: orAuto(positive).Draw(t, "item-prior"), BiasRidge: orAuto(positive).Draw(t, "bias-ridge"),
 		Unobserved: orAuto(positive).Draw(t, "unobserved"), Resample: whole(1, 1).Draw(t, "resample"), StartSpread: orAuto(positive).Draw(t, "spread"),
@@ -142,7 +143,7 @@ func drawStatistics(t *rapid.T, c *Config) {
 	}
 	c.Encoder = Encoder{
 		Dim: rapid.IntRange(0, 64).Draw(t, "dim"), Dense: "yes", IDs: word("yes", "no").Draw(t, "ids"), StartNorm: positive.Draw(t, "start-norm"),
-		Optimiser: word("adam", "sgd").Draw(t, "optimiser"), Rate: positive.Draw(t, "rate"), Decay: word("constant", "cosine", "linear").Draw(t, "decay"),
+		Optimiser: word("auto", "adam", "sgd").Draw(t, "optimiser"), Rate: positive.Draw(t, "rate"), Decay: word("constant", "cosine", "linear").Draw(t, "decay"),
 		Steps: whole(1, 1_000_000).Draw(t, "steps"), Batch: rapid.IntRange(0, 1000).Draw(t, "batch"), WarmStart: word("yes", "no").Draw(t, "warm-start"),
 		Ridge: rapid.Float64Range(0, 1e300).Draw(t, "encoder ridge"),
 	}

@@ -308,7 +308,9 @@ func TestNoisyBiases(t *testing.T) {
 	p := full(2, 2)
 	s := newStrategy(t, p, 20, 4)
 	s.weight = []float64{0.4, 0.1}
-	s.biases(absorbed{values: map[string][]float64{Bias: {4, 4}}, noise: map[string]float64{Bias: 3}, users: 20})
+	if err := s.biases(absorbed{values: map[string][]float64{Bias: {4, 4}}, noise: map[string]float64{Bias: 3}, users: 20}); err != nil {
+		t.Fatal(err)
+	}
 	near(t, "biases", s.model.Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
 }
 

@@ -170,14 +170,11 @@ type Params struct {
 	Loss      Loss // Convex only
 	LossWidth float64
 	CMF       CMFParams
-	Pool      PoolParams       // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
-	Encoder   encoder.Settings // where there is one, see Encodes
-	// Tastes are public features that devices weigh for themselves, nil: none; TasteRidge is what a device adds to
-	// the diagonal for them, where a rating adds at most 1 for each category. Explicit feedback only.
-	Tastes     *Tastes
-	TasteRidge float64
-	Features   *dataset.ItemFeatures // public; nil: items are known by their ids only
-	Shares     Shares
+	Pool      PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
+	Encoder   encoder.Settings      // where there is one, see Encodes
+	Tastes    *Tastes               // public features that devices weigh for themselves; nil: none. Explicit feedback only
+	Features  *dataset.ItemFeatures // public; nil: items are known by their ids only
+	Shares    Shares
 }
 
 // Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the

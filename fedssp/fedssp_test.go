@@ -85,9 +85,9 @@ func kinds(items, rank int) map[string]Params {
 	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Memory: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
 	tasteful := pooled
-	tasteful.Tastes, tasteful.TasteRidge = NewTastes(tasteful.Features), 3
+	tasteful.Tastes = NewTastes(tasteful.Features, 0.7)
 	tastefulConvex := encodedConvex
-	tastefulConvex.Tastes, tastefulConvex.TasteRidge = tasteful.Tastes, 3
+	tastefulConvex.Tastes = tasteful.Tastes
 	out := map[string]Params{
 		"pooled": pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,
 		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,

@@ -11,7 +11,7 @@ import (
 
 // What a device does by itself: fit its embedding u and bias b to its ratings,
 //
-//	min  Σ_j ℓ(μ + b_j + b + <u, v_j> + <t, x_j>; y_j) + λ_u/2 ‖u‖² + λ_b/2 b² + λ_t/2 ‖t‖²,
+//	min  Σ_j ℓ(μ + b_j + b + <u, v_j> + <t, x_j>; y_j) + λ_u/2 (‖u‖² + ‖t‖²) + λ_b/2 b²,
 //
 // with t its tastes for public features, if it weighs any ([Tastes]), and
 // ℓ half the squared error but for the other losses of the Convex solver. With implicit feedback the
@@ -126,14 +126,10 @@ func (w *workspace) gather(p *Params, m shared, r Ratings) {
 
 // ridge is λ of coordinate i of beta.
 func (w *workspace) ridge(p *Params, i int) float64 {
-	switch {
-	case i < p.Rank:
-		return p.UserRidge
-	case i < p.tasteAt():
+	if p.Bias && i == p.Rank {
 		return p.UserBiasRidge
-	default:
-		return p.TasteRidge
 	}
+	return p.UserRidge
 }
 
 // fit solves for beta.

@@ -16,7 +16,8 @@ import (
 //
 //	μ + b_i + b_j + <u_i, v_j> + <t_i, x_j>
 //
-// and statistics sum what t_i leaves unexplained. Ours.
+// and statistics sum what t_i leaves unexplained. λ_u holds t_i as it does u_i; how strongly users are
+// expected to differ in it is in the size of x_j. Ours.
 type Tastes struct {
 	width  int
 	start  []int
@@ -27,10 +28,10 @@ type Tastes struct {
 // maxTastes is how many features a device weighs: it solves for all of them together.
 const maxTastes = 64
 
-// NewTastes takes the features of items, the commonest if there are many; nil of nil, and where no
-// value is of two items. An item has norm 1 in each category in which it has one.
-func NewTastes(f *dataset.ItemFeatures) *Tastes {
-	if f == nil {
+// NewTastes takes the features of items, the commonest if there are many; nil of nil, of weight 0, and where
+// no value is of two items. Features of an item have the norm weight, positive and finite, in each category.
+func NewTastes(f *dataset.ItemFeatures, weight float64) *Tastes {
+	if f == nil || weight == 0 {
 		return nil
 	}
 	columns, _ := commonest(f, maxTastes)
@@ -42,7 +43,9 @@ func NewTastes(f *dataset.ItemFeatures) *Tastes {
 	}
 	for j := range f.Items {
 		for c := range f.Categories {
+			from := len(t.value)
 			t.column, t.value = appendFeatures(t.column, t.value, &f.Categories[c], columns[c], j)
+			floats.Scale(weight, t.value[from:])
 		}
 		t.start = append(t.start, len(t.column))
 	}
@@ -143,14 +146,13 @@ func (p *Params) checkTastes(e *problems) {
 	if p.Tastes == nil {
 		return
 	}
-	e.positive("taste-ridge", p.TasteRidge)
 	if p.Feedback == Implicit {
 		e.add("tastes for features are for explicit feedback")
 	}
 	if n := len(p.Tastes.start) - 1; n != p.Items {
 		e.add("the tastes are for features of %d items; there are %d", n, p.Items)
 	}
-	if math.IsNaN(floats.Sum(p.Tastes.value)) {
-		e.add("the tastes are for features that are no numbers")
+	if x := floats.Norm(p.Tastes.value, math.Inf(1)); !(x > 0) || math.IsInf(x, 1) {
+		e.add("the features that tastes are for are as large as %v; they must be finite, and not all zero", x)
 	}
 }

@@ -18,19 +18,19 @@ func TestExtended(t *testing.T) {
 		{Name: "two", Values: []string{"c", "d"}, Start: []int32{0, 2, 2, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 3, 4}},
 	}}
 	p := plain(3, 1)
-	p.Features, p.Tastes, p.TasteRidge = f, NewTastes(f), 1
+	p.Features, p.Tastes = f, NewTastes(f, 2)
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	m := start(p)
 	copy(m.Items, []float64{7, 8, 9})
 	half := math.Sqrt(0.5)
-	near(t, "extended", m.Extended(&p), []float64{7, 1, half, half, 8, 0, 0, 0, 9, 1, .6, .8}, 1e-12)
-	if NewTastes(nil) != nil || NewTastes(nil).Width() != 0 {
-		t.Error("there are tastes for no features")
+	near(t, "extended", m.Extended(&p), []float64{7, 2, 2 * half, 2 * half, 8, 0, 0, 0, 9, 2, 1.2, 1.6}, 1e-12)
+	if NewTastes(nil, 1) != nil || NewTastes(nil, 1).Width() != 0 || NewTastes(f, 0) != nil {
+		t.Error("there are tastes for no features, or of no weight")
 	}
 	alone := &dataset.ItemFeatures{Items: 1, Categories: []dataset.Category{{Values: []string{"a"}, Start: []int32{0, 1}, Value: []int32{0}, Weight: []float64{1}}}}
-	if NewTastes(alone) != nil {
+	if NewTastes(alone, 1) != nil {
 		t.Error("there are tastes for a feature of one item")
 	}
 }
@@ -69,11 +69,8 @@ func TestTasteFit(t *testing.T) {
 	var gram mat.Dense
 	gram.Mul(x.T(), x)
 	for i := range width {
-		ridge := p.TasteRidge
-		switch {
-		case i < d:
-			ridge = p.UserRidge
-		case i == width-1:
+		ridge := p.UserRidge
+		if i == width-1 {
 			ridge = p.UserBiasRidge
 		}
 		gram.Set(i, i, gram.At(i, i)+ridge)
@@ -121,9 +118,9 @@ func TestTasteFit(t *testing.T) {
 
 func TestTastesRefusals(t *testing.T) {
 	for want, change := range map[string]func(*Params){
-		"taste-ridge is 0":      func(p *Params) { p.TasteRidge = 0 },
+		"as large as +Inf":      func(p *Params) { p.Tastes = NewTastes(p.Features, math.Inf(1)) },
 		"for explicit feedback": func(p *Params) { p.Feedback, p.Bias, p.MeanCap, p.Unobserved = Implicit, false, 0, 1 },
-		"features of 7 items":   func(p *Params) { p.Tastes = NewTastes(someFeatures(7)) },
+		"features of 7 items":   func(p *Params) { p.Tastes = NewTastes(someFeatures(7), 1) },
 	} {
 		p := kinds(10, 2)["pooled, with tastes"]
 		change(&p)
