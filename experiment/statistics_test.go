@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -120,7 +121,7 @@ func TestModelsOfStatistics(t *testing.T) {
 func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 	for _, settings := range []string{
 		"algorithm=ssp-c rank=2 rounds=1", "algorithm=dp-cmf rank=2 rounds=1", "algorithm=dpals statistics.per-user=9 rounds=1 split.validation=0.1",
-		"algorithm=ada-dpals epsilon=inf rank=3 rounds=1", "algorithm=private-item-bias seed=3",
+		"algorithm=ada-dpals epsilon=inf rank=3 rounds=1", "algorithm=private-item-bias seed=3", "algorithm=ssp-c features=none feedback=implicit rounds=1",
 	} {
 		t.Run(settings, func(t *testing.T) {
 			t.Parallel()
@@ -272,6 +273,24 @@ func TestGramianForms(t *testing.T) {
 	if got := float64(f.Forms[0].Iteration.Up - f.Forms[1].Iteration.Up); math.Abs(got-more) > 0.35*more {
 		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
 	}
+	// With noise the other form is what it would be if it were chosen.
+	_, one := forecast(t, "algorithm=ssp-c epsilon=1")
+	_, each := forecast(t, "algorithm=ssp-c epsilon=1 statistics.gramian=per-item")
+	if one.Forms[0].Iteration != each.Bytes.Iteration || one.Forms[0].Run != each.Bytes.Run || each.Forms[1].Run != one.Bytes.Run {
+		t.Errorf("forms %+v of one, %+v of per-item", one.Forms, each.Forms)
+	}
+	warned := 0
+	for rank := 80; rank <= 140; rank += 10 {
+		e, f := forecast(t, fmt.Sprintf("algorithm=ssp-c epsilon=inf statistics.gramian=per-item rank=%d", rank))
+		got, err := e.Warnings()
+		if much := f.Bytes.Iteration.Up > 8e6; err != nil || much != (len(got) == 1) {
+			t.Errorf("%d bytes an iteration: warnings %q, %v", f.Bytes.Iteration.Up, got, err)
+		}
+		warned += len(got)
+	}
+	if warned == 0 || warned == 7 {
+		t.Errorf("%d of 7 ranks are warned of; the limit should lie between", warned)
+	}
 	for settings, want := range map[string]string{
 		"algorithm=ssp-c rank=180 statistics.gramian=per-item epsilon=inf": "with statistics.gramian one it would be ",
 		"algorithm=ssp-c rank=180 epsilon=inf":                             "",
@@ -326,8 +345,51 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	if q := e.Measure(unranked{}, protocol.Workers(1)); !math.IsNaN(q.Headline()) {
 		t.Errorf("what ranks nothing has a recall of %v", q.Headline())
 	}
+	// What a run ends with has the held-out users fitted to their histories.
+	s, err := e.Strategy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := e.Final(federation(t, e), s.Model(), protocol.Workers(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := e.ssp.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, fitted := e.held.Test.History.ByUser(), 0
+	for _, u := range e.held.Test.Users {
+		items, values := rows.Row(int(u))
+		want, _ := e.ssp.FitUser(start, fedssp.Ratings{Items: items, Values: values})
+		got := m.Matrices[len(m.Matrices)-1]
+		if got.Name != "user_embeddings" || !slices.Equal(got.Row(int(u)), want) {
+			t.Errorf("%s of user %d is %v, want %v", got.Name, u, got.Row(int(u)), want)
+		}
+		if len(items) > 0 {
+			fitted++
+		}
+	}
+	if fitted == 0 {
+		t.Error("no held-out user has a history")
+	}
 	b, err := e.Baselines(protocol.Workers(2))
 	if err != nil || b.Popularity == nil || b.RatingBaselines != nil || b.LocalOnly != nil {
 		t.Errorf("baselines %+v, %v", b, err)
+	}
+}
+
+// Steps are joined where they ask for the same at the same share of the budget only.
+func TestMergedSteps(t *testing.T) {
+	step := Step{Iterations: 1, Phase: "statistics", Releases: mixed()[1].Releases}
+	other := step
+	other.Phase = "bias"
+	steps, shares := merged(Schedule{step, step, step, other, step}, [][]float64{{0.1, 0.2}, {0.1, 0.2}, {0.2, 0.1}, {0.1, 0.2}, {0.1, 0.2}})
+	var counts []int
+	for _, s := range steps {
+		counts = append(counts, s.Iterations)
+	}
+	if !slices.Equal(counts, []int{2, 1, 1, 1}) || len(shares) != 4 || shares[1][0] != 0.2 {
+		t.Errorf("steps of %v iterations with shares %v", counts, shares)
 	}
 }
