@@ -274,8 +274,8 @@ func TestGramianForms(t *testing.T) {
 		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
 	}
 	// With noise the other form is what it would be if it were chosen.
-	_, one := forecast(t, "algorithm=ssp-c epsilon=1")
-	_, each := forecast(t, "algorithm=ssp-c epsilon=1 statistics.gramian=per-item")
+	_, one := forecast(t, "algorithm=ssp-c encoder.optimiser=adam epsilon=1")
+	_, each := forecast(t, "algorithm=ssp-c encoder.optimiser=adam epsilon=1 statistics.gramian=per-item")
 	if one.Forms[0].Iteration != each.Bytes.Iteration || one.Forms[0].Run != each.Bytes.Run || each.Forms[1].Run != one.Bytes.Run {
 		t.Errorf("forms %+v of one, %+v of per-item", one.Forms, each.Forms)
 	}
