@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -30,14 +31,15 @@ type AggregatorConfig struct {
 // Aggregator is the hub: it lets invited parties enrol and enrolled ones register,
 // and leads the sums of the session that the server describes.
 type Aggregator struct {
-	cfg     AggregatorConfig
-	host    host.Host
-	gate    *gate
-	invited invited
-	life    [16]byte
-	ctx     context.Context
-	stop    context.CancelFunc
-	busy    sync.WaitGroup
+	cfg      AggregatorConfig
+	host     host.Host
+	gate     *gate
+	invited  invited
+	greeting greeting
+	life     [16]byte
+	ctx      context.Context
+	stop     context.CancelFunc
+	busy     sync.WaitGroup
 
 	mu      sync.Mutex
 	conns   map[admission.Place]*conn
@@ -46,15 +48,16 @@ type Aggregator struct {
 
 // hubSession is a session as the aggregator has it.
 type hubSession struct {
-	signed *session
-	list   admission.Hash // of who can be in it
-	terms  Terms
-	limits wire.Limits
-	driver *driver
-	ctx    context.Context // the driver's
-	stop   context.CancelFunc
-	lives  map[protocol.ClientID][16]byte // with which a client last took part
-	final  []byte                         // the end, in frames, for who comes later
+	descriptor []byte         // as the server signed it
+	told       []byte         // the notice that clients get of it, in a frame
+	list       admission.Hash // of who can be in it
+	terms      Terms
+	limits     wire.Limits
+	driver     *driver
+	ctx        context.Context // the driver's
+	stop       context.CancelFunc
+	lives      map[protocol.ClientID][16]byte // with which a client last took part
+	final      []byte                         // the end, in frames, for who comes later
 }
 
 // conn is a registered peer.
@@ -267,11 +270,41 @@ func (a *Aggregator) connected() int {
 	return n
 }
 
+// welcome acknowledges a registration, or tells the server that clients came or went.
 func (a *Aggregator) welcome(c *conn) error {
-	list, err := a.cfg.Registry.List().Encode()
+	list, err := a.cfg.Registry.Text()
 	if err != nil {
 		return err
 	}
 	within(c.stream, registerTimeout)
-	return say(c.stream, &notice{Welcome: &welcome{Life: a.life, List: list, Connected: a.connected()}})
+	if c.place == admission.ServerPlace {
+		return say(c.stream, &notice{Welcome: &welcome{Life: a.life, List: list, Connected: a.connected()}})
+	}
+	b, err := a.greeting.frame(a.life, list)
+	if err != nil {
+		return err
+	}
+	_, err = c.stream.Write(b)
+	return err
+}
+
+// greeting is the welcome to clients: all of them get the same, which is encoded once
+// for as long as the list stays.
+type greeting struct {
+	mu    sync.Mutex
+	list  []byte
+	bytes []byte
+}
+
+func (g *greeting) frame(life [16]byte, list []byte) ([]byte, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bytes == nil || !bytes.Equal(g.list, list) {
+		b, err := (&notice{Welcome: &welcome{Life: life, List: list}}).frame()
+		if err != nil {
+			return nil, err
+		}
+		g.list, g.bytes = list, b
+	}
+	return g.bytes, nil
 }

@@ -78,7 +78,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.session; old != nil {
-		if bytes.Equal(old.signed.Descriptor, p.Descriptor) {
+		if bytes.Equal(old.descriptor, p.Descriptor) {
 			c.in = old
 			return old, nil
 		}
@@ -88,9 +88,13 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
 	}
-	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
+	s := &hubSession{descriptor: p.Descriptor, list: d.List, terms: d.Terms,
 		limits: d.Terms.limits(), lives: make(map[protocol.ClientID][16]byte)}
-	if s.signed.List, err = list.Encode(); err != nil {
+	text, err := list.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if s.told, err = (&notice{Session: &session{Descriptor: p.Descriptor, Signature: p.Signature, List: text}}).frame(); err != nil {
 		return nil, err
 	}
 	a.lead(s, list)
@@ -143,7 +147,7 @@ func (a *Aggregator) serveClient(c *conn) error {
 		}
 	}
 	within(c.stream, registerTimeout)
-	if err := say(c.stream, &notice{Session: s.signed}); err != nil {
+	if _, err := c.stream.Write(s.told); err != nil {
 		return err
 	}
 	m, err := hear(c.stream, noticeSize)

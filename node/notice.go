@@ -37,7 +37,8 @@ type register struct {
 type welcome struct {
 	Life [16]byte        `json:"life"` // the aggregator's own
 	List json.RawMessage `json:"list"` // the enrolment list (package admission)
-	// Connected are the clients that are registered at the moment; for the server.
+	// Connected are the clients that are registered at the moment; for the server, and 0
+	// for clients.
 	Connected int `json:"connected"`
 }
 
@@ -60,13 +61,22 @@ var errNotice = errors.New("node: not what is said at this point of a registrati
 
 // say writes a notice to a stream.
 func say(s network.Stream, c *notice) error {
-	text, err := json.Marshal(c)
+	b, err := c.frame()
 	if err != nil {
 		return err
 	}
-	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text)))
-	_, err = s.Write(append(b, text...))
+	_, err = s.Write(b)
 	return err
+}
+
+// frame is a notice as it is written.
+func (c *notice) frame() ([]byte, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text)))
+	return append(b, text...), nil
 }
 
 // conclude says the last that there is to say. It waits for the peer to have it, since

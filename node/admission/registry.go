@@ -36,6 +36,7 @@ type state struct {
 	barred      barred
 	places      map[Place]Enrolment
 	identities  map[PublicKey]Place
+	text        []byte // what Text has made of it; nil since it changed
 }
 
 // OpenRegistry reads a registry from its log, which is empty for a new one, and
@@ -251,12 +252,14 @@ func (s *state) admit(e *Enrolment) error {
 }
 
 func (s *state) enter(e *Enrolment) {
+	s.text = nil
 	s.places[e.Ticket.Place] = *e
 	s.identities[e.Identity] = e.Ticket.Place
 }
 
 // revoke takes newer revocations and gives whom they put out, in order.
 func (s *state) revoke(v *Revocations) []Enrolment {
+	s.text = nil
 	s.revocations, s.barred = v.clone(), newBarred(v)
 	var out []Enrolment
 	for _, e := range s.list() {
@@ -294,5 +297,24 @@ func (r *Registry) Revocations() *Revocations {
 func (r *Registry) List() *List {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	return r.listing()
+}
+
+// Text is what the list encodes to. It is made once for as long as the list stays, so
+// that everybody can be shown it; it must not be changed.
+func (r *Registry) Text() ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.text == nil {
+		var err error
+		if r.text, err = r.listing().Encode(); err != nil {
+			return nil, err
+		}
+	}
+	return r.text, nil
+}
+
+// listing is the list. The caller holds mu.
+func (r *Registry) listing() *List {
 	return &List{Federation: r.federation, Revocations: r.revocations.clone(), Enrolments: r.list()}
 }

@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"slices"
@@ -16,6 +17,10 @@ import (
 // holds fails the test unless exactly those identities hold those places.
 func holds(t *testing.T, r *admission.Registry, want map[admission.Place]string) {
 	t.Helper()
+	text, err := r.Text()
+	if listed, failed := r.List().Encode(); err != nil || failed != nil || !bytes.Equal(text, listed) {
+		t.Errorf("the list's text is %s, %v; that of the list %s, %v", text, err, listed, failed)
+	}
 	l := r.List()
 	if len(l.Enrolments) != len(want) {
 		t.Errorf("%d places are held, want %d", len(l.Enrolments), len(want))
@@ -308,6 +313,7 @@ func TestRegistryIsConcurrent(t *testing.T) {
 		wait.Go(func() {
 			r.Lookup(e.Identity)
 			r.List()
+			_, _ = r.Text() // which others make, too
 			r.Revocations()
 		})
 	}
