@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/node"
@@ -103,10 +104,12 @@ func (c *clientCmd) seats() ([]seat, error) {
 	return list, nil
 }
 
-// desk is what the clients of a process share: the data at hand, and the experiment
-// that all of them are told of.
+// desk is what the clients of a process share: the data at hand, the experiment that
+// all of them are told of, and tables that follow from it.
 type desk struct {
-	data string
+	data  string
+	noise client.Samplers
+	costs dp.Cache
 
 	mu     sync.Mutex
 	public []byte
@@ -180,7 +183,7 @@ func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, wo
 	}
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Entropy: entropy.System(),
-		Log: log, Workers: workers, Observer: observer,
+		Log: log, Workers: workers, Observer: observer, Noise: &d.noise, Costs: &d.costs,
 		Open: func(public []byte) (*node.Job, error) { return d.job(public, train) },
 	})
 	if err != nil {
