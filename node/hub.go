@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -36,6 +37,7 @@ type Aggregator struct {
 	gate     *gate
 	invited  invited
 	greeting greeting
+	visits   visits
 	life     [16]byte
 	ctx      context.Context
 	stop     context.CancelFunc
@@ -86,7 +88,8 @@ func (c *conn) close() {
 // NewAggregator opens the aggregator's door.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
-	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate)}
+	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate),
+		visits: visits{limits: make(map[peer.ID]*rate.Limiter)}}
 	var err error
 	if a.life, err = newLife(); err != nil {
 		return nil, err
@@ -173,16 +176,46 @@ func (a *Aggregator) disconnected(_ network.Network, gone network.Conn) {
 func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog.Logger) error) {
 	a.busy.Add(1)
 	defer a.busy.Done()
-	log := a.cfg.Log.With().Stringer("peer", s.Conn().RemotePeer()).Logger()
+	id := s.Conn().RemotePeer()
+	log := a.cfg.Log.With().Stringer("peer", id).Logger()
 	defer func() {
 		if r := recover(); r != nil {
 			log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a stream's handler failed")
 		}
 		_ = s.Reset()
 	}()
+	if a.visits.wait(a.ctx, id) != nil {
+		return // the aggregator closes
+	}
 	if err := serve(s, log); err != nil && a.ctx.Err() == nil {
 		log.Info().Err(err).Msg("stream ended")
 	}
+}
+
+// visits bounds how often a peer opens a stream: enrolling has signatures verified, and
+// registering is answered with the whole list. They are as many as are enrolled or
+// invited, since nobody else gets as far.
+type visits struct {
+	mu     sync.Mutex
+	limits map[peer.ID]*rate.Limiter
+}
+
+// How often a peer may open a stream; a leaf pauses longer once it has failed some times.
+const (
+	visitsPerSecond = 1
+	visitsAtOnce    = 8
+)
+
+// wait returns when it is a peer's turn, or with an error when the context ends.
+func (v *visits) wait(ctx context.Context, id peer.ID) error {
+	v.mu.Lock()
+	l := v.limits[id]
+	if l == nil {
+		l = rate.NewLimiter(visitsPerSecond, visitsAtOnce)
+		v.limits[id] = l
+	}
+	v.mu.Unlock()
+	return l.Wait(ctx)
 }
 
 // serve registers a peer and carries its messages.
