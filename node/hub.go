@@ -73,6 +73,7 @@ type conn struct {
 	once     sync.Once
 	session  chan *hubSession // the session, for a client that waits for one
 	presence chan struct{}    // has a token when clients came or went, for the server
+	shown    []byte           // the list that the server was shown last
 	// in is the session that the peer takes part in, or was told of and is checking:
 	// what is said to it meanwhile waits in the queue.
 	in *hubSession
@@ -311,7 +312,11 @@ func (a *Aggregator) welcome(c *conn) error {
 	}
 	within(c.stream, registerTimeout)
 	if c.place == admission.ServerPlace {
-		return say(c.stream, &notice{Welcome: &welcome{Life: a.life, List: list, Connected: a.connected()}})
+		w := &welcome{Life: a.life, Connected: a.connected()}
+		if !bytes.Equal(c.shown, list) {
+			w.List, c.shown = list, list
+		}
+		return say(c.stream, &notice{Welcome: w})
 	}
 	b, err := a.greeting.frame(a.life, list)
 	if err != nil {

@@ -35,8 +35,10 @@ type register struct {
 
 // welcome acknowledges a registration.
 type welcome struct {
-	Life [16]byte        `json:"life"` // the aggregator's own
-	List json.RawMessage `json:"list"` // the enrolment list (package admission)
+	Life [16]byte `json:"life"` // the aggregator's own
+	// List is the enrolment list (package admission). To the server, who is told of every
+	// client that comes or goes, it is repeated when it has changed only.
+	List json.RawMessage `json:"list,omitempty"`
 	// Connected are the clients that are registered at the moment; for the server, and 0
 	// for clients.
 	Connected int `json:"connected"`
