@@ -234,24 +234,46 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	if s != a.session {
 		return
 	}
-	var last protocol.Message
-	var frames []byte
+	var post post
 	for _, e := range list {
 		c := a.conns[admission.Place(e.To)]
 		if c == nil || c.in != s {
 			continue
 		}
-		if e.Message != last { // a message for all is encoded once
-			b, err := wire.AppendFrames(nil, e.Message)
-			if err != nil {
-				a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
-				continue
-			}
-			last, frames = e.Message, b
+		pieces, err := post.frames(e.Message)
+		if err != nil {
+			a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
+			continue
 		}
-		if err := c.queue.add(frames); err != nil {
+		if err := c.queue.add(pieces...); err != nil {
 			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
 			c.close()
 		}
 	}
+}
+
+// post encodes what is sent to many: a message for all is encoded once, and so is the
+// plan that all are announced, with what each is delivered.
+type post struct {
+	last     protocol.Message
+	pieces   [][]byte
+	announce wire.Announcer
+}
+
+func (p *post) frames(m protocol.Message) ([][]byte, error) {
+	if m == p.last {
+		return p.pieces, nil
+	}
+	var pieces [][]byte
+	var err error
+	if x, ok := m.(*protocol.Announce); ok {
+		pieces, err = p.announce.Frames(x)
+	} else {
+		pieces = make([][]byte, 1)
+		pieces[0], err = wire.AppendFrames(nil, m)
+	}
+	if err == nil {
+		p.last, p.pieces = m, pieces
+	}
+	return pieces, err
 }
