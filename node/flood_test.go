@@ -134,6 +134,7 @@ func TestStrangersDuringASession(t *testing.T) {
 			most = max(most, f.aggregator.Unknown())
 		case protocol.ClientLost:
 			t.Errorf("%s was lost from iteration %d", e.Party, e.Iteration)
+		default:
 		}
 	}
 	out := f.run()
