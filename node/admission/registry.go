@@ -28,6 +28,8 @@ type Registry struct {
 
 	mu sync.RWMutex
 	state
+	text   []byte // of the list; nil before Text was first called
+	textOf uint64 // the state's version that it is of
 }
 
 // state is who is in by now. Whoever was revoked is not.
@@ -36,7 +38,7 @@ type state struct {
 	barred      barred
 	places      map[Place]Enrolment
 	identities  map[PublicKey]Place
-	text        []byte // what Text has made of it; nil since it changed
+	version     uint64 // grows with each change
 }
 
 // OpenRegistry reads a registry from its log, which is empty for a new one, and
@@ -179,7 +181,7 @@ func (r *Registry) Update(l *List) ([]Enrolment, error) {
 	if err = l.Revocations.Follows(r.revocations); err != nil {
 		return nil, err
 	}
-	next := state{places: maps.Clone(r.places), identities: maps.Clone(r.identities), revocations: r.revocations, barred: r.barred}
+	next := state{places: maps.Clone(r.places), identities: maps.Clone(r.identities), revocations: r.revocations, barred: r.barred, version: r.version}
 	entries, out, err := next.update(l)
 	if err != nil {
 		return nil, err
@@ -252,14 +254,14 @@ func (s *state) admit(e *Enrolment) error {
 }
 
 func (s *state) enter(e *Enrolment) {
-	s.text = nil
+	s.version++
 	s.places[e.Ticket.Place] = *e
 	s.identities[e.Identity] = e.Ticket.Place
 }
 
 // revoke takes newer revocations and gives whom they put out, in order.
 func (s *state) revoke(v *Revocations) []Enrolment {
-	s.text = nil
+	s.version++
 	s.revocations, s.barred = v.clone(), newBarred(v)
 	var out []Enrolment
 	for _, e := range s.list() {
@@ -303,15 +305,24 @@ func (r *Registry) List() *List {
 // Text is what the list encodes to. It is made once for as long as the list stays, so
 // that everybody can be shown it; it must not be changed.
 func (r *Registry) Text() ([]byte, error) {
+	r.mu.RLock()
+	text, version := r.text, r.version
+	if text != nil && r.textOf == version {
+		r.mu.RUnlock()
+		return text, nil
+	}
+	l := r.listing()
+	r.mu.RUnlock()
+	text, err := l.Encode() // takes long, and nobody who connects need wait for it
+	if err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.text == nil {
-		var err error
-		if r.text, err = r.listing().Encode(); err != nil {
-			return nil, err
-		}
+	if r.text == nil || version > r.textOf {
+		r.text, r.textOf = text, version
 	}
-	return r.text, nil
+	return text, nil
 }
 
 // listing is the list. The caller holds mu.

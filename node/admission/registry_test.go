@@ -351,3 +351,50 @@ func TestRevocationsOfNothing(t *testing.T) {
 		t.Errorf("the same twice makes %d entries", len(v.Entries))
 	}
 }
+
+// The text that everybody is shown is of the list as it is, however it came to that.
+func TestTextFollowsTheList(t *testing.T) {
+	w := newWorld(t, 3)
+	r, _ := w.registry()
+	other, _ := w.registry()
+	e := w.enrol(client(1), 1, "alice")
+	revocations, err := admission.Revoke(w.operator, w.federation, nil, admission.RevocationOf(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := make(map[string]bool)
+	show := func(r *admission.Registry, want map[admission.Place]string) {
+		t.Helper()
+		holds(t, r, want) // which compares the text with the list
+		text, err := r.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown[string(text)] = true
+	}
+	update := func() {
+		t.Helper()
+		if _, err := other.Update(r.List()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show(r, nil)
+	show(other, nil)
+	w.redeem(r, e)
+	update()
+	show(r, map[admission.Place]string{client(1): "alice"})
+	show(other, map[admission.Place]string{client(1): "alice"})
+	w.redeem(r, w.enrol(client(2), 1, "bob"))
+	update()
+	show(r, map[admission.Place]string{client(1): "alice", client(2): "bob"})
+	show(other, map[admission.Place]string{client(1): "alice", client(2): "bob"})
+	if _, err = r.Revoke(revocations); err != nil {
+		t.Fatal(err)
+	}
+	update()
+	show(r, map[admission.Place]string{client(2): "bob"})
+	show(other, map[admission.Place]string{client(2): "bob"})
+	if len(shown) != 4 {
+		t.Errorf("%d texts were shown, want that of each of 4 lists", len(shown))
+	}
+}
