@@ -35,7 +35,7 @@ func TestLoad(t *testing.T) {
 		t.Skip("builds the command and starts processes")
 	}
 	if os.Getenv("FEDSIM_TEST_LOAD") == "" {
-		load{clients: 40, processes: 10, items: 300, whole: 2, lossy: 2, stage: 2}.run(t)
+		load{clients: 40, processes: 10, items: 300, whole: 2, lossy: 1, stage: 4}.run(t)
 		return
 	}
 	load{clients: 500, processes: 10, items: 9742, whole: 3, lossy: 3, stage: 45}.run(t)
