@@ -22,8 +22,8 @@ import (
 type load struct {
 	clients, processes, items int
 	// whole are iterations with everybody, the first of which is not timed, since clients
-	// look the session over meanwhile; in each of the lossy ones that follow, one of
-	// the processes is stopped when the iteration opens and goes on when it has ended.
+	// look the session over meanwhile; in each of the lossy ones that follow, one of the
+	// processes is stopped until the iteration has ended.
 	whole, lossy int
 	stage        int // timeout in seconds
 }
@@ -35,7 +35,7 @@ func TestLoad(t *testing.T) {
 		t.Skip("builds the command and starts processes")
 	}
 	if os.Getenv("FEDSIM_TEST_LOAD") == "" {
-		load{clients: 40, processes: 10, items: 300, whole: 2, lossy: 1, stage: 4}.run(t)
+		load{clients: 40, processes: 10, items: 300, whole: 2, lossy: 1, stage: 3}.run(t)
 		return
 	}
 	load{clients: 500, processes: 10, items: 9742, whole: 3, lossy: 3, stage: 45}.run(t)
@@ -68,12 +68,11 @@ func (l load) run(t *testing.T) {
 	took := last.Sub(first) / time.Duration(l.whole-1)
 	t.Logf("from the session's publication to its first sum: %.2f s", first.Sub(published).Seconds())
 	for k := range l.lossy {
-		stopped := f.clients[k%len(f.clients)]
-		opened := f.aggregator.opened(l.whole + k + 1)
+		before, stopped := last, f.clients[k%len(f.clients)]
 		stopped.signal(syscall.SIGSTOP)
-		summed := f.aggregator.summed(l.whole + k + 1)
+		last = f.aggregator.summed(l.whole + k + 1)
 		stopped.signal(syscall.SIGCONT)
-		t.Logf("iteration %d, of which %d clients were stopped: %.2f s, with the waiting for them", l.whole+k+1, l.clients/l.processes, summed.Sub(opened).Seconds())
+		t.Logf("iteration %d, of which %d clients were stopped: %.2f s, with the waiting for them", l.whole+k+1, l.clients/l.processes, last.Sub(before).Seconds())
 	}
 	server.end()
 	held = 0
@@ -270,11 +269,6 @@ func (f *followed) tail() string {
 func (f *followed) said(message string, n int) time.Time {
 	f.t.Helper()
 	return f.await(message, n, func(l logLine) bool { return strings.HasPrefix(l.Message, message) })
-}
-
-func (f *followed) opened(iteration int) time.Time {
-	f.t.Helper()
-	return f.await("iteration-opened", 1, func(l logLine) bool { return l.Event == "iteration-opened" && l.Iteration == iteration })
 }
 
 // summed says when an iteration ended, which must be in a sum.

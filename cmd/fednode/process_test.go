@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -28,12 +30,38 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{t: t, dir: t.TempDir()}
-	m.binary = m.path("fednode")
-	if out, err := exec.Command("go", "build", "-o", m.binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	dir, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return m
+	return &machine{t: t, dir: t.TempDir(), binary: filepath.Join(dir, "fednode")}
+}
+
+// built is a folder with the command, for all tests that need it.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "fednode")
+	if err != nil {
+		return "", err
+	}
+	used = dir
+	if out, err := exec.Command("go", "build", "-o", dir, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// used is that folder, once there is one.
+var used string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if used != "" {
+		if err := os.RemoveAll(used); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
