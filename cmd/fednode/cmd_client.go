@@ -105,11 +105,12 @@ func (c *clientCmd) seats() ([]seat, error) {
 }
 
 // desk is what the clients of a process share: the data at hand, the experiment that
-// all of them are told of, and tables that follow from it.
+// all of them are told of, tables that follow from it, and whose enrolment is valid.
 type desk struct {
-	data  string
-	noise client.Samplers
-	costs dp.Cache
+	data     string
+	noise    client.Samplers
+	costs    dp.Cache
+	verified admission.Verified
 
 	mu     sync.Mutex
 	public []byte
@@ -170,6 +171,7 @@ func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, wo
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
+	m.registry.Share(&d.verified)
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
 	var party *experiment.Party
 	train := func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {

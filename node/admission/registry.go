@@ -25,6 +25,7 @@ type Registry struct {
 	federation Federation
 	hash       Hash
 	log        Log
+	verified   *Verified // nil: it verifies everything itself
 
 	mu sync.RWMutex
 	state
@@ -171,12 +172,18 @@ func (r *Registry) Update(l *List) ([]Enrolment, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := l.verify(r.federation.Operator, func(e *Enrolment) bool {
-		held, ok := r.places[e.Ticket.Place]
-		return ok && held.same(e)
-	})
+	held := func(e *Enrolment) bool {
+		mine, ok := r.places[e.Ticket.Place]
+		return ok && mine.same(e)
+	}
+	err := l.verify(r.federation.Operator, func(e *Enrolment) bool { return held(e) || r.verified.has(r.hash, e) })
 	if err != nil {
 		return nil, err
+	}
+	for i := range l.Enrolments {
+		if e := &l.Enrolments[i]; !held(e) { // or its signatures were passed over
+			r.verified.add(e)
+		}
 	}
 	if err = l.Revocations.Follows(r.revocations); err != nil {
 		return nil, err
@@ -278,6 +285,10 @@ func (s *state) revoke(v *Revocations) []Enrolment {
 func (s *state) list() []Enrolment {
 	return slices.SortedFunc(maps.Values(s.places), func(a, b Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
 }
+
+// Share has updates rely on what other registries of the process have verified, and them
+// on what this one has. It is called before the first update.
+func (r *Registry) Share(v *Verified) { r.verified = v }
 
 // Lookup says which place an identity holds now; false for everybody who is not
 // in. It is what a connection gater asks.

@@ -366,16 +366,16 @@ func TestTextFollowsTheList(t *testing.T) {
 	show := func(r *admission.Registry, want map[admission.Place]string) {
 		t.Helper()
 		holds(t, r, want) // which compares the text with the list
-		text, err := r.Text()
-		if err != nil {
-			t.Fatal(err)
+		text, failed := r.Text()
+		if failed != nil {
+			t.Fatal(failed)
 		}
 		shown[string(text)] = true
 	}
 	update := func() {
 		t.Helper()
-		if _, err := other.Update(r.List()); err != nil {
-			t.Fatal(err)
+		if _, failed := other.Update(r.List()); failed != nil {
+			t.Fatal(failed)
 		}
 	}
 	show(r, nil)
