@@ -1,8 +1,8 @@
 package node
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -33,6 +33,10 @@ type ClientConfig struct {
 	Log      zerolog.Logger
 	Workers  protocol.Workers
 	Observer Observer // nil: nobody
+	// Noise and Costs keep what follows from public numbers alone and takes megabytes, and
+	// seconds to compute, for all clients of a process. nil: the client has its own.
+	Noise *client.Samplers
+	Costs *dp.Cache
 }
 
 // Job is what a client does in a session, as it follows from the experiment.
@@ -56,8 +60,8 @@ type Client struct {
 
 // taking is a client's part in a session.
 type taking struct {
-	signed     *session
-	experiment []byte
+	described  [sha256.Size]byte // the descriptor's hash
+	experiment [sha256.Size]byte
 	terms      Terms
 	server     signer
 	trainer    client.Trainer
@@ -80,6 +84,12 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, fmt.Errorf("%w: the invitation is for the %s", ErrRole, cfg.Membership.Enrolment.Ticket.Place)
 	}
 	cfg.Observer = observing(cfg.Observer)
+	if cfg.Noise == nil {
+		cfg.Noise = new(client.Samplers)
+	}
+	if cfg.Costs == nil {
+		cfg.Costs = new(dp.Cache)
+	}
 	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
 	c := &Client{cfg: cfg, failed: make(chan error, 1)}
 	var err error
@@ -171,7 +181,8 @@ func (c *Client) party() protocol.Party {
 // take checks the description of a session, and begins to take part in it unless
 // the client already does.
 func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
-	if t := c.taking; t != nil && bytes.Equal(t.signed.Descriptor, s.Descriptor) {
+	described := sha256.Sum256(s.Descriptor)
+	if t := c.taking; t != nil && t.described == described {
 		return t, nil
 	}
 	m := c.cfg.Membership
@@ -201,7 +212,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if err != nil {
 		return nil, &fatalError{err}
 	}
-	t := &taking{signed: s, experiment: d.Experiment, terms: d.Terms, server: signer(server.Ed25519()), trainer: trainer,
+	t := &taking{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, server: signer(server.Ed25519()), trainer: trainer,
 		queue: newQueue(queueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
 	if err = c.begin(ctx, t, job, list); err != nil {
 		return nil, &fatalError{err}
@@ -217,7 +228,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 func (c *Client) trainer(ctx context.Context, d *Descriptor, job *Job) (client.Trainer, error) {
 	if t := c.taking; t != nil {
 		t.leave()
-		if t.terms.equal(&d.Terms) && bytes.Equal(t.experiment, d.Experiment) {
+		if t.terms.equal(&d.Terms) && t.experiment == sha256.Sum256(d.Experiment) {
 			return t.trainer, nil
 		}
 	}
@@ -234,7 +245,7 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 		if err != nil {
 			return err
 		}
-		if ledger, err = dp.RestoreLedger(*job.Budget, new(dp.Cache), records); err != nil {
+		if ledger, err = dp.RestoreLedger(*job.Budget, c.cfg.Costs, records); err != nil {
 			return err
 		}
 	}
@@ -245,7 +256,7 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 	}
 	t.driver = &driver{
 		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{t.trainer, c.failed}, Ledger: ledger, Entropy: c.cfg.Entropy,
-			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: new(client.Samplers),
+			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
 			Agreed: job.Agreed, Iterations: uint64(t.terms.Iterations), Last: last}),
 		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: time.Now,
 		persist: func(records []protocol.Record) error { return c.cfg.Ledger.Persist(records...) },

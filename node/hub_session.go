@@ -78,7 +78,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.session; old != nil {
-		if bytes.Equal(old.signed.Descriptor, p.Descriptor) {
+		if bytes.Equal(old.descriptor, p.Descriptor) {
 			c.in = old
 			return old, nil
 		}
@@ -88,9 +88,12 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
 	}
-	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
-		lives: make(map[protocol.ClientID][16]byte)}
-	if s.signed.List, err = list.Encode(); err != nil {
+	s := &hubSession{descriptor: p.Descriptor, list: d.List, terms: d.Terms, lives: make(map[protocol.ClientID][16]byte)}
+	text, err := list.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if s.told, err = (&notice{Session: &session{Descriptor: p.Descriptor, Signature: p.Signature, List: text}}).frame(); err != nil {
 		return nil, err
 	}
 	a.lead(s, list)
@@ -143,7 +146,7 @@ func (a *Aggregator) serveClient(c *conn) error {
 		}
 	}
 	within(c.stream, registerTimeout)
-	if err := say(c.stream, &notice{Session: s.signed}); err != nil {
+	if _, err := c.stream.Write(s.told); err != nil {
 		return err
 	}
 	m, err := hear(c.stream, noticeSize)
@@ -230,24 +233,46 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	if s != a.session {
 		return
 	}
-	var last protocol.Message
-	var frames []byte
+	var post post
 	for _, e := range list {
 		c := a.conns[admission.Place(e.To)]
 		if c == nil || c.in != s {
 			continue
 		}
-		if e.Message != last { // a message for all is encoded once
-			b, err := wire.AppendFrames(nil, e.Message)
-			if err != nil {
-				a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
-				continue
-			}
-			last, frames = e.Message, b
+		pieces, err := post.frames(e.Message)
+		if err != nil {
+			a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
+			continue
 		}
-		if err := c.queue.add(frames); err != nil {
+		if err := c.queue.add(pieces...); err != nil {
 			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
 			c.close()
 		}
 	}
+}
+
+// post encodes what is sent to many: a message for all is encoded once, and so is the
+// plan that all are announced, with what each is delivered.
+type post struct {
+	last     protocol.Message
+	pieces   [][]byte
+	announce wire.Announcer
+}
+
+func (p *post) frames(m protocol.Message) ([][]byte, error) {
+	if m == p.last {
+		return p.pieces, nil
+	}
+	var pieces [][]byte
+	var err error
+	if x, ok := m.(*protocol.Announce); ok {
+		pieces, err = p.announce.Frames(x)
+	} else {
+		pieces = make([][]byte, 1)
+		pieces[0], err = wire.AppendFrames(nil, m)
+	}
+	if err == nil {
+		p.last, p.pieces = m, pieces
+	}
+	return pieces, err
 }

@@ -24,15 +24,19 @@ type queue struct {
 
 func newQueue(most int) *queue { return &queue{most: most, more: make(chan struct{}, 1)} }
 
-// add never blocks. The bytes must not be changed afterwards; they may be in other
-// queues too.
-func (q *queue) add(b []byte) error {
+// add never blocks. It takes a message, in one piece or several, whose bytes must not be
+// changed afterwards; they may be in other queues too.
+func (q *queue) add(pieces ...[]byte) error {
+	n := 0
+	for _, b := range pieces {
+		n += len(b)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) > 0 && q.bytes+len(b) > q.most {
+	if len(q.waiting) > 0 && q.bytes+n > q.most {
 		return errSlow
 	}
-	q.waiting, q.bytes = append(q.waiting, b), q.bytes+len(b)
+	q.waiting, q.bytes = append(q.waiting, pieces...), q.bytes+n
 	q.wake()
 	return nil
 }

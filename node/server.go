@@ -245,20 +245,23 @@ func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, li
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	s.cfg.Log.Info().Int("connected", w.Connected).Int("clients", enough).Msg("waiting for clients")
+	text := w.List
 	for w.Connected < enough {
 		m, err := next(patient, notices)
 		switch {
 		case err == nil && m.Welcome == nil:
 			return nil, errNotice
 		case err == nil:
-			w = m.Welcome
+			if w = m.Welcome; w.List != nil {
+				text = w.List
+			}
 		case patient != ctx && patient.Err() != nil: // with less
 			enough, patient = cohort.Required(), ctx
 		default:
 			return nil, err
 		}
 	}
-	return trust(s.cfg.Membership, s.cfg.Registry, w.List)
+	return trust(s.cfg.Membership, s.cfg.Registry, text)
 }
 
 // said is a notice, or why there are no more.
