@@ -1,0 +1,255 @@
+package node_test
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// oracle knows what every sum must be. It looks on at a tap, trains beside each client
+// from the same ratings (clients contribute all of them, without noise, so that nothing
+// is left to chance), and finds the clients whose contributions a sum is the sum of.
+type oracle struct {
+	t     testing.TB
+	party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)
+
+	mu       sync.Mutex
+	public   *experiment.Experiment // as the server published it
+	lives    map[protocol.ClientID]string
+	trainers map[protocol.ClientID]client.Trainer // one to a life: what a client knows by heart dies with it
+	plan     *protocol.Plan                       // the latest
+	inputs   map[protocol.ClientID][]int64        // to the latest
+	sent     map[protocol.ClientID][]uint64       // iterations whose masked input has left
+	opened   []uint64
+	summed   map[uint64][]protocol.ClientID // whom the sum of an iteration is of
+}
+
+func newOracle(t testing.TB, x *tap, party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)) *oracle {
+	o := &oracle{t: t, party: party, lives: make(map[protocol.ClientID]string), trainers: make(map[protocol.ClientID]client.Trainer),
+		inputs: make(map[protocol.ClientID][]int64), sent: make(map[protocol.ClientID][]uint64), summed: make(map[uint64][]protocol.ClientID)}
+	x.rule(o.watch)
+	return o
+}
+
+func (o *oracle) watch(p *passing) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id := p.place.Client
+	switch {
+	case p.said("register") && p.place.Role == protocol.Client:
+		o.register(id, p.notice["register"])
+	case p.said("publish"):
+		o.published(p.notice["publish"])
+	}
+	switch m := p.message.(type) {
+	case *protocol.Open:
+		if p.up {
+			o.plan, o.inputs = m.Plan, make(map[protocol.ClientID][]int64)
+			o.opened = append(o.opened, m.Plan.Iteration)
+		}
+	case *protocol.Announce:
+		if !p.up {
+			o.announced(id, m.Plan)
+		}
+	case *protocol.MaskedInput:
+		if p.up {
+			o.sent[id] = append(o.sent[id], m.Iteration)
+		}
+	case *protocol.Result:
+		if !p.up {
+			o.released(m)
+		}
+	}
+}
+
+func (o *oracle) register(id protocol.ClientID, text json.RawMessage) {
+	var r struct{ Life json.RawMessage }
+	if err := json.Unmarshal(text, &r); err != nil {
+		o.t.Error(err)
+	}
+	if o.lives[id] != string(r.Life) {
+		o.lives[id] = string(r.Life)
+		delete(o.trainers, id)
+	}
+}
+
+func (o *oracle) published(text json.RawMessage) {
+	var s struct{ Descriptor node.Descriptor }
+	err := json.Unmarshal(text, &s)
+	var public *experiment.Public
+	if err == nil {
+		public, err = experiment.DecodePublic(s.Descriptor.Experiment)
+	}
+	if err == nil {
+		o.public, err = experiment.OpenPublic(public)
+	}
+	if err != nil {
+		o.t.Error(err)
+	}
+}
+
+func (o *oracle) announced(id protocol.ClientID, p *protocol.Plan) {
+	if o.trainers[id] == nil {
+		var err error
+		if o.trainers[id], err = o.party(id, o.public); err != nil {
+			o.t.Error(err)
+			return
+		}
+	}
+	vectors, err := o.trainers[id].Contribute(p, simulated.New(seed, "oracle"), protocol.Workers(1))
+	if err != nil {
+		o.t.Error(err)
+		return
+	}
+	q, err := client.Quantize(vectors[0], p.Releases[0])
+	if err != nil {
+		o.t.Error(err)
+		return
+	}
+	dense := make([]int64, p.Releases[0].Len)
+	for k, x := range q.Value {
+		if q.Index == nil {
+			dense[k] = x
+		} else {
+			dense[q.Index[k]] = x
+		}
+	}
+	o.inputs[id] = dense
+}
+
+// released finds whom a sum is of: there is one set of as many clients as survived, or
+// the sum is not exact.
+func (o *oracle) released(m *protocol.Result) {
+	var ids []protocol.ClientID
+	for id := range o.inputs {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	if o.plan == nil || m.Iteration != o.plan.Iteration || len(m.Integers) != 1 {
+		o.t.Errorf("a result of iteration %d, not of the one that was opened last", m.Iteration)
+		return
+	}
+	var found [][]protocol.ClientID
+	for set := range 1 << len(ids) {
+		var of []protocol.ClientID
+		for k, id := range ids {
+			if set>>k&1 == 1 {
+				of = append(of, id)
+			}
+		}
+		if len(of) == m.Survivors && slices.Equal(o.sum(of), m.Integers[0]) {
+			found = append(found, of)
+		}
+	}
+	if len(found) != 1 {
+		o.t.Errorf("iteration %d: the sum is that of %d sets of %d clients; of one, if it is exact", m.Iteration, len(found), m.Survivors)
+		return
+	}
+	o.summed[m.Iteration] = found[0]
+}
+
+func (o *oracle) sum(of []protocol.ClientID) []int64 {
+	total := make([]int64, o.plan.Releases[0].Len)
+	for _, id := range of {
+		for j, x := range o.inputs[id] {
+			total[j] += x
+		}
+	}
+	return total
+}
+
+// of is whom the sum of an iteration was of; nil if there was none.
+func (o *oracle) of(iteration uint64) []protocol.ClientID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.summed[iteration]
+}
+
+// took says whether a client is in the sum of an iteration.
+func (o *oracle) took(id protocol.ClientID, iteration uint64) bool {
+	return slices.Contains(o.of(iteration), id)
+}
+
+// charge is an entry of a ledger, as store writes it.
+type charge struct {
+	Charged   bool            `json:"charged"`
+	Iteration uint64          `json:"iteration"`
+	Events    json.RawMessage `json:"events"`
+}
+
+// charges are those of a ledger's log, in order.
+func charges(t testing.TB, log store.Log) (list []charge) {
+	t.Helper()
+	err := log.Entries(func(text []byte) error {
+		var e charge
+		if err := json.Unmarshal(text, &e); err != nil {
+			return err
+		}
+		if e.Charged {
+			list = append(list, e)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// checkLedger: every iteration whose masked input has left is charged, once, and
+// nothing is but iterations that were opened.
+func (o *oracle) checkLedger(id protocol.ClientID, log store.Log) {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	charged := make(map[uint64]int)
+	for _, e := range charges(o.t, log) {
+		charged[e.Iteration]++
+		if !slices.Contains(o.opened, e.Iteration) {
+			o.t.Errorf("client %d was charged for iteration %d, which was never opened", id, e.Iteration)
+		}
+	}
+	for i, n := range charged {
+		if n != 1 {
+			o.t.Errorf("client %d was charged %d times for iteration %d", id, n, i)
+		}
+	}
+	for _, i := range o.sent[id] {
+		if charged[i] != 1 {
+			o.t.Errorf("client %d sent its masked input of iteration %d, and was charged %d times for it", id, i, charged[i])
+		}
+	}
+	if extra := len(charged) - len(o.sent[id]); extra < 0 || extra > 1 { // one may have been stopped between the two
+		o.t.Errorf("client %d was charged for %v, and sent %v", id, charged, o.sent[id])
+	}
+}
+
+// openedOnce: no number of an iteration is used twice.
+func (o *oracle) openedOnce() {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.IsSorted(o.opened) || len(slices.Compact(slices.Clone(o.opened))) != len(o.opened) {
+		o.t.Errorf("iterations were opened as %v", o.opened)
+	}
+}
+
+// ledgerLog opens the ledger's file of a client that has ended.
+func ledgerLog(t testing.TB, path string, owner admission.PublicKey) store.Log {
+	t.Helper()
+	log, err := store.OpenLog(path, store.Kind{Format: "fedsim-ledger-v1", Owner: owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	return log
+}
