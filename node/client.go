@@ -3,8 +3,11 @@ package node
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -26,7 +29,10 @@ type ClientConfig struct {
 	Membership *admission.Membership
 	Registry   *admission.Registry
 	Ledger     *store.Ledger
-	Entropy    entropy.Source
+	// State is a folder. What the party trains for itself is kept in one of the session
+	// in there, which is made when there is something to keep.
+	State   string
+	Entropy entropy.Source
 	// Open reads the public part of an experiment, and derives everything from it that
 	// the client does not take on trust.
 	Open     func(experiment []byte) (*Job, error)
@@ -221,7 +227,55 @@ func (c *Client) trainer(ctx context.Context, d *Descriptor, job *Job) (client.T
 			return t.trainer, nil
 		}
 	}
-	return job.Train(ctx)
+	trainer, err := job.Train(ctx)
+	if durable, ok := trainer.(client.Durable); ok && err == nil {
+		err = c.restore(durable, d)
+	}
+	return trainer, err
+}
+
+// training is where what the party trains for itself in a session is kept.
+func (c *Client) training(session protocol.SessionID) string {
+	return filepath.Join(c.cfg.State, fmt.Sprintf("training-%x", session))
+}
+
+// restore takes a trainer to where it was before a restart.
+func (c *Client) restore(t client.Durable, d *Descriptor) error {
+	kept, fallback, err := store.LoadCheckpoint(c.training(d.Terms.Session), sha256.Sum256(d.Experiment))
+	if errors.Is(err, store.ErrNoCheckpoint) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if fallback != nil {
+		c.cfg.Log.Warn().Err(fallback).Msg("training goes on from the state before the newest")
+	}
+	c.cfg.Log.Info().Uint64("iteration", kept.Iteration).Msg("training resumed")
+	return t.Restore(kept.State, c.cfg.Entropy)
+}
+
+// persist makes records durable: in the ledger, and beside it what was trained.
+func (c *Client) persist(experiment protocol.Hash, records []protocol.Record) error {
+	var booked []protocol.Record
+	for _, r := range records {
+		t, ok := r.(protocol.Trained)
+		if !ok {
+			booked = append(booked, r)
+			continue
+		}
+		dir := c.training(t.Session)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := store.SaveCheckpoint(dir, &store.Checkpoint{Session: t.Session, Iteration: t.Iteration, Experiment: experiment, State: t.State}); err != nil {
+			return err
+		}
+	}
+	if len(booked) == 0 {
+		return nil
+	}
+	return c.cfg.Ledger.Persist(booked...)
 }
 
 // begin starts the role.
@@ -243,12 +297,17 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 	if err != nil {
 		return err
 	}
+	var save func() ([]byte, error)
+	if durable, ok := t.trainer.(client.Durable); ok {
+		save = durable.Save
+	}
+	experiment := protocol.Hash(sha256.Sum256(t.experiment))
 	t.driver = &driver{
 		role: client.New(client.Config{ID: id, Session: session, Trainer: t.trainer, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: new(client.Samplers),
-			Agreed: job.Agreed, Iterations: uint64(t.terms.Iterations), Last: last}),
+			Agreed: job.Agreed, Iterations: uint64(t.terms.Iterations), Save: save, Last: last}),
 		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: time.Now,
-		persist: func(records []protocol.Record) error { return c.cfg.Ledger.Persist(records...) },
+		persist: func(records []protocol.Record) error { return c.persist(experiment, records) },
 		send:    func(list []protocol.Envelope) { c.send(t, list) },
 		events:  func(events []protocol.Event) { c.log(t, events) },
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/client"
@@ -21,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -38,7 +40,8 @@ type federation struct {
 	watch       func(protocol.Event) // hears the aggregator's events; nil: nobody does
 	hear        func(protocol.Event) // the server's
 	registryLog store.Log
-	gather      time.Duration // for which the server waits for all clients
+	trained     func(protocol.ClientID, client.Trainer) // hears of every party that is made; nil: nobody does
+	gather      time.Duration                           // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
 	contact     admission.Contact
@@ -217,7 +220,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 		f.ledgers[id] = ledger
 	}
 	c, err := node.NewClient(node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
-		Ledger: ledger, Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
+		Ledger: ledger, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
 		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }})
 	if err != nil {
 		f.t.Fatal(err)
@@ -235,7 +238,13 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) { return f.party(ctx, id, e) }}
+	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) {
+		p, failed := f.party(ctx, id, e)
+		if failed == nil && f.trained != nil {
+			f.trained(id, p)
+		}
+		return p, failed
+	}}
 	if e.Config.Private() {
 		job.Budget = &e.Privacy.Budget
 	}
@@ -295,6 +304,46 @@ func (f *federation) server(m *admission.Membership) *node.Server {
 		f.t.Fatal(err)
 	}
 	return s
+}
+
+// tapped has everybody who joins from now on dial the aggregator through a tap.
+func (f *federation) tapped() *tap {
+	f.t.Helper()
+	x := newTap(f.t, f.identity(admission.AggregatorPlace), f.address(), func(id peer.ID) (party, bool) {
+		for place, key := range f.identities {
+			if p, err := node.PeerID(key.Public().Ed25519()); err == nil && p == id {
+				return party{place, key}, true
+			}
+		}
+		return party{}, false
+	})
+	f.contact.Addresses = []string{x.address()}
+	return x
+}
+
+// settled is closed when the aggregator has taken in that a client is back: when it has
+// ignored what is slipped in behind the client's second word that it takes part.
+func (f *federation) settled(x *tap, who admission.Place) <-chan struct{} {
+	f.t.Helper()
+	stale, err := wire.AppendFrames(nil, &protocol.Consistency{Iteration: 1, Signature: make([]byte, 64)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	back, said := make(chan struct{}), 0
+	x.rule(func(p *passing) {
+		if p.place == who && p.up && p.said("ready") {
+			if said++; said == 2 {
+				p.raw = append(p.raw, stale...)
+			}
+		}
+	})
+	var once sync.Once
+	f.watch = func(e protocol.Event) {
+		if e.Kind == protocol.MessageIgnored && e.Party == protocol.Party(who) {
+			once.Do(func() { close(back) })
+		}
+	}
+	return back
 }
 
 // run has everybody take part to the end, and returns the server's outcome.
