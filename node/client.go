@@ -65,6 +65,7 @@ type taking struct {
 	signed     *session
 	experiment []byte
 	terms      Terms
+	over       bool // it takes the final model, and part in nothing
 	server     signer
 	trainer    client.Trainer
 	driver     *driver
@@ -177,7 +178,7 @@ func (c *Client) party() protocol.Party {
 // take checks the description of a session, and begins to take part in it unless
 // the client already does.
 func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
-	if t := c.taking; t != nil && bytes.Equal(t.signed.Descriptor, s.Descriptor) {
+	if t := c.taking; t != nil && bytes.Equal(t.signed.Descriptor, s.Descriptor) && (s.Ended || !t.over) {
 		return t, nil
 	}
 	m := c.cfg.Membership
@@ -193,7 +194,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.List != list.Hash() {
+	if d.List != list.Hash() && !s.Ended {
 		return nil, fmt.Errorf("%w: it began with another enrolment list", ErrSession)
 	}
 	job, err := c.cfg.Open(d.Experiment)
@@ -207,7 +208,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if err != nil {
 		return nil, &fatalError{err}
 	}
-	t := &taking{signed: s, experiment: d.Experiment, terms: d.Terms, server: signer(server.Ed25519()), trainer: trainer,
+	t := &taking{signed: s, experiment: d.Experiment, terms: d.Terms, over: s.Ended, server: signer(server.Ed25519()), trainer: trainer,
 		queue: newQueue(queueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
 	if err = c.begin(ctx, t, job, list); err != nil {
 		return nil, &fatalError{err}
@@ -278,6 +279,9 @@ func (c *Client) persist(experiment protocol.Hash, records []protocol.Record) er
 	return c.cfg.Ledger.Persist(booked...)
 }
 
+// errOver is why a client takes no part in a session of which it came for the end.
+var errOver = errors.New("node: the session was said to be over")
+
 // begin starts the role.
 func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission.List) error {
 	id, session := c.cfg.Membership.Enrolment.Ticket.Place.Client, t.terms.Session
@@ -301,11 +305,15 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 	if durable, ok := t.trainer.(client.Durable); ok {
 		save = durable.Save
 	}
+	agreed, iterations := job.Agreed, uint64(t.terms.Iterations)
+	if t.over {
+		agreed, iterations = func(*protocol.Plan) error { return errOver }, 0
+	}
 	experiment := protocol.Hash(sha256.Sum256(t.experiment))
 	t.driver = &driver{
 		role: client.New(client.Config{ID: id, Session: session, Trainer: t.trainer, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: new(client.Samplers),
-			Agreed: job.Agreed, Iterations: uint64(t.terms.Iterations), Save: save, Last: last}),
+			Agreed: agreed, Iterations: iterations, Save: save, Last: last}),
 		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: time.Now,
 		persist: func(records []protocol.Record) error { return c.persist(experiment, records) },
 		send:    func(list []protocol.Envelope) { c.send(t, list) },

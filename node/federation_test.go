@@ -38,6 +38,7 @@ type federation struct {
 	aggregator  *node.Aggregator
 	kill        context.CancelFunc   // ends the aggregator without a word
 	watch       func(protocol.Event) // hears the aggregator's events; nil: nobody does
+	sessions    int                  // how often the aggregator has had a session begin, or found one that ended
 	hear        func(protocol.Event) // the server's
 	registryLog store.Log
 	trained     func(protocol.ClientID, client.Trainer) // hears of every party that is made; nil: nobody does
@@ -101,6 +102,17 @@ func (o observer) Registered(int)             {}
 func (o observer) Event(e protocol.Event) {
 	if o != nil {
 		o(e)
+	}
+}
+
+// watcher is the aggregator's observer.
+type watcher struct{ f *federation }
+
+func (w watcher) Session(protocol.SessionID) { w.f.sessions++ }
+func (w watcher) Registered(int)             {}
+func (w watcher) Event(e protocol.Event) {
+	if w.f.watch != nil {
+		w.f.watch(e)
 	}
 }
 
@@ -186,11 +198,7 @@ func (f *federation) startAggregator(listen []string) {
 	ctx, kill := context.WithCancel(f.t.Context())
 	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
 		Federation: f.federation, Registry: f.registry, Listen: listen, Log: f.log.With().Str("role", "aggregator").Logger(),
-		Observer: observer(func(e protocol.Event) {
-			if f.watch != nil {
-				f.watch(e)
-			}
-		})})
+		State: f.dir, Observer: watcher{f}})
 	if err != nil {
 		f.t.Fatal(err)
 	}

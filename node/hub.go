@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -22,9 +23,11 @@ type AggregatorConfig struct {
 	Federation *admission.Federation
 	Registry   *admission.Registry
 	Listen     []string // multiaddresses; see Listen
-	Log        zerolog.Logger
-	Workers    protocol.Workers
-	Observer   Observer // nil: nobody
+	// State is a folder, in which the end of a session is kept for clients that come later.
+	State    string
+	Log      zerolog.Logger
+	Workers  protocol.Workers
+	Observer Observer // nil: nobody
 }
 
 // Aggregator is the hub: it lets invited parties enrol and enrolled ones register,
@@ -54,7 +57,7 @@ type hubSession struct {
 	ctx    context.Context // the driver's
 	stop   context.CancelFunc
 	lives  map[protocol.ClientID][16]byte // with which a client last took part
-	final  []byte                         // the end, in frames, for who comes later
+	final  []byte                         // the end, in frames, for who comes later; nil before
 }
 
 // conn is a registered peer.
@@ -80,6 +83,10 @@ func (c *conn) close() {
 	})
 }
 
+// finish is close for a stream that has come to its proper end on both sides, which a
+// reset would overtake.
+func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
+
 // NewAggregator opens the aggregator's door.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
@@ -93,6 +100,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 		return nil, err
 	}
 	a.ctx, a.stop = context.WithCancel(ctx)
+	a.recall()
 	a.host.Network().Notify(&network.NotifyBundle{DisconnectedF: a.disconnected})
 	a.host.SetStreamHandler(ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
 	a.host.SetStreamHandler(EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
@@ -171,13 +179,18 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 	a.busy.Add(1)
 	defer a.busy.Done()
 	log := a.cfg.Log.With().Stringer("peer", s.Conn().RemotePeer()).Logger()
+	end := s.Reset
 	defer func() {
 		if r := recover(); r != nil {
 			log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a stream's handler failed")
 		}
-		_ = s.Reset()
+		_ = end()
 	}()
-	if err := serve(s, log); err != nil && a.ctx.Err() == nil {
+	err := serve(s, log)
+	if errors.Is(err, errEnd) {
+		end, err = s.Close, nil
+	}
+	if err != nil && a.ctx.Err() == nil {
 		log.Info().Err(err).Msg("stream ended")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -82,18 +83,18 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 			c.in = old
 			return old, nil
 		}
+		if old.terms.Session != d.Terms.Session {
+			if err = a.forget(); err != nil {
+				return nil, err
+			}
+		}
 		old.stop()
 	}
 	list := a.cfg.Registry.List()
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
 	}
-	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
-		limits: d.Terms.limits(), lives: make(map[protocol.ClientID][16]byte)}
-	if s.signed.List, err = list.Encode(); err != nil {
-		return nil, err
-	}
-	a.lead(s, list)
+	s := a.lead(p, d, list)
 	a.session, c.in = s, s
 	for _, other := range a.conns {
 		switch {
@@ -111,7 +112,9 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 }
 
 // lead starts the role that leads a session's sums.
-func (a *Aggregator) lead(s *hubSession, list *admission.List) {
+func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubSession {
+	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
+		limits: d.Terms.limits(), lives: make(map[protocol.ClientID][16]byte)}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.sums(list)
 	s.driver = &driver{
@@ -126,6 +129,15 @@ func (a *Aggregator) lead(s *hubSession, list *admission.List) {
 		events:  func(events []protocol.Event) { report(&a.cfg.Log, a.cfg.Observer, events) },
 	}
 	a.busy.Go(func() { _ = s.driver.run(s.ctx) })
+	return s
+}
+
+// describe is a session as clients are told of it, now.
+func (a *Aggregator) describe(s *hubSession) (*session, error) {
+	list, err := a.cfg.Registry.List().Encode()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return &session{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: s.final != nil}, err
 }
 
 // serveClient has a client check the session once there is one, and carries its
@@ -142,8 +154,12 @@ func (a *Aggregator) serveClient(c *conn) error {
 			return nil
 		}
 	}
+	now, err := a.describe(s)
+	if err != nil {
+		return err
+	}
 	within(c.stream, registerTimeout)
-	if err := say(c.stream, &notice{Session: s.signed}); err != nil {
+	if err = say(c.stream, &notice{Session: now}); err != nil {
 		return err
 	}
 	m, err := hear(c.stream, noticeSize)
@@ -189,6 +205,9 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 		if _, malformed := errors.AsType[*wire.FieldError](err); malformed {
 			a.cfg.Log.Warn().Stringer("party", from).Err(err).Msg("message refused")
 			m = nil
+		} else if from.Role == protocol.Server && errors.Is(err, io.EOF) {
+			c.finish() // by which the server knows that what it said last has arrived
+			return errEnd
 		} else if err != nil {
 			return ignoreEOF(err)
 		}
@@ -200,7 +219,9 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			continue
 		}
 		if f, ok := m.(*protocol.Final); ok && from.Role == protocol.Server {
-			a.keepFinal(s, f)
+			if err = a.keepFinal(s, f); err != nil {
+				return fmt.Errorf("keeping the end of the session: %w", err)
+			}
 		}
 		s.driver.give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
 	}
@@ -211,17 +232,6 @@ const (
 	messagesPerSecond = 20
 	messagesAtOnce    = 40
 )
-
-// keepFinal keeps the end of a session for clients that come later.
-func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) {
-	b, err := wire.AppendFrames(nil, f)
-	if err != nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s.final = b
-}
 
 // send queues messages for whom they are for; whoever is not there misses them.
 func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {

@@ -186,3 +186,77 @@ func (m *machines) loses(iteration uint64, server func() *process) {
 	}
 	m.checkLedgers()
 }
+
+// Whoever is killed when the session ends, the final model is not lost: the server says
+// it until an aggregator has it on disk, and the aggregator to whoever comes.
+func TestKilledAtTheEnd(t *testing.T) {
+	faulty(t)
+	victim := admission.ClientPlace(lastAlone)
+	for _, c := range []struct {
+		name  string
+		of    *admission.Place
+		which func(m *machines, aggregator, server, alone *process) func() *process
+	}{
+		{"aggregator before it has the model", &admission.ServerPlace, func(m *machines, a, _, _ *process) func() *process {
+			a.kill()
+			return m.startAggregator
+		}},
+		{"aggregator before a client has it", &victim, func(m *machines, a, _, _ *process) func() *process {
+			a.kill()
+			return m.startAggregator
+		}},
+		{"client", &victim, func(m *machines, _, _, alone *process) func() *process {
+			alone.kill()
+			return m.startAlone
+		}},
+		{"server", &admission.ServerPlace, func(m *machines, _, server, _ *process) func() *process {
+			server.kill()
+			return m.startServer
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachines(t, "rounds=1")
+			started := make(chan [3]*process, 1)
+			again := make(chan *process, 1)
+			moment{kind: protocol.KindFinal}.at(m.tap, c.of, func(p *passing) {
+				all := <-started
+				again <- c.which(m, all[0], all[1], all[2])()
+				p.cut = true
+			})
+			aggregator, server, together, alone := m.startAggregator(), m.startServer(), m.startTogether(), m.startAlone()
+			started <- [3]*process{aggregator, server, alone}
+			together.ends()
+			replaced := <-again
+			switch c.name {
+			case "client":
+				alone = replaced
+			case "server":
+				server = replaced
+			}
+			alone.ends()
+			server.ends()
+			if attempted, skipped := server.rounds(); attempted != 1 || skipped != 0 {
+				t.Errorf("%d iterations attempted, %d skipped; want 1 and 0", attempted, skipped)
+			}
+			m.checkLedgers()
+		})
+	}
+}
+
+// A server that is started again when all is over says the end once more, needs nobody
+// for it, and ends with the same summary.
+func TestServerStartedAfterTheEnd(t *testing.T) {
+	faulty(t)
+	m := newMachines(t, "rounds=1")
+	m.startAggregator()
+	server, together, alone := m.startServer(), m.startTogether(), m.startAlone()
+	for _, p := range []*process{server, together, alone} {
+		p.ends()
+	}
+	again := m.startServer()
+	again.ends()
+	if attempted, skipped := again.rounds(); attempted != 1 || skipped != 0 {
+		t.Errorf("%d iterations attempted, %d skipped; want 1 and 0", attempted, skipped)
+	}
+}

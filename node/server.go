@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -55,9 +56,12 @@ type Server struct {
 	list   admission.Hash // that it is for
 	hub    [16]byte       // the aggregator's life; zero before it was met
 	begun  bool
-	final  []byte
-	ended  chan struct{}
-	failed chan error
+	// finished: nothing was left of the session at the start but its end.
+	finished bool
+	final    []byte // in frames, from the end on
+	model    []byte
+	ended    chan struct{}
+	failed   chan error
 }
 
 // NewServer makes a server, at the start of a session or, if there is a checkpoint
@@ -75,6 +79,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if s.role, err = s.resume(); err != nil {
 		return nil, err
 	}
+	s.finished = s.role.Finished()
 	s.driver = &driver{
 		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
 		persist: s.persist, send: s.send, events: s.log,
@@ -146,7 +151,7 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	cancel(nil)
 	<-done // the role is nobody's now
 	if err == nil {
-		return &Outcome{Model: s.final, Attempts: s.role.Attempts()}, nil
+		return &Outcome{Model: s.model, Attempts: s.role.Attempts()}, nil
 	}
 	if cause != nil && !errors.Is(cause, context.Canceled) {
 		return nil, cause
@@ -167,6 +172,12 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	}
 	s.cfg.Observer.Registered(1)
 	defer s.cfg.Observer.Registered(-1)
+	if s.over() { // and the aggregator may not have heard so
+		s.queue = newQueue(queueSize)
+		if err = s.queue.add(s.final); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !s.begun:
 		s.begun = true
@@ -174,24 +185,32 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	case anew: // what the aggregator was in the middle of is gone
 		s.driver.give(ctx, protocol.Registered{})
 	}
-	go func() {
+	go func(q *queue) {
 		select {
 		case <-s.ended:
-			s.queue.end()
+			q.end()
 		case <-stream.Done():
 		}
-	}()
+	}(s.queue)
 	err = carry(stream, st, s.queue, s.cfg.Terms.limits(), func(m protocol.Message) error {
 		s.heard(m)
 		s.driver.give(ctx, protocol.Received{Envelope: protocol.Envelope{
 			From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}})
 		return nil
 	})
+	if s.over() && errors.Is(err, io.EOF) {
+		return errEnd // the aggregator has read all there was
+	}
+	return ignoreEOF(err)
+}
+
+// over says whether the session has ended here.
+func (s *Server) over() bool {
 	select {
 	case <-s.ended:
-		return errEnd
+		return true
 	default:
-		return ignoreEOF(err)
+		return false
 	}
 }
 
@@ -239,6 +258,9 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (an
 func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, list *admission.List) (*admission.List, error) {
 	cohort := s.cfg.Terms.Cohort
 	enough, wait := cohort.Clients, s.cfg.Gather
+	if s.over() || s.finished {
+		return list, nil // nobody is needed
+	}
 	if s.begun {
 		enough, wait = max(enough-len(list.Vacant()), cohort.Required()), min(wait, 2*redialMax)
 	}
@@ -308,11 +330,14 @@ func (s *Server) send(list []protocol.Envelope) {
 		case *protocol.Final:
 			f := *x
 			err = protocol.SignFinal(key, s.cfg.Terms.Session, &f)
-			m, s.final = &f, f.Model
+			m, s.model = &f, f.Model
 		}
 		var b []byte
 		if err == nil {
 			b, err = wire.AppendFrames(nil, m)
+		}
+		if _, end := m.(*protocol.Final); end {
+			s.final = b
 		}
 		if err == nil {
 			err = s.queue.add(b)
