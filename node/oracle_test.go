@@ -207,12 +207,12 @@ func charges(t testing.TB, log store.Log) (list []charge) {
 
 // checkLedger: every iteration whose masked input has left is charged, once, and
 // nothing is but iterations that were opened.
-func (o *oracle) checkLedger(id protocol.ClientID, log store.Log) {
+func (o *oracle) checkLedger(id protocol.ClientID, list []charge) {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	charged := make(map[uint64]int)
-	for _, e := range charges(o.t, log) {
+	for _, e := range list {
 		charged[e.Iteration]++
 		if !slices.Contains(o.opened, e.Iteration) {
 			o.t.Errorf("client %d was charged for iteration %d, which was never opened", id, e.Iteration)
@@ -243,13 +243,13 @@ func (o *oracle) openedOnce() {
 	}
 }
 
-// ledgerLog opens the ledger's file of a client that has ended.
-func ledgerLog(t testing.TB, path string, owner admission.PublicKey) store.Log {
+// chargesIn are those of the ledger's file of a client that has ended.
+func chargesIn(t testing.TB, path string, owner admission.PublicKey) []charge {
 	t.Helper()
 	log, err := store.OpenLog(path, store.Kind{Format: "fedsim-ledger-v1", Owner: owner})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = log.Close() })
-	return log
+	defer log.Close() //nolint:errcheck // nothing is written
+	return charges(t, log)
 }

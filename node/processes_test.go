@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -83,12 +84,17 @@ type machines struct {
 	hub        string // multiaddress of the aggregator
 	tap        *tap
 	oracle     *oracle
-	keys       map[admission.Place]admission.PrivateKey // of invitations
+	contact    admission.Contact
+	// By place: keys of invitations, and folders of states. A place that was revoked has two.
+	mu     sync.Mutex
+	keys   map[admission.Place][]admission.PrivateKey
+	states map[admission.Place][]string
 }
 
 func newMachines(t *testing.T, settings ...string) *machines {
 	t.Helper()
-	m := &machines{t: t, dir: t.TempDir(), settings: settings, keys: make(map[admission.Place]admission.PrivateKey)}
+	m := &machines{t: t, dir: t.TempDir(), settings: settings,
+		keys: make(map[admission.Place][]admission.PrivateKey), states: make(map[admission.Place][]string)}
 	m.operator = m.key("operator")
 	aggregator := m.key("aggregator")
 	m.must(admission.WriteKey(m.path("aggregator.key"), aggregator))
@@ -105,8 +111,23 @@ func newMachines(t *testing.T, settings ...string) *machines {
 	m.must(err)
 	m.tap = newTap(t, aggregator, *info, m.holder)
 	m.oracle = newOracle(t, m.tap, m.party)
-	m.invite(admission.Contact{Addresses: []string{m.tap.address()}, Peer: id.String(), Aggregator: aggregator.Public()})
+	m.contact = admission.Contact{Addresses: []string{m.tap.address()}, Peer: id.String(), Aggregator: aggregator.Public()}
+	m.must(os.Mkdir(m.path("invitations"), 0o700))
+	var tickets []admission.Ticket
+	for _, p := range m.places() {
+		tickets = append(tickets, m.invite(p, 1, m.invitation(p), m.state(p)))
+	}
+	m.admit(tickets)
 	return m
+}
+
+// places are all that there are.
+func (m *machines) places() []admission.Place {
+	list := []admission.Place{admission.AggregatorPlace, admission.ServerPlace}
+	for id := range protocol.ClientID(clients) {
+		list = append(list, admission.ClientPlace(id))
+	}
+	return list
 }
 
 func (m *machines) must(err error) {
@@ -127,22 +148,22 @@ func (m *machines) key(name string) admission.PrivateKey {
 	return k
 }
 
-// invite writes everybody's invitation, and the tickets.
-func (m *machines) invite(c admission.Contact) {
+// invite writes the invitation for a place, whose holder will have a state in a folder.
+func (m *machines) invite(p admission.Place, serial uint32, path, state string) admission.Ticket {
 	m.t.Helper()
-	m.must(os.Mkdir(m.path("invitations"), 0o700))
-	places := []admission.Place{admission.ServerPlace, admission.AggregatorPlace}
-	for id := range protocol.ClientID(clients) {
-		places = append(places, admission.ClientPlace(id))
-	}
-	var tickets []admission.Ticket
-	for _, p := range places {
-		i, err := admission.Invite(m.operator, m.federation, admission.Offer{Place: p, Serial: 1, NotAfter: time.Now().Add(time.Hour), Contact: c},
-			simulated.New(seed, "ticket "+p.String()))
-		m.must(err)
-		m.must(admission.WriteInvitation(m.invitation(p), i))
-		m.keys[p], tickets = i.Key, append(tickets, i.Ticket)
-	}
+	i, err := admission.Invite(m.operator, m.federation, admission.Offer{Place: p, Serial: serial, NotAfter: time.Now().Add(time.Hour), Contact: m.contact},
+		simulated.New(seed, fmt.Sprintf("ticket %v %d", p, serial)))
+	m.must(err)
+	m.must(admission.WriteInvitation(path, i))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keys[p], m.states[p] = append(m.keys[p], i.Key), append(m.states[p], state)
+	return i.Ticket
+}
+
+// admit writes the aggregator's list of tickets.
+func (m *machines) admit(tickets []admission.Ticket) {
+	m.t.Helper()
 	text, err := node.EncodeTickets(tickets)
 	m.must(err)
 	m.must(admission.WriteFile(m.path("tickets"), text))
@@ -175,10 +196,13 @@ func (m *machines) identity(p admission.Place) (admission.PrivateKey, error) {
 
 // holder finds a peer among those who are invited, and those who have a state.
 func (m *machines) holder(id peer.ID) (party, bool) {
-	for place, ticket := range m.keys {
-		keys := []admission.PrivateKey{ticket}
-		if own, err := m.identity(place); err == nil {
-			keys = append(keys, own)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for place, keys := range m.keys {
+		for _, state := range m.states[place] {
+			if own, err := admission.ReadKey(filepath.Join(state, "identity.json")); err == nil {
+				keys = append(slices.Clone(keys), own)
+			}
 		}
 		for _, k := range keys {
 			if p, err := node.PeerID(k.Public().Ed25519()); err == nil && p == id {
@@ -254,7 +278,7 @@ func (p *process) ends() {
 func (m *machines) startAggregator() *process {
 	m.t.Helper()
 	return m.start("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation"), "--state", m.path("aggregator"),
-		"--tickets", m.path("tickets"), "--invitation", m.invitation(admission.AggregatorPlace), "--listen", m.hub, "--ops", "127.0.0.1:0")
+		"--tickets", m.path("tickets"), "--revocations", m.path("revocations"), "--invitation", m.invitation(admission.AggregatorPlace), "--listen", m.hub, "--ops", "127.0.0.1:0")
 }
 
 func (m *machines) startServer() *process {
@@ -301,7 +325,7 @@ func (m *machines) checkLedgers() {
 		place := admission.ClientPlace(id)
 		key, err := m.identity(place)
 		m.must(err)
-		m.oracle.checkLedger(id, ledgerLog(m.t, filepath.Join(m.state(place), "ledger.db"), key.Public()))
+		m.oracle.checkLedger(id, chargesIn(m.t, filepath.Join(m.state(place), "ledger.db"), key.Public()))
 	}
 	m.oracle.openedOnce()
 }
