@@ -54,12 +54,23 @@ type federation struct {
 // ratings are those of a few users on a few items, as a CSV file.
 func ratings(t testing.TB, users, items int) string {
 	t.Helper()
+	return rated(t, users, items, func(u, i int) int {
+		if (u*7+i*3)%5 < 3 {
+			return 1 + (u+i*i)%5
+		}
+		return 0
+	})
+}
+
+// rated are the ratings that a function gives; 0 is none.
+func rated(t testing.TB, users, items int, rating func(u, i int) int) string {
+	t.Helper()
 	var b strings.Builder
 	b.WriteString("user,item,rating\n")
 	for u := range users {
 		for i := range items {
-			if (u*7+i*3)%5 < 3 {
-				fmt.Fprintf(&b, "u%02d,i%02d,%d\n", u, i, 1+(u+i*i)%5)
+			if r := rating(u, i); r != 0 {
+				fmt.Fprintf(&b, "u%02d,i%02d,%d\n", u, i, r)
 			}
 		}
 	}
@@ -270,6 +281,11 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 		return e.Party(experiment.Holding{User: f.simulated.Data.UserIDs[id]}, set)
 	}
 	return e.Party(experiment.Holding{Part: int(id) + 1}, set)
+}
+
+// recorded is what an oracle makes of a client.
+func (f *federation) recorded(id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
+	return f.party(context.Background(), id, e)
 }
 
 // terms are those of an experiment.

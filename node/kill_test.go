@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -50,12 +51,15 @@ func (m moment) at(x *tap, of *admission.Place, f func(*passing)) {
 	})
 }
 
-func (m moment) settings() []string {
+// mode are settings of the mode that has the moment's stage.
+func (m moment) mode() string {
 	if m.active {
-		return []string{"rounds=4", "mode=active", "secagg=real"}
+		return "mode=active secagg=real"
 	}
-	return []string{"rounds=4"}
+	return "mode=semi-honest"
 }
+
+func (m moment) settings() []string { return append(strings.Fields(m.mode()), "rounds=4") }
 
 // holdOpen keeps every iteration after one from beginning until a channel is closed.
 func holdOpen(x *tap, after uint64, until <-chan struct{}) {

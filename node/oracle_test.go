@@ -22,20 +22,24 @@ type oracle struct {
 	t     testing.TB
 	party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)
 
-	mu       sync.Mutex
-	public   *experiment.Experiment // as the server published it
-	lives    map[protocol.ClientID]string
-	trainers map[protocol.ClientID]client.Trainer // one to a life: what a client knows by heart dies with it
-	plan     *protocol.Plan                       // the latest
-	inputs   map[protocol.ClientID][]int64        // to the latest
-	sent     map[protocol.ClientID][]uint64       // iterations whose masked input has left
+	mu     sync.Mutex
+	public *experiment.Experiment // as the server published it
+	lives  map[protocol.ClientID]string
+	// trainers are those that a client may have in its present life, of which the first plan
+	// that it hears makes one: of plans that were on their way and that it has not answered
+	// it is not known whether it has. Once it has answered one, they are all there are.
+	trainers map[protocol.ClientID][]client.Trainer
+	answered map[protocol.ClientID]bool
+	plan     *protocol.Plan                  // the latest
+	inputs   map[protocol.ClientID][][]int64 // to the latest, by trainer
+	sent     map[protocol.ClientID][]uint64  // iterations whose masked input has left
 	opened   []uint64
 	summed   map[uint64][]protocol.ClientID // whom the sum of an iteration is of
 }
 
 func newOracle(t testing.TB, x *tap, party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)) *oracle {
-	o := &oracle{t: t, party: party, lives: make(map[protocol.ClientID]string), trainers: make(map[protocol.ClientID]client.Trainer),
-		inputs: make(map[protocol.ClientID][]int64), sent: make(map[protocol.ClientID][]uint64), summed: make(map[uint64][]protocol.ClientID)}
+	o := &oracle{t: t, party: party, lives: make(map[protocol.ClientID]string), trainers: make(map[protocol.ClientID][]client.Trainer),
+		answered: make(map[protocol.ClientID]bool), inputs: make(map[protocol.ClientID][][]int64), sent: make(map[protocol.ClientID][]uint64), summed: make(map[uint64][]protocol.ClientID)}
 	x.rule(o.watch)
 	return o
 }
@@ -53,15 +57,18 @@ func (o *oracle) watch(p *passing) {
 	switch m := p.message.(type) {
 	case *protocol.Open:
 		if p.up {
-			o.plan, o.inputs = m.Plan, make(map[protocol.ClientID][]int64)
+			o.plan, o.inputs = m.Plan, make(map[protocol.ClientID][][]int64)
 			o.opened = append(o.opened, m.Plan.Iteration)
 		}
 	case *protocol.Announce:
 		if !p.up {
 			o.announced(id, m.Plan)
 		}
+	case *protocol.Advertise:
+		o.answered[id] = true
 	case *protocol.MaskedInput:
 		if p.up {
+			o.answered[id] = true
 			o.sent[id] = append(o.sent[id], m.Iteration)
 		}
 	case *protocol.Result:
@@ -79,6 +86,7 @@ func (o *oracle) register(id protocol.ClientID, text json.RawMessage) {
 	if o.lives[id] != string(r.Life) {
 		o.lives[id] = string(r.Life)
 		delete(o.trainers, id)
+		delete(o.answered, id)
 	}
 }
 
@@ -98,73 +106,76 @@ func (o *oracle) published(text json.RawMessage) {
 }
 
 func (o *oracle) announced(id protocol.ClientID, p *protocol.Plan) {
-	if o.trainers[id] == nil {
-		var err error
-		if o.trainers[id], err = o.party(id, o.public); err != nil {
+	if !o.answered[id] {
+		anew, err := o.party(id, o.public)
+		if err != nil {
 			o.t.Error(err)
 			return
 		}
+		o.trainers[id] = append(o.trainers[id], anew)
 	}
-	vectors, err := o.trainers[id].Contribute(p, simulated.New(seed, "oracle"), protocol.Workers(1))
-	if err != nil {
-		o.t.Error(err)
-		return
-	}
-	q, err := client.Quantize(vectors[0], p.Releases[0])
-	if err != nil {
-		o.t.Error(err)
-		return
-	}
-	dense := make([]int64, p.Releases[0].Len)
-	for k, x := range q.Value {
-		if q.Index == nil {
-			dense[k] = x
-		} else {
-			dense[q.Index[k]] = x
+	o.inputs[id] = nil
+	for _, trainer := range o.trainers[id] {
+		vectors, err := trainer.Contribute(p, simulated.New(seed, "oracle"), protocol.Workers(1))
+		if err != nil {
+			o.t.Error(err)
+			return
 		}
+		q, err := client.Quantize(vectors[0], p.Releases[0])
+		if err != nil {
+			o.t.Error(err)
+			return
+		}
+		dense := make([]int64, p.Releases[0].Len)
+		for k, x := range q.Value {
+			if q.Index == nil {
+				dense[k] = x
+			} else {
+				dense[q.Index[k]] = x
+			}
+		}
+		o.inputs[id] = append(o.inputs[id], dense)
 	}
-	o.inputs[id] = dense
 }
 
 // released finds whom a sum is of: there is one set of as many clients as survived, or
 // the sum is not exact.
 func (o *oracle) released(m *protocol.Result) {
-	var ids []protocol.ClientID
-	for id := range o.inputs {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
 	if o.plan == nil || m.Iteration != o.plan.Iteration || len(m.Integers) != 1 {
 		o.t.Errorf("a result of iteration %d, not of the one that was opened last", m.Iteration)
 		return
 	}
-	var found [][]protocol.ClientID
-	for set := range 1 << len(ids) {
-		var of []protocol.ClientID
-		for k, id := range ids {
-			if set>>k&1 == 1 {
-				of = append(of, id)
-			}
-		}
-		if len(of) == m.Survivors && slices.Equal(o.sum(of), m.Integers[0]) {
-			found = append(found, of)
-		}
-	}
+	found := o.search(m.Integers[0], m.Survivors, nil, 0)
 	if len(found) != 1 {
-		o.t.Errorf("iteration %d: the sum is that of %d sets of %d clients; of one, if it is exact", m.Iteration, len(found), m.Survivors)
+		o.t.Errorf("iteration %d: the sum is that of %v; of one set of %d clients, if it is exact", m.Iteration, found, m.Survivors)
 		return
 	}
 	o.summed[m.Iteration] = found[0]
 }
 
-func (o *oracle) sum(of []protocol.ClientID) []int64 {
-	total := make([]int64, o.plan.Releases[0].Len)
-	for _, id := range of {
-		for j, x := range o.inputs[id] {
-			total[j] += x
+// search finds the sets of so many clients, from one on, whose inputs are what is left
+// of a sum.
+func (o *oracle) search(left []int64, survivors int, of []protocol.ClientID, from protocol.ClientID) (found [][]protocol.ClientID) {
+	if len(of) == survivors {
+		if slices.ContainsFunc(left, func(x int64) bool { return x != 0 }) {
+			return nil
 		}
+		return [][]protocol.ClientID{slices.Clone(of)}
 	}
-	return total
+	for id := from; id < clients; id++ {
+		var with [][]protocol.ClientID
+		for _, input := range o.inputs[id] {
+			rest := slices.Clone(left)
+			for j, x := range input {
+				rest[j] -= x
+			}
+			if sets := o.search(rest, survivors, append(of, id), id+1); len(sets) > len(with) {
+				with = sets
+			}
+		}
+		found = append(found, with...)
+	}
+	return found
 }
 
 // of is whom the sum of an iteration was of; nil if there was none.

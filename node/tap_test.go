@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
 
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
@@ -104,7 +105,9 @@ func newTap(t testing.TB, aggregator admission.PrivateKey, hub peer.AddrInfo, ho
 		t.Fatal(err)
 	}
 	front, err := libp2p.New(libp2p.Identity(key), libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableRelay(),
-		libp2p.ResourceManager(&network.NullResourceManager{}))
+		libp2p.ResourceManager(&network.NullResourceManager{}),
+		// Parties would be told of it, and could go round a line that fails.
+		libp2p.AddrsFactory(func([]multiaddr.Multiaddr) []multiaddr.Multiaddr { return nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +124,7 @@ func newTap(t testing.TB, aggregator admission.PrivateKey, hub peer.AddrInfo, ho
 }
 
 // address is where parties dial, in place of the aggregator.
-func (x *tap) address() string { return x.front.Addrs()[0].String() }
+func (x *tap) address() string { return x.front.Network().ListenAddresses()[0].String() }
 
 // rule adds a rule.
 func (x *tap) rule(f func(*passing)) {
