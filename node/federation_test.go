@@ -46,6 +46,7 @@ type federation struct {
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
 	contact     admission.Contact
+	hub         peer.AddrInfo          // where the aggregator itself is
 	simulated   *experiment.Experiment // with all ratings
 	public      *experiment.Public
 	log         zerolog.Logger
@@ -88,7 +89,7 @@ const seed = 5
 func newFederation(t testing.TB, settings string) *federation {
 	t.Helper()
 	f := &federation{t: t, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
-		log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)}
+		log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel).With().Timestamp().Logger()}
 	f.simulated, f.public = f.experiment(settings)
 	f.operator = f.key("operator")
 	var err error
@@ -219,7 +220,14 @@ func (f *federation) startAggregator(listen []string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.contact = admission.Contact{Addresses: f.aggregator.Addresses(), Peer: id.String()}
+	if f.hub.ID == "" { // or parties know already where they dial
+		f.contact = admission.Contact{Addresses: f.aggregator.Addresses(), Peer: id.String()}
+	}
+	info, err := peer.AddrInfoFromString(f.aggregator.Addresses()[0])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.hub = *info
 }
 
 // source is the entropy that the simulator gives a client.
@@ -333,7 +341,7 @@ func (f *federation) server(m *admission.Membership) *node.Server {
 // tapped has everybody who joins from now on dial the aggregator through a tap.
 func (f *federation) tapped() *tap {
 	f.t.Helper()
-	x := newTap(f.t, f.identity(admission.AggregatorPlace), f.address(), func(id peer.ID) (party, bool) {
+	x := newTap(f.t, f.identity(admission.AggregatorPlace), f.hub, func(id peer.ID) (party, bool) {
 		for place, key := range f.identities {
 			if p, err := node.PeerID(key.Public().Ed25519()); err == nil && p == id {
 				return party{place, key}, true
@@ -383,12 +391,16 @@ func (f *federation) run() *node.Outcome {
 	return out
 }
 
-// joinAll enrols all clients and makes them.
+// joinAll enrols all clients that are not in yet, and makes them.
 func (f *federation) joinAll() []*node.Client {
 	f.t.Helper()
 	var clients []*node.Client
 	for id := range protocol.ClientID(f.federation.Clients) {
-		clients = append(clients, f.client(id, f.join(admission.ClientPlace(id))))
+		m := f.memberships[admission.ClientPlace(id)]
+		if m == nil {
+			m = f.join(admission.ClientPlace(id))
+		}
+		clients = append(clients, f.client(id, m))
 	}
 	return clients
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -67,8 +66,7 @@ func (f *federation) reopen() {
 	f.t.Helper()
 	f.kill()
 	_ = f.aggregator.Close()
-	address, _, _ := strings.Cut(f.contact.Addresses[0], "/p2p/")
-	f.startAggregator([]string{address})
+	f.startAggregator([]string{f.hub.Addrs[0].String()})
 }
 
 // late has a client come now, and wants it to get the final model, and no charge.

@@ -24,12 +24,12 @@ type oracle struct {
 
 	mu     sync.Mutex
 	public *experiment.Experiment // as the server published it
-	lives  map[protocol.ClientID]string
-	// trainers are those that a client may have in its present life, of which the first plan
+	lives  map[protocol.ClientID]life
+	// trainers are those that a client may have in a life, of which the first plan
 	// that it hears makes one: of plans that were on their way and that it has not answered
 	// it is not known whether it has. Once it has answered one, they are all there are.
-	trainers map[protocol.ClientID][]client.Trainer
-	answered map[protocol.ClientID]bool
+	trainers map[life][]client.Trainer
+	answered map[life]bool
 	plan     *protocol.Plan                  // the latest
 	inputs   map[protocol.ClientID][][]int64 // to the latest, by trainer
 	sent     map[protocol.ClientID][]uint64  // iterations whose masked input has left
@@ -37,9 +37,15 @@ type oracle struct {
 	summed   map[uint64][]protocol.ClientID // whom the sum of an iteration is of
 }
 
+// life is a process of a client, as it names itself.
+type life struct {
+	id   protocol.ClientID
+	name string
+}
+
 func newOracle(t testing.TB, x *tap, party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)) *oracle {
-	o := &oracle{t: t, party: party, lives: make(map[protocol.ClientID]string), trainers: make(map[protocol.ClientID][]client.Trainer),
-		answered: make(map[protocol.ClientID]bool), inputs: make(map[protocol.ClientID][][]int64), sent: make(map[protocol.ClientID][]uint64), summed: make(map[uint64][]protocol.ClientID)}
+	o := &oracle{t: t, party: party, lives: make(map[protocol.ClientID]life), trainers: make(map[life][]client.Trainer),
+		answered: make(map[life]bool), inputs: make(map[protocol.ClientID][][]int64), sent: make(map[protocol.ClientID][]uint64), summed: make(map[uint64][]protocol.ClientID)}
 	x.rule(o.watch)
 	return o
 }
@@ -65,10 +71,10 @@ func (o *oracle) watch(p *passing) {
 			o.announced(id, m.Plan)
 		}
 	case *protocol.Advertise:
-		o.answered[id] = true
+		o.answered[o.lives[id]] = true
 	case *protocol.MaskedInput:
 		if p.up {
-			o.answered[id] = true
+			o.answered[o.lives[id]] = true
 			o.sent[id] = append(o.sent[id], m.Iteration)
 		}
 	case *protocol.Result:
@@ -83,11 +89,7 @@ func (o *oracle) register(id protocol.ClientID, text json.RawMessage) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		o.t.Error(err)
 	}
-	if o.lives[id] != string(r.Life) {
-		o.lives[id] = string(r.Life)
-		delete(o.trainers, id)
-		delete(o.answered, id)
-	}
+	o.lives[id] = life{id, string(r.Life)}
 }
 
 func (o *oracle) published(text json.RawMessage) {
@@ -106,16 +108,16 @@ func (o *oracle) published(text json.RawMessage) {
 }
 
 func (o *oracle) announced(id protocol.ClientID, p *protocol.Plan) {
-	if !o.answered[id] {
+	if !o.answered[o.lives[id]] {
 		anew, err := o.party(id, o.public)
 		if err != nil {
 			o.t.Error(err)
 			return
 		}
-		o.trainers[id] = append(o.trainers[id], anew)
+		o.trainers[o.lives[id]] = append(o.trainers[o.lives[id]], anew)
 	}
 	o.inputs[id] = nil
-	for _, trainer := range o.trainers[id] {
+	for _, trainer := range o.trainers[o.lives[id]] {
 		vectors, err := trainer.Contribute(p, simulated.New(seed, "oracle"), protocol.Workers(1))
 		if err != nil {
 			o.t.Error(err)
