@@ -56,7 +56,8 @@ type Client struct {
 	cfg    ClientConfig
 	leaf   *leaf
 	life   [16]byte
-	taking *taking // the session that it takes part in; nil before the first
+	now    func() time.Time // the machine's clock
+	taking *taking          // the session that it takes part in; nil before the first
 	failed chan error
 }
 
@@ -88,7 +89,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	cfg.Observer = observing(cfg.Observer)
 	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
-	c := &Client{cfg: cfg, failed: make(chan error, 1)}
+	c := &Client{cfg: cfg, now: time.Now, failed: make(chan error, 1)}
 	var err error
 	if c.life, err = newLife(); err != nil {
 		return nil, err
@@ -314,7 +315,7 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 		role: client.New(client.Config{ID: id, Session: session, Trainer: t.trainer, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: new(client.Samplers),
 			Agreed: agreed, Iterations: iterations, Save: save, Last: last}),
-		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: time.Now,
+		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: c.now,
 		persist: func(records []protocol.Record) error { return c.persist(experiment, records) },
 		send:    func(list []protocol.Envelope) { c.send(t, list) },
 		events:  func(events []protocol.Event) { c.log(t, events) },

@@ -418,8 +418,8 @@ func (f *federation) start(clients ...*node.Client) (wait func()) {
 	return all.Wait
 }
 
-// model is the simulator's, of the same experiment and randomness.
-func (f *federation) model() []byte {
+// simulate runs the same experiment in the simulator, with the same randomness.
+func (f *federation) simulate(faults sim.Faults) *sim.Outcome {
 	f.t.Helper()
 	fed, err := f.simulated.Federation()
 	if err != nil {
@@ -427,11 +427,11 @@ func (f *federation) model() []byte {
 	}
 	out, err := sim.Run(f.t.Context(), sim.Config{
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
-		Real: true, Mode: f.simulated.Mode(), Rounds: int(f.simulated.Config.Rounds.Value), Seed: seed, Workers: 1,
-		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
+		Real: true, Mode: f.simulated.Mode(), Rounds: int(f.simulated.Config.Rounds.Value), SitOut: f.simulated.Config.SitOut, Seed: seed, Workers: 1,
+		Faults: faults, Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
 	})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return out.Model
+	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/sim"
 )
 
 // speaker is a peer that says what a party's process would not.
@@ -150,7 +151,7 @@ func TestGarbageIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait()
-	if want := f.model(); !bytes.Equal(out.Model, want) {
+	if want := f.simulate(sim.Faults{}).Model; !bytes.Equal(out.Model, want) {
 		t.Errorf("the model is\n%x, the simulator's\n%x", out.Model, want)
 	}
 	// The session is over: an enrolled client is told so, and speaks in frames from then on.

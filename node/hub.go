@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -38,6 +39,7 @@ type Aggregator struct {
 	gate    *gate
 	invited invited
 	life    [16]byte
+	now     func() time.Time // the machine's clock
 	ctx     context.Context
 	stop    context.CancelFunc
 	busy    sync.WaitGroup
@@ -90,7 +92,7 @@ func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
 // NewAggregator opens the aggregator's door.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
-	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate)}
+	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate), now: time.Now}
 	var err error
 	if a.life, err = newLife(); err != nil {
 		return nil, err

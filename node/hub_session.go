@@ -123,7 +123,7 @@ func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubS
 			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
 			Iterations: uint64(s.terms.Iterations), SitOut: s.terms.SitOut,
 		}),
-		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: time.Now,
+		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: a.now,
 		persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep
 		send:    func(list []protocol.Envelope) { a.send(s, list) },
 		events:  func(events []protocol.Event) { report(&a.cfg.Log, a.cfg.Observer, events) },
