@@ -19,12 +19,12 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire"
 )
 
-// first is closed when a client says for the first time that it takes part.
-func first(x *tap, who admission.Place) <-chan struct{} {
+// first is closed when a client gives a notice for the first time.
+func first(x *tap, who admission.Place, what string) <-chan struct{} {
 	there := make(chan struct{})
 	var once sync.Once
 	x.rule(func(p *passing) {
-		if p.place == who && p.up && p.said("ready") {
+		if p.place == who && p.up && p.said(what) {
 			once.Do(func() { close(there) })
 		}
 	})
@@ -116,7 +116,7 @@ func TestForgedAdmissionIsRefused(t *testing.T) {
 					}
 				}
 			})
-			holdOpen(x.tap, 0, first(x.tap, who))
+			holdOpen(x.tap, 0, first(x.tap, who, "ready"))
 			out := x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true)
 			x.wants(out, 4)
 			if !forged || after != "register" {
