@@ -26,7 +26,7 @@ type oracle struct {
 
 	mu     sync.Mutex
 	public *experiment.Experiment // as the server published it
-	lives  map[protocol.ClientID]life
+	lives  map[*pipe]life
 	// trainers are those that a client may have in a life, of which the first plan
 	// that it hears makes one: of plans that were on their way and that it has not answered
 	// it is not known whether it has. Once it has answered one, they are all there are.
@@ -46,7 +46,7 @@ type life struct {
 }
 
 func newOracle(t testing.TB, x *tap, party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)) *oracle {
-	o := &oracle{t: t, party: party, lives: make(map[protocol.ClientID]life), trainers: make(map[life][]client.Trainer),
+	o := &oracle{t: t, party: party, lives: make(map[*pipe]life), trainers: make(map[life][]client.Trainer),
 		answered: make(map[life]bool), inputs: make(map[protocol.ClientID][][]int64), sent: make(map[protocol.ClientID][]uint64), summed: make(map[uint64][]protocol.ClientID)}
 	x.rule(o.watch)
 	return o
@@ -58,7 +58,7 @@ func (o *oracle) watch(p *passing) {
 	id := p.place.Client
 	switch {
 	case p.said("register") && p.place.Role == protocol.Client:
-		o.register(id, p.notice["register"])
+		o.register(p, p.notice["register"])
 	case p.said("publish"):
 		o.published(p.notice["publish"])
 	}
@@ -70,13 +70,13 @@ func (o *oracle) watch(p *passing) {
 		}
 	case *protocol.Announce:
 		if !p.up && !o.noised {
-			o.announced(id, m.Plan)
+			o.announced(o.lives[p.on], m.Plan)
 		}
 	case *protocol.Advertise:
-		o.answered[o.lives[id]] = true
+		o.answered[o.lives[p.on]] = true
 	case *protocol.MaskedInput:
 		if p.up {
-			o.answered[o.lives[id]] = true
+			o.answered[o.lives[p.on]] = true
 			o.sent[id] = append(o.sent[id], m.Iteration)
 		}
 	case *protocol.Result:
@@ -86,12 +86,12 @@ func (o *oracle) watch(p *passing) {
 	}
 }
 
-func (o *oracle) register(id protocol.ClientID, text json.RawMessage) {
+func (o *oracle) register(p *passing, text json.RawMessage) {
 	var r struct{ Life json.RawMessage }
 	if err := json.Unmarshal(text, &r); err != nil {
 		o.t.Error(err)
 	}
-	o.lives[id] = life{id, string(r.Life)}
+	o.lives[p.on] = life{p.place.Client, string(r.Life)}
 }
 
 func (o *oracle) published(text json.RawMessage) {
@@ -109,17 +109,16 @@ func (o *oracle) published(text json.RawMessage) {
 	}
 }
 
-func (o *oracle) announced(id protocol.ClientID, p *protocol.Plan) {
-	if !o.answered[o.lives[id]] {
-		anew, err := o.party(id, o.public)
+func (o *oracle) announced(l life, p *protocol.Plan) {
+	if !o.answered[l] {
+		anew, err := o.party(l.id, o.public)
 		if err != nil {
 			o.t.Error(err)
 			return
 		}
-		o.trainers[o.lives[id]] = append(o.trainers[o.lives[id]], anew)
+		o.trainers[l] = append(o.trainers[l], anew)
 	}
-	o.inputs[id] = nil
-	for _, trainer := range o.trainers[o.lives[id]] {
+	for _, trainer := range o.trainers[l] {
 		vectors, err := trainer.Contribute(p, simulated.New(seed, "oracle"), protocol.Workers(1))
 		if err != nil {
 			o.t.Error(err)
@@ -138,7 +137,7 @@ func (o *oracle) announced(id protocol.ClientID, p *protocol.Plan) {
 				dense[q.Index[k]] = x
 			}
 		}
-		o.inputs[id] = append(o.inputs[id], dense)
+		o.inputs[l.id] = append(o.inputs[l.id], dense)
 	}
 }
 

@@ -52,6 +52,7 @@ type party struct {
 // too.
 type passing struct {
 	place   admission.Place
+	on      *pipe                      // the stream
 	up      bool                       // from the party
 	notice  map[string]json.RawMessage // while it registers,
 	message protocol.Message           // or from then on
@@ -217,7 +218,7 @@ func (p *pipe) pump(up bool) error {
 	from := p.to[side(!up)].Stream
 	frames := wire.NewReader(from, anything)
 	for registering := true; ; {
-		x := &passing{place: p.place, up: up, ctx: p.ctx, inject: func(up bool, raw []byte) { _ = p.write(up, raw) }}
+		x := &passing{place: p.place, on: p, up: up, ctx: p.ctx, inject: func(up bool, raw []byte) { _ = p.write(up, raw) }}
 		var err error
 		if registering {
 			x.raw, x.notice, err = readNotice(from)
