@@ -59,6 +59,7 @@ type hubSession struct {
 	ctx    context.Context // the driver's
 	stop   context.CancelFunc
 	lives  map[protocol.ClientID][16]byte // with which a client last took part
+	told   []byte                         // what the server was told last, in frames: it may not have arrived
 	final  []byte                         // the end, in frames, for who comes later; nil before
 }
 

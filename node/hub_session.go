@@ -81,6 +81,9 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	if old := a.session; old != nil {
 		if bytes.Equal(old.signed.Descriptor, p.Descriptor) {
 			c.in = old
+			if old.told != nil {
+				_ = c.queue.add(old.told) // twice is no harm; the queue is empty
+			}
 			return old, nil
 		}
 		if old.terms.Session != d.Terms.Session {
@@ -233,7 +236,7 @@ const (
 	messagesAtOnce    = 40
 )
 
-// send queues messages for whom they are for; whoever is not there misses them.
+// send queues messages for whom they are for; a client that is not there misses them.
 func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -244,7 +247,8 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	var frames []byte
 	for _, e := range list {
 		c := a.conns[admission.Place(e.To)]
-		if c == nil || c.in != s {
+		there := c != nil && c.in == s
+		if !there && e.To.Role != protocol.Server {
 			continue
 		}
 		if e.Message != last { // a message for all is encoded once
@@ -254,6 +258,12 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 				continue
 			}
 			last, frames = e.Message, b
+		}
+		if e.To.Role == protocol.Server {
+			s.told = frames // it comes back for it
+		}
+		if !there {
+			continue
 		}
 		if err := c.queue.add(frames); err != nil {
 			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")

@@ -58,8 +58,7 @@ type Server struct {
 	begun  bool
 	// finished: nothing was left of the session at the start but its end.
 	finished bool
-	final    []byte // in frames, from the end on
-	model    []byte
+	final    []byte // the model, from the end on
 	ended    chan struct{}
 	failed   chan error
 }
@@ -72,6 +71,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	cfg.Observer = observing(cfg.Observer)
 	s := &Server{cfg: cfg, queue: newQueue(queueSize), ended: make(chan struct{}), failed: make(chan error, 1)}
+	s.queue.keeps = true
 	var err error
 	if s.life, err = newLife(); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	cancel(nil)
 	<-done // the role is nobody's now
 	if err == nil {
-		return &Outcome{Model: s.model, Attempts: s.role.Attempts()}, nil
+		return &Outcome{Model: s.final, Attempts: s.role.Attempts()}, nil
 	}
 	if cause != nil && !errors.Is(cause, context.Canceled) {
 		return nil, cause
@@ -172,11 +172,10 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	}
 	s.cfg.Observer.Registered(1)
 	defer s.cfg.Observer.Registered(-1)
-	if s.over() { // and the aggregator may not have heard so
-		s.queue = newQueue(queueSize)
-		if err = s.queue.add(s.final); err != nil {
-			return err
-		}
+	if s.over() || !anew {
+		s.queue.rewind() // twice is no harm
+	} else {
+		s.queue.clear() // of an iteration that the role gives up now
 	}
 	switch {
 	case !s.begun:
@@ -185,13 +184,13 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	case anew: // what the aggregator was in the middle of is gone
 		s.driver.give(ctx, protocol.Registered{})
 	}
-	go func(q *queue) {
+	go func() {
 		select {
 		case <-s.ended:
-			q.end()
+			s.queue.end()
 		case <-stream.Done():
 		}
-	}(s.queue)
+	}()
 	err = carry(stream, st, s.queue, s.cfg.Terms.limits(), func(m protocol.Message) error {
 		s.heard(m)
 		s.driver.give(ctx, protocol.Received{Envelope: protocol.Envelope{
@@ -330,14 +329,11 @@ func (s *Server) send(list []protocol.Envelope) {
 		case *protocol.Final:
 			f := *x
 			err = protocol.SignFinal(key, s.cfg.Terms.Session, &f)
-			m, s.model = &f, f.Model
+			m, s.final = &f, f.Model
 		}
 		var b []byte
 		if err == nil {
 			b, err = wire.AppendFrames(nil, m)
-		}
-		if _, end := m.(*protocol.Final); end {
-			s.final = b
 		}
 		if err == nil {
 			err = s.queue.add(b)
