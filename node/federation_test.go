@@ -30,6 +30,7 @@ import (
 // files of its own, and only what they say to one another crosses.
 type federation struct {
 	t           testing.TB
+	ctx         context.Context // ends with the test, or when something has come to a standstill
 	dir         string
 	operator    admission.PrivateKey
 	federation  *admission.Federation
@@ -90,6 +91,9 @@ func newFederation(t testing.TB, settings string) *federation {
 	t.Helper()
 	f := &federation{t: t, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
 		log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel).With().Timestamp().Logger()}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	f.ctx = ctx
 	f.simulated, f.public = f.experiment(settings)
 	f.operator = f.key("operator")
 	var err error
@@ -383,7 +387,7 @@ func (f *federation) run() *node.Outcome {
 	f.t.Helper()
 	server := f.server(f.join(admission.ServerPlace))
 	wait := f.start(f.joinAll()...)
-	out, err := server.Run(f.t.Context())
+	out, err := server.Run(f.ctx)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -410,7 +414,7 @@ func (f *federation) start(clients ...*node.Client) (wait func()) {
 	var all sync.WaitGroup
 	for _, c := range clients {
 		all.Go(func() {
-			if err := c.Run(f.t.Context()); err != nil {
+			if err := c.Run(f.ctx); err != nil {
 				f.t.Errorf("a client: %v", err)
 			}
 		})

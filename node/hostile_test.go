@@ -146,7 +146,7 @@ func TestGarbageIsCutOff(t *testing.T) {
 	clients := f.joinAll()
 	server := f.server(f.memberships[admission.ServerPlace])
 	wait := f.start(clients...)
-	out, err := server.Run(t.Context())
+	out, err := server.Run(f.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func ended(t *testing.T) (f *federation, results func(protocol.ClientID) int) {
 		}
 	}
 	wait := f.start(there...)
-	out, err := f.server(m).Run(t.Context())
+	out, err := f.server(m).Run(f.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func (f *federation) reopen() {
 // late has a client come now, and wants it to get the final model, and no charge.
 func (f *federation) late(id protocol.ClientID, results func(protocol.ClientID) int) {
 	f.t.Helper()
-	if err := f.client(id, f.memberships[admission.ClientPlace(id)]).Run(f.t.Context()); err != nil {
+	if err := f.client(id, f.memberships[admission.ClientPlace(id)]).Run(f.ctx); err != nil {
 		f.t.Fatalf("client %d, which came late: %v", id, err)
 	}
 	if results(id) == 0 {

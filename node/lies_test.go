@@ -129,6 +129,29 @@ func TestForgedAdmissionIsRefused(t *testing.T) {
 	}
 }
 
+// A client is told that a session is over which is not: it takes part in nothing, says
+// nothing of what it is asked, and spends nothing; the final model is its end.
+func TestSaidToBeOver(t *testing.T) {
+	faulty(t)
+	x := newTrial(t, "deployment.stage-timeout-s=2")
+	who := admission.ClientPlace(victim)
+	x.tap.rule(func(p *passing) {
+		if p.place == who && p.said("session") {
+			p.raw = renotice(t, p, "session", "ended", func(json.RawMessage) any { return true })
+		}
+	})
+	answered := listen(x.tap, who, true)
+	holdOpen(x.tap, 0, first(x.tap, who, "ready"))
+	all := x.clients(false)
+	x.wants(x.run(x.server(x.join(admission.ServerPlace)), all, true), 4)
+	if len(answered.list) != 0 {
+		t.Errorf("it answered %d messages", len(answered.list))
+	}
+	if list := charges(t, x.logs[victim]); len(list) != 0 {
+		t.Errorf("it was charged for %v", list)
+	}
+}
+
 // resigned is a plan, or the final model, with the signature of somebody else.
 func resigned(t testing.TB, k admission.PrivateKey, session protocol.SessionID, m protocol.Message) []byte {
 	t.Helper()
@@ -148,6 +171,34 @@ func resigned(t testing.TB, k admission.PrivateKey, session protocol.SessionID, 
 		t.Fatal(err, failed)
 	}
 	return raw
+}
+
+// A client is shown a list without another client, from the first on: a list of the
+// operator's, but not the one that the server signed for.
+func TestShorterListIsRefused(t *testing.T) {
+	faulty(t)
+	x := newTrial(t, "")
+	who := admission.ClientPlace(victim)
+	var shown, after string
+	x.tap.rule(func(p *passing) {
+		for _, what := range []string{"welcome", "session"} {
+			if p.place == who && !p.up && p.said(what) && after == "" {
+				p.raw = renotice(t, p, what, "list", func(text json.RawMessage) any {
+					return relist(t, text, func(l *admission.List) { l.Enrolments = append(l.Enrolments[:3:3], l.Enrolments[4:]...) })
+				})
+				shown = what
+			}
+		}
+		if p.place == who && p.up && shown == "session" && after == "" {
+			for after = range p.notice {
+			}
+		}
+	})
+	holdOpen(x.tap, 0, first(x.tap, who, "ready"))
+	x.wants(x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true), 4)
+	if after != "register" {
+		t.Errorf("shown the session with a shorter list it said %q; want that it registers again", after)
+	}
 }
 
 // What must be the server's is not taken from anybody else: a plan that the aggregator
@@ -320,7 +371,7 @@ func TestReplayedSession(t *testing.T) {
 	if x.ledgers[victim], err = store.NewLedger(x.logs[victim]); err != nil { // as after a restart
 		t.Fatal(err)
 	}
-	if err = x.client(victim, x.memberships[who]).Run(t.Context()); err != nil {
+	if err = x.client(victim, x.memberships[who]).Run(x.ctx); err != nil {
 		t.Fatal(err)
 	}
 	if len(answers) != 0 {
@@ -343,7 +394,7 @@ func TestOldCheckpoint(t *testing.T) {
 	m := x.join(admission.ServerPlace)
 	all := x.clients(false)
 	wait := x.start(all...)
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(x.ctx)
 	defer stop()
 	moment{kind: protocol.KindOpen, iteration: 2}.at(x.tap, nil, func(*passing) {
 		var err error
@@ -359,7 +410,7 @@ func TestOldCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.reopen()
-	out, err := x.server(m).Run(t.Context())
+	out, err := x.server(m).Run(x.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +450,7 @@ func TestOneIdentityTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait := x.start(append(all[:clients:clients], twin)...)
-	out, err := x.server(m).Run(t.Context())
+	out, err := x.server(m).Run(x.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,12 +101,12 @@ func (x *trial) clients(lined bool) []*node.Client {
 // is that of ctx, which is cancelled when all others have ended.
 func (x *trial) run(server *node.Server, all []*node.Client, back bool) *node.Outcome {
 	x.t.Helper()
-	ctx, cancel := context.WithCancel(x.t.Context())
+	ctx, cancel := context.WithCancel(x.ctx)
 	defer cancel()
 	last := make(chan error, 1)
 	go func() { last <- all[victim].Run(ctx) }()
 	wait := x.start(all[:victim]...)
-	out, err := server.Run(x.t.Context())
+	out, err := server.Run(x.ctx)
 	if err != nil {
 		x.t.Fatal(err)
 	}

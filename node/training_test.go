@@ -47,12 +47,12 @@ func TestVerticalPartyRestarts(t *testing.T) {
 		m := f.join(admission.ServerPlace)
 		all := f.joinAll()
 		ended := make(chan error, 1)
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(f.ctx)
 		defer cancel()
 		go func() {
 			err := all[id].Run(ctx)
 			if stop && errors.Is(err, context.Canceled) {
-				err = f.client(id, f.memberships[admission.ClientPlace(id)]).Run(t.Context())
+				err = f.client(id, f.memberships[admission.ClientPlace(id)]).Run(f.ctx)
 			}
 			ended <- err
 		}()
@@ -61,7 +61,7 @@ func TestVerticalPartyRestarts(t *testing.T) {
 			holdOpen(x, after, back)
 		}
 		wait := f.start(append(all[:id:id], all[id+1:]...)...)
-		out, err := f.server(m).Run(t.Context())
+		out, err := f.server(m).Run(f.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
