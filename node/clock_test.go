@@ -17,7 +17,7 @@ import (
 // on, also over the deadline of a stage that a client is missing from.
 func TestClocksApart(t *testing.T) {
 	faulty(t)
-	x := newTrial(t, "deployment.stage-timeout-s=2 rounds=2")
+	x := newTrial(t, "rounds=2")
 	x.aggregator.Skew(7 * time.Minute)
 	who := admission.ClientPlace(victim)
 	moment{kind: protocol.KindSurvivors, iteration: 1}.at(x.tap, &who, func(p *passing) { p.raw = nil })

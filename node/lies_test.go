@@ -133,7 +133,7 @@ func TestForgedAdmissionIsRefused(t *testing.T) {
 // nothing of what it is asked, and spends nothing; the final model is its end.
 func TestSaidToBeOver(t *testing.T) {
 	faulty(t)
-	x := newTrial(t, "deployment.stage-timeout-s=2")
+	x := newTrial(t, "")
 	who := admission.ClientPlace(victim)
 	x.tap.rule(func(p *passing) {
 		if p.place == who && p.said("session") {
@@ -388,7 +388,7 @@ func TestReplayedSession(t *testing.T) {
 // the first that they have not.
 func TestOldCheckpoint(t *testing.T) {
 	faulty(t)
-	x := newTrial(t, "deployment.stage-timeout-s=1")
+	x := newTrial(t, "")
 	var old []byte
 	path := filepath.Join(x.dir, "checkpoint")
 	m := x.join(admission.ServerPlace)

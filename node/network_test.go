@@ -196,7 +196,7 @@ func TestLineFails(t *testing.T) {
 func TestCutForGood(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(victim)
-	x := newTrial(t, "deployment.stage-timeout-s=2")
+	x := newTrial(t, "")
 	moment{kind: protocol.KindSurvivors, iteration: 1}.at(x.tap, &who, func(*passing) {
 		x.line.set(fault{refused: true})
 		x.line.cut()
