@@ -14,8 +14,8 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/protocol"
 )
