@@ -54,7 +54,7 @@ func (s *flood) come(n int) {
 
 // hold dials and says nothing.
 func (s *flood) hold() {
-	address, err := manet.ToNetAddr(s.f.address().Addrs[0])
+	address, err := manet.ToNetAddr(s.f.hub.Addrs[0])
 	if err != nil {
 		s.f.t.Error(err)
 		return
@@ -94,7 +94,7 @@ func (s *flood) handshake(name string) bool {
 		s.f.t.Error(err)
 		return false
 	}
-	hub := s.f.address()
+	hub := s.f.hub
 	c, err := transport.Dial(ctx, hub.Addrs[0], hub.ID)
 	if err != nil {
 		return false
@@ -201,6 +201,7 @@ func TestRegistrationIsTheAggregatorsWord(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.startAggregator([]string{"/ip4/127.0.0.1/udp/0/quic-v1"})
+	f.contact.Addresses = f.aggregator.Addresses()
 	for _, c := range []struct {
 		id       protocol.ClientID
 		enrolled bool

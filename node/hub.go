@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -24,9 +25,11 @@ type AggregatorConfig struct {
 	Federation *admission.Federation
 	Registry   *admission.Registry
 	Listen     []string // multiaddresses; see Listen
-	Log        zerolog.Logger
-	Workers    protocol.Workers
-	Observer   Observer // nil: nobody
+	// State is a folder, in which the end of a session is kept for clients that come later.
+	State    string
+	Log      zerolog.Logger
+	Workers  protocol.Workers
+	Observer Observer // nil: nobody
 }
 
 // Aggregator is the hub: it lets invited parties enrol and enrolled ones register,
@@ -36,9 +39,10 @@ type Aggregator struct {
 	host     host.Host
 	gate     *gate
 	invited  invited
-	greeting greeting
+	greeting repeated // what clients hear when they register
 	visits   visits
 	life     [16]byte
+	now      func() time.Time // the machine's clock
 	ctx      context.Context
 	stop     context.CancelFunc
 	busy     sync.WaitGroup
@@ -50,15 +54,16 @@ type Aggregator struct {
 
 // hubSession is a session as the aggregator has it.
 type hubSession struct {
-	descriptor []byte         // as the server signed it
-	told       []byte         // the notice that clients get of it, in a frame
-	list       admission.Hash // of who can be in it
-	terms      Terms
-	driver     *driver
-	ctx        context.Context // the driver's
-	stop       context.CancelFunc
-	lives      map[protocol.ClientID][16]byte // with which a client last took part
-	final      []byte                         // the end, in frames, for who comes later
+	signed *session
+	shown  repeated       // what clients are told of it
+	list   admission.Hash // of who can be in it
+	terms  Terms
+	driver *driver
+	ctx    context.Context // the driver's
+	stop   context.CancelFunc
+	lives  map[protocol.ClientID][16]byte // with which a client last took part
+	told   [][]byte                       // what the server was told last, in frames: it may not have arrived
+	final  []byte                         // the end, in frames, for who comes later; nil before
 }
 
 // conn is a registered peer.
@@ -85,10 +90,14 @@ func (c *conn) close() {
 	})
 }
 
+// finish is close for a stream that has come to its proper end on both sides, which a
+// reset would overtake.
+func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
+
 // NewAggregator opens the aggregator's door.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
-	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate),
+	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate), now: time.Now,
 		visits: visits{limits: make(map[peer.ID]*rate.Limiter)}}
 	var err error
 	if a.life, err = newLife(); err != nil {
@@ -99,6 +108,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 		return nil, err
 	}
 	a.ctx, a.stop = context.WithCancel(ctx)
+	a.recall()
 	a.host.Network().Notify(&network.NotifyBundle{DisconnectedF: a.disconnected})
 	a.host.SetStreamHandler(ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
 	a.host.SetStreamHandler(EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
@@ -178,16 +188,21 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 	defer a.busy.Done()
 	id := s.Conn().RemotePeer()
 	log := a.cfg.Log.With().Stringer("peer", id).Logger()
+	end := s.Reset
 	defer func() {
 		if r := recover(); r != nil {
 			log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a stream's handler failed")
 		}
-		_ = s.Reset()
+		_ = end()
 	}()
 	if a.visits.wait(a.ctx, id) != nil {
 		return // the aggregator closes
 	}
-	if err := serve(s, log); err != nil && a.ctx.Err() == nil {
+	err := serve(s, log)
+	if errors.Is(err, errEnd) {
+		end, err = s.Close, nil
+	}
+	if err != nil && a.ctx.Err() == nil {
 		log.Info().Err(err).Msg("stream ended")
 	}
 }
@@ -321,7 +336,7 @@ func (a *Aggregator) welcome(c *conn) error {
 		}
 		return say(c.stream, &notice{Welcome: w})
 	}
-	b, err := a.greeting.frame(a.life, list)
+	b, err := a.greeting.frame(list, false, func() *notice { return &notice{Welcome: &welcome{Life: a.life, List: list}} })
 	if err != nil {
 		return err
 	}
@@ -329,23 +344,24 @@ func (a *Aggregator) welcome(c *conn) error {
 	return err
 }
 
-// greeting is the welcome to clients: all of them get the same, which is encoded once
-// for as long as the list stays.
-type greeting struct {
+// repeated is a notice that all clients get alike, which is encoded once for as long as
+// the list in it stays, and whether the session has ended.
+type repeated struct {
 	mu    sync.Mutex
 	list  []byte
+	ended bool
 	bytes []byte
 }
 
-func (g *greeting) frame(life [16]byte, list []byte) ([]byte, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.bytes == nil || !bytes.Equal(g.list, list) {
-		b, err := (&notice{Welcome: &welcome{Life: life, List: list}}).frame()
+func (r *repeated) frame(list []byte, ended bool, compose func() *notice) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bytes == nil || r.ended != ended || !bytes.Equal(r.list, list) {
+		b, err := compose().frame()
 		if err != nil {
 			return nil, err
 		}
-		g.list, g.bytes = list, b
+		r.list, r.ended, r.bytes = list, ended, b
 	}
-	return g.bytes, nil
+	return r.bytes, nil
 }

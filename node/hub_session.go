@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -78,9 +79,17 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.session; old != nil {
-		if bytes.Equal(old.descriptor, p.Descriptor) {
+		if bytes.Equal(old.signed.Descriptor, p.Descriptor) {
 			c.in = old
+			if old.told != nil {
+				_ = c.queue.add(old.told...) // twice is no harm; the queue is empty
+			}
 			return old, nil
+		}
+		if old.terms.Session != d.Terms.Session {
+			if err = a.forget(); err != nil {
+				return nil, err
+			}
 		}
 		old.stop()
 	}
@@ -88,15 +97,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
 	}
-	s := &hubSession{descriptor: p.Descriptor, list: d.List, terms: d.Terms, lives: make(map[protocol.ClientID][16]byte)}
-	text, err := list.Encode()
-	if err != nil {
-		return nil, err
-	}
-	if s.told, err = (&notice{Session: &session{Descriptor: p.Descriptor, Signature: p.Signature, List: text}}).frame(); err != nil {
-		return nil, err
-	}
-	a.lead(s, list)
+	s := a.lead(p, d, list)
 	a.session, c.in = s, s
 	for _, other := range a.conns {
 		switch {
@@ -114,7 +115,9 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 }
 
 // lead starts the role that leads a session's sums.
-func (a *Aggregator) lead(s *hubSession, list *admission.List) {
+func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubSession {
+	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
+		lives: make(map[protocol.ClientID][16]byte)}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.sums(list)
 	s.driver = &driver{
@@ -123,12 +126,27 @@ func (a *Aggregator) lead(s *hubSession, list *admission.List) {
 			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
 			Iterations: uint64(s.terms.Iterations), SitOut: s.terms.SitOut,
 		}),
-		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: time.Now,
+		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: a.now,
 		persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep
 		send:    func(list []protocol.Envelope) { a.send(s, list) },
 		events:  func(events []protocol.Event) { report(&a.cfg.Log, a.cfg.Observer, events) },
 	}
 	a.busy.Go(func() { _ = s.driver.run(s.ctx) })
+	return s
+}
+
+// describe is what clients are told of a session now, in a frame.
+func (a *Aggregator) describe(s *hubSession) ([]byte, error) {
+	list, err := a.cfg.Registry.Text()
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	ended := s.final != nil
+	a.mu.Unlock()
+	return s.shown.frame(list, ended, func() *notice {
+		return &notice{Session: &session{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
+	})
 }
 
 // serveClient has a client check the session once there is one, and carries its
@@ -145,8 +163,12 @@ func (a *Aggregator) serveClient(c *conn) error {
 			return nil
 		}
 	}
+	now, err := a.describe(s)
+	if err != nil {
+		return err
+	}
 	within(c.stream, registerTimeout)
-	if _, err := c.stream.Write(s.told); err != nil {
+	if _, err = c.stream.Write(now); err != nil {
 		return err
 	}
 	m, err := hear(c.stream, noticeSize)
@@ -192,6 +214,9 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 		if _, malformed := errors.AsType[*wire.FieldError](err); malformed {
 			a.cfg.Log.Warn().Stringer("party", from).Err(err).Msg("message refused")
 			m = nil
+		} else if from.Role == protocol.Server && errors.Is(err, io.EOF) {
+			c.finish() // by which the server knows that what it said last has arrived
+			return errEnd
 		} else if err != nil {
 			return ignoreEOF(err)
 		}
@@ -203,7 +228,9 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			continue
 		}
 		if f, ok := m.(*protocol.Final); ok && from.Role == protocol.Server {
-			a.keepFinal(s, f)
+			if err = a.keepFinal(s, f); err != nil {
+				return fmt.Errorf("keeping the end of the session: %w", err)
+			}
 		}
 		s.driver.give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
 	}
@@ -215,18 +242,7 @@ const (
 	messagesAtOnce    = 40
 )
 
-// keepFinal keeps the end of a session for clients that come later.
-func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) {
-	b, err := wire.AppendFrames(nil, f)
-	if err != nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s.final = b
-}
-
-// send queues messages for whom they are for; whoever is not there misses them.
+// send queues messages for whom they are for; a client that is not there misses them.
 func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -236,12 +252,19 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	var post post
 	for _, e := range list {
 		c := a.conns[admission.Place(e.To)]
-		if c == nil || c.in != s {
+		there := c != nil && c.in == s
+		if !there && e.To.Role != protocol.Server {
 			continue
 		}
 		pieces, err := post.frames(e.Message)
 		if err != nil {
 			a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
+			continue
+		}
+		if e.To.Role == protocol.Server {
+			s.told = pieces // it comes back for it
+		}
+		if !there {
 			continue
 		}
 		if err := c.queue.add(pieces...); err != nil {

@@ -1,9 +1,12 @@
 package node_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,8 +15,13 @@ import (
 
 // Whatever the tests start has ended when they have, and its sockets are closed.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Getenv("FEDSIM_TEST_FAULTS") != "" && flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = flag.Set("test.parallel", "8") // they wait for deadlines most of the time
+	}
 	before := sockets()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		removeBuilt()
 		if left := sockets() - before; code == 0 && left > 0 {
 			fmt.Fprintf(os.Stderr, "%d sockets are still open\n", left)
 			code = 1

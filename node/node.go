@@ -32,9 +32,11 @@
 //
 // # What is kept
 //
-// A client's ledger and the server's checkpoint are on disk before anything that
-// depends on them leaves. An aggregator keeps who is enrolled; it may be killed and
-// started again at the price of the iteration in progress.
+// A client's ledger, what it has trained for itself alone, and the server's checkpoint
+// are on disk before anything that depends on them leaves. All of a client's state is
+// that of one identity: a party that is enrolled anew begins a new one. An aggregator
+// keeps who is enrolled, and the end of the last session for clients that come later; it
+// may be killed and started again at the price of the iteration in progress.
 //
 // # What is bounded
 //

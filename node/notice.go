@@ -49,6 +49,9 @@ type session struct {
 	Descriptor json.RawMessage `json:"descriptor"`
 	Signature  []byte          `json:"signature"`
 	List       json.RawMessage `json:"list,omitempty"` // as of now; from the aggregator to clients
+	// Ended says to clients that there is nothing left but the final model, so that the
+	// list need not be that with which the session began.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // ready says that the peer has checked what it was sent: the session, in which it then

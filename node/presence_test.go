@@ -18,10 +18,10 @@ func (f *federation) registers(p admission.Place) network.Stream {
 	f.t.Helper()
 	h := f.host(f.identity(p))
 	f.t.Cleanup(func() { _ = h.Close() })
-	if err := h.Connect(f.t.Context(), f.address()); err != nil {
+	if err := h.Connect(f.t.Context(), f.hub); err != nil {
 		f.t.Fatal(err)
 	}
-	s, err := h.NewStream(f.t.Context(), f.address().ID, node.ProtocolID)
+	s, err := h.NewStream(f.t.Context(), f.hub.ID, node.ProtocolID)
 	if err != nil {
 		f.t.Fatal(err)
 	}

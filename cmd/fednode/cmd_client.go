@@ -213,7 +213,7 @@ func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, wo
 		return p, nil
 	}
 	c, err := node.NewClient(node.ClientConfig{
-		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Entropy: entropy.System(),
+		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, State: at.state, Entropy: entropy.System(),
 		Log: log, Workers: workers, Observer: observer, Noise: &d.noise, Costs: &d.costs,
 		Open: func(public []byte) (*node.Job, error) { return d.job(public, train) },
 	})
