@@ -29,6 +29,18 @@ type Trainer interface {
 	Finish(model []byte, run protocol.Runner) error
 }
 
+// Durable is a Trainer that trains something for itself alone, which a restart must not
+// lose: steps that a ledger was charged for.
+type Durable interface {
+	Trainer
+	// Save is what it must still know; nil while that is nothing.
+	Save() ([]byte, error)
+	// Restore goes back to a saved state, of the same party, before anything else is
+	// asked of the trainer; src is that of Contribute. A state that does not fit is an
+	// error that says why.
+	Restore(state []byte, src entropy.Source) error
+}
+
 // Ledger keeps what a party has spent of its privacy budget. Charge refuses
 // what would overspend; what it accepted is never given back. It is rules in
 // memory: durable is the record that the role returns with the same step, from
@@ -87,6 +99,9 @@ type Config struct {
 	Agreed func(*protocol.Plan) error
 	// Iterations is T: up to that one, iterations are set up ahead. 0: none is.
 	Iterations uint64
+	// Save, if set, is the Save of a Durable trainer: a protocol.Trained is recorded
+	// with what it returns, before anything of what was trained leaves.
+	Save func() ([]byte, error)
 	// Last is the latest iteration of the session that a record was made of
 	// before a restart; 0 in a client that starts afresh.
 	Last uint64
@@ -214,10 +229,34 @@ func (c *Client) final(model []byte) protocol.Effects {
 		return c.ignored(protocol.StageAdvertise, errors.New("the session is over"))
 	}
 	c.finished, c.round, c.next = true, nil, nil
-	return c.start(nil, func(run protocol.Runner) error { return c.cfg.Trainer.Finish(model, run) },
-		func(*round) protocol.Effects {
-			return protocol.Effects{Events: []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.ClientParty(c.cfg.ID)}}}
-		})
+	var state []byte
+	return c.start(nil, func(run protocol.Runner) (err error) {
+		if err = c.cfg.Trainer.Finish(model, run); err == nil {
+			state, err = c.save()
+		}
+		return err
+	}, func(*round) protocol.Effects {
+		return protocol.Effects{
+			Persist: c.trained(state),
+			Events:  []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.ClientParty(c.cfg.ID)}},
+		}
+	})
+}
+
+// save is the trainer's state, if it has any; as part of a work.
+func (c *Client) save() ([]byte, error) {
+	if c.cfg.Save == nil {
+		return nil, nil
+	}
+	return c.cfg.Save()
+}
+
+// trained records a state of the trainer; nothing where there is none.
+func (c *Client) trained(state []byte) []protocol.Record {
+	if state == nil {
+		return nil
+	}
+	return []protocol.Record{protocol.Trained{Session: c.cfg.Session, Iteration: c.last, State: state}}
 }
 
 func (c *Client) toAggregator(m protocol.Message) protocol.Envelope {

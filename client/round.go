@@ -20,6 +20,7 @@ type round struct {
 	survivors *protocol.Survivors
 	charged   bool // the ledger has been charged for it
 	unusable  error
+	state     []byte // of the trainer, after this iteration's steps; nil: none to keep
 
 	next    *round           // set up with the masked input
 	reply   protocol.Message // what the present stage composed,

@@ -191,6 +191,8 @@ func describe(t *testing.T, eff protocol.Effects) string {
 			out = append(out, fmt.Sprint("charged ", r.Iteration))
 		case protocol.Entered:
 			out = append(out, fmt.Sprint("entered ", r.Iteration))
+		case protocol.Trained:
+			out = append(out, fmt.Sprintf("trained %d %s", r.Iteration, r.State))
 		}
 	}
 	for _, e := range eff.Send {

@@ -16,6 +16,9 @@ func (c *Client) prepare(r *round, run protocol.Runner) error {
 		// The aggregator must not hear of it: zero and noise, like anybody.
 		r.unusable, r.inputs = err, zeros(r.plan)
 	}
+	if r.state, err = c.save(); err != nil {
+		return err
+	}
 	if r.sum.Heavy() {
 		return nil // dense noise is not kept from here to the masked input
 	}
@@ -38,6 +41,8 @@ func (c *Client) ready(r *round) protocol.Effects {
 	} else {
 		eff = c.reply(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.advertise() })
 	}
+	eff.Persist = append(c.trained(r.state), eff.Persist...)
+	r.state = nil
 	if r.unusable != nil {
 		eff.Events = append(eff.Events, c.event(protocol.InputUnusable, r.setup.Iteration, r.unusable))
 	}

@@ -18,6 +18,8 @@ finish() {
 	rm -rf "$dir"
 }
 trap finish EXIT
+trap 'exit 130' INT # by itself bash goes on if what is in the foreground ends well just then
+trap 'exit 143' TERM
 
 say() { printf '\n=> %s\n' "$*"; }
 

@@ -119,6 +119,23 @@ func (p *Party) Contribute(plan *protocol.Plan, src entropy.Source, run protocol
 	return p.trainer.Contribute(plan, src, run)
 }
 
+// Save implements client.Durable. It is nil where the party has nothing that a restart
+// would lose: what LFL and HFL fit to their own ratings is fitted again, at no cost.
+func (p *Party) Save() ([]byte, error) {
+	if d, ok := p.trainer.(client.Durable); ok {
+		return d.Save()
+	}
+	return nil, nil
+}
+
+// Restore implements client.Durable.
+func (p *Party) Restore(state []byte, src entropy.Source) error {
+	if d, ok := p.trainer.(client.Durable); ok {
+		return d.Restore(state, src)
+	}
+	return fmt.Errorf("experiment: a state of %d bytes; a party of %s has none", len(state), p.experiment.Config.Algorithm)
+}
+
 // Finish implements client.Trainer.
 func (p *Party) Finish(model []byte, run protocol.Runner) error {
 	err := p.trainer.Finish(model, run)

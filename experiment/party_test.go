@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/protocol"
@@ -371,5 +372,20 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 			}
 		}
 		checkSame(t, tt.settings, e, partyOf(t, e, which, tt.data), e, want, 2)
+	}
+}
+
+// What a device has fitted to its own ratings is fitted again after a restart: there is
+// nothing to keep, and a state is not its own.
+func TestDeviceHasNoState(t *testing.T) {
+	sim := open(t, "rank=2 data=synthetic:small")
+	e := joined(t, publish(t, sim))
+	party := partyOf(t, e, Holding{User: sim.Data.UserIDs[0]}, "synthetic:small")
+	contribute(t, e, party, 1)
+	if state, err := party.Save(); state != nil || err != nil {
+		t.Errorf("it keeps %x, %v", state, err)
+	}
+	if err := party.Restore([]byte("state"), entropy.System()); err == nil {
+		t.Error("it took a state")
 	}
 }

@@ -1,10 +1,12 @@
 package node
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -26,13 +28,20 @@ type ClientConfig struct {
 	Membership *admission.Membership
 	Registry   *admission.Registry
 	Ledger     *store.Ledger
-	Entropy    entropy.Source
+	// State is a folder. What the party trains for itself is kept in one of the session
+	// in there, which is made when there is something to keep.
+	State   string
+	Entropy entropy.Source
 	// Open reads the public part of an experiment, and derives everything from it that
 	// the client does not take on trust.
 	Open     func(experiment []byte) (*Job, error)
 	Log      zerolog.Logger
 	Workers  protocol.Workers
 	Observer Observer // nil: nobody
+	// Noise and Costs keep what follows from public numbers alone and takes megabytes, and
+	// seconds to compute, for all clients of a process. nil: the client has its own.
+	Noise *client.Samplers
+	Costs *dp.Cache
 }
 
 // Job is what a client does in a session, as it follows from the experiment.
@@ -50,15 +59,17 @@ type Client struct {
 	cfg    ClientConfig
 	leaf   *leaf
 	life   [16]byte
-	taking *taking // the session that it takes part in; nil before the first
+	now    func() time.Time // the machine's clock
+	taking *taking          // the session that it takes part in; nil before the first
 	failed chan error
 }
 
 // taking is a client's part in a session.
 type taking struct {
-	signed     *session
-	experiment []byte
+	described  [sha256.Size]byte // the descriptor's hash
+	experiment [sha256.Size]byte
 	terms      Terms
+	over       bool // it takes the final model, and part in nothing
 	server     signer
 	trainer    client.Trainer
 	driver     *driver
@@ -80,8 +91,14 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, fmt.Errorf("%w: the invitation is for the %s", ErrRole, cfg.Membership.Enrolment.Ticket.Place)
 	}
 	cfg.Observer = observing(cfg.Observer)
+	if cfg.Noise == nil {
+		cfg.Noise = new(client.Samplers)
+	}
+	if cfg.Costs == nil {
+		cfg.Costs = new(dp.Cache)
+	}
 	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
-	c := &Client{cfg: cfg, failed: make(chan error, 1)}
+	c := &Client{cfg: cfg, now: time.Now, failed: make(chan error, 1)}
 	var err error
 	if c.life, err = newLife(); err != nil {
 		return nil, err
@@ -171,7 +188,8 @@ func (c *Client) party() protocol.Party {
 // take checks the description of a session, and begins to take part in it unless
 // the client already does.
 func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
-	if t := c.taking; t != nil && bytes.Equal(t.signed.Descriptor, s.Descriptor) {
+	described := sha256.Sum256(s.Descriptor)
+	if t := c.taking; t != nil && t.described == described && (s.Ended || !t.over) {
 		return t, nil
 	}
 	m := c.cfg.Membership
@@ -187,7 +205,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.List != list.Hash() {
+	if d.List != list.Hash() && !s.Ended {
 		return nil, fmt.Errorf("%w: it began with another enrolment list", ErrSession)
 	}
 	job, err := c.cfg.Open(d.Experiment)
@@ -201,7 +219,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if err != nil {
 		return nil, &fatalError{err}
 	}
-	t := &taking{signed: s, experiment: d.Experiment, terms: d.Terms, server: signer(server.Ed25519()), trainer: trainer,
+	t := &taking{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: signer(server.Ed25519()), trainer: trainer,
 		queue: newQueue(queueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
 	if err = c.begin(ctx, t, job, list); err != nil {
 		return nil, &fatalError{err}
@@ -217,12 +235,63 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 func (c *Client) trainer(ctx context.Context, d *Descriptor, job *Job) (client.Trainer, error) {
 	if t := c.taking; t != nil {
 		t.leave()
-		if t.terms.equal(&d.Terms) && bytes.Equal(t.experiment, d.Experiment) {
+		if t.terms.equal(&d.Terms) && t.experiment == sha256.Sum256(d.Experiment) {
 			return t.trainer, nil
 		}
 	}
-	return job.Train(ctx)
+	trainer, err := job.Train(ctx)
+	if durable, ok := trainer.(client.Durable); ok && err == nil {
+		err = c.restore(durable, d)
+	}
+	return trainer, err
 }
+
+// training is where what the party trains for itself in a session is kept.
+func (c *Client) training(session protocol.SessionID) string {
+	return filepath.Join(c.cfg.State, fmt.Sprintf("training-%x", session))
+}
+
+// restore takes a trainer to where it was before a restart.
+func (c *Client) restore(t client.Durable, d *Descriptor) error {
+	kept, fallback, err := store.LoadCheckpoint(c.training(d.Terms.Session), sha256.Sum256(d.Experiment))
+	if errors.Is(err, store.ErrNoCheckpoint) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if fallback != nil {
+		c.cfg.Log.Warn().Err(fallback).Msg("training goes on from the state before the newest")
+	}
+	c.cfg.Log.Info().Uint64("iteration", kept.Iteration).Msg("training resumed")
+	return t.Restore(kept.State, c.cfg.Entropy)
+}
+
+// persist makes records durable: in the ledger, and beside it what was trained.
+func (c *Client) persist(experiment protocol.Hash, records []protocol.Record) error {
+	var booked []protocol.Record
+	for _, r := range records {
+		t, ok := r.(protocol.Trained)
+		if !ok {
+			booked = append(booked, r)
+			continue
+		}
+		dir := c.training(t.Session)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := store.SaveCheckpoint(dir, &store.Checkpoint{Session: t.Session, Iteration: t.Iteration, Experiment: experiment, State: t.State}); err != nil {
+			return err
+		}
+	}
+	if len(booked) == 0 {
+		return nil
+	}
+	return c.cfg.Ledger.Persist(booked...)
+}
+
+// errOver is why a client takes no part in a session of which it came for the end.
+var errOver = errors.New("node: the session was said to be over")
 
 // begin starts the role.
 func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission.List) error {
@@ -234,7 +303,7 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 		if err != nil {
 			return err
 		}
-		if ledger, err = dp.RestoreLedger(*job.Budget, new(dp.Cache), records); err != nil {
+		if ledger, err = dp.RestoreLedger(*job.Budget, c.cfg.Costs, records); err != nil {
 			return err
 		}
 	}
@@ -243,12 +312,20 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 	if err != nil {
 		return err
 	}
+	var save func() ([]byte, error)
+	if durable, ok := t.trainer.(client.Durable); ok {
+		save = durable.Save
+	}
+	agreed, iterations := job.Agreed, uint64(t.terms.Iterations)
+	if t.over {
+		agreed, iterations = func(*protocol.Plan) error { return errOver }, 0
+	}
 	t.driver = &driver{
 		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{t.trainer, c.failed}, Ledger: ledger, Entropy: c.cfg.Entropy,
-			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: new(client.Samplers),
-			Agreed: job.Agreed, Iterations: uint64(t.terms.Iterations), Last: last}),
-		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: time.Now,
-		persist: func(records []protocol.Record) error { return c.cfg.Ledger.Persist(records...) },
+			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
+			Agreed: agreed, Iterations: iterations, Save: save, Last: last}),
+		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: c.now,
+		persist: func(records []protocol.Record) error { return c.persist(t.experiment, records) },
 		send:    func(list []protocol.Envelope) { c.send(t, list) },
 		events:  func(events []protocol.Event) { c.log(t, events) },
 	}

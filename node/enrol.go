@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -129,7 +128,7 @@ func (a *Aggregator) redeem(t *admission.Ticket, text []byte) error {
 	if e.Ticket.Hash() != t.Hash() {
 		return fmt.Errorf("%w: the enrolment is of another ticket than its sender holds", admission.ErrMalformed)
 	}
-	if err = a.cfg.Registry.Redeem(time.Now(), e); err != nil {
+	if err = a.cfg.Registry.Redeem(a.now(), e); err != nil {
 		return err
 	}
 	a.relist()

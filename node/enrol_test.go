@@ -13,7 +13,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	"github.com/rs/zerolog"
@@ -39,23 +38,13 @@ func (f *federation) host(k admission.PrivateKey) host.Host {
 	return h
 }
 
-// address is the aggregator's.
-func (f *federation) address() peer.AddrInfo {
-	f.t.Helper()
-	info, err := peer.AddrInfoFromString(f.contact.Addresses[0])
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return *info
-}
-
 // hears says whether the aggregator answers a peer anything on a protocol, after the
 // peer has said something (nil: nothing).
 func (f *federation) hears(k admission.PrivateKey, on protocol.ID, say any) bool {
 	f.t.Helper()
 	h := f.host(k)
 	defer h.Close() //nolint:errcheck // nothing is left to be lost
-	info := f.address()
+	info := f.hub
 	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
 	defer cancel()
 	if err := h.Connect(ctx, info); err != nil {
@@ -211,7 +200,7 @@ func TestRevokedConnectionCloses(t *testing.T) {
 	defer h.Close() //nolint:errcheck // nothing is left to be lost
 	gone := make(chan struct{})
 	h.Network().Notify(&network.NotifyBundle{DisconnectedF: func(network.Network, network.Conn) { close(gone) }})
-	if err := h.Connect(t.Context(), f.address()); err != nil {
+	if err := h.Connect(t.Context(), f.hub); err != nil {
 		t.Fatal(err)
 	}
 	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&m.Enrolment))

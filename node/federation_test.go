@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/client"
@@ -22,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -29,6 +31,7 @@ import (
 // files of its own, and only what they say to one another crosses.
 type federation struct {
 	t           testing.TB
+	ctx         context.Context // ends with the test, or when something has come to a standstill
 	dir         string
 	operator    admission.PrivateKey
 	federation  *admission.Federation
@@ -37,13 +40,16 @@ type federation struct {
 	aggregator  *node.Aggregator
 	kill        context.CancelFunc   // ends the aggregator without a word
 	watch       func(protocol.Event) // hears the aggregator's events; nil: nobody does
+	sessions    int                  // how often the aggregator has had a session begin, or found one that ended
 	hear        func(protocol.Event) // the server's
 	registryLog store.Log
 	trainer     func(protocol.ClientID, client.Trainer) client.Trainer // in place of a client's own; nil: none is
+	trained     func(protocol.ClientID, client.Trainer)                // hears of every party that is made; nil: nobody does
 	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
 	contact     admission.Contact
+	hub         peer.AddrInfo          // where the aggregator itself is
 	simulated   *experiment.Experiment // with all ratings
 	public      *experiment.Public
 	log         zerolog.Logger
@@ -52,12 +58,23 @@ type federation struct {
 // ratings are those of a few users on a few items, as a CSV file.
 func ratings(t testing.TB, users, items int) string {
 	t.Helper()
+	return rated(t, users, items, func(u, i int) int {
+		if (u*7+i*3)%5 < 3 {
+			return 1 + (u+i*i)%5
+		}
+		return 0
+	})
+}
+
+// rated are the ratings that a function gives; 0 is none.
+func rated(t testing.TB, users, items int, rating func(u, i int) int) string {
+	t.Helper()
 	var b strings.Builder
 	b.WriteString("user,item,rating\n")
 	for u := range users {
 		for i := range items {
-			if (u*7+i*3)%5 < 3 {
-				fmt.Fprintf(&b, "u%02d,i%02d,%d\n", u, i, 1+(u+i*i)%5)
+			if r := rating(u, i); r != 0 {
+				fmt.Fprintf(&b, "u%02d,i%02d,%d\n", u, i, r)
 			}
 		}
 	}
@@ -95,7 +112,10 @@ func newFederation(t testing.TB, settings string) *federation {
 func newLoggedFederation(t testing.TB, settings string, log zerolog.Logger) *federation {
 	t.Helper()
 	f := &federation{t: t, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
-		log: log}
+		log: log.With().Timestamp().Logger()}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	f.ctx = ctx
 	f.simulated, f.public = f.experiment(settings)
 	f.operator = f.key("operator")
 	var err error
@@ -120,6 +140,17 @@ func (o observer) Registered(int)             {}
 func (o observer) Event(e protocol.Event) {
 	if o != nil {
 		o(e)
+	}
+}
+
+// watcher is the aggregator's observer.
+type watcher struct{ f *federation }
+
+func (w watcher) Session(protocol.SessionID) { w.f.sessions++ }
+func (w watcher) Registered(int)             {}
+func (w watcher) Event(e protocol.Event) {
+	if w.f.watch != nil {
+		w.f.watch(e)
 	}
 }
 
@@ -205,11 +236,7 @@ func (f *federation) startAggregator(listen []string) {
 	ctx, kill := context.WithCancel(f.t.Context())
 	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
 		Federation: f.federation, Registry: f.registry, Listen: listen, Log: f.log.With().Str("role", "aggregator").Logger(),
-		Observer: observer(func(e protocol.Event) {
-			if f.watch != nil {
-				f.watch(e)
-			}
-		})})
+		State: f.dir, Observer: watcher{f}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -219,7 +246,14 @@ func (f *federation) startAggregator(listen []string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.contact = admission.Contact{Addresses: f.aggregator.Addresses(), Peer: id.String()}
+	if f.hub.ID == "" { // or parties know already where they dial
+		f.contact = admission.Contact{Addresses: f.aggregator.Addresses(), Peer: id.String()}
+	}
+	info, err := peer.AddrInfoFromString(f.aggregator.Addresses()[0])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.hub = *info
 }
 
 // source is the entropy that the simulator gives a client.
@@ -239,7 +273,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 		f.ledgers[id] = ledger
 	}
 	c, err := node.NewClient(node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
-		Ledger: ledger, Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
+		Ledger: ledger, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
 		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }})
 	if err != nil {
 		f.t.Fatal(err)
@@ -259,8 +293,11 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	}
 	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) {
 		own, failed := f.party(ctx, id, e)
+		if failed == nil && f.trained != nil {
+			f.trained(id, own)
+		}
 		if failed == nil && f.trainer != nil {
-			own = f.trainer(id, own)
+			return f.trainer(id, own), nil
 		}
 		return own, failed
 	}}
@@ -281,6 +318,11 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 		return e.Party(experiment.Holding{User: f.simulated.Data.UserIDs[id]}, set)
 	}
 	return e.Party(experiment.Holding{Part: int(id) + 1}, set)
+}
+
+// recorded is what an oracle makes of a client.
+func (f *federation) recorded(id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
+	return f.party(context.Background(), id, e)
 }
 
 // terms are those of an experiment.
@@ -322,12 +364,52 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	return config
 }
 
+// tapped has everybody who joins from now on dial the aggregator through a tap.
+func (f *federation) tapped() *tap {
+	f.t.Helper()
+	x := newTap(f.t, f.identity(admission.AggregatorPlace), f.hub, func(id peer.ID) (party, bool) {
+		for place, key := range f.identities {
+			if p, err := node.PeerID(key.Public().Ed25519()); err == nil && p == id {
+				return party{place, key}, true
+			}
+		}
+		return party{}, false
+	})
+	f.contact.Addresses = []string{x.address()}
+	return x
+}
+
+// settled is closed when the aggregator has taken in that a client is back: when it has
+// ignored what is slipped in behind the client's second word that it takes part.
+func (f *federation) settled(x *tap, who admission.Place) <-chan struct{} {
+	f.t.Helper()
+	stale, err := wire.AppendFrames(nil, &protocol.Consistency{Iteration: 1, Signature: make([]byte, 64)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	back, said := make(chan struct{}), 0
+	x.rule(func(p *passing) {
+		if p.place == who && p.up && p.said("ready") {
+			if said++; said == 2 {
+				p.raw = append(p.raw, stale...)
+			}
+		}
+	})
+	var once sync.Once
+	f.watch = func(e protocol.Event) {
+		if e.Kind == protocol.MessageIgnored && e.Party == protocol.Party(who) {
+			once.Do(func() { close(back) })
+		}
+	}
+	return back
+}
+
 // run has everybody take part to the end, and returns the server's outcome.
 func (f *federation) run() *node.Outcome {
 	f.t.Helper()
 	server := f.server(f.join(admission.ServerPlace))
 	wait := f.start(f.joinAll()...)
-	out, err := server.Run(f.t.Context())
+	out, err := server.Run(f.ctx)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -335,12 +417,16 @@ func (f *federation) run() *node.Outcome {
 	return out
 }
 
-// joinAll enrols all clients and makes them.
+// joinAll enrols all clients that are not in yet, and makes them.
 func (f *federation) joinAll() []*node.Client {
 	f.t.Helper()
 	var clients []*node.Client
 	for id := range protocol.ClientID(f.federation.Clients) {
-		clients = append(clients, f.client(id, f.join(admission.ClientPlace(id))))
+		m := f.memberships[admission.ClientPlace(id)]
+		if m == nil {
+			m = f.join(admission.ClientPlace(id))
+		}
+		clients = append(clients, f.client(id, m))
 	}
 	return clients
 }
@@ -350,7 +436,7 @@ func (f *federation) start(clients ...*node.Client) (wait func()) {
 	var all sync.WaitGroup
 	for _, c := range clients {
 		all.Go(func() {
-			if err := c.Run(f.t.Context()); err != nil {
+			if err := c.Run(f.ctx); err != nil {
 				f.t.Errorf("a client: %v", err)
 			}
 		})
@@ -372,8 +458,8 @@ func (f *federation) startStoppable(c *node.Client) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// model is the simulator's, of the same experiment and randomness.
-func (f *federation) model() []byte {
+// simulate runs the same experiment in the simulator, with the same randomness.
+func (f *federation) simulate(faults sim.Faults) *sim.Outcome {
 	f.t.Helper()
 	fed, err := f.simulated.Federation()
 	if err != nil {
@@ -381,11 +467,11 @@ func (f *federation) model() []byte {
 	}
 	out, err := sim.Run(f.t.Context(), sim.Config{
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
-		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Steps.Iterations(), Seed: seed, Workers: 1,
-		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
+		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Steps.Iterations(), SitOut: f.simulated.Config.SitOut, Seed: seed, Workers: 1,
+		Faults: faults, Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
 	})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return out.Model
+	return out
 }

@@ -23,70 +23,94 @@ var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1"}
 
 // newHub makes the host that everybody dials. The defaults of libp2p are for a
 // node among many equals and break one that has the whole federation at its
-// door; each line here is for one of them.
+// door; each setting here is for one of them.
 func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmgr.ConnectionGater) (host.Host, error) {
-	limits, err := hubLimits(peers)
+	room := roomFor(peers)
+	limits, err := rcmgr.NewResourceManager(room.limiter(), room.addresses(), room.arrivals())
 	if err != nil {
 		return nil, err
 	}
-	// By default idle connections above 192 are trimmed to 160 after a minute.
-	trim, err := connectionmanager.NewConnManager(2*peers+64, 4*peers+128, connectionmanager.WithGracePeriod(time.Minute))
+	trim, err := room.trim()
 	if err != nil {
 		return nil, err
 	}
 	return newHost(identity, gate, limits, libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))
 }
 
-// hubLimits are the resources that so many enrolled peers may take, all at once
-// and from one address, and little besides.
-func hubLimits(peers int) (network.ResourceManager, error) {
-	conns := 2*peers + 64 // a peer that redials before the old connection is found dead has two
-	streams := 4 * conns
-	all := rcmgr.ResourceLimits{
-		// By default inbound connections are limited by the machine's memory.
-		Conns: rcmgr.LimitVal(conns), ConnsInbound: rcmgr.LimitVal(conns), ConnsOutbound: 8,
-		Streams: rcmgr.LimitVal(streams), StreamsInbound: rcmgr.LimitVal(streams), StreamsOutbound: rcmgr.LimitVal(streams),
-		FD: rcmgr.LimitVal(conns), Memory: rcmgr.LimitVal64(int64(conns) * connMemory),
+// room is how many connections an aggregator has room for.
+type room struct {
+	// address is from one address: the whole federation may be behind one NAT, and who
+	// redials before the old connection is found dead has two.
+	address int
+	// unknown are those of whom it is not known yet who they are, which is all that a
+	// stranger ever is. One address cannot take all of them.
+	unknown int
+	// all leaves room for everybody enrolled when unknown is taken.
+	all int
+}
+
+func roomFor(peers int) room {
+	n := 2*peers + 64
+	return room{address: n, unknown: 2 * n, all: 3 * n}
+}
+
+// What a peer, enrolled or invited, may have at once.
+const (
+	peerConns   = 4       // two when it redials, by either transport
+	peerStreams = 16      // in each direction: one of its own, and libp2p's
+	peerMemory  = 8 << 20 // bytes of windows of streams, which stop growing at half of it
+)
+
+// limiter bounds connections, streams and memory. By default the number of inbound
+// connections goes by the machine's memory, and few may shake hands at a time, which
+// cuts off most of a federation that dials at once.
+func (r room) limiter() rcmgr.Limiter {
+	conns := func(n int, memory int64) rcmgr.ResourceLimits {
+		streams := rcmgr.LimitVal(n * peerStreams)
+		return rcmgr.ResourceLimits{Conns: rcmgr.LimitVal(n), ConnsInbound: rcmgr.LimitVal(n), ConnsOutbound: rcmgr.BlockAllLimit,
+			FD: rcmgr.LimitVal(n), Streams: 2 * streams, StreamsInbound: streams, StreamsOutbound: streams, Memory: rcmgr.LimitVal64(memory)}
 	}
-	peerLimit := rcmgr.ResourceLimits{
-		Conns: 4, ConnsInbound: 4, ConnsOutbound: 4, Streams: 32, StreamsInbound: 32, StreamsOutbound: 32,
-		FD: 4, Memory: rcmgr.LimitVal64(4 * connMemory),
-	}
-	config := rcmgr.PartialLimitConfig{
-		System: all,
-		// By default a burst of dials is cut off while they shake hands.
-		Transient:   all,
-		PeerDefault: peerLimit,
-		ProtocolDefault: rcmgr.ResourceLimits{
-			Streams: all.Streams, StreamsInbound: all.StreamsInbound, StreamsOutbound: all.StreamsOutbound, Memory: all.Memory},
-		ServiceDefault: rcmgr.ResourceLimits{
-			Streams: all.Streams, StreamsInbound: all.StreamsInbound, StreamsOutbound: all.StreamsOutbound, Memory: all.Memory},
-	}
-	// By default 8 connections come from one IPv4 address, and one in five seconds
-	// after a burst of 16: a federation behind one NAT would not get in.
-	subnets := []rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: conns}}
-	subnets6 := []rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: conns}}
-	arrivals := &rate.Limiter{
+	all := conns(r.all, int64(r.address)*peerMemory)
+	ofPeer := conns(peerConns, peerMemory)
+	ofPeer.Streams, ofPeer.StreamsInbound, ofPeer.StreamsOutbound = 2*peerStreams, peerStreams, peerStreams
+	ofProtocol := rcmgr.ResourceLimits{Streams: all.Streams, StreamsInbound: all.StreamsInbound, StreamsOutbound: all.StreamsOutbound, Memory: all.Memory}
+	return rcmgr.NewFixedLimiter(rcmgr.PartialLimitConfig{
+		System: all, Transient: conns(r.unknown, int64(r.unknown)<<20), PeerDefault: ofPeer, ProtocolDefault: ofProtocol, ServiceDefault: ofProtocol,
+	}.Build(rcmgr.DefaultLimits.AutoScale()))
+}
+
+// addresses bounds the connections of one address. By default there are 8: a
+// federation behind one NAT would not get in.
+func (r room) addresses() rcmgr.Option {
+	return rcmgr.WithLimitPerSubnet([]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: r.address}},
+		[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: r.address}})
+}
+
+// arrivals bounds how fast connections come from one address. By default it is one in
+// five seconds after a burst of 16.
+func (r room) arrivals() rcmgr.Option {
+	often := rate.Limit{RPS: float64(r.address) / 10, Burst: r.address}
+	return rcmgr.WithConnRateLimiters(&rate.Limiter{
 		NetworkPrefixLimits: []rate.PrefixLimit{
 			{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, {Prefix: netip.MustParsePrefix("::1/128")}},
 		SubnetRateLimiter: rate.SubnetLimiter{
-			IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: rate.Limit{RPS: float64(conns) / 10, Burst: conns}}},
-			IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: 56, Limit: rate.Limit{RPS: float64(conns) / 10, Burst: conns}}},
+			IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: often}},
+			IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: 56, Limit: often}},
 			GracePeriod:      time.Minute,
 		},
-	}
-	return rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(config.Build(rcmgr.DefaultLimits.AutoScale())),
-		rcmgr.WithLimitPerSubnet(subnets, subnets6), rcmgr.WithConnRateLimiters(arrivals))
+	})
 }
 
-// connMemory is what a connection may take of the aggregator's memory for buffers:
-// the window of the stream multiplexer, and room.
-const connMemory = 32 << 20
+// trim is when idle connections are closed: not before there are more than enrolled
+// peers can have. By default those above 192 are trimmed to 160 after a minute.
+func (r room) trim() (*connectionmanager.BasicConnMgr, error) {
+	return connectionmanager.NewConnManager(r.address, r.all, connectionmanager.WithGracePeriod(time.Minute))
+}
 
 // newLeaf makes the host of a client or of the server: it dials one peer, listens
 // nowhere, and lets nobody else in.
 func newLeaf(identity ed25519.PrivateKey, aggregator peer.ID) (host.Host, error) {
-	few := rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, Streams: 64, StreamsInbound: 64, StreamsOutbound: 64, FD: 16, Memory: 8 * connMemory}
+	few := rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, Streams: 64, StreamsInbound: 64, StreamsOutbound: 64, FD: 16, Memory: 64 << 20}
 	limits, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(
 		rcmgr.PartialLimitConfig{System: few, Transient: few}.Build(rcmgr.DefaultLimits.AutoScale())))
 	if err != nil {

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -22,22 +25,27 @@ type AggregatorConfig struct {
 	Federation *admission.Federation
 	Registry   *admission.Registry
 	Listen     []string // multiaddresses; see Listen
-	Log        zerolog.Logger
-	Workers    protocol.Workers
-	Observer   Observer // nil: nobody
+	// State is a folder, in which the end of a session is kept for clients that come later.
+	State    string
+	Log      zerolog.Logger
+	Workers  protocol.Workers
+	Observer Observer // nil: nobody
 }
 
 // Aggregator is the hub: it lets invited parties enrol and enrolled ones register,
 // and leads the sums of the session that the server describes.
 type Aggregator struct {
-	cfg     AggregatorConfig
-	host    host.Host
-	gate    *gate
-	invited invited
-	life    [16]byte
-	ctx     context.Context
-	stop    context.CancelFunc
-	busy    sync.WaitGroup
+	cfg      AggregatorConfig
+	host     host.Host
+	gate     *gate
+	invited  invited
+	greeting repeated // what clients hear when they register
+	visits   visits
+	life     [16]byte
+	now      func() time.Time // the machine's clock
+	ctx      context.Context
+	stop     context.CancelFunc
+	busy     sync.WaitGroup
 
 	mu      sync.Mutex
 	conns   map[admission.Place]*conn
@@ -47,13 +55,15 @@ type Aggregator struct {
 // hubSession is a session as the aggregator has it.
 type hubSession struct {
 	signed *session
+	shown  repeated       // what clients are told of it
 	list   admission.Hash // of who can be in it
 	terms  Terms
 	driver *driver
 	ctx    context.Context // the driver's
 	stop   context.CancelFunc
 	lives  map[protocol.ClientID][16]byte // with which a client last took part
-	final  []byte                         // the end, in frames, for who comes later
+	told   [][]byte                       // what the server was told last, in frames: it may not have arrived
+	final  []byte                         // the end, in frames, for who comes later; nil before
 }
 
 // conn is a registered peer.
@@ -67,6 +77,7 @@ type conn struct {
 	once     sync.Once
 	session  chan *hubSession // the session, for a client that waits for one
 	presence chan struct{}    // has a token when clients came or went, for the server
+	shown    []byte           // the list that the server was shown last
 	// in is the session that the peer takes part in, or was told of and is checking:
 	// what is said to it meanwhile waits in the queue.
 	in *hubSession
@@ -79,10 +90,15 @@ func (c *conn) close() {
 	})
 }
 
+// finish is close for a stream that has come to its proper end on both sides, which a
+// reset would overtake.
+func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
+
 // NewAggregator opens the aggregator's door.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
-	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate)}
+	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate), now: time.Now,
+		visits: visits{limits: make(map[peer.ID]*rate.Limiter)}}
 	var err error
 	if a.life, err = newLife(); err != nil {
 		return nil, err
@@ -92,6 +108,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 		return nil, err
 	}
 	a.ctx, a.stop = context.WithCancel(ctx)
+	a.recall()
 	a.host.Network().Notify(&network.NotifyBundle{DisconnectedF: a.disconnected})
 	a.host.SetStreamHandler(ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
 	a.host.SetStreamHandler(EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
@@ -169,16 +186,51 @@ func (a *Aggregator) disconnected(_ network.Network, gone network.Conn) {
 func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog.Logger) error) {
 	a.busy.Add(1)
 	defer a.busy.Done()
-	log := a.cfg.Log.With().Stringer("peer", s.Conn().RemotePeer()).Logger()
+	id := s.Conn().RemotePeer()
+	log := a.cfg.Log.With().Stringer("peer", id).Logger()
+	end := s.Reset
 	defer func() {
 		if r := recover(); r != nil {
 			log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a stream's handler failed")
 		}
-		_ = s.Reset()
+		_ = end()
 	}()
-	if err := serve(s, log); err != nil && a.ctx.Err() == nil {
+	if a.visits.wait(a.ctx, id) != nil {
+		return // the aggregator closes
+	}
+	err := serve(s, log)
+	if errors.Is(err, errEnd) {
+		end, err = s.Close, nil
+	}
+	if err != nil && a.ctx.Err() == nil {
 		log.Info().Err(err).Msg("stream ended")
 	}
+}
+
+// visits bounds how often a peer opens a stream: enrolling has signatures verified, and
+// registering is answered with the whole list. They are as many as are enrolled or
+// invited, since nobody else gets as far.
+type visits struct {
+	mu     sync.Mutex
+	limits map[peer.ID]*rate.Limiter
+}
+
+// How often a peer may open a stream; a leaf pauses longer once it has failed some times.
+const (
+	visitsPerSecond = 1
+	visitsAtOnce    = 8
+)
+
+// wait returns when it is a peer's turn, or with an error when the context ends.
+func (v *visits) wait(ctx context.Context, id peer.ID) error {
+	v.mu.Lock()
+	l := v.limits[id]
+	if l == nil {
+		l = rate.NewLimiter(visitsPerSecond, visitsAtOnce)
+		v.limits[id] = l
+	}
+	v.mu.Unlock()
+	return l.Wait(ctx)
 }
 
 // serve registers a peer and carries its messages.
@@ -269,12 +321,47 @@ func (a *Aggregator) connected() int {
 	return n
 }
 
+// welcome acknowledges a registration, or tells the server that clients came or went.
 func (a *Aggregator) welcome(c *conn) error {
-	list, err := a.cfg.Registry.List().Encode()
+	list, err := a.cfg.Registry.Text()
 	if err != nil {
 		return err
 	}
 	// For writing alone: the server may be awaited for longer, see serveServer.
 	_ = c.stream.SetWriteDeadline(time.Now().Add(registerTimeout)) // a stream that takes none fails when it is used
-	return say(c.stream, &notice{Welcome: &welcome{Life: a.life, List: list, Connected: a.connected()}})
+	if c.place == admission.ServerPlace {
+		w := &welcome{Life: a.life, Connected: a.connected()}
+		if !bytes.Equal(c.shown, list) {
+			w.List, c.shown = list, list
+		}
+		return say(c.stream, &notice{Welcome: w})
+	}
+	b, err := a.greeting.frame(list, false, func() *notice { return &notice{Welcome: &welcome{Life: a.life, List: list}} })
+	if err != nil {
+		return err
+	}
+	_, err = c.stream.Write(b)
+	return err
+}
+
+// repeated is a notice that all clients get alike, which is encoded once for as long as
+// the list in it stays, and whether the session has ended.
+type repeated struct {
+	mu    sync.Mutex
+	list  []byte
+	ended bool
+	bytes []byte
+}
+
+func (r *repeated) frame(list []byte, ended bool, compose func() *notice) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bytes == nil || r.ended != ended || !bytes.Equal(r.list, list) {
+		b, err := compose().frame()
+		if err != nil {
+			return nil, err
+		}
+		r.list, r.ended, r.bytes = list, ended, b
+	}
+	return r.bytes, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -80,7 +81,15 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	if old := a.session; old != nil {
 		if bytes.Equal(old.signed.Descriptor, p.Descriptor) {
 			c.in = old
+			if old.told != nil {
+				_ = c.queue.add(old.told...) // twice is no harm; the queue is empty
+			}
 			return old, nil
+		}
+		if old.terms.Session != d.Terms.Session {
+			if err = a.forget(); err != nil {
+				return nil, err
+			}
 		}
 		old.stop()
 	}
@@ -88,12 +97,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
 	}
-	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
-		lives: make(map[protocol.ClientID][16]byte)}
-	if s.signed.List, err = list.Encode(); err != nil {
-		return nil, err
-	}
-	a.lead(s, list)
+	s := a.lead(p, d, list)
 	a.session, c.in = s, s
 	for _, other := range a.conns {
 		switch {
@@ -111,7 +115,9 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 }
 
 // lead starts the role that leads a session's sums.
-func (a *Aggregator) lead(s *hubSession, list *admission.List) {
+func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubSession {
+	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
+		lives: make(map[protocol.ClientID][16]byte)}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.sums(list)
 	s.driver = &driver{
@@ -120,12 +126,27 @@ func (a *Aggregator) lead(s *hubSession, list *admission.List) {
 			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
 			Iterations: uint64(s.terms.Iterations), SitOut: s.terms.SitOut,
 		}),
-		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: time.Now,
+		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: a.now,
 		persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep
 		send:    func(list []protocol.Envelope) { a.send(s, list) },
 		events:  func(events []protocol.Event) { report(&a.cfg.Log, a.cfg.Observer, events) },
 	}
 	a.busy.Go(func() { _ = s.driver.run(s.ctx) })
+	return s
+}
+
+// describe is what clients are told of a session now, in a frame.
+func (a *Aggregator) describe(s *hubSession) ([]byte, error) {
+	list, err := a.cfg.Registry.Text()
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	ended := s.final != nil
+	a.mu.Unlock()
+	return s.shown.frame(list, ended, func() *notice {
+		return &notice{Session: &session{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
+	})
 }
 
 // serveClient has a client check the session once there is one, and carries its
@@ -142,8 +163,12 @@ func (a *Aggregator) serveClient(c *conn) error {
 			return nil
 		}
 	}
+	now, err := a.describe(s)
+	if err != nil {
+		return err
+	}
 	within(c.stream, registerTimeout)
-	if err := say(c.stream, &notice{Session: s.signed}); err != nil {
+	if _, err = c.stream.Write(now); err != nil {
 		return err
 	}
 	m, err := hear(c.stream, noticeSize)
@@ -189,6 +214,9 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 		if _, malformed := errors.AsType[*wire.FieldError](err); malformed {
 			a.cfg.Log.Warn().Stringer("party", from).Err(err).Msg("message refused")
 			m = nil
+		} else if from.Role == protocol.Server && errors.Is(err, io.EOF) {
+			c.finish() // by which the server knows that what it said last has arrived
+			return errEnd
 		} else if err != nil {
 			return ignoreEOF(err)
 		}
@@ -200,7 +228,9 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			continue
 		}
 		if f, ok := m.(*protocol.Final); ok && from.Role == protocol.Server {
-			a.keepFinal(s, f)
+			if err = a.keepFinal(s, f); err != nil {
+				return fmt.Errorf("keeping the end of the session: %w", err)
+			}
 		}
 		s.driver.give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
 	}
@@ -212,42 +242,60 @@ const (
 	messagesAtOnce    = 40
 )
 
-// keepFinal keeps the end of a session for clients that come later.
-func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) {
-	b, err := wire.AppendFrames(nil, f)
-	if err != nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s.final = b
-}
-
-// send queues messages for whom they are for; whoever is not there misses them.
+// send queues messages for whom they are for; a client that is not there misses them.
 func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s != a.session {
 		return
 	}
-	var last protocol.Message
-	var frames []byte
+	var post post
 	for _, e := range list {
 		c := a.conns[admission.Place(e.To)]
-		if c == nil || c.in != s {
+		there := c != nil && c.in == s
+		if !there && e.To.Role != protocol.Server {
 			continue
 		}
-		if e.Message != last { // a message for all is encoded once
-			b, err := wire.AppendFrames(nil, e.Message)
-			if err != nil {
-				a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
-				continue
-			}
-			last, frames = e.Message, b
+		pieces, err := post.frames(e.Message)
+		if err != nil {
+			a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
+			continue
 		}
-		if err := c.queue.add(frames); err != nil {
+		if e.To.Role == protocol.Server {
+			s.told = pieces // it comes back for it
+		}
+		if !there {
+			continue
+		}
+		if err := c.queue.add(pieces...); err != nil {
 			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
 			c.close()
 		}
 	}
+}
+
+// post encodes what is sent to many: a message for all is encoded once, and so is the
+// plan that all are announced, with what each is delivered.
+type post struct {
+	last     protocol.Message
+	pieces   [][]byte
+	announce wire.Announcer
+}
+
+func (p *post) frames(m protocol.Message) ([][]byte, error) {
+	if m == p.last {
+		return p.pieces, nil
+	}
+	var pieces [][]byte
+	var err error
+	if x, ok := m.(*protocol.Announce); ok {
+		pieces, err = p.announce.Frames(x)
+	} else {
+		pieces = make([][]byte, 1)
+		pieces[0], err = wire.AppendFrames(nil, m)
+	}
+	if err == nil {
+		p.last, p.pieces = m, pieces
+	}
+	return pieces, err
 }

@@ -35,14 +35,14 @@ func TestPeersSayWhatIsTheirsToSay(t *testing.T) {
 		{protocol.Client, advertise, nil},
 		{protocol.Client, final, wire.ErrKind},
 		{protocol.Client, &protocol.Result{Iteration: 1, Survivors: 3, Answered: 3, Integers: [][]int64{make([]int64, 8)}}, wire.ErrKind},
-		{protocol.Server, final, nil},
+		{protocol.Server, final, errEnd}, // and then closes its side
 		{protocol.Server, advertise, wire.ErrKind},
 		{protocol.Server, &protocol.Abort{Iteration: 1, Reason: &protocol.TooFew{Iteration: 1, Left: 1, Required: 3}}, wire.ErrKind},
 	} {
 		ours, theirs := net.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())
 		heard := make(chan protocol.Input, 1)
-		s := &hubSession{terms: someTerms(), driver: &driver{inputs: heard}, ctx: ctx}
+		s := &hubSession{signed: new(session), terms: someTerms(), driver: &driver{inputs: heard}, ctx: ctx}
 		a := &Aggregator{cfg: AggregatorConfig{Log: zerolog.Nop()}}
 		peer := &conn{place: admission.Place{Role: c.from}, stream: pipe{end: ours}, closed: make(chan struct{}), queue: newQueue(1)}
 		ended := make(chan error, 1)
@@ -53,7 +53,7 @@ func TestPeersSayWhatIsTheirsToSay(t *testing.T) {
 		}
 		_, _ = theirs.Write(frames) // of which the rest is not read, if it is refused
 		_ = theirs.Close()
-		if err := <-ended; !errors.Is(err, c.want) || len(heard) == 1 != (c.want == nil) {
+		if err := <-ended; !errors.Is(err, c.want) || len(heard) == 1 == errors.Is(c.want, wire.ErrKind) {
 			t.Errorf("%s from a %v: %v, and %d messages heard; want %v", protocol.Describe(c.says), c.from, err, len(heard), c.want)
 		}
 		cancel()

@@ -32,9 +32,19 @@
 //
 // # What is kept
 //
-// A client's ledger and the server's checkpoint are on disk before anything that
-// depends on them leaves. An aggregator keeps who is enrolled; it may be killed and
-// started again at the price of the iteration in progress.
+// A client's ledger, what it has trained for itself alone, and the server's checkpoint
+// are on disk before anything that depends on them leaves. All of a client's state is
+// that of one identity: a party that is enrolled anew begins a new one. An aggregator
+// keeps who is enrolled, and the end of the last session for clients that come later; it
+// may be killed and started again at the price of the iteration in progress.
+//
+// # What is bounded
+//
+// At the aggregator: connections, of one address, of those who have not proved yet who
+// they are, and in all, so that strangers take no room that enrolled peers need; a peer's
+// connections, streams and memory; how often it opens a stream and how often it speaks;
+// how long what it says may be; what waits for a peer that takes it slowly, and for how
+// long.
 package node
 
 import (

@@ -2,7 +2,16 @@ package node_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"io"
+	"math"
+	"slices"
+	"sync"
 	"testing"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/sim"
 )
 
 // With noise off, what a federation over libp2p trains is the simulator's model to
@@ -20,11 +29,110 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFederation(t, settings+" tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, 8, 12))
 			out := f.run()
-			if want := f.model(); !bytes.Equal(want, out.Model) {
+			if want := f.simulate(sim.Faults{}).Model; !bytes.Equal(want, out.Model) {
 				t.Errorf("the model is\n%x, the simulator's\n%x", out.Model, want)
 			}
 			if out.Attempts.Opened != 3 || out.Attempts.Released != 3 {
 				t.Errorf("attempts %+v, want 3 of 3", out.Attempts)
+			}
+		})
+	}
+}
+
+// fate is the stage at which the simulator loses a client in an iteration, as package sim
+// draws it: two numbers from a stream of the client's, whether and where.
+func fate(t *testing.T, f sim.Faults, c protocol.ClientID, iteration uint64) protocol.Stage {
+	t.Helper()
+	var b [16]byte
+	if _, err := io.ReadFull(simulated.New(seed, "faults").Stream("dropout", iteration<<32|uint64(c)), b[:]); err != nil {
+		t.Fatal(err)
+	}
+	u := func(k int) float64 { return float64(binary.LittleEndian.Uint64(b[8*k:])>>11) / math.Exp2(53) }
+	if u(0) >= f.Dropout {
+		return protocol.Stages
+	}
+	return f.Stages[int(u(1)*float64(len(f.Stages)))]
+}
+
+// loses has the tap lose the clients that the simulator loses, at the same stages: what
+// opens the stage for them does not arrive, nor does anything after it, until the next
+// iteration.
+func (x *tap) loses(t *testing.T, f sim.Faults, active bool) {
+	var mu sync.Mutex
+	var present uint64
+	x.rule(func(p *passing) {
+		mu.Lock()
+		defer mu.Unlock()
+		if p.kind() == protocol.KindOpen {
+			present = p.iteration()
+		}
+		if p.message == nil || p.place.Role != protocol.Client || p.kind() == protocol.KindFinal {
+			return
+		}
+		if protocol.StageOf(p.message, active) >= fate(t, f, p.place.Client, present) {
+			p.raw = nil
+		}
+	})
+}
+
+// came is what an iteration came to.
+type came struct {
+	Iteration           uint64
+	Survivors, Answered int // 0, 0: to nothing
+}
+
+// The same clients dropped at the same stages of the same iterations, in the simulator
+// and over libp2p: iterations come to the same, by survivors and answers, and the models
+// are the same to the bit.
+func TestConformanceWithDropouts(t *testing.T) {
+	faulty(t)
+	stages := []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}
+	for name, c := range map[string]struct {
+		settings string
+		dropout  float64
+		stages   []protocol.Stage
+	}{
+		"lfl":        {"algorithm=fmf-lfl", 0.2, stages},
+		"lfl active": {"algorithm=fmf-lfl mode=active secagg=real", 0.2, append(slices.Clone(stages), protocol.StageConsistency)},
+		"vfl":        {"algorithm=fmf-vfl parties=4 colluders=0.2", 0.4, stages},
+		"hfl":        {"algorithm=fmf-hfl parties=4 colluders=0.2", 0.4, stages},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFederation(t, c.settings+" rounds=4 tolerance=0.25 deployment.stage-timeout-s=3 data="+ratings(t, 8, 12))
+			faults := sim.Faults{Dropout: c.dropout, Stages: c.stages}
+			x := f.tapped()
+			x.loses(t, faults, name == "lfl active")
+			var mu sync.Mutex
+			var got, want []came
+			x.rule(func(p *passing) {
+				mu.Lock()
+				defer mu.Unlock()
+				switch m := p.message.(type) {
+				case *protocol.Result:
+					got = append(got, came{m.Iteration, m.Survivors, m.Answered})
+				case *protocol.Abort:
+					got = append(got, came{Iteration: m.Iteration})
+				}
+			})
+			out := f.run()
+			simulated := f.simulate(faults)
+			lost, sums := 0, 0
+			for _, it := range simulated.Iterations {
+				want = append(want, came{it.Number, it.Survivors, it.Answered})
+				if lost += it.Dropped; it.Skipped == nil {
+					sums++
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("iterations came to %+v, the simulator's to %+v", got, want)
+			}
+			if lost == 0 || sums == 0 {
+				t.Fatalf("%d clients lost, %d sums: nothing is shown", lost, sums)
+			}
+			t.Logf("%d clients lost, %d sums of 4", lost, sums)
+			if !bytes.Equal(out.Model, simulated.Model) {
+				t.Errorf("the model is\n%x, the simulator's\n%x", out.Model, simulated.Model)
 			}
 		})
 	}

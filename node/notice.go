@@ -35,9 +35,12 @@ type register struct {
 
 // welcome acknowledges a registration.
 type welcome struct {
-	Life [16]byte        `json:"life"` // the aggregator's own
-	List json.RawMessage `json:"list"` // the enrolment list (package admission)
-	// Connected are the clients that are registered at the moment; for the server.
+	Life [16]byte `json:"life"` // the aggregator's own
+	// List is the enrolment list (package admission). To the server, who is told of every
+	// client that comes or goes, it is repeated when it has changed only.
+	List json.RawMessage `json:"list,omitempty"`
+	// Connected are the clients that are registered at the moment; for the server, and 0
+	// for clients.
 	Connected int `json:"connected"`
 }
 
@@ -46,6 +49,9 @@ type session struct {
 	Descriptor json.RawMessage `json:"descriptor"`
 	Signature  []byte          `json:"signature"`
 	List       json.RawMessage `json:"list,omitempty"` // as of now; from the aggregator to clients
+	// Ended says to clients that there is nothing left but the final model, so that the
+	// list need not be that with which the session began.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // ready says that the peer has checked what it was sent: the session, in which it then
@@ -60,17 +66,26 @@ var errNotice = errors.New("node: not what is said at this point of a registrati
 
 // say writes a notice to a stream.
 func say(s network.Stream, c *notice) error {
+	b, err := c.frame()
+	if err != nil {
+		return err
+	}
+	_, err = s.Write(b)
+	return err
+}
+
+// frame is a notice as it is written.
+func (c *notice) frame() ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, 4)) // for the length
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // documents have one spelling, which Marshal would change
 	if err := e.Encode(c); err != nil {
-		return err
+		return nil, err
 	}
 	b.Truncate(b.Len() - 1) // the line feed
 	binary.BigEndian.PutUint32(b.Bytes(), uint32(b.Len()-4))
-	_, err := s.Write(b.Bytes())
-	return err
+	return b.Bytes(), nil
 }
 
 // conclude says the last that there is to say. It waits for the peer to have it, since

@@ -19,20 +19,26 @@ type queue struct {
 	bytes   int
 	most    int
 	last    bool          // nothing is added any more
+	keeps   bool          // taken: for rewind
+	taken   []byte        // the last one that was, of a queue that keeps it
 	more    chan struct{} // has a token when there is something to do
 }
 
 func newQueue(most int) *queue { return &queue{most: most, more: make(chan struct{}, 1)} }
 
-// add never blocks. The bytes must not be changed afterwards; they may be in other
-// queues too.
-func (q *queue) add(b []byte) error {
+// add never blocks. It takes a message, in one piece or several, whose bytes must not be
+// changed afterwards; they may be in other queues too.
+func (q *queue) add(pieces ...[]byte) error {
+	n := 0
+	for _, b := range pieces {
+		n += len(b)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) > 0 && q.bytes+len(b) > q.most {
+	if len(q.waiting) > 0 && q.bytes+n > q.most {
 		return errSlow
 	}
-	q.waiting, q.bytes = append(q.waiting, b), q.bytes+len(b)
+	q.waiting, q.bytes = append(q.waiting, pieces...), q.bytes+n
 	q.wake()
 	return nil
 }
@@ -66,7 +72,29 @@ func (q *queue) next() []byte {
 	}
 	b := q.waiting[0]
 	q.waiting, q.bytes = q.waiting[1:], q.bytes-len(b)
+	if q.keeps {
+		q.taken = b
+	}
 	return b
+}
+
+// rewind puts back what was written last: the stream has broken, and it may not have
+// arrived.
+func (q *queue) rewind() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.taken != nil {
+		q.waiting, q.bytes = append([][]byte{q.taken}, q.waiting...), q.bytes+len(q.taken)
+		q.taken = nil
+		q.wake()
+	}
+}
+
+// clear takes out all that waits, for who has no use for it any more.
+func (q *queue) clear() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting, q.bytes, q.taken = nil, 0, nil
 }
 
 // chunk is how much is written at a time, each with a deadline of its own: a large

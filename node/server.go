@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -55,9 +56,11 @@ type Server struct {
 	list   admission.Hash // that it is for
 	hub    [16]byte       // the aggregator's life; zero before it was met
 	begun  bool
-	final  []byte
-	ended  chan struct{}
-	failed chan error
+	// finished: nothing was left of the session at the start but its end.
+	finished bool
+	final    []byte // the model, from the end on
+	ended    chan struct{}
+	failed   chan error
 }
 
 // NewServer makes a server, at the start of a session or, if there is a checkpoint
@@ -68,6 +71,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	cfg.Observer = observing(cfg.Observer)
 	s := &Server{cfg: cfg, queue: newQueue(queueSize), ended: make(chan struct{}), failed: make(chan error, 1)}
+	s.queue.keeps = true
 	var err error
 	if s.life, err = newLife(); err != nil {
 		return nil, err
@@ -75,6 +79,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if s.role, err = s.resume(); err != nil {
 		return nil, err
 	}
+	s.finished = s.role.Finished()
 	s.driver = &driver{
 		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
 		persist: s.persist, send: s.send, events: s.log,
@@ -167,6 +172,11 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	}
 	s.cfg.Observer.Registered(1)
 	defer s.cfg.Observer.Registered(-1)
+	if s.over() || !anew {
+		s.queue.rewind() // twice is no harm
+	} else {
+		s.queue.clear() // of an iteration that the role gives up now
+	}
 	switch {
 	case !s.begun:
 		s.begun = true
@@ -187,11 +197,19 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 			From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}})
 		return nil
 	})
+	if s.over() && errors.Is(err, io.EOF) {
+		return errEnd // the aggregator has read all there was
+	}
+	return ignoreEOF(err)
+}
+
+// over says whether the session has ended here.
+func (s *Server) over() bool {
 	select {
 	case <-s.ended:
-		return errEnd
+		return true
 	default:
-		return ignoreEOF(err)
+		return false
 	}
 }
 
@@ -239,26 +257,32 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (an
 func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, list *admission.List) (*admission.List, error) {
 	cohort := s.cfg.Terms.Cohort
 	enough, wait := cohort.Clients, s.cfg.Gather
+	if s.over() || s.finished {
+		return list, nil // nobody is needed
+	}
 	if s.begun {
 		enough, wait = max(enough-len(list.Vacant()), cohort.Required()), min(wait, 2*redialMax)
 	}
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	s.cfg.Log.Info().Int("connected", w.Connected).Int("clients", enough).Msg("waiting for clients")
+	text := w.List
 	for w.Connected < enough {
 		m, err := next(patient, notices)
 		switch {
 		case err == nil && m.Welcome == nil:
 			return nil, errNotice
 		case err == nil:
-			w = m.Welcome
+			if w = m.Welcome; w.List != nil {
+				text = w.List
+			}
 		case patient != ctx && patient.Err() != nil: // with less
 			enough, patient = cohort.Required(), ctx
 		default:
 			return nil, err
 		}
 	}
-	return trust(s.cfg.Membership, s.cfg.Registry, w.List)
+	return trust(s.cfg.Membership, s.cfg.Registry, text)
 }
 
 // said is a notice, or why there are no more.

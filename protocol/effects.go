@@ -69,6 +69,17 @@ type Entered struct {
 
 func (Entered) record() {}
 
+// Trained records what a client has trained for itself and shows to nobody, so that a
+// restart does not lose steps that are paid for. It is durable before what came of the
+// same steps leaves.
+type Trained struct {
+	Session   SessionID
+	Iteration uint64 // of the latest steps
+	State     []byte // of the trainer, as it restores it
+}
+
+func (Trained) record() {}
+
 // Checkpoint records where a session stands, so that a server that restarts goes on
 // from there: nothing is durable of an iteration but that it was opened, and no
 // number is used twice. It is durable before the plan of Iteration leaves, and once

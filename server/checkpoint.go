@@ -62,6 +62,10 @@ func Resume(d Durable, c protocol.Checkpoint) (*Server, error) {
 	return s, nil
 }
 
+// Finished says of a server that was resumed whether all iterations were over before:
+// there is nothing left but to say so, for which no client is needed.
+func (s *Server) Finished() bool { return s.finished }
+
 func (s *Server) resume(state []byte) error {
 	a, inner, err := decodeState(state)
 	if err != nil {
@@ -76,6 +80,7 @@ func (s *Server) resume(state []byte) error {
 	s.attempts = a
 	p, done, err := s.strategy.Next()
 	if err != nil || done {
+		s.finished = done
 		return err
 	}
 	if p.Session != s.session || p.Iteration != s.last {

@@ -85,11 +85,20 @@ func TestCheckpointsComeFirst(t *testing.T) {
 	b.script(`
 		start    -> checkpoint 1, open 1
 		result 1 -> work
-		run      -> checkpoint 2, open 2
+		run      -> checkpoint 2, open 2`)
+	if resume(t, 3, b.latest()).server.Finished() {
+		t.Error("before the last iteration the server is finished")
+	}
+	b.script(`
 		abort 2  -> checkpoint 3, open 3
 		result 3 -> work
 		run      -> checkpoint 3, final "model after 3", session-ended`)
 	checkAttempts(t, b.server, 3, 2)
+	if again := resume(t, 3, b.latest()); !again.server.Finished() {
+		t.Error("after the last iteration the server is not finished")
+	} else {
+		again.script(`start -> checkpoint 3, final "model after 3", session-ended`)
+	}
 	b = newDurableBench(t, 0)
 	b.script(`start -> checkpoint 0, final "model after 0", session-ended`)
 	checkAttempts(t, b.server, 0, 0)

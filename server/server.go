@@ -45,6 +45,7 @@ type Server struct {
 	durable     Durable            // the strategy, if its state is recorded
 	session     protocol.SessionID // then: of the records
 	interrupted bool               // in iteration last, by a restart; until Start
+	finished    bool               // no iteration was left at the restart
 }
 
 // New makes a server that keeps nothing for a restart.

@@ -63,7 +63,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		listen = node.Listen
 	}
 	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
-		Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor})
+		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/node"
@@ -126,11 +127,14 @@ func (c *clientCmd) seats() ([]seat, error) {
 	return list, nil
 }
 
-// desk is what the clients of a process share: the data at hand, and the experiment
-// that all of them are told of.
+// desk is what the clients of a process share: the data at hand, the experiment that
+// all of them are told of, tables that follow from it, and whose enrolment is valid.
 type desk struct {
-	data  string
-	owner *consent
+	data     string
+	owner    *consent
+	noise    client.Samplers
+	costs    dp.Cache
+	verified admission.Verified
 
 	mu      sync.Mutex
 	public  []byte
@@ -192,6 +196,7 @@ func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, wo
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
+	m.registry.Share(&d.verified)
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
 	var party *experiment.Party
 	train := func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
@@ -208,8 +213,8 @@ func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, wo
 		return p, nil
 	}
 	c, err := node.NewClient(node.ClientConfig{
-		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Entropy: entropy.System(),
-		Log: log, Workers: workers, Observer: observer,
+		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, State: at.state, Entropy: entropy.System(),
+		Log: log, Workers: workers, Observer: observer, Noise: &d.noise, Costs: &d.costs,
 		Open: func(public []byte) (*node.Job, error) { return d.job(public, train) },
 	})
 	if err != nil {

@@ -42,7 +42,7 @@ func TestRevocationsAreReadWhateverTheTicketsAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, err := node.NewAggregator(t.Context(), node.AggregatorConfig{Identity: key, Federation: f, Registry: r,
-		Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Log: zerolog.Nop()})
+		State: o.dir, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,12 @@ type Registry struct {
 	federation Federation
 	hash       Hash
 	log        Log
+	verified   *Verified // nil: it verifies everything itself
 
 	mu sync.RWMutex
 	state
+	text   []byte // of the list; nil before Text was first called
+	textOf uint64 // the state's version that it is of
 }
 
 // state is who is in by now. Whoever was revoked is not.
@@ -36,6 +39,7 @@ type state struct {
 	barred      barred
 	places      map[Place]Enrolment
 	identities  map[PublicKey]Place
+	version     uint64 // grows with each change
 }
 
 // OpenRegistry reads a registry from its log, which is empty for a new one, and
@@ -168,17 +172,23 @@ func (r *Registry) Update(l *List) ([]Enrolment, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := l.verify(r.federation.Operator, func(e *Enrolment) bool {
-		held, ok := r.places[e.Ticket.Place]
-		return ok && held.same(e)
-	})
+	held := func(e *Enrolment) bool {
+		mine, ok := r.places[e.Ticket.Place]
+		return ok && mine.same(e)
+	}
+	err := l.verify(r.federation.Operator, func(e *Enrolment) bool { return held(e) || r.verified.has(r.hash, e) })
 	if err != nil {
 		return nil, err
+	}
+	for i := range l.Enrolments {
+		if e := &l.Enrolments[i]; !held(e) { // or its signatures were passed over
+			r.verified.add(e)
+		}
 	}
 	if err = l.Revocations.Follows(r.revocations); err != nil {
 		return nil, err
 	}
-	next := state{places: maps.Clone(r.places), identities: maps.Clone(r.identities), revocations: r.revocations, barred: r.barred}
+	next := state{places: maps.Clone(r.places), identities: maps.Clone(r.identities), revocations: r.revocations, barred: r.barred, version: r.version}
 	entries, out, err := next.update(l)
 	if err != nil {
 		return nil, err
@@ -251,12 +261,14 @@ func (s *state) admit(e *Enrolment) error {
 }
 
 func (s *state) enter(e *Enrolment) {
+	s.version++
 	s.places[e.Ticket.Place] = *e
 	s.identities[e.Identity] = e.Ticket.Place
 }
 
 // revoke takes newer revocations and gives whom they put out, in order.
 func (s *state) revoke(v *Revocations) []Enrolment {
+	s.version++
 	s.revocations, s.barred = v.clone(), newBarred(v)
 	var out []Enrolment
 	for _, e := range s.list() {
@@ -273,6 +285,10 @@ func (s *state) revoke(v *Revocations) []Enrolment {
 func (s *state) list() []Enrolment {
 	return slices.SortedFunc(maps.Values(s.places), func(a, b Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
 }
+
+// Share has updates rely on what other registries of the process have verified, and them
+// on what this one has. It is called before the first update.
+func (r *Registry) Share(v *Verified) { r.verified = v }
 
 // Lookup says which place an identity holds now; false for everybody who is not
 // in. It is what a connection gater asks.
@@ -294,5 +310,33 @@ func (r *Registry) Revocations() *Revocations {
 func (r *Registry) List() *List {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	return r.listing()
+}
+
+// Text is what the list encodes to. It is made once for as long as the list stays, so
+// that everybody can be shown it; it must not be changed.
+func (r *Registry) Text() ([]byte, error) {
+	r.mu.RLock()
+	text, version := r.text, r.version
+	if text != nil && r.textOf == version {
+		r.mu.RUnlock()
+		return text, nil
+	}
+	l := r.listing()
+	r.mu.RUnlock()
+	text, err := l.Encode() // takes long, and nobody who connects need wait for it
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.text == nil || version > r.textOf {
+		r.text, r.textOf = text, version
+	}
+	return text, nil
+}
+
+// listing is the list. The caller holds mu.
+func (r *Registry) listing() *List {
 	return &List{Federation: r.federation, Revocations: r.revocations.clone(), Enrolments: r.list()}
 }

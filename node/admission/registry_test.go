@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"slices"
@@ -16,6 +17,10 @@ import (
 // holds fails the test unless exactly those identities hold those places.
 func holds(t *testing.T, r *admission.Registry, want map[admission.Place]string) {
 	t.Helper()
+	text, err := r.Text()
+	if listed, failed := r.List().Encode(); err != nil || failed != nil || !bytes.Equal(text, listed) {
+		t.Errorf("the list's text is %s, %v; that of the list %s, %v", text, err, listed, failed)
+	}
 	l := r.List()
 	if len(l.Enrolments) != len(want) {
 		t.Errorf("%d places are held, want %d", len(l.Enrolments), len(want))
@@ -308,6 +313,7 @@ func TestRegistryIsConcurrent(t *testing.T) {
 		wait.Go(func() {
 			r.Lookup(e.Identity)
 			r.List()
+			_, _ = r.Text() // which others make, too
 			r.Revocations()
 		})
 	}
@@ -343,5 +349,52 @@ func TestRevocationsOfNothing(t *testing.T) {
 	}
 	if v := w.revoke(nil, some, some); len(v.Entries) != 1 {
 		t.Errorf("the same twice makes %d entries", len(v.Entries))
+	}
+}
+
+// The text that everybody is shown is of the list as it is, however it came to that.
+func TestTextFollowsTheList(t *testing.T) {
+	w := newWorld(t, 3)
+	r, _ := w.registry()
+	other, _ := w.registry()
+	e := w.enrol(client(1), 1, "alice")
+	revocations, err := admission.Revoke(w.operator, w.federation, nil, admission.RevocationOf(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := make(map[string]bool)
+	show := func(r *admission.Registry, want map[admission.Place]string) {
+		t.Helper()
+		holds(t, r, want) // which compares the text with the list
+		text, failed := r.Text()
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		shown[string(text)] = true
+	}
+	update := func() {
+		t.Helper()
+		if _, failed := other.Update(r.List()); failed != nil {
+			t.Fatal(failed)
+		}
+	}
+	show(r, nil)
+	show(other, nil)
+	w.redeem(r, e)
+	update()
+	show(r, map[admission.Place]string{client(1): "alice"})
+	show(other, map[admission.Place]string{client(1): "alice"})
+	w.redeem(r, w.enrol(client(2), 1, "bob"))
+	update()
+	show(r, map[admission.Place]string{client(1): "alice", client(2): "bob"})
+	show(other, map[admission.Place]string{client(1): "alice", client(2): "bob"})
+	if _, err = r.Revoke(revocations); err != nil {
+		t.Fatal(err)
+	}
+	update()
+	show(r, map[admission.Place]string{client(2): "bob"})
+	show(other, map[admission.Place]string{client(2): "bob"})
+	if len(shown) != 4 {
+		t.Errorf("%d texts were shown, want that of each of 4 lists", len(shown))
 	}
 }

@@ -22,12 +22,13 @@ var (
 	ErrOtherExperiment = errors.New("store: the checkpoint is of another experiment; use that one's file, or another folder")
 )
 
-// Checkpoint is the state of a server at one moment.
+// Checkpoint is the state of a server at one moment, or that of what a client has
+// trained for itself.
 type Checkpoint struct {
 	Session    protocol.SessionID
 	Iteration  uint64
 	Experiment protocol.Hash // of everything that the parties agreed on
-	State      []byte        // the server's own, model included
+	State      []byte        // in its owner's form: of a server, model included
 }
 
 // The files of a folder: the newest checkpoint and the one before.

@@ -33,17 +33,34 @@ func AppendFrames(dst []byte, m protocol.Message) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if uint64(len(b)) > math.MaxUint32 {
-		return dst, &FieldError{Kind: m.Kind(), Err: fmt.Errorf("%w: %d bytes do not fit a frame's header", ErrLimit, len(b))}
+	pieces, err := frames(m.Kind(), b, nil)
+	if err != nil {
+		return dst, err
 	}
-	for len(b) > 0 {
-		n := min(len(b), protocol.FramePayload)
-		dst = append(dst, byte(kinds[m.Kind()].code))
-		dst = binary.BigEndian.AppendUint32(dst, uint32(len(b)))
-		dst = append(dst, b[:n]...)
-		b = b[n:]
+	for _, p := range pieces {
+		dst = append(dst, p...)
 	}
 	return dst, nil
+}
+
+// frames are those of a message whose bytes are a and then b, of which they are slices.
+func frames(kind protocol.Kind, a, b []byte) ([][]byte, error) {
+	if uint64(len(a))+uint64(len(b)) > math.MaxUint32 {
+		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: %d bytes do not fit a frame's header", ErrLimit, len(a)+len(b))}
+	}
+	var out [][]byte
+	for left := len(a) + len(b); left > 0; left = len(a) + len(b) {
+		out = append(out, binary.BigEndian.AppendUint32([]byte{byte(kinds[kind].code)}, uint32(left)))
+		n := min(left, protocol.FramePayload)
+		first := min(n, len(a))
+		for _, piece := range [][]byte{a[:first], b[:n-first]} {
+			if len(piece) > 0 {
+				out = append(out, piece)
+			}
+		}
+		a, b = a[first:], b[n-first:]
+	}
+	return out, nil
 }
 
 // Writer writes messages to a stream. It is not safe for concurrent use.

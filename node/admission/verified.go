@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"sync"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Verified remembers enrolments that are valid, for the registries of one process: where
+// many parties are shown the same list, its signatures are verified once and not by each.
+// The zero value is ready for use, and safe for concurrent use. It grows with what an
+// operator has signed only.
+type Verified struct {
+	mu   sync.RWMutex
+	seen map[Hash]bool
+}
+
+// name is the same for enrolments that are the same to the byte, signatures included:
+// what is only meant the same would be kept without having been verified.
+func (e *Enrolment) name() (Hash, error) {
+	end, err := e.Ticket.NotAfter.MarshalText() // the ticket's hash leaves fractions and zones out
+	if err != nil {
+		return Hash{}, err
+	}
+	ticket := e.Ticket.Hash()
+	return Hash(protocol.NewTranscript("fedsim/admission/verified/v1").Bytes(ticket[:]).Bytes(end).Bytes(e.Ticket.Signature[:]).
+		Bytes(e.Identity[:]).Bytes(e.Redemption[:]).Bytes(e.Possession[:]).Sum()), nil
+}
+
+// has says whether an enrolment in the federation was verified. It is false of a nil
+// Verified.
+func (v *Verified) has(federation Hash, e *Enrolment) bool {
+	if v == nil || e.Ticket.Federation != federation {
+		return false
+	}
+	name, err := e.name()
+	if err != nil {
+		return false // which whoever verifies it will say
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.seen[name]
+}
+
+func (v *Verified) add(e *Enrolment) {
+	if v == nil {
+		return
+	}
+	name, err := e.name()
+	if err != nil {
+		return // of no use, but no harm
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.seen == nil {
+		v.seen = make(map[Hash]bool)
+	}
+	v.seen[name] = true
+}

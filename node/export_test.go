@@ -1,0 +1,47 @@
+package node
+
+import (
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// Protected says whether the connection manager leaves a peer alone.
+func (a *Aggregator) Protected(id peer.ID) bool {
+	return a.host.ConnManager().IsProtected(id, "registered")
+}
+
+// Connected are the peers that the aggregator has connections of.
+func (a *Aggregator) Connected() []peer.ID { return a.host.Network().Peers() }
+
+// Room says how many connections there may be of whom it is not known yet who they are.
+func (a *Aggregator) Room() int { return roomFor(a.cfg.Federation.Clients + 1).unknown }
+
+// Unknown says how many there are.
+func (a *Aggregator) Unknown() (n int) {
+	_ = a.host.Network().ResourceManager().ViewTransient(func(s network.ResourceScope) error {
+		n = s.Stat().NumConnsInbound
+		return nil
+	})
+	return n
+}
+
+// Visits says whether it is counted how often a peer opens a stream.
+func (a *Aggregator) Visits(id peer.ID) bool {
+	a.visits.mu.Lock()
+	defer a.visits.mu.Unlock()
+	return a.visits.limits[id] != nil
+}
+
+// skewed is a clock that is ahead of the machine's.
+func skewed(by time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(by) } }
+
+// Skew has the aggregator's clock be wrong, before anybody dials.
+func (a *Aggregator) Skew(by time.Duration) { a.now = skewed(by) }
+
+// Skew has the client's clock be wrong, before it runs.
+func (c *Client) Skew(by time.Duration) { c.now = skewed(by) }
+
+// Skew has the server's clock be wrong, before it runs.
+func (s *Server) Skew(by time.Duration) { s.driver.now = skewed(by) }

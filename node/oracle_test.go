@@ -1,0 +1,285 @@
+package node_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// oracle knows what every sum must be. It looks on at a tap, trains beside each client
+// from the same ratings (clients contribute all of them, without noise, so that nothing
+// is left to chance), and finds the clients whose contributions a sum is the sum of.
+type oracle struct {
+	t     testing.TB
+	party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)
+
+	noised bool // sums are not exact, and are not looked at
+
+	mu     sync.Mutex
+	public *experiment.Experiment // as the server published it
+	lives  map[*pipe]life
+	// trainers are those that a client may have in a life, of which the first plan
+	// that it hears makes one: of plans that were on their way and that it has not answered
+	// it is not known whether it has. Once it has answered one, they are all there are.
+	trainers map[life][]client.Trainer
+	answered map[life]bool
+	plan     *protocol.Plan                  // the latest
+	inputs   map[protocol.ClientID][][]int64 // to the latest, by trainer
+	sent     map[protocol.ClientID][]uint64  // iterations whose masked input has left
+	opened   []uint64
+	said     map[protocol.Kind][]byte       // the latest, of open and result
+	summed   map[uint64][]protocol.ClientID // whom the sum of an iteration is of
+}
+
+// life is a process of a client, as it names itself.
+type life struct {
+	id   protocol.ClientID
+	name string
+}
+
+func newOracle(t testing.TB, x *tap, party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)) *oracle {
+	o := &oracle{t: t, party: party, lives: make(map[*pipe]life), trainers: make(map[life][]client.Trainer),
+		answered: make(map[life]bool), inputs: make(map[protocol.ClientID][][]int64), sent: make(map[protocol.ClientID][]uint64), said: make(map[protocol.Kind][]byte), summed: make(map[uint64][]protocol.ClientID)}
+	x.rule(o.watch)
+	return o
+}
+
+func (o *oracle) watch(p *passing) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id := p.place.Client
+	switch {
+	case p.said("register") && p.place.Role == protocol.Client:
+		o.register(p, p.notice["register"])
+	case p.said("publish"):
+		o.published(p.notice["publish"])
+	}
+	if o.again(p) {
+		return
+	}
+	switch m := p.message.(type) {
+	case *protocol.Open:
+		if p.up {
+			o.plan, o.inputs = m.Plan, make(map[protocol.ClientID][][]int64)
+			o.opened = append(o.opened, m.Plan.Iteration)
+		}
+	case *protocol.Announce:
+		if !p.up && !o.noised {
+			o.announced(o.lives[p.on], m.Plan)
+		}
+	case *protocol.Advertise:
+		o.answered[o.lives[p.on]] = true
+	case *protocol.MaskedInput:
+		if p.up {
+			o.answered[o.lives[p.on]] = true
+			o.sent[id] = append(o.sent[id], m.Iteration)
+		}
+	case *protocol.Result:
+		if !p.up && !o.noised {
+			o.released(m)
+		}
+	}
+}
+
+// again says whether server and aggregator say once more what they said last, since the
+// line between them broke and it may not have arrived.
+func (o *oracle) again(p *passing) bool {
+	if k := p.kind(); k != protocol.KindOpen && k != protocol.KindResult {
+		return false
+	}
+	same := bytes.Equal(o.said[p.kind()], p.raw)
+	o.said[p.kind()] = bytes.Clone(p.raw)
+	return same
+}
+
+func (o *oracle) register(p *passing, text json.RawMessage) {
+	var r struct{ Life json.RawMessage }
+	if err := json.Unmarshal(text, &r); err != nil {
+		o.t.Error(err)
+	}
+	o.lives[p.on] = life{p.place.Client, string(r.Life)}
+}
+
+func (o *oracle) published(text json.RawMessage) {
+	var s struct{ Descriptor node.Descriptor }
+	err := json.Unmarshal(text, &s)
+	var public *experiment.Public
+	if err == nil {
+		public, err = experiment.DecodePublic(s.Descriptor.Experiment)
+	}
+	if err == nil {
+		o.public, err = experiment.OpenPublic(public)
+	}
+	if err != nil {
+		o.t.Error(err)
+	}
+}
+
+func (o *oracle) announced(l life, p *protocol.Plan) {
+	if !o.answered[l] {
+		anew, err := o.party(l.id, o.public)
+		if err != nil {
+			o.t.Error(err)
+			return
+		}
+		o.trainers[l] = append(o.trainers[l], anew)
+	}
+	for _, trainer := range o.trainers[l] {
+		vectors, err := trainer.Contribute(p, simulated.New(seed, "oracle"), protocol.Workers(1))
+		if err != nil {
+			o.t.Error(err)
+			return
+		}
+		q, err := client.Quantize(vectors[0], p.Releases[0])
+		if err != nil {
+			o.t.Error(err)
+			return
+		}
+		dense := make([]int64, p.Releases[0].Len)
+		for k, x := range q.Value {
+			if q.Index == nil {
+				dense[k] = x
+			} else {
+				dense[q.Index[k]] = x
+			}
+		}
+		o.inputs[l.id] = append(o.inputs[l.id], dense)
+	}
+}
+
+// released finds whom a sum is of: there is one set of as many clients as survived, or
+// the sum is not exact.
+func (o *oracle) released(m *protocol.Result) {
+	if o.plan == nil || m.Iteration != o.plan.Iteration || len(m.Integers) != 1 {
+		o.t.Errorf("a result of iteration %d, not of the one that was opened last", m.Iteration)
+		return
+	}
+	found := o.search(m.Integers[0], m.Survivors, nil, 0)
+	if len(found) != 1 {
+		o.t.Errorf("iteration %d: the sum is that of %v; of one set of %d clients, if it is exact", m.Iteration, found, m.Survivors)
+		return
+	}
+	o.summed[m.Iteration] = found[0]
+}
+
+// search finds the sets of so many clients, from one on, whose inputs are what is left
+// of a sum.
+func (o *oracle) search(left []int64, survivors int, of []protocol.ClientID, from protocol.ClientID) (found [][]protocol.ClientID) {
+	if len(of) == survivors {
+		if slices.ContainsFunc(left, func(x int64) bool { return x != 0 }) {
+			return nil
+		}
+		return [][]protocol.ClientID{slices.Clone(of)}
+	}
+	for id := from; id < clients; id++ {
+		var with [][]protocol.ClientID
+		for _, input := range o.inputs[id] {
+			rest := slices.Clone(left)
+			for j, x := range input {
+				rest[j] -= x
+			}
+			if sets := o.search(rest, survivors, append(of, id), id+1); len(sets) > len(with) {
+				with = sets
+			}
+		}
+		found = append(found, with...)
+	}
+	return found
+}
+
+// of is whom the sum of an iteration was of; nil if there was none.
+func (o *oracle) of(iteration uint64) []protocol.ClientID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.summed[iteration]
+}
+
+// took says whether a client is in the sum of an iteration.
+func (o *oracle) took(id protocol.ClientID, iteration uint64) bool {
+	return slices.Contains(o.of(iteration), id)
+}
+
+// charge is an entry of a ledger, as store writes it.
+type charge struct {
+	Charged   bool            `json:"charged"`
+	Iteration uint64          `json:"iteration"`
+	Events    json.RawMessage `json:"events"`
+}
+
+// charges are those of a ledger's log, in order.
+func charges(t testing.TB, log store.Log) (list []charge) {
+	t.Helper()
+	err := log.Entries(func(text []byte) error {
+		var e charge
+		if err := json.Unmarshal(text, &e); err != nil {
+			return err
+		}
+		if e.Charged {
+			list = append(list, e)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// checkLedger: every iteration whose masked input has left is charged, once, and
+// nothing is but iterations that were opened.
+func (o *oracle) checkLedger(id protocol.ClientID, list []charge) {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	charged := make(map[uint64]int)
+	for _, e := range list {
+		charged[e.Iteration]++
+		if !slices.Contains(o.opened, e.Iteration) {
+			o.t.Errorf("client %d was charged for iteration %d, which was never opened", id, e.Iteration)
+		}
+	}
+	for i, n := range charged {
+		if n != 1 {
+			o.t.Errorf("client %d was charged %d times for iteration %d", id, n, i)
+		}
+	}
+	for _, i := range o.sent[id] {
+		if charged[i] != 1 {
+			o.t.Errorf("client %d sent its masked input of iteration %d, and was charged %d times for it", id, i, charged[i])
+		}
+	}
+	if extra := len(charged) - len(o.sent[id]); extra < 0 || extra > 1 { // one may have been stopped between the two
+		o.t.Errorf("client %d was charged for %v, and sent %v", id, charged, o.sent[id])
+	}
+}
+
+// openedOnce: no number of an iteration is used twice.
+func (o *oracle) openedOnce() {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.IsSorted(o.opened) || len(slices.Compact(slices.Clone(o.opened))) != len(o.opened) {
+		o.t.Errorf("iterations were opened as %v", o.opened)
+	}
+}
+
+// chargesIn are those of the ledger's file of a client that has ended.
+func chargesIn(t testing.TB, path string, owner admission.PublicKey) []charge {
+	t.Helper()
+	log, err := store.OpenLog(path, store.Kind{Format: "fedsim-ledger-v1", Owner: owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close() //nolint:errcheck // nothing is written
+	return charges(t, log)
+}

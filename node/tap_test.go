@@ -1,0 +1,277 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// tap stands between the aggregator and everybody who dials it. It holds the keys of
+// all of them, which nobody outside of a test does, so that each takes it for the
+// other: what passes can be seen, held, changed, left out and added to, message by
+// message. Parties need no hooks for it, and may be processes.
+type tap struct {
+	t     testing.TB
+	front host.Host
+	hub   peer.AddrInfo
+	// holder is who a peer is, with its key; false for who is not known.
+	holder func(peer.ID) (party, bool)
+
+	mu    sync.Mutex
+	rules []func(*passing)
+	busy  sync.WaitGroup
+	ctx   context.Context
+	stop  context.CancelFunc
+}
+
+// party is an identity with what it is called.
+type party struct {
+	place admission.Place
+	key   admission.PrivateKey
+}
+
+// passing is one thing that a party and its aggregator say. Rules see them in the
+// order of a direction of a stream, one at a time, and may wait: what is behind waits
+// too.
+type passing struct {
+	place   admission.Place
+	on      *pipe                      // the stream
+	up      bool                       // from the party
+	notice  map[string]json.RawMessage // while it registers,
+	message protocol.Message           // or from then on
+	raw     []byte                     // what goes on; a rule may change it
+	cut     bool                       // nothing goes on any more, and the stream ends
+	ctx     context.Context            // ends with the stream
+	inject  func(up bool, raw []byte)  // says something besides, in either direction
+}
+
+func (p *passing) kind() protocol.Kind {
+	if p.message == nil {
+		return protocol.Kinds
+	}
+	return p.message.Kind()
+}
+
+// iteration is that of a message; 0 if it has none.
+func (p *passing) iteration() uint64 {
+	switch m := p.message.(type) {
+	case protocol.StageMessage:
+		i, _ := m.At()
+		return i
+	case *protocol.Open:
+		return m.Plan.Iteration
+	case *protocol.Announce:
+		return m.Plan.Iteration
+	case *protocol.Roster:
+		return m.Iteration
+	case *protocol.Delivery:
+		return m.Iteration
+	case *protocol.Survivors:
+		return m.Iteration
+	case *protocol.Quorum:
+		return m.Iteration
+	case *protocol.Result:
+		return m.Iteration
+	case *protocol.Abort:
+		return m.Iteration
+	}
+	return 0
+}
+
+// said says whether it is a notice of a kind, as in notice.go.
+func (p *passing) said(key string) bool { _, ok := p.notice[key]; return ok }
+
+// newTap opens a tap before the hub. Rules are added before anybody dials.
+func newTap(t testing.TB, aggregator admission.PrivateKey, hub peer.AddrInfo, holder func(peer.ID) (party, bool)) *tap {
+	t.Helper()
+	key, err := crypto.UnmarshalEd25519PrivateKey(aggregator.Ed25519())
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := libp2p.New(libp2p.Identity(key), libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableRelay(),
+		libp2p.ResourceManager(&network.NullResourceManager{}),
+		// Parties would be told of it, and could go round a line that fails.
+		libp2p.AddrsFactory(func([]multiaddr.Multiaddr) []multiaddr.Multiaddr { return nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	x := &tap{t: t, front: front, hub: hub, holder: holder, ctx: ctx, stop: stop}
+	front.SetStreamHandler(node.ProtocolID, x.handle)
+	front.SetStreamHandler(node.EnrolID, x.handle)
+	t.Cleanup(func() {
+		stop()
+		_ = front.Close()
+		x.busy.Wait()
+	})
+	return x
+}
+
+// address is where parties dial, in place of the aggregator.
+func (x *tap) address() string { return x.front.Network().ListenAddresses()[0].String() }
+
+// rule adds a rule.
+func (x *tap) rule(f func(*passing)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.rules = append(x.rules, f)
+}
+
+func (x *tap) judge(p *passing) {
+	x.mu.Lock()
+	rules := x.rules
+	x.mu.Unlock()
+	for _, f := range rules {
+		f(p)
+	}
+}
+
+func (x *tap) handle(s network.Stream) {
+	x.busy.Add(1)
+	defer x.busy.Done()
+	defer s.Reset() //nolint:errcheck // it has ended, or is to
+	who, ok := x.holder(s.Conn().RemotePeer())
+	if !ok {
+		return
+	}
+	key, err := crypto.UnmarshalEd25519PrivateKey(who.key.Ed25519())
+	if err != nil {
+		return
+	}
+	back, err := libp2p.New(libp2p.Identity(key), libp2p.NoListenAddrs, libp2p.DisableRelay())
+	if err != nil {
+		return
+	}
+	defer back.Close() //nolint:errcheck // nothing is left to be lost
+	ctx, stop := context.WithCancel(x.ctx)
+	defer stop()
+	if err = back.Connect(ctx, x.hub); err != nil {
+		return
+	}
+	hub, err := back.NewStream(ctx, x.hub.ID, s.Protocol())
+	if err != nil {
+		return
+	}
+	defer hub.Reset() //nolint:errcheck // it has ended, or is to
+	end := context.AfterFunc(ctx, func() { _, _ = s.Reset(), hub.Reset() })
+	defer end()
+	pipe := &pipe{tap: x, ctx: ctx, place: who.place}
+	pipe.to[0].Stream, pipe.to[1].Stream = s, hub
+	var both sync.WaitGroup
+	for _, up := range []bool{false, true} {
+		both.Go(func() {
+			if pipe.pump(up) != nil {
+				stop() // else the other direction goes on to its own end
+			}
+		})
+	}
+	both.Wait()
+}
+
+// pipe is one party's stream.
+type pipe struct {
+	tap   *tap
+	ctx   context.Context
+	place admission.Place
+	to    [2]struct { // the party, the hub
+		mu sync.Mutex
+		network.Stream
+	}
+}
+
+func side(up bool) int {
+	if up {
+		return 1
+	}
+	return 0
+}
+
+func (p *pipe) write(up bool, raw []byte) error {
+	to := &p.to[side(up)]
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	_, err := to.Write(raw)
+	return err
+}
+
+var errCut = errors.New("cut by a rule")
+
+// pump carries one direction; nil at its proper end.
+func (p *pipe) pump(up bool) error {
+	from := p.to[side(!up)].Stream
+	frames := wire.NewReader(from, anything)
+	for registering := true; ; {
+		x := &passing{place: p.place, on: p, up: up, ctx: p.ctx, inject: func(up bool, raw []byte) { _ = p.write(up, raw) }}
+		var err error
+		if registering {
+			x.raw, x.notice, err = readNotice(from)
+			registering = !x.said("session") && !x.said("ready") && !x.said("publish")
+		} else if x.message, err = frames.Read(); err == nil {
+			x.raw, err = wire.AppendFrames(nil, x.message)
+		}
+		if errors.Is(err, io.EOF) {
+			return p.to[side(up)].CloseWrite()
+		}
+		if err != nil {
+			return err
+		}
+		p.tap.judge(x)
+		if x.cut {
+			return errCut
+		}
+		if err = p.write(up, x.raw); err != nil {
+			return err
+		}
+	}
+}
+
+// anything is more than any session of a test allows.
+var anything = func() wire.Limits {
+	l := wire.Limits{Clients: 64, Neighbours: 64, Releases: 8}
+	for k := range l.Bytes {
+		l.Bytes[k] = 1 << 20
+	}
+	return l
+}()
+
+// readNotice reads what is said before messages are, as notice.go has it.
+func readNotice(r io.Reader) (raw []byte, n map[string]json.RawMessage, err error) {
+	var head [4]byte
+	if _, err = io.ReadFull(r, head[:]); err != nil {
+		return nil, nil, err
+	}
+	var b bytes.Buffer
+	b.Write(head[:])
+	if _, err = io.CopyN(&b, r, int64(binary.BigEndian.Uint32(head[:]))); err != nil {
+		return nil, nil, err
+	}
+	err = json.Unmarshal(b.Bytes()[4:], &n)
+	return b.Bytes(), n, err
+}
+
+// framed is a notice's bytes.
+func framed(t testing.TB, n any) []byte {
+	t.Helper()
+	text, err := json.Marshal(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+}
