@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -154,7 +155,7 @@ func within(t *testing.T, who string, r protocol.Release, v protocol.Vector) flo
 	if r.L1 > 0 && l1 > r.L1*(1+rounding) {
 		t.Fatalf("%s: release %q has L1 norm %v; %v is declared", who, r.Name, l1, r.L1)
 	}
-	if r.LInf > 0 && largest > r.LInf*(1+rounding) {
+	if r.LInf > 0 && largest > r.LInf { // to the last bit, as a client checks it
 		t.Fatalf("%s: release %q has a coordinate of %v; %v is declared", who, r.Name, largest, r.LInf)
 	}
 	if nonZero > r.MaxNonZero {
@@ -166,6 +167,42 @@ func within(t *testing.T, who string, r protocol.Release, v protocol.Vector) flo
 		}
 	}
 	return l2 / r.L2
+}
+
+// A client takes what a user contributes to the last bit, and would send nothing at all in its place: where all of
+// a user's u, or all of its ratings, are in one coordinate, that is as large as its bound, which few numbers
+// have a square or a middle of that float64 holds. Scales and clippings are such.
+func TestContributionsAreTaken(t *testing.T) {
+	for _, name := range kindNames() {
+		rng := rand.New(rand.NewPCG(12, 12))
+		for range 100 {
+			p := kinds(8, 1)[name]
+			p.ClipUser, p.UserRidge = 0.1+rng.Float64(), 1e-4
+			if p.Solver == Convex && p.Loss == Huber {
+				p.LossWidth = 0.1 + rng.Float64()
+			}
+			if p.MeanCap > 0 {
+				p.MeanCap = 1
+			}
+			if p.Feedback == Explicit {
+				low, high := float64(rng.IntN(30))/10, float64(35+rng.IntN(60))/10
+				p.Min, p.Max = min(low, float64(float32(low))), max(high, float64(float32(high))) // ratings are float32
+				p.ClipRating, p.ClipBias = 0.1+rng.Float64(), 0.1+rng.Float64()
+			}
+			steps := complete(t, p, 0)
+			for k := range 6 {
+				user, model := NewUser(&p, record(&p, rng, k)), hostile(&p, rng, 3).Encode()
+				for i, s := range steps {
+					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: model}
+					for c, v := range contribute(t, user, plan, k) {
+						if _, err := client.Quantize(v, s.Releases[c]); err != nil {
+							t.Fatalf("%s, clipped to %v: %v", name, p.ClipUser, err)
+						}
+					}
+				}
+			}
+		}
+	}
 }
 
 // What the server says of counts moves weight between a user's ratings and never adds any: Σw² is 1.

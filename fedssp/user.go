@@ -182,7 +182,7 @@ func (c *contribution) mean() (protocol.Vector, error) {
 		sum += (float64(c.ratings.Values[k]) - p.middle()) / ((p.Max - p.Min) / 2)
 	}
 	n := float64(p.MeanCap)
-	return protocol.Vector{Value: []float64{sum / n, float64(len(places)) / n}}, nil
+	return protocol.Vector{Value: []float64{clampTo(sum/n, 1), float64(len(places)) / n}}, nil // rounding may pass 1
 }
 
 // weigh chooses the ratings that take part, once, and deals weights to them.
