@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/client"
@@ -342,7 +343,8 @@ func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 	}
 }
 
-// Ratings that break the scale are the owner's to hear of.
+// Ratings that break the scale are the owner's to hear of. The error is logged, so it holds no rating, item
+// or number of them: none of the digits here, of 20 items rated from 1 to 5, is in the settings.
 func TestUserChecksRatings(t *testing.T) {
 	p := full(20, 2)
 	plan := &protocol.Plan{Iteration: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: start(p).Encode()}
@@ -350,10 +352,15 @@ func TestUserChecksRatings(t *testing.T) {
 	for _, r := range []Ratings{
 		{[]int32{1, 2}, []float32{3}}, {[]int32{2, 1}, []float32{3, 3}}, {[]int32{1, 1}, []float32{3, 3}}, {[]int32{-1}, []float32{3}},
 		{[]int32{20}, []float32{3}}, {[]int32{1}, []float32{5.5}}, {[]int32{1}, []float32{0}}, {[]int32{1}, []float32{nan}},
+		{[]int32{7, 6}, []float32{3, 4}}, {[]int32{8, 9}, []float32{3, 7.5}}, {[]int32{3, 4, 6, 7, 8, 9}, make([]float32, 6)},
+		{[]int32{3, 4, 6}, make([]float32, 7)},
 	} {
 		u := NewUser(&p, r)
-		if _, err := u.Contribute(plan, simulated.New(1, "x"), serial{}); err == nil {
+		_, err := u.Contribute(plan, simulated.New(1, "x"), serial{})
+		if err == nil {
 			t.Errorf("%v is contributed", r)
+		} else if strings.ContainsAny(err.Error(), "346789") {
+			t.Errorf("%v is refused with %q, which says what it is", r, err)
 		}
 		if err := u.Finish(plan.Broadcast, serial{}); err == nil || u.Finished() {
 			t.Errorf("%v is fitted", r)
