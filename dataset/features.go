@@ -62,7 +62,7 @@ const (
 //
 // Their order makes no difference. A file must have a header, may have its columns in
 // any order, may hold several categories (directors, cast, similar items, what public
-// raters gave), and quotes fields as in RFC 4180. An item may have many values in a
+// raters gave), 256 with those of other places at the most, and quotes fields as in RFC 4180. An item may have many values in a
 // category, and need not have any. Weights are 1 where the column is missing. To read
 // a file called genres, write ./genres.
 //
@@ -151,13 +151,20 @@ type feature struct {
 	weight      float64
 }
 
+// maxCategories bounds what a small file can make of memory: a category has an entry for
+// every item. What is known of items comes in a few.
+const maxCategories = 256
+
 // category starts a category, which comes from one place only.
 func (r *featureReader) category(name, from string) (*featureTable, error) {
 	if before, known := r.from[name]; known {
 		return nil, fmt.Errorf("category %q comes from %s already; give one of the two another name", name, before)
 	}
+	if len(r.categories) == maxCategories {
+		return nil, fmt.Errorf("category %q is one too many; at most %d are supported: what they have in common is a category, and these are its values", name, maxCategories)
+	}
 	r.from[name] = from
-	t := &featureTable{name: name}
+	t := &featureTable{name: name, values: idTable{mapped: true}}
 	r.categories = append(r.categories, t)
 	return t, nil
 }

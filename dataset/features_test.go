@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -201,6 +202,46 @@ func TestFeaturesErrors(t *testing.T) {
 		if f != nil || err == nil || !strings.Contains(err.Error(), c.message) || c.sentinel != nil && !errors.Is(err, c.sentinel) {
 			t.Errorf("%s: error %v, want %q in it, and %v", c.spec, err, c.message, c.sentinel)
 		}
+	}
+}
+
+// A category has an entry for each item: a file whose rows have one each would take their product of memory.
+// 256 may be had, of a file and the list of items together.
+func TestFeaturesOfManyCategories(t *testing.T) {
+	set := open(t, "testdata/good/movielens", Options{})
+	rows := func(n int) string {
+		var b strings.Builder
+		b.WriteString("item_id,category,value\n")
+		for i := range n {
+			fmt.Fprintf(&b, "2,c%d,x\n", i)
+		}
+		return csvFile(t, b.String())
+	}
+	if got := len(itemFeatures(t, set, "genres,"+rows(255)).Categories); got != 256 {
+		t.Errorf("%d categories, want 256", got)
+	}
+	for spec, line := range map[string]int{rows(257): 258, "genres," + rows(256): 257} {
+		_, err := set.Features(spec)
+		if at, located := errors.AsType[*FileError](err); !located || at.Line != line || !strings.Contains(err.Error(), "is one too many; at most 256 are supported") {
+			t.Errorf("%v; want line %d to be one too many", err, line)
+		}
+	}
+}
+
+// Nor has a value that is a number a list as long as that: 16 MB for each category, of 20 bytes in the file.
+func TestFeaturesOfLargeNumbers(t *testing.T) {
+	r := featureReader{set: open(t, "testdata/good/movielens", Options{}), from: make(map[string]string)}
+	if err := r.read("mine.csv", strings.NewReader("item_id,category,value\n2,c,4194303\n3,c,7\n3,d,4194303\n5,c,4194303\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range r.categories {
+		if n := len(table.values.small); n > 0 {
+			t.Errorf("category %s: a list of %d numbers", table.name, n)
+		}
+	}
+	if got, want := r.categories[0].compress(4), (Category{Name: "c", Values: []string{"7", "4194303"},
+		Start: []int32{0, 1, 2, 3, 3}, Value: []int32{1, 0, 1}, Weight: []float64{1, 1, 1}}); !cmp.Equal(want, got) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -19,11 +19,15 @@ type idTable struct {
 	small  []int32          // number of a small integer id, by its value; -1 for none
 	number map[string]int32 // of all other ids
 	last   int32            // number of the other id looked up last: files are often sorted by user
+
+	// mapped leaves small alone: of many tables each might hold one id, and 16 MB.
+	mapped bool
 }
 
 // index returns the number of an id, a new one when the id is new.
 func (t *idTable) index(id []byte) (int32, error) {
 	small, isSmall := smallInteger(id)
+	isSmall = isSmall && !t.mapped
 	switch {
 	case isSmall && small < len(t.small) && t.small[small] >= 0:
 		return t.small[small], nil

@@ -128,24 +128,31 @@ func (r *Recommender) load(dir string) error {
 		err = errors.Join(err, readErr)
 		return m
 	}
-	optional := func(name string, rows int) *fedmf.Matrix {
-		if !exists(filepath.Join(dir, name+".npy")) {
+	sums := r.Config.Algorithm.statistical()
+	biased := sums && r.Config.biases(r.Config.Statistics)
+	bias := func(name string, rows int) *fedmf.Matrix {
+		if !biased && !exists(filepath.Join(dir, name+".npy")) {
 			return nil
 		}
 		return read(name, rows, 1)
 	}
 	r.items, r.users = read("item_embeddings", r.Data.Items, rank), read("user_embeddings", r.Data.Users, rank)
-	r.itemBias, r.userBias = optional("item_bias", r.Data.Items), optional("user_bias", r.Data.Users)
+	r.itemBias, r.userBias = bias("item_bias", r.Data.Items), bias("user_bias", r.Data.Users)
 	if err != nil {
 		return err
 	}
 	var summary struct {
-		Mean float64 `json:"mean"` // 0 of a model without one
+		Mean *float64 `json:"mean"`
 	}
 	if err = readJSON(filepath.Join(dir, "summary.json"), &summary); err != nil {
 		return err
 	}
-	r.mean = summary.Mean
+	switch {
+	case summary.Mean != nil:
+		r.mean = *summary.Mean
+	case sums:
+		return errors.New("summary.json: there is no mean, which predictions of this model are on top of")
+	}
 	if c := r.Config; c.solver() == fedssp.Convex && c.Statistics.Loss == string(fedssp.Logistic) {
 		return r.loadLogistic()
 	}

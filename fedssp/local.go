@@ -187,11 +187,13 @@ func (w *workspace) solve(h blas64.Symmetric, b []float64) bool {
 }
 
 // clipUser scales u, finite after a fit, down to norm bound if it is longer. After it ‖u‖ <= Γ_u whatever
-// the fit came to: of a u whose norm overflows nothing is left.
+// the fit came to: of a u whose norm overflows nothing is left. It is scaled to a little less, lest rounding takes
+// a u of one coordinate, or its square, past the bound by a last bit, which is declared as that of every coordinate.
 func clipUser(u []float64, bound float64) {
+	const less = 1 - 1e-15
 	if norm := math.Sqrt(dot(u, u)); norm > bound {
 		for i := range u {
-			u[i] *= bound / norm
+			u[i] *= bound / norm * less
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -154,7 +156,7 @@ func within(t *testing.T, who string, r protocol.Release, v protocol.Vector) flo
 	if r.L1 > 0 && l1 > r.L1*(1+rounding) {
 		t.Fatalf("%s: release %q has L1 norm %v; %v is declared", who, r.Name, l1, r.L1)
 	}
-	if r.LInf > 0 && largest > r.LInf*(1+rounding) {
+	if r.LInf > 0 && largest > r.LInf { // to the last bit, as a client checks it
 		t.Fatalf("%s: release %q has a coordinate of %v; %v is declared", who, r.Name, largest, r.LInf)
 	}
 	if nonZero > r.MaxNonZero {
@@ -166,6 +168,42 @@ func within(t *testing.T, who string, r protocol.Release, v protocol.Vector) flo
 		}
 	}
 	return l2 / r.L2
+}
+
+// A client takes what a user contributes to the last bit, and would send nothing at all in its place: where all of
+// a user's u, or all of its ratings, are in one coordinate, that is as large as its bound, which few numbers
+// have a square or a middle of that float64 holds. Scales and clippings are such.
+func TestContributionsAreTaken(t *testing.T) {
+	for _, name := range kindNames() {
+		rng := rand.New(rand.NewPCG(12, 12))
+		for range 100 {
+			p := kinds(8, 1)[name]
+			p.ClipUser, p.UserRidge = 0.1+rng.Float64(), 1e-4
+			if p.Solver == Convex && p.Loss == Huber {
+				p.LossWidth = 0.1 + rng.Float64()
+			}
+			if p.MeanCap > 0 {
+				p.MeanCap = 1
+			}
+			if p.Feedback == Explicit {
+				low, high := float64(rng.IntN(30))/10, float64(35+rng.IntN(60))/10
+				p.Min, p.Max = min(low, float64(float32(low))), max(high, float64(float32(high))) // ratings are float32
+				p.ClipRating, p.ClipBias = 0.1+rng.Float64(), 0.1+rng.Float64()
+			}
+			steps := complete(t, p, 0)
+			for k := range 6 {
+				user, model := NewUser(&p, record(&p, rng, k)), hostile(&p, rng, 3).Encode()
+				for i, s := range steps {
+					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: model}
+					for c, v := range contribute(t, user, plan, k) {
+						if _, err := client.Quantize(v, s.Releases[c]); err != nil {
+							t.Fatalf("%s, clipped to %v: %v", name, p.ClipUser, err)
+						}
+					}
+				}
+			}
+		}
+	}
 }
 
 // What the server says of counts moves weight between a user's ratings and never adds any: Σw² is 1.
@@ -305,7 +343,8 @@ func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 	}
 }
 
-// Ratings that break the scale are the owner's to hear of.
+// Ratings that break the scale are the owner's to hear of. The error is logged, so it holds no rating, item
+// or number of them: none of the digits here, of 20 items rated from 1 to 5, is in the settings.
 func TestUserChecksRatings(t *testing.T) {
 	p := full(20, 2)
 	plan := &protocol.Plan{Iteration: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: start(p).Encode()}
@@ -313,10 +352,15 @@ func TestUserChecksRatings(t *testing.T) {
 	for _, r := range []Ratings{
 		{[]int32{1, 2}, []float32{3}}, {[]int32{2, 1}, []float32{3, 3}}, {[]int32{1, 1}, []float32{3, 3}}, {[]int32{-1}, []float32{3}},
 		{[]int32{20}, []float32{3}}, {[]int32{1}, []float32{5.5}}, {[]int32{1}, []float32{0}}, {[]int32{1}, []float32{nan}},
+		{[]int32{7, 6}, []float32{3, 4}}, {[]int32{8, 9}, []float32{3, 7.5}}, {[]int32{3, 4, 6, 7, 8, 9}, make([]float32, 6)},
+		{[]int32{3, 4, 6}, make([]float32, 7)},
 	} {
 		u := NewUser(&p, r)
-		if _, err := u.Contribute(plan, simulated.New(1, "x"), serial{}); err == nil {
+		_, err := u.Contribute(plan, simulated.New(1, "x"), serial{})
+		if err == nil {
 			t.Errorf("%v is contributed", r)
+		} else if strings.ContainsAny(err.Error(), "346789") {
+			t.Errorf("%v is refused with %q, which says what it is", r, err)
 		}
 		if err := u.Finish(plan.Broadcast, serial{}); err == nil || u.Finished() {
 			t.Errorf("%v is fitted", r)

@@ -29,18 +29,19 @@ func NewUser(p *Params, r Ratings) *User {
 	return &User{params: p, ratings: r, invalid: p.checkRatings(r)}
 }
 
+// checkRatings says what is wrong with a user's ratings, and nothing of what they are: it is logged.
 func (p *Params) checkRatings(r Ratings) error {
 	if len(r.Items) != len(r.Values) {
-		return fmt.Errorf("fedssp: %d items and %d values; each rating is one of each", len(r.Items), len(r.Values))
+		return errors.New("fedssp: there are not as many items as values; each rating is one of each")
 	}
 	last := int32(-1)
 	for k, j := range r.Items {
 		if j <= last || int(j) >= p.Items {
-			return fmt.Errorf("fedssp: rating %d is of item %d after %d; items ascend and are below %d", k, j, last, p.Items)
+			return fmt.Errorf("fedssp: the items of ratings do not ascend, or one is not below %d", p.Items)
 		}
 		last = j
 		if x := float64(r.Values[k]); p.Feedback == Explicit && !(x >= p.Min && x <= p.Max) {
-			return fmt.Errorf("fedssp: rating %d is %v; ratings are from %v to %v", k, x, p.Min, p.Max)
+			return fmt.Errorf("fedssp: a rating is outside of the scale; ratings are from %v to %v", p.Min, p.Max)
 		}
 	}
 	return nil
@@ -182,7 +183,7 @@ func (c *contribution) mean() (protocol.Vector, error) {
 		sum += (float64(c.ratings.Values[k]) - p.middle()) / ((p.Max - p.Min) / 2)
 	}
 	n := float64(p.MeanCap)
-	return protocol.Vector{Value: []float64{sum / n, float64(len(places)) / n}}, nil
+	return protocol.Vector{Value: []float64{clampTo(sum/n, 1), float64(len(places)) / n}}, nil // rounding may pass 1
 }
 
 // weigh chooses the ratings that take part, once, and deals weights to them.

@@ -158,6 +158,51 @@ func checkSimilar(t *testing.T, r *experiment.Recommender, set *dataset.Set, ite
 	}
 }
 
+// TestOpenRunMissesBiases: what predictions are made of must all be there, else they would be others, and look
+// as good.
+func TestOpenRunMissesBiases(t *testing.T) {
+	whole := leave(t, "--algorithm", "private-item-bias", "--baselines", "quick")
+	summary, err := os.ReadFile(filepath.Join(whole, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts map[string]json.RawMessage
+	if err = json.Unmarshal(summary, &parts); err != nil {
+		t.Fatal(err)
+	}
+	delete(parts, "mean")
+	without, err := json.Marshal(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, content string // "" removes the file
+		message       string
+	}{
+		{"item_bias.npy", "", "item_bias.npy"},
+		{"user_bias.npy", "", "user_bias.npy"},
+		{"summary.json", string(without), "summary.json: there is no mean"},
+	} {
+		dir := t.TempDir()
+		if err = os.CopyFS(dir, os.DirFS(whole)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = experiment.OpenRun(t.Context(), dir, "", nil); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, tt.name)
+		if err = os.Remove(file); err == nil && tt.content != "" {
+			err = os.WriteFile(file, []byte(tt.content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = experiment.OpenRun(t.Context(), dir, "", nil); err == nil || !strings.Contains(err.Error(), tt.message) {
+			t.Errorf("without %s: error %v, want %q in it", tt.name, err, tt.message)
+		}
+	}
+}
+
 // TestOpenRunRefuses damages the folder of a run, each time in one way.
 func TestOpenRunRefuses(t *testing.T) {
 	whole := leave(t, "--algorithm", "sgd-mf", "--rank", "2")
