@@ -155,12 +155,10 @@ func (a *Aggregator) place(id peer.ID) (admission.Place, bool) {
 }
 
 // Revoke takes the operator's newest revocations, and closes the connections of
-// whom they put out. Older ones than are known are refused, see admission.Registry.
+// whom they put out, also if they cannot be written. Older ones than are known are
+// refused, see admission.Registry.
 func (a *Aggregator) Revoke(v *admission.Revocations) error {
 	out, err := a.cfg.Registry.Revoke(v)
-	if err != nil {
-		return err
-	}
 	for i := range out {
 		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg("revoked")
 		if id, err := PeerID(out[i].Identity.Ed25519()); err == nil {
@@ -168,7 +166,7 @@ func (a *Aggregator) Revoke(v *admission.Revocations) error {
 		}
 	}
 	a.relist()
-	return nil
+	return err
 }
 
 // disconnected lets go of a peer that waits for a session, and so would not be missed.
