@@ -62,6 +62,8 @@ type hubSession struct {
 	ctx    context.Context // the driver's
 	stop   context.CancelFunc
 	lives  map[protocol.ClientID][16]byte // with which a client last took part
+	asked  map[*conn]bool                 // clients that are looking it over, of those that were there at its beginning
+	looked chan struct{}                  // closed when none of them is asked any more, or it has taken too long
 	told   [][]byte                       // what the server was told last, in frames: it may not have arrived
 	final  []byte                         // the end, in frames, for who comes later; nil before
 }
@@ -293,6 +295,7 @@ func (a *Aggregator) leave(c *conn) {
 		a.host.ConnManager().Unprotect(c.peer, "registered")
 		a.announcePresence()
 	}
+	c.in.answered(c)
 }
 
 // announcePresence lets a server that waits know how many clients there are. The

@@ -183,7 +183,8 @@ func (r *Registry) write(entries ...[]byte) error {
 // returns was put out. A list that is refused changes nothing.
 //
 // An aggregator can thus keep somebody off the list at first, or keep back
-// revocations, but not go back on what it has shown. Masks, and in active mode
+// revocations that the party has not from the operator itself (Revoke), but not go
+// back on what it has shown. Masks, and in active mode
 // signatures, are bound to the keys on the list: parties that were shown
 // different lists do not come to a sum.
 func (r *Registry) Update(l *List) ([]Enrolment, error) {
