@@ -88,9 +88,13 @@ func (c Config) text(key string) string {
 }
 
 // DeploymentWarnings are what a user should know before the experiment is deployed
-// although it can be: what of it has no effect there, or another one.
+// although it can be: whom it trusts, and what of it has no effect there, or another one.
 func (c Config) DeploymentWarnings() []string {
 	var list []string
+	if c.Mode != "active" {
+		list = append(list, "mode semi-honest trusts the aggregator not to lie in rosters: one that shows a client nothing but keys of its own learns that client's contribution; "+
+			"with mode: active clients sign their keys and check them")
+	}
 	if c.Secagg == "ideal" {
 		list = append(list, "secagg ideal is for simulations, where somebody is trusted with adding up: in a deployment sums are real")
 	}

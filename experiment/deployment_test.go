@@ -21,6 +21,9 @@ var simulationOnly = []string{
 
 const idealWarning = "secagg ideal is for simulations, where somebody is trusted with adding up: in a deployment sums are real"
 
+const rosterWarning = "mode semi-honest trusts the aggregator not to lie in rosters: one that shows a client nothing but keys of its own learns that client's contribution; " +
+	"with mode: active clients sign their keys and check them"
+
 // Deployed or simulated, a setting that has no effect is called out, once.
 func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 	var all []string
@@ -37,7 +40,7 @@ func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 				t.Fatalf("%s %s: %v", a, setting, err)
 			}
 			key := keyOf(setting)
-			want := []string{idealWarning}
+			want := []string{rosterWarning, idealWarning}
 			switch {
 			case slices.ContainsFunc(simulationOnly, func(s string) bool { return keyOf(s) == key }):
 				want = append(want, key+" has no effect in a deployment")
@@ -50,10 +53,11 @@ func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 		}
 	}
 	for settings, want := range map[string][]string{
-		"secagg=real": nil, "secagg=real dropout=0.9": {"dropout has no effect in a deployment"},
-		"noise-draw=sum":                        {idealWarning, "noise-draw sum is for simulations: in a deployment each client draws its own"},
-		"noise-draw=sum algorithm=vfl-sgdmf":    {idealWarning, "noise-draw has no effect with vfl-sgdmf"},
-		"noise-draw=client out=a name=b seed=7": {idealWarning},
+		"secagg=real": {rosterWarning}, "secagg=real mode=active": nil,
+		"secagg=real dropout=0.9":               {rosterWarning, "dropout has no effect in a deployment"},
+		"noise-draw=sum":                        {rosterWarning, idealWarning, "noise-draw sum is for simulations: in a deployment each client draws its own"},
+		"noise-draw=sum algorithm=vfl-sgdmf":    {rosterWarning, idealWarning, "noise-draw has no effect with vfl-sgdmf"},
+		"noise-draw=client out=a name=b seed=7": {rosterWarning, idealWarning},
 	} {
 		c, err := Resolve(set(settings))
 		if err != nil {
@@ -151,7 +155,7 @@ func TestDeployedTwice(t *testing.T) {
 			t.Fatalf("%v (-once +twice):\n%s", err, cmp.Diff(once, twice))
 		}
 		for _, w := range once.DeploymentWarnings() {
-			if !strings.HasSuffix(w, "has no effect with "+string(once.Algorithm)) {
+			if w != rosterWarning && !strings.HasSuffix(w, "has no effect with "+string(once.Algorithm)) {
 				t.Fatalf("warning %q", w)
 			}
 		}

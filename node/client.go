@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -129,6 +130,14 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
+// Revoke takes the operator's newest revocations, which the aggregator could hold back.
+// The client leaves a session in which it would be with somebody who is put out, until
+// the aggregator's list is without; if it is put out itself, Run ends with
+// admission.ErrRevoked. Older ones than are known are refused, see admission.Registry.
+func (c *Client) Revoke(v *admission.Revocations) error {
+	return c.leaf.revoke(c.cfg.Membership, c.cfg.Registry, v, c.failed)
+}
+
 // serve registers, checks the session, and carries messages. ctx is that of the
 // client, stream that of the connection.
 func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
@@ -185,13 +194,10 @@ func (c *Client) party() protocol.Party {
 	return protocol.Party(c.cfg.Membership.Enrolment.Ticket.Place)
 }
 
-// take checks the description of a session, and begins to take part in it unless
-// the client already does.
+// take checks the description of a session, also of one that the client was in before:
+// it must be of whoever is the server by now, and of the list that there is. Unless the
+// client takes part in it already, it begins to.
 func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
-	described := sha256.Sum256(s.Descriptor)
-	if t := c.taking; t != nil && t.described == described && (s.Ended || !t.over) {
-		return t, nil
-	}
 	m := c.cfg.Membership
 	list, err := trust(m, c.cfg.Registry, s.List)
 	if err != nil {
@@ -207,6 +213,10 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	}
 	if d.List != list.Hash() && !s.Ended {
 		return nil, fmt.Errorf("%w: it began with another enrolment list", ErrSession)
+	}
+	described := sha256.Sum256(s.Descriptor)
+	if t := c.taking; t != nil && t.described == described && server.Ed25519().Equal(ed25519.PublicKey(t.server)) && (s.Ended || !t.over) {
+		return t, nil
 	}
 	job, err := c.cfg.Open(d.Experiment)
 	if err != nil {

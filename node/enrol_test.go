@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
 )
 
 const lfl = "algorithm=fmf-lfl tolerance=0.25 "
@@ -192,28 +193,36 @@ func TestEnrolRefused(t *testing.T) {
 	}
 }
 
-// Who is revoked loses its connection, not only what it speaks on it.
+// Who is revoked loses its connection, not only what it speaks on it; also where the
+// revocation cannot be written.
 func TestRevokedConnectionCloses(t *testing.T) {
-	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
-	m := f.join(admission.ClientPlace(6))
-	h := f.host(f.identity(admission.ClientPlace(6)))
-	defer h.Close() //nolint:errcheck // nothing is left to be lost
-	gone := make(chan struct{})
-	h.Network().Notify(&network.NotifyBundle{DisconnectedF: func(network.Network, network.Conn) { close(gone) }})
-	if err := h.Connect(t.Context(), f.hub); err != nil {
-		t.Fatal(err)
-	}
-	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&m.Enrolment))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err = f.aggregator.Revoke(revocations); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-gone:
-	case <-time.After(20 * time.Second):
-		t.Error("the connection of a revoked peer stays open")
+	for name, want := range map[string]error{"written": nil, "not written": store.ErrClosed} {
+		t.Run(name, func(t *testing.T) {
+			f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+			m := f.join(admission.ClientPlace(6))
+			h := f.host(f.identity(admission.ClientPlace(6)))
+			defer h.Close() //nolint:errcheck // nothing is left to be lost
+			gone := make(chan struct{})
+			h.Network().Notify(&network.NotifyBundle{DisconnectedF: func(network.Network, network.Conn) { close(gone) }})
+			if err := h.Connect(t.Context(), f.hub); err != nil {
+				t.Fatal(err)
+			}
+			revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&m.Enrolment))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want != nil {
+				_ = f.registryLog.Close()
+			}
+			if err = f.aggregator.Revoke(revocations); !errors.Is(err, want) {
+				t.Errorf("revoked: %v, want %v", err, want)
+			}
+			select {
+			case <-gone:
+			case <-time.After(20 * time.Second):
+				t.Error("the connection of a revoked peer stays open")
+			}
+		})
 	}
 }
 

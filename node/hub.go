@@ -62,6 +62,8 @@ type hubSession struct {
 	ctx    context.Context // the driver's
 	stop   context.CancelFunc
 	lives  map[protocol.ClientID][16]byte // with which a client last took part
+	asked  map[*conn]bool                 // clients that are looking it over, of those that were there at its beginning
+	looked chan struct{}                  // closed when none of them is asked any more, or it has taken too long
 	told   [][]byte                       // what the server was told last, in frames: it may not have arrived
 	final  []byte                         // the end, in frames, for who comes later; nil before
 }
@@ -155,12 +157,10 @@ func (a *Aggregator) place(id peer.ID) (admission.Place, bool) {
 }
 
 // Revoke takes the operator's newest revocations, and closes the connections of
-// whom they put out. Older ones than are known are refused, see admission.Registry.
+// whom they put out, also if they cannot be written. Older ones than are known are
+// refused, see admission.Registry.
 func (a *Aggregator) Revoke(v *admission.Revocations) error {
 	out, err := a.cfg.Registry.Revoke(v)
-	if err != nil {
-		return err
-	}
 	for i := range out {
 		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg("revoked")
 		if id, err := PeerID(out[i].Identity.Ed25519()); err == nil {
@@ -168,7 +168,7 @@ func (a *Aggregator) Revoke(v *admission.Revocations) error {
 		}
 	}
 	a.relist()
-	return nil
+	return err
 }
 
 // disconnected lets go of a peer that waits for a session, and so would not be missed.
@@ -295,6 +295,7 @@ func (a *Aggregator) leave(c *conn) {
 		a.host.ConnManager().Unprotect(c.peer, "registered")
 		a.announcePresence()
 	}
+	c.in.answered(c)
 }
 
 // announcePresence lets a server that waits know how many clients there are. The

@@ -102,6 +102,7 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 		return nil, err
 	}
 	s := a.lead(p, d, list)
+	s.askNobody()
 	s.final = frames
 	return s, nil
 }

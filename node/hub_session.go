@@ -54,11 +54,55 @@ func (a *Aggregator) serveServer(c *conn) error {
 		_ = conclude(c.stream, &notice{Refused: err.Error()})
 		return err
 	}
+	if !a.lookedOver(c, s) {
+		return nil
+	}
 	within(c.stream, registerTimeout)
 	if err = say(c.stream, &notice{Ready: &ready{}}); err != nil {
 		return err
 	}
 	return a.carry(c, s, protocol.Party{Role: protocol.Server})
+}
+
+// lookedOver returns when the clients that were there at the session's beginning have
+// looked it over or gone, or after as long as a stage may take: a plan that came before
+// would find them busy, and that time would be missing to its first stage. It is false
+// if the server or the session is gone.
+func (a *Aggregator) lookedOver(c *conn, s *hubSession) bool {
+	late := time.NewTimer(s.terms.StageTimeout)
+	defer late.Stop()
+	select {
+	case <-s.looked:
+	case <-late.C:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.cfg.Log.Warn().Int("clients", len(s.asked)).Msg("clients are still looking the session over, which begins without them")
+		s.askNobody()
+	case <-c.closed:
+		return false
+	case <-s.ctx.Done():
+		return false
+	}
+	return true
+}
+
+// answered says that a client which was asked to look the session over has, or is gone.
+// The caller holds the aggregator's mu. Of no session it does nothing.
+func (s *hubSession) answered(c *conn) {
+	if s == nil || s.asked == nil {
+		return
+	}
+	if delete(s.asked, c); len(s.asked) == 0 {
+		s.askNobody()
+	}
+}
+
+// askNobody has the session begin. The caller holds the aggregator's mu.
+func (s *hubSession) askNobody() {
+	if s.asked != nil {
+		s.asked = nil
+		close(s.looked)
+	}
 }
 
 // descriptorSize is how long the description of a session may be: it holds the
@@ -78,14 +122,22 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if old := a.session; old != nil {
-		if bytes.Equal(old.signed.Descriptor, p.Descriptor) {
-			c.in = old
-			if old.told != nil {
-				_ = c.queue.add(old.told...) // twice is no harm; the queue is empty
-			}
-			return old, nil
+	if a.conns[c.place] != c {
+		return nil, fmt.Errorf("%w: the server has another connection by now", ErrSession)
+	}
+	old := a.session
+	if old != nil && bytes.Equal(old.signed.Descriptor, p.Descriptor) {
+		c.in = old
+		if old.told != nil {
+			_ = c.queue.add(old.told...) // twice is no harm; the queue is empty
 		}
+		return old, nil
+	}
+	list := a.cfg.Registry.List()
+	if list.Hash() != d.List {
+		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
+	}
+	if old != nil {
 		if old.terms.Session != d.Terms.Session {
 			if err = a.forget(); err != nil {
 				return nil, err
@@ -93,31 +145,40 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 		}
 		old.stop()
 	}
-	list := a.cfg.Registry.List()
-	if list.Hash() != d.List {
-		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
-	}
 	s := a.lead(p, d, list)
 	a.session, c.in = s, s
 	for _, other := range a.conns {
-		switch {
-		case other == c:
-		case other.in != nil: // of the session before: it registers again
-			other.close()
-		default:
-			other.in = s
-			other.session <- s // it waits for nothing else, so there is room
+		if other != c {
+			a.tell(other, s)
 		}
+	}
+	if len(s.asked) == 0 {
+		s.askNobody()
 	}
 	a.cfg.Observer.Session(d.Terms.Session)
 	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("iterations", d.Terms.Iterations).Msg("session published")
 	return s, nil
 }
 
+// tell has a client that waits for a session look it over; whoever is in the session
+// before registers again. The caller holds mu.
+func (a *Aggregator) tell(c *conn, s *hubSession) {
+	if c.in != nil {
+		c.close()
+		return
+	}
+	select {
+	case c.session <- s:
+		c.in, s.asked[c] = s, true
+	default: // a client is told once; whoever else is here must not hold up everybody
+		c.close()
+	}
+}
+
 // lead starts the role that leads a session's sums.
 func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubSession {
 	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
-		lives: make(map[protocol.ClientID][16]byte)}
+		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.sums(list)
 	s.driver = &driver{
@@ -171,6 +232,7 @@ func (a *Aggregator) serveClient(c *conn) error {
 	if _, err = c.stream.Write(now); err != nil {
 		return err
 	}
+	_ = c.stream.SetReadDeadline(time.Now().Add(registerTimeout + s.terms.StageTimeout)) // to look it over
 	m, err := hear(c.stream, noticeSize)
 	if err != nil {
 		return err
@@ -192,6 +254,9 @@ func (a *Aggregator) serveClient(c *conn) error {
 	if fresh {
 		s.driver.give(s.ctx, protocol.Registered{Client: c.place.Client})
 	}
+	a.mu.Lock()
+	s.answered(c)
+	a.mu.Unlock()
 	if final != nil {
 		_ = c.queue.add(final)
 	}

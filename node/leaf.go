@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -29,6 +30,9 @@ type leaf struct {
 	aggregator peer.AddrInfo
 	protocol   libp2pprotocol.ID
 	log        zerolog.Logger
+
+	mu     sync.Mutex
+	stream network.Stream // the one that is served; nil: none
 }
 
 // errEnd is returned by who has nothing more to say: the leaf does not dial again.
@@ -144,7 +148,43 @@ func (l *leaf) once(ctx context.Context, serve func(context.Context, network.Str
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	defer s.Reset() //nolint:errcheck // a stream that is gone already
+	l.on(s)
+	defer l.on(nil)
 	return serve(ctx, s)
+}
+
+func (l *leaf) on(s network.Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stream = s
+}
+
+// cut breaks the stream, of which another is opened then. Nothing leaves on it when it
+// returns.
+func (l *leaf) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream != nil {
+		_ = l.stream.Reset() // its end is what is wanted
+	}
+}
+
+// revoke takes the operator's newest revocations, past the aggregator, which could hold
+// them back. Where they put somebody out the party registers again: a list on which that
+// one still is it does not accept, and so takes no part in a sum with it. A party that
+// is itself put out fails with admission.ErrRevoked.
+func (l *leaf) revoke(own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
+	out, err := r.Revoke(v)
+	for i := range out {
+		l.log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
+	}
+	if gone := r.Revocations().Check(&own.Enrolment); gone != nil {
+		fail(failed, fmt.Errorf("this party itself: %w", gone))
+	}
+	if len(out) > 0 {
+		l.cut()
+	}
+	return err
 }
 
 // greet registers, and returns what the aggregator answers.

@@ -159,6 +159,14 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	return nil, err
 }
 
+// Revoke takes the operator's newest revocations, which the aggregator could hold back.
+// Where they put somebody out, the server signs for the session anew once the aggregator's
+// list is without; if it is put out itself, Run ends with admission.ErrRevoked. Older ones
+// than are known are refused, see admission.Registry.
+func (s *Server) Revoke(v *admission.Revocations) error {
+	return s.leaf.revoke(s.cfg.Membership, s.cfg.Registry, v, s.failed)
+}
+
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
@@ -237,6 +245,7 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (an
 	if err = say(st, &notice{Publish: s.signed}); err != nil {
 		return false, err
 	}
+	within(st, registerTimeout+s.cfg.Terms.StageTimeout) // in which clients look it over
 	for {
 		m, err := next(ctx, notices)
 		switch {

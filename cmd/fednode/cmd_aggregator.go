@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -81,44 +79,19 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 
 // run waits for the end, and reads the operator's files again when it is told to.
 func (c *aggregatorCmd) run(ctx context.Context, a *node.Aggregator, f *admission.Federation, log *zerolog.Logger) {
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGHUP)
-	defer signal.Stop(again)
-	for {
-		select {
-		case <-ctx.Done():
+	onHangup(ctx, func() {
+		if err := c.load(a, f); err != nil {
+			log.Error().Err(err).Msg("what cannot be read stays as it was before")
 			return
-		case <-again:
-			if err := c.load(a, f); err != nil {
-				log.Error().Err(err).Msg("what cannot be read stays as it was before")
-				continue
-			}
-			log.Info().Msg("tickets and revocations read again")
 		}
-	}
+		log.Info().Msg("tickets and revocations read again")
+	})
 }
 
 // load reads whom the operator has revoked and invited. Neither waits for the other:
 // whoever is revoked is put out, whatever is the matter with the tickets.
 func (c *aggregatorCmd) load(a *node.Aggregator, f *admission.Federation) error {
-	return errors.Join(c.revoke(a, f), c.admit(a, f))
-}
-
-func (c *aggregatorCmd) revoke(a *node.Aggregator, f *admission.Federation) error {
-	if c.Revocations == "" {
-		return nil
-	}
-	v, err := readRevocations(c.Revocations, f)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // none so far
-	}
-	if err != nil {
-		return err
-	}
-	if err = a.Revoke(v); err != nil {
-		return fmt.Errorf("%s: %w", c.Revocations, err)
-	}
-	return nil
+	return errors.Join(revoke(a, c.Revocations, f), c.admit(a, f))
 }
 
 func (c *aggregatorCmd) admit(a *node.Aggregator, f *admission.Federation) error {

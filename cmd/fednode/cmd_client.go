@@ -40,6 +40,8 @@ type clientCmd struct {
 	MaxDelta   float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
 	Experiment string  `placeholder:"FILE" help:"The experiment that the owner agrees to, as the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
+	Revocations string `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
+
 	State string `required:"" placeholder:"DIR" help:"Where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
 }
@@ -67,7 +69,8 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(seats))
-	common := &desk{data: c.Data, owner: owner}
+	common := &desk{data: c.Data, owner: owner, told: parties{path: c.Revocations}}
+	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(seats))
 	var all sync.WaitGroup
 	for i, at := range seats {
@@ -128,10 +131,12 @@ func (c *clientCmd) seats() ([]seat, error) {
 }
 
 // desk is what the clients of a process share: the data at hand, the experiment that
-// all of them are told of, tables that follow from it, and whose enrolment is valid.
+// all of them are told of, tables that follow from it, whose enrolment is valid, and whom
+// the operator has revoked.
 type desk struct {
 	data     string
 	owner    *consent
+	told     parties
 	noise    client.Samplers
 	costs    dp.Cache
 	verified admission.Verified
@@ -220,6 +225,11 @@ func (d *desk) takePart(ctx context.Context, at seat, observer node.Observer, wo
 	if err != nil {
 		return err
 	}
+	leave, err := d.told.join(c, &m.membership.Federation)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if err = c.Run(ctx); err != nil {
 		return err
 	}

@@ -19,15 +19,16 @@ import (
 
 // serverCmd is fednode server. It holds nobody's ratings.
 type serverCmd struct {
-	File       string   `arg:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
-	Items      string   `placeholder:"DIR" help:"Folder with the list of items: movies.csv, movies.dat or u.item. Default: the data of the experiment. Ratings in it are not opened."`
-	Users      string   `placeholder:"N|FILE" help:"Between organisations: how many users they have together or, where they share users (vfl), a file with the ids, one a line."`
-	Set        []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
-	Invitation string   `placeholder:"FILE" help:"The server's invitation; needed once."`
-	State      string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on."`
-	Out        string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder model in the state."`
-	Ops        string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
-	Format     string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
+	File        string   `arg:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
+	Items       string   `placeholder:"DIR" help:"Folder with the list of items: movies.csv, movies.dat or u.item. Default: the data of the experiment. Ratings in it are not opened."`
+	Users       string   `placeholder:"N|FILE" help:"Between organisations: how many users they have together or, where they share users (vfl), a file with the ids, one a line."`
+	Set         []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
+	Invitation  string   `placeholder:"FILE" help:"The server's invitation; needed once."`
+	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
+	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on."`
+	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder model in the state."`
+	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
+	Format      string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
 
 // Run implements fednode server.
@@ -37,6 +38,8 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	told := parties{path: c.Revocations}
+	defer told.follow(ctx, &log)()
 	m, err := openMember(ctx, c.State, c.Invitation, protocol.Server, &log)
 	if err != nil {
 		return err
@@ -67,6 +70,11 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	leave, err := told.join(server, &m.membership.Federation)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	began := time.Now()
 	out, err := server.Run(ctx)
 	if err != nil {

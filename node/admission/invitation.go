@@ -139,7 +139,7 @@ func (m *Membership) Check(l *List) error {
 		return err
 	}
 	own := &m.Enrolment
-	if err := newBarred(l.Revocations).check(own); err != nil {
+	if err := l.Revocations.Check(own); err != nil {
 		return fmt.Errorf("this party itself: %w", err)
 	}
 	if k, ok := l.Holder(own.Ticket.Place); !ok || k != own.Identity {

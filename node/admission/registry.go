@@ -29,8 +29,9 @@ type Registry struct {
 
 	mu sync.RWMutex
 	state
-	text   []byte // of the list; nil before Text was first called
-	textOf uint64 // the state's version that it is of
+	unwritten []byte // revocations that hold although the log failed; nil: none
+	text      []byte // of the list; nil before Text was first called
+	textOf    uint64 // the state's version that it is of
 }
 
 // state is who is in by now. Whoever was revoked is not.
@@ -117,7 +118,7 @@ func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 	}
 	text, err := e.Encode()
 	if err == nil {
-		err = r.log.Append(text)
+		err = r.write(text)
 	}
 	if err != nil {
 		return fmt.Errorf("enrolling the %s: %w", e.Ticket.Place, err)
@@ -127,9 +128,11 @@ func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 }
 
 // Revoke takes the operator's newest revocations. Whoever it returns was put out
-// by them, and every connection to them is to be closed. Once it returns without an
-// error, that is durable. The same document again is no error; an older one is
-// refused with ErrOutdated, one that forgets something with ErrForgotten.
+// by them, beside an error too, and every connection to them is to be closed. Once it
+// returns without an error, that is durable. Where they cannot be written they hold
+// all the same, until the process ends, and are written with whatever is written next.
+// The same document again is no error; an older one is refused with ErrOutdated, one
+// that forgets something with ErrForgotten.
 func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%w: no revocations", ErrMalformed)
@@ -142,17 +145,34 @@ func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	if err := v.Follows(r.revocations); err != nil {
 		return nil, err
 	}
-	if v.Serial == r.revocations.serial() {
+	var out []Enrolment
+	if v.Serial != r.revocations.serial() {
+		text, err := v.Encode()
+		if err != nil {
+			return nil, err
+		}
+		out, r.unwritten = r.revoke(v), text // older ones, that were not written either, are in it
+	}
+	if r.unwritten == nil {
 		return nil, nil
 	}
-	text, err := v.Encode()
-	if err == nil {
-		err = r.log.Append(text)
+	if err := r.write(); err != nil {
+		return out, fmt.Errorf("revocations %d, which hold until this process ends: %w", v.Serial, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("revocations %d: %w", v.Serial, err)
+	return out, nil
+}
+
+// write adds entries to the log, behind revocations that are not in it yet: what comes
+// after them may be right because of them only.
+func (r *Registry) write(entries ...[]byte) error {
+	if r.unwritten != nil {
+		entries = append([][]byte{r.unwritten}, entries...)
 	}
-	return r.revoke(v), nil
+	if err := r.log.Append(entries...); err != nil {
+		return err
+	}
+	r.unwritten = nil
+	return nil
 }
 
 // Update takes a list that somebody else keeps: a party that of its aggregator,
@@ -163,7 +183,8 @@ func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 // returns was put out. A list that is refused changes nothing.
 //
 // An aggregator can thus keep somebody off the list at first, or keep back
-// revocations, but not go back on what it has shown. Masks, and in active mode
+// revocations that the party has not from the operator itself (Revoke), but not go
+// back on what it has shown. Masks, and in active mode
 // signatures, are bound to the keys on the list: parties that were shown
 // different lists do not come to a sum.
 func (r *Registry) Update(l *List) ([]Enrolment, error) {
@@ -194,7 +215,7 @@ func (r *Registry) Update(l *List) ([]Enrolment, error) {
 		return nil, err
 	}
 	if len(entries) > 0 {
-		if err = r.log.Append(entries...); err != nil {
+		if err = r.write(entries...); err != nil {
 			return nil, fmt.Errorf("taking over the enrolment list: %w", err)
 		}
 	}

@@ -115,27 +115,31 @@ func TestWhatIsNotSignedIsNotRedeemed(t *testing.T) {
 	holds(t, r, nil)
 }
 
-// broken is a log that cannot be written to.
-type broken struct{ store.Log }
+// broken is a log that cannot be written to, until it is mended.
+type broken struct {
+	store.Log
+	mended bool
+}
 
 var errDisk = errors.New("the disk is full")
 
-func (broken) Append(...[]byte) error { return errDisk }
+func (b *broken) Append(entries ...[]byte) error {
+	if b.mended {
+		return b.Log.Append(entries...)
+	}
+	return errDisk
+}
 
-// What is not durable has not happened.
+// What is not durable has not happened, but for revocations.
 func TestNothingHappensWithoutTheDisk(t *testing.T) {
 	w := newWorld(t, 3)
 	_, log := w.registry()
 	w.redeem(w.reopen(log), w.enrol(client(1), 1, "alice"))
-	r := w.reopen(broken{log})
+	disk := &broken{Log: log}
+	r := w.reopen(disk)
 	alice := map[admission.Place]string{client(1): "alice"}
 	if err := r.Redeem(founded, w.enrol(client(2), 1, "bob")); !errors.Is(err, errDisk) {
 		t.Errorf("redeemed without a disk: %v", err)
-	}
-	holds(t, r, alice)
-	v := w.revoke(nil, admission.RevocationOf(w.enrol(client(1), 1, "alice")))
-	if out, err := r.Revoke(v); !errors.Is(err, errDisk) || out != nil {
-		t.Errorf("revoked without a disk: %v, %v", out, err)
 	}
 	holds(t, r, alice)
 	other, _ := w.registry()
@@ -144,6 +148,64 @@ func TestNothingHappensWithoutTheDisk(t *testing.T) {
 		t.Errorf("updated without a disk: %v", err)
 	}
 	holds(t, r, alice)
+}
+
+// Who is revoked is out whatever is the matter with the disk, and stays out when the
+// disk works again and somebody else takes the place.
+func TestRevocationsHoldWithoutTheDisk(t *testing.T) {
+	w := newWorld(t, 3)
+	_, log := w.registry()
+	alice, bob := w.enrol(client(1), 1, "alice"), w.enrol(client(2), 1, "bob")
+	w.redeem(w.reopen(log), alice, bob)
+	disk := &broken{Log: log}
+	r := w.reopen(disk)
+	first := w.revoke(nil, admission.RevocationOf(alice))
+	if out, err := r.Revoke(first); !errors.Is(err, errDisk) || !reflect.DeepEqual(out, []admission.Enrolment{*alice}) {
+		t.Errorf("revoked without a disk: %v, %v; want alice and %v", out, err, errDisk)
+	}
+	if out, err := r.Revoke(first); !errors.Is(err, errDisk) || out != nil {
+		t.Errorf("revoked once more without a disk: %v, %v; want nobody and %v", out, err, errDisk)
+	}
+	second := w.revoke(first, admission.RevocationOf(bob))
+	if out, err := r.Revoke(second); !errors.Is(err, errDisk) || !reflect.DeepEqual(out, []admission.Enrolment{*bob}) {
+		t.Errorf("revoked without a disk: %v, %v; want bob and %v", out, err, errDisk)
+	}
+	holds(t, r, nil)
+	holds(t, w.reopen(log), map[admission.Place]string{client(1): "alice", client(2): "bob"}) // a restart before the disk works
+	disk.mended = true
+	w.redeem(r, w.enrol(client(1), 2, "carol"))
+	for range 2 { // now and after a restart
+		holds(t, r, map[admission.Place]string{client(1): "carol"})
+		r = w.reopen(log)
+	}
+	if !reflect.DeepEqual(r.Revocations(), second) {
+		t.Errorf("known are %+v, want %+v", r.Revocations(), second)
+	}
+}
+
+// Revocations that could not be written are, once the disk works, when they are read again.
+func TestRevocationsAreWrittenWhenTheDiskWorks(t *testing.T) {
+	w := newWorld(t, 3)
+	_, log := w.registry()
+	alice := w.enrol(client(1), 1, "alice")
+	w.redeem(w.reopen(log), alice)
+	disk := &broken{Log: log}
+	r := w.reopen(disk)
+	v := w.revoke(nil, admission.RevocationOf(alice))
+	if _, err := r.Revoke(v); !errors.Is(err, errDisk) {
+		t.Fatal(err)
+	}
+	disk.mended = true
+	before := entries(t, log)
+	for range 2 {
+		if out, err := r.Revoke(v); err != nil || out != nil {
+			t.Errorf("put out %v, %v; want nobody more", out, err)
+		}
+	}
+	if n := entries(t, log) - before; n != 1 {
+		t.Errorf("they were written %d times, want once", n)
+	}
+	holds(t, w.reopen(log), nil)
 }
 
 func TestRevoke(t *testing.T) {

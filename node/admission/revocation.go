@@ -125,6 +125,9 @@ func (r *Revocations) check(f *Federation) error {
 	return nil
 }
 
+// Check says whether an enrolment is revoked: ErrRevoked.
+func (r *Revocations) Check(e *Enrolment) error { return newBarred(r).check(e) }
+
 // Follows says whether the document, which is verified, may take the place of a
 // verified older one: it is newer and forgets nothing, or is the same.
 func (r *Revocations) Follows(old *Revocations) error {
