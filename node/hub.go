@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -203,7 +204,11 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 		end, err = s.Close, nil
 	}
 	if err != nil && a.ctx.Err() == nil {
-		log.Info().Err(err).Msg("stream ended")
+		level := zerolog.InfoLevel
+		if errors.Is(err, io.EOF) || errors.Is(err, network.ErrReset) {
+			level = zerolog.DebugLevel // the peer has left, as it may at any time
+		}
+		log.WithLevel(level).Err(err).Msg("stream ended")
 	}
 }
 
