@@ -235,6 +235,10 @@ func (e *problems) atLeast(name string, x, least int) {
 	}
 }
 
+// maxSums is how many sums of statistics a run takes at most, far more than a budget is worth dealing to: a
+// schedule has each of them, and is made by everybody to whom settings are stated.
+const maxSums = 100_000
+
 // Validate reports everything that makes the settings unusable.
 func (p Params) Validate() error {
 	var e problems
@@ -272,6 +276,8 @@ func (p Params) Validate() error {
 		e.add("resample is %d; it must be at least 1", p.Resample)
 	case p.Resample > 1 && !p.Encodes():
 		e.add("resample is %d; a closed form takes the statistics of a round once, so it must be 1", p.Resample)
+	case p.Rounds > maxSums/p.Resample:
+		e.add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
 	case p.Resample > 1 && p.Resample > p.Encoder.Steps:
 		e.add("resample is %d; an encoder of %d steps takes fresh statistics at most so often", p.Resample, p.Encoder.Steps)
 	}
