@@ -31,8 +31,8 @@
 // A client believes what the operator signed (who may take part) and what the
 // server signed (session, plans and the final model), relayed unchanged by the
 // aggregator, and computes itself what a plan costs. Whom the operator has revoked it
-// may be told past the aggregator, who could hold that back (Client.Revoke). The aggregator is believed
-// nothing: what it says is checked by the roles.
+// may be told past the aggregator, who could hold that back (Client.Revoke). The
+// aggregator is believed nothing: what it says is checked by the roles.
 //
 // # What is kept
 //
