@@ -164,7 +164,7 @@ func (a *Aggregator) Revoke(v *admission.Revocations) error {
 	out, err := a.cfg.Registry.Revoke(v)
 	for i := range out {
 		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg("revoked")
-		if id, err := PeerID(out[i].Identity.Ed25519()); err == nil {
+		if id, failed := PeerID(out[i].Identity.Ed25519()); failed == nil {
 			_ = a.host.Network().ClosePeer(id) // the gate does not let it in again
 		}
 	}

@@ -39,7 +39,7 @@ func (f *federation) collected() func(protocol.ClientID) int {
 // from 6 on; place 7 nobody holds. The server's process has ended.
 func ended(t *testing.T) (f *federation, results func(protocol.ClientID) int) {
 	t.Helper()
-	f = newFederation(t, lfl+"deployment.stage-timeout-s=3 rounds=1 data="+ratings(t, 8, 12))
+	f = newFederation(t, lfl+"deployment.stage-timeout-s=6 rounds=1 data="+ratings(t, 8, 12))
 	f.gather = 50 * time.Millisecond
 	results = f.collected()
 	m := f.join(admission.ServerPlace)

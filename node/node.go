@@ -20,6 +20,9 @@
 //	peer <- Session         the server's signed description of the session, once there is one
 //	peer -> Ready           it has checked that, and takes part
 //
+// The server is told that its session begins (Ready, from the aggregator) when the
+// clients that are there have said that they take part, or after a stage's timeout.
+//
 // From then on the stream carries the messages of package protocol in frames
 // (package wire). A stream that breaks is opened again, with growing pauses.
 //
@@ -27,8 +30,9 @@
 //
 // A client believes what the operator signed (who may take part) and what the
 // server signed (session, plans and the final model), relayed unchanged by the
-// aggregator, and computes itself what a plan costs. The aggregator is believed
-// nothing: what it says is checked by the roles.
+// aggregator, and computes itself what a plan costs. Whom the operator has revoked it
+// may be told past the aggregator, who could hold that back (Client.Revoke). The
+// aggregator is believed nothing: what it says is checked by the roles.
 //
 // # What is kept
 //

@@ -99,7 +99,7 @@ func TestConformanceWithDropouts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFederation(t, c.settings+" rounds=4 tolerance=0.25 deployment.stage-timeout-s=3 data="+ratings(t, 8, 12))
+			f := newFederation(t, c.settings+" rounds=4 tolerance=0.25 deployment.stage-timeout-s=6 data="+ratings(t, 8, 12))
 			faults := sim.Faults{Dropout: c.dropout, Stages: c.stages}
 			x := f.tapped()
 			x.loses(t, faults, name == "lfl active")

@@ -95,7 +95,7 @@ func conclude(s network.Stream, c *notice) error {
 		return err
 	}
 	if err := s.CloseWrite(); err != nil {
-		return err
+		return ignoreEOF(err) // the peer may be that quick
 	}
 	_, err := s.Read(make([]byte, 1)) // ends with the peer's side, or the deadline
 	return ignoreEOF(err)

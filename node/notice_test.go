@@ -2,6 +2,8 @@ package node
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -36,6 +38,32 @@ func TestDocumentsArriveAsTheyAre(t *testing.T) {
 		t.Errorf("said:\n%s\nheard:\n%s", text, m.Welcome.List)
 	}
 	if _, err = admission.ParseList(m.Welcome.List); err != nil {
+		t.Error(err)
+	}
+}
+
+// left is a stream whose peer has heard what there was to hear, and closed the connection,
+// before this side is closed: as go-yamux says it then.
+type left struct{ pipe }
+
+func (left) CloseWrite() error { return fmt.Errorf("stream reset: connection closed: %w", io.EOF) }
+
+// A peer that leaves with the last word is no failure.
+func TestLastWordIsHeard(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close() //nolint:errcheck // a pipe in memory
+	heard := make(chan error, 1)
+	go func() {
+		m, err := hear(pipe{end: theirs}, noticeSize)
+		if err == nil && m.Ready == nil {
+			err = errNotice
+		}
+		heard <- err
+	}()
+	if err := conclude(left{pipe{end: ours}}, &notice{Ready: &ready{}}); err != nil {
+		t.Errorf("a peer that was told and left: %v", err)
+	}
+	if err := <-heard; err != nil {
 		t.Error(err)
 	}
 }

@@ -285,7 +285,7 @@ func (m *machines) startServer() *process {
 	m.t.Helper()
 	args := []string{"server", m.path("experiment.yaml"), "--items", demo + "/items", "--invitation", m.invitation(admission.ServerPlace),
 		"--state", m.state(admission.ServerPlace), "--format", "json"}
-	for _, s := range append([]string{"deployment.gather-s=60", "deployment.stage-timeout-s=3"}, m.settings...) {
+	for _, s := range append([]string{"deployment.gather-s=60", "deployment.stage-timeout-s=6"}, m.settings...) {
 		args = append(args, "--set", s)
 	}
 	m.must(os.WriteFile(m.path("experiment.yaml"), []byte("algorithm: fmf-lfl\ncontribution: all-ratings\ndata: .\ntolerance: 0.25\n"), 0o600))

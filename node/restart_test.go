@@ -26,7 +26,7 @@ func at(kind protocol.EventKind, iteration uint64, f func()) func(protocol.Event
 
 // short has stages end soon that somebody is missing from; with long, no stage does.
 const (
-	short = lfl + "deployment.stage-timeout-s=3 "
+	short = lfl + "deployment.stage-timeout-s=6 "
 	long  = lfl + "deployment.stage-timeout-s=60 "
 )
 

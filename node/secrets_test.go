@@ -120,7 +120,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newLoggedFederation(t, "algorithm=lfl-sgdmf contribution=all-ratings epsilon=8 tolerance=0.25 secagg=real mode=active rounds=4 colluders=0.1 "+
-		"rating-min=1 rating-max=5 deployment.stage-timeout-s=3 data="+data, zerolog.New(&all).Level(zerolog.TraceLevel))
+		"rating-min=1 rating-max=5 deployment.stage-timeout-s=6 data="+data, zerolog.New(&all).Level(zerolog.TraceLevel))
 	const bad, out = 3, 5
 	var mu sync.Mutex
 	var values []float64

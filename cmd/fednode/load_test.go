@@ -21,8 +21,8 @@ import (
 // load is a federation of processes on one machine that is timed and weighed.
 type load struct {
 	clients, processes, items int
-	// whole are iterations with everybody, the first of which is not timed, since clients
-	// look the session over meanwhile; in each of the lossy ones that follow, one of the
+	// whole are iterations with everybody, the first of which is not timed, since it is set
+	// up with stages of its own; in each of the lossy ones that follow, one of the
 	// processes is stopped until the iteration has ended.
 	whole, lossy int
 	stage        int // timeout in seconds
@@ -66,7 +66,7 @@ func (l load) run(t *testing.T) {
 	}
 	last := f.aggregator.summed(l.whole)
 	took := last.Sub(first) / time.Duration(l.whole-1)
-	t.Logf("from the session's publication to its first sum: %.2f s", first.Sub(published).Seconds())
+	t.Logf("from the session's publication, which clients look over first, to its first sum: %.2f s", first.Sub(published).Seconds())
 	for k := range l.lossy {
 		before, stopped := last, f.clients[k%len(f.clients)]
 		stopped.signal(syscall.SIGSTOP)
