@@ -173,6 +173,16 @@ func openFacts(c Config, f Facts, session protocol.SessionID) (*Experiment, erro
 	if err = e.derive(); err != nil {
 		return nil, err
 	}
+	for _, step := range e.Steps {
+		sum := 0
+		for _, r := range step.Releases {
+			sum += r.Len
+		}
+		if sum > maxCoordinates {
+			return nil, fmt.Errorf("experiment: facts about %q: with rank %d an iteration of phase %s sums %d coordinates of every client; at most %d",
+				f.Name, e.Config.rank(), step.Phase, sum, maxCoordinates)
+		}
+	}
 	return e, nil
 }
 
@@ -180,7 +190,7 @@ func openFacts(c Config, f Facts, session protocol.SessionID) (*Experiment, erro
 // them is to exhaust whoever reads it.
 const (
 	maxIndex       = 1 << 22 // users, and items
-	maxCoordinates = 1 << 27 // of shared embeddings: 1 GiB of floats
+	maxCoordinates = 1 << 27 // of shared embeddings, and of what is summed in an iteration: 1 GiB of floats
 )
 
 // validate reports everything that is wrong with the facts.
