@@ -19,7 +19,6 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedmf"
-	"github.com/fedsim/fedsim/fedssp"
 )
 
 // Config is an experiment, with the same names as the flags of the command and
@@ -188,11 +187,11 @@ func Defaults() Config {
 		},
 		Statistics: Statistics{Gramian: "auto", Budgeting: "auto", BiasFirst: "auto", Priors: "auto", Loss: "auto"}, // see statistics
 		Encoder: Encoder{
-			Dense: no, // layers cost more to learn through noise than they give
-			IDs:   yes, StartNorm: 0.3, Optimiser: "auto", Rate: 0.01, Decay: "cosine", WarmStart: yes,
+			Dense: no,                                                                                      // layers cost more to learn through noise than they give
+			IDs:   "auto", StartNorm: Auto, Optimiser: "auto", Rate: Auto, Decay: "cosine", WarmStart: yes, // see chooseByNoise
 		},
-		CMF:        Collective{FeatureWeight: 1, FeatureRidge: 1, Unobserved: 0.01, Sweeps: 1},
-		Split:      Split{Test: 0.1}, // FMF paper, section 4.3
+		CMF:        Collective{FeatureWeight: Auto, FeatureRidge: 0.1, Unobserved: 0.1, Sweeps: 5}, // likewise
+		Split:      Split{Test: 0.1},                                                               // FMF paper, section 4.3
 		Network:    Network{LatencyMS: 50, UpMbps: 10, DownMbps: 50, ComputeMS: 1000, StageTimeout: 60},
 		Deployment: Deployment{StageTimeout: 60, Gather: 600}, // time to start ten machines by hand
 
@@ -265,10 +264,7 @@ func (c Config) rounds() int {
 	case c.Rounds.Given:
 		return int(c.Rounds.Value)
 	case c.Algorithm.statistical():
-		if c.solver() == fedssp.Pooled {
-			return 6 // what is released of one averages with the others
-		}
-		return 2 // a third helps no more than its noise costs (multi-task paper, appendix)
+		return c.outerSteps()
 	case c.Algorithm == HFLSynSGD:
 		return 1000
 	case c.Algorithm.Organisations():

@@ -92,6 +92,8 @@ var effects = []struct {
 	{"encoder.steps=50", "ssp-i am-ssp ssp-convex"},
 	{"encoder.dense=yes", "ssp-i am-ssp ssp-convex"},
 	{"encoder.ids=no", "ssp-i am-ssp ssp-convex"},
+	{"encoder.rate=0.1", "ssp-i am-ssp ssp-convex"},
+	{"encoder.start-norm=2", "ssp-i am-ssp ssp-convex"},
 	{"cmf.sweeps=2", "dp-cmf"},
 	{"cmf.feature-weight=2", "dp-cmf"},
 }
@@ -178,7 +180,7 @@ var leftOpen = map[string]string{
 	"statistics.loss=logistic": "statistics.loss-width",
 	"features=none":            "encoder.steps statistics.taste-weight",
 	"encoder.optimiser=adam":   "statistics.memory statistics.start-spread",
-	"encoder.optimiser=exact":  "statistics.item-ridge statistics.item-prior encoder.steps",
+	"encoder.optimiser=exact":  "statistics.item-ridge statistics.item-prior encoder.steps encoder.ids encoder.start-norm encoder.rate",
 	"feedback=implicit": "statistics.mean-cap statistics.clip-rating statistics.clip-bias statistics.user-bias-ridge statistics.bias-ridge statistics.taste-weight " +
 		"statistics.shares.mean statistics.shares.bias",
 }

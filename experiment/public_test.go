@@ -189,7 +189,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "2efe9444d420d5b41b20a3cc24730e9c2107ca2c4e6805e885864c22d72b8f86" {
+	if err != nil || hex.EncodeToString(hash[:]) != "646427970b6ebe4e3b0b45ae66618576fe949cb066e87ea73c4afe95188403e7" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/fedmf"
-	"github.com/fedsim/fedsim/fedssp"
 )
 
 // defaultRank is what serves an algorithm on ratings like MovieLens'.
@@ -12,10 +11,8 @@ func defaultRank(c Config) int {
 	switch {
 	case c.Algorithm == SGDMF:
 		return 20 // FMF paper, section 4.3
-	case c.solver() == fedssp.Pooled && c.Algorithm.statistical():
-		return 4 // 2 to 8 about as good
 	case c.Algorithm.statistical():
-		return 8 // of 4 to 16 about as good
+		return int(c.statisticsRank())
 	}
 	// In ten noisy iterations nothing above rank 1 is learnt: on the synthetic
 	// sets ranks 1 to 20 end within 0.004 of one another, and rank 1 sends least.

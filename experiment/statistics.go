@@ -39,6 +39,7 @@ func (statistics) choose(e *Experiment) error {
 	if c.encodes() {
 		c.Encoder.Steps = Fixed(c.encoderSteps())
 	}
+	e.chooseByNoise()
 	c.Statistics = c.statistics()
 	s, half := &c.Statistics, (e.Data.Max-e.Data.Min)/2
 	idle := c.idleStatistics()
@@ -48,8 +49,9 @@ func (statistics) choose(e *Experiment) error {
 		v   float64
 	}{
 		{"statistics.shares.bias", &s.Shares.Bias, biasShare(c.Epsilon.Value, e.Data.Users)},
-		// In stars of five: what is left of a rating without biases, and without the mean.
-		{"statistics.clip-rating", &s.ClipRating, choose(c.solver() == fedssp.Pooled, 0.5, 0.875) * half},
+		// A star of five: what biases and mean leave of a rating is seldom more, and the noise grows with
+		// it. Without noise it bounds what one rating can do where priors are learned, and else nothing.
+		{"statistics.clip-rating", &s.ClipRating, choose(c.Private() || c.solver() == fedssp.Pooled, 0.5, 2) * half},
 		{"statistics.clip-bias", &s.ClipBias, choose(c.learns(), 0.875, 1) * half},
 	} {
 		if !slices.Contains(idle, x.key) {
@@ -149,7 +151,7 @@ func (e *Experiment) sspParams() fedssp.Params {
 		Rounds: c.rounds(), Resample: int(s.Resample.Or(1)), Seed: c.Seed, StartSpread: s.StartSpread.Value,
 		Loss: fedssp.Loss(s.Loss), LossWidth: s.LossWidth.Value,
 		CMF: fedssp.CMFParams{
-			FeatureWeight: c.CMF.FeatureWeight, FeatureRidge: c.CMF.FeatureRidge, Unobserved: c.CMF.Unobserved, Sweeps: c.CMF.Sweeps,
+			FeatureWeight: c.CMF.FeatureWeight.Value, FeatureRidge: c.CMF.FeatureRidge, Unobserved: c.CMF.Unobserved, Sweeps: c.CMF.Sweeps,
 		},
 		Pool:     fedssp.PoolParams{Iterations: int(choose(c.learns(), priorSteps, 0)), Memory: s.Memory.Value},
 		Encoder:  c.Encoder.settings(),
@@ -169,8 +171,8 @@ func (e *Experiment) sspParams() fedssp.Params {
 
 func (x Encoder) settings() encoder.Settings {
 	return encoder.Settings{
-		Dim: x.Dim, Dense: x.Dense == yes, IDs: x.IDs == yes, StartNorm: x.StartNorm, Optimiser: encoder.Optimiser(x.Optimiser),
-		Rate: x.Rate, Decay: encoder.Decay(x.Decay), Steps: int(x.Steps.Value), Batch: x.Batch, WarmStart: x.WarmStart == yes, Ridge: x.Ridge,
+		Dim: x.Dim, Dense: x.Dense == yes, IDs: x.IDs == yes, StartNorm: x.StartNorm.Value, Optimiser: encoder.Optimiser(x.Optimiser),
+		Rate: x.Rate.Value, Decay: encoder.Decay(x.Decay), Steps: int(x.Steps.Value), Batch: x.Batch, WarmStart: x.WarmStart == yes, Ridge: x.Ridge,
 	}
 }
 

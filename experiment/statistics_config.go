@@ -57,9 +57,9 @@ type Encoder struct {
 	Dim       int     `yaml:"dim"`
 	Dense     string  `yaml:"dense"`
 	IDs       string  `yaml:"ids"`
-	StartNorm float64 `yaml:"start-norm"`
+	StartNorm Number  `yaml:"start-norm"`
 	Optimiser string  `yaml:"optimiser"`
-	Rate      float64 `yaml:"rate"`
+	Rate      Number  `yaml:"rate"`
 	Decay     string  `yaml:"decay"`
 	Steps     Number  `yaml:"steps"`
 	Batch     int     `yaml:"batch"`
@@ -70,7 +70,7 @@ type Encoder struct {
 // Collective is the part of Config about the factorization of features beside the
 // ratings (DP-CMF): see fedssp.CMFParams.
 type Collective struct {
-	FeatureWeight float64 `yaml:"feature-weight"`
+	FeatureWeight Number  `yaml:"feature-weight"`
 	FeatureRidge  float64 `yaml:"feature-ridge"`
 	Unobserved    float64 `yaml:"unobserved"`
 	Sweeps        int     `yaml:"sweeps"`
@@ -136,17 +136,6 @@ func (c Config) exact() bool {
 // the exact encoder those of items.
 func (c Config) learns() bool {
 	return c.solver() == fedssp.Pooled || c.Statistics.Priors != "fixed" && c.biases(c.Statistics)
-}
-
-// priorSteps is how many iterations of EM learn priors: they settle in fewer.
-const priorSteps = 20
-
-// choose is a or, without the condition, b.
-func choose(condition bool, a, b float64) float64 {
-	if condition {
-		return a
-	}
-	return b
 }
 
 // encodes reports whether items are the output of an encoder.
@@ -221,108 +210,6 @@ func (c Config) iterations() int {
 		n++
 	}
 	return n
-}
-
-// statistics is the section with every auto replaced that has an effect and does not
-// follow from the data: the rating scale, and how many users there are. What has none stays
-// as it was given.
-func (c Config) statistics() Statistics {
-	s := c.Statistics
-	explicit := !c.implicit()
-	pooled := c.solver() == fedssp.Pooled
-	if s.BiasFirst == "auto" && !c.biasOnly() {
-		s.BiasFirst = yesIf(c.biases(s))
-	}
-	if s.Priors == "auto" && c.biases(s) && !pooled {
-		s.Priors = "learned"
-	}
-	if s.Gramian == "auto" && !c.biasOnly() {
-		// Far less is sent and noised. Algorithms of papers have the papers' form.
-		s.Gramian = string(fedssp.PerItem)
-		if c.ours() || pooled {
-			s.Gramian = string(fedssp.One)
-		}
-	}
-	if s.Budgeting == "auto" {
-		s.Budgeting = string(fedssp.Weights)
-		if c.Algorithm == DPALS {
-			s.Budgeting = string(fedssp.UniformSample)
-		}
-	}
-	set := func(used bool, n *Number, v float64) {
-		if used {
-			*n = Fixed(n.Or(v))
-		}
-	}
-	weights := s.Budgeting == string(fedssp.Weights)
-	exponent := 0.0 // counts cost more than the weights gain where the biases come first
-	if c.Algorithm == AdaDPALS || c.Algorithm == AMSSP {
-		exponent = 0.25
-	}
-	set(weights, &s.Exponent, exponent)
-	set(!weights, &s.PerUser, 50) // ICML paper, section 5.1
-	set(s.counted(), &s.CountCap, 50)
-	set(explicit, &s.MeanCap, 50)
-	bias, items := c.biases(s), !c.biasOnly()
-	set(items, &s.ClipUser, 1)
-	set(items, &s.UserRidge, choose(pooled, 2.0, 1))
-	set(c.canTaste(), &s.TasteWeight, choose(c.ours(), 0.35, 0))
-	set(items && !pooled, &s.ItemRidge, 0.01)
-	set(items && !pooled, &s.ItemPrior, 50)
-	set(items && !c.encodes(), &s.StartSpread, 0.3)
-	set(bias && !c.learns(), &s.BiasRidge, 4)
-	set(bias, &s.UserBiasRidge, choose(pooled, 5.0, 2))
-	set(pooled, &s.Memory, 0.5)
-	set(!explicit, &s.Unobserved, 0.1)
-	resample := 1.0
-	if c.Algorithm == SSPI {
-		resample = c.encoderSteps()
-	}
-	set(items, &s.Resample, resample)
-	c.chooseLoss(&s)
-	set(s.counted(), &s.Shares.Counts, 0.01)
-	set(explicit && s.MeanCap.Value > 0, &s.Shares.Mean, 0.01)
-	set(true, &s.Shares.WeightCounts, choose(pooled, 0.1, 0.3))
-	set(items, &s.Shares.Gramian, gramianShare(s.Gramian))
-	return s
-}
-
-// encoderSteps is how many gradient steps an encoder takes in an outer step: with fresh
-// noise for each, few.
-func (c Config) encoderSteps() float64 {
-	if c.Algorithm == SSPI {
-		return c.Encoder.Steps.Or(c.Statistics.Resample.Or(20))
-	}
-	return c.Encoder.Steps.Or(200)
-}
-
-// chooseLoss replaces the autos of convex losses.
-func (c Config) chooseLoss(s *Statistics) {
-	if c.solver() != fedssp.Convex {
-		return
-	}
-	if s.Loss == "auto" {
-		s.Loss = string(fedssp.Huber) // as good as squares on ratings, and bounded by itself
-	}
-	if s.Loss == string(fedssp.Huber) {
-		s.LossWidth = Fixed(s.LossWidth.Or(1))
-	}
-}
-
-// biasShare is what biases get of μ²: where few users share a small budget little else can
-// be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about .9, .6
-// and .5, and .9 at each with 610.
-func biasShare(epsilon float64, users int) float64 {
-	return min(max(0.87-0.165*math.Log(epsilon*float64(users)/6040), 0.5), 0.9)
-}
-
-// gramianShare is what second-order statistics get beside the moments: a single Gramian
-// sums over everybody, and next to nothing is enough.
-func gramianShare(form string) float64 {
-	if form == string(fedssp.One) {
-		return 0.05
-	}
-	return 0.5
 }
 
 // idleStatistics lists the keys of statistics, and of features, that have no effect with
@@ -402,6 +289,7 @@ func (c Config) checkStatistics(k *checker) {
 		{"statistics.clip-user", s.ClipUser}, {"statistics.clip-rating", s.ClipRating}, {"statistics.clip-bias", s.ClipBias},
 		{"statistics.user-ridge", s.UserRidge}, {"statistics.user-bias-ridge", s.UserBiasRidge}, {"statistics.bias-ridge", s.BiasRidge},
 		{"statistics.unobserved", s.Unobserved}, {"statistics.start-spread", s.StartSpread}, {"statistics.loss-width", s.LossWidth},
+		{"encoder.start-norm", c.Encoder.StartNorm}, {"encoder.rate", c.Encoder.Rate}, {"cmf.feature-weight", c.CMF.FeatureWeight},
 	} {
 		if n.Given {
 			k.positive(n.key, n.Value)
@@ -420,7 +308,6 @@ func (c Config) checkStatistics(k *checker) {
 	}
 	c.checkShares(k)
 	c.checkEncoder(k)
-	k.positive("cmf.feature-weight", c.CMF.FeatureWeight)
 	k.positive("cmf.feature-ridge", c.CMF.FeatureRidge)
 	k.below("cmf.unobserved", c.CMF.Unobserved, 0, 1)
 	k.least("cmf.sweeps", c.CMF.Sweeps, 1)
@@ -442,7 +329,7 @@ func (c Config) checkStatistics(k *checker) {
 func (c Config) checkEncoder(k *checker) {
 	x := c.Encoder
 	k.oneOf("encoder.dense", x.Dense, yes, no)
-	k.oneOf("encoder.ids", x.IDs, yes, no)
+	k.oneOf("encoder.ids", x.IDs, "auto", yes, no)
 	k.oneOf("encoder.warm-start", x.WarmStart, yes, no)
 	k.oneOf("encoder.optimiser", x.Optimiser, "auto", exact, string(encoder.Adam), string(encoder.SGD))
 	if x.Optimiser == exact && c.Algorithm.statistical() {
@@ -460,8 +347,6 @@ func (c Config) checkEncoder(k *checker) {
 	if x.Dim > 0 && x.Dense == no && x.Dim != c.rank() {
 		k.bad("encoder.dim", "%d is not the rank %d: embeddings of features are added up where encoder.dense is no", x.Dim, c.rank())
 	}
-	k.positive("encoder.start-norm", x.StartNorm)
-	k.positive("encoder.rate", x.Rate)
 	k.whole("encoder.steps", x.Steps, 1, 1e6)
 	k.least("encoder.batch", x.Batch, 0)
 	k.below("encoder.ridge", x.Ridge, 0, math.Inf(1))

@@ -16,12 +16,12 @@ import (
 // What each algorithm releases, as the papers and the design have it: names by iteration.
 func TestReleasesOfStatistics(t *testing.T) {
 	for settings, want := range map[string]string{
-		"algorithm=dpals": "mean | weight-counts gramians moments | gramians moments",
-		"algorithm=dpals statistics.budgeting=tail":                 "counts mean | weight-counts gramians moments | gramians moments",
-		"algorithm=ada-dpals":                                       "counts mean | weight-counts gramians moments | gramians moments",
+		"algorithm=dpals": "mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=dpals statistics.budgeting=tail":                 "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=ada-dpals":                                       "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
 		"algorithm=dp-cmf rounds=1":                                 "mean | bias weight-counts | gramian moments",
 		"algorithm=ssp-c":                                           "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
-		"algorithm=ssp-c encoder.optimiser=adam":                    "mean | bias weight-counts | gramian moments | gramian moments",
+		"algorithm=ssp-c encoder.optimiser=adam":                    "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
 		"algorithm=ssp-c statistics.mean-cap=0 rounds=1":            "bias weight-counts | gramian moments",
 		"algorithm=ssp-c rounds=1 statistics.gramian=per-item":      "mean | bias weight-counts | gramians moments",
 		"algorithm=ssp-i rounds=1 statistics.resample=3":            "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
@@ -267,7 +267,7 @@ func TestSharedModelOfStatistics(t *testing.T) {
 // coordinates against d(d+1)/2, in rings of whole bits. A client that has to send more than
 // 8 MB is told of the other one.
 func TestGramianForms(t *testing.T) {
-	_, f := forecast(t, "algorithm=ssp-c epsilon=inf rank=5")
+	_, f := forecast(t, "algorithm=ssp-c encoder.optimiser=adam epsilon=inf rank=5") // which takes either form with the same settings
 	if len(f.Forms) != 2 || f.Forms[0].Gramian != "per-item" || f.Forms[0].Chosen || f.Forms[1].Gramian != "one" || !f.Forms[1].Chosen {
 		t.Fatalf("forms %+v", f.Forms)
 	}
@@ -401,5 +401,51 @@ func TestMergedSteps(t *testing.T) {
 	}
 	if !slices.Equal(counts, []int{2, 1, 1, 1}) || len(shares) != 4 || shares[1][0] != 0.2 {
 		t.Errorf("steps of %v iterations with shares %v", counts, shares)
+	}
+}
+
+// Where ε times users is small, items are known by their features: 600 users here, and the limit is what
+// 6,040 have at ε = 3, so 30.2. What is given stays.
+func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=am-ssp epsilon=30":    "no 0.001 1 0.1",
+		"algorithm=am-ssp epsilon=30.5":  "yes 0.03 0.3 5",
+		"algorithm=am-ssp epsilon=inf":   "yes 0.03 0.3 20",
+		"algorithm=ssp-i epsilon=1":      "yes 0.09486832980505137 0.3 20", // 0.3/√10
+		"algorithm=am-ssp features=none": "auto auto auto 5",
+		"algorithm=ssp-convex epsilon=1": "yes 0.03 0.3 20",
+		"algorithm=dp-cmf epsilon=30":    "1",
+		"algorithm=dp-cmf epsilon=30.5":  "0.2",
+		"algorithm=am-ssp epsilon=1 encoder.ids=yes encoder.rate=0.5 encoder.start-norm=4 statistics.item-prior=7": "yes 0.5 4 7",
+		"algorithm=dp-cmf epsilon=1 cmf.feature-weight=0.7":                                                        "0.7",
+	} {
+		c := open(t, settings).Config
+		got := fmt.Sprint(c.Encoder.IDs, " ", c.Encoder.Rate, " ", c.Encoder.StartNorm, " ", c.Statistics.ItemPrior)
+		if c.Algorithm == DPCMF {
+			got = c.CMF.FeatureWeight.String()
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", settings, got, want)
+		}
+	}
+}
+
+// Noise decides how often and how much is taken; without it nothing is clipped or left out on its account.
+func TestDefaultsWithoutNoise(t *testing.T) {
+	for settings, want := range map[string]string{ // on a scale of .5 to 5, half of which is 2.25
+		"algorithm=dpals epsilon=1":     "3 4 1.125 1 1 5 100",
+		"algorithm=dpals epsilon=inf":   "12 8 4.5 4 4 20 1000",
+		"algorithm=dp-cmf epsilon=1":    "4 4 1.125 1 2 10 auto",
+		"algorithm=dp-cmf epsilon=inf":  "12 8 4.5 4 4 20 auto",
+		"algorithm=ssp-c epsilon=1":     "6 4 1.125 1 2 auto auto",
+		"algorithm=ssp-c epsilon=inf":   "12 4 1.125 1 4 auto auto",
+		"algorithm=ssp-i epsilon=1":     "2 4 1.125 1 1 20 auto",
+		"algorithm=ada-dpals epsilon=1": "3 4 1.125 1 1 5 auto",
+	} {
+		c := open(t, settings).Config
+		s := c.Statistics
+		if got := fmt.Sprint(c.Rounds, " ", c.Rank, " ", s.ClipRating, " ", s.ClipUser, " ", s.UserRidge, " ", s.ItemPrior, " ", s.PerUser); got != want {
+			t.Errorf("%s: %s, want %s", settings, got, want)
+		}
 	}
 }

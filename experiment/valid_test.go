@@ -142,13 +142,13 @@ func drawStatistics(t *rapid.T, c *Config) {
 		},
 	}
 	c.Encoder = Encoder{
-		Dim: rapid.IntRange(0, 64).Draw(t, "dim"), Dense: "yes", IDs: word("yes", "no").Draw(t, "ids"), StartNorm: positive.Draw(t, "start-norm"),
-		Optimiser: word("auto", "adam", "sgd").Draw(t, "optimiser"), Rate: positive.Draw(t, "rate"), Decay: word("constant", "cosine", "linear").Draw(t, "decay"),
+		Dim: rapid.IntRange(0, 64).Draw(t, "dim"), Dense: "yes", IDs: word("auto", "yes", "no").Draw(t, "ids"), StartNorm: orAuto(positive).Draw(t, "start-norm"),
+		Optimiser: word("auto", "adam", "sgd").Draw(t, "optimiser"), Rate: orAuto(positive).Draw(t, "rate"), Decay: word("constant", "cosine", "linear").Draw(t, "decay"),
 		Steps: whole(1, 1_000_000).Draw(t, "steps"), Batch: rapid.IntRange(0, 1000).Draw(t, "batch"), WarmStart: word("yes", "no").Draw(t, "warm-start"),
 		Ridge: rapid.Float64Range(0, 1e300).Draw(t, "encoder ridge"),
 	}
 	c.CMF = Collective{
-		FeatureWeight: positive.Draw(t, "feature-weight"), FeatureRidge: positive.Draw(t, "feature-ridge"),
+		FeatureWeight: orAuto(positive).Draw(t, "feature-weight"), FeatureRidge: positive.Draw(t, "feature-ridge"),
 		Unobserved: rapid.Float64Range(0, 0.999).Draw(t, "unobserved features"), Sweeps: rapid.IntRange(1, 100).Draw(t, "sweeps"),
 	}
 }

@@ -281,6 +281,13 @@ func TestNoisyFirstStages(t *testing.T) {
 	c, typical := s.weights()
 	near(t, "weights", c, []float64{4, 4, 10}, 1e-12)
 	near(t, "typical weight", []float64{typical}, []float64{1}, 1e-12) // 20/12, but a weight is at most 1
+	// A rating of a sample of at most 25 weighs 1/5, whatever the noise did to the sums.
+	p.Budgeting, p.PerUser = UniformSample, 25
+	s = newStrategy(t, p, 20, 4)
+	s.keepWeights(absorbed{values: map[string][]float64{WeightCounts: {-3, 1, 5}}, noise: map[string]float64{WeightCounts: 2}, users: 10})
+	_, typical = s.weights()
+	near(t, "typical weight of a sample", []float64{typical}, []float64{0.2}, 1e-12)
+	p = full(3, 2)
 	for _, x := range []struct{ sum, n, want float64 }{{1, 1.5, 3}, {1, 4, 3.5}, {-9, 4, 1}, {9, 4, 5}, {1, -4, 3}} {
 		s := newStrategy(t, p, 20, 4)
 		s.prepared(absorbed{values: map[string][]float64{Mean: {x.sum, x.n}}, noise: map[string]float64{Mean: 2}, users: 10})

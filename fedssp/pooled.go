@@ -48,8 +48,9 @@ const maxColumns = 500
 
 // design is what posterior means rest on: 1 for each item, the standardised logarithm of its
 // weight c_j, since what many rate is rated otherwise than what few do, and its features, those of
-// a category with norm 1.
-func (p *Params) design(weight []float64) posterior.Design {
+// a category with norm 1. Weights below typical, that of a rating, count as that: without noise there
+// are items of weight zero, whose logarithms would leave the others hardly any deviation.
+func (p *Params) design(weight []float64, typical float64) posterior.Design {
 	const fixed = 2 // the columns of 1 and of logarithms, a group each
 	d := posterior.Design{Start: []int{0}, Group: []int{0, 1}}
 	var columns [][]int
@@ -67,7 +68,7 @@ func (p *Params) design(weight []float64) posterior.Design {
 			}
 		}
 	}
-	logs := standardLogs(weight)
+	logs := standardLogs(weight, typical)
 	for j := range p.Items {
 		d.Column = append(d.Column, 0, 1)
 		d.Value = append(d.Value, 1, logs[j])
@@ -79,12 +80,12 @@ func (p *Params) design(weight []float64) posterior.Design {
 	return d
 }
 
-// standardLogs are the logarithms of positive weights, with mean 0 and deviation 1.
-func standardLogs(weight []float64) []float64 {
+// standardLogs are the logarithms of weights, at least floor, with mean 0 and deviation 1.
+func standardLogs(weight []float64, floor float64) []float64 {
 	logs := make([]float64, len(weight))
 	var sum, squares float64
 	for j, c := range weight {
-		logs[j] = math.Log(c)
+		logs[j] = math.Log(max(c, floor))
 		sum += logs[j]
 		squares += logs[j] * logs[j]
 	}
@@ -117,7 +118,7 @@ func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, er
 	for j := range variance {
 		variance[j] = sqr(noise) + sqr(s.weightNoise*n*startOwn) + scatter*c[j]
 	}
-	d := p.design(c)
+	d := p.design(c, typical)
 	b, _, err := posterior.Estimate(d, posterior.Measurements{Value: moments, Gain: gain, Variance: variance}, prior(d), p.Pool.Iterations)
 	if err != nil {
 		return nil, fmt.Errorf("fedssp: biases: %w", err)
@@ -164,7 +165,7 @@ func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) er
 	variance := s.remember(y, noise)
 	e := newEigen(d)
 	e.decompose(y.gramian)
-	design, raw := p.design(y.weight), scaled(s.weight, s.params.total())
+	design, raw := p.design(y.weight, y.typical), scaled(s.weight, s.params.total())
 	scatter := sqr(p.residual(p.targetBound())) * y.typical
 	turned := make([]float64, m*d)
 	rows := func(x []float64) blas64.General { return blas64.General{Rows: m, Cols: d, Stride: d, Data: x} }

@@ -20,7 +20,7 @@ func TestDesign(t *testing.T) {
 		{Name: "one", Values: []string{"a", "b"}, Start: []int32{0, 1, 2, 3}, Value: []int32{0, 1, 0}, Weight: []float64{2, 1, 1}},
 		{Name: "two", Values: []string{"c", "d"}, Start: []int32{0, 2, 2, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 3, 4}},
 	}}
-	d := p.design([]float64{1, math.E, math.E * math.E})
+	d := p.design([]float64{1, math.E, math.E * math.E}, 0.5)
 	if err := d.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestPooledStep(t *testing.T) {
 				// A scale of 1 to 5: residuals of 4/4.5 stars.
 				x.Variance = append(x.Variance, variance/seen/seen+typical*(4/4.5)*(4/4.5)*h)
 			}
-			design := s.params.design(scaled(s.weight, n))
+			design := s.params.design(scaled(s.weight, n), typical)
 			got, _, err := posterior.Estimate(design, x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -201,7 +201,7 @@ func TestPooledBiases(t *testing.T) {
 	for _, c := range x.Gain {
 		x.Variance = append(x.Variance, own*own+counts*counts*.4*.4+c*n/total*(4/4.5)*(4/4.5))
 	}
-	got, _, err := posterior.Estimate(s.params.design(x.Gain), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
+	got, _, err := posterior.Estimate(s.params.design(x.Gain, n/total), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,4 +250,13 @@ func TestPooledRestoreRefuses(t *testing.T) {
 	if err = fresh.Restore(state); err != nil || fresh.kept.weight != 1 {
 		t.Errorf("the state itself: %v, weight %v", err, fresh.kept.weight)
 	}
+}
+
+// Weights below the floor count as it, so that an item without ratings, of weight zero where there is no
+// noise, leaves the others their places: by hand, logarithms 0, 0, 1 and 3 of weights at least 1, of mean 1
+// and deviation √1.5.
+func TestLogarithmsOfNothing(t *testing.T) {
+	got := standardLogs([]float64{0, 1, math.E, math.E * math.E * math.E}, 1)
+	far := 1 / math.Sqrt(1.5)
+	near(t, "logarithms", got, []float64{-far, -far, 0, 2 * far}, 1e-12)
 }

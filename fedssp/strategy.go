@@ -169,8 +169,8 @@ func (s *Strategy) keepWeights(r absorbed) {
 }
 
 // weights is c_j of all N clients, at least the deviation of its noise: less cannot be told from
-// nothing. typical is w̃: a user's weights are about 1/√n and add up to about √n, at least 1, so that one over
-// their sum is about one of them.
+// nothing. typical is w̃. A sample's weights are all the same; else a user's are about 1/√n and add up to about
+// √n, at least 1, so that one over their sum is about one of them.
 func (s *Strategy) weights() (c []float64, typical float64) {
 	n := s.params.total()
 	c = scaled(s.weight, n)
@@ -180,6 +180,9 @@ func (s *Strategy) weights() (c []float64, typical float64) {
 			c[j] = floor
 		}
 		sum += x
+	}
+	if s.params.Budgeting != Weights {
+		return c, 1 / math.Sqrt(float64(s.params.PerUser))
 	}
 	return c, n / max(sum, n)
 }

@@ -24,8 +24,8 @@ type experimentFlags struct {
 	Delta        *string `placeholder:"D" help:"The delta of it. Default the smaller of 1e-5 and 1/(10 users)."`
 	Unit         *string `placeholder:"UNIT" help:"What is protected: user or, with vfl-sgdmf, rating, which is its default."`
 	Accountant   *string `placeholder:"NAME" help:"rdp (proved), gdp-skellam (of Skellam noise: numerical evidence, less noise), pld (of sampled Gaussian noise: proved and tight) or best. By default rdp, and pld with organisations."`
-	Rounds       *string `placeholder:"T" help:"Iterations to attempt. By default 10 with devices, 2 outer steps where they sum statistics, 100 with organisations, 1000 with hfl-synsgd."`
-	Rank         *string `placeholder:"P" help:"Length of an embedding. Default 1, of sums of statistics 8."`
+	Rounds       *string `placeholder:"T" help:"Iterations to attempt. By default 10 with devices, 2 to 12 outer steps where they sum statistics, 100 with organisations, 1000 with hfl-synsgd."`
+	Rank         *string `placeholder:"P" help:"Length of an embedding. Default 1, of sums of statistics 4, or 8 without noise."`
 	Features     *string `placeholder:"SPEC" help:"Public features of items to learn from: genres, year, CSV files (item_id, category, value and perhaps weight), with commas between, or none. By default what comes with the data; of dp-cmf, ssp-c, ssp-i, am-ssp and ssp-convex."`
 	Feedback     *string `placeholder:"KIND" help:"What a rating is, of algorithms that sum statistics: explicit (a value on the scale; the default) or implicit (something was consumed)."`
 	Contribution *string `placeholder:"WHAT" help:"What a user sends the gradient of: one-rating (the paper's form; the default) or all-ratings, clipped to --clip-norm, which learns far more from the same budget."`
