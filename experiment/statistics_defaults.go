@@ -93,7 +93,7 @@ func (c Config) outerSteps() int {
 		return 12
 	case c.solver() == fedssp.Pooled:
 		return 6 // what is released of one averages with the others
-	case c.solver() == fedssp.CMF && c.ours():
+	case c.solver() == fedssp.CMF && c.biases(c.Statistics):
 		return 4
 	case c.Algorithm == SSPI:
 		return 2 // of several sums each
@@ -116,23 +116,24 @@ func (c Config) userRidge() float64 {
 	switch {
 	case !c.Private():
 		return 4
-	case c.solver() == fedssp.Pooled, c.solver() == fedssp.CMF:
+	case c.solver() == fedssp.Pooled, c.solver() == fedssp.CMF && c.biases(c.Statistics):
 		return 2
 	default:
 		return 1
 	}
 }
 
-// itemPrior is how many ratings pull an item to zero. Noise that is discounted pulls besides.
+// itemPrior is how many ratings pull an item to zero. Noise that is discounted pulls besides, and
+// what biases leave is little.
 func (c Config) itemPrior() float64 {
 	switch {
 	case !c.Private():
 		return 20
-	case !c.ours():
+	case !c.biases(c.Statistics):
 		return 5
 	case c.solver() == fedssp.CMF:
 		return 10
-	default: // an item's bias is known already; what is left is little
+	default:
 		return 20
 	}
 }
@@ -194,7 +195,7 @@ func (e *Experiment) chooseByNoise() {
 		if c.Encoder.IDs == "auto" {
 			c.Encoder.IDs = yesIf(!near)
 		}
-		set(&c.Encoder.StartNorm, choose(near, 1, 0.3))
+		set(&c.Encoder.StartNorm, choose(near, 2, 0.3))
 		set(&c.Encoder.Rate, choose(near, 0.001, 0.3/math.Sqrt(c.encoderSteps()))) // fewer steps are longer
 		if near {
 			set(&c.Statistics.ItemPrior, 0.1)

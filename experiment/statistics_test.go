@@ -408,7 +408,7 @@ func TestMergedSteps(t *testing.T) {
 // 6,040 have at ε = 3, so 30.2. What is given stays.
 func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
 	for settings, want := range map[string]string{
-		"algorithm=am-ssp epsilon=30":    "no 0.001 1 0.1",
+		"algorithm=am-ssp epsilon=30":    "no 0.001 2 0.1",
 		"algorithm=am-ssp epsilon=30.5":  "yes 0.03 0.3 5",
 		"algorithm=am-ssp epsilon=inf":   "yes 0.03 0.3 20",
 		"algorithm=ssp-i epsilon=1":      "yes 0.09486832980505137 0.3 20", // 0.3/√10
@@ -433,14 +433,16 @@ func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
 // Noise decides how often and how much is taken; without it nothing is clipped or left out on its account.
 func TestDefaultsWithoutNoise(t *testing.T) {
 	for settings, want := range map[string]string{ // on a scale of .5 to 5, half of which is 2.25
-		"algorithm=dpals epsilon=1":     "3 4 1.125 1 1 5 100",
-		"algorithm=dpals epsilon=inf":   "12 8 4.5 4 4 20 1000",
-		"algorithm=dp-cmf epsilon=1":    "4 4 1.125 1 2 10 auto",
-		"algorithm=dp-cmf epsilon=inf":  "12 8 4.5 4 4 20 auto",
-		"algorithm=ssp-c epsilon=1":     "6 4 1.125 1 2 auto auto",
-		"algorithm=ssp-c epsilon=inf":   "12 4 1.125 1 4 auto auto",
-		"algorithm=ssp-i epsilon=1":     "2 4 1.125 1 1 20 auto",
-		"algorithm=ada-dpals epsilon=1": "3 4 1.125 1 1 5 auto",
+		"algorithm=dpals epsilon=1":                               "3 4 1.125 1 1 5 100",
+		"algorithm=dpals epsilon=inf":                             "12 8 4.5 4 4 20 1000",
+		"algorithm=dp-cmf epsilon=1":                              "4 4 1.125 1 2 10 auto",
+		"algorithm=dp-cmf epsilon=inf":                            "12 8 4.5 4 4 20 auto",
+		"algorithm=ssp-c epsilon=1":                               "6 4 1.125 1 2 auto auto",
+		"algorithm=ssp-c epsilon=inf":                             "12 4 1.125 1 4 auto auto",
+		"algorithm=ssp-i epsilon=1":                               "2 4 1.125 1 1 20 auto",
+		"algorithm=ada-dpals epsilon=1":                           "3 4 1.125 1 1 5 auto",
+		"algorithm=ada-dpals epsilon=1 statistics.bias-first=yes": "3 4 1.125 1 1 20 auto",
+		"algorithm=dp-cmf epsilon=1 statistics.bias-first=no":     "3 4 1.125 1 1 5 auto",
 	} {
 		c := open(t, settings).Config
 		s := c.Statistics
