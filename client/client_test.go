@@ -49,7 +49,7 @@ func TestIterationOfASumThatDrawsNoise(t *testing.T) {
 		run           -> advertise 1
 		roster 1 5    -> shares 1
 		delivery 1 5  -> charged 1, masked-input 1`)
-	want := &protocol.MaskedInput{Iteration: 1, Vectors: []protocol.Integers{{Index: []uint32{2}, Value: []int64{10}}}, Packed: 16}
+	want := &protocol.MaskedInput{Iteration: 1, Vectors: []protocol.Integers{{Index: []uint32{2}, Narrow: []int32{10}}}, Packed: 16}
 	if d := cmp.Diff(want, b.last.Send[0].Message); d != "" {
 		t.Errorf("masked input (-want +got):\n%s", d)
 	}
@@ -163,7 +163,7 @@ func TestNoLedger(t *testing.T) {
 	if record := b.last.Persist[0].(protocol.Charged); len(record.Events) != 0 {
 		t.Errorf("the record charges %v without a ledger", record.Events)
 	}
-	want := []protocol.Integers{{Index: []uint32{2}, Value: []int64{10}}}
+	want := []protocol.Integers{{Index: []uint32{2}, Narrow: []int32{10}}}
 	if d := cmp.Diff(want, b.last.Send[0].Message.(*protocol.MaskedInput).Vectors); d != "" {
 		t.Errorf("vectors (-want +got):\n%s", d)
 	}

@@ -27,73 +27,93 @@ const maxInteger = 1 << 53
 // more non-zeros than declared, and a norm above its bound; nothing is clipped. It
 // is logged, and so names the bound and never what broke it.
 func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) {
-	if err := checkBounds(v, r); err != nil {
+	largest, err := checkBounds(v, r)
+	if err != nil {
 		return protocol.Integers{}, fmt.Errorf("release %q: %w", r.Name, err)
 	}
-	out := protocol.Integers{Index: slices.Clone(v.Index), Value: make([]int64, len(v.Value))}
 	d2, d1 := r.Bounds()
-	for i, x := range v.Value {
-		if math.Abs(x*r.Scale) > maxInteger {
-			return protocol.Integers{}, fmt.Errorf("release %q: %w: a value at scale %g is beyond the integers that a float64 counts", r.Name, ErrOutOfBounds, r.Scale)
+	for _, nearest := range []bool{true, false} {
+		out, l2, l1 := rounded(v, r.Scale, largest, nearest)
+		if l2 <= d2*d2 && l1 <= d1 {
+			return out, nil
 		}
-		out.Value[i] = int64(math.RoundToEven(x * r.Scale))
 	}
-	if l2, l1 := norms(out.Value); l2 <= d2*d2 && l1 <= d1 {
-		return out, nil
-	}
-	for i, x := range v.Value {
-		out.Value[i] = int64(math.Trunc(x * r.Scale))
-	}
-	if l2, l1 := norms(out.Value); l2 > d2*d2 || l1 > d1 {
-		return protocol.Integers{}, fmt.Errorf("release %q: %w: an integer norm is above the declared %g (L2) or %g (L1)",
-			r.Name, ErrOutOfBounds, d2, d1)
-	}
-	return out, nil
+	return protocol.Integers{}, fmt.Errorf("release %q: %w: an integer norm is above the declared %g (L2) or %g (L1)",
+		r.Name, ErrOutOfBounds, d2, d1)
 }
 
-func checkBounds(v protocol.Vector, r protocol.Release) error {
-	switch {
-	case v.Index == nil && len(v.Value) != r.Len:
-		return fmt.Errorf("%w: %d coordinates, %d expected", ErrOutOfBounds, len(v.Value), r.Len)
-	case v.Index != nil && len(v.Index) != len(v.Value):
-		return fmt.Errorf("%w: %d indices for %d values", ErrOutOfBounds, len(v.Index), len(v.Value))
+// checkBounds checks the shape and every bound of a contribution, and returns its
+// largest absolute value.
+func checkBounds(v protocol.Vector, r protocol.Release) (largest float64, err error) {
+	if err := v.Validate(r.Len); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrOutOfBounds, err)
 	}
-	for k, j := range v.Index {
-		if int(j) >= r.Len || k > 0 && v.Index[k-1] >= j {
-			return fmt.Errorf("%w: indices must ascend below %d", ErrOutOfBounds, r.Len)
-		}
-	}
-	var l2, l1, largest float64
+	var l2, l1 float64
 	nonZero := 0
-	for _, x := range v.Value {
-		if x != 0 {
-			nonZero++
+	for part := range v.Parts() {
+		for _, x := range part {
+			if x != 0 {
+				nonZero++
+			}
+			a := math.Abs(x)
+			l2 += x * x
+			l1 += a
+			if a > largest {
+				largest = a
+			}
 		}
-		l2 += x * x
-		l1 += math.Abs(x)
-		largest = max(largest, math.Abs(x))
 	}
 	switch {
 	case math.IsNaN(l2) || math.IsInf(l2, 0):
-		return fmt.Errorf("%w: it is not finite", ErrOutOfBounds)
+		err = fmt.Errorf("%w: it is not finite", ErrOutOfBounds)
 	case nonZero > r.MaxNonZero:
-		return fmt.Errorf("%w: more than the %d non-zero coordinates declared", ErrOutOfBounds, r.MaxNonZero)
+		err = fmt.Errorf("%w: more than the %d non-zero coordinates declared", ErrOutOfBounds, r.MaxNonZero)
 	case math.Sqrt(l2) > r.L2*(1+rounding):
-		return fmt.Errorf("%w: its L2 norm is above the %g declared", ErrOutOfBounds, r.L2)
+		err = fmt.Errorf("%w: its L2 norm is above the %g declared", ErrOutOfBounds, r.L2)
 	case r.LInf > 0 && largest > r.LInf:
-		return fmt.Errorf("%w: a coordinate is above the %g declared", ErrOutOfBounds, r.LInf)
+		err = fmt.Errorf("%w: a coordinate is above the %g declared", ErrOutOfBounds, r.LInf)
 	case r.L1 > 0 && l1 > r.L1*(1+rounding):
-		return fmt.Errorf("%w: its L1 norm is above the %g declared", ErrOutOfBounds, r.L1)
+		err = fmt.Errorf("%w: its L1 norm is above the %g declared", ErrOutOfBounds, r.L1)
+	case largest*r.Scale > maxInteger:
+		err = fmt.Errorf("%w: a value at scale %g is beyond the integers that a float64 counts", ErrOutOfBounds, r.Scale)
 	}
-	return nil
+	return largest, err
 }
 
-// norms returns the squared L2 norm and the L1 norm.
-func norms(v []int64) (l2, l1 float64) {
-	for _, x := range v {
-		f := float64(x)
-		l2 += f * f
-		l1 += math.Abs(f)
+// rounded returns values · scale as integers, to nearest or towards zero, with their
+// squared L2 norm and L1 norm. Sparse ones are narrow if the largest fits; a dense
+// vector is what noise is added to.
+func rounded(v protocol.Vector, scale, largest float64, nearest bool) (out protocol.Integers, l2, l1 float64) {
+	out = protocol.Integers{Index: slices.Clone(v.Index), Block: v.Block}
+	n := len(v.Value)
+	if v.Factor != nil {
+		n *= len(v.Factor)
+	}
+	if v.Index != nil && largest*scale <= math.MaxInt32 {
+		out.Narrow = make([]int32, n)
+		l2, l1 = roundInto(out.Narrow, v, scale, nearest)
+	} else {
+		out.Value = make([]int64, n)
+		l2, l1 = roundInto(out.Value, v, scale, nearest)
+	}
+	return out, l2, l1
+}
+
+func roundInto[T int32 | int64](dst []T, v protocol.Vector, scale float64, nearest bool) (l2, l1 float64) {
+	for part := range v.Parts() {
+		to := dst[:len(part)]
+		dst = dst[len(part):]
+		for i, x := range part {
+			x *= scale
+			if nearest {
+				x = math.RoundToEven(x)
+			} else {
+				x = math.Trunc(x)
+			}
+			to[i] = T(x)
+			l2 += x * x
+			l1 += math.Abs(x)
+		}
 	}
 	return l2, l1
 }

@@ -101,7 +101,7 @@ func TestTrainerMayReuseItsVectors(t *testing.T) {
 		run        -> advertise 1`)
 	got := sent(b)
 	b.trainer.vectors[0].Index[0], b.trainer.vectors[0].Value[0] = 0, 0.5
-	if d := cmp.Diff([]protocol.Integers{{Index: []uint32{2}, Value: []int64{10}}}, got); d != "" {
+	if d := cmp.Diff([]protocol.Integers{{Index: []uint32{2}, Narrow: []int32{10}}}, got); d != "" {
 		t.Errorf("masked input after the trainer reused its vector (-want +got):\n%s", d)
 	}
 }

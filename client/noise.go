@@ -134,9 +134,7 @@ func dense(v protocol.Integers, n int) protocol.Integers {
 		return v
 	}
 	out := protocol.Integers{Value: make([]int64, n)}
-	for k, j := range v.Index {
-		out.Value[j] = v.Value[k]
-	}
+	v.AddTo(out.Value)
 	return out
 }
 

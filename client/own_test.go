@@ -71,7 +71,7 @@ func TestOwnNoiseIsInside(t *testing.T) {
 			run          -> advertise 1
 			roster 1 5   -> shares 1
 			delivery 1 5 -> masked-input 1`)
-		want := []protocol.Integers{{Index: []uint32{2}, Value: []int64{10}}}
+		want := []protocol.Integers{{Index: []uint32{2}, Narrow: []int32{10}}}
 		if d := cmp.Diff(want, b.last.Send[0].Message.(*protocol.MaskedInput).Vectors); d != "" {
 			t.Errorf("draw %s: vectors (-want +got):\n%s", draw, d)
 		}
@@ -146,7 +146,7 @@ func TestOwnNoiseChargesWhatIsTakenUp(t *testing.T) {
 		run          -> advertise 3, input-unusable
 		roster 3 5   -> shares 3
 		delivery 3 5 -> masked-input 3`)
-	if got := b.last.Send[0].Message.(*protocol.MaskedInput).Vectors; len(got) != 1 || len(got[0].Value) != 0 || got[0].Index == nil {
+	if got := b.last.Send[0].Message.(*protocol.MaskedInput).Vectors; !cmp.Equal(got, []protocol.Integers{{Index: []uint32{}}}) {
 		t.Errorf("after a failure %+v is sent, want zero", got)
 	}
 }

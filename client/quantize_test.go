@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/client"
@@ -18,7 +20,7 @@ import (
 func ExampleQuantize() {
 	r := protocol.Release{Name: "gradient", Len: 4, L2: 1, MaxNonZero: 2, Scale: 100, Width: 16}
 	v, err := client.Quantize(protocol.Vector{Index: []uint32{1, 3}, Value: []float64{0.126, -0.5}}, r)
-	fmt.Println(v.Index, v.Value, err)
+	fmt.Println(v.Index, v.Narrow, err)
 	_, err = client.Quantize(protocol.Vector{Value: []float64{3, 0, 0, 0}}, r)
 	fmt.Println(err)
 	// Output:
@@ -50,30 +52,37 @@ func declared(r protocol.Release) (d2, d1 float64) {
 // bound in one coordinate, and to equal shares of it.
 func TestQuantizeKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 30).Draw(t, "len")
-		r := protocol.Release{Name: "g", Len: n, MaxNonZero: rapid.IntRange(1, n).Draw(t, "h"), Width: 64,
+		n, block := rapid.IntRange(1, 30).Draw(t, "blocks"), rapid.IntRange(1, 3).Draw(t, "block")
+		r := protocol.Release{Name: "g", Len: n * block, MaxNonZero: rapid.IntRange(1, n*block).Draw(t, "h"), Width: 64,
 			L2:    rapid.OneOf(rapid.SampledFrom([]float64{1, 0.5, 1e-6, 1e6}), rapid.Float64Range(1e-3, 1e3)).Draw(t, "L2"),
 			Scale: rapid.OneOf(rapid.SampledFrom([]float64{1, 2, 0.5, 1e-3, 1e6}), rapid.Float64Range(1e-3, 1e4)).Draw(t, "scale")}
-		h := rapid.IntRange(0, r.MaxNonZero).Draw(t, "non-zeros")
-		v := protocol.Vector{Index: []uint32{}}
+		h := rapid.IntRange(0, r.MaxNonZero/block).Draw(t, "blocks listed")
+		v := protocol.Vector{Index: []uint32{}, Block: block}
 		share := rapid.OneOf(
 			rapid.SampledFrom([]float64{0, 1, -1, 0.5, 1 / math.Sqrt(float64(max(h, 1)))}), rapid.Float64Range(-1, 1),
 			rapid.Map(rapid.IntRange(-9, 9), func(k int) float64 { return (float64(k) + 0.5) / r.Scale / r.L2 }))
-		norm := 0.0
 		for j := range h {
 			v.Index = append(v.Index, uint32(j))
-			v.Value = append(v.Value, r.L2*share.Draw(t, "value"))
-			norm = math.Hypot(norm, v.Value[j])
 		}
-		if norm > r.L2 { // scale to the ball
-			for j := range v.Value {
-				v.Value[j] *= r.L2 / norm
+		for range h * block {
+			v.Value = append(v.Value, r.L2*share.Draw(t, "value"))
+		}
+		free := v.Value // what may be scaled
+		if rapid.Bool().Draw(t, "multiples of one row") {
+			v.Factor, v.Value = slices.Repeat([]float64{1}, h), slices.Repeat([]float64{1}, block)
+			for i := range v.Factor {
+				v.Factor[i] = r.L2 * share.Draw(t, "factor")
 			}
+			for a := range v.Value {
+				v.Value[a] = share.Draw(t, "row")
+			}
+			free = v.Factor
+		}
+		if norm := floats.Norm(values(v), 2); norm > r.L2 { // scale to the ball
+			floats.Scale(r.L2/norm, free)
 		}
 		if rapid.Bool().Draw(t, "L1 bound") {
-			for _, x := range v.Value {
-				r.L1 += math.Abs(x)
-			}
+			r.L1 = floats.Norm(values(v), 1)
 		}
 		got, err := client.Quantize(v, r)
 		if err != nil {
@@ -83,29 +92,56 @@ func TestQuantizeKeepsItsBounds(t *testing.T) {
 	})
 }
 
-func checkQuantized(t *rapid.T, v protocol.Vector, r protocol.Release, got protocol.Integers) {
-	if d := cmp.Diff(v.Index, got.Index); d != "" || len(got.Value) != len(v.Value) {
-		t.Fatalf("indices changed (-want +got):\n%s", d)
+// values are those that a vector lists.
+func values(v protocol.Vector) []float64 {
+	if v.Factor == nil {
+		return v.Value
 	}
+	var out []float64
+	for _, f := range v.Factor {
+		for _, x := range v.Value {
+			out = append(out, f*x)
+		}
+	}
+	return out
+}
+
+// integers are those that a vector lists, from whichever place holds them.
+func integers(v protocol.Integers) []int64 {
+	out := slices.Clone(v.Value)
+	for _, x := range v.Narrow {
+		out = append(out, int64(x))
+	}
+	return out
+}
+
+func checkQuantized(t *rapid.T, v protocol.Vector, r protocol.Release, got protocol.Integers) {
+	if err := got.Validate(r.Len); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(v.Index, got.Index); d != "" || got.Block != v.Block {
+		t.Fatalf("blocks of %d became blocks of %d, and indices changed (-want +got):\n%s", v.Block, got.Block, d)
+	}
+	before := values(v)
 	l2, l1 := new(big.Int), new(big.Int)
 	nearest, truncated := true, true
-	for i, x := range got.Value {
+	for i, x := range integers(got) {
 		b := big.NewInt(x)
 		l2.Add(l2, new(big.Int).Mul(b, b))
 		l1.Add(l1, new(big.Int).Abs(b))
-		product := new(big.Float).SetPrec(4000).Mul(exactFloat(v.Value[i]), exactFloat(r.Scale))
+		product := new(big.Float).SetPrec(4000).Mul(exactFloat(before[i]), exactFloat(r.Scale))
 		off, _ := new(big.Float).Sub(exactFloat(float64(x)), product).Float64()
 		slop := math.Abs(float64(x)) * 0x1p-52
 		nearest = nearest && math.Abs(off) <= 0.5+slop
-		truncated = truncated && (x == 0 || (x > 0) == (v.Value[i] > 0)) && math.Abs(off) < 1+slop &&
-			math.Abs(float64(x)) <= math.Abs(v.Value[i]*r.Scale)
+		truncated = truncated && (x == 0 || (x > 0) == (before[i] > 0)) && math.Abs(off) < 1+slop &&
+			math.Abs(float64(x)) <= math.Abs(before[i]*r.Scale)
 	}
 	d2, d1 := declared(r)
 	if new(big.Float).SetInt(l2).Cmp(square(exactFloat(d2))) > 0 || new(big.Float).SetInt(l1).Cmp(exactFloat(d1)) > 0 {
-		t.Fatalf("integers %v have squared L2 norm %v and L1 norm %v; declared %v (squared %v) and %v", got.Value, l2, l1, d2, d2*d2, d1)
+		t.Fatalf("integers %v have squared L2 norm %v and L1 norm %v; declared %v (squared %v) and %v", got, l2, l1, d2, d2*d2, d1)
 	}
 	if !nearest && !truncated {
-		t.Fatalf("integers %v of %v at scale %v are neither nearest nor rounded towards zero", got.Value, v.Value, r.Scale)
+		t.Fatalf("integers %v of %v at scale %v are neither nearest nor rounded towards zero", got, before, r.Scale)
 	}
 }
 
@@ -173,6 +209,14 @@ func TestQuantizeRefuses(t *testing.T) {
 		{"indices descend", protocol.Vector{Index: []uint32{2, 1}, Value: []float64{0.1, 0.1}}},
 		{"more values than indices", protocol.Vector{Index: []uint32{}, Value: []float64{0.1}}},
 		{"more indices than values", protocol.Vector{Index: []uint32{1, 2}, Value: []float64{0.1}}},
+		{"more values than blocks", protocol.Vector{Index: []uint32{1}, Block: 2, Value: []float64{0.1, 0, 0.1}}},
+		{"blocks that do not fit", protocol.Vector{Index: []uint32{0}, Block: 3, Value: []float64{0.1, 0, 0}}},
+		{"block beyond", protocol.Vector{Index: []uint32{2}, Block: 2, Value: []float64{0.1, 0}}},
+		{"three non-zeros in blocks", protocol.Vector{Index: []uint32{0, 1}, Block: 2, Value: []float64{0.1, 0.1, 0, 0.1}}},
+		{"four non-zeros of one row", protocol.Vector{Index: []uint32{0, 1}, Block: 2, Factor: []float64{0.1, 0.1}, Value: []float64{1, 1}}},
+		{"L2 norm of a multiple", protocol.Vector{Index: []uint32{1}, Block: 2, Factor: []float64{2}, Value: []float64{0.6, 0}}},
+		{"Inf times 0", protocol.Vector{Index: []uint32{1}, Block: 2, Factor: []float64{inf}, Value: []float64{0, 0}}},
+		{"factor missing", protocol.Vector{Index: []uint32{0, 1}, Block: 2, Factor: []float64{0.1}, Value: []float64{1, 0}}},
 	} {
 		got, err := client.Quantize(c.v, r)
 		if !errors.Is(err, client.ErrOutOfBounds) || !cmp.Equal(got, protocol.Integers{}) {

@@ -90,11 +90,16 @@ func contribute(t *testing.T, e *Experiment, party client.Trainer, iterations in
 		sums := protocol.Sums{Survivors: e.Cohort.Required()}
 		for k, v := range vectors {
 			sum := make([]float64, plan.Releases[k].Len)
-			for i, x := range v.Value {
-				if v.Index != nil {
-					sum[v.Index[i]] = x
-				} else {
-					sum[i] = x
+			at := 0 // in what is listed
+			for part := range v.Parts() {
+				for _, x := range part {
+					j := at
+					if v.Index != nil {
+						block := max(v.Block, 1)
+						j = int(v.Index[at/block])*block + at%block
+					}
+					sum[j] = x
+					at++
 				}
 			}
 			sums.Values = append(sums.Values, sum)

@@ -189,7 +189,10 @@ func TestContributionIsTheGradientOfOneRating(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		item := int32(got[0].Index[0] / 3)
+		if g := got[0]; len(g.Index) != 1 || g.Block != 3 || len(g.Value) != 3 {
+			t.Fatalf("iteration %d: %+v; want the row of one item", iteration, g)
+		}
+		item := int32(got[0].Index[0])
 		hits[item]++
 		var rating float64
 		for k, j := range ratings.Items {
@@ -197,16 +200,16 @@ func TestContributionIsTheGradientOfOneRating(t *testing.T) {
 				rating = float64(ratings.Values[k])
 			}
 		}
-		for i, index := range got[0].Index {
+		for i, x := range got[0].Value {
 			const h = 1e-6
 			at := func(dx float64) float64 {
 				w := v.Clone()
-				w.Data()[index] += dx
+				w.Row(int(item))[i] += dx
 				d := rating - fedmf.Predict(user.Embedding(), w.Row(int(item)))
 				return d * d
 			}
-			if want := (at(h) - at(-h)) / (2 * h); math.Abs(got[0].Value[i]-want) > 1e-5 {
-				t.Fatalf("iteration %d, coordinate %d: %v, finite differences give %v", iteration, index, got[0].Value[i], want)
+			if want := (at(h) - at(-h)) / (2 * h); math.Abs(x-want) > 1e-5 {
+				t.Fatalf("iteration %d, coordinate %d of item %d: %v, finite differences give %v", iteration, i, item, x, want)
 			}
 		}
 	}
@@ -239,8 +242,8 @@ func TestContributionOfAllRatings(t *testing.T) {
 		return sum
 	}
 	got := make([]float64, 12)
-	for k, index := range whole[0].Index {
-		got[index] = whole[0].Value[k]
+	for k, item := range whole[0].Index {
+		copy(got[2*item:2*item+2], whole[0].Value[2*k:])
 	}
 	var norm2 float64
 	for i := range got {
@@ -327,7 +330,9 @@ func TestMeasuredSensitivity(t *testing.T) {
 				t.Fatalf("user %d: %v", n, err)
 			}
 			var l2, l1 float64
-			for _, x := range sent.Value {
+			moved := make([]int64, rel.Len)
+			sent.AddTo(moved)
+			for _, x := range moved {
 				l2 += float64(x) * float64(x)
 				l1 += math.Abs(float64(x))
 			}

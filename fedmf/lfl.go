@@ -67,13 +67,13 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 // respect to V: in each rated row -2u(x_j - <u, v_j>).
 func (t *User) gradient(from, to int, v Broadcast) protocol.Vector {
 	d := t.params.Rank
-	g := protocol.Vector{Index: make([]uint32, (to-from)*d), Value: make([]float64, (to-from)*d)}
+	g := protocol.Vector{Index: make([]uint32, to-from), Block: d, Value: make([]float64, (to-from)*d)}
 	for k := from; k < to; k++ {
-		j := int(t.ratings.Items[k])
-		index, row := g.Index[(k-from)*d:(k-from+1)*d], g.Value[(k-from)*d:(k-from+1)*d]
-		slope := -2 * (float64(t.ratings.Values[k]) - Predict(t.u, v.Row(j, row)))
+		j := t.ratings.Items[k]
+		g.Index[k-from] = uint32(j)
+		row := g.Value[(k-from)*d : (k-from+1)*d]
+		slope := -2 * (float64(t.ratings.Values[k]) - Predict(t.u, v.Row(int(j), row)))
 		for i := range d {
-			index[i] = uint32(j*d + i)
 			row[i] = slope * t.u[i]
 		}
 	}

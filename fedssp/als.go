@@ -60,24 +60,9 @@ func (y *system) shares(n float64) []float64 {
 	return out
 }
 
-// upper is the upper triangle of a row-major d x d matrix.
-func upper(a []float64, d int) blas64.Symmetric {
-	return blas64.Symmetric{Uplo: blas.Upper, N: d, Stride: d, Data: a}
-}
-
 // square is a row-major d x d matrix.
 func square(a []float64, d int) blas64.General {
 	return blas64.General{Rows: d, Cols: d, Stride: d, Data: a}
-}
-
-// solveUpper replaces b by a⁻¹b and the upper triangle of a by its factor; false where a is not
-// positive definite.
-func solveUpper(a, b []float64, d int) bool {
-	t, ok := lapack64.Potrf(upper(a, d))
-	if ok {
-		lapack64.Potrs(t, blas64.General{Rows: d, Cols: 1, Stride: 1, Data: b})
-	}
-	return ok
 }
 
 // eigen decomposes symmetric matrices.

@@ -49,7 +49,7 @@ func BenchmarkOuterStep(b *testing.B) {
 			for b.Loop() {
 				begin := time.Now()
 				sums := protocol.Sums{Values: make([][]float64, len(plan.Releases)), Survivors: users}
-				sumOver(trainers, items, plan, &sums, func(u *User) []protocol.Vector {
+				sumOver(trainers, plan, &sums, func(u *User) []protocol.Vector {
 					v, err := u.Contribute(plan, src, run)
 					if err != nil {
 						b.Error(err)
@@ -70,7 +70,7 @@ func BenchmarkOuterStep(b *testing.B) {
 }
 
 // sumOver adds up contributions on all cores, each core into sums of its own.
-func sumOver(users []*User, items int, plan *protocol.Plan, sums *protocol.Sums, contribute func(*User) []protocol.Vector) {
+func sumOver(users []*User, plan *protocol.Plan, sums *protocol.Sums, contribute func(*User) []protocol.Vector) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
@@ -82,13 +82,18 @@ func sumOver(users []*User, items int, plan *protocol.Plan, sums *protocol.Sums,
 			}
 			for i := w; i < len(users); i += workers {
 				for k, v := range contribute(users[i]) {
-					if v.Index == nil {
+					row := len(v.Value)
+					switch {
+					case v.Index == nil:
 						axpy(own[k], 1, v.Value)
-						continue
-					}
-					row := plan.Releases[k].Len / items // coordinates of an item stand together
-					for c := 0; c < len(v.Value); c += row {
-						axpy(own[k][v.Index[c]:][:row], 1, v.Value[c:c+row])
+					case v.Factor == nil: // a number for each item
+						for c, j := range v.Index {
+							own[k][j] += v.Value[c]
+						}
+					default:
+						for c, j := range v.Index {
+							axpy(own[k][int(j)*row:][:row], v.Factor[c], v.Value)
+						}
 					}
 				}
 			}

@@ -117,13 +117,13 @@ func (t *newton) direction(w *workspace, p *Params) (promise float64, ok bool) {
 			scaled[i] = root * x
 		}
 	}
-	h := w.symmetric(w.gram)
+	h := upper(w.gram, w.width)
 	blas64.Syrk(blas.Trans, 1, blas64.General{Rows: len(w.value), Cols: w.width, Stride: w.width, Data: t.scaled}, 0, h)
 	for i := range w.width {
 		h.Data[i*w.width+i] += w.ridge(p, i)
 	}
 	copy(t.trial, t.step)
-	ok = w.solve(h, t.step)
+	ok = solveUpper(w.gram, t.step, w.width)
 	return dot(t.trial, t.step) / 2, ok
 }
 

@@ -156,9 +156,16 @@ func dense(v protocol.Vector, n int) []float64 {
 	if v.Index == nil {
 		return v.Value
 	}
-	out := make([]float64, n)
+	out, block := make([]float64, n), max(v.Block, 1)
 	for i, k := range v.Index {
-		out[k] = v.Value[i]
+		row := out[int(k)*block : (int(k)+1)*block]
+		if v.Factor == nil {
+			copy(row, v.Value[i*block:])
+			continue
+		}
+		for a := range row {
+			row[a] = v.Factor[i] * v.Value[a]
+		}
 	}
 	return out
 }

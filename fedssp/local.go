@@ -3,10 +3,6 @@ package fedssp
 import (
 	"math"
 	"sync"
-
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
 // What a device does by itself: fit its embedding u and bias b to its ratings,
@@ -38,6 +34,7 @@ func (p *Params) FitUser(m *Model, r Ratings) (u []float64, bias float64) {
 // workspace is what a fit needs of memory; it is used again from user to user.
 type workspace struct {
 	width  int       // of a row: d, 1 with a bias of the user's, and what it has tastes for
+	items  []int32   // that were rated
 	rows   []float64 // n x width: v_j, 1 where there is a bias, x_j
 	offset []float64 // μ + b_j, or its logit
 	value  []float64 // y_j; for Logistic scaled to 0..1
@@ -56,7 +53,10 @@ func newWorkspace(p *Params) *workspace {
 	return w
 }
 
-func (w *workspace) free() { workspaces.Put(w) }
+func (w *workspace) free() {
+	w.items = nil // the user's, not to be kept alive
+	workspaces.Put(w)
+}
 
 // resize returns n numbers, zeros, in the memory of x if it holds them.
 func resize(x []float64, n int) []float64 {
@@ -100,6 +100,7 @@ func (w *workspace) own(k, d int) float64 {
 // gather collects what a user's ratings touch of the model.
 func (w *workspace) gather(p *Params, m shared, r Ratings) {
 	n, s := len(r.Items), p.scale()
+	w.items = r.Items
 	w.rows, w.offset, w.value = resize(w.rows, n*w.width), resize(w.offset, n), resize(w.value, n)
 	centre := m.centre()
 	for k, item := range r.Items {
@@ -153,37 +154,44 @@ func (w *workspace) fit(p *Params, m shared) {
 
 // leastSquares solves (XᵀX + Λ) beta = Xᵀ(y - offset).
 func (w *workspace) leastSquares(p *Params, m shared) {
-	n := len(w.value)
-	x := blas64.General{Rows: n, Cols: w.width, Stride: w.width, Data: w.rows}
 	if p.Feedback == Implicit {
 		unpack(w.gram, m.packedGramian(), p.Rank, p.Unobserved)
 	}
-	h := w.symmetric(w.gram)
-	blas64.Syrk(blas.Trans, 1, x, 1, h)
+	head := p.tasteAt()
+	addOuter(w.gram, w.rows, head, w.width)
+	if p.Tastes != nil {
+		w.addTastes(p.Tastes, head)
+	}
 	for i := range w.width {
 		w.gram[i*w.width+i] += w.ridge(p, i)
 	}
 	for k, y := range w.value {
 		axpy(w.beta, y-w.offset[k], w.rows[k*w.width:(k+1)*w.width])
 	}
-	if !w.solve(h, w.beta) {
+	if !solveUpper(w.gram, w.beta, w.width) {
 		clear(w.beta)
 	}
 }
 
-// symmetric is the upper triangle of row-major data.
-func (w *workspace) symmetric(data []float64) blas64.Symmetric {
-	return blas64.Symmetric{Uplo: blas.Upper, N: w.width, Stride: w.width, Data: data}
-}
-
-// solve replaces b by h⁻¹b, and h by its factor. It reports false where h is not
-// positive definite in float64.
-func (w *workspace) solve(h blas64.Symmetric, b []float64) bool {
-	t, ok := lapack64.Potrf(h)
-	if ok {
-		lapack64.Potrs(t, blas64.General{Rows: w.width, Cols: 1, Stride: 1, Data: b})
+// addTastes adds what tastes have in Σ x xᵀ, the columns from head on. An item has
+// a few of many features, and zeros need not be added.
+func (w *workspace) addTastes(t *Tastes, head int) {
+	for k, item := range w.items {
+		row := w.rows[k*w.width : (k+1)*w.width]
+		columns := t.columns(int(item))
+		for i, c := range columns {
+			at := (head + c) * w.width
+			axpy(w.gram[at:at+head], row[head+c], row[:head]) // below the diagonal, where a row is in one place
+			for _, o := range columns[i:] {
+				w.gram[at+head+o] += row[head+c] * row[head+o]
+			}
+		}
 	}
-	return ok
+	for c := head; c < w.width; c++ {
+		for i, x := range w.gram[c*w.width : c*w.width+head] {
+			w.gram[i*w.width+c] = x
+		}
+	}
 }
 
 // clipUser scales u, finite after a fit, down to norm bound if it is longer. After it ‖u‖ <= Γ_u whatever

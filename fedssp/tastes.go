@@ -63,9 +63,11 @@ func (t *Tastes) Width() int {
 	return t.width
 }
 
-// row writes x_j.
+// columns are those in which x_j is not zero, ascending.
+func (t *Tastes) columns(j int) []int { return t.column[t.start[j]:t.start[j+1]] }
+
+// row writes x_j over zeros.
 func (t *Tastes) row(j int, dst []float64) {
-	clear(dst)
 	for k := t.start[j]; k < t.start[j+1]; k++ {
 		dst[t.column[k]] = t.value[k]
 	}

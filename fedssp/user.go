@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"gonum.org/v1/gonum/floats"
+	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
@@ -149,9 +148,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	case Bias:
 		return c.biases(), nil
 	case WeightCounts:
-		v := c.empty(1)
-		copy(v.Value, c.weights)
-		return v, nil
+		return protocol.Vector{Index: c.items(), Value: c.weights}, nil
 	}
 	c.fit()
 	return c.statistics(r.Name), nil
@@ -234,17 +231,13 @@ func (c *contribution) choose(counts []float64) ([]int, error) {
 	}
 }
 
-// empty is a vector with a row of the given length for each chosen rating.
-func (c *contribution) empty(length int) protocol.Vector {
-	v := protocol.Vector{Index: make([]uint32, len(c.chosen)*length), Value: make([]float64, len(c.chosen)*length)}
+// items are those of the chosen ratings.
+func (c *contribution) items() []uint32 {
+	items := make([]uint32, len(c.chosen))
 	for i, k := range c.chosen {
-		first := uint32(int(c.ratings.Items[k]) * length)
-		row := v.Index[i*length : (i+1)*length]
-		for a := range row {
-			row[a] = first + uint32(a)
-		}
+		items[i] = uint32(c.ratings.Items[k])
 	}
-	return v
+	return items
 }
 
 // biases is w_j·(y - μ - b_i), the residual clipped, b_i the user's shrunken mean residual.
@@ -255,7 +248,7 @@ func (c *contribution) biases() protocol.Vector {
 		sum += float64(y) - centre
 	}
 	own := sum / (float64(len(c.ratings.Values)) + p.UserBiasRidge)
-	v := c.empty(1)
+	v := protocol.Vector{Index: c.items(), Value: make([]float64, len(c.chosen))}
 	for i, k := range c.chosen {
 		v.Value[i] = c.weights[i] * clampTo(float64(c.ratings.Values[k])-centre-own, p.ClipBias)
 	}
@@ -278,16 +271,16 @@ func (c *contribution) fit() {
 // embedding is u as it enters the statistics.
 func (c *contribution) embedding() []float64 { return c.work.beta[:c.params.Rank] }
 
-// statistics is what the user adds to the rows of its items.
+// statistics is what the user adds to the rows of its items: multiples of one row, u or svec(u uᵀ).
 func (c *contribution) statistics(name string) protocol.Vector {
 	p, w, u := c.params, c.work, c.embedding()
 	d := p.Rank
-	each := u // what every row is a multiple of
+	row := slices.Clone(u)
 	if name == Gramians || name == Hessians {
-		each = make([]float64, p.packed())
-		packOuter(each, u)
+		row = make([]float64, p.packed())
+		packOuter(row, u)
 	}
-	v := c.empty(len(each))
+	v := protocol.Vector{Index: c.items(), Block: len(row), Factor: make([]float64, len(c.chosen)), Value: row}
 	for i, k := range c.chosen {
 		x := c.weights[i]
 		switch name {
@@ -301,7 +294,7 @@ func (c *contribution) statistics(name string) protocol.Vector {
 				x *= clampTo(slope, p.slopeBound())
 			}
 		}
-		floats.ScaleTo(v.Value[i*len(each):(i+1)*len(each)], x, each)
+		v.Factor[i] = x
 	}
 	return v
 }

@@ -357,20 +357,6 @@ func (p *Plan) Views(r Release, survivors, answered int) ([]dp.Event, error) {
 	return []dp.Event{dp.Skellam(v1, d2, d1), dp.Skellam(v2, d2, d1)}, nil
 }
 
-// Vector is a party's contribution to one release. Index nil: dense, Value
-// holds every coordinate. Otherwise Value[i] stands at coordinate Index[i],
-// indices ascend, and what is not listed is zero.
-type Vector struct {
-	Index []uint32
-	Value []float64
-}
-
-// Integers is a Vector in fixed point.
-type Integers struct {
-	Index []uint32
-	Value []int64
-}
-
 // Sums is what an iteration released: per release of the plan the dense sum
 // over the survivors, in the units of the contributions, noise included.
 type Sums struct {

@@ -109,7 +109,7 @@ type Ideal struct {
 	plan     *protocol.Plan // nil before Begin
 	draw     Draw
 	noise    entropy.Source
-	sums     [][]uint64 // per release, in the ring
+	sums     [][]int64 // per release, modulo 2^64; lift takes the low bits at the end
 	counts   [protocol.Stages]int
 	finished bool
 }
@@ -127,9 +127,9 @@ func (s *Ideal) Begin(p *protocol.Plan) error {
 		return ErrPlan
 	}
 	s.plan = p
-	s.sums = make([][]uint64, len(p.Releases))
+	s.sums = make([][]int64, len(p.Releases))
 	for i, r := range p.Releases {
-		s.sums[i] = make([]uint64, r.Len)
+		s.sums[i] = make([]int64, r.Len)
 	}
 	return nil
 }
@@ -153,44 +153,16 @@ func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 		vectors = m.Removals
 	}
 	for i, v := range vectors {
-		if err := checkIntegers(s.plan.Releases[i], v); err != nil {
-			return err
+		r := s.plan.Releases[i]
+		if err := v.Validate(r.Len); err != nil {
+			return fmt.Errorf("release %q: %w", r.Name, err)
 		}
 	}
 	for i, v := range vectors {
-		add(s.sums[i], v)
+		v.AddTo(s.sums[i])
 	}
 	s.counts[stage]++
 	return nil
-}
-
-// checkIntegers reports a vector that does not fit the release.
-func checkIntegers(r protocol.Release, v protocol.Integers) error {
-	switch {
-	case v.Index == nil && len(v.Value) != r.Len:
-		return fmt.Errorf("release %q: dense vector of %d coordinates, %d expected", r.Name, len(v.Value), r.Len)
-	case v.Index != nil && len(v.Index) != len(v.Value):
-		return fmt.Errorf("release %q: %d indices for %d values", r.Name, len(v.Index), len(v.Value))
-	}
-	for k, j := range v.Index {
-		if int(j) >= r.Len || k > 0 && v.Index[k-1] >= j {
-			return fmt.Errorf("release %q: index %d at place %d: indices must ascend below %d", r.Name, j, k, r.Len)
-		}
-	}
-	return nil
-}
-
-// add adds v modulo 2^64; lift takes the low bits at the end.
-func add(sum []uint64, v protocol.Integers) {
-	if v.Index == nil {
-		for j, x := range v.Value {
-			sum[j] += uint64(x)
-		}
-		return
-	}
-	for k, j := range v.Index {
-		sum[j] += uint64(v.Value[k])
-	}
 }
 
 // Close has nothing to settle.
@@ -238,7 +210,7 @@ func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 			}
 		}
 		for j := range out[i] {
-			out[i][j] = lift(s.sums[i][j]+uint64(out[i][j]), r.Width)
+			out[i][j] = lift(uint64(s.sums[i][j]+out[i][j]), r.Width)
 		}
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,17 +91,39 @@ func sparse(v []int64) protocol.Integers {
 	return out
 }
 
-// Sums of dense, sparse and mixed contributions, with removals, against big
+// inBlocks lists the blocks that are not all zero, narrow if they fit.
+func inBlocks(v []int64, block int) protocol.Integers {
+	out := protocol.Integers{Index: []uint32{}, Block: block}
+	fits := true
+	for j := range len(v) / block {
+		row := v[j*block : (j+1)*block]
+		if slices.ContainsFunc(row, func(x int64) bool { return x != 0 }) {
+			out.Index, out.Value = append(out.Index, uint32(j)), append(out.Value, row...)
+			fits = fits && !slices.ContainsFunc(row, func(x int64) bool { return x != int64(int32(x)) })
+		}
+	}
+	if fits {
+		out.Narrow = make([]int32, len(out.Value))
+		for k, x := range out.Value {
+			out.Narrow[k] = int32(x)
+		}
+		out.Value = nil
+	}
+	return out
+}
+
+// Sums of contributions that are dense, sparse, in blocks, and of all forms, with removals, against big
 // integers modulo 2^width; values are weighted to the ring's edges.
 func TestSumAgainstBigIntegers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.Uint8Range(8, 64).Draw(t, "width")
-		length := rapid.IntRange(1, 6).Draw(t, "length")
+		block := rapid.IntRange(1, 3).Draw(t, "block")
+		length := block * rapid.IntRange(1, 3).Draw(t, "blocks")
 		clients := rapid.IntRange(1, 6).Draw(t, "clients")
 		edge := int64(uint64(1)<<(width-1) - 1)
-		value := rapid.OneOf(rapid.SampledFrom([]int64{0, 0, 1, -1, edge, -edge, -edge - 1, math.MaxInt64, math.MinInt64}), rapid.Int64())
+		value := rapid.OneOf(rapid.SampledFrom([]int64{0, 0, 1, -1, edge, -edge, -edge - 1, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64}), rapid.Int64())
 		p := plan(clients, exact("first", length, width), exact("second", 1, 8))
-		sums := [3]*secagg.Ideal{}
+		sums := [4]*secagg.Ideal{}
 		for i := range sums {
 			sums[i] = ideal(p, secagg.DrawClient, entropy.Source{})
 		}
@@ -113,11 +136,11 @@ func TestSumAgainstBigIntegers(t *testing.T) {
 			for j, x := range dense {
 				want[j].Add(want[j], big.NewInt(x))
 			}
-			forms := []protocol.Integers{{Value: dense}, sparse(dense)}
+			forms := []protocol.Integers{{Value: dense}, sparse(dense), inBlocks(dense, block)}
 			for i, s := range sums {
-				v := forms[min(i, 1)]
-				if i == 2 {
-					v = forms[id%2]
+				v := forms[id%3]
+				if i < 3 {
+					v = forms[i]
 				}
 				if err := s.Receive(protocol.ClientID(id), wrap([]protocol.Integers{v, {Index: []uint32{}}})); err != nil {
 					t.Fatal(err)
@@ -136,7 +159,7 @@ func TestSumAgainstBigIntegers(t *testing.T) {
 		for j, x := range want {
 			lifted[j] = centred(x, width)
 		}
-		for i, form := range []string{"dense", "sparse", "mixed"} {
+		for i, form := range []string{"dense", "sparse", "blocks", "mixed"} {
 			got, err := sums[i].Sum(serial{})
 			if d := cmp.Diff([][]int64{lifted, {0}}, got); err != nil || d != "" {
 				t.Fatalf("%s contributions, ring of %d bits, error %v (-want +got):\n%s", form, width, err, d)
@@ -183,6 +206,13 @@ func TestMalformedChangesNothing(t *testing.T) {
 		{"index largest", protocol.Integers{Index: []uint32{math.MaxUint32}, Value: []int64{1}}},
 		{"indices descend", protocol.Integers{Index: []uint32{2, 1}, Value: []int64{1, 1}}},
 		{"index twice", protocol.Integers{Index: []uint32{1, 1}, Value: []int64{1, 1}}},
+		{"blocks that do not fit", protocol.Integers{Index: []uint32{0}, Block: 2, Value: []int64{1, 1}}},
+		{"block too large", protocol.Integers{Index: []uint32{0}, Block: 6, Value: []int64{1, 1, 1, 1, 1, 1}}},
+		{"block beyond", protocol.Integers{Index: []uint32{1}, Block: 3, Value: []int64{1, 1, 1}}},
+		{"half a block", protocol.Integers{Index: []uint32{0}, Block: 3, Value: []int64{1, 1}}},
+		{"narrow and dense", protocol.Integers{Narrow: []int32{1, 2, 3}}},
+		{"narrow and wide", protocol.Integers{Index: []uint32{0}, Value: []int64{1}, Narrow: []int32{1}}},
+		{"narrow, index too large", protocol.Integers{Index: []uint32{3}, Narrow: []int32{1}}},
 	} {
 		checkNothingAdded(t, c.name, []protocol.Integers{good, c.bad})
 	}

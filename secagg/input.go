@@ -122,14 +122,12 @@ func fill(p *protocol.Plan, inputs []protocol.Integers) ([]*mask.Vector, error) 
 	}
 	for i, r := range p.Releases {
 		values := inputs[i].Value
-		if err = checkIntegers(r, inputs[i]); err != nil {
-			return nil, err
+		if err = inputs[i].Validate(r.Len); err != nil {
+			return nil, fmt.Errorf("release %q: %w", r.Name, err)
 		}
 		if inputs[i].Index != nil {
 			values = make([]int64, r.Len)
-			for k, j := range inputs[i].Index {
-				values[j] = inputs[i].Value[k]
-			}
+			inputs[i].AddTo(values)
 		}
 		if err = out[i].AddInts(values); err != nil {
 			return nil, fmt.Errorf("release %q: %w", r.Name, err)

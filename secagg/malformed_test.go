@@ -238,12 +238,39 @@ func TestMalformedDeliveries(t *testing.T) {
 		"too short":    {{Value: make([]int64, 8)}, {Value: make([]int64, 3)}},
 		"off the ring": {{Value: []int64{1 << 28, 0, 0, 0, 0, 0, 0, 0, 0}}, {Value: make([]int64, 3)}},
 		"bad index":    {{Index: []uint32{9}, Value: []int64{1}}, {Value: make([]int64, 3)}},
+		"bad block":    {{Index: []uint32{3}, Block: 3, Narrow: []int32{1, 1, 1}}, {Value: make([]int64, 3)}},
 	} {
 		f := small(t, graph.SemiHonest)
 		f.through(protocol.StageShare)
 		f.inputs[0] = inputs
 		if m, err := f.answer(protocol.StageMaskedInput, 0); err == nil {
 			t.Errorf("inputs, %s: %+v", name, m)
+		}
+	}
+}
+
+// However its integers come, a client masks the same vector.
+func TestFormsAreMaskedAlike(t *testing.T) {
+	first, second := []int64{0, 0, 0, 5, 0, -7, 1 << 27, 0, 0}, []int64{0, -4, 3}
+	var want protocol.Message
+	for _, inputs := range [][]protocol.Integers{
+		{{Value: first}, {Value: second}},
+		{sparse(first), sparse(second)},
+		{{Index: []uint32{1, 2}, Block: 3, Value: []int64{5, 0, -7, 1 << 27, 0, 0}}, {Index: []uint32{0}, Block: 3, Value: second}},
+		{inBlocks(first, 3), {Index: []uint32{1, 2}, Block: 1, Narrow: []int32{-4, 3}}},
+	} {
+		f := small(t, graph.SemiHonest)
+		f.through(protocol.StageShare)
+		f.inputs[0] = inputs
+		m, err := f.answer(protocol.StageMaskedInput, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = m
+		}
+		if d := cmp.Diff(want, m); d != "" {
+			t.Errorf("of %+v (-want +got):\n%s", inputs, d)
 		}
 	}
 }

@@ -208,15 +208,8 @@ func dense(p *protocol.Plan, vectors []protocol.Integers) [][]int64 {
 	out := make([][]int64, len(p.Releases))
 	for i, r := range p.Releases {
 		out[i] = make([]int64, r.Len)
-		if i >= len(vectors) {
-			continue
-		}
-		if vectors[i].Index == nil {
-			copy(out[i], vectors[i].Value)
-			continue
-		}
-		for k, j := range vectors[i].Index {
-			out[i][j] = vectors[i].Value[k]
+		if i < len(vectors) {
+			vectors[i].AddTo(out[i])
 		}
 	}
 	return out

@@ -1,0 +1,63 @@
+package fedssp
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
+)
+
+// Normal equations are formed and solved here for the sizes of which devices and servers have
+// thousands: a few dozen unknowns, one right-hand side. blas64 calls a vector operation for
+// each element there. Numbers are the same to the last bit, since each sum is taken in the same order.
+
+// addOuter adds Σ x xᵀ over rows x of a matrix n x stride, of which the first width coordinates
+// count, to the upper triangle of a matrix whose rows are stride apart. Four rows at a time: what is read and
+// written of the triangle is what takes the time.
+func addOuter(a, rows []float64, width, stride int) {
+	for ; len(rows) >= 4*stride; rows = rows[4*stride:] {
+		x0, x1, x2, x3 := rows[:width], rows[stride:][:width], rows[2*stride:][:width], rows[3*stride:][:width]
+		for i := range width {
+			to := a[i*stride+i : i*stride+width]
+			f0, f1, f2, f3 := x0[i], x1[i], x2[i], x3[i]
+			y0, y1, y2, y3 := x0[i:][:len(to)], x1[i:][:len(to)], x2[i:][:len(to)], x3[i:][:len(to)]
+			for j, sum := range to {
+				sum += f0 * y0[j]
+				sum += f1 * y1[j]
+				sum += f2 * y2[j]
+				sum += f3 * y3[j]
+				to[j] = sum
+			}
+		}
+	}
+	for ; len(rows) > 0; rows = rows[stride:] {
+		for i, f := range rows[:width] {
+			axpy(a[i*stride+i:i*stride+width], f, rows[i:width])
+		}
+	}
+}
+
+// upper is the upper triangle of a row-major d x d matrix.
+func upper(a []float64, d int) blas64.Symmetric {
+	return blas64.Symmetric{Uplo: blas.Upper, N: d, Stride: d, Data: a}
+}
+
+// solveUpper replaces b by a⁻¹b and the upper triangle of a by its factor; false where a is not
+// positive definite in float64.
+func solveUpper(a, b []float64, d int) bool {
+	if _, ok := lapack64.Potrf(upper(a, d)); !ok {
+		return false
+	}
+	for k := range d { // UᵀUx = b: first Uᵀ
+		row := a[k*d : (k+1)*d]
+		b[k] *= 1 / row[k]
+		axpy(b[k+1:], -b[k], row[k+1:])
+	}
+	for k := d - 1; k >= 0; k-- {
+		row, x := a[k*d+k+1:(k+1)*d], b[k]
+		for i, y := range b[k+1:] {
+			x -= row[i] * y
+		}
+		b[k] = x * (1 / a[k*d+k])
+	}
+	return true
+}
