@@ -45,7 +45,7 @@ func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) 
 // checkBounds checks the shape and every bound of a contribution, and returns its
 // largest absolute value.
 func checkBounds(v protocol.Vector, r protocol.Release) (largest float64, err error) {
-	if err := v.Validate(r.Len); err != nil {
+	if err = v.Validate(r.Len); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrOutOfBounds, err)
 	}
 	var l2, l1 float64
