@@ -277,3 +277,28 @@ func TestQuantizeRefusesWhatDoesNotFit(t *testing.T) {
 		}
 	}
 }
+
+// Sparse integers are narrow while the largest fits 32 bits, blocks stay blocks, and
+// a multiple of a row is rounded as what it comes to: 0.3·5 = 1.5 to 2.
+func TestQuantizeForms(t *testing.T) {
+	r := protocol.Release{Len: 4, L2: 1e10, MaxNonZero: 4, Scale: 1, Width: 64}
+	at := []uint32{1}
+	for _, c := range []struct {
+		v    protocol.Vector
+		want protocol.Integers
+	}{
+		{protocol.Vector{Index: at, Value: []float64{math.MaxInt32}}, protocol.Integers{Index: at, Narrow: []int32{math.MaxInt32}}},
+		{protocol.Vector{Index: at, Value: []float64{-math.MaxInt32}}, protocol.Integers{Index: at, Narrow: []int32{-math.MaxInt32}}},
+		{protocol.Vector{Index: at, Value: []float64{math.MaxInt32 + 0.5}}, protocol.Integers{Index: at, Value: []int64{math.MaxInt32 + 1}}},
+		{protocol.Vector{Index: at, Value: []float64{-math.MaxInt32 - 2}}, protocol.Integers{Index: at, Value: []int64{-math.MaxInt32 - 2}}},
+		{protocol.Vector{Index: at, Block: 2, Value: []float64{1.25, -8}}, protocol.Integers{Index: at, Block: 2, Narrow: []int32{1, -8}}},
+		{protocol.Vector{Index: []uint32{0, 1}, Block: 2, Factor: []float64{0.3, -1}, Value: []float64{5, 1 << 31}},
+			protocol.Integers{Index: []uint32{0, 1}, Block: 2, Value: []int64{2, 644245094, -5, -1 << 31}}}, // 0.3·2^31 = 644245094.4
+		{protocol.Vector{Value: []float64{1, 0, 0, 2}}, protocol.Integers{Value: []int64{1, 0, 0, 2}}}, // noise is added to a dense one
+	} {
+		got, err := client.Quantize(c.v, r)
+		if d := cmp.Diff(c.want, got); err != nil || d != "" {
+			t.Errorf("%+v: error %v (-want +got):\n%s", c.v, err, d)
+		}
+	}
+}

@@ -17,7 +17,7 @@ import (
 // BenchmarkOuterStep is a whole outer step at the size of MovieLens 1M, d = 32, on all cores: every
 // user's fit and statistics, their sum, and the server's solve. of-gemm is its time over that of the same
 // floating-point operations as matrix products of gonum's blas64, measured in the same run. With a Gramian per item
-// it is memory that takes the time: 12 bytes for each of 528 coordinates of a million ratings.
+// it is the memory of the sum that takes the time: 528 coordinates of it are read and written for each of a million ratings.
 func BenchmarkOuterStep(b *testing.B) {
 	const users, items, ratings, rank = 6040, 3706, 1_000_209, 32
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -129,7 +129,7 @@ func validate(index []uint32, block, listed, n int) error {
 
 // checkIndex checks that the blocks are parts of n coordinates and ascend.
 func checkIndex(index []uint32, block, n int) error {
-	if block < 0 || block > n || block > 0 && n%block != 0 {
+	if block < 0 || block > 0 && n%block != 0 {
 		return fmt.Errorf("%w: %d coordinates do not fall into such blocks", ErrShape, n)
 	}
 	blocks := uint64(n / max(block, 1))
