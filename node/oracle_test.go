@@ -146,13 +146,7 @@ func (o *oracle) announced(l life, p *protocol.Plan) {
 			return
 		}
 		dense := make([]int64, p.Releases[0].Len)
-		for k, x := range q.Value {
-			if q.Index == nil {
-				dense[k] = x
-			} else {
-				dense[q.Index[k]] = x
-			}
-		}
+		q.AddTo(dense)
 		o.inputs[l.id] = append(o.inputs[l.id], dense)
 	}
 }
