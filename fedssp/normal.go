@@ -11,21 +11,26 @@ import (
 // each element there. Numbers are the same to the last bit, since each sum is taken in the same order.
 
 // addOuter adds Σ x xᵀ over rows x of a matrix n x stride, of which the first width coordinates
-// count, to the upper triangle of a matrix whose rows are stride apart. Four rows at a time: what is read and
-// written of the triangle is what takes the time.
+// count, to the upper triangle of a matrix whose rows are stride apart. Four rows at a time, for two
+// rows of the triangle: what is read and written is what takes the time.
 func addOuter(a, rows []float64, width, stride int) {
 	for ; len(rows) >= 4*stride; rows = rows[4*stride:] {
 		x0, x1, x2, x3 := rows[:width], rows[stride:][:width], rows[2*stride:][:width], rows[3*stride:][:width]
-		for i := range width {
-			to := a[i*stride+i : i*stride+width]
+		for i := 0; i < width; i += 2 {
 			f0, f1, f2, f3 := x0[i], x1[i], x2[i], x3[i]
-			y0, y1, y2, y3 := x0[i:][:len(to)], x1[i:][:len(to)], x2[i:][:len(to)], x3[i:][:len(to)]
+			to := a[i*stride+i : i*stride+width]
+			to[0] = to[0] + f0*f0 + f1*f1 + f2*f2 + f3*f3
+			if to = to[1:]; len(to) == 0 {
+				break
+			}
+			k := i + 1
+			g0, g1, g2, g3 := x0[k], x1[k], x2[k], x3[k]
+			next := a[k*stride+k:][:len(to)]
+			y0, y1, y2, y3 := x0[k:][:len(to)], x1[k:][:len(to)], x2[k:][:len(to)], x3[k:][:len(to)]
 			for j, sum := range to {
-				sum += f0 * y0[j]
-				sum += f1 * y1[j]
-				sum += f2 * y2[j]
-				sum += f3 * y3[j]
-				to[j] = sum
+				z0, z1, z2, z3 := y0[j], y1[j], y2[j], y3[j]
+				to[j] = sum + f0*z0 + f1*z1 + f2*z2 + f3*z3
+				next[j] = next[j] + g0*z0 + g1*z1 + g2*z2 + g3*z3
 			}
 		}
 	}
