@@ -31,6 +31,7 @@ type Experiment struct {
 	Steps   Schedule
 	Privacy Privacy
 
+	asked       Config // as it was given, each auto still one
 	train, test *dataset.Rows
 	session     protocol.SessionID
 	stages      []protocol.Stage // at which clients drop out
@@ -128,6 +129,7 @@ func (e *Experiment) derive() error {
 // choose replaces every auto but the learning rates, which follow from the noise.
 func (e *Experiment) choose() error {
 	c := &e.Config
+	e.asked = *c
 	if strings.HasPrefix(e.Data.Name, "synthetic:") {
 		c.Data = e.Data.Name
 	}

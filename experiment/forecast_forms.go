@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/fedsim/fedsim/fedssp"
-	"github.com/fedsim/fedsim/fedssp/encoder"
 )
 
 // FormForecast is what a client would send and get with second-order statistics in one
@@ -44,20 +43,20 @@ func (e *Experiment) gramianForms() ([]FormForecast, error) {
 	return list, nil
 }
 
-// withGramian is the experiment with second-order statistics in another form, which get
-// the share of μ² that suits it.
+// withGramian is the experiment as it would be if it were asked for with second-order statistics in
+// another form: what was left to be chosen is chosen for that.
 func (e *Experiment) withGramian(form fedssp.GramianForm) (*Experiment, error) {
-	s := e.Config.Statistics
-	if s.Gramian == string(form) {
+	if e.Config.Statistics.Gramian == string(form) {
 		return e, nil
 	}
 	x := *e
-	s.Gramian, s.Shares.Gramian = string(form), Fixed(gramianShare(string(form)))
-	x.Config.Statistics = s
-	if x.Config.Encoder.Optimiser == exact && form == fedssp.PerItem { // which there is with one Gramian only
-		x.Config.Encoder.Optimiser = string(encoder.Adam)
-		x.Config.Encoder.Steps = Fixed(x.Config.encoderSteps())
-		x.Config.Statistics = x.Config.statistics()
+	x.Config = e.asked
+	x.Config.Statistics.Gramian = string(form)
+	for _, p := range x.Config.problems() { // the first says enough
+		return nil, &ConfigError{fmt.Errorf("%s: %s", p.key, p.reason)}
+	}
+	if err := x.choose(); err != nil {
+		return nil, err
 	}
 	return &x, x.prepare()
 }

@@ -283,11 +283,21 @@ func TestGramianForms(t *testing.T) {
 	if got := float64(f.Forms[0].Iteration.Up - f.Forms[1].Iteration.Up); math.Abs(got-more) > 0.35*more {
 		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
 	}
-	// With noise the other form is what it would be if it were chosen.
-	_, one := forecast(t, "algorithm=ssp-c encoder.optimiser=adam epsilon=1")
-	_, each := forecast(t, "algorithm=ssp-c encoder.optimiser=adam epsilon=1 statistics.gramian=per-item")
-	if one.Forms[0].Iteration != each.Bytes.Iteration || one.Forms[0].Run != each.Bytes.Run || each.Forms[1].Run != one.Bytes.Run {
-		t.Errorf("forms %+v of one, %+v of per-item", one.Forms, each.Forms)
+	// The other form is what it would be if it were asked for, whatever else is chosen by it.
+	for _, algorithm := range []string{"ssp-c encoder.optimiser=adam", "ssp-c", "ssp-c rank=3", "ssp-i", "am-ssp", "ssp-convex", "dp-cmf", "ada-dpals", "dpals"} {
+		for _, epsilon := range []string{"1", "inf"} {
+			settings := "algorithm=" + algorithm + " epsilon=" + epsilon
+			_, one := forecast(t, settings+" statistics.gramian=one")
+			_, each := forecast(t, settings+" statistics.gramian=per-item")
+			if one.Forms[0].Iteration != each.Bytes.Iteration || one.Forms[0].Run != each.Bytes.Run || each.Forms[1].Run != one.Bytes.Run {
+				t.Errorf("%s: forms %+v of one, %+v of per-item", settings, one.Forms, each.Forms)
+			}
+		}
+	}
+	// Where there is none its reason names the setting.
+	_, f = forecast(t, "algorithm=ssp-c encoder.optimiser=exact")
+	if got := f.Forms[0]; !strings.Contains(got.Refused, "encoder.optimiser: exact") || got.Run != (Traffic{}) {
+		t.Errorf("a form that the exact solver has not: %+v", got)
 	}
 	warned := 0
 	for rank := 80; rank <= 140; rank += 10 {
