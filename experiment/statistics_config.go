@@ -260,6 +260,10 @@ func (c Config) idleStatistics() []string {
 	return list
 }
 
+// maxClip is far above all ratings and embeddings, and its inverse far below; variances, in which norms
+// are squared twice, stay far from what a float64 holds.
+const maxClip = 1e9
+
 // checkStatistics checks what only sums of statistics have.
 func (c Config) checkStatistics(k *checker) {
 	s := c.Statistics
@@ -286,13 +290,20 @@ func (c Config) checkStatistics(k *checker) {
 		key string
 		Number
 	}{
-		{"statistics.clip-user", s.ClipUser}, {"statistics.clip-rating", s.ClipRating}, {"statistics.clip-bias", s.ClipBias},
 		{"statistics.user-ridge", s.UserRidge}, {"statistics.user-bias-ridge", s.UserBiasRidge}, {"statistics.bias-ridge", s.BiasRidge},
 		{"statistics.unobserved", s.Unobserved}, {"statistics.start-spread", s.StartSpread}, {"statistics.loss-width", s.LossWidth},
 		{"encoder.start-norm", c.Encoder.StartNorm}, {"encoder.rate", c.Encoder.Rate}, {"cmf.feature-weight", c.CMF.FeatureWeight},
 	} {
 		if n.Given {
 			k.positive(n.key, n.Value)
+		}
+	}
+	for _, n := range []struct {
+		key string
+		Number
+	}{{"statistics.clip-user", s.ClipUser}, {"statistics.clip-rating", s.ClipRating}, {"statistics.clip-bias", s.ClipBias}} {
+		if n.Given {
+			k.between(n.key, n.Value, 1/maxClip, maxClip)
 		}
 	}
 	for _, n := range []struct {

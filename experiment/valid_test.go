@@ -49,6 +49,7 @@ func validConfig() *rapid.Generator[Config] {
 var (
 	share    = rapid.Float64Range(0, 0.999999)
 	positive = rapid.Float64Range(1e-300, 1e300)
+	clip     = rapid.Float64Range(1e-9, 1e9)
 	oddText  = rapid.OneOf(
 		word("", "auto", "inf", ".inf", ".nan", "null", "~", "true", "no", "on", "1", "1e5", "0x1F", "0o7", "1_000", ".5", "2026-01-01",
 			"12:30:45", "a: b", "a:", ":a", "# a", "a # b", "a#b", "- a", "-", "*a", "&a", "!a", "@a", "`a", "%a", "|", ">", "{a}", "[a]", "a, b",
@@ -131,7 +132,7 @@ func drawStatistics(t *rapid.T, c *Config) {
 		CountCap: whole(1, 1_000_000).Draw(t, "count-cap"), MeanCap: whole(0, 1_000_000).Draw(t, "mean-cap"),
 		BiasFirst: word("auto", "yes", "no").Draw(t, "bias-first"), Priors: word("auto", "fixed", "learned").Draw(t, "priors"),
 		Memory: orAuto(rapid.Float64Range(0, 0.999)).Draw(t, "memory"), TasteWeight: orAuto(rapid.Float64Range(0, 10)).Draw(t, "taste-weight"),
-		ClipUser: orAuto(positive).Draw(t, "clip-user"), ClipRating: orAuto(positive).Draw(t, "clip-rating"), ClipBias: orAuto(positive).Draw(t, "clip-bias"),
+		ClipUser: orAuto(clip).Draw(t, "clip-user"), ClipRating: orAuto(clip).Draw(t, "clip-rating"), ClipBias: orAuto(clip).Draw(t, "clip-bias"),
 		UserRidge: orAuto(positive).Draw(t, "user-ridge"), UserBiasRidge: orAuto(positive).Draw(t, "user-bias-ridge"),
 		ItemRidge: orAuto(positive).Draw(t, "item-ridge"), ItemPrior: orAuto(positive).Draw(t, "item-prior"), BiasRidge: orAuto(positive).Draw(t, "bias-ridge"),
 		Unobserved: orAuto(positive).Draw(t, "unobserved"), Resample: whole(1, 1).Draw(t, "resample"), StartSpread: orAuto(positive).Draw(t, "spread"),
