@@ -63,7 +63,8 @@ func (c Config) statistics() Statistics {
 	set(s.counted(), &s.CountCap, 50)
 	set(explicit, &s.MeanCap, 50)
 	bias, items, ours := c.biases(s), !c.biasOnly(), c.ours()
-	set(items, &s.ClipUser, choose(private || pooled, 1, 4))
+	ranked := pooled && !explicit
+	set(items, &s.ClipUser, c.clipUser())
 	set(items, &s.UserRidge, c.userRidge())
 	set(c.canTaste(), &s.TasteWeight, choose(ours, 0.35, 0))
 	set(items && !pooled, &s.ItemRidge, 0.01)
@@ -72,7 +73,7 @@ func (c Config) statistics() Statistics {
 	set(bias && !c.learns(), &s.BiasRidge, 4)
 	set(bias, &s.UserBiasRidge, 5)
 	set(pooled, &s.Memory, 0.5)
-	set(!explicit, &s.Unobserved, 0.1)
+	set(!explicit, &s.Unobserved, choose(ranked, 0.2, 0.1))
 	resample := 1.0
 	if c.Algorithm == SSPI {
 		resample = c.encoderSteps()
@@ -81,7 +82,8 @@ func (c Config) statistics() Statistics {
 	c.chooseLoss(&s)
 	set(s.counted(), &s.Shares.Counts, 0.01)
 	set(explicit && s.MeanCap.Value > 0, &s.Shares.Mean, 0.01)
-	set(true, &s.Shares.WeightCounts, 0.3)
+	// What many liked is most of what rankings know where little can be learned.
+	set(true, &s.Shares.WeightCounts, choose(ranked, 0.8, 0.3))
 	set(items, &s.Shares.Gramian, gramianShare(s.Gramian))
 	return s
 }
@@ -105,10 +107,26 @@ func (c Config) outerSteps() int {
 // statisticsRank is d: the fewest that are about as good as any. With noise per item few are
 // affordable, and learned priors turn ranks that are not needed off.
 func (c Config) statisticsRank() float64 {
-	if c.Private() || c.solver() == fedssp.Pooled {
+	switch {
+	case c.solver() == fedssp.Pooled && c.implicit():
+		return 16 // no biases say most of it
+	case c.Private() || c.solver() == fedssp.Pooled:
+		return 4
+	default:
+		return 8
+	}
+}
+
+// clipUser is Γ_u: of implicit feedback, whose targets do not differ, directions say most.
+func (c Config) clipUser() float64 {
+	switch {
+	case c.Private() && c.solver() == fedssp.Pooled && c.implicit():
+		return 0.3
+	case c.Private() || c.solver() == fedssp.Pooled:
+		return 1
+	default:
 		return 4
 	}
-	return 8
 }
 
 // userRidge is λ_u: without noise what V fits by chance is held back by it alone.
@@ -161,10 +179,10 @@ func (c Config) chooseLoss(s *Statistics) {
 }
 
 // biasShare is what biases get of μ²: where few users share a small budget little else can
-// be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about .9, .6
-// and .5, and .9 at each with 610.
+// be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about .95, .6
+// and .5, and at each from .7 to .95 with 610.
 func biasShare(epsilon float64, users int) float64 {
-	return min(max(0.87-0.165*math.Log(epsilon*float64(users)/6040), 0.5), 0.9)
+	return min(max(0.95-0.215*math.Log(epsilon*float64(users)/6040), 0.5), 0.95)
 }
 
 // gramianShare is what second-order statistics get beside the moments: a single Gramian
@@ -185,6 +203,9 @@ func (e *Experiment) chooseByNoise() {
 	c := &e.Config
 	scarce := few(c.Epsilon.Value, e.Data.Users)
 	set := func(n *Number, v float64) { *n = Fixed(n.Or(v)) }
+	if scarce && !c.implicit() && c.Statistics.MeanCap != Fixed(0) && !c.biases(c.Statistics) {
+		set(&c.Statistics.Shares.Mean, 0.03) // no bias of a user's own makes up for the mean's noise
+	}
 	switch {
 	case c.solver() == fedssp.CMF:
 		set(&c.CMF.FeatureWeight, choose(scarce, 1, 0.2))
