@@ -33,10 +33,10 @@ type oracle struct {
 	// it is not known whether it has. Once it has answered one, they are all there are.
 	trainers map[life][]client.Trainer
 	answered map[life]bool
-	plan     *protocol.Plan                  // the latest
-	inputs   map[protocol.ClientID][][]int64 // to the latest, by trainer
-	sent     map[protocol.ClientID][]uint64  // iterations whose masked input has left
+	inputs   map[uint64]map[protocol.ClientID][][]int64 // to each iteration, by trainer
+	sent     map[protocol.ClientID][]uint64             // iterations whose masked input has left
 	opened   []uint64
+	openedOn map[uint64]*pipe               // the server's line
 	said     map[protocol.Kind][]byte       // the latest, of open and result
 	summed   map[uint64][]protocol.ClientID // whom the sum of an iteration is of
 }
@@ -49,7 +49,8 @@ type life struct {
 
 func newOracle(t testing.TB, x *tap, party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)) *oracle {
 	o := &oracle{t: t, party: party, lives: make(map[*pipe]life), trainers: make(map[life][]client.Trainer),
-		answered: make(map[life]bool), inputs: make(map[protocol.ClientID][][]int64), sent: make(map[protocol.ClientID][]uint64), said: make(map[protocol.Kind][]byte), summed: make(map[uint64][]protocol.ClientID)}
+		answered: make(map[life]bool), inputs: make(map[uint64]map[protocol.ClientID][][]int64), sent: make(map[protocol.ClientID][]uint64),
+		openedOn: make(map[uint64]*pipe), said: make(map[protocol.Kind][]byte), summed: make(map[uint64][]protocol.ClientID)}
 	x.rule(o.watch)
 	return o
 }
@@ -70,8 +71,8 @@ func (o *oracle) watch(p *passing) {
 	switch m := p.message.(type) {
 	case *protocol.Open:
 		if p.up {
-			o.plan, o.inputs = m.Plan, make(map[protocol.ClientID][][]int64)
 			o.opened = append(o.opened, m.Plan.Iteration)
+			o.openedOn[m.Plan.Iteration] = p.on
 		}
 	case *protocol.Announce:
 		if !p.up && !o.noised {
@@ -147,18 +148,23 @@ func (o *oracle) announced(l life, p *protocol.Plan) {
 		}
 		dense := make([]int64, p.Releases[0].Len)
 		q.AddTo(dense)
-		o.inputs[l.id] = append(o.inputs[l.id], dense)
+		if o.inputs[p.Iteration] == nil {
+			o.inputs[p.Iteration] = make(map[protocol.ClientID][][]int64)
+		}
+		o.inputs[p.Iteration][l.id] = append(o.inputs[p.Iteration][l.id], dense)
 	}
 }
 
 // released finds whom a sum is of: there is one set of as many clients as survived, or
-// the sum is not exact.
+// the sum is not exact. It is of the iteration that was opened last, or of one whose server was lost: a
+// sum that it has not heard of may come when the next server has opened another.
 func (o *oracle) released(m *protocol.Result) {
-	if o.plan == nil || m.Iteration != o.plan.Iteration || len(m.Integers) != 1 {
-		o.t.Errorf("a result of iteration %d, not of the one that was opened last", m.Iteration)
+	on := o.openedOn[m.Iteration]
+	if last := len(o.opened) - 1; on == nil || m.Iteration != o.opened[last] && on == o.openedOn[o.opened[last]] || len(m.Integers) != 1 {
+		o.t.Errorf("a result of iteration %d, not of the one that was opened last on the line", m.Iteration)
 		return
 	}
-	found := o.search(m.Integers[0], m.Survivors, nil, 0)
+	found := search(o.inputs[m.Iteration], m.Integers[0], m.Survivors, nil, 0)
 	if len(found) != 1 {
 		o.t.Errorf("iteration %d: the sum is that of %v; of one set of %d clients, if it is exact", m.Iteration, found, m.Survivors)
 		return
@@ -168,7 +174,7 @@ func (o *oracle) released(m *protocol.Result) {
 
 // search finds the sets of so many clients, from one on, whose inputs are what is left
 // of a sum.
-func (o *oracle) search(left []int64, survivors int, of []protocol.ClientID, from protocol.ClientID) (found [][]protocol.ClientID) {
+func search(inputs map[protocol.ClientID][][]int64, left []int64, survivors int, of []protocol.ClientID, from protocol.ClientID) (found [][]protocol.ClientID) {
 	if len(of) == survivors {
 		if slices.ContainsFunc(left, func(x int64) bool { return x != 0 }) {
 			return nil
@@ -177,12 +183,12 @@ func (o *oracle) search(left []int64, survivors int, of []protocol.ClientID, fro
 	}
 	for id := from; id < clients; id++ {
 		var with [][]protocol.ClientID
-		for _, input := range o.inputs[id] {
+		for _, input := range inputs[id] {
 			rest := slices.Clone(left)
 			for j, x := range input {
 				rest[j] -= x
 			}
-			if sets := o.search(rest, survivors, append(of, id), id+1); len(sets) > len(with) {
+			if sets := search(inputs, rest, survivors, append(of, id), id+1); len(sets) > len(with) {
 				with = sets
 			}
 		}
