@@ -66,7 +66,7 @@ func (c Config) statistics() Statistics {
 	ranked := pooled && !explicit
 	set(items, &s.ClipUser, c.clipUser())
 	set(items, &s.UserRidge, c.userRidge())
-	set(c.canTaste(), &s.TasteWeight, choose(ours, 0.35, 0))
+	set(c.canTaste(), &s.TasteWeight, choose(ours, 0.35*math.Sqrt(c.crowding()), 0))
 	set(items && !pooled, &s.ItemRidge, 0.01)
 	set(items && !pooled, &s.ItemPrior, c.itemPrior())
 	set(items && !c.encodes(), &s.StartSpread, 0.3)
@@ -133,12 +133,24 @@ func (c Config) clipUser() float64 {
 func (c Config) userRidge() float64 {
 	switch {
 	case !c.Private():
-		return 4
-	case c.solver() == fedssp.Pooled, c.solver() == fedssp.CMF && c.biases(c.Statistics):
+		return 4 * c.crowding()
+	case c.solver() == fedssp.Pooled:
+		return 2 * c.crowding()
+	case c.solver() == fedssp.CMF && c.biases(c.Statistics):
 		return 2
 	default:
 		return 1
 	}
+}
+
+// crowding is by how much more than at the default rank a user's own fit is held back with learned
+// priors, to which a V that says little yet is noise in so many more directions. Tastes, which are as certain
+// at any rank, weigh so much more that they are not held back with it.
+func (c Config) crowding() float64 {
+	if c.solver() != fedssp.Pooled || c.implicit() {
+		return 1
+	}
+	return max(1, float64(c.rank())/c.statisticsRank())
 }
 
 // itemPrior is how many ratings pull an item to zero. Noise that is discounted pulls besides, and

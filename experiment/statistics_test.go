@@ -461,3 +461,22 @@ func TestDefaultsWithoutNoise(t *testing.T) {
 		}
 	}
 }
+
+// A rank above the default's takes as much more ridge, and tastes the root of that more weight, so that
+// ridge over squared weight, which is what holds tastes back, stays as it is. Rankings have settings of their own.
+func TestRidgeFollowsTheRank(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=ssp-c rank=2":                    "2 0.35",
+		"algorithm=ssp-c":                           "2 0.35",
+		"algorithm=ssp-c rank=16":                   "8 0.7",
+		"algorithm=ssp-c rank=16 epsilon=inf":       "16 0.7",
+		"algorithm=ssp-c rank=16 feedback=implicit": "2 auto",
+		"algorithm=dp-cmf rank=16":                  "2 0.35",
+		"algorithm=ssp-c rank=16 statistics.user-ridge=3 statistics.taste-weight=0.1": "3 0.1",
+	} {
+		s := open(t, settings).Config.Statistics
+		if got := fmt.Sprint(s.UserRidge, " ", s.TasteWeight); got != want {
+			t.Errorf("%s: ridge and taste weight %s, want %s", settings, got, want)
+		}
+	}
+}
