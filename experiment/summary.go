@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"runtime/metrics"
+	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/fedssp"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -18,6 +20,7 @@ type Summary struct {
 	Noise              string             `json:"noise"`
 	Rounds             int                `json:"rounds"`
 	SkippedRounds      int                `json:"skipped_rounds"`
+	Unweighted         bool               `json:"unweighted,omitempty"` // see Lost
 	DroppedPerRound    float64            `json:"dropped_per_round"`
 	*RatingSummary                        // with explicit feedback
 	*RankingMetrics                       // with implicit feedback
@@ -41,6 +44,14 @@ type RatingSummary struct {
 	TestMAE  float64 `json:"test_mae"`
 	// Slices are the buckets of popularity, from head to tail.
 	Slices [PopularityBuckets]ErrorSlice `json:"test_slices"`
+}
+
+// Lost notes an iteration that released nothing. Where users sum statistics one of them says how
+// many ratings, by weight, an item has; without it nothing is learned of items, and the run is unweighted.
+func (s *Summary) Lost(iteration uint64, e *Experiment) {
+	step := e.Steps.at(iteration)
+	s.Unweighted = s.Unweighted || step != nil && e.Config.Algorithm.statistical() &&
+		slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == fedssp.WeightCounts })
 }
 
 // Measured notes the quality of the model that the run of an experiment ends with.
@@ -152,6 +163,8 @@ func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
 			left = "each party trained its items by itself"
 		}
 		fmt.Fprintf(&b, "\nevery iteration was skipped: %s\n", left)
+	} else if s.Unweighted {
+		fmt.Fprintf(&b, "\nthe iteration that tells how much each item was rated was skipped: nothing is learned of items without it\n")
 	}
 	fmt.Fprintf(&b, "\nprivacy     %s\n", s.Privacy)
 	fmt.Fprintf(&b, "secure sum  %s, noise %s\n", s.Secagg, s.Noise)

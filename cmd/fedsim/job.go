@@ -141,6 +141,9 @@ func (j *job) federated(ctx context.Context) (experiment.Quality, error) {
 	s := j.summary
 	s.SkippedRounds = out.Skipped()
 	for _, it := range out.Iterations {
+		if it.Skipped != nil {
+			s.Lost(it.Number, j.e)
+		}
 		s.DroppedPerRound += float64(it.Dropped) / float64(len(out.Iterations))
 	}
 	s.BytesUpPerClient = experiment.PerClient(out.Up, len(f.Trainers))
