@@ -70,6 +70,13 @@ func (k *checker) least(key string, v, lo int) {
 	}
 }
 
+// within is between for a number that need not be given.
+func (k *checker) within(key string, n Number, lo, hi float64) {
+	if n.Given {
+		k.between(key, n.Value, lo, hi)
+	}
+}
+
 // whole checks a number that, where given, counts something.
 func (k *checker) whole(key string, n Number, lo, hi float64) {
 	if v := n.Value; n.Given && (v < lo || v > hi || v != math.Trunc(v)) {

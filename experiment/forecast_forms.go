@@ -21,26 +21,39 @@ type FormForecast struct {
 // gramianForms compares the forms that the algorithm may have; none where it sums no
 // second-order statistics.
 func (e *Experiment) gramianForms() ([]FormForecast, error) {
-	if !e.Config.Algorithm.statistical() || e.Config.biasOnly() {
+	if !e.sumsGramians() {
 		return nil, nil
 	}
 	var list []FormForecast
 	for _, form := range []fedssp.GramianForm{fedssp.PerItem, fedssp.One} {
-		f := FormForecast{Gramian: string(form), Chosen: string(form) == e.Config.Statistics.Gramian}
-		x, err := e.withGramian(form)
-		var refused *ConfigError
-		switch {
-		case errors.As(err, &refused):
-			f.Refused = err.Error()
-		case err != nil:
+		f, err := e.gramianForm(form)
+		if err != nil {
 			return nil, err
-		default:
-			b := x.bytesForecast()
-			f.Iteration, f.Run = b.Iteration, b.Run
 		}
 		list = append(list, f)
 	}
 	return list, nil
+}
+
+// sumsGramians reports whether second-order statistics are summed, in some form.
+func (e *Experiment) sumsGramians() bool {
+	return e.Config.Algorithm.statistical() && !e.Config.biasOnly()
+}
+
+func (e *Experiment) gramianForm(form fedssp.GramianForm) (FormForecast, error) {
+	f := FormForecast{Gramian: string(form), Chosen: string(form) == e.Config.Statistics.Gramian}
+	x, err := e.withGramian(form)
+	var refused *ConfigError
+	switch {
+	case errors.As(err, &refused):
+		f.Refused = err.Error()
+	case err != nil:
+		return f, err
+	default:
+		b := x.bytesForecast()
+		f.Iteration, f.Run = b.Iteration, b.Run
+	}
+	return f, nil
 }
 
 // withGramian is the experiment as it would be if it were asked for with second-order statistics in
@@ -52,8 +65,9 @@ func (e *Experiment) withGramian(form fedssp.GramianForm) (*Experiment, error) {
 	x := *e
 	x.Config = e.asked
 	x.Config.Statistics.Gramian = string(form)
-	for _, p := range x.Config.problems() { // the first says enough
-		return nil, &ConfigError{fmt.Errorf("%s: %s", p.key, p.reason)}
+	x.Config.Features = e.Config.Features           // they have been read
+	if list := x.Config.problems(); len(list) > 0 { // the first says enough
+		return nil, &ConfigError{fmt.Errorf("%s: %s", list[0].key, list[0].reason)}
 	}
 	if err := x.choose(); err != nil {
 		return nil, err
@@ -67,23 +81,23 @@ const muchTraffic = 8_000_000
 
 // Warnings are what a user should know before the experiment runs, on its data.
 func (e *Experiment) Warnings() ([]string, error) {
-	forms, err := e.gramianForms()
+	if !e.sumsGramians() {
+		return nil, nil
+	}
+	up := e.bytesForecast().Iteration.Up
+	if up <= muchTraffic {
+		return nil, nil
+	}
+	form := fedssp.PerItem
+	if e.Config.Statistics.Gramian == string(form) {
+		form = fedssp.One
+	}
+	other, err := e.gramianForm(form)
 	if err != nil {
 		return nil, err
 	}
-	var chosen, other FormForecast
-	for _, f := range forms {
-		if f.Chosen {
-			chosen = f
-		} else {
-			other = f
-		}
-	}
-	if chosen.Iteration.Up <= muchTraffic {
-		return nil, nil
-	}
-	warning := fmt.Sprintf("each client sends %s in an iteration; ", Bytes(chosen.Iteration.Up))
-	if other.Refused != "" || other.Iteration.Up >= chosen.Iteration.Up {
+	warning := fmt.Sprintf("each client sends %s in an iteration; ", Bytes(up))
+	if other.Refused != "" || other.Iteration.Up >= up {
 		return []string{warning + "a smaller rank takes less"}, nil
 	}
 	return []string{fmt.Sprintf("%swith statistics.gramian %s it would be %s", warning, other.Gramian, Bytes(other.Iteration.Up))}, nil

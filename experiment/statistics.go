@@ -62,9 +62,9 @@ func (statistics) choose(e *Experiment) error {
 }
 
 // chooseFeatures reads the features of the items: those asked for, or with auto those
-// that come with the set. A deployment has them from its facts.
+// that come with the set. A deployment has them from its facts, and a copy of an experiment from that.
 func (e *Experiment) chooseFeatures() error {
-	if !e.Config.Algorithm.usesFeatures() || e.public {
+	if !e.Config.Algorithm.usesFeatures() || e.public || e.features != nil {
 		return nil
 	}
 	var err error

@@ -277,15 +277,14 @@ func (c Config) checkStatistics(k *checker) {
 	k.whole("statistics.count-cap", s.CountCap, 1, 1e6)
 	k.whole("statistics.mean-cap", s.MeanCap, 0, 1e6)
 	k.whole("statistics.resample", s.Resample, 1, 10_000)
-	if s.TasteWeight.Given {
-		k.between("statistics.taste-weight", s.TasteWeight.Value, 0, 10)
-	}
+	k.within("statistics.taste-weight", s.TasteWeight, 0, 10)
 	if s.Memory.Given {
 		k.below("statistics.memory", s.Memory.Value, 0, 1)
 	}
-	if s.Exponent.Given {
-		k.between("statistics.exponent", s.Exponent.Value, 0, 2)
-	}
+	k.within("statistics.exponent", s.Exponent, 0, 2)
+	k.within("statistics.clip-user", s.ClipUser, 1/maxClip, maxClip)
+	k.within("statistics.clip-rating", s.ClipRating, 1/maxClip, maxClip)
+	k.within("statistics.clip-bias", s.ClipBias, 1/maxClip, maxClip)
 	for _, n := range []struct {
 		key string
 		Number
@@ -296,14 +295,6 @@ func (c Config) checkStatistics(k *checker) {
 	} {
 		if n.Given {
 			k.positive(n.key, n.Value)
-		}
-	}
-	for _, n := range []struct {
-		key string
-		Number
-	}{{"statistics.clip-user", s.ClipUser}, {"statistics.clip-rating", s.ClipRating}, {"statistics.clip-bias", s.ClipBias}} {
-		if n.Given {
-			k.between(n.key, n.Value, 1/maxClip, maxClip)
 		}
 	}
 	for _, n := range []struct {

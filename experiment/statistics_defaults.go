@@ -63,9 +63,9 @@ func (c Config) statistics() Statistics {
 	set(s.counted(), &s.CountCap, 50)
 	set(explicit, &s.MeanCap, 50)
 	bias, items, ours := c.biases(s), !c.biasOnly(), c.ours()
-	ranked := pooled && !explicit
+	ranked := c.poolsRanks()
 	set(items, &s.ClipUser, c.clipUser())
-	set(items, &s.UserRidge, c.userRidge())
+	set(items, &s.UserRidge, c.userRidge()*c.crowding())
 	set(c.canTaste(), &s.TasteWeight, choose(ours, 0.35*math.Sqrt(c.crowding()), 0))
 	set(items && !pooled, &s.ItemRidge, 0.01)
 	set(items && !pooled, &s.ItemPrior, c.itemPrior())
@@ -104,11 +104,14 @@ func (c Config) outerSteps() int {
 	}
 }
 
+// poolsRanks reports whether the solver that learns priors learns rankings, for which no biases come first.
+func (c Config) poolsRanks() bool { return c.solver() == fedssp.Pooled && c.implicit() }
+
 // statisticsRank is d: the fewest that are about as good as any. With noise per item few are
 // affordable, and learned priors turn ranks that are not needed off.
 func (c Config) statisticsRank() float64 {
 	switch {
-	case c.solver() == fedssp.Pooled && c.implicit():
+	case c.poolsRanks():
 		return 16 // no biases say most of it
 	case c.Private() || c.solver() == fedssp.Pooled:
 		return 4
@@ -120,7 +123,7 @@ func (c Config) statisticsRank() float64 {
 // clipUser is Γ_u: of implicit feedback, whose targets do not differ, directions say most.
 func (c Config) clipUser() float64 {
 	switch {
-	case c.Private() && c.solver() == fedssp.Pooled && c.implicit():
+	case c.Private() && c.poolsRanks():
 		return 0.3
 	case c.Private() || c.solver() == fedssp.Pooled:
 		return 1
@@ -133,10 +136,8 @@ func (c Config) clipUser() float64 {
 func (c Config) userRidge() float64 {
 	switch {
 	case !c.Private():
-		return 4 * c.crowding()
-	case c.solver() == fedssp.Pooled:
-		return 2 * c.crowding()
-	case c.solver() == fedssp.CMF && c.biases(c.Statistics):
+		return 4
+	case c.solver() == fedssp.Pooled, c.solver() == fedssp.CMF && c.biases(c.Statistics):
 		return 2
 	default:
 		return 1
@@ -147,7 +148,7 @@ func (c Config) userRidge() float64 {
 // priors, to which a V that says little yet is noise in so many more directions. Tastes, which are as certain
 // at any rank, weigh so much more that they are not held back with it.
 func (c Config) crowding() float64 {
-	if c.solver() != fedssp.Pooled || c.implicit() {
+	if c.solver() != fedssp.Pooled || c.poolsRanks() {
 		return 1
 	}
 	return max(1, float64(c.rank())/c.statisticsRank())

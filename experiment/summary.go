@@ -50,7 +50,7 @@ type RatingSummary struct {
 // many ratings, by weight, an item has; without it nothing is learned of items, and the run is unweighted.
 func (s *Summary) Lost(iteration uint64, e *Experiment) {
 	step := e.Steps.at(iteration)
-	s.Unweighted = s.Unweighted || step != nil && e.Config.Algorithm.statistical() &&
+	s.Unweighted = s.Unweighted || step != nil &&
 		slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == fedssp.WeightCounts })
 }
 
