@@ -5,6 +5,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -26,7 +27,7 @@ func (q Quality) Headline() float64 {
 // Measure compares a predictor with the test ratings, and is NaN where there are none. Errors are added up per
 // user and then over users in order, so the result does not depend on workers. With implicit
 // feedback the predictor ranks items for held-out users, as a [Scorer].
-func (e *Experiment) Measure(p baseline.Predictor, run protocol.Runner) Quality {
+func (e *Experiment) Measure(p model.Predictor, run protocol.Runner) Quality {
 	if e.held != nil {
 		return e.rank(e.held.Test, p, run)
 	}
@@ -34,8 +35,8 @@ func (e *Experiment) Measure(p baseline.Predictor, run protocol.Runner) Quality 
 }
 
 // rank measures a predictor on held-out users. Of what is no Scorer nothing is known: NaN.
-func (e *Experiment) rank(h dataset.HeldOut, p baseline.Predictor, run protocol.Runner) Quality {
-	if t, ok := p.(*Trained); ok {
+func (e *Experiment) rank(h dataset.HeldOut, p model.Predictor, run protocol.Runner) Quality {
+	if t, ok := p.(*model.Trained); ok {
 		p = t.Predictor
 	}
 	s, ok := p.(Scorer)
@@ -62,7 +63,7 @@ func popularity(train dataset.Ratings) popular {
 }
 
 // Validate is Measure on the validation part; nil where there is none.
-func (e *Experiment) Validate(p baseline.Predictor, run protocol.Runner) *Quality {
+func (e *Experiment) Validate(p model.Predictor, run protocol.Runner) *Quality {
 	if e.Split.Validation.Len() == 0 {
 		return nil
 	}
@@ -74,7 +75,7 @@ func (e *Experiment) Validate(p baseline.Predictor, run protocol.Runner) *Qualit
 	return &q
 }
 
-func (e *Experiment) measure(rows *dataset.Rows, p baseline.Predictor, run protocol.Runner) Quality {
+func (e *Experiment) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runner) Quality {
 	squared, absolute := make([]float64, rows.Len()), make([]float64, rows.Len())
 	e.eachError(rows, p, run, func(user int, _ int32, d float64) {
 		squared[user] += d * d
@@ -95,7 +96,7 @@ func (e *Experiment) measure(rows *dataset.Rows, p baseline.Predictor, run proto
 
 // eachError hears how far predictions, taken to the scale, are from what users gave:
 // of one user one after the other, of different users perhaps at once.
-func (e *Experiment) eachError(rows *dataset.Rows, p baseline.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
+func (e *Experiment) eachError(rows *dataset.Rows, p model.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
 	run.Each(rows.Len(), func(u int) {
 		items, values := rows.Row(u)
 		if len(items) == 0 {
@@ -111,8 +112,8 @@ func (e *Experiment) eachError(rows *dataset.Rows, p baseline.Predictor, run pro
 
 // MeasureInterim is the quality of the shared model between two iterations: for
 // users and parties as they stand, and with users on devices fine-tuned to it.
-func (e *Experiment) MeasureInterim(f *Federation, model []byte, run protocol.Runner) (Quality, error) {
-	p, err := f.parties.interim(e, model, run)
+func (e *Experiment) MeasureInterim(f *Federation, encoded []byte, run protocol.Runner) (Quality, error) {
+	p, err := f.parties.interim(e, encoded, run)
 	if err != nil {
 		return Quality{}, err
 	}
@@ -120,8 +121,8 @@ func (e *Experiment) MeasureInterim(f *Federation, model []byte, run protocol.Ru
 }
 
 // Final is the model that the run ends with, after stage 3.
-func (e *Experiment) Final(f *Federation, model []byte, run protocol.Runner) (*Trained, error) {
-	return f.parties.final(e, model, run)
+func (e *Experiment) Final(f *Federation, encoded []byte, run protocol.Runner) (*model.Trained, error) {
+	return f.parties.final(e, encoded, run)
 }
 
 // Baselines are the RMSE of what a run is compared with, or with implicit feedback its
@@ -149,7 +150,7 @@ func (e *Experiment) Baselines(run protocol.Runner) (Baselines, error) {
 	if e.public {
 		return Baselines{}, ErrNoRatings
 	}
-	headline := func(p baseline.Predictor) float64 { return e.Measure(p, run).Headline() }
+	headline := func(p model.Predictor) float64 { return e.Measure(p, run).Headline() }
 	var b Baselines
 	if train := e.Split.Train; e.held != nil {
 		recall := Rank(e.held.Test, popularity(train), e.buckets, run).Recall

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -185,7 +185,7 @@ type ErrorSlice struct {
 }
 
 // MeasureSlices is the RMSE of Measure in each bucket of popularity, from head to tail.
-func (e *Experiment) MeasureSlices(p baseline.Predictor, b Buckets, run protocol.Runner) [PopularityBuckets]ErrorSlice {
+func (e *Experiment) MeasureSlices(p model.Predictor, b Buckets, run protocol.Runner) [PopularityBuckets]ErrorSlice {
 	squared := make([][PopularityBuckets]float64, e.test.Len())
 	e.eachError(e.test, p, run, func(user int, item int32, d float64) { squared[user][b.of[item]] += d * d })
 	var out [PopularityBuckets]ErrorSlice

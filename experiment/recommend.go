@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 )
 
 var (
@@ -81,7 +81,7 @@ func (r *Recommender) score(user int, out []float64) {
 		return
 	}
 	for j := range out {
-		out[j] = r.mean + fedmf.Predict(u, items.Row(j))
+		out[j] = r.mean + model.Dot(u, items.Row(j))
 		if r.itemBias != nil {
 			out[j] += r.itemBias.Row(j)[0]
 		}
@@ -118,7 +118,7 @@ func (r *Recommender) Similar(text string, n int) (Item, []Neighbour, error) {
 			but = append(but, int32(j))
 			continue
 		}
-		scores[j] = fedmf.Predict(v, w) / (norm(v) * norm(w))
+		scores[j] = model.Dot(v, w) / (norm(v) * norm(w))
 	}
 	var list []Neighbour
 	for _, j := range top(scores, n, but) {
@@ -127,7 +127,7 @@ func (r *Recommender) Similar(text string, n int) (Item, []Neighbour, error) {
 	return item, list, nil
 }
 
-func norm(v []float64) float64 { return math.Sqrt(fedmf.Predict(v, v)) }
+func norm(v []float64) float64 { return math.Sqrt(model.Dot(v, v)) }
 
 // Rank is the length of the embeddings. With 1 they have no direction but their sign.
 func (r *Recommender) Rank() int {

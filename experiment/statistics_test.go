@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -136,11 +136,11 @@ func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 				f := federation(t, sim)
 				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Steps.Iterations())
 				trained := f.parties.(sspUsers)[user]
-				u := fedmf.NewMatrix(1, len(trained.Embedding()))
+				u := model.NewMatrix(1, len(trained.Embedding()))
 				copy(u.Row(0), trained.Embedding())
-				want := []Embeddings{{NamedMatrix{"user_embeddings", u}, []string{id}}}
+				want := []model.Embeddings{model.NewEmbeddings("user_embeddings", u, []string{id})}
 				if e.ssp.Bias {
-					want = append(want, Embeddings{NamedMatrix{"user_bias", column([]float64{trained.Bias()})}, []string{id}})
+					want = append(want, model.NewEmbeddings("user_bias", column([]float64{trained.Bias()}), []string{id}))
 				}
 				checkResult(t, party, want...)
 			}
@@ -355,7 +355,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 		scores[j] = float64(j * 7 % 400)
 	}
 	want := Rank(e.held.Test, scores, NewBuckets(e.Split.Train), protocol.Workers(1))
-	got := e.Measure(&Trained{Predictor: scores}, protocol.Workers(2))
+	got := e.Measure(&model.Trained{Predictor: scores}, protocol.Workers(2))
 	if got.Ranking == nil || got.Ranking.Recall != want.Recall || got.Headline() != want.Recall || got.Ranking.Users != want.Users || want.Users == 0 {
 		t.Errorf("quality %+v, want %+v", got.Ranking, want)
 	}
@@ -381,7 +381,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	rows, fitted := e.held.Test.History.ByUser(), 0
 	for _, u := range e.held.Test.Users {
 		items, values := rows.Row(int(u))
-		want, _ := e.ssp.FitUser(start, fedssp.Ratings{Items: items, Values: values})
+		want, _ := e.ssp.FitUser(start, model.Ratings{Items: items, Values: values})
 		got := m.Matrices[len(m.Matrices)-1]
 		if got.Name != "user_embeddings" || !slices.Equal(got.Row(int(u)), want) {
 			t.Errorf("%s of user %d is %v, want %v", got.Name, u, got.Row(int(u)), want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -55,7 +56,7 @@ func (s *Summary) Lost(iteration uint64, e *Experiment) {
 }
 
 // Measured notes the quality of the model that the run of an experiment ends with.
-func (s *Summary) Measured(q Quality, e *Experiment, m *Trained, run protocol.Runner) {
+func (s *Summary) Measured(q Quality, e *Experiment, m *model.Trained, run protocol.Runner) {
 	if q.Ranking != nil {
 		s.Ranking, s.RankingMetrics = q.Ranking, &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}
 		return

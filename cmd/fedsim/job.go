@@ -7,7 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
-	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -20,7 +20,7 @@ type job struct {
 	progress *progress
 	clock    *stopwatch
 
-	model    *experiment.Trained
+	model    *model.Trained
 	summary  *experiment.Summary
 	headline float64 // what the run is compared by
 }
@@ -187,11 +187,11 @@ type watcher struct {
 	attempts   []experiment.Attempt
 }
 
-func (w *watcher) iteration(it sim.Iteration, model []byte) error {
+func (w *watcher) iteration(it sim.Iteration, encoded []byte) error {
 	w.attempts = append(w.attempts, experiment.Attempt{
 		Survivors: it.Survivors, Answered: it.Answered, Summed: it.Skipped == nil, Sent: it.Sent > 0,
 	})
-	quality, err := w.e.MeasureInterim(w.federation, model, w.workers())
+	quality, err := w.e.MeasureInterim(w.federation, encoded, w.workers())
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (j *job) central(ctx context.Context) (experiment.Quality, error) {
 	j.progress.start(string(c.Algorithm), c.Model.Epochs)
 	j.summary.Rounds = c.Model.Epochs
 	var quality experiment.Quality
-	model, err := j.e.Central(ctx, func(epoch int, f *baseline.Factors) error {
+	trained, err := j.e.Central(ctx, func(epoch int, f *model.Factors) error {
 		quality = j.e.Measure(f, j.workers())
 		m := quality.Metrics(epoch)
 		if err := j.folder.Append(m); err != nil {
@@ -229,7 +229,7 @@ func (j *job) central(ctx context.Context) (experiment.Quality, error) {
 		j.progress.iteration(m, nil)
 		return nil
 	})
-	j.model = model
+	j.model = trained
 	j.summary.Secagg = "none"
 	j.summary.Privacy = j.e.Statement(dp.Result{Epsilon: math.Inf(1)})
 	return quality, err

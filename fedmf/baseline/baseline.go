@@ -6,15 +6,9 @@ package baseline
 import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
-
-// Predictor predicts ratings.
-type Predictor interface {
-	// Predict writes what it expects user to give items[i] to out[i]. It is
-	// safe for concurrent use for different users.
-	Predict(user int, items []int32, out []float64)
-}
 
 // Constant predicts one number for everything.
 type Constant float64
@@ -100,36 +94,23 @@ func (b *Biases) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// Factors predict the inner product of a user's and an item's embedding.
-type Factors struct {
-	Users, Items *fedmf.Matrix
-}
-
-// Predict implements Predictor.
-func (f *Factors) Predict(user int, items []int32, out []float64) {
-	u := f.Users.Row(user)
-	for i, j := range items {
-		out[i] = fedmf.Predict(u, f.Items.Row(int(j)))
-	}
-}
-
 // FitUsers fits every user's embedding to V with the local budget of p: stages
 // 1 and 3 alone, which is what before_cooperation is at the start of V.
-func FitUsers(p fedmf.Params, rows *dataset.Rows, items *fedmf.Matrix, run protocol.Runner) *Factors {
-	users := fedmf.NewMatrix(rows.Len(), p.Rank)
+func FitUsers(p fedmf.Params, rows *dataset.Rows, items *model.Matrix, run protocol.Runner) *model.Factors {
+	users := model.NewMatrix(rows.Len(), p.Rank)
 	run.Each(rows.Len(), func(u int) {
 		js, xs := rows.Row(u)
-		copy(users.Row(u), p.User(fedmf.Ratings{Items: js, Values: xs}, items))
+		copy(users.Row(u), p.User(model.Ratings{Items: js, Values: xs}, items))
 	})
-	return &Factors{Users: users, Items: items}
+	return &model.Factors{Users: users, Items: items}
 }
 
 // Local is every user training alone.
 type Local struct {
 	params fedmf.Params
 	rows   *dataset.Rows
-	start  *fedmf.Matrix
-	users  *fedmf.Matrix
+	start  *model.Matrix
+	users  *model.Matrix
 	steps  int
 }
 
@@ -138,10 +119,10 @@ type Local struct {
 // stage 3. A step is 1/(2R), the largest that cannot overshoot. Items that the
 // user did not rate keep their start, so little is to be had.
 func LocalOnly(p fedmf.Params, rows *dataset.Rows, steps int, run protocol.Runner) *Local {
-	l := &Local{params: p, rows: rows, start: p.StartItems(), users: fedmf.NewMatrix(rows.Len(), p.Rank), steps: steps}
+	l := &Local{params: p, rows: rows, start: p.StartItems(), users: model.NewMatrix(rows.Len(), p.Rank), steps: steps}
 	run.Each(rows.Len(), func(u int) {
 		js, xs := rows.Row(u)
-		copy(l.users.Row(u), l.train(fedmf.Ratings{Items: js, Values: xs}))
+		copy(l.users.Row(u), l.train(model.Ratings{Items: js, Values: xs}))
 	})
 	return l
 }
@@ -149,9 +130,9 @@ func LocalOnly(p fedmf.Params, rows *dataset.Rows, steps int, run protocol.Runne
 // train returns a user's embedding after stage 3. Its rows of V are compacted
 // to 0..n-1, since no other is touched; they need not be kept, because nobody
 // is asked to predict a training rating.
-func (l *Local) train(r fedmf.Ratings) []float64 {
-	own := fedmf.NewMatrix(len(r.Items), l.params.Rank)
-	compact := fedmf.Ratings{Items: make([]int32, len(r.Items)), Values: r.Values}
+func (l *Local) train(r model.Ratings) []float64 {
+	own := model.NewMatrix(len(r.Items), l.params.Rank)
+	compact := model.Ratings{Items: make([]int32, len(r.Items)), Values: r.Values}
 	for k, j := range r.Items {
 		copy(own.Row(k), l.start.Row(int(j)))
 		compact.Items[k] = int32(k)
@@ -160,7 +141,7 @@ func (l *Local) train(r fedmf.Ratings) []float64 {
 	for k, x := range r.Values {
 		v := own.Row(k)
 		for range l.steps {
-			slope := (float64(x) - fedmf.Predict(u, v)) / l.params.MaxRating
+			slope := (float64(x) - model.Dot(u, v)) / l.params.MaxRating
 			for i := range v {
 				v[i] += slope * u[i]
 			}
@@ -174,6 +155,6 @@ func (l *Local) train(r fedmf.Ratings) []float64 {
 func (l *Local) Predict(user int, items []int32, out []float64) {
 	u := l.users.Row(user)
 	for i, j := range items {
-		out[i] = fedmf.Predict(u, l.start.Row(int(j)))
+		out[i] = model.Dot(u, l.start.Row(int(j)))
 	}
 }

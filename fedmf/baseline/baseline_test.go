@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 )
 
 // small is four users and three items, by hand.
@@ -29,7 +30,7 @@ func (each) Each(n int, f func(int)) {
 	}
 }
 
-func predict(p baseline.Predictor, user int, items ...int32) []float64 {
+func predict(p model.Predictor, user int, items ...int32) []float64 {
 	out := make([]float64, len(items))
 	p.Predict(user, items, out)
 	return out
@@ -120,7 +121,7 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 	passes := 0
 	f, err := baseline.Central(context.Background(), split.Train, baseline.CentralParams{
 		Params: params(set.Items, 20), Epochs: 15, LearningRate: 0.02,
-		Passed: func(int, *baseline.Factors) error { passes++; return nil },
+		Passed: func(int, *model.Factors) error { passes++; return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 	if passes != 15 {
 		t.Errorf("%d passes were reported, 15 made", passes)
 	}
-	mse := func(p baseline.Predictor) (sum float64) {
+	mse := func(p model.Predictor) (sum float64) {
 		test := split.Test
 		for k, x := range test.Value {
 			d := predict(p, int(test.User[k]), test.Item[k])[0] - float64(x)

@@ -33,6 +33,11 @@ var rules = []rule{
 		why: "data know nothing of what is trained on them",
 	},
 	{
+		name: "model is for everybody", from: []string{"model/..."},
+		forbid: []string{"..."}, allow: []string{"model/..."},
+		why: "a matrix and a user's ratings belong to no algorithm; model imports nothing of this module",
+	},
+	{
 		name: "protocol is the vocabulary", from: []string{"protocol/..."},
 		forbid: []string{"..."}, allow: []string{"protocol/...", "dp/...", "entropy", "entropy/internal/..."},
 		why: "everybody speaks it, so it imports itself, dp and entropy only",
