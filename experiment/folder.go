@@ -15,6 +15,7 @@ import (
 	"github.com/sbinet/npyio"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -113,8 +114,8 @@ type RankingMetrics struct {
 	NDCG   float64 `json:"ndcg@20"`
 }
 
-// Metrics makes the line of a round of the quality.
-func (q Quality) Metrics(round int) Metrics {
+// NewMetrics makes the line of a round of the quality.
+func NewMetrics(round int, q eval.Quality) Metrics {
 	if q.Ranking != nil {
 		return Metrics{Round: round, RankingMetrics: &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}}
 	}

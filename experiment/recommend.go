@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -53,7 +54,7 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	r.score(u, scores)
 	rated, _ := r.train.Row(u)
 	var list []Recommendation
-	for _, j := range top(scores, n, rated) {
+	for _, j := range eval.Top(scores, n, rated) {
 		predicted := scores[j]
 		if r.Stars() {
 			predicted = min(max(predicted, r.Data.Min), r.Data.Max)
@@ -121,7 +122,7 @@ func (r *Recommender) Similar(text string, n int) (Item, []Neighbour, error) {
 		scores[j] = model.Dot(v, w) / (norm(v) * norm(w))
 	}
 	var list []Neighbour
-	for _, j := range top(scores, n, but) {
+	for _, j := range eval.Top(scores, n, but) {
 		list = append(list, Neighbour{itemOf(r.Data, int(j)), scores[j]})
 	}
 	return item, list, nil

@@ -247,7 +247,7 @@ type sspModel struct {
 	bias   []float64
 }
 
-// Score implements Scorer: a user whom training has not seen is fitted to the history.
+// Score implements eval.Scorer: a user whom training has not seen is fitted to the history.
 func (m *sspModel) Score(_ int, history []int32, values []float32, out []float64) {
 	u, bias := m.params.FitUser(m.Model, model.Ratings{Items: history, Values: values})
 	for j := range out {

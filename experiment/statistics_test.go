@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedssp"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -354,16 +355,16 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	for j := range scores {
 		scores[j] = float64(j * 7 % 400)
 	}
-	want := Rank(e.held.Test, scores, NewBuckets(e.Split.Train), protocol.Workers(1))
-	got := e.Measure(&model.Trained{Predictor: scores}, protocol.Workers(2))
-	if got.Ranking == nil || got.Ranking.Recall != want.Recall || got.Headline() != want.Recall || got.Ranking.Users != want.Users || want.Users == 0 {
+	want := eval.Rank(e.held.Test, scores, eval.NewBuckets(e.Split.Train), protocol.Workers(1))
+	got := e.Test.Measure(&model.Trained{Predictor: scores}, protocol.Workers(2))
+	if got.Ranking == nil || got.Ranking.Recall != want.Recall || got.PrimaryMetric() != want.Recall || got.Ranking.Users != want.Users || want.Users == 0 {
 		t.Errorf("quality %+v, want %+v", got.Ranking, want)
 	}
-	if v := e.Validate(scores, protocol.Workers(1)); v == nil || v.Ranking == nil || v.Ranking.Users != Rank(e.held.Validation, scores, e.buckets, protocol.Workers(1)).Users {
+	if v := e.Test.Validate(scores, protocol.Workers(1)); v == nil || v.Ranking == nil || v.Ranking.Users != eval.Rank(e.held.Validation, scores, e.Test.Buckets, protocol.Workers(1)).Users {
 		t.Errorf("on validation %+v", v)
 	}
-	if q := e.Measure(unranked{}, protocol.Workers(1)); !math.IsNaN(q.Headline()) {
-		t.Errorf("what ranks nothing has a recall of %v", q.Headline())
+	if q := e.Test.Measure(unranked{}, protocol.Workers(1)); !math.IsNaN(q.PrimaryMetric()) {
+		t.Errorf("what ranks nothing has a recall of %v", q.PrimaryMetric())
 	}
 	// What a run ends with has the held-out users fitted to their histories.
 	s, err := e.Strategy()

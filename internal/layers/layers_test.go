@@ -48,6 +48,11 @@ var rules = []rule{
 		why: "a sum knows no role and no algorithm; secagg imports itself, protocol, dp and entropy only",
 	},
 	{
+		name: "eval measures anything", from: []string{"eval/..."},
+		forbid: []string{"..."}, allow: []string{"eval/...", "model/...", "dataset/...", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
+		why: "metrics know no algorithm, role, driver or experiment; eval imports itself, model, dataset and protocol only",
+	},
+	{
 		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "client/..."},
 		forbid: []string{"fedmf/...", "fedssp/..."},
 		why:    "a role declares the small interface it needs and the algorithms satisfy it",
