@@ -2,7 +2,7 @@ package experiment
 
 import (
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -112,9 +112,9 @@ type form interface {
 	// party makes one client's trainer from the ratings that it has at hand.
 	party(e *Experiment, which Holding, h *atHand) (*Party, error)
 	// before is what users get without any iteration: stage 1 and fine-tuning.
-	before(e *Experiment, run protocol.Runner) (baseline.Predictor, error)
+	before(e *Experiment, run protocol.Runner) (model.Predictor, error)
 	// alone is what parties get by training alone; nil where that is no more than
 	// before, and where it takes noise, and so a run through the roles
 	// ([Experiment.LocalOnly]).
-	alone(e *Experiment, run protocol.Runner) (baseline.Predictor, error)
+	alone(e *Experiment, run protocol.Runner) (model.Predictor, error)
 }

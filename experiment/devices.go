@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -38,7 +39,7 @@ func (devices) prepare(e *Experiment) error {
 	}
 	release := e.Params.Release()
 	release.Scale = scale(release)
-	e.Steps = e.uniformly(release, fedmf.EncodedSize(e.Params.Items, e.Params.Rank))
+	e.Steps = e.uniformly(release, model.EncodedSize(e.Params.Items, e.Params.Rank))
 	if c.Private() {
 		if err := e.calibrateSplit(nil); err != nil {
 			return err
@@ -74,7 +75,7 @@ func (devices) parties(e *Experiment) ([]client.Trainer, parties, error) {
 	trainers := make([]client.Trainer, len(users))
 	for u := range users {
 		items, values := e.train.Row(u)
-		users[u] = fedmf.NewUser(&e.Params, fedmf.Ratings{Items: items, Values: values})
+		users[u] = fedmf.NewUser(&e.Params, model.Ratings{Items: items, Values: values})
 		trainers[u] = users[u]
 	}
 	return trainers, users, nil
@@ -87,10 +88,10 @@ func (devices) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
 	}
 	r := h.row(user)
 	t := fedmf.NewUser(&e.Params, r)
-	return &Party{Ratings: len(r.Items), trainer: t, result: func() []Embeddings {
-		u := fedmf.NewMatrix(1, e.Params.Rank)
+	return &Party{Ratings: len(r.Items), trainer: t, result: func() []model.Embeddings {
+		u := model.NewMatrix(1, e.Params.Rank)
 		copy(u.Row(0), t.Embedding())
-		return []Embeddings{{NamedMatrix{"user_embeddings", u}, h.set.UserIDs[user : user+1]}}
+		return []model.Embeddings{model.NewEmbeddings("user_embeddings", u, h.set.UserIDs[user:user+1])}
 	}}, nil
 }
 
@@ -110,11 +111,11 @@ func (e *Experiment) deviceUser(which Holding, h *atHand) (int, error) {
 	return user, nil
 }
 
-func (devices) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
+func (devices) before(e *Experiment, run protocol.Runner) (model.Predictor, error) {
 	return baseline.FitUsers(e.Params, e.train, e.Params.StartItems(), run), nil
 }
 
-func (devices) alone(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
+func (devices) alone(e *Experiment, run protocol.Runner) (model.Predictor, error) {
 	return baseline.LocalOnly(e.Params, e.train, e.Config.rounds(), run), nil
 }
 
@@ -123,8 +124,8 @@ type users []*fedmf.User
 
 // interim has every user fine-tune against the model: what the run would end
 // with if it ended here.
-func (users) interim(e *Experiment, model []byte, run protocol.Runner) (baseline.Predictor, error) {
-	b, err := fedmf.NewBroadcast(model, e.Params.Items, e.Params.Rank)
+func (users) interim(e *Experiment, encoded []byte, run protocol.Runner) (model.Predictor, error) {
+	b, err := model.NewBroadcast(encoded, e.Params.Items, e.Params.Rank)
 	if err != nil {
 		return nil, err
 	}
@@ -134,22 +135,22 @@ func (users) interim(e *Experiment, model []byte, run protocol.Runner) (baseline
 // final takes the users' embeddings as their devices hold them after stage 3. A
 // user who has left never got the model, and counts as if it opened the
 // application once more and fetched it.
-func (us users) final(e *Experiment, model []byte, run protocol.Runner) (*Trained, error) {
-	b, err := fedmf.NewBroadcast(model, e.Params.Items, e.Params.Rank)
+func (us users) final(e *Experiment, encoded []byte, run protocol.Runner) (*model.Trained, error) {
+	b, err := model.NewBroadcast(encoded, e.Params.Items, e.Params.Rank)
 	if err != nil {
 		return nil, err
 	}
-	f := &baseline.Factors{Users: fedmf.NewMatrix(len(us), e.Params.Rank), Items: b.Matrix()}
+	f := &model.Factors{Users: model.NewMatrix(len(us), e.Params.Rank), Items: b.Matrix()}
 	if err = all(len(us), run, func(u int) error {
 		if us[u].Finished() {
 			return nil
 		}
-		return us[u].Finish(model, run)
+		return us[u].Finish(encoded, run)
 	}); err != nil {
 		return nil, err
 	}
 	for u, t := range us {
 		copy(f.Users.Row(u), t.Embedding())
 	}
-	return factorModel(f), nil
+	return model.OfFactors(f), nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedssp"
 	"github.com/fedsim/fedsim/protocol"
@@ -31,19 +32,19 @@ type Experiment struct {
 	Steps   Schedule
 	Privacy Privacy
 
-	asked       Config // as it was given, each auto still one
-	train, test *dataset.Rows
-	session     protocol.SessionID
-	stages      []protocol.Stage // at which clients drop out
-	sums        []secagg.Cost    // of real sums, for each of Steps; else nil
-	silo        fedmf.SiloParams // where parties are organisations
-	ssp         fedssp.Params    // where users sum statistics
-	features    *dataset.ItemFeatures
-	held        *dataset.HoldOut  // with implicit feedback: who is held out, and the split is made of it
-	buckets     Buckets           // of popularity
-	parts       dataset.Partition // then: who owns which items, or users
-	alone       bool              // parties train by themselves
-	public      bool              // opened from what is public: there are no ratings
+	asked    Config // as it was given, each auto still one
+	train    *dataset.Rows
+	session  protocol.SessionID
+	stages   []protocol.Stage // at which clients drop out
+	sums     []secagg.Cost    // of real sums, for each of Steps; else nil
+	silo     fedmf.SiloParams // where parties are organisations
+	ssp      fedssp.Params    // where users sum statistics
+	features *dataset.ItemFeatures
+	held     *dataset.HoldOut  // with implicit feedback: who is held out, and the split is made of it
+	Test     eval.Test         // what predictors are measured on
+	parts    dataset.Partition // then: who owns which items, or users
+	alone    bool              // parties train by themselves
+	public   bool              // opened from what is public: there are no ratings
 }
 
 // Open loads the data, splits it, and chooses what the configuration leaves
@@ -82,7 +83,6 @@ func (e *Experiment) settle() error {
 	if e.Split, e.held, err = e.Config.split(e.Data); err != nil {
 		return err
 	}
-	e.buckets = NewBuckets(e.Split.Train)
 	return e.derive()
 }
 
@@ -119,7 +119,8 @@ func (c Config) holdOutParams(top float64) dataset.HoldOutParams {
 
 // derive fixes everything that follows from configuration, data and split.
 func (e *Experiment) derive() error {
-	e.train, e.test = e.Split.Train.ByUser(), e.Split.Test.ByUser()
+	e.train = e.Split.Train.ByUser()
+	e.Test = eval.NewTest(e.Split, e.held, e.Data.Min, e.Data.Max)
 	if err := e.choose(); err != nil {
 		return err
 	}

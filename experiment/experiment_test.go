@@ -293,7 +293,7 @@ func TestMeasure(t *testing.T) {
 			absolute += math.Abs(d)
 		}
 		n := float64(len(e.Split.Test.Value))
-		got := e.Measure(constant(predicted), inTurn{})
+		got := e.Test.Measure(constant(predicted), inTurn{})
 		for _, tt := range []struct {
 			what      string
 			got, want float64

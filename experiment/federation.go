@@ -9,8 +9,8 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -31,31 +31,9 @@ type Federation struct {
 // parties are the trainers as whoever measures quality sees them.
 type parties interface {
 	// interim predicts by the shared model between two iterations.
-	interim(e *Experiment, model []byte, run protocol.Runner) (baseline.Predictor, error)
+	interim(e *Experiment, encoded []byte, run protocol.Runner) (model.Predictor, error)
 	// final is what the run ends with, after stage 3.
-	final(e *Experiment, model []byte, run protocol.Runner) (*Trained, error)
-}
-
-// Trained is what a run ends with: what predicts, and what is kept of it.
-type Trained struct {
-	baseline.Predictor
-	Matrices []NamedMatrix
-	// Shared predicts without what parties tuned for themselves alone; nil
-	// where they tune nothing but users' embeddings.
-	Shared baseline.Predictor
-	// Mean is what predictions are on top of; nil of a model without one.
-	Mean *float64
-}
-
-// NamedMatrix is a matrix with the name of its file, without extension.
-type NamedMatrix struct {
-	Name string
-	*fedmf.Matrix
-}
-
-// factorModel is a model of user and item embeddings for all.
-func factorModel(f *baseline.Factors) *Trained {
-	return &Trained{Predictor: f, Matrices: []NamedMatrix{{"item_embeddings", f.Items}, {"user_embeddings", f.Users}}}
+	final(e *Experiment, encoded []byte, run protocol.Runner) (*model.Trained, error)
 }
 
 // ClientLedgers are the ledgers as the client role sees them; nil without privacy.
@@ -238,21 +216,21 @@ func (central) parties(*Experiment) ([]client.Trainer, parties, error) { return 
 
 func (central) party(*Experiment, Holding, *atHand) (*Party, error) { return nil, errCentral }
 
-func (central) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
+func (central) before(e *Experiment, run protocol.Runner) (model.Predictor, error) {
 	return devices{}.before(e, run)
 }
 
-func (central) alone(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
+func (central) alone(e *Experiment, run protocol.Runner) (model.Predictor, error) {
 	return devices{}.alone(e, run)
 }
 
 // Central trains on all ratings in one place; passed is called after each pass.
-func (e *Experiment) Central(ctx context.Context, passed func(epoch int, f *baseline.Factors) error) (*Trained, error) {
+func (e *Experiment) Central(ctx context.Context, passed func(epoch int, f *model.Factors) error) (*model.Trained, error) {
 	f, err := baseline.Central(ctx, e.Split.Train, baseline.CentralParams{
 		Params: e.Params, Epochs: e.Config.Model.Epochs, LearningRate: e.Config.Model.LearningRate.Value, Passed: passed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return factorModel(f), nil
+	return model.OfFactors(f), nil
 }

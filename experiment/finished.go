@@ -14,8 +14,8 @@ import (
 	"regexp"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/model"
 )
 
 // Recommender is the model that a finished run left in its folder, with the data it was
@@ -25,17 +25,17 @@ type Recommender struct {
 	Data   *dataset.Set
 
 	train        *dataset.Rows
-	users, items *fedmf.Matrix
+	users, items *model.Matrix
 
 	// Of a model with biases, one number in each row; nil of another.
-	userBias, itemBias *fedmf.Matrix
+	userBias, itemBias *model.Matrix
 	mean               float64
 	logistic           *fedssp.Model // of a model whose predictions are logits; nil of another
 
 	// Where parties tuned the items for themselves (HFL): who predicts for a user, and
 	// by what.
 	party      []int
-	partyItems []*fedmf.Matrix
+	partyItems []*model.Matrix
 }
 
 // ErrOtherData is wrapped by the error for data that are not those of the run.
@@ -123,14 +123,14 @@ func (r *Recommender) load(dir string) error {
 	if err != nil {
 		return err
 	}
-	read := func(name string, rows, cols int) *fedmf.Matrix {
+	read := func(name string, rows, cols int) *model.Matrix {
 		m, readErr := readNPY(filepath.Join(dir, name+".npy"), rows, cols)
 		err = errors.Join(err, readErr)
 		return m
 	}
 	sums := r.Config.Algorithm.statistical()
 	biased := sums && r.Config.biases(r.Config.Statistics)
-	bias := func(name string, rows int) *fedmf.Matrix {
+	bias := func(name string, rows int) *model.Matrix {
 		if !biased && !exists(filepath.Join(dir, name+".npy")) {
 			return nil
 		}
@@ -205,7 +205,7 @@ var npyHeader = regexp.MustCompile(`^\{'descr': '<f8', 'fortran_order': False, '
 // readNPY reads a matrix of finite numbers, whose size must be the one given. It reads
 // what writeNPY writes and nothing else: npyio's reader takes a short file for zeros, and
 // panics at a damaged header.
-func readNPY(path string, rows, cols int) (*fedmf.Matrix, error) {
+func readNPY(path string, rows, cols int) (*model.Matrix, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func readNPY(path string, rows, cols int) (*fedmf.Matrix, error) {
 	if is, want := fmt.Sprintf("%s x %s", shape[1], shape[2]), fmt.Sprintf("%d x %d", rows, cols); is != want {
 		return nil, fmt.Errorf("%s: it is %s; by the run's data and rank it must be %s", path, is, want)
 	}
-	m := fedmf.NewMatrix(rows, cols)
+	m := model.NewMatrix(rows, cols)
 	data := m.Data()
 	if len(numbers) != 8*len(data) {
 		return nil, fmt.Errorf("%s: %d bytes follow its header; for %d x %d numbers there must be %d", path, len(numbers), rows, cols, 8*len(data))

@@ -15,7 +15,8 @@ import (
 	"github.com/sbinet/npyio"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/model"
 )
 
 // Folder is what a run leaves behind. Everything is written to a hidden folder
@@ -113,8 +114,8 @@ type RankingMetrics struct {
 	NDCG   float64 `json:"ndcg@20"`
 }
 
-// Metrics makes the line of a round of the quality.
-func (q Quality) Metrics(round int) Metrics {
+// NewMetrics makes the line of a round of the quality.
+func NewMetrics(round int, q eval.Quality) Metrics {
 	if q.Ranking != nil {
 		return Metrics{Round: round, RankingMetrics: &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}}
 	}
@@ -171,7 +172,7 @@ func Version() string {
 
 // Complete writes the rest and gives the folder its name, which it returns. A
 // given name that another run took meanwhile is an error.
-func (f *Folder) Complete(e *Experiment, s *Summary, m *Trained) (string, error) {
+func (f *Folder) Complete(e *Experiment, s *Summary, m *model.Trained) (string, error) {
 	err := errors.Join(f.buffered.Flush(), f.metrics.Close())
 	f.metrics = nil
 	if err != nil {
@@ -210,7 +211,7 @@ func (f *Folder) json(name string, v any) error {
 }
 
 // writeNPY writes a matrix as NumPy's format, row by row in float64.
-func writeNPY(path string, m *fedmf.Matrix) error {
+func writeNPY(path string, m *model.Matrix) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 )
 
 // open opens the small synthetic set with what else is set.
@@ -122,8 +122,8 @@ func TestNewFolderThatCannotBe(t *testing.T) {
 }
 
 // trained is a model of the two matrices for all.
-func trained(items, users *fedmf.Matrix) *Trained {
-	return &Trained{Matrices: []NamedMatrix{{"item_embeddings", items}, {"user_embeddings", users}}}
+func trained(items, users *model.Matrix) *model.Trained {
+	return &model.Trained{Matrices: []model.Named{{Name: "item_embeddings", Matrix: items}, {Name: "user_embeddings", Matrix: users}}}
 }
 
 func TestFolderNames(t *testing.T) {
@@ -134,7 +134,7 @@ func TestFolderNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path, err := f.Complete(e, &Summary{}, trained(fedmf.NewMatrix(1, 1), fedmf.NewMatrix(1, 1)))
+		path, err := f.Complete(e, &Summary{}, trained(model.NewMatrix(1, 1), model.NewMatrix(1, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestCompleteDoesNotOverwrite(t *testing.T) {
 		}
 		defer folders[i].Discard()
 	}
-	m := trained(fedmf.NewMatrix(1, 1), fedmf.NewMatrix(1, 1))
+	m := trained(model.NewMatrix(1, 1), model.NewMatrix(1, 1))
 	if _, err := folders[0].Complete(e, &Summary{Rounds: 1}, m); err != nil {
 		t.Fatal(err)
 	}
@@ -207,11 +207,11 @@ func TestModelFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Discard()
-	items := fedmf.NewMatrix(3, 2)
+	items := model.NewMatrix(3, 2)
 	for r := range 3 {
 		copy(items.Row(r), []float64{float64(r), -0.1 * float64(r)})
 	}
-	if _, err = f.Complete(e, &Summary{}, trained(items, fedmf.NewMatrix(1, 2))); err != nil {
+	if _, err = f.Complete(e, &Summary{}, trained(items, model.NewMatrix(1, 2))); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile("runs/x/item_embeddings.npy")

@@ -6,7 +6,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedmf"
-	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -55,7 +55,7 @@ func (horizontal) party(e *Experiment, which Holding, h *atHand) (*Party, error)
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]fedmf.Ratings, len(users))
+	rows := make([]model.Ratings, len(users))
 	ratings := 0
 	for i, u := range users {
 		rows[i] = h.row(int(u))
@@ -68,11 +68,11 @@ func (horizontal) party(e *Experiment, which Holding, h *atHand) (*Party, error)
 	if e.Config.Algorithm == HFLSynSGD {
 		t.SendGradients()
 	}
-	return &Party{Ratings: ratings, trainer: t, result: func() []Embeddings {
+	return &Party{Ratings: ratings, trainer: t, result: func() []model.Embeddings {
 		tuned := t.Tuned()
-		return []Embeddings{
-			{NamedMatrix{"user_embeddings", tuned.Users}, pick(h.set.UserIDs, users)},
-			{NamedMatrix{"item_embeddings", tuned.Items}, e.Data.ItemIDs},
+		return []model.Embeddings{
+			model.NewEmbeddings("user_embeddings", tuned.Users, pick(h.set.UserIDs, users)),
+			model.NewEmbeddings("item_embeddings", tuned.Items, e.Data.ItemIDs),
 		}
 	}}, nil
 }
@@ -108,7 +108,7 @@ func (e *Experiment) ownedUsers(which Holding, h *atHand) ([]int32, error) {
 func (e *Experiment) holders() (holders, error) {
 	list := make(holders, len(e.parts))
 	for k, users := range e.parts {
-		rows := make([]fedmf.Ratings, len(users))
+		rows := make([]model.Ratings, len(users))
 		for i, u := range users {
 			rows[i].Items, rows[i].Values = e.train.Row(int(u))
 		}
@@ -120,18 +120,18 @@ func (e *Experiment) holders() (holders, error) {
 	return list, nil
 }
 
-func (horizontal) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
+func (horizontal) before(e *Experiment, run protocol.Runner) (model.Predictor, error) {
 	return e.tunedAlone(e.silo.FineTune, run)
 }
 
 // alone gives each party the passes over its own ratings, without noise, that
 // serve it best where nobody helps.
-func (horizontal) alone(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
+func (horizontal) alone(e *Experiment, run protocol.Runner) (model.Predictor, error) {
 	return e.tunedAlone(e.Config.Model.LocalPasses, run)
 }
 
 // tunedAlone fine-tunes every party from the common start.
-func (e *Experiment) tunedAlone(passes int, run protocol.Runner) (baseline.Predictor, error) {
+func (e *Experiment) tunedAlone(passes int, run protocol.Runner) (model.Predictor, error) {
 	list, err := e.holders()
 	if err != nil {
 		return nil, err
@@ -146,12 +146,12 @@ type holders []*fedmf.Horizontal
 
 // interim predicts by the shared V and the users as stages 1 and 2 have them:
 // before fine-tuning.
-func (h holders) interim(e *Experiment, model []byte, run protocol.Runner) (baseline.Predictor, error) {
-	b, err := fedmf.NewBroadcast(model, e.Params.Items, e.Params.Rank)
+func (h holders) interim(e *Experiment, encoded []byte, run protocol.Runner) (model.Predictor, error) {
+	b, err := model.NewBroadcast(encoded, e.Params.Items, e.Params.Rank)
 	if err != nil {
 		return nil, err
 	}
-	f := &baseline.Factors{Users: e.Params.StartUsers(e.Data.Users), Items: b.Matrix()}
+	f := &model.Factors{Users: e.Params.StartUsers(e.Data.Users), Items: b.Matrix()}
 	for _, t := range h {
 		if u := t.Users(); u != nil {
 			for i, user := range t.Own() {
@@ -164,15 +164,15 @@ func (h holders) interim(e *Experiment, model []byte, run protocol.Runner) (base
 
 // final has every party predict for its own users by its own embeddings. A party
 // that has left never got the model, and counts as if it came back to fetch it.
-func (h holders) final(e *Experiment, model []byte, run protocol.Runner) (*Trained, error) {
-	shared, err := h.interim(e, model, run)
+func (h holders) final(e *Experiment, encoded []byte, run protocol.Runner) (*model.Trained, error) {
+	shared, err := h.interim(e, encoded, run)
 	if err != nil {
 		return nil, err
 	}
 	tuned := make([]*fedmf.Tuned, len(h))
 	if err := all(len(h), run, func(k int) error {
 		if h[k].Tuned() == nil {
-			if err := h[k].Finish(model, run); err != nil {
+			if err := h[k].Finish(encoded, run); err != nil {
 				return err
 			}
 		}
@@ -182,9 +182,9 @@ func (h holders) final(e *Experiment, model []byte, run protocol.Runner) (*Train
 		return nil, err
 	}
 	own := h.tuned(e, tuned)
-	m := &Trained{Predictor: own, Shared: shared, Matrices: []NamedMatrix{{"item_embeddings", shared.(*baseline.Factors).Items}, {"user_embeddings", own.users}}}
+	m := &model.Trained{Predictor: own, Shared: shared, Matrices: []model.Named{{Name: "item_embeddings", Matrix: shared.(*model.Factors).Items}, {Name: "user_embeddings", Matrix: own.users}}}
 	for k, t := range tuned {
-		m.Matrices = append(m.Matrices, NamedMatrix{partyItemsName(k), t.Items})
+		m.Matrices = append(m.Matrices, model.Named{Name: partyItemsName(k), Matrix: t.Items})
 	}
 	return m, nil
 }
@@ -194,7 +194,7 @@ func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02
 
 // tuned predicts for every user by the embeddings of the user's party.
 func (h holders) tuned(e *Experiment, tuned []*fedmf.Tuned) *local {
-	l := &local{party: make([]int32, e.Data.Users), users: fedmf.NewMatrix(e.Data.Users, e.Params.Rank)}
+	l := &local{party: make([]int32, e.Data.Users), users: model.NewMatrix(e.Data.Users, e.Params.Rank)}
 	for k, t := range h {
 		for i, user := range t.Own() {
 			l.party[user] = int32(k)
@@ -208,14 +208,14 @@ func (h holders) tuned(e *Experiment, tuned []*fedmf.Tuned) *local {
 // local are parties with a V each.
 type local struct {
 	party []int32 // of a user
-	users *fedmf.Matrix
-	items []*fedmf.Matrix
+	users *model.Matrix
+	items []*model.Matrix
 }
 
-// Predict implements baseline.Predictor.
+// Predict implements model.Predictor.
 func (l *local) Predict(user int, items []int32, out []float64) {
 	u, v := l.users.Row(user), l.items[l.party[user]]
 	for i, j := range items {
-		out[i] = fedmf.Predict(u, v.Row(int(j)))
+		out[i] = model.Dot(u, v.Row(int(j)))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -95,7 +95,7 @@ func TestPartitionReachesTheParties(t *testing.T) {
 // training ratings: by an embedding that depends on each of them.
 func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
 	e := open(t, "algorithm=fmf-hfl parties=7 rounds=1")
-	own := make([]fedmf.Ratings, e.Data.Users)
+	own := make([]model.Ratings, e.Data.Users)
 	for _, r := range training(e) {
 		own[r.user].Items, own[r.user].Values = append(own[r.user].Items, r.item), append(own[r.user].Values, r.value)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -43,37 +43,30 @@ type Party struct {
 	experiment *Experiment
 	trainer    client.Trainer
 	finished   bool
-	result     func() []Embeddings
-}
-
-// Embeddings are a matrix that a party ends with, with the ids of whom or what its
-// rows are about.
-type Embeddings struct {
-	NamedMatrix
-	IDs []string
+	result     func() []model.Embeddings
 }
 
 // Shared is what is in a model as the server of a deployment has it: the embeddings of all
 // items, or with VFL of all users, and of models with biases those of items and what they
 // are on top of. It is what the statement of privacy is about.
-func (e *Experiment) Shared(model []byte) ([]Embeddings, error) {
+func (e *Experiment) Shared(encoded []byte) ([]model.Embeddings, error) {
 	if e.Config.Algorithm.statistical() {
-		return e.sharedModel(model)
+		return e.sharedModel(encoded)
 	}
 	name, ids := "item_embeddings", e.Data.ItemIDs
 	if e.Config.Algorithm.vertical() {
 		name, ids = "user_embeddings", e.Data.UserIDs
 	}
-	b, err := fedmf.NewBroadcast(model, len(ids), e.Params.Rank)
+	b, err := model.NewBroadcast(encoded, len(ids), e.Params.Rank)
 	if err != nil {
 		return nil, err
 	}
-	return []Embeddings{{NamedMatrix{name, b.Matrix()}, ids}}, nil
+	return []model.Embeddings{model.NewEmbeddings(name, b.Matrix(), ids)}, nil
 }
 
-// Write leaves the embeddings in a folder as NAME.npy, row by row in float64, and the ids
+// WriteEmbeddings leaves embeddings in a folder as NAME.npy, row by row in float64, and the ids
 // of their rows as NAME.ids.json. Files that are there are replaced.
-func (x Embeddings) Write(dir string) error {
+func WriteEmbeddings(dir string, x model.Embeddings) error {
 	ids, err := json.Marshal(x.IDs)
 	if err != nil {
 		return err
@@ -137,8 +130,8 @@ func (p *Party) Restore(state []byte, src entropy.Source) error {
 }
 
 // Finish implements client.Trainer.
-func (p *Party) Finish(model []byte, run protocol.Runner) error {
-	err := p.trainer.Finish(model, run)
+func (p *Party) Finish(encoded []byte, run protocol.Runner) error {
+	err := p.trainer.Finish(encoded, run)
 	p.finished = p.finished || err == nil
 	return err
 }
@@ -146,7 +139,7 @@ func (p *Party) Finish(model []byte, run protocol.Runner) error {
 // Result is what the party alone ends with; nil before it finished. The embedding of
 // the user (LFL) and all that HFL tunes are private and stay with it. The embeddings of
 // its own items (VFL) it may publish.
-func (p *Party) Result() []Embeddings {
+func (p *Party) Result() []model.Embeddings {
 	if !p.finished {
 		return nil
 	}
@@ -202,7 +195,7 @@ func indices(ids, list []string) []int32 {
 }
 
 // row are the ratings of a user of the set, items ascending as in the catalogue.
-func (h *atHand) row(user int) fedmf.Ratings {
+func (h *atHand) row(user int) model.Ratings {
 	items, values := h.rows.Row(user)
 	order := make([]int, 0, len(items))
 	for k, i := range items {
@@ -212,7 +205,7 @@ func (h *atHand) row(user int) fedmf.Ratings {
 	}
 	h.skipped += len(items) - len(order)
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(h.items[items[a]], h.items[items[b]]) })
-	r := fedmf.Ratings{Items: make([]int32, len(order)), Values: make([]float32, len(order))}
+	r := model.Ratings{Items: make([]int32, len(order)), Values: make([]float32, len(order))}
 	for n, k := range order {
 		r.Items[n], r.Values[n] = h.items[items[k]], values[k]
 	}

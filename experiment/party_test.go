@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -173,9 +174,9 @@ func TestDevicesAsSimulated(t *testing.T) {
 						checkCounts(t, party, len(items), 0)
 						f := federation(t, sim)
 						checkSame(t, "user "+id+" "+what, e, party, sim, f.Trainers[user], 3)
-						u := fedmf.NewMatrix(1, e.Params.Rank)
+						u := model.NewMatrix(1, e.Params.Rank)
 						copy(u.Row(0), f.parties.(users)[user].Embedding())
-						checkResult(t, party, Embeddings{NamedMatrix{"user_embeddings", u}, []string{id}})
+						checkResult(t, party, model.NewEmbeddings("user_embeddings", u, []string{id}))
 					}
 				}
 			})
@@ -192,7 +193,7 @@ func checkCounts(t *testing.T, p *Party, ratings, skipped int) {
 }
 
 // checkResult compares what a party ends with.
-func checkResult(t *testing.T, p *Party, want ...Embeddings) {
+func checkResult(t *testing.T, p *Party, want ...model.Embeddings) {
 	t.Helper()
 	got := p.Result()
 	if len(got) != len(want) {
@@ -241,7 +242,7 @@ func TestOwnersAsSimulated(t *testing.T) {
 							}
 						}
 						checkCounts(t, party, trained, 0)
-						checkResult(t, party, Embeddings{NamedMatrix{"item_embeddings", f.parties.(owners)[k].Embeddings()}, ids})
+						checkResult(t, party, model.NewEmbeddings("item_embeddings", f.parties.(owners)[k].Embeddings(), ids))
 					}
 				}
 			})
@@ -288,7 +289,7 @@ func checkTuned(t *testing.T, party *Party, sim *Experiment, want *fedmf.Horizon
 	}
 	got := party.Result()
 	if numbers {
-		checkResult(t, party, Embeddings{NamedMatrix{"user_embeddings", want.Tuned().Users}, ids}, Embeddings{NamedMatrix{"item_embeddings", want.Tuned().Items}, sim.Data.ItemIDs})
+		checkResult(t, party, model.NewEmbeddings("user_embeddings", want.Tuned().Users, ids), model.NewEmbeddings("item_embeddings", want.Tuned().Items, sim.Data.ItemIDs))
 	} else if len(got) != 2 || !slices.Equal(got[0].IDs, ids) || !slices.Equal(got[1].IDs, sim.Data.ItemIDs) {
 		t.Errorf("results %+v are not of users %v and all items", got, ids)
 	}
@@ -367,7 +368,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows := make([]fedmf.Ratings, e.Data.Users)
+			rows := make([]model.Ratings, e.Data.Users)
 			for k, v := range train.Value {
 				r := &rows[train.User[k]]
 				r.Items, r.Values = append(r.Items, train.Item[k]-1), append(r.Values, v)

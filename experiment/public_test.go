@@ -314,7 +314,7 @@ func TestPublicHasNoRatings(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if q := e.Measure(constant(3), inTurn{}); !math.IsNaN(q.RMSE) || e.Validate(constant(3), inTurn{}) != nil {
+	if q := e.Test.Measure(constant(3), inTurn{}); !math.IsNaN(q.RMSE) || e.Test.Validate(constant(3), inTurn{}) != nil {
 		t.Errorf("quality %+v is measured on nothing", q)
 	}
 	got, err := e.Forecast()

@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/model"
 )
 
 var (
@@ -53,7 +54,7 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	r.score(u, scores)
 	rated, _ := r.train.Row(u)
 	var list []Recommendation
-	for _, j := range top(scores, n, rated) {
+	for _, j := range eval.Top(scores, n, rated) {
 		predicted := scores[j]
 		if r.Stars() {
 			predicted = min(max(predicted, r.Data.Min), r.Data.Max)
@@ -81,7 +82,7 @@ func (r *Recommender) score(user int, out []float64) {
 		return
 	}
 	for j := range out {
-		out[j] = r.mean + fedmf.Predict(u, items.Row(j))
+		out[j] = r.mean + model.Dot(u, items.Row(j))
 		if r.itemBias != nil {
 			out[j] += r.itemBias.Row(j)[0]
 		}
@@ -118,16 +119,16 @@ func (r *Recommender) Similar(text string, n int) (Item, []Neighbour, error) {
 			but = append(but, int32(j))
 			continue
 		}
-		scores[j] = fedmf.Predict(v, w) / (norm(v) * norm(w))
+		scores[j] = model.Dot(v, w) / (norm(v) * norm(w))
 	}
 	var list []Neighbour
-	for _, j := range top(scores, n, but) {
+	for _, j := range eval.Top(scores, n, but) {
 		list = append(list, Neighbour{itemOf(r.Data, int(j)), scores[j]})
 	}
 	return item, list, nil
 }
 
-func norm(v []float64) float64 { return math.Sqrt(fedmf.Predict(v, v)) }
+func norm(v []float64) float64 { return math.Sqrt(model.Dot(v, v)) }
 
 // Rank is the length of the embeddings. With 1 they have no direction but their sign.
 func (r *Recommender) Rank() int {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 )
 
 // made is a recommender of one user and five items in the plane, at right angles, along
@@ -21,7 +21,7 @@ func made() *Recommender {
 		Name: "made", Min: 1, Max: 5, Ratings: dataset.Ratings{Users: 1, Items: 5}, UserIDs: []string{"u"},
 		ItemIDs: []string{"a", "b", "c", "d", "e"}, Titles: []string{"East", "North", "North-East", "West", ""},
 	}
-	r := &Recommender{Data: set, train: set.ByUser(), users: fedmf.NewMatrix(1, 2), items: fedmf.NewMatrix(5, 2)}
+	r := &Recommender{Data: set, train: set.ByUser(), users: model.NewMatrix(1, 2), items: model.NewMatrix(5, 2)}
 	copy(r.users.Data(), []float64{2, 1})
 	copy(r.items.Data(), []float64{3, 0, 0, 0.5, 1, 1, -7, 0, 0, 0})
 	return r

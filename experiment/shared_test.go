@@ -48,7 +48,7 @@ func TestSharedEmbeddings(t *testing.T) {
 			t.Errorf("%s: %s of %d ids and %d values; want %s of %d and %d", settings, x.Name, len(x.IDs), len(x.Data()), want.name, len(ids), len(values))
 		}
 		dir := t.TempDir()
-		if err = x.Write(dir); err != nil {
+		if err = WriteEmbeddings(dir, x); err != nil {
 			t.Fatal(err)
 		}
 		f, err := os.Open(filepath.Join(dir, want.name+".npy"))

@@ -3,6 +3,7 @@ package experiment
 import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -82,7 +83,7 @@ func (e *Experiment) prepareSilo(rows int, spread bool) error {
 		release = e.silo.GradientRelease(e.Data.Users/e.Cohort.Clients, noise.Multiplier)
 	}
 	release.Noise = noise
-	e.Steps = e.uniformly(release, fedmf.EncodedSize(rows, e.Params.Rank))
+	e.Steps = e.uniformly(release, model.EncodedSize(rows, e.Params.Rank))
 	if more := e.silo.ItemSteps; c.Private() && more > 0 {
 		e.Steps.endWith(noise.Steps + more)
 	}
@@ -90,7 +91,7 @@ func (e *Experiment) prepareSilo(rows int, spread bool) error {
 }
 
 // average makes the server's side, the shared embeddings at their start.
-func (e *Experiment) average(start *fedmf.Matrix) (*fedmf.Average, error) {
+func (e *Experiment) average(start *model.Matrix) (*fedmf.Average, error) {
 	return fedmf.NewAverage(fedmf.AverageParams{
 		SiloParams: e.silo, Start: start, Gradients: e.Config.Algorithm == HFLSynSGD,
 		Session: e.session, Cohort: e.Cohort, Release: *e.Steps.first(),

@@ -7,10 +7,9 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf"
-	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/fedssp"
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -202,9 +201,9 @@ func (statistics) parties(e *Experiment) ([]client.Trainer, parties, error) {
 }
 
 // sspRatings are a user's ratings in the training part.
-func (e *Experiment) sspRatings(u int) fedssp.Ratings {
+func (e *Experiment) sspRatings(u int) model.Ratings {
 	items, values := e.train.Row(u)
-	return fedssp.Ratings{Items: items, Values: values}
+	return model.Ratings{Items: items, Values: values}
 }
 
 func (statistics) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
@@ -213,22 +212,22 @@ func (statistics) party(e *Experiment, which Holding, h *atHand) (*Party, error)
 		return nil, err
 	}
 	r := h.row(user)
-	t := fedssp.NewUser(&e.ssp, fedssp.Ratings(r))
+	t := fedssp.NewUser(&e.ssp, model.Ratings(r))
 	id := h.set.UserIDs[user : user+1]
-	return &Party{Ratings: len(r.Items), trainer: t, result: func() []Embeddings {
-		u, bias := fedmf.NewMatrix(1, e.sspWidth()), fedmf.NewMatrix(1, 1)
+	return &Party{Ratings: len(r.Items), trainer: t, result: func() []model.Embeddings {
+		u, bias := model.NewMatrix(1, e.sspWidth()), model.NewMatrix(1, 1)
 		copy(u.Row(0), t.Embedding())
 		bias.Row(0)[0] = t.Bias()
-		list := []Embeddings{{NamedMatrix{"user_embeddings", u}, id}}
+		list := []model.Embeddings{model.NewEmbeddings("user_embeddings", u, id)}
 		if e.ssp.Bias {
-			list = append(list, Embeddings{NamedMatrix{"user_bias", bias}, id})
+			list = append(list, model.NewEmbeddings("user_bias", bias, id))
 		}
 		return list
 	}}, nil
 }
 
 // before is the public start, fitted by each device to its own ratings.
-func (statistics) before(e *Experiment, run protocol.Runner) (baseline.Predictor, error) {
+func (statistics) before(e *Experiment, run protocol.Runner) (model.Predictor, error) {
 	start, err := e.ssp.Start()
 	if err != nil {
 		return nil, err
@@ -238,25 +237,25 @@ func (statistics) before(e *Experiment, run protocol.Runner) (baseline.Predictor
 
 // alone is what before is: a device that trains by itself has nothing to learn items
 // from but its own ratings, against a public start.
-func (statistics) alone(*Experiment, protocol.Runner) (baseline.Predictor, error) { return nil, nil }
+func (statistics) alone(*Experiment, protocol.Runner) (model.Predictor, error) { return nil, nil }
 
 // sspModel predicts by a model and what users' devices fitted to it.
 type sspModel struct {
 	*fedssp.Model
 	params *fedssp.Params
-	users  *fedmf.Matrix
+	users  *model.Matrix
 	bias   []float64
 }
 
-// Score implements Scorer: a user whom training has not seen is fitted to the history.
+// Score implements eval.Scorer: a user whom training has not seen is fitted to the history.
 func (m *sspModel) Score(_ int, history []int32, values []float32, out []float64) {
-	u, bias := m.params.FitUser(m.Model, fedssp.Ratings{Items: history, Values: values})
+	u, bias := m.params.FitUser(m.Model, model.Ratings{Items: history, Values: values})
 	for j := range out {
 		out[j] = m.Model.Predict(u, bias, j)
 	}
 }
 
-// Predict implements baseline.Predictor.
+// Predict implements model.Predictor.
 func (m *sspModel) Predict(user int, items []int32, out []float64) {
 	u := m.users.Row(user)
 	for i, j := range items {
@@ -266,7 +265,7 @@ func (m *sspModel) Predict(user int, items []int32, out []float64) {
 
 // sspModel predicts by a model, and as yet by nothing of users.
 func (e *Experiment) sspModel(m *fedssp.Model) *sspModel {
-	return &sspModel{Model: m, params: &e.ssp, users: fedmf.NewMatrix(e.Data.Users, e.sspWidth()), bias: make([]float64, e.Data.Users)}
+	return &sspModel{Model: m, params: &e.ssp, users: model.NewMatrix(e.Data.Users, e.sspWidth()), bias: make([]float64, e.Data.Users)}
 }
 
 // fitHeldOut fits users who did not train to their histories, for whoever asks a finished
@@ -277,7 +276,7 @@ func (e *Experiment) fitHeldOut(m *sspModel, run protocol.Runner) {
 		run.Each(len(part.Users), func(i int) {
 			user := int(part.Users[i])
 			items, values := rows.Row(user)
-			u, bias := e.ssp.FitUser(m.Model, fedssp.Ratings{Items: items, Values: values})
+			u, bias := e.ssp.FitUser(m.Model, model.Ratings{Items: items, Values: values})
 			copy(m.users.Row(user), u)
 			m.bias[user] = bias
 		})
@@ -300,8 +299,8 @@ type sspUsers []*fedssp.User
 
 // interim has every user fit to the model: what the run would end with if it ended
 // here.
-func (sspUsers) interim(e *Experiment, model []byte, run protocol.Runner) (baseline.Predictor, error) {
-	m, err := fedssp.DecodeModel(model, &e.ssp)
+func (sspUsers) interim(e *Experiment, encoded []byte, run protocol.Runner) (model.Predictor, error) {
+	m, err := fedssp.DecodeModel(encoded, &e.ssp)
 	if err != nil {
 		return nil, err
 	}
@@ -310,15 +309,15 @@ func (sspUsers) interim(e *Experiment, model []byte, run protocol.Runner) (basel
 
 // final takes users as their devices hold them after the last fit. A user who has left
 // never got the model, and counts as if it came back to fetch it.
-func (us sspUsers) final(e *Experiment, model []byte, run protocol.Runner) (*Trained, error) {
-	m, err := fedssp.DecodeModel(model, &e.ssp)
+func (us sspUsers) final(e *Experiment, encoded []byte, run protocol.Runner) (*model.Trained, error) {
+	m, err := fedssp.DecodeModel(encoded, &e.ssp)
 	if err != nil {
 		return nil, err
 	}
 	out := e.sspModel(m)
 	if err = all(len(us), run, func(u int) error {
 		if !us[u].Finished() {
-			if failed := us[u].Finish(model, run); failed != nil {
+			if failed := us[u].Finish(encoded, run); failed != nil {
 				return failed
 			}
 		}
@@ -331,10 +330,10 @@ func (us sspUsers) final(e *Experiment, model []byte, run protocol.Runner) (*Tra
 	if e.held != nil {
 		e.fitHeldOut(out, run)
 	}
-	t := &Trained{Predictor: out, Mean: &m.Mean}
-	t.Matrices = append(sspMatrices(m, &e.ssp), NamedMatrix{"user_embeddings", out.users})
+	t := &model.Trained{Predictor: out, Mean: &m.Mean}
+	t.Matrices = append(sspMatrices(m, &e.ssp), model.Named{Name: "user_embeddings", Matrix: out.users})
 	if e.ssp.Bias {
-		t.Matrices = append(t.Matrices, NamedMatrix{"user_bias", column(out.bias)})
+		t.Matrices = append(t.Matrices, model.Named{Name: "user_bias", Matrix: column(out.bias)})
 	}
 	return t, nil
 }
@@ -352,34 +351,34 @@ func (c Config) tastes(f *dataset.ItemFeatures) *fedssp.Tastes {
 func (e *Experiment) sspWidth() int { return e.ssp.Rank + e.ssp.Tastes.Width() }
 
 // sspMatrices are those of the shared model.
-func sspMatrices(m *fedssp.Model, p *fedssp.Params) []NamedMatrix {
-	items := fedmf.NewMatrix(p.Items, p.Rank+p.Tastes.Width())
+func sspMatrices(m *fedssp.Model, p *fedssp.Params) []model.Named {
+	items := model.NewMatrix(p.Items, p.Rank+p.Tastes.Width())
 	copy(items.Data(), m.Extended(p))
-	list := []NamedMatrix{{"item_embeddings", items}}
+	list := []model.Named{{Name: "item_embeddings", Matrix: items}}
 	if p.Bias {
-		bias := fedmf.NewMatrix(p.Items, 1)
+		bias := model.NewMatrix(p.Items, 1)
 		copy(bias.Data(), m.Bias) // zeros where the biases were skipped
-		list = append(list, NamedMatrix{"item_bias", bias})
+		list = append(list, model.Named{Name: "item_bias", Matrix: bias})
 	}
 	return list
 }
 
 // column is a vector as a matrix with one number in each row.
-func column(x []float64) *fedmf.Matrix {
-	m := fedmf.NewMatrix(len(x), 1)
+func column(x []float64) *model.Matrix {
+	m := model.NewMatrix(len(x), 1)
 	copy(m.Data(), x)
 	return m
 }
 
 // sharedModel is what [Experiment.Shared] says.
-func (e *Experiment) sharedModel(model []byte) ([]Embeddings, error) {
-	m, err := fedssp.DecodeModel(model, &e.ssp)
+func (e *Experiment) sharedModel(encoded []byte) ([]model.Embeddings, error) {
+	m, err := fedssp.DecodeModel(encoded, &e.ssp)
 	if err != nil {
 		return nil, err
 	}
-	list := []Embeddings{{NamedMatrix{"mean", column([]float64{m.Mean})}, []string{"mean"}}}
+	list := []model.Embeddings{model.NewEmbeddings("mean", column([]float64{m.Mean}), []string{"mean"})}
 	for _, x := range sspMatrices(m, &e.ssp) {
-		list = append(list, Embeddings{x, e.Data.ItemIDs})
+		list = append(list, model.Embeddings{Named: x, IDs: e.Data.ItemIDs})
 	}
 	return list, nil
 }

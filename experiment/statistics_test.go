@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -136,11 +137,11 @@ func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 				f := federation(t, sim)
 				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Steps.Iterations())
 				trained := f.parties.(sspUsers)[user]
-				u := fedmf.NewMatrix(1, len(trained.Embedding()))
+				u := model.NewMatrix(1, len(trained.Embedding()))
 				copy(u.Row(0), trained.Embedding())
-				want := []Embeddings{{NamedMatrix{"user_embeddings", u}, []string{id}}}
+				want := []model.Embeddings{model.NewEmbeddings("user_embeddings", u, []string{id})}
 				if e.ssp.Bias {
-					want = append(want, Embeddings{NamedMatrix{"user_bias", column([]float64{trained.Bias()})}, []string{id}})
+					want = append(want, model.NewEmbeddings("user_bias", column([]float64{trained.Bias()}), []string{id}))
 				}
 				checkResult(t, party, want...)
 			}
@@ -354,16 +355,16 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	for j := range scores {
 		scores[j] = float64(j * 7 % 400)
 	}
-	want := Rank(e.held.Test, scores, NewBuckets(e.Split.Train), protocol.Workers(1))
-	got := e.Measure(&Trained{Predictor: scores}, protocol.Workers(2))
-	if got.Ranking == nil || got.Ranking.Recall != want.Recall || got.Headline() != want.Recall || got.Ranking.Users != want.Users || want.Users == 0 {
+	want := eval.Rank(e.held.Test, scores, eval.NewBuckets(e.Split.Train), protocol.Workers(1))
+	got := e.Test.Measure(&model.Trained{Predictor: scores}, protocol.Workers(2))
+	if got.Ranking == nil || got.Ranking.Recall != want.Recall || got.PrimaryMetric() != want.Recall || got.Ranking.Users != want.Users || want.Users == 0 {
 		t.Errorf("quality %+v, want %+v", got.Ranking, want)
 	}
-	if v := e.Validate(scores, protocol.Workers(1)); v == nil || v.Ranking == nil || v.Ranking.Users != Rank(e.held.Validation, scores, e.buckets, protocol.Workers(1)).Users {
+	if v := e.Test.Validate(scores, protocol.Workers(1)); v == nil || v.Ranking == nil || v.Ranking.Users != eval.Rank(e.held.Validation, scores, e.Test.Buckets, protocol.Workers(1)).Users {
 		t.Errorf("on validation %+v", v)
 	}
-	if q := e.Measure(unranked{}, protocol.Workers(1)); !math.IsNaN(q.Headline()) {
-		t.Errorf("what ranks nothing has a recall of %v", q.Headline())
+	if q := e.Test.Measure(unranked{}, protocol.Workers(1)); !math.IsNaN(q.PrimaryMetric()) {
+		t.Errorf("what ranks nothing has a recall of %v", q.PrimaryMetric())
 	}
 	// What a run ends with has the held-out users fitted to their histories.
 	s, err := e.Strategy()
@@ -381,7 +382,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	rows, fitted := e.held.Test.History.ByUser(), 0
 	for _, u := range e.held.Test.Users {
 		items, values := rows.Row(int(u))
-		want, _ := e.ssp.FitUser(start, fedssp.Ratings{Items: items, Values: values})
+		want, _ := e.ssp.FitUser(start, model.Ratings{Items: items, Values: values})
 		got := m.Matrices[len(m.Matrices)-1]
 		if got.Name != "user_embeddings" || !slices.Equal(got.Row(int(u)), want) {
 			t.Errorf("%s of user %d is %v, want %v", got.Name, u, got.Row(int(u)), want)

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -24,7 +26,7 @@ type Summary struct {
 	DroppedPerRound    float64            `json:"dropped_per_round"`
 	*RatingSummary                        // with explicit feedback
 	*RankingMetrics                       // with implicit feedback
-	Ranking            *Ranking           `json:"ranking,omitempty"`     // likewise
+	Ranking            *eval.Ranking      `json:"ranking,omitempty"`     // likewise
 	SharedRMSE         *float64           `json:"shared_rmse,omitempty"` // before parties fine-tune, where they do
 	Mean               *float64           `json:"mean,omitempty"`        // what predictions are on top of, where there is one
 	Baselines          Baselines          `json:"baselines"`
@@ -43,7 +45,7 @@ type RatingSummary struct {
 	TestMSE  float64 `json:"test_mse"`
 	TestMAE  float64 `json:"test_mae"`
 	// Slices are the buckets of popularity, from head to tail.
-	Slices [PopularityBuckets]ErrorSlice `json:"test_slices"`
+	Slices [eval.PopularityBuckets]eval.ErrorSlice `json:"test_slices"`
 }
 
 // Lost notes an iteration that released nothing. Where users sum statistics one of them says how
@@ -55,12 +57,12 @@ func (s *Summary) Lost(iteration uint64, e *Experiment) {
 }
 
 // Measured notes the quality of the model that the run of an experiment ends with.
-func (s *Summary) Measured(q Quality, e *Experiment, m *Trained, run protocol.Runner) {
+func (s *Summary) Measured(q eval.Quality, e *Experiment, m *model.Trained, run protocol.Runner) {
 	if q.Ranking != nil {
 		s.Ranking, s.RankingMetrics = q.Ranking, &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}
 		return
 	}
-	s.RatingSummary = &RatingSummary{TestRMSE: q.RMSE, TestMSE: q.MSE, TestMAE: q.MAE, Slices: e.MeasureSlices(m, e.buckets, run)}
+	s.RatingSummary = &RatingSummary{TestRMSE: q.RMSE, TestMSE: q.MSE, TestMAE: q.MAE, Slices: e.Test.Slices(m, run)}
 }
 
 // headline is what the run is compared by.
@@ -72,8 +74,8 @@ func (s *Summary) headline() float64 {
 }
 
 // Validated notes the quality on the validation part.
-func (s *Summary) Validated(q Quality) {
-	v := q.Headline()
+func (s *Summary) Validated(q eval.Quality) {
+	v := q.PrimaryMetric()
 	if q.Ranking != nil {
 		s.ValidationRecall = &v
 	} else {
@@ -107,7 +109,7 @@ func (s *Summary) Print(w io.Writer, e *Experiment, path string) error {
 	fmt.Fprintf(&b, "%s on %s: %s users, %s items, %s training and %s test ratings\n\n", s.Algorithm, s.Data,
 		grouped(int64(e.Data.Users)), grouped(int64(e.Data.Items)), grouped(int64(e.Split.Train.Len())), grouped(int64(e.Split.Test.Len())))
 	if s.Ranking != nil {
-		fmt.Fprintf(&b, "Recall@%d of %s held-out users (the simulator measures it; no budget is spent on that)\n", RankingCutoff, grouped(int64(s.Ranking.Users)))
+		fmt.Fprintf(&b, "Recall@%d of %s held-out users (the simulator measures it; no budget is spent on that)\n", eval.RankingCutoff, grouped(int64(s.Ranking.Users)))
 	} else {
 		fmt.Fprintf(&b, "test RMSE, in stars (the simulator measures it; no budget is spent on that)\n")
 	}

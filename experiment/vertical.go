@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/fedmf"
-	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -59,10 +59,10 @@ func (vertical) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
 	for i, j := range owned {
 		place[j] = int32(i) + 1
 	}
-	rows := make([]fedmf.Ratings, e.Data.Users)
+	rows := make([]model.Ratings, e.Data.Users)
 	ratings := 0
 	for u, user := range indices(h.set.UserIDs, e.Data.UserIDs) {
-		var own fedmf.Ratings
+		var own model.Ratings
 		all := h.row(u)
 		for k, j := range all.Items {
 			if place[j] > 0 {
@@ -80,8 +80,8 @@ func (vertical) party(e *Experiment, which Holding, h *atHand) (*Party, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Party{Ratings: ratings, trainer: t, result: func() []Embeddings {
-		return []Embeddings{{NamedMatrix{"item_embeddings", t.Embeddings()}, pick(e.Data.ItemIDs, t.Items())}}
+	return &Party{Ratings: ratings, trainer: t, result: func() []model.Embeddings {
+		return []model.Embeddings{model.NewEmbeddings("item_embeddings", t.Embeddings(), pick(e.Data.ItemIDs, t.Items()))}
 	}}, nil
 }
 
@@ -103,11 +103,11 @@ func (e *Experiment) ownedItems(which Holding, h *atHand) ([]int32, error) {
 
 // ratingsOfParts deals the training ratings out to the owners of their items:
 // for each party a row for every user, items by their place in the party's list.
-func (e *Experiment) ratingsOfParts() [][]fedmf.Ratings {
+func (e *Experiment) ratingsOfParts() [][]model.Ratings {
 	owner, place := make([]int32, e.Data.Items), make([]int32, e.Data.Items)
-	rows := make([][]fedmf.Ratings, len(e.parts))
+	rows := make([][]model.Ratings, len(e.parts))
 	for k, items := range e.parts {
-		rows[k] = make([]fedmf.Ratings, e.Data.Users)
+		rows[k] = make([]model.Ratings, e.Data.Users)
 		for i, j := range items {
 			owner[j], place[j] = int32(k), int32(i)
 		}
@@ -124,30 +124,30 @@ func (e *Experiment) ratingsOfParts() [][]fedmf.Ratings {
 
 // before is the start itself: there is no stage 1, and what comes after the last
 // average adapts items to users whom nobody has trained.
-func (vertical) before(e *Experiment, _ protocol.Runner) (baseline.Predictor, error) {
-	return &baseline.Factors{Users: e.Params.StartUsers(e.Data.Users), Items: e.Params.StartItems()}, nil
+func (vertical) before(e *Experiment, _ protocol.Runner) (model.Predictor, error) {
+	return &model.Factors{Users: e.Params.StartUsers(e.Data.Users), Items: e.Params.StartItems()}, nil
 }
 
-func (vertical) alone(*Experiment, protocol.Runner) (baseline.Predictor, error) { return nil, nil }
+func (vertical) alone(*Experiment, protocol.Runner) (model.Predictor, error) { return nil, nil }
 
 // owners are the parties of VFL.
 type owners []*fedmf.Vertical
 
-func (o owners) interim(e *Experiment, model []byte, _ protocol.Runner) (baseline.Predictor, error) {
+func (o owners) interim(e *Experiment, encoded []byte, _ protocol.Runner) (model.Predictor, error) {
 	items := o.items(e)
 	if e.alone {
 		return o.separate(e, items), nil
 	}
-	b, err := fedmf.NewBroadcast(model, e.Data.Users, e.Params.Rank)
+	b, err := model.NewBroadcast(encoded, e.Data.Users, e.Params.Rank)
 	if err != nil {
 		return nil, err
 	}
-	return &baseline.Factors{Users: b.Matrix(), Items: items}, nil
+	return &model.Factors{Users: b.Matrix(), Items: items}, nil
 }
 
 // items puts the parties' item embeddings together.
-func (o owners) items(e *Experiment) *fedmf.Matrix {
-	all := fedmf.NewMatrix(e.Data.Items, e.Params.Rank)
+func (o owners) items(e *Experiment) *model.Matrix {
+	all := model.NewMatrix(e.Data.Items, e.Params.Rank)
 	for _, t := range o {
 		v := t.Embeddings()
 		for i, j := range t.Items() {
@@ -159,28 +159,28 @@ func (o owners) items(e *Experiment) *fedmf.Matrix {
 
 // final takes the item embeddings after the last steps. A party that has left
 // never got the model, and counts as if it came back to fetch it.
-func (o owners) final(e *Experiment, model []byte, run protocol.Runner) (*Trained, error) {
+func (o owners) final(e *Experiment, encoded []byte, run protocol.Runner) (*model.Trained, error) {
 	if err := all(len(o), run, func(k int) error {
 		if o[k].Finished() {
 			return nil
 		}
-		return o[k].Finish(model, run)
+		return o[k].Finish(encoded, run)
 	}); err != nil {
 		return nil, err
 	}
-	p, err := o.interim(e, model, run)
+	p, err := o.interim(e, encoded, run)
 	if err != nil {
 		return nil, err
 	}
-	f, ok := p.(*baseline.Factors)
+	f, ok := p.(*model.Factors)
 	if !ok {
-		return &Trained{Predictor: p}, nil
+		return &model.Trained{Predictor: p}, nil
 	}
-	return factorModel(f), nil
+	return model.OfFactors(f), nil
 }
 
 // separate predicts by each party's own U.
-func (o owners) separate(e *Experiment, items *fedmf.Matrix) baseline.Predictor {
+func (o owners) separate(e *Experiment, items *model.Matrix) model.Predictor {
 	s := &separate{owner: make([]int32, e.Data.Items), items: items}
 	start := e.Params.StartUsers(e.Data.Users)
 	for k, t := range o {
@@ -199,13 +199,13 @@ func (o owners) separate(e *Experiment, items *fedmf.Matrix) baseline.Predictor 
 // separate are parties with a U each.
 type separate struct {
 	owner []int32 // of an item
-	users []*fedmf.Matrix
-	items *fedmf.Matrix
+	users []*model.Matrix
+	items *model.Matrix
 }
 
-// Predict implements baseline.Predictor.
+// Predict implements model.Predictor.
 func (s *separate) Predict(user int, items []int32, out []float64) {
 	for i, j := range items {
-		out[i] = fedmf.Predict(s.users[s.owner[j]].Row(user), s.items.Row(int(j)))
+		out[i] = model.Dot(s.users[s.owner[j]].Row(user), s.items.Row(int(j)))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -11,7 +12,7 @@ import (
 type AverageParams struct {
 	SiloParams
 	// Start is where the shared embeddings start: U for VFL, V for HFL.
-	Start *Matrix
+	Start *model.Matrix
 	// Gradients: parties send normalised gradients of the shared embeddings
 	// instead of the embeddings (HFL-synSGD), and the server takes the step.
 	Gradients bool
@@ -25,14 +26,14 @@ type AverageParams struct {
 // whoever took part (FMF paper, figure 3, step s2).
 type Average struct {
 	params    AverageParams
-	shared    *Matrix
+	shared    *model.Matrix
 	iteration uint64
 }
 
 // NewAverage makes the strategy, the shared embeddings at their start.
 func NewAverage(p AverageParams) (*Average, error) {
 	errs := []error{p.Validate(), p.Cohort.Validate(), p.Release.Validate()}
-	if p.Start == nil || p.Start.rows*p.Start.cols+1 != p.Release.Len {
+	if p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != p.Release.Len {
 		errs = append(errs, fmt.Errorf("the start does not have the %d coordinates of the release", p.Release.Len-1))
 	}
 	if k := p.Release.Noise.Kind; k != protocol.Own && k != protocol.NoNoise {
@@ -48,7 +49,7 @@ func NewAverage(p AverageParams) (*Average, error) {
 }
 
 // Shared are the shared embeddings as they stand, not a copy.
-func (s *Average) Shared() *Matrix { return s.shared }
+func (s *Average) Shared() *model.Matrix { return s.shared }
 
 // Next implements server.Strategy.
 func (s *Average) Next() (*protocol.Plan, bool, error) {
@@ -69,7 +70,7 @@ func (s *Average) Next() (*protocol.Plan, bool, error) {
 // Absorb implements server.Strategy. Where no weight was sent (every party
 // failed to train) the embeddings stay.
 func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
-	sum, d := sums.Values[0], s.shared.cols
+	sum, d := sums.Values[0], s.shared.Cols()
 	weight := sum[len(sum)-1]
 	if !(weight > 0) {
 		return nil
@@ -78,7 +79,7 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 	if s.params.Gradients {
 		_, rate = s.params.rates(int(p.Iteration))
 	}
-	run.Each(s.shared.rows, func(i int) {
+	run.Each(s.shared.Rows(), func(i int) {
 		row := s.shared.Row(i)
 		for c := range row {
 			x := sum[i*d+c] / weight

@@ -9,13 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // newAverage makes the server's side, with the shared embeddings at start.
-func newAverage(t *testing.T, p SiloParams, start *Matrix, gradients bool, noise protocol.Noise) *Average {
+func newAverage(t *testing.T, p SiloParams, start *model.Matrix, gradients bool, noise protocol.Noise) *Average {
 	t.Helper()
-	r := p.Release(start.rows)
+	r := p.Release(start.Rows())
 	if noise.Kind == protocol.Own {
 		noise.Steps = p.LocalSteps
 	}
@@ -88,7 +89,7 @@ func TestAbsorbAverages(t *testing.T) {
 				for i, v := range weighted(x, w, pl.Releases[0]).Value {
 					sum[i] += v
 				}
-				for i, v := range x.data {
+				for i, v := range x.Data() {
 					mean[i] = (mean[i]*weight + v*w) / (weight + w)
 				}
 				weight += w
@@ -98,15 +99,15 @@ func TestAbsorbAverages(t *testing.T) {
 			}
 			want := mean
 			if gradients || subset == 0 { // a step of the full rate; of an empty sum none
-				want = slices.Clone(start.data)
+				want = slices.Clone(start.Data())
 				for i := range want {
 					want[i] += 0.3 * mean[i]
 				}
 			}
 			if subset == 0 {
-				want = start.data
+				want = start.Data()
 			}
-			if d := apart(want, s.Shared().data); d > 1e-14 {
+			if d := apart(want, s.Shared().Data()); d > 1e-14 {
 				t.Errorf("parties %03b, gradients %t: off by %g", subset, gradients, d)
 			}
 			if !cmp.Equal(s.Model(), s.Shared().Encode()) {
@@ -131,7 +132,7 @@ func TestAbsorbProjects(t *testing.T) {
 	} {
 		p := siloOf(1, 1, 2)
 		p.Clipping, p.Clip, p.ItemRate, p.Rounds = c.clipping, 1, 0.5, 2
-		s := newAverage(t, p, &Matrix{1, 2, []float64{1, 1}}, c.gradients, protocol.Noise{})
+		s := newAverage(t, p, model.Wrap(1, 2, []float64{1, 1}), c.gradients, protocol.Noise{})
 		if c.clipping == GradientClipping && c.gradients {
 			// The second of two attempts steps by 0.4375 of the rate.
 			if _, _, err := s.Next(); err != nil {
@@ -146,8 +147,8 @@ func TestAbsorbProjects(t *testing.T) {
 		if err := s.Absorb(pl, protocol.Sums{Values: [][]float64{{3, -1, 0.5}}}, serial{}); err != nil {
 			t.Fatal(err)
 		}
-		if apart(c.want, s.Shared().data) > 1e-14 {
-			t.Errorf("clipping %s, gradients %t: %v, want %v", c.clipping, c.gradients, s.Shared().data, c.want)
+		if apart(c.want, s.Shared().Data()) > 1e-14 {
+			t.Errorf("clipping %s, gradients %t: %v, want %v", c.clipping, c.gradients, s.Shared().Data(), c.want)
 		}
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
 
 // crafted runs a client with a ledger of next to nothing through one plan of the
 // server's making and the end of the session.
-func crafted(t *testing.T, p *SiloParams, party client.Trainer, x *Matrix, n protocol.Noise) *dp.Ledger {
+func crafted(t *testing.T, p *SiloParams, party client.Trainer, x *model.Matrix, n protocol.Noise) *dp.Ledger {
 	t.Helper()
 	ledger, err := dp.NewLedger(dp.Budget{Epsilon: 0.01, Delta: 1e-9, Accountant: dp.PLD}, nil)
 	if err != nil {
@@ -47,9 +48,9 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 				if unit == dp.User && clipping == EmbeddingClipping {
 					p.ClipRatings = 2
 				}
-				rows := make([]Ratings, 6)
-				rows[1] = Ratings{Items: []int32{2, 5}, Values: []float32{5, 1}}
-				rows[4] = Ratings{Items: []int32{7}, Values: []float32{3}}
+				rows := make([]model.Ratings, 6)
+				rows[1] = model.Ratings{Items: []int32{2, 5}, Values: []float32{5, 1}}
+				rows[4] = model.Ratings{Items: []int32{7}, Values: []float32{3}}
 				party := newVertical(t, &p, Order(8), rows)
 				ledger := crafted(t, &p, party, p.StartUsers(6), protocol.Noise{Kind: protocol.Own, Multiplier: z, SamplingRate: 1, Steps: 10, Spread: unit == dp.User})
 				if z <= 1e12 && len(ledger.Charged()) == 0 {
@@ -58,7 +59,7 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 				if z > 1e12 && len(ledger.Charged()) != 0 {
 					t.Errorf("%s, %s: a plan with noise of %g was taken up", clipping, unit, z)
 				}
-				for i, x := range append(party.Embeddings().data, party.Users().data...) {
+				for i, x := range append(party.Embeddings().Data(), party.Users().Data()...) {
 					if math.IsNaN(x) || math.IsInf(x, 0) {
 						t.Fatalf("%s, %s, z = %g: coordinate %d is %v", clipping, unit, z, i, x)
 					}
@@ -75,11 +76,11 @@ func TestPublishedItemsAreOnTheGrid(t *testing.T) {
 	party := newVertical(t, &p, Order(8), someRatings(rand.New(rand.NewPCG(1, 1)), 6, 8, 0.5))
 	contribute(t, party, planOf(&p, 1, p.StartUsers(6), protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 0.5, Steps: p.LocalSteps}), simulated.New(1, "party"))
 	off := 0
-	for i, x := range party.Embeddings().data {
+	for i, x := range party.Embeddings().Data() {
 		if y := x * (1 << 24); y != math.Trunc(y) {
 			t.Fatalf("%v is not a multiple of 2^-24", x)
 		}
-		if d := math.Abs(x - party.exact().data[i]); d > 0x1p-25 {
+		if d := math.Abs(x - party.exact().Data()[i]); d > 0x1p-25 {
 			t.Fatalf("%v is %g off what was trained", x, d)
 		} else if d > 0 {
 			off++

@@ -22,12 +22,12 @@
 package fedmf
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
 )
 
 // Params are the public settings of a factorization, the same for everybody.
@@ -97,11 +97,11 @@ func (p Params) startValue() float64 { return math.Sqrt(p.StartMean / float64(p.
 
 // StartItems is the common start of V: the uniform value √(mean/p) with a small
 // seeded spread, projected. Every algorithm and baseline of a run starts here.
-func (p Params) StartItems() *Matrix {
-	v := NewMatrix(p.Items, p.Rank)
+func (p Params) StartItems() *model.Matrix {
+	v := model.NewMatrix(p.Items, p.Rank)
 	rng := entropy.Public(p.Seed, "fedmf/start")
-	for i := range v.data {
-		v.data[i] = p.startValue() * (1 + p.Spread*rng.NormFloat64())
+	for i := range v.Data() {
+		v.Data()[i] = p.startValue() * (1 + p.Spread*rng.NormFloat64())
 	}
 	for j := range p.Items {
 		Project(v.Row(j), p.MaxRating)
@@ -137,92 +137,4 @@ func Project(x []float64, r float64) {
 	for i := range x {
 		x[i] *= scale
 	}
-}
-
-// Matrix holds one embedding a row.
-type Matrix struct {
-	rows, cols int
-	data       []float64
-}
-
-// NewMatrix makes a matrix of zeros.
-func NewMatrix(rows, cols int) *Matrix {
-	return &Matrix{rows: rows, cols: cols, data: make([]float64, rows*cols)}
-}
-
-// Dims returns rows and columns.
-func (m *Matrix) Dims() (rows, cols int) { return m.rows, m.cols }
-
-// Row is row i itself, not a copy.
-func (m *Matrix) Row(i int) []float64 { return m.data[i*m.cols : (i+1)*m.cols : (i+1)*m.cols] }
-
-// Data is the matrix row by row, not a copy.
-func (m *Matrix) Data() []float64 { return m.data }
-
-// Clone is a copy.
-func (m *Matrix) Clone() *Matrix {
-	return &Matrix{rows: m.rows, cols: m.cols, data: append([]float64(nil), m.data...)}
-}
-
-// Encode is the matrix as it is broadcast: row by row, each coordinate a
-// little-endian float64.
-func (m *Matrix) Encode() []byte {
-	b := make([]byte, 0, 8*len(m.data))
-	for _, x := range m.data {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-	}
-	return b
-}
-
-// EncodedSize is the length in bytes of an encoded matrix.
-func EncodedSize(rows, cols int) int { return 8 * rows * cols }
-
-// Broadcast reads single rows of an encoded matrix in place, so that a user
-// decodes what its ratings touch and no more.
-type Broadcast struct {
-	b    []byte
-	cols int
-}
-
-// NewBroadcast wraps an encoded matrix of the given shape; another length is an
-// error.
-func NewBroadcast(b []byte, rows, cols int) (Broadcast, error) {
-	if size := EncodedSize(rows, cols); len(b) != size {
-		return Broadcast{}, fmt.Errorf("fedmf: the broadcast model has %d bytes, %d x %d embeddings need %d", len(b), rows, cols, size)
-	}
-	return Broadcast{b: b, cols: cols}, nil
-}
-
-// Row decodes row j into dst and returns it. Coordinates that are not finite
-// come out as they are; a contribution computed from them breaks its bounds and
-// is not sent.
-func (b Broadcast) Row(j int, dst []float64) []float64 {
-	at := b.b[8*j*b.cols:]
-	for i := range b.cols {
-		dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(at[8*i:]))
-	}
-	return dst[:b.cols]
-}
-
-// Matrix decodes the whole.
-func (b Broadcast) Matrix() *Matrix { return b.into(nil) }
-
-// into decodes the whole into m, which is made if it is nil.
-func (b Broadcast) into(m *Matrix) *Matrix {
-	if m == nil {
-		m = NewMatrix(len(b.b)/8/b.cols, b.cols)
-	}
-	for j := range m.rows {
-		b.Row(j, m.Row(j))
-	}
-	return m
-}
-
-// Predict is the inner product of a user's and an item's embedding.
-func Predict(u, v []float64) float64 {
-	var s float64
-	for i, x := range u {
-		s += x * v[i]
-	}
-	return s
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -61,7 +62,7 @@ func TestStartPredictsTheMean(t *testing.T) {
 		v, u := p.StartItems(), p.StartUser()
 		for j := range 50 {
 			// 3.5 · (1 ± 5 deviations of a mean of rank spreads)
-			if got := fedmf.Predict(u, v.Row(j)); math.Abs(got-3.5) > 3.5*5*0.01 {
+			if got := model.Dot(u, v.Row(j)); math.Abs(got-3.5) > 3.5*5*0.01 {
 				t.Errorf("rank %d: item %d starts at %v", rank, j, got)
 			}
 		}
@@ -71,7 +72,7 @@ func TestStartPredictsTheMean(t *testing.T) {
 	}
 }
 
-func dense(m *fedmf.Matrix) *mat.Dense {
+func dense(m *model.Matrix) *mat.Dense {
 	r, c := m.Dims()
 	return mat.NewDense(r, c, m.Data())
 }
@@ -84,7 +85,7 @@ func TestFitIsTheRidgeRegression(t *testing.T) {
 		p := params(30, rank)
 		p.Fit = fedmf.Fit{Steps: 20000, Ridge: 0.5}
 		p.MaxRating = 1000 // the ball is out of reach
-		v := fedmf.NewMatrix(30, rank)
+		v := model.NewMatrix(30, rank)
 		for i := range v.Data() {
 			v.Data()[i] = rng.Float64() + 0.2
 		}
@@ -92,10 +93,10 @@ func TestFitIsTheRidgeRegression(t *testing.T) {
 		for i := range truth {
 			truth[i] = 1 + rng.Float64()
 		}
-		var r fedmf.Ratings
+		var r model.Ratings
 		for j := range 30 {
 			r.Items = append(r.Items, int32(j))
-			r.Values = append(r.Values, float32(fedmf.Predict(truth, v.Row(j))+0.05*rng.NormFloat64()))
+			r.Values = append(r.Values, float32(model.Dot(truth, v.Row(j))+0.05*rng.NormFloat64()))
 		}
 		got := p.User(r, v)
 
@@ -129,17 +130,17 @@ func TestFitDescends(t *testing.T) {
 		rank := rapid.IntRange(1, 4).Draw(t, "rank")
 		p := params(6, rank)
 		p.Fit.Ridge = rapid.SampledFrom([]float64{0, 1}).Draw(t, "ridge")
-		v := fedmf.NewMatrix(6, rank)
+		v := model.NewMatrix(6, rank)
 		for i := range v.Data() {
 			v.Data()[i] = rapid.Float64Range(0, 2.2/math.Sqrt(float64(rank))).Draw(t, "v")
 		}
-		var r fedmf.Ratings
+		var r model.Ratings
 		for j := range 6 {
 			r.Items, r.Values = append(r.Items, int32(j)), append(r.Values, float32(rapid.IntRange(0, 5).Draw(t, "x")))
 		}
 		loss := func(u []float64) (sum float64) {
 			for k, j := range r.Items {
-				d := float64(r.Values[k]) - fedmf.Predict(u, v.Row(int(j)))
+				d := float64(r.Values[k]) - model.Dot(u, v.Row(int(j)))
 				sum += d * d
 			}
 			for i, s := range p.StartUser() {
@@ -160,7 +161,7 @@ func TestFitDescends(t *testing.T) {
 }
 
 // plan is an iteration's, with V as it stands.
-func plan(p fedmf.Params, v *fedmf.Matrix, iteration uint64) *protocol.Plan {
+func plan(p fedmf.Params, v *model.Matrix, iteration uint64) *protocol.Plan {
 	return &protocol.Plan{Iteration: iteration, Phase: fedmf.ItemGradient, Broadcast: v.Encode(), Releases: []protocol.Release{release(p)}}
 }
 
@@ -180,7 +181,7 @@ func TestContributionIsTheGradientOfOneRating(t *testing.T) {
 	for i := range v.Data() {
 		v.Data()[i] = rng.Float64()
 	}
-	ratings := fedmf.Ratings{Items: []int32{1, 4, 6}, Values: []float32{5, 1, 3}}
+	ratings := model.Ratings{Items: []int32{1, 4, 6}, Values: []float32{5, 1, 3}}
 	user := fedmf.NewUser(&p, ratings)
 	src := simulated.New(1, "user")
 	hits := map[int32]int{}
@@ -205,7 +206,7 @@ func TestContributionIsTheGradientOfOneRating(t *testing.T) {
 			at := func(dx float64) float64 {
 				w := v.Clone()
 				w.Row(int(item))[i] += dx
-				d := rating - fedmf.Predict(user.Embedding(), w.Row(int(item)))
+				d := rating - model.Dot(user.Embedding(), w.Row(int(item)))
 				return d * d
 			}
 			if want := (at(h) - at(-h)) / (2 * h); math.Abs(x-want) > 1e-5 {
@@ -228,15 +229,15 @@ func TestContributionOfAllRatings(t *testing.T) {
 	p := params(6, 2)
 	p.Contribution, p.Clip = fedmf.AllRatings, 1e6
 	v := p.StartItems()
-	ratings := fedmf.Ratings{Items: []int32{0, 2, 5}, Values: []float32{5, 1, 3}}
+	ratings := model.Ratings{Items: []int32{0, 2, 5}, Values: []float32{5, 1, 3}}
 	user := fedmf.NewUser(&p, ratings)
 	whole, err := user.Contribute(plan(p, v, 1), simulated.New(1, "user"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	loss := func(w *fedmf.Matrix) (sum float64) {
+	loss := func(w *model.Matrix) (sum float64) {
 		for k, j := range ratings.Items {
-			d := float64(ratings.Values[k]) - fedmf.Predict(user.Embedding(), w.Row(int(j)))
+			d := float64(ratings.Values[k]) - model.Dot(user.Embedding(), w.Row(int(j)))
 			sum += d * d
 		}
 		return sum
@@ -271,7 +272,7 @@ func TestContributionOfAllRatings(t *testing.T) {
 
 func TestUserWithoutRatingsContributesZero(t *testing.T) {
 	p := params(8, 3)
-	got, err := fedmf.NewUser(&p, fedmf.Ratings{}).Contribute(plan(p, p.StartItems(), 1), simulated.New(1, "u"), nil)
+	got, err := fedmf.NewUser(&p, model.Ratings{}).Contribute(plan(p, p.StartItems(), 1), simulated.New(1, "u"), nil)
 	if err != nil || got[0].Index == nil || len(got[0].Index) != 0 || len(got[0].Value) != 0 {
 		t.Errorf("contribution %v, error %v; an empty sparse vector was expected", got, err)
 	}
@@ -293,7 +294,7 @@ func TestMeasuredSensitivity(t *testing.T) {
 		}
 		p.Fit.Steps = rng.IntN(60)
 		v := p.StartItems()
-		var r fedmf.Ratings
+		var r model.Ratings
 		for j := range 10 {
 			row := v.Row(j)
 			for i := range row {
@@ -399,20 +400,12 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-func TestBroadcast(t *testing.T) {
+func TestUserRefusesBrokenBroadcast(t *testing.T) {
 	p := params(4, 2)
-	v := p.StartItems()
-	b, err := fedmf.NewBroadcast(v.Encode(), 4, 2)
-	if err != nil || !mat.Equal(dense(b.Matrix()), dense(v)) {
-		t.Errorf("decoded %v, error %v", b.Matrix().Data(), err)
-	}
-	if _, err := fedmf.NewBroadcast(v.Encode()[1:], 4, 2); err == nil {
-		t.Error("a broadcast of the wrong length was accepted")
-	}
-	if _, err := fedmf.NewUser(&p, fedmf.Ratings{}).Contribute(&protocol.Plan{Broadcast: []byte{1}}, simulated.New(1, "u"), nil); err == nil {
+	if _, err := fedmf.NewUser(&p, model.Ratings{}).Contribute(&protocol.Plan{Broadcast: []byte{1}}, simulated.New(1, "u"), nil); err == nil {
 		t.Error("a user took part with a broken broadcast")
 	}
-	if err := fedmf.NewUser(&p, fedmf.Ratings{}).Finish(nil, nil); err == nil {
+	if err := fedmf.NewUser(&p, model.Ratings{}).Finish(nil, nil); err == nil {
 		t.Error("a user finished with an empty model")
 	}
 }

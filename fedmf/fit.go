@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/fedsim/fedsim/model"
 )
 
 // Fit is what a user does on its own device: fit u_i to its ratings with V held
@@ -35,22 +37,16 @@ type rows interface {
 }
 
 // matrixRows makes a Matrix a source of rows.
-type matrixRows struct{ *Matrix }
+type matrixRows struct{ *model.Matrix }
 
 func (m matrixRows) Row(j int, _ []float64) []float64 { return m.Matrix.Row(j) }
 
-// Ratings are one user's: item indices and their values.
-type Ratings struct {
-	Items  []int32
-	Values []float32
-}
-
 // User runs the fit for a user against V and returns u.
-func (p Params) User(r Ratings, v *Matrix) []float64 { return p.fit(r, matrixRows{v}) }
+func (p Params) User(r model.Ratings, v *model.Matrix) []float64 { return p.fit(r, matrixRows{v}) }
 
 // fit works on the Gram matrix Σ v vᵀ, so that a step costs p² whatever the
 // number of ratings.
-func (p Params) fit(r Ratings, v rows) []float64 {
+func (p Params) fit(r model.Ratings, v rows) []float64 {
 	start := p.StartUser()
 	u := append([]float64(nil), start...)
 	if len(r.Items) == 0 {
@@ -69,7 +65,7 @@ func (p Params) fit(r Ratings, v rows) []float64 {
 	grad := make([]float64, p.Rank)
 	for range p.Fit.Steps {
 		for i := range grad {
-			grad[i] = Predict(gram[i*p.Rank:(i+1)*p.Rank], u) - right[i]
+			grad[i] = model.Dot(gram[i*p.Rank:(i+1)*p.Rank], u) - right[i]
 		}
 		for i := range u {
 			u[i] -= grad[i] / trace
@@ -80,7 +76,7 @@ func (p Params) fit(r Ratings, v rows) []float64 {
 }
 
 // normalEquations returns Σ v vᵀ + ridge·mean·I and Σ x v + ridge·mean·start.
-func (p Params) normalEquations(r Ratings, v rows, start []float64) (gram, right []float64) {
+func (p Params) normalEquations(r model.Ratings, v rows, start []float64) (gram, right []float64) {
 	d := p.Rank
 	gram, right = make([]float64, d*d), make([]float64, d)
 	scratch := make([]float64, d)

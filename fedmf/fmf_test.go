@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -15,7 +16,7 @@ import (
 // full batch: party k has the part X[k] of the ratings, as loss gradients with
 // respect to single entries of U and V, γ_t as there, densities alike.
 type slow struct {
-	u, v *Matrix // VFL: V holds all parties' items; HFL: U all parties' users
+	u, v *model.Matrix // VFL: V holds all parties' items; HFL: U all parties' users
 	x    []triple
 }
 
@@ -25,14 +26,14 @@ type triple struct {
 }
 
 // gradients of party k at U = u, V = v: sums of ∇L_ij over its ratings.
-func (s *slow) gradients(k int, u, v *Matrix) (gu, gv *Matrix) {
-	gu, gv = NewMatrix(u.rows, u.cols), NewMatrix(v.rows, v.cols)
+func (s *slow) gradients(k int, u, v *model.Matrix) (gu, gv *model.Matrix) {
+	gu, gv = model.NewMatrix(u.Rows(), u.Cols()), model.NewMatrix(v.Rows(), v.Cols())
 	for _, r := range s.x {
 		if r.party != k {
 			continue
 		}
-		e := r.value - Predict(u.Row(r.user), v.Row(r.item))
-		for c := range u.cols {
+		e := r.value - model.Dot(u.Row(r.user), v.Row(r.item))
+		for c := range u.Cols() {
 			gu.Row(r.user)[c] -= 2 * e * v.Row(r.item)[c]
 			gv.Row(r.item)[c] -= 2 * e * u.Row(r.user)[c]
 		}
@@ -41,9 +42,9 @@ func (s *slow) gradients(k int, u, v *Matrix) (gu, gv *Matrix) {
 }
 
 // descend is x ← Π(x - gain·g).
-func descend(x, g *Matrix, gain float64) {
-	for i := range x.rows {
-		for c := range x.cols {
+func descend(x, g *model.Matrix, gain float64) {
+	for i := range x.Rows() {
+		for c := range x.Cols() {
 			x.Row(i)[c] -= gain * g.Row(i)[c]
 		}
 		Project(x.Row(i), 5)
@@ -52,8 +53,8 @@ func descend(x, g *Matrix, gain float64) {
 
 // deal splits random ratings: of users[k] users or items[k] items to party k.
 func (s *slow) deal(rng *rand.Rand, owner func(user, item int) int) {
-	for i := range s.u.rows {
-		for j := range s.v.rows {
+	for i := range s.u.Rows() {
+		for j := range s.v.Rows() {
 			if rng.IntN(3) > 0 {
 				s.x = append(s.x, triple{owner(i, j), i, j, float64(rng.IntN(6))})
 			}
@@ -83,9 +84,9 @@ func iterate(t *testing.T, s *Average, parties []client.Trainer) {
 	}
 }
 
-func checkNear(t *testing.T, name string, want, got *Matrix) {
+func checkNear(t *testing.T, name string, want, got *model.Matrix) {
 	t.Helper()
-	if d := apart(want.data, got.data); d > 1e-9 {
+	if d := apart(want.Data(), got.Data()); d > 1e-9 {
 		t.Errorf("%s is off by %g", name, d)
 	}
 }
@@ -127,7 +128,7 @@ func TestVerticalIsFMF(t *testing.T) {
 		all := c.rounds * c.local
 		for round := range c.rounds {
 			iterate(t, server, parties)
-			average := NewMatrix(n, rank)
+			average := model.NewMatrix(n, rank)
 			for k := range owners {
 				u, mk := ref.u.Clone(), float64(len(ownedBy(c.owner, k)))
 				for local := range c.local {
@@ -136,8 +137,8 @@ func TestVerticalIsFMF(t *testing.T) {
 					descend(u, gu, gamma/(n*mk*tau))
 					descend(ref.v, gv, gamma*mk/m/(n*mk*tau))
 				}
-				for i, x := range u.data {
-					average.data[i] += mk / m * x
+				for i, x := range u.Data() {
+					average.Data()[i] += mk / m * x
 				}
 			}
 			ref.u = average
@@ -153,7 +154,7 @@ func TestVerticalIsFMF(t *testing.T) {
 				descend(ref.v, gv, 0.03*n*fall(all, all)*mk/m/(n*mk*tau))
 			}
 			for i, j := range owner.Items() {
-				checkNear(t, "V", &Matrix{1, rank, ref.v.Row(int(j))}, &Matrix{1, rank, owner.exact().Row(i)})
+				checkNear(t, "V", model.Wrap(1, rank, ref.v.Row(int(j))), model.Wrap(1, rank, owner.exact().Row(i)))
 			}
 		}
 	}
@@ -170,8 +171,8 @@ func ownedBy(owner []int, k int) (own []int32) {
 }
 
 // rowsOf are a party's ratings, by row and item as it counts them.
-func rowsOf(x []triple, k, rows int, place func(triple) (row, item int)) []Ratings {
-	out := make([]Ratings, rows)
+func rowsOf(x []triple, k, rows int, place func(triple) (row, item int)) []model.Ratings {
+	out := make([]model.Ratings, rows)
 	for _, r := range x {
 		if r.party == k {
 			i, j := place(r)
@@ -202,7 +203,7 @@ func TestHorizontalIsFMF(t *testing.T) {
 		if c.unit == dp.User {
 			p.ClipRatings = m
 		}
-		ref := &slow{u: NewMatrix(n, rank), v: p.StartItems()}
+		ref := &slow{u: model.NewMatrix(n, rank), v: p.StartItems()}
 		ref.deal(rng, func(i, _ int) int { return c.owner[i] })
 
 		var parties []client.Trainer
@@ -219,7 +220,7 @@ func TestHorizontalIsFMF(t *testing.T) {
 		server := newAverage(t, p, p.StartItems(), false, c.noise)
 		for round := range c.rounds {
 			iterate(t, server, parties)
-			average := NewMatrix(m, rank)
+			average := model.NewMatrix(m, rank)
 			for k, h := range holders {
 				v, nk := ref.v.Clone(), float64(len(h.Own()))
 				for local := range c.local {
@@ -230,15 +231,15 @@ func TestHorizontalIsFMF(t *testing.T) {
 					}
 					descend(v, gv, gamma/(nk*m*tau))
 				}
-				for i, x := range v.data {
-					average.data[i] += nk / n * x
+				for i, x := range v.Data() {
+					average.Data()[i] += nk / n * x
 				}
 			}
 			ref.v = average
 			checkNear(t, "V", ref.v, server.Shared())
 			for _, h := range holders {
 				for i, user := range h.Own() {
-					checkNear(t, "U", &Matrix{1, rank, ref.u.Row(int(user))}, &Matrix{1, rank, h.Users().Row(i)})
+					checkNear(t, "U", model.Wrap(1, rank, ref.u.Row(int(user))), model.Wrap(1, rank, h.Users().Row(i)))
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -17,20 +18,20 @@ type Horizontal struct {
 	weight   float64 // n_k/n
 	gradient bool    // send gradients instead of embeddings
 
-	steps *stepper // nil before the first iteration
-	u     *Matrix  // U_k as it is shared with no one, kept as trained in stages 1 and 2
-	tuned *Tuned   // nil before stage 3
+	steps *stepper      // nil before the first iteration
+	u     *model.Matrix // U_k as it is shared with no one, kept as trained in stages 1 and 2
+	tuned *Tuned        // nil before stage 3
 }
 
 // Tuned are a party's own versions of the embeddings after stage 3.
 type Tuned struct {
-	Users *Matrix // one row for each of the party's users
-	Items *Matrix
+	Users *model.Matrix // one row for each of the party's users
+	Items *model.Matrix
 }
 
 // NewHorizontal makes the party of the given users; rows are their ratings of
 // all items.
-func NewHorizontal(p *SiloParams, users []int32, rows []Ratings) (*Horizontal, error) {
+func NewHorizontal(p *SiloParams, users []int32, rows []model.Ratings) (*Horizontal, error) {
 	if len(users) == 0 || len(users) != len(rows) {
 		return nil, errors.New("fedmf: a party of HFL must have at least one user, and the ratings of each")
 	}
@@ -50,14 +51,14 @@ func (t *Horizontal) Own() []int32 { return t.users }
 
 // Users is U_k as it stands after stages 1 and 2, one row for each of Own; nil
 // before the first iteration.
-func (t *Horizontal) Users() *Matrix { return t.u }
+func (t *Horizontal) Users() *model.Matrix { return t.u }
 
 // Tuned is what stage 3 made of it; nil before.
 func (t *Horizontal) Tuned() *Tuned { return t.tuned }
 
 // prepare trims the ratings, and fits U_k to all of them: stage 1, without noise.
 // A user's embedding follows from the user's own ratings and the public start.
-func (t *Horizontal) prepare(v *Matrix, src entropy.Source, run protocol.Runner) error {
+func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.Runner) error {
 	trimmed := t.ratings
 	if t.params.ClipRatings > 0 {
 		var err error
@@ -71,8 +72,8 @@ func (t *Horizontal) prepare(v *Matrix, src entropy.Source, run protocol.Runner)
 }
 
 // fit fits the party's users to V.
-func (t *Horizontal) fit(v *Matrix, run protocol.Runner) *Matrix {
-	u := NewMatrix(len(t.users), t.params.Rank)
+func (t *Horizontal) fit(v *model.Matrix, run protocol.Runner) *model.Matrix {
+	u := model.NewMatrix(len(t.users), t.params.Rank)
 	run.Each(len(t.users), func(i int) { copy(u.Row(i), t.params.User(t.ratings.row(i), v)) })
 	return u
 }
@@ -85,7 +86,7 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 		return nil, err
 	}
 	if t.steps == nil {
-		var v *Matrix
+		var v *model.Matrix
 		if v, err = t.params.receive(p.Broadcast, t.params.Items, nil); err != nil {
 			return nil, err
 		}
@@ -99,7 +100,7 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 		return nil, err
 	}
 	if t.gradient {
-		var g *Matrix
+		var g *model.Matrix
 		if g, err = t.noisyGradient(int(p.Iteration)); err != nil {
 			return nil, err
 		}
@@ -128,7 +129,7 @@ func (t *Horizontal) step(number int) error {
 // moveUsers takes the users' part of a step, without noise: nothing where they
 // are not trained along, since then no row is touched.
 func (t *Horizontal) moveUsers(rate float64) {
-	s, d := t.steps, t.u.cols
+	s, d := t.steps, t.u.Cols()
 	for k, i := range s.touched {
 		s.shift(t.u.Row(i), s.gradU[k*d:(k+1)*d], rate/t.params.batch(t.params.Items))
 	}
@@ -137,7 +138,7 @@ func (t *Horizontal) moveUsers(rate float64) {
 // noisyGradient is what HFL-synSGD sends: the noisy sum of the gradients of V
 // over a sample, divided by its public expectation. Users' embeddings take their
 // own part of the step.
-func (t *Horizontal) noisyGradient(number int) (*Matrix, error) {
+func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
 	p, s := t.params, t.steps
 	if err := s.gradients(t.u, p.TrainUsers); err != nil {
 		return nil, err
@@ -148,8 +149,8 @@ func (t *Horizontal) noisyGradient(number int) (*Matrix, error) {
 	if err := s.addNoise(g, s.z*p.Sensitivity(false)); err != nil {
 		return nil, err
 	}
-	for i := range g.data {
-		g.data[i] /= p.batch(len(t.users))
+	for i := range g.Data() {
+		g.Data()[i] /= p.batch(len(t.users))
 	}
 	return g, nil
 }
@@ -167,7 +168,7 @@ func (t *Horizontal) Finish(model []byte, run protocol.Runner) error {
 // Tune fits the party's users to V, then makes passes over the party's own
 // ratings, which move both U_k and V. V becomes the party's. Nothing of it is
 // private, and nothing is shown to anybody.
-func (t *Horizontal) Tune(v *Matrix, passes int, run protocol.Runner) *Tuned {
+func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *Tuned {
 	p, r := t.params, t.ratings
 	tuned := &Tuned{Users: t.fit(v, run), Items: v}
 	users := make([]int32, len(r.items))

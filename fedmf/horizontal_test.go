@@ -10,11 +10,12 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // newHorizontal makes a party of the given users.
-func newHorizontal(t *testing.T, p *SiloParams, users []int32, rows []Ratings) *Horizontal {
+func newHorizontal(t *testing.T, p *SiloParams, users []int32, rows []model.Ratings) *Horizontal {
 	t.Helper()
 	h, err := NewHorizontal(p, users, rows)
 	if err != nil {
@@ -33,7 +34,7 @@ func TestHorizontalNoise(t *testing.T) {
 	}{{EmbeddingClipping, false}, {EmbeddingClipping, true}, {BothClippings, true}, {GradientClipping, false}} {
 		p, _, item := noisy(dp.User, c.clipping)
 		p.Users, p.Items, p.TrainUsers = 2000, 20_000, c.train
-		party := newHorizontal(t, &p, Order(1000), make([]Ratings, 1000)) // half of the users
+		party := newHorizontal(t, &p, Order(1000), make([]model.Ratings, 1000)) // half of the users
 		v := p.StartItems()
 		pl := planOf(&p, 1, v, protocol.Noise{Kind: protocol.Own, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2})
 		z := own(t, pl, 2)
@@ -42,8 +43,8 @@ func TestHorizontalNoise(t *testing.T) {
 			sent[i] /= 0.5 // w
 		}
 		sigma := 3e-5 * math.Hypot(1, second) / (0.5 * 1000 * 0.1) * z * item
-		checkNormal(t, "V", minus(sent[:len(v.data)], v.data), sigma)
-		if !cmp.Equal(party.Users().data, p.StartUsers(1000).data) {
+		checkNormal(t, "V", minus(sent[:len(v.Data())], v.Data()), sigma)
+		if !cmp.Equal(party.Users().Data(), p.StartUsers(1000).Data()) {
 			t.Errorf("clipping %s, train %t: users without ratings moved", c.clipping, c.train)
 		}
 	}
@@ -55,7 +56,7 @@ func TestHorizontalNoise(t *testing.T) {
 func TestSentGradients(t *testing.T) {
 	p, _, item := noisy(dp.User, EmbeddingClipping)
 	p.Users, p.Items, p.LocalSteps, p.TrainUsers = 4000, 20_000, 1, true
-	party := newHorizontal(t, &p, Order(1000), make([]Ratings, 1000))
+	party := newHorizontal(t, &p, Order(1000), make([]model.Ratings, 1000))
 	party.SendGradients()
 	pl := planOf(&p, 1, p.StartItems(), protocol.Noise{Kind: protocol.Own, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1})
 	pl.Releases[0] = p.GradientRelease(1000, 0.7)
@@ -79,7 +80,7 @@ func TestSentGradients(t *testing.T) {
 	pl.Releases[0].Width = 40
 	sent = contribute(t, party, pl, simulated.New(1, "party"))
 	checkQuantizes(t, "gradient", sent, pl.Releases[0])
-	want, u := make([]float64, 12), NewMatrix(4, 2)
+	want, u := make([]float64, 12), model.NewMatrix(4, 2)
 	for i, r := range rows {
 		copy(u.Row(i), p.User(r, v))
 	}
@@ -89,15 +90,15 @@ func TestSentGradients(t *testing.T) {
 			if k < 12 {
 				want[k] -= 0.4 * g / (4 * 0.3)
 			} else {
-				users.data[k-12] -= 0.01 * g / (6 * 0.3)
+				users.Data()[k-12] -= 0.01 * g / (6 * 0.3)
 			}
 		}
 	}
 	for i := range rows {
 		Project(users.Row(i), 5)
 	}
-	if apart(party.Users().data, users.data) > 1e-9 {
-		t.Errorf("users trained along are %v, want %v", party.Users().data, users.data)
+	if apart(party.Users().Data(), users.Data()) > 1e-9 {
+		t.Errorf("users trained along are %v, want %v", party.Users().Data(), users.Data())
 	}
 	if apart(sent[:12], want) > 1e-9 {
 		t.Errorf("gradient %v, want %v", sent, want)
@@ -110,7 +111,7 @@ func TestSentGradients(t *testing.T) {
 func TestClippingOfItemsAlone(t *testing.T) {
 	p := siloOf(1, 4, 2)
 	p.Clipping, p.Clip, p.Unit, p.ClipRatings, p.ItemSteps, p.FineTune = BothClippings, 0.5, dp.User, 4, 1, 0
-	row := Ratings{Items: Order(4), Values: []float32{5, 0, 5, 0}}
+	row := model.Ratings{Items: Order(4), Values: []float32{5, 0, 5, 0}}
 	length := func(x, y []float64) (norm float64) {
 		for _, d := range minus(x, y) {
 			norm = math.Hypot(norm, d)
@@ -118,21 +119,21 @@ func TestClippingOfItemsAlone(t *testing.T) {
 		return norm
 	}
 	v := p.StartItems()
-	party := newHorizontal(t, &p, Order(1), []Ratings{row})
+	party := newHorizontal(t, &p, Order(1), []model.Ratings{row})
 	sent := contribute(t, party, planOf(&p, 1, v, protocol.Noise{}), simulated.New(1, "party"))
-	if got := length(sent[:8], v.data); !(math.Abs(got-1e-3*0.5) < 1e-12) {
+	if got := length(sent[:8], v.Data()); !(math.Abs(got-1e-3*0.5) < 1e-12) {
 		t.Errorf("HFL: V moved by %v, want η·C = 5e-4", got)
 	}
-	owner := newVertical(t, &p, Order(4), []Ratings{row})
+	owner := newVertical(t, &p, Order(4), []model.Ratings{row})
 	contribute(t, owner, planOf(&p, 1, p.StartUsers(1), protocol.Noise{}), simulated.New(1, "party"))
 	before := owner.exact().Clone()
-	if got := length(before.data, v.data); !(got < 0.9*1e-3*0.5) {
+	if got := length(before.Data(), v.Data()); !(got < 0.9*1e-3*0.5) {
 		t.Errorf("VFL, U and V together: V moved by %v, want less than η·C", got)
 	}
 	if err := owner.Finish(owner.Users().Encode(), serial{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := length(owner.exact().data, before.data); !(math.Abs(got-1e-3*0.5) < 1e-12) {
+	if got := length(owner.exact().Data(), before.Data()); !(math.Abs(got-1e-3*0.5) < 1e-12) {
 		t.Errorf("VFL, last step: V moved by %v, want η·C = 5e-4", got)
 	}
 }
@@ -147,8 +148,8 @@ func TestStagesOfHorizontal(t *testing.T) {
 		p.Unit, p.ClipRatings, p.TrainUsers, p.Rounds, p.LocalSteps = dp.User, 2, train, 2, 2
 		p.FineTune, p.FineTuneRate = 1, 1e-3
 		// One user with 7 ratings; the others are another party's.
-		row := Ratings{Items: []int32{0, 2, 3, 5, 7, 8, 11}, Values: []float32{5, 0, 4, 1, 3, 0, 5}}
-		party := newHorizontal(t, &p, []int32{3}, []Ratings{row})
+		row := model.Ratings{Items: []int32{0, 2, 3, 5, 7, 8, 11}, Values: []float32{5, 0, 4, 1, 3, 0, 5}}
+		party := newHorizontal(t, &p, []int32{3}, []model.Ratings{row})
 		if party.Users() != nil || party.Tuned() != nil || !slices.Equal(party.Own(), []int32{3}) {
 			t.Errorf("a new party has U %v, tuned %v, users %v", party.Users(), party.Tuned(), party.Own())
 		}
@@ -157,7 +158,7 @@ func TestStagesOfHorizontal(t *testing.T) {
 		sent := contribute(t, party, planOf(&p, 1, v, protocol.Noise{}), simulated.New(1, "party"))
 		moved := 0
 		for j := range 12 {
-			if apart(sent[2*j:2*j+2], []float64{v.data[2*j] / 8, v.data[2*j+1] / 8}) > 1e-9 {
+			if apart(sent[2*j:2*j+2], []float64{v.Data()[2*j] / 8, v.Data()[2*j+1] / 8}) > 1e-9 {
 				moved++
 			}
 		}
@@ -187,7 +188,7 @@ func TestStagesOfHorizontal(t *testing.T) {
 	}
 	p := siloOf(3, 3, 2)
 	for _, c := range [][2]int{{0, 0}, {2, 1}} {
-		if _, err := NewHorizontal(&p, Order(c[0]), make([]Ratings, c[1])); err == nil {
+		if _, err := NewHorizontal(&p, Order(c[0]), make([]model.Ratings, c[1])); err == nil {
 			t.Errorf("a party of %d users with ratings of %d was made", c[0], c[1])
 		}
 	}
@@ -195,15 +196,15 @@ func TestStagesOfHorizontal(t *testing.T) {
 
 // sequence is a slow stage 3: from the fit, one projected gradient step on u_i and
 // v_j for each rating, in the given order.
-func sequence(p *SiloParams, rows []Ratings, v *Matrix, order [][2]int, rate float64) *Tuned {
-	out := &Tuned{Users: NewMatrix(len(rows), p.Rank), Items: v.Clone()}
+func sequence(p *SiloParams, rows []model.Ratings, v *model.Matrix, order [][2]int, rate float64) *Tuned {
+	out := &Tuned{Users: model.NewMatrix(len(rows), p.Rank), Items: v.Clone()}
 	for i, r := range rows {
 		copy(out.Users.Row(i), p.User(r, v))
 	}
 	for _, at := range order {
 		r := rows[at[0]]
 		u, w := slices.Clone(out.Users.Row(at[0])), slices.Clone(out.Items.Row(int(r.Items[at[1]])))
-		e := float64(r.Values[at[1]]) - Predict(u, w)
+		e := float64(r.Values[at[1]]) - model.Dot(u, w)
 		for c := range u {
 			out.Users.Row(at[0])[c] += rate * 2 * e * w[c]
 			out.Items.Row(int(r.Items[at[1]]))[c] += rate * 2 * e * u[c]
@@ -219,11 +220,11 @@ func sequence(p *SiloParams, rows []Ratings, v *Matrix, order [][2]int, rate flo
 func TestTunePass(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	p := siloOf(2, 2, 2)
-	rows := []Ratings{{Items: []int32{0, 1}, Values: []float32{5, 1}}, {Items: []int32{1, 0}, Values: []float32{4, 0}}}
+	rows := []model.Ratings{{Items: []int32{0, 1}, Values: []float32{5, 1}}, {Items: []int32{1, 0}, Values: []float32{4, 0}}}
 	v := someMatrix(rng, 2, 2)
 	p.FineTuneRate = 0.4 // so far that projections bind
 	got := newHorizontal(t, &p, Order(2), rows).Tune(v.Clone(), 1, serial{})
-	near := func(x, y *Matrix) bool { return apart(x.data, y.data) <= 1e-12 }
+	near := func(x, y *model.Matrix) bool { return apart(x.Data(), y.Data()) <= 1e-12 }
 	matches, distinct := 0, 0
 	var orders [][][2]int
 	permute([][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 1}}, 0, &orders)
@@ -274,7 +275,7 @@ func TestTunePasses(t *testing.T) {
 		var loss float64
 		for i, r := range rows {
 			for k, j := range r.Items {
-				e := float64(r.Values[k]) - Predict(got.Users.Row(i), got.Items.Row(int(j)))
+				e := float64(r.Values[k]) - model.Dot(got.Users.Row(i), got.Items.Row(int(j)))
 				loss += e * e
 			}
 		}
@@ -283,26 +284,26 @@ func TestTunePasses(t *testing.T) {
 		}
 		before = loss
 	}
-	alone := []Ratings{{Items: []int32{1}, Values: []float32{5}}, {Items: []int32{0}, Values: []float32{0}}}
+	alone := []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {Items: []int32{0}, Values: []float32{0}}}
 	p = siloOf(2, 2, 3)
 	p.FineTuneRate = 0.1
 	v = someMatrix(rng, 2, 3)
 	got := newHorizontal(t, &p, Order(2), alone).Tune(v.Clone(), 2, serial{})
 	for i, r := range alone {
-		u, w := NewMatrix(1, 3), NewMatrix(1, 3)
-		copy(u.data, p.User(r, v))
-		copy(w.data, v.Row(int(r.Items[0])))
+		u, w := model.NewMatrix(1, 3), model.NewMatrix(1, 3)
+		copy(u.Data(), p.User(r, v))
+		copy(w.Data(), v.Row(int(r.Items[0])))
 		for _, rate := range []float64{0.1, 0.1 * second} {
-			e := float64(r.Values[0]) - Predict(u.data, w.data)
-			for c, x := range slices.Clone(u.data) {
-				u.data[c] += 2 * rate * e * w.data[c]
-				w.data[c] += 2 * rate * e * x
+			e := float64(r.Values[0]) - model.Dot(u.Data(), w.Data())
+			for c, x := range slices.Clone(u.Data()) {
+				u.Data()[c] += 2 * rate * e * w.Data()[c]
+				w.Data()[c] += 2 * rate * e * x
 			}
-			Project(u.data, 5)
-			Project(w.data, 5)
+			Project(u.Data(), 5)
+			Project(w.Data(), 5)
 		}
-		if apart(u.data, got.Users.Row(i)) > 1e-12 || apart(w.data, got.Items.Row(int(r.Items[0]))) > 1e-12 {
-			t.Errorf("user %d: two passes give %v and %v, want %v and %v", i, got.Users.Row(i), got.Items.Row(int(r.Items[0])), u.data, w.data)
+		if apart(u.Data(), got.Users.Row(i)) > 1e-12 || apart(w.Data(), got.Items.Row(int(r.Items[0]))) > 1e-12 {
+			t.Errorf("user %d: two passes give %v and %v, want %v and %v", i, got.Users.Row(i), got.Items.Row(int(r.Items[0])), u.Data(), w.Data())
 		}
 	}
 }

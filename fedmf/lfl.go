@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -17,14 +18,14 @@ const ItemGradient = "item-gradient"
 // on the device.
 type User struct {
 	params  *Params
-	ratings Ratings
+	ratings model.Ratings
 	u       []float64 // nil until stage 1 has run
 	tuned   bool      // stage 3 has run
 }
 
 // NewUser makes the trainer of a user with the given ratings, which it keeps
 // and does not change. A user may have none.
-func NewUser(p *Params, r Ratings) *User { return &User{params: p, ratings: r} }
+func NewUser(p *Params, r model.Ratings) *User { return &User{params: p, ratings: r} }
 
 // Embedding is u_i as it stands; nil before stage 1.
 func (t *User) Embedding() []float64 { return t.u }
@@ -40,7 +41,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if p.OwnNoise() {
 		return nil, errors.New("fedmf: the plan has users add noise of their own, which they do not; the ledger is charged for noise that nobody adds")
 	}
-	v, err := NewBroadcast(p.Broadcast, t.params.Items, t.params.Rank)
+	v, err := model.NewBroadcast(p.Broadcast, t.params.Items, t.params.Rank)
 	if err != nil {
 		return nil, err
 	}
@@ -65,14 +66,14 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 
 // gradient is that of Σ (x_j - <u, v_j>)² over the ratings from to to-1 with
 // respect to V: in each rated row -2u(x_j - <u, v_j>).
-func (t *User) gradient(from, to int, v Broadcast) protocol.Vector {
+func (t *User) gradient(from, to int, v model.Broadcast) protocol.Vector {
 	d := t.params.Rank
 	g := protocol.Vector{Index: make([]uint32, to-from), Block: d, Value: make([]float64, (to-from)*d)}
 	for k := from; k < to; k++ {
 		j := t.ratings.Items[k]
 		g.Index[k-from] = uint32(j)
 		row := g.Value[(k-from)*d : (k-from+1)*d]
-		slope := -2 * (float64(t.ratings.Values[k]) - Predict(t.u, v.Row(int(j), row)))
+		slope := -2 * (float64(t.ratings.Values[k]) - model.Dot(t.u, v.Row(int(j), row)))
 		for i := range d {
 			row[i] = slope * t.u[i]
 		}
@@ -96,8 +97,8 @@ func clip(x []float64, c float64) {
 }
 
 // Finish implements client.Trainer: stage 3.
-func (t *User) Finish(model []byte, _ protocol.Runner) error {
-	v, err := NewBroadcast(model, t.params.Items, t.params.Rank)
+func (t *User) Finish(items []byte, _ protocol.Runner) error {
+	v, err := model.NewBroadcast(items, t.params.Items, t.params.Rank)
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (p Params) Release() protocol.Release {
 // LFL is the server's side of LFL-SGDMF: a server.Durable.
 type LFL struct {
 	params    LFLParams
-	items     *Matrix
+	items     *model.Matrix
 	iteration uint64
 }
 
@@ -152,7 +153,7 @@ func NewLFL(p LFLParams) (*LFL, error) {
 }
 
 // Items is V as it stands, not a copy.
-func (s *LFL) Items() *Matrix { return s.items }
+func (s *LFL) Items() *model.Matrix { return s.items }
 
 // Next implements server.Strategy. A skipped iteration is an attempt like any
 // other: the budget is planned over attempts.

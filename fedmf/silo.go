@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -182,12 +183,12 @@ func (p SiloParams) release(rows int, largest float64) protocol.Release {
 }
 
 // weighted is a party's contribution: w·x clamped to the release's bound, then w.
-func weighted(x *Matrix, w float64, r protocol.Release) protocol.Vector {
-	out := make([]float64, len(x.data)+1)
-	for i, v := range x.data {
+func weighted(x *model.Matrix, w float64, r protocol.Release) protocol.Vector {
+	out := make([]float64, len(x.Data())+1)
+	for i, v := range x.Data() {
 		out[i] = min(max(w*v, -r.LInf), r.LInf)
 	}
-	out[len(x.data)] = w
+	out[len(x.Data())] = w
 	return protocol.Vector{Value: out}
 }
 
@@ -227,8 +228,8 @@ const farthest = 1e6
 // made if it is nil. The sensitivity holds for feasible embeddings, whoever sent
 // them: they are projected where the party projects its own, and refused where
 // they are not finite or so large that gradients would not be. m stays as it is then.
-func (p SiloParams) receive(model []byte, rows int, m *Matrix) (*Matrix, error) {
-	b, err := NewBroadcast(model, rows, p.Rank)
+func (p SiloParams) receive(broadcast []byte, rows int, m *model.Matrix) (*model.Matrix, error) {
+	b, err := model.NewBroadcast(broadcast, rows, p.Rank)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +242,7 @@ func (p SiloParams) receive(model []byte, rows int, m *Matrix) (*Matrix, error) 
 			}
 		}
 	}
-	if m = b.into(m); p.projects() {
+	if m = b.Into(m); p.projects() {
 		for i := range rows {
 			Project(m.Row(i), p.MaxRating)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -30,9 +31,9 @@ func benchmarkStep(b *testing.B, unit dp.Unit) {
 		p.ClipRatings = 5
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	rows := make([]Ratings, users)
+	rows := make([]model.Ratings, users)
 	for i := range rows {
-		r := Ratings{Items: make([]int32, each), Values: make([]float32, each)}
+		r := model.Ratings{Items: make([]int32, each), Values: make([]float32, each)}
 		first := rng.IntN(items)
 		for k := range r.Items {
 			r.Items[k], r.Values[k] = int32((first+82*k)%items), 0.5*float32(1+rng.IntN(10))

@@ -6,6 +6,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -31,7 +32,7 @@ func ExampleVertical() {
 	}
 	sum := make([]float64, release.Len)
 	for item, mark := range []float32{5, 3} {
-		party, err := fedmf.NewVertical(&p, []int32{int32(item)}, []fedmf.Ratings{{}, {Items: []int32{0}, Values: []float32{mark}}})
+		party, err := fedmf.NewVertical(&p, []int32{int32(item)}, []model.Ratings{{}, {Items: []int32{0}, Values: []float32{mark}}})
 		if err != nil {
 			fmt.Println(err)
 			return

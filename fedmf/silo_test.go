@@ -11,6 +11,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -104,16 +105,16 @@ func siloOf(users, items, rank int) SiloParams {
 }
 
 // planOf asks for shared embeddings, which stand at x now.
-func planOf(p *SiloParams, iteration uint64, x *Matrix, n protocol.Noise) *protocol.Plan {
-	r := p.Release(x.rows)
+func planOf(p *SiloParams, iteration uint64, x *model.Matrix, n protocol.Noise) *protocol.Plan {
+	r := p.Release(x.Rows())
 	r.Width, r.Noise = 40, n
 	return &protocol.Plan{Iteration: iteration, Phase: Shared, Cohort: protocol.Cohort{Clients: 1},
 		Releases: []protocol.Release{r}, Broadcast: x.Encode()}
 }
 
 // someRatings are of a scale from 0 to 5; each user rates an item with the given chance.
-func someRatings(rng *rand.Rand, users, items int, chance float64) []Ratings {
-	rows := make([]Ratings, users)
+func someRatings(rng *rand.Rand, users, items int, chance float64) []model.Ratings {
+	rows := make([]model.Ratings, users)
 	for i := range rows {
 		for j := range items {
 			if rng.Float64() < chance {
@@ -126,10 +127,10 @@ func someRatings(rng *rand.Rand, users, items int, chance float64) []Ratings {
 }
 
 // someMatrix has rows inside the ball of squared norm 5, away from its edges.
-func someMatrix(rng *rand.Rand, rows, cols int) *Matrix {
-	m := NewMatrix(rows, cols)
-	for i := range m.data {
-		m.data[i] = (0.3 + 1.2*rng.Float64()) / math.Sqrt(float64(cols))
+func someMatrix(rng *rand.Rand, rows, cols int) *model.Matrix {
+	m := model.NewMatrix(rows, cols)
+	for i := range m.Data() {
+		m.Data()[i] = (0.3 + 1.2*rng.Float64()) / math.Sqrt(float64(cols))
 	}
 	return m
 }
@@ -221,7 +222,7 @@ func measure(t *testing.T, rng *rand.Rand, c sensitive, n int) (moved, declared 
 			edge(v.Row(j), 0)
 		}
 		edge(u.Row(victim), 1) // predicts 0: the error is the whole rating
-		rows[victim] = Ratings{}
+		rows[victim] = model.Ratings{}
 		for j := range items {
 			rows[victim].Items, rows[victim].Values = append(rows[victim].Items, int32(j)), append(rows[victim].Values, 5)
 		}
@@ -253,24 +254,24 @@ func edge(x []float64, k int) {
 
 // neighbour is the table without a user's ratings, or without one of them.
 func neighbour(rng *rand.Rand, t *table, user int, unit dp.Unit) *table {
-	rows := make([]Ratings, t.rows())
+	rows := make([]model.Ratings, t.rows())
 	for i := range rows {
 		rows[i] = t.row(i)
 	}
 	r := rows[user]
 	switch {
 	case unit == dp.User || len(r.Items) == 0:
-		rows[user] = Ratings{}
+		rows[user] = model.Ratings{}
 	default:
 		k := rng.IntN(len(r.Items))
-		rows[user] = Ratings{Items: slices.Delete(slices.Clone(r.Items), k, k+1), Values: slices.Delete(slices.Clone(r.Values), k, k+1)}
+		rows[user] = model.Ratings{Items: slices.Delete(slices.Clone(r.Items), k, k+1), Values: slices.Delete(slices.Clone(r.Values), k, k+1)}
 	}
 	return newTable(rows)
 }
 
 // sumOfGradients is what noise would be added to: V's part, behind it U's if it
 // is seen.
-func sumOfGradients(t *testing.T, p *SiloParams, ratings *table, u, v *Matrix, c sensitive) []float64 {
+func sumOfGradients(t *testing.T, p *SiloParams, ratings *table, u, v *model.Matrix, c sensitive) []float64 {
 	t.Helper()
 	s := newStepper(p, ratings, v)
 	if err := s.begin(protocol.Noise{SamplingRate: 1}, simulated.New(1, "party"), "local-steps", 1); err != nil {
@@ -280,16 +281,16 @@ func sumOfGradients(t *testing.T, p *SiloParams, ratings *table, u, v *Matrix, c
 		t.Fatal(err)
 	}
 	if c.itemOnly {
-		return slices.Clone(s.gradV.data)
+		return slices.Clone(s.gradV.Data())
 	}
-	return append(slices.Clone(s.gradV.data), denseU(s, u).data...)
+	return append(slices.Clone(s.gradV.Data()), denseU(s, u).Data()...)
 }
 
 // denseU spreads the gradient of the touched rows of U over all rows.
-func denseU(s *stepper, u *Matrix) *Matrix {
-	out := NewMatrix(u.rows, u.cols)
+func denseU(s *stepper, u *model.Matrix) *model.Matrix {
+	out := model.NewMatrix(u.Rows(), u.Cols())
 	for k, i := range s.touched {
-		copy(out.Row(i), s.gradU[k*u.cols:(k+1)*u.cols])
+		copy(out.Row(i), s.gradU[k*u.Cols():(k+1)*u.Cols()])
 	}
 	return out
 }
@@ -350,7 +351,7 @@ func TestPartiesRefusePlans(t *testing.T) {
 	} {
 		pl := planOf(&p, 1, p.StartUsers(4), protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 1, Steps: 3})
 		c.change(pl)
-		for kind, party := range bothKinds(t, &p, make([]Ratings, 4)) {
+		for kind, party := range bothKinds(t, &p, make([]model.Ratings, 4)) {
 			_, err := party.Contribute(pl, simulated.New(1, "party"), serial{})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: error %v, want %q", kind, c.name, err, c.want)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -24,20 +25,20 @@ const (
 // progress is the part of a strategy that changes.
 type progress struct {
 	iteration uint64
-	shared    *Matrix
+	shared    *model.Matrix
 }
 
 func (p progress) encode(domain string, session protocol.SessionID) []byte {
 	b := append([]byte(domain), session[:]...)
 	b = binary.BigEndian.AppendUint64(b, p.iteration)
-	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.rows))
-	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.cols))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.Rows()))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.Cols()))
 	return append(b, p.shared.Encode()...)
 }
 
 // decodeProgress reads a state of the session, of at most rounds iterations and of
 // embeddings of like's shape; like stays as it is.
-func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds int, like *Matrix) (progress, error) {
+func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds int, like *model.Matrix) (progress, error) {
 	fixed := len(domain) + len(session) + 8 + 4 + 4
 	if len(b) < fixed {
 		return progress{}, fmt.Errorf("fedmf: a state of %d bytes; it begins with %d", len(b), fixed)
@@ -55,17 +56,17 @@ func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds 
 		return progress{}, fmt.Errorf("fedmf: the state is of iteration %d; the last one is %d", iteration, rounds)
 	}
 	rows, cols := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
-	if uint64(rows) != uint64(like.rows) || uint64(cols) != uint64(like.cols) {
-		return progress{}, fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", rows, cols, like.rows, like.cols)
+	if uint64(rows) != uint64(like.Rows()) || uint64(cols) != uint64(like.Cols()) {
+		return progress{}, fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", rows, cols, like.Rows(), like.Cols())
 	}
-	shared, err := NewBroadcast(b[16:], like.rows, like.cols)
+	shared, err := model.NewBroadcast(b[16:], like.Rows(), like.Cols())
 	if err != nil {
 		return progress{}, err
 	}
 	p := progress{iteration, shared.Matrix()}
-	for i, x := range p.shared.data {
+	for i, x := range p.shared.Data() {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return progress{}, fmt.Errorf("fedmf: row %d of the state's embeddings holds %v; coordinates are finite", i/like.cols, x)
+			return progress{}, fmt.Errorf("fedmf: row %d of the state's embeddings holds %v; coordinates are finite", i/like.Cols(), x)
 		}
 	}
 	return p, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -21,7 +22,7 @@ type table struct {
 
 // checkRatings checks that items are below items and different, and that values are
 // in [0, top]: the sensitivity holds for nothing else.
-func checkRatings(rows []Ratings, items int, top float64) error {
+func checkRatings(rows []model.Ratings, items int, top float64) error {
 	last := make([]int, items) // row, from 1, that rated the item last
 	for i, r := range rows {
 		if len(r.Items) != len(r.Values) {
@@ -58,7 +59,7 @@ func checkOwned(what string, own []int32, n int) error {
 	return nil
 }
 
-func newTable(rows []Ratings) *table {
+func newTable(rows []model.Ratings) *table {
 	t := &table{start: make([]int, len(rows)+1)}
 	for i, r := range rows {
 		t.start[i+1] = t.start[i] + len(r.Items)
@@ -72,18 +73,18 @@ func newTable(rows []Ratings) *table {
 
 func (t *table) rows() int { return len(t.start) - 1 }
 
-func (t *table) row(i int) Ratings {
-	return Ratings{Items: t.items[t.start[i]:t.start[i+1]], Values: t.value[t.start[i]:t.start[i+1]]}
+func (t *table) row(i int) model.Ratings {
+	return model.Ratings{Items: t.items[t.start[i]:t.start[i+1]], Values: t.value[t.start[i]:t.start[i+1]]}
 }
 
 // trim keeps at most theta ratings of each row, each as likely (random
 // trimming, FMF paper, section 4.1.1).
 func (t *table) trim(theta int, random io.Reader) (*table, error) {
-	rows := make([]Ratings, t.rows())
+	rows := make([]model.Ratings, t.rows())
 	for i := range rows {
 		r := t.row(i)
 		if len(r.Items) > theta {
-			r = Ratings{Items: append([]int32(nil), r.Items...), Values: append([]float32(nil), r.Values...)}
+			r = model.Ratings{Items: append([]int32(nil), r.Items...), Values: append([]float32(nil), r.Values...)}
 			for k := range theta {
 				pick, err := entropy.Uniform(random, uint64(len(r.Items)-k))
 				if err != nil {
@@ -145,7 +146,7 @@ func (s *sampler) gap() float64 {
 type stepper struct {
 	params  *SiloParams
 	ratings *table // trimmed
-	v       *Matrix
+	v       *model.Matrix
 
 	sampler *sampler
 	noise   *noise.Bits // what noise is drawn from; nil: none is added
@@ -154,13 +155,13 @@ type stepper struct {
 	picked    []int
 	touched   []int // rows of U with a sampled rating
 	gradU     []float64
-	gradV     *Matrix
+	gradV     *model.Matrix
 	residuals []float64
-	gathered  Ratings
+	gathered  model.Ratings
 }
 
-func newStepper(p *SiloParams, ratings *table, v *Matrix) *stepper {
-	return &stepper{params: p, ratings: ratings, v: v, gradV: NewMatrix(v.rows, v.cols), touched: []int{}}
+func newStepper(p *SiloParams, ratings *table, v *model.Matrix) *stepper {
+	return &stepper{params: p, ratings: ratings, v: v, gradV: model.NewMatrix(v.Rows(), v.Cols()), touched: []int{}}
 }
 
 // begin takes up the randomness of an iteration: AES-CTR streams keyed by a
@@ -181,7 +182,7 @@ func (s *stepper) begin(n protocol.Noise, src entropy.Source, label string, iter
 // gradients draws a sample and sums its units' descent directions: gradV over
 // all of V, gradU for the touched rows of u. With both false, U is fixed and
 // gradU not computed.
-func (s *stepper) gradients(u *Matrix, both bool) error {
+func (s *stepper) gradients(u *model.Matrix, both bool) error {
 	n := s.ratings.rows()
 	if s.params.Unit == dp.Rating {
 		n = len(s.ratings.items)
@@ -191,10 +192,10 @@ func (s *stepper) gradients(u *Matrix, both bool) error {
 		return err
 	}
 	s.touched, s.gradU = s.touched[:0], s.gradU[:0]
-	clear(s.gradV.data)
+	clear(s.gradV.Data())
 	row := 0
 	for k := 0; k < len(s.picked); {
-		var r Ratings
+		var r model.Ratings
 		if s.params.Unit == dp.User {
 			row = s.picked[k]
 			r = s.ratings.row(row)
@@ -219,8 +220,8 @@ func (s *stepper) rowOf(rating, row int) int {
 }
 
 // gather collects the picked ratings from the k-th on that stand before end.
-func (s *stepper) gather(k, end int) (int, Ratings) {
-	g := Ratings{Items: s.gathered.Items[:0], Values: s.gathered.Values[:0]}
+func (s *stepper) gather(k, end int) (int, model.Ratings) {
+	g := model.Ratings{Items: s.gathered.Items[:0], Values: s.gathered.Values[:0]}
 	for ; k < len(s.picked) && s.picked[k] < end; k++ {
 		g.Items = append(g.Items, s.ratings.items[s.picked[k]])
 		g.Values = append(g.Values, s.ratings.value[s.picked[k]])
@@ -230,11 +231,11 @@ func (s *stepper) gather(k, end int) (int, Ratings) {
 }
 
 // add adds the gradient of a user's sampled ratings.
-func (s *stepper) add(row int, u []float64, r Ratings, both bool) {
+func (s *stepper) add(row int, u []float64, r model.Ratings, both bool) {
 	d := len(u)
 	s.residuals = s.residuals[:0]
 	for k, j := range r.Items {
-		s.residuals = append(s.residuals, float64(r.Values[k])-Predict(u, s.v.Row(int(j))))
+		s.residuals = append(s.residuals, float64(r.Values[k])-model.Dot(u, s.v.Row(int(j))))
 	}
 	if s.params.Clipping != EmbeddingClipping {
 		s.clip(u, r, both)
@@ -262,14 +263,14 @@ func (s *stepper) add(row int, u []float64, r Ratings, both bool) {
 
 // clip scales the residuals so that the gradient of a unit, of U and V together
 // or of V alone, has norm at most C. It is linear in the residuals.
-func (s *stepper) clip(u []float64, r Ratings, both bool) {
-	c, uu := s.params.Clip, Predict(u, u)
+func (s *stepper) clip(u []float64, r model.Ratings, both bool) {
+	c, uu := s.params.Clip, model.Dot(u, u)
 	if s.params.Unit == dp.Rating {
 		for k, j := range r.Items {
 			norm2 := uu
 			if both {
 				v := s.v.Row(int(j))
-				norm2 += Predict(v, v)
+				norm2 += model.Dot(v, v)
 			}
 			if norm := 2 * math.Abs(s.residuals[k]) * math.Sqrt(norm2); !(norm <= c) {
 				s.residuals[k] *= c / norm
@@ -291,7 +292,7 @@ func (s *stepper) clip(u []float64, r Ratings, both bool) {
 			}
 		}
 	}
-	norm := math.Sqrt(norm2 + Predict(sum, sum))
+	norm := math.Sqrt(norm2 + model.Dot(sum, sum))
 	if norm <= c {
 		return
 	}
@@ -303,13 +304,13 @@ func (s *stepper) clip(u []float64, r Ratings, both bool) {
 }
 
 // moveU takes the step of the touched rows of u, and with noise of all of them.
-func (s *stepper) moveU(u *Matrix, gain, sigma float64) error {
+func (s *stepper) moveU(u *model.Matrix, gain, sigma float64) error {
 	return s.move(u, s.gradU, s.touched, gain, sigma)
 }
 
 // moveV takes the step of V.
 func (s *stepper) moveV(gain, sigma float64) error {
-	return s.move(s.v, s.gradV.data, nil, gain, sigma)
+	return s.move(s.v, s.gradV.Data(), nil, gain, sigma)
 }
 
 // blockSize is how many coordinates get their noise at once, before their rows
@@ -319,14 +320,14 @@ const blockSize = 2048
 // move adds gain·(gradient + σ·noise) to x and projects its rows. grad holds the
 // gradient of the given rows; rows nil: of all. Without noise only rows with a
 // gradient move.
-func (s *stepper) move(x *Matrix, grad []float64, rows []int, gain, sigma float64) error {
+func (s *stepper) move(x *model.Matrix, grad []float64, rows []int, gain, sigma float64) error {
 	if s.noise == nil {
-		for k := range len(grad) / x.cols {
+		for k := range len(grad) / x.Cols() {
 			i := k
 			if rows != nil {
 				i = rows[k]
 			}
-			s.shift(x.Row(i), grad[k*x.cols:(k+1)*x.cols], gain)
+			s.shift(x.Row(i), grad[k*x.Cols():(k+1)*x.Cols()], gain)
 		}
 		return nil
 	}
@@ -334,19 +335,19 @@ func (s *stepper) move(x *Matrix, grad []float64, rows []int, gain, sigma float6
 	if err != nil {
 		return fmt.Errorf("fedmf: %w", err)
 	}
-	step := max(1, blockSize/x.cols)
-	for from := 0; from < x.rows; from += step {
-		to := min(from+step, x.rows)
-		if err := normal.Add(x.data[from*x.cols:to*x.cols], s.noise); err != nil {
+	step := max(1, blockSize/x.Cols())
+	for from := 0; from < x.Rows(); from += step {
+		to := min(from+step, x.Rows())
+		if err := normal.Add(x.Data()[from*x.Cols():to*x.Cols()], s.noise); err != nil {
 			return fmt.Errorf("fedmf: drawing noise: %w", err)
 		}
 		for i := from; i < to; i++ {
 			var g []float64
 			switch {
 			case rows == nil:
-				g = grad[i*x.cols : (i+1)*x.cols]
+				g = grad[i*x.Cols() : (i+1)*x.Cols()]
 			case len(rows) > 0 && rows[0] == i:
-				g, grad, rows = grad[:x.cols], grad[x.cols:], rows[1:]
+				g, grad, rows = grad[:x.Cols()], grad[x.Cols():], rows[1:]
 			}
 			s.shift(x.Row(i), g, gain)
 		}
@@ -355,7 +356,7 @@ func (s *stepper) move(x *Matrix, grad []float64, rows []int, gain, sigma float6
 }
 
 // addNoise adds noise to a whole matrix, if any is to be added.
-func (s *stepper) addNoise(x *Matrix, sigma float64) error {
+func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
 	if s.noise == nil {
 		return nil
 	}
@@ -363,7 +364,7 @@ func (s *stepper) addNoise(x *Matrix, sigma float64) error {
 	if err != nil {
 		return fmt.Errorf("fedmf: %w", err)
 	}
-	return normal.Add(x.data, s.noise)
+	return normal.Add(x.Data(), s.noise)
 }
 
 // shift adds gain·grad to a row and projects it, or, where rows are not projected,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -64,24 +65,24 @@ func TestGradients(t *testing.T) {
 }
 
 // units cuts a user's ratings into what is clipped as one.
-func units(r Ratings, unit dp.Unit) []Ratings {
+func units(r model.Ratings, unit dp.Unit) []model.Ratings {
 	if unit == dp.User {
-		return []Ratings{r}
+		return []model.Ratings{r}
 	}
-	var out []Ratings
+	var out []model.Ratings
 	for k := range r.Items {
-		out = append(out, Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]})
+		out = append(out, model.Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]})
 	}
 	return out
 }
 
 // differences is the gradient of the squared error of user i's ratings r: of V,
 // and behind it of U if both.
-func differences(u, v *Matrix, i int, r Ratings, both bool) []float64 {
+func differences(u, v *model.Matrix, i int, r model.Ratings, both bool) []float64 {
 	u, v = u.Clone(), v.Clone()
 	loss := func() (sum float64) {
 		for k, j := range r.Items {
-			e := float64(r.Values[k]) - Predict(u.Row(i), v.Row(int(j)))
+			e := float64(r.Values[k]) - model.Dot(u.Row(i), v.Row(int(j)))
 			sum += e * e
 		}
 		return sum
@@ -97,8 +98,8 @@ func differences(u, v *Matrix, i int, r Ratings, both bool) []float64 {
 			x[k] = at
 		}
 	}
-	if slope(v.data); both {
-		slope(u.data)
+	if slope(v.Data()); both {
+		slope(u.Data())
 	}
 	return out
 }
@@ -222,14 +223,14 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // The plan's rate counts, not the settings'.
 func TestWhatIsSampled(t *testing.T) {
 	const users, steps, q = 200, 200, 0.3
-	rows := make([]Ratings, users)
+	rows := make([]model.Ratings, users)
 	for i := range rows {
-		rows[i] = Ratings{Items: []int32{int32(3 * i), int32(3*i + 1), int32(3*i + 2)}, Values: []float32{1, 2, 3}}
+		rows[i] = model.Ratings{Items: []int32{int32(3 * i), int32(3*i + 1), int32(3*i + 2)}, Values: []float32{1, 2, 3}}
 	}
 	for _, unit := range []dp.Unit{dp.Rating, dp.User} {
 		p := siloOf(users, 3*users, 1)
 		p.Unit, p.ClipRatings, p.SamplingRate = unit, 3, 0.9
-		s := newStepper(&p, newTable(rows), NewMatrix(3*users, 1))
+		s := newStepper(&p, newTable(rows), model.NewMatrix(3*users, 1))
 		if err := s.begin(protocol.Noise{SamplingRate: q}, simulated.New(1, "party"), "local-steps", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +242,7 @@ func TestWhatIsSampled(t *testing.T) {
 			for i := range users {
 				mask := 0
 				for k := range 3 {
-					if s.gradV.data[3*i+k] != 0 {
+					if s.gradV.Data()[3*i+k] != 0 {
 						mask |= 1 << k
 					}
 				}
@@ -296,7 +297,7 @@ func TestSampledRowsDoNotAmplify(t *testing.T) {
 // Of more than θ ratings θ stay, every choice of them as likely; fewer all stay,
 // and the table that is trimmed does not change.
 func TestTrim(t *testing.T) {
-	rows := []Ratings{
+	rows := []model.Ratings{
 		{Items: []int32{4, 9}, Values: []float32{1, 2}}, {},
 		{Items: []int32{0, 1, 2, 3, 4, 5}, Values: []float32{0, 10, 20, 30, 40, 50}},
 		{Items: []int32{7}, Values: []float32{3}},

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -25,11 +26,11 @@ func TestInfeasibleBroadcast(t *testing.T) {
 			p := siloOf(3, 3, 2)
 			p.Clipping, p.Clip = clipping, 50
 			// The victim, user 0, rated item 1; nobody else rated anything.
-			rows := []Ratings{{Items: []int32{1}, Values: []float32{5}}, {}, {}}
+			rows := []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}, {}}
 			x := p.StartUsers(3)
-			x.data[0] = bad     // of user 0, for VFL
-			x.data[2] = bad     // of item 1, for HFL
-			x.data[3] = bad / 2 // so that no coordinate alone decides
+			x.Data()[0] = bad     // of user 0, for VFL
+			x.Data()[2] = bad     // of item 1, for HFL
+			x.Data()[3] = bad / 2 // so that no coordinate alone decides
 			for kind, party := range bothKinds(t, &p, rows) {
 				pl := planOf(&p, 1, x, protocol.Noise{})
 				vectors, err := party.Contribute(pl, simulated.New(1, "party"), serial{})
@@ -41,13 +42,13 @@ func TestInfeasibleBroadcast(t *testing.T) {
 					continue
 				}
 				norm := 0.0
-				for _, g := range steps.gradV.data {
+				for _, g := range steps.gradV.Data() {
 					norm += g * g
 				}
 				if most := p.Sensitivity(false); !(math.Sqrt(norm) <= most*(1+1e-12)) {
 					t.Errorf("%s, %s: broadcast %v makes one rating's gradient of V %g long, the noise is made for %g", kind, clipping, bad, math.Sqrt(norm), most)
 				}
-				for _, v := range steps.v.data {
+				for _, v := range steps.v.Data() {
 					if math.IsNaN(v) || math.IsInf(v, 0) {
 						t.Errorf("%s, %s: broadcast %v leaves %v in V", kind, clipping, bad, v)
 						break
@@ -77,16 +78,16 @@ func stepperOf(party any) *stepper {
 func TestInfeasibleModel(t *testing.T) {
 	p := siloOf(2, 2, 2)
 	p.ItemSteps = 1
-	party := newVertical(t, &p, Order(2), []Ratings{{Items: []int32{1}, Values: []float32{5}}, {}})
+	party := newVertical(t, &p, Order(2), []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}})
 	contribute(t, party, planOf(&p, 1, p.StartUsers(2), protocol.Noise{}), simulated.New(1, "party"))
 	for _, bad := range []float64{1000, math.NaN()} {
 		model := p.StartUsers(2)
-		model.data[0] = bad
+		model.Data()[0] = bad
 		if err := party.Finish(model.Encode(), serial{}); err != nil {
 			continue
 		}
 		norm := 0.0
-		for _, g := range party.steps.gradV.data {
+		for _, g := range party.steps.gradV.Data() {
 			norm = math.Hypot(norm, g)
 		}
 		if most := p.Sensitivity(false); !(norm <= most*(1+1e-12)) {
@@ -100,7 +101,7 @@ func TestInfeasibleModel(t *testing.T) {
 func TestPartiesWithoutEntropy(t *testing.T) {
 	p := siloOf(3, 3, 2)
 	p.ItemSteps, p.Rounds = 1, 2
-	rows := []Ratings{{Items: []int32{1}, Values: []float32{5}}, {}, {}}
+	rows := []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}, {}}
 	noise := protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
 	x := p.StartUsers(3)
 	for kind, party := range bothKinds(t, &p, rows) {
@@ -138,7 +139,7 @@ func attempt(f func() ([]protocol.Vector, error)) (got []protocol.Vector, err er
 // Ratings outside the scale make gradients longer than 2R^{3/2}, and indices
 // outside the matrices end in a panic: a party is not made of them.
 func TestPartiesRefuseData(t *testing.T) {
-	for name, r := range map[string]Ratings{
+	for name, r := range map[string]model.Ratings{
 		"item beyond the party's":   {Items: []int32{3}, Values: []float32{1}},
 		"negative item":             {Items: []int32{-1}, Values: []float32{1}},
 		"above the scale":           {Items: []int32{0}, Values: []float32{5.5}},
@@ -151,7 +152,7 @@ func TestPartiesRefuseData(t *testing.T) {
 	} {
 		p := siloOf(2, 3, 2)
 		p.Unit, p.ClipRatings = dp.User, 2
-		rows := []Ratings{{}, r}
+		rows := []model.Ratings{{}, r}
 		if _, err := NewVertical(&p, Order(3), rows); err == nil {
 			t.Errorf("%s: a party of VFL was made", name)
 		}
@@ -161,12 +162,12 @@ func TestPartiesRefuseData(t *testing.T) {
 	}
 	p := siloOf(2, 3, 2)
 	for _, items := range [][]int32{{3}, {-1}, {0, 0}} {
-		if _, err := NewVertical(&p, items, make([]Ratings, 2)); err == nil {
+		if _, err := NewVertical(&p, items, make([]model.Ratings, 2)); err == nil {
 			t.Errorf("a party that owns the items %v of 3 was made", items)
 		}
 	}
 	for _, users := range [][]int32{{2}, {-1}, {0, 0}} {
-		if _, err := NewHorizontal(&p, users, make([]Ratings, len(users))); err == nil {
+		if _, err := NewHorizontal(&p, users, make([]model.Ratings, len(users))); err == nil {
 			t.Errorf("a party of the users %v of 2 was made", users)
 		}
 	}
@@ -180,7 +181,7 @@ func TestUsersRefuseOwnNoise(t *testing.T) {
 	r := p.Release()
 	r.Scale, r.Width, r.Noise = 10, 32, protocol.Noise{Kind: protocol.Own, Multiplier: 1e6, SamplingRate: 1, Steps: 1}
 	pl := &protocol.Plan{Iteration: 1, Phase: ItemGradient, Cohort: protocol.Cohort{Clients: 1}, Releases: []protocol.Release{r}, Broadcast: p.StartItems().Encode()}
-	user := NewUser(&p, Ratings{Items: []int32{1}, Values: []float32{5}})
+	user := NewUser(&p, model.Ratings{Items: []int32{1}, Values: []float32{5}})
 	if got, err := user.Contribute(pl, simulated.New(1, "user"), serial{}); err == nil {
 		t.Errorf("a user contributes %v to a plan that has the parties add the noise", got)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -21,8 +22,8 @@ type Vertical struct {
 	weight  float64 // m_k/m
 	alone   bool
 
-	steps    *stepper // nil before the first iteration
-	u        *Matrix  // U as it knows it
+	steps    *stepper      // nil before the first iteration
+	u        *model.Matrix // U as it knows it
 	source   entropy.Source
 	last     protocol.Noise // of the steps on V alone that are paid for
 	finished bool
@@ -30,7 +31,7 @@ type Vertical struct {
 
 // NewVertical makes the party that owns the given items. rows are the ratings of
 // all users for these items: Items are positions in items.
-func NewVertical(p *SiloParams, items []int32, rows []Ratings) (*Vertical, error) {
+func NewVertical(p *SiloParams, items []int32, rows []model.Ratings) (*Vertical, error) {
 	if len(items) == 0 {
 		return nil, errors.New("fedmf: a party of VFL must own at least one item")
 	}
@@ -49,8 +50,8 @@ func NewVertical(p *SiloParams, items []int32, rows []Ratings) (*Vertical, error
 func (t *Vertical) Alone() { t.alone = true }
 
 // StartUsers is the common start of U.
-func (p Params) StartUsers(users int) *Matrix {
-	u := NewMatrix(users, p.Rank)
+func (p Params) StartUsers(users int) *model.Matrix {
+	u := model.NewMatrix(users, p.Rank)
 	start := p.StartUser()
 	for i := range users {
 		copy(u.Row(i), start)
@@ -64,16 +65,16 @@ func (t *Vertical) Items() []int32 { return t.items }
 // Embeddings is V_k as it stands, one row for each of Items, as the party may
 // publish it: on the grid of what it sends, since the low bits of a float tell
 // what noise was added to.
-func (t *Vertical) Embeddings() *Matrix {
+func (t *Vertical) Embeddings() *model.Matrix {
 	v := t.exact().Clone()
-	for i, x := range v.data {
-		v.data[i] = math.RoundToEven(x*averageScale) / averageScale
+	for i, x := range v.Data() {
+		v.Data()[i] = math.RoundToEven(x*averageScale) / averageScale
 	}
 	return v
 }
 
 // exact is V_k as the party trains it.
-func (t *Vertical) exact() *Matrix {
+func (t *Vertical) exact() *model.Matrix {
 	if t.steps == nil {
 		return t.start()
 	}
@@ -81,14 +82,14 @@ func (t *Vertical) exact() *Matrix {
 }
 
 // Users is U as the party knows it; nil before its first iteration.
-func (t *Vertical) Users() *Matrix { return t.u }
+func (t *Vertical) Users() *model.Matrix { return t.u }
 
 // Finished reports whether the last steps have been taken.
 func (t *Vertical) Finished() bool { return t.finished }
 
 // start is the party's part of the common start of V.
-func (t *Vertical) start() *Matrix {
-	all, v := t.params.StartItems(), NewMatrix(len(t.items), t.params.Rank)
+func (t *Vertical) start() *model.Matrix {
+	all, v := t.params.StartItems(), model.NewMatrix(len(t.items), t.params.Rank)
 	for k, j := range t.items {
 		copy(v.Row(k), all.Row(int(j)))
 	}
@@ -146,7 +147,7 @@ func (t *Vertical) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.R
 		}
 	}
 	if t.alone {
-		return []protocol.Vector{{Index: []uint32{uint32(len(t.u.data))}, Value: []float64{t.weight}}}, nil
+		return []protocol.Vector{{Index: []uint32{uint32(len(t.u.Data()))}, Value: []float64{t.weight}}}, nil
 	}
 	return []protocol.Vector{weighted(t.u, t.weight, p.Releases[0])}, nil
 }

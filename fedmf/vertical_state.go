@@ -33,7 +33,7 @@ func (t *Vertical) Save() ([]byte, error) {
 		return nil, nil
 	}
 	v := t.steps.v
-	b := make([]byte, 0, verticalHead+4*len(t.items)+8*len(v.data))
+	b := make([]byte, 0, verticalHead+4*len(t.items)+8*len(v.Data()))
 	b = append(b, verticalState...)
 	finished := byte(0)
 	if t.finished {
@@ -43,8 +43,8 @@ func (t *Vertical) Save() ([]byte, error) {
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(t.last.Multiplier))
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(t.last.SamplingRate))
 	b = binary.BigEndian.AppendUint32(b, uint32(t.last.Steps))
-	b = binary.BigEndian.AppendUint32(b, uint32(v.rows))
-	b = binary.BigEndian.AppendUint32(b, uint32(v.cols))
+	b = binary.BigEndian.AppendUint32(b, uint32(v.Rows()))
+	b = binary.BigEndian.AppendUint32(b, uint32(v.Cols()))
 	for _, j := range t.items {
 		b = binary.BigEndian.AppendUint32(b, uint32(j))
 	}

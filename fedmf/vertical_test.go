@@ -13,11 +13,12 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // newVertical makes a party that owns the given items.
-func newVertical(t *testing.T, p *SiloParams, items []int32, rows []Ratings) *Vertical {
+func newVertical(t *testing.T, p *SiloParams, items []int32, rows []model.Ratings) *Vertical {
 	t.Helper()
 	v, err := NewVertical(p, items, rows)
 	if err != nil {
@@ -27,7 +28,7 @@ func newVertical(t *testing.T, p *SiloParams, items []int32, rows []Ratings) *Ve
 }
 
 // bothKinds makes a party of either kind, of all users and all items.
-func bothKinds(t *testing.T, p *SiloParams, rows []Ratings) map[string]client.Trainer {
+func bothKinds(t *testing.T, p *SiloParams, rows []model.Ratings) map[string]client.Trainer {
 	t.Helper()
 	return map[string]client.Trainer{"vfl": newVertical(t, p, Order(p.Items), rows), "hfl": newHorizontal(t, p, Order(p.Users), rows)}
 }
@@ -100,21 +101,21 @@ func TestVerticalNoise(t *testing.T) {
 	}{{dp.Rating, EmbeddingClipping}, {dp.User, EmbeddingClipping}, {dp.User, BothClippings}, {dp.Rating, GradientClipping}} {
 		p, both, item := noisy(c.unit, c.clipping)
 		p.ItemSteps = 3
-		party := newVertical(t, &p, Order(p.Items), make([]Ratings, p.Users))
+		party := newVertical(t, &p, Order(p.Items), make([]model.Ratings, p.Users))
 		u, v := p.StartUsers(p.Users), p.StartItems()
 		pl := planOf(&p, 1, u, protocol.Noise{Kind: protocol.Own, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2 + 3, Spread: c.unit == dp.User})
 		z := own(t, pl, 5)
 		sent := contribute(t, party, pl, simulated.New(1, "party"))
 		steps := math.Hypot(1, second)
-		checkNormal(t, "U", minus(sent[:len(u.data)], u.data), 1e-5*steps/(0.5*7500*0.1)*z*both)
+		checkNormal(t, "U", minus(sent[:len(u.Data())], u.Data()), 1e-5*steps/(0.5*7500*0.1)*z*both)
 		after := party.exact().Clone()
-		checkNormal(t, "V", minus(after.data, v.data), 3e-5*steps/(0.5*10_000*0.1)*z*both)
+		checkNormal(t, "V", minus(after.Data(), v.Data()), 3e-5*steps/(0.5*10_000*0.1)*z*both)
 
 		if err := party.Finish(u.Encode(), serial{}); err != nil {
 			t.Fatal(err)
 		}
-		checkNormal(t, "V in the last steps", minus(party.exact().data, after.data), 3e-5*second*math.Sqrt(3)/(0.5*10_000*0.1)*z*item)
-		if !cmp.Equal(party.Users().data, u.data) || !party.Finished() {
+		checkNormal(t, "V in the last steps", minus(party.exact().Data(), after.Data()), 3e-5*second*math.Sqrt(3)/(0.5*10_000*0.1)*z*item)
+		if !cmp.Equal(party.Users().Data(), u.Data()) || !party.Finished() {
 			t.Errorf("unit %s, %s: the last steps moved U, or did not finish (%t)", c.unit, c.clipping, party.Finished())
 		}
 	}
@@ -131,7 +132,7 @@ func TestItemStepsArePaidFor(t *testing.T) {
 		steps []int // of the iterations taken up
 		moves bool
 	}{{"paid", []int{1, 3}, true}, {"not paid", []int{3, 1}, false}, {"never took part", nil, false}} {
-		party := newVertical(t, &p, Order(2), make([]Ratings, 3))
+		party := newVertical(t, &p, Order(2), make([]model.Ratings, 3))
 		for i, n := range c.steps {
 			noise.Steps = n
 			contribute(t, party, planOf(&p, uint64(i+1), p.StartUsers(3), noise), simulated.New(1, "party"))
@@ -141,7 +142,7 @@ func TestItemStepsArePaidFor(t *testing.T) {
 			if err := party.Finish(p.StartUsers(3).Encode(), serial{}); err != nil {
 				t.Fatal(err)
 			}
-			if moved := !cmp.Equal(before.data, party.exact().data); moved != (c.moves && again == 0) {
+			if moved := !cmp.Equal(before.Data(), party.exact().Data()); moved != (c.moves && again == 0) {
 				t.Errorf("%s, finished for the %d. time: V moved: %t", c.name, again+1, moved)
 			}
 			before = party.exact().Clone()
@@ -155,18 +156,18 @@ func TestNoiseOfParties(t *testing.T) {
 	p, _, _ := noisy(dp.Rating, EmbeddingClipping)
 	u := p.StartUsers(p.Users)
 	noise := protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
-	run := func(name string, iteration uint64) (x []float64, v *Matrix) {
-		party := newVertical(t, &p, Order(p.Items), make([]Ratings, p.Users))
+	run := func(name string, iteration uint64) (x []float64, v *model.Matrix) {
+		party := newVertical(t, &p, Order(p.Items), make([]model.Ratings, p.Users))
 		sent := contribute(t, party, planOf(&p, iteration, u, noise), simulated.New(1, name))
-		return minus(sent[:len(u.data)], u.data), party.exact()
+		return minus(sent[:len(u.Data())], u.Data()), party.exact()
 	}
 	first, v := run("party/1", 1)
-	if again, w := run("party/1", 1); !cmp.Equal(first, again) || !cmp.Equal(v.data, w.data) {
+	if again, w := run("party/1", 1); !cmp.Equal(first, again) || !cmp.Equal(v.Data(), w.Data()) {
 		t.Error("the same source gives other noise")
 	}
 	other, _ := run("party/2", 1)
 	later, _ := run("party/1", 2)
-	ofV := minus(v.data, p.StartItems().data)
+	ofV := minus(v.Data(), p.StartItems().Data())
 	for name, y := range map[string][]float64{"another party": other, "another iteration": later, "V": ofV} {
 		x := first[:len(y):len(y)]
 		if z := stat.Correlation(x, y, nil) * math.Sqrt(float64(len(x))); math.Abs(z) > limit {
@@ -193,27 +194,27 @@ func TestAlone(t *testing.T) {
 		contribute(t, with, planOf(&p, i+1, shared, noise), simulated.New(1, "party"))
 		fromServer := p.StartUsers(6)
 		if i > 0 {
-			fromServer = NewMatrix(6, 2) // what comes of sums without a U; it must not matter
+			fromServer = model.NewMatrix(6, 2) // what comes of sums without a U; it must not matter
 		}
 		got, err := alone.Contribute(planOf(&p, i+1, fromServer, noise), simulated.New(1, "party"), serial{})
 		if d := cmp.Diff([]protocol.Vector{{Index: []uint32{12}, Value: []float64{3. / 8}}}, got); err != nil || d != "" {
 			t.Fatalf("error %v, contribution (-want +got):\n%s", err, d)
 		}
 		shared = with.Users().Clone() // the federation's average, were it of one party
-		if !cmp.Equal(with.Users().data, alone.Users().data) || !cmp.Equal(with.exact().data, alone.exact().data) {
+		if !cmp.Equal(with.Users().Data(), alone.Users().Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
 			t.Fatalf("iteration %d: alone the party trains something else", i+1)
 		}
 	}
 	for _, party := range []*Vertical{with, alone} {
-		model := shared.Encode()
+		encoded := shared.Encode()
 		if party == alone {
-			model = NewMatrix(6, 2).Encode()
+			encoded = model.NewMatrix(6, 2).Encode()
 		}
-		if err := party.Finish(model, serial{}); err != nil {
+		if err := party.Finish(encoded, serial{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !cmp.Equal(with.Users().data, alone.Users().data) || !cmp.Equal(with.exact().data, alone.exact().data) {
+	if !cmp.Equal(with.Users().Data(), alone.Users().Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
 		t.Error("the last steps alone are others")
 	}
 }
@@ -241,12 +242,12 @@ func TestContributionsOfParties(t *testing.T) {
 		} {
 			x := someMatrix(rng, c.rows, 2)
 			if large {
-				x.data[3], x.data[4] = 1e4, -1e4
+				x.Data()[3], x.Data()[4] = 1e4, -1e4
 			}
 			pl := planOf(&p, 1, x, protocol.Noise{})
 			sent := contribute(t, c.party, pl, simulated.New(1, "party"))
-			want := make([]float64, len(x.data))
-			for i, v := range x.data {
+			want := make([]float64, len(x.Data()))
+			for i, v := range x.Data() {
 				want[i] = min(max(c.weight*v, -most), most)
 			}
 			if apart(sent[:len(want)], want) > 1e-6 || sent[len(want)] != c.weight {
@@ -276,8 +277,8 @@ func checkQuantizes(t *testing.T, name string, sent []float64, r protocol.Releas
 func TestVerticalTrims(t *testing.T) {
 	p := siloOf(2, 6, 2)
 	p.Unit, p.ClipRatings, p.Rounds = dp.User, 2, 5
-	row := Ratings{Items: Order(6), Values: []float32{5, 5, 5, 0, 0, 0}}
-	party := newVertical(t, &p, Order(6), []Ratings{row, {Items: []int32{4}, Values: []float32{5}}})
+	row := model.Ratings{Items: Order(6), Values: []float32{5, 5, 5, 0, 0, 0}}
+	party := newVertical(t, &p, Order(6), []model.Ratings{row, {Items: []int32{4}, Values: []float32{5}}})
 	start := p.StartItems()
 	for i := range uint64(5) {
 		contribute(t, party, planOf(&p, i+1, p.StartUsers(2), protocol.Noise{}), simulated.New(1, "party"))
@@ -299,10 +300,10 @@ func TestVerticalTrims(t *testing.T) {
 // Where everything is at first: U and V at the common start.
 func TestVerticalStarts(t *testing.T) {
 	p := siloOf(3, 5, 2)
-	party := newVertical(t, &p, []int32{4, 1}, make([]Ratings, 3))
+	party := newVertical(t, &p, []int32{4, 1}, make([]model.Ratings, 3))
 	all := p.StartItems()
-	if want := append(slices.Clone(all.Row(4)), all.Row(1)...); !cmp.Equal(want, party.exact().data) {
-		t.Errorf("V starts at %v, want rows 4 and 1 of the common start, %v", party.exact().data, want)
+	if want := append(slices.Clone(all.Row(4)), all.Row(1)...); !cmp.Equal(want, party.exact().Data()) {
+		t.Errorf("V starts at %v, want rows 4 and 1 of the common start, %v", party.exact().Data(), want)
 	}
 	if party.Users() != nil || party.Finished() || !cmp.Equal(party.Items(), []int32{4, 1}) {
 		t.Errorf("a new party has U %v, finished %t, items %v", party.Users(), party.Finished(), party.Items())
@@ -311,14 +312,14 @@ func TestVerticalStarts(t *testing.T) {
 		t.Errorf("a model of one byte: error %v, finished %t", err, party.Finished())
 	}
 	for i := range 3 {
-		if got := p.StartUsers(3).Row(i); !(math.Abs(Predict(got, got)-3.5) <= 1e-12) {
+		if got := p.StartUsers(3).Row(i); !(math.Abs(model.Dot(got, got)-3.5) <= 1e-12) {
 			t.Errorf("user %d starts at %v, want a squared norm of 3.5", i, got)
 		}
 	}
-	if _, err := NewVertical(&p, nil, make([]Ratings, 3)); err == nil {
+	if _, err := NewVertical(&p, nil, make([]model.Ratings, 3)); err == nil {
 		t.Error("a party without items was made")
 	}
-	if _, err := NewVertical(&p, Order(2), make([]Ratings, 2)); err == nil {
+	if _, err := NewVertical(&p, Order(2), make([]model.Ratings, 2)); err == nil {
 		t.Error("a party with ratings of 2 of 3 users was made")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -15,14 +16,14 @@ import (
 // plain loops: users by ridge regression, clipping, weights, then A_j v_j = b_j.
 type naive struct {
 	p     *Params
-	rows  []Ratings
+	rows  []model.Ratings
 	mean  float64
 	bias  []float64 // of items; nil: none
 	count []float64
 }
 
 // user is the ridge solution (u, b) of one user, u clipped.
-func (o naive) user(r Ratings, v *mat.Dense) (u []float64, own float64) {
+func (o naive) user(r model.Ratings, v *mat.Dense) (u []float64, own float64) {
 	d, n := o.p.Rank, len(r.Items)
 	width := d
 	if o.p.Bias {
@@ -74,7 +75,7 @@ func (o naive) user(r Ratings, v *mat.Dense) (u []float64, own float64) {
 	return u, own
 }
 
-func (o naive) target(r Ratings, k int) float64 {
+func (o naive) target(r model.Ratings, k int) float64 {
 	if o.p.Feedback == Implicit {
 		return 1
 	}
@@ -86,7 +87,7 @@ func (o naive) target(r Ratings, k int) float64 {
 }
 
 // weights of a user's ratings, Σw² = 1.
-func (o naive) weights(r Ratings) []float64 {
+func (o naive) weights(r model.Ratings) []float64 {
 	w := make([]float64, len(r.Items))
 	sum := 0.0
 	for k, j := range r.Items {
@@ -171,7 +172,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 		p := kinds(25, 3)[name]
 		p.ItemPrior = 0.5
 		users, rows := people(&p, 60, 0.3, 21)
-		rows[7] = Ratings{}
+		rows[7] = model.Ratings{}
 		users[7] = NewUser(&p, rows[7])
 		s := newStrategy(t, p, len(users), 0)
 		o := naive{p: &p, rows: rows, mean: s.model.Mean}
@@ -205,7 +206,7 @@ func TestHandComputedStep(t *testing.T) {
 	p.Rounds = 1
 	s := newStrategy(t, p, 2, 0)
 	s.model.Items[0] = 0.5
-	users := []*User{NewUser(&p, Ratings{[]int32{0}, []float32{4}}), NewUser(&p, Ratings{[]int32{0}, []float32{2}})}
+	users := []*User{NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{4}}), NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{2}})}
 	train(t, s, users)
 	near(t, "v", s.model.Items, []float64{60.0 / 49}, 1e-12)
 }
@@ -327,7 +328,7 @@ func TestOneGramianOfEqualUsers(t *testing.T) {
 	p.Rounds, p.ItemPrior = 1, 0.3
 	var users []*User
 	for range 30 { // everybody likes items 0 to 4 as much
-		users = append(users, NewUser(&p, Ratings{[]int32{0, 1, 2, 3, 4}, []float32{5, 4, 3, 2, 1}}))
+		users = append(users, NewUser(&p, model.Ratings{Items: []int32{0, 1, 2, 3, 4}, Values: []float32{5, 4, 3, 2, 1}}))
 	}
 	one := p
 	one.Gramian = One

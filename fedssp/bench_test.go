@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -21,7 +22,7 @@ import (
 func BenchmarkOuterStep(b *testing.B) {
 	const users, items, ratings, rank = 6040, 3706, 1_000_209, 32
 	rng := rand.New(rand.NewPCG(1, 1))
-	rows := make([]Ratings, users)
+	rows := make([]model.Ratings, users)
 	for i := range rows {
 		for j := range items {
 			if rng.IntN(users*items) < ratings {
@@ -148,7 +149,7 @@ func addByItem(sum []float64, vectors []protocol.Vector) {
 // d³/3 for another, 2d³ for solving with it and 2d³ for a product, or,
 // with one Gramian, 4d² for the way into its eigenbasis and back; and for the statistics u uᵀ of a user
 // d²/2 once, and 3/2·d² for each rating with a Gramian per item: scaling and adding them up.
-func operations(rows []Ratings, p *Params) float64 {
+func operations(rows []model.Ratings, p *Params) float64 {
 	d := float64(p.Rank)
 	total := 0.0
 	for _, r := range rows {

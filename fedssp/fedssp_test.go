@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -221,9 +222,9 @@ func train(t testing.TB, s *Strategy, users []*User) {
 }
 
 // people are users with random ratings of the items, each rated with the given chance.
-func people(p *Params, n int, chance float64, seed uint64) ([]*User, []Ratings) {
+func people(p *Params, n int, chance float64, seed uint64) ([]*User, []model.Ratings) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	users, rows := make([]*User, n), make([]Ratings, n)
+	users, rows := make([]*User, n), make([]model.Ratings, n)
 	for i := range users {
 		for j := range p.Items {
 			if rng.Float64() < chance {

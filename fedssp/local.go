@@ -3,6 +3,8 @@ package fedssp
 import (
 	"math"
 	"sync"
+
+	"github.com/fedsim/fedsim/model"
 )
 
 // What a device does by itself: fit its embedding u and bias b to its ratings,
@@ -15,15 +17,9 @@ import (
 //
 // A fit never fails: whatever the items are, what comes out is finite or zero.
 
-// Ratings are one user's: items, ascending, and their values.
-type Ratings struct {
-	Items  []int32
-	Values []float32
-}
-
 // FitUser is what a device does locally with a model: it returns u, with the user's tastes behind it, and
-// the user's own bias, 0 where users have none. The ratings must be valid for the settings (see [NewUser]).
-func (p *Params) FitUser(m *Model, r Ratings) (u []float64, bias float64) {
+// the user's own bias, 0 where users have none. The ratings, items ascending, must be valid for the settings (see [NewUser]).
+func (p *Params) FitUser(m *Model, r model.Ratings) (u []float64, bias float64) {
 	w := newWorkspace(p)
 	defer w.free()
 	w.gather(p, m, r)
@@ -98,7 +94,7 @@ func (w *workspace) own(k, d int) float64 {
 }
 
 // gather collects what a user's ratings touch of the model.
-func (w *workspace) gather(p *Params, m shared, r Ratings) {
+func (w *workspace) gather(p *Params, m shared, r model.Ratings) {
 	n, s := len(r.Items), p.scale()
 	w.items = r.Items
 	w.rows, w.offset, w.value = resize(w.rows, n*w.width), resize(w.offset, n), resize(w.value, n)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // record is a user's ratings of the kind numbered k: random ones and those that an adversary would
 // choose.
-func record(p *Params, rng *rand.Rand, k int) Ratings {
-	var r Ratings
+func record(p *Params, rng *rand.Rand, k int) model.Ratings {
+	var r model.Ratings
 	rate := func(j int, x float32) {
 		r.Items, r.Values = append(r.Items, int32(j)), append(r.Values, x)
 	}
@@ -317,7 +318,7 @@ func TestSampleIsDrawnOnce(t *testing.T) {
 func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 	p := full(20, 2)
 	users, _ := people(&p, 5, 0.5, 8)
-	users = append(users, NewUser(&p, Ratings{}))
+	users = append(users, NewUser(&p, model.Ratings{}))
 	good := complete(t, p, 0)[2]
 	odd := good.Releases[0]
 	odd.Name = "ratings"
@@ -347,11 +348,11 @@ func TestUserChecksRatings(t *testing.T) {
 	p := full(20, 2)
 	plan := &protocol.Plan{Iteration: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: start(p).Encode()}
 	nan := float32(math.NaN())
-	for _, r := range []Ratings{
-		{[]int32{1, 2}, []float32{3}}, {[]int32{2, 1}, []float32{3, 3}}, {[]int32{1, 1}, []float32{3, 3}}, {[]int32{-1}, []float32{3}},
-		{[]int32{20}, []float32{3}}, {[]int32{1}, []float32{5.5}}, {[]int32{1}, []float32{0}}, {[]int32{1}, []float32{nan}},
-		{[]int32{7, 6}, []float32{3, 4}}, {[]int32{8, 9}, []float32{3, 7.5}}, {[]int32{3, 4, 6, 7, 8, 9}, make([]float32, 6)},
-		{[]int32{3, 4, 6}, make([]float32, 7)},
+	for _, r := range []model.Ratings{
+		{Items: []int32{1, 2}, Values: []float32{3}}, {Items: []int32{2, 1}, Values: []float32{3, 3}}, {Items: []int32{1, 1}, Values: []float32{3, 3}}, {Items: []int32{-1}, Values: []float32{3}},
+		{Items: []int32{20}, Values: []float32{3}}, {Items: []int32{1}, Values: []float32{5.5}}, {Items: []int32{1}, Values: []float32{0}}, {Items: []int32{1}, Values: []float32{nan}},
+		{Items: []int32{7, 6}, Values: []float32{3, 4}}, {Items: []int32{8, 9}, Values: []float32{3, 7.5}}, {Items: []int32{3, 4, 6, 7, 8, 9}, Values: make([]float32, 6)},
+		{Items: []int32{3, 4, 6}, Values: make([]float32, 7)},
 	} {
 		u := NewUser(&p, r)
 		_, err := u.Contribute(plan, simulated.New(1, "x"), serial{})

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
 )
 
 // By hand: "b" is of one item only and has no column, and weights 3 and 4 have norm 5.
@@ -42,15 +43,15 @@ func TestTasteFit(t *testing.T) {
 	const m, d = 30, 2
 	p := kinds(m, d)["pooled, with tastes"]
 	rng := rand.New(rand.NewPCG(4, 4))
-	model := start(p)
-	model.Mean, model.Bias = 3.2, make([]float64, m)
-	for i := range model.Items {
-		model.Items[i] = rng.NormFloat64()
+	shared := start(p)
+	shared.Mean, shared.Bias = 3.2, make([]float64, m)
+	for i := range shared.Items {
+		shared.Items[i] = rng.NormFloat64()
 	}
-	for j := range model.Bias {
-		model.Bias[j] = rng.NormFloat64() / 3
+	for j := range shared.Bias {
+		shared.Bias[j] = rng.NormFloat64() / 3
 	}
-	var r Ratings
+	var r model.Ratings
 	for j := range m {
 		if rng.IntN(2) == 0 {
 			r.Items, r.Values = append(r.Items, int32(j)), append(r.Values, float32(1+rng.IntN(5)))
@@ -58,9 +59,9 @@ func TestTasteFit(t *testing.T) {
 	}
 	width := d + 1 + p.Tastes.Width()
 	x, y := mat.NewDense(len(r.Items), width, nil), mat.NewVecDense(len(r.Items), nil)
-	all := mat.NewDense(m, width-1, model.Extended(&p))
+	all := mat.NewDense(m, width-1, shared.Extended(&p))
 	for k, j := range r.Items {
-		y.SetVec(k, float64(r.Values[k])-3.2-model.Bias[j])
+		y.SetVec(k, float64(r.Values[k])-3.2-shared.Bias[j])
 		for i := range width - 1 {
 			x.Set(k, i, all.At(int(j), i))
 		}
@@ -80,18 +81,18 @@ func TestTasteFit(t *testing.T) {
 	if err := want.SolveVec(&gram, &right); err != nil {
 		t.Fatal(err)
 	}
-	u, bias := p.FitUser(model, r)
+	u, bias := p.FitUser(shared, r)
 	near(t, "u and tastes", u, want.RawVector().Data[:width-1], 1e-9)
 	near(t, "bias", []float64{bias}, []float64{want.AtVec(width - 1)}, 1e-9)
 	for j := range m {
-		says := 3.2 + model.Bias[j] + want.AtVec(width-1)
+		says := 3.2 + shared.Bias[j] + want.AtVec(width-1)
 		for i := range width - 1 {
 			says += want.AtVec(i) * all.At(j, i)
 		}
-		near(t, "prediction", []float64{model.Predict(u, bias, j)}, []float64{says}, 1e-9)
+		near(t, "prediction", []float64{shared.Predict(u, bias, j)}, []float64{says}, 1e-9)
 	}
 	s := newStrategy(t, p, 1, 0)
-	s.model, s.iteration = model, uint64(len(s.params.Steps)-1)
+	s.model, s.iteration = shared, uint64(len(s.params.Steps)-1)
 	plan, _, err := s.Next()
 	if err != nil {
 		t.Fatal(err)

@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // User is one user's side: a client.Trainer. Its ratings, embedding and bias stay on the device.
 type User struct {
 	params   *Params
-	ratings  Ratings
+	ratings  model.Ratings
 	invalid  error // what is wrong with the ratings
 	chosen   []int // places of the ratings that take part; nil: not chosen as yet
 	u        []float64
@@ -24,12 +25,12 @@ type User struct {
 // NewUser makes the trainer of a user with the given ratings, which it keeps and does not
 // change. A user may have none. Items must ascend and be of the settings, values on the
 // scale; of others Contribute says what is wrong, to the owner only.
-func NewUser(p *Params, r Ratings) *User {
+func NewUser(p *Params, r model.Ratings) *User {
 	return &User{params: p, ratings: r, invalid: p.checkRatings(r)}
 }
 
 // checkRatings says what is wrong with a user's ratings, and nothing of what they are: it is logged.
-func (p *Params) checkRatings(r Ratings) error {
+func (p *Params) checkRatings(r model.Ratings) error {
 	if len(r.Items) != len(r.Values) {
 		return errors.New("fedssp: there are not as many items as values; each rating is one of each")
 	}

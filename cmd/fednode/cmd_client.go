@@ -261,7 +261,7 @@ func keep(p *experiment.Party, dir string, log *zerolog.Logger) error {
 		return err
 	}
 	for _, x := range p.Result() {
-		if err := x.Write(dir); err != nil {
+		if err := experiment.WriteEmbeddings(dir, x); err != nil {
 			return err
 		}
 	}

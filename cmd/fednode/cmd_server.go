@@ -179,7 +179,7 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Ou
 		return err
 	}
 	for _, x := range shared {
-		if err = x.Write(dir); err != nil {
+		if err = experiment.WriteEmbeddings(dir, x); err != nil {
 			return err
 		}
 	}

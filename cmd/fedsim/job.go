@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/experiment"
-	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -20,7 +21,7 @@ type job struct {
 	progress *progress
 	clock    *stopwatch
 
-	model    *experiment.Trained
+	model    *model.Trained
 	summary  *experiment.Summary
 	headline float64 // what the run is compared by
 }
@@ -43,12 +44,12 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 	j.summary.Measured(quality, j.e, j.model, j.workers())
-	j.headline = quality.Headline()
+	j.headline = quality.PrimaryMetric()
 	j.clock.lap("train")
 	if err = j.baselines(ctx); err != nil {
 		return err
 	}
-	if q := j.e.Validate(j.model, j.workers()); q != nil {
+	if q := j.e.Test.Validate(j.model, j.workers()); q != nil {
 		j.summary.Validated(*q)
 	}
 	j.summary.PeakMemory = experiment.PeakMemory()
@@ -121,22 +122,22 @@ func (j *job) again(ctx context.Context, name string, variant func() (*experimen
 	if err != nil {
 		return nil, err
 	}
-	v := e.Measure(m, j.workers()).Headline()
+	v := e.Test.Measure(m, j.workers()).PrimaryMetric()
 	return &v, nil
 }
 
 // federated trains through the roles and fills in what it cost.
-func (j *job) federated(ctx context.Context) (experiment.Quality, error) {
+func (j *job) federated(ctx context.Context) (eval.Quality, error) {
 	f, err := j.e.Federation()
 	if err != nil {
-		return experiment.Quality{}, err
+		return eval.Quality{}, err
 	}
 	c := j.e.Config
 	j.progress.start(string(c.Algorithm), j.e.Steps.Iterations())
 	w := &watcher{job: j, federation: f}
 	out, err := sim.Run(ctx, simulation(j.e, f, w.iteration))
 	if err != nil {
-		return experiment.Quality{}, err
+		return eval.Quality{}, err
 	}
 	s := j.summary
 	s.SkippedRounds = out.Skipped()
@@ -151,18 +152,18 @@ func (j *job) federated(ctx context.Context) (experiment.Quality, error) {
 	s.Seconds["virtual"] = out.Clock.Seconds()
 	spent, err := j.e.Spent(f.Ledgers, w.attempts)
 	if err != nil {
-		return experiment.Quality{}, err
+		return eval.Quality{}, err
 	}
 	s.Privacy = j.e.Statement(spent)
 	if j.model, err = j.e.Final(f, out.Model, j.workers()); err != nil {
-		return experiment.Quality{}, err
+		return eval.Quality{}, err
 	}
 	s.Mean = j.model.Mean
 	if j.model.Shared != nil {
-		shared := j.e.Measure(j.model.Shared, j.workers()).RMSE
+		shared := j.e.Test.Measure(j.model.Shared, j.workers()).RMSE
 		s.SharedRMSE = &shared
 	}
-	return j.e.Measure(j.model, j.workers()), nil
+	return j.e.Test.Measure(j.model, j.workers()), nil
 }
 
 // simulation is the simulator's view of an experiment.
@@ -187,11 +188,11 @@ type watcher struct {
 	attempts   []experiment.Attempt
 }
 
-func (w *watcher) iteration(it sim.Iteration, model []byte) error {
+func (w *watcher) iteration(it sim.Iteration, encoded []byte) error {
 	w.attempts = append(w.attempts, experiment.Attempt{
 		Survivors: it.Survivors, Answered: it.Answered, Summed: it.Skipped == nil, Sent: it.Sent > 0,
 	})
-	quality, err := w.e.MeasureInterim(w.federation, model, w.workers())
+	quality, err := w.e.MeasureInterim(w.federation, encoded, w.workers())
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (w *watcher) iteration(it sim.Iteration, model []byte) error {
 	if err != nil {
 		return err
 	}
-	m := quality.Metrics(int(it.Number))
+	m := experiment.NewMetrics(int(it.Number), quality)
 	m.Federated = &experiment.Federated{
 		Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
 		BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(),
@@ -215,21 +216,21 @@ func (w *watcher) iteration(it sim.Iteration, model []byte) error {
 }
 
 // central trains on all ratings in one place.
-func (j *job) central(ctx context.Context) (experiment.Quality, error) {
+func (j *job) central(ctx context.Context) (eval.Quality, error) {
 	c := j.e.Config
 	j.progress.start(string(c.Algorithm), c.Model.Epochs)
 	j.summary.Rounds = c.Model.Epochs
-	var quality experiment.Quality
-	model, err := j.e.Central(ctx, func(epoch int, f *baseline.Factors) error {
-		quality = j.e.Measure(f, j.workers())
-		m := quality.Metrics(epoch)
+	var quality eval.Quality
+	trained, err := j.e.Central(ctx, func(epoch int, f *model.Factors) error {
+		quality = j.e.Test.Measure(f, j.workers())
+		m := experiment.NewMetrics(epoch, quality)
 		if err := j.folder.Append(m); err != nil {
 			return err
 		}
 		j.progress.iteration(m, nil)
 		return nil
 	})
-	j.model = model
+	j.model = trained
 	j.summary.Secagg = "none"
 	j.summary.Privacy = j.e.Statement(dp.Result{Epsilon: math.Inf(1)})
 	return quality, err

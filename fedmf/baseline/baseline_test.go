@@ -6,11 +6,11 @@ import (
 	"math"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/baseline"
+	"github.com/fedsim/fedsim/model"
 )
 
 // small is four users and three items, by hand.
@@ -29,7 +29,7 @@ func (each) Each(n int, f func(int)) {
 	}
 }
 
-func predict(p baseline.Predictor, user int, items ...int32) []float64 {
+func predict(p model.Predictor, user int, items ...int32) []float64 {
 	out := make([]float64, len(items))
 	p.Predict(user, items, out)
 	return out
@@ -40,45 +40,6 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	if math.Abs(got-want) > tolerance {
 		t.Errorf("%s is %v, want %v", what, got, want)
 	}
-}
-
-func TestMeans(t *testing.T) {
-	near(t, "global mean", float64(baseline.GlobalMean(small)), 3, 1e-12)
-	means := baseline.UserMean(small.ByUser(), 3)
-	for u, want := range []float64{4, 3, 1, 3} { // the last has no rating
-		near(t, "user mean", predict(means, u, 0)[0], want, 1e-6)
-	}
-}
-
-// The biases are the minimum of the ridge problem, which gonum solves at once:
-// (XᵀX + 5I) b = Xᵀ(x - mean), X the indicator of user and item.
-func TestItemBiasIsTheRidgeSolution(t *testing.T) {
-	got := baseline.ItemBias(small)
-	const n = 7
-	a, right := mat.NewDense(n, n, nil), mat.NewVecDense(n, nil)
-	for i := range n {
-		a.Set(i, i, 5)
-	}
-	for k, x := range small.Value {
-		u, j := int(small.User[k]), 4+int(small.Item[k])
-		for _, r := range []int{u, j} {
-			right.SetVec(r, right.AtVec(r)+float64(x)-3)
-			for _, c := range []int{u, j} {
-				a.Set(r, c, a.At(r, c)+1)
-			}
-		}
-	}
-	var want mat.VecDense
-	if err := want.SolveVec(a, right); err != nil {
-		t.Fatal(err)
-	}
-	for u := range 4 {
-		near(t, "user bias", got.Users[u], want.AtVec(u), 1e-6)
-	}
-	for j := range 3 {
-		near(t, "item bias", got.Item[j], want.AtVec(4+j), 1e-6)
-	}
-	near(t, "prediction", predict(got, 1, 2)[0], 3+want.AtVec(1)+want.AtVec(6), 1e-6)
 }
 
 func params(items, rank int) fedmf.Params {
@@ -120,7 +81,7 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 	passes := 0
 	f, err := baseline.Central(context.Background(), split.Train, baseline.CentralParams{
 		Params: params(set.Items, 20), Epochs: 15, LearningRate: 0.02,
-		Passed: func(int, *baseline.Factors) error { passes++; return nil },
+		Passed: func(int, *model.Factors) error { passes++; return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +89,7 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 	if passes != 15 {
 		t.Errorf("%d passes were reported, 15 made", passes)
 	}
-	mse := func(p baseline.Predictor) (sum float64) {
+	mse := func(p model.Predictor) (sum float64) {
 		test := split.Test
 		for k, x := range test.Value {
 			d := predict(p, int(test.User[k]), test.Item[k])[0] - float64(x)
@@ -137,7 +98,7 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 		return sum / float64(test.Len())
 	}
 	near(t, "test MSE of central SGD-MF", mse(f), 0.727, 0.02)
-	near(t, "test MSE of the bias model", mse(baseline.ItemBias(split.Train)), 0.822, 0.02)
+	near(t, "test MSE of the bias model", mse(eval.ItemBias(split.Train)), 0.822, 0.02)
 }
 
 func TestCentralStops(t *testing.T) {

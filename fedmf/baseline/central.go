@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/model"
 )
 
 // CentralParams are the settings of Central.
@@ -16,7 +17,7 @@ type CentralParams struct {
 	Epochs       int     // passes over the ratings
 	LearningRate float64 // of the first 80% of the passes falling to a tenth
 	// Passed, if set, is called after each pass.
-	Passed func(epoch int, f *Factors) error
+	Passed func(epoch int, f *model.Factors) error
 }
 
 // Validate reports everything that makes the settings unusable.
@@ -35,11 +36,11 @@ func (p CentralParams) Validate() error {
 // one place: one projected step on u_i and v_j for each rating, in a seeded
 // random order anew in each pass. It is the ceiling that federations of the
 // same model are measured against, and not private.
-func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*Factors, error) {
+func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*model.Factors, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	f := &Factors{Users: fedmf.NewMatrix(train.Users, p.Rank), Items: p.StartItems()}
+	f := &model.Factors{Users: model.NewMatrix(train.Users, p.Rank), Items: p.StartItems()}
 	rng := entropy.Public(p.Seed, "baseline/central")
 	start := p.StartUser()
 	for u := range train.Users {

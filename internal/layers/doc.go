@@ -3,7 +3,7 @@
 //
 // Imports run one way, downward: commands, then the drivers (sim) and the
 // experiment, then roles and algorithms, then protocol and secagg, then dp,
-// entropy and dataset. Test files are free. Chains count: a rule speaks of all
+// entropy, dataset and model. Test files are free. Chains count: a rule speaks of all
 // that a package links unless it says otherwise. The linter's depguard rules
 // (.golangci.yml) say the same about single imports, at the line.
 package layers

@@ -33,6 +33,11 @@ var rules = []rule{
 		why: "data know nothing of what is trained on them",
 	},
 	{
+		name: "model is for everybody", from: []string{"model/..."},
+		forbid: []string{"..."}, allow: []string{"model/..."},
+		why: "a matrix and a user's ratings belong to no algorithm; model imports nothing of this module",
+	},
+	{
 		name: "protocol is the vocabulary", from: []string{"protocol/..."},
 		forbid: []string{"..."}, allow: []string{"protocol/...", "dp/...", "entropy", "entropy/internal/..."},
 		why: "everybody speaks it, so it imports itself, dp and entropy only",
@@ -41,6 +46,11 @@ var rules = []rule{
 		name: "secagg sums for anybody", from: []string{"secagg/..."},
 		forbid: []string{"..."}, allow: []string{"secagg/...", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
 		why: "a sum knows no role and no algorithm; secagg imports itself, protocol, dp and entropy only",
+	},
+	{
+		name: "eval measures anything", from: []string{"eval/..."},
+		forbid: []string{"..."}, allow: []string{"eval/...", "model/...", "dataset/...", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
+		why: "metrics know no algorithm, role, driver or experiment; eval imports itself, model, dataset and protocol only",
 	},
 	{
 		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "client/..."},

@@ -1,4 +1,4 @@
-package experiment
+package eval
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -234,13 +233,27 @@ func TestRankWorkers(t *testing.T) {
 	}
 }
 
+// small is a synthetic set, split.
+func small(t *testing.T) *dataset.Split {
+	t.Helper()
+	set, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestBucketsAreEqual: their sizes differ by one at the most, and nothing in a bucket is
 // rated more than anything in the one before.
 func TestBucketsAreEqual(t *testing.T) {
-	e := open(t, "")
-	b := NewBuckets(e.Split.Train)
-	counts := make([]int, e.Data.Items)
-	for _, j := range e.Split.Train.Item {
+	split := small(t)
+	b := NewBuckets(split.Train)
+	counts := make([]int, split.Train.Items)
+	for _, j := range split.Train.Item {
 		counts[j]++
 	}
 	most, least := [PopularityBuckets]int{}, [PopularityBuckets]int{}
@@ -252,8 +265,8 @@ func TestBucketsAreEqual(t *testing.T) {
 		most[bucket], least[bucket] = max(most[bucket], n), min(least[bucket], n)
 	}
 	for bucket, size := range b.sizes {
-		if n := e.Data.Items / PopularityBuckets; size < n || size > n+1 {
-			t.Errorf("bucket %d has %d of %d items", bucket, size, e.Data.Items)
+		if n := split.Train.Items / PopularityBuckets; size < n || size > n+1 {
+			t.Errorf("bucket %d has %d of %d items", bucket, size, split.Train.Items)
 		}
 		if bucket > 0 && most[bucket] > least[bucket-1] {
 			t.Errorf("an item of bucket %d has %d ratings, one of bucket %d %d", bucket, most[bucket], bucket-1, least[bucket-1])
@@ -263,17 +276,18 @@ func TestBucketsAreEqual(t *testing.T) {
 
 // TestMeasureSlices compares with squares summed up rating by rating, and the whole with Measure.
 func TestMeasureSlices(t *testing.T) {
-	e := open(t, "")
-	b := NewBuckets(e.Split.Train)
-	p := baseline.ItemBias(e.Split.Train)
-	got := e.MeasureSlices(p, b, protocol.Workers(2))
+	split := small(t)
+	e := NewTest(split, nil, 0.5, 5)
+	b := e.Buckets
+	p := ItemBias(split.Train)
+	got := e.Slices(p, protocol.Workers(2))
 	var squares [PopularityBuckets]float64
 	var count [PopularityBuckets]int
-	test := e.Split.Test
+	test := split.Test
 	for k, v := range test.Value {
 		out := make([]float64, 1)
 		p.Predict(int(test.User[k]), test.Item[k:k+1], out)
-		d := min(max(out[0], e.Data.Min), e.Data.Max) - float64(v)
+		d := min(max(out[0], e.Min), e.Max) - float64(v)
 		squares[b.of[test.Item[k]]] += d * d
 		count[b.of[test.Item[k]]]++
 	}
@@ -288,7 +302,8 @@ func TestMeasureSlices(t *testing.T) {
 	if mse := e.Measure(p, protocol.Workers(1)).MSE; math.Abs(all/float64(test.Len())-mse) > 1e-12 {
 		t.Errorf("together %v, want the MSE %v", all/float64(test.Len()), mse)
 	}
-	none := e.MeasureSlices(p, Buckets{of: make([]uint8, e.Data.Items)}, protocol.Workers(1))
+	e.Buckets = Buckets{of: make([]uint8, split.Train.Items)}
+	none := e.Slices(p, protocol.Workers(1))
 	if none[0].Ratings != test.Len() || none[1].RMSE != nil {
 		t.Errorf("a bucket without ratings: %+v", none)
 	}
@@ -308,7 +323,7 @@ func TestTop(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want, func(a, b int32) int { return cmp.Compare(scores[b], scores[a]) })
-		if got := top(scores, k, but); !slices.Equal(got, want[:min(k, len(want))]) {
+		if got := Top(scores, k, but); !slices.Equal(got, want[:min(k, len(want))]) {
 			t.Fatalf("got %v, want the first %d of %v", got, k, want)
 		}
 	})

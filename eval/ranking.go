@@ -1,4 +1,4 @@
-package experiment
+package eval
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedmf/baseline"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -104,7 +103,7 @@ func Rank(h dataset.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 			}
 			seen, values := history.Row(user)
 			s.Score(user, seen, values, scores)
-			each[i] = b.rank(top(scores, sliceCutoff(PopularityBuckets-1), seen), wanted)
+			each[i] = b.rank(Top(scores, sliceCutoff(PopularityBuckets-1), seen), wanted)
 		}
 	})
 	return b.mean(each)
@@ -184,32 +183,9 @@ type ErrorSlice struct {
 	RMSE    *float64 `json:"rmse"` // nil where there are no ratings
 }
 
-// MeasureSlices is the RMSE of Measure in each bucket of popularity, from head to tail.
-func (e *Experiment) MeasureSlices(p baseline.Predictor, b Buckets, run protocol.Runner) [PopularityBuckets]ErrorSlice {
-	squared := make([][PopularityBuckets]float64, e.test.Len())
-	e.eachError(e.test, p, run, func(user int, item int32, d float64) { squared[user][b.of[item]] += d * d })
-	var out [PopularityBuckets]ErrorSlice
-	for _, j := range e.Split.Test.Item {
-		out[b.of[j]].Ratings++
-	}
-	for bucket := range out {
-		s := &out[bucket]
-		s.Items = b.sizes[bucket]
-		if s.Ratings == 0 {
-			continue
-		}
-		var sum float64
-		for user := range squared {
-			sum += squared[user][bucket]
-		}
-		s.RMSE = new(math.Sqrt(sum / float64(s.Ratings)))
-	}
-	return out
-}
-
-// top returns the indices of the k largest scores but for some, which are ascending: the
+// Top returns the indices of the k largest scores but for some, which are ascending: the
 // largest first, of equal ones the lower index first, and what is not a number last.
-func top(scores []float64, k int, but []int32) []int32 {
+func Top(scores []float64, k int, but []int32) []int32 {
 	before := func(a, b int32) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) }
 	k = min(k, len(scores))
 	best := make([]int32, 0, 2*k) // among them the k best so far

@@ -1,0 +1,103 @@
+package eval
+
+import "github.com/fedsim/fedsim/dataset"
+
+// Constant predicts one number for everything.
+type Constant float64
+
+// Predict implements Predictor.
+func (c Constant) Predict(_ int, items []int32, out []float64) {
+	for i := range items {
+		out[i] = float64(c)
+	}
+}
+
+// GlobalMean predicts the mean of the training ratings.
+func GlobalMean(train dataset.Ratings) Constant { return Constant(train.Mean()) }
+
+// UserMeans predicts each user's own mean, which a device can do by itself.
+type UserMeans []float64
+
+// UserMean computes the means of the training rows; fallback stands in for
+// users without a training rating.
+func UserMean(rows *dataset.Rows, fallback float64) UserMeans {
+	means := make(UserMeans, rows.Len())
+	for u := range means {
+		means[u] = fallback
+		if _, values := rows.Row(u); len(values) > 0 {
+			var sum float64
+			for _, x := range values {
+				sum += float64(x)
+			}
+			means[u] = sum / float64(len(values))
+		}
+	}
+	return means
+}
+
+// Predict implements Predictor.
+func (m UserMeans) Predict(user int, items []int32, out []float64) {
+	for i := range items {
+		out[i] = m[user]
+	}
+}
+
+// Biases predict mean + user's bias + item's bias.
+type Biases struct {
+	Mean        float64
+	Users, Item []float64
+}
+
+// biasRidge is how many ratings' worth of weight zero has in a bias, and
+// biasSweeps how often users and items take turns; the usual choices, at which
+// the model is converged and its test error flat.
+const (
+	biasRidge  = 5
+	biasSweeps = 10
+)
+
+// ItemBias fits regularised user and item biases by alternating ridge
+// regressions. It sees all ratings: it is not private.
+func ItemBias(train dataset.Ratings) *Biases {
+	b := &Biases{Mean: train.Mean(), Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
+	for range biasSweeps {
+		refit(b.Item, train.Item, b.Users, train.User, train.Value, b.Mean)
+		refit(b.Users, train.User, b.Item, train.Item, train.Value, b.Mean)
+	}
+	return b
+}
+
+// refit sets each bias to the ridge estimate given the other side's.
+func refit(bias []float64, index []int32, other []float64, otherIndex []int32, values []float32, mean float64) {
+	sum, count := make([]float64, len(bias)), make([]float64, len(bias))
+	for k, x := range values {
+		sum[index[k]] += float64(x) - mean - other[otherIndex[k]]
+		count[index[k]]++
+	}
+	for i := range bias {
+		bias[i] = sum[i] / (count[i] + biasRidge)
+	}
+}
+
+// Predict implements Predictor.
+func (b *Biases) Predict(user int, items []int32, out []float64) {
+	for i, j := range items {
+		out[i] = b.Mean + b.Users[user] + b.Item[j]
+	}
+}
+
+// Popular scores items by how many training ratings they have: for everybody the same,
+// and not private.
+type Popular []float64
+
+// Score implements Scorer.
+func (p Popular) Score(_ int, _ []int32, _ []float32, out []float64) { copy(out, p) }
+
+// Popularity counts the training ratings of every item.
+func Popularity(train dataset.Ratings) Popular {
+	p := make(Popular, train.Items)
+	for _, j := range train.Item {
+		p[j]++
+	}
+	return p
+}

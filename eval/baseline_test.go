@@ -1,0 +1,72 @@
+package eval_test
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/model"
+)
+
+// small is four users and three items, by hand.
+var small = dataset.Ratings{
+	Users: 4, Items: 3,
+	User:  []int32{0, 0, 1, 1, 1, 2},
+	Item:  []int32{0, 1, 0, 1, 2, 2},
+	Value: []float32{5, 3, 4, 2, 3, 1},
+}
+
+func predict(p model.Predictor, user int, items ...int32) []float64 {
+	out := make([]float64, len(items))
+	p.Predict(user, items, out)
+	return out
+}
+
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if math.Abs(got-want) > tolerance {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func TestMeans(t *testing.T) {
+	near(t, "global mean", float64(eval.GlobalMean(small)), 3, 1e-12)
+	means := eval.UserMean(small.ByUser(), 3)
+	for u, want := range []float64{4, 3, 1, 3} { // the last has no rating
+		near(t, "user mean", predict(means, u, 0)[0], want, 1e-6)
+	}
+}
+
+// The biases are the minimum of the ridge problem, which gonum solves at once:
+// (XᵀX + 5I) b = Xᵀ(x - mean), X the indicator of user and item.
+func TestItemBiasIsTheRidgeSolution(t *testing.T) {
+	got := eval.ItemBias(small)
+	const n = 7
+	a, right := mat.NewDense(n, n, nil), mat.NewVecDense(n, nil)
+	for i := range n {
+		a.Set(i, i, 5)
+	}
+	for k, x := range small.Value {
+		u, j := int(small.User[k]), 4+int(small.Item[k])
+		for _, r := range []int{u, j} {
+			right.SetVec(r, right.AtVec(r)+float64(x)-3)
+			for _, c := range []int{u, j} {
+				a.Set(r, c, a.At(r, c)+1)
+			}
+		}
+	}
+	var want mat.VecDense
+	if err := want.SolveVec(a, right); err != nil {
+		t.Fatal(err)
+	}
+	for u := range 4 {
+		near(t, "user bias", got.Users[u], want.AtVec(u), 1e-6)
+	}
+	for j := range 3 {
+		near(t, "item bias", got.Item[j], want.AtVec(4+j), 1e-6)
+	}
+	near(t, "prediction", predict(got, 1, 2)[0], 3+want.AtVec(1)+want.AtVec(6), 1e-6)
+}

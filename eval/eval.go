@@ -1,0 +1,151 @@
+// Package eval measures predictors: errors in stars, rankings for held-out users, both
+// by the popularity of items, and the plain baselines that need nothing but ratings.
+// All of it sees exact ratings and is not private: it is for measuring only. Sums run in
+// a fixed order, so that results do not depend on how many workers there are.
+package eval
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Quality is how far predictions are from the test ratings, in stars, taken to the rating
+// scale first; or, with implicit feedback, how well held-out users are served.
+type Quality struct {
+	RMSE, MSE, MAE float64
+	Ranking        *Ranking // nil with explicit feedback, which has errors
+}
+
+// PrimaryMetric is what runs and baselines are compared by: the RMSE, or Recall@20.
+func (q Quality) PrimaryMetric() float64 {
+	if q.Ranking != nil {
+		return q.Ranking.Recall
+	}
+	return q.RMSE
+}
+
+// Test is what predictors are measured on.
+type Test struct {
+	// Rows are the test ratings by user, in stars; with implicit feedback, what held-out
+	// users are to be recommended.
+	Rows *dataset.Rows
+	// Validation is the same of the validation part; nil where there is none.
+	Validation *dataset.Rows
+	// Held says who is held out; nil with explicit feedback, where nobody is.
+	Held *dataset.HoldOut
+	// Buckets are those of popularity in training.
+	Buckets Buckets
+	// Min and Max are the ends of the rating scale, in stars. Predictions are taken to it.
+	Min, Max float64
+}
+
+// NewTest is the test of a split, on the rating scale from low to high; held is nil
+// where the split is of ratings and not of users.
+func NewTest(s *dataset.Split, held *dataset.HoldOut, low, high float64) Test {
+	t := Test{Rows: s.Test.ByUser(), Held: held, Buckets: NewBuckets(s.Train), Min: low, Max: high}
+	if s.Validation.Len() > 0 {
+		t.Validation = s.Validation.ByUser()
+	}
+	return t
+}
+
+// Measure compares a predictor with the test ratings, and is NaN where there are none.
+// Errors are added up per user and then over users in order, so the result does not depend on workers. With implicit
+// feedback the predictor ranks items for held-out users, as a [Scorer].
+func (t *Test) Measure(p model.Predictor, run protocol.Runner) Quality {
+	if t.Held != nil {
+		return t.rank(t.Held.Test, p, run)
+	}
+	return t.measure(t.Rows, p, run)
+}
+
+// rank measures a predictor on held-out users. Of what is no Scorer nothing is known: NaN.
+func (t *Test) rank(h dataset.HeldOut, p model.Predictor, run protocol.Runner) Quality {
+	if trained, ok := p.(*model.Trained); ok {
+		p = trained.Predictor
+	}
+	s, ok := p.(Scorer)
+	if !ok {
+		return Quality{Ranking: &Ranking{Recall: math.NaN(), NDCG: math.NaN()}}
+	}
+	r := Rank(h, s, t.Buckets, run)
+	return Quality{Ranking: &r}
+}
+
+// Validate is Measure on the validation part; nil where there is none.
+func (t *Test) Validate(p model.Predictor, run protocol.Runner) *Quality {
+	if t.Validation == nil {
+		return nil
+	}
+	if t.Held != nil {
+		q := t.rank(t.Held.Validation, p, run)
+		return &q
+	}
+	q := t.measure(t.Validation, p, run)
+	return &q
+}
+
+func (t *Test) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runner) Quality {
+	squared, absolute := make([]float64, rows.Len()), make([]float64, rows.Len())
+	t.eachError(rows, p, run, func(user int, _ int32, d float64) {
+		squared[user] += d * d
+		absolute[user] += math.Abs(d)
+	})
+	var q Quality
+	var n float64
+	for u := range squared {
+		items, _ := rows.Row(u)
+		n += float64(len(items))
+		q.MSE += squared[u]
+		q.MAE += absolute[u]
+	}
+	q.MSE, q.MAE = q.MSE/n, q.MAE/n
+	q.RMSE = math.Sqrt(q.MSE)
+	return q
+}
+
+// eachError hears how far predictions, taken to the scale, are from what users gave:
+// of one user one after the other, of different users perhaps at once.
+func (t *Test) eachError(rows *dataset.Rows, p model.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
+	run.Each(rows.Len(), func(u int) {
+		items, values := rows.Row(u)
+		if len(items) == 0 {
+			return
+		}
+		out := make([]float64, len(items))
+		p.Predict(u, items, out)
+		for i, x := range values {
+			hear(u, items[i], min(max(out[i], t.Min), t.Max)-float64(x))
+		}
+	})
+}
+
+// Slices is the RMSE of Measure in each bucket of popularity, from head to tail.
+func (t *Test) Slices(p model.Predictor, run protocol.Runner) [PopularityBuckets]ErrorSlice {
+	squared := make([][PopularityBuckets]float64, t.Rows.Len())
+	b := t.Buckets
+	t.eachError(t.Rows, p, run, func(user int, item int32, d float64) { squared[user][b.of[item]] += d * d })
+	var out [PopularityBuckets]ErrorSlice
+	for user := range squared {
+		items, _ := t.Rows.Row(user)
+		for _, j := range items {
+			out[b.of[j]].Ratings++
+		}
+	}
+	for bucket := range out {
+		s := &out[bucket]
+		s.Items = b.sizes[bucket]
+		if s.Ratings == 0 {
+			continue
+		}
+		var sum float64
+		for user := range squared {
+			sum += squared[user][bucket]
+		}
+		s.RMSE = new(math.Sqrt(sum / float64(s.Ratings)))
+	}
+	return out
+}
