@@ -7,27 +7,10 @@ import (
 	"slices"
 )
 
-// Target is what a calibration has to meet.
-type Target struct {
-	Epsilon      float64 // positive and finite
-	Delta        float64 // in (0, 1)
-	Accountant   Accountant
-	SamplerError float64 // as in Problem
-}
-
-// Validate reports everything that is wrong with the target.
-func (t Target) Validate() error {
-	errs := []error{checkSettings(t.Accountant, t.Delta, t.SamplerError)}
-	if !(t.Epsilon > 0) || math.IsInf(t.Epsilon, 1) {
-		errs = append(errs, fmt.Errorf("dp: target epsilon is %v; it must be positive and finite", t.Epsilon))
-	}
-	return errors.Join(errs...)
-}
-
-// ErrUnattainable is returned by calibrations whose target no amount of noise
+// ErrUnattainable is returned by calibrations whose budget no amount of noise
 // meets: an ε below what the accountant's conversion can show at that δ, or
 // samplers whose error uses δ up.
-var ErrUnattainable = errors.New("dp: no noise meets the target")
+var ErrUnattainable = errors.New("dp: no noise meets the budget")
 
 // The calibrated noise is searched for between these, and is never below the
 // first; both far outside of what anybody runs.
@@ -40,11 +23,11 @@ const (
 
 // NoiseMultiplier returns the least noise multiplier z with which steps
 // Gaussian releases, each over a Poisson sample of rate samplingRate (1: no
-// sampling), meet the target, and what they then cost: at most t.Epsilon. z is
+// sampling), meet the budget, and what they then cost: at most b.Epsilon. z is
 // within 1e-8 relative of the least, and at least 1e-6. (PLD rounds ε up by a few
 // 1e-5 of it and not always by the same; there z is the least to as much.)
-func NoiseMultiplier(t Target, steps int, samplingRate float64) (z float64, r Result, err error) {
-	return Calibrate(t, func(z float64) []Event {
+func NoiseMultiplier(b Budget, steps int, samplingRate float64) (z float64, r Result, err error) {
+	return Calibrate(b, func(z float64) []Event {
 		if samplingRate == 1 {
 			return []Event{Gaussian(z).Times(steps)}
 		}
@@ -53,24 +36,24 @@ func NoiseMultiplier(t Target, steps int, samplingRate float64) (z float64, r Re
 }
 
 // SkellamVariance returns the least variance V with which release, whatever
-// its own variance is, meets the target, and what it then costs: at most
-// t.Epsilon. release is a Skellam or SubsampledSkellam event with its
+// its own variance is, meets the budget, and what it then costs: at most
+// b.Epsilon. release is a Skellam or SubsampledSkellam event with its
 // sensitivities and count. V is within 1e-8 relative of the least, and at
 // least 1e-6.
-func SkellamVariance(t Target, release Event) (v float64, r Result, err error) {
+func SkellamVariance(b Budget, release Event) (v float64, r Result, err error) {
 	release.Variance = 1
-	return SkellamFactor(t, []Event{release})
+	return SkellamFactor(b, []Event{release})
 }
 
 // SkellamFactor is for several releases that share a budget in fixed proportions: it
 // returns the least factor by which their variances are to be multiplied for all of
-// them together to meet the target, and what they then cost: at most t.Epsilon.
+// them together to meet the budget, and what they then cost: at most b.Epsilon.
 // releases are at least one, Skellam or SubsampledSkellam events with their
 // sensitivities and counts, and variances that are positive and finite, in any unit.
 // The factor is within 1e-8 relative of the least, and at least 1e-6. (Under
 // GDPSkellam, where ε jumps as one of them enters or leaves the certified region, all
 // pieces between jumps are searched.)
-func SkellamFactor(t Target, releases []Event) (factor float64, r Result, err error) {
+func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err error) {
 	if len(releases) == 0 {
 		return 0, Result{}, errors.New("dp: no releases are given; there is nothing to calibrate")
 	}
@@ -83,7 +66,7 @@ func SkellamFactor(t Target, releases []Event) (factor float64, r Result, err er
 		if !(e.Variance > 0) || math.IsInf(e.Variance, 1) {
 			return 0, Result{}, fmt.Errorf("dp: the variance to be multiplied is %v; it must be positive and finite", e.Variance)
 		}
-		if t.Accountant == GDPSkellam {
+		if b.Accountant == GDPSkellam {
 			low := max(CertifiedMinVariance, e.L2*e.L2/(CertifiedMaxShift*CertifiedMaxShift))
 			if low <= CertifiedMaxVariance {
 				starts = append(starts, low/e.Variance, math.Nextafter(CertifiedMaxVariance, math.Inf(1))/e.Variance)
@@ -93,7 +76,7 @@ func SkellamFactor(t Target, releases []Event) (factor float64, r Result, err er
 	slices.Sort(starts)
 	starts = slices.Compact(starts)
 	scaled := slices.Clone(releases)
-	return calibrate(t, starts, func(factor float64) []Event {
+	return calibrate(b, starts, func(factor float64) []Event {
 		for i, e := range releases {
 			scaled[i].Variance = factor * e.Variance
 		}
@@ -101,27 +84,27 @@ func SkellamFactor(t Target, releases []Event) (factor float64, r Result, err er
 	})
 }
 
-// Calibrate returns the least noise with which events(noise) meets the target,
-// and what they then cost: at most t.Epsilon. It is for several releases that
+// Calibrate returns the least noise with which events(noise) meets the budget,
+// and what they then cost: at most b.Epsilon. It is for several releases that
 // share a budget: events says what each of them gets of the noise, in whatever
 // unit suits, and more noise must not cost more. (Under GDPSkellam ε jumps
-// where an event leaves the certified region; the target is met all the same,
+// where an event leaves the certified region; the budget is met all the same,
 // but a smaller noise on the other side of the jump may meet it too. PLD is
 // monotone to a few 1e-5, see NoiseMultiplier.) The result is within 1e-8 relative of the least, and at least 1e-6.
-func Calibrate(t Target, events func(noise float64) []Event) (noise float64, r Result, err error) {
-	return calibrate(t, nil, events)
+func Calibrate(b Budget, events func(noise float64) []Event) (noise float64, r Result, err error) {
+	return calibrate(b, nil, events)
 }
 
 // calibrate searches the pieces that begin at minNoise and at each of starts,
 // on which ε falls with the noise, in ascending order.
-func calibrate(t Target, starts []float64, events func(noise float64) []Event) (float64, Result, error) {
-	if err := t.Validate(); err != nil {
+func calibrate(b Budget, starts []float64, events func(noise float64) []Event) (float64, Result, error) {
+	if err := b.validateFinite(); err != nil {
 		return 0, Result{}, err
 	}
 	var refused error // why the last noise that was tried had no ε
 	least := Result{Epsilon: math.Inf(1)}
 	meets := func(noise float64) (Result, bool, error) {
-		r, err := Problem{events(noise), t.Delta, t.Accountant, t.SamplerError}.Epsilon()
+		r, err := Problem{events(noise), b.Delta, b.Accountant, b.SamplerError}.Epsilon()
 		if errors.Is(err, ErrNoAccountant) { // perhaps covered at another noise
 			refused = err
 			return Result{}, false, nil
@@ -129,7 +112,7 @@ func calibrate(t Target, starts []float64, events func(noise float64) []Event) (
 		if err == nil && r.Epsilon < least.Epsilon {
 			least = r
 		}
-		return r, err == nil && r.Epsilon <= t.Epsilon, err
+		return r, err == nil && r.Epsilon <= b.Epsilon, err
 	}
 	bounds := append(append([]float64{minNoise}, starts...), math.Inf(1))
 	for i, lo := range bounds[:len(bounds)-1] {
@@ -146,10 +129,10 @@ func calibrate(t Target, starts []float64, events func(noise float64) []Event) (
 		return 0, Result{}, refused
 	}
 	return 0, Result{}, fmt.Errorf("%w: epsilon %v at delta %v with accountant %s and sampler error %v; the smallest that can be shown is %v",
-		ErrUnattainable, t.Epsilon, t.Delta, t.Accountant, t.SamplerError, least.Epsilon)
+		ErrUnattainable, b.Epsilon, b.Delta, b.Accountant, b.SamplerError, least.Epsilon)
 }
 
-// searchPiece finds the least noise in [lo, hi] that meets the target, by
+// searchPiece finds the least noise in [lo, hi] that meets the budget, by
 // bisection of its logarithm; 0 where not even hi does.
 func searchPiece(lo, hi float64, meets func(float64) (Result, bool, error)) (float64, Result, error) {
 	best, ok, err := meets(hi)

@@ -9,21 +9,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// least fails unless noise meets the target and a little less does not.
-func least(t fataler, target Target, noise float64, r Result, events func(float64) []Event) {
+// least fails unless noise meets the budget and a little less does not.
+func least(t fataler, budget Budget, noise float64, r Result, events func(float64) []Event) {
 	t.Helper()
 	at := func(noise float64) float64 {
-		cost, err := Problem{events(noise), target.Delta, target.Accountant, target.SamplerError}.Epsilon()
+		cost, err := Problem{events(noise), budget.Delta, budget.Accountant, budget.SamplerError}.Epsilon()
 		if err != nil {
 			t.Fatalf("noise %v: %v", noise, err)
 		}
 		return cost.Epsilon
 	}
-	if got := at(noise); !(got <= target.Epsilon) || got != r.Epsilon {
-		t.Fatalf("noise %v costs ε = %v (reported %v), target %v", noise, got, r.Epsilon, target.Epsilon)
+	if got := at(noise); !(got <= budget.Epsilon) || got != r.Epsilon {
+		t.Fatalf("noise %v costs ε = %v (reported %v), budget %v", noise, got, r.Epsilon, budget.Epsilon)
 	}
-	if got := at(noise * (1 - 1e-6)); !(got > target.Epsilon) {
-		t.Fatalf("noise %v is not the least: 1e-6 less costs ε = %v, target %v", noise, got, target.Epsilon)
+	if got := at(noise * (1 - 1e-6)); !(got > budget.Epsilon) {
+		t.Fatalf("noise %v is not the least: 1e-6 less costs ε = %v, budget %v", noise, got, budget.Epsilon)
 	}
 }
 
@@ -33,7 +33,7 @@ func TestNoiseMultiplierTable(t *testing.T) {
 	for _, c := range []struct{ epsilon, sigma float64 }{
 		{1, 3.7306}, {2, 1.9938}, {5, 0.89187}, {10, 0.49989}, {20, 0.29004},
 	} {
-		z, r, err := NoiseMultiplier(Target{Epsilon: c.epsilon, Delta: 1e-5, Accountant: Best}, 1, 1)
+		z, r, err := NoiseMultiplier(Budget{Epsilon: c.epsilon, Delta: 1e-5, Accountant: Best}, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestNoiseMultiplierTable(t *testing.T) {
 			t.Errorf("accountant is %s, want exact", r.Accountant)
 		}
 	}
-	z, _, err := NoiseMultiplier(Target{Epsilon: 2.1014, Delta: 1e-5, Accountant: RDP}, 1000, 0.01)
+	z, _, err := NoiseMultiplier(Budget{Epsilon: 2.1014, Delta: 1e-5, Accountant: RDP}, 1000, 0.01)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,17 +51,17 @@ func TestNoiseMultiplierTable(t *testing.T) {
 
 func TestNoiseMultiplierRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		target := Target{
+		budget := Budget{
 			Epsilon:    math.Exp(rapid.Float64Range(-1, 4).Draw(t, "log epsilon")),
 			Delta:      math.Exp(rapid.Float64Range(-25, -5).Draw(t, "log delta")),
 			Accountant: rapid.SampledFrom([]Accountant{RDP, Exact}).Draw(t, "accountant"),
 		}
 		steps := rapid.IntRange(1, 10_000).Draw(t, "steps")
-		z, r, err := NoiseMultiplier(target, steps, 1)
+		z, r, err := NoiseMultiplier(budget, steps, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		least(t, target, z, r, func(z float64) []Event { return []Event{Gaussian(z).Times(steps)} })
+		least(t, budget, z, r, func(z float64) []Event { return []Event{Gaussian(z).Times(steps)} })
 	})
 }
 
@@ -69,24 +69,24 @@ func TestNoiseMultiplierRoundTrip(t *testing.T) {
 // and δ = 1e-5 keep 1.8282 with z = 1 or hardly more. The noise is the least but for
 // the precision of the grid. Best finds the same.
 func TestSampledNoiseMultiplierByDistribution(t *testing.T) {
-	target := Target{Epsilon: 1.8282, Delta: 1e-5, Accountant: PLD}
-	z, r, err := NoiseMultiplier(target, 1000, 0.01)
+	budget := Budget{Epsilon: 1.8282, Delta: 1e-5, Accountant: PLD}
+	z, r, err := NoiseMultiplier(budget, 1000, 0.01)
 	if err != nil {
 		t.Fatal(err)
 	}
 	within(t, "z", z, 1, 5e-5) // half of the fourth decimal, and the grid
-	if !(r.Epsilon <= target.Epsilon) || r.Accountant != PLD {
-		t.Errorf("z = %v keeps %+v, target %v", z, r, target.Epsilon)
+	if !(r.Epsilon <= budget.Epsilon) || r.Accountant != PLD {
+		t.Errorf("z = %v keeps %+v, budget %v", z, r, budget.Epsilon)
 	}
-	if less := epsilon(t, PLD, 1e-5, SubsampledGaussian(z*(1-1e-4), 0.01).Times(1000)); less.Epsilon <= target.Epsilon {
+	if less := epsilon(t, PLD, 1e-5, SubsampledGaussian(z*(1-1e-4), 0.01).Times(1000)); less.Epsilon <= budget.Epsilon {
 		t.Errorf("z = %v is not the least: 1e-4 less keeps %v", z, less.Epsilon)
 	}
-	target = Target{Epsilon: 1, Delta: 1e-6, Accountant: PLD}
-	if z, _, err = NoiseMultiplier(target, 200, 0.05); err != nil {
+	budget = Budget{Epsilon: 1, Delta: 1e-6, Accountant: PLD}
+	if z, _, err = NoiseMultiplier(budget, 200, 0.05); err != nil {
 		t.Fatal(err)
 	}
-	target.Accountant = Best
-	best, r, err := NoiseMultiplier(target, 200, 0.05)
+	budget.Accountant = Best
+	best, r, err := NoiseMultiplier(budget, 200, 0.05)
 	if err != nil || best != z || r.Accountant != PLD {
 		t.Errorf("best finds z = %v by %s (%v), pld %v", best, r.Accountant, err, z)
 	}
@@ -94,25 +94,25 @@ func TestSampledNoiseMultiplierByDistribution(t *testing.T) {
 
 func TestSubsampledNoiseMultiplierRoundTrip(t *testing.T) {
 	for _, q := range []float64{0.001, 0.05, 0.5} {
-		target := Target{Epsilon: 1, Delta: 1e-6, Accountant: RDP, SamplerError: SamplerError(1000, 100_000, 500)}
-		z, r, err := NoiseMultiplier(target, 500, q)
+		budget := Budget{Epsilon: 1, Delta: 1e-6, Accountant: RDP, SamplerError: SamplerError(1000, 100_000, 500)}
+		z, r, err := NoiseMultiplier(budget, 500, q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		least(t, target, z, r, func(z float64) []Event { return []Event{SubsampledGaussian(z, q).Times(500)} })
+		least(t, budget, z, r, func(z float64) []Event { return []Event{SubsampledGaussian(z, q).Times(500)} })
 	}
 }
 
 func TestSkellamVarianceRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		target := Target{
+		budget := Budget{
 			Epsilon:    math.Exp(rapid.Float64Range(-2, 3.5).Draw(t, "log epsilon")),
 			Delta:      math.Exp(rapid.Float64Range(-25, -5).Draw(t, "log delta")),
 			Accountant: rapid.SampledFrom([]Accountant{RDP, GDPSkellam}).Draw(t, "accountant"),
 		}
 		d2 := math.Exp(rapid.Float64Range(0, 9).Draw(t, "log D2"))
 		release := Skellam(1, d2, d2*rapid.Float64Range(1, 100).Draw(t, "D1/D2")).Times(rapid.IntRange(1, 500).Draw(t, "steps"))
-		v, r, err := SkellamVariance(target, release)
+		v, r, err := SkellamVariance(budget, release)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestSkellamVarianceRoundTrip(t *testing.T) {
 		if r.Accountant == GDPSkellam && (v == CertifiedMinVariance || v == d2*d2/64) {
 			return // the least noise is where the certified region begins
 		}
-		least(t, target, v, r, events)
+		least(t, budget, v, r, events)
 	})
 }
 
@@ -136,7 +136,7 @@ func TestSkellamVarianceAcrossTheJump(t *testing.T) {
 	if above := epsilon(t, GDPSkellam, 1e-5, release); above.Accountant != RDP || above.Epsilon <= r.Epsilon*0.97 {
 		t.Fatalf("no jump to test: %+v above the region, %+v in it", above, r)
 	}
-	v, got, err := SkellamVariance(Target{Epsilon: r.Epsilon, Delta: 1e-5, Accountant: GDPSkellam}, release)
+	v, got, err := SkellamVariance(Budget{Epsilon: r.Epsilon, Delta: 1e-5, Accountant: GDPSkellam}, release)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,11 +151,11 @@ func TestSkellamVarianceAcrossTheJump(t *testing.T) {
 func TestGDPSkellamGain(t *testing.T) {
 	for _, eps := range []float64{0.5, 1, 5} {
 		release := Skellam(1, 100, 1e4).Times(50)
-		rdp, _, err := SkellamVariance(Target{Epsilon: eps, Delta: 1e-5, Accountant: RDP}, release)
+		rdp, _, err := SkellamVariance(Budget{Epsilon: eps, Delta: 1e-5, Accountant: RDP}, release)
 		if err != nil {
 			t.Fatal(err)
 		}
-		gdp, _, err := SkellamVariance(Target{Epsilon: eps, Delta: 1e-5, Accountant: GDPSkellam}, release)
+		gdp, _, err := SkellamVariance(Budget{Epsilon: eps, Delta: 1e-5, Accountant: GDPSkellam}, release)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,8 +168,8 @@ func TestGDPSkellamGain(t *testing.T) {
 // Several releases share one noise, here two whose μ² are 3 to 1: the closed
 // form is that of one Gaussian with the sum.
 func TestCalibrateShares(t *testing.T) {
-	target := Target{Epsilon: 2, Delta: 1e-5, Accountant: Exact}
-	noise, _, err := Calibrate(target, func(noise float64) []Event {
+	budget := Budget{Epsilon: 2, Delta: 1e-5, Accountant: Exact}
+	noise, _, err := Calibrate(budget, func(noise float64) []Event {
 		return []Event{Gaussian(noise / math.Sqrt(0.75)), Gaussian(noise / math.Sqrt(0.25))}
 	})
 	if err != nil {
@@ -182,25 +182,26 @@ func TestCalibrationRefuses(t *testing.T) {
 	sampled := SubsampledSkellam(1, 100, 1e4, 0.1)
 	for _, c := range []struct {
 		name    string
-		target  Target
+		budget  Budget
 		release Event
 		is      error
 		says    string
 	}{
-		{"epsilon below what rdp can show", Target{Epsilon: 0.001, Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10), ErrUnattainable, "the smallest that can be shown is 0.0035"},
-		{"samplers use delta up", Target{Epsilon: 1, Delta: 1e-5, Accountant: RDP, SamplerError: 1e-5}, Skellam(1, 10, 10), ErrUnattainable, "sampler error 1e-05"},
-		{"no accountant", Target{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, sampled, ErrNoAccountant, "gdp-skellam"},
-		{"not certified", Target{Epsilon: 1, Delta: 1e-5, Accountant: GDPSkellam}, SubsampledSkellam(1, 1e7, 1e9, 0.1), ErrNoAccountant, "L2 sensitivity up to 8"},
-		{"no variance", Target{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, Gaussian(1), nil, "has no variance"},
-		{"no steps", Target{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10).Times(0), nil, "count is 0"},
-		{"no target", Target{Epsilon: math.Inf(1), Delta: 0, Accountant: RDP}, Skellam(1, 10, 10), nil, "delta is 0"},
+		{"epsilon below what rdp can show", Budget{Epsilon: 0.001, Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10), ErrUnattainable, "the smallest that can be shown is 0.0035"},
+		{"samplers use delta up", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP, SamplerError: 1e-5}, Skellam(1, 10, 10), ErrUnattainable, "sampler error 1e-05"},
+		{"no accountant", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, sampled, ErrNoAccountant, "gdp-skellam"},
+		{"not certified", Budget{Epsilon: 1, Delta: 1e-5, Accountant: GDPSkellam}, SubsampledSkellam(1, 1e7, 1e9, 0.1), ErrNoAccountant, "L2 sensitivity up to 8"},
+		{"no variance", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, Gaussian(1), nil, "has no variance"},
+		{"no steps", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10).Times(0), nil, "count is 0"},
+		{"unlimited", Budget{Epsilon: math.Inf(1), Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10), nil, "needs a finite one"},
+		{"no delta", Budget{Epsilon: math.Inf(1), Delta: 0, Accountant: RDP}, Skellam(1, 10, 10), nil, "delta is 0"},
 	} {
-		_, _, err := SkellamVariance(c.target, c.release)
+		_, _, err := SkellamVariance(c.budget, c.release)
 		if err == nil || !strings.Contains(err.Error(), c.says) || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: error %v; want %v saying %q", c.name, err, c.is, c.says)
 		}
 	}
-	if _, _, err := NoiseMultiplier(Target{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, 10, 1.5); err == nil || !strings.Contains(err.Error(), "sampling rate is 1.5") {
+	if _, _, err := NoiseMultiplier(Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, 10, 1.5); err == nil || !strings.Contains(err.Error(), "sampling rate is 1.5") {
 		t.Errorf("rate 1.5: error %v", err)
 	}
 }
@@ -211,8 +212,8 @@ func TestCalibrationRefuses(t *testing.T) {
 func TestSkellamFactor(t *testing.T) {
 	releases := []Event{Skellam(3, 5, 20).Times(2), Skellam(0.5, 2, 4), Skellam(40, 11, 30).Times(7)}
 	for _, a := range []Accountant{RDP, GDPSkellam} {
-		target := Target{Epsilon: 1.5, Delta: 1e-6, Accountant: a}
-		factor, reached, err := SkellamFactor(target, releases)
+		budget := Budget{Epsilon: 1.5, Delta: 1e-6, Accountant: a}
+		factor, reached, err := SkellamFactor(budget, releases)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,11 +232,11 @@ func TestSkellamFactor(t *testing.T) {
 		if got := cost(factor); got > 1.5 || got != reached.Epsilon || cost(factor*(1-1e-6)) <= 1.5 {
 			t.Errorf("%s: a factor of %v costs %v, reached %v; a little less costs %v", a, factor, got, reached, cost(factor*(1-1e-6)))
 		}
-		one, _, err := SkellamFactor(target, []Event{Skellam(4, 5, 20)})
+		one, _, err := SkellamFactor(budget, []Event{Skellam(4, 5, 20)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, _, err := SkellamVariance(target, Skellam(9, 5, 20))
+		v, _, err := SkellamVariance(budget, Skellam(9, 5, 20))
 		if err != nil || math.Abs(4*one-v) > 1e-7*v {
 			t.Errorf("%s: a variance of 4 times %v, alone %v, %v", a, one, v, err)
 		}
@@ -245,7 +246,7 @@ func TestSkellamFactor(t *testing.T) {
 		"gaussian":     {Gaussian(1)},
 		"it must be p": {Skellam(0, 1, 1)},
 	} {
-		if _, _, err := SkellamFactor(Target{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, releases); err == nil || !strings.Contains(err.Error(), what) {
+		if _, _, err := SkellamFactor(Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, releases); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("error %v, want %q in it", err, what)
 		}
 	}

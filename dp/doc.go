@@ -9,7 +9,7 @@
 // of events, a δ and an [Accountant]; its Epsilon method answers with the
 // smallest ε that the accountant shows, and names the accountant really used.
 // [NoiseMultiplier], [SkellamVariance] and [Calibrate] go the other way: the
-// least noise that meets a target ε. A [Ledger] holds one client's budget and
+// least noise that meets a budget. A [Ledger] holds one client's budget and
 // refuses what would overspend it. A [Statement] is the sentence a run prints.
 //
 // Which accountant: [Exact] for Gaussians that see all data; [PLD] for Gaussians

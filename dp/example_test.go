@@ -63,12 +63,12 @@ func ExampleProblem_sampled() {
 // How much noise ε = 1 takes: once for one Gaussian release, once for a
 // thousand over Poisson samples of 1%.
 func ExampleNoiseMultiplier() {
-	target := dp.Target{Epsilon: 1, Delta: 1e-5, Accountant: dp.Best}
+	budget := dp.Budget{Epsilon: 1, Delta: 1e-5, Accountant: dp.Best}
 	for _, run := range []struct {
 		steps int
 		rate  float64
 	}{{1, 1}, {1000, 0.01}} {
-		z, result, err := dp.NoiseMultiplier(target, run.steps, run.rate)
+		z, result, err := dp.NoiseMultiplier(budget, run.steps, run.rate)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -85,7 +85,7 @@ func ExampleNoiseMultiplier() {
 func ExampleSkellamVariance() {
 	release := dp.Skellam(1, 500, 5000).Times(20)
 	for _, accountant := range []dp.Accountant{dp.RDP, dp.GDPSkellam} {
-		v, _, err := dp.SkellamVariance(dp.Target{Epsilon: 2, Delta: 1e-5, Accountant: accountant}, release)
+		v, _, err := dp.SkellamVariance(dp.Budget{Epsilon: 2, Delta: 1e-5, Accountant: accountant}, release)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -101,8 +101,8 @@ func ExampleSkellamVariance() {
 // tenth of μ², the others ten times each and take the rest in equal parts.
 func ExampleCalibrate() {
 	const rounds = 10
-	target := dp.Target{Epsilon: 1, Delta: 1e-5, Accountant: dp.Exact}
-	noise, _, err := dp.Calibrate(target, func(noise float64) []dp.Event {
+	budget := dp.Budget{Epsilon: 1, Delta: 1e-5, Accountant: dp.Exact}
+	noise, _, err := dp.Calibrate(budget, func(noise float64) []dp.Event {
 		share := func(part float64) dp.Event { return dp.Gaussian(noise / math.Sqrt(part)) }
 		return []dp.Event{share(0.1), share(0.45 / rounds).Times(rounds), share(0.45 / rounds).Times(rounds)}
 	})

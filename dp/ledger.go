@@ -6,23 +6,6 @@ import (
 	"slices"
 )
 
-// Budget is what one client may spend over its life.
-type Budget struct {
-	Epsilon      float64 // positive; +Inf: spending is counted, not limited
-	Delta        float64 // in (0, 1)
-	Accountant   Accountant
-	SamplerError float64 // as in Problem
-}
-
-// Validate reports everything that is wrong with the budget.
-func (b Budget) Validate() error {
-	errs := []error{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
-	if !(b.Epsilon > 0) {
-		errs = append(errs, fmt.Errorf("dp: budget epsilon is %v; it must be positive", b.Epsilon))
-	}
-	return errors.Join(errs...)
-}
-
 // Record is one accepted charge, as a durable ledger keeps it.
 type Record struct {
 	Session   [16]byte `json:"session"`

@@ -6,7 +6,7 @@ import "math"
 // 4·n·L·T·2^-100 for n clients, L coordinates per iteration (all releases
 // together) and T iterations, each coordinate of a client taking two Poisson
 // and two binomial draws with an error of at most 2^-100 each. It is what
-// Problem, Budget and the calibration targets take as SamplerError.
+// Problem and Budget take as SamplerError.
 func SamplerError(n, L, T int) float64 {
 	return math.Ldexp(4*float64(n)*float64(L)*float64(T), -100)
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// target is what noise is calibrated to.
-func (e *Experiment) target() dp.Target {
+// target is the budget that noise is calibrated to.
+func (e *Experiment) target() dp.Budget {
 	b := e.Privacy.Budget
-	return dp.Target{Epsilon: e.Config.Epsilon.Value, Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}
+	b.Epsilon = e.Config.Epsilon.Value
+	return b
 }
 
 // calibrateSplit finds the least distributed noise with which all attempts together

@@ -132,8 +132,8 @@ func (c *privacyNoiseCmd) Run(s streams) error {
 		}
 		err = probe.Validate()
 	}
-	target := dp.Target{Epsilon: c.Epsilon, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
-	if err = errors.Join(err, target.Validate()); err != nil {
+	budget := dp.Budget{Epsilon: c.Epsilon, Delta: c.Delta, Accountant: dp.Accountant(c.Accountant)}
+	if err = errors.Join(err, budget.Validate()); err != nil {
 		return wrong(err)
 	}
 	var noise float64
@@ -141,13 +141,13 @@ func (c *privacyNoiseCmd) Run(s streams) error {
 	name := "noise_multiplier"
 	if integer {
 		name = "variance"
-		noise, r, err = dp.SkellamVariance(target, e)
+		noise, r, err = dp.SkellamVariance(budget, e)
 	} else {
 		rate := 1.0
 		if e.SamplingRate > 0 {
 			rate = e.SamplingRate
 		}
-		noise, r, err = dp.NoiseMultiplier(target, c.Steps, rate)
+		noise, r, err = dp.NoiseMultiplier(budget, c.Steps, rate)
 	}
 	if err != nil {
 		return cannot(err)
