@@ -23,7 +23,7 @@ func (e *Experiment) target() dp.Budget {
 // over the run they add up to 1; nil where there is but one release.
 func (e *Experiment) calibrateSplit(shares [][]float64) error {
 	c, b := e.Config, &e.Privacy.Budget
-	_, coordinates := e.Steps.vectors()
+	_, coordinates := e.Steps.Vectors()
 	b.SamplerError = dp.SamplerError(e.Cohort.Clients, coordinates, 1)
 	var events []dp.Event
 	for i, step := range e.Steps {
@@ -45,7 +45,7 @@ func (e *Experiment) calibrateSplit(shares [][]float64) error {
 		kind, e.Privacy.Claimed = protocol.Replace, reached.Epsilon
 	}
 	n := 0
-	for _, r := range e.Steps.releases() {
+	for _, r := range e.Steps.All() {
 		r.Noise = protocol.Noise{Kind: kind, Variance: factor * events[n].Variance}
 		n++
 	}
@@ -67,7 +67,7 @@ func (e *Experiment) agreeToWorst() error {
 	c, b := e.Config, &e.Privacy.Budget
 	// At the edge of gdp-skellam's region more noise is charged more, so the
 	// most that a view may hold must be inside for the worst case to be one.
-	for _, r := range e.Steps.releases() {
+	for _, r := range e.Steps.All() {
 		widest := r.Noise.Variance * float64(e.Cohort.Honest(e.Cohort.Clients)) / float64(e.Cohort.Honest(e.Cohort.Required()))
 		if b.Accountant == dp.GDPSkellam && widest > dp.CertifiedMaxVariance {
 			return &ConfigError{fmt.Errorf("accountant gdp-skellam is certified up to a variance of %g, and a view of replaced noise may have %.3g; use rdp", dp.CertifiedMaxVariance, widest)}
@@ -86,7 +86,7 @@ func (e *Experiment) agreeToWorst() error {
 
 // checkSamplers refuses noise that the samplers could not draw later.
 func (e *Experiment) checkSamplers() error {
-	for _, r := range e.Steps.releases() {
+	for _, r := range e.Steps.All() {
 		if largest, limit := e.drawn(r); largest > limit {
 			return &ConfigError{fmt.Errorf("epsilon %v over %d coordinates needs noise of variance %.3g in integers, and samplers go up to %.3g; take a larger epsilon or a smaller rank",
 				e.Config.Epsilon.Value, r.Len, largest, limit)}
@@ -112,7 +112,7 @@ const coarsest = 0.1
 // nothing is left to be gained.
 func (e *Experiment) coarsen() bool {
 	changed := false
-	for _, r := range e.Steps.releases() {
+	for _, r := range e.Steps.All() {
 		const step = 2
 		added := math.Sqrt(float64(r.MaxNonZero)) / (2 * r.Scale * r.L2)
 		if largest, limit := e.drawn(r); largest > limit && step*added <= coarsest {

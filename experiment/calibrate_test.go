@@ -50,7 +50,7 @@ func TestNoiseOfOrganisationsIsTheLeast(t *testing.T) {
 		t.Run(tt.settings, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, tt.settings)
-			want, z := e.Config.Epsilon.Value, e.Steps.first().Noise.Multiplier
+			want, z := e.Config.Epsilon.Value, e.Steps.First().Noise.Multiplier
 			if got := cost(t, e, z, tt.together); !(got <= want && got > 0.999*want) {
 				t.Errorf("the noise costs %v, want %v", got, want)
 			}
@@ -68,7 +68,7 @@ func TestNoiseOfOrganisationsIsTheLeast(t *testing.T) {
 				t.Errorf("planned is %v, want %v", planned.Epsilon, together)
 			}
 			spread := 1
-			if e.Steps.first().Noise.Spread {
+			if e.Steps.First().Noise.Spread {
 				spread = e.Cohort.Clients
 			}
 			if spread*tt.each != tt.together {
@@ -93,7 +93,7 @@ func TestNoiseWithoutSampling(t *testing.T) {
 		{"algorithm=vfl-sgdmf unit=user sampling-rate=1 epsilon=2 rounds=9 local-steps=3 parties=4 item-steps=2", 116},
 	} {
 		e := open(t, tt.settings)
-		mu := math.Sqrt(tt.steps) / e.Steps.first().Noise.Multiplier
+		mu := math.Sqrt(tt.steps) / e.Steps.First().Noise.Multiplier
 		if got := delta(2, mu); !(got <= 1e-5*(1+1e-6) && got > 0.99e-5) {
 			t.Errorf("%s: epsilon 2 comes with delta %v, want 1e-5", tt.settings, got)
 		}
@@ -185,7 +185,7 @@ func TestSpentIsThatOfTheFullestLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := cost(t, e, e.Steps.first().Noise.Multiplier, 5*int(e.Config.LocalSteps.Value)); math.Abs(r.Epsilon-want) > 1e-9*want {
+		if want := cost(t, e, e.Steps.First().Noise.Multiplier, 5*int(e.Config.LocalSteps.Value)); math.Abs(r.Epsilon-want) > 1e-9*want {
 			t.Errorf("%s: spent %v, want five iterations, %v", settings, r.Epsilon, want)
 		}
 	}
@@ -207,7 +207,7 @@ func TestSpentAddsUpOverPartiesOfAUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := cost(t, e, e.Steps.first().Noise.Multiplier, 17); math.Abs(r.Epsilon-want) > 1e-9*want {
+	if want := cost(t, e, e.Steps.First().Noise.Multiplier, 17); math.Abs(r.Epsilon-want) > 1e-9*want {
 		t.Errorf("spent %v, want the cost of 17 steps, %v", r.Epsilon, want)
 	}
 	for k, from := range []int{3, 1, 0, 2} {

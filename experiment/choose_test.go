@@ -70,8 +70,8 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 			if e.Cohort.Clients != tt.clients || len(e.parts) != tt.clients {
 				t.Errorf("%d clients, %d parts, want %d", e.Cohort.Clients, len(e.parts), tt.clients)
 			}
-			if e.Steps.first().Len != tt.coordinates || e.Steps.first().MaxNonZero != tt.coordinates {
-				t.Errorf("the release has %d coordinates, want the shared embeddings and a weight, %d", e.Steps.first().Len, tt.coordinates)
+			if e.Steps.First().Len != tt.coordinates || e.Steps.First().MaxNonZero != tt.coordinates {
+				t.Errorf("the release has %d coordinates, want the shared embeddings and a weight, %d", e.Steps.First().Len, tt.coordinates)
 			}
 			checkNoise(t, e)
 		})
@@ -81,7 +81,7 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 // checkNoise holds the noise of the release against the configuration.
 func checkNoise(t *testing.T, e *Experiment) {
 	t.Helper()
-	n, c := e.Steps.first().Noise, e.Config
+	n, c := e.Steps.First().Noise, e.Config
 	if !c.Private() {
 		if n != (protocol.Noise{}) || e.Privacy.Run != nil || !math.IsInf(e.Privacy.Budget.Epsilon, 1) {
 			t.Errorf("without privacy the noise is %+v, the run costs %v of %v", n, e.Privacy.Run, e.Privacy.Budget)

@@ -66,7 +66,7 @@ func scale(r protocol.Release) float64 {
 func (devices) strategy(e *Experiment) (server.Durable, error) {
 	return fedmf.NewLFL(fedmf.LFLParams{
 		Params: e.Params, Rounds: e.Config.rounds(), LearningRate: e.Config.Model.LearningRate.Value,
-		Session: e.session, Cohort: e.Cohort, Release: *e.Steps.first(),
+		Session: e.session, Cohort: e.Cohort, Release: *e.Steps.First(),
 	})
 }
 

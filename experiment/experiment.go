@@ -258,8 +258,8 @@ func (e *Experiment) prepare() error {
 	if err := c.Algorithm.form().prepare(e); err != nil {
 		return err
 	}
-	vectors, _ := e.Steps.vectors()
-	for _, r := range e.Steps.releases() {
+	vectors, _ := e.Steps.Vectors()
+	for _, r := range e.Steps.All() {
 		var err error
 		if r.Width, err = secagg.Width(e.Cohort, *r, vectors); err != nil {
 			return &ConfigError{err}
@@ -280,13 +280,13 @@ func (e *Experiment) prepare() error {
 // their settings makes another session, where there is noise. (Whoever knows the
 // seed knows the noise of a simulation anyway.)
 func (e *Experiment) sessionID() protocol.SessionID {
-	public := fmt.Appendf(nil, "fedsim/session %d %+v %s", e.Steps.Iterations(), e.Cohort, releaseText(*e.Steps.first()))
-	if !e.Steps.uniform() {
-		for step, r := range e.Steps.releases() {
+	public := fmt.Appendf(nil, "fedsim/session %d %+v %s", e.Steps.Iterations(), e.Cohort, releaseText(*e.Steps.First()))
+	if !e.Steps.Uniform() {
+		for step, r := range e.Steps.All() {
 			public = fmt.Appendf(public, " %d %s %s", step.Iterations, step.Phase, releaseText(*r))
 		}
 	}
-	if n := e.Steps.noise(); n.Kind == protocol.Own {
+	if n := e.Steps.Noise(); n.Kind == protocol.Own {
 		c := e.Config
 		n.Steps = e.silo.LocalSteps // those that follow the last iteration are in e.silo
 		public = fmt.Appendf(public, " %+v %t %s %+v {Test:%v Validation:%v} %v %s %v %v %d", n, e.alone, c.Partition, e.silo, c.Split.Test, c.Split.Validation,

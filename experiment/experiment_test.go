@@ -49,8 +49,8 @@ func TestOpenChooses(t *testing.T) {
 			t.Errorf("%s is %v, want %v", tt.what, tt.got, tt.want)
 		}
 	}
-	if c.Noise != "split" || e.Steps.first().Noise.Kind != protocol.Split {
-		t.Errorf("noise is %s, %v, want split", c.Noise, e.Steps.first().Noise.Kind)
+	if c.Noise != "split" || e.Steps.First().Noise.Kind != protocol.Split {
+		t.Errorf("noise is %s, %v, want split", c.Noise, e.Steps.First().Noise.Kind)
 	}
 	if !c.Model.LearningRate.Given || !(c.Model.LearningRate.Value > 0) {
 		t.Errorf("learning rate %v", c.Model.LearningRate)
@@ -58,8 +58,8 @@ func TestOpenChooses(t *testing.T) {
 	if e := open(t, "algorithm=sgd-mf"); e.Config.Rank != Fixed(20) || e.Config.Noise != "none" {
 		t.Errorf("sgd-mf has rank %v and noise %s, want 20 and none", e.Config.Rank, e.Config.Noise)
 	}
-	if e := open(t, "epsilon=inf"); e.Config.Noise != "none" || e.Steps.first().Noise.Kind != protocol.NoNoise || e.Privacy.Run != nil {
-		t.Errorf("without privacy noise is %s, %v, and %v are planned", e.Config.Noise, e.Steps.first().Noise.Kind, e.Privacy.Run)
+	if e := open(t, "epsilon=inf"); e.Config.Noise != "none" || e.Steps.First().Noise.Kind != protocol.NoNoise || e.Privacy.Run != nil {
+		t.Errorf("without privacy noise is %s, %v, and %v are planned", e.Config.Noise, e.Steps.First().Noise.Kind, e.Privacy.Run)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestOpenChooses(t *testing.T) {
 func TestOpenCalibrates(t *testing.T) {
 	for _, settings := range []string{"", "epsilon=1", "epsilon=3 rounds=40", "accountant=gdp-skellam", "delta=1e-7", "contribution=all-ratings"} {
 		e := open(t, settings)
-		d2, d1 := e.Steps.first().Bounds()
+		d2, d1 := e.Steps.First().Bounds()
 		cost := func(variance float64) float64 {
 			b := e.Privacy.Budget
 			r, err := dp.Problem{
@@ -81,10 +81,10 @@ func TestOpenCalibrates(t *testing.T) {
 			return r.Epsilon
 		}
 		want := e.Config.Epsilon.Value
-		if got := cost(e.Steps.first().Noise.Variance); !(got <= want && got > 0.999*want) {
+		if got := cost(e.Steps.First().Noise.Variance); !(got <= want && got > 0.999*want) {
 			t.Errorf("%q: the noise costs %v, want %v", settings, got, want)
 		}
-		if got := cost(0.8 * e.Steps.first().Noise.Variance); got <= want {
+		if got := cost(0.8 * e.Steps.First().Noise.Variance); got <= want {
 			t.Errorf("%q: a fifth less variance costs %v, within %v: the noise is not the least", settings, got, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestOpenCalibrates(t *testing.T) {
 // gdp-skellam saves 5 to 9% of the noise.
 func TestGDPSkellamSavesNoise(t *testing.T) {
 	rdp, gdp := open(t, "epsilon=5"), open(t, "epsilon=5 accountant=gdp-skellam")
-	if saved := 1 - math.Sqrt(gdp.Steps.first().Noise.Variance/rdp.Steps.first().Noise.Variance); saved < 0.05 || saved > 0.09 {
+	if saved := 1 - math.Sqrt(gdp.Steps.First().Noise.Variance/rdp.Steps.First().Noise.Variance); saved < 0.05 || saved > 0.09 {
 		t.Errorf("it saves %.3g of the deviation, want 0.05 to 0.09", saved)
 	}
 }
@@ -207,8 +207,8 @@ func TestNonPrivateIsThatOfTheResolvedConfig(t *testing.T) {
 	if a.Config.Model != z.Config.Model {
 		t.Errorf("model without noise is %+v, of the run repeated from its own file %+v", a.Config.Model, z.Config.Model)
 	}
-	if a.Steps.first().Noise.Kind != protocol.NoNoise || a.Config.Private() || a.Split.Digest != first.Split.Digest {
-		t.Errorf("it has noise %v and split %s", a.Steps.first().Noise.Kind, a.Split.Digest)
+	if a.Steps.First().Noise.Kind != protocol.NoNoise || a.Config.Private() || a.Split.Digest != first.Split.Digest {
+		t.Errorf("it has noise %v and split %s", a.Steps.First().Noise.Kind, a.Split.Digest)
 	}
 }
 

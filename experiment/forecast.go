@@ -164,11 +164,11 @@ func (e *Experiment) Forecast() (*Forecast, error) {
 
 // releaseForecasts are those of all steps, and of one where all iterations are alike.
 func (e *Experiment) releaseForecasts() []ReleaseForecast {
-	if e.Steps.uniform() {
-		return []ReleaseForecast{e.releaseForecast(*e.Steps.first())}
+	if e.Steps.Uniform() {
+		return []ReleaseForecast{e.releaseForecast(*e.Steps.First())}
 	}
 	var list []ReleaseForecast
-	for step, r := range e.Steps.releases() {
+	for step, r := range e.Steps.All() {
 		f := e.releaseForecast(*r)
 		f.Phase, f.Iterations = step.Phase, step.Iterations
 		list = append(list, f)

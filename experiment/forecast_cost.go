@@ -85,7 +85,7 @@ func (e *Experiment) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds
 func (e *Experiment) bytesForecast() *BytesForecast {
 	f := new(BytesForecast)
 	var kinds [protocol.Kinds]MessageForecast
-	alike := e.Steps.uniform()
+	alike := e.Steps.Uniform()
 	for i, plan := range e.plans() {
 		step := e.Steps[i]
 		if alike && i > 0 { // it differs in what its plan says alone, by a few bytes

@@ -337,7 +337,7 @@ func TestForecastRelease(t *testing.T) {
 // at R = 5 (of a rating 2√2·R^1.5 for U and V together, 2·R^1.5 for V alone).
 func TestForecastNoise(t *testing.T) {
 	e, f := forecast(t, "secagg=real")
-	n, v := f.Releases[0].Noise, e.Steps.first().Noise.Variance
+	n, v := f.Releases[0].Noise, e.Steps.First().Noise.Variance
 	near := func(what string, got, want float64) {
 		t.Helper()
 		if !(math.Abs(got-want) <= 1e-12*want) {
@@ -350,7 +350,7 @@ func TestForecastNoise(t *testing.T) {
 
 	e, f = forecast(t, "algorithm=vfl-sgdmf accountant=rdp rounds=3 item-steps=20")
 	n = f.Releases[0].Noise
-	z := e.Steps.first().Noise.Multiplier
+	z := e.Steps.First().Noise.Multiplier
 	if n.Kind != "own" || len(n.Steps) != 2 || n.Variance != 0 {
 		t.Fatalf("noise of parties: %+v", n)
 	}

@@ -135,8 +135,8 @@ func TestVariantsOfOrganisations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n.Steps.first().Noise != (protocol.Noise{}) || n.Config.Private() || n.Privacy.Run != nil || n.session == e.session {
-			t.Errorf("%s: without noise it has noise %+v and session %x", a, n.Steps.first().Noise, n.session)
+		if n.Steps.First().Noise != (protocol.Noise{}) || n.Config.Private() || n.Privacy.Run != nil || n.session == e.session {
+			t.Errorf("%s: without noise it has noise %+v and session %x", a, n.Steps.First().Noise, n.session)
 		}
 		if !(n.silo.ItemRate > e.silo.ItemRate) || n.Config.Dropout != Fixed(0.2) || n.Config.Leave != 0.1 {
 			t.Errorf("%s: without noise the rate is %v, with noise %v; dropout %v", a, n.silo.ItemRate, e.silo.ItemRate, n.Config.Dropout)
@@ -144,7 +144,7 @@ func TestVariantsOfOrganisations(t *testing.T) {
 		if n.Split != e.Split || !cmp.Equal(n.parts, e.parts) || n.Params != e.Params {
 			t.Errorf("%s: without noise there are other parties", a)
 		}
-		if e.Steps.first().Noise.Kind != protocol.Own || !e.Config.Private() {
+		if e.Steps.First().Noise.Kind != protocol.Own || !e.Config.Private() {
 			t.Errorf("%s: making the variant changed the experiment", a)
 		}
 	}

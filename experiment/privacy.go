@@ -70,7 +70,7 @@ type Attempt struct {
 // sum really showed; an attempt that ended without a sum counts at its full
 // planned price. Attempts are in the order of the iterations, from the first on.
 func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
-	if n := e.Steps.noise(); n.Kind == protocol.Replace {
+	if n := e.Steps.Noise(); n.Kind == protocol.Replace {
 		return e.spentOnViews(attempts)
 	} else if n.Spread {
 		// Each ledger holds what all would have spent, had they all done as its client did.

@@ -237,7 +237,7 @@ func (t termsJSON) terms() Terms {
 		out.Budget.Epsilon = *b.Epsilon
 	}
 	for _, s := range t.Steps {
-		step := Step{Iterations: s.Iterations, Phase: s.Phase, Model: s.Model}
+		step := protocol.Step{Iterations: s.Iterations, Phase: s.Phase, Model: s.Model}
 		for _, r := range s.Releases {
 			step.Releases = append(step.Releases, r.release())
 		}

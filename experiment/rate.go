@@ -28,7 +28,7 @@ const centralLearningRate = 0.01
 // splits of other seeds than those that are reported, on the synthetic sets
 // and, for all-ratings, on MovieLens latest-small too.
 func (e *Experiment) learningRate() float64 {
-	sigma := math.Sqrt(e.Steps.noise().Variance) / e.Steps.first().Scale // of the summed gradient
+	sigma := math.Sqrt(e.Steps.Noise().Variance) / e.Steps.First().Scale // of the summed gradient
 	scale := math.Sqrt(e.Params.StartMean) / float64(e.Cohort.Clients)
 	m := float64(e.Params.Items)
 	if e.Params.Contribution == fedmf.AllRatings {

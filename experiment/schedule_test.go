@@ -39,34 +39,6 @@ func withSchedule(t *testing.T, settings string, s Schedule) *Experiment {
 	return e
 }
 
-func TestScheduleAt(t *testing.T) {
-	s := mixed()
-	if s.Iterations() != 5 || s.Model() != 30 || s.uniform() {
-		t.Errorf("%d iterations, a model of %d bytes, uniform %t; want 5, 30, false", s.Iterations(), s.Model(), s.uniform())
-	}
-	for iteration, phase := range []string{"", "prepare", "statistics", "statistics", "bias", "bias", ""} {
-		got := ""
-		if step := s.at(uint64(iteration)); step != nil {
-			got = step.Phase
-		}
-		if got != phase {
-			t.Errorf("iteration %d is of phase %q, want %q", iteration, got, phase)
-		}
-	}
-	if s.at(math.MaxUint64) != nil {
-		t.Error("there is an iteration 2^64-1")
-	}
-	// 40 + 2·(6 + 80) + 2·40
-	if vectors, coordinates := s.vectors(); vectors != 7 || coordinates != 292 {
-		t.Errorf("%d vectors of %d coordinates, want 7 of 292", vectors, coordinates)
-	}
-	again := s.clone()
-	again[1].Releases[1].Len++
-	if s[1].Releases[1].Len != 80 {
-		t.Error("a clone shares its releases")
-	}
-}
-
 // Releases take the parts of μ² that they are given, and all of them together cost ε:
 // μ² of a release is D2²/V, and ε is asked of package dp with the events counted out by
 // hand. With a percent less noise the budget does not suffice.
@@ -197,13 +169,13 @@ func TestScheduleComparison(t *testing.T) {
 		"step 2: gramian: release is moments; it must be gramian": func(s Schedule) Schedule { s[1].Releases[0].Name = "moments"; return s },
 	} {
 		var c comparison
-		c.schedule(change(must.clone()), must)
+		c.schedule(change(must.Clone()), must)
 		if err := c.error(); !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), reason) {
 			t.Errorf("error %v, want %q in it", err, reason)
 		}
 	}
 	var c comparison
-	if c.schedule(must.clone(), must); c.error() != nil {
+	if c.schedule(must.Clone(), must); c.error() != nil {
 		t.Errorf("a schedule differs from itself: %v", c.error())
 	}
 }
@@ -243,7 +215,7 @@ func TestSessionsOfSchedules(t *testing.T) {
 // largest, of the run those of all.
 func TestForecastOfSchedule(t *testing.T) {
 	e := withSchedule(t, "epsilon=2", mixed())
-	for _, r := range e.Steps.releases() {
+	for _, r := range e.Steps.All() {
 		r.Width = 24
 	}
 	f, err := e.Forecast()

@@ -85,7 +85,7 @@ func (e *Experiment) prepareSilo(rows int, spread bool) error {
 	release.Noise = noise
 	e.Steps = e.uniformly(release, model.EncodedSize(rows, e.Params.Rank))
 	if more := e.silo.ItemSteps; c.Private() && more > 0 {
-		e.Steps.endWith(noise.Steps + more)
+		e.Steps.EndWith(noise.Steps + more)
 	}
 	return nil
 }
@@ -94,6 +94,6 @@ func (e *Experiment) prepareSilo(rows int, spread bool) error {
 func (e *Experiment) average(start *model.Matrix) (*fedmf.Average, error) {
 	return fedmf.NewAverage(fedmf.AverageParams{
 		SiloParams: e.silo, Start: start, Gradients: e.Config.Algorithm == HFLSynSGD,
-		Session: e.session, Cohort: e.Cohort, Release: *e.Steps.first(),
+		Session: e.session, Cohort: e.Cohort, Release: *e.Steps.First(),
 	})
 }

@@ -104,10 +104,10 @@ func (statistics) prepare(e *Experiment) error {
 	e.Steps = make(Schedule, len(steps))
 	for i, s := range steps {
 		shares[i] = s.Shares
-		e.Steps[i] = Step{Iterations: 1, Phase: s.Phase, Releases: s.Releases, Model: e.ssp.ModelSize(s.Phase)}
+		e.Steps[i] = protocol.Step{Iterations: 1, Phase: s.Phase, Releases: s.Releases, Model: e.ssp.ModelSize(s.Phase)}
 	}
 	e.Steps[len(steps)-1].Model = e.ssp.ModelSize(fedssp.Statistics) // the final one is broadcast too
-	for _, r := range e.Steps.releases() {
+	for _, r := range e.Steps.All() {
 		r.Scale = scale(*r)
 	}
 	e.Steps, shares = merged(e.Steps, shares)
@@ -126,7 +126,7 @@ func merged(s Schedule, shares [][]float64) (Schedule, [][]float64) {
 	var steps Schedule
 	var kept [][]float64
 	for i, step := range s {
-		if last := len(steps) - 1; last >= 0 && steps[last].alike(step) && slices.Equal(kept[last], shares[i]) {
+		if last := len(steps) - 1; last >= 0 && steps[last].Alike(step) && slices.Equal(kept[last], shares[i]) {
 			steps[last].Iterations += step.Iterations
 			continue
 		}

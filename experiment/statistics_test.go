@@ -72,7 +72,7 @@ func TestPlansOfStatistics(t *testing.T) {
 			if err := e.CheckPlan(p); err != nil {
 				t.Errorf("%s: %v", settings, err)
 			}
-			if size := e.Steps.at(p.Iteration).Model; len(p.Broadcast) > size {
+			if size := e.Steps.At(p.Iteration).Model; len(p.Broadcast) > size {
 				t.Errorf("%s: iteration %d comes with a model of %d bytes, of at most %d", settings, p.Iteration, len(p.Broadcast), size)
 			}
 			plans = append(plans, p)
@@ -101,7 +101,7 @@ func TestModelsOfStatistics(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if size := e.Steps.at(p.Iteration).Model; len(p.Broadcast) > size || i < iterations-1 && len(p.Broadcast) != size {
+			if size := e.Steps.At(p.Iteration).Model; len(p.Broadcast) > size || i < iterations-1 && len(p.Broadcast) != size {
 				t.Errorf("%s: iteration %d comes with %d bytes, said were %d", settings, p.Iteration, len(p.Broadcast), size)
 			}
 			sums := protocol.Sums{Survivors: e.Cohort.Required()}
@@ -158,7 +158,7 @@ func TestPrivateItemBiasOfAnExperiment(t *testing.T) {
 		t.Fatal(err)
 	}
 	same := open(t, "algorithm=private-item-bias epsilon=3 dropout=0.2")
-	if diff := b.Steps; !slices.EqualFunc(diff, same.Steps, func(a, b Step) bool { return a.alike(b) && a.Iterations == b.Iterations }) {
+	if diff := b.Steps; !slices.EqualFunc(diff, same.Steps, func(a, b protocol.Step) bool { return a.Alike(b) && a.Iterations == b.Iterations }) {
 		t.Errorf("its steps are %+v, want %+v", b.Steps, same.Steps)
 	}
 	planned, err := b.Planned()
@@ -402,7 +402,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 
 // Steps are joined where they ask for the same at the same share of the budget only.
 func TestMergedSteps(t *testing.T) {
-	step := Step{Iterations: 1, Phase: "statistics", Releases: mixed()[1].Releases}
+	step := protocol.Step{Iterations: 1, Phase: "statistics", Releases: mixed()[1].Releases}
 	other := step
 	other.Phase = "bias"
 	steps, shares := merged(Schedule{step, step, step, other, step}, [][]float64{{0.1, 0.2}, {0.1, 0.2}, {0.2, 0.1}, {0.1, 0.2}, {0.1, 0.2}})

@@ -51,7 +51,7 @@ type RatingSummary struct {
 // Lost notes an iteration that released nothing. Where users sum statistics one of them says how
 // many ratings, by weight, an item has; without it nothing is learned of items, and the run is unweighted.
 func (s *Summary) Lost(iteration uint64, e *Experiment) {
-	step := e.Steps.at(iteration)
+	step := e.Steps.At(iteration)
 	s.Unweighted = s.Unweighted || step != nil &&
 		slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == fedssp.WeightCounts })
 }

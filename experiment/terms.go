@@ -35,7 +35,7 @@ func (e *Experiment) agree(stated Terms) error {
 	if err = c.error(); err != nil {
 		return err
 	}
-	e.Steps, e.Privacy.Budget = stated.Steps.clone(), stated.Budget
+	e.Steps, e.Privacy.Budget = stated.Steps.Clone(), stated.Budget
 	if !e.Config.Private() {
 		return nil
 	}

@@ -32,35 +32,35 @@ var lies = []struct {
 	lie      func(*Terms)
 	reason   string
 }{
-	{"less noise", devicesSettings, func(s *Terms) { s.Steps.first().Noise.Variance *= 0.9 }, "noise variance is "},
-	{"a little less noise", devicesSettings, func(s *Terms) { s.Steps.first().Noise.Variance *= 0.9998 }, "noise variance is "},
-	{"as little less as rounding could be", devicesSettings, func(s *Terms) { s.Steps.first().Noise.Variance *= 1 - 5e-5 }, "more than the budget of 10"},
-	{"more noise", devicesSettings, func(s *Terms) { s.Steps.first().Noise.Variance *= 1.001 }, "noise variance is "},
-	{"no noise", devicesSettings, func(s *Terms) { s.Steps.first().Noise = protocol.Noise{} }, "noise is none; it must be split"},
-	{"replaced noise", devicesSettings, func(s *Terms) { s.Steps.first().Noise.Kind = protocol.Replace }, "noise is replace; it must be split"},
-	{"NaN", devicesSettings, func(s *Terms) { s.Steps.first().Noise.Variance = math.NaN() }, "noise variance is NaN"},
+	{"less noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 0.9 }, "noise variance is "},
+	{"a little less noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 0.9998 }, "noise variance is "},
+	{"as little less as rounding could be", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 1 - 5e-5 }, "more than the budget of 10"},
+	{"more noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 1.001 }, "noise variance is "},
+	{"no noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise = protocol.Noise{} }, "noise is none; it must be split"},
+	{"replaced noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Kind = protocol.Replace }, "noise is replace; it must be split"},
+	{"NaN", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance = math.NaN() }, "noise variance is NaN"},
 	{"fewer colluders", devicesSettings, func(s *Terms) { s.Cohort.Colluders = 0 }, "colluders is 0; it must be 0.05"},
 	{"more losses", devicesSettings, func(s *Terms) { s.Cohort.Tolerance = 0.9 }, "tolerance is 0.9; it must be 0.3"},
 	{"more clients", devicesSettings, func(s *Terms) { s.Cohort.Clients = 6000 }, "clients is 6000; it must be 600"},
-	{"another release", devicesSettings, func(s *Terms) { s.Steps.first().Name = "ratings" }, "release is ratings; it must be item-gradient"},
-	{"a longer vector", devicesSettings, func(s *Terms) { s.Steps.first().Len++ }, "length is 401; it must be 400"},
-	{"a smaller bound", devicesSettings, func(s *Terms) { s.Steps.first().L2 /= 2 }, "L2 bound is 11.18"},
-	{"a bound in L1", devicesSettings, func(s *Terms) { s.Steps.first().L1 = 1 }, "L1 bound is 1; it must be 0"},
-	{"a bound on coordinates", devicesSettings, func(s *Terms) { s.Steps.first().LInf = 1 }, "bound on coordinates is 1; it must be 0"},
-	{"more coordinates", devicesSettings, func(s *Terms) { s.Steps.first().MaxNonZero = 400 }, "max-non-zero is 400; it must be 1"},
-	{"a finer scale", devicesSettings, func(s *Terms) { s.Steps.first().Scale *= 2 }, "scale is "},
-	{"a narrower ring", devicesSettings, func(s *Terms) { s.Steps.first().Width = 8 }, "ring width is 8; it must be "},
+	{"another release", devicesSettings, func(s *Terms) { s.Steps.First().Name = "ratings" }, "release is ratings; it must be item-gradient"},
+	{"a longer vector", devicesSettings, func(s *Terms) { s.Steps.First().Len++ }, "length is 401; it must be 400"},
+	{"a smaller bound", devicesSettings, func(s *Terms) { s.Steps.First().L2 /= 2 }, "L2 bound is 11.18"},
+	{"a bound in L1", devicesSettings, func(s *Terms) { s.Steps.First().L1 = 1 }, "L1 bound is 1; it must be 0"},
+	{"a bound on coordinates", devicesSettings, func(s *Terms) { s.Steps.First().LInf = 1 }, "bound on coordinates is 1; it must be 0"},
+	{"more coordinates", devicesSettings, func(s *Terms) { s.Steps.First().MaxNonZero = 400 }, "max-non-zero is 400; it must be 1"},
+	{"a finer scale", devicesSettings, func(s *Terms) { s.Steps.First().Scale *= 2 }, "scale is "},
+	{"a narrower ring", devicesSettings, func(s *Terms) { s.Steps.First().Width = 8 }, "ring width is 8; it must be "},
 	{"a larger budget", devicesSettings, func(s *Terms) { s.Budget.Epsilon = 11 }, "budget epsilon is 11; it must be 10"},
 	{"a larger delta", devicesSettings, func(s *Terms) { s.Budget.Delta = 1e-4 }, "budget delta is 0.0001; it must be 1e-05"},
 	{"another accountant", devicesSettings, func(s *Terms) { s.Budget.Accountant = dp.GDPSkellam }, "budget accountant is gdp-skellam; it must be rdp"},
 	{"exact samplers", devicesSettings, func(s *Terms) { s.Budget.SamplerError = 0 }, "sampler error is 0; it must be "},
 	{"a smaller epsilon", devicesSettings, func(s *Terms) { s.Privacy.Epsilon = 1 }, "stated epsilon is 1; it must be 9.9"},
 	{"add-remove", devicesSettings, func(s *Terms) { s.Privacy.Relation = dp.AddRemove }, "relation=add-remove, accountant=rdp, sampling=none, noise=skellam); it must be (epsilon="},
-	{"less noise of its own", ownersSettings, func(s *Terms) { s.Steps.first().Noise.Multiplier *= 0.99 }, "noise multiplier is "},
-	{"rarer samples", ownersSettings, func(s *Terms) { s.Steps.first().Noise.SamplingRate = 0.01 }, "noise sampling rate is 0.01; it must be 0.05"},
-	{"fewer steps", ownersSettings, func(s *Terms) { s.Steps.first().Noise.Steps = 9 }, "noise steps is 9; it must be 10"},
-	{"spread units", ownersSettings, func(s *Terms) { s.Steps.first().Noise.Spread = true }, "noise spread is true; it must be false"},
-	{"noise of the other kind", ownersSettings, func(s *Terms) { s.Steps.first().Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise is split; it must be own"},
+	{"less noise of its own", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Multiplier *= 0.99 }, "noise multiplier is "},
+	{"rarer samples", ownersSettings, func(s *Terms) { s.Steps.First().Noise.SamplingRate = 0.01 }, "noise sampling rate is 0.01; it must be 0.05"},
+	{"fewer steps", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Steps = 9 }, "noise steps is 9; it must be 10"},
+	{"spread units", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Spread = true }, "noise spread is true; it must be false"},
+	{"noise of the other kind", ownersSettings, func(s *Terms) { s.Steps.First().Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise is split; it must be own"},
 }
 
 // Whoever states other terms than follow is found out, and told by what.
@@ -73,7 +73,7 @@ func TestOpenPublicRefusesOtherTerms(t *testing.T) {
 			honest[tt.settings] = p
 		}
 		lying := *p
-		lying.Terms.Steps = p.Terms.Steps.clone()
+		lying.Terms.Steps = p.Terms.Steps.Clone()
 		tt.lie(&lying.Terms)
 		e, err := OpenPublic(&lying)
 		if e != nil || !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), tt.reason) {
@@ -90,7 +90,7 @@ func TestOpenPublicRefusesOtherTerms(t *testing.T) {
 // All lies come at once.
 func TestOpenPublicReportsEverything(t *testing.T) {
 	p := publish(t, open(t, devicesSettings))
-	p.Terms.Cohort.Clients, p.Terms.Steps.first().Len, p.Terms.Budget.Epsilon, p.Terms.Privacy.Unit = 1, 2, 3, dp.Rating
+	p.Terms.Cohort.Clients, p.Terms.Steps.First().Len, p.Terms.Budget.Epsilon, p.Terms.Privacy.Unit = 1, 2, 3, dp.Rating
 	_, err := OpenPublic(p)
 	if err == nil || strings.Count(err.Error(), "; it must be ") != 4 {
 		t.Errorf("four lies: %v", err)
@@ -103,11 +103,11 @@ func TestOpenPublicTakesUpWhatWasStated(t *testing.T) {
 	for _, settings := range []string{devicesSettings, ownersSettings} {
 		from := open(t, settings)
 		p := publish(t, from)
-		for _, r := range p.Terms.Steps.releases() {
+		for _, r := range p.Terms.Steps.All() {
 			r.Noise.Variance *= 1 + 1e-5
 			r.Noise.Multiplier *= 1 + 1e-5
 		}
-		noise := p.Terms.Steps.noise()
+		noise := p.Terms.Steps.Noise()
 		e := joined(t, p)
 		if !reflect.DeepEqual(e.Steps, p.Terms.Steps) || reflect.DeepEqual(e.Steps, from.Steps) {
 			t.Errorf("%s: the release is %+v, stated is %+v", settings, e.Steps, p.Terms.Steps)
@@ -350,10 +350,10 @@ func TestSpentAtMost(t *testing.T) {
 		{"algorithm=hfl-synsgd accountant=rdp rounds=30", 30, 30},
 	} {
 		e := joined(t, publish(t, open(t, tt.settings)))
-		n, b := e.Steps.first().Noise, e.Privacy.Budget
+		n, b := e.Steps.First().Noise, e.Privacy.Budget
 		event := dp.SubsampledGaussian(n.Multiplier, n.SamplingRate)
 		if n.Kind == protocol.Split {
-			d2, d1 := e.Steps.first().Bounds()
+			d2, d1 := e.Steps.First().Bounds()
 			event = dp.Skellam(n.Variance, d2, d1)
 		}
 		want, err := dp.Problem{Events: []dp.Event{event.Times(tt.steps)}, Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}.Epsilon()

@@ -326,7 +326,7 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 	if durable, ok := t.trainer.(client.Durable); ok {
 		save = durable.Save
 	}
-	agreed, iterations := job.Agreed, uint64(t.terms.Iterations)
+	agreed, iterations := job.Agreed, uint64(t.terms.Steps.Iterations())
 	if t.over {
 		agreed, iterations = func(*protocol.Plan) error { return errOver }, 0
 	}

@@ -327,12 +327,8 @@ func (f *federation) recorded(id protocol.ClientID, e *experiment.Experiment) (c
 
 // terms are those of an experiment.
 func terms(e *experiment.Experiment) *node.Terms {
-	t := &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: e.Steps.Iterations(), SitOut: e.Config.SitOut,
-		StageTimeout: time.Duration(e.Config.Deployment.StageTimeout * float64(time.Second)), Model: e.Steps.Model()}
-	for _, step := range e.Steps {
-		t.Forms = append(t.Forms, node.Form{Phase: step.Phase, Releases: step.Releases})
-	}
-	return t
+	return &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: e.Config.SitOut,
+		StageTimeout: time.Duration(e.Config.Deployment.StageTimeout * float64(time.Second)), Steps: e.Steps}
 }
 
 func (f *federation) server(m *admission.Membership) *node.Server {

@@ -156,7 +156,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 		s.askNobody()
 	}
 	a.cfg.Observer.Session(d.Terms.Session)
-	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("iterations", d.Terms.Iterations).Msg("session published")
+	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("iterations", d.Terms.Steps.Iterations()).Msg("session published")
 	return s, nil
 }
 
@@ -185,7 +185,7 @@ func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubS
 		role: aggregator.New(aggregator.Config{
 			Clients: s.terms.Cohort.Clients, StageTimeout: s.terms.StageTimeout,
 			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
-			Iterations: uint64(s.terms.Iterations), SitOut: s.terms.SitOut,
+			Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut,
 		}),
 		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: a.now,
 		persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,9 +19,10 @@ import (
 )
 
 func someTerms() Terms {
-	return Terms{Session: protocol.SessionID{1}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.25}, Mode: graph.SemiHonest, Iterations: 3,
-		StageTimeout: time.Second, Model: 1 << 20,
-		Forms: []Form{{Phase: "sums", Releases: []protocol.Release{{Name: "v", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32}}}}}
+	return Terms{Session: protocol.SessionID{1}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.25}, Mode: graph.SemiHonest,
+		StageTimeout: time.Second,
+		Steps: protocol.Schedule{{Iterations: 3, Phase: "sums", Model: 1 << 20,
+			Releases: []protocol.Release{{Name: "v", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32}}}}}
 }
 
 // The aggregator reads of a peer what its role says, and nothing else: a client that
@@ -95,6 +98,28 @@ func TestSumsAreBoundToTheList(t *testing.T) {
 		p := terms.sums(list)
 		if len(p.Identities) != 4 || !key.Public().Ed25519().Equal(p.Identities[2]) {
 			t.Errorf("mode %v: identities %x", mode, p.Identities)
+		}
+	}
+}
+
+// Terms say what iterations ask for: without it, or with more than anybody asks for,
+// there is no session.
+func TestTermsWithoutASoundSchedule(t *testing.T) {
+	terms := someTerms()
+	if err := terms.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*Terms){
+		"has no steps":        func(s *Terms) { s.Steps = nil },
+		"has 0 iterations":    func(s *Terms) { s.Steps[0].Iterations = 0 },
+		"releases nothing":    func(s *Terms) { s.Steps[0].Releases = nil },
+		"length is 0":         func(s *Terms) { s.Steps[0].Releases[0].Len = 0 },
+		"there may be 256":    func(s *Terms) { s.Steps = slices.Repeat(s.Steps, 257) },
+		"model of 2147483647": func(s *Terms) { s.Steps[0].Model = 1<<31 - 1 },
+	} {
+		terms := someTerms()
+		if change(&terms); terms.Validate() == nil || !strings.Contains(terms.Validate().Error(), want) {
+			t.Errorf("error %v, want %q in it", terms.Validate(), want)
 		}
 	}
 }

@@ -20,29 +20,21 @@ import (
 // Terms are what everybody in a session goes by, the aggregator included, which
 // knows no more of the experiment than this.
 type Terms struct {
-	Session    protocol.SessionID
-	Cohort     protocol.Cohort
-	Mode       graph.Mode
-	Iterations int     // T
-	SitOut     float64 // see aggregator.Config
+	Session protocol.SessionID
+	Cohort  protocol.Cohort
+	Mode    graph.Mode
+	SitOut  float64 // see aggregator.Config
 	// StageTimeout is how long a stage waits for clients that do not answer.
 	StageTimeout time.Duration
-	// Forms are all forms that iterations have; at least one.
-	Forms []Form
-	Model int // length in bytes of the longest model that is broadcast
-}
-
-// Form is what iterations of one kind ask for.
-type Form struct {
-	Phase    string
-	Releases []protocol.Release
+	// Steps are what iterations ask for, and with which models.
+	Steps protocol.Schedule
 }
 
 // Validate reports everything that makes the terms unusable.
 func (t *Terms) Validate() error {
-	var errs []error
-	if len(t.Forms) == 0 || len(t.Forms) > maxForms {
-		errs = append(errs, fmt.Errorf("%d forms of iterations; there must be from 1 to %d", len(t.Forms), maxForms))
+	errs := []error{t.Steps.Validate()}
+	if len(t.Steps) > maxSteps {
+		errs = append(errs, fmt.Errorf("a schedule of %d steps; there may be %d", len(t.Steps), maxSteps))
 	}
 	for _, plan := range t.plans() {
 		if err := plan.Validate(); err != nil {
@@ -52,31 +44,25 @@ func (t *Terms) Validate() error {
 	if t.Mode != graph.SemiHonest && t.Mode != graph.Active {
 		errs = append(errs, fmt.Errorf("mode %d is not known", t.Mode))
 	}
-	if t.Iterations < 1 {
-		errs = append(errs, fmt.Errorf("%d iterations; there must be at least 1", t.Iterations))
-	}
 	if !(t.SitOut >= 0 && t.SitOut <= t.Cohort.Tolerance) {
 		errs = append(errs, fmt.Errorf("sit-out is %v; it must be from 0 to the tolerance, %v", t.SitOut, t.Cohort.Tolerance))
 	}
 	if t.StageTimeout < time.Second || t.StageTimeout > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("the timeout of a stage is %v; it must be from a second to a day", t.StageTimeout))
 	}
-	if t.Model < 0 || t.Model > 1<<30 {
-		errs = append(errs, fmt.Errorf("a model of %d bytes; at most 1 GiB", t.Model))
-	}
 	return errors.Join(errs...)
 }
 
 func (t *Terms) equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
 
-// maxForms is more than any algorithm has.
-const maxForms = 256
+// maxSteps is more than any algorithm has.
+const maxSteps = 256
 
-// plans are one of each form.
+// plans are one of each step.
 func (t *Terms) plans() []*protocol.Plan {
-	list := make([]*protocol.Plan, len(t.Forms))
-	for i, f := range t.Forms {
-		list[i] = &protocol.Plan{Session: t.Session, Iteration: 1, Phase: f.Phase, Cohort: t.Cohort, Releases: f.Releases}
+	list := make([]*protocol.Plan, len(t.Steps))
+	for i, s := range t.Steps {
+		list[i] = &protocol.Plan{Session: t.Session, Iteration: 1, Phase: s.Phase, Cohort: t.Cohort, Releases: s.Releases}
 	}
 	return list
 }
@@ -84,7 +70,7 @@ func (t *Terms) plans() []*protocol.Plan {
 // limits are those of what one role sends another in the session. Nothing else is
 // read: what somebody else may send can be much larger.
 func (t *Terms) limits(from, to protocol.Role) wire.Limits {
-	all := wire.LimitsFor(wire.Session{Plans: t.plans(), Neighbours: t.Cohort.Clients - 1, Model: t.Model})
+	all := wire.LimitsFor(wire.Session{Plans: t.plans(), Neighbours: t.Cohort.Clients - 1, Model: t.Steps.Model()})
 	return all.Between(from, to)
 }
 
@@ -92,7 +78,7 @@ func (t *Terms) limits(from, to protocol.Role) wire.Limits {
 // bound in semi-honest mode too, where nobody signs: clients that were shown different
 // lists then have no masks in common.
 func (t *Terms) sums(l *admission.List) secagg.Params {
-	return secagg.Params{Mode: t.Mode, Iterations: t.Iterations, Identities: l.Identities()}
+	return secagg.Params{Mode: t.Mode, Iterations: t.Steps.Iterations(), Identities: l.Identities()}
 }
 
 // Descriptor is what the server signs of a session.

@@ -24,14 +24,10 @@ import (
 
 // terms are what everybody in a session of an experiment goes by.
 func terms(e *experiment.Experiment) *node.Terms {
-	t := &node.Terms{
-		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), Iterations: e.Steps.Iterations(), SitOut: e.Config.SitOut,
-		StageTimeout: seconds(e.Config.Deployment.StageTimeout), Model: e.Steps.Model(),
+	return &node.Terms{
+		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: e.Config.SitOut,
+		StageTimeout: seconds(e.Config.Deployment.StageTimeout), Steps: e.Steps,
 	}
-	for _, step := range e.Steps {
-		t.Forms = append(t.Forms, node.Form{Phase: step.Phase, Releases: step.Releases})
-	}
-	return t
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,164 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+)
+
+// Schedule is what the iterations of a run ask for, in order. It is public: everybody
+// in a federation knows it before the first plan.
+type Schedule []Step
+
+// Step is iterations one after the other that ask for the same.
+type Step struct {
+	Iterations int    // at least 1
+	Phase      string // as in their plans
+	// Releases are at least one, noise included.
+	Releases []Release
+	// Model is the length in bytes of the model that comes with a plan, at the most, and
+	// of the last step of the final one, too.
+	Model int
+}
+
+// Alike reports whether two steps ask for the same, in however many iterations.
+func (s Step) Alike(o Step) bool {
+	return s.Phase == o.Phase && s.Model == o.Model && slices.Equal(s.Releases, o.Releases)
+}
+
+// maxModel bounds the length of a model: far beyond what is ever sent.
+const maxModel = 1 << 30
+
+// Validate reports everything that makes the schedule unusable, but for its releases:
+// plans check those, with the cohort.
+func (s Schedule) Validate() error {
+	var errs []error
+	if len(s) == 0 {
+		errs = append(errs, errors.New("the schedule has no steps"))
+	}
+	total := 0
+	for i, step := range s {
+		switch {
+		case step.Iterations < 1:
+			errs = append(errs, fmt.Errorf("step %d has %d iterations; there must be at least 1", i+1, step.Iterations))
+		case step.Iterations > math.MaxInt32-total:
+			errs = append(errs, fmt.Errorf("step %d has %d iterations; there may be %d in all", i+1, step.Iterations, math.MaxInt32))
+		default:
+			total += step.Iterations
+		}
+		if step.Model < 0 || step.Model > maxModel {
+			errs = append(errs, fmt.Errorf("step %d has a model of %d bytes; there may be from 0 to %d", i+1, step.Model, maxModel))
+		}
+		if len(step.Releases) == 0 {
+			errs = append(errs, fmt.Errorf("step %d releases nothing", i+1))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Iterations is T, how many iterations there are.
+func (s Schedule) Iterations() int {
+	n := 0
+	for _, step := range s {
+		n += step.Iterations
+	}
+	return n
+}
+
+// Model is the length in bytes of the longest model that is ever sent.
+func (s Schedule) Model() int {
+	n := 0
+	for _, step := range s {
+		n = max(n, step.Model)
+	}
+	return n
+}
+
+// At is the step that an iteration, counted from 1, belongs to; nil if there is no
+// such iteration.
+func (s Schedule) At(iteration uint64) *Step {
+	if iteration == 0 {
+		return nil
+	}
+	for i := range s {
+		n := uint64(s[i].Iterations)
+		if iteration <= n {
+			return &s[i]
+		}
+		iteration -= n
+	}
+	return nil
+}
+
+// Clone shares nothing with the schedule.
+func (s Schedule) Clone() Schedule {
+	out := slices.Clone(s)
+	for i := range out {
+		out[i].Releases = slices.Clone(out[i].Releases)
+	}
+	return out
+}
+
+// All runs over the releases of all steps, to change in place.
+func (s Schedule) All() iter.Seq2[*Step, *Release] {
+	return func(yield func(*Step, *Release) bool) {
+		for i := range s {
+			for j := range s[i].Releases {
+				if !yield(&s[i], &s[i].Releases[j]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Vectors is how many vectors are released over the run, and how many coordinates they
+// have together.
+func (s Schedule) Vectors() (vectors, coordinates int) {
+	for step, r := range s.All() {
+		vectors += step.Iterations
+		coordinates += step.Iterations * r.Len
+	}
+	return vectors, coordinates
+}
+
+// Uniform reports whether every iteration releases the same one vector. Parties with
+// noise of their own may take more steps in the last.
+func (s Schedule) Uniform() bool {
+	first := s[0].Releases[0]
+	for _, step := range s {
+		if len(step.Releases) != 1 || step.Phase != s[0].Phase {
+			return false
+		}
+		r := step.Releases[0]
+		if r.Noise.Steps = first.Noise.Steps; r != first {
+			return false
+		}
+	}
+	return true
+}
+
+// EndWith has parties with noise of their own take so many local steps in the last
+// iteration.
+func (s *Schedule) EndWith(steps int) {
+	last := (*s)[len(*s)-1]
+	last.Releases = slices.Clone(last.Releases)
+	for i := range last.Releases {
+		last.Releases[i].Noise.Steps = steps
+	}
+	if last.Iterations == 1 {
+		(*s)[len(*s)-1] = last
+		return
+	}
+	(*s)[len(*s)-1].Iterations--
+	last.Iterations = 1
+	*s = append(*s, last)
+}
+
+// First is the first release, which stands for all of a schedule that is uniform.
+func (s Schedule) First() *Release { return &s[0].Releases[0] }
+
+// Noise is the noise of the first release. Its kind is that of all releases of a run.
+func (s Schedule) Noise() Noise { return s.First().Noise }
