@@ -166,14 +166,14 @@ func withoutAhead(t *testing.T, cfg Config) *federation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums, err := newSums(cfg)
+	sums, err := newSums(cfg, f.streams)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.aggregator = aggregator.New(aggregator.Config{Clients: len(f.clients), StageTimeout: cfg.Network.StageTimeout, NewSum: sums.aggregator})
 	for i := range f.clients {
-		f.clients[i] = client.New(client.Config{ID: protocol.ClientID(i), Session: cfg.Session, Trainer: cfg.Trainers[i],
-			NewSum: sums.client[i], Noise: new(client.Samplers), Entropy: cfg.source(clientName(i))})
+		f.clients[i] = client.New(client.Config{ID: protocol.ClientID(i), Session: cfg.Session, Trainer: f.streams.trainer(cfg.Trainers[i], clientName(i)),
+			NewSum: sums.client[i], Noise: new(client.Samplers), Entropy: f.streams.noise(clientName(i))})
 	}
 	return f
 }

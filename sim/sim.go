@@ -16,8 +16,6 @@ import (
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -50,6 +48,10 @@ func (n Network) Validate() error {
 
 // Config is a federation to simulate.
 type Config struct {
+	// Session names the run, as plans do. Runs of one session and seed draw the same
+	// noise, whatever they release, so that two runs that release differently must have
+	// two. Zero: noise is bound to the plans and to this configuration instead, and
+	// is the same only where these are.
 	Session  protocol.SessionID
 	Strategy server.Strategy
 	Trainers []client.Trainer // one for each client
@@ -96,13 +98,6 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("clients drop out at %s, a stage of the active mode", protocol.StageConsistency))
 	}
 	return errors.Join(errs...)
-}
-
-// source is where a party's randomness comes from. It is bound to the session, so
-// that runs of one seed that differ in anything do not share their noise up to a
-// factor.
-func (c Config) source(party string) entropy.Source {
-	return simulated.New(c.Seed, fmt.Sprintf("%x/%s", c.Session, party))
 }
 
 // Iteration is what one iteration was like.
@@ -186,6 +181,7 @@ type role interface {
 // federation is a run in progress.
 type federation struct {
 	cfg        Config
+	streams    *streams
 	queue      *queue
 	now        time.Time
 	server     role
@@ -201,13 +197,14 @@ type federation struct {
 
 func newFederation(cfg Config) (*federation, error) {
 	n := len(cfg.Trainers)
+	streams := newStreams(cfg)
 	f := &federation{
-		cfg: cfg, queue: newQueue(),
+		cfg: cfg, streams: streams, queue: newQueue(),
 		server: server.New(cfg.Strategy), clients: make([]role, n),
 		fates: newFates(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
-	sums, err := newSums(cfg)
+	sums, err := newSums(cfg, streams)
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +215,8 @@ func newFederation(cfg Config) (*federation, error) {
 	samplers := new(client.Samplers)
 	for i, t := range cfg.Trainers {
 		c := client.Config{
-			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: t, NewSum: sums.client[i], Noise: samplers,
-			Entropy: cfg.source(clientName(i)), Iterations: uint64(cfg.Rounds),
+			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: streams.trainer(t, clientName(i)), NewSum: sums.client[i], Noise: samplers,
+			Entropy: streams.noise(clientName(i)), Iterations: uint64(cfg.Rounds),
 		}
 		if cfg.Ledgers != nil {
 			c.Ledger = cfg.Ledgers[i]

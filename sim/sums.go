@@ -20,16 +20,16 @@ type sums struct {
 }
 
 // newSums makes them as the configuration asks for them.
-func newSums(cfg Config) (sums, error) {
+func newSums(cfg Config, from *streams) (sums, error) {
 	if cfg.Real {
-		return realSums(cfg)
+		return realSums(cfg, from)
 	}
-	return idealSums(cfg), nil
+	return idealSums(cfg, from), nil
 }
 
 // idealSums are sums by a trusted adder.
-func idealSums(cfg Config) sums {
-	src := cfg.source("ideal-sum")
+func idealSums(cfg Config, from *streams) sums {
+	src := from.noise("ideal-sum")
 	s := sums{
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src), nil },
 		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
@@ -41,14 +41,14 @@ func idealSums(cfg Config) sums {
 }
 
 // realSums are sums with the whole cryptography, on repeatable secrets.
-func realSums(cfg Config) (sums, error) {
+func realSums(cfg Config, from *streams) (sums, error) {
 	params := secagg.Params{Mode: cfg.Mode, Iterations: cfg.Rounds}
 	identities := make([]ed25519.PrivateKey, len(cfg.Trainers))
 	if cfg.Mode == graph.Active {
 		params.Identities = make([]ed25519.PublicKey, len(identities))
 		for i := range identities {
 			seed := make([]byte, ed25519.SeedSize)
-			if _, err := io.ReadFull(cfg.source(clientName(i)).Stream("identity", 0), seed); err != nil {
+			if _, err := io.ReadFull(from.keys(clientName(i)).Stream("identity", 0), seed); err != nil {
 				return sums{}, err
 			}
 			identities[i] = ed25519.NewKeyFromSeed(seed)
@@ -61,7 +61,7 @@ func realSums(cfg Config) (sums, error) {
 	}
 	for i := range s.client {
 		party, err := secagg.NewParty(secagg.PartyConfig{
-			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: cfg.source(clientName(i)), Identity: identities[i],
+			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: from.keys(clientName(i)), Identity: identities[i],
 		})
 		if err != nil {
 			return sums{}, fmt.Errorf("client %d: %w", i, err)

@@ -25,6 +25,11 @@ func New(seed uint64, party string) entropy.Source {
 	})
 }
 
+// Numbered is the source whose n-th streams, of whatever name, are those of of(n).
+func Numbered(of func(n uint64) entropy.Source) entropy.Source {
+	return source.New(func(label string, n uint64) io.Reader { return of(n).Stream(label, n) })
+}
+
 // item appends b with its length, so that no two lists of items hash alike.
 func item(dst, b []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(b)))

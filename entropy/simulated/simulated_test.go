@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 )
 
@@ -106,4 +107,18 @@ func stream(t *testing.T, seed uint64, party, label string, n uint64) string {
 		t.Fatal(err)
 	}
 	return hex.EncodeToString(b)
+}
+
+// The n-th streams of a numbered source are those of the source of n, and no other.
+func TestNumbered(t *testing.T) {
+	numbered := simulated.Numbered(func(n uint64) entropy.Source { return simulated.New(n, "client/0") })
+	for n := range uint64(3) {
+		got := make([]byte, 32)
+		if _, err := io.ReadFull(numbered.Stream("noise", n), got); err != nil {
+			t.Fatal(err)
+		}
+		if want := stream(t, n, "client/0", "noise", n); hex.EncodeToString(got) != want {
+			t.Errorf("stream %d is %x, want %s", n, got, want)
+		}
+	}
 }
