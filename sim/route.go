@@ -66,6 +66,9 @@ func (f *federation) hears(c protocol.ClientID, m protocol.Message) bool {
 func (f *federation) observe(e protocol.Envelope) error {
 	switch m := e.Message.(type) {
 	case *protocol.Open:
+		if m.Plan.Iteration > uint64(f.cfg.Rounds) {
+			return fmt.Errorf("%w: the strategy plans iteration %d; Config.Rounds is %d", ErrRounds, m.Plan.Iteration, f.cfg.Rounds)
+		}
 		if !m.Plan.Setup().Replaces && slices.Contains(f.cfg.Faults.Stages, protocol.StageReplace) {
 			return fmt.Errorf("iteration %d: clients drop out at %s, a stage of iterations that replace noise", m.Plan.Iteration, protocol.StageReplace)
 		}
@@ -80,12 +83,22 @@ func (f *federation) observe(e protocol.Envelope) error {
 		f.present.Skipped = m.Reason
 	case *protocol.Final:
 		if e.From.Role == protocol.Server {
-			err := f.close(m.Model)
-			f.out.Model, f.ended = m.Model, true
-			f.present = new(Iteration) // what follows belongs to no iteration
-			return err
+			return f.end(m.Model)
 		}
 	}
+	return nil
+}
+
+// end closes the last iteration, with the final model.
+func (f *federation) end(model []byte) error {
+	if err := f.close(model); err != nil {
+		return err
+	}
+	if n := len(f.out.Iterations); n != f.cfg.Rounds {
+		return fmt.Errorf("%w: the strategy ended after %d iterations; Config.Rounds is %d", ErrRounds, n, f.cfg.Rounds)
+	}
+	f.out.Model, f.ended = model, true
+	f.present = new(Iteration) // what follows belongs to no iteration
 	return nil
 }
 

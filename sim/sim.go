@@ -62,7 +62,7 @@ type Config struct {
 	Real    bool
 	Mode    graph.Mode
 	Draw    secagg.Draw // who draws the noise of ideal sums
-	Rounds  int         // iterations the strategy will plan, over which absences spread
+	Rounds  int         // T, iterations the strategy plans (else ErrRounds), over which absences spread
 	SitOut  float64     // share of the clients that may sit an iteration out (aggregator.Config)
 	Faults  Faults
 	Network Network
@@ -137,6 +137,11 @@ func (o *Outcome) Skipped() int {
 
 // ErrHalted is returned when nothing is left to happen before the session ended.
 var ErrHalted = errors.New("the federation came to a halt before its session ended")
+
+// ErrRounds is returned when the strategy plans more or fewer iterations than the
+// configuration has rounds: faults and secure sums would have been set up for another run. Set
+// Config.Rounds to what the strategy plans.
+var ErrRounds = errors.New("the strategy and the configuration differ in the number of iterations")
 
 // Run simulates a federation to the end of its session. It returns early with
 // the context's error when that is cancelled, and with the first failure of a
