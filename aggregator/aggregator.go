@@ -88,7 +88,6 @@ type round struct {
 	inputs   int    // answered at the stage masked-input: |U1|
 	unmasked int    // answered at the stage unmask: |U2|
 	summing  uint64 // ID of the work that sums up; 0 before
-	released [][]int64
 }
 
 // New makes an aggregator.
@@ -106,7 +105,7 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	case protocol.Registered:
 		a.forget(in.Client)
 	case protocol.Done:
-		return a.done(in)
+		return a.done(now, in)
 	}
 	return protocol.Effects{}
 }
@@ -320,10 +319,9 @@ func (a *Aggregator) sumUp(eff protocol.Effects) protocol.Effects {
 	r := a.round
 	a.work++
 	r.summing = a.work
-	eff.Work = []protocol.Work{{ID: a.work, Do: func(run protocol.Runner) (err error) {
-		r.released, err = r.sum.Sum(run)
-		return err
-	}}}
+	eff.Work = []protocol.Work{protocol.NewWork(a.work, r.sum.Sum, func(_ time.Time, released [][]int64) protocol.Effects {
+		return a.summed(r, released)
+	})}
 	return eff
 }
 
@@ -340,8 +338,8 @@ func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
 	return eff
 }
 
-// done takes the released sum to the server.
-func (a *Aggregator) done(in protocol.Done) protocol.Effects {
+// done takes in what came of summing up.
+func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 	r := a.round
 	if r == nil || in.ID != r.summing {
 		return protocol.Effects{} // of an iteration that the next one overtook
@@ -349,10 +347,15 @@ func (a *Aggregator) done(in protocol.Done) protocol.Effects {
 	if in.Err != nil {
 		return a.failed(protocol.Effects{}, in.Err)
 	}
+	return in.Apply(now)
+}
+
+// summed takes the released sum to the server.
+func (a *Aggregator) summed(r *round, released [][]int64) protocol.Effects {
 	a.round = nil
 	ev := protocol.Event{Kind: protocol.IterationSummed, Iteration: r.setup.Iteration, Party: protocol.Party{Role: protocol.Aggregator}}
 	return protocol.Effects{
-		Send: []protocol.Envelope{toServer(&protocol.Result{Iteration: r.setup.Iteration, Integers: r.released,
+		Send: []protocol.Envelope{toServer(&protocol.Result{Iteration: r.setup.Iteration, Integers: released,
 			Survivors: r.inputs, Answered: r.unmasked})},
 		Events: []protocol.Event{ev},
 	}

@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/roletest"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
@@ -144,7 +147,7 @@ func (b *bench) command(text string) protocol.Effects {
 		if len(b.works) == 0 {
 			b.t.Fatal("no work to run")
 		}
-		done := protocol.Done{ID: b.works[0].ID, Err: b.works[0].Do(serial{})}
+		done := b.do(b.works[0])
 		if w[0] == "fail" {
 			done.Err = errWork
 		}
@@ -159,6 +162,17 @@ func (b *bench) command(text string) protocol.Effects {
 		return b.receive(client, m)
 	}
 	return b.clients(w[0], w[1:])
+}
+
+// do runs work, which must not write to the aggregator: that is for Step, with the Done.
+func (b *bench) do(w protocol.Work) protocol.Done {
+	b.t.Helper()
+	before := roletest.Fields(b.aggregator, "cfg")
+	done := w.Do(serial{})
+	if d := cmp.Diff(before, roletest.Fields(b.aggregator, "cfg")); d != "" {
+		b.t.Errorf("work wrote to the aggregator (-before +after):\n%s", d)
+	}
+	return done
 }
 
 // clients has a range of clients send a message each.

@@ -37,27 +37,30 @@ func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	// What was under way is of an iteration that is over, and the one before the
 	// next is no longer for this client.
 	c.round, c.next, c.working, c.last = nil, r, nil, s.Iteration-1
-	return c.reply(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.advertise() })
+	return c.reply(r, r.advertising())
 }
 
-// advertiseAhead takes the round to the stage share, on the side of a masked input.
-func (r *round) advertiseAhead() (*protocol.Advertise, error) {
-	r.stage = protocol.StageShare
-	return r.advertise()
+// sideOf is the client's side of the sum of a round that there may not be.
+func (r *round) sideOf() *side {
+	if r == nil {
+		return nil
+	}
+	s := r.side
+	return &s
 }
 
-// shareAhead takes the round to the masked input, on the side of an answer to
-// unmask. A roster that is no good is not answered: the client is then without
+// takes reports whether the round, if there is one, waits for a roster that came along.
+func (r *round) takes(m *protocol.Roster) bool {
+	return r != nil && m != nil && m.Iteration == r.setup.Iteration && r.stage == protocol.StageShare
+}
+
+// shareAhead answers a roster on the side of an answer to unmask, and says what the
+// client sends next. A roster that is no good is not answered: the client is then without
 // the next iteration, but the present one is not held up.
-func (r *round) shareAhead(m *protocol.Roster, run protocol.Runner) *protocol.Shares {
-	if m.Iteration != r.setup.Iteration || r.stage != protocol.StageShare {
-		return nil
-	}
-	out, err := r.share(m, run)
+func (s side) shareAhead(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, protocol.Stage) {
+	out, err := s.share(m, run)
 	if err != nil {
-		r.stage = protocol.Stages // no part in it
-		return nil
+		return nil, protocol.Stages // no part in it
 	}
-	r.stage = protocol.StageMaskedInput
-	return out
+	return out, protocol.StageMaskedInput
 }

@@ -122,12 +122,12 @@ type Client struct {
 func New(cfg Config) *Client { return &Client{cfg: cfg, last: cfg.Last} }
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
-func (c *Client) Step(_ time.Time, in protocol.Input) protocol.Effects {
+func (c *Client) Step(now time.Time, in protocol.Input) protocol.Effects {
 	switch in := in.(type) {
 	case protocol.Received:
 		return c.receive(in.Envelope)
 	case protocol.Done:
-		return c.done(in)
+		return c.done(now, in)
 	default:
 		return protocol.Effects{}
 	}
@@ -192,7 +192,9 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 		}
 	}
 	c.round = r
-	eff := c.start(r, func(run protocol.Runner) error { return c.prepare(r, run) }, c.ready)
+	sum := r.sum
+	eff := start(c, r, func(run protocol.Runner) (prepared, error) { return c.cfg.prepare(p, sum, run) },
+		func(x prepared) protocol.Effects { return c.ready(r, x) })
 	eff.Persist = records
 	return eff
 }
@@ -229,13 +231,12 @@ func (c *Client) final(model []byte) protocol.Effects {
 		return c.ignored(protocol.StageAdvertise, errors.New("the session is over"))
 	}
 	c.finished, c.round, c.next = true, nil, nil
-	var state []byte
-	return c.start(nil, func(run protocol.Runner) (err error) {
-		if err = c.cfg.Trainer.Finish(model, run); err == nil {
-			state, err = c.save()
+	return start(c, nil, func(run protocol.Runner) ([]byte, error) {
+		if err := c.cfg.Trainer.Finish(model, run); err != nil {
+			return nil, err
 		}
-		return err
-	}, func(*round) protocol.Effects {
+		return c.cfg.save()
+	}, func(state []byte) protocol.Effects {
 		return protocol.Effects{
 			Persist: c.trained(state),
 			Events:  []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.ClientParty(c.cfg.ID)}},
@@ -244,11 +245,11 @@ func (c *Client) final(model []byte) protocol.Effects {
 }
 
 // save is the trainer's state, if it has any; as part of a work.
-func (c *Client) save() ([]byte, error) {
-	if c.cfg.Save == nil {
+func (c *Config) save() ([]byte, error) {
+	if c.Save == nil {
 		return nil, nil
 	}
-	return c.cfg.Save()
+	return c.Save()
 }
 
 // trained records a state of the trainer; nothing where there is none.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/fedsim/fedsim/dp/noise"
@@ -30,18 +31,18 @@ type shares struct {
 	noise, thinning entropy.Seed
 }
 
-// draw adds the client's share of the noise to its inputs, which become dense
-// where a release is noised.
-func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.Integers) (*shares, error) {
+// draw returns inputs with the client's share of the noise, dense where a release is
+// noised, and the seeds of it; nil where none is. The inputs stay as they are.
+func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.Integers) ([]protocol.Integers, *shares, error) {
 	sh := new(shares)
 	var err error
 	if sh.noise, err = entropy.NewSeed(src, "noise-seed", p.Iteration); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if sh.thinning, err = entropy.NewSeed(src, "thinning-seed", p.Iteration); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	noised := false
+	noised, out := false, slices.Clone(inputs)
 	for i, r := range p.Releases {
 		if r.Noise.Variance == 0 {
 			continue
@@ -50,21 +51,21 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 		variance := p.Cohort.ShareVariance(r.Noise.Variance)
 		if r.Noise.Kind == protocol.Split && variance/2 > noise.MaxThinningMean {
 			// Noise that could not be thinned later must not be added now.
-			return nil, fmt.Errorf("release %q: a share of variance %g cannot be thinned; at most %g can", r.Name, variance, 2.*noise.MaxThinningMean)
+			return nil, nil, fmt.Errorf("release %q: a share of variance %g cannot be thinned; at most %g can", r.Name, variance, 2.*noise.MaxThinningMean)
 		}
 		sampler, err := s.sampler(variance)
 		if err != nil {
-			return nil, fmt.Errorf("release %q: %w", r.Name, err)
+			return nil, nil, fmt.Errorf("release %q: %w", r.Name, err)
 		}
-		inputs[i] = dense(inputs[i], r.Len)
-		if err := sampler.Add(inputs[i].Value, sh.bits(r)); err != nil {
-			return nil, fmt.Errorf("release %q: %w", r.Name, err)
+		out[i] = dense(inputs[i], r.Len)
+		if err := sampler.Add(out[i].Value, sh.bits(r)); err != nil {
+			return nil, nil, fmt.Errorf("release %q: %w", r.Name, err)
 		}
 	}
 	if !noised {
-		return nil, nil
+		return inputs, nil, nil
 	}
-	return sh, nil
+	return out, sh, nil
 }
 
 // remove is what the client's noise changes by when survivors sent a masked
@@ -129,10 +130,8 @@ func (sh *shares) bits(r protocol.Release) *noise.Bits {
 	return noise.NewBits(sh.noise.Stream(r.Name))
 }
 
+// dense is a copy of a vector, dense.
 func dense(v protocol.Integers, n int) protocol.Integers {
-	if v.Index == nil {
-		return v
-	}
 	out := protocol.Integers{Value: make([]int64, n)}
 	v.AddTo(out.Value)
 	return out

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -9,9 +10,8 @@ import (
 // round is an iteration that a client is in, or sets up.
 type round struct {
 	setup     protocol.Setup
-	ahead     bool           // it was set up before there was a plan
-	plan      *protocol.Plan // nil before there is one
-	sum       Sum
+	side                         // of its sum
+	plan      *protocol.Plan     // nil before there is one
 	stage     protocol.Stage     // what the client sends next
 	delivery  *protocol.Delivery // came with the plan; nil: the setup is still to be done
 	inputs    []protocol.Integers
@@ -19,33 +19,35 @@ type round struct {
 	sharers   int     // n, clients whose shares were delivered
 	survivors *protocol.Survivors
 	charged   bool // the ledger has been charged for it
-	unusable  error
-	state     []byte // of the trainer, after this iteration's steps; nil: none to keep
 
-	next    *round           // set up with the masked input
-	reply   protocol.Message // what the present stage composed,
-	refusal error            // or why nothing is sent
+	next *round // set up with the masked input
+}
+
+// side is the client's side of an iteration's sum.
+type side struct {
+	sum   Sum
+	ahead bool // it was set up before there was a plan
 }
 
 func (c *Client) newRound(s protocol.Setup) (*round, error) {
 	sum, err := c.cfg.NewSum(s)
-	return &round{setup: s, sum: sum, stage: protocol.StageAdvertise}, err
+	return &round{setup: s, side: side{sum: sum}, stage: protocol.StageAdvertise}, err
 }
 
 // advertise begins a setup, and says which of its iteration's it is.
-func (r *round) advertise() (*protocol.Advertise, error) {
-	m, err := r.sum.Advertise()
+func (s side) advertise() (*protocol.Advertise, error) {
+	m, err := s.sum.Advertise()
 	if err == nil {
-		m.Ahead = r.ahead
+		m.Ahead = s.ahead
 	}
 	return m, err
 }
 
 // share deals secrets in it, and says the same.
-func (r *round) share(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
-	out, err := r.sum.Share(m, run)
+func (s side) share(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
+	out, err := s.sum.Share(m, run)
 	if err == nil {
-		out.Ahead = r.ahead
+		out.Ahead = s.ahead
 	}
 	return out, err
 }
@@ -76,19 +78,20 @@ func (c *Client) leave(r *round) {
 type working struct {
 	id    uint64
 	round *round
-	then  func(*round) protocol.Effects // what is done with its result
 }
 
-// start has something computed for a round. Until it is done the round, and the
-// next if it is part of that, are the computation's.
-func (c *Client) start(r *round, do func(protocol.Runner) error, then func(*round) protocol.Effects) protocol.Effects {
+// start has something computed for a round, and take its result in. Until it is done the
+// sum of the round, and of the next if it is part of that, are the computation's.
+func start[T any](c *Client, r *round, compute func(protocol.Runner) (T, error), take func(T) protocol.Effects) protocol.Effects {
 	c.works++
-	c.working = &working{c.works, r, then}
-	return protocol.Effects{Work: []protocol.Work{{ID: c.works, Do: do}}}
+	c.working = &working{c.works, r}
+	return protocol.Effects{Work: []protocol.Work{
+		protocol.NewWork(c.works, compute, func(_ time.Time, x T) protocol.Effects { return take(x) }),
+	}}
 }
 
 // done takes the result of work; that of a round left behind is dropped.
-func (c *Client) done(in protocol.Done) protocol.Effects {
+func (c *Client) done(now time.Time, in protocol.Done) protocol.Effects {
 	w := c.working
 	if w == nil || in.ID != w.id {
 		return protocol.Effects{}
@@ -101,11 +104,36 @@ func (c *Client) done(in protocol.Done) protocol.Effects {
 	if w.round != c.round && w.round != c.next {
 		return protocol.Effects{}
 	}
-	return w.then(w.round)
+	return in.Apply(now)
 }
 
-// compose computes the message of a stage.
-type compose func(*round, protocol.Runner) (protocol.Message, error)
+// composed is what a stage comes to.
+type composed struct {
+	message protocol.Message
+	refusal error   // why there is no message
+	shares  *shares // of the noise that was added to the masked input only now
+	// next is what the client sends next of the next iteration, which this message sets
+	// up; 0, which is never next, where nothing changes.
+	next protocol.Stage
+}
+
+// compose computes the message of a stage, from what it was made with.
+type compose func(protocol.Runner) (composed, error)
+
+// saying composes nothing but a message.
+func saying[M protocol.Message](f func(protocol.Runner) (M, error)) compose {
+	return func(run protocol.Runner) (composed, error) {
+		m, err := f(run)
+		return composed{message: m}, err
+	}
+}
+
+// run composes; what went wrong is a refusal, and no failure of the computation.
+func (f compose) run(run protocol.Runner) (composed, error) {
+	x, err := f(run)
+	x.refusal = err
+	return x, nil
+}
 
 // answer sends a message of the present stage. What a heavy sum says is composed
 // as work.
@@ -118,23 +146,20 @@ func (c *Client) answer(r *round, f compose) protocol.Effects {
 
 // reply composes at once.
 func (c *Client) reply(r *round, f compose) protocol.Effects {
-	r.reply, r.refusal = f(r, nil)
-	return c.finish(r)
+	x, _ := f.run(nil)
+	return c.finish(r, x)
 }
 
 // compute composes as work.
 func (c *Client) compute(r *round, f compose) protocol.Effects {
-	return c.start(r, func(run protocol.Runner) error {
-		r.reply, r.refusal = f(r, run)
-		return nil
-	}, c.finish)
+	return start(c, r, f.run, func(x composed) protocol.Effects { return c.finish(r, x) })
 }
 
 // finish sends what was composed for the present stage. The ledger is charged
 // before a masked input leaves, and not for one that was never made.
-func (c *Client) finish(r *round) protocol.Effects {
+func (c *Client) finish(r *round, x composed) protocol.Effects {
 	var charged []protocol.Record
-	err := r.refusal
+	err := x.refusal
 	if err == nil && r.stage == protocol.StageMaskedInput && !r.charged {
 		charged, err = c.charge(r)
 	}
@@ -142,20 +167,24 @@ func (c *Client) finish(r *round) protocol.Effects {
 		c.leave(r)
 		return c.refused(r.setup.Iteration, err)
 	}
-	m := r.reply
-	r.reply = nil
 	switch r.stage {
 	case protocol.StageMaskedInput:
+		if x.shares != nil {
+			r.shares = x.shares
+		}
 		c.next, r.next = r.next, nil
 	case protocol.StageUnmask:
 		r.shares = nil // noise changes once
 	default:
 	}
+	if x.next != 0 {
+		c.next.stage = x.next
+	}
 	course := protocol.Course{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
 	if r.stage = course.After(r.stage); r.stage == protocol.Stages {
 		c.round = nil // and all that was secret with it
 	}
-	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(m)}}
+	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(x.message)}}
 }
 
 // charge books what the client itself finds the plan to cost. Without a ledger

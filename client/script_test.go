@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/roletest"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
@@ -176,10 +179,21 @@ func (b *bench) command(text string) protocol.Effects {
 		}
 		w := b.works[0]
 		b.works = b.works[1:]
-		return b.step(protocol.Done{ID: w.ID, Err: w.Do(serial{})})
+		return b.step(b.do(w))
 	}
 	b.t.Fatalf("no such command: %q", text)
 	return protocol.Effects{}
+}
+
+// do runs work, which must not write to the client: that is for Step, with the Done.
+func (b *bench) do(w protocol.Work) protocol.Done {
+	b.t.Helper()
+	before := roletest.Fields(b.client, "cfg")
+	done := w.Do(serial{})
+	if d := cmp.Diff(before, roletest.Fields(b.client, "cfg")); d != "" {
+		b.t.Errorf("work wrote to the client (-before +after):\n%s", d)
+	}
+	return done
 }
 
 func describe(t *testing.T, eff protocol.Effects) string {

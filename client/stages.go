@@ -6,47 +6,61 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// prepared is what a client will send of an iteration.
+type prepared struct {
+	inputs   []protocol.Integers
+	shares   *shares // the noise in them, nil if none
+	unusable error   // why they are zero and noise
+	state    []byte  // of the trainer, after this iteration's steps; nil: none to keep
+}
+
 // prepare computes what the client will send: it runs as work.
-func (c *Client) prepare(r *round, run protocol.Runner) error {
-	vectors, err := c.cfg.Trainer.Contribute(r.plan, c.cfg.Entropy, run)
+func (c *Config) prepare(p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
+	vectors, err := c.Trainer.Contribute(p, c.Entropy, run)
 	if err == nil {
-		r.inputs, err = quantizeAll(r.plan, vectors)
+		x.inputs, err = quantizeAll(p, vectors)
 	}
 	if err != nil {
 		// The aggregator must not hear of it: zero and noise, like anybody.
-		r.unusable, r.inputs = err, zeros(r.plan)
+		x.unusable, x.inputs = err, zeros(p)
 	}
-	if r.state, err = c.save(); err != nil {
-		return err
+	if x.state, err = c.save(); err != nil {
+		return x, err
 	}
-	if r.sum.Heavy() {
-		return nil // dense noise is not kept from here to the masked input
+	if !sum.Heavy() { // else dense noise is not kept from here to the masked input
+		x.inputs, x.shares, err = c.addNoise(p, sum, x.inputs)
 	}
-	return c.addNoise(r)
+	return x, err
 }
 
-// addNoise adds the client's share of the noise to its inputs.
-func (c *Client) addNoise(r *round) (err error) {
-	if !r.sum.DrawsNoise() {
-		r.shares, err = c.cfg.Noise.draw(r.plan, c.cfg.Entropy, r.inputs)
+// addNoise returns inputs with the client's share of the noise, and what it must still
+// know of that. The inputs stay as they are.
+func (c *Config) addNoise(p *protocol.Plan, sum Sum, inputs []protocol.Integers) ([]protocol.Integers, *shares, error) {
+	if sum.DrawsNoise() {
+		return inputs, nil, nil
 	}
-	return err
+	return c.Noise.draw(p, c.Entropy, inputs)
 }
 
 // ready goes on from the prepared inputs to the first stage that is not done.
-func (c *Client) ready(r *round) protocol.Effects {
+func (c *Client) ready(r *round, x prepared) protocol.Effects {
+	r.inputs, r.shares = x.inputs, x.shares
 	var eff protocol.Effects
 	if r.delivery != nil {
 		eff = c.sendInput(r.delivery)
 	} else {
-		eff = c.reply(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.advertise() })
+		eff = c.reply(r, r.advertising())
 	}
-	eff.Persist = append(c.trained(r.state), eff.Persist...)
-	r.state = nil
-	if r.unusable != nil {
-		eff.Events = append(eff.Events, c.event(protocol.InputUnusable, r.setup.Iteration, r.unusable))
+	eff.Persist = append(c.trained(x.state), eff.Persist...)
+	if x.unusable != nil {
+		eff.Events = append(eff.Events, c.event(protocol.InputUnusable, r.setup.Iteration, x.unusable))
 	}
 	return eff
+}
+
+// advertising composes what begins a setup.
+func (s side) advertising() compose {
+	return saying(func(protocol.Runner) (*protocol.Advertise, error) { return s.advertise() })
 }
 
 // share deals secrets among the clients of the roster, of the present iteration or
@@ -56,7 +70,8 @@ func (c *Client) share(m *protocol.Roster) protocol.Effects {
 	if err != nil {
 		return c.ignored(protocol.StageShare, err)
 	}
-	return c.answer(r, func(r *round, run protocol.Runner) (protocol.Message, error) { return r.share(m, run) })
+	own := r.side
+	return c.answer(r, saying(func(run protocol.Runner) (*protocol.Shares, error) { return own.share(m, run) }))
 }
 
 // sendInput checks how many clients are left, and has the masked input made. The
@@ -75,20 +90,30 @@ func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
 		c.leave(r)
 		return c.refused(m.Iteration, err)
 	}
-	return c.answer(r, func(r *round, run protocol.Runner) (protocol.Message, error) {
-		if r.sum.Heavy() {
-			if err := c.addNoise(r); err != nil {
-				return nil, err
+	f := c.cfg.masking(r, m)
+	r.inputs = nil // may be dense: all clients of a process may be here at once
+	return c.answer(r, f)
+}
+
+// masking composes the masked input. What a heavy sum sends is noised, and so dense, only
+// here.
+func (c *Config) masking(r *round, m *protocol.Delivery) compose {
+	p, sum, inputs, next := r.plan, r.sum, r.inputs, r.next.sideOf()
+	return func(run protocol.Runner) (x composed, err error) {
+		noised := inputs
+		if sum.Heavy() {
+			if noised, x.shares, err = c.addNoise(p, sum, inputs); err != nil {
+				return x, err
 			}
 		}
-		inputs := r.inputs
-		r.inputs = nil // dense by now: all clients of a process may be here at once
-		out, err := r.sum.MaskedInput(m, inputs, run)
-		if err == nil && r.next != nil {
-			out.Next, err = r.next.advertiseAhead()
+		out, err := sum.MaskedInput(m, noised, run)
+		if err == nil && next != nil {
+			x.next = protocol.StageShare
+			out.Next, err = next.advertise()
 		}
-		return out, err
-	})
+		x.message = out
+		return x, err
+	}
 }
 
 // survivors takes the first set of survivors that it accepts; there is no other.
@@ -108,7 +133,8 @@ func (c *Client) survivors(m *protocol.Survivors) protocol.Effects {
 	}
 	r.survivors = m
 	if r.sum.Confirms() {
-		return c.answer(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.sum.Confirm(m) })
+		sum := r.sum
+		return c.answer(r, saying(func(protocol.Runner) (*protocol.Consistency, error) { return sum.Confirm(m) }))
 	}
 	return c.unmask(r, nil)
 }
@@ -125,31 +151,39 @@ func (c *Client) quorum(m *protocol.Quorum) protocol.Effects {
 // unmask answers the survivors, and the roster of the next iteration that came
 // with them. What was drawn as work is thinned as work.
 func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
-	next := c.next
-	answer := func(r *round, run protocol.Runner) (protocol.Message, error) {
+	if r.shares != nil {
+		return c.compute(r, c.unmasking(r, q))
+	}
+	return c.answer(r, c.unmasking(r, q))
+}
+
+func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
+	noise, p, sum, shares, survivors := c.cfg.Noise, r.plan, r.sum, r.shares, r.survivors
+	var next *side
+	if c.next.takes(survivors.Next) {
+		next = c.next.sideOf()
+	}
+	return func(run protocol.Runner) (x composed, err error) {
 		// First, since a share of the noise is thinned for one number of survivors.
-		if err := r.sum.Check(r.survivors, q, run); err != nil {
-			return nil, err
+		if err = sum.Check(survivors, q, run); err != nil {
+			return x, err
 		}
 		var removals []protocol.Integers
-		if r.shares != nil {
-			var err error
-			if removals, err = c.cfg.Noise.remove(r.plan, r.shares, r.survivors.Count); err != nil {
-				return nil, err
+		if shares != nil {
+			if removals, err = noise.remove(p, shares, survivors.Count); err != nil {
+				return x, err
 			}
 		}
-		out, err := r.sum.Unmask(r.survivors, removals, run)
-		if err != nil || r.survivors.Next == nil || next == nil {
-			return out, err
+		out, err := sum.Unmask(survivors, removals, run)
+		x.message = out
+		if err != nil || next == nil {
+			return x, err
 		}
 		with := *out // what the sum answers stays as it is
-		with.Next = next.shareAhead(r.survivors.Next, run)
-		return &with, nil
+		with.Next, x.next = next.shareAhead(survivors.Next, run)
+		x.message = &with
+		return x, nil
 	}
-	if r.shares != nil {
-		return c.compute(r, answer)
-	}
-	return c.answer(r, answer)
 }
 
 // replace answers who unmasked, where noise is replaced. As many as are required
@@ -167,5 +201,6 @@ func (c *Client) replace(m *protocol.Answered) protocol.Effects {
 		c.leave(r)
 		return c.refused(m.Iteration, fmt.Errorf("%d answers of %d survivors", m.Count, r.survivors.Count))
 	}
-	return c.answer(r, func(r *round, _ protocol.Runner) (protocol.Message, error) { return r.sum.Replace(m) })
+	sum := r.sum
+	return c.answer(r, saying(func(protocol.Runner) (*protocol.Replacement, error) { return sum.Replace(m) }))
 }

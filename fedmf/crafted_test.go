@@ -27,7 +27,7 @@ func crafted(t *testing.T, p *SiloParams, party client.Trainer, x *model.Matrix,
 	say := func(m protocol.Message) {
 		e := protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: m}
 		for _, w := range c.Step(time.Time{}, protocol.Received{Envelope: e}).Work {
-			c.Step(time.Time{}, protocol.Done{ID: w.ID, Err: w.Do(serial{})})
+			c.Step(time.Time{}, w.Do(serial{}))
 		}
 	}
 	say(&protocol.Announce{Plan: planOf(p, 1, x, n)})

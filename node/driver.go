@@ -94,7 +94,7 @@ func newWorkshop(ctx context.Context, run protocol.Runner, report chan<- protoco
 			}
 			for job, ok := w.next(); ok; job, ok = w.next() {
 				select {
-				case report <- protocol.Done{ID: job.ID, Err: job.Do(run)}:
+				case report <- job.Do(run):
 				case <-ctx.Done():
 					return
 				}

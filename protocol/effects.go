@@ -21,12 +21,6 @@ type Received struct{ Envelope Envelope }
 // aggregator has, and Client means nothing.
 type Registered struct{ Client ClientID }
 
-// Done reports that a Work has run.
-type Done struct {
-	ID  uint64
-	Err error
-}
-
 // Tick says that the time a role asked to be woken at has come.
 type Tick struct{}
 
@@ -91,15 +85,6 @@ type Checkpoint struct {
 }
 
 func (Checkpoint) record() {}
-
-// Work is a heavy computation. The driver runs Do on any goroutine, once, and
-// feeds Done with the same ID back to the role. Do keeps its result where the
-// role that made it finds it, and the role leaves that place alone until then.
-// Works of one role run one at a time, in the order in which it asked for them.
-type Work struct {
-	ID uint64
-	Do func(Runner) error
-}
 
 // EventKind names what happened.
 type EventKind uint8

@@ -78,7 +78,7 @@ func run(t *testing.T, p *protocol.Plan, draw secagg.Draw, seed uint64, inputs, 
 		for i, r := range roles {
 			eff := r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: m}})
 			for _, w := range eff.Work {
-				eff = r.Step(time.Time{}, protocol.Done{ID: w.ID, Err: w.Do(serial{})})
+				eff = r.Step(time.Time{}, w.Do(serial{}))
 			}
 			if len(eff.Send) != 1 || len(eff.Events) != 0 {
 				t.Fatalf("client %d answers %s with %+v", i, m.Kind(), eff)

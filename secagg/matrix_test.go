@@ -418,6 +418,6 @@ func (l *leader) feed(in protocol.Input) {
 		}
 	}
 	for _, w := range eff.Work {
-		l.feed(protocol.Done{ID: w.ID, Err: w.Do(workers)})
+		l.feed(w.Do(workers))
 	}
 }

@@ -275,7 +275,7 @@ func (h *hand) step(in protocol.Input) {
 		}
 	}
 	for _, w := range eff.Work {
-		h.step(protocol.Done{ID: w.ID, Err: w.Do(serial{})})
+		h.step(w.Do(serial{}))
 	}
 	for _, e := range eff.Events {
 		if e.Kind == protocol.WorkFailed || e.Kind == protocol.MessageIgnored {

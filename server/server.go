@@ -74,8 +74,7 @@ func (s *Server) Step(now time.Time, in protocol.Input) protocol.Effects {
 			s.plan = nil
 			return report(protocol.WorkFailed, failed, in.Err)
 		}
-		s.attempts.Released++
-		return s.next(now)
+		return in.Apply(now)
 	}
 	return protocol.Effects{}
 }
@@ -125,7 +124,7 @@ func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 }
 
 // absorb turns the released integers into floats and has the strategy take
-// them in.
+// them in, which is all that comes of it.
 func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 	p := s.plan
 	if err := s.check(m); err != nil {
@@ -133,7 +132,8 @@ func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 	}
 	s.absorbed = true
 	s.work++
-	return protocol.Effects{Work: []protocol.Work{{ID: s.work, Do: func(run protocol.Runner) error {
+	strategy := s.strategy
+	return protocol.Effects{Work: []protocol.Work{protocol.NewWork(s.work, func(run protocol.Runner) (struct{}, error) {
 		sums := protocol.Sums{Survivors: m.Survivors, Values: make([][]float64, len(m.Integers))}
 		for i, r := range p.Releases {
 			sums.Values[i] = make([]float64, r.Len)
@@ -141,8 +141,11 @@ func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 				sums.Values[i][j] = float64(x) / r.Scale
 			}
 		}
-		return s.strategy.Absorb(p, sums, run)
-	}}}}
+		return struct{}{}, strategy.Absorb(p, sums, run)
+	}, func(now time.Time, _ struct{}) protocol.Effects {
+		s.attempts.Released++
+		return s.next(now)
+	})}}
 }
 
 // check says why a result is not one of the iteration in progress.

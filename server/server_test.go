@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/roletest"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -128,10 +129,21 @@ func (b *bench) command(text string) protocol.Effects {
 		}
 		w := b.works[0]
 		b.works = b.works[1:]
-		return b.step(protocol.Done{ID: w.ID, Err: w.Do(serial{})})
+		return b.step(b.do(w))
 	}
 	b.t.Fatalf("no such command: %q", text)
 	return protocol.Effects{}
+}
+
+// do runs work, which must not write to the server: that is for Step, with the Done.
+func (b *bench) do(w protocol.Work) protocol.Done {
+	b.t.Helper()
+	before := roletest.Fields(b.server)
+	done := w.Do(serial{})
+	if d := cmp.Diff(before, roletest.Fields(b.server)); d != "" {
+		b.t.Errorf("work wrote to the server (-before +after):\n%s", d)
+	}
+	return done
 }
 
 func describe(t *testing.T, eff protocol.Effects) string {
@@ -331,7 +343,7 @@ func TestDoneOfNothing(t *testing.T) {
 	b.script(`
 		start    -> open 1
 		result 1 -> work`)
-	done := protocol.Done{ID: b.works[0].ID, Err: b.works[0].Do(serial{})}
+	done := b.works[0].Do(serial{})
 	b.step(done)
 	if got := describe(t, b.step(done)); got != "" {
 		t.Errorf("the same Done again: %s, want nothing", got)

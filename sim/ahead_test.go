@@ -331,8 +331,8 @@ func (r *impatient) Step(now time.Time, in protocol.Input) protocol.Effects {
 	}
 	for i := range eff.Work {
 		do := eff.Work[i].Do
-		eff.Work[i].Do = func(run protocol.Runner) error {
-			done := make(chan error, 1)
+		eff.Work[i].Do = func(run protocol.Runner) protocol.Done {
+			done := make(chan protocol.Done, 1)
 			go func() { done <- do(run) }()
 			for _, again := range r.heard {
 				*r.repeats++

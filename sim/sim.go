@@ -260,7 +260,8 @@ func (f *federation) compute(ctx context.Context, works []work) ([]arrival, erro
 				return
 			}
 			w := works[pass[k]]
-			done[pass[k]] = arrival{to: w.by, in: protocol.Done{ID: w.job.ID, Err: w.job.Do(inner)}}
+			done[pass[k]] = arrival{to: w.by, in: w.job.Do(inner)}
+			works[pass[k]].job.Do = nil // it may hold a client's whole input
 		})
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -63,6 +63,11 @@ var rules = []rule{
 		why:    "the same roles run in the simulator and in a deployment",
 	},
 	{
+		name: "helpers of tests are for tests", from: []string{"..."}, except: []string{"internal/roletest"},
+		forbid: []string{"internal/roletest"}, direct: true,
+		why: "it looks into roles, which only their tests may",
+	},
+	{
 		name: "algorithms know no role", from: []string{"fedmf/...", "fedssp/..."},
 		forbid: []string{"server/...", "aggregator/...", "client/...", "sim/...", "node/...", "experiment/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",

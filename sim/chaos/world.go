@@ -186,7 +186,7 @@ func (w *world) happen(h *happening) {
 func (w *world) step(r role, h *happening) protocol.Effects {
 	in := h.in
 	if h.work != nil {
-		in = protocol.Done{ID: h.work.ID, Err: h.work.Do(protocol.Workers(1))}
+		in = h.work.Do(protocol.Workers(1))
 	}
 	eff := r.Step(w.now, in)
 	ignored := false
