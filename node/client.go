@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
@@ -43,6 +44,8 @@ type ClientConfig struct {
 	// seconds to compute, for all clients of a process. nil: the client has its own.
 	Noise *client.Samplers
 	Costs *dp.Cache
+	// over replaces the transports of the host; none: TCP and QUIC.
+	over []libp2p.Option
 }
 
 // Job is what a client does in a session, as it follows from the experiment.
@@ -104,7 +107,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if c.life, err = newLife(); err != nil {
 		return nil, err
 	}
-	c.leaf, err = newLeafOf(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log)
+	c.leaf, err = newLeafOf(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
 	return c, err
 }
 

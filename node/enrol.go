@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/rs/zerolog"
@@ -21,6 +22,10 @@ const EnrolID = "/fedsim/enrol/1.0.0"
 // aggregator answers or the context ends. A refusal wraps ErrRefused. Doing it again
 // with the same identity is no error, so it may be repeated after a crash.
 func Enrol(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger) (*admission.Membership, error) {
+	return enrolOver(ctx, i, identity, log)
+}
+
+func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger, over ...libp2p.Option) (*admission.Membership, error) {
 	m, err := i.Accept(identity)
 	if err != nil {
 		return nil, err
@@ -29,7 +34,7 @@ func Enrol(ctx context.Context, i *admission.Invitation, identity admission.Priv
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLeafOf(i.Key, i.Contact, EnrolID, log)
+	l, err := newLeafOf(i.Key, i.Contact, EnrolID, log, over...)
 	if err != nil {
 		return nil, err
 	}

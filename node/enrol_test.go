@@ -32,7 +32,7 @@ func (f *federation) host(k admission.PrivateKey) host.Host {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	h, err := libp2p.New(libp2p.Identity(key), libp2p.NoListenAddrs, libp2p.DisableRelay())
+	h, err := libp2p.New(append(f.network.option(), libp2p.Identity(key), libp2p.NoListenAddrs, libp2p.DisableRelay(), libp2p.DisableIdentifyAddressDiscovery())...)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -1,10 +1,15 @@
 package node
 
 import (
+	"context"
 	"time"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node/admission"
 )
 
 // Protected says whether the connection manager leaves a peer alone.
@@ -45,3 +50,17 @@ func (c *Client) Skew(by time.Duration) { c.now = skewed(by) }
 
 // Skew has the server's clock be wrong, before it runs.
 func (s *Server) Skew(by time.Duration) { s.driver.now = skewed(by) }
+
+// Over has the aggregator's host use other transports.
+func (c *AggregatorConfig) Over(o ...libp2p.Option) { c.over = o }
+
+// Over has the client's host use other transports.
+func (c *ClientConfig) Over(o ...libp2p.Option) { c.over = o }
+
+// Over has the server's host use other transports.
+func (c *ServerConfig) Over(o ...libp2p.Option) { c.over = o }
+
+// EnrolOver is Enrol with other transports.
+func EnrolOver(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger, o ...libp2p.Option) (*admission.Membership, error) {
+	return enrolOver(ctx, i, identity, log, o...)
+}

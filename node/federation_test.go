@@ -27,12 +27,13 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// federation is one over loopback, in one process: each party has a host, keys and
+// federation is one over loopback or a network in memory, in one process: each party has a host, keys and
 // files of its own, and only what they say to one another crosses.
 type federation struct {
 	t           testing.TB
 	ctx         context.Context // ends with the test, or when something has come to a standstill
 	dir         string
+	network     *memory // nil: loopback
 	operator    admission.PrivateKey
 	federation  *admission.Federation
 	identities  map[admission.Place]admission.PrivateKey
@@ -105,13 +106,24 @@ const seed = 5
 // aggregator's door.
 func newFederation(t testing.TB, settings string) *federation {
 	t.Helper()
-	return newLoggedFederation(t, settings, zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel))
+	return newFederationOver(t, nil, settings, testLog(t))
 }
 
-// newLoggedFederation is newFederation with a log for everybody in it.
-func newLoggedFederation(t testing.TB, settings string, log zerolog.Logger) *federation {
+// newVirtualFederation is newFederation over a network in memory, for tests in virtual time
+// (testing/synctest): time goes on to the next deadline once everybody waits.
+func newVirtualFederation(t testing.TB, settings string) *federation {
 	t.Helper()
-	f := &federation{t: t, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
+	return newFederationOver(t, newMemory(), settings, testLog(t))
+}
+
+func testLog(t testing.TB) zerolog.Logger {
+	return zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)
+}
+
+// newFederationOver is newFederation over a network, and with a log for everybody in it.
+func newFederationOver(t testing.TB, network *memory, settings string, log zerolog.Logger) *federation {
+	t.Helper()
+	f := &federation{t: t, network: network, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
 		log: log.With().Timestamp().Logger()}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
@@ -234,9 +246,11 @@ func (f *federation) join(p admission.Place) *admission.Membership {
 func (f *federation) startAggregator(listen []string) {
 	f.t.Helper()
 	ctx, kill := context.WithCancel(f.t.Context())
-	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
+	config := node.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
 		Federation: f.federation, Registry: f.registry, Listen: listen, Log: f.log.With().Str("role", "aggregator").Logger(),
-		State: f.dir, Observer: watcher{f}})
+		State: f.dir, Observer: watcher{f}}
+	config.Over(f.network.option()...)
+	a, err := node.NewAggregator(ctx, config)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -272,9 +286,11 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 		}
 		f.ledgers[id] = ledger
 	}
-	c, err := node.NewClient(node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
+	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
 		Ledger: ledger, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
-		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }})
+		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
+	config.Over(f.network.option()...)
+	c, err := node.NewClient(config)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -348,6 +364,7 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	}
 	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
 		State: f.dir, Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
+	config.Over(f.network.option()...)
 	if config.Strategy, err = e.Strategy(); err != nil {
 		f.t.Fatal(err)
 	}

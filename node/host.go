@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -24,7 +25,7 @@ var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1"}
 // newHub makes the host that everybody dials. The defaults of libp2p are for a
 // node among many equals and break one that has the whole federation at its
 // door; each setting here is for one of them.
-func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmgr.ConnectionGater) (host.Host, error) {
+func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmgr.ConnectionGater, over ...libp2p.Option) (host.Host, error) {
 	room := roomFor(peers)
 	limits, err := rcmgr.NewResourceManager(room.limiter(), room.addresses(), room.arrivals())
 	if err != nil {
@@ -34,7 +35,7 @@ func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmg
 	if err != nil {
 		return nil, err
 	}
-	return newHost(identity, gate, limits, libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))
+	return newHost(identity, gate, limits, append(slices.Clip(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
 }
 
 // room is how many connections an aggregator has room for.
@@ -109,14 +110,14 @@ func (r room) trim() (*connectionmanager.BasicConnMgr, error) {
 
 // newLeaf makes the host of a client or of the server: it dials one peer, listens
 // nowhere, and lets nobody else in.
-func newLeaf(identity ed25519.PrivateKey, aggregator peer.ID) (host.Host, error) {
+func newLeaf(identity ed25519.PrivateKey, aggregator peer.ID, over ...libp2p.Option) (host.Host, error) {
 	few := rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, Streams: 64, StreamsInbound: 64, StreamsOutbound: 64, FD: 16, Memory: 64 << 20}
 	limits, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(
 		rcmgr.PartialLimitConfig{System: few, Transient: few}.Build(rcmgr.DefaultLimits.AutoScale())))
 	if err != nil {
 		return nil, err
 	}
-	return newHost(identity, only(aggregator), limits, libp2p.NoListenAddrs)
+	return newHost(identity, only(aggregator), limits, append(slices.Clip(over), libp2p.NoListenAddrs)...)
 }
 
 func newHost(identity ed25519.PrivateKey, gate connmgr.ConnectionGater, limits network.ResourceManager, more ...libp2p.Option) (host.Host, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -111,80 +112,71 @@ func malformedFrames(t testing.TB) map[string][]byte {
 // Whatever an invited or enrolled peer says that makes no sense, it is cut off, whether
 // it stays to hear so or not; and the session of the others is what it would have been.
 func TestGarbageIsCutOff(t *testing.T) {
-	f := newFederation(t, lfl+"deployment.stage-timeout-s=20 rounds=2 data="+ratings(t, 8, 12))
-	i := f.invite(admission.ClientPlace(5), time.Now().Add(time.Hour))
-	f.admit(i)
-	f.join(admission.ClientPlace(6))
-	f.join(admission.ServerPlace)
-	hostile := map[string]struct {
-		key    admission.PrivateKey
-		on     libp2pprotocol.ID
-		before func(*speaker) // what it says properly
-	}{
-		"enrolling":    {i.Key, node.EnrolID, func(*speaker) {}},
-		"registering":  {f.identity(admission.ClientPlace(6)), node.ProtocolID, func(*speaker) {}},
-		"as a server":  {f.identity(admission.ServerPlace), node.ProtocolID, func(s *speaker) { s.say(framed(t, registration())); s.hear() }},
-		"registering2": {f.identity(admission.ServerPlace), node.ProtocolID, func(*speaker) {}},
-	}
-	before := descriptors(t)
-	for who, h := range hostile {
-		for what, raw := range malformed(t) {
-			s := f.speaks(h.key, h.on)
-			h.before(s)
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, lfl+"deployment.stage-timeout-s=20 rounds=2 data="+ratings(t, 8, 12))
+		i := f.invite(admission.ClientPlace(5), time.Now().Add(time.Hour))
+		f.admit(i)
+		f.join(admission.ClientPlace(6))
+		f.join(admission.ServerPlace)
+		hostile := map[string]struct {
+			key    admission.PrivateKey
+			on     libp2pprotocol.ID
+			before func(*speaker) // what it says properly
+		}{
+			"enrolling":    {i.Key, node.EnrolID, func(*speaker) {}},
+			"registering":  {f.identity(admission.ClientPlace(6)), node.ProtocolID, func(*speaker) {}},
+			"as a server":  {f.identity(admission.ServerPlace), node.ProtocolID, func(s *speaker) { s.say(framed(t, registration())); s.hear() }},
+			"registering2": {f.identity(admission.ServerPlace), node.ProtocolID, func(*speaker) {}},
+		}
+		for who, h := range hostile {
+			for what, raw := range malformed(t) {
+				s := f.speaks(h.key, h.on)
+				h.before(s)
+				s.say(raw)
+				if !s.isCutOff() {
+					t.Errorf("%s: %s was not cut off", who, what)
+				}
+				s.close()
+				// The same, truncated, from one that leaves.
+				s = f.speaks(h.key, h.on)
+				h.before(s)
+				s.say(raw[:len(raw)/2])
+				s.close()
+			}
+		}
+		clients := f.joinAll()
+		server := f.server(f.memberships[admission.ServerPlace])
+		wait := f.start(clients...)
+		out, err := server.Run(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		if want := f.simulate(sim.Faults{}).Model; !bytes.Equal(out.Model, want) {
+			t.Errorf("the model is\n%x, the simulator's\n%x", out.Model, want)
+		}
+		// The session is over: an enrolled client is told so, and speaks in frames from then on.
+		for what, raw := range malformedFrames(t) {
+			s := f.speaks(f.identity(admission.ClientPlace(6)), node.ProtocolID)
+			s.say(framed(t, registration()))
+			for heard := s.hear(); ; heard = s.hear() {
+				if _, told := heard["session"]; told {
+					break
+				}
+			}
+			s.say(framed(t, map[string]any{"ready": map[string]any{}}))
 			s.say(raw)
+			if what == "another next" { // half a message
+				_ = s.stream.CloseWrite()
+			}
 			if !s.isCutOff() {
-				t.Errorf("%s: %s was not cut off", who, what)
+				t.Errorf("in a session: %s was not cut off", what)
 			}
 			s.close()
-			// The same, truncated, from one that leaves.
-			s = f.speaks(h.key, h.on)
-			h.before(s)
-			s.say(raw[:len(raw)/2])
-			s.close()
 		}
-	}
-	clients := f.joinAll()
-	server := f.server(f.memberships[admission.ServerPlace])
-	wait := f.start(clients...)
-	out, err := server.Run(f.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait()
-	if want := f.simulate(sim.Faults{}).Model; !bytes.Equal(out.Model, want) {
-		t.Errorf("the model is\n%x, the simulator's\n%x", out.Model, want)
-	}
-	// The session is over: an enrolled client is told so, and speaks in frames from then on.
-	for what, raw := range malformedFrames(t) {
-		s := f.speaks(f.identity(admission.ClientPlace(6)), node.ProtocolID)
-		s.say(framed(t, registration()))
-		for heard := s.hear(); ; heard = s.hear() {
-			if _, told := heard["session"]; told {
-				break
-			}
+		_ = f.aggregator.Close()
+		if n := f.network.connections(); n > 0 {
+			t.Errorf("%d ends of connections are open", n)
 		}
-		s.say(framed(t, map[string]any{"ready": map[string]any{}}))
-		s.say(raw)
-		if what == "another next" { // half a message
-			_ = s.stream.CloseWrite()
-		}
-		if !s.isCutOff() {
-			t.Errorf("in a session: %s was not cut off", what)
-		}
-		s.close()
-	}
-	_ = f.aggregator.Close()
-	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors are open, %d were before", after, before)
-	}
-}
-
-// descriptors are how many files and sockets are open in this process.
-func descriptors(t testing.TB) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skipf("descriptors cannot be counted here: %v", err)
-	}
-	return len(entries)
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -31,6 +32,8 @@ type AggregatorConfig struct {
 	Log      zerolog.Logger
 	Workers  protocol.Workers
 	Observer Observer // nil: nobody
+	// over replaces the transports of the host; none: TCP and QUIC.
+	over []libp2p.Option
 }
 
 // Aggregator is the hub: it lets invited parties enrol and enrolled ones register,
@@ -107,7 +110,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 		return nil, err
 	}
 	a.gate.set(a.admits)
-	if a.host, err = newHub(cfg.Identity.Ed25519(), cfg.Listen, cfg.Federation.Clients+1, a.gate); err != nil {
+	if a.host, err = newHub(cfg.Identity.Ed25519(), cfg.Listen, cfg.Federation.Clients+1, a.gate, cfg.over...); err != nil {
 		return nil, err
 	}
 	a.ctx, a.stop = context.WithCancel(ctx)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fedsim/fedsim/client"
@@ -39,7 +40,7 @@ func (f *federation) collected() func(protocol.ClientID) int {
 // from 6 on; place 7 nobody holds. The server's process has ended.
 func ended(t *testing.T) (f *federation, results func(protocol.ClientID) int) {
 	t.Helper()
-	f = newFederation(t, lfl+"deployment.stage-timeout-s=6 rounds=1 data="+ratings(t, 8, 12))
+	f = newVirtualFederation(t, lfl+"deployment.stage-timeout-s=6 rounds=1 data="+ratings(t, 8, 12))
 	f.gather = 50 * time.Millisecond
 	results = f.collected()
 	m := f.join(admission.ServerPlace)
@@ -87,73 +88,79 @@ func (f *federation) late(id protocol.ClientID, results func(protocol.ClientID) 
 // is another one by then, and when the aggregator was started again.
 func TestLateClientGetsTheModel(t *testing.T) {
 	t.Run("new list", func(t *testing.T) {
-		f, results := ended(t)
-		i := f.invite(admission.ClientPlace(7), time.Now().Add(time.Hour))
-		f.admit(i)
-		m, err := node.Enrol(t.Context(), i, f.identity(admission.ClientPlace(7)), f.log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.memberships[admission.ClientPlace(7)] = m
-		f.late(6, results)
-		f.late(7, results)
+		synctest.Test(t, func(t *testing.T) {
+			f, results := ended(t)
+			i := f.invite(admission.ClientPlace(7), time.Now().Add(time.Hour))
+			f.admit(i)
+			m, err := node.EnrolOver(t.Context(), i, f.identity(admission.ClientPlace(7)), f.log, f.network.option()...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.memberships[admission.ClientPlace(7)] = m
+			f.late(6, results)
+			f.late(7, results)
+		})
 	})
 	t.Run("revocation and restart", func(t *testing.T) {
-		f, results := ended(t)
-		v, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(2)].Enrolment))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err = f.aggregator.Revoke(v); err != nil {
-			t.Fatal(err)
-		}
-		f.reopen()
-		f.late(6, results)
+		synctest.Test(t, func(t *testing.T) {
+			f, results := ended(t)
+			v, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(2)].Enrolment))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err = f.aggregator.Revoke(v); err != nil {
+				t.Fatal(err)
+			}
+			f.reopen()
+			f.late(6, results)
+		})
 	})
 }
 
 // What the aggregator has on disk of the end of a session is used only if the server
 // that is on the list has signed it.
 func TestEndOfSessionOnDisk(t *testing.T) {
-	f, _ := ended(t)
-	path := filepath.Join(f.dir, "ended.json")
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fields map[string]json.RawMessage
-	if err = json.Unmarshal(good, &fields); err != nil {
-		t.Fatal(err)
-	}
-	shown := func(text []byte) bool {
-		t.Helper()
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f.sessions = 0
-		f.reopen()
-		return f.sessions == 1
-	}
-	if !shown(good) {
-		t.Error("the end of the session was not shown after a restart")
-	}
-	for field := range fields {
-		changed := make(map[string]any)
-		for k, v := range fields {
-			changed[k] = v
-		}
-		if changed[field] = make([]byte, 64); field == "descriptor" {
-			changed[field] = json.RawMessage(bytes.Replace(fields[field], []byte(`"Iterations":1`), []byte(`"Iterations":2`), 1))
-		}
-		text, err := json.Marshal(changed)
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := ended(t)
+		path := filepath.Join(f.dir, "ended.json")
+		good, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if shown(text) {
-			t.Errorf("with another %s it was shown all the same", field)
+		var fields map[string]json.RawMessage
+		if err = json.Unmarshal(good, &fields); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if shown([]byte("{")) {
-		t.Error("half a file was shown")
-	}
+		shown := func(text []byte) bool {
+			t.Helper()
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f.sessions = 0
+			f.reopen()
+			return f.sessions == 1
+		}
+		if !shown(good) {
+			t.Error("the end of the session was not shown after a restart")
+		}
+		for field := range fields {
+			changed := make(map[string]any)
+			for k, v := range fields {
+				changed[k] = v
+			}
+			if changed[field] = make([]byte, 64); field == "descriptor" {
+				changed[field] = json.RawMessage(bytes.Replace(fields[field], []byte(`"Iterations":1`), []byte(`"Iterations":2`), 1))
+			}
+			text, err := json.Marshal(changed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shown(text) {
+				t.Errorf("with another %s it was shown all the same", field)
+			}
+		}
+		if shown([]byte("{")) {
+			t.Error("half a file was shown")
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -30,6 +31,7 @@ type leaf struct {
 	aggregator peer.AddrInfo
 	protocol   libp2pprotocol.ID
 	log        zerolog.Logger
+	over       []libp2p.Option // in place of the transports
 
 	mu     sync.Mutex
 	stream network.Stream // the one that is served; nil: none
@@ -38,12 +40,12 @@ type leaf struct {
 // errEnd is returned by who has nothing more to say: the leaf does not dial again.
 var errEnd = errors.New("node: done")
 
-func newLeafOf(identity admission.PrivateKey, c admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger) (*leaf, error) {
+func newLeafOf(identity admission.PrivateKey, c admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*leaf, error) {
 	info, err := dialled(c)
 	if err != nil {
 		return nil, err
 	}
-	return &leaf{identity: identity, aggregator: info, protocol: protocol, log: log}, nil
+	return &leaf{identity: identity, aggregator: info, protocol: protocol, log: log, over: over}, nil
 }
 
 // CheckContact says why an aggregator cannot be dialled as a contact has it.
@@ -77,7 +79,7 @@ func dialled(c admission.Contact) (peer.AddrInfo, error) {
 // serve returns errEnd, or the context ends.
 func (l *leaf) keep(ctx context.Context, serve func(context.Context, network.Stream) error) error {
 	var err error
-	if l.host, err = newLeaf(l.identity.Ed25519(), l.aggregator.ID); err != nil {
+	if l.host, err = newLeaf(l.identity.Ed25519(), l.aggregator.ID, l.over...); err != nil {
 		return err
 	}
 	defer l.host.Close() //nolint:errcheck // nothing is left to be lost

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fedsim/fedsim/node/admission"
@@ -33,46 +34,50 @@ const (
 // An aggregator is killed in the middle of the third of five iterations and started
 // again: that one is lost, and the session goes on to its end.
 func TestAggregatorRestarts(t *testing.T) {
-	f := newFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
-	killed, again := make(chan struct{}), make(chan struct{})
-	f.watch = at(protocol.IterationOpened, 3, func() {
-		f.kill()
-		close(killed)
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
+		killed, again := make(chan struct{}), make(chan struct{})
+		f.watch = at(protocol.IterationOpened, 3, func() {
+			f.kill()
+			close(killed)
+		})
+		go func() {
+			defer close(again)
+			<-killed
+			_ = f.aggregator.Close()
+			address, _, _ := strings.Cut(f.contact.Addresses[0], "/p2p/")
+			f.startAggregator([]string{address})
+		}()
+		out := f.run()
+		<-again
+		if out.Attempts.Opened != 5 || out.Attempts.Released != 4 {
+			t.Errorf("attempts %+v, want 5 opened and 4 released", out.Attempts)
+		}
 	})
-	go func() {
-		defer close(again)
-		<-killed
-		_ = f.aggregator.Close()
-		address, _, _ := strings.Cut(f.contact.Addresses[0], "/p2p/")
-		f.startAggregator([]string{address})
-	}()
-	out := f.run()
-	<-again
-	if out.Attempts.Opened != 5 || out.Attempts.Released != 4 {
-		t.Errorf("attempts %+v, want 5 opened and 4 released", out.Attempts)
-	}
 }
 
 // A server is stopped when the sum of the third of five iterations arrives, before it
 // has taken it in, and another goes on from its checkpoint.
 func TestServerResumes(t *testing.T) {
-	f := newFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
-	m := f.join(admission.ServerPlace)
-	wait := f.start(f.joinAll()...)
-	ctx, stop := context.WithCancel(t.Context())
-	f.hear = at(protocol.IterationSummed, 3, stop)
-	if out, err := f.server(m).Run(ctx); !errors.Is(err, context.Canceled) {
-		t.Fatalf("the server that was stopped: %v, %v", out, err)
-	}
-	f.hear = nil
-	out, err := f.server(m).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait()
-	if out.Attempts.Opened != 5 || out.Attempts.Released != 4 {
-		t.Errorf("attempts %+v, want 5 opened and 4 released", out.Attempts)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
+		m := f.join(admission.ServerPlace)
+		wait := f.start(f.joinAll()...)
+		ctx, stop := context.WithCancel(t.Context())
+		f.hear = at(protocol.IterationSummed, 3, stop)
+		if out, err := f.server(m).Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("the server that was stopped: %v, %v", out, err)
+		}
+		f.hear = nil
+		out, err := f.server(m).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		if out.Attempts.Opened != 5 || out.Attempts.Released != 4 {
+			t.Errorf("attempts %+v, want 5 opened and 4 released", out.Attempts)
+		}
+	})
 }
 
 // tripwire is a ledger's log that calls a function once a charge for an iteration is
@@ -106,108 +111,114 @@ func (l *tripwire) Append(entries ...[]byte) error {
 // its masked input leaves, and started again with its ledger: it is lost from that
 // iteration, and is back for the last.
 func TestClientRestarts(t *testing.T) {
-	f := newFederation(t, short+"rounds=6 data="+ratings(t, 8, 12))
-	const id = 5
-	log := store.NewMemoryLog()
-	ctx, stop := context.WithCancel(t.Context())
-	var err error
-	if f.ledgers[id], err = store.NewLedger(&tripwire{log, 3, stop}); err != nil {
-		t.Fatal(err)
-	}
-	var lost []uint64 // iterations that it was lost from, as the aggregator reports them
-	f.watch = func(e protocol.Event) {
-		if e.Kind == protocol.ClientLost && e.Party == protocol.ClientParty(id) {
-			lost = append(lost, e.Iteration)
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, short+"rounds=6 data="+ratings(t, 8, 12))
+		const id = 5
+		log := store.NewMemoryLog()
+		ctx, stop := context.WithCancel(t.Context())
+		var err error
+		if f.ledgers[id], err = store.NewLedger(&tripwire{log, 3, stop}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	m := f.join(admission.ServerPlace)
-	clients := f.joinAll()
-	ended := make(chan error, 1)
-	go func() {
-		if end := clients[id].Run(ctx); !errors.Is(end, context.Canceled) {
-			t.Errorf("the client that was stopped: %v", end)
+		var lost []uint64 // iterations that it was lost from, as the aggregator reports them
+		f.watch = func(e protocol.Event) {
+			if e.Kind == protocol.ClientLost && e.Party == protocol.ClientParty(id) {
+				lost = append(lost, e.Iteration)
+			}
 		}
-		ledger, failed := store.NewLedger(log)
-		if failed != nil {
-			ended <- failed
-			return
+		m := f.join(admission.ServerPlace)
+		clients := f.joinAll()
+		ended := make(chan error, 1)
+		go func() {
+			if end := clients[id].Run(ctx); !errors.Is(end, context.Canceled) {
+				t.Errorf("the client that was stopped: %v", end)
+			}
+			ledger, failed := store.NewLedger(log)
+			if failed != nil {
+				ended <- failed
+				return
+			}
+			f.ledgers[id] = ledger
+			ended <- f.client(id, f.memberships[admission.ClientPlace(id)]).Run(t.Context())
+		}()
+		wait := f.start(append(clients[:id:id], clients[id+1:]...)...)
+		out, err := f.server(m).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-		f.ledgers[id] = ledger
-		ended <- f.client(id, f.memberships[admission.ClientPlace(id)]).Run(t.Context())
-	}()
-	wait := f.start(append(clients[:id:id], clients[id+1:]...)...)
-	out, err := f.server(m).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err = <-ended; err != nil {
-		t.Errorf("the client that was started again: %v", err)
-	}
-	wait()
-	if out.Attempts.Opened != 6 || out.Attempts.Released != 6 {
-		t.Errorf("attempts %+v, want 6 of 6", out.Attempts)
-	}
-	_ = f.aggregator.Close() // whose driver has returned then
-	if len(lost) == 0 || lost[0] != 3 || lost[len(lost)-1] == 6 {
-		t.Errorf("it was lost from iterations %v; want 3 first, and not 6", lost)
-	}
-	if last := f.ledgers[id].Last(f.public.Session); last != 6 {
-		t.Errorf("its ledger ends with iteration %d, want 6", last)
-	}
+		if err = <-ended; err != nil {
+			t.Errorf("the client that was started again: %v", err)
+		}
+		wait()
+		if out.Attempts.Opened != 6 || out.Attempts.Released != 6 {
+			t.Errorf("attempts %+v, want 6 of 6", out.Attempts)
+		}
+		_ = f.aggregator.Close() // whose driver has returned then
+		if len(lost) == 0 || lost[0] != 3 || lost[len(lost)-1] == 6 {
+			t.Errorf("it was lost from iterations %v; want 3 first, and not 6", lost)
+		}
+		if last := f.ledgers[id].Last(f.public.Session); last != 6 {
+			t.Errorf("its ledger ends with iteration %d, want 6", last)
+		}
+	})
 }
 
 // A client is revoked in the second of four iterations: it is put out, does not come
 // back, and the session goes on without it, on a list that the server has signed for.
 func TestRevokedClientIsPutOut(t *testing.T) {
-	f := newFederation(t, short+"rounds=4 data="+ratings(t, 8, 12))
-	const id = 2
-	m := f.join(admission.ServerPlace)
-	clients := f.joinAll()
-	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(id)].Enrolment))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.watch = at(protocol.IterationOpened, 2, func() {
-		if failed := f.aggregator.Revoke(revocations); failed != nil {
-			t.Error(failed)
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, short+"rounds=4 data="+ratings(t, 8, 12))
+		const id = 2
+		m := f.join(admission.ServerPlace)
+		clients := f.joinAll()
+		revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(id)].Enrolment))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.watch = at(protocol.IterationOpened, 2, func() {
+			if failed := f.aggregator.Revoke(revocations); failed != nil {
+				t.Error(failed)
+			}
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		out := make(chan error, 1)
+		go func() { out <- clients[id].Run(ctx) }()
+		wait := f.start(append(clients[:id:id], clients[id+1:]...)...)
+		outcome, err := f.server(m).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		if outcome.Attempts.Opened != 4 || outcome.Attempts.Released != 3 {
+			t.Errorf("attempts %+v, want 4 opened and all but one released", outcome.Attempts)
+		}
+		if last := f.ledgers[id].Last(f.public.Session); last > 2 {
+			t.Errorf("the revoked client took part in iteration %d", last)
+		}
+		if f.hears(f.identity(admission.ClientPlace(id)), "/fedsim/1.0.0", registration()) {
+			t.Error("the revoked client was let in again")
+		}
+		stop()
+		if err = <-out; !errors.Is(err, context.Canceled) {
+			t.Errorf("the revoked client ended with %v; it is not told the final model", err)
 		}
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	out := make(chan error, 1)
-	go func() { out <- clients[id].Run(ctx) }()
-	wait := f.start(append(clients[:id:id], clients[id+1:]...)...)
-	outcome, err := f.server(m).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait()
-	if outcome.Attempts.Opened != 4 || outcome.Attempts.Released != 3 {
-		t.Errorf("attempts %+v, want 4 opened and all but one released", outcome.Attempts)
-	}
-	if last := f.ledgers[id].Last(f.public.Session); last > 2 {
-		t.Errorf("the revoked client took part in iteration %d", last)
-	}
-	if f.hears(f.identity(admission.ClientPlace(id)), "/fedsim/1.0.0", registration()) {
-		t.Error("the revoked client was let in again")
-	}
-	stop()
-	if err = <-out; !errors.Is(err, context.Canceled) {
-		t.Errorf("the revoked client ended with %v; it is not told the final model", err)
-	}
 }
 
 // One client never comes: after a while the server begins with the others.
 func TestServerBeginsWithEnough(t *testing.T) {
-	f := newFederation(t, short+"rounds=1 data="+ratings(t, 8, 12))
-	f.gather = 50 * time.Millisecond
-	m := f.join(admission.ServerPlace)
-	wait := f.start(f.joinAll()[1:]...)
-	out, err := f.server(m).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait()
-	if out.Attempts.Opened != 1 || out.Attempts.Released != 1 {
-		t.Errorf("attempts %+v, want 1 of 1", out.Attempts)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, short+"rounds=1 data="+ratings(t, 8, 12))
+		f.gather = 50 * time.Millisecond
+		m := f.join(admission.ServerPlace)
+		wait := f.start(f.joinAll()[1:]...)
+		out, err := f.server(m).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		if out.Attempts.Opened != 1 || out.Attempts.Released != 1 {
+			t.Errorf("attempts %+v, want 1 of 1", out.Attempts)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rs/zerolog"
 
@@ -56,102 +57,106 @@ func (f *federation) stoppable(run func(context.Context) error) (stop func() err
 // operator after the second of six iterations, and takes part in no sum with the one that
 // was revoked. When the aggregator has put that one out after the fourth, it is back.
 func TestClientKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
-	f := newFederation(t, short+"rounds=6 data="+ratings(t, 8, 12))
-	const revoked, informed = 2, 5
-	m := f.join(admission.ServerPlace)
-	clients := f.joinAll()
-	v := f.revocation(revoked)
-	lost := make(map[uint64]bool) // iterations that the client who knows was lost from
-	var mu sync.Mutex
-	f.watch = func(e protocol.Event) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, short+"rounds=6 data="+ratings(t, 8, 12))
+		const revoked, informed = 2, 5
+		m := f.join(admission.ServerPlace)
+		clients := f.joinAll()
+		v := f.revocation(revoked)
+		lost := make(map[uint64]bool) // iterations that the client who knows was lost from
+		var mu sync.Mutex
+		f.watch = func(e protocol.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == protocol.ClientLost && e.Party == protocol.ClientParty(informed) {
+				lost[e.Iteration] = true
+			}
+		}
+		f.hear = func(e protocol.Event) {
+			var err error
+			switch {
+			case e.Kind == protocol.IterationSummed && e.Iteration == 2:
+				err = clients[informed].Revoke(v)
+			case e.Kind == protocol.IterationSummed && e.Iteration == 4:
+				err = f.aggregator.Revoke(v)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		stop := f.stoppable(clients[revoked].Run)
+		wait := f.start(append(clients[:revoked:revoked], clients[revoked+1:]...)...)
+		out, err := f.server(m).Run(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		if err = stop(); !errors.Is(err, context.Canceled) {
+			t.Errorf("the revoked client ended with %v", err)
+		}
+		if out.Attempts.Opened != 6 || out.Attempts.Released < 5 { // one may be in progress when the list changes
+			t.Errorf("attempts %+v, want 6 opened and 5 or 6 released", out.Attempts)
+		}
+		_ = f.aggregator.Close() // whose driver has returned then
 		mu.Lock()
 		defer mu.Unlock()
-		if e.Kind == protocol.ClientLost && e.Party == protocol.ClientParty(informed) {
-			lost[e.Iteration] = true
+		if !lost[3] || !lost[4] || lost[1] || lost[2] || lost[6] {
+			t.Errorf("the client that knew was lost from iterations %v; want 3, 4 and perhaps 5", lost)
 		}
-	}
-	f.hear = func(e protocol.Event) {
-		var err error
-		switch {
-		case e.Kind == protocol.IterationSummed && e.Iteration == 2:
-			err = clients[informed].Revoke(v)
-		case e.Kind == protocol.IterationSummed && e.Iteration == 4:
-			err = f.aggregator.Revoke(v)
+		if last := f.ledgers[informed].Last(f.public.Session); last != 6 {
+			t.Errorf("its ledger ends with iteration %d, want 6", last)
 		}
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	stop := f.stoppable(clients[revoked].Run)
-	wait := f.start(append(clients[:revoked:revoked], clients[revoked+1:]...)...)
-	out, err := f.server(m).Run(f.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait()
-	if err = stop(); !errors.Is(err, context.Canceled) {
-		t.Errorf("the revoked client ended with %v", err)
-	}
-	if out.Attempts.Opened != 6 || out.Attempts.Released < 5 { // one may be in progress when the list changes
-		t.Errorf("attempts %+v, want 6 opened and 5 or 6 released", out.Attempts)
-	}
-	_ = f.aggregator.Close() // whose driver has returned then
-	mu.Lock()
-	defer mu.Unlock()
-	if !lost[3] || !lost[4] || lost[1] || lost[2] || lost[6] {
-		t.Errorf("the client that knew was lost from iterations %v; want 3, 4 and perhaps 5", lost)
-	}
-	if last := f.ledgers[informed].Last(f.public.Session); last != 6 {
-		t.Errorf("its ledger ends with iteration %d, want 6", last)
-	}
+	})
 }
 
 // A server that has from the operator that a client is revoked opens no iteration before
 // the aggregator has put that one out.
 func TestServerKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
-	refused := tells("newer revocations than these are known")
-	f := newLoggedFederation(t, short+"rounds=4 data="+ratings(t, 8, 12), zerolog.New(refused))
-	const revoked = 2
-	m := f.join(admission.ServerPlace)
-	clients := f.joinAll()
-	v := f.revocation(revoked)
-	var server *node.Server
-	var known, early atomic.Bool
-	f.watch = func(e protocol.Event) {
-		if e.Kind == protocol.IterationOpened && e.Iteration > 2 && !known.Load() {
-			early.Store(true)
+	synctest.Test(t, func(t *testing.T) {
+		refused := tells("newer revocations than these are known")
+		f := newFederationOver(t, newMemory(), short+"rounds=4 data="+ratings(t, 8, 12), zerolog.New(refused))
+		const revoked = 2
+		m := f.join(admission.ServerPlace)
+		clients := f.joinAll()
+		v := f.revocation(revoked)
+		var server *node.Server
+		var known, early atomic.Bool
+		f.watch = func(e protocol.Event) {
+			if e.Kind == protocol.IterationOpened && e.Iteration > 2 && !known.Load() {
+				early.Store(true)
+			}
 		}
-	}
-	f.hear = at(protocol.IterationSummed, 2, func() {
-		if err := server.Revoke(v); err != nil {
-			t.Error(err)
+		f.hear = at(protocol.IterationSummed, 2, func() {
+			if err := server.Revoke(v); err != nil {
+				t.Error(err)
+			}
+		})
+		go func() {
+			select {
+			case <-refused.now:
+			case <-f.ctx.Done():
+			}
+			known.Store(true)
+			if err := f.aggregator.Revoke(v); err != nil {
+				t.Error(err)
+			}
+		}()
+		server = f.server(m) // by whom f.hear is heard
+		stop := f.stoppable(clients[revoked].Run)
+		wait := f.start(append(clients[:revoked:revoked], clients[revoked+1:]...)...)
+		out, err := server.Run(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		_ = stop() // it has no end of its own
+		if early.Load() {
+			t.Error("an iteration was opened with somebody whom the operator has revoked")
+		}
+		if out.Attempts.Opened < 4 {
+			t.Errorf("attempts %+v, want 4 opened", out.Attempts)
 		}
 	})
-	go func() {
-		select {
-		case <-refused.now:
-		case <-f.ctx.Done():
-		}
-		known.Store(true)
-		if err := f.aggregator.Revoke(v); err != nil {
-			t.Error(err)
-		}
-	}()
-	server = f.server(m) // by whom f.hear is heard
-	stop := f.stoppable(clients[revoked].Run)
-	wait := f.start(append(clients[:revoked:revoked], clients[revoked+1:]...)...)
-	out, err := server.Run(f.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait()
-	_ = stop() // it has no end of its own
-	if early.Load() {
-		t.Error("an iteration was opened with somebody whom the operator has revoked")
-	}
-	if out.Attempts.Opened < 4 {
-		t.Errorf("attempts %+v, want 4 opened", out.Attempts)
-	}
 }
 
 // A party that is told that it is itself revoked does not dial on for ever.

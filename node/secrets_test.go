@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rs/zerolog"
 
@@ -106,101 +107,103 @@ func (s *spoiled) Contribute(p *protocol.Plan, src entropy.Source, r protocol.Ru
 // unusable and one that is put out. No line has a secret: what is searched for is known
 // because randomness is simulated here; what follows from it (shares, masks) would be a blob.
 func TestLogsHoldNoSecret(t *testing.T) {
-	var all journal
-	var b strings.Builder
-	var ratings []float64
-	b.WriteString("user,item,rating\n")
-	for k := range 8 * 9 { // six digits behind the point, all different
-		x := 1.0312345 + 3.7*float64(k)/72
-		ratings = append(ratings, x)
-		fmt.Fprintf(&b, "u%02d,i%02d,%.6f\n", k/9, (k*5+k/9)%12, x)
-	}
-	data := filepath.Join(t.TempDir(), "ratings.csv")
-	if err := os.WriteFile(data, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f := newLoggedFederation(t, "algorithm=lfl-sgdmf contribution=all-ratings epsilon=8 tolerance=0.25 secagg=real mode=active rounds=4 colluders=0.1 "+
-		"rating-min=1 rating-max=5 deployment.stage-timeout-s=6 data="+data, zerolog.New(&all).Level(zerolog.TraceLevel))
-	const bad, out = 3, 5
-	var mu sync.Mutex
-	var values []float64
-	f.trainer = func(id protocol.ClientID, t client.Trainer) client.Trainer {
-		return &spoiled{t, id == bad, &mu, &values}
-	}
-	m := f.join(admission.ServerPlace)
-	clients := f.joinAll()
-	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(out)].Enrolment))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.watch = at(protocol.IterationOpened, 2, func() {
-		if failed := f.aggregator.Revoke(revocations); failed != nil {
-			t.Error(failed)
+	synctest.Test(t, func(t *testing.T) {
+		var all journal
+		var b strings.Builder
+		var ratings []float64
+		b.WriteString("user,item,rating\n")
+		for k := range 8 * 9 { // six digits behind the point, all different
+			x := 1.0312345 + 3.7*float64(k)/72
+			ratings = append(ratings, x)
+			fmt.Fprintf(&b, "u%02d,i%02d,%.6f\n", k/9, (k*5+k/9)%12, x)
 		}
-	})
-	wait := f.start(append(clients[:out:out], clients[out+1:]...)...)
-	stop := f.startStoppable(clients[out])
-	outcome, err := f.server(m).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait()
-	stop()
-	_ = f.aggregator.Close()
-
-	text := all.String()
-	for _, event := range []string{"input-unusable", "iteration-summed", "revoked", "session-ended", `"level":"debug"`} {
-		if !strings.Contains(text, event) {
-			t.Errorf("nothing was logged of %s", event)
-		}
-	}
-	search := func(what string, forms ...string) {
-		for _, form := range forms {
-			if at := strings.Index(text, form); at >= 0 {
-				t.Errorf("%s is in the log: %s", what, text[max(0, at-200):min(len(text), at+100)])
-			}
-		}
-	}
-	for place, key := range f.identities {
-		search("the key of the "+place.String(), spellings(key.Ed25519().Seed())...)
-	}
-	search("the operator's key", spellings(f.operator.Ed25519().Seed())...)
-	drawn := func(what string, src entropy.Source, label string, n uint64) {
-		secret := make([]byte, 256)
-		if _, err := io.ReadFull(src.Stream(label, n), secret); err != nil {
+		data := filepath.Join(t.TempDir(), "ratings.csv")
+		if err := os.WriteFile(data, []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for i := 0; i < len(secret); i += 32 {
-			search(what+" drawn for "+label, spellings(secret[i:])...)
+		f := newFederationOver(t, newMemory(), "algorithm=lfl-sgdmf contribution=all-ratings epsilon=8 tolerance=0.25 secagg=real mode=active rounds=4 colluders=0.1 "+
+			"rating-min=1 rating-max=5 deployment.stage-timeout-s=6 data="+data, zerolog.New(&all).Level(zerolog.TraceLevel))
+		const bad, out = 3, 5
+		var mu sync.Mutex
+		var values []float64
+		f.trainer = func(id protocol.ClientID, t client.Trainer) client.Trainer {
+			return &spoiled{t, id == bad, &mu, &values}
 		}
-	}
-	for id := range protocol.ClientID(8) {
-		place := admission.ClientPlace(id)
-		drawn("the ticket of the "+place.String(), simulated.New(seed, "ticket "+place.String()), "admission/ticket", 0)
-		for n := range uint64(10) {
-			for _, label := range []string{"secagg/channel", "secagg/secrets", "secagg/polynomials", "secagg/nonces", "noise-seed", "thinning-seed"} {
-				drawn("what client "+place.String(), f.source(id), label, n)
+		m := f.join(admission.ServerPlace)
+		clients := f.joinAll()
+		revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(out)].Enrolment))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.watch = at(protocol.IterationOpened, 2, func() {
+			if failed := f.aggregator.Revoke(revocations); failed != nil {
+				t.Error(failed)
+			}
+		})
+		wait := f.start(append(clients[:out:out], clients[out+1:]...)...)
+		stop := f.startStoppable(clients[out])
+		outcome, err := f.server(m).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		stop()
+		_ = f.aggregator.Close()
+
+		text := all.String()
+		for _, event := range []string{"input-unusable", "iteration-summed", "revoked", "session-ended", `"level":"debug"`} {
+			if !strings.Contains(text, event) {
+				t.Errorf("nothing was logged of %s", event)
 			}
 		}
-	}
-	for _, x := range ratings {
-		search("a rating", fmt.Sprintf("%.5f", math.Floor(x*1e5)/1e5))
-	}
-	if len(values) == 0 {
-		t.Error("no vector was contributed")
-	}
-	for _, x := range values {
-		if n := number(x); len(n) >= 8 {
-			search("a coordinate or norm of a vector", n)
+		search := func(what string, forms ...string) {
+			for _, form := range forms {
+				if at := strings.Index(text, form); at >= 0 {
+					t.Errorf("%s is in the log: %s", what, text[max(0, at-200):min(len(text), at+100)])
+				}
+			}
 		}
-	}
-	search("the model", spellings(outcome.Model)...)
-	for _, s := range blob.FindAllString(text, -1) {
-		if !public.MatchString(s) {
-			t.Errorf("the log has %q", s)
+		for place, key := range f.identities {
+			search("the key of the "+place.String(), spellings(key.Ed25519().Seed())...)
 		}
-	}
-	for _, s := range list.FindAllString(text, -1) {
-		t.Errorf("the log has the numbers %q", s)
-	}
+		search("the operator's key", spellings(f.operator.Ed25519().Seed())...)
+		drawn := func(what string, src entropy.Source, label string, n uint64) {
+			secret := make([]byte, 256)
+			if _, err := io.ReadFull(src.Stream(label, n), secret); err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; i < len(secret); i += 32 {
+				search(what+" drawn for "+label, spellings(secret[i:])...)
+			}
+		}
+		for id := range protocol.ClientID(8) {
+			place := admission.ClientPlace(id)
+			drawn("the ticket of the "+place.String(), simulated.New(seed, "ticket "+place.String()), "admission/ticket", 0)
+			for n := range uint64(10) {
+				for _, label := range []string{"secagg/channel", "secagg/secrets", "secagg/polynomials", "secagg/nonces", "noise-seed", "thinning-seed"} {
+					drawn("what client "+place.String(), f.source(id), label, n)
+				}
+			}
+		}
+		for _, x := range ratings {
+			search("a rating", fmt.Sprintf("%.5f", math.Floor(x*1e5)/1e5))
+		}
+		if len(values) == 0 {
+			t.Error("no vector was contributed")
+		}
+		for _, x := range values {
+			if n := number(x); len(n) >= 8 {
+				search("a coordinate or norm of a vector", n)
+			}
+		}
+		search("the model", spellings(outcome.Model)...)
+		for _, s := range blob.FindAllString(text, -1) {
+			if !public.MatchString(s) {
+				t.Errorf("the log has %q", s)
+			}
+		}
+		for _, s := range list.FindAllString(text, -1) {
+			t.Errorf("the log has the numbers %q", s)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
@@ -36,6 +37,8 @@ type ServerConfig struct {
 	Log      zerolog.Logger
 	Workers  protocol.Workers
 	Observer Observer // nil: nobody
+	// over replaces the transports of the host; none: TCP and QUIC.
+	over []libp2p.Option
 }
 
 // Outcome is how a session ended.
@@ -84,7 +87,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
 		persist: s.persist, send: s.send, events: s.log,
 	}
-	s.leaf, err = newLeafOf(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log)
+	s.leaf, err = newLeafOf(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
 	cfg.Observer.Session(cfg.Terms.Session)
 	return s, err
 }

@@ -1,0 +1,197 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/transport"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// memory is a network within a test, with the addresses of TCP over loopback. Above its
+// connections everything is what it is over sockets.
+type memory struct {
+	mu        sync.Mutex
+	listeners map[string]*memoryListener
+	port      int // the last that was given out
+	open      int // connections' ends that are not closed
+}
+
+func newMemory() *memory { return &memory{listeners: make(map[string]*memoryListener)} }
+
+var errNobodyListens = errors.New("nobody listens there")
+
+// option has a host use the network. A nil network is the system's.
+func (m *memory) option() []libp2p.Option {
+	if m == nil {
+		return nil
+	}
+	return []libp2p.Option{libp2p.Transport(func(u transport.Upgrader, limits network.ResourceManager) *memoryTransport {
+		return &memoryTransport{m, u, limits}
+	})}
+}
+
+// memoryTransport is libp2p's TCP, with the same handshake, over the network.
+type memoryTransport struct {
+	memory   *memory
+	upgrader transport.Upgrader
+	limits   network.ResourceManager
+}
+
+func (t *memoryTransport) CanDial(a multiaddr.Multiaddr) bool {
+	_, err := a.ValueForProtocol(multiaddr.P_TCP)
+	return err == nil
+}
+
+func (t *memoryTransport) Protocols() []int { return []int{multiaddr.P_TCP} }
+func (t *memoryTransport) Proxy() bool      { return false }
+
+func (t *memoryTransport) Listen(a multiaddr.Multiaddr) (transport.Listener, error) {
+	l, err := t.memory.listen(a)
+	if err != nil {
+		return nil, err
+	}
+	wrapped, err := manet.WrapNetListener(l)
+	if err != nil {
+		return nil, err
+	}
+	return t.upgrader.UpgradeGatedMaListener(t, t.upgrader.GateMaListener(wrapped)), nil
+}
+
+func (t *memoryTransport) Dial(ctx context.Context, a multiaddr.Multiaddr, p peer.ID) (transport.CapableConn, error) {
+	scope, err := t.limits.OpenConnection(network.DirOutbound, true, a)
+	if err != nil {
+		return nil, err
+	}
+	if err = scope.SetPeer(p); err != nil {
+		scope.Done()
+		return nil, err
+	}
+	c, err := t.memory.dial(ctx, a)
+	if err != nil {
+		scope.Done()
+		return nil, err
+	}
+	conn, err := t.upgrader.Upgrade(ctx, t, c, network.DirOutbound, p, scope) // which closes c if it fails
+	if err != nil {
+		scope.Done()
+	}
+	return conn, err
+}
+
+func (m *memory) newPort() int {
+	m.port++
+	return m.port
+}
+
+// connections counts those that are open.
+func (m *memory) connections() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.open
+}
+
+func (m *memory) listen(a multiaddr.Multiaddr) (net.Listener, error) {
+	wanted, err := manet.ToNetAddr(a)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	own := *wanted.(*net.TCPAddr)
+	if own.Port == 0 {
+		own.Port = m.newPort()
+	}
+	if m.listeners[own.String()] != nil {
+		return nil, errors.New("the address is taken")
+	}
+	l := &memoryListener{memory: m, own: &own, arriving: make(chan net.Conn), closed: make(chan struct{})}
+	m.listeners[own.String()] = l
+	return l, nil
+}
+
+func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr) (manet.Conn, error) {
+	wanted, err := manet.ToNetAddr(a)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	l := m.listeners[wanted.String()]
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: m.newPort()}
+	m.mu.Unlock()
+	if l == nil {
+		return nil, errNobodyListens
+	}
+	near, far := net.Pipe()
+	arriving := m.end(far, l.own, from)
+	select {
+	case l.arriving <- arriving:
+		return manet.WrapNetConn(m.end(near, from, l.own))
+	case <-l.closed:
+		return nil, errors.Join(errNobodyListens, arriving.Close())
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), arriving.Close())
+	}
+}
+
+func (m *memory) end(c net.Conn, local, remote *net.TCPAddr) net.Conn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open++
+	return &memoryConn{Conn: c, memory: m, local: local, remote: remote}
+}
+
+type memoryListener struct {
+	memory   *memory
+	own      *net.TCPAddr
+	arriving chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.arriving:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memoryListener) Close() error {
+	l.once.Do(func() {
+		close(l.closed)
+		l.memory.mu.Lock()
+		defer l.memory.mu.Unlock()
+		delete(l.memory.listeners, l.own.String())
+	})
+	return nil
+}
+
+func (l *memoryListener) Addr() net.Addr { return l.own }
+
+// memoryConn is one end of a connection.
+type memoryConn struct {
+	net.Conn
+	memory        *memory
+	local, remote *net.TCPAddr
+	once          sync.Once
+}
+
+func (c *memoryConn) LocalAddr() net.Addr  { return c.local }
+func (c *memoryConn) RemoteAddr() net.Addr { return c.remote }
+
+func (c *memoryConn) Close() error {
+	c.once.Do(func() {
+		c.memory.mu.Lock()
+		defer c.memory.mu.Unlock()
+		c.memory.open--
+	})
+	return c.Conn.Close()
+}
