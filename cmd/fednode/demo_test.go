@@ -21,12 +21,20 @@ type demonstration struct {
 	seen   strings.Builder
 }
 
-// demonstrate starts it on a port, with a folder of its own for what is temporary.
-func demonstrate(t *testing.T, temporary string, port int) *demonstration {
+// buildsNothing is a PATH on which go build gives the command that the tests have built.
+func buildsNothing(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
+	m := newMachine(t)
+	script := "#!/bin/sh\n[ \"$1 $2\" = 'build -o' ] && cp '" + m.binary + "' \"$3\"\n"
+	if err := os.WriteFile(m.path("go"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
 	}
+	return m.dir + ":" + os.Getenv("PATH")
+}
+
+// demonstrate starts it on a port, with a folder of its own for what is temporary.
+func demonstrate(t *testing.T, path, temporary string, port int) *demonstration {
+	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip(err)
 	}
@@ -36,7 +44,7 @@ func demonstrate(t *testing.T, temporary string, port int) *demonstration {
 		t.Fatal(err)
 	}
 	d.cmd.Stdout, d.cmd.Stderr = w, w
-	d.cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "PORT="+strconv.Itoa(port))
+	d.cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "PORT="+strconv.Itoa(port), "PATH="+path)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C goes to all of them
 	if err = errors.Join(d.cmd.Start(), w.Close()); err != nil {
 		t.Fatal(err)
@@ -91,8 +99,11 @@ func twoPorts(t *testing.T) int {
 }
 
 func TestDemonstration(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
 	temporary := t.TempDir()
-	d := demonstrate(t, temporary, twoPorts(t))
+	d := demonstrate(t, os.Getenv("PATH"), temporary, twoPorts(t))
 	if err := d.end(t, temporary); err != nil {
 		t.Errorf("%v\n%s", err, d.seen.String())
 	}
@@ -107,21 +118,27 @@ func TestDemonstration(t *testing.T) {
 }
 
 func TestDemonstrationSaysThatAPortIsTaken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close() //nolint:errcheck // nobody connects
 	temporary := t.TempDir()
-	d := demonstrate(t, temporary, l.Addr().(*net.TCPAddr).Port)
+	d := demonstrate(t, buildsNothing(t), temporary, l.Addr().(*net.TCPAddr).Port)
 	if err = d.end(t, temporary); err == nil || !strings.Contains(d.seen.String(), "choose another: PORT=") {
 		t.Errorf("%v\n%s", err, d.seen.String())
 	}
 }
 
 func TestDemonstrationCanBeInterrupted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
 	temporary := t.TempDir()
-	d := demonstrate(t, temporary, twoPorts(t))
+	d := demonstrate(t, buildsNothing(t), temporary, twoPorts(t))
 	d.until("20 clients start")
 	for range 2 { // by somebody impatient
 		if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil {

@@ -17,7 +17,7 @@ func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 		t.Skip("builds the command and starts processes")
 	}
 	m := newMachine(t)
-	const rounds = 60
+	const rounds = 30
 	m.run(exitDone, "keygen", m.path("operator.key"))
 	text, _ := m.run(exitDone, "keygen", "--format", "json", m.path("aggregator.key"))
 	var key struct{ Public string }
@@ -30,7 +30,7 @@ func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 	lead := []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
 		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", ""}
 	serve := []string{"server", demo + "/experiment.yaml", "--items", demo + "/items", "--invitation", m.path("invitations/server.json"),
-		"--state", m.path("server"), "--set", "rounds=" + itoa(rounds), "--set", "deployment.stage-timeout-s=3"}
+		"--state", m.path("server"), "--set", "rounds=" + itoa(rounds), "--set", "deployment.stage-timeout-s=6"}
 	alone := []string{"client", "--data", demo + "/ratings.csv", "--user", "20", "--state", m.path("alone"), "--invitation", m.path("invitations/client-19.json")}
 
 	aggregator := m.start(lead...)
