@@ -48,6 +48,9 @@ func gains(t *testing.T, args ...string) (mean, deviation float64) {
 // The default experiment is one where cooperating helps by more than the
 // deviation over five seeds: what the README promises.
 func TestCooperationHelpsByDefault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs of full size take seconds")
+	}
 	t.Parallel()
 	if mean, deviation := gains(t); mean <= deviation {
 		t.Errorf("cooperating gains %.4f ± %.4f in RMSE over five seeds", mean, deviation)
@@ -57,6 +60,9 @@ func TestCooperationHelpsByDefault(t *testing.T) {
 // On MovieLens latest-small, where the paper's contribution gains nothing, the
 // clipped gradient of all ratings does, at ε = 10 and dropouts.
 func TestAllRatingsHelpOnRealRatings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs of full size take seconds")
+	}
 	t.Parallel()
 	const data = "../../../shared/data/ml-latest-small"
 	if _, err := os.Stat(data); err != nil {
@@ -75,6 +81,9 @@ func TestAllRatingsHelpOnRealRatings(t *testing.T) {
 // One organisation on MovieLens latest-small, private per rating, at the default
 // settings. With the global mean alone the MSE is 1.10, regularised biases reach 0.74.
 func TestVFLOnRealRatings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs of full size take seconds")
+	}
 	t.Parallel()
 	const data = "../../../shared/data/ml-latest-small"
 	if _, err := os.Stat(data); err != nil {
@@ -97,6 +106,9 @@ func TestVFLOnRealRatings(t *testing.T) {
 // Ten owners of items who share the users' embeddings beat the same ten each
 // alone with as much noise, in a fifth of the default iterations.
 func TestVFLBeatsEachAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs of full size take seconds")
+	}
 	t.Parallel()
 	s := trained(t, "--algorithm", "vfl-sgdmf", "--accountant", "rdp", "--rounds", "20")
 	if s.Baselines.LocalOnly == nil {
