@@ -68,6 +68,9 @@ var (
 func TestSyntheticFitsMovieLens(t *testing.T) {
 	for _, want := range movieLensFigures {
 		t.Run(want.shape, func(t *testing.T) {
+			if want.ratings > 2_000_000 && testing.Short() {
+				t.Skip("ten million ratings take seconds")
+			}
 			set := generated(t, want.shape)
 			info := set.Info()
 			if info.Users != want.users || info.Items != want.items || info.Ratings != want.ratings {

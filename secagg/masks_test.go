@@ -48,6 +48,9 @@ func replacingBoth() []protocol.Release {
 // first one's entropy; a third, under the first one's name with other models, and
 // with parties that are made anew each time, has the same in every iteration.
 func TestMasksOfARun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("3 sessions with all their masks take seconds")
+	}
 	c := collection{t: t, uses: make(map[secagg.Masking][]use), blocks: make(map[[aes.BlockSize]byte]secagg.Masking)}
 	for _, s := range []session{{id: protocol.SessionID{1}}, {id: protocol.SessionID{2}}, {id: protocol.SessionID{1}, models: "another ", anew: true}} {
 		// Everybody is joined to everybody: 45 pairs and 10 clients while all deliver

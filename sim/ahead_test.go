@@ -194,6 +194,9 @@ func fatesOfTests() map[string]calendar {
 // Setting up ahead changes no result: with nobody sitting out the sums, and who was
 // lost, are those of a federation that sets up every iteration with its plan.
 func TestAheadChangesNoResult(t *testing.T) {
+	if testing.Short() {
+		t.Skip("88 federations take seconds")
+	}
 	for _, k := range everySum {
 		for name, fates := range fatesOfTests() {
 			t.Run(k.name+"/"+name, func(t *testing.T) {
@@ -230,24 +233,29 @@ func TestAheadChangesNoResult(t *testing.T) {
 
 // The real sum is the ideal one when clients sit out, too, and the same ones do.
 func TestRealIsIdealAhead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("55 federations take seconds")
+	}
 	for sitOut, sums := range map[float64][]kindOfSum{0.15: {ideal, semiHonest}, 0.3: {ideal, semiHonest, active}} {
 		for name, fates := range fatesOfTests() {
-			var first *adder
-			for _, k := range sums {
-				cfg, strategy := aheadConfig(k, sitOut)
-				if _, err := runWith(t, cfg, fates); err != nil {
-					t.Fatal(err)
+			t.Run(fmt.Sprintf("sit-out %v/%s", sitOut, name), func(t *testing.T) {
+				var first *adder
+				for _, k := range sums {
+					cfg, strategy := aheadConfig(k, sitOut)
+					if _, err := runWith(t, cfg, fates); err != nil {
+						t.Fatal(err)
+					}
+					if first == nil {
+						first = strategy
+					}
+					if d := cmp.Diff(first.sums, strategy.sums); d != "" || len(strategy.sums) == 0 {
+						t.Errorf("%s: %d sums (-ideal +this):\n%s", k.name, len(strategy.sums), d)
+					}
+					if d := cmp.Diff(first.skipped, strategy.skipped); d != "" {
+						t.Errorf("%s: skipped (-ideal +this):\n%s", k.name, d)
+					}
 				}
-				if first == nil {
-					first = strategy
-				}
-				if d := cmp.Diff(first.sums, strategy.sums); d != "" || len(strategy.sums) == 0 {
-					t.Errorf("%s, sit-out %v, lost at %s: %d sums (-ideal +this):\n%s", k.name, sitOut, name, len(strategy.sums), d)
-				}
-				if d := cmp.Diff(first.skipped, strategy.skipped); d != "" {
-					t.Errorf("%s, sit-out %v, lost at %s: skipped (-ideal +this):\n%s", k.name, sitOut, name, d)
-				}
-			}
+			})
 		}
 	}
 }
@@ -255,6 +263,9 @@ func TestRealIsIdealAhead(t *testing.T) {
 // A client that drops out in one iteration is in the next when that is set up anew,
 // and in the one after when it sits out. Whose input had arrived is in the sum.
 func TestDroppedClientReenters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("36 federations take seconds")
+	}
 	for _, c := range []struct {
 		stage     protocol.Stage
 		iteration uint64
@@ -275,26 +286,28 @@ func TestDroppedClientReenters(t *testing.T) {
 		{protocol.StageUnmask, 6, 0.15, ""},
 	} {
 		for _, k := range []kindOfSum{ideal, semiHonest, active} {
-			cfg, strategy := aheadConfig(k, c.sitOut)
-			strategy.plan.Releases[0] = exact(aheadClients) // to see who is in a sum
-			if _, err := runWith(t, cfg, diary{c.iteration: {c.stage, 1}}); err != nil {
-				t.Fatal(err)
-			}
-			var without []string
-			for i := uint64(1); i <= aheadRounds; i++ {
-				v := strategy.sums[i].Values[0]
-				if v[0] == 0 {
-					without = append(without, fmt.Sprint(i))
+			t.Run(fmt.Sprintf("%s/%s in %d/sit-out %v", k.name, c.stage, c.iteration, c.sitOut), func(t *testing.T) {
+				cfg, strategy := aheadConfig(k, c.sitOut)
+				strategy.plan.Releases[0] = exact(aheadClients) // to see who is in a sum
+				if _, err := runWith(t, cfg, diary{c.iteration: {c.stage, 1}}); err != nil {
+					t.Fatal(err)
 				}
-				for id, x := range v[1:] {
-					if x != 1 {
-						t.Errorf("%s, %+v: client %d counts %v times in iteration %d", k.name, c, id+1, x, i)
+				var without []string
+				for i := uint64(1); i <= aheadRounds; i++ {
+					v := strategy.sums[i].Values[0]
+					if v[0] == 0 {
+						without = append(without, fmt.Sprint(i))
+					}
+					for id, x := range v[1:] {
+						if x != 1 {
+							t.Errorf("client %d counts %v times in iteration %d", id+1, x, i)
+						}
 					}
 				}
-			}
-			if got := strings.Join(without, " "); got != c.without {
-				t.Errorf("%s, %+v: the sums of iterations %q are without it", k.name, c, got)
-			}
+				if got := strings.Join(without, " "); got != c.without {
+					t.Errorf("the sums of iterations %q are without it", got)
+				}
+			})
 		}
 	}
 }

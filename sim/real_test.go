@@ -31,7 +31,7 @@ var sorts = []struct {
 // noise, and loses the same clients at the same stages: every stage, up to the
 // tolerance and beyond it.
 func TestRealIsIdeal(t *testing.T) {
-	const n = 12
+	const n = 8
 	for _, sort := range sorts {
 		for stage := range protocol.Stages {
 			// The ideal sum has no stage consistency; see below.
@@ -44,7 +44,7 @@ func TestRealIsIdeal(t *testing.T) {
 					outcomes := make([]*Outcome, 2)
 					for i := range both {
 						trainers, _ := bits(n)
-						both[i] = newAdder(protocol.Cohort{Clients: n, Tolerance: 0.17, Colluders: 0.05}, noisy(n, sort.kind), 2)
+						both[i] = newAdder(protocol.Cohort{Clients: n, Tolerance: 0.25, Colluders: 0.05}, noisy(n, sort.kind), 2)
 						cfg := Config{Strategy: both[i], Trainers: trainers, Rounds: 2, Network: network, Seed: 3, Draw: secagg.DrawClient}
 						if i == 1 {
 							cfg.Real, cfg.Mode = true, sort.mode

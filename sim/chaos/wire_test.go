@@ -56,7 +56,7 @@ func (c *travels) Observe(o Observation) error {
 // been said between machines.
 func TestMessagesTravel(t *testing.T) {
 	prices, seen, riders := new(dp.Cache), make(map[protocol.Kind]int), 0
-	for seed := range uint64(60) {
+	for seed := range uint64(25) {
 		s, err := Draw(seed, Both)
 		if err != nil {
 			t.Fatal(err)
