@@ -201,7 +201,7 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 		return ignored(from, iteration, stage, err)
 	}
 	eff := accusations(m, from)
-	if rider, ok := protocol.Rider(m).(protocol.StageMessage); ok {
+	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
 		eff.Events = append(eff.Events, a.ride(from, rider).Events...)
 	}
 	if r != a.round || r.answered < r.expected {
@@ -247,7 +247,7 @@ func (r *round) take(from protocol.ClientID, m protocol.StageMessage) error {
 
 // following is the stage after the present one.
 func (r *round) following() protocol.Stage {
-	return protocol.Course{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
+	return protocol.StageFlow{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
 }
 
 // close ends the present stage, of which enough clients must be left.

@@ -197,7 +197,7 @@ func (b *bench) clients(ids string, words []string) protocol.Effects {
 func (b *bench) plan(iteration uint64) *protocol.Plan {
 	p := newPlan(iteration, b.n, b.lose)
 	if b.replaces {
-		p.Releases[0].Noise = protocol.Noise{Kind: protocol.Replace, Variance: 1}
+		p.Releases[0].Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: 1}
 	}
 	return p
 }
@@ -310,7 +310,7 @@ func (b *bench) word(m protocol.Message) string {
 	if iteration != b.opened {
 		said += fmt.Sprint(" of ", iteration)
 	}
-	if r := protocol.Rider(m); r != nil {
+	if r := protocol.Piggyback(m); r != nil {
 		said += " + " + b.word(r)
 	}
 	return said

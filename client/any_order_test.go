@@ -34,7 +34,7 @@ func (h *history) observe(eff protocol.Effects) {
 		}
 	}
 	for _, e := range eff.Send {
-		for m := e.Message; m != nil; m = protocol.Rider(m) {
+		for m := e.Message; m != nil; m = protocol.Piggyback(m) {
 			m := m.(protocol.StageMessage)
 			iteration, stage := m.At()
 			if stage == protocol.StageAdvertise || stage == protocol.StageShare {
@@ -117,7 +117,7 @@ func TestAnyOrder(t *testing.T) {
 			}
 			for _, e := range b.last.Send {
 				sent[e.Message.Kind().String()]++
-				if r := protocol.Rider(e.Message); r != nil {
+				if r := protocol.Piggyback(e.Message); r != nil {
 					sent["+ "+r.Kind().String()]++
 				}
 			}

@@ -80,7 +80,7 @@ func (s *Samplers) remove(p *protocol.Plan, sh *shares, survivors int) ([]protoc
 		}
 		out[i].Value = make([]int64, r.Len)
 		var err error
-		if r.Noise.Kind == protocol.Replace {
+		if r.Noise.Kind == protocol.TwoRound {
 			err = s.replace(out[i].Value, p.Cohort, r, sh, survivors)
 		} else {
 			err = s.split(out[i].Value, p.Cohort, r, sh, survivors)

@@ -17,7 +17,7 @@ import (
 // ownPlan has the party noise its own 3 steps.
 func ownPlan(iteration uint64) *protocol.Plan {
 	p := newPlan(iteration)
-	p.Releases[0].Noise = protocol.Noise{Kind: protocol.Own, Multiplier: 1.5, SamplingRate: 0.25, Steps: 3}
+	p.Releases[0].Noise = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1.5, SamplingRate: 0.25, Steps: 3}
 	return p
 }
 

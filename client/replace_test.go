@@ -13,7 +13,7 @@ import (
 // replacing is newPlan with noise that is replaced.
 func replacing(iteration uint64) *protocol.Plan {
 	p := newPlan(iteration)
-	p.Releases[0].Noise.Kind = protocol.Replace
+	p.Releases[0].Noise.Kind = protocol.TwoRound
 	return p
 }
 

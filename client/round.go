@@ -180,7 +180,7 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 	if x.next != 0 {
 		c.next.stage = x.next
 	}
-	course := protocol.Course{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
+	course := protocol.StageFlow{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
 	if r.stage = course.After(r.stage); r.stage == protocol.Stages {
 		c.round = nil // and all that was secret with it
 	}

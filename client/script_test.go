@@ -215,7 +215,7 @@ func describe(t *testing.T, eff protocol.Effects) string {
 			t.Errorf("%s goes from %s to %s", m.Kind(), e.From, e.To)
 		}
 		said := word(m)
-		if r, ok := protocol.Rider(m).(protocol.StageMessage); ok {
+		if r, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
 			said += " + " + strings.TrimSuffix(word(r), " ahead")
 			if !ahead(r) {
 				t.Errorf("%s, which is not said to be of a setup ahead", said)

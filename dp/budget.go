@@ -24,12 +24,11 @@ func (b Budget) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateFinite is Validate for calibrations: no noise is the least that an unlimited
-// budget asks for, and that is a decision of the caller's.
-func (b Budget) validateFinite() error {
-	err := b.Validate()
-	if math.IsInf(b.Epsilon, 1) {
-		err = errors.Join(err, errors.New("dp: budget epsilon is +Inf; a calibration needs a finite one"))
+// ValidateFinite is Validate for calibrations, for which there must be something to meet.
+func (b Budget) ValidateFinite() error {
+	errs := []error{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
+	if !(b.Epsilon > 0) || math.IsInf(b.Epsilon, 1) {
+		errs = append(errs, fmt.Errorf("dp: budget epsilon is %v; it must be positive and finite", b.Epsilon))
 	}
-	return err
+	return errors.Join(errs...)
 }

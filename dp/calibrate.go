@@ -98,7 +98,7 @@ func Calibrate(b Budget, events func(noise float64) []Event) (noise float64, r R
 // calibrate searches the pieces that begin at minNoise and at each of starts,
 // on which ε falls with the noise, in ascending order.
 func calibrate(b Budget, starts []float64, events func(noise float64) []Event) (float64, Result, error) {
-	if err := b.validateFinite(); err != nil {
+	if err := b.ValidateFinite(); err != nil {
 		return 0, Result{}, err
 	}
 	var refused error // why the last noise that was tried had no ε

@@ -193,7 +193,7 @@ func TestCalibrationRefuses(t *testing.T) {
 		{"not certified", Budget{Epsilon: 1, Delta: 1e-5, Accountant: GDPSkellam}, SubsampledSkellam(1, 1e7, 1e9, 0.1), ErrNoAccountant, "L2 sensitivity up to 8"},
 		{"no variance", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, Gaussian(1), nil, "has no variance"},
 		{"no steps", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10).Times(0), nil, "count is 0"},
-		{"unlimited", Budget{Epsilon: math.Inf(1), Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10), nil, "needs a finite one"},
+		{"unlimited", Budget{Epsilon: math.Inf(1), Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10), nil, "epsilon is +Inf; it must be positive and finite"},
 		{"no delta", Budget{Epsilon: math.Inf(1), Delta: 0, Accountant: RDP}, Skellam(1, 10, 10), nil, "delta is 0"},
 	} {
 		_, _, err := SkellamVariance(c.budget, c.release)

@@ -27,7 +27,7 @@ type Relation string
 
 // The relations.
 const (
-	ZeroOut   Relation = "zero-out"   // the unit's record is empty; its device still takes part and adds noise
+	ZeroOut   Relation = "zero-out"   // the unit's record is empty; its client still takes part and adds noise
 	AddRemove Relation = "add-remove" // the unit is there or not
 )
 

@@ -1,6 +1,9 @@
 package eval
 
-import "github.com/fedsim/fedsim/dataset"
+import (
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+)
 
 // Constant predicts one number for everything.
 type Constant float64
@@ -15,7 +18,7 @@ func (c Constant) Predict(_ int, items []int32, out []float64) {
 // GlobalMean predicts the mean of the training ratings.
 func GlobalMean(train dataset.Ratings) Constant { return Constant(train.Mean()) }
 
-// UserMeans predicts each user's own mean, which a device can do by itself.
+// UserMeans predicts each user's own mean, which a client can do by itself.
 type UserMeans []float64
 
 // UserMean computes the means of the training rows; fallback stands in for
@@ -93,6 +96,13 @@ type Popular []float64
 // Score implements Scorer.
 func (p Popular) Score(_ int, _ []int32, _ []float32, out []float64) { copy(out, p) }
 
+// Predict implements model.Predictor by counts of which only the order means something.
+func (p Popular) Predict(_ int, items []int32, out []float64) {
+	for i, j := range items {
+		out[i] = p[j]
+	}
+}
+
 // Popularity counts the training ratings of every item.
 func Popularity(train dataset.Ratings) Popular {
 	p := make(Popular, train.Items)
@@ -100,4 +110,26 @@ func Popularity(train dataset.Ratings) Popular {
 		p[j]++
 	}
 	return p
+}
+
+// Comparison is a plain baseline: a function of the training ratings in one place, without
+// any privacy.
+type Comparison struct {
+	Name string // in summary.json
+	Note string
+	// Predictor makes it.
+	Predictor func() model.Predictor
+}
+
+// Plain are the baselines that every run is compared with: means and biases or, of rankings,
+// popularity.
+func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
+	if ranks {
+		return []Comparison{{"popularity", "the same for everybody, by exact counts, not private", func() model.Predictor { return Popularity(train) }}}
+	}
+	return []Comparison{
+		{"user_mean", "each user's own mean", func() model.Predictor { return UserMean(rows, float64(GlobalMean(train))) }},
+		{"global_mean", "one mean for all, not private", func() model.Predictor { return GlobalMean(train) }},
+		{"item_bias", "regularised user and item bias, not private", func() model.Predictor { return ItemBias(train) }},
+	}
 }

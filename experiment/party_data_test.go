@@ -1,4 +1,4 @@
-package experiment
+package experiment_test
 
 import (
 	"errors"
@@ -10,14 +10,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/fedmf"
+	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // A rating of what the experiment does not list is left out, and counted; the party is
 // as if it did not have it.
 func TestPartySkipsWhatIsNotListed(t *testing.T) {
-	whole := crowd(t, 70, 20, 1)
+	whole := opened.Crowd(t, 70, 20, 1)
 	content, err := os.ReadFile(whole)
 	if err != nil {
 		t.Fatal(err)
@@ -37,22 +44,22 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		settings string
-		which    Holding
+		which    algorithm.PartyData
 		rows     func(user, item string) bool // that it has but for their not being listed
 	}{
-		{"contribution=all-ratings", Holding{User: "someone-1"}, func(user, item string) bool { return user == "someone-1" && strings.HasPrefix(item, "new-") }},
-		{"algorithm=fmf-vfl parties=3 rounds=2", Holding{}, func(user, item string) bool { return strings.HasPrefix(item, "new-") || user == "a stranger" }},
-		{"algorithm=fmf-vfl parties=3 rounds=2", Holding{Part: 2}, nil},
-		{"algorithm=fmf-hfl parties=3 rounds=2", Holding{Part: 1}, nil},
+		{"contribution=all-ratings", algorithm.PartyData{User: "someone-1"}, func(user, item string) bool { return user == "someone-1" && strings.HasPrefix(item, "new-") }},
+		{"algorithm=fmf-vfl parties=3 rounds=2", algorithm.PartyData{}, func(user, item string) bool { return strings.HasPrefix(item, "new-") || user == "a stranger" }},
+		{"algorithm=fmf-vfl parties=3 rounds=2", algorithm.PartyData{Part: 2}, nil},
+		{"algorithm=fmf-hfl parties=3 rounds=2", algorithm.PartyData{Part: 1}, nil},
 	} {
-		sim := open(t, tt.settings+" data="+whole)
-		e := joined(t, publish(t, sim))
-		set, err := e.OpenData(t.Context(), file, nil)
+		sim := opened.Experiment(t, tt.settings+" data="+whole)
+		e := opened.Joined(t, sim)
+		set, err := experiment.OpenData(t.Context(), e.Config, file, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Config.Algorithm.horizontal() { // a stranger is a user too many
-			if _, err = e.Party(tt.which, set); !errors.Is(err, ErrHolding) {
+		if e.About().Clients == algorithm.UserHolders { // a stranger is a user too many
+			if _, err = e.Party(tt.which, set, planned(e)); !errors.Is(err, algorithm.ErrPartyData) {
 				t.Errorf("%s: %v", tt.settings, err)
 			}
 			continue
@@ -63,8 +70,9 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 		}
 		without, more := partyOf(t, e, tt.which, whole), partyOf(t, e, tt.which, file)
 		if tt.rows == nil {
+			owned := opened.Federation(t, sim).Trainers[tt.which.Part-1].(*fedmf.Vertical).Items()
 			tt.rows = func(user, item string) bool {
-				own := slices.ContainsFunc(sim.parts[tt.which.Part-1], func(j int32) bool { return sim.Data.ItemIDs[j] == item })
+				own := slices.ContainsFunc(owned, func(j int32) bool { return sim.Data.ItemIDs[j] == item })
 				return strings.HasPrefix(item, "new-") || user == "a stranger" && own
 			}
 		}
@@ -85,7 +93,7 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 
 // Data that are not what the party is said to have.
 func TestPartyRefusesData(t *testing.T) {
-	small := open(t, "").Data
+	small := opened.Experiment(t, "").Data
 	one := writeRatings(t, small, "one", false, func(u, _ int32) bool { return u == 3 })
 	two := writeRatings(t, small, "two", false, func(u, _ int32) bool { return u == 3 || u == 5 })
 	strange := *small
@@ -110,61 +118,61 @@ func TestPartyRefusesData(t *testing.T) {
 	const lfl, vfl, hfl = "", "algorithm=fmf-vfl parties=3", "algorithm=fmf-hfl parties=3"
 	for _, tt := range []struct {
 		settings string
-		which    Holding
+		which    algorithm.PartyData
 		data     any // a path or a set
 		reason   string
 	}{
-		{lfl, Holding{}, two, "they are of 2 users; say whose the device is"},
-		{lfl, Holding{User: "5"}, one, `there is no user "5" in them`},
-		{lfl, Holding{User: "4", Part: 1}, one, "a party of lfl-sgdmf is a user, and no part 1 of any"},
-		{lfl, Holding{Part: -1}, one, "a party of lfl-sgdmf is a user, and no part -1 of any"},
-		{lfl, Holding{User: "4"}, &ten, "their scale is 0.5 to 10, that of the experiment 0.5 to 5"},
-		{lfl, Holding{User: "4"}, &above, `user "1" rates item "`},
-		{vfl, Holding{Part: 1}, &below, `with -1, outside of the scale of 0 to 5`},
-		{vfl, Holding{User: "4"}, one, `a party of fmf-vfl is an organisation, and not the user "4"`},
-		{vfl, Holding{Part: 4}, one, "there is no part 4; there are 1 to 3"},
-		{vfl, Holding{Part: -1}, one, "there is no part -1; there are 1 to 3"},
-		{vfl, Holding{}, &strange, "none of their 400 items is in the catalogue"},
-		{hfl, Holding{User: "4"}, one, `a party of fmf-hfl is an organisation, and not the user "4"`},
-		{hfl, Holding{Part: 4}, small, "there is no part 4; there are 1 to 3"},
-		{hfl, Holding{Part: 1}, two, "they are of 2 users, and a part is dealt of all 600"},
-		{hfl, Holding{}, &crowded, "they are of 601 users; all parties together have 600"},
+		{lfl, algorithm.PartyData{}, two, "they are of 2 users; say whose they are"},
+		{lfl, algorithm.PartyData{User: "5"}, one, `there is no user "5" in them`},
+		{lfl, algorithm.PartyData{User: "4", Part: 1}, one, "a party of lfl-sgdmf is a user, and no part 1 of any"},
+		{lfl, algorithm.PartyData{Part: -1}, one, "a party of lfl-sgdmf is a user, and no part -1 of any"},
+		{lfl, algorithm.PartyData{User: "4"}, &ten, "their scale is 0.5 to 10, that of the experiment 0.5 to 5"},
+		{lfl, algorithm.PartyData{User: "4"}, &above, `user "1" rates item "`},
+		{vfl, algorithm.PartyData{Part: 1}, &below, `with -1, outside of the scale of 0 to 5`},
+		{vfl, algorithm.PartyData{User: "4"}, one, `a party of fmf-vfl is an organisation, and not the user "4"`},
+		{vfl, algorithm.PartyData{Part: 4}, one, "there is no part 4; there are 1 to 3"},
+		{vfl, algorithm.PartyData{Part: -1}, one, "there is no part -1; there are 1 to 3"},
+		{vfl, algorithm.PartyData{}, &strange, "none of their 400 items is in the catalogue"},
+		{hfl, algorithm.PartyData{User: "4"}, one, `a party of fmf-hfl is an organisation, and not the user "4"`},
+		{hfl, algorithm.PartyData{Part: 4}, small, "there is no part 4; there are 1 to 3"},
+		{hfl, algorithm.PartyData{Part: 1}, two, "they are of 2 users, and a part is dealt of all 600"},
+		{hfl, algorithm.PartyData{}, &crowded, "they are of 601 users; all parties together have 600"},
 	} {
-		e := joined(t, publish(t, open(t, tt.settings)))
+		e := opened.Joined(t, opened.Experiment(t, tt.settings))
 		set, ok := tt.data.(*dataset.Set)
 		if !ok {
 			var err error
-			if set, err = e.OpenData(t.Context(), tt.data.(string), nil); err != nil {
+			if set, err = experiment.OpenData(t.Context(), e.Config, tt.data.(string), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		p, err := e.Party(tt.which, set)
-		if p != nil || !errors.Is(err, ErrHolding) || !strings.Contains(err.Error(), tt.reason) || !strings.Contains(err.Error(), set.Name+": ") {
+		p, err := e.Party(tt.which, set, planned(e))
+		if p != nil || !errors.Is(err, algorithm.ErrPartyData) || !strings.Contains(err.Error(), tt.reason) || !strings.Contains(err.Error(), set.Name+": ") {
 			t.Errorf("%s %+v: error %v, want %q and the data's name in it", tt.settings, tt.which, err, tt.reason)
 		}
 	}
-	if _, err := joined(t, publish(t, open(t, ""))).Party(Holding{User: "4"}, &nameless); err == nil || !strings.Contains(err.Error(), "0 user ids for 600 users") {
+	if _, err := opened.Joined(t, opened.Experiment(t, "")).Party(algorithm.PartyData{User: "4"}, &nameless, nil); err == nil || !strings.Contains(err.Error(), "0 user ids for 600 users") {
 		t.Errorf("without ids: %v", err)
 	}
-	if _, err := open(t, "algorithm=sgd-mf").Party(Holding{}, small); !errors.Is(err, errCentral) {
+	if _, err := opened.Experiment(t, "algorithm=sgd-mf").Party(algorithm.PartyData{}, small, nil); err == nil || !strings.Contains(err.Error(), "all ratings are in one place") {
 		t.Errorf("of sgd-mf: %v", err)
 	}
 }
 
 // A party's data are opened on the scale of the experiment, whatever their format's is.
 func TestOpenDataOnTheScale(t *testing.T) {
-	e := joined(t, publish(t, open(t, "rating-max=6 data="+crowd(t, 70, 20, 1)))) // 0 to 6; the format has 0 to 5
-	set, err := e.OpenData(t.Context(), crowd(t, 2, 20, 3), nil)
+	e := opened.Joined(t, opened.Experiment(t, "rating-max=6 data="+opened.Crowd(t, 70, 20, 1))) // 0 to 6; the format has 0 to 5
+	set, err := experiment.OpenData(t.Context(), e.Config, opened.Crowd(t, 2, 20, 3), nil)
 	if err != nil || set.Min != 0 || set.Max != 6 {
 		t.Errorf("scale %v to %v, %v; want 0 to 6", set.Min, set.Max, err)
 	}
-	e = joined(t, publish(t, open(t, "")))
+	e = opened.Joined(t, opened.Experiment(t, ""))
 	heard := int64(0)
-	if set, err = e.OpenData(t.Context(), writeRatings(t, e.Data, "none", false, nil), func(done, _ int64) { heard = done }); err == nil || set != nil {
+	if set, err = experiment.OpenData(t.Context(), e.Config, writeRatings(t, e.Data, "none", false, nil), func(done, _ int64) { heard = done }); err == nil || set != nil {
 		t.Errorf("without ratings: %v", err)
 	}
 	whole := wholeSet(t, false)
-	if _, err = e.OpenData(t.Context(), whole, func(done, _ int64) { heard = done }); err != nil || heard == 0 {
+	if _, err = experiment.OpenData(t.Context(), e.Config, whole, func(done, _ int64) { heard = done }); err != nil || heard == 0 {
 		t.Errorf("%v; progress heard %d", err, heard)
 	}
 }
@@ -174,11 +182,11 @@ func TestOpenDataOnTheScale(t *testing.T) {
 func TestPartyRefusesPlans(t *testing.T) {
 	for _, tt := range []struct {
 		settings string
-		which    Holding
+		which    algorithm.PartyData
 	}{
-		{"contribution=all-ratings", Holding{User: "4"}}, {"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", Holding{Part: 1}}, {"algorithm=hfl-sgdmf accountant=rdp parties=3 rounds=2", Holding{Part: 1}},
+		{"contribution=all-ratings", algorithm.PartyData{User: "4"}}, {"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{Part: 1}}, {"algorithm=hfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{Part: 1}},
 	} {
-		e := joined(t, publish(t, open(t, tt.settings)))
+		e := opened.Joined(t, opened.Experiment(t, tt.settings))
 		party, untouched := partyOf(t, e, tt.which, "synthetic:small"), partyOf(t, e, tt.which, "synthetic:small")
 		s, err := e.Strategy()
 		if err != nil {
@@ -190,7 +198,7 @@ func TestPartyRefusesPlans(t *testing.T) {
 		}
 		crafted := *plan
 		crafted.Cohort.Colluders = 0
-		if v, err := party.Contribute(&crafted, simulated.New(1, "party"), inTurn{}); v != nil || !errors.Is(err, ErrTerms) {
+		if v, err := party.Contribute(&crafted, simulated.New(1, "party"), protocol.Workers(1)); v != nil || !errors.Is(err, agreement.ErrTerms) {
 			t.Errorf("%s: %v", tt.settings, err)
 		}
 		checkSame(t, tt.settings, e, party, e, untouched, 2)
@@ -199,20 +207,20 @@ func TestPartyRefusesPlans(t *testing.T) {
 
 // A party has no result before it finished, nor after it could not.
 func TestResultOfAFinishedParty(t *testing.T) {
-	for settings, which := range map[string]Holding{"": {User: "4"}, "algorithm=fmf-vfl parties=3": {Part: 1}, "algorithm=fmf-hfl parties=3": {Part: 1}} {
-		e := joined(t, publish(t, open(t, settings)))
+	for settings, which := range map[string]algorithm.PartyData{"": {User: "4"}, "algorithm=fmf-vfl parties=3": {Part: 1}, "algorithm=fmf-hfl parties=3": {Part: 1}} {
+		e := opened.Joined(t, opened.Experiment(t, settings))
 		party := partyOf(t, e, which, "synthetic:small")
 		if party.Result() != nil {
 			t.Errorf("%s: a result before the end", settings)
 		}
-		if err := party.Finish(make([]byte, 3), inTurn{}); err == nil || party.Result() != nil {
+		if err := party.Finish(make([]byte, 3), protocol.Workers(1)); err == nil || party.Result() != nil {
 			t.Errorf("%s: a model of three bytes: %v, result %v", settings, err, party.Result())
 		}
 		s, err := e.Strategy()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := party.Finish(s.Model(), inTurn{}); err != nil || len(party.Result()) == 0 {
+		if err := party.Finish(s.Model(), protocol.Workers(1)); err != nil || len(party.Result()) == 0 {
 			t.Errorf("%s: %v, result %v", settings, err, party.Result())
 		}
 		for _, x := range party.Result()[0].Data() {

@@ -1,4 +1,4 @@
-package experiment
+package experiment_test
 
 import (
 	"archive/zip"
@@ -10,15 +10,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/fedmf"
+	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/google/go-cmp/cmp"
 )
 
 // writeRatings writes a set's ratings, those wanted, as a folder in MovieLens' format
@@ -55,22 +59,27 @@ func writeRatings(t *testing.T, set *dataset.Set, name string, packed bool, want
 }
 
 // partyOf makes the party of an experiment that has the data.
-func partyOf(t *testing.T, e *Experiment, which Holding, data string) *Party {
+func partyOf(t *testing.T, e *experiment.Experiment, which algorithm.PartyData, data string) *experiment.Party {
 	t.Helper()
-	set, err := e.OpenData(t.Context(), data, nil)
+	set, err := experiment.OpenData(t.Context(), e.Config, data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := e.Party(which, set)
+	p, err := e.Party(which, set, planned(e))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
+// planned checks plans as a deployment's client does.
+func planned(e *experiment.Experiment) func(*protocol.Plan) error {
+	return func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }
+}
+
 // contribute runs iterations of an experiment at one party, which is told as the
 // average what it sent itself, and returns all that it contributes.
-func contribute(t *testing.T, e *Experiment, party client.Trainer, iterations int) [][]protocol.Vector {
+func contribute(t *testing.T, e *experiment.Experiment, party client.Trainer, iterations int) [][]protocol.Vector {
 	t.Helper()
 	strategy, err := e.Strategy()
 	if err != nil {
@@ -83,7 +92,7 @@ func contribute(t *testing.T, e *Experiment, party client.Trainer, iterations in
 		if err != nil {
 			t.Fatal(err)
 		}
-		vectors, err := party.Contribute(plan, src, inTurn{})
+		vectors, err := party.Contribute(plan, src, protocol.Workers(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,11 +114,11 @@ func contribute(t *testing.T, e *Experiment, party client.Trainer, iterations in
 			}
 			sums.Values = append(sums.Values, sum)
 		}
-		if err := strategy.Absorb(plan, sums, inTurn{}); err != nil {
+		if err := strategy.Absorb(plan, sums, protocol.Workers(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := party.Finish(strategy.Model(), inTurn{}); err != nil {
+	if err := party.Finish(strategy.Model(), protocol.Workers(1)); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -117,24 +126,12 @@ func contribute(t *testing.T, e *Experiment, party client.Trainer, iterations in
 
 // checkSame compares a party with the simulator's trainer of the same client, bit by
 // bit, over some iterations. The server's sides are of the two experiments, in one session.
-func checkSame(t *testing.T, what string, e *Experiment, party client.Trainer, sim *Experiment, simulated client.Trainer, iterations int) {
+func checkSame(t *testing.T, what string, e *experiment.Experiment, party client.Trainer, sim *experiment.Experiment, simulated client.Trainer, iterations int) {
 	t.Helper()
-	of := *sim
-	of.session = e.session
-	got, want := contribute(t, e, party, iterations), contribute(t, &of, simulated, iterations)
+	got, want := contribute(t, e, party, iterations), contribute(t, sim, simulated, iterations)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s: contributions (-simulated +party):\n%.2000s", what, diff)
 	}
-}
-
-// federation is the simulator's, before its first iteration.
-func federation(t *testing.T, e *Experiment) *Federation {
-	t.Helper()
-	f, err := e.Federation()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
 }
 
 // wholes are where all ratings come from.
@@ -162,20 +159,20 @@ func TestDevicesAsSimulated(t *testing.T) {
 			t.Run(name+" "+settings, func(t *testing.T) {
 				t.Parallel()
 				data := whole(t)
-				sim := open(t, settings+" data="+data)
-				e := joined(t, publish(t, sim))
+				sim := opened.Experiment(t, settings+" data="+data)
+				e := opened.Joined(t, sim)
 				for _, user := range []int{0, 41, 599} {
 					id := sim.Data.UserIDs[user]
 					alone := writeRatings(t, sim.Data, "mine", name == "zip", func(u, _ int32) bool { return int(u) == user })
-					for what, party := range map[string]*Party{
-						"alone": partyOf(t, e, Holding{}, alone), "alone, named": partyOf(t, e, Holding{User: id}, alone), "among all": partyOf(t, e, Holding{User: id}, data),
+					for what, party := range map[string]*experiment.Party{
+						"alone": partyOf(t, e, algorithm.PartyData{}, alone), "alone, named": partyOf(t, e, algorithm.PartyData{User: id}, alone), "among all": partyOf(t, e, algorithm.PartyData{User: id}, data),
 					} {
-						items, _ := sim.train.Row(user)
+						items, _ := sim.Train.Row(user)
 						checkCounts(t, party, len(items), 0)
-						f := federation(t, sim)
+						f := opened.Federation(t, sim)
 						checkSame(t, "user "+id+" "+what, e, party, sim, f.Trainers[user], 3)
-						u := model.NewMatrix(1, e.Params.Rank)
-						copy(u.Row(0), f.parties.(users)[user].Embedding())
+						u := model.NewMatrix(1, algorithm.Rank.Int(e.Config))
+						copy(u.Row(0), f.Trainers[user].(*fedmf.User).Embedding())
 						checkResult(t, party, model.NewEmbeddings("user_embeddings", u, []string{id}))
 					}
 				}
@@ -185,7 +182,7 @@ func TestDevicesAsSimulated(t *testing.T) {
 }
 
 // checkCounts compares on how many ratings a party trains, and how many it skips.
-func checkCounts(t *testing.T, p *Party, ratings, skipped int) {
+func checkCounts(t *testing.T, p *experiment.Party, ratings, skipped int) {
 	t.Helper()
 	if p.Ratings != ratings || p.Skipped != skipped {
 		t.Errorf("a party trains on %d ratings and skips %d, want %d and %d", p.Ratings, p.Skipped, ratings, skipped)
@@ -193,7 +190,7 @@ func checkCounts(t *testing.T, p *Party, ratings, skipped int) {
 }
 
 // checkResult compares what a party ends with.
-func checkResult(t *testing.T, p *Party, want ...model.Embeddings) {
+func checkResult(t *testing.T, p *experiment.Party, want ...model.Embeddings) {
 	t.Helper()
 	got := p.Result()
 	if len(got) != len(want) {
@@ -222,14 +219,15 @@ func TestOwnersAsSimulated(t *testing.T) {
 			t.Run(name+" "+settings, func(t *testing.T) {
 				t.Parallel()
 				data := whole(t)
-				sim := open(t, "algorithm=vfl-sgdmf parties=3 rounds=2 "+settings+" data="+data)
-				e := joined(t, publish(t, sim))
-				for k, items := range sim.parts {
+				sim := opened.Experiment(t, "algorithm=vfl-sgdmf parties=3 rounds=2 "+settings+" data="+data)
+				e := opened.Joined(t, sim)
+				for k, of := range opened.Federation(t, sim).Trainers {
+					items := of.(*fedmf.Vertical).Items()
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(_, j int32) bool { return slices.Contains(items, j) })
-					for what, party := range map[string]*Party{
-						"alone": partyOf(t, e, Holding{}, alone), "alone, dealt": partyOf(t, e, Holding{Part: k + 1}, alone), "among all": partyOf(t, e, Holding{Part: k + 1}, data),
+					for what, party := range map[string]*experiment.Party{
+						"alone": partyOf(t, e, algorithm.PartyData{}, alone), "alone, dealt": partyOf(t, e, algorithm.PartyData{Part: k + 1}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data),
 					} {
-						f := federation(t, sim)
+						f := opened.Federation(t, sim)
 						checkSame(t, fmt.Sprintf("party %d %s", k+1, what), e, party, sim, f.Trainers[k], 2)
 						var ids []string
 						trained := 0
@@ -242,7 +240,7 @@ func TestOwnersAsSimulated(t *testing.T) {
 							}
 						}
 						checkCounts(t, party, trained, 0)
-						checkResult(t, party, model.NewEmbeddings("item_embeddings", f.parties.(owners)[k].Embeddings(), ids))
+						checkResult(t, party, model.NewEmbeddings("item_embeddings", f.Trainers[k].(*fedmf.Vertical).Embeddings(), ids))
 					}
 				}
 			})
@@ -258,20 +256,21 @@ func TestHoldersAsSimulated(t *testing.T) {
 			t.Run(name+" "+settings, func(t *testing.T) {
 				t.Parallel()
 				data := whole(t)
-				sim := open(t, "parties=3 rounds=2 "+settings+" data="+data)
-				e := joined(t, publish(t, sim))
-				for k, users := range sim.parts {
+				sim := opened.Experiment(t, "parties=3 rounds=2 "+settings+" data="+data)
+				e := opened.Joined(t, sim)
+				for k, of := range opened.Federation(t, sim).Trainers {
+					users := of.(*fedmf.Horizontal).Own()
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(u, _ int32) bool { return slices.Contains(users, u) })
 					trained := 0
 					for _, u := range users {
-						items, _ := sim.train.Row(int(u))
+						items, _ := sim.Train.Row(int(u))
 						trained += len(items)
 					}
-					for what, party := range map[string]*Party{"alone": partyOf(t, e, Holding{}, alone), "among all": partyOf(t, e, Holding{Part: k + 1}, data)} {
-						f := federation(t, sim)
+					for what, party := range map[string]*experiment.Party{"alone": partyOf(t, e, algorithm.PartyData{}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data)} {
+						f := opened.Federation(t, sim)
 						checkSame(t, fmt.Sprintf("party %d %s", k+1, what), e, party, sim, f.Trainers[k], 2)
 						checkCounts(t, party, trained, 0)
-						checkTuned(t, party, sim, f.parties.(holders)[k], what == "among all")
+						checkTuned(t, party, sim, f.Trainers[k].(*fedmf.Horizontal), what == "among all")
 					}
 				}
 			})
@@ -281,7 +280,7 @@ func TestHoldersAsSimulated(t *testing.T) {
 
 // checkTuned compares what a party that has users ends with, but for the numbers unless
 // they are to be the same.
-func checkTuned(t *testing.T, party *Party, sim *Experiment, want *fedmf.Horizontal, numbers bool) {
+func checkTuned(t *testing.T, party *experiment.Party, sim *experiment.Experiment, want *fedmf.Horizontal, numbers bool) {
 	t.Helper()
 	var ids []string
 	for _, u := range want.Own() {
@@ -326,15 +325,15 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 	whole := file(csv)
 	for _, tt := range []struct {
 		settings string
-		which    Holding
+		which    algorithm.PartyData
 		data     string
 	}{
-		{"contribution=all-ratings", Holding{User: "7"}, file("user,item,rating\n" + one)},
-		{"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", Holding{}, file("user,item,rating\n" + items)},
+		{"contribution=all-ratings", algorithm.PartyData{User: "7"}, file("user,item,rating\n" + one)},
+		{"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{}, file("user,item,rating\n" + items)},
 	} {
-		sim := open(t, tt.settings+" data="+whole)
-		e := joined(t, publish(t, sim))
-		set, err := e.OpenData(t.Context(), whole, nil)
+		sim := opened.Experiment(t, tt.settings+" data="+whole)
+		e := opened.Joined(t, sim)
+		set, err := experiment.OpenData(t.Context(), e.Config, whole, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +357,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 		which := tt.which
 		var want client.Trainer
 		if which.User != "" {
-			p, err := e.Party(which, &same)
+			p, err := e.Party(which, &same, planned(e))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -368,14 +367,16 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows := make([]model.Ratings, e.Data.Users)
-			for k, v := range train.Value {
-				r := &rows[train.User[k]]
-				r.Items, r.Values = append(r.Items, train.Item[k]-1), append(r.Values, v)
+			all := []int32{-1, 1, 2, -1}
+			users := make([]int32, e.Data.Users)
+			for u := range users {
+				users[u] = int32(u)
 			}
-			if want, err = fedmf.NewVertical(&e.silo, []int32{1, 2}, rows); err != nil {
+			p, err := e.Instance().Party(which, &algorithm.LocalData{Set: &same, Rows: train.ByUser(), Items: all, Users: users})
+			if err != nil {
 				t.Fatal(err)
 			}
+			want = p.Trainer
 		}
 		checkSame(t, tt.settings, e, partyOf(t, e, which, tt.data), e, want, 2)
 	}
@@ -384,9 +385,9 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 // What a device has fitted to its own ratings is fitted again after a restart: there is
 // nothing to keep, and a state is not its own.
 func TestDeviceHasNoState(t *testing.T) {
-	sim := open(t, "rank=2 data=synthetic:small")
-	e := joined(t, publish(t, sim))
-	party := partyOf(t, e, Holding{User: sim.Data.UserIDs[0]}, "synthetic:small")
+	sim := opened.Experiment(t, "rank=2 data=synthetic:small")
+	e := opened.Joined(t, sim)
+	party := partyOf(t, e, algorithm.PartyData{User: sim.Data.UserIDs[0]}, "synthetic:small")
 	contribute(t, e, party, 1)
 	if state, err := party.Save(); state != nil || err != nil {
 		t.Errorf("it keeps %x, %v", state, err)

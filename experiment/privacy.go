@@ -4,60 +4,36 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Privacy is what an experiment promises.
-type Privacy struct {
-	Budget  dp.Budget  // of each client's ledger; Epsilon +Inf without noise
-	Run     []dp.Event // what the whole run costs a client at the most; none without noise
-	Claimed float64    // with replaced noise: the ε that the published analysis would state; else 0
-}
-
 // Planned is what a run costs if every attempt is charged the most.
-func (e *Experiment) Planned() (dp.Result, error) { return e.epsilon(e.Privacy.Run) }
-
-// times repeats events n times.
-func times(events []dp.Event, n int) []dp.Event {
-	all := make([]dp.Event, len(events))
-	for i, ev := range events {
-		all[i] = ev.Times(n)
-	}
-	return all
-}
-
-// epsilon is what events cost at the experiment's δ.
-func (e *Experiment) epsilon(events []dp.Event) (dp.Result, error) {
-	b := e.Privacy.Budget
-	return dp.Problem{Events: events, Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}.Epsilon()
-}
+func (e *Experiment) Planned() (dp.Result, error) { return e.Cost(e.Privacy.Run) }
 
 // Statement is the privacy of a run in which the dearest unit spent epsilon.
 func (e *Experiment) Statement(spent dp.Result) dp.Statement {
+	about := e.About()
 	s := dp.Statement{
-		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: e.Config.unit(), Relation: dp.ZeroOut,
+		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: algorithm.UnitOf(e.Config), Relation: about.Relation,
 		Accountant: dp.Unaccounted, Sampling: dp.NoSampling, Noise: dp.NoNoise,
 	}
-	own := e.Config.Algorithm.Organisations()
-	if own {
-		s.Relation = dp.AddRemove
-	}
-	if !e.Config.Private() {
+	if !e.Private() {
 		return s
 	}
 	s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 	s.ClaimedEpsilon = e.Privacy.Claimed
-	if own {
+	if n := e.Schedule.Noise(); n.Kind == protocol.PartyNoise {
 		s.Noise = dp.FloatGaussianNoise
-		if e.Config.SamplingRate < 1 {
+		if n.SamplingRate < 1 {
 			s.Sampling = dp.PoissonSampling
 		}
 	}
 	return s
 }
 
-// Attempt is what an iteration showed, as far as its price depends on it.
+// Attempt is what a round showed, as far as its price depends on it.
 type Attempt struct {
 	Survivors, Answered int
 	Summed              bool
@@ -68,9 +44,9 @@ type Attempt struct {
 // what the fullest ledger holds. Where a unit is spread over the parties it is
 // what all ledgers hold together, and with replaced noise what the views of every
 // sum really showed; an attempt that ended without a sum counts at its full
-// planned price. Attempts are in the order of the iterations, from the first on.
+// planned price. Attempts are in the order of the rounds, from the first on.
 func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
-	if n := e.Steps.Noise(); n.Kind == protocol.Replace {
+	if n := e.Schedule.Noise(); n.Kind == protocol.TwoRound {
 		return e.spentOnViews(attempts)
 	} else if n.Spread {
 		// Each ledger holds what all would have spent, had they all done as its client did.
@@ -81,7 +57,7 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 				all = append(all, ev)
 			}
 		}
-		return e.epsilon(all)
+		return e.Cost(all)
 	}
 	var most dp.Result
 	for _, l := range ledgers {
@@ -97,43 +73,25 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 // price, whatever became of it. All attempts together cost what [Experiment.Planned]
 // says.
 func (e *Experiment) SpentAtMost(attempts int) (dp.Result, error) {
-	if rounds := e.Steps.Iterations(); attempts < 0 || attempts > rounds {
+	if rounds := e.Schedule.Iterations(); attempts < 0 || attempts > rounds {
 		return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", attempts, rounds)
 	}
-	if !e.Config.Private() {
+	if !e.Private() {
 		return dp.Result{Epsilon: math.Inf(1), Accountant: dp.Unaccounted}, nil
 	}
-	events, err := e.charges(attempts)
+	events, err := e.Charges(attempts)
 	if err != nil {
 		return dp.Result{}, err
 	}
-	return e.epsilon(events)
-}
-
-// charges are what attempts from the first on are charged.
-func (e *Experiment) charges(attempts int) ([]dp.Event, error) {
-	var all []dp.Event
-	for i, p := range e.plans() {
-		n := min(attempts, e.Steps[i].Iterations)
-		if n == 0 {
-			break
-		}
-		one, err := p.Charges()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, times(one, n)...)
-		attempts -= n
-	}
-	return all, nil
+	return e.Cost(events)
 }
 
 func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
 	var all []dp.Event
 	for i, a := range attempts {
-		p := e.plan(uint64(i) + 1)
+		p := e.Plan(uint64(i) + 1)
 		if p == nil {
-			return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", len(attempts), e.Steps.Iterations())
+			return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", len(attempts), e.Schedule.Iterations())
 		}
 		switch {
 		case a.Summed:
@@ -152,5 +110,5 @@ func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
 			all = append(all, full...)
 		}
 	}
-	return e.epsilon(all)
+	return e.Cost(all)
 }

@@ -10,7 +10,7 @@ import (
 
 // AverageParams are the settings of the server's side of VFL- and HFL-SGDMF.
 type AverageParams struct {
-	SiloParams
+	PartyParams
 	// Start is where the shared embeddings start: U for VFL, V for HFL.
 	Start *model.Matrix
 	// Gradients: parties send normalised gradients of the shared embeddings
@@ -36,7 +36,7 @@ func NewAverage(p AverageParams) (*Average, error) {
 	if p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != p.Release.Len {
 		errs = append(errs, fmt.Errorf("the start does not have the %d coordinates of the release", p.Release.Len-1))
 	}
-	if k := p.Release.Noise.Kind; k != protocol.Own && k != protocol.NoNoise {
+	if k := p.Release.Noise.Kind; k != protocol.PartyNoise && k != protocol.NoNoise {
 		errs = append(errs, fmt.Errorf("noise is %s; parties noise their own steps or not at all", k))
 	}
 	if p.Gradients && p.LocalSteps != 1 {
@@ -58,7 +58,7 @@ func (s *Average) Next() (*protocol.Plan, bool, error) {
 	}
 	s.iteration++
 	r := s.params.Release
-	if r.Noise.Kind == protocol.Own {
+	if r.Noise.Kind == protocol.PartyNoise {
 		r.Noise.Steps = s.params.StepsOf(s.iteration)
 	}
 	return &protocol.Plan{

@@ -14,14 +14,14 @@ import (
 )
 
 // newAverage makes the server's side, with the shared embeddings at start.
-func newAverage(t *testing.T, p SiloParams, start *model.Matrix, gradients bool, noise protocol.Noise) *Average {
+func newAverage(t *testing.T, p PartyParams, start *model.Matrix, gradients bool, noise protocol.Noise) *Average {
 	t.Helper()
 	r := p.Release(start.Rows())
-	if noise.Kind == protocol.Own {
+	if noise.Kind == protocol.PartyNoise {
 		noise.Steps = p.LocalSteps
 	}
 	r.Width, r.Noise = 40, noise
-	s, err := NewAverage(AverageParams{SiloParams: p, Start: start, Gradients: gradients, Session: protocol.SessionID{1: 7},
+	s, err := NewAverage(AverageParams{PartyParams: p, Start: start, Gradients: gradients, Session: protocol.SessionID{1: 7},
 		Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.5}, Release: r})
 	if err != nil {
 		t.Fatal(err)
@@ -33,9 +33,9 @@ func newAverage(t *testing.T, p SiloParams, start *model.Matrix, gradients bool,
 func TestAveragePlans(t *testing.T) {
 	p := siloOf(3, 4, 2)
 	p.Rounds, p.LocalSteps, p.ItemSteps = 3, 5, 7
-	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Own} {
+	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.PartyNoise} {
 		var noise protocol.Noise
-		if kind == protocol.Own {
+		if kind == protocol.PartyNoise {
 			noise = protocol.Noise{Kind: kind, Multiplier: 2, SamplingRate: 0.1, Steps: 5}
 		}
 		s := newAverage(t, p, p.StartUsers(3), false, noise)
@@ -44,7 +44,7 @@ func TestAveragePlans(t *testing.T) {
 			if err != nil || done {
 				t.Fatal(done, err)
 			}
-			if noise.Kind == protocol.Own {
+			if noise.Kind == protocol.PartyNoise {
 				noise.Steps = steps
 			}
 			release := p.Release(3)
@@ -155,7 +155,7 @@ func TestAbsorbProjects(t *testing.T) {
 
 func TestNewAverageRefuses(t *testing.T) {
 	p := siloOf(3, 4, 2)
-	good := AverageParams{SiloParams: p, Start: p.StartUsers(3), Cohort: protocol.Cohort{Clients: 4}, Release: p.Release(3)}
+	good := AverageParams{PartyParams: p, Start: p.StartUsers(3), Cohort: protocol.Cohort{Clients: 4}, Release: p.Release(3)}
 	good.Release.Width = 40
 	for want, change := range map[string]func(*AverageParams){
 		"":                     func(*AverageParams) {},

@@ -16,7 +16,7 @@ import (
 
 // crafted runs a client with a ledger of next to nothing through one plan of the
 // server's making and the end of the session.
-func crafted(t *testing.T, p *SiloParams, party client.Trainer, x *model.Matrix, n protocol.Noise) *dp.Ledger {
+func crafted(t *testing.T, p *PartyParams, party client.Trainer, x *model.Matrix, n protocol.Noise) *dp.Ledger {
 	t.Helper()
 	ledger, err := dp.NewLedger(dp.Budget{Epsilon: 0.01, Delta: 1e-9, Accountant: dp.PLD}, nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 				rows[1] = model.Ratings{Items: []int32{2, 5}, Values: []float32{5, 1}}
 				rows[4] = model.Ratings{Items: []int32{7}, Values: []float32{3}}
 				party := newVertical(t, &p, Order(8), rows)
-				ledger := crafted(t, &p, party, p.StartUsers(6), protocol.Noise{Kind: protocol.Own, Multiplier: z, SamplingRate: 1, Steps: 10, Spread: unit == dp.User})
+				ledger := crafted(t, &p, party, p.StartUsers(6), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: z, SamplingRate: 1, Steps: 10, Spread: unit == dp.User})
 				if z <= 1e12 && len(ledger.Charged()) == 0 {
 					t.Errorf("%s, %s, z = %g: the plan was not taken up: nothing is tested", clipping, unit, z)
 				}
@@ -74,7 +74,7 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 func TestPublishedItemsAreOnTheGrid(t *testing.T) {
 	p := siloOf(6, 8, 20)
 	party := newVertical(t, &p, Order(8), someRatings(rand.New(rand.NewPCG(1, 1)), 6, 8, 0.5))
-	contribute(t, party, planOf(&p, 1, p.StartUsers(6), protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 0.5, Steps: p.LocalSteps}), simulated.New(1, "party"))
+	contribute(t, party, planOf(&p, 1, p.StartUsers(6), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: p.LocalSteps}), simulated.New(1, "party"))
 	off := 0
 	for i, x := range party.Embeddings().Data() {
 		if y := x * (1 << 24); y != math.Trunc(y) {

@@ -16,7 +16,7 @@
 //  2. in every iteration each user samples one rating and contributes the
 //     gradient of V, of which only the noisy sum over users is seen ([OneRating];
 //     [AllRatings] is ours, and learns more from the same budget);
-//  3. each user fine-tunes u_i against the final V. It never leaves the device.
+//  3. each user fine-tunes u_i against the final V. It never leaves the client.
 //
 // Without noise the same code is FMF in its LFL form.
 package fedmf

@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Fit is what a user does on its own device: fit u_i to its ratings with V held
+// Fit is what a user does by its own client: fit u_i to its ratings with V held
 // fixed, by projected gradient steps on
 //
 //	Σ_j (x_j - <u, v_j>)² + ridge·mean·‖u - start‖².

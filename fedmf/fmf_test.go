@@ -93,7 +93,7 @@ func checkNear(t *testing.T, name string, want, got *model.Matrix) {
 
 // faint is noise that no tolerance sees: a step with noise is the step without it,
 // and noise.
-var faint = protocol.Noise{Kind: protocol.Own, Multiplier: 1e-14, SamplingRate: 1}
+var faint = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e-14, SamplingRate: 1}
 
 // VFL without noise, full batch, is the paper's FMF: with one party and T' = 1
 // plain projected gradient descent over 20 iterations, with three parties

@@ -12,7 +12,7 @@ import (
 // Horizontal is a party of HFL-SGDMF, which holds all ratings of its own users:
 // a client.Trainer. V is shared; U_k never leaves it (FMF paper, section 5).
 type Horizontal struct {
-	params   *SiloParams
+	params   *PartyParams
 	users    []int32 // its own, as indices of all users
 	ratings  *table  // all of them
 	weight   float64 // n_k/n
@@ -31,7 +31,7 @@ type Tuned struct {
 
 // NewHorizontal makes the party of the given users; rows are their ratings of
 // all items.
-func NewHorizontal(p *SiloParams, users []int32, rows []model.Ratings) (*Horizontal, error) {
+func NewHorizontal(p *PartyParams, users []int32, rows []model.Ratings) (*Horizontal, error) {
 	if len(users) == 0 || len(users) != len(rows) {
 		return nil, errors.New("fedmf: a party of HFL must have at least one user, and the ratings of each")
 	}

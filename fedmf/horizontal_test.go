@@ -15,7 +15,7 @@ import (
 )
 
 // newHorizontal makes a party of the given users.
-func newHorizontal(t *testing.T, p *SiloParams, users []int32, rows []model.Ratings) *Horizontal {
+func newHorizontal(t *testing.T, p *PartyParams, users []int32, rows []model.Ratings) *Horizontal {
 	t.Helper()
 	h, err := NewHorizontal(p, users, rows)
 	if err != nil {
@@ -36,7 +36,7 @@ func TestHorizontalNoise(t *testing.T) {
 		p.Users, p.Items, p.TrainUsers = 2000, 20_000, c.train
 		party := newHorizontal(t, &p, Order(1000), make([]model.Ratings, 1000)) // half of the users
 		v := p.StartItems()
-		pl := planOf(&p, 1, v, protocol.Noise{Kind: protocol.Own, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2})
+		pl := planOf(&p, 1, v, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2})
 		z := own(t, pl, 2)
 		sent := contribute(t, party, pl, simulated.New(1, "party"))
 		for i := range sent {
@@ -58,9 +58,9 @@ func TestSentGradients(t *testing.T) {
 	p.Users, p.Items, p.LocalSteps, p.TrainUsers = 4000, 20_000, 1, true
 	party := newHorizontal(t, &p, Order(1000), make([]model.Ratings, 1000))
 	party.SendGradients()
-	pl := planOf(&p, 1, p.StartItems(), protocol.Noise{Kind: protocol.Own, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1})
+	pl := planOf(&p, 1, p.StartItems(), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1})
 	pl.Releases[0] = p.GradientRelease(1000, 0.7)
-	pl.Releases[0].Width, pl.Releases[0].Noise = 40, protocol.Noise{Kind: protocol.Own, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1}
+	pl.Releases[0].Width, pl.Releases[0].Noise = 40, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 1}
 	sent := contribute(t, party, pl, simulated.New(1, "party"))
 	checkQuantizes(t, "noise", sent, pl.Releases[0])
 	if w := sent[len(sent)-1]; w != 0.25 {
@@ -196,7 +196,7 @@ func TestStagesOfHorizontal(t *testing.T) {
 
 // sequence is a slow stage 3: from the fit, one projected gradient step on u_i and
 // v_j for each rating, in the given order.
-func sequence(p *SiloParams, rows []model.Ratings, v *model.Matrix, order [][2]int, rate float64) *Tuned {
+func sequence(p *PartyParams, rows []model.Ratings, v *model.Matrix, order [][2]int, rate float64) *Tuned {
 	out := &Tuned{Users: model.NewMatrix(len(rows), p.Rank), Items: v.Clone()}
 	for i, r := range rows {
 		copy(out.Users.Row(i), p.User(r, v))

@@ -15,7 +15,7 @@ import (
 const ItemGradient = "item-gradient"
 
 // User is one user's side of LFL-SGDMF: a client.Trainer. Its embedding stays
-// on the device.
+// with the client.
 type User struct {
 	params  *Params
 	ratings model.Ratings

@@ -44,7 +44,7 @@ func benchmarkStep(b *testing.B, unit dp.Unit) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	noise := protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: p.SamplingRate, Steps: p.LocalSteps, Spread: unit == dp.User}
+	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: p.SamplingRate, Steps: p.LocalSteps, Spread: unit == dp.User}
 	if _, err = party.Contribute(planOf(&p, 1, p.StartUsers(users), noise), simulated.New(1, "party"), serial{}); err != nil {
 		b.Fatal(err)
 	}

@@ -14,13 +14,13 @@ import (
 // Everybody starts at u = v = 2, which predicts 4; user 1 gave item 0 the mark 5
 // and item 1 the mark 3. Each party sends half of its U, and its weight, 1/2.
 func ExampleVertical() {
-	p := fedmf.SiloParams{
+	p := fedmf.PartyParams{
 		Params: fedmf.Params{Items: 2, Rank: 1, MaxRating: 5, StartMean: 4, Seed: 1}, Users: 2, Unit: dp.Rating, Clipping: fedmf.EmbeddingClipping,
 		Rounds: 1, LocalSteps: 1, SamplingRate: 1, Density: 1, UserRate: 0.02, ItemRate: 0.1,
 	}
 	release := p.Release(p.Users)
 	release.Width = 32
-	server, err := fedmf.NewAverage(fedmf.AverageParams{SiloParams: p, Start: p.StartUsers(2), Cohort: protocol.Cohort{Clients: 2}, Release: release})
+	server, err := fedmf.NewAverage(fedmf.AverageParams{PartyParams: p, Start: p.StartUsers(2), Cohort: protocol.Cohort{Clients: 2}, Release: release})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -43,7 +43,7 @@ func strategies(t testing.TB) map[string]durable {
 	for name, gradients := range map[string]bool{"average": false, "gradients": true} {
 		r := p.Release(3)
 		r.Width = 40
-		if out[name], err = NewAverage(AverageParams{SiloParams: p, Start: p.StartItems(), Gradients: gradients, Session: stateSession,
+		if out[name], err = NewAverage(AverageParams{PartyParams: p, Start: p.StartItems(), Gradients: gradients, Session: stateSession,
 			Cohort: cohort, Release: r}); err != nil {
 			t.Fatal(err)
 		}

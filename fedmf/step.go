@@ -144,7 +144,7 @@ func (s *sampler) gap() float64 {
 
 // stepper carries out the local steps of a party: what VFL and HFL share.
 type stepper struct {
-	params  *SiloParams
+	params  *PartyParams
 	ratings *table // trimmed
 	v       *model.Matrix
 
@@ -160,7 +160,7 @@ type stepper struct {
 	gathered  model.Ratings
 }
 
-func newStepper(p *SiloParams, ratings *table, v *model.Matrix) *stepper {
+func newStepper(p *PartyParams, ratings *table, v *model.Matrix) *stepper {
 	return &stepper{params: p, ratings: ratings, v: v, gradV: model.NewMatrix(v.Rows(), v.Cols()), touched: []int{}}
 }
 
@@ -173,7 +173,7 @@ func (s *stepper) begin(n protocol.Noise, src entropy.Source, label string, iter
 	}
 	s.sampler = newSampler(n.SamplingRate, seed.Stream("sample"))
 	s.noise, s.z = nil, n.Multiplier
-	if n.Kind == protocol.Own {
+	if n.Kind == protocol.PartyNoise {
 		s.noise = noise.NewBits(seed.Stream("noise"))
 	}
 	return nil

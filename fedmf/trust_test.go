@@ -102,7 +102,7 @@ func TestPartiesWithoutEntropy(t *testing.T) {
 	p := siloOf(3, 3, 2)
 	p.ItemSteps, p.Rounds = 1, 2
 	rows := []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}, {}}
-	noise := protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
+	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
 	x := p.StartUsers(3)
 	for kind, party := range bothKinds(t, &p, rows) {
 		for _, later := range []bool{false, true} {
@@ -179,7 +179,7 @@ func TestUsersRefuseOwnNoise(t *testing.T) {
 	p := siloOf(1, 3, 2).Params
 	p.Contribution = OneRating
 	r := p.Release()
-	r.Scale, r.Width, r.Noise = 10, 32, protocol.Noise{Kind: protocol.Own, Multiplier: 1e6, SamplingRate: 1, Steps: 1}
+	r.Scale, r.Width, r.Noise = 10, 32, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e6, SamplingRate: 1, Steps: 1}
 	pl := &protocol.Plan{Iteration: 1, Phase: ItemGradient, Cohort: protocol.Cohort{Clients: 1}, Releases: []protocol.Release{r}, Broadcast: p.StartItems().Encode()}
 	user := NewUser(&p, model.Ratings{Items: []int32{1}, Values: []float32{5}})
 	if got, err := user.Contribute(pl, simulated.New(1, "user"), serial{}); err == nil {

@@ -16,7 +16,7 @@ import (
 // what it may publish at the end, which is private by the noise of every step
 // (FMF paper, section 4).
 type Vertical struct {
-	params  *SiloParams
+	params  *PartyParams
 	items   []int32 // that it owns, as indices of the catalogue
 	ratings *table
 	weight  float64 // m_k/m
@@ -31,7 +31,7 @@ type Vertical struct {
 
 // NewVertical makes the party that owns the given items. rows are the ratings of
 // all users for these items: Items are positions in items.
-func NewVertical(p *SiloParams, items []int32, rows []model.Ratings) (*Vertical, error) {
+func NewVertical(p *PartyParams, items []int32, rows []model.Ratings) (*Vertical, error) {
 	if len(items) == 0 {
 		return nil, errors.New("fedmf: a party of VFL must own at least one item")
 	}

@@ -97,7 +97,7 @@ func (t *Vertical) decodeHead(b []byte) (last protocol.Noise, finished bool, err
 	switch {
 	case b[0] > 1:
 		return last, false, fmt.Errorf("fedmf: the state says finished %d; 0 is no and 1 is yes", b[0])
-	case last.Kind != protocol.NoNoise && last.Kind != protocol.Own:
+	case last.Kind != protocol.NoNoise && last.Kind != protocol.PartyNoise:
 		return last, false, fmt.Errorf("fedmf: the state has noise of the kind %s; a party noises its own steps", last.Kind)
 	case last.Steps > t.params.ItemSteps || !(last.SamplingRate > 0 && last.SamplingRate <= 1) || !(last.Multiplier >= 0):
 		return last, false, fmt.Errorf("fedmf: the state has %d steps paid for, at the rate %v and multiplier %v; at most %d follow the last iteration",

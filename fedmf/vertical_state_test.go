@@ -25,7 +25,7 @@ func lasting(t *testing.T) (party *Vertical, plan func(iteration uint64) *protoc
 	rows := someRatings(rand.New(rand.NewPCG(3, 4)), p.Users, 3, 0.9)
 	party = newVertical(t, &p, []int32{0, 2, 4}, rows)
 	return party, func(iteration uint64) *protocol.Plan {
-		n := protocol.Noise{Kind: protocol.Own, Multiplier: 0.1, SamplingRate: 0.5, Steps: p.StepsOf(iteration), Spread: true}
+		n := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.1, SamplingRate: 0.5, Steps: p.StepsOf(iteration), Spread: true}
 		return planOf(&p, iteration, p.StartUsers(p.Users), n)
 	}
 }

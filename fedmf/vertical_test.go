@@ -18,7 +18,7 @@ import (
 )
 
 // newVertical makes a party that owns the given items.
-func newVertical(t *testing.T, p *SiloParams, items []int32, rows []model.Ratings) *Vertical {
+func newVertical(t *testing.T, p *PartyParams, items []int32, rows []model.Ratings) *Vertical {
 	t.Helper()
 	v, err := NewVertical(p, items, rows)
 	if err != nil {
@@ -28,7 +28,7 @@ func newVertical(t *testing.T, p *SiloParams, items []int32, rows []model.Rating
 }
 
 // bothKinds makes a party of either kind, of all users and all items.
-func bothKinds(t *testing.T, p *SiloParams, rows []model.Ratings) map[string]client.Trainer {
+func bothKinds(t *testing.T, p *PartyParams, rows []model.Ratings) map[string]client.Trainer {
 	t.Helper()
 	return map[string]client.Trainer{"vfl": newVertical(t, p, Order(p.Items), rows), "hfl": newHorizontal(t, p, Order(p.Users), rows)}
 }
@@ -60,7 +60,7 @@ func minus(x, y []float64) []float64 {
 
 // noisy are settings of many coordinates, which start inside the ball, and of
 // rates so small that no noise gets them out. Their closed forms: θ = 3, R = 5.
-func noisy(unit dp.Unit, clipping Clipping) (p SiloParams, both, item float64) {
+func noisy(unit dp.Unit, clipping Clipping) (p PartyParams, both, item float64) {
 	p = siloOf(10_000, 7500, 4)
 	p.Unit, p.Clipping, p.Clip, p.Rounds, p.LocalSteps = unit, clipping, 4, 1, 2
 	p.SamplingRate, p.Density, p.UserRate, p.ItemRate = 0.5, 0.1, 1e-5, 3e-5
@@ -103,7 +103,7 @@ func TestVerticalNoise(t *testing.T) {
 		p.ItemSteps = 3
 		party := newVertical(t, &p, Order(p.Items), make([]model.Ratings, p.Users))
 		u, v := p.StartUsers(p.Users), p.StartItems()
-		pl := planOf(&p, 1, u, protocol.Noise{Kind: protocol.Own, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2 + 3, Spread: c.unit == dp.User})
+		pl := planOf(&p, 1, u, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.7, SamplingRate: 0.5, Steps: 2 + 3, Spread: c.unit == dp.User})
 		z := own(t, pl, 5)
 		sent := contribute(t, party, pl, simulated.New(1, "party"))
 		steps := math.Hypot(1, second)
@@ -126,7 +126,7 @@ func TestVerticalNoise(t *testing.T) {
 func TestItemStepsArePaidFor(t *testing.T) {
 	p := siloOf(3, 2, 2)
 	p.ItemSteps = 2
-	noise := protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 1, Steps: 3}
+	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 1, Steps: 3}
 	for _, c := range []struct {
 		name  string
 		steps []int // of the iterations taken up
@@ -155,7 +155,7 @@ func TestItemStepsArePaidFor(t *testing.T) {
 func TestNoiseOfParties(t *testing.T) {
 	p, _, _ := noisy(dp.Rating, EmbeddingClipping)
 	u := p.StartUsers(p.Users)
-	noise := protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
+	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
 	run := func(name string, iteration uint64) (x []float64, v *model.Matrix) {
 		party := newVertical(t, &p, Order(p.Items), make([]model.Ratings, p.Users))
 		sent := contribute(t, party, planOf(&p, iteration, u, noise), simulated.New(1, name))
@@ -183,7 +183,7 @@ func TestAlone(t *testing.T) {
 	p := siloOf(6, 8, 2)
 	p.Rounds, p.LocalSteps, p.ItemSteps = 3, 2, 2
 	items, rows := []int32{1, 4, 6}, someRatings(rng, 6, 3, 0.5)
-	noise := protocol.Noise{Kind: protocol.Own, Multiplier: 1e-3, SamplingRate: 0.5, Steps: 2}
+	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e-3, SamplingRate: 0.5, Steps: 2}
 	with, alone := newVertical(t, &p, items, rows), newVertical(t, &p, items, rows)
 	alone.Alone()
 	shared := p.StartUsers(6)

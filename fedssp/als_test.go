@@ -187,7 +187,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 			near(t, fmt.Sprintf("%s: items after iteration %d", name, k+1), s.model.Items, v.RawMatrix().Data, 1e-8)
 		}
 		train(t, s, users)
-		if name == "full" { // what is left on the device
+		if name == "full" { // what is left with the client
 			u, own := p.FitUser(s.model, rows[0])
 			wide := p
 			wide.ClipUser = 1e9

@@ -27,7 +27,7 @@ func (p *Params) derivatives(s, y float64) (value, first, second float64) {
 	}
 }
 
-// slopeBound is the largest |ℓ′| that a device contributes; residuals of Squared are clipped to it.
+// slopeBound is the largest |ℓ′| that a client contributes; residuals of Squared are clipped to it.
 func (p *Params) slopeBound() float64 {
 	switch p.Loss {
 	case Huber:
@@ -47,7 +47,7 @@ func (p *Params) curvatureBound() float64 {
 	return 1
 }
 
-// newton fits a device's beta to a convex loss by damped Newton steps.
+// newton fits a client's beta to a convex loss by damped Newton steps.
 type newton struct {
 	step, trial, scaled []float64
 }

@@ -32,7 +32,7 @@
 // The unit is a user and the relation zero-out: the user's record is replaced by
 // the empty one, whose contribution is zero. The sensitivity of a release is then
 // the largest norm of one user's contribution. All bounds rest on two facts that
-// hold on the device whatever the server broadcasts:
+// hold with the client whatever the server broadcasts:
 //
 //   - Σ_j w_j² <= 1: see weights.go. The server may choose the counts that shape the
 //     weights, but they are normalised last.
@@ -44,7 +44,7 @@
 // coordinates, so the norms of gramians, moments, bias, hessians and gradients are
 // √(Σ w_j² x_j²) with |x_j| at most the bound of one row, hence at most that bound.
 //
-// A broadcast that is not finite or absurdly large is neutralised on the device,
+// A broadcast that is not finite or absurdly large is neutralised with the client,
 // coordinate by coordinate, and never answered by an error that would depend on
 // what the user rated.
 package fedssp
@@ -140,12 +140,12 @@ type Params struct {
 	// middle of the scale is used and nothing is released. Explicit feedback only.
 	MeanCap int
 	// Bias: item biases are released first, and a user has a bias of its own, which
-	// stays on the device. Explicit feedback only.
+	// stays with the client. Explicit feedback only.
 	Bias bool
 
 	ClipUser, ClipRating, ClipBias float64 // Γ_u, Γ_y in rating units, Γ of the residuals of the bias stage
 
-	// UserRidge and UserBiasRidge are what the device adds to the diagonal for u and
+	// UserRidge and UserBiasRidge are what the client adds to the diagonal for u and
 	// its bias. A rating adds ‖v_j‖² and 1.
 	UserRidge, UserBiasRidge float64
 	// ItemRidge is λ_v, added to A_j in proportion to c_j, as if to every rating.
@@ -167,14 +167,14 @@ type Params struct {
 	// start norm of its own.
 	StartSpread float64
 
-	Loss      Loss // Convex only
-	LossWidth float64
-	CMF       CMFParams
-	Pool      PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
-	Encoder   encoder.Settings      // where there is one, see Encodes
-	Tastes    *Tastes               // public features that devices weigh for themselves; nil: none. Explicit feedback only
-	Features  *dataset.ItemFeatures // public; nil: items are known by their ids only
-	Shares    Shares
+	Loss         Loss // Convex only
+	LossWidth    float64
+	CMF          CMFParams
+	Pool         PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
+	Encoder      encoder.Settings      // where there is one, see Encodes
+	UserFeatures *UserFeatures         // public features that clients weigh for themselves; nil: none. Explicit feedback only
+	Features     *dataset.ItemFeatures // public; nil: items are known by their ids only
+	Shares       Shares
 }
 
 // Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
@@ -252,7 +252,7 @@ func (p Params) Validate() error {
 	}
 	p.checkForm(&e)
 	p.checkBudgeting(&e)
-	p.checkTastes(&e)
+	p.checkUserFeatures(&e)
 	e.positive("user-ridge", p.UserRidge)
 	if p.Rounds > 0 {
 		p.checkRounds(&e)

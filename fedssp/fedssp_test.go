@@ -83,12 +83,12 @@ func kinds(items, rank int) map[string]Params {
 	encodedConvex := encoded
 	encodedConvex.Solver, encodedConvex.Loss, encodedConvex.Gramian, encodedConvex.Resample = Convex, Logistic, PerItem, 3
 	pooled := full(items, rank)
-	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Memory: 0.5}
+	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Decay: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
 	tasteful := pooled
-	tasteful.Tastes = NewTastes(tasteful.Features, 0.7)
+	tasteful.UserFeatures = NewUserFeatures(tasteful.Features, 0.7)
 	tastefulConvex := encodedConvex
-	tastefulConvex.Tastes = tasteful.Tastes
+	tastefulConvex.UserFeatures = tasteful.UserFeatures
 	out := map[string]Params{
 		"pooled": pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,
 		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,

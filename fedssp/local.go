@@ -7,17 +7,17 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// What a device does by itself: fit its embedding u and bias b to its ratings,
+// What a client does by itself: fit its embedding u and bias b to its ratings,
 //
 //	min  Σ_j ℓ(μ + b_j + b + <u, v_j> + <t, x_j>; y_j) + λ_u/2 (‖u‖² + ‖t‖²) + λ_b/2 b²,
 //
-// with t its tastes for public features, if it weighs any ([Tastes]), and
+// with t its weights of public features, if it weighs any ([UserFeatures]), and
 // ℓ half the squared error but for the other losses of the Convex solver. With implicit feedback the
 // target is 1 and α/2·Σ_j <u, v_j>² over all items is added. Nothing of it is sent as such.
 //
 // A fit never fails: whatever the items are, what comes out is finite or zero.
 
-// FitUser is what a device does locally with a model: it returns u, with the user's tastes behind it, and
+// FitUser is what a client does locally with a model: it returns u, with the user's weights of public features behind it, and
 // the user's own bias, 0 where users have none. The ratings, items ascending, must be valid for the settings (see [NewUser]).
 func (p *Params) FitUser(m *Model, r model.Ratings) (u []float64, bias float64) {
 	w := newWorkspace(p)
@@ -29,12 +29,12 @@ func (p *Params) FitUser(m *Model, r model.Ratings) (u []float64, bias float64) 
 
 // workspace is what a fit needs of memory; it is used again from user to user.
 type workspace struct {
-	width  int       // of a row: d, 1 with a bias of the user's, and what it has tastes for
+	width  int       // of a row: d, 1 with a bias of the user's, and what public features it weighs
 	items  []int32   // that were rated
 	rows   []float64 // n x width: v_j, 1 where there is a bias, x_j
 	offset []float64 // μ + b_j, or its logit
 	value  []float64 // y_j; for Logistic scaled to 0..1
-	beta   []float64 // the solution: u, the bias if there is one, tastes
+	beta   []float64 // the solution: u, the bias if there is one, weights of features
 	gram   []float64 // width x width
 	newton newton
 }
@@ -43,7 +43,7 @@ var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
 func newWorkspace(p *Params) *workspace {
 	w := workspaces.Get().(*workspace)
-	w.width = p.tasteAt() + p.Tastes.Width()
+	w.width = p.weightsAt() + p.UserFeatures.Width()
 	w.beta = resize(w.beta, w.width)
 	w.gram = resize(w.gram, w.width*w.width)
 	return w
@@ -67,8 +67,8 @@ func resize(x []float64, n int) []float64 {
 // row is the embedding of the k-th rated item.
 func (w *workspace) row(k, d int) []float64 { return w.rows[k*w.width : k*w.width+d : k*w.width+d] }
 
-// tasteAt is where tastes begin in a row.
-func (p *Params) tasteAt() int {
+// weightsAt is where weights of features begin in a row.
+func (p *Params) weightsAt() int {
 	if p.Bias {
 		return p.Rank + 1
 	}
@@ -83,12 +83,12 @@ func (w *workspace) bias(p *Params) float64 {
 	return w.beta[p.Rank]
 }
 
-// embedding appends u and tastes to dst, after a fit.
+// embedding appends u and weights of features to dst, after a fit.
 func (w *workspace) embedding(p *Params, dst []float64) []float64 {
-	return append(append(dst, w.beta[:p.Rank]...), w.beta[p.tasteAt():]...)
+	return append(append(dst, w.beta[:p.Rank]...), w.beta[p.weightsAt():]...)
 }
 
-// own is what bias and tastes say of the k-th rating, after a fit.
+// own is what bias and weights say of the k-th rating, after a fit.
 func (w *workspace) own(k, d int) float64 {
 	return dot(w.beta[d:], w.rows[k*w.width+d:(k+1)*w.width])
 }
@@ -106,8 +106,8 @@ func (w *workspace) gather(p *Params, m shared, r model.Ratings) {
 		if p.Bias {
 			row[p.Rank] = 1
 		}
-		if p.Tastes != nil {
-			p.Tastes.row(j, row[p.tasteAt():])
+		if p.UserFeatures != nil {
+			p.UserFeatures.row(j, row[p.weightsAt():])
 		}
 		if p.Feedback == Implicit {
 			w.value[k] = 1
@@ -153,10 +153,10 @@ func (w *workspace) leastSquares(p *Params, m shared) {
 	if p.Feedback == Implicit {
 		unpack(w.gram, m.packedGramian(), p.Rank, p.Unobserved)
 	}
-	head := p.tasteAt()
+	head := p.weightsAt()
 	addOuter(w.gram, w.rows, head, w.width)
-	if p.Tastes != nil {
-		w.addTastes(p.Tastes, head)
+	if p.UserFeatures != nil {
+		w.addUserFeatures(p.UserFeatures, head)
 	}
 	for i := range w.width {
 		w.gram[i*w.width+i] += w.ridge(p, i)
@@ -169,9 +169,9 @@ func (w *workspace) leastSquares(p *Params, m shared) {
 	}
 }
 
-// addTastes adds what tastes have in Σ x xᵀ, the columns from head on. An item has
+// addUserFeatures adds what weights of features have in Σ x xᵀ, the columns from head on. An item has
 // a few of many features, and zeros need not be added.
-func (w *workspace) addTastes(t *Tastes, head int) {
+func (w *workspace) addUserFeatures(t *UserFeatures, head int) {
 	for k, item := range w.items {
 		row := w.rows[k*w.width : (k+1)*w.width]
 		columns := t.columns(int(item))

@@ -16,11 +16,11 @@ type Model struct {
 	Counts []float64 // n̂, private counts, one per item; nil: none were released
 	Bias   []float64 // b_j in rating units, one per item; nil: none were released
 	Items  []float64 // V, m x d, row by row
-	// Gramian is svec of Σ_j v_j v_jᵀ, which devices need with implicit feedback; nil otherwise.
+	// Gramian is svec of Σ_j v_j v_jᵀ, which clients need with implicit feedback; nil otherwise.
 	Gramian []float64
 
-	scale  scale
-	tastes *Tastes
+	scale   scale
+	weighed *UserFeatures
 }
 
 // scale says how predictions stand on the rating scale.
@@ -31,10 +31,10 @@ type scale struct {
 
 // Start is the model before the first iteration: the middle of the scale, and V where an encoder
 // starts, or a seeded spread around zero; with CMF the mean of such vectors of an item's features, from
-// which users begin with tastes for features. Users fit it before they have cooperated: a baseline
+// which users begin with weights of features. Users fit it before they have cooperated: a baseline
 // of that starts here. Without rounds V is zero, and users have biases only.
 func (p *Params) Start() (*Model, error) {
-	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale(), tastes: p.Tastes}
+	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale(), weighed: p.UserFeatures}
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
@@ -94,8 +94,8 @@ func (s scale) offset(mean, bias float64) float64 {
 // b_j + b_u + <u, v_j> + <t, x_j>, u as [Params.FitUser] returns it, not clipped to the scale; with a logistic loss the logit's place on the scale.
 // With implicit feedback it is a score.
 func (m *Model) Predict(u []float64, bias float64, item int) float64 {
-	d := len(u) - m.tastes.Width()
-	x := bias + dot(u[:d], m.row(item, u[:d])) + m.tastes.of(u[d:], item)
+	d := len(u) - m.weighed.Width()
+	x := bias + dot(u[:d], m.row(item, u[:d])) + m.weighed.of(u[d:], item)
 	if m.Bias != nil {
 		x += m.scale.offset(m.Mean, m.Bias[item])
 	} else {
@@ -113,7 +113,7 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 //
 //	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any)
 //
-// Numbers are little-endian float64, so that a device reads the rows it needs in place.
+// Numbers are little-endian float64, so that a client reads the rows it needs in place.
 const modelDomain = "fedsim/fedssp/model/v1\n"
 
 const (
@@ -162,7 +162,7 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale(), tastes: p.Tastes}
+	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale(), weighed: p.UserFeatures}
 	for _, part := range []struct {
 		name   string
 		values []float64
@@ -188,13 +188,13 @@ func numbers(b []byte) []float64 {
 	return x
 }
 
-// broadcast is an encoded model in place. A device reads what its ratings touch and no more.
+// broadcast is an encoded model in place. A client reads what its ratings touch and no more.
 type broadcast struct {
 	p                               *Params
 	mean, counts, bias, items, gram []byte // counts, bias, gram nil: none
 }
 
-// openBroadcast checks form and lengths, and no number: which of them a device looks at depends
+// openBroadcast checks form and lengths, and no number: which of them a client looks at depends
 // on what its user rated, so that what is wrong with one is neutralised there, not refused.
 func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	if len(b) < len(modelDomain)+1 || string(b[:len(modelDomain)]) != modelDomain {
@@ -232,7 +232,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	return v, nil
 }
 
-// shared is a model as a device reads it, decoded or in place.
+// shared is a model as a client reads it, decoded or in place.
 type shared interface {
 	centre() float64        // μ
 	count(j int) float64    // n̂_j
@@ -263,7 +263,7 @@ const (
 	reach    = 1023 + 20
 )
 
-// tame is a number of a broadcast as a device uses it.
+// tame is a number of a broadcast as a client uses it.
 func tame(x, bound float64) float64 {
 	if math.Abs(x) <= bound {
 		return x

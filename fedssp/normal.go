@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// Normal equations are formed and solved here for the sizes of which devices and servers have
+// Normal equations are formed and solved here for the sizes of which clients and servers have
 // thousands: a few dozen unknowns, one right-hand side. blas64 calls a vector operation for
 // each element there. Numbers are the same to the last bit, since each sum is taken in the same order.
 

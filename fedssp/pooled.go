@@ -18,16 +18,16 @@ import (
 type PoolParams struct {
 	// Iterations is how many of EM learn the priors; at least 1.
 	Iterations int
-	// Memory is ρ, from 0 to below 1: the statistics of an outer step weigh 1, those of the
+	// Decay is ρ, from 0 to below 1: the statistics of an outer step weigh 1, those of the
 	// one before ρ, of the one before that ρ². Users' embeddings settle after a few steps, and the noise
 	// of what was released before averages out. Of the pooled solver only.
-	Memory float64
+	Decay float64
 }
 
 func (c PoolParams) check(e *problems) {
 	e.atLeast("pool-iterations", c.Iterations, 1)
-	if !(c.Memory >= 0 && c.Memory < 1) {
-		e.add("the memory is %v; it must be from 0 to below 1", c.Memory)
+	if !(c.Decay >= 0 && c.Decay < 1) {
+		e.add("the memory is %v; it must be from 0 to below 1", c.Decay)
 	}
 }
 
@@ -140,7 +140,7 @@ type kept struct {
 // remember adds the statistics of a step to those kept, replaces them by the mean of all, and returns
 // the variance of the noise in a coordinate of moments.
 func (s *Strategy) remember(y *system, noise float64) float64 {
-	k, rho := &s.kept, s.params.Pool.Memory
+	k, rho := &s.kept, s.params.Pool.Decay
 	if k.weight == 0 {
 		k.moments, k.gramian = make([]float64, len(y.b)), make([]float64, len(y.gramian))
 	}

@@ -330,7 +330,7 @@ func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 	}{
 		{"another release", protocol.Plan{Releases: []protocol.Release{odd}, Broadcast: start(p).Encode()}},
 		{"another length", protocol.Plan{Releases: []protocol.Release{short}, Broadcast: start(p).Encode()}},
-		{"own noise", protocol.Plan{Releases: []protocol.Release{{Noise: protocol.Noise{Kind: protocol.Own}}}, Broadcast: start(p).Encode()}},
+		{"own noise", protocol.Plan{Releases: []protocol.Release{{Noise: protocol.Noise{Kind: protocol.PartyNoise}}}, Broadcast: start(p).Encode()}},
 		{"no model", protocol.Plan{Releases: good.Releases}},
 		{"another model", protocol.Plan{Releases: good.Releases, Broadcast: start(p).Encode()[1:]}},
 	} {

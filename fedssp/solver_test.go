@@ -50,7 +50,7 @@ func TestDerivatives(t *testing.T) {
 	}
 }
 
-// On the device a convex loss is minimised: finite differences of the objective, in plain formulas, vanish
+// On the client a convex loss is minimised: finite differences of the objective, in plain formulas, vanish
 // at what the fit returns.
 func TestUserMinimisesTheLoss(t *testing.T) {
 	for _, l := range []Loss{Squared, Huber, Logistic} {

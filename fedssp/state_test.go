@@ -135,7 +135,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A model comes back as it was, and a device reads the same numbers in place.
+// A model comes back as it was, and a client reads the same numbers in place.
 func TestModelRoundTrip(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(9, 3)[name]

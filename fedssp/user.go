@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// User is one user's side: a client.Trainer. Its ratings, embedding and bias stay on the device.
+// User is one user's side: a client.Trainer. Its ratings, embedding and bias stay with the client.
 type User struct {
 	params   *Params
 	ratings  model.Ratings
@@ -47,7 +47,7 @@ func (p *Params) checkRatings(r model.Ratings) error {
 	return nil
 }
 
-// Embedding is u, with the user's tastes behind it, as the last fit left it; nil before the first. Not a copy.
+// Embedding is u, with the user's weights of public features behind it, as the last fit left it; nil before the first. Not a copy.
 func (t *User) Embedding() []float64 { return t.u }
 
 // Bias is the user's own bias as the last fit left it.

@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// Counts that the server broadcasts are clamped to this range on the device: below 1
+// Counts that the server broadcasts are clamped to this range with the client: below 1
 // they are noise, and above nothing is meant by them.
 const (
 	leastCount = 1

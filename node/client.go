@@ -61,7 +61,7 @@ type Job struct {
 // Client is a party's process, or one of several parties in it.
 type Client struct {
 	cfg    ClientConfig
-	leaf   *leaf
+	leaf   *peerConn
 	life   [16]byte
 	now    func() time.Time // the machine's clock
 	taking *taking          // the session that it takes part in; nil before the first
@@ -107,7 +107,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if c.life, err = newLife(); err != nil {
 		return nil, err
 	}
-	c.leaf, err = newLeafOf(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
+	c.leaf, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
 	return c, err
 }
 
@@ -168,7 +168,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		return err
 	}
 	within(s, registerTimeout)
-	if err = say(s, &notice{Ready: &ready{}}); err != nil {
+	if err = say(s, &controlMessage{Ready: &ready{}}); err != nil {
 		return err
 	}
 	go func() {

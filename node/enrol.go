@@ -34,7 +34,7 @@ func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLeafOf(i.Key, i.Contact, EnrolID, log, over...)
+	l, err := newPeerConn(i.Key, i.Contact, EnrolID, log, over...)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.
 // bring sends an enrolment and hears what becomes of it.
 func bring(s network.Stream, enrolment []byte) error {
 	within(s, registerTimeout)
-	if err := say(s, &notice{Enrol: enrolment}); err != nil {
+	if err := say(s, &controlMessage{Enrol: enrolment}); err != nil {
 		return err
 	}
 	switch answer, err := hear(s, noticeSize); {
@@ -112,12 +112,12 @@ func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	}
 	if err = a.redeem(&ticket, m.Enrol); err != nil {
 		if refusal(err) {
-			_ = conclude(s, &notice{Refused: err.Error()})
+			_ = conclude(s, &controlMessage{Refused: err.Error()})
 		}
 		return err
 	}
 	log.Info().Stringer("place", ticket.Place).Msg("enrolled")
-	return conclude(s, &notice{Ready: &ready{}})
+	return conclude(s, &controlMessage{Ready: &ready{}})
 }
 
 // enrolSize is how long the notice around an enrolment can be.

@@ -14,11 +14,15 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
+	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -52,7 +56,7 @@ type federation struct {
 	contact     admission.Contact
 	hub         peer.AddrInfo          // where the aggregator itself is
 	simulated   *experiment.Experiment // with all ratings
-	public      *experiment.Public
+	public      *agreement.Public
 	log         zerolog.Logger
 }
 
@@ -166,27 +170,27 @@ func (w watcher) Event(e protocol.Event) {
 	}
 }
 
-func (f *federation) experiment(settings string) (*experiment.Experiment, *experiment.Public) {
+func (f *federation) experiment(settings string) (*experiment.Experiment, *agreement.Public) {
 	f.t.Helper()
-	var list []experiment.Setting
+	var list []config.Setting
 	for _, s := range strings.Fields(settings) {
 		key, value, _ := strings.Cut(s, "=")
-		list = append(list, experiment.Setting{Key: key, Value: value, Origin: key})
+		list = append(list, config.Setting{Key: key, Value: value, Origin: key})
 	}
-	config, err := experiment.Resolve(list)
+	c, err := config.Resolve(list)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	deployed, err := config.Deployed()
+	deployed, err := algorithm.Deployed(c)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	deployed.Data = config.Data
+	deployed.Take(algorithm.Data.Key, c)
 	e, err := experiment.Open(f.t.Context(), deployed, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	public, err := e.Public(protocol.SessionID{1, 2, 3})
+	public, err := agreement.Of(e, protocol.SessionID{1, 2, 3})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -299,15 +303,15 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 
 // job is what the client of a user does in a session.
 func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
-	public, err := experiment.DecodePublic(text)
+	public, err := agreement.Decode(text)
 	if err != nil {
 		return nil, err
 	}
-	e, err := experiment.OpenPublic(public)
+	e, err := agreement.Open(public)
 	if err != nil {
 		return nil, err
 	}
-	job := &node.Job{Agreed: e.CheckPlan, Train: func(ctx context.Context) (client.Trainer, error) {
+	job := &node.Job{Agreed: planned(e), Train: func(ctx context.Context) (client.Trainer, error) {
 		own, failed := f.party(ctx, id, e)
 		if failed == nil && f.trained != nil {
 			f.trained(id, own)
@@ -317,7 +321,7 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 		}
 		return own, failed
 	}}
-	if e.Config.Private() {
+	if e.Private() {
 		job.Budget = &e.Privacy.Budget
 	}
 	job.Terms = terms(e)
@@ -326,14 +330,14 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 
 // party finds what is a client's among all ratings.
 func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
-	set, err := dataset.Open(ctx, f.simulated.Config.Data, dataset.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
+	set, err := dataset.Open(ctx, algorithm.Data.Of(f.simulated.Config), dataset.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
 	if err != nil {
 		return nil, err
 	}
 	if f.simulated.Cohort.Clients == f.simulated.Data.Users {
-		return e.Party(experiment.Holding{User: f.simulated.Data.UserIDs[id]}, set)
+		return e.Party(algorithm.PartyData{User: f.simulated.Data.UserIDs[id]}, set, planned(e))
 	}
-	return e.Party(experiment.Holding{Part: int(id) + 1}, set)
+	return e.Party(algorithm.PartyData{Part: int(id) + 1}, set, planned(e))
 }
 
 // recorded is what an oracle makes of a client.
@@ -341,10 +345,15 @@ func (f *federation) recorded(id protocol.ClientID, e *experiment.Experiment) (c
 	return f.party(context.Background(), id, e)
 }
 
+// planned checks that a plan is one of an experiment's.
+func planned(e *experiment.Experiment) func(*protocol.Plan) error {
+	return func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }
+}
+
 // terms are those of an experiment.
 func terms(e *experiment.Experiment) *node.Terms {
-	return &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: e.Config.SitOut,
-		StageTimeout: time.Duration(e.Config.Deployment.StageTimeout * float64(time.Second)), Steps: e.Steps}
+	return &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
+		StageTimeout: time.Duration(algorithm.StageTimeout.Value(e.Config) * float64(time.Second)), Steps: e.Schedule}
 }
 
 func (f *federation) server(m *admission.Membership) *node.Server {
@@ -358,7 +367,7 @@ func (f *federation) server(m *admission.Membership) *node.Server {
 
 func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	f.t.Helper()
-	e, err := experiment.OpenPublic(f.public)
+	e, err := agreement.Open(f.public)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -480,7 +489,7 @@ func (f *federation) simulate(faults sim.Faults) *sim.Outcome {
 	}
 	out, err := sim.Run(f.t.Context(), sim.Config{
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
-		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Steps.Iterations(), SitOut: f.simulated.Config.SitOut, Seed: seed, Workers: 1,
+		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Schedule.Iterations(), SitOut: algorithm.SitOut.Value(f.simulated.Config), Seed: seed, Workers: 1,
 		Faults: faults, Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
 	})
 	if err != nil {

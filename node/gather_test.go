@@ -66,7 +66,7 @@ func TestServerGathersForAsLongAsItLikes(t *testing.T) {
 		default:
 		}
 		// It is still heard: what it publishes is refused for what it says.
-		if err := say(server, &notice{Publish: &session{Descriptor: []byte("{}")}}); err != nil {
+		if err := say(server, &controlMessage{Publish: &session{Descriptor: []byte("{}")}}); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := hear(server, 1<<20); err == nil || !strings.Contains(err.Error(), "not signed by the server") {

@@ -108,9 +108,9 @@ func (r room) trim() (*connectionmanager.BasicConnMgr, error) {
 	return connectionmanager.NewConnManager(r.address, r.all, connectionmanager.WithGracePeriod(time.Minute))
 }
 
-// newLeaf makes the host of a client or of the server: it dials one peer, listens
+// newPeerHost makes the host of a client or of the server: it dials one peer, listens
 // nowhere, and lets nobody else in.
-func newLeaf(identity ed25519.PrivateKey, aggregator peer.ID, over ...libp2p.Option) (host.Host, error) {
+func newPeerHost(identity ed25519.PrivateKey, aggregator peer.ID, over ...libp2p.Option) (host.Host, error) {
 	few := rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, Streams: 64, StreamsInbound: 64, StreamsOutbound: 64, FD: 16, Memory: 64 << 20}
 	limits, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(
 		rcmgr.PartialLimitConfig{System: few, Transient: few}.Build(rcmgr.DefaultLimits.AutoScale())))

@@ -204,7 +204,7 @@ func identity(n int) ed25519.PrivateKey {
 }
 
 // anybody is the gate that lets everybody pass.
-func anybody() *gate { return &gate{allow: func(peer.ID) bool { return true }} }
+func anybody() *allowlist { return &allowlist{allow: func(peer.ID) bool { return true }} }
 
 // outward is an address of this machine that others could dial.
 func outward(t *testing.T) net.IP {
@@ -243,7 +243,7 @@ func TestFederationBehindOneAddress(t *testing.T) {
 		defer c.host.Close() //nolint:errcheck // nothing is left to be lost
 		answered := 0
 		for i := range peers {
-			leaf, err := newLeaf(identity(100+i), c.host.ID())
+			leaf, err := newPeerHost(identity(100+i), c.host.ID())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,13 +264,13 @@ func TestFederationBehindOneAddress(t *testing.T) {
 // returns nil, and the hub does not know of it. (Who registers waits to be told, see
 // TestRegistrationIsTheAggregatorsWord.)
 func TestDefaultConnectOverQUIC(t *testing.T) {
-	nobody := &gate{allow: func(peer.ID) bool { return false }}
+	nobody := &allowlist{allow: func(peer.ID) bool { return false }}
 	hub, err := newHub(identity(1), []string{"/ip4/127.0.0.1/udp/0/quic-v1"}, 1, nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer hub.Close() //nolint:errcheck // nothing is left to be lost
-	leaf, err := newLeaf(identity(2), hub.ID())
+	leaf, err := newPeerHost(identity(2), hub.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ type AggregatorConfig struct {
 type Aggregator struct {
 	cfg      AggregatorConfig
 	host     host.Host
-	gate     *gate
+	gate     *allowlist
 	invited  invited
 	greeting repeated // what clients hear when they register
 	visits   visits
@@ -103,7 +103,7 @@ func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
 // NewAggregator opens the aggregator's door.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
-	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(gate), now: time.Now,
+	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(allowlist), now: time.Now,
 		visits: visits{limits: make(map[peer.ID]*rate.Limiter)}}
 	var err error
 	if a.life, err = newLife(); err != nil {
@@ -256,7 +256,7 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 		return err
 	}
 	if m.Register == nil || m.Register.Version != ProtocolID {
-		return conclude(s, &notice{Refused: "this aggregator speaks " + ProtocolID})
+		return conclude(s, &controlMessage{Refused: "this aggregator speaks " + ProtocolID})
 	}
 	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, stream: s,
 		closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(queueSize)}
@@ -343,9 +343,9 @@ func (a *Aggregator) welcome(c *conn) error {
 		if !bytes.Equal(c.shown, list) {
 			w.List, c.shown = list, list
 		}
-		return say(c.stream, &notice{Welcome: w})
+		return say(c.stream, &controlMessage{Welcome: w})
 	}
-	b, err := a.greeting.frame(list, false, func() *notice { return &notice{Welcome: &welcome{Life: a.life, List: list}} })
+	b, err := a.greeting.frame(list, false, func() *controlMessage { return &controlMessage{Welcome: &welcome{Life: a.life, List: list}} })
 	if err != nil {
 		return err
 	}
@@ -362,7 +362,7 @@ type repeated struct {
 	bytes []byte
 }
 
-func (r *repeated) frame(list []byte, ended bool, compose func() *notice) ([]byte, error) {
+func (r *repeated) frame(list []byte, ended bool, compose func() *controlMessage) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bytes == nil || r.ended != ended || !bytes.Equal(r.list, list) {

@@ -20,7 +20,7 @@ import (
 // serveServer takes the description of a session from the server, who looks on
 // while clients gather, and then its messages.
 func (a *Aggregator) serveServer(c *conn) error {
-	heard := make(chan *notice, 1)
+	heard := make(chan *controlMessage, 1)
 	failed := make(chan error, 1)
 	_ = c.stream.SetReadDeadline(time.Time{}) // it publishes when it likes
 	go func() {
@@ -31,7 +31,7 @@ func (a *Aggregator) serveServer(c *conn) error {
 		}
 		heard <- m
 	}()
-	var m *notice
+	var m *controlMessage
 	for m == nil {
 		select {
 		case <-c.closed:
@@ -51,14 +51,14 @@ func (a *Aggregator) serveServer(c *conn) error {
 	s, err := a.publish(c, m.Publish)
 	if err != nil {
 		within(c.stream, registerTimeout)
-		_ = conclude(c.stream, &notice{Refused: err.Error()})
+		_ = conclude(c.stream, &controlMessage{Refused: err.Error()})
 		return err
 	}
 	if !a.lookedOver(c, s) {
 		return nil
 	}
 	within(c.stream, registerTimeout)
-	if err = say(c.stream, &notice{Ready: &ready{}}); err != nil {
+	if err = say(c.stream, &controlMessage{Ready: &ready{}}); err != nil {
 		return err
 	}
 	return a.carry(c, s, protocol.Party{Role: protocol.Server})
@@ -205,8 +205,8 @@ func (a *Aggregator) describe(s *hubSession) ([]byte, error) {
 	a.mu.Lock()
 	ended := s.final != nil
 	a.mu.Unlock()
-	return s.shown.frame(list, ended, func() *notice {
-		return &notice{Session: &session{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
+	return s.shown.frame(list, ended, func() *controlMessage {
+		return &controlMessage{Session: &session{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
 	})
 }
 
@@ -314,7 +314,7 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	if s != a.session {
 		return
 	}
-	var post post
+	var post frameCache
 	for _, e := range list {
 		c := a.conns[admission.Place(e.To)]
 		there := c != nil && c.in == s
@@ -339,15 +339,15 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	}
 }
 
-// post encodes what is sent to many: a message for all is encoded once, and so is the
+// frameCache encodes what is sent to many: a message for all is encoded once, and so is the
 // plan that all are announced, with what each is delivered.
-type post struct {
+type frameCache struct {
 	last     protocol.Message
 	pieces   [][]byte
 	announce wire.Announcer
 }
 
-func (p *post) frames(m protocol.Message) ([][]byte, error) {
+func (p *frameCache) frames(m protocol.Message) ([][]byte, error) {
 	if m == p.last {
 		return p.pieces, nil
 	}

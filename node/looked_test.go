@@ -84,7 +84,7 @@ func (d *door) client(id protocol.ClientID, takes time.Duration, before func(pip
 		}
 		time.Sleep(takes)
 		before(s)
-		_ = say(s, &notice{Ready: &ready{}}) // fails for who has left
+		_ = say(s, &controlMessage{Ready: &ready{}}) // fails for who has left
 		_, _ = io.Copy(io.Discard, s)
 	})
 }
@@ -139,7 +139,7 @@ func (d *door) publishes() (took time.Duration, end func()) {
 	d.t.Helper()
 	s, c := d.comes(admission.ServerPlace, d.a.serveServer)
 	description, began := d.description(), time.Now()
-	go func() { _ = say(s, &notice{Publish: description}) }()
+	go func() { _ = say(s, &controlMessage{Publish: description}) }()
 	for {
 		m, err := hear(s, 1<<20)
 		if err != nil {

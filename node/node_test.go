@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
@@ -34,6 +35,7 @@ func TestConformance(t *testing.T) {
 		"ada-dpals":         "algorithm=ada-dpals epsilon=inf rounds=2 rank=2",
 		"dpals by the tail": "algorithm=dpals statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
 		"biases":            "algorithm=private-item-bias epsilon=inf",
+		"a program's own":   "algorithm=item-mean epsilon=inf rounds=2",
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFederation(t, settings+" tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, 8, 12))

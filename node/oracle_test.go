@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
@@ -114,12 +115,12 @@ func (o *oracle) register(p *passing, text json.RawMessage) {
 func (o *oracle) published(text json.RawMessage) {
 	var s struct{ Descriptor node.Descriptor }
 	err := json.Unmarshal(text, &s)
-	var public *experiment.Public
+	var public *agreement.Public
 	if err == nil {
-		public, err = experiment.DecodePublic(s.Descriptor.Experiment)
+		public, err = agreement.Decode(s.Descriptor.Experiment)
 	}
 	if err == nil {
-		o.public, err = experiment.OpenPublic(public)
+		o.public, err = agreement.Open(public)
 	}
 	if err != nil {
 		o.t.Error(err)

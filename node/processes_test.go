@@ -20,6 +20,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
@@ -216,11 +217,11 @@ func (m *machines) holder(id peer.ID) (party, bool) {
 // party is what a client's process makes of its user's ratings.
 func (m *machines) party(id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
 	var set *dataset.Set
-	set, err := e.OpenData(context.Background(), demo+"/ratings.csv", nil)
+	set, err := experiment.OpenData(context.Background(), e.Config, demo+"/ratings.csv", nil)
 	if err != nil {
 		return nil, err
 	}
-	return e.Party(experiment.Holding{User: set.UserIDs[id]}, set)
+	return e.Party(algorithm.PartyData{User: set.UserIDs[id]}, set, planned(e))
 }
 
 // process is a running fednode.

@@ -50,7 +50,7 @@ type Outcome struct {
 // Server is the process that owns the model.
 type Server struct {
 	cfg    ServerConfig
-	leaf   *leaf
+	leaf   *peerConn
 	life   [16]byte
 	role   *server.Server
 	driver *driver
@@ -87,7 +87,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
 		persist: s.persist, send: s.send, events: s.log,
 	}
-	s.leaf, err = newLeafOf(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
+	s.leaf, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
 	cfg.Observer.Session(cfg.Terms.Session)
 	return s, err
 }
@@ -245,7 +245,7 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (an
 		}
 	}
 	within(st, registerTimeout)
-	if err = say(st, &notice{Publish: s.signed}); err != nil {
+	if err = say(st, &controlMessage{Publish: s.signed}); err != nil {
 		return false, err
 	}
 	within(st, registerTimeout+s.cfg.Terms.StageTimeout) // in which clients look it over
@@ -299,7 +299,7 @@ func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, li
 
 // said is a notice, or why there are no more.
 type said struct {
-	notice *notice
+	notice *controlMessage
 	err    error
 }
 
@@ -322,7 +322,7 @@ func listen(ctx context.Context, st network.Stream, most int) <-chan said {
 	return out
 }
 
-func next(ctx context.Context, notices <-chan said) (*notice, error) {
+func next(ctx context.Context, notices <-chan said) (*controlMessage, error) {
 	select {
 	case s := <-notices:
 		return s.notice, s.err

@@ -72,7 +72,7 @@ func FuzzPlan(f *testing.F) {
 			t.Errorf("%+v: charges %v, %v", p, events, err)
 		}
 		count := big.NewInt(1)
-		if p.Releases[0].Noise.Kind == protocol.Own {
+		if p.Releases[0].Noise.Kind == protocol.PartyNoise {
 			count = big.NewInt(int64(steps))
 			if spread {
 				count.Mul(count, big.NewInt(int64(clients)))

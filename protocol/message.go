@@ -108,10 +108,10 @@ func StageOf(m Message, confirms bool) Stage {
 	}
 }
 
-// Rider is the message that travels with another, as part of it: one of the
+// Piggyback is the message that travels with another, as part of it: one of the
 // setup of the next iteration or, in Announce, of the one that begins. Nil if
 // there is none.
-func Rider(m Message) Message {
+func Piggyback(m Message) Message {
 	switch m := m.(type) {
 	case *Announce:
 		if m.Delivery != nil {

@@ -230,7 +230,7 @@ func TestExpectedRemovalSize(t *testing.T) {
 	}
 	// Replaced noise changes under masks: the width of the ring, 9 times 13 bits.
 	p := split(1)
-	p.Releases[0].Noise.Kind = protocol.Replace
+	p.Releases[0].Noise.Kind = protocol.TwoRound
 	if a, b := p.RemovalSize(3), p.RemovalsSize([]protocol.Integers{{Value: make([]int64, 9)}}); a != 15 || b != 15 {
 		t.Errorf("replaced noise takes %d and %d bytes, want 15", a, b)
 	}
@@ -290,11 +290,11 @@ func TestRider(t *testing.T) {
 		case *protocol.Shares:
 			m, empty = &protocol.Unmask{Next: r}, &protocol.Unmask{}
 		}
-		if got := protocol.Rider(m); got != want {
+		if got := protocol.Piggyback(m); got != want {
 			t.Errorf("with %s travels %v, want %s", protocol.Describe(m), got, protocol.Describe(want))
 		}
 		for _, alone := range []protocol.Message{empty, want} {
-			if got := protocol.Rider(alone); got != nil {
+			if got := protocol.Piggyback(alone); got != nil {
 				t.Errorf("with %s travels %s, want nothing", protocol.Describe(alone), protocol.Describe(got))
 			}
 		}
@@ -322,7 +322,7 @@ func TestWords(t *testing.T) {
 		{protocol.Party{Role: protocol.Server, Client: 3}, "server"}, {protocol.ClientParty(3), "client 3"},
 		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
 		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(6)"}, {protocol.Kinds, "Kind(17)"},
-		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.Replace, "replace"}, {protocol.Own, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
+		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.TwoRound, "replace"}, {protocol.PartyNoise, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
 		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"},
 		{protocol.ClientLost, "client-lost"}, {protocol.ClientAccused, "client-accused"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
 		{protocol.MessageIgnored, "message-ignored"}, {protocol.WorkFailed, "work-failed"}, {protocol.SessionEnded, "session-ended"},

@@ -104,7 +104,7 @@ type Setup struct {
 
 // Setup is the plan's.
 func (p *Plan) Setup() Setup {
-	replaces := slices.ContainsFunc(p.Releases, func(r Release) bool { return r.Noise.Kind == Replace })
+	replaces := slices.ContainsFunc(p.Releases, func(r Release) bool { return r.Noise.Kind == TwoRound })
 	return Setup{Session: p.Session, Iteration: p.Iteration, Cohort: p.Cohort, Replaces: replaces}
 }
 
@@ -142,15 +142,15 @@ const (
 	// fewest survivors, and removes the surplus once they are known, by
 	// thinning what it added. The default.
 	Split
-	// Replace: the published scheme, which replaces the noise instead of
+	// TwoRound: the published scheme, which replaces the noise instead of
 	// removing a part. It releases two views of the sum and is charged for both.
-	Replace
-	// Own: each party noised its vector before it handed it over, in Steps
+	TwoRound
+	// PartyNoise: each party noised its vector before it handed it over, in Steps
 	// local steps, each of them a Gaussian release over a Poisson sample.
-	Own
+	PartyNoise
 )
 
-var noiseNames = [...]string{NoNoise: "none", Split: "split", Replace: "replace", Own: "own"}
+var noiseNames = [...]string{NoNoise: "none", Split: "split", TwoRound: "replace", PartyNoise: "own"}
 
 func (k NoiseKind) String() string {
 	if int(k) < len(noiseNames) {
@@ -202,11 +202,11 @@ func (n Noise) validate() error {
 		}
 	}
 	switch n.Kind {
-	case Split, Replace:
+	case Split, TwoRound:
 		if positive("variance", n.Variance); n.Variance > maxVariance && !math.IsInf(n.Variance, 1) {
 			bad("noise variance is %v; it must be at most %v", n.Variance, maxVariance)
 		}
-	case Own:
+	case PartyNoise:
 		if positive("multiplier", n.Multiplier); n.Multiplier > maxMultiplier && !math.IsInf(n.Multiplier, 1) {
 			bad("noise multiplier is %v; it must be at most %v", n.Multiplier, maxMultiplier)
 		}
@@ -220,10 +220,10 @@ func (n Noise) validate() error {
 	default:
 		return fmt.Errorf("noise is %s; it must be one of none, split, replace, own", n.Kind)
 	}
-	if n.Variance != 0 && n.Kind != Split && n.Kind != Replace {
+	if n.Variance != 0 && n.Kind != Split && n.Kind != TwoRound {
 		bad("noise variance is %v, but the noise is %s", n.Variance, n.Kind)
 	}
-	if n.Kind != Own && (n.Multiplier != 0 || n.SamplingRate != 0 || n.Steps != 0 || n.Spread) {
+	if n.Kind != PartyNoise && (n.Multiplier != 0 || n.SamplingRate != 0 || n.Steps != 0 || n.Spread) {
 		bad("noise has a multiplier of %v, a sampling rate of %v and %d steps, but is %s", n.Multiplier, n.SamplingRate, n.Steps, n.Kind)
 	}
 	return errors.Join(errs...)
@@ -317,7 +317,7 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 		switch r.Noise.Kind {
 		case Split:
 			events = append(events, dp.Skellam(r.Noise.Variance, d2, d1))
-		case Replace:
+		case TwoRound:
 			// Most is seen when nobody is lost before the masked input and as
 			// many as are tolerated fall silent after it.
 			views, err := p.Views(r, c.Clients, c.Required())
@@ -325,7 +325,7 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 				return nil, err
 			}
 			events = append(events, views...)
-		case Own:
+		case PartyNoise:
 			events = append(events, r.Noise.event(c.Clients))
 		default:
 			return nil, fmt.Errorf("release %q: %w", r.Name, ErrUnprotected)
@@ -338,7 +338,7 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 // training: then taking the plan up is what costs, not sending the result.
 func (p *Plan) OwnNoise() bool {
 	for _, r := range p.Releases {
-		if r.Noise.Kind == Own {
+		if r.Noise.Kind == PartyNoise {
 			return true
 		}
 	}

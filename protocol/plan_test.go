@@ -143,7 +143,7 @@ func goodRelease() protocol.Release {
 
 // ownNoise is sound noise of the parties themselves.
 func ownNoise() protocol.Noise {
-	return protocol.Noise{Kind: protocol.Own, Multiplier: 1.5, SamplingRate: 0.01, Steps: 10}
+	return protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1.5, SamplingRate: 0.01, Steps: 10}
 }
 
 func TestReleaseValidate(t *testing.T) {
@@ -172,13 +172,13 @@ func TestReleaseValidate(t *testing.T) {
 		{"scale negative", func(r *protocol.Release) { r.Scale = -1 }, []string{"scale is -1"}},
 		{"no variance", func(r *protocol.Release) { r.Noise.Variance = 0 }, []string{"noise variance is 0"}},
 		{"variance NaN", func(r *protocol.Release) { r.Noise.Variance = nan }, []string{"noise variance is NaN"}},
-		{"replace, variance Inf", func(r *protocol.Release) { r.Noise = protocol.Noise{Kind: protocol.Replace, Variance: inf} }, []string{"noise variance is +Inf"}},
+		{"replace, variance Inf", func(r *protocol.Release) { r.Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: inf} }, []string{"noise variance is +Inf"}},
 		{"largest variance", func(r *protocol.Release) { r.Noise.Variance = math.Ldexp(1, 126) }, nil},
 		{"variance of noise beyond any ring", func(r *protocol.Release) { r.Noise.Variance = math.Ldexp(1.1, 126) }, []string{"noise variance is 9.3"}},
 		{"none with variance", func(r *protocol.Release) { r.Noise.Kind = protocol.NoNoise }, []string{"noise variance is 100, but the noise is none"}},
 		{"own", func(r *protocol.Release) { r.Noise = ownNoise() }, nil},
 		{"own, no sampling", func(r *protocol.Release) { r.Noise = ownNoise(); r.Noise.SamplingRate = 1 }, nil},
-		{"own, empty", func(r *protocol.Release) { r.Noise = protocol.Noise{Kind: protocol.Own} },
+		{"own, empty", func(r *protocol.Release) { r.Noise = protocol.Noise{Kind: protocol.PartyNoise} },
 			[]string{"noise multiplier is 0", "noise sampling rate is 0", "noise steps are 0"}},
 		{"own, multiplier Inf", func(r *protocol.Release) { r.Noise = ownNoise(); r.Noise.Multiplier = inf }, []string{"noise multiplier is +Inf"}},
 		{"own, multiplier NaN", func(r *protocol.Release) { r.Noise = ownNoise(); r.Noise.Multiplier = nan }, []string{"noise multiplier is NaN"}},
@@ -190,7 +190,7 @@ func TestReleaseValidate(t *testing.T) {
 		{"own with variance", func(r *protocol.Release) { r.Noise = ownNoise(); r.Noise.Variance = 100 }, []string{"noise variance is 100, but the noise is own"}},
 		{"split with a multiplier", func(r *protocol.Release) { r.Noise.Multiplier = 1 }, []string{"noise has a multiplier of 1, a sampling rate of 0 and 0 steps, but is split"}},
 		{"replace with a sampling rate", func(r *protocol.Release) {
-			r.Noise = protocol.Noise{Kind: protocol.Replace, Variance: 1, SamplingRate: 0.5}
+			r.Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: 1, SamplingRate: 0.5}
 		}, []string{"noise has a multiplier of 0, a sampling rate of 0.5 and 0 steps, but is replace"}},
 		{"none with steps", func(r *protocol.Release) { r.Noise = protocol.Noise{Steps: 3} }, []string{"noise has a multiplier of 0, a sampling rate of 0 and 3 steps, but is none"}},
 		{"none with NaN", func(r *protocol.Release) { r.Noise = protocol.Noise{Variance: nan} }, []string{"noise variance is NaN"}},
@@ -317,7 +317,7 @@ func TestChargesSplit(t *testing.T) {
 // any pattern leaves in each view.
 func TestChargesReplace(t *testing.T) {
 	r := goodRelease()
-	r.Noise.Kind = protocol.Replace
+	r.Noise.Kind = protocol.TwoRound
 	for _, cohort := range []protocol.Cohort{
 		{Clients: 10, Tolerance: 0.3}, {Clients: 10, Tolerance: 0.3, Colluders: 0.2}, {Clients: 5}, {Clients: 100, Tolerance: 0.6, Colluders: 0.05},
 	} {
@@ -366,7 +366,7 @@ func TestChargesRefuseExactSums(t *testing.T) {
 // What was really shown is refused for patterns that an iteration cannot end with.
 func TestViewsRefuse(t *testing.T) {
 	r := goodRelease()
-	r.Noise.Kind = protocol.Replace
+	r.Noise.Kind = protocol.TwoRound
 	p := protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 10, Tolerance: 0.3, Colluders: 0.1}, Releases: []protocol.Release{r}}
 	if views, err := p.Views(r, 9, 8); err != nil || len(views) != 2 || math.Abs(views[0].Variance-700./6) > 1e-12 || views[1].Variance != 87.5 {
 		t.Errorf("9 survivors, 8 answered: %+v, %v; want variances 7·100/6 and 7·100/8", views, err)

@@ -95,14 +95,14 @@ func (s Stage) String() string {
 	return fmt.Sprintf("Stage(%d)", uint8(s))
 }
 
-// Course says which of the stages that not every iteration has one goes through.
-type Course struct {
+// StageFlow says which of the stages that not every iteration has one goes through.
+type StageFlow struct {
 	Confirms bool // consistency: survivors are signed before they are unmasked, as in active mode
 	Replaces bool // replace: noise is replaced
 }
 
 // Has reports whether the iteration goes through a stage.
-func (c Course) Has(s Stage) bool {
+func (c StageFlow) Has(s Stage) bool {
 	switch s {
 	case StageConsistency:
 		return c.Confirms
@@ -114,7 +114,7 @@ func (c Course) Has(s Stage) bool {
 }
 
 // After is the stage that follows another; Stages after the last.
-func (c Course) After(s Stage) Stage {
+func (c StageFlow) After(s Stage) Stage {
 	for s++; s < Stages && !c.Has(s); s++ {
 	}
 	return s

@@ -11,13 +11,13 @@ import (
 // iteration; and a stage is one that the iteration has if it comes to it.
 func TestCourse(t *testing.T) {
 	for _, c := range []struct {
-		course protocol.Course
+		course protocol.StageFlow
 		want   []string
 	}{
-		{protocol.Course{}, []string{"advertise", "share", "masked-input", "unmask"}},
-		{protocol.Course{Confirms: true}, []string{"advertise", "share", "masked-input", "consistency", "unmask"}},
-		{protocol.Course{Replaces: true}, []string{"advertise", "share", "masked-input", "unmask", "replace"}},
-		{protocol.Course{Confirms: true, Replaces: true}, []string{"advertise", "share", "masked-input", "consistency", "unmask", "replace"}},
+		{protocol.StageFlow{}, []string{"advertise", "share", "masked-input", "unmask"}},
+		{protocol.StageFlow{Confirms: true}, []string{"advertise", "share", "masked-input", "consistency", "unmask"}},
+		{protocol.StageFlow{Replaces: true}, []string{"advertise", "share", "masked-input", "unmask", "replace"}},
+		{protocol.StageFlow{Confirms: true, Replaces: true}, []string{"advertise", "share", "masked-input", "consistency", "unmask", "replace"}},
 	} {
 		var got []string
 		for s := protocol.StageAdvertise; s != protocol.Stages; s = c.course.After(s) {
@@ -48,9 +48,9 @@ func TestSetupReplaces(t *testing.T) {
 		want     bool
 	}{
 		{nil, false},
-		{[]protocol.Release{release(protocol.NoNoise), release(protocol.Split), release(protocol.Own)}, false},
-		{[]protocol.Release{release(protocol.Replace)}, true},
-		{[]protocol.Release{release(protocol.Split), release(protocol.Replace)}, true},
+		{[]protocol.Release{release(protocol.NoNoise), release(protocol.Split), release(protocol.PartyNoise)}, false},
+		{[]protocol.Release{release(protocol.TwoRound)}, true},
+		{[]protocol.Release{release(protocol.Split), release(protocol.TwoRound)}, true},
 	} {
 		p := protocol.Plan{Session: protocol.SessionID{3}, Iteration: 7, Cohort: protocol.Cohort{Clients: 5}, Releases: c.releases}
 		s := p.Setup()

@@ -17,7 +17,7 @@ import (
 func (p *Plan) RemovalsSize(removals []Integers) int {
 	n := 0
 	for i, v := range removals {
-		if p.Releases[i].Noise.Kind == Replace {
+		if p.Releases[i].Noise.Kind == TwoRound {
 			n += p.Releases[i].packedSize()
 		} else {
 			n += riceSize(v.Value)
@@ -33,13 +33,13 @@ func (p *Plan) RemovalSize(survivors int) int {
 	n := 0
 	for _, r := range p.Releases {
 		switch r.Noise.Kind {
-		case Replace:
+		case TwoRound:
 			n += r.packedSize()
 		case Split:
 			a := p.Cohort.ShareVariance(r.Noise.Variance)
 			b := r.Noise.Variance / float64(p.Cohort.Honest(survivors))
 			n += expectedRiceSize(math.Sqrt(max(a-b, 0)), r.Len)
-		case NoNoise, Own: // nothing to remove
+		case NoNoise, PartyNoise: // nothing to remove
 		}
 	}
 	return n

@@ -21,7 +21,7 @@ func mixed() Schedule {
 
 // own is a uniform schedule of parties that take three steps in each of n iterations.
 func own(n int) Schedule {
-	r := Release{Name: "items", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32, Noise: Noise{Kind: Own, Multiplier: 1, SamplingRate: 0.1, Steps: 3}}
+	r := Release{Name: "items", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32, Noise: Noise{Kind: PartyNoise, Multiplier: 1, SamplingRate: 0.1, Steps: 3}}
 	return Schedule{{Iterations: n, Phase: "items", Releases: []Release{r}, Model: 32}}
 }
 

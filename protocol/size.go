@@ -59,10 +59,10 @@ func some(n int) int {
 // there even if they are none.
 func entry(n int) int { return 1 + varint(uint64(n)) + n }
 
-// RiderSize is how many bytes of a message's size are what travels with it: less
+// PiggybackSize is how many bytes of a message's size are what travels with it: less
 // than that takes on its own, by a frame's header.
-func RiderSize(m Message) int {
-	if r := Rider(m); r != nil {
+func PiggybackSize(m Message) int {
+	if r := Piggyback(m); r != nil {
 		return entry(r.body())
 	}
 	return 0
@@ -120,7 +120,7 @@ func (m *Abort) Size() int { return framed(m.body()) }
 func (m *Final) Size() int { return framed(m.body()) }
 
 func (m *Open) body() int     { return entry(m.Plan.body()) }
-func (m *Announce) body() int { return entry(m.Plan.body()) + RiderSize(m) }
+func (m *Announce) body() int { return entry(m.Plan.body()) + PiggybackSize(m) }
 
 func (m *Invite) body() int {
 	return some(len(m.Setup.Session)) + number(m.Setup.Iteration) + entry(m.Setup.Cohort.body()) + flag(m.Setup.Replaces)
@@ -158,7 +158,7 @@ func (m *Delivery) body() int {
 }
 
 func (m *MaskedInput) body() int {
-	n := number(m.Iteration) + some(m.Packed) + RiderSize(m)
+	n := number(m.Iteration) + some(m.Packed) + PiggybackSize(m)
 	for _, v := range m.Masked {
 		n += entry(len(v))
 	}
@@ -168,7 +168,7 @@ func (m *MaskedInput) body() int {
 	return n
 }
 
-func (m *Survivors) body() int { return number(m.Iteration) + some(len(m.U1)) + RiderSize(m) }
+func (m *Survivors) body() int { return number(m.Iteration) + some(len(m.U1)) + PiggybackSize(m) }
 
 func (m *Consistency) body() int { return number(m.Iteration) + some(len(m.Signature)) }
 
@@ -181,7 +181,7 @@ func (m *Quorum) body() int {
 }
 
 func (m *Unmask) body() int {
-	n := number(m.Iteration) + some(m.Packed) + RiderSize(m) + revealedBody(m.Shares)
+	n := number(m.Iteration) + some(m.Packed) + PiggybackSize(m) + revealedBody(m.Shares)
 	for _, r := range m.Removed {
 		n += entry(len(r))
 	}

@@ -29,7 +29,7 @@ func TestSizes(t *testing.T) {
 	const releaseSize = 2 + (2 + 2) + 3 + 9 + 2 + 9 + 2 + (2 + 2 + 9)
 	p := &protocol.Plan{Iteration: 300, Phase: "add", Cohort: protocol.Cohort{Clients: 300, Tolerance: 0.5}, Releases: []protocol.Release{release, release}}
 	const plan = session + it300 + (2 + 3) + cohort + 2*releaseSize // 128 bytes: their number takes two
-	own := protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 0.5, Steps: 3, Spread: true}
+	own := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: 3, Spread: true}
 	signedPlan := &protocol.Plan{Broadcast: make([]byte, 1000), Signature: make([]byte, 64), Releases: []protocol.Release{{L1: 1, LInf: 1, Noise: own}}}
 	const signedPlanSize = session + 2 + (3 + 1000) + sig + (2 + 9 + 9 + (2 + 2 + 9 + 9 + 2 + 2))
 	sealed := protocol.EncryptedShare{Peer: 7, Ciphertext: make([]byte, 80)}
@@ -113,7 +113,7 @@ func TestRiderSizes(t *testing.T) {
 		{&protocol.Unmask{Packed: 9}, 0},
 		{&protocol.Final{Model: make([]byte, 9)}, 0},
 	} {
-		if got := protocol.RiderSize(c.m); got != c.want {
+		if got := protocol.PiggybackSize(c.m); got != c.want {
 			t.Errorf("message %d, %s: %d bytes travel with it, want %d", i, c.m.Kind(), got, c.want)
 		}
 	}

@@ -39,6 +39,18 @@ func (t *Transcript) Uint(v uint64) *Transcript {
 // Float adds the bits of a number in IEEE 754: 8 bytes, big endian.
 func (t *Transcript) Float(v float64) *Transcript { return t.Uint(math.Float64bits(v)) }
 
+// Release adds every field of a release, the noise included, as an item each.
+func (t *Transcript) Release(r Release) *Transcript {
+	spread := uint64(0)
+	if r.Noise.Spread {
+		spread = 1
+	}
+	return t.Text(r.Name).Uint(uint64(r.Len)).Float(r.L2).Float(r.L1).Float(r.LInf).
+		Uint(uint64(r.MaxNonZero)).Float(r.Scale).Uint(uint64(r.Width)).
+		Text(r.Noise.Kind.String()).Float(r.Noise.Variance).Float(r.Noise.Multiplier).
+		Float(r.Noise.SamplingRate).Uint(uint64(r.Noise.Steps)).Uint(spread)
+}
+
 // Encoding is what was written; the caller must not change it.
 func (t *Transcript) Encoding() []byte { return t.b }
 
@@ -59,14 +71,7 @@ func (p *Plan) Hash() [sha256.Size]byte {
 		Uint(uint64(p.Cohort.Clients)).Float(p.Cohort.Tolerance).Float(p.Cohort.Colluders).
 		Uint(uint64(len(p.Releases)))
 	for _, r := range p.Releases {
-		spread := uint64(0)
-		if r.Noise.Spread {
-			spread = 1
-		}
-		t.Text(r.Name).Uint(uint64(r.Len)).Float(r.L2).Float(r.L1).Float(r.LInf).
-			Uint(uint64(r.MaxNonZero)).Float(r.Scale).Uint(uint64(r.Width)).
-			Text(r.Noise.Kind.String()).Float(r.Noise.Variance).Float(r.Noise.Multiplier).
-			Float(r.Noise.SamplingRate).Uint(uint64(r.Noise.Steps)).Uint(spread)
+		t.Release(r)
 	}
 	model := sha256.Sum256(p.Broadcast)
 	return t.Bytes(model[:]).Sum()

@@ -15,7 +15,7 @@ func hashed() *protocol.Plan {
 		Releases: []protocol.Release{
 			{Name: "V", Len: 20, L2: 2.5, LInf: 1, MaxNonZero: 3, Scale: 1024, Width: 29, Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e6}},
 			{Name: "counts", Len: 4, L2: 1, L1: 2, MaxNonZero: 4, Scale: 1, Width: 16,
-				Noise: protocol.Noise{Kind: protocol.Own, Multiplier: 1.5, SamplingRate: 0.25, Steps: 8, Spread: true}},
+				Noise: protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1.5, SamplingRate: 0.25, Steps: 8, Spread: true}},
 		},
 		Broadcast: []byte("model"),
 	}
@@ -69,7 +69,7 @@ var changes = []func(*protocol.Plan){
 	func(p *protocol.Plan) { p.Releases[0].MaxNonZero++ },
 	func(p *protocol.Plan) { p.Releases[0].Scale++ },
 	func(p *protocol.Plan) { p.Releases[0].Width++ },
-	func(p *protocol.Plan) { p.Releases[0].Noise.Kind = protocol.Replace },
+	func(p *protocol.Plan) { p.Releases[0].Noise.Kind = protocol.TwoRound },
 	func(p *protocol.Plan) { p.Releases[0].Noise.Variance++ },
 	func(p *protocol.Plan) { p.Releases[1].Noise.Multiplier++ },
 	func(p *protocol.Plan) { p.Releases[1].Noise.SamplingRate = 0.5 },

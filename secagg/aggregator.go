@@ -124,8 +124,8 @@ func (a *Aggregator) expects(from protocol.ClientID, iteration uint64, stage pro
 }
 
 // course is which stages the iteration goes through.
-func (a *Aggregator) course() protocol.Course {
-	return protocol.Course{Confirms: a.Confirms(), Replaces: a.setup.Replaces}
+func (a *Aggregator) course() protocol.StageFlow {
+	return protocol.StageFlow{Confirms: a.Confirms(), Replaces: a.setup.Replaces}
 }
 
 // Close ends the present stage, of which nothing more is received. An error

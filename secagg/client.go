@@ -159,8 +159,8 @@ func (c *Client) Confirms() bool { return c.active() }
 func (c *Client) active() bool { return c.party.cfg.Params.Mode == graph.Active }
 
 // course is which stages the iteration goes through.
-func (c *Client) course() protocol.Course {
-	return protocol.Course{Confirms: c.Confirms(), Replaces: c.setup.Replaces}
+func (c *Client) course() protocol.StageFlow {
+	return protocol.StageFlow{Confirms: c.Confirms(), Replaces: c.setup.Replaces}
 }
 
 // enter begins a stage. Until it ends well the client is at no stage at all.

@@ -56,7 +56,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	}
 	var removed [][]byte
 	for _, r := range plan.Releases {
-		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.Replace {
+		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.TwoRound {
 			removed = append(removed, nil) // stands in the list, though empty
 		}
 	}

@@ -107,7 +107,7 @@ func (c *Client) maskings(l layer, among protocol.Bitmap, ctx mask.Context, run 
 		return nil, nil, err
 	}
 	for _, r := range c.plan.Releases {
-		if l == ofChanges && r.Noise.Kind != protocol.Replace {
+		if l == ofChanges && r.Noise.Kind != protocol.TwoRound {
 			continue
 		}
 		for _, s := range secrets {

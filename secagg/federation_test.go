@@ -154,7 +154,7 @@ func (f *federation) stages() []protocol.Stage {
 }
 
 func (f *federation) replaces() bool {
-	return slices.ContainsFunc(f.plan.Releases, func(r protocol.Release) bool { return r.Noise.Kind == protocol.Replace })
+	return slices.ContainsFunc(f.plan.Releases, func(r protocol.Release) bool { return r.Noise.Kind == protocol.TwoRound })
 }
 
 // last is the stage that ends the iteration.
@@ -265,7 +265,7 @@ func (f *federation) sumOf(in, changed func(i int) bool) [][]int64 {
 func replacing(c protocol.Cohort) *protocol.Plan {
 	p := plan(c.Clients, releases()...)
 	p.Cohort = c
-	p.Releases[1].Noise = protocol.Noise{Kind: protocol.Replace, Variance: 10}
+	p.Releases[1].Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: 10}
 	return p
 }
 
@@ -274,7 +274,7 @@ func (f *federation) change() {
 	for i := range f.removals {
 		f.removals[i] = make([]protocol.Integers, len(f.plan.Releases))
 		for k, r := range f.plan.Releases {
-			if r.Noise.Kind != protocol.Replace {
+			if r.Noise.Kind != protocol.TwoRound {
 				continue
 			}
 			f.removals[i][k].Value = make([]int64, r.Len)

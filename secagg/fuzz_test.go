@@ -47,7 +47,7 @@ func scenes(t testing.TB) (out [settings]*scene) {
 		case active:
 			mode = graph.Active
 		case replaced:
-			p.Releases[1].Noise.Kind = protocol.Replace
+			p.Releases[1].Noise.Kind = protocol.TwoRound
 		}
 		s := &scene{federation: newFederation(t, p, secagg.Params{Mode: mode}), active: mode == graph.Active}
 		for i := range s.removals {

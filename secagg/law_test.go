@@ -184,14 +184,14 @@ func checkSameLaw(t *testing.T, name string, x, y []float64) {
 // u2·V/(u1 - 2) + (u1 - u2)·V/(8 - 2), and the same law both ways; with
 // nobody, 10% and 50% of the survivors silent in round 2.
 func TestNoise(t *testing.T) {
-	for i, kind := range []protocol.NoiseKind{protocol.Split, protocol.Replace} {
+	for i, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		for j, u2 := range []int{20, 18, 10} {
 			checkNoise(t, kind, clients, u2, uint64(10*i+j+1))
 		}
 	}
 	// With two lost before the masked input: u1 is not N.
 	checkNoise(t, protocol.Split, 18, 9, 30)
-	checkNoise(t, protocol.Replace, 18, 9, 31)
+	checkNoise(t, protocol.TwoRound, 18, 9, 31)
 	// And with the fewest survivors that are allowed nothing is taken back.
 	checkNoise(t, protocol.Split, 8, 8, 32)
 }
@@ -219,7 +219,7 @@ func checkNoise(t *testing.T, kind protocol.NoiseKind, u1, u2 int, seed uint64) 
 func checkCorrelation(t *testing.T, name string, kind protocol.NoiseKind, o observed) {
 	t.Helper()
 	other, what := o.removals, "the removals"
-	if kind == protocol.Replace {
+	if kind == protocol.TwoRound {
 		other, what = o.first, "the noise before"
 	}
 	limit := distuv.UnitNormal.Quantile(1 - alpha/2)

@@ -150,11 +150,11 @@ func TestMalformedMessages(t *testing.T) {
 	for _, c := range []struct {
 		mode graph.Mode
 		kind protocol.NoiseKind
-	}{{graph.SemiHonest, protocol.Split}, {graph.Active, protocol.Split}, {graph.SemiHonest, protocol.Replace}} {
+	}{{graph.SemiHonest, protocol.Split}, {graph.Active, protocol.Split}, {graph.SemiHonest, protocol.TwoRound}} {
 		p := plan(attacked, releases()...)
 		p.Cohort = protocol.Cohort{Clients: attacked, Tolerance: 0.2, Colluders: 0.05}
 		p.Releases[1].Noise = protocol.Noise{Kind: c.kind, Variance: 10}
-		if c.kind == protocol.Replace { // beside split noise, which must not change by half of a message
+		if c.kind == protocol.TwoRound { // beside split noise, which must not change by half of a message
 			p.Releases[0].Noise = protocol.Noise{Kind: protocol.Split, Variance: 10}
 		}
 		f := newFederation(t, p, secagg.Params{Mode: c.mode})

@@ -35,7 +35,7 @@ var iterations = []struct {
 func replacingBoth() []protocol.Release {
 	out := releases()
 	for k := range out {
-		out[k].Noise = protocol.Noise{Kind: protocol.Replace, Variance: 10}
+		out[k].Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: 10}
 	}
 	return out
 }
@@ -102,7 +102,7 @@ func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, s session)
 	c.t.Helper()
 	var parties []*secagg.Party
 	for k, it := range iterations {
-		if mode == graph.Active && it.releases[0].Noise.Kind == protocol.Replace {
+		if mode == graph.Active && it.releases[0].Noise.Kind == protocol.TwoRound {
 			continue
 		}
 		p := &protocol.Plan{Session: s.id, Iteration: uint64(k + 1), Cohort: cohort, Releases: it.releases, Broadcast: []byte(s.models + it.model)}

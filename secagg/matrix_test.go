@@ -74,7 +74,7 @@ var matrix = []struct {
 		},
 	},
 	{
-		mode: graph.SemiHonest, noise: protocol.Replace, cohort: protocol.Cohort{Clients: 20, Tolerance: 0.4, Colluders: 0.5}, complete: true,
+		mode: graph.SemiHonest, noise: protocol.TwoRound, cohort: protocol.Cohort{Clients: 20, Tolerance: 0.4, Colluders: 0.5}, complete: true,
 		lost: [columns]int{0, 1, 2, 8, 9},
 		cells: [protocol.Stages]row{
 			protocol.StageAdvertise:   {"20/20", "19/19", "18/18", "12/12", "11<12"},
@@ -85,7 +85,7 @@ var matrix = []struct {
 		},
 	},
 	{
-		mode: graph.SemiHonest, noise: protocol.Replace, cohort: protocol.Cohort{Clients: 60, Tolerance: 0.12, Colluders: 0.05},
+		mode: graph.SemiHonest, noise: protocol.TwoRound, cohort: protocol.Cohort{Clients: 60, Tolerance: 0.12, Colluders: 0.05},
 		lost: [columns]int{0, 1, 6, 7, 8},
 		cells: [protocol.Stages]row{
 			protocol.StageAdvertise:   {"60/60", "59/59", "54/54", "53/53", "52<53"},

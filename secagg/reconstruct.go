@@ -47,7 +47,7 @@ func (a *Aggregator) open(l layer, run protocol.Runner) error {
 		return err
 	}
 	for i, r := range a.plan.Releases {
-		if l == ofChanges && r.Noise.Kind != protocol.Replace {
+		if l == ofChanges && r.Noise.Kind != protocol.TwoRound {
 			continue
 		}
 		if err = a.unmask(a.sums[i], r, a.contexts[l], masks, run); err != nil {

@@ -74,7 +74,7 @@ func (c *Client) removed(removals []protocol.Integers, run protocol.Runner) ([][
 	}
 	out := make([][]byte, len(c.plan.Releases))
 	for i, r := range c.plan.Releases {
-		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.Replace {
+		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.TwoRound {
 			continue
 		}
 		if i >= len(removals) || removals[i].Index != nil || len(removals[i].Value) != r.Len {
@@ -145,7 +145,7 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 		switch a.plan.Releases[i].Noise.Kind {
 		case protocol.Split:
 			err = v.AddInts(removals[i])
-		case protocol.Replace: // the masks over it are taken off with those over the inputs
+		case protocol.TwoRound: // the masks over it are taken off with those over the inputs
 			err = v.AddPacked(m.Removed[i])
 		default: // nothing changes
 		}
@@ -171,7 +171,7 @@ func checkRemoved(r protocol.Release, removed []byte) ([]int64, error) {
 			removal[j] = lift(uint64(x), r.Width) // a liar's may be of any size
 		}
 		return removal, nil
-	case protocol.Replace:
+	case protocol.TwoRound:
 		if !packedFits(r, removed) {
 			return nil, fmt.Errorf("%d bytes are no vector of %d coordinates of %d bits", len(removed), r.Len, r.Width)
 		}

@@ -90,7 +90,7 @@ func TestWidthHoldsWhatIsQuantized(t *testing.T) {
 func TestOwnNoiseInSums(t *testing.T) {
 	r := exact("g", 2, 8)
 	r.L2, r.LInf, r.Scale = 1000, 127, 1
-	r.Noise = protocol.Noise{Kind: protocol.Own, Multiplier: 1e9, SamplingRate: 0.5, Steps: 1 << 40}
+	r.Noise = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e9, SamplingRate: 0.5, Steps: 1 << 40}
 	if got, err := secagg.Width(protocol.Cohort{Clients: 1}, r, 1<<30); err != nil || got != 8 {
 		t.Errorf("%d bits, %v; want 8", got, err)
 	}

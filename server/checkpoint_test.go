@@ -238,11 +238,11 @@ func algorithms(t *testing.T) map[string]server.Durable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	silo := fedmf.SiloParams{Params: params, Users: 4, Unit: dp.Rating, Clipping: fedmf.EmbeddingClipping,
+	silo := fedmf.PartyParams{Params: params, Users: 4, Unit: dp.Rating, Clipping: fedmf.EmbeddingClipping,
 		Rounds: 6, LocalSteps: 1, SamplingRate: 1, Density: 1, UserRate: 1e-2, ItemRate: 1e-2}
 	r = silo.Release(6)
 	r.Width = 40
-	average, err := fedmf.NewAverage(fedmf.AverageParams{SiloParams: silo, Start: params.StartItems(), Session: session, Cohort: cohort, Release: r})
+	average, err := fedmf.NewAverage(fedmf.AverageParams{PartyParams: silo, Start: params.StartItems(), Session: session, Cohort: cohort, Release: r})
 	if err != nil {
 		t.Fatal(err)
 	}

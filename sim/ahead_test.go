@@ -81,7 +81,7 @@ func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]st
 			return
 		}
 		said := m.Envelope.Message.Kind().String()
-		if r := protocol.Rider(m.Envelope.Message); r != nil {
+		if r := protocol.Piggyback(m.Envelope.Message); r != nil {
 			said += "+" + r.Kind().String()
 		}
 		book[f.present.Number] = strings.TrimSpace(book[f.present.Number] + " " + said)
@@ -186,8 +186,8 @@ func fatesOfTests() map[string]calendar {
 		all[s.String()] = diary{1: {s, 1}, 3: {s, 2}, 4: {s, 1}}
 		all["first "+s.String()] = diary{2: {s, 1}, 5: {s, 2}}
 	}
-	all["any"] = newFates(Faults{Dropout: 0.06, Stages: []protocol.Stage{0, 1, 2, 4}}, aheadRounds, 11)
-	all["away"] = newFates(Faults{Away: 0.1, AwayRounds: 2}, aheadRounds, 2)
+	all["any"] = newFaultPlan(Faults{Dropout: 0.06, Stages: []protocol.Stage{0, 1, 2, 4}}, aheadRounds, 11)
+	all["away"] = newFaultPlan(Faults{Away: 0.1, AwayRounds: 2}, aheadRounds, 2)
 	return all
 }
 

@@ -65,18 +65,18 @@ type calendar interface {
 	absent(c protocol.ClientID, iteration uint64) bool
 }
 
-// fates draws what happens to clients.
-type fates struct {
+// faultPlan draws what happens to clients.
+type faultPlan struct {
 	Faults
 	rounds uint64
 	src    entropy.Source
 }
 
-func newFates(f Faults, rounds int, seed uint64) fates {
-	return fates{Faults: f, rounds: uint64(rounds), src: simulated.New(seed, "faults")}
+func newFaultPlan(f Faults, rounds int, seed uint64) faultPlan {
+	return faultPlan{Faults: f, rounds: uint64(rounds), src: simulated.New(seed, "faults")}
 }
 
-func (f fates) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
+func (f faultPlan) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
 	if f.absent(c, iteration) {
 		return protocol.StageAdvertise
 	}
@@ -90,7 +90,7 @@ func (f fates) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
 	return f.Stages[int(u[1]*float64(len(f.Stages)))]
 }
 
-func (f fates) absent(c protocol.ClientID, iteration uint64) bool {
+func (f faultPlan) absent(c protocol.ClientID, iteration uint64) bool {
 	if f.Leave > 0 {
 		if u := f.uniforms("leave", uint64(c)); u[0] < f.Leave && iteration >= f.when(u[1]) {
 			return true
@@ -106,10 +106,10 @@ func (f fates) absent(c protocol.ClientID, iteration uint64) bool {
 }
 
 // when is the iteration, of 1 to rounds, that a uniform number picks.
-func (f fates) when(u float64) uint64 { return 1 + uint64(u*float64(f.rounds)) }
+func (f faultPlan) when(u float64) uint64 { return 1 + uint64(u*float64(f.rounds)) }
 
 // uniforms draws two numbers in [0, 1).
-func (f fates) uniforms(label string, n uint64) (u [2]float64) {
+func (f faultPlan) uniforms(label string, n uint64) (u [2]float64) {
 	var b [16]byte
 	if _, err := io.ReadFull(f.src.Stream(label, n), b[:]); err != nil {
 		panic(err) // a keystream of a fixed key length does not fail

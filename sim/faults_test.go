@@ -13,7 +13,7 @@ import (
 // binomial law, in seven comparisons.
 func TestDropoutRate(t *testing.T) {
 	const clients, rounds = 2000, 50
-	f := newFates(Faults{Dropout: 0.2, Stages: []protocol.Stage{0, 1, 2, 3, 4, 5}}, rounds, 1)
+	f := newFaultPlan(Faults{Dropout: 0.2, Stages: []protocol.Stage{0, 1, 2, 3, 4, 5}}, rounds, 1)
 	var counts [protocol.Stages + 1]int
 	for c := range clients {
 		for i := range rounds {
@@ -31,7 +31,7 @@ func TestDropoutRate(t *testing.T) {
 // Who leaves stays away; who goes away is back after the set time, once.
 func TestLeaveAndAway(t *testing.T) {
 	const clients, rounds = 500, 20
-	gone := func(f fates, c int) (pattern string) {
+	gone := func(f faultPlan, c int) (pattern string) {
 		for i := range rounds {
 			if f.lost(protocol.ClientID(c), uint64(i+1)) == protocol.StageAdvertise {
 				pattern += "x"
@@ -41,8 +41,8 @@ func TestLeaveAndAway(t *testing.T) {
 		}
 		return pattern
 	}
-	leave := newFates(Faults{Leave: 0.3}, rounds, 3)
-	away := newFates(Faults{Away: 0.3, AwayRounds: 4}, rounds, 3)
+	leave := newFaultPlan(Faults{Leave: 0.3}, rounds, 3)
+	away := newFaultPlan(Faults{Away: 0.3, AwayRounds: 4}, rounds, 3)
 	var left, were int
 	for c := range clients {
 		p := gone(leave, c)
@@ -70,9 +70,9 @@ func TestLeaveAndAway(t *testing.T) {
 // A client's fate does not depend on how many others there are, nor on the
 // faults that other streams draw.
 func TestFatesAreKeyed(t *testing.T) {
-	a := newFates(Faults{Dropout: 0.5, Stages: []protocol.Stage{2}}, 10, 1)
-	b := newFates(Faults{Dropout: 0.5, Stages: []protocol.Stage{2}, Leave: 1e-12}, 10, 1)
-	other := newFates(Faults{Dropout: 0.5, Stages: []protocol.Stage{2}}, 10, 2)
+	a := newFaultPlan(Faults{Dropout: 0.5, Stages: []protocol.Stage{2}}, 10, 1)
+	b := newFaultPlan(Faults{Dropout: 0.5, Stages: []protocol.Stage{2}, Leave: 1e-12}, 10, 1)
+	other := newFaultPlan(Faults{Dropout: 0.5, Stages: []protocol.Stage{2}}, 10, 2)
 	same, differ := 0, 0
 	for c := range protocol.ClientID(200) {
 		if a.lost(c, 3) == b.lost(c, 3) {

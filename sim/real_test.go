@@ -25,7 +25,7 @@ func noisy(n int, k protocol.NoiseKind) protocol.Release {
 var sorts = []struct {
 	mode graph.Mode
 	kind protocol.NoiseKind
-}{{graph.SemiHonest, protocol.Split}, {graph.Active, protocol.Split}, {graph.SemiHonest, protocol.Replace}}
+}{{graph.SemiHonest, protocol.Split}, {graph.Active, protocol.Split}, {graph.SemiHonest, protocol.TwoRound}}
 
 // A real sum releases the integers of the ideal one of which clients draw the
 // noise, and loses the same clients at the same stages: every stage, up to the
@@ -35,7 +35,7 @@ func TestRealIsIdeal(t *testing.T) {
 	for _, sort := range sorts {
 		for stage := range protocol.Stages {
 			// The ideal sum has no stage consistency; see below.
-			if course := (protocol.Course{Replaces: sort.kind == protocol.Replace}); !course.Has(stage) {
+			if course := (protocol.StageFlow{Replaces: sort.kind == protocol.TwoRound}); !course.Has(stage) {
 				continue
 			}
 			for _, lost := range []int{0, 1, 2, 3} {
@@ -103,7 +103,7 @@ func TestLostAtConsistency(t *testing.T) {
 
 // With dropouts at random at all stages, whatever the number of workers.
 func TestRealWorkersDoNotMatter(t *testing.T) {
-	for kind, stages := range map[protocol.NoiseKind][]protocol.Stage{protocol.Split: {0, 1, 2, 4}, protocol.Replace: {0, 1, 2, 4, 5}} {
+	for kind, stages := range map[protocol.NoiseKind][]protocol.Stage{protocol.Split: {0, 1, 2, 4}, protocol.TwoRound: {0, 1, 2, 4, 5}} {
 		t.Run(kind.String(), func(t *testing.T) { checkWorkers(t, kind, stages) })
 	}
 }
@@ -144,7 +144,7 @@ func TestCost(t *testing.T) {
 	for _, c := range []struct {
 		mode    graph.Mode
 		release protocol.Release
-	}{{graph.SemiHonest, exact(n)}, {graph.Active, exact(n)}, {graph.SemiHonest, noisy(n, protocol.Replace)}} {
+	}{{graph.SemiHonest, exact(n)}, {graph.Active, exact(n)}, {graph.SemiHonest, noisy(n, protocol.TwoRound)}} {
 		mode := c.mode
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.2, Colluders: 0.05}, c.release, 1)
 		trainers, _ := bits(n)
@@ -173,7 +173,7 @@ func TestCost(t *testing.T) {
 				t.Errorf("%s, noise %s, %s: %d bytes, the plan says %d times %d", mode, c.release.Noise.Kind, k, got, n, cost.Bytes[k])
 			}
 		}
-		if replaces := c.release.Noise.Kind == protocol.Replace; (cost.Bytes[protocol.KindReplacement] > 0) != replaces || (cost.Bytes[protocol.KindAnswered] > 0) != replaces {
+		if replaces := c.release.Noise.Kind == protocol.TwoRound; (cost.Bytes[protocol.KindReplacement] > 0) != replaces || (cost.Bytes[protocol.KindAnswered] > 0) != replaces {
 			t.Errorf("%s, noise %s: %d bytes for the stage replace", mode, c.release.Noise.Kind, cost.Bytes[protocol.KindReplacement]+cost.Bytes[protocol.KindAnswered])
 		}
 	}
@@ -230,7 +230,7 @@ func TestConfigOfSums(t *testing.T) {
 // Nobody can drop out at a stage that no iteration comes to.
 func TestLostAtNoStage(t *testing.T) {
 	const n = 10
-	for kind, sound := range map[protocol.NoiseKind]bool{protocol.Split: false, protocol.Replace: true} {
+	for kind, sound := range map[protocol.NoiseKind]bool{protocol.Split: false, protocol.TwoRound: true} {
 		trainers, _ := bits(n)
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.5}, noisy(n, kind), 2)
 		out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 2, Network: network, Seed: 2,

@@ -42,8 +42,8 @@ func (f *federation) send(e protocol.Envelope) error {
 
 // count books the bytes of a message, and under its own kind what travels with it.
 func count(book *[protocol.Kinds]int64, m protocol.Message) {
-	rides := protocol.RiderSize(m)
-	if r := protocol.Rider(m); r != nil {
+	rides := protocol.PiggybackSize(m)
+	if r := protocol.Piggyback(m); r != nil {
 		book[r.Kind()] += int64(rides)
 	}
 	book[m.Kind()] += int64(m.Size() - rides)

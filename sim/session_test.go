@@ -108,7 +108,7 @@ func TestRunsThatReleaseDifferentlyShareNoNoise(t *testing.T) {
 			return noiseOf(t, kind.trainer, func(c *Config, a *adder) {
 				kind.set(c)
 				if name == "of a trainer" {
-					a.plan.Releases[0].Noise = protocol.Noise{Kind: protocol.Own, Multiplier: 1, SamplingRate: 1, Steps: 1}
+					a.plan.Releases[0].Noise = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 1, Steps: 1}
 				}
 				change(c, a)
 			})

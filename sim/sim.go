@@ -206,7 +206,7 @@ func newFederation(cfg Config) (*federation, error) {
 	f := &federation{
 		cfg: cfg, streams: streams, queue: newQueue(),
 		server: server.New(cfg.Strategy), clients: make([]role, n),
-		fates: newFates(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
+		fates: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
 	sums, err := newSums(cfg, streams)

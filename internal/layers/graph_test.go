@@ -96,7 +96,7 @@ func (g graph) own() []string {
 }
 
 // matches reports whether pattern names the import path: "dp" is one package of
-// this module, "dp/..." it and all below, "..." the whole module. A pattern
+// this module, "dp/..." it and all below, "..." the whole module, "." its root. A pattern
 // whose first element has a dot or that begins with "std:" is a path outside.
 func matches(pattern, path string) bool {
 	switch outside, std := strings.CutPrefix(pattern, "std:"); {
@@ -104,6 +104,8 @@ func matches(pattern, path string) bool {
 		pattern = outside
 	case pattern == "...":
 		pattern = module + "/..."
+	case pattern == ".":
+		pattern = module
 	default:
 		if first, _, _ := strings.Cut(pattern, "/"); !strings.Contains(first, ".") {
 			pattern = module + "/" + pattern

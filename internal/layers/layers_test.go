@@ -54,7 +54,7 @@ var rules = []rule{
 	},
 	{
 		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "client/..."},
-		forbid: []string{"fedmf/...", "fedssp/..."},
+		forbid: []string{"algorithm/...", "fedmf/...", "fedssp/..."},
 		why:    "a role declares the small interface it needs and the algorithms satisfy it",
 	},
 	{
@@ -68,19 +68,49 @@ var rules = []rule{
 		why: "it looks into roles, which only their tests may",
 	},
 	{
-		name: "algorithms know no role", from: []string{"fedmf/...", "fedssp/..."},
-		forbid: []string{"server/...", "aggregator/...", "client/...", "sim/...", "node/...", "experiment/..."},
+		name: "config is a mechanism", from: []string{"config/..."},
+		forbid: []string{"..."}, allow: []string{"config/..."},
+		why: "it holds what others declare, and declares no key itself",
+	},
+	{
+		name: "algorithm knows none by name", from: []string{"algorithm/..."},
+		forbid: []string{"fedmf/...", "fedssp/...", "internal/families", "experiment/...", "forecast/...", "agreement/...", "results/..."},
+		why:    "algorithms register themselves; what every algorithm is must not depend on one",
+	},
+	{
+		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/..."},
+		forbid: []string{"server/...", "aggregator/...", "client/...", "sim/...", "node/...", "experiment/...", "forecast/...", "agreement/...", "results/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
-		name: "experiment knows no driver", from: []string{"experiment/..."},
-		forbid: []string{"sim/...", "node/..."},
-		why:    "the commands join experiment and driver",
+		name: "families know nothing of one another", from: []string{"fedmf/..."},
+		forbid: []string{"fedssp/..."},
+		why:    "what two families need belongs to a room of its own",
+	},
+	{
+		name: "families know nothing of one another, either", from: []string{"fedssp/..."},
+		forbid: []string{"fedmf/..."},
+		why:    "what two families need belongs to a room of its own",
+	},
+	{
+		name: "experiment knows no driver and no algorithm", from: []string{"experiment/..."},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "internal/families", "forecast/...", "agreement/...", "results/..."},
+		why:    "it asks the registry for the algorithm, and the door and the commands join it with a driver",
+	},
+	{
+		name: "rooms above the experiment", from: []string{"forecast/...", "agreement/...", "results/..."},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "internal/families"},
+		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
 	{
 		name: "drivers know no experiment", from: []string{"sim/...", "node/..."},
-		forbid: []string{"experiment/..."},
-		why:    "the commands join experiment and driver",
+		forbid: []string{"experiment/...", "algorithm/...", "config/...", "forecast/...", "agreement/...", "results/..."},
+		why:    "the door and the commands join experiment and driver",
+	},
+	{
+		name: "families are linked at the top", from: []string{"..."}, except: []string{".", "cmd/...", "examples/..."},
+		forbid: []string{"internal/families"}, direct: true,
+		why: "whoever links the list has all algorithms: only programs and the door do",
 	},
 	{
 		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/..."},
@@ -88,7 +118,7 @@ var rules = []rule{
 		why: "repeatable streams protect nobody; only sim and tests may have them",
 	},
 	{
-		name: "a deployment simulates nothing", from: []string{"node/...", "cmd/fednode"},
+		name: "a deployment simulates nothing", from: []string{"node/...", "cmd/fednode/..."},
 		forbid: []string{"sim/...", "entropy/simulated"},
 		why:    "a deployment must not be able to reach a repeatable stream",
 	},
@@ -98,7 +128,7 @@ var rules = []rule{
 		why: "secrets come from entropy.Source, public values from entropy.Public; only they and the synthetic sets may use a plain generator",
 	},
 	{
-		name: "bytes are for the edge", from: []string{"..."}, except: []string{"protocol/wire/...", "node/...", "cmd/fednode"},
+		name: "bytes are for the edge", from: []string{"..."}, except: []string{"protocol/wire/...", "node/...", "cmd/fednode/..."},
 		forbid: []string{"protocol/wire/...", "google.golang.org/protobuf/..."},
 		why:    "roles and sums deal in messages; protobuf's bytes are not canonical, so that nothing may hash or sign them",
 	},
@@ -108,7 +138,7 @@ var rules = []rule{
 		why:    "documents can be verified, and files read, wherever they are: without a connection and without running a role",
 	},
 	{
-		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node", "cmd/fednode"},
+		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node", "cmd/fednode/..."},
 		forbid: []string{"github.com/libp2p/..."},
 		why:    "fedsim must build in seconds, and documents, files and counters need no network",
 	},
@@ -145,7 +175,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 		},
 		{
 			rule{from: []string{"cmd/..."}, forbid: []string{"entropy/simulated"}},
-			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/sim -> " + module + "/entropy/simulated)",
+			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/sim/chaos -> " + module + "/entropy/simulated)",
 		},
 		{
 			rule{from: []string{"..."}, except: []string{"dataset"}, forbid: []string{"std:math/rand/v2"}, direct: true},

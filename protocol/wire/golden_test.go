@@ -84,9 +84,9 @@ func messages() map[string]protocol.Message {
 		Releases: []protocol.Release{
 			{Name: "V", Len: 200, L2: 2.5, LInf: 0.5, MaxNonZero: 20, Scale: 1024, Width: 29, Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e6}},
 			{Name: "counts", Len: 4, L2: 1, L1: 2, MaxNonZero: 4, Scale: 1, Width: 64,
-				Noise: protocol.Noise{Kind: protocol.Own, Multiplier: 1.5, SamplingRate: 0.25, Steps: 8, Spread: true}},
+				Noise: protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1.5, SamplingRate: 0.25, Steps: 8, Spread: true}},
 			exact,
-			{Name: "ξ", Len: math.MaxInt32, Noise: protocol.Noise{Kind: protocol.Replace, Variance: 3}},
+			{Name: "ξ", Len: math.MaxInt32, Noise: protocol.Noise{Kind: protocol.TwoRound, Variance: 3}},
 		},
 		Broadcast: []byte("model"), Signature: fill(64, 3),
 	}

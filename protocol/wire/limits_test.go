@@ -15,7 +15,7 @@ import (
 func limitedPlan() *protocol.Plan {
 	return &protocol.Plan{Phase: "train", Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{
 		{Name: "V", Len: 1000, Width: 20, Noise: protocol.Noise{Kind: protocol.Split, Variance: 100}},
-		{Name: "counts", Len: 5, Width: 16, Noise: protocol.Noise{Kind: protocol.Own}},
+		{Name: "counts", Len: 5, Width: 16, Noise: protocol.Noise{Kind: protocol.PartyNoise}},
 	}}
 }
 
@@ -143,7 +143,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 		switch r.Noise.Kind {
 		case protocol.Split:
 			removed = protocol.AppendRemoval(nil, make([]int64, r.Len))
-		case protocol.Replace:
+		case protocol.TwoRound:
 			removed = packed
 		default: // there is no noise to remove
 		}
@@ -164,7 +164,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 // active mode little more: the limits are at most 1024 bytes and a seventh above it.
 func TestLargestMessagesFit(t *testing.T) {
 	for _, n := range []int{2, 9, 300} {
-		for _, kind := range []protocol.NoiseKind{protocol.Own, protocol.Replace} {
+		for _, kind := range []protocol.NoiseKind{protocol.PartyNoise, protocol.TwoRound} {
 			p := limitedPlan()
 			p.Cohort = protocol.Cohort{Clients: n, Colluders: 0.1}
 			p.Iteration, p.Broadcast, p.Signature = math.MaxUint64, make([]byte, 8000), fill(64, 1)
@@ -185,7 +185,7 @@ func TestLargestMessagesFit(t *testing.T) {
 				if _, err = wire.Unmarshal(m.Kind(), b, l); err != nil {
 					t.Errorf("%d clients, noise %s: %v", n, kind, err)
 				}
-				if most := l.Bytes[m.Kind()]; kind != protocol.Replace && most > 1024+len(b)*8/7 {
+				if most := l.Bytes[m.Kind()]; kind != protocol.TwoRound && most > 1024+len(b)*8/7 {
 					t.Errorf("%d clients: %s of %d bytes, %d are taken", n, m.Kind(), len(b), most)
 				}
 			}

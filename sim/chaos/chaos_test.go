@@ -158,7 +158,7 @@ func TestViolationIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.devices[2].role = twice{w.devices[2].role}
+	w.machines[2].role = twice{w.machines[2].role}
 	w.run()
 	r := newReport(Config{Schedules: 1, Seed: s.Seed, Modes: Both})
 	r.add(w.result)
@@ -220,7 +220,7 @@ func TestCrashPoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := w.devices[0]
+	d := w.machines[0]
 	for d.up { // until one of the three draws is that
 		plan := &protocol.Plan{Session: w.session, Iteration: 1, Phase: "chaos", Cohort: s.Cohort, Releases: s.Releases, Broadcast: []byte("start")}
 		from := protocol.Party{Role: protocol.Aggregator}
@@ -273,7 +273,7 @@ func calm(t *testing.T) *Schedule {
 		Seed: 77, Mode: graph.SemiHonest, Iterations: 1, Cohort: protocol.Cohort{Clients: 8, Tolerance: 0.25, Colluders: 0.1},
 		Releases: []protocol.Release{
 			{Name: "split", Len: 3, MaxNonZero: 3, L2: 40, LInf: bound, Scale: 1, Width: 24, Noise: protocol.Noise{Kind: protocol.Split, Variance: 100}},
-			{Name: "own", Len: 4, MaxNonZero: 2, L2: 40, LInf: bound, Scale: 1, Width: 16, Noise: protocol.Noise{Kind: protocol.Own, Multiplier: 5, SamplingRate: 1, Steps: 1}},
+			{Name: "own", Len: 4, MaxNonZero: 2, L2: 40, LInf: bound, Scale: 1, Width: 16, Noise: protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 5, SamplingRate: 1, Steps: 1}},
 		},
 		Volleys: []Volley{{Iteration: 1, Stage: protocol.StageMaskedInput, Clients: []protocol.ClientID{0}, After: true}},
 	}
@@ -285,7 +285,7 @@ func calm(t *testing.T) *Schedule {
 func calmReplacing(t *testing.T) *Schedule {
 	t.Helper()
 	s := calm(t)
-	s.Releases[0].Noise.Kind = protocol.Replace
+	s.Releases[0].Noise.Kind = protocol.TwoRound
 	s.Volleys = append(s.Volleys, Volley{Iteration: 1, Stage: protocol.StageUnmask, Clients: []protocol.ClientID{1}, After: true})
 	return withGraph(t, s)
 }

@@ -22,11 +22,11 @@ func (w *world) upTo(d time.Duration) time.Duration {
 // send puts a message on its way, or what the faults leave of it.
 func (w *world) send(e protocol.Envelope) {
 	w.observe(Left{e})
-	if r := protocol.Rider(e.Message); r != nil {
+	if r := protocol.Piggyback(e.Message); r != nil {
 		w.observe(Left{protocol.Envelope{From: e.From, To: e.To, Message: r}})
 	}
 	if e.To.Role == protocol.Client {
-		w.devices[e.To.Client].remember(e)
+		w.machines[e.To.Client].remember(e)
 	}
 	kind := e.Message.Kind()
 	lossy := e.From.Role == protocol.Client || e.To.Role == protocol.Client
@@ -74,7 +74,7 @@ func (w *world) volley(e protocol.Envelope) bool {
 }
 
 // crash takes a client down for a while.
-func (w *world) crash(d *device, when string) {
+func (w *world) crash(d *machine, when string) {
 	d.crash()
 	w.result.faults.Crashed++
 	down := w.upTo(longestDown)
@@ -85,7 +85,7 @@ func (w *world) crash(d *device, when string) {
 }
 
 // restart brings a client up, unless healing has already.
-func (w *world) restart(d *device) {
+func (w *world) restart(d *machine) {
 	if d.up {
 		return
 	}
@@ -109,7 +109,7 @@ func (w *world) restart(d *device) {
 func (w *world) heal() {
 	w.healed = true
 	w.tell("the federation heals")
-	for _, d := range w.devices {
+	for _, d := range w.machines {
 		w.restart(d)
 	}
 }

@@ -38,7 +38,7 @@ func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([]
 	out := make([][]int64, len(p.Releases))
 	for i, r := range p.Releases {
 		out[i] = make([]int64, r.Len)
-		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.Replace {
+		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.TwoRound {
 			continue
 		}
 		share, err := n.share(p.Cohort.ShareVariance(r.Noise.Variance))

@@ -140,10 +140,10 @@ func (s *Schedule) drawReleases(d dice, replaces bool) error {
 		r.L2 = r.LInf * math.Sqrt(float64(r.MaxNonZero))
 		switch kind := d.IntN(4); {
 		case replaces && (i == 0 || kind == 3):
-			r.Noise = protocol.Noise{Kind: protocol.Replace, Variance: pick(d, 1., 100, 10000)}
+			r.Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: pick(d, 1., 100, 10000)}
 		case kind == 0 && !private:
 		case kind == 1:
-			r.Noise = protocol.Noise{Kind: protocol.Own, Multiplier: 5, SamplingRate: pick(d, 1, 0.1), Steps: 1 + d.IntN(3)}
+			r.Noise = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 5, SamplingRate: pick(d, 1, 0.1), Steps: 1 + d.IntN(3)}
 		default:
 			r.Noise = protocol.Noise{Kind: protocol.Split, Variance: pick(d, 1., 100, 10000)}
 		}
@@ -195,7 +195,7 @@ func (s *Schedule) drawFaults(d dice) {
 
 // stages are those that an iteration goes through.
 func (s *Schedule) stages() []protocol.Stage {
-	course := protocol.Course{Confirms: s.Mode == graph.Active, Replaces: s.setup().Replaces}
+	course := protocol.StageFlow{Confirms: s.Mode == graph.Active, Replaces: s.setup().Replaces}
 	var out []protocol.Stage
 	for stage := protocol.StageAdvertise; stage != protocol.Stages; stage = course.After(stage) {
 		out = append(out, stage)

@@ -31,7 +31,7 @@ func (c *travels) Observe(o Observation) error {
 	}
 	m := left.Envelope.Message
 	c.seen[m.Kind()]++
-	if protocol.Rider(m) != nil {
+	if protocol.Piggyback(m) != nil {
 		c.riders++
 	}
 	b, err := wire.AppendFrames(nil, m)

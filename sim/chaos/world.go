@@ -40,7 +40,7 @@ type world struct {
 	planner    *planner
 	server     role
 	aggregator role
-	devices    []*device
+	machines    []*machine
 	iteration  uint64 // the one that was planned last
 	healed     bool
 	over       bool
@@ -60,16 +60,16 @@ func newWorld(s *Schedule, prices *dp.Cache, tell Tell) (*world, error) {
 		schedule: s, params: s.Params(), samplers: new(client.Samplers), redrawer: newRedrawer(),
 		prices: prices, listener: tell,
 		dice: entropy.Public(s.Seed, "chaos/faults"), now: epoch, busy: make(map[protocol.Party]time.Time),
-		devices: make([]*device, s.Cohort.Clients), checkers: Checkers(s), result: newResult(s),
+		machines: make([]*machine, s.Cohort.Clients), checkers: Checkers(s), result: newResult(s),
 	}
 	binary.BigEndian.PutUint64(w.session[:], s.Seed)
 	w.planner = &planner{w: w, model: []byte("start")}
 	w.server = server.New(w.planner)
-	for i := range w.devices {
-		w.devices[i] = &device{id: protocol.ClientID(i), w: w}
+	for i := range w.machines {
+		w.machines[i] = &machine{id: protocol.ClientID(i), w: w}
 	}
 	if s.Mode == graph.Active {
-		for _, d := range w.devices {
+		for _, d := range w.machines {
 			var err error
 			if d.identity, err = newIdentity(s.Seed, d.id); err != nil {
 				return nil, err
@@ -80,10 +80,10 @@ func newWorld(s *Schedule, prices *dp.Cache, tell Tell) (*world, error) {
 	if err := w.budgets(); err != nil {
 		return nil, err
 	}
-	w.aggregator = aggregator.New(aggregator.Config{Clients: len(w.devices), StageTimeout: stageTimeout,
+	w.aggregator = aggregator.New(aggregator.Config{Clients: len(w.machines), StageTimeout: stageTimeout,
 		NewSum:     func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(s, w.params) },
 		Iterations: uint64(s.Iterations) + 1, SitOut: s.SitOut})
-	for _, d := range w.devices {
+	for _, d := range w.machines {
 		if err := d.start(); err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (w *world) budgets() error {
 		}
 		costs = append(costs, ledger.Spent().Epsilon)
 	}
-	for i, d := range w.devices {
+	for i, d := range w.machines {
 		d.budget = budget
 		d.budget.Epsilon = costs[s.Iterations+1]
 		if i < s.Poor {
@@ -151,7 +151,7 @@ func (w *world) happen(h *happening) {
 		w.carryOut(h.to, w.step(r, h))
 		return
 	}
-	d := w.devices[h.to.Client]
+	d := w.machines[h.to.Client]
 	switch {
 	case h.in == nil && h.work == nil:
 		w.restart(d)
@@ -208,7 +208,7 @@ func (w *world) step(r role, h *happening) protocol.Effects {
 	return eff
 }
 
-func (w *world) persist(d *device, eff protocol.Effects) {
+func (w *world) persist(d *machine, eff protocol.Effects) {
 	for _, r := range eff.Persist {
 		d.persist(r)
 	}
@@ -225,7 +225,7 @@ func (w *world) carryOut(by protocol.Party, eff protocol.Effects) {
 	for _, job := range eff.Work {
 		h := &happening{at: w.workEnds(by), to: by, work: &job}
 		if by.Role == protocol.Client {
-			h.life = w.devices[by.Client].life
+			h.life = w.machines[by.Client].life
 		}
 		w.busy[by] = h.at
 		w.queue.add(h)

@@ -1,0 +1,56 @@
+package agreement_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/experiment"
+	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Facts without the features that an algorithm needs, with others than items have, or
+// with some that nobody asked for, are refused.
+func TestFactsAboutFeaturesRefused(t *testing.T) {
+	for _, tt := range []struct {
+		settings string
+		change   func(*agreement.Public)
+		reason   string
+	}{
+		{"algorithm=dp-cmf", func(p *agreement.Public) { p.Facts.Features = nil }, "there are none"},
+		{"algorithm=ssp-c", func(p *agreement.Public) { p.Facts.Features[0].Value[0] = 99 }, "values are below"},
+		{"algorithm=ssp-c", func(p *agreement.Public) { p.Facts.Features[0].Weight[0] = math.NaN() }, "weights are positive"},
+		{"algorithm=ada-dpals", func(p *agreement.Public) {
+			p.Facts.Features = agreed(t, opened.Experiment(t, "algorithm=ssp-c")).Facts.Features
+		}, "learns from none"},
+	} {
+		p := agreed(t, opened.Experiment(t, tt.settings))
+		tt.change(p)
+		if e, err := agreement.Open(p); e != nil || err == nil || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: error %v, want %q in it", tt.settings, err, tt.reason)
+		}
+	}
+}
+
+// What a client has to make room for in an iteration is bounded, and not only the model: one Gramian for each of
+// 400 items at rank 1024 is 400·524,800 coordinates, where the embeddings are 409,600.
+func TestFactsOfLongStatisticsRefused(t *testing.T) {
+	e := opened.Experiment(t, "algorithm=dpals rank=1024 epsilon=inf rounds=1 network.stage-timeout-s=10000")
+	const want = "with rank 1024 an iteration of phase statistics sums 210330000 coordinates of every client; at most 134217728"
+	if _, err := agreement.Of(e, protocol.SessionID{1}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q in it", err, want)
+	}
+}
+
+// agreed is what the parties of an experiment agree on.
+func agreed(t *testing.T, e *experiment.Experiment) *agreement.Public {
+	t.Helper()
+	p, err := agreement.Of(e, e.Session())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

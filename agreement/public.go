@@ -1,0 +1,271 @@
+// Package agreement is what the parties of a deployment have in common. No place holds all
+// ratings there. The server publishes a [Public]: configuration, facts about the data, and
+// the terms that follow. Each party opens the same experiment from it ([Open]) and adds its
+// own data. All that can be derived is derived again; nobody is believed.
+package agreement
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Public is all that the parties of a deployment may know of an experiment, and must
+// agree on: nothing in it depends on a rating. Whoever it is handed to derives again
+// what can be derived ([Open]), and takes nothing on trust but what only an
+// owner can judge: the configuration, the facts, and that they are those of the
+// federation it means to join. So it is to be signed.
+type Public struct {
+	// Session is drawn at random when a deployment starts first, and stays.
+	Session protocol.SessionID
+	// Config has no auto left that matters. What is everybody's own in it, and what
+	// only a simulation has, is at its default.
+	Config config.Config
+	Facts  Facts
+	Terms  Terms
+}
+
+// Facts are what is public about the data, and the catalogue.
+type Facts struct {
+	Name      string  `json:"name"`
+	Published bool    `json:"published"` // counts of the set of this name are published, see dataset.List
+	Min       float64 `json:"min"`       // of the rating scale, in stars; at least 0
+	Max       float64 `json:"max"`
+	Users     int     `json:"users"` // over all parties
+
+	// UserIDs are the ids of all users, where parties own items and share users (VFL):
+	// a row must mean the same user to all. Elsewhere nobody needs them.
+	UserIDs []string `json:"user_ids,omitempty"`
+	// ItemIDs is the catalogue: row j of V is about item j.
+	ItemIDs []string `json:"item_ids"`
+	// Genres are those of each item, null for none, where items are dealt to parties
+	// by category.
+	Genres [][]string `json:"genres,omitempty"`
+	// Features are the public features of the items, where something is learned from them.
+	Features []dataset.Category `json:"features,omitempty"`
+}
+
+// Terms are what follows from configuration and facts, stated so that parties which
+// would have it otherwise, because of another version say, find out before they train.
+type Terms struct {
+	Cohort protocol.Cohort
+	Steps  protocol.Schedule
+	Budget dp.Budget // of each client's ledger; Epsilon +Inf without noise
+	// Privacy is the statement that the run ends with if every attempt is charged in full.
+	Privacy dp.Statement
+}
+
+// MaxPublic is the largest encoding that is read, in bytes: several times that of the
+// largest published set.
+const MaxPublic = 64 << 20
+
+// publicFormat is the domain of the hash and the first entry of the encoding; it ends
+// in the version.
+const publicFormat = "fedsim/agreement/public/v3"
+
+// publicJSON is the form of a Public.
+type publicJSON struct {
+	Format  string            `json:"format"`
+	Session string            `json:"session"` // in hex
+	Config  map[string]string `json:"config"`  // as Config.Set reads it
+	Facts   Facts             `json:"facts"`
+	Terms   termsJSON         `json:"terms"`
+}
+
+type termsJSON struct {
+	Cohort  cohortJSON   `json:"cohort"`
+	Steps   []stepJSON   `json:"steps"`
+	Budget  budgetJSON   `json:"budget"`
+	Privacy dp.Statement `json:"privacy"`
+}
+
+type cohortJSON struct {
+	Clients   int     `json:"clients"`
+	Tolerance float64 `json:"tolerance"`
+	Colluders float64 `json:"colluders"`
+}
+
+type stepJSON struct {
+	Iterations int           `json:"iterations"`
+	Phase      string        `json:"phase"`
+	Releases   []releaseJSON `json:"releases"`
+	Model      int           `json:"model_bytes"`
+}
+
+type releaseJSON struct {
+	Name       string    `json:"name"`
+	Len        int       `json:"length"`
+	L2         float64   `json:"l2"`
+	L1         float64   `json:"l1"`
+	LInf       float64   `json:"linf"`
+	MaxNonZero int       `json:"max_non_zero"`
+	Scale      float64   `json:"scale"`
+	Width      uint8     `json:"ring_bits"`
+	Noise      noiseJSON `json:"noise"`
+}
+
+type noiseJSON struct {
+	Kind         string  `json:"kind"`
+	Variance     float64 `json:"variance"`
+	Multiplier   float64 `json:"multiplier"`
+	SamplingRate float64 `json:"sampling_rate"`
+	Steps        int     `json:"steps"`
+	Spread       bool    `json:"spread"`
+}
+
+type budgetJSON struct {
+	Epsilon      *float64      `json:"epsilon"` // null without noise
+	Delta        float64       `json:"delta"`
+	Accountant   dp.Accountant `json:"accountant"`
+	SamplerError float64       `json:"sampler_error"`
+}
+
+// Encode is the canonical encoding: JSON, without spaces, keys of the configuration in
+// alphabetical order and the others as they stand in this file, and a line feed. There is
+// one encoding of each Public, to be signed as it is.
+func (p *Public) Encode() ([]byte, error) {
+	b := p.Terms.Budget
+	form := publicJSON{
+		Format: publicFormat, Session: hex.EncodeToString(p.Session[:]), Config: make(map[string]string), Facts: p.Facts,
+		Terms: termsJSON{
+			Cohort:  cohortJSON(p.Terms.Cohort),
+			Budget:  budgetJSON{nil, b.Delta, b.Accountant, b.SamplerError},
+			Privacy: p.Terms.Privacy,
+		},
+	}
+	for _, s := range p.Terms.Steps {
+		step := stepJSON{Iterations: s.Iterations, Phase: s.Phase, Model: s.Model}
+		for _, r := range s.Releases {
+			step.Releases = append(step.Releases, releaseJSON{
+				r.Name, r.Len, r.L2, r.L1, r.LInf, r.MaxNonZero, r.Scale, r.Width,
+				noiseJSON{r.Noise.Kind.String(), r.Noise.Variance, r.Noise.Multiplier, r.Noise.SamplingRate, r.Noise.Steps, r.Noise.Spread},
+			})
+		}
+		form.Terms.Steps = append(form.Terms.Steps, step)
+	}
+	if !math.IsInf(b.Epsilon, 1) {
+		form.Terms.Budget.Epsilon = &b.Epsilon
+	}
+	for _, k := range agreedKeys() {
+		form.Config[k.Name] = p.Config.Text(k)
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(form); err != nil {
+		return nil, fmt.Errorf("agreement: what is public cannot be encoded: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// Hash is what stands for a Public elsewhere: the SHA-256 of the transcript of the
+// domain "fedsim/agreement/public/v3" with the encoding as its one item.
+func (p *Public) Hash() (protocol.Hash, error) {
+	b, err := p.Encode()
+	if err != nil {
+		return protocol.Hash{}, err
+	}
+	return protocol.NewTranscript(publicFormat).Bytes(b).Sum(), nil
+}
+
+// Decode reads what Encode wrote, and nothing else: an encoding that is not
+// canonical, of another version or longer than MaxPublic is an error. What it says is not
+// judged here but by [Open].
+func Decode(b []byte) (*Public, error) {
+	p, err := decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("agreement: what is public cannot be read: %w", err)
+	}
+	return p, nil
+}
+
+func decode(b []byte) (*Public, error) {
+	if len(b) > MaxPublic {
+		return nil, fmt.Errorf("it has %d bytes; at most %d are read", len(b), MaxPublic)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	var form publicJSON
+	if err := d.Decode(&form); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows its end")
+	}
+	if form.Format != publicFormat {
+		return nil, fmt.Errorf("its format is %q; this version reads %q", form.Format, publicFormat)
+	}
+	p := &Public{Facts: form.Facts, Terms: form.Terms.terms()}
+	session, err := hex.DecodeString(form.Session)
+	if err != nil || len(session) != len(p.Session) {
+		return nil, fmt.Errorf("its session is %q; %d bytes in hex are needed", form.Session, len(p.Session))
+	}
+	copy(p.Session[:], session)
+	for _, k := range agreedKeys() {
+		value, ok := form.Config[k.Name]
+		if !ok {
+			return nil, fmt.Errorf("its configuration lacks %s", k.Name)
+		}
+		if err = p.Config.Set(k.Name, value); err != nil {
+			return nil, fmt.Errorf("%s: %w", k.Name, err)
+		}
+	}
+	if problems := p.Config.Problems(); len(problems) > 0 {
+		return nil, problems[0]
+	}
+	p.Config = about(p.Config, p.Facts)
+	again, err := p.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(again, b) {
+		return nil, errors.New("its encoding is not the canonical one")
+	}
+	return p, nil
+}
+
+// terms are those of the form.
+func (t termsJSON) terms() Terms {
+	b := t.Budget
+	out := Terms{
+		Cohort:  protocol.Cohort(t.Cohort),
+		Budget:  dp.Budget{Epsilon: math.Inf(1), Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError},
+		Privacy: t.Privacy,
+	}
+	if b.Epsilon != nil {
+		out.Budget.Epsilon = *b.Epsilon
+	}
+	for _, s := range t.Steps {
+		step := protocol.Step{Iterations: s.Iterations, Phase: s.Phase, Model: s.Model}
+		for _, r := range s.Releases {
+			step.Releases = append(step.Releases, r.release())
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	return out
+}
+
+// release is that of the form. A kind of noise that there is none of comes out as
+// another than it went in, and so is not canonical.
+func (r releaseJSON) release() protocol.Release {
+	n := r.Noise
+	out := protocol.Release{
+		Name: r.Name, Len: r.Len, L2: r.L2, L1: r.L1, LInf: r.LInf, MaxNonZero: r.MaxNonZero, Scale: r.Scale, Width: r.Width,
+		Noise: protocol.Noise{Variance: n.Variance, Multiplier: n.Multiplier, SamplingRate: n.SamplingRate, Steps: n.Steps, Spread: n.Spread},
+	}
+	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.TwoRound, protocol.PartyNoise} {
+		if kind.String() == n.Kind {
+			out.Noise.Kind = kind
+		}
+	}
+	return out
+}

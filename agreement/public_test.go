@@ -1,0 +1,321 @@
+package agreement
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/forecast"
+)
+
+// deployable are experiments of every algorithm, and with every choice that parties
+// must agree on.
+var deployable = []string{
+	"", "epsilon=inf", "contribution=all-ratings epsilon=3 rank=2", "accountant=gdp-skellam mode=active secagg=real data=",
+	"algorithm=fmf-lfl seed=7 split.validation=0.2 rating-max=6",
+	"algorithm=vfl-sgdmf rounds=10", "algorithm=vfl-sgdmf unit=user item-steps=7 rounds=3 accountant=rdp parties=5",
+	"algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp clipping=both clip-norm=2", "algorithm=fmf-vfl secagg=real mode=active",
+	"algorithm=hfl-sgdmf train=both accountant=rdp", "algorithm=hfl-synsgd accountant=rdp rounds=20", "algorithm=fmf-hfl parties=3 tolerance=0",
+	"algorithm=ssp-c", "algorithm=dp-cmf accountant=gdp-skellam features=year", "algorithm=ada-dpals rank=2 epsilon=inf", "algorithm=ssp-c feedback=implicit",
+	"algorithm=ssp-c features=none statistics.shares.bias=0.3", "algorithm=private-item-bias secagg=real mode=active data=",
+}
+
+// What a party makes of what is public is what the simulator, which has all ratings,
+// makes of the data: the same cohort, release, noise, budget, settings and model.
+func TestPublicIsTheExperiment(t *testing.T) {
+	for _, settings := range deployable {
+		t.Run(settings, func(t *testing.T) {
+			t.Parallel()
+			from := opened(t, settings)
+			p := publish(t, from)
+			if diff := cmp.Diff(p, carried(t, p)); diff != "" {
+				t.Fatalf("on the way it changes (-sent +arrived):\n%s", diff)
+			}
+			e := joined(t, p)
+			// The simulation that sums as a deployment does, and in the same session.
+			c := from.Config
+			algorithm.Secagg.Set(&c, "real")
+			if algorithm.NoiseDraw.Is(c, "sum") {
+				algorithm.NoiseDraw.Set(&c, "client")
+			}
+			sim, err := experiment.Open(t.Context(), c, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(e.Schedule, sim.Schedule) || e.Cohort != sim.Cohort || e.Privacy.Budget != sim.Privacy.Budget {
+				t.Errorf("release %+v, cohort %+v, budget %+v\nof the simulation %+v, %+v, %+v", e.Schedule, e.Cohort, e.Privacy.Budget, sim.Schedule, sim.Cohort, sim.Privacy.Budget)
+			}
+			if e.Session() != someSession || e.Mode() != sim.Mode() || e.Draw() != sim.Draw() || !e.Real() {
+				t.Errorf("session %x, mode %s, real %t", e.Session(), e.Mode(), e.Real())
+			}
+			if diff := cmp.Diff(sim.Config, e.Config); same(sim.Config, e.Config, "deployed") != nil {
+				t.Errorf("configuration (-simulation +deployment):\n%s", diff)
+			}
+			for _, a := range []*experiment.Experiment{from, sim} {
+				got, err := e.Planned()
+				want, err2 := a.Planned()
+				if err != nil || err2 != nil || got != want || e.Statement(got) != a.Statement(want) {
+					t.Errorf("planned %v, %v, want %v, %v", got, err, want, err2)
+				}
+			}
+			checkStrategies(t, e, sim)
+		})
+	}
+}
+
+// checkStrategies compares what the server's sides of two experiments plan.
+func checkStrategies(t *testing.T, a, b *experiment.Experiment) {
+	t.Helper()
+	one, err := a.Strategy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := b.Instance().Strategy(a.Session())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range a.Schedule.Iterations() {
+		p, done, err := one.Next()
+		q, done2, err2 := other.Next()
+		if err != nil || err2 != nil || done || done2 {
+			t.Fatal(err, err2, done, done2)
+		}
+		if diff := cmp.Diff(q, p); diff != "" {
+			t.Fatalf("plan (-simulation +deployment):\n%s", diff)
+		}
+	}
+	if _, done, err := one.Next(); !done || err != nil {
+		t.Errorf("there is another iteration, or %v", err)
+	}
+}
+
+// The encoding of a small experiment. Its hash was computed with Python's hashlib from
+// the file: SHA-256 of domain and file, each behind its length in eight bytes, big endian.
+func TestPublicFile(t *testing.T) {
+	c, err := config.Resolve(set("algorithm=fmf-lfl rounds=2 rating-max=5 rating-min=1 tolerance=0.25"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Publish(c, Facts{Name: "three", Min: 1, Max: 5, Users: 80, ItemIDs: []string{"<a> & b", "é", "10"}}, someSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/public.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("it is\n%s\nwant\n%s", got, want)
+	}
+	hash, err := p.Hash()
+	if err != nil || hex.EncodeToString(hash[:]) != "69894a3a4a11f18450f7cd330000b993579c191f8be379afcf6e1383cf29ea48" {
+		t.Errorf("hash %x, %v", hash, err)
+	}
+}
+
+// Nothing public depends on a rating: the same users and items with other ratings, of
+// other items each, publish the same bytes; where they lie, who runs it and, but with
+// VFL, who the users are is not in them.
+func TestPublicTellsNothingElse(t *testing.T) {
+	for _, settings := range []string{"", "contribution=all-ratings", "algorithm=vfl-sgdmf delta=1e-7 accountant=rdp", "algorithm=vfl-sgdmf unit=user accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
+		var first []byte
+		for seed := range 3 {
+			e := open(t, settings+" data="+crowd(t, 60, 20, seed)+fmt.Sprintf(" workers=%d out=results-%d name=secret-%d", seed, seed, seed))
+			b, err := publish(t, e).Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = b
+			}
+			if !bytes.Equal(first, b) {
+				t.Errorf("%s: with other ratings it is\n%s\ninstead of\n%s", settings, b, first)
+			}
+			for _, private := range []string{filepath.Dir(algorithm.Data.Of(e.Config)), "secret", "results-", e.Data.Digest, e.Split.Digest} {
+				if bytes.Contains(b, []byte(private)) {
+					t.Errorf("%s: it holds %q", settings, private)
+				}
+			}
+			if got, want := bytes.Contains(b, []byte("someone-")), strings.Contains(settings, "vfl"); got != want {
+				t.Errorf("%s: users are named: %t, want %t", settings, got, want)
+			}
+		}
+	}
+}
+
+// A server that holds no ratings publishes the same from the list of items.
+func TestPublishWithoutRatings(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "films")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ratings, movies := "userId,movieId,rating,timestamp\n", "movieId,title,genres\n"
+	genres := []string{"Drama", "Comedy|Drama", "War", "(no genres listed)"}
+	for i := range 21 {
+		movies += fmt.Sprintf("%d,Film %d (1990),%s\n", i+1, i+1, genres[i%4])
+		for u := range 61 {
+			if (u+i)%3 > 0 && i != 4 {
+				ratings += fmt.Sprintf("%d,%d,%d,0\n", u+1, i+1, 1+(u*i)%5)
+			}
+		}
+	}
+	for name, content := range map[string]string{"ratings.csv": ratings, "movies.csv": movies} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, settings := range []string{"", "algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp", "algorithm=vfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
+		e := open(t, settings+" data="+dir)
+		want, err := publish(t, e).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Resolve(set(settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		items, err := dataset.OpenItems(t.Context(), dir, dataset.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		items.Users = 61
+		for u := range 61 {
+			items.UserIDs = append(items.UserIDs, fmt.Sprint(u+1))
+		}
+		f, err := FactsOf(c, items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Publish(c, f, someSession)
+		if err != nil {
+			t.Fatalf("%s: %v", settings, err)
+		}
+		if got, err := p.Encode(); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: it is\n%s\nwant\n%s (%v)", settings, got, want, err)
+		}
+	}
+}
+
+// How many ratings there are is not public, so δ must be small enough for as many as
+// there may be, unless they are published.
+func TestPublicDelta(t *testing.T) {
+	data := crowd(t, 60, 20, 1) // 1,029 ratings of 1,200 pairs
+	for settings, refused := range map[string]bool{
+		"delta=9e-4": true, "delta=8.4e-4": true, "delta=8.3e-4": false,
+	} {
+		e := open(t, "algorithm=vfl-sgdmf parties=4 accountant=rdp data="+data+" "+settings)
+		if algorithm.Delta.Value(e.Config) >= 1/float64(e.Split.Train.Len()) {
+			t.Fatalf("%s: too large for the %d ratings in training", settings, e.Split.Train.Len())
+		}
+		_, err := Of(e, someSession)
+		if got := err != nil && strings.Contains(err.Error(), "how many ratings there are is not public, there may be up to 1200"); got != refused || (err != nil) != refused {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+	for settings, refused := range map[string]bool{"delta=5.1e-5": true, "delta=4.9e-5": false} { // 20,000 are published of synthetic:small
+		_, err := Of(open(t, "algorithm=vfl-sgdmf accountant=rdp "+settings), someSession)
+		if (err != nil) != refused {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+}
+
+// What takes ratings says that there are none; what does not is as with them.
+func TestPublicHasNoRatings(t *testing.T) {
+	from := open(t, "algorithm=vfl-sgdmf accountant=rdp secagg=real")
+	e := joined(t, publish(t, from))
+	_, federation := e.Federation()
+	_, nonPrivate := e.Vary(baseline(t, from, "non_private"))
+	_, local := e.Vary(baseline(t, from, "local_only"))
+	for what, err := range map[string]error{"federation": federation, "without noise": nonPrivate, "local only": local} {
+		if err != experiment.ErrNoRatings {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if list := e.Baselines(); len(list) > 0 {
+		t.Errorf("%d baselines follow from nothing", len(list))
+	}
+	if q := e.Test.Measure(constant(3), inTurn{}); !math.IsNaN(q.RMSE) || e.Test.Validate(constant(3), inTurn{}) != nil {
+		t.Errorf("quality %+v is measured on nothing", q)
+	}
+	got, err := forecast.New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := forecast.New(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Data.TrainingRatings, want.Data.TestRatings = 0, 0
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("forecast (-with ratings +without):\n%s", diff)
+	}
+}
+
+// Connections are those of a simulation: a model that would take longer than a stage
+// over them can be deployed. At 10 Mbit/s its 61 million coordinates take minutes.
+func TestPublicKnowsNoConnections(t *testing.T) {
+	c, err := config.Resolve(set("algorithm=fmf-lfl rank=1024"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Facts{Name: "large", Min: 0, Max: 5, Users: 100}
+	for j := range 60_000 {
+		f.ItemIDs = append(f.ItemIDs, fmt.Sprint(j))
+	}
+	p, err := Publish(c, f, someSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(p); err != nil {
+		t.Fatal(err)
+	}
+	var ratings []dataset.Rating
+	for j, id := range f.ItemIDs {
+		ratings = append(ratings, dataset.Rating{User: fmt.Sprint(j % f.Users), Item: id, Value: 1})
+	}
+	all, err := dataset.FromRatings(f.Name, ratings, dataset.Options{Min: &f.Min, Max: &f.Max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = experiment.OpenSet(c, all); err == nil || !strings.Contains(err.Error(), "network.stage-timeout-s") {
+		t.Errorf("over the connections of a simulation it would be fast enough: nothing is shown here: %v", err)
+	}
+}
+
+// An experiment in which parties train alone is nothing to agree on.
+func TestLocalOnlyIsNotPublic(t *testing.T) {
+	e := open(t, "algorithm=vfl-sgdmf epsilon=inf")
+	l, err := e.Vary(baseline(t, e, "local_only"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Of(l, someSession); err == nil {
+		t.Error("published")
+	}
+}
+
+// Statements of any run can be stated, an infinite ε too.
+func TestPublicWithoutPrivacy(t *testing.T) {
+	p := carried(t, publish(t, open(t, "algorithm=fmf-lfl")))
+	if !math.IsInf(p.Terms.Budget.Epsilon, 1) || !math.IsInf(p.Terms.Privacy.Epsilon, 1) || p.Terms.Privacy.Accountant != dp.Unaccounted {
+		t.Errorf("budget %+v, privacy %s", p.Terms.Budget, p.Terms.Privacy)
+	}
+}

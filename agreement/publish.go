@@ -1,0 +1,257 @@
+package agreement
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ErrTerms is wrapped by the error for whoever states other terms than those of the
+// experiment: noise, bounds, cohort or budget. It names each, with what is right.
+var ErrTerms = errors.New("these are not the terms of the experiment")
+
+// Publish is what the parties of a deployment agree on: the configuration as it is
+// deployed ([algorithm.Deployed]), every auto replaced, and what follows. It looks at no
+// rating. The errors are those of Open; there must be a session.
+func Publish(c config.Config, f Facts, session protocol.SessionID) (*Public, error) {
+	c, err := algorithm.Deployed(c)
+	if err != nil {
+		return nil, err
+	}
+	e, err := openFacts(c, f, session)
+	if err != nil {
+		return nil, err
+	}
+	terms, err := termsOf(e)
+	if err != nil {
+		return nil, err
+	}
+	return &Public{Session: session, Config: forAll(e.Config, f), Facts: f, Terms: terms}, nil
+}
+
+// Of is what the parties of a deployment of an experiment agree on. Nothing in it
+// depends on a rating: where privacy is per rating, a δ that is small enough only
+// because of how many ratings there are is refused.
+func Of(e *experiment.Experiment, session protocol.SessionID) (*Public, error) {
+	if e.Alone {
+		return nil, errors.New("agreement: parties that train alone have nothing to agree on")
+	}
+	f, err := FactsOf(e.Config, e.Data)
+	if err != nil {
+		return nil, err
+	}
+	return Publish(e.Config, f, session)
+}
+
+// Open makes the experiment that is stated, without anybody's ratings: server,
+// aggregator and clients of a deployment have it in common, and a party adds its own
+// data by [experiment.Experiment.Party] with [CheckPlan]. Everything is checked and derived again. A statement
+// of other terms wraps ErrTerms; a configuration that is not one of a deployment, or
+// facts that go with none, are errors that say what is wrong.
+func Open(p *Public) (*experiment.Experiment, error) {
+	c, err := algorithm.Deployed(p.Config)
+	if err != nil {
+		return nil, err
+	}
+	if err = same(p.Config, c, "as it is deployed"); err != nil {
+		return nil, err
+	}
+	e, err := openFacts(c, p.Facts, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	if err = same(p.Config, e.Config, "with nothing left open"); err != nil {
+		return nil, err
+	}
+	if err = takeUp(e, p.Terms); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// agreedKeys are those that all parties of a deployment agree on; where its data lie, say, is
+// everybody's own.
+func agreedKeys() []*config.Key {
+	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return k.Scope == config.Own || k.Scope == config.Simulated })
+}
+
+// forAll is a configuration with what is everybody's own at its default.
+func forAll(c config.Config, f Facts) config.Config {
+	var out config.Config
+	for _, k := range agreedKeys() {
+		out.Take(k, c)
+	}
+	return about(out, f)
+}
+
+// stated stands for features that are in the facts: in which files somebody found them is
+// private.
+const stated = "stated"
+
+// about is a configuration with what the facts say in place of where it came from.
+func about(c config.Config, f Facts) config.Config {
+	algorithm.Data.Set(&c, f.Name)
+	switch {
+	case len(f.Features) > 0:
+		algorithm.FeatureSpec.Set(&c, stated)
+	case usesFeatures(c):
+		algorithm.FeatureSpec.Set(&c, "none")
+	}
+	return c
+}
+
+func usesFeatures(c config.Config) bool {
+	return algorithm.Of(c).About().Features != algorithm.NoFeatures
+}
+
+// same says which of the agreed keys differ from those of a configuration that is right.
+func same(is, right config.Config, how string) error {
+	var errs []error
+	for _, k := range agreedKeys() {
+		if a, b := is.Text(k), right.Text(k); a != b {
+			errs = append(errs, fmt.Errorf("%s is %s; %s it is %s", k.Name, a, how, b))
+		}
+	}
+	return config.Wrap(errors.Join(errs...))
+}
+
+// FactsOf are what parties need to know of a data set, with a configuration: how many
+// users there are, what the items are called, the scale. They are in the set without
+// its ratings too ([dataset.OpenItems], with Users counted from the federation's clients
+// and, for VFL, UserIDs). Where features of the items are learned from they are read, which
+// may fail.
+func FactsOf(c config.Config, set *dataset.Set) (Facts, error) {
+	_, published := algorithm.PublishedSet(set.Name)
+	f := Facts{Name: set.Name, Published: published, Min: set.Min, Max: set.Max, Users: set.Users, ItemIDs: set.ItemIDs}
+	users, genres := publicLists(c)
+	if users {
+		f.UserIDs = set.UserIDs
+	}
+	if genres {
+		f.Genres = set.Genres
+	}
+	if !usesFeatures(c) {
+		return f, nil
+	}
+	features, _, err := algorithm.ReadFeatures(c, set)
+	if err != nil {
+		return f, err
+	}
+	if features != nil {
+		f.Features = features.Categories
+	}
+	return f, nil
+}
+
+// publicLists says which lists the parties need besides that of items: of users, to
+// line up the rows that owners of items share; of genres, to deal items by them.
+func publicLists(c config.Config) (users, genres bool) {
+	a := algorithm.Of(c).About()
+	return a.Clients == algorithm.ItemOwners, a.Genres != nil && a.Genres(c)
+}
+
+// openFacts makes the experiment of a configuration and facts, without ratings.
+func openFacts(c config.Config, f Facts, session protocol.SessionID) (*experiment.Experiment, error) {
+	if session == (protocol.SessionID{}) {
+		return nil, errors.New("agreement: there is no session; a deployment draws one when it starts first")
+	}
+	if err := f.validate(c); err != nil {
+		return nil, fmt.Errorf("agreement: facts about %q: %w", f.Name, err)
+	}
+	features, err := dataset.StatedFeatures(f.Features, f.ItemIDs)
+	if err != nil {
+		return nil, fmt.Errorf("agreement: facts about %q: features: %w", f.Name, err)
+	}
+	set := &dataset.Set{
+		Name: f.Name, Min: f.Min, Max: f.Max, Ratings: dataset.Ratings{Users: f.Users, Items: len(f.ItemIDs)},
+		UserIDs: f.UserIDs, ItemIDs: f.ItemIDs, Genres: f.Genres,
+	}
+	e, err := experiment.OpenPublic(about(c, f), set, features, session)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range e.Schedule {
+		sum := 0
+		for _, r := range step.Releases {
+			sum += r.Len
+		}
+		if sum > maxCoordinates {
+			return nil, fmt.Errorf("agreement: facts about %q: with rank %d an iteration of phase %s sums %d coordinates of every client; at most %d",
+				f.Name, int(algorithm.Rank.Or(e.Config, 1)), step.Phase, sum, maxCoordinates)
+		}
+	}
+	return e, nil
+}
+
+// Bounds on what is stated, far beyond what has ever been published: what exceeds
+// them is to exhaust whoever reads it.
+const (
+	maxIndex       = 1 << 22 // users, and items
+	maxCoordinates = 1 << 27 // of shared embeddings, and of what is summed in an iteration: 1 GiB of floats
+)
+
+// validate reports everything that is wrong with the facts.
+func (f Facts) validate(c config.Config) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if f.Name == "" || len(f.Name) > 255 || !utf8.ValidString(f.Name) {
+		bad("the name is not a text of 1 to 255 bytes in UTF-8")
+	}
+	if _, published := algorithm.PublishedSet(f.Name); published != f.Published {
+		bad("it is said that counts of a set of this name are published: %t; as far as is known here: %t", f.Published, published)
+	}
+	if !(f.Min >= 0 && f.Min < f.Max) || math.IsInf(f.Max, 1) {
+		bad("the rating scale is %v to %v; there must be two finite numbers, the lower first and not negative", f.Min, f.Max)
+	}
+	if lo, hi := algorithm.RatingMin.Or(c, f.Min), algorithm.RatingMax.Or(c, f.Max); lo != f.Min || hi != f.Max {
+		bad("the rating scale is %v to %v; that of the configuration is %v to %v", f.Min, f.Max, lo, hi)
+	}
+	if items := len(f.ItemIDs); f.Users < 1 || f.Users > maxIndex || items < 1 || items > maxIndex {
+		bad("there are %d users and %d items; of each at least 1 and at most %d", f.Users, items, maxIndex)
+	} else if rank := int(algorithm.Rank.Or(c, 1)); max(f.Users, items)*rank > maxCoordinates {
+		bad("embeddings of %d users and %d items at rank %d are too many; at most %d coordinates of either", f.Users, items, rank, maxCoordinates)
+	}
+	errs = append(errs, checkIDs("item", f.ItemIDs))
+	users, genres := publicLists(c)
+	switch {
+	case users && len(f.UserIDs) != f.Users:
+		bad("%d ids for %d users; owners of items line up rows by them", len(f.UserIDs), f.Users)
+	case users:
+		errs = append(errs, checkIDs("user", f.UserIDs))
+	case len(f.UserIDs) > 0:
+		bad("the ids of %d users are stated; with %s nobody needs to know them", len(f.UserIDs), algorithm.Name.Of(c))
+	}
+	switch {
+	case genres && len(f.Genres) != len(f.ItemIDs):
+		bad("genres of %d items are stated; there are %d, which are dealt by them", len(f.Genres), len(f.ItemIDs))
+	case !genres && len(f.Genres) > 0:
+		bad("genres of %d items are stated; nothing is dealt by them", len(f.Genres))
+	}
+	if len(f.Features) > 0 && !usesFeatures(c) {
+		bad("%d categories of features are stated; %s learns from none", len(f.Features), algorithm.Name.Of(c))
+	}
+	return errors.Join(errs...)
+}
+
+// checkIDs reports the first id that could not be told from others.
+func checkIDs(what string, ids []string) error {
+	seen := make(map[string]int, len(ids))
+	for i, id := range ids {
+		if id == "" || !utf8.ValidString(id) {
+			return fmt.Errorf("the id of %s %d is %q; it must be a text in UTF-8", what, i, id)
+		}
+		if before, twice := seen[id]; twice {
+			return fmt.Errorf("%ss %d and %d have one id, %q", what, before, i, id)
+		}
+		seen[id] = i
+	}
+	return nil
+}

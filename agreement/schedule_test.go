@@ -1,0 +1,60 @@
+package agreement
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+func mixed() protocol.Schedule {
+	release := func(name string, n int, l2 float64, cap int) protocol.Release {
+		return protocol.Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
+	}
+	return protocol.Schedule{
+		{Iterations: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
+		{Iterations: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
+		{Iterations: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
+	}
+}
+
+// Every difference in a schedule is found, and said where.
+func TestScheduleComparison(t *testing.T) {
+	must := mixed()
+	for reason, change := range map[string]func(protocol.Schedule) protocol.Schedule{
+		"number of steps is 2; it must be 3":                      func(s protocol.Schedule) protocol.Schedule { return s[:2] },
+		"step 2: iterations is 3; it must be 2":                   func(s protocol.Schedule) protocol.Schedule { s[1].Iterations++; return s },
+		"step 3: length of the model is 21; it must be 20":        func(s protocol.Schedule) protocol.Schedule { s[2].Model++; return s },
+		"step 1: phase is bias; it must be prepare":               func(s protocol.Schedule) protocol.Schedule { s[0].Phase = "bias"; return s },
+		"step 2: number of releases is 1; it must be 2":           func(s protocol.Schedule) protocol.Schedule { s[1].Releases = s[1].Releases[:1]; return s },
+		"step 2: moments: length is 79; it must be 80":            func(s protocol.Schedule) protocol.Schedule { s[1].Releases[1].Len--; return s },
+		"step 3: L2 bound is 2; it must be 3":                     func(s protocol.Schedule) protocol.Schedule { s[2].Releases[0].L2 = 2; return s },
+		"step 2: gramian: noise is replace; it must be none":      func(s protocol.Schedule) protocol.Schedule { s[1].Releases[0].Noise.Kind = protocol.TwoRound; return s },
+		"step 2: gramian: release is moments; it must be gramian": func(s protocol.Schedule) protocol.Schedule { s[1].Releases[0].Name = "moments"; return s },
+	} {
+		var c comparison
+		c.schedule(change(must.Clone()), must)
+		if err := c.error(); !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), reason) {
+			t.Errorf("error %v, want %q in it", err, reason)
+		}
+	}
+	var c comparison
+	if c.schedule(must.Clone(), must); c.error() != nil {
+		t.Errorf("a schedule differs from itself: %v", c.error())
+	}
+}
+
+// A schedule is carried as it is.
+func TestPublicSchedule(t *testing.T) {
+	p := &Public{Terms: Terms{Steps: mixed()}}
+	b, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Decode(b)
+	if err != nil || !reflect.DeepEqual(got.Terms.Steps, p.Terms.Steps) {
+		t.Errorf("%+v became %+v, %v", p.Terms.Steps, got, err)
+	}
+}

@@ -1,0 +1,451 @@
+package agreement
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// The two kinds of noise that there are to lie about.
+const (
+	devicesSettings = "accountant=rdp"
+	ownersSettings  = "algorithm=vfl-sgdmf accountant=rdp item-steps=3 rounds=4"
+)
+
+// lies are statements of other terms; the reason says which, and what is right.
+var lies = []struct {
+	what     string
+	settings string
+	lie      func(*Terms)
+	reason   string
+}{
+	{"less noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 0.9 }, "noise variance is "},
+	{"a little less noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 0.9998 }, "noise variance is "},
+	{"as little less as rounding could be", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 1 - 5e-5 }, "more than the budget of 10"},
+	{"more noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 1.001 }, "noise variance is "},
+	{"no noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise = protocol.Noise{} }, "noise is none; it must be split"},
+	{"replaced noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Kind = protocol.TwoRound }, "noise is replace; it must be split"},
+	{"NaN", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance = math.NaN() }, "noise variance is NaN"},
+	{"fewer colluders", devicesSettings, func(s *Terms) { s.Cohort.Colluders = 0 }, "colluders is 0; it must be 0.05"},
+	{"more losses", devicesSettings, func(s *Terms) { s.Cohort.Tolerance = 0.9 }, "tolerance is 0.9; it must be 0.3"},
+	{"more clients", devicesSettings, func(s *Terms) { s.Cohort.Clients = 6000 }, "clients is 6000; it must be 600"},
+	{"another release", devicesSettings, func(s *Terms) { s.Steps.First().Name = "ratings" }, "release is ratings; it must be item-gradient"},
+	{"a longer vector", devicesSettings, func(s *Terms) { s.Steps.First().Len++ }, "length is 401; it must be 400"},
+	{"a smaller bound", devicesSettings, func(s *Terms) { s.Steps.First().L2 /= 2 }, "L2 bound is 11.18"},
+	{"a bound in L1", devicesSettings, func(s *Terms) { s.Steps.First().L1 = 1 }, "L1 bound is 1; it must be 0"},
+	{"a bound on coordinates", devicesSettings, func(s *Terms) { s.Steps.First().LInf = 1 }, "bound on coordinates is 1; it must be 0"},
+	{"more coordinates", devicesSettings, func(s *Terms) { s.Steps.First().MaxNonZero = 400 }, "max-non-zero is 400; it must be 1"},
+	{"a finer scale", devicesSettings, func(s *Terms) { s.Steps.First().Scale *= 2 }, "scale is "},
+	{"a narrower ring", devicesSettings, func(s *Terms) { s.Steps.First().Width = 8 }, "ring width is 8; it must be "},
+	{"a larger budget", devicesSettings, func(s *Terms) { s.Budget.Epsilon = 11 }, "budget epsilon is 11; it must be 10"},
+	{"a larger delta", devicesSettings, func(s *Terms) { s.Budget.Delta = 1e-4 }, "budget delta is 0.0001; it must be 1e-05"},
+	{"another accountant", devicesSettings, func(s *Terms) { s.Budget.Accountant = dp.GDPSkellam }, "budget accountant is gdp-skellam; it must be rdp"},
+	{"exact samplers", devicesSettings, func(s *Terms) { s.Budget.SamplerError = 0 }, "sampler error is 0; it must be "},
+	{"a smaller epsilon", devicesSettings, func(s *Terms) { s.Privacy.Epsilon = 1 }, "stated epsilon is 1; it must be 9.9"},
+	{"add-remove", devicesSettings, func(s *Terms) { s.Privacy.Relation = dp.AddRemove }, "relation=add-remove, accountant=rdp, sampling=none, noise=skellam); it must be (epsilon="},
+	{"less noise of its own", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Multiplier *= 0.99 }, "noise multiplier is "},
+	{"rarer samples", ownersSettings, func(s *Terms) { s.Steps.First().Noise.SamplingRate = 0.01 }, "noise sampling rate is 0.01; it must be 0.05"},
+	{"fewer steps", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Steps = 9 }, "noise steps is 9; it must be 10"},
+	{"spread units", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Spread = true }, "noise spread is true; it must be false"},
+	{"noise of the other kind", ownersSettings, func(s *Terms) { s.Steps.First().Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise is split; it must be own"},
+}
+
+// Whoever states other terms than follow is found out, and told by what.
+func TestOpenRefusesOtherTerms(t *testing.T) {
+	honest := map[string]*Public{}
+	for _, tt := range lies {
+		p := honest[tt.settings]
+		if p == nil {
+			p = publish(t, open(t, tt.settings))
+			honest[tt.settings] = p
+		}
+		lying := *p
+		lying.Terms.Steps = p.Terms.Steps.Clone()
+		tt.lie(&lying.Terms)
+		e, err := Open(&lying)
+		if e != nil || !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: error %v, want %q in it", tt.what, err, tt.reason)
+		}
+	}
+	for settings, p := range honest {
+		if _, err := Open(p); err != nil {
+			t.Errorf("%s: the truth is refused: %v", settings, err)
+		}
+	}
+}
+
+// All lies come at once.
+func TestOpenReportsEverything(t *testing.T) {
+	p := publish(t, open(t, devicesSettings))
+	p.Terms.Cohort.Clients, p.Terms.Steps.First().Len, p.Terms.Budget.Epsilon, p.Terms.Privacy.Unit = 1, 2, 3, dp.Rating
+	_, err := Open(p)
+	if err == nil || strings.Count(err.Error(), "; it must be ") != 4 {
+		t.Errorf("four lies: %v", err)
+	}
+}
+
+// Where two machines round otherwise, all take the numbers that were stated, so that
+// plans, charges and statements agree.
+func TestOpenTakesUpWhatWasStated(t *testing.T) {
+	for _, settings := range []string{devicesSettings, ownersSettings} {
+		from := open(t, settings)
+		p := publish(t, from)
+		for _, r := range p.Terms.Steps.All() {
+			r.Noise.Variance *= 1 + 1e-5
+			r.Noise.Multiplier *= 1 + 1e-5
+		}
+		noise := p.Terms.Steps.Noise()
+		e := joined(t, p)
+		if !reflect.DeepEqual(e.Schedule, p.Terms.Steps) || reflect.DeepEqual(e.Schedule, from.Schedule) {
+			t.Errorf("%s: the release is %+v, stated is %+v", settings, e.Schedule, p.Terms.Steps)
+		}
+		got, err := e.Planned()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := from.Planned()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// More noise of 1e-5 costs between half and twice as much less of ε here.
+		if less := 1 - got.Epsilon/want.Epsilon; less < 2e-6 || less > 4e-5 {
+			t.Errorf("%s: with more noise it costs %v instead of %v", settings, got, want)
+		}
+		s, err := e.Strategy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, _, err := s.Next()
+		if err != nil || plan.Releases[0].Noise.Variance != noise.Variance || plan.Releases[0].Noise.Multiplier != noise.Multiplier {
+			t.Errorf("%s: planned is %+v, %v", settings, plan.Releases[0].Noise, err)
+		}
+		if run := e.Privacy.Run[0]; run.Variance != noise.Variance || run.NoiseMultiplier != noise.Multiplier {
+			t.Errorf("%s: a run is charged as %+v", settings, e.Privacy.Run)
+		}
+	}
+}
+
+// told gives a key another value.
+func told(key, value string) func(*Public) {
+	return func(p *Public) {
+		if err := p.Config.Set(key, value); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// A configuration that is not one of a deployment, or leaves something open, and facts
+// that cannot be.
+func TestOpenRefuses(t *testing.T) {
+	const vfl, category = "algorithm=fmf-vfl parties=3", "algorithm=fmf-vfl parties=3 partition=category"
+	for _, tt := range []struct {
+		settings string
+		change   func(*Public)
+		reason   string
+	}{
+		{"", func(p *Public) { p.Session = protocol.SessionID{} }, "there is no session"},
+		{"", told("secagg", "ideal"), "secagg is ideal; as it is deployed it is real"},
+		{"", told("secagg", "none"), "secagg: none is a plain sum"},
+		{"", told("noise-draw", "sum"), "noise-draw is sum; as it is deployed it is client"},
+		{"", told("noise", "replace"), "noise: replaced noise shows every sum twice"},
+		{"", told("algorithm", "sgd-mf"), "algorithm: sgd-mf has all ratings in one place"},
+		{"", told("rank", "auto"), "rank is auto; with nothing left open it is 1"},
+		{"", told("model.learning-rate", "auto"), "model.learning-rate is auto; with nothing left open it is 0."},
+		{"", told("rounds", "0"), "rounds: 0 is not a whole number from 1"},
+		{"", told("delta", "0.01"), "delta: dp: delta is too large: 0.01 is not below 1/600"},
+		{"", told("rating-max", "4"), "the rating scale is 0.5 to 5; that of the configuration is 0.5 to 4"},
+		{"", told("mode", "active"), "secagg real: "},
+		{"", told("epsilon", "1e-9"), "the smallest that can be shown"},
+		{vfl, told("parties", "1"), "parties: a party that is alone"},
+		{vfl, told("parties", "401"), "impossible number of parties: 401 for 400 items"},
+		{"algorithm=fmf-hfl", told("parties", "601"), "impossible number of parties: 601 for 600 users"},
+		{"", func(p *Public) { p.Facts.Name = "" }, "the name is not a text of 1 to 255 bytes in UTF-8"},
+		{"", func(p *Public) { p.Facts.Name = strings.Repeat("a", 256) }, "the name is not a text of 1 to 255 bytes in UTF-8"},
+		{"", func(p *Public) { p.Facts.Name = "synthetic:ours" }, "counts of a set of this name are published: true; as far as is known here: false"},
+		{"", func(p *Public) { p.Facts.Published = false }, "are published: false; as far as is known here: true"},
+		{"", func(p *Public) { p.Facts.Min = -1 }, "the rating scale is -1 to 5; there must be two finite numbers"},
+		{"", func(p *Public) { p.Facts.Max = math.Inf(1) }, "the rating scale is 0.5 to +Inf; there must be two finite numbers"},
+		{"", func(p *Public) { p.Facts.Max = 0.5 }, "the rating scale is 0.5 to 0.5; there must be two finite numbers"},
+		{"", func(p *Public) { p.Facts.Min = math.NaN() }, "the rating scale is NaN to 5; there must be two finite numbers"},
+		{"", func(p *Public) { p.Facts.Users = 0 }, "there are 0 users and 400 items; of each at least 1"},
+		{"", func(p *Public) { p.Facts.Users = 1<<22 + 1 }, "there are 4194305 users and 400 items; of each at least 1 and at most 4194304"},
+		{"", func(p *Public) { p.Facts.ItemIDs = nil }, "there are 600 users and 0 items"},
+		{"", func(p *Public) { p.Facts.Users = 1 << 20; told("rank", "129")(p) }, "at rank 129 are too many; at most 134217728 coordinates"},
+		{"", func(p *Public) { p.Facts.ItemIDs[7] = p.Facts.ItemIDs[3] }, `items 3 and 7 have one id, "4"`},
+		{"", func(p *Public) { p.Facts.ItemIDs[7] = "" }, `the id of item 7 is ""; it must be a text in UTF-8`},
+		{"", func(p *Public) { p.Facts.ItemIDs[7] = "\xff" }, `the id of item 7 is "\xff"; it must be a text in UTF-8`},
+		{"", func(p *Public) { p.Facts.UserIDs = []string{"42"} }, "the ids of 1 users are stated; with lfl-sgdmf nobody needs to know them"},
+		{"", func(p *Public) { p.Facts.Genres = [][]string{{"War"}} }, "genres of 1 items are stated; nothing is dealt by them"},
+		{vfl, func(p *Public) { p.Facts.UserIDs = p.Facts.UserIDs[:599] }, "599 ids for 600 users; owners of items line up rows by them"},
+		{vfl, func(p *Public) { p.Facts.UserIDs[1] = p.Facts.UserIDs[0] }, `users 0 and 1 have one id, "1"`},
+		{category, func(p *Public) { p.Facts.Genres = nil }, "genres of 0 items are stated; there are 400"},
+		{category, func(p *Public) { p.Facts.Genres = make([][]string, 400) }, "no categories"},
+		// Other facts than those that the terms are about.
+		{"", func(p *Public) { p.Facts.Users = 601 }, "clients is 600; it must be 601"},
+		{"", func(p *Public) { p.Facts.ItemIDs = p.Facts.ItemIDs[:399] }, "length is 400; it must be 399"},
+		{"", func(p *Public) { p.Facts.Max = 4; told("rating-max", "4")(p) }, "L2 bound is 22.360679774997898; it must be 16"},
+	} {
+		p := carried(t, publish(t, open(t, tt.settings)))
+		tt.change(p)
+		if e, err := Open(p); err == nil || e != nil || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: error %v, want %q in it", tt.settings, err, tt.reason)
+		}
+	}
+}
+
+// What is not a canonical encoding is not read.
+func TestDecodeRefuses(t *testing.T) {
+	good, err := os.ReadFile("testdata/public.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(good)
+	instead := func(old, with string) string {
+		if strings.Count(text, old) != 1 {
+			t.Fatalf("%q is %d times in the file", old, strings.Count(text, old))
+		}
+		return strings.Replace(text, old, with, 1)
+	}
+	for _, tt := range []struct{ what, text, reason string }{
+		{"nothing", "", "EOF"},
+		{"half", text[:len(text)/2], "unexpected EOF"},
+		{"no line feed", strings.TrimSuffix(text, "\n"), "not the canonical one"},
+		{"a space", instead(`"facts":{`, `"facts": {`), "not the canonical one"},
+		{"another one behind it", text + text, "something follows its end"},
+		{"a second entry", instead(`"rank":"1"`, `"rank":"2","rank":"1"`), "not the canonical one"},
+		{"another order", instead(`"rating-max":"5","rating-min":"1"`, `"rating-min":"1","rating-max":"5"`), "not the canonical one"},
+		{"capitals", instead(`"published"`, `"Published"`), "not the canonical one"},
+		{"another form of a number", instead(`"tolerance":"0.25"`, `"tolerance":"0.250"`), "not the canonical one"},
+		{"escapes", instead(`"é"`, `"\u00e9"`), "not the canonical one"},
+		{"an unknown key", instead(`"rank":"1"`, `"rank":"1","ranks":"1"`), "not the canonical one"},
+		{"an unknown entry", instead(`"published"`, `"secret":1,"published"`), `unknown field "secret"`},
+		{"a key of simulations", instead(`"rank":"1"`, `"dropout":"0.5","rank":"1"`), "not the canonical one"},
+		{"a missing key", instead(`"rank":"1",`, ``), "its configuration lacks rank"},
+		{"a wrong value", instead(`"rank":"1"`, `"rank":"one"`), `rank: "one" is not a number, inf or auto`},
+		{"another version", instead(publicFormat, "fedsim/agreement/public/v1"), `its format is "fedsim/agreement/public/v1"; this version reads`},
+		{"a short session", instead("fed5000", "fed500"), "16 bytes in hex are needed"},
+		{"a session that is no number", instead("fed5000", "fed50x0"), "16 bytes in hex are needed"},
+		{"a session in capitals", instead("fed5000", "FED5000"), "not the canonical one"},
+		{"unknown noise", instead(`"kind":"none"`, `"kind":"laplace"`), "not the canonical one"},
+		{"too much", text + strings.Repeat(" ", MaxPublic), "at most 67108864 are read"},
+	} {
+		p, err := Decode([]byte(tt.text))
+		if err == nil || p != nil || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: error %v, want %q in it", tt.what, err, tt.reason)
+		}
+	}
+}
+
+// What is read is written as it came, and judged without a panic.
+func FuzzDecode(f *testing.F) {
+	good, err := os.ReadFile("testdata/public.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(bytes.Replace(good, []byte("fmf-lfl"), []byte("fmf-vfl"), 1))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := Decode(b)
+		if err != nil {
+			return
+		}
+		if again, err := p.Encode(); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("it is written as\n%s\n%v, and was read from\n%s", again, err, b)
+		}
+		if c, err := algorithm.Deployed(p.Config); err == nil && c.Equal(p.Config) {
+			_ = p.Facts.validate(c)
+		}
+	})
+}
+
+// Every plan of the server's is one of the experiment's, in every iteration; a plan with
+// one thing changed is not.
+func TestCheckPlan(t *testing.T) {
+	for _, settings := range []string{devicesSettings, ownersSettings, "algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2", "algorithm=fmf-hfl rounds=3", "algorithm=hfl-synsgd accountant=rdp rounds=3"} {
+		e := joined(t, publish(t, open(t, settings)))
+		s, err := e.Strategy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last *protocol.Plan
+		for {
+			p, done, err := s.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done {
+				break
+			}
+			if err := CheckPlan(e, p); err != nil {
+				t.Errorf("%s: %v", settings, err)
+			}
+			last = p
+		}
+		for what, change := range map[string]func(*protocol.Plan){
+			"session is":              func(p *protocol.Plan) { p.Session[0]++ },
+			"iteration 0 is planned":  func(p *protocol.Plan) { p.Iteration = 0 },
+			"is planned; there are 1": func(p *protocol.Plan) { p.Iteration++ },
+			"phase is":                func(p *protocol.Plan) { p.Phase = "another" },
+			"clients is":              func(p *protocol.Plan) { p.Cohort.Clients++ },
+			"tolerance is":            func(p *protocol.Plan) { p.Cohort.Tolerance += 1e-12 },
+			"colluders is":            func(p *protocol.Plan) { p.Cohort.Colluders = 0 },
+			"number of releases is 2": func(p *protocol.Plan) { p.Releases = append(p.Releases, p.Releases[0]) },
+			"number of releases is 0": func(p *protocol.Plan) { p.Releases = nil },
+			"release is":              func(p *protocol.Plan) { p.Releases[0].Name = "another" },
+			"length is":               func(p *protocol.Plan) { p.Releases[0].Len-- },
+			"L2 bound is":             func(p *protocol.Plan) { p.Releases[0].L2 *= 1 - 1e-15 },
+			"L1 bound is":             func(p *protocol.Plan) { p.Releases[0].L1 = 1 },
+			"bound on coordinates is": func(p *protocol.Plan) { p.Releases[0].LInf++ },
+			"max-non-zero is":         func(p *protocol.Plan) { p.Releases[0].MaxNonZero-- },
+			"scale is":                func(p *protocol.Plan) { p.Releases[0].Scale *= 2 },
+			"ring width is":           func(p *protocol.Plan) { p.Releases[0].Width-- },
+			"noise variance is":       func(p *protocol.Plan) { p.Releases[0].Noise.Variance = 1 },
+			"noise multiplier is":     func(p *protocol.Plan) { p.Releases[0].Noise.Multiplier = 1 },
+			"noise steps is":          func(p *protocol.Plan) { p.Releases[0].Noise.Steps++ },
+			"noise sampling rate is":  func(p *protocol.Plan) { p.Releases[0].Noise.SamplingRate = 0.5 },
+			"noise spread is":         func(p *protocol.Plan) { p.Releases[0].Noise.Spread = !p.Releases[0].Noise.Spread },
+			"noise is replace":        func(p *protocol.Plan) { p.Releases[0].Noise.Kind = protocol.TwoRound },
+		} {
+			p := *last
+			p.Releases = slices.Clone(last.Releases)
+			change(&p)
+			if err := CheckPlan(e, &p); !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: error %v, want %q in it", settings, err, what)
+			}
+		}
+	}
+}
+
+// The steps that are paid for in advance stand in the last plan, and in no other.
+func TestCheckPlanOfTheLastIteration(t *testing.T) {
+	e := joined(t, publish(t, open(t, ownersSettings))) // 10 steps an iteration, 3 after the fourth
+	for iteration, steps := range []int{10, 10, 10, 13} {
+		for asked := 9; asked <= 14; asked++ {
+			p := e.Plan(uint64(iteration + 1))
+			p.Releases[0].Noise.Steps = asked
+			if err := CheckPlan(e, p); (err == nil) != (asked == steps) {
+				t.Errorf("iteration %d, %d steps: %v", iteration+1, asked, err)
+			}
+		}
+	}
+}
+
+// What attempts cost at the most, with the events counted by hand: one Skellam release
+// each (LFL); T' sampled steps each, at every party where a user's ratings lie with all,
+// and κ more with the last of T (VFL).
+func TestSpentAtMost(t *testing.T) {
+	for _, tt := range []struct {
+		settings string
+		attempts int
+		steps    int // of the one kind of event
+	}{
+		{devicesSettings, 1, 1}, {devicesSettings, 7, 7}, {devicesSettings, 10, 10},
+		{ownersSettings, 1, 10}, {ownersSettings, 3, 30}, {ownersSettings, 4, 43},
+		{"algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2 parties=4", 2, 80},
+		{"algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2 parties=4", 3, 128},
+		{"algorithm=hfl-synsgd accountant=rdp rounds=30", 30, 30},
+	} {
+		e := joined(t, publish(t, open(t, tt.settings)))
+		n, b := e.Schedule.First().Noise, e.Privacy.Budget
+		event := dp.SubsampledGaussian(n.Multiplier, n.SamplingRate)
+		if n.Kind == protocol.Split {
+			d2, d1 := e.Schedule.First().Bounds()
+			event = dp.Skellam(n.Variance, d2, d1)
+		}
+		want, err := dp.Problem{Events: []dp.Event{event.Times(tt.steps)}, Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}.Epsilon()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.SpentAtMost(tt.attempts)
+		if err != nil || got != want {
+			t.Errorf("%s: %d attempts cost %v, %v, want %v", tt.settings, tt.attempts, got, err, want)
+		}
+		planned, err := e.Planned()
+		if err != nil || (tt.attempts == e.Schedule.Iterations()) != (planned == got) {
+			t.Errorf("%s: %d attempts cost %v, all planned ones %v (%v)", tt.settings, tt.attempts, got, planned, err)
+		}
+		// What any client's ledger holds is not more.
+		ledger, err := dp.NewLedger(b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.Strategy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range tt.attempts {
+			p, _, err := s.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			events, err := p.Charges()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ledger.Charge(p.Session, p.Iteration, events); err != nil {
+				t.Fatalf("%s: %v", tt.settings, err)
+			}
+		}
+		if ledger.Spent().Epsilon > got.Epsilon {
+			t.Errorf("%s: a ledger holds %v, at most is %v", tt.settings, ledger.Spent(), got)
+		}
+	}
+	e := joined(t, publish(t, open(t, devicesSettings)))
+	if got, err := e.SpentAtMost(0); err != nil || got.Epsilon != 0 {
+		t.Errorf("no attempt costs %v, %v", got, err)
+	}
+	for _, attempts := range []int{-1, 11} {
+		if _, err := e.SpentAtMost(attempts); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d attempts; there are at most 10", attempts)) {
+			t.Errorf("%d attempts: %v", attempts, err)
+		}
+	}
+	free := joined(t, publish(t, open(t, "algorithm=fmf-lfl")))
+	got, err := free.SpentAtMost(3)
+	if s := free.Statement(got); err != nil || !math.IsInf(got.Epsilon, 1) || s.Validate() != nil {
+		t.Errorf("without privacy: %v, %v, %s", got, err, s)
+	}
+}
+
+// Sums are among the clients of the list, where the mode rests on it.
+func TestSumParams(t *testing.T) {
+	list := make([]ed25519.PublicKey, 10)
+	for i := range list {
+		list[i] = bytes.Repeat([]byte{byte(i)}, ed25519.PublicKeySize)
+	}
+	active := joined(t, publish(t, open(t, "algorithm=fmf-vfl rounds=7 secagg=real mode=active")))
+	p := active.SumParams(list)
+	if p.Mode != graph.Active || p.Iterations != 7 || !cmp.Equal(p.Identities, list) || len(p.Beacon) > 0 {
+		t.Errorf("active: %+v", p)
+	}
+	s, err := active.Strategy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, _, err := s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Validate(plan); err != nil {
+		t.Error(err)
+	}
+	if err := active.SumParams(list[:9]).Validate(plan); err == nil || !strings.Contains(err.Error(), "9 keys for 10 clients") {
+		t.Errorf("a list of nine: %v", err)
+	}
+	if p := joined(t, publish(t, open(t, "algorithm=fmf-vfl rounds=7"))).SumParams(list); p.Mode != graph.SemiHonest || p.Identities != nil || p.Iterations != 7 {
+		t.Errorf("semi-honest: %+v", p)
+	}
+}

@@ -1,0 +1,345 @@
+// Package algorithm says what an algorithm is: the interface that one satisfies, the
+// registry in which one is found by its name, and the keys of every run. It knows none by
+// name.
+//
+// An algorithm owns everything about itself: name, paper, keys and their defaults, what
+// its rounds release, the two sides that train ([Strategy] of the server, [Trainer] of a
+// client), what it is compared with, and its words in the summary. Whoever runs one, a
+// simulation or a deployment, goes through [Instance] and asks for nothing else.
+//
+// A new algorithm calls [Register] from its package's init, and is imported where the
+// families are listed (package internal/families), or by the program that brings it.
+// Package peruser makes one of a few functions where every client is a user.
+package algorithm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Algorithm is a way to train.
+type Algorithm interface {
+	// About says what is known of it without any data.
+	About() *About
+	// Open fixes everything that follows from configuration, data and cohort: it chooses
+	// what is still open in s.Config, and sets s.Schedule, calibrated noise included
+	// ([Setup.CalibrateSplit], [Setup.CalibrateParty]). What cannot be run is a
+	// [config.Error].
+	Open(s *Setup) (Instance, error)
+}
+
+// Clients is who the clients of an algorithm are.
+type Clients uint8
+
+const (
+	// Users: every client is one user.
+	Users Clients = iota
+	// ItemOwners: a client is an organisation that owns some of the items. All have the
+	// same users (VFL).
+	ItemOwners
+	// UserHolders: a client is an organisation that has some of the users (HFL).
+	UserHolders
+	// Nobody: all ratings are in one place.
+	Nobody
+)
+
+// Organisations reports whether a client stands for more than one user.
+func (c Clients) Organisations() bool { return c == ItemOwners || c == UserHolders }
+
+// String says it for a table.
+func (c Clients) String() string {
+	return [...]string{"users", "owners of items", "holders of users", "one place"}[c]
+}
+
+// NoiseForm is where noise comes from.
+type NoiseForm uint8
+
+const (
+	// DistributedNoise: clients add shares of integer noise to what is summed.
+	DistributedNoise NoiseForm = iota
+	// PartyNoise: each party noises its own training.
+	PartyNoise
+)
+
+// FeatureUse says whether an algorithm learns from public features of items.
+type FeatureUse uint8
+
+// The uses of features.
+const (
+	NoFeatures FeatureUse = iota
+	TakesFeatures
+	NeedsFeatures
+)
+
+// About is what is known of an algorithm without any data.
+type About struct {
+	Name string // in lower case, as the key algorithm has it
+	// Default: it runs where none is named. One is.
+	Default bool
+	Help    string // what it does, in a line
+	Paper   string // and section; "" of what is ours alone
+
+	Clients  Clients
+	Noise    NoiseForm
+	Private  bool // it adds noise where ε is finite
+	Features FeatureUse
+	// NoFeatures says why there must be features, of those that need them.
+	NoFeatures string
+
+	Units     []dp.Unit // that it can protect, the default first
+	OtherUnit string    // why it cannot protect the others
+	Relation  dp.Relation
+	// Genres reports whether the parties of a deployment need the items' genres, to deal
+	// items by them; nil: never.
+	Genres func(config.Config) bool
+
+	// Keys are those that have an effect, besides those of every run: [Federated] of all with
+	// clients, Rounds and Rank where the algorithm has them, and its own.
+	Keys []*config.Key
+	// Rounds and Rank are what auto stands for.
+	Rounds, Rank func(config.Config) float64
+	// Sums is how many secure sums there are, where it is not Rounds.
+	Sums func(config.Config) int
+	// CheckFeedback refuses a feedback that it cannot learn from; nil: any.
+	CheckFeedback func(config.Config) string
+}
+
+// sums is how many secure sums a run attempts.
+func (a *About) sums(c config.Config) float64 {
+	if a.Sums != nil {
+		return float64(a.Sums(c))
+	}
+	return Rounds.Chosen(c)
+}
+
+// Federated reports whether it runs through clients, aggregator and server.
+func (a *About) Federated() bool { return a.Clients != Nobody }
+
+// Has reports whether a key is one of its own or of those that it takes.
+func (a *About) Has(k *config.Key) bool { return slices.Contains(a.Keys, k) }
+
+// Instance is an algorithm with its data, ready to run. Other than in a deployment, where
+// nobody has all ratings, all its methods may be called.
+type Instance interface {
+	// Strategy makes the server's side, before its first round.
+	Strategy(protocol.SessionID) (Strategy, error)
+	// ClientSide makes the clients of a simulation, untrained.
+	ClientSide() (ClientSide, error)
+	// Party makes one client's trainer of a deployment from the ratings that it has. An
+	// error for data that do not hold what is said wraps [ErrPartyData].
+	Party(which PartyData, l *LocalData) (*Party, error)
+	// Shared is what is in a model as the server has it: what the statement of privacy is
+	// about.
+	Shared(shared []byte) ([]model.Embeddings, error)
+	// Baselines are what a run is compared with besides means and biases, in the order of
+	// the summary.
+	Baselines() []Baseline
+}
+
+// Strategy is the algorithm as the server sees it: package server says what is asked of
+// each method.
+type Strategy interface {
+	Next() (plan *protocol.Plan, done bool, err error)
+	Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error
+	Skip(*protocol.Plan, error)
+	Model() []byte
+	Save() ([]byte, error)
+	Restore(state []byte) error
+}
+
+// Trainer is the algorithm as one client sees it: package client says what is asked of
+// each method.
+type Trainer interface {
+	Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]protocol.Vector, error)
+	Finish(model []byte, run protocol.Runner) error
+}
+
+// ClientSide is the clients of a simulation, as whoever measures quality sees them.
+type ClientSide interface {
+	Trainers() []Trainer
+	// Interim predicts by the shared model between two rounds.
+	Interim(shared []byte, run protocol.Runner) (model.Predictor, error)
+	// Final is what the run ends with. A client that has left counts as if it came back
+	// to fetch the model.
+	Final(shared []byte, run protocol.Runner) (*model.Trained, error)
+}
+
+// Central is an Instance without clients: it trains where all ratings are.
+type Central interface {
+	// Epochs is how many passes over the ratings there are.
+	Epochs() int
+	// Train calls passed after each.
+	Train(ctx context.Context, run protocol.Runner, passed func(epoch int, p model.Predictor) error) (*model.Trained, error)
+}
+
+// Baseline is something that a run is compared with.
+type Baseline struct {
+	Name string // in summary.json
+	Note string // what it is, for the summary; "" keeps it out of the table
+	// Predict makes it from the ratings in one place, or
+	Predict func(protocol.Runner) (model.Predictor, error)
+	// Vary makes it a run of its own, with a configuration changed so. Alone has every
+	// party train by itself, without dropouts. Or
+	Vary  func(*config.Config)
+	Alone bool
+	// Itself says that it is the run.
+	Itself bool
+}
+
+// What an Instance may have besides.
+type (
+	// Loser is an Instance some of whose rounds cannot be made up for.
+	Loser interface {
+		// Lost says what is lost for good with the round of a step; "" where nothing is.
+		Lost(protocol.Step) string
+	}
+	// LocalNoiser is an Instance whose parties noise their own training.
+	LocalNoiser interface {
+		// LocalSteps are the noised steps of a party over the whole run.
+		LocalSteps() []LocalSteps
+	}
+	// Chooser is an Instance that could send in other forms.
+	Chooser interface {
+		// Forms are the words of a key to compare the
+		// traffic of; none where there is but one.
+		Forms() (key *config.Key, words []string)
+	}
+	// Worder is an Instance with words of its own in the summary.
+	Worder interface {
+		Words() Words
+	}
+)
+
+// Words are an algorithm's own in the summary. Each may be "".
+type Words struct {
+	Model     string // what the model is, besides "this run"
+	Shared    string // what predictions of [model.Trained.Shared] are by
+	Untrained string // what is left when every round was skipped
+}
+
+// LocalSteps are steps of a party's training that are noised alike: how many there are in
+// the run, and the L2 sensitivity of one, in units of the gradient.
+type LocalSteps struct {
+	Count       int
+	Sensitivity float64
+}
+
+// registry holds the algorithms, in the order of their registration.
+var registry []Algorithm
+
+// Register makes an algorithm known by its name. A name that is taken, and a default that
+// cannot be run, panic: they are mistakes of the program.
+func Register(a Algorithm) {
+	about := a.About()
+	switch {
+	case about.Name == "" || about.Help == "" || len(about.Units) == 0 || about.Rounds == nil || about.Rank == nil:
+		panic(fmt.Sprintf("algorithm: %q: name, help, units, rounds and rank are needed", about.Name))
+	case Find(about.Name) != nil:
+		panic(fmt.Sprintf("algorithm: %q is registered twice", about.Name))
+	}
+	if about.Default {
+		Name.Default = about.Name
+	}
+	registry = append(registry, a)
+}
+
+// All lists the algorithms, in the order of their registration.
+func All() []Algorithm { return slices.Clone(registry) }
+
+// Names lists their names.
+func Names() []string {
+	var names []string
+	for _, a := range registry {
+		names = append(names, a.About().Name)
+	}
+	return names
+}
+
+// Find is the algorithm of a name; nil if there is none.
+func Find(name string) Algorithm {
+	i := slices.IndexFunc(registry, func(a Algorithm) bool { return a.About().Name == name })
+	if i < 0 {
+		return nil
+	}
+	return registry[i]
+}
+
+// Of is the algorithm of a configuration, which must name one.
+func Of(c config.Config) Algorithm {
+	a := Find(Name.Of(c))
+	if a == nil {
+		panic(fmt.Sprintf("algorithm: there is no %q: the configuration was not checked, or its family is not linked", Name.Of(c)))
+	}
+	return a
+}
+
+// Lone reports whether the one party is an organisation that is alone.
+func Lone(c config.Config) bool {
+	return Of(c).About().Clients.Organisations() && Parties.Chosen(c) == 1
+}
+
+// ReadFeatures reads the features of a set's items that a configuration asks for, or with
+// auto those that come with the set, and says what they are called; nil for none. What
+// cannot be read is a [config.Error].
+func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, string, error) {
+	specs := []string{FeatureSpec.Of(c)}
+	if c.IsAuto(FeatureSpec.Key) {
+		specs = []string{"genres,year", "genres", "year"}
+		if Of(c).About().Features != NeedsFeatures {
+			specs = append(specs, "none")
+		}
+	}
+	return readFeatures(set, specs)
+}
+
+// Files are the model of a finished run, as its folder has it.
+type Files interface {
+	// Matrix reads a matrix of finite numbers, which must have that size.
+	Matrix(name string, rows, cols int) (*model.Matrix, error)
+	// Has reports whether there is a matrix of that name.
+	Has(name string) bool
+	// Mean is what predictions are on top of; nil where the summary has none.
+	Mean() *float64
+	// Train are the ratings that the run was trained on, by user.
+	Train() *dataset.Rows
+}
+
+// Saved is a model that was read.
+type Saved struct {
+	Items *model.Matrix // an embedding a row, for likeness
+	// Score writes what a user is expected to give to every item, or, with implicit
+	// feedback, a number of which only the order counts.
+	Score func(user int, out []float64)
+}
+
+// Loader is an Algorithm whose finished runs can be asked for recommendations.
+type Loader interface {
+	Load(c config.Config, set *dataset.Set, files Files) (*Saved, error)
+}
+
+// NonPrivate is the baseline of the same run without noise, further changed by vary, which
+// may be nil. A run without noise is its own.
+func NonPrivate(s *Setup, vary func(*config.Config)) Baseline {
+	b := Baseline{Name: "non_private", Itself: !s.Private()}
+	if b.Itself {
+		return b
+	}
+	b.Note = "the same algorithm without noise, at the learning rate for that"
+	b.Vary = func(c *config.Config) {
+		Epsilon.Set(c, math.Inf(1))
+		Noise.Set(c, "none")
+		if vary != nil {
+			vary(c)
+		}
+	}
+	return b
+}

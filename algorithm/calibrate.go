@@ -1,0 +1,197 @@
+package algorithm
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// target is what noise is calibrated to.
+func (s *Setup) target() dp.Budget {
+	b := s.Privacy.Budget
+	b.Epsilon = Epsilon.Value(s.Config)
+	return b
+}
+
+// CalibrateSplit finds the least distributed noise with which all attempts together
+// keep ε, and sets it in the releases of the schedule. shares[i][j] is what release j of
+// step i takes of μ² in each round, so that its variance is in proportion to its squared
+// sensitivity over its share, and over the run they add up to 1; nil where there is but one
+// release. Where samplers could not draw so much noise the fixed point gets coarser. It does
+// nothing in a run without privacy.
+func (s *Setup) CalibrateSplit(shares [][]float64) error {
+	if !s.Private() {
+		return nil
+	}
+	for {
+		if err := s.calibrateSplit(shares); err == nil || shares == nil || !s.coarsen() {
+			return err
+		}
+	}
+}
+
+func (s *Setup) calibrateSplit(shares [][]float64) error {
+	b := &s.Privacy.Budget
+	_, coordinates := s.Schedule.Vectors()
+	b.SamplerError = dp.SamplerError(s.Cohort.Clients, coordinates, 1)
+	var events []dp.Event
+	for i, step := range s.Schedule {
+		for j, r := range step.Releases {
+			d2, d1 := r.Bounds()
+			ev := dp.Skellam(1, d2, d1).Times(step.Iterations)
+			if shares != nil {
+				ev.Variance = d2 * d2 / shares[i][j]
+			}
+			events = append(events, ev)
+		}
+	}
+	epsilon := Epsilon.Value(s.Config)
+	factor, reached, err := dp.SkellamFactor(s.target(), events)
+	if err != nil {
+		return config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Iterations(), err)
+	}
+	kind := protocol.Split
+	if Noise.Is(s.Config, "replace") {
+		kind, s.Privacy.Claimed = protocol.TwoRound, reached.Epsilon
+	}
+	n := 0
+	for _, r := range s.Schedule.All() {
+		r.Noise = protocol.Noise{Kind: kind, Variance: factor * events[n].Variance}
+		n++
+	}
+	b.Epsilon = epsilon
+	if s.Privacy.Run, err = s.Charges(s.Schedule.Iterations()); err != nil {
+		return err
+	}
+	if kind == protocol.TwoRound {
+		if err := s.agreeToWorst(); err != nil {
+			return err
+		}
+	}
+	return s.checkSamplers()
+}
+
+// agreeToWorst sets the budget of clients whose noise is replaced: what the
+// scheme really costs at the worst, which is more than it claims.
+func (s *Setup) agreeToWorst() error {
+	b := &s.Privacy.Budget
+	// At the edge of gdp-skellam's region more noise is charged more, so the
+	// most that a view may hold must be inside for the worst case to be one.
+	for _, r := range s.Schedule.All() {
+		widest := r.Noise.Variance * float64(s.Cohort.Honest(s.Cohort.Clients)) / float64(s.Cohort.Honest(s.Cohort.Required()))
+		if b.Accountant == dp.GDPSkellam && widest > dp.CertifiedMaxVariance {
+			return config.Errorf("accountant gdp-skellam is certified up to a variance of %g, and a view of replaced noise may have %.3g; use rdp", dp.CertifiedMaxVariance, widest)
+		}
+	}
+	worst, err := s.Cost(s.Privacy.Run)
+	if err != nil {
+		return err
+	}
+	if math.IsInf(worst.Epsilon, 1) {
+		return config.Errorf("epsilon %v with replaced noise really costs more than the samplers' error can bear at delta %v; lower epsilon", Epsilon.Value(s.Config), b.Delta)
+	}
+	b.Epsilon = worst.Epsilon
+	return nil
+}
+
+// checkSamplers refuses noise that the samplers could not draw later.
+func (s *Setup) checkSamplers() error {
+	for _, r := range s.Schedule.All() {
+		if largest, limit := s.drawn(r); largest > limit {
+			return config.Errorf("epsilon %v over %d coordinates needs noise of variance %.3g in integers, and samplers go up to %.3g; take a larger epsilon or a smaller rank",
+				Epsilon.Value(s.Config), r.Len, largest, limit)
+		}
+	}
+	return nil
+}
+
+// drawn is the variance of the noise that is drawn at once for a release, beside the largest
+// that samplers go up to.
+func (s *Setup) drawn(r *protocol.Release) (largest, limit float64) {
+	if NoiseDraw.Is(s.Config, "client") {
+		return s.Cohort.ShareVariance(r.Noise.Variance), 2 * noise.MaxThinningMean
+	}
+	return s.Cohort.FinalVariance(r.Noise.Variance, s.Cohort.Clients, 0), 2 * noise.MaxMean
+}
+
+// coarsest is the most that rounding may add to a sensitivity, relatively.
+const coarsest = 0.1
+
+// coarsen lowers the scale of releases whose noise, in integers, samplers could not draw:
+// where there is so much noise a coarser fixed point costs little. It reports false where
+// nothing is left to be gained.
+func (s *Setup) coarsen() bool {
+	changed := false
+	for _, r := range s.Schedule.All() {
+		const step = 2
+		added := math.Sqrt(float64(r.MaxNonZero)) / (2 * r.Scale * r.L2)
+		if largest, limit := s.drawn(r); largest > limit && step*added <= coarsest {
+			r.Scale /= step
+			changed = true
+		}
+	}
+	return changed
+}
+
+// gridStep is by how much pld may state less for more steps, where it changes to
+// another grid: noise is made for a budget that is smaller by so much, so that no
+// ledger refuses the last step for it.
+const gridStep = 5e-5
+
+// CalibrateParty finds the least noise with which a party's steps over a run keep ε for
+// every unit, on samples of a rate; each takes perRound of them in a round. spread says that
+// a unit may be in the data of all parties, and so in the steps of all of them. Without
+// privacy there is none.
+func (s *Setup) CalibrateParty(steps, perRound int, rate float64, spread bool) (protocol.Noise, error) {
+	if !s.Private() {
+		return protocol.Noise{}, nil
+	}
+	parties := 1
+	if spread {
+		parties = s.Cohort.Clients
+	}
+	epsilon, target := Epsilon.Value(s.Config), s.target()
+	target.Epsilon *= 1 - gridStep
+	z, _, err := dp.NoiseMultiplier(target, steps*parties, rate)
+	if err != nil {
+		return protocol.Noise{}, config.Errorf("epsilon %v over %d steps: %w", epsilon, steps*parties, err)
+	}
+	n := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: z, SamplingRate: rate, Steps: steps, Spread: spread}
+	run := &protocol.Plan{Cohort: s.Cohort, Releases: []protocol.Release{{Noise: n}}}
+	if s.Privacy.Run, err = run.Charges(); err != nil {
+		return n, err
+	}
+	s.Privacy.Budget.Epsilon = epsilon
+	n.Steps = perRound
+	return n, nil
+}
+
+// Cost is what events cost at the run's δ.
+func (s *Setup) Cost(events []dp.Event) (dp.Result, error) {
+	b := s.Privacy.Budget
+	return dp.Problem{Events: events, Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}.Epsilon()
+}
+
+// Charges are what attempts from the first on are charged, together.
+func (s *Setup) Charges(attempts int) ([]dp.Event, error) {
+	var all []dp.Event
+	for _, step := range s.Schedule {
+		n := min(attempts, step.Iterations)
+		if n == 0 {
+			break
+		}
+		p := &protocol.Plan{Cohort: s.Cohort, Phase: step.Phase, Releases: step.Releases}
+		one, err := p.Charges()
+		if err != nil {
+			return nil, err
+		}
+		for _, ev := range one {
+			all = append(all, ev.Times(n))
+		}
+		attempts -= n
+	}
+	return all, nil
+}

@@ -1,0 +1,237 @@
+package algorithm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// noiseForms are what goes with each form of noise: the words of the key noise, the one
+// for auto first; the accountants that cover it, and the one for auto; and who adds it.
+var noiseForms = map[NoiseForm]struct {
+	words       []string
+	accountants []dp.Accountant
+	accountant  dp.Accountant
+	who         string
+}{
+	DistributedNoise: {[]string{"split", "replace"}, []dp.Accountant{dp.RDP, dp.GDPSkellam, dp.Best}, dp.RDP, "clients add Skellam noise"},
+	PartyNoise:       {[]string{"own"}, []dp.Accountant{dp.RDP, dp.PLD, dp.Best}, dp.PLD, "parties add Gaussian noise to samples"},
+}
+
+func checkEpsilon(c config.Config) string {
+	switch e := Epsilon.Chosen(c); {
+	case !(e > 0):
+		return fmt.Sprintf("%v is not a privacy budget; it must be positive, or inf for no noise", e)
+	case !Of(c).About().Private && !math.IsInf(e, 1):
+		return fmt.Sprintf("%s adds no noise and gives no privacy; use inf, or another algorithm", Name.Of(c))
+	default:
+		return ""
+	}
+}
+
+// checkUnit refuses units that an algorithm cannot protect.
+func checkUnit(c config.Config) string {
+	about := Of(c).About()
+	if unit := Unit.Of(c); unit != "auto" && !slices.Contains(about.Units, dp.Unit(unit)) {
+		return about.OtherUnit
+	}
+	return ""
+}
+
+func checkAccountant(c config.Config) string {
+	form := noiseForms[Of(c).About().Noise]
+	words := []string{"auto"}
+	for _, a := range form.accountants {
+		words = append(words, string(a))
+	}
+	if a := Accountant.Of(c); !slices.Contains(words, a) {
+		return fmt.Sprintf("%q is not one of %s; %s", a, strings.Join(words, ", "), form.who)
+	}
+	return ""
+}
+
+func checkNoise(c config.Config) string {
+	e, noise := Epsilon.Chosen(c), Noise.Of(c)
+	switch {
+	case math.IsInf(e, 1) && noise != "auto" && noise != "none":
+		return fmt.Sprintf("there is no noise to %s with epsilon inf; use none, or a finite epsilon", noise)
+	case !math.IsInf(e, 1) && noise == "none":
+		return fmt.Sprintf("without noise there is no epsilon of %v; use --epsilon inf with it", e)
+	case Secagg.Is(c, "real") && Mode.Is(c, graph.Active.String()) && noise == "replace":
+		return "in mode active clients would have to agree on who replaced noise, too, and there is no stage for that; use split, or mode semi-honest"
+	default:
+		return ""
+	}
+}
+
+func checkSecagg(c config.Config) string {
+	about, kind := Of(c).About(), Secagg.Of(c)
+	switch {
+	case kind == "none" && !Lone(c):
+		return "none would show what each party sends; only a party that is alone may go without a secure sum"
+	case kind == "real" && about.Clients == Nobody:
+		return fmt.Sprintf("%s has all ratings in one place and sums nothing", about.Name)
+	case kind == "real" && Lone(c):
+		return "a party that is alone has nobody to hide among; its plain sum is secagg none"
+	default:
+		return ""
+	}
+}
+
+func checkDropoutAt(c config.Config) string {
+	switch {
+	case !Mode.Is(c, graph.Active.String()) && DropoutAt.Is(c, protocol.StageConsistency.String()):
+		return "consistency is a stage of mode active alone"
+	case !Noise.Is(c, "replace") && DropoutAt.Is(c, protocol.StageReplace.String()):
+		return "replace is a stage of noise replace alone"
+	default:
+		return ""
+	}
+}
+
+func checkFeatures(c config.Config) string {
+	if about := Of(c).About(); about.Features == NeedsFeatures && FeatureSpec.Is(c, "none") {
+		return about.NoFeatures
+	}
+	return ""
+}
+
+// Warnings are what a user should know before a configuration is simulated although
+// it can be.
+func Warnings(c config.Config) []string {
+	about := Of(c).About()
+	list := slices.Concat(noEffect(c, Idle(c), "with "+about.Name), noEffect(c, Scoped(config.Deployed), "in a simulation"))
+	if about.Clients == Nobody {
+		return list
+	}
+	if loss := expectedLoss(c); loss > Tolerance.Value(c)+1e-9 {
+		list = append(list, lossWarning(c, about, loss))
+	}
+	if Noise.Is(c, "replace") {
+		list = append(list, "noise replace shows every sum twice: the true epsilon is above the claimed one")
+	}
+	return list
+}
+
+func lossWarning(c config.Config, about *About, loss float64) string {
+	consequence := "before anybody sends a masked input, at no cost"
+	for _, s := range DropoutStages(c) {
+		if s >= protocol.StageMaskedInput {
+			consequence = "and charged all the same to whoever sent a masked input"
+		}
+	}
+	dropout, leave, away := Dropout.Chosen(c), Leave.Value(c), Away.Value(c)
+	what := fmt.Sprintf("dropout %v", dropout)
+	if leave > 0 || away > 0 {
+		what = fmt.Sprintf("dropout %v with leave %v and away %v, in the end a loss of %.3g,", dropout, leave, away, loss)
+	}
+	if about.Clients.Organisations() && Private(c) {
+		consequence = "and charged all the same to whoever took the plan up"
+	}
+	return fmt.Sprintf("%s is above the tolerance %v: most iterations will be skipped, %s", what, Tolerance.Value(c), consequence)
+}
+
+// expectedLoss is the share of clients that is expected to be lost in the worst
+// round, the last one: by then whoever leaves has left, and whoever is away
+// at all is away in one of rounds/away-rounds cases.
+func expectedLoss(c config.Config) float64 {
+	away := Away.Value(c) * min(1, AwayRounds.Value(c)/Of(c).About().sums(c))
+	there := (1 - Dropout.Chosen(c)) * (1 - Leave.Value(c)) * (1 - away)
+	if lost := 1 - there; lost <= SitOut.Value(c) {
+		return 1 - there*there // those lost in the round before sit this one out
+	}
+	return 1 - there
+}
+
+// Idle lists the keys that have no effect with the algorithm and the other settings.
+func Idle(c config.Config) []*config.Key {
+	about := Of(c).About()
+	used := slices.Concat(always(), about.Keys)
+	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool {
+		return slices.Contains(used, k) && (k.When == nil || k.When(c))
+	})
+}
+
+// Used lists the keys that an algorithm has, whatever the settings.
+func (a *About) Used() []*config.Key {
+	used := slices.Concat(always(), a.Keys)
+	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return !slices.Contains(used, k) })
+}
+
+// Scoped lists the keys of a scope.
+func Scoped(s config.Scope) []*config.Key {
+	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return k.Scope != s })
+}
+
+// noEffect says of those keys that were given that they have no effect somewhere.
+func noEffect(c config.Config, keys []*config.Key, where string) []string {
+	var list []string
+	for _, k := range keys {
+		if !c.IsDefault(k) {
+			list = append(list, fmt.Sprintf("%s has no effect %s", k.Name, where))
+		}
+	}
+	return list
+}
+
+// Deployed is a configuration as separate machines run it: what only a simulation has
+// is at its default, sums are real, and each client draws its own noise. What cannot
+// be deployed is a [config.Error] that lists every reason, one a line.
+func Deployed(c config.Config) (config.Config, error) {
+	for _, k := range simulated() {
+		c.Reset(k)
+	}
+	about := Of(c).About()
+	var list []config.Problem
+	bad := func(k *config.Key, reason string) { list = append(list, config.Problem{Key: k, Reason: reason}) }
+	switch Secagg.Of(c) {
+	case "ideal":
+		Secagg.Set(&c, "real") // nobody is trusted with adding up
+	case "none":
+		bad(Secagg.Key, "none is a plain sum, which shows what is in it; the sums of a deployment are real")
+	}
+	if NoiseDraw.Is(c, "sum") {
+		NoiseDraw.Set(&c, "client")
+	}
+	switch {
+	case about.Clients == Nobody:
+		bad(Name.Key, fmt.Sprintf("%s has all ratings in one place; there is nothing to deploy", about.Name))
+	case Lone(c):
+		bad(Parties.Key, "a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2")
+	}
+	if Noise.Is(c, "replace") {
+		bad(Noise.Key, "replaced noise shows every sum twice, and is there for comparison only; use split")
+	}
+	if len(list) == 0 {
+		list = c.Problems()
+	}
+	return c, config.Refuse(list)
+}
+
+// simulated are the keys that mean something in a simulation alone, those of algorithms
+// included.
+func simulated() []*config.Key { return Scoped(config.Simulated) }
+
+// DeploymentWarnings are what a user should know before a configuration is deployed
+// although it can be: whom it trusts, and what of it has no effect there, or another one.
+func DeploymentWarnings(c config.Config) []string {
+	var list []string
+	if !Mode.Is(c, graph.Active.String()) {
+		list = append(list, "mode semi-honest trusts the aggregator not to lie in rosters: one that shows a client nothing but keys of its own learns that client's contribution; "+
+			"with mode: active clients sign their keys and check them")
+	}
+	if Secagg.Is(c, "ideal") {
+		list = append(list, "secagg ideal is for simulations, where somebody is trusted with adding up: in a deployment sums are real")
+	}
+	if NoiseDraw.Is(c, "sum") && !Of(c).About().Clients.Organisations() {
+		list = append(list, "noise-draw sum is for simulations: in a deployment each client draws its own")
+	}
+	unused := slices.DeleteFunc(Idle(c), func(k *config.Key) bool { return k.Scope == config.Simulated })
+	return slices.Concat(list, noEffect(c, unused, "with "+Name.Of(c)), noEffect(c, simulated(), "in a deployment"))
+}

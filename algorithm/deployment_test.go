@@ -1,0 +1,188 @@
+package algorithm_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+)
+
+// simulationOnly are settings, of values other than the default, of all the keys
+// that a deployment has no use for.
+var simulationOnly = []string{
+	"dropout=0.2", "dropout-at=share", "leave=0.1", "away=0.1", "away-rounds=2", "model.local-passes=3", "baselines=quick",
+	"network.latency-ms=1", "network.up-mbps=1", "network.down-mbps=1", "network.compute-ms=1", "network.stage-timeout-s=61",
+}
+
+const idealWarning = "secagg ideal is for simulations, where somebody is trusted with adding up: in a deployment sums are real"
+
+const rosterWarning = "mode semi-honest trusts the aggregator not to lie in rosters: one that shows a client nothing but keys of its own learns that client's contribution; " +
+	"with mode: active clients sign their keys and check them"
+
+// Deployed or simulated, a setting that has no effect is called out, once.
+func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
+	var all []string
+	for _, tt := range effects {
+		all = append(all, tt.setting)
+	}
+	for _, a := range algorithm.Names() {
+		if !algorithm.Find(a).About().Federated() {
+			continue
+		}
+		for _, setting := range append(all, simulationOnly...) {
+			c, err := config.Resolve(set(fmt.Sprintf("algorithm=%s %s", a, setting)))
+			if err != nil {
+				t.Fatalf("%s %s: %v", a, setting, err)
+			}
+			key := keyOf(setting)
+			want := []string{rosterWarning, idealWarning}
+			switch {
+			case slices.ContainsFunc(simulationOnly, func(s string) bool { return keyOf(s) == key }):
+				want = append(want, key+" has no effect in a deployment")
+			case !strings.HasPrefix(key, "deployment.") && !matters(key, a):
+				want = append(want, fmt.Sprintf("%s has no effect with %s", key, a))
+			}
+			if diff := cmp.Diff(want, algorithm.DeploymentWarnings(c)); diff != "" {
+				t.Errorf("%s %s: warnings (-want +got):\n%s", a, setting, diff)
+			}
+		}
+	}
+	for settings, want := range map[string][]string{
+		"secagg=real": {rosterWarning}, "secagg=real mode=active": nil,
+		"secagg=real dropout=0.9":               {rosterWarning, "dropout has no effect in a deployment"},
+		"noise-draw=sum":                        {rosterWarning, idealWarning, "noise-draw sum is for simulations: in a deployment each client draws its own"},
+		"noise-draw=sum algorithm=vfl-sgdmf":    {rosterWarning, idealWarning, "noise-draw has no effect with vfl-sgdmf"},
+		"noise-draw=client out=a name=b seed=7": {rosterWarning, idealWarning},
+	} {
+		c, err := config.Resolve(set(settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, algorithm.DeploymentWarnings(c)); diff != "" {
+			t.Errorf("%s: warnings (-want +got):\n%s", settings, diff)
+		}
+	}
+}
+
+// Every key is one of a simulation, of a deployment, or of both.
+func TestSimulationKeysAreKeys(t *testing.T) {
+	var keys []string
+	for _, s := range simulationOnly {
+		keys = append(keys, keyOf(s))
+	}
+	slices.Sort(keys)
+	if diff := cmp.Diff(keys, slices.Sorted(slices.Values(names(algorithm.Scoped(config.Simulated))))); diff != "" {
+		t.Errorf("of a simulation alone (-want +got):\n%s", diff)
+	}
+	for _, key := range append(keys, names(algorithm.Scoped(config.Deployed))...) {
+		if !slices.Contains(names(config.Keys()), key) {
+			t.Errorf("%s is no key", key)
+		}
+	}
+}
+
+func TestDeployed(t *testing.T) {
+	for settings, want := range map[string]string{
+		"":                        "secagg=real",
+		"secagg=real":             "secagg=real",
+		"noise-draw=sum":          "secagg=real noise-draw=client",
+		"noise-draw=client":       "secagg=real noise-draw=client",
+		"secagg=real mode=active": "secagg=real mode=active",
+		strings.Join(simulationOnly, " ") + " rounds=3 workers=2 deployment.gather-s=1": "secagg=real rounds=3 workers=2 deployment.gather-s=1",
+		"secagg=real mode=active dropout-at=consistency":                                "secagg=real mode=active",
+		"algorithm=vfl-sgdmf parties=2":                                                 "secagg=real algorithm=vfl-sgdmf parties=2",
+		"algorithm=fmf-hfl":                                                             "secagg=real algorithm=fmf-hfl",
+	} {
+		c, err := config.Resolve(set(settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected, err := config.Resolve(set(want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := algorithm.Deployed(c)
+		if err != nil {
+			t.Errorf("%s: %v", settings, err)
+		}
+		if diff := cmp.Diff(expected, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", settings, diff)
+		}
+	}
+}
+
+func TestDeployedRefuses(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=sgd-mf":              "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
+		"noise=replace":                 "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
+		"algorithm=vfl-sgdmf parties=1": "parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
+		"algorithm=hfl-sgdmf parties=1 secagg=none": "secagg: none is a plain sum, which shows what is in it; the sums of a deployment are real\n" +
+			"parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
+	} {
+		c, err := config.Resolve(set(settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = algorithm.Deployed(c)
+		var refused *config.Error
+		if !errors.As(err, &refused) || err.Error() != want {
+			t.Errorf("%s: error %v\nwant %s", settings, err, want)
+		}
+	}
+	// What was never resolved is checked too.
+	c := config.Config{}
+	algorithm.Rounds.Set(&c, 0)
+	algorithm.Secagg.Set(&c, "quantum")
+	if _, err := algorithm.Deployed(c); err == nil || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("two problems: %v", err)
+	}
+}
+
+// A deployment of a deployment is the same, and has nothing left to warn of but
+// what its algorithm ignores.
+func TestDeployedTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		once, err := algorithm.Deployed(validConfig().Draw(t, "config"))
+		if err != nil {
+			return
+		}
+		twice, err := algorithm.Deployed(once)
+		if err != nil || !once.Equal(twice) {
+			t.Fatalf("%v (-once +twice):\n%s", err, cmp.Diff(once, twice))
+		}
+		for _, w := range algorithm.DeploymentWarnings(once) {
+			if w != rosterWarning && !strings.HasSuffix(w, "has no effect with "+algorithm.Name.Of(once)) {
+				t.Fatalf("warning %q", w)
+			}
+		}
+	})
+}
+
+// The published experiments can be deployed as they are, but for those of one party.
+func TestExperimentFilesDeploy(t *testing.T) {
+	files, err := filepath.Glob("../experiments/*.yaml")
+	if err != nil || len(files) < 40 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		list, err := config.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Resolve(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := algorithm.Deployed(c); (err == nil) == strings.Contains(file, "-s1-") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}

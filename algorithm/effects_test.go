@@ -1,0 +1,159 @@
+package algorithm_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+)
+
+// effects says which algorithms a setting means something to: with any other it
+// must be called out. Device stands for parties that are users, vertical for
+// owners of items, horizontal for owners of users, central for one place, statistics for
+// users who sum them, and bias for those of item biases alone.
+var effects = []struct {
+	setting string // of a value other than the default
+	forms   string
+}{
+	{"rounds=7", "device vertical horizontal statistics"},
+	{"dropout=0.15", "device vertical horizontal statistics bias"},
+	{"dropout-at=share", "device vertical horizontal statistics bias"},
+	{"leave=0.01", "device vertical horizontal statistics bias"},
+	{"away=0.01", "device vertical horizontal statistics bias"},
+	{"away-rounds=2", "device vertical horizontal statistics bias"},
+	{"tolerance=0.4", "device vertical horizontal statistics bias"},
+	{"colluders=0.1", "device vertical horizontal statistics bias"},
+	{"sit-out=0.1", "device vertical horizontal statistics bias"},
+	{"baselines=quick", "device vertical horizontal statistics bias"},
+	{"clip-norm=2", "device vertical horizontal"},
+	{"noise-draw=client", "device statistics bias"},
+	{"contribution=all-ratings", "device"},
+	{"model.learning-rate=0.01", "device central"},
+	{"model.epochs=3", "central"},
+	{"model.fit-steps=20", "device horizontal central"},
+	{"model.fit-ridge=2", "device horizontal central"},
+	{"parties=3", "vertical horizontal"},
+	{"local-steps=1", "vertical horizontal"},
+	{"sampling-rate=0.1", "vertical horizontal"},
+	{"clipping=both", "vertical horizontal"},
+	{"model.user-rate=0.01", "vertical horizontal"},
+	{"model.item-rate=0.01", "vertical horizontal"},
+	{"model.density=0.02", "vertical horizontal"},
+	{"partition=category", "vertical"},
+	{"item-steps=5", "vertical"},
+	{"train=both", "horizontal"},
+	{"model.fine-tune=3", "horizontal"},
+	{"model.fine-tune-rate=0.02", "horizontal"},
+	{"model.local-passes=3", "horizontal"},
+	{"unit=user clip-ratings=4", "vertical horizontal"},
+	{"rank=3", "device vertical horizontal central statistics"},
+	{"rating-max=5", "device vertical horizontal central statistics bias"},
+	{"model.start-mean=3", "device vertical horizontal central"},
+	{"model.start-spread=0.02", "device vertical horizontal central"},
+	{"split.validation=0.1", "device vertical horizontal central statistics bias"},
+	{"seed=2", "device vertical horizontal central statistics bias"},
+	{"workers=2", "device vertical horizontal central statistics bias"},
+	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
+	{"deployment.gather-s=0", ""},
+	{"features=genres", "dp-cmf ssp-c ssp-i am-ssp ssp-convex"},
+	{"statistics.gramian=one", "statistics"},
+	{"statistics.budgeting=weights", "statistics bias"},
+	{"statistics.exponent=0.5", "ada-dpals dp-cmf ssp-c ssp-i am-ssp ssp-convex private-item-bias"},
+	{"statistics.per-user=7", "dpals"},
+	{"statistics.count-cap=7", "ada-dpals am-ssp"},
+	{"statistics.shares.counts=0.02", "ada-dpals am-ssp"},
+	{"statistics.mean-cap=9", "statistics bias"},
+	{"statistics.shares.mean=0.02", "statistics bias"},
+	{"statistics.bias-first=yes", "statistics"},
+	{"statistics.clip-user=2", "statistics"},
+	{"statistics.clip-rating=2", "dpals ada-dpals dp-cmf ssp-c ssp-i am-ssp"},
+	{"statistics.clip-bias=1", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
+	{"statistics.priors=fixed", "dp-cmf ssp-i ssp-convex private-item-bias"},
+	{"statistics.decay=0.2", "ssp-c"},
+	{"statistics.bias-ridge=3", ""}, // of priors that are not learned alone
+	{"statistics.user-feature-weight=0.2", "dp-cmf ssp-c ssp-i am-ssp ssp-convex"},
+	{"statistics.user-bias-ridge=3", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
+	{"statistics.user-ridge=3", "statistics"},
+	{"statistics.item-ridge=3", "dpals ada-dpals dp-cmf ssp-i am-ssp ssp-convex"},
+	{"statistics.item-prior=3", "dpals ada-dpals dp-cmf ssp-i am-ssp ssp-convex"},
+	{"statistics.unobserved=0.2", ""}, // of implicit feedback alone
+	{"split.positive=3", ""},          // likewise
+	{"statistics.resample=1", "statistics"},
+	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf ssp-c"},
+	{"statistics.loss=huber", "ssp-convex"},
+	{"statistics.loss-width=2", "ssp-convex"},
+	{"statistics.shares.bias=0.3", "dp-cmf ssp-c ssp-i ssp-convex"},
+	{"statistics.shares.weight-counts=0.2", "statistics bias"},
+	{"statistics.shares.gramian=0.2", "statistics"},
+	{"encoder.optimiser=adam", "ssp-c ssp-i am-ssp ssp-convex"},
+	{"encoder.steps=50", "ssp-i am-ssp ssp-convex"},
+	{"encoder.dense=yes", "ssp-i am-ssp ssp-convex"},
+	{"encoder.ids=no", "ssp-i am-ssp ssp-convex"},
+	{"encoder.rate=0.1", "ssp-i am-ssp ssp-convex"},
+	{"encoder.start-norm=2", "ssp-i am-ssp ssp-convex"},
+	{"cmf.sweeps=2", "dp-cmf"},
+	{"cmf.feature-weight=2", "dp-cmf"},
+}
+
+var formOf = map[string]string{
+	"lfl-sgdmf": "device", "fmf-lfl": "device", "vfl-sgdmf": "vertical", "fmf-vfl": "vertical",
+	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central",
+	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics",
+	"ssp-convex": "statistics", "private-item-bias": "bias",
+}
+
+// keyOf is the key of the last of the settings.
+func keyOf(settings string) string {
+	return settings[strings.LastIndexByte(settings, ' ')+1 : strings.LastIndexByte(settings, '=')]
+}
+
+// matters looks a key up in effects; what is not there matters always.
+func matters(key string, a string) bool {
+	for _, tt := range effects {
+		if keyOf(tt.setting) == key {
+			forms := strings.Fields(tt.forms)
+			return slices.Contains(forms, formOf[a]) || slices.Contains(forms, a)
+		}
+	}
+	return true
+}
+
+func TestSettingsWithoutEffectAreCalledOut(t *testing.T) {
+	for _, a := range algorithm.Names() {
+		for _, tt := range effects {
+			c, err := config.Resolve(set(fmt.Sprintf("algorithm=%s %s", a, tt.setting)))
+			if err != nil {
+				t.Errorf("%s %s: %v", a, tt.setting, err)
+				continue
+			}
+			var want []string
+			switch key := keyOf(tt.setting); {
+			case strings.HasPrefix(key, "deployment."):
+				want = []string{key + " has no effect in a simulation"}
+			case !matters(key, a):
+				want = []string{fmt.Sprintf("%s has no effect with %s", key, a)}
+			}
+			if diff := cmp.Diff(want, algorithm.Warnings(c)); diff != "" {
+				t.Errorf("%s %s: warnings (-want +got):\n%s", a, tt.setting, diff)
+			}
+		}
+	}
+}
+
+// The defaults of no algorithm warn.
+func TestDefaultsDoNotWarn(t *testing.T) {
+	for _, a := range algorithm.Names() {
+		c, err := config.Resolve(set("algorithm=" + a))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := algorithm.Warnings(c); len(w) > 0 {
+			t.Errorf("%s: %q", a, w)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package algorithm_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+)
+
+// Every file in experiments/ is one that runs, without a setting that has no
+// effect, and is what its name says.
+func TestExperimentFiles(t *testing.T) {
+	files, err := filepath.Glob("../experiments/*.yaml")
+	if err != nil || len(files) < 40 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		list, err := config.ReadFile(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		c, err := config.Resolve(list)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		if w := algorithm.Warnings(c); len(w) > 0 {
+			t.Errorf("%s: %v", file, w)
+		}
+		name := algorithm.Name.Of(c)
+		if algorithm.Of(c).About().Clients.Organisations() {
+			name += fmt.Sprintf("-s%d", algorithm.Parties.Int(c.Choose([]*config.Key{algorithm.Parties.Key}, nil)))
+		}
+		name += "-" + regexp.MustCompile(`[^a-z0-9-]+`).ReplaceAllString(algorithm.Data.Of(c), "-")
+		name += fmt.Sprintf("-eps%v", algorithm.Epsilon.Of(c))
+		if got := strings.TrimSuffix(filepath.Base(file), ".yaml"); got != name {
+			t.Errorf("%s holds %s", file, name)
+		}
+	}
+}

@@ -1,0 +1,375 @@
+package algorithm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// The keys of every run, by name; [config.Keys] tells what each means. They are declared
+// in init, since their rules refer to one another.
+var (
+	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
+	FeatureSpec, Feedback, DropoutAt, Baselines, Out, RunName config.TextKey
+	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
+	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
+	SplitTest, SplitValidation, Positive, StageTimeout, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
+	Seed config.SeedKey
+)
+
+func init() {
+	declareRun()
+	declareFederation()
+	declareSplit()
+	declareNetwork()
+}
+
+// declareRun declares what an algorithm may or may not have: which of them have an effect
+// with it, it says in [About].
+func declareRun() {
+	Name = config.DeclareText(config.Key{
+		Name: "algorithm", Kind: config.Word, Flag: true, Placeholder: "NAME", Decides: true,
+		Only: func(config.Config) []string { return Names() },
+		// The default is the algorithm that says so of itself: see [Register].
+		Help: "How to train. The table of algorithms in the documentation says who the clients of each are.",
+	})
+	Data = config.DeclareText(config.Key{
+		// Needs no download. At MovieLens 1M's shape, 6,040 users cooperate: with the few
+		// hundred of a small set the noise of any ε below 100 drowns what they could learn
+		// of thousands of items.
+		Name: "data", Kind: config.Text, Default: "synthetic", Scope: config.Own, Flag: true, Placeholder: "DATA",
+		Help: "synthetic[:small|:ml-1m|:ml-10m], a folder, zip archive or file of ratings, or the name of a set that fedsim data get has downloaded. synthetic is synthetic:ml-1m.",
+	})
+	RatingMin = config.DeclareNumber(config.Key{
+		Name: "rating-min", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.AtLeast(0),
+		Flag: true, Placeholder: "STARS", Help: "Bottom of the rating scale, for data whose format does not say it.",
+		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
+			return known(f, func() float64 { return f.Min })
+		},
+	})
+	RatingMax = config.DeclareNumber(config.Key{
+		Name: "rating-max", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.Positive(),
+		Flag: true, Placeholder: "STARS", Help: "Top of the rating scale, likewise.",
+		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
+			return known(f, func() float64 { return f.Max })
+		},
+	})
+
+	Epsilon = config.DeclareNumber(config.Key{
+		Name: "epsilon", Kind: config.Real, Default: "auto", Auto: "10 with noise, inf without", Flag: true, Placeholder: "E",
+		Help:         "Privacy budget of the whole run, or inf for no noise.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(defaultEpsilonOf(c)) },
+		Check:        checkEpsilon,
+	})
+	Delta = config.DeclareNumber(config.Key{
+		Name: "delta", Kind: config.Real, Default: "auto", Auto: "the smaller of 1e-5 and 1/(10 units), of units that are public", Range: config.Inside(0, 1),
+		Flag: true, Placeholder: "D", Help: "The delta of it.",
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			return known(f, func() float64 { return dp.DefaultDelta(PublicUnits(c, f)) })
+		},
+	})
+	Unit = config.DeclareText(config.Key{
+		Name: "unit", Kind: config.Word, Default: "auto", Auto: "user; rating where parties see single ratings only", Words: []string{string(dp.User), string(dp.Rating)},
+		Flag: true, Placeholder: "UNIT", Help: "What is protected: all ratings of a user, or one rating.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string { return string(Of(c).About().Units[0]) },
+		Check:      checkUnit,
+	})
+	Accountant = config.DeclareText(config.Key{
+		Name: "accountant", Kind: config.Text, Default: "auto", Auto: "rdp of Skellam noise, pld of sampled Gaussian noise: the tightest that is proved",
+		Flag: true, Placeholder: "NAME",
+		Help: "rdp (proved), gdp-skellam (of Skellam noise: numerical evidence, less noise), pld (of sampled Gaussian noise: proved and tight) or best.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string {
+			return string(noiseForms[Of(c).About().Noise].accountant)
+		},
+		Check: checkAccountant,
+	})
+	Noise = config.DeclareText(config.Key{
+		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties; none where epsilon is inf", Words: []string{"split", "replace", "own", "none"},
+		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost) or none; of parties that are organisations own.",
+		Only: func(c config.Config) []string {
+			return slices.Concat([]string{"auto"}, noiseForms[Of(c).About().Noise].words, []string{"none"})
+		},
+		ChooseWord: func(c config.Config, _ *config.Facts) string {
+			if !Private(c) {
+				return "none"
+			}
+			return noiseForms[Of(c).About().Noise].words[0]
+		},
+		Check: checkNoise,
+	})
+	NoiseDraw = config.DeclareText(config.Key{
+		Name: "noise-draw", Kind: config.Word, Default: "auto", Auto: "sum, at a cost that does not grow with clients; client of real sums", Words: []string{"sum", "client"},
+		Flag: true, Placeholder: "WHO", Help: "sum or client: the same law, drawn at once or by each client.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string {
+			if Secagg.Is(c, "real") {
+				return "client"
+			}
+			return "sum"
+		},
+		Check: func(c config.Config) string {
+			if Secagg.Is(c, "real") && NoiseDraw.Is(c, "sum") {
+				return "nobody could draw the noise of a whole real sum but its adder; with secagg real each client draws its own"
+			}
+			return ""
+		},
+	})
+	Secagg = config.DeclareText(config.Key{
+		Name: "secagg", Kind: config.Word, Default: "ideal", Words: []string{"ideal", "real", "none"}, Flag: true, Placeholder: "KIND",
+		Help:  "ideal: the exact sum, without the cryptography; real: with it, and the same integers; none for a single party.",
+		Check: checkSecagg,
+	})
+	Mode = config.DeclareText(config.Key{
+		Name: "mode", Kind: config.Word, Default: graph.SemiHonest.String(), Words: []string{graph.SemiHonest.String(), graph.Active.String()}, Flag: true, Placeholder: "MODE",
+		Help: "What a real sum defends against: semi-honest parties, or active ones, who may lie.",
+		Check: func(c config.Config) string {
+			if Mode.Is(c, graph.Active.String()) && !Secagg.Is(c, "real") {
+				return fmt.Sprintf("an %s sum defends against nobody; active is a mode of secagg real", Secagg.Of(c))
+			}
+			return ""
+		},
+	})
+
+	Rounds = config.DeclareNumber(config.Key{
+		Name: "rounds", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 10 to 1000 of matrix factorization, 2 to 12 outer steps of sufficient statistics",
+		Range: config.Between(1, 1_000_000), Flag: true, Placeholder: "T", Help: "Rounds to attempt.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).About().Rounds(c)) },
+	})
+	Rank = config.DeclareNumber(config.Key{
+		Name: "rank", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 1 where there is little but noise to learn from, up to 20", Range: config.Between(1, 1024),
+		Flag: true, Placeholder: "P", Help: "Length of an embedding.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).About().Rank(c)) },
+	})
+	Parties = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
+		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
+		Help:         "Organisations that take part.",
+		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(10) },
+	})
+	FeatureSpec = config.DeclareText(config.Key{
+		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres and decades, as far as the set has them", Scope: config.Own, Flag: true, Placeholder: "SPEC",
+		Help:  "Public features of items to learn from: genres, year, CSV files (item_id, category, value and perhaps weight), with commas between, or none.",
+		Check: checkFeatures,
+	})
+	Feedback = config.DeclareText(config.Key{
+		Name: "feedback", Kind: config.Word, Default: "explicit", Words: []string{"explicit", "implicit"}, Flag: true, Placeholder: "KIND",
+		Help: "What a rating is: explicit (a value on the scale) or implicit (something was consumed).",
+		Check: func(c config.Config) string {
+			if check := Of(c).About().CheckFeedback; check != nil {
+				return check(c)
+			}
+			return ""
+		},
+	})
+}
+
+// declareFederation declares who is lost and what is assumed of clients, and how a run is
+// made.
+func declareFederation() {
+	Dropout = config.DeclareNumber(config.Key{
+		Name: "dropout", Kind: config.Real, Default: "auto", Auto: "0.1 where clients are users: phones do drop out; 0 of organisations", Range: config.Below(0, 1), Scope: config.Simulated,
+		Flag: true, Placeholder: "SHARE", Help: "Chance of a client to be lost in a round.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			if Of(c).About().Clients.Organisations() {
+				return config.Fixed(0)
+			}
+			return config.Fixed(0.1)
+		},
+	})
+	DropoutAt = config.DeclareText(config.Key{
+		Name: "dropout-at", Kind: config.Word, Default: "any", Words: []string{"advertise", "share", "masked-input", "consistency", "unmask", "replace", "any"}, Scope: config.Simulated,
+		Flag: true, Placeholder: "STAGE", Help: "The stage at which that happens; consistency is one of mode active, replace one of noise replace.",
+		Check: checkDropoutAt,
+	})
+	Tolerance = config.DeclareNumber(config.Key{ // FMF paper, section 6.3
+		Name: "tolerance", Kind: config.Real, Default: "0.3", Range: config.Below(0, 1), Flag: true, Placeholder: "SHARE",
+		Help: "Share of the clients that a round may lose.",
+	})
+	Colluders = config.DeclareNumber(config.Key{
+		Name: "colluders", Kind: config.Real, Default: "auto", Auto: "0.05: one client in twenty may help the aggregator; 0 of one alone", Range: config.Below(0, 1), Flag: true, Placeholder: "SHARE",
+		Help: "Share of the clients whose noise does not count, because they may help the aggregator.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			if Lone(c) {
+				return config.Fixed(0)
+			}
+			return config.Fixed(0.05)
+		},
+	})
+	SitOut = config.DeclareNumber(config.Key{
+		Name: "sit-out", Kind: config.Real, Default: "0", Range: config.Between(0, 1), Flag: true, Placeholder: "SHARE",
+		Help: "Share of the clients that, lost in one round, may sit the next out, so that it need not be set up anew with everybody: two exchanges instead of four.",
+		Check: func(c config.Config) string {
+			if v, most := SitOut.Value(c), Tolerance.Value(c); v > max(0, most) {
+				return fmt.Sprintf("%v is above the tolerance %v; who sits out is lost to the iteration", v, most)
+			}
+			return ""
+		},
+	})
+	Leave = config.DeclareNumber(config.Key{
+		Name: "leave", Kind: config.Real, Default: "0", Range: config.Between(0, 1), Scope: config.Simulated, Flag: true, Placeholder: "SHARE",
+		Help: "Share of the clients that leave for good in the course of the run.",
+	})
+	Away = config.DeclareNumber(config.Key{
+		Name: "away", Kind: config.Real, Default: "0", Range: config.Between(0, 1), Scope: config.Simulated, Flag: true, Placeholder: "SHARE",
+		Help: "Share of the clients that go away once and come back.",
+	})
+	AwayRounds = config.DeclareNumber(config.Key{
+		Name: "away-rounds", Kind: config.Whole, Default: "3", Range: config.AtLeast(1), Scope: config.Simulated, Flag: true, Placeholder: "N",
+		Help: "For how many rounds they are away.",
+	})
+	Baselines = config.DeclareText(config.Key{
+		Name: "baselines", Kind: config.Word, Default: "all", Words: []string{"all", "quick"}, Scope: config.Simulated, Flag: true, Placeholder: "WHICH",
+		Help: "What the run is compared with: all, or quick: only those that need no training of the federation.",
+	})
+	Seed = config.DeclareSeed(config.Key{
+		Name: "seed", Kind: config.Seed, Default: "1", Flag: true, Placeholder: "N", Help: "Everything random of the run follows from it.",
+	})
+	Workers = config.DeclareNumber(config.Key{
+		Name: "workers", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Scope: config.Own, Flag: true, Placeholder: "N",
+		Help:  "Goroutines that compute; the result does not depend on it. 0 takes all cores.",
+		Check: func(config.Config) string { return "" },
+	})
+	Out = config.DeclareText(config.Key{
+		Name: "out", Kind: config.Text, Default: "runs", Scope: config.Own, Flag: true, Placeholder: "DIR", Help: "Where runs are kept.",
+		Check: func(c config.Config) string {
+			if Out.Of(c) == "" {
+				return "no folder is named"
+			}
+			return ""
+		},
+	})
+	RunName = config.DeclareText(config.Key{
+		Name: "name", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",
+		Help: "Folder of this run in there. By default it is made of algorithm, data, epsilon and seed.",
+		Check: func(c config.Config) string {
+			if name := RunName.Of(c); strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") {
+				return fmt.Sprintf("%q is not the name of a folder: it must not hold a slash nor start with a dot", name)
+			}
+			return ""
+		},
+	})
+}
+
+// declareSplit declares how the data are split.
+func declareSplit() {
+	SplitTest = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
+		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.Inside(0, 1),
+		Help: "Share of the ratings, or with implicit feedback of the users, that quality is measured on.",
+	})
+	SplitValidation = config.DeclareNumber(config.Key{
+		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.Below(0, 1),
+		Help: "Share that is neither trained nor tested on, for choosing settings.",
+	})
+	Positive = config.DeclareNumber(config.Key{
+		Name: "split.positive", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five", Range: config.AtLeast(0), Unit: "stars",
+		Help: "Fewest stars that count as liked, with implicit feedback.",
+		When: Ranks,
+		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
+			return known(f, func() float64 { return positiveShare * f.Max })
+		},
+	})
+}
+
+// declareNetwork declares the simulated connections, and what a deployment waits for.
+func declareNetwork() {
+	Latency = network("latency-ms", "50", "ms", config.Below(0, 1e9), "How long a message is on its way, whatever its size.")
+	Up = network("up-mbps", "10", "Mbit/s", config.Positive(), "Bandwidth from a client.")
+	Down = network("down-mbps", "50", "Mbit/s", config.Positive(), "Bandwidth to a client.")
+	Compute = network("compute-ms", "1000", "ms", config.Below(0, 1e9), "How long a client computes in a round.")
+	Patience = network("stage-timeout-s", "60", "s", config.Positive(), "How long the aggregator waits in a stage.")
+
+	StageTimeout = config.DeclareNumber(config.Key{
+		Name: "deployment.stage-timeout-s", Kind: config.Real, Default: "60", Range: config.Above(0, 86_400), Unit: "s", Scope: config.Deployed,
+		Help: "How long the aggregator of a deployment waits in a stage for clients that do not answer.",
+	})
+	Gather = config.DeclareNumber(config.Key{ // time to start ten machines by hand
+		Name: "deployment.gather-s", Kind: config.Real, Default: "600", Range: config.Between(0, 604_800), Unit: "s", Scope: config.Deployed,
+		Help: "How long the first round of a deployment waits for all clients, at most. After that it begins with those who are there, if they are enough.",
+	})
+}
+
+func network(name, standard, unit string, r config.Range, help string) config.NumberKey {
+	return config.DeclareNumber(config.Key{Name: "network." + name, Kind: config.Real, Default: standard, Range: r, Unit: unit, Scope: config.Simulated, Help: help})
+}
+
+// Federated are the keys of every algorithm with clients.
+func Federated() []*config.Key {
+	return []*config.Key{Dropout.Key, DropoutAt.Key, Leave.Key, Away.Key, AwayRounds.Key, Tolerance.Key, Colluders.Key, SitOut.Key, Baselines.Key}
+}
+
+// always are the keys that mean something to every algorithm.
+func always() []*config.Key {
+	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
+		StageTimeout.Key, Gather.Key}
+}
+
+// positiveShare of the scale's top counts as liked: four stars of five, as Liang et al.
+// have it.
+const positiveShare = 0.8
+
+// defaultEpsilon is a budget at which LFL-SGDMF on the default data beats what
+// the same users reach without cooperating by more than the deviation over seeds.
+const defaultEpsilon = 10
+
+// known is a number that follows from facts; auto while there are none.
+func known(f *config.Facts, v func() float64) config.Number {
+	if f == nil {
+		return config.Auto
+	}
+	return config.Fixed(v())
+}
+
+func defaultEpsilonOf(c config.Config) float64 {
+	if Of(c).About().Private && !Noise.Is(c, "none") {
+		return defaultEpsilon
+	}
+	return math.Inf(1)
+}
+
+// Private reports whether a configuration promises a finite ε.
+func Private(c config.Config) bool { return !math.IsInf(Epsilon.Chosen(c), 1) }
+
+// Ranks reports whether quality is that of rankings for held-out users.
+func Ranks(c config.Config) bool {
+	return slices.Contains(Of(c).About().Keys, Feedback.Key) && Feedback.Is(c, "implicit")
+}
+
+// UnitOf is what a configuration protects.
+func UnitOf(c config.Config) dp.Unit { return dp.Unit(Unit.Chosen(c)) }
+
+// PublicUnits is an upper bound on the units of privacy, from public facts alone: the
+// default of δ follows from it, and noise from that. How many ratings there are is public
+// of a published set only; there are at most so many as users times items.
+func PublicUnits(c config.Config, f *config.Facts) int {
+	switch {
+	case UnitOf(c) == dp.User:
+		return f.Users
+	case f.Published > 0:
+		return f.Published
+	default:
+		return f.Users * f.Items
+	}
+}
+
+// Flow is which stages a round goes through.
+func Flow(c config.Config) protocol.StageFlow {
+	return protocol.StageFlow{Confirms: Mode.Is(c, graph.Active.String()), Replaces: Noise.Is(c, protocol.TwoRound.String())}
+}
+
+// DropoutStages are the stages that dropout-at names: any is each stage that there
+// is. A word that names none gives none.
+func DropoutStages(c config.Config) []protocol.Stage {
+	var list []protocol.Stage
+	at := DropoutAt.Of(c)
+	for s := range protocol.Stages {
+		if Flow(c).Has(s) && (at == s.String() || at == "any") {
+			list = append(list, s)
+		}
+	}
+	return list
+}

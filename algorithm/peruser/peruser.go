@@ -1,0 +1,285 @@
+// Package peruser makes an algorithm of a few functions, where every client is a user: see
+// [Algorithm].
+package peruser
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Algorithm makes an algorithm of a few functions: every client is a user, the shared model is
+// a matrix with a row for each item, and every round sums one vector a user. Everything else
+// is done for it: calibrated noise, fixed point and ring, dropouts, ledgers, the statement,
+// forecast, baselines and deployment.
+//
+// The functions must be pure: the same arguments give the same result, and nothing is kept
+// between calls.
+type Algorithm struct {
+	Name, Help, Paper string
+	Keys              []*config.Key // its own, declared by it; besides rounds, rank and those of every run
+	Rounds, Rank      int           // what auto stands for; at least 1
+
+	// Release is what a user sends in a round: name, length and the bounds that hold by
+	// construction, L2 and MaxNonZero at least. Scale, ring and noise are filled in. A
+	// vector that exceeds the bounds is not sent.
+	Release func(*algorithm.Setup) protocol.Release
+	// Start is the shared model before the first round.
+	Start func(*algorithm.Setup) *model.Matrix
+	// Contribute is the trainer: a user's vector, within the bounds of the release. Randomness
+	// comes from src alone.
+	Contribute func(s *algorithm.Setup, m *model.Matrix, r model.Ratings, src entropy.Source, round uint64) (protocol.Vector, error)
+	// Absorb is the strategy: it moves the model in place by the noisy sum over survivors.
+	Absorb func(s *algorithm.Setup, m *model.Matrix, sum []float64, survivors int, round uint64)
+	// Predict is what a user with these training ratings is expected to give to every item,
+	// in stars, written to out.
+	Predict func(s *algorithm.Setup, m *model.Matrix, r model.Ratings, out []float64)
+}
+
+// Register makes it known. What is missing panics: it is a mistake of the program.
+func (p Algorithm) Register() {
+	if p.Release == nil || p.Start == nil || p.Contribute == nil || p.Absorb == nil || p.Predict == nil || p.Rounds < 1 || p.Rank < 1 {
+		panic(fmt.Sprintf("algorithm: %q: every function, and at least one round and rank 1, are needed", p.Name))
+	}
+	rounds, rank := float64(p.Rounds), float64(p.Rank)
+	algorithm.Register(&registered{p, algorithm.About{
+		Name: p.Name, Help: p.Help, Paper: p.Paper, Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true,
+		Units: []dp.Unit{dp.User}, OtherUnit: "a user's vector depends on all its ratings: privacy is stated per user", Relation: dp.ZeroOut,
+		Keys:   append(append(algorithm.Federated(), algorithm.Rounds.Key, algorithm.Rank.Key, algorithm.NoiseDraw.Key), p.Keys...),
+		Rounds: func(config.Config) float64 { return rounds },
+		Rank:   func(config.Config) float64 { return rank },
+	}})
+}
+
+// registered is an algorithm that was made so.
+type registered struct {
+	Algorithm
+	about algorithm.About
+}
+
+// About implements algorithm.Algorithm.
+func (a *registered) About() *algorithm.About { return &a.about }
+
+// Open implements algorithm.Algorithm.
+func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
+	start := a.Start(s)
+	if start.Rows() != s.Data.Items {
+		return nil, config.Errorf("%s: its model has %d rows; there must be one for each of %d items", a.about.Name, start.Rows(), s.Data.Items)
+	}
+	r := a.Release(s)
+	r.Scale, r.Width = algorithm.Scale(r), 8 // the ring is fitted later
+	if err := r.Validate(); err != nil {
+		return nil, config.Errorf("%s: %w", a.about.Name, err)
+	}
+	s.Schedule = algorithm.Uniformly(algorithm.Rounds.Int(s.Config), r, model.EncodedSize(start.Dims()))
+	return &instance{a, s, start}, s.CalibrateSplit(nil)
+}
+
+// Load implements algorithm.Loader.
+func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
+	s := &algorithm.Setup{Config: c, Data: set, Train: files.Train()}
+	items, err := files.Matrix("item_embeddings", set.Items, a.Start(s).Cols())
+	if err != nil {
+		return nil, err
+	}
+	return &algorithm.Saved{Items: items, Score: func(user int, out []float64) { a.Predict(s, items, s.Row(user), out) }}, nil
+}
+
+type instance struct {
+	*registered
+	setup *algorithm.Setup
+	start *model.Matrix
+}
+
+// decode reads a shared model.
+func (x *instance) decode(shared []byte) (*model.Matrix, error) {
+	b, err := model.NewBroadcast(shared, x.start.Rows(), x.start.Cols())
+	if err != nil {
+		return nil, err
+	}
+	return b.Matrix(), nil
+}
+
+// Strategy implements algorithm.Instance.
+func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
+	return &strategy{instance: x, session: session, model: x.start.Clone()}, nil
+}
+
+// ClientSide implements algorithm.Instance.
+func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }
+
+// Party implements algorithm.Instance.
+func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
+	user, err := l.UserOf(x.about.Name, which)
+	if err != nil {
+		return nil, err
+	}
+	t := &trainer{instance: x, ratings: l.Row(user)}
+	return &algorithm.Party{Ratings: len(t.ratings.Items), Trainer: t, Result: func() []model.Embeddings {
+		predicted := model.NewMatrix(1, x.start.Rows())
+		x.Predict(x.setup, t.final, t.ratings, predicted.Row(0))
+		return []model.Embeddings{model.NewEmbeddings("predicted", predicted, l.Set.UserIDs[user:user+1])}
+	}}, nil
+}
+
+// Shared implements algorithm.Instance.
+func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
+	m, err := x.decode(shared)
+	if err != nil {
+		return nil, err
+	}
+	return []model.Embeddings{model.NewEmbeddings("item_embeddings", m, x.setup.Data.ItemIDs)}, nil
+}
+
+// Baselines implements algorithm.Instance.
+func (x *instance) Baselines() []algorithm.Baseline {
+	return []algorithm.Baseline{
+		{Name: "before_cooperation", Note: "the same start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
+			return predictor{x, x.start}, nil
+		}},
+		algorithm.NonPrivate(x.setup, nil),
+	}
+}
+
+// predictor predicts by a model and users' ratings.
+type predictor struct {
+	*instance
+	items *model.Matrix
+}
+
+// Predict implements model.Predictor.
+func (m predictor) Predict(user int, items []int32, out []float64) {
+	all := make([]float64, m.items.Rows())
+	m.instance.Predict(m.setup, m.items, m.setup.Row(user), all)
+	for i, j := range items {
+		out[i] = all[j]
+	}
+}
+
+// clients are the clients of a simulation.
+type clients struct{ *instance }
+
+// Trainers implements algorithm.ClientSide.
+func (c clients) Trainers() []algorithm.Trainer {
+	list := make([]algorithm.Trainer, c.setup.Data.Users)
+	for u := range list {
+		list[u] = &trainer{instance: c.instance, ratings: c.setup.Row(u)}
+	}
+	return list
+}
+
+// Interim implements algorithm.ClientSide.
+func (c clients) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
+	m, err := c.decode(shared)
+	return predictor{c.instance, m}, err
+}
+
+// Final implements algorithm.ClientSide.
+func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error) {
+	m, err := c.decode(shared)
+	if err != nil {
+		return nil, err
+	}
+	return &model.Trained{Predictor: predictor{c.instance, m}, Matrices: []model.Named{{Name: "item_embeddings", Matrix: m}}}, nil
+}
+
+// trainer is one user's side.
+type trainer struct {
+	*instance
+	ratings model.Ratings
+	final   *model.Matrix
+}
+
+// Contribute implements algorithm.Trainer.
+func (t *trainer) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	m, err := t.decode(p.Broadcast)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.registered.Contribute(t.setup, m, t.ratings, src, p.Iteration)
+	return []protocol.Vector{v}, err
+}
+
+// Finish implements algorithm.Trainer.
+func (t *trainer) Finish(shared []byte, _ protocol.Runner) (err error) {
+	t.final, err = t.decode(shared)
+	return err
+}
+
+// strategy is the server's side. A round that released nothing is an attempt like any
+// other: the budget is planned over attempts.
+type strategy struct {
+	*instance
+	session protocol.SessionID
+	round   uint64
+	model   *model.Matrix
+}
+
+// Next implements algorithm.Strategy.
+func (t *strategy) Next() (*protocol.Plan, bool, error) {
+	step := t.setup.Schedule.At(t.round + 1)
+	if step == nil {
+		return nil, true, nil
+	}
+	t.round++
+	return &protocol.Plan{
+		Session: t.session, Iteration: t.round, Phase: step.Phase, Cohort: t.setup.Cohort,
+		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: t.model.Encode(),
+	}, false, nil
+}
+
+// Absorb implements algorithm.Strategy.
+func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
+	t.registered.Absorb(t.setup, t.model, sums.Values[0], sums.Survivors, p.Iteration)
+	for i, x := range t.model.Data() {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("%s: coordinate %d of the model became %v in round %d", t.about.Name, i, x, p.Iteration)
+		}
+	}
+	return nil
+}
+
+// Skip implements algorithm.Strategy.
+func (t *strategy) Skip(*protocol.Plan, error) {}
+
+// Model implements algorithm.Strategy.
+func (t *strategy) Model() []byte { return t.model.Encode() }
+
+// stateDomain begins a saved state: the domain, the session (16 bytes), the round (8, big
+// endian), then the model as it is broadcast.
+const stateDomain = "fedsim/algorithm/peruser/v1\n"
+
+// Save implements algorithm.Strategy.
+func (t *strategy) Save() ([]byte, error) {
+	b := append([]byte(stateDomain), t.session[:]...)
+	return append(binary.BigEndian.AppendUint64(b, t.round), t.model.Encode()...), nil
+}
+
+// Restore implements algorithm.Strategy.
+func (t *strategy) Restore(state []byte) error {
+	head := len(stateDomain) + len(t.session)
+	if len(state) < head+8 || string(state[:len(stateDomain)]) != stateDomain {
+		return fmt.Errorf("%s: a state of %d bytes that does not begin with %q: it is of another algorithm or version", t.about.Name, len(state), stateDomain)
+	}
+	if got := protocol.SessionID(state[len(stateDomain):head]); got != t.session {
+		return fmt.Errorf("%s: the state is of session %x; this one is %x", t.about.Name, got, t.session)
+	}
+	round := binary.BigEndian.Uint64(state[head:])
+	if last := uint64(t.setup.Schedule.Iterations()); round > last {
+		return fmt.Errorf("%s: the state is of round %d; the last one is %d", t.about.Name, round, last)
+	}
+	m, err := t.decode(state[head+8:])
+	if err != nil {
+		return err
+	}
+	t.round, t.model = round, m
+	return nil
+}

@@ -1,0 +1,218 @@
+package algorithm
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Setup is what an algorithm is opened with, and what it sets.
+type Setup struct {
+	// Config has every auto replaced but those that follow from the noise, which Open
+	// replaces.
+	Config config.Config
+	// Data lists users and items, the rating scale and what else is public. In a deployment
+	// it has no ratings.
+	Data *dataset.Set
+	// Train are the training ratings by user; nil in a deployment.
+	Train *dataset.Rows
+	// Ratings are the same, one after the other.
+	Ratings dataset.Ratings
+	// Held is who is held out, with implicit feedback; else nil.
+	Held *dataset.HoldOut
+	// Features are those of the items; nil where there are none, or nothing is learned
+	// from them.
+	Features *dataset.ItemFeatures
+	Cohort   protocol.Cohort
+	// Alone: parties train by themselves.
+	Alone bool
+
+	// Schedule is what the rounds release, noise included. Open sets it.
+	Schedule protocol.Schedule
+	Privacy  Privacy
+}
+
+// Privacy is what a run promises.
+type Privacy struct {
+	Budget  dp.Budget  // of each client's ledger; Epsilon +Inf without noise
+	Run     []dp.Event // what the whole run costs a client at the most; none without noise
+	Claimed float64    // with replaced noise: the ε that the published analysis would state; else 0
+}
+
+// Top is the top of the rating scale. Ratings are float32, in which it may round up.
+func (s *Setup) Top() float64 { return max(s.Data.Max, float64(float32(s.Data.Max))) }
+
+// Bottom is the bottom of the rating scale, likewise.
+func (s *Setup) Bottom() float64 { return min(s.Data.Min, float64(float32(s.Data.Min))) }
+
+// Private reports whether the run promises a finite ε.
+func (s *Setup) Private() bool { return Private(s.Config) }
+
+// Rows are a user's training ratings.
+func (s *Setup) Row(user int) model.Ratings {
+	items, values := s.Train.Row(user)
+	return model.Ratings{Items: items, Values: values}
+}
+
+// Public reports whether nobody has the ratings in one place: in a deployment.
+func (s *Setup) Public() bool { return s.Train == nil }
+
+// Facts are those about a set that choices may go by.
+func FactsOf(set *dataset.Set) *config.Facts {
+	f := &config.Facts{Name: set.Name, Users: set.Users, Items: set.Items, Min: set.Min, Max: set.Max}
+	if known, ok := PublishedSet(set.Name); ok {
+		f.Published = known.Ratings
+	}
+	return f
+}
+
+// PublishedSet finds a data set among those whose counts everybody knows.
+func PublishedSet(name string) (dataset.Entry, bool) {
+	for _, known := range dataset.List() {
+		if known.Name == name && known.Ratings > 0 {
+			return known, true
+		}
+	}
+	return dataset.Entry{}, false
+}
+
+// readFeatures takes the first of the specifications that the set has.
+func readFeatures(set *dataset.Set, specs []string) (*dataset.ItemFeatures, string, error) {
+	var err error
+	for _, spec := range specs {
+		var f *dataset.ItemFeatures
+		if f, err = set.Features(spec); err == nil {
+			return f, spec, nil
+		}
+		if !errors.Is(err, dataset.ErrNoFeatures) {
+			break
+		}
+	}
+	return nil, "", config.Errorf("features: %w", err)
+}
+
+// Uniformly is the schedule of a run whose rounds all release r, whose name is that of the
+// phase, too.
+func Uniformly(rounds int, r protocol.Release, size int) protocol.Schedule {
+	return protocol.Schedule{{Iterations: rounds, Phase: r.Name, Releases: []protocol.Release{r}, Model: size}}
+}
+
+// Scale chooses the fixed point of a release: rounding h coordinates to integers adds √h/2
+// to the sensitivity, and the noise grows by the same share of it. For a few
+// coordinates a thousandth is had for nothing. For a vector that may be dense it
+// would take integers, and noise on them, far beyond 32 bits: a hundredth then.
+func Scale(r protocol.Release) float64 {
+	share := 1e-3
+	if r.MaxNonZero > 1000 {
+		share = 1e-2
+	}
+	return math.Sqrt(float64(r.MaxNonZero)) / (2 * share * r.L2)
+}
+
+// ErrPartyData is wrapped by the error for data that do not hold what a party is said to
+// own.
+var ErrPartyData = errors.New("these are not the party's data")
+
+// PartyData says which of the ratings that a party of a deployment has are its own.
+type PartyData struct {
+	// User is the id of the user whose client it is; "" where the data are of one user.
+	User string
+	// Part is the number, from 1 to parties, of the part that the experiment's
+	// partition deals to the organisation, as a simulation does: of the catalogue (VFL),
+	// or of the users in the data, which must be all (HFL). 0: it owns what is there, all
+	// items that are listed or all users. Nothing can be checked of what others own: an
+	// item or a user that two parties bring is protected by each of them alone.
+	Part int
+}
+
+// Party is one client's side, made from that client's own ratings.
+type Party struct {
+	// Ratings is on how many it trains, for the owner's eyes.
+	Ratings int
+	Trainer Trainer
+	// Result is what it alone ends with, after it finished: the embedding of the user and
+	// all that HFL tunes are private and stay with it. The embeddings of its own items
+	// (VFL) it may publish.
+	Result func() []model.Embeddings
+}
+
+// LocalData are the training ratings of a party's data, in terms of the catalogue.
+type LocalData struct {
+	Set  *dataset.Set
+	Rows *dataset.Rows
+	// Items are the index in the catalogue of each of the set's items; -1 if it is not
+	// listed. Users are those of its users, where all parties have the same; else nil.
+	Items, Users []int32
+	// Skipped is how many ratings were left out because their item or user is not listed.
+	Skipped int
+}
+
+// UserOf is the index in the data of the user whose client a party is.
+func (l *LocalData) UserOf(name string, which PartyData) (int, error) {
+	user := -1
+	for i, id := range l.Set.UserIDs {
+		if id == which.User {
+			user = i
+			break
+		}
+	}
+	switch users := l.Set.Users; {
+	case which.Part != 0:
+		return 0, fmt.Errorf("%w: a party of %s is a user, and no part %d of any", ErrPartyData, name, which.Part)
+	case which.User == "" && users != 1:
+		return 0, fmt.Errorf("%w: they are of %d users; say whose they are", ErrPartyData, users)
+	case which.User == "":
+		return 0, nil
+	case user < 0:
+		return 0, fmt.Errorf("%w: there is no user %q in them", ErrPartyData, which.User)
+	}
+	return user, nil
+}
+
+// CheckPart refuses a part that no organisation can have.
+func (s *Setup) CheckPart(which PartyData) error {
+	switch parties := Parties.Int(s.Config); {
+	case which.User != "":
+		return fmt.Errorf("%w: a party of %s is an organisation, and not the user %q", ErrPartyData, Name.Of(s.Config), which.User)
+	case which.Part < 0 || which.Part > parties:
+		return fmt.Errorf("%w: there is no part %d; there are 1 to %d", ErrPartyData, which.Part, parties)
+	default:
+		return nil
+	}
+}
+
+// Row are the ratings of a user of the data, items ascending as in the catalogue. Those
+// of items that are not listed are left out, and counted.
+func (l *LocalData) Row(user int) model.Ratings {
+	items, values := l.Rows.Row(user)
+	order := make([]int, 0, len(items))
+	for k, i := range items {
+		if l.Items[i] >= 0 {
+			order = append(order, k)
+		}
+	}
+	l.Skipped += len(items) - len(order)
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(l.Items[items[a]], l.Items[items[b]]) })
+	r := model.Ratings{Items: make([]int32, len(order)), Values: make([]float32, len(order))}
+	for n, k := range order {
+		r.Items[n], r.Values[n] = l.Items[items[k]], values[k]
+	}
+	return r
+}
+
+// Pick are the ids at some indices.
+func Pick(ids []string, which []int32) []string {
+	out := make([]string, len(which))
+	for i, k := range which {
+		out[i] = ids[k]
+	}
+	return out
+}

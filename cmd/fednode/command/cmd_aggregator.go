@@ -1,0 +1,196 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// aggregatorCmd is fednode aggregator. It needs nobody's data and no experiment.
+type aggregatorCmd struct {
+	Key         string   `required:"" placeholder:"FILE" help:"Its own key, whose public half the invitations name."`
+	Federation  string   `required:"" placeholder:"FILE" help:"The federation, as the operator founded it."`
+	State       string   `required:"" placeholder:"DIR" help:"Where it keeps who is enrolled; made if it is missing."`
+	Tickets     string   `required:"" placeholder:"FILE" help:"Whom the operator has invited. Read again on SIGHUP."`
+	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked. Read again on SIGHUP; may be missing."`
+	Invitation  string   `placeholder:"FILE" help:"Its own invitation, with which it enters itself in the list; needed once."`
+	Listen      []string `sep:"none" placeholder:"MULTIADDR" help:"Where it listens; may be repeated. Default: port 7946 of all addresses, TCP and QUIC."`
+	Ops         string   `default:"127.0.0.1:9464" help:"Address on this machine of metrics, health and status."`
+}
+
+// Run implements fednode aggregator.
+func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
+	log := s.log("aggregator")
+	key, err := admission.ReadKey(c.Key)
+	if err != nil {
+		return err
+	}
+	federation, err := admission.ReadFile(c.Federation, admission.ParseFederation)
+	if err != nil {
+		return err
+	}
+	registry, file, err := c.registry(federation)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // all that is in it is durable
+	if err = c.enrol(registry, key, &log); err != nil {
+		return err
+	}
+	monitor, stop, err := monitored(ctx, "aggregator", c.Ops, &log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	listen := c.Listen
+	if len(listen) == 0 {
+		listen = node.Listen
+	}
+	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
+		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor})
+	if err != nil {
+		return err
+	}
+	defer a.Close() //nolint:errcheck // nothing is left to be lost
+	if err = c.load(a, federation); err != nil {
+		return err
+	}
+	for _, address := range a.Addresses() {
+		fmt.Fprintf(s.out, "listening  %s\n", address)
+	}
+	c.run(ctx, a, federation, &log)
+	log.Info().Msg("stopped")
+	return nil
+}
+
+// run waits for the end, and reads the operator's files again when it is told to.
+func (c *aggregatorCmd) run(ctx context.Context, a *node.Aggregator, f *admission.Federation, log *zerolog.Logger) {
+	onHangup(ctx, func() {
+		if err := c.load(a, f); err != nil {
+			log.Error().Err(err).Msg("what cannot be read stays as it was before")
+			return
+		}
+		log.Info().Msg("tickets and revocations read again")
+	})
+}
+
+// load reads whom the operator has revoked and invited. Neither waits for the other:
+// whoever is revoked is put out, whatever is the matter with the tickets.
+func (c *aggregatorCmd) load(a *node.Aggregator, f *admission.Federation) error {
+	return errors.Join(revoke(a, c.Revocations, f), c.admit(a, f))
+}
+
+func (c *aggregatorCmd) admit(a *node.Aggregator, f *admission.Federation) error {
+	tickets, err := readTickets(c.Tickets, f)
+	if err != nil {
+		return err
+	}
+	return a.Admit(tickets)
+}
+
+// registry opens who is enrolled. It is made in an empty folder only: an aggregator
+// that lost it would let a ticket be used twice.
+func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, store.Log, error) {
+	if err := os.MkdirAll(c.State, 0o700); err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(c.State, registryFile)
+	entries, err := os.ReadDir(c.State)
+	if err != nil {
+		return nil, nil, err
+	}
+	empty := true
+	for _, e := range entries {
+		empty = empty && strings.HasSuffix(e.Name(), ".tmp") // of a start that was cut short
+	}
+	if empty {
+		if err = store.CreateRegistry(path, f); err != nil {
+			return nil, nil, err
+		}
+	}
+	file, err := store.OpenRegistry(path, f)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("%w: the folder is in use for something else, or its registry was lost; name an empty one", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := admission.OpenRegistry(f, file)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+	}
+	return r, file, nil
+}
+
+// enrol enters the aggregator in its own list.
+func (c *aggregatorCmd) enrol(r *admission.Registry, key admission.PrivateKey, log *zerolog.Logger) error {
+	if place, ok := r.Lookup(key.Public()); ok {
+		if place != admission.AggregatorPlace {
+			return fmt.Errorf("%w: %s is the %s", admission.ErrIdentityUsed, key.Public(), place)
+		}
+		return nil
+	}
+	if c.Invitation == "" {
+		log.Warn().Msg("the aggregator is not on the list itself: --invitation enters it, so that parties can tell if another takes its place")
+		return nil
+	}
+	i, err := admission.ReadInvitation(c.Invitation)
+	if err != nil {
+		return err
+	}
+	if i.Ticket.Place != admission.AggregatorPlace {
+		return cli.Misusef("--invitation: it is for the %s", i.Ticket.Place)
+	}
+	if pin := i.Contact.Aggregator; !pin.IsZero() && pin != key.Public() {
+		return cli.Misusef("--key: it is that of %s, and invitations name %s", key.Public(), pin)
+	}
+	m, err := i.Accept(key)
+	if err != nil {
+		return err
+	}
+	if err = r.Redeem(time.Now(), &m.Enrolment); err != nil {
+		return err
+	}
+	log.Info().Str("invitation", c.Invitation).Msg("entered in the list; delete the invitation, here and with the operator")
+	return nil
+}
+
+// monitored shows what a process is doing at an address; "" is nowhere.
+func monitored(ctx context.Context, role, address string, log *zerolog.Logger) (m *ops.Monitor, stop func(), err error) {
+	m = ops.NewMonitor(role, time.Now)
+	if address == "" {
+		return m, func() {}, nil
+	}
+	l, err := ops.Listen(address)
+	if errors.Is(err, ops.ErrAddress) {
+		return nil, nil, cli.Misusef("--ops: %w", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := m.Serve(ctx, l); err != nil {
+			log.Error().Err(err).Msg("metrics, health and status are not shown any more")
+		}
+	}()
+	log.Info().Str("ops", l.Addr().String()).Msg("metrics, health and status")
+	return m, func() { cancel(); <-done }, nil
+}

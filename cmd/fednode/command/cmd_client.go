@@ -1,0 +1,274 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/results"
+)
+
+// clientCmd is fednode client: one party, or several users of one process.
+type clientCmd struct {
+	Data       string `required:"" placeholder:"DATA" help:"The party's ratings: a folder, zip archive or file, as for fedsim run. They stay here."`
+	User       string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users."`
+	Part       int    `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. Default: all that are at hand."`
+	Invitation string `placeholder:"FILE" help:"The party's invitation; needed once."`
+
+	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users of these numbers in the data, from 0 on; each has a folder of its own in the state."`
+	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
+
+	MaxEpsilon float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
+	MaxDelta   float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
+	Experiment string  `placeholder:"FILE" help:"The experiment that the owner agrees to, as the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
+
+	Revocations string `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
+
+	State string `required:"" placeholder:"DIR" help:"Where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
+	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
+}
+
+// clientSpec is what one client of the process starts from.
+type clientSpec struct {
+	state, invitation string
+	holding           func(*dataset.Set) (algorithm.PartyData, error)
+}
+
+// Run implements fednode client.
+func (c *clientCmd) Run(ctx context.Context, s streams) error {
+	log := s.log("client")
+	seats, err := c.seats()
+	if err != nil {
+		return err
+	}
+	owner, err := c.consent()
+	if err != nil {
+		return err
+	}
+	monitor, stop, err := monitored(ctx, "client", c.Ops, &log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	workers := max(1, runtime.GOMAXPROCS(0)/len(seats))
+	common := &clientHost{data: c.Data, owner: owner, told: parties{path: c.Revocations}}
+	defer common.told.follow(ctx, &log)()
+	errs := make([]error, len(seats))
+	var all sync.WaitGroup
+	for i, at := range seats {
+		all.Go(func() {
+			err := common.takePart(ctx, at, monitor, protocol.Workers(workers), log)
+			if err == nil || len(seats) == 1 {
+				errs[i] = err
+				return
+			}
+			if !errors.Is(err, context.Canceled) {
+				log.Error().Err(err).Str("state", at.state).Msg("this client has failed") // the others may go on for long
+			}
+			errs[i] = fmt.Errorf("%s: %w", at.state, err)
+		})
+	}
+	all.Wait()
+	return outcome(errs)
+}
+
+// outcome is what several clients came to: that some were stopped says nothing where
+// others failed.
+func outcome(errs []error) error {
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.Canceled) })
+	return cmp.Or(errors.Join(failed...), errors.Join(errs...))
+}
+
+// seats are the clients that the process is to be.
+func (c *clientCmd) seats() ([]clientSpec, error) {
+	if c.Users == "" {
+		if c.Invitations != "" {
+			return nil, cli.Misusef("--invitations goes with --users; one client has an --invitation")
+		}
+		return []clientSpec{{c.State, c.Invitation, func(*dataset.Set) (algorithm.PartyData, error) {
+			return algorithm.PartyData{User: c.User, Part: c.Part}, nil
+		}}}, nil
+	}
+	if c.User != "" || c.Part != 0 || c.Invitation != "" || c.Invitations == "" {
+		return nil, cli.Misusef("--users goes with --invitations, and without --user, --part and --invitation")
+	}
+	first, last, ok := strings.Cut(c.Users, "..")
+	from, err1 := strconv.ParseUint(first, 10, 32)
+	to, err2 := strconv.ParseUint(last, 10, 32)
+	if !ok || err1 != nil || err2 != nil || from > to || to >= admission.MaxClients {
+		return nil, cli.Misusef("--users %s: two numbers are needed, like 0..19, the first not above the last", c.Users)
+	}
+	var list []clientSpec
+	for k := from; k <= to; k++ {
+		name := invitationFile(admission.ClientPlace(protocol.ClientID(k)))
+		list = append(list, clientSpec{filepath.Join(c.State, strings.TrimSuffix(name, ".json")), filepath.Join(c.Invitations, name),
+			func(set *dataset.Set) (algorithm.PartyData, error) {
+				if k >= uint64(set.Users) {
+					return algorithm.PartyData{}, cli.Misusef("--users: there is no user %d; the data hold the users 0 to %d", k, set.Users-1)
+				}
+				return algorithm.PartyData{User: set.UserIDs[k]}, nil
+			}})
+	}
+	return list, nil
+}
+
+// clientHost is what the clients of a process share: the data at hand, the experiment that
+// all of them are told of, tables that follow from it, whose enrolment is valid, and whom
+// the operator has revoked.
+type clientHost struct {
+	data     string
+	owner    *consent
+	told     parties
+	noise    client.Samplers
+	costs    dp.Cache
+	verified admission.Verified
+
+	mu      sync.Mutex
+	public  []byte
+	opened  *experiment.Experiment
+	refusal error // why the owner takes no part in it
+	set     *dataset.Set
+}
+
+// experiment opens what is public of an experiment, once where it stays the same, and
+// says why the owner takes no part in it, if so.
+func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusal, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened != nil && bytes.Equal(d.public, public) {
+		return d.opened, d.refusal, nil
+	}
+	p, err := agreement.Decode(public)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e, err = agreement.Open(p); err != nil {
+		return nil, nil, err
+	}
+	d.public, d.opened, d.refusal, d.set = public, e, d.owner.refuses(p), nil
+	return e, d.refusal, nil
+}
+
+// ratings opens the data at hand, once for an experiment.
+func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment) (*dataset.Set, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.set != nil && d.opened == e {
+		return d.set, nil
+	}
+	set, err := experiment.OpenData(ctx, e.Config, d.data, nil)
+	if err == nil && d.opened == e {
+		d.set = set
+	}
+	return set, err
+}
+
+// party makes a seat's party from the data at hand.
+func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec) (*experiment.Party, error) {
+	set, err := d.ratings(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	holding, err := at.holding(set)
+	if err != nil {
+		return nil, err
+	}
+	return agreement.Party(e, holding, set)
+}
+
+// takePart is one client's part in a session, from its enrolment to its own result.
+func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.Observer, workers protocol.Workers, log zerolog.Logger) error {
+	m, err := openMember(ctx, at.state, at.invitation, protocol.Client, &log)
+	if err != nil {
+		return err
+	}
+	defer m.Close() //nolint:errcheck // all that is in them is durable
+	m.registry.Share(&d.verified)
+	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
+	var party *experiment.Party
+	train := func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
+		p, failed := d.party(ctx, e, at)
+		if failed != nil {
+			return nil, failed
+		}
+		planned, failed := e.Planned()
+		if failed != nil {
+			return nil, failed
+		}
+		party = p
+		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Stringer("privacy", e.Statement(planned)).Msg("training on")
+		return p, nil
+	}
+	c, err := node.NewClient(node.ClientConfig{
+		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, State: at.state, Entropy: entropy.System(),
+		Log: log, Workers: workers, Observer: observer, Noise: &d.noise, Costs: &d.costs,
+		Open: func(public []byte) (*node.Job, error) { return d.job(public, train) },
+	})
+	if err != nil {
+		return err
+	}
+	leave, err := d.told.join(c, &m.membership.Federation)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err = c.Run(ctx); err != nil {
+		return err
+	}
+	return keep(party, filepath.Join(at.state, "result"), &here)
+}
+
+// job is what a client does in a session.
+func (d *clientHost) job(public []byte, train func(context.Context, *experiment.Experiment) (client.Trainer, error)) (*node.Job, error) {
+	e, refusal, err := d.experiment(public)
+	if err != nil {
+		return nil, err
+	}
+	job := &node.Job{Agreed: func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }, Train: func(ctx context.Context) (client.Trainer, error) {
+		if refusal != nil {
+			return nil, refusal // ends the client: only the owner can agree to more
+		}
+		return train(ctx, e)
+	}}
+	if e.Private() {
+		job.Budget = &e.Privacy.Budget
+	}
+	job.Terms = terms(e)
+	return job, nil
+}
+
+// keep leaves what a party alone ends with in its own state.
+func keep(p *experiment.Party, dir string, log *zerolog.Logger) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, x := range p.Result() {
+		if err := results.WriteEmbeddings(dir, x); err != nil {
+			return err
+		}
+	}
+	log.Info().Str("result", dir).Msg("the session has ended")
+	return nil
+}

@@ -1,0 +1,269 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// inviteCmd is fednode invite: all that the operator's key is needed for.
+type inviteCmd struct {
+	Operator   string `required:"" placeholder:"FILE" help:"The operator's key. Keep it where neither aggregator nor server runs."`
+	Federation string `required:"" placeholder:"FILE" help:"The federation; founded with --name and --clients if the file is missing."`
+	Name       string `help:"Name of a federation that is founded."`
+	Clients    int    `placeholder:"N" help:"How many clients a federation that is founded has, for good."`
+
+	AggregatorKey string        `placeholder:"PUBLIC" help:"The aggregator's public key, as keygen printed it."`
+	Address       []string      `sep:"none" placeholder:"MULTIADDR" help:"Where the aggregator is dialled, like /dns4/agg.example.org/tcp/7946; may be repeated."`
+	Place         []string      `sep:"none" help:"Whom to invite: server, aggregator or like \"client 3\"; may be repeated. Default: all."`
+	Expires       time.Duration `default:"168h" help:"For how long invitations are good."`
+	Revoke        []string      `sep:"none" placeholder:"PLACE" help:"Put out whoever holds a place, and void its invitations so far; may be repeated. Nobody is invited then."`
+
+	Out    string `required:"" placeholder:"DIR" help:"Where invitations, tickets.json and revocations.json are kept."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// The public files beside the invitations, which the aggregator reads.
+const (
+	ticketsFile     = "tickets.json"
+	revocationsFile = "revocations.json"
+)
+
+// Run implements fednode invite.
+func (c *inviteCmd) Run(s streams) error {
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	if len(c.Revoke) > 0 {
+		return o.revoke(c, s)
+	}
+	return o.invite(c, s)
+}
+
+// operator is what an operator has, besides the invitations.
+type operator struct {
+	key         admission.PrivateKey
+	federation  *admission.Federation
+	tickets     []admission.Ticket
+	revocations *admission.Revocations // nil: none so far
+}
+
+func (c *inviteCmd) open() (*operator, error) {
+	key, err := admission.ReadKey(c.Operator)
+	if err != nil {
+		return nil, err
+	}
+	o := &operator{key: key}
+	o.federation, err = admission.ReadFile(c.Federation, admission.ParseFederation)
+	if errors.Is(err, fs.ErrNotExist) {
+		o.federation, err = c.found(key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = o.federation.Verify(key.Public()); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Federation, err)
+	}
+	if err = os.MkdirAll(c.Out, 0o700); err != nil {
+		return nil, err
+	}
+	if o.tickets, err = readTickets(filepath.Join(c.Out, ticketsFile), o.federation); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	o.revocations, err = readRevocations(filepath.Join(c.Out, revocationsFile), o.federation)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return o, nil
+}
+
+// found makes the federation.
+func (c *inviteCmd) found(key admission.PrivateKey) (*admission.Federation, error) {
+	if c.Name == "" || c.Clients == 0 {
+		return nil, cli.Misusef("there is no federation %s; --name and --clients found one", c.Federation)
+	}
+	f, err := admission.NewFederation(key, c.Name, c.Clients, time.Now(), entropy.System())
+	if err != nil {
+		return nil, cli.Misusef("%w", err)
+	}
+	text, err := f.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return f, admission.WriteFile(c.Federation, text)
+}
+
+// invited is a line of what was done.
+type invited struct {
+	Place   string    `json:"place"`
+	Serial  uint32    `json:"serial"`
+	Expires time.Time `json:"expires"`
+	File    string    `json:"file"`
+}
+
+// invite writes the invitations and then tickets.json: a ticket that the aggregator
+// knows of always has its invitation.
+func (o *operator) invite(c *inviteCmd, s streams) error {
+	contact, err := c.contact()
+	if err != nil {
+		return err
+	}
+	places, err := parsePlaces("--place", c.Place)
+	if err != nil {
+		return err
+	}
+	if len(places) == 0 {
+		places = append(places, admission.ServerPlace, admission.AggregatorPlace)
+		for id := range o.federation.Clients {
+			places = append(places, admission.ClientPlace(protocol.ClientID(id)))
+		}
+	}
+	var done []invited
+	for _, p := range places {
+		offer := admission.Offer{Place: p, Serial: o.revocations.NextSerial(p), NotAfter: time.Now().Add(c.Expires), Contact: contact}
+		i, err := admission.Invite(o.key, o.federation, offer, entropy.System())
+		if err != nil {
+			return cli.Misusef("%w", err)
+		}
+		path := filepath.Join(c.Out, invitationFile(p))
+		if err = admission.WriteInvitation(path, i); err != nil {
+			return errors.Join(err, o.keep(c.Out))
+		}
+		o.tickets = append(o.tickets, i.Ticket)
+		done = append(done, invited{p.String(), i.Ticket.Serial, i.Ticket.NotAfter, path})
+	}
+	if err := o.keep(c.Out); err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, done)
+	}
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PLACE\tTICKET\tEXPIRES\tINVITATION")
+	for _, i := range done {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", i.Place, i.Serial, i.Expires.Format(time.RFC3339), i.File)
+	}
+	return t.Flush()
+}
+
+// invitationFile is the name of a place's invitation.
+func invitationFile(p admission.Place) string {
+	return strings.ReplaceAll(p.String(), " ", "-") + ".json"
+}
+
+// contact is where invited parties find the aggregator.
+func (c *inviteCmd) contact() (admission.Contact, error) {
+	if c.AggregatorKey == "" || len(c.Address) == 0 {
+		return admission.Contact{}, cli.Misusef("--aggregator-key and --address are needed: invitations say where the aggregator is, and who")
+	}
+	key, err := admission.ParsePublicKey(c.AggregatorKey)
+	if err != nil {
+		return admission.Contact{}, cli.Misusef("--aggregator-key: %w", err)
+	}
+	id, err := node.PeerID(key.Ed25519())
+	if err != nil {
+		return admission.Contact{}, err
+	}
+	contact := admission.Contact{Addresses: c.Address, Peer: id.String(), Aggregator: key}
+	if err := node.CheckContact(contact); err != nil {
+		return admission.Contact{}, cli.Misusef("--address: %w", err)
+	}
+	return contact, nil
+}
+
+func parsePlaces(flag string, texts []string) ([]admission.Place, error) {
+	var places []admission.Place
+	for _, text := range texts {
+		p, err := admission.ParsePlace(text)
+		if err != nil {
+			return nil, cli.Misusef("%s: %w", flag, err)
+		}
+		places = append(places, p)
+	}
+	return places, nil
+}
+
+// keep writes tickets.json, without what is revoked.
+func (o *operator) keep(dir string) error {
+	o.tickets = slices.DeleteFunc(o.tickets, func(t admission.Ticket) bool { return t.Serial < o.revocations.NextSerial(t.Place) })
+	text, err := node.EncodeTickets(o.tickets)
+	if err != nil {
+		return err
+	}
+	return admission.WriteFile(filepath.Join(dir, ticketsFile), text)
+}
+
+// revoke writes revocations.json.
+func (o *operator) revoke(c *inviteCmd, s streams) error {
+	if len(c.Place) > 0 {
+		return cli.Misusef("--revoke and --place do not go together; invite with a second call")
+	}
+	places, err := parsePlaces("--revoke", c.Revoke)
+	if err != nil {
+		return err
+	}
+	var entries []admission.Revocation
+	for _, p := range places {
+		e := admission.Revocation{Place: p}
+		for _, t := range o.tickets {
+			if t.Place == p {
+				e.Serial = max(e.Serial, t.Serial)
+			}
+		}
+		if e.Serial == 0 {
+			return cli.Misusef("--revoke: %s lists no ticket of the %s that is not revoked already", filepath.Join(c.Out, ticketsFile), p)
+		}
+		entries = append(entries, e)
+	}
+	if o.revocations, err = admission.Revoke(o.key, o.federation, o.revocations, entries...); err != nil {
+		return err
+	}
+	text, err := o.revocations.Encode()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.Out, revocationsFile)
+	if err = admission.WriteFile(path, text); err != nil {
+		return err
+	}
+	if err = o.keep(c.Out); err != nil {
+		return err
+	}
+	for _, p := range places { // void now, and in the way of the next one
+		if err = os.Remove(filepath.Join(c.Out, invitationFile(p))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, map[string]any{"serial": o.revocations.Serial, "revoked": c.Revoke, "file": path})
+	}
+	_, err = fmt.Fprintf(s.out, "revocations %d  %s  %s\n", o.revocations.Serial, strings.Join(c.Revoke, ", "), path)
+	return err
+}
+
+func readTickets(path string, f *admission.Federation) ([]admission.Ticket, error) {
+	return admission.ReadFile(path, func(text []byte) ([]admission.Ticket, error) { return node.ParseTickets(text, f) })
+}
+
+func readRevocations(path string, f *admission.Federation) (*admission.Revocations, error) {
+	return admission.ReadFile(path, func(text []byte) (*admission.Revocations, error) {
+		r, err := admission.ParseRevocations(text)
+		if err != nil {
+			return nil, err
+		}
+		return r, r.Verify(f)
+	})
+}

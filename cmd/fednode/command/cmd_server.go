@@ -1,0 +1,215 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/results"
+)
+
+// serverCmd is fednode server. It holds nobody's ratings.
+type serverCmd struct {
+	File        string   `arg:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
+	Items       string   `placeholder:"DIR" help:"Folder with the list of items: movies.csv, movies.dat or u.item. Default: the data of the experiment. Ratings in it are not opened."`
+	Users       string   `placeholder:"N|FILE" help:"Between organisations: how many users they have together or, where they share users (vfl), a file with the ids, one a line."`
+	Set         []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
+	Invitation  string   `placeholder:"FILE" help:"The server's invitation; needed once."`
+	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
+	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on."`
+	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder model in the state."`
+	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
+	Format      string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
+}
+
+// Run implements fednode server.
+func (c *serverCmd) Run(ctx context.Context, s streams) error {
+	log := s.log("server")
+	settings, err := c.settings(s)
+	if err != nil {
+		return err
+	}
+	told := parties{path: c.Revocations}
+	defer told.follow(ctx, &log)()
+	m, err := openMember(ctx, c.State, c.Invitation, protocol.Server, &log)
+	if err != nil {
+		return err
+	}
+	defer m.Close() //nolint:errcheck // all that is in them is durable
+	public, e, err := c.experiment(ctx, settings, m)
+	if err != nil {
+		return err
+	}
+	n := node.ServerConfig{Identity: m.identity, Membership: m.membership, Registry: m.registry, State: c.State,
+		Gather: seconds(algorithm.Gather.Value(settings)), Terms: terms(e), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
+	if n.Strategy, err = e.Strategy(); err != nil {
+		return err
+	}
+	if n.Experiment, err = public.Encode(); err != nil {
+		return err
+	}
+	if n.Hash, err = public.Hash(); err != nil {
+		return err
+	}
+	monitor, stop, err := monitored(ctx, "server", c.Ops, &log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	n.Observer = monitor
+	server, err := node.NewServer(n)
+	if err != nil {
+		return err
+	}
+	leave, err := told.join(server, &m.membership.Federation)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	began := time.Now()
+	out, err := server.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return c.conclude(s.out, e, out, time.Since(began))
+}
+
+// settings are what was said.
+func (c *serverCmd) settings(s streams) (config.Config, error) {
+	said, err := config.ReadFile(c.File)
+	if err != nil {
+		return config.Config{}, err
+	}
+	for _, set := range c.Set {
+		key, value, ok := strings.Cut(set, "=")
+		if !ok {
+			return config.Config{}, cli.Misusef("--set %s: KEY=VALUE is needed", set)
+		}
+		said = append(said, config.Setting{Key: key, Value: value, Origin: "--set " + key})
+	}
+	resolved, err := config.Resolve(said)
+	if err != nil {
+		return resolved, err
+	}
+	if _, err = algorithm.Deployed(resolved); err != nil {
+		return resolved, err
+	}
+	for _, w := range slices.Concat(config.Renamed(said), algorithm.DeploymentWarnings(resolved)) {
+		fmt.Fprintf(s.err, "warning: %s\n", w)
+	}
+	return resolved, nil
+}
+
+// experiment is what the session is about.
+func (c *serverCmd) experiment(ctx context.Context, settings config.Config, m *member) (*agreement.Public, *experiment.Experiment, error) {
+	items := c.Items
+	if items == "" {
+		items = algorithm.Data.Of(settings)
+	}
+	federation := &m.membership.Federation
+	f, err := facts(ctx, settings, items, c.Users, federation.Clients)
+	if err != nil {
+		return nil, nil, err
+	}
+	public, err := agree(settings, f, c.State)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := agreement.Open(public)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.Cohort.Clients != federation.Clients {
+		return nil, nil, cli.Misusef("the experiment has %d parties, and the federation %q has %d clients", e.Cohort.Clients, federation.Name, federation.Clients)
+	}
+	return public, e, nil
+}
+
+// summary is summary.json of a session: what it came to, as far as a server knows.
+type summary struct {
+	Algorithm string `json:"algorithm"`
+	Items     int    `json:"items"`
+	Session   string `json:"session"`
+	Secagg    string `json:"secagg"`
+	Mode      string `json:"mode"`
+	Noise     string `json:"noise"`
+	Clients   int    `json:"clients"`
+	Lost      int    `json:"may_be_lost"` // of them, in an iteration
+	Collude   int    `json:"may_collude"`
+	// Rounds were attempted, of them SkippedRounds released nothing.
+	Rounds        uint64 `json:"rounds"`
+	SkippedRounds uint64 `json:"skipped_rounds"`
+	// Privacy is what those cost any unit at the most: all at their full price.
+	Privacy dp.Statement `json:"privacy"`
+	Seconds float64      `json:"seconds"` // since this start
+	Results string       `json:"results"`
+}
+
+// conclude leaves the model and says what the session came to.
+func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Outcome, took time.Duration) error {
+	dir := c.Out
+	if dir == "" {
+		dir = filepath.Join(c.State, "model")
+	}
+	spent, err := e.SpentAtMost(int(out.Attempts.Opened))
+	if err != nil {
+		return err
+	}
+	s := &summary{
+		Algorithm: e.About().Name, Items: e.Data.Items, Session: fmt.Sprintf("%x", e.Session()),
+		Secagg: algorithm.Secagg.Of(e.Config), Mode: algorithm.Mode.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
+		Clients: e.Cohort.Clients, Lost: e.Cohort.Clients - e.Cohort.Required(), Collude: e.Cohort.Colluding(),
+		Rounds: out.Attempts.Opened, SkippedRounds: out.Attempts.Opened - out.Attempts.Released,
+		Privacy: e.Statement(spent), Seconds: took.Seconds(), Results: dir,
+	}
+	shared, err := e.Instance().Shared(out.Model)
+	if err != nil {
+		return err
+	}
+	if err = os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for _, x := range shared {
+		if err = results.WriteEmbeddings(dir, x); err != nil {
+			return err
+		}
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err = os.WriteFile(filepath.Join(dir, "summary.json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(w, s)
+	}
+	return s.print(w)
+}
+
+func (s *summary) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, `%s: %d clients, %d items
+
+privacy     %s
+secure sum  %s, mode %s, noise %s
+cohort      %d clients, of whom %d may be lost in an iteration and %d may collude
+iterations  %d attempted, %d skipped, in %.1f s
+results     %s
+`, s.Algorithm, s.Clients, s.Items, s.Privacy, s.Secagg, s.Mode, s.Noise, s.Clients, s.Lost, s.Collude, s.Rounds, s.SkippedRounds, s.Seconds, s.Results)
+	return err
+}

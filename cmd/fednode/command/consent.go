@@ -1,0 +1,84 @@
+package command
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// consent is what the owner of ratings agrees to. Who the server is, the operator has
+// signed; what it asks for is its own choice: the budget of the ledger too, and how many
+// are counted on to stay and not to collude.
+type consent struct {
+	epsilon    float64        // that a session may cost at the most, with all before it
+	delta      float64        // at which that is counted, at the most
+	experiment *config.Config // the only one that is agreed to; nil: any
+	file       string         // where that stands
+}
+
+func (c *clientCmd) consent() (*consent, error) {
+	if !(c.MaxEpsilon > 0) {
+		return nil, cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
+	}
+	if !(c.MaxDelta > 0 && c.MaxDelta < 1) {
+		return nil, cli.Misusef("--max-delta %v: a number above 0 and below 1 is needed", c.MaxDelta)
+	}
+	owner := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, file: c.Experiment}
+	if c.Experiment == "" {
+		return owner, nil
+	}
+	said, err := config.ReadFile(c.Experiment)
+	if err != nil {
+		return nil, err
+	}
+	agreed, err := config.Resolve(said)
+	if err != nil {
+		return nil, err
+	}
+	owner.experiment = &agreed
+	return owner, nil
+}
+
+// refuses says why the owner takes no part in a session, if so. Its terms follow from its
+// configuration (agreement.Open).
+func (o *consent) refuses(p *agreement.Public) error {
+	switch b := p.Terms.Budget; {
+	case math.IsInf(b.Epsilon, 1) && !math.IsInf(o.epsilon, 1):
+		return cli.Misusef("--max-epsilon %v: the session's sums are without noise, which only inf allows", o.epsilon)
+	case !(b.Epsilon <= o.epsilon):
+		return cli.Misusef("--max-epsilon %v: the session has a budget of epsilon=%v, which is more", o.epsilon, b.Epsilon)
+	case !math.IsInf(b.Epsilon, 1) && !(b.Delta <= o.delta):
+		return cli.Misusef("--max-delta %v: the session counts its epsilon at delta=%v, which is more", o.delta, b.Delta)
+	}
+	if o.experiment == nil {
+		return nil
+	}
+	agreed, err := agreement.Publish(*o.experiment, p.Facts, p.Session)
+	if err != nil {
+		return cli.Misusef("--experiment %s: it does not go with the session's data: %w", o.file, err)
+	}
+	is, err := state(p)
+	if err != nil {
+		return err
+	}
+	must, err := state(agreed)
+	if err != nil {
+		return err
+	}
+	if other := is.otherIn(must); len(other) > 0 {
+		return cli.Misusef("--experiment %s: the session is of another experiment, other in %s", o.file, strings.Join(other, ", "))
+	}
+	return nil
+}
+
+func state(p *agreement.Public) (s stated, err error) {
+	text, err := p.Encode()
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	return s, err
+}

@@ -1,0 +1,95 @@
+package command
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// published is what a server publishes of an experiment for the demonstration's items.
+func published(t *testing.T, settings string) *agreement.Public {
+	t.Helper()
+	config := resolved(t, settings)
+	f, err := facts(t.Context(), config, demo+"/items", "", 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := agree(config, f, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A server may ask for whatever it likes; the owner of the ratings says what it gets.
+func TestOwnerDecidesWhatASessionMayCost(t *testing.T) {
+	agreed := filepath.Join(t.TempDir(), "agreed.yaml")
+	if err := os.WriteFile(agreed, []byte("algorithm: lfl-sgdmf\nepsilon: 5\nrounds: 5\ntolerance: 0.3\nmode: active\nsecagg: real\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const same = "algorithm=lfl-sgdmf epsilon=5 rounds=5 tolerance=0.3 mode=active secagg=real "
+	for _, c := range []struct {
+		epsilon        float64
+		file, settings string
+		want           string // in the refusal; "": there is none
+	}{
+		{10, "", "algorithm=lfl-sgdmf epsilon=10 rounds=5", ""},
+		{10, "", "algorithm=lfl-sgdmf epsilon=10.5 rounds=5", "epsilon=10.5, which is more"},
+		{10, "", "algorithm=lfl-sgdmf epsilon=inf rounds=5", "without noise"},
+		{10, "", "algorithm=fmf-lfl rounds=5", "without noise"},
+		{math.Inf(1), "", "algorithm=fmf-lfl rounds=5", ""},
+		{10, "", "algorithm=lfl-sgdmf epsilon=10 rounds=5 delta=1e-5", ""},
+		{10, "", "algorithm=lfl-sgdmf epsilon=10 rounds=5 delta=0.04", "delta=0.04, which is more"},
+		{10, agreed, same, ""},
+		{10, agreed, same + "dropout=0.2 deployment.gather-s=7", "deployment.gather-s"},
+		{10, agreed, same + "dropout=0.2 workers=1", ""}, // which concern no deployment
+		{10, agreed, same + "epsilon=4", "other in epsilon"},
+		{10, agreed, same + "mode=semi-honest", "other in mode"},
+		{10, agreed, same + "tolerance=0.2", "other in tolerance"},
+		{10, agreed, same + "delta=1e-6", "other in delta"},
+		{4, agreed, same, "--max-epsilon 4"},
+	} {
+		cmd := &clientCmd{MaxEpsilon: c.epsilon, MaxDelta: 1e-5, Experiment: c.file}
+		owner, err := cmd.consent()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = owner.refuses(published(t, c.settings))
+		if usage := cli.IsMisuse(err); (err != nil) != (c.want != "") || err != nil && (!usage || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("max-epsilon %v, experiment %q, session of %s: %v; want %q", c.epsilon, filepath.Base(c.file), c.settings, err, c.want)
+		}
+	}
+	for _, epsilon := range []float64{0, -1, math.NaN()} {
+		if owner, err := (&clientCmd{MaxEpsilon: epsilon, MaxDelta: 1e-5}).consent(); err == nil {
+			t.Errorf("--max-epsilon %v: %+v", epsilon, owner)
+		}
+	}
+	for _, delta := range []float64{0, 1, math.NaN()} {
+		if owner, err := (&clientCmd{MaxEpsilon: 1, MaxDelta: delta}).consent(); err == nil {
+			t.Errorf("--max-delta %v: %+v", delta, owner)
+		}
+	}
+}
+
+// A refusal ends the client before it has opened a rating: training does not begin.
+func TestRefusedSessionIsNotTrainedFor(t *testing.T) {
+	text, err := published(t, "algorithm=fmf-lfl rounds=5").Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &clientHost{data: "no such folder", owner: &consent{epsilon: 10}}
+	for range 2 { // from what is kept, too
+		job, err := d.job(text, nil) // whose call would panic
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = job.Train(t.Context()); err == nil || !strings.Contains(err.Error(), "without noise") {
+			t.Errorf("training for a session that the owner refuses: %v", err)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+//go:build unix
+
+package command
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// demonstration is deploy/demo.sh under way, with its output in a pipe.
+type demonstration struct {
+	cmd    *exec.Cmd
+	output *bufio.Scanner
+	seen   strings.Builder
+}
+
+// buildsNothing is a PATH on which go build gives the command that the tests have built.
+func buildsNothing(t *testing.T) string {
+	t.Helper()
+	m := newMachine(t)
+	script := "#!/bin/sh\n[ \"$1 $2\" = 'build -o' ] && cp '" + m.binary + "' \"$3\"\n"
+	if err := os.WriteFile(m.path("go"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return m.dir + ":" + os.Getenv("PATH")
+}
+
+// demonstrate starts it on a port, with a folder of its own for what is temporary.
+func demonstrate(t *testing.T, path, temporary string, port int) *demonstration {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip(err)
+	}
+	d := &demonstration{cmd: exec.Command(deploy + "/demo.sh")}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd.Stdout, d.cmd.Stderr = w, w
+	d.cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "PORT="+strconv.Itoa(port), "PATH="+path)
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C goes to all of them
+	if err = errors.Join(d.cmd.Start(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) }) // have ended, where all is well
+	d.output = bufio.NewScanner(r)
+	return d
+}
+
+// until reads up to a line with a text; "" is the end, which comes when no process has the pipe.
+func (d *demonstration) until(text string) {
+	for d.output.Scan() {
+		d.seen.WriteString(d.output.Text() + "\n")
+		if text != "" && strings.Contains(d.output.Text(), text) {
+			return
+		}
+	}
+}
+
+// end waits for the end, which leaves no process and no file behind.
+func (d *demonstration) end(t *testing.T, temporary string) error {
+	t.Helper()
+	d.until("")
+	err := d.cmd.Wait()
+	if gone := syscall.Kill(-d.cmd.Process.Pid, 0); !errors.Is(gone, syscall.ESRCH) {
+		t.Errorf("processes are left behind: %v", gone)
+	}
+	entries, failed := os.ReadDir(temporary)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "fednode-demo") {
+			t.Errorf("%s is left behind", e.Name())
+		}
+	}
+	return errors.Join(err, failed)
+}
+
+// twoPorts are free, one after the other.
+func twoPorts(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port, err := strconv.Atoi(freePort(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1)); err == nil {
+			_ = l.Close() // nobody connects
+			return port
+		}
+	}
+	t.Fatal("no two free ports")
+	return 0
+}
+
+func TestDemonstration(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	temporary := t.TempDir()
+	d := demonstrate(t, os.Getenv("PATH"), temporary, twoPorts(t))
+	if err := d.end(t, temporary); err != nil {
+		t.Errorf("%v\n%s", err, d.seen.String())
+	}
+	for _, want := range []string{"5 attempted, 0 skipped", "iteration-summed of the aggregator in iteration 5", "user_embeddings.npy"} {
+		if !strings.Contains(d.seen.String(), want) {
+			t.Errorf("no %q in\n%s", want, d.seen.String())
+		}
+	}
+	if strings.Contains(d.seen.String(), "warning") {
+		t.Errorf("it warns:\n%s", d.seen.String())
+	}
+}
+
+func TestDemonstrationSaysThatAPortIsTaken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nobody connects
+	temporary := t.TempDir()
+	d := demonstrate(t, buildsNothing(t), temporary, l.Addr().(*net.TCPAddr).Port)
+	if err = d.end(t, temporary); err == nil || !strings.Contains(d.seen.String(), "choose another: PORT=") {
+		t.Errorf("%v\n%s", err, d.seen.String())
+	}
+}
+
+func TestDemonstrationCanBeInterrupted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	temporary := t.TempDir()
+	d := demonstrate(t, buildsNothing(t), temporary, twoPorts(t))
+	d.until("20 clients start")
+	for range 2 { // by somebody impatient
+		if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.end(t, temporary); err == nil {
+		t.Errorf("it ended as if it were done:\n%s", d.seen.String())
+	}
+}

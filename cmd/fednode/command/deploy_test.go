@@ -1,0 +1,172 @@
+package command
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+const deploy = "../../../deploy"
+
+// accepts says whether fednode knows the command, its flags and their values.
+func accepts(t *testing.T, where string, args []string) {
+	t.Helper()
+	parser, err := program.Parser(new(commands))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = parser.Parse(args); err != nil {
+		t.Errorf("%s: fednode %s: %v", where, strings.Join(args, " "), err)
+	}
+}
+
+// Every call of fednode in what people copy from is one that it takes.
+func TestPublishedCommandsParse(t *testing.T) {
+	call := regexp.MustCompile(`(?m)(?:^|[$=(!] ?|exec )(?:/usr/local/bin/|")?fednode"? ([a-z].*)$`)
+	for file, least := range map[string]int{deploy + "/demo.sh": 7, threeMachines: 10, deploy + "/compose.yaml": 2,
+		deploy + "/systemd/fednode-aggregator.service": 1, deploy + "/systemd/fednode-server.service": 1, deploy + "/systemd/fednode-client@.service": 1} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := strings.ReplaceAll(string(text), "\\\n", " ")
+		whole = regexp.MustCompile(`(?m)^\s+`).ReplaceAllString(whole, "")
+		found := call.FindAllStringSubmatch(whole, -1)
+		if len(found) < least {
+			t.Errorf("%s: %d calls of fednode, want %d at least", file, len(found), least)
+		}
+		for _, m := range found {
+			accepts(t, file, words(m[1]))
+		}
+	}
+}
+
+// words splits a command as a shell does, as far as the files need it: up to a redirection or pipe.
+func words(line string) []string {
+	line = regexp.MustCompile(`(\s\|\s|\s[12]?>|;|\)"?$).*$|\)$`).ReplaceAllString(line, "")
+	var out []string
+	for _, w := range regexp.MustCompile(`(?:[^\s"]|"[^"]*")+`).FindAllString(line, -1) {
+		out = append(out, strings.ReplaceAll(w, `"`, ""))
+	}
+	return slices.DeleteFunc(out, func(w string) bool { return w == "&" })
+}
+
+// unit is a systemd unit: what each section sets, in order of the file.
+type unit map[string]map[string][]string
+
+func parseUnit(t *testing.T, path string) unit {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, section := make(unit), ""
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+		line = strings.TrimSpace(line)
+		switch key, value, ok := strings.Cut(line, "="); {
+		case line == "" || line[0] == '#':
+		case line[0] == '[':
+			section = line
+			u[section] = make(map[string][]string)
+		case !ok || u[section] == nil:
+			t.Errorf("%s: %q is no setting of a section", path, line)
+		default:
+			u[section][key] = append(u[section][key], value)
+		}
+	}
+	return u
+}
+
+// settings are those of systemd.unit(5), .service(5), .exec(5) and .kill(5) that units here may use.
+var settings = map[string][]string{
+	"[Unit]": {"Description", "Documentation", "Wants", "After"},
+	"[Service]": {"Type", "ExecStart", "ExecReload", "LoadCredential", "StateDirectory", "StateDirectoryMode", "KillSignal", "TimeoutStopSec",
+		"SuccessExitStatus", "Restart", "RestartSec", "RestartPreventExitStatus", "LimitNOFILE", "DynamicUser", "UMask", "NoNewPrivileges",
+		"CapabilityBoundingSet", "AmbientCapabilities", "ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices", "PrivateUsers",
+		"ProtectHostname", "ProtectClock", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
+		"ProtectProc", "ProcSubset", "RemoveIPC", "LockPersonality", "MemoryDenyWriteExecute", "RestrictNamespaces", "RestrictRealtime",
+		"RestrictSUIDSGID", "RestrictAddressFamilies", "SystemCallArchitectures", "SystemCallFilter", "SystemCallErrorNumber"},
+	"[Install]": {"WantedBy"},
+}
+
+// Units have no mistyped setting, keep what a service cannot do without, and hand keys over as
+// credentials: no secret is in /etc/fednode.
+func TestUnits(t *testing.T) {
+	files, err := filepath.Glob(deploy + "/systemd/*.service")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("units %q, %v; want 3", files, err)
+	}
+	for _, file := range files {
+		u := parseUnit(t, file)
+		for section, keys := range u {
+			for key := range keys {
+				if !slices.Contains(settings[section], key) {
+					t.Errorf("%s: %s in %s is not a setting of systemd, or one that is new here", file, key, section)
+				}
+			}
+		}
+		service := u["[Service]"]
+		for key, want := range map[string]string{"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "MemoryDenyWriteExecute": "yes",
+			"CapabilityBoundingSet": "", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_NETLINK", "SystemCallFilter": "@system-service,~@privileged @resources",
+			"StateDirectoryMode": "0700", "KillSignal": "SIGTERM", "Restart": "on-failure", "RestartPreventExitStatus": strconv.Itoa(cli.Misuse)} {
+			if got := strings.Join(service[key], ","); got != want || service[key] == nil {
+				t.Errorf("%s: %s=%s, want %s", file, key, got, want)
+			}
+		}
+		// A party that is stopped ends with cli.Interrupted, an aggregator with 0.
+		stopped := strings.Join(service["SuccessExitStatus"], ",")
+		if aggregator := strings.Contains(file, "aggregator"); (stopped == strconv.Itoa(cli.Interrupted)) == aggregator {
+			t.Errorf("%s: SuccessExitStatus=%s", file, stopped)
+		}
+		start := strings.Join(service["ExecStart"], " ")
+		for _, flag := range []string{"--key ", "--invitation "} {
+			if _, value, ok := strings.Cut(start, flag); ok && !strings.HasPrefix(value, "%d/") {
+				t.Errorf("%s: %s is no credential", file, flag)
+			}
+		}
+		if state := service["StateDirectory"]; len(state) != 1 || !strings.Contains(start, "--state %S/"+state[0]) {
+			t.Errorf("%s: StateDirectory %q is not the --state of %s", file, state, start)
+		}
+	}
+}
+
+// systemd itself, where there is one, finds nothing wrong, and gives an exposure below 1.5 of 10.
+func TestUnitsPassSystemdAnalyze(t *testing.T) {
+	out, err := exec.Command("systemd-analyze", "--version").Output()
+	var version int
+	if fields := strings.Fields(string(out)); err == nil && len(fields) > 1 {
+		version, _ = strconv.Atoi(fields[1])
+	}
+	if version < 250 {
+		t.Skip("no systemd-analyze that checks files")
+	}
+	dir := t.TempDir()
+	self, err := os.Executable() // which exists, as /usr/local/bin/fednode need not
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"fednode-aggregator.service", "fednode-server.service", "fednode-client@.service"} {
+		text, err := os.ReadFile(deploy + "/systemd/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, strings.Replace(name, "@", "@0", 1))
+		if err = os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/fednode", self)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput()
+		if err != nil || strings.Contains(string(out), filepath.Base(path)) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if out, err = exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", path).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// terms are what everybody in a session of an experiment goes by.
+func terms(e *experiment.Experiment) *node.Terms {
+	return &node.Terms{
+		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
+		StageTimeout: seconds(algorithm.StageTimeout.Value(e.Config)), Steps: e.Schedule,
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// facts are what is public about the data: the list of items in a folder, and who
+// or how many the users are. No rating is opened.
+func facts(ctx context.Context, c config.Config, items, users string, clients int) (agreement.Facts, error) {
+	set, err := dataset.OpenItems(ctx, items, experiment.DataOptions(c))
+	if err != nil {
+		return agreement.Facts{}, fmt.Errorf("the list of items, in a folder with movies.csv, movies.dat or u.item: %w", err)
+	}
+	about := algorithm.Of(c).About()
+	switch about.Clients {
+	case algorithm.ItemOwners:
+		if set.UserIDs, err = lines(users); err != nil {
+			return agreement.Facts{}, cli.Misusef("--users: with %s a file with the ids of all users is needed, one a line: %w", about.Name, err)
+		}
+		set.Users = len(set.UserIDs)
+	case algorithm.UserHolders:
+		if set.Users, err = strconv.Atoi(users); err != nil {
+			return agreement.Facts{}, cli.Misusef("--users: with %s the number of users of all parties is needed, not %q", about.Name, users)
+		}
+	default:
+		if users != "" {
+			return agreement.Facts{}, cli.Misusef("--users: with %s every client is a user", about.Name)
+		}
+		set.Users = clients
+	}
+	return agreement.FactsOf(c, set)
+}
+
+func lines(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), nil
+}
+
+// publicFile is what a server's session is about, in its state.
+const publicFile = "public.json"
+
+// agree is what the parties of a session agree on: what the state has from an earlier
+// start, if the experiment is still the same, or else of a session that begins.
+func agree(c config.Config, f agreement.Facts, dir string) (*agreement.Public, error) {
+	path := filepath.Join(dir, publicFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return begin(c, f, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	before, err := agreement.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	now, err := agreement.Publish(c, f, before.Session)
+	if err != nil {
+		return nil, err
+	}
+	again, err := now.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(text, again) {
+		return nil, cli.Misusef("%s is about another experiment, other in %s; go on with that one, or begin a session with another --state", path, differences(text, again))
+	}
+	return now, nil
+}
+
+// begin draws a session.
+func begin(c config.Config, f agreement.Facts, path string) (*agreement.Public, error) {
+	var session protocol.SessionID
+	if _, err := io.ReadFull(entropy.System().Stream("fednode/session", 0), session[:]); err != nil {
+		return nil, err
+	}
+	p, err := agreement.Publish(c, f, session)
+	if err != nil {
+		return nil, err
+	}
+	text, err := p.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return p, replace(path, text)
+}
+
+// replace writes a file that is there as a whole or not at all.
+func replace(path string, text []byte) error {
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// stated is what an encoding of what is public says, setting by setting.
+type stated struct {
+	Config map[string]string `json:"config"`
+	Facts  json.RawMessage   `json:"facts"`
+}
+
+// otherIn names the settings that are others in b, in order.
+func (a stated) otherIn(b stated) []string {
+	var list []string
+	for key, value := range a.Config {
+		if b.Config[key] != value {
+			list = append(list, key)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// differences names what two encodings of what is public differ in.
+func differences(a, b []byte) string {
+	var x, y stated
+	if errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)) != nil {
+		return "its form"
+	}
+	list := x.otherIn(y)
+	if !bytes.Equal(x.Facts, y.Facts) {
+		list = append(list, "the items or users")
+	}
+	if len(list) == 0 {
+		list = append(list, "what follows from it in this version")
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,73 @@
+// Package command is the command fednode, for programs that bring an algorithm of their own: one
+// whose main imports the algorithm and calls [Main] is fednode with that algorithm in it.
+package command
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/results"
+)
+
+// commands is the tree of the command line.
+type commands struct {
+	Keygen     keygenCmd     `cmd:"" help:"Make a key and say its public half."`
+	Invite     inviteCmd     `cmd:"" help:"Invite parties to a federation, which is founded with the first call; or revoke them. For the operator."`
+	Aggregator aggregatorCmd `cmd:"" help:"Let parties in and lead their secure sums, until stopped."`
+	Server     serverCmd     `cmd:"" help:"Own the model: lead a session of an experiment to its end."`
+	Client     clientCmd     `cmd:"" help:"Take part in a session with one's own ratings."`
+	Status     statusCmd     `cmd:"" help:"Ask a process on this machine what it is doing."`
+	LogLevel   string        `enum:"debug,info,warn,error" default:"info" help:"What is logged to stderr: debug, info, warn or error and what is worse. Debug tells of messages that are ignored."`
+	cli.PagesCmd
+	Version kong.VersionFlag `help:"Print the version and exit."`
+}
+
+// streams are where a command writes.
+type streams struct {
+	out, err io.Writer
+	level    zerolog.Level // of the least that is logged
+}
+
+// log is what a process tells on the way: for people on a terminal, JSON elsewhere.
+func (s streams) log(role string) zerolog.Logger {
+	w := s.err
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		w = zerolog.ConsoleWriter{Out: f}
+	}
+	return zerolog.New(w).Level(s.level).With().Timestamp().Str("role", role).Logger()
+}
+
+// Main runs the command as the process.
+func Main() {
+	cli.Main(func(ctx context.Context, args []string) int {
+		return run(ctx, args, streams{out: os.Stdout, err: os.Stderr})
+	})
+}
+
+// program is the command line.
+var program = cli.Program{
+	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: results.Version(),
+	Interrupt: func(error) error {
+		return errors.New("stopped before the end of the session; start it again with the same --state to go on")
+	},
+}
+
+// run is the command without the process around it.
+func run(ctx context.Context, args []string, s streams) (code int) {
+	var c commands
+	p := program
+	p.Bind = func() (any, error) {
+		var err error
+		s.level, err = zerolog.ParseLevel(c.LogLevel)
+		return s, err
+	}
+	return p.Run(ctx, &c, args, s.out, s.err)
+}

@@ -1,0 +1,182 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node/admission"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// call runs fednode in this process.
+func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, streams{out: &out, err: &err})
+	return code, out.String(), err.String()
+}
+
+// must is call for what must succeed.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, err := call(t, args...)
+	if code != cli.Done {
+		t.Fatalf("fednode %s: exit code %d: %s", strings.Join(args, " "), code, err)
+	}
+	return out
+}
+
+// office is what an operator has before the first invitation: a key, and an
+// aggregator's public key.
+type office struct {
+	dir, aggregator string
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	o := &office{dir: t.TempDir()}
+	must(t, "keygen", o.path("operator.key"))
+	out := must(t, "keygen", o.path("aggregator.key"))
+	fields := strings.Fields(out)
+	if len(fields) != 4 || fields[0] != "public" || fields[2] != "peer" {
+		t.Fatalf("keygen printed %q", out)
+	}
+	o.aggregator = fields[1]
+	return o
+}
+
+func (o *office) path(name string) string { return filepath.Join(o.dir, name) }
+
+func (o *office) invite(more ...string) []string {
+	return append([]string{"invite", "--operator", o.path("operator.key"), "--federation", o.path("federation.json"),
+		"--aggregator-key", o.aggregator, "--address", "/dns4/agg.example.org/tcp/7946", "--out", o.path("out")}, more...)
+}
+
+// tickets are the places and serials in tickets.json, in order.
+func (o *office) tickets(t *testing.T) string {
+	t.Helper()
+	f, err := admission.ReadFile(o.path("federation.json"), admission.ParseFederation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := readTickets(o.path("out/tickets.json"), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, ticket := range list {
+		all = append(all, ticket.Place.String()+" "+itoa(int(ticket.Serial)))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestInviteAndRevoke(t *testing.T) {
+	o := newOffice(t)
+	must(t, o.invite("--name", "Films", "--clients", "3")...)
+	if got, want := o.tickets(t), "server 1, aggregator 1, client 0 1, client 1 1, client 2 1"; got != want {
+		t.Errorf("tickets: %s; want %s", got, want)
+	}
+	for _, name := range []string{"server", "aggregator", "client-0", "client-1", "client-2"} {
+		info, err := os.Stat(o.path("out/" + name + ".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("the invitation %s has the mode %v", name, info.Mode())
+		}
+	}
+	i, err := admission.ReadInvitation(o.path("out/client-1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.Contact.Aggregator.String() != o.aggregator || i.Federation.Name != "Films" || i.Federation.Clients != 3 {
+		t.Errorf("the invitation says %+v of %+v", i.Contact, i.Federation)
+	}
+
+	// Revoked, client 1 may be invited again, with the next serial; and again.
+	for serial := 1; serial <= 2; serial++ {
+		out := must(t, o.invite("--revoke", "client 1")...)
+		if want := "revocations " + itoa(serial) + "  client 1"; !strings.HasPrefix(out, want) {
+			t.Errorf("printed %q, want %q first", out, want)
+		}
+		if got := o.tickets(t); strings.Contains(got, "client 1 ") {
+			t.Errorf("a revoked ticket is still told to the aggregator: %s", got)
+		}
+		must(t, o.invite("--place", "client 1")...)
+		if got, want := o.tickets(t), "server 1, aggregator 1, client 0 1, client 2 1, client 1 "+itoa(serial+1); got != want {
+			t.Errorf("tickets: %s; want %s", got, want)
+		}
+	}
+}
+
+// Every refusal says what would be right, prints no result, and has its exit code.
+func TestRefusals(t *testing.T) {
+	o := newOffice(t)
+	must(t, o.invite("--name", "Films", "--clients", "3", "--place", "client 0", "--place", "server")...)
+	must(t, "keygen", o.path("other.key"))
+	if err := os.Mkdir(o.path("full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"full/note": "something else", "e.yaml": "algorithm: lfl-sgdmf\n", "central.yaml": "algorithm: sgd-mf\n"} {
+		if err := os.WriteFile(o.path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aggregator := []string{"aggregator", "--federation", o.path("federation.json"), "--tickets", o.path("out/tickets.json"),
+		"--key", o.path("aggregator.key"), "--ops", "", "--listen", "/ip4/127.0.0.1/tcp/0"}
+	client := []string{"client", "--data", "ratings.csv", "--state", o.path("client")}
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{cli.Misuse, "fednode --help", []string{"serve"}},
+		{cli.Failed, "not overwritten", []string{"keygen", o.path("operator.key")}},
+		{cli.Misuse, "--name and --clients", []string{"invite", "--operator", o.path("operator.key"), "--federation", o.path("none.json"), "--out", o.path("x")}},
+		{cli.Misuse, "1 to 100000", []string{"invite", "--operator", o.path("operator.key"), "--federation", o.path("none.json"), "--out", o.path("x"), "--name", "N", "--clients", "200000"}},
+		{cli.Misuse, "server, aggregator or client", o.invite("--place", "clients")},
+		{cli.Misuse, "clients 0 to 2", o.invite("--place", "client 3")},
+		{cli.Failed, "not overwritten", o.invite("--place", "client 0")},
+		{cli.Misuse, "second call", o.invite("--revoke", "client 0", "--place", "client 1")},
+		{cli.Misuse, "lists no ticket of the client 1", o.invite("--revoke", "client 1")},
+		{cli.Misuse, "--aggregator-key and --address", []string{"invite", "--operator", o.path("operator.key"), "--federation", o.path("federation.json"), "--out", o.path("out")}},
+		{cli.Misuse, "mistyped", o.invite("--aggregator-key", o.aggregator[:len(o.aggregator)-1]+"x")},
+		{cli.Misuse, "agg.example.org:7946", o.invite("--address", "agg.example.org:7946")},
+		{cli.Failed, "its operator is", o.invite("--operator", o.path("other.key"))},
+		{cli.Failed, "name an empty one", append(aggregator, "--state", o.path("full"))},
+		{cli.Misuse, "on this machine", append(aggregator, "--state", o.path("a1"), "--ops", "0.0.0.0:9464")},
+		{cli.Misuse, "it is for the client 0", append(aggregator, "--state", o.path("a2"), "--invitation", o.path("out/client-0.json"))},
+		{cli.Failed, "nobody answers", []string{"status", "--ops", "127.0.0.1:1"}},
+		{cli.Misuse, "on this machine", []string{"status", "--ops", "192.0.2.1:1"}},
+		{cli.Misuse, "the way to one is an invitation", client},
+		{cli.Misuse, "is for the server", append(client, "--invitation", o.path("out/server.json"))},
+		{cli.Misuse, "goes with --users", append(client, "--invitations", o.path("out"))},
+		{cli.Misuse, "two numbers are needed", append(client, "--invitations", o.path("out"), "--users", "3..1")},
+		{cli.Misuse, "without --user", append(client, "--invitations", o.path("out"), "--users", "0..1", "--user", "u1")},
+		{cli.Failed, "no such file", []string{"server", o.path("none.yaml"), "--state", o.path("server")}},
+		{cli.Misuse, "KEY=VALUE", []string{"server", o.path("e.yaml"), "--state", o.path("server"), "--set", "rounds"}},
+		{cli.Misuse, "unknown key", []string{"server", o.path("e.yaml"), "--state", o.path("server"), "--set", "round=1"}},
+		{cli.Misuse, "nothing to deploy", []string{"server", o.path("central.yaml"), "--state", o.path("server")}},
+		{cli.Misuse, "the way to one is an invitation", []string{"server", o.path("e.yaml"), "--state", o.path("server")}},
+	} {
+		code, out, stderr := call(t, c.args...)
+		if code != c.code || !strings.Contains(stderr, c.want) || out != "" {
+			t.Errorf("fednode %s: exit code %d, printed %q\n%s\nwant code %d and %q", strings.Join(c.args, " "), code, out, stderr, c.code, c.want)
+		}
+	}
+	_, _, stderr := call(t, "status", "--ops", "192.0.2.1:1", "--format", "json")
+	var e struct {
+		Error string
+		Exit  int
+	}
+	if err := json.Unmarshal([]byte(stderr), &e); err != nil || e.Exit != cli.Misuse || e.Error == "" {
+		t.Errorf("an error in JSON is %q", stderr)
+	}
+}

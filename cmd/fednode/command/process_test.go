@@ -1,0 +1,287 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sbinet/npyio"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// demo is the folder of the demonstration, whose data the test uses.
+const demo = "../../../deploy/demo"
+
+// machine is a place to run fednode in, as processes.
+type machine struct {
+	t           *testing.T
+	dir, binary string
+	more        []string // flags of every process that is started
+}
+
+// built is the command, once for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // of what is temporary
+	}
+	os.Exit(code)
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "fednode-test"); built.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", built.dir, "..").CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	m := &machine{t: t, dir: t.TempDir()}
+	m.binary = m.path("fednode")
+	if err := errors.Join(built.err, os.Symlink(filepath.Join(built.dir, "fednode"), m.binary)); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
+
+// run runs a command to its end, which must be with the code.
+func (m *machine) run(code int, args ...string) (stdout, stderr string) {
+	m.t.Helper()
+	p := m.start(args...)
+	if got := p.wait(); got != code {
+		m.t.Fatalf("fednode %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, p.log.String())
+	}
+	return p.out.String(), p.log.String()
+}
+
+// process is a running fednode.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	out   bytes.Buffer
+	log   bytes.Buffer // what until and wait have read
+	lines chan string  // of the log, with room for all: whose log is not read stands still
+}
+
+func (m *machine) start(args ...string) *process {
+	m.t.Helper()
+	p := &process{t: m.t, lines: make(chan string, 1<<17), cmd: exec.Command(m.binary, append(m.more[:len(m.more):len(m.more)], args...)...)}
+	p.cmd.Stdout = &p.out
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err = p.cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // has ended, where all is well
+	go func() {
+		defer close(p.lines)
+		for r := bufio.NewReader(stderr); ; {
+			line, err := r.ReadString('\n')
+			p.lines <- line
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return p
+}
+
+// until reads the log up to a line that contains a text.
+func (p *process) until(text string) {
+	p.t.Helper()
+	for line := range p.lines {
+		p.log.WriteString(line)
+		if strings.Contains(line, text) {
+			return
+		}
+	}
+	p.t.Fatalf("the log ended before %q\n%s", text, p.log.String())
+}
+
+func (p *process) wait() int {
+	p.t.Helper()
+	for line := range p.lines {
+		p.log.WriteString(line)
+	}
+	err := p.cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return 0
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// freePort is one that nobody listened on a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nobody connects
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// The demonstration, as an operator would run it: keys, invitations, one of them late
+// and announced by SIGHUP, a client that is stopped and goes on, a session with noise
+// to its end, and what it leaves behind.
+func TestFederationOfProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	m := newMachine(t)
+	m.run(cli.Done, "keygen", m.path("operator.key"))
+	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
+	var key struct{ Public, Peer string }
+	if err := json.Unmarshal([]byte(text), &key); err != nil {
+		t.Fatal(err)
+	}
+	m.more = []string{"--log-level", "debug"} // as much as can be logged: see checkLogs
+	t.Setenv("GOLOG_LOG_LEVEL", "debug")      // likewise, of libp2p
+	port, ops := freePort(t), "127.0.0.1:"+freePort(t)
+	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
+		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/" + port, "--out", m.path("invitations")}
+	m.run(cli.Done, append(invite, "--place", "server", "--place", "aggregator")...)
+	aggregator := m.start("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
+		"--tickets", m.path("invitations/tickets.json"), "--revocations", m.path("invitations/revocations.json"),
+		"--invitation", m.path("invitations/aggregator.json"), "--listen", "/ip4/127.0.0.1/tcp/"+port, "--ops", ops)
+	aggregator.until("entered in the list")
+	for k := range 20 {
+		invite = append(invite, "--place", "client "+itoa(k))
+	}
+	m.run(cli.Done, invite...)
+	aggregator.until("metrics, health and status")
+
+	server := m.start("server", demo+"/experiment.yaml", "--items", demo+"/items", "--invitation", m.path("invitations/server.json"),
+		"--state", m.path("server"), "--out", m.path("model"))
+	server.until("waiting for clients") // so the aggregator listens
+	aggregator.signal(syscall.SIGHUP)
+	aggregator.until("read again")
+
+	alone := []string{"client", "--data", demo + "/ratings.csv", "--user", "20", "--state", m.path("alone")}
+	client := m.start(append(alone, "--invitation", m.path("invitations/client-19.json"))...)
+	client.until("registered")
+	client.signal(syscall.SIGTERM)
+	if code := client.wait(); code != cli.Interrupted || !strings.Contains(client.log.String(), "start it again with the same --state") {
+		t.Errorf("a client that was stopped: exit code %d\n%s", code, client.log.String())
+	}
+	client = m.start(alone...) // by its state: the invitation is not needed any more
+	client.until("registered")
+	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+	for name, p := range map[string]*process{"server": server, "client": client, "clients": together} {
+		if code := p.wait(); code != cli.Done {
+			t.Fatalf("%s: exit code %d\n%s", name, code, p.log.String())
+		}
+	}
+	shown := m.shown(ops)
+	m.checkStatus(ops)
+	m.checkResults(server.out.String())
+	_, stderr := m.run(cli.Misuse, "server", demo+"/experiment.yaml", "--items", demo+"/items", "--state", m.path("server"), "--set", "rounds=6")
+	if !strings.Contains(stderr, "other in ") || !strings.Contains(stderr, "rounds") {
+		t.Errorf("another experiment in the same state: %s", stderr)
+	}
+	aggregator.signal(syscall.SIGTERM)
+	if code := aggregator.wait(); code != cli.Done || !strings.Contains(aggregator.out.String(), "/tcp/"+port+"/p2p/"+key.Peer) {
+		t.Errorf("the aggregator: exit code %d, %s\n%s", code, aggregator.out.String(), aggregator.log.String())
+	}
+	m.checkLogs(shown, aggregator, server, client, together)
+}
+
+func (m *machine) checkStatus(ops string) {
+	m.t.Helper()
+	text, _ := m.run(cli.Done, "status", "--ops", ops, "--format", "json")
+	var status struct {
+		Role      string
+		Ready     bool
+		Iteration int
+	}
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		m.t.Fatal(err)
+	}
+	if status.Role != "aggregator" || !status.Ready || status.Iteration != 5 {
+		m.t.Errorf("status %s; want that of an aggregator after 5 iterations", text)
+	}
+}
+
+// checkResults: 5 iterations are in experiment.yaml, with epsilon 10; 30 items in
+// items/movies.csv, and each user ends with one embedding of its own.
+func (m *machine) checkResults(printed string) {
+	m.t.Helper()
+	text, err := os.ReadFile(m.path("model/summary.json"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var s struct {
+		Secagg        string
+		Rounds        int
+		SkippedRounds int `json:"skipped_rounds"`
+		Privacy       struct {
+			Epsilon    float64
+			Noise      string
+			Accountant string
+		}
+	}
+	if err = json.Unmarshal(text, &s); err != nil {
+		m.t.Fatal(err)
+	}
+	if s.Secagg != "real" || s.Rounds != 5 || s.SkippedRounds != 0 || !(s.Privacy.Epsilon > 9.9 && s.Privacy.Epsilon <= 10) ||
+		s.Privacy.Noise != "skellam" || s.Privacy.Accountant != "rdp" {
+		m.t.Errorf("summary %s", text)
+	}
+	if !strings.Contains(printed, "unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam") || !strings.Contains(printed, "5 attempted, 0 skipped") {
+		m.t.Errorf("printed %s", printed)
+	}
+	for file, rows := range map[string]int{"model/item_embeddings": 30, "alone/result/user_embeddings": 1, "together/client-7/result/user_embeddings": 1} {
+		f, err := os.Open(m.path(file + ".npy"))
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		var x mat.Dense
+		err = errors.Join(npyio.Read(f, &x), f.Close())
+		if r, _ := x.Dims(); err != nil || r != rows {
+			m.t.Errorf("%s has %d rows, %v; want %d", file, r, err, rows)
+		}
+		var ids []string
+		text, err := os.ReadFile(m.path(file + ".ids.json"))
+		if err = errors.Join(err, json.Unmarshal(text, &ids)); err != nil || len(ids) != rows {
+			m.t.Errorf("%s is of %q, %v; want %d ids", file, ids, err, rows)
+		}
+	}
+}

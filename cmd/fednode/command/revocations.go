@@ -1,0 +1,127 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node/admission"
+)
+
+// revoker is who takes the operator's revocations.
+type revoker interface {
+	Revoke(*admission.Revocations) error
+}
+
+// revoke has somebody take whom the operator has revoked, as a file says. That there is
+// none yet is no error; "" is none.
+func revoke(to revoker, path string, f *admission.Federation) error {
+	if path == "" {
+		return nil
+	}
+	v, err := readRevocations(path, f)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // none so far
+	}
+	if err != nil {
+		return err
+	}
+	if err = to.Revoke(v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// parties are those of a process, which take revocations from the operator, past an
+// aggregator that could hold them back.
+type parties struct {
+	path string // of the file; "": none
+
+	mu   sync.Mutex
+	list []*party
+}
+
+type party struct {
+	revoker
+	federation *admission.Federation
+}
+
+// join has a party take what there is, and until it leaves what the file says later.
+func (p *parties) join(r revoker, f *admission.Federation) (leave func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to := &party{r, f}
+	if err = p.tell(to); err != nil {
+		return nil, err
+	}
+	p.list = append(p.list, to)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.list = slices.DeleteFunc(p.list, func(other *party) bool { return other == to })
+	}, nil
+}
+
+// tell has a party take what the file says. It may know more: the aggregator shows the
+// newest, unless it holds them back.
+func (p *parties) tell(to *party) error {
+	err := revoke(to, p.path, to.federation)
+	if errors.Is(err, admission.ErrOutdated) {
+		return nil
+	}
+	return err
+}
+
+// again reads the file again, for all.
+func (p *parties) again() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, to := range p.list {
+		errs = append(errs, p.tell(to))
+	}
+	return errors.Join(errs...)
+}
+
+// follow reads the file again on SIGHUP, until it is stopped.
+func (p *parties) follow(ctx context.Context, log *zerolog.Logger) (stop func()) {
+	if p.path == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		onHangup(ctx, func() {
+			if err := p.again(); err != nil {
+				log.Error().Err(err).Msg("what cannot be read stays as it was before")
+				return
+			}
+			log.Info().Msg("revocations read again")
+		})
+	}()
+	return func() { cancel(); <-done }
+}
+
+// onHangup calls a function for each SIGHUP, until the context ends.
+func onHangup(ctx context.Context, do func()) {
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+			do()
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node/admission"
+)
+
+// taker takes revocations as a party does that knows some already.
+type taker struct {
+	knows uint64 // the serial
+	took  []uint64
+}
+
+func (r *taker) Revoke(v *admission.Revocations) error {
+	if v.Serial < r.knows {
+		return admission.ErrOutdated
+	}
+	r.knows = v.Serial
+	r.took = append(r.took, v.Serial)
+	return nil
+}
+
+// A party takes what the file says when it comes, and each time the file is read again
+// until it leaves; that there is no file yet, or that the party knows more, is no error.
+func TestPartiesTakeRevocations(t *testing.T) {
+	o := newOffice(t)
+	must(t, o.invite("--name", "Films", "--clients", "3")...)
+	f, err := admission.ReadFile(o.path("federation.json"), admission.ParseFederation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := parties{path: o.path("out/revocations.json")}
+	first, ahead := new(taker), &taker{knows: 9}
+	for _, r := range []*taker{first, ahead} {
+		if _, err = told.join(r, f); err != nil {
+			t.Fatalf("without a file: %v", err)
+		}
+	}
+	must(t, o.invite("--revoke", "client 1")...)
+	late := new(taker)
+	leave, err := told.join(late, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = told.again(); err != nil {
+		t.Error(err)
+	}
+	leave()
+	must(t, o.invite("--revoke", "client 2")...)
+	if err = told.again(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		who  string
+		got  *taker
+		want []uint64
+	}{{"who was there", first, []uint64{1, 2}}, {"who knows more", ahead, nil}, {"who came late and left", late, []uint64{1, 1}}} {
+		if !reflect.DeepEqual(c.got.took, c.want) {
+			t.Errorf("%s took the revocations %v, want %v", c.who, c.got.took, c.want)
+		}
+	}
+	if err = os.WriteFile(told.path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err = told.again(); !errors.Is(err, admission.ErrMalformed) {
+		t.Errorf("half a file: %v", err)
+	}
+	if _, err = told.join(new(taker), f); !errors.Is(err, admission.ErrMalformed) {
+		t.Errorf("half a file at the start: %v", err)
+	}
+}
+
+// A client and a server that wait for a session read on SIGHUP that they are revoked, of
+// which the aggregator has not been told, and end.
+func TestPartiesReadRevocationsOnHangup(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	m := newMachine(t)
+	m.run(cli.Done, "keygen", m.path("operator.key"))
+	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
+	var key struct{ Public string }
+	if err := json.Unmarshal([]byte(text), &key); err != nil {
+		t.Fatal(err)
+	}
+	address := "/ip4/127.0.0.1/tcp/" + freePort(t)
+	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--out", m.path("invitations")}
+	m.run(cli.Done, append(slices.Clone(invite), "--name", "Demo", "--clients", "20", "--aggregator-key", key.Public, "--address", address)...)
+	aggregator := m.start("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
+		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", "")
+	told := m.path("invitations/revocations.json")
+	server := m.start("server", demo+"/experiment.yaml", "--items", demo+"/items", "--invitation", m.path("invitations/server.json"),
+		"--state", m.path("server"), "--revocations", told)
+	client := m.start("client", "--data", demo+"/ratings.csv", "--user", "4", "--invitation", m.path("invitations/client-3.json"),
+		"--state", m.path("client"), "--revocations", told)
+	server.until("waiting for clients")
+	client.until(`"registered"`)
+	m.run(cli.Done, append(slices.Clone(invite), "--revoke", "server", "--revoke", "client 3")...)
+	for name, p := range map[string]*process{"server": server, "client": client} {
+		p.signal(syscall.SIGHUP)
+		p.until("revocations read again")
+		if code := p.wait(); code != cli.Failed {
+			t.Errorf("the %s: exit code %d\n%s", name, code, p.log.String())
+		}
+		if n := p.log.String(); !strings.Contains(n, "fednode: this party itself: "+admission.ErrRevoked.Error()) {
+			t.Errorf("the %s ended with\n%s", name, n)
+		}
+	}
+	aggregator.signal(syscall.SIGTERM)
+	if code := aggregator.wait(); code != cli.Done || strings.Contains(aggregator.log.String(), "revoked") {
+		t.Errorf("the aggregator: exit code %d\n%s", code, aggregator.log.String())
+	}
+}

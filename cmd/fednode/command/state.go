@@ -1,0 +1,168 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// The files of a party's state. The membership is written last, when the party is
+// enrolled: while it is missing nothing has been spent and what else is missing may
+// be made, and once it is there everything else must be, too.
+const (
+	identityFile   = "identity.json"
+	registryFile   = "registry.db"
+	ledgerFile     = "ledger.db"
+	membershipFile = "membership.json"
+)
+
+// member is a party's place in its federation, as its state has it.
+type member struct {
+	identity   admission.PrivateKey
+	membership *admission.Membership
+	registry   *admission.Registry
+	ledger     *store.Ledger // of a client
+	files      []interface{ Close() error }
+}
+
+// openMember opens a party's state. Where there is none yet the invitation, of the
+// role, is redeemed with the aggregator, which takes until that can be reached.
+func openMember(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) (*member, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	m := new(member)
+	var err error
+	m.membership, err = admission.ReadFile(filepath.Join(dir, membershipFile), admission.ParseMembership)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = m.enrol(ctx, dir, invitation, role, log)
+	} else if err == nil {
+		err = m.same(dir, invitation, role)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = m.open(dir); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// enrol makes the state.
+func (m *member) enrol(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) error {
+	if invitation == "" {
+		return cli.Misusef("--invitation: %s holds no membership yet, and the way to one is an invitation", dir)
+	}
+	i, err := admission.ReadInvitation(invitation)
+	if err != nil {
+		return err
+	}
+	if i.Ticket.Place.Role != role {
+		return cli.Misusef("--invitation: %s is for the %s, and this is a %s", invitation, i.Ticket.Place, role)
+	}
+	identity, err := makeIdentity(filepath.Join(dir, identityFile))
+	if err != nil {
+		return err
+	}
+	if err = store.CreateRegistry(filepath.Join(dir, registryFile), &i.Federation); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if role == protocol.Client {
+		if err = store.CreateLedger(filepath.Join(dir, ledgerFile), identity.Public()); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if m.membership, err = node.Enrol(ctx, i, identity, *log); err != nil {
+		return fmt.Errorf("%s: %w", invitation, err)
+	}
+	text, err := m.membership.Encode()
+	if err != nil {
+		return err
+	}
+	if err = admission.WriteFile(filepath.Join(dir, membershipFile), text); err != nil {
+		return err
+	}
+	log.Info().Stringer("place", i.Ticket.Place).Str("invitation", invitation).
+		Msg("enrolled; delete the invitation, here and with the operator: it is of use to nobody honest any more")
+	return nil
+}
+
+// makeIdentity reads the identity of an enrolment that was cut short, or draws one.
+func makeIdentity(path string) (admission.PrivateKey, error) {
+	key, err := admission.ReadKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if key, err = admission.GenerateKey(entropy.System()); err != nil {
+		return key, err
+	}
+	return key, admission.WriteKey(path, key)
+}
+
+// same refuses an invitation that is not the one that the state was made with. It may
+// be gone, as it should.
+func (m *member) same(dir, invitation string, role protocol.Role) error {
+	place := m.membership.Enrolment.Ticket.Place
+	if place.Role != role {
+		return cli.Misusef("--state: %s is that of the %s, and this is a %s", dir, place, role)
+	}
+	if invitation == "" {
+		return nil
+	}
+	i, err := admission.ReadInvitation(invitation)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if i.Ticket.Hash() != m.membership.Enrolment.Ticket.Hash() {
+		return cli.Misusef("--state: %s is that of the %s by another invitation than %s; give another --state for that one", dir, place, invitation)
+	}
+	return nil
+}
+
+func (m *member) open(dir string) error {
+	var err error
+	if m.identity, err = admission.ReadKey(filepath.Join(dir, identityFile)); err != nil {
+		return err
+	}
+	path, federation := filepath.Join(dir, registryFile), &m.membership.Federation
+	file, err := store.OpenRegistry(path, federation)
+	if err != nil {
+		return err
+	}
+	m.files = append(m.files, file)
+	if m.registry, err = admission.OpenRegistry(federation, file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if m.membership.Enrolment.Ticket.Place.Role != protocol.Client {
+		return nil
+	}
+	if m.ledger, err = store.OpenLedger(filepath.Join(dir, ledgerFile), m.identity.Public()); err != nil {
+		return err
+	}
+	m.files = append(m.files, m.ledger)
+	return nil
+}
+
+// Close lets go of the files. All that is in them is durable.
+func (m *member) Close() error {
+	var errs []error
+	for _, f := range m.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,87 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// Each role is told to stop (SIGTERM, as a service manager does) in the middle of a session: it
+// leaves the iteration, ends with the code that it has for that, and goes on when it is started again,
+// until the session ends. What that costs at most: server and aggregator an iteration each.
+func TestEveryRoleStopsInTheMiddle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	m := newMachine(t)
+	const rounds = 30
+	m.run(cli.Done, "keygen", m.path("operator.key"))
+	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
+	var key struct{ Public string }
+	if err := json.Unmarshal([]byte(text), &key); err != nil {
+		t.Fatal(err)
+	}
+	address := "/ip4/127.0.0.1/tcp/" + freePort(t)
+	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
+		"--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
+	lead := []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
+		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", ""}
+	serve := []string{"server", demo + "/experiment.yaml", "--items", demo + "/items", "--invitation", m.path("invitations/server.json"),
+		"--state", m.path("server"), "--set", "rounds=" + itoa(rounds), "--set", "deployment.stage-timeout-s=6"}
+	alone := []string{"client", "--data", demo + "/ratings.csv", "--user", "20", "--state", m.path("alone"), "--invitation", m.path("invitations/client-19.json")}
+
+	aggregator := m.start(lead...)
+	server := m.start(serve...)
+	server.until("waiting for clients")
+	client := m.start(alone...)
+	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+
+	server.until("sum received")
+	server = m.stopAndStart(server, cli.Interrupted)
+	server.until("resumed")
+	server.until("sum received")
+	client = m.stopAndStart(client, cli.Interrupted)
+	client.until("registered")
+	server.until("sum received")
+	aggregator = m.stopAndStart(aggregator, cli.Done)
+	server.until("no connection to the aggregator")
+	server.until("sum received")
+
+	for name, p := range map[string]*process{"server": server, "client": client, "clients": together} {
+		if code := p.wait(); code != cli.Done {
+			t.Errorf("%s: exit code %d\n%s", name, code, p.log.String())
+		}
+	}
+	aggregator.signal(syscall.SIGTERM)
+	if code := aggregator.wait(); code != cli.Done {
+		t.Errorf("the aggregator: exit code %d\n%s", code, aggregator.log.String())
+	}
+	written, err := os.ReadFile(m.path("server/model/summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		Rounds  int
+		Skipped int `json:"skipped_rounds"`
+	}
+	if err = json.Unmarshal(written, &s); err != nil || s.Rounds != rounds || s.Skipped > 2 {
+		t.Errorf("%v: %s\nwant %d rounds, at most 2 of them skipped", err, written, rounds)
+	}
+}
+
+// stopAndStart has a process end with a code when it is told to, and starts it once more.
+func (m *machine) stopAndStart(p *process, code int) *process {
+	m.t.Helper()
+	p.signal(syscall.SIGTERM)
+	got := p.wait()
+	stopped := strings.Contains(p.log.String(), "start it again with the same --state")
+	if got != code || stopped != (code == cli.Interrupted) {
+		m.t.Fatalf("%s: exit code %d, want %d\n%s", strings.Join(p.cmd.Args, " "), got, code, p.log.String())
+	}
+	return m.start(slices.Clone(p.cmd.Args[1:])...)
+}

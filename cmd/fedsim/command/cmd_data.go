@@ -1,0 +1,185 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// dataCmd is fedsim data.
+type dataCmd struct {
+	List   dataListCmd   `cmd:"" help:"List the data sets and formats there are, and which sets are in the cache."`
+	Get    dataGetCmd    `cmd:"" help:"Download a published set into the cache. Nothing else ever downloads."`
+	Info   dataInfoCmd   `cmd:"" help:"Describe a data set."`
+	Verify dataVerifyCmd `cmd:"" help:"Compare a copy of a published set with its digests and published counts."`
+}
+
+type dataListCmd struct {
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// listed is a line of fedsim data list.
+type listed struct {
+	dataset.Entry
+	Cached string `json:"cached,omitempty"` // path of the archive in the cache
+}
+
+// Run implements fedsim data list.
+func (c *dataListCmd) Run(s streams) error {
+	var list []listed
+	cache, cacheErr := dataset.UserCache()
+	for _, e := range dataset.List() {
+		line := listed{Entry: e}
+		if p, ok := dataset.Lookup(e.Name); ok && cacheErr == nil && cache.Has(p) { // without a cache nothing is in it
+			line.Cached = cache.Archive(p)
+		}
+		list = append(list, line)
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, list)
+	}
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tUSERS\tITEMS\tRATINGS\tSCALE\tCACHED\tWHAT IT IS")
+	for _, e := range list {
+		count := func(n int) string {
+			if n == 0 {
+				return "-"
+			}
+			return fmt.Sprint(n)
+		}
+		cached := "-"
+		if e.Cached != "" {
+			cached = "yes"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%v..%v\t%s\t%s\n", e.Name, count(e.Users), count(e.Items), count(e.Ratings), e.Min, e.Max, cached, e.Description)
+	}
+	return t.Flush()
+}
+
+type dataInfoCmd struct {
+	Data      string   `arg:"" help:"As for fedsim run --data."`
+	RatingMin *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
+	RatingMax *float64 `help:"Top of the rating scale, likewise."`
+	Features  string   `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
+	Format    string   `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// described is what fedsim data info says.
+type described struct {
+	dataset.Info
+	Features *describedFeatures `json:"features,omitempty"` // where they were asked for
+}
+
+// describedFeatures describes public item features.
+type describedFeatures struct {
+	Categories []describedCategory `json:"categories"`
+	Skipped    int                 `json:"skipped"` // rows of files about items that the set does not have
+	Digest     string              `json:"digest"`
+}
+
+// describedCategory describes one category of them.
+type describedCategory struct {
+	Name     string `json:"name"`
+	Values   int    `json:"values"`
+	Items    int    `json:"items"`    // that have one of them
+	Features int    `json:"features"` // of all items together
+	Top      string `json:"top"`      // the value that most items have, the first of such
+	TopItems int    `json:"top_items"`
+}
+
+// Run implements fedsim data info.
+func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
+	p := newProgress(s.err)
+	defer p.Clear()
+	set, err := dataset.Open(ctx, c.Data, dataset.Options{Min: c.RatingMin, Max: c.RatingMax, Progress: p.Loading(c.Data)})
+	if errors.Is(err, dataset.ErrScale) {
+		return cli.Misusef("--rating-min, --rating-max: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	features, err := set.Features(c.Features)
+	if err != nil {
+		return err
+	}
+	info := described{Info: set.Info()}
+	if features != nil {
+		info.Features = describeFeatures(features)
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, info)
+	}
+	return printInfo(s.out, info)
+}
+
+func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {
+	out := &describedFeatures{Skipped: f.Skipped, Digest: f.Digest}
+	for _, c := range f.Categories {
+		d := describedCategory{Name: c.Name, Values: len(c.Values), Features: len(c.Value)}
+		items := make([]int, len(c.Values))
+		for j := range f.Items {
+			values, _ := c.Features(j)
+			if len(values) > 0 {
+				d.Items++
+			}
+			for _, v := range values {
+				items[v]++
+			}
+		}
+		for v, n := range items {
+			if n > d.TopItems {
+				d.Top, d.TopItems = c.Values[v], n
+			}
+		}
+		out.Categories = append(out.Categories, d)
+	}
+	return out
+}
+
+func printInfo(w io.Writer, i described) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("name", "%s", i.Name)
+	row("users", "%d", i.Users)
+	rated := ""
+	if i.RatedItems < i.Items {
+		rated = fmt.Sprintf(" (%d of them rated)", i.RatedItems)
+	}
+	row("items", "%d%s", i.Items, rated)
+	row("ratings", "%d (%.3g%% of all pairs)", i.Ratings, 100*i.Density)
+	row("scale", "%v to %v", i.Min, i.Max)
+	row("mean, deviation", "%.4f, %.4f", i.Mean, i.Std)
+	spread := func(name string, d dataset.Spread) {
+		row(name, "min %v, quartiles %v %v %v, max %v, mean %.1f", d.Min, d.Q1, d.Median, d.Q3, d.Max, d.Mean)
+	}
+	spread("ratings a user", i.PerUser)
+	spread("ratings an item", i.PerItem)
+	row("most rated items", "1%% of them have %.1f%% of the ratings, 10%% have %.1f%%", 100*i.Top1Percent, 100*i.Top10Percent)
+	for _, bin := range i.Histogram {
+		share := float64(bin.Count) / float64(i.Ratings)
+		label := fmt.Sprint(bin.Low)
+		if bin.High != bin.Low {
+			label += " to " + fmt.Sprint(bin.High)
+		}
+		row("rated "+label, "%9d  %4.1f%%  %s", bin.Count, 100*share, strings.Repeat("#", int(60*share+0.5)))
+	}
+	row("item features", "titles %v, genres %v, years %v", i.HasTitles, i.HasGenres, i.HasYears)
+	row("digest", "%s", i.Digest)
+	if f := i.Features; f != nil {
+		for _, c := range f.Categories {
+			row("category "+c.Name, "%d values, %d of %d items with %d features; most often %s, %d times", c.Values, c.Items, i.Items, c.Features, c.Top, c.TopItems)
+		}
+		if f.Skipped > 0 {
+			row("rows skipped", "%d, about items that the set does not have", f.Skipped)
+		}
+		row("digest of features", "%s", f.Digest)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,49 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+type dataVerifyCmd struct {
+	Data   string `arg:"" help:"Name of a published set that was downloaded, or the folder or zip archive of a copy."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// Run implements fedsim data verify.
+func (c *dataVerifyCmd) Run(ctx context.Context, s streams) error {
+	p := newProgress(s.err)
+	defer p.Clear()
+	v, err := dataset.Verify(ctx, c.Data, dataset.Options{Progress: p.Loading(c.Data)})
+	p.Clear()
+	if len(v.Checks) == 0 && err != nil {
+		return err
+	}
+	print := printVerification
+	if c.Format == "json" {
+		print = func(s streams, v dataset.Verification) error { return cli.PrintJSON(s.out, v) }
+	}
+	return errors.Join(print(s, v), err, v.Err())
+}
+
+// printVerification prints every check, and what it was held against.
+func printVerification(s streams, v dataset.Verification) error {
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "CHECK\tRESULT\tFOUND\tEXPECTED\tKNOWN FROM")
+	for _, c := range v.Checks {
+		result, want := "ok", c.Want
+		switch {
+		case !c.OK:
+			result = "WRONG"
+		case want == "":
+			result, want = "-", "-"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.What, result, c.Got, want, c.Against)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,48 @@
+package command
+
+import (
+	"context"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// planCmd is fedsim plan.
+type planCmd struct {
+	experimentFlags
+
+	Format string `enum:"table,json,yaml" default:"table" help:"table or json; yaml is the experiment file that gives this experiment, every default spelt out."`
+}
+
+// Run implements fedsim plan.
+func (c *planCmd) Run(ctx context.Context, s streams) error {
+	said, err := c.settings()
+	if err != nil {
+		return err
+	}
+	return plan(ctx, said, c.Format, s)
+}
+
+// plan says what an experiment would do, rest on and cost, without doing it.
+func plan(ctx context.Context, said []config.Setting, format string, s streams) error {
+	p := newProgress(s.err)
+	defer p.Clear()
+	e, err := open(ctx, said, s, p)
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	if format == "yaml" {
+		_, err = s.out.Write(e.Config.YAML())
+		return err
+	}
+	f, err := forecast.New(e)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return cli.PrintJSON(s.out, f)
+	}
+	return f.Print(s.out)
+}

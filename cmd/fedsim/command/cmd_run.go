@@ -1,0 +1,46 @@
+package command
+
+import (
+	"context"
+
+	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
+)
+
+// runCmd is fedsim run: the experiment, and what becomes of its results.
+type runCmd struct {
+	experimentFlags
+
+	DryRun bool   `help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
+	Format string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
+}
+
+// Run implements fedsim run.
+func (r *runCmd) Run(ctx context.Context, s streams) error {
+	said, err := r.settings()
+	if err != nil {
+		return err
+	}
+	if r.DryRun {
+		return plan(ctx, said, r.Format, s)
+	}
+	p := newProgress(s.err)
+	defer p.Clear()
+	e, err := open(ctx, said, s, p)
+	if err != nil {
+		return err
+	}
+	result, err := fedsim.Keep(ctx, e, p)
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	if r.Format == "json" {
+		return cli.PrintJSON(s.out, struct {
+			*results.Summary
+			Results string `json:"results"`
+		}{result.Summary, result.Folder})
+	}
+	return result.Print(s.out)
+}

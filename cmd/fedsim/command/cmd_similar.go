@@ -1,0 +1,47 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
+)
+
+// similarCmd is fedsim similar.
+type similarCmd struct {
+	finishedRun
+
+	Item string `required:"" placeholder:"TITLE" help:"The item: its title or id, or a part of its title that no other has."`
+}
+
+// Run implements fedsim similar.
+func (c *similarCmd) Run(ctx context.Context, s streams) error {
+	r, err := c.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	item, list, err := r.Similar(c.Item, c.Top)
+	if err != nil {
+		return namedWrongly(err)
+	}
+	if r.Rank() == 1 {
+		fmt.Fprintln(s.err, "warning: the run has embeddings of one number, all of which point the same way or the opposite one; give it a larger --rank")
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, struct {
+			Run   string              `json:"run"`
+			Item  results.Item        `json:"item"`
+			Items []results.Neighbour `json:"items"`
+		}{c.Folder, item, list})
+	}
+	fmt.Fprintf(s.out, "like %s, by %s on %s\n\n", item, algorithm.Name.Of(r.Config), r.Data.Name)
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "COSINE\tID\tTITLE\tGENRES")
+	for _, x := range list {
+		fmt.Fprintf(t, "%.3f\t%s\n", x.Cosine, cells(x.Item))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,112 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/cli"
+	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+)
+
+// experimentFlags say what is run: the flags that run and plan have in common. The keys'
+// own are made from their declarations.
+type experimentFlags struct {
+	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags; flags win over it."`
+
+	kong.Plugins // a flag for each key that has one
+
+	Set []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
+}
+
+// newExperimentFlags makes the flags of the keys that take has.
+func newExperimentFlags(take func(*config.Key) bool) experimentFlags {
+	var fields []reflect.StructField
+	for i, k := range config.Keys() {
+		if k.Flag && take(k) {
+			fields = append(fields, reflect.StructField{
+				Name: fmt.Sprintf("Key%d", i), Type: reflect.TypeFor[*string](),
+				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q", k.Name, k.Placeholder, flagHelp(k))),
+			})
+		}
+	}
+	return experimentFlags{Plugins: kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
+}
+
+// flagHelp is a key's line of help.
+func flagHelp(k *config.Key) string {
+	help := k.Help
+	if k.Kind == config.Word && len(k.Words) > 0 && !strings.Contains(help, k.Words[0]) {
+		help += " One of " + strings.Join(k.Words, ", ") + "."
+	}
+	if k == algorithm.Name.Key {
+		help += " One of " + strings.Join(algorithm.Names(), ", ") + "."
+	}
+	switch {
+	case k.Auto != "":
+		help += " Default: " + k.Auto + "."
+	case k.Default != "":
+		help += " Default " + k.Default + "."
+	}
+	return help
+}
+
+// settings collects what was said: the file first, then flags, then --set.
+func (f *experimentFlags) settings() ([]config.Setting, error) {
+	var list []config.Setting
+	if f.File != "" {
+		var err error
+		if list, err = config.ReadFile(f.File); err != nil {
+			return nil, err
+		}
+	}
+	for _, plugin := range f.Plugins {
+		v := reflect.ValueOf(plugin).Elem()
+		for i := range v.NumField() {
+			if p := v.Field(i).Interface().(*string); p != nil {
+				key := v.Type().Field(i).Tag.Get("name")
+				list = append(list, config.Setting{Key: key, Value: *p, Origin: "--" + key})
+			}
+		}
+	}
+	for _, s := range f.Set {
+		key, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, cli.Misusef("--set %s: KEY=VALUE is needed", s)
+		}
+		list = append(list, config.Setting{Key: key, Value: value, Origin: "--set " + key})
+	}
+	return list, nil
+}
+
+// open resolves what was said, warns of what is odd in it, and loads the data.
+func open(ctx context.Context, said []config.Setting, s streams, p *progress) (*experiment.Experiment, error) {
+	c, err := config.Resolve(said)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range slices.Concat(config.Renamed(said), algorithm.Warnings(c)) {
+		fmt.Fprintf(s.err, "warning: %s\n", w)
+	}
+	e, err := experiment.Open(ctx, c, p.Loading(algorithm.Data.Of(c)))
+	if err != nil {
+		return nil, err
+	}
+	p.Clear()
+	warnings, err := forecast.Warnings(e)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(s.err, "warning: %s\n", w)
+	}
+	return e, nil
+}

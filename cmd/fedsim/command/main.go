@@ -1,0 +1,80 @@
+// Package command is the command fedsim, for programs that bring an algorithm of their own: one
+// whose main imports the algorithm and calls [Main] is fedsim with that algorithm in it.
+package command
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/download"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
+)
+
+// commands is the tree of the command line.
+type commands struct {
+	Run       runCmd       `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
+	Plan      planCmd      `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
+	Chaos     chaosCmd     `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
+	Privacy   privacyCmd   `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
+	Data      dataCmd      `cmd:"" help:"List data sets, or describe one."`
+	Recommend recommendCmd `cmd:"" help:"List what a user might like and has not rated, by the model of a finished run."`
+	Similar   similarCmd   `cmd:"" help:"List items like another, by the model of a finished run."`
+	cli.PagesCmd
+	Version kong.VersionFlag `help:"Print the version and exit."`
+}
+
+// newCommands makes the tree, whose flags for keys follow from their declarations.
+func newCommands() commands {
+	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
+	return commands{
+		Run:  runCmd{experimentFlags: newExperimentFlags(func(*config.Key) bool { return true })},
+		Plan: planCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })},
+	}
+}
+
+// streams are where a command writes.
+type streams struct {
+	out, err io.Writer
+}
+
+// gcPercent is GOGC for simulations. All masked inputs of a federation are on their way at one
+// instant, and as much again in garbage, Go's default, is more memory than the time it
+// saves is worth.
+const gcPercent = 50
+
+// Main runs the command as the process.
+func Main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	cli.Main(func(ctx context.Context, args []string) int {
+		return run(ctx, args, streams{out: os.Stdout, err: os.Stderr})
+	})
+}
+
+// program is the command line.
+var program = cli.Program{
+	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: results.Version(),
+	Interrupt: func(err error) error {
+		if _, kept := errors.AsType[*download.PartialError](err); kept {
+			return err
+		}
+		return errors.New("interrupted; nothing was left behind")
+	},
+}
+
+// run is the command without the process around it.
+func run(ctx context.Context, args []string, s streams) (code int) {
+	c, p := newCommands(), program
+	p.Bind = func() (any, error) { return s, nil }
+	return p.Run(ctx, &c, args, s.out, s.err)
+}

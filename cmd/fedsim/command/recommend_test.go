@@ -1,0 +1,273 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbinet/npyio"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/results"
+)
+
+// small opens the small synthetic set and the training part of runs on it.
+func small(t *testing.T) (*dataset.Set, dataset.Ratings) {
+	t.Helper()
+	set, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	split, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, split.Train
+}
+
+// writeMatrix writes an .npy file.
+func writeMatrix(t *testing.T, path string, m *mat.Dense) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = errors.Join(npyio.Write(f, m), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRecommendFromFiles compares with a sort of everything that the files predict, as
+// TestFilesGiveTheStatedError reads them: all items that the user has no training rating
+// of. A model with biases, whose mean and biases are replaced by made-up ones, predicts
+// mean + item bias + user bias besides.
+func TestRecommendFromFiles(t *testing.T) {
+	const parties = 3
+	set, train := small(t)
+	for _, tt := range []struct{ name, algorithm string }{
+		{"devices", "lfl-sgdmf"}, {"owners of items", "vfl-sgdmf"}, {"holders of users", "hfl-sgdmf"}, {"one place", "sgd-mf"}, {"biases", "ssp-c"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			args := []string{"--algorithm", tt.algorithm, "--rank", "3"}
+			switch tt.algorithm {
+			case "sgd-mf":
+			case "ssp-c":
+				args = append(args, "--features", "none", "--epsilon", "inf")
+			default:
+				args = append(args, "--rounds", "4", "--accountant", "rdp")
+			}
+			if tt.algorithm == "vfl-sgdmf" || tt.algorithm == "hfl-sgdmf" {
+				args = append(args, "--parties", fmt.Sprint(parties))
+			}
+			folder := leave(t, args...)
+			users, items := matrix(t, filepath.Join(folder, "user_embeddings.npy")), matrix(t, filepath.Join(folder, "item_embeddings.npy"))
+			mean, itemBias, userBias := 0., mat.NewDense(set.Items, 1, nil), mat.NewDense(set.Users, 1, nil)
+			if tt.name == "biases" {
+				mean = 0.25
+				for j := range set.Items {
+					itemBias.Set(j, 0, math.Sin(float64(j)))
+				}
+				for u := range set.Users {
+					userBias.Set(u, 0, math.Cos(float64(u)))
+				}
+				writeMatrix(t, filepath.Join(folder, "item_bias.npy"), itemBias)
+				writeMatrix(t, filepath.Join(folder, "user_bias.npy"), userBias)
+				summary, err := os.ReadFile(filepath.Join(folder, "summary.json"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				with := regexp.MustCompile(`"mean": [0-9.]+`).ReplaceAllString(string(summary), `"mean": 0.25`)
+				if err = os.WriteFile(filepath.Join(folder, "summary.json"), []byte(with), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			own := make(map[int]*mat.Dense)
+			if tt.algorithm == "hfl-sgdmf" {
+				parts, err := set.PartitionUsers(parties, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for k, part := range parts {
+					tuned := matrix(t, filepath.Join(folder, fmt.Sprintf("item_embeddings_party%02d.npy", k+1)))
+					for _, u := range part {
+						own[int(u)] = tuned
+					}
+				}
+			}
+			r, err := results.OpenRun(t.Context(), folder, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range []int{0, 1, 2, 17, 599} {
+				v := items
+				if own[u] != nil {
+					v = own[u]
+				}
+				rated, _ := train.ByUser().Row(u)
+				var want []results.Recommendation
+				for j := range set.Items {
+					if !slices.Contains(rated, int32(j)) {
+						p := mean + itemBias.At(j, 0) + userBias.At(u, 0) + mat.Dot(users.RowView(u), v.RowView(j))
+						want = append(want, results.Recommendation{Item: results.Item{ID: set.ItemIDs[j], Title: set.Titles[j]}, Predicted: p})
+					}
+				}
+				slices.SortStableFunc(want, func(a, b results.Recommendation) int {
+					return -int(math.Copysign(1, a.Predicted-b.Predicted))
+				})
+				got, err := r.Recommend(set.UserIDs[u], 12)
+				if err != nil || len(got) != 12 {
+					t.Fatalf("user %d: %d items, %v", u, len(got), err)
+				}
+				for k, x := range got {
+					stars := min(max(want[k].Predicted, set.Min), set.Max)
+					if x.ID != want[k].ID || x.Title != want[k].Title || math.Abs(x.Predicted-stars) > 1e-12 {
+						t.Errorf("user %d, place %d: %+v, want %+v at %v", u, k+1, x, want[k].Item, stars)
+					}
+				}
+				if all, err := r.Recommend(set.UserIDs[u], 1e6); err != nil || len(all) != set.Items-len(rated) {
+					t.Errorf("user %d: %d items of %d, %d of them rated, %v", u, len(all), set.Items, len(rated), err)
+				}
+			}
+			checkSimilar(t, r, set, items)
+		})
+	}
+}
+
+// checkSimilar compares with cosines by gonum, of the shared embeddings.
+func checkSimilar(t *testing.T, r *results.Recommender, set *dataset.Set, items *mat.Dense) {
+	t.Helper()
+	for _, of := range []int{0, 5, 399} {
+		cosine := func(j int) float64 {
+			return mat.Dot(items.RowView(of), items.RowView(j)) / mat.Norm(items.RowView(of), 2) / mat.Norm(items.RowView(j), 2)
+		}
+		item, got, err := r.Similar(set.Titles[of], 400)
+		if err != nil || item.ID != set.ItemIDs[of] || len(got) != set.Items-1 {
+			t.Fatalf("%s: like %+v are %d items, %v", set.Titles[of], item, len(got), err)
+		}
+		seen := map[string]bool{item.ID: true}
+		for k, x := range got {
+			j := slices.Index(set.ItemIDs, x.ID)
+			if seen[x.ID] || math.Abs(x.Cosine-cosine(j)) > 1e-12 || k > 0 && x.Cosine > got[k-1].Cosine {
+				t.Errorf("%s, place %d: %+v, the cosine is %v", item, k+1, x, cosine(j))
+			}
+			seen[x.ID] = true
+		}
+	}
+}
+
+// TestOpenRunMissesBiases: what predictions are made of must all be there, else they would be others, and look
+// as good.
+func TestOpenRunMissesBiases(t *testing.T) {
+	whole := leave(t, "--algorithm", "private-item-bias", "--baselines", "quick")
+	summary, err := os.ReadFile(filepath.Join(whole, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts map[string]json.RawMessage
+	if err = json.Unmarshal(summary, &parts); err != nil {
+		t.Fatal(err)
+	}
+	delete(parts, "mean")
+	without, err := json.Marshal(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, content string // "" removes the file
+		message       string
+	}{
+		{"item_bias.npy", "", "item_bias.npy"},
+		{"user_bias.npy", "", "user_bias.npy"},
+		{"summary.json", string(without), "summary.json: there is no mean"},
+	} {
+		dir := t.TempDir()
+		if err = os.CopyFS(dir, os.DirFS(whole)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = results.OpenRun(t.Context(), dir, "", nil); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, tt.name)
+		if err = os.Remove(file); err == nil && tt.content != "" {
+			err = os.WriteFile(file, []byte(tt.content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = results.OpenRun(t.Context(), dir, "", nil); err == nil || !strings.Contains(err.Error(), tt.message) {
+			t.Errorf("without %s: error %v, want %q in it", tt.name, err, tt.message)
+		}
+	}
+}
+
+// TestOpenRunRefuses damages the folder of a run, each time in one way.
+func TestOpenRunRefuses(t *testing.T) {
+	whole := leave(t, "--algorithm", "sgd-mf", "--rank", "2")
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(whole, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	npy, config := read("item_embeddings.npy"), read("config.yaml")
+	var manifest results.Manifest
+	if err := json.Unmarshal([]byte(read("manifest.json")), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	infinite := npy[:len(npy)-8] + "\x00\x00\x00\x00\x00\x00\xf0\x7f"
+	for _, tt := range []struct {
+		what, name, content string // "" removes the file
+		message             string
+		sentinel            error
+	}{
+		{"no configuration", "config.yaml", "", "is not the folder of a finished run", os.ErrNotExist},
+		{"no manifest", "manifest.json", "", "is not the folder of a finished run", os.ErrNotExist},
+		{"a manifest cut short", "manifest.json", "{", "manifest.json: unexpected end of JSON input", nil},
+		{"no summary", "summary.json", "", "summary.json", os.ErrNotExist},
+		{"no users", "user_embeddings.npy", "", "user_embeddings.npy", os.ErrNotExist},
+		{"another key", "config.yaml", config + "epsilom: 1\n", `unknown key "epsilom"`, nil},
+		{"another rank", "config.yaml", strings.Replace(config, "rank: 2", "rank: 3", 1), "it is 400 x 2; by the run's data and rank it must be 400 x 3", nil},
+		{"another seed", "config.yaml", strings.Replace(config, "\nseed: 1", "\nseed: 2", 1), "the run has a split with digest " + manifest.SplitDigest, results.ErrOtherData},
+		{"other data", "config.yaml", strings.Replace(config, "synthetic:small", "synthetic:ml-1m", 1), "the run was made on synthetic:small with digest " + manifest.DataDigest, results.ErrOtherData},
+		{"data that are gone", "config.yaml", strings.Replace(config, "synthetic:small", "gone.csv", 1), "where they have moved, say --data", os.ErrNotExist},
+		{"a matrix cut short", "item_embeddings.npy", npy[:len(npy)-1], "6399 bytes follow its header; for 400 x 2 numbers there must be 6400", nil},
+		{"a matrix with more", "item_embeddings.npy", npy + "x", "6401 bytes follow its header", nil},
+		{"a header cut short", "item_embeddings.npy", npy[:20], "it is not a matrix of float64 in NumPy's format", nil},
+		{"nothing", "item_embeddings.npy", "\x93NUMPY", "it is not a matrix of float64", nil},
+		{"text", "item_embeddings.npy", "a,b\n1,2\n", "it is not a matrix of float64", nil},
+		{"by columns", "item_embeddings.npy", strings.Replace(npy, "False", "True ", 1), "it is not a matrix of float64", nil},
+		{"no number", "item_embeddings.npy", infinite, "number 799 is +Inf; the run diverged", nil},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+				t.Fatal(err)
+			}
+			if tt.content == read(tt.name) {
+				t.Fatal("nothing is damaged")
+			}
+			var err error
+			if path := filepath.Join(dir, tt.name); tt.content == "" {
+				err = os.Remove(path)
+			} else {
+				err = os.WriteFile(path, []byte(tt.content), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := results.OpenRun(t.Context(), dir, "", nil)
+			if r != nil || err == nil || !strings.Contains(err.Error(), tt.message) || tt.sentinel != nil && !errors.Is(err, tt.sentinel) {
+				t.Errorf("error %v, want %q in it, and %v", err, tt.message, tt.sentinel)
+			}
+		})
+	}
+}

@@ -1,0 +1,292 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// interrupter cancels when it is written a text, as a person would on seeing it.
+type interrupter struct {
+	bytes.Buffer
+	at     string
+	cancel context.CancelFunc
+}
+
+func (i *interrupter) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), i.at) {
+		i.cancel()
+	}
+	return i.Buffer.Write(b)
+}
+
+func TestInterruptLeavesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		at   string // what stderr says when it happens; "": before the start
+		args []string
+	}{
+		{"before the start", "", nil},
+		{"in the first iteration", "lfl-sgdmf 1/4", nil},
+		{"after the last iteration, in the run without noise", "lfl-sgdmf 4/4", nil},
+		{"after the last iteration, in the baselines", "lfl-sgdmf 4/4", []string{"--epsilon", "inf"}},
+		{"clients drawing noise", "lfl-sgdmf 2/4", []string{"--noise-draw", "client"}},
+		{"in one place", "sgd-mf 2/30", []string{"--algorithm", "sgd-mf"}},
+		{"with JSON", "lfl-sgdmf 2/4", []string{"--format", "json"}},
+		{"owners of items", "vfl-sgdmf 1/4", []string{"--algorithm", "vfl-sgdmf", "--accountant", "rdp"}},
+		{"owners of items, in the run of each alone", "vfl-sgdmf 4/4", []string{"--algorithm", "vfl-sgdmf", "--accountant", "rdp"}},
+		{"holders of users", "hfl-sgdmf 2/4", []string{"--algorithm", "hfl-sgdmf", "--accountant", "rdp"}},
+		{"holders of users, in stage 3", "fmf-hfl 4/4", []string{"--algorithm", "fmf-hfl"}},
+		{"gradients of a step", "hfl-synsgd 3/4", []string{"--algorithm", "hfl-synsgd", "--accountant", "rdp"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.at == "" {
+				cancel()
+			}
+			dir := t.TempDir()
+			var out bytes.Buffer
+			stderr := &interrupter{at: tt.at, cancel: cancel}
+			if tt.at == "" {
+				stderr.at = "\x00"
+			}
+			args := append([]string{"run", "--data", "synthetic:small", "--rounds", "4", "--out", filepath.Join(dir, "deep", "runs")}, tt.args...)
+			if code := run(ctx, args, streams{out: &out, err: stderr}); code != cli.Interrupted {
+				t.Errorf("exit code %d, want %d; stderr:\n%s", code, cli.Interrupted, stderr)
+			}
+			if !strings.Contains(stderr.String(), "interrupted; nothing was left behind") {
+				t.Errorf("stderr does not say so: %q", stderr)
+			}
+			if out.Len() > 0 {
+				t.Errorf("a result was printed: %q", &out)
+			}
+			if left := files(t, dir); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// An interrupted run touches nothing that was there before, not even an empty folder.
+func TestInterruptKeepsWhatWasThere(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "runs")
+	if err := os.MkdirAll(filepath.Join(out, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{out, filepath.Join(out, "empty")} {
+		before := files(t, filepath.Dir(out))
+		ctx, cancel := context.WithCancel(t.Context())
+		args := []string{"run", "--data", "synthetic:small", "--rounds", "3", "--out", out}
+		if code := run(ctx, args, streams{out: io.Discard, err: &interrupter{at: "lfl-sgdmf 1/3", cancel: cancel}}); code != cli.Interrupted {
+			t.Errorf("exit code %d, want %d", code, cli.Interrupted)
+		}
+		if after := files(t, filepath.Dir(out)); !slices.Equal(after, before) {
+			t.Errorf("there were %v, now there are %v", before, after)
+		}
+	}
+}
+
+// While a run goes on nothing bears its name.
+func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
+	out := t.TempDir()
+	var seen []string
+	watch := writerFunc(func(b []byte) (int, error) {
+		entries, err := os.ReadDir(out)
+		for _, e := range entries {
+			seen = append(seen, e.Name())
+		}
+		return len(b), err
+	})
+	args := []string{"run", "--data", "synthetic:small", "--rounds", "2", "--out", out, "--name", "x"}
+	if code := run(t.Context(), args, streams{out: io.Discard, err: watch}); code != cli.Done {
+		t.Fatalf("exit code %d", code)
+	}
+	if len(seen) < 2 {
+		t.Fatalf("saw %v while it ran, want the temporary folder in both iterations", seen)
+	}
+	for _, name := range seen {
+		if !strings.HasPrefix(name, ".") {
+			t.Errorf("%s was there while the run went on", name)
+		}
+	}
+	if got, want := files(t, out), []string{"x", "x/config.yaml", "x/item_embeddings.npy", "x/manifest.json",
+		"x/metrics.jsonl", "x/summary.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
+		t.Errorf("it left %v, want %v", got, want)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// files lists everything below a folder.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if path != dir {
+			rel, relErr := filepath.Rel(dir, path)
+			if relErr != nil {
+				return relErr
+			}
+			all = append(all, filepath.ToSlash(rel))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Every flag of run that is no command of its own is a key of an experiment,
+// so that none is a dud, and every key of the top level is a flag.
+func TestRunFlagsAreKeys(t *testing.T) {
+	flags := runFlags()
+	var keys []string
+	for _, k := range config.Keys() {
+		keys = append(keys, k.Name)
+	}
+	for _, flag := range flags {
+		if !slices.Contains(keys, flag) {
+			t.Errorf("--%s is not a key; the keys are %v", flag, keys)
+		}
+	}
+	for _, key := range keys {
+		if !strings.Contains(key, ".") && !slices.Contains(flags, key) {
+			t.Errorf("the key %s has no flag", key)
+		}
+	}
+}
+
+// runParser is the command as Kong has it, and what becomes of its arguments.
+func runParser(t *testing.T) (*kong.Kong, *commands) {
+	t.Helper()
+	c := newCommands()
+	parser, err := kong.New(&c, kong.Vars{"version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser, &c
+}
+
+// Every flag reaches its key: the setting says the flag's name and value.
+func TestRunFlagsBecomeSettings(t *testing.T) {
+	parser, c := runParser(t)
+	args := []string{"run"}
+	for _, flag := range runFlags() {
+		args = append(args, "--"+flag, "value of "+flag)
+	}
+	if _, err := parser.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := c.Run.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, s := range settings {
+		keys = append(keys, s.Key)
+		if s.Value != "value of "+s.Key || s.Origin != "--"+s.Key {
+			t.Errorf("--%s became %+v", s.Key, s)
+		}
+	}
+	if want := runFlags(); !slices.Equal(keys, want) {
+		t.Errorf("settings for %v, want for %v", keys, want)
+	}
+}
+
+// runFlags are the flags of run that stand for keys, spelt as Kong spells them:
+// taken from the help text, not from the code that turns them into keys.
+func runFlags() []string {
+	var all []string
+	for _, m := range flagLine.FindAllStringSubmatch(runHelp(), -1) {
+		if !slices.Contains([]string{"help", "version", "set", "dry-run", "format"}, m[1]) {
+			all = append(all, m[1])
+		}
+	}
+	return all
+}
+
+// flagLine is the beginning of a flag's help; lines that go on with it are indented
+// further, and may begin with a flag too.
+var flagLine = regexp.MustCompile(`(?m)^(?:  -\w, |      )--([a-z-]+)`)
+
+func runHelp() string {
+	var out bytes.Buffer
+	run(context.Background(), []string{"run", "--help"}, streams{out: &out, err: io.Discard})
+	return out.String()
+}
+
+// What the help calls a default is the default.
+func TestHelpNamesTheDefaults(t *testing.T) {
+	b := config.Config{}.YAML()
+	var defaults map[string]any
+	if err := yaml.Unmarshal(b, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	parser, _ := runParser(t)
+	ctx, err := parser.Parse([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, f := range ctx.Selected().Flags {
+		m := regexp.MustCompile(`Default ([a-z0-9.-]*[a-z0-9])[.,]`).FindStringSubmatch(f.Help)
+		want := defaults[f.Name]
+		if m == nil || want == nil || want == "auto" || want == "" {
+			continue
+		}
+		checked++
+		var got any
+		if err := yaml.Unmarshal([]byte(m[1]), &got); err != nil {
+			t.Fatal(err)
+		}
+		if number(got) != number(want) {
+			t.Errorf("--%s: the help says %v, the default is %v", f.Name, got, want)
+		}
+	}
+	if checked < 12 {
+		t.Errorf("only %d defaults were found in the help", checked)
+	}
+}
+
+// number makes numbers of different Go types comparable.
+func number(v any) any {
+	switch n := v.(type) {
+	case uint64:
+		return float64(n)
+	case int64:
+		return float64(n)
+	}
+	return v
+}
+
+// A terminal would get a bar; a pipe gets no control characters.
+func TestProgressWithoutTerminal(t *testing.T) {
+	var stderr bytes.Buffer
+	args := []string{"run", "--data", "synthetic:small", "--rounds", "1", "--out", t.TempDir()}
+	if code := run(t.Context(), args, streams{out: io.Discard, err: &stderr}); code != cli.Done {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	if strings.ContainsAny(stderr.String(), "\r\x1b") {
+		t.Errorf("control characters for a pipe: %q", &stderr)
+	}
+	if n := strings.Count(stderr.String(), "\n"); n != 1 {
+		t.Errorf("%d lines for one iteration: %q", n, &stderr)
+	}
+}

@@ -1,0 +1,244 @@
+// Package config is the mechanism of settings. A [Key] declares one: its name, type,
+// default, range, unit and meaning. A [Config] holds a value for each. Files, flags and
+// --set give values ([Resolve]), and what they give is checked by the declarations.
+//
+// The package declares no key itself. What every run has is declared in package
+// algorithm, what an algorithm has beside the algorithm.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Config holds a value for each declared key. It is a value: what is set in a copy
+// stays there. The zero Config has every key at its default.
+type Config struct {
+	values map[*Key]value // those that were set; never changed in place
+}
+
+// value is what a key holds, in the field of its kind.
+type value struct {
+	text   string
+	number Number
+	seed   uint64
+}
+
+// get is the value of a key, or its default.
+func (c Config) get(k *Key) value {
+	if v, ok := c.values[k]; ok {
+		return v
+	}
+	v, err := k.parse(k.Default)
+	if err != nil {
+		panic(err) // it was read when the key was declared
+	}
+	return v
+}
+
+func (c Config) number(k *Key) Number { return c.get(k).number }
+
+// put gives a key a value, in this copy alone.
+func (c *Config) put(k *Key, v value) {
+	c.values = maps.Clone(c.values)
+	if c.values == nil {
+		c.values = make(map[*Key]value)
+	}
+	c.values[k] = v
+}
+
+// Equal reports whether all keys have the same values.
+func (c Config) Equal(o Config) bool { return len(c.Differs(o)) == 0 }
+
+// Differs names the keys that have other values, in the order of [Keys].
+func (c Config) Differs(o Config) []*Key {
+	return slices.DeleteFunc(Keys(), func(k *Key) bool { return c.get(k) == o.get(k) })
+}
+
+// Take gives a key the value that it has in another configuration.
+func (c *Config) Take(k *Key, from Config) { c.put(k, from.get(k)) }
+
+// Reset gives a key its default.
+func (c *Config) Reset(k *Key) { c.Take(k, Config{}) }
+
+// IsDefault reports whether a key has its default.
+func (c Config) IsDefault(k *Key) bool { return c.get(k) == Config{}.get(k) }
+
+// IsAuto reports whether a key is left open.
+func (c Config) IsAuto(k *Key) bool { return k.Auto != "" && c.Text(k) == "auto" }
+
+// Text is the value of a key as Set reads it.
+func (c Config) Text(k *Key) string {
+	v := c.get(k)
+	switch k.Kind {
+	case Text, Word:
+		return v.text
+	case Seed:
+		return strconv.FormatUint(v.seed, 10)
+	case Whole:
+		if n := v.number; n.Given && math.Abs(n.Value) < 1<<63 && n.Value == math.Trunc(n.Value) {
+			return strconv.FormatInt(int64(n.Value), 10)
+		}
+		return v.number.String()
+	default:
+		return v.number.String()
+	}
+}
+
+// Set gives the key of a name the value that the text stands for. An unknown name and a
+// text of the wrong kind are errors.
+func (c *Config) Set(name, text string) error {
+	k := Find(name)
+	if k == nil {
+		return unknown(name)
+	}
+	v, err := k.parse(text)
+	if err != nil {
+		return err
+	}
+	c.put(k, v)
+	return nil
+}
+
+// parse reads a value of the key's kind.
+func (k *Key) parse(text string) (v value, err error) {
+	switch {
+	case k.Kind == Text || k.Kind == Word:
+		v.text = text
+	case k.Kind == Seed:
+		if v.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			err = fmt.Errorf("%q is not a whole number from 0 to 2^64-1", text)
+		}
+	case k.Auto != "":
+		v.number, err = parseNumber(text)
+	case k.Kind == Whole:
+		n, failed := strconv.Atoi(text)
+		if failed != nil || n != int(float64(n)) {
+			return v, fmt.Errorf("%q is not a whole number", text)
+		}
+		v.number = Fixed(float64(n))
+	default:
+		v.number.Given = true
+		v.number.Value, err = parseFloat(text)
+	}
+	return v, err
+}
+
+// Choose replaces every auto of the keys that have an effect and a rule for it, in the
+// order given: a rule may look at what those before chose. Without facts, which may be nil,
+// what needs them stays open.
+func (c Config) Choose(keys []*Key, f *Facts) Config {
+	for _, k := range keys {
+		if !c.IsAuto(k) || k.When != nil && !k.When(c) {
+			continue
+		}
+		switch {
+		case k.ChooseNumber != nil:
+			c.put(k, value{number: k.ChooseNumber(c, f)})
+		case k.ChooseWord != nil:
+			c.put(k, value{text: k.ChooseWord(c, f)})
+		}
+	}
+	return c
+}
+
+// Problem is what is wrong with the value of a key.
+type Problem struct {
+	Key    *Key
+	Reason string
+}
+
+// Error names the key and the reason.
+func (p Problem) Error() string { return p.Key.Name + ": " + p.Reason }
+
+// Problems checks every key by its declaration: kind and range first, and what stands in
+// range then beside the others. They come in the order of [Keys].
+func (c Config) Problems() []Problem {
+	var list []Problem
+	for _, k := range Keys() {
+		reason := c.outside(k)
+		if reason == "" && k.Check != nil {
+			reason = k.Check(c)
+		}
+		if reason == "" {
+			continue
+		}
+		if list = append(list, Problem{k, reason}); k.Decides {
+			break
+		}
+	}
+	return list
+}
+
+// outside says what is wrong with a value by itself.
+func (c Config) outside(k *Key) string {
+	switch k.Kind {
+	case Word:
+		words := k.all()
+		if k.Only != nil {
+			words = k.Only(c)
+		}
+		if text := c.Text(k); !slices.Contains(words, text) {
+			return fmt.Sprintf("%q is not one of %s", text, strings.Join(words, ", "))
+		}
+	case Whole:
+		n := c.number(k)
+		if n.Given && (!k.Range.contains(n.Value) || n.Value != math.Trunc(n.Value)) {
+			if math.IsInf(k.Range.High, 1) {
+				return fmt.Sprintf("%v is not at least %v", n.Value, k.Range.Low)
+			}
+			return fmt.Sprintf("%v is not a whole number from %v to %v", n.Value, int(k.Range.Low), int(k.Range.High))
+		}
+	case Real:
+		if n := c.number(k); n.Given && !k.Range.contains(n.Value) {
+			return k.Range.refuse(n.Value)
+		}
+	case Text, Seed:
+	}
+	return ""
+}
+
+// InRange reports whether the value of a key is of its kind and range.
+func (c Config) InRange(k *Key) bool { return c.outside(k) == "" }
+
+// all are the words of a key, auto included.
+func (k *Key) all() []string {
+	if k.Auto == "" {
+		return k.Words
+	}
+	return append([]string{"auto"}, k.Words...)
+}
+
+// Error is a configuration that cannot be run, by itself or with its data.
+type Error struct{ error }
+
+// Unwrap returns what is wrong.
+func (e *Error) Unwrap() error { return e.error }
+
+// Usage marks it as a wrong call and not as a failure.
+func (e *Error) Usage() bool { return true }
+
+// Errorf makes an [Error].
+func Errorf(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
+
+// Wrap makes an [Error] of an error; nil of nil.
+func Wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{err}
+}
+
+// Refuse joins problems into an [Error], one a line; nil of none.
+func Refuse(list []Problem) error {
+	var errs []error
+	for _, p := range list {
+		errs = append(errs, p)
+	}
+	return Wrap(errors.Join(errs...))
+}

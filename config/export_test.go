@@ -1,0 +1,4 @@
+package config
+
+// ParseNumber is what the tests of Number read with.
+var ParseNumber = parseNumber

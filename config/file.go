@@ -1,0 +1,222 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Setting gives one key a value. Origin is where it was said, for messages: "--epsilon",
+// or "FILE:LINE".
+type Setting struct {
+	Key, Value, Origin string
+}
+
+// Resolve applies settings to the defaults, later ones over earlier ones, and
+// checks the result. The error lists every problem, one a line, each with the
+// place that caused it.
+func Resolve(settings []Setting) (Config, error) {
+	var c Config
+	origins := make(map[string]string)
+	var errs []error
+	for _, s := range settings {
+		if err := c.Set(s.Key, s.Value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.Origin, err))
+		}
+		if k := Find(s.Key); k != nil {
+			origins[k.Name] = s.Origin
+		}
+	}
+	if len(errs) > 0 {
+		return c, &Error{errors.Join(errs...)}
+	}
+	for _, p := range c.Problems() {
+		origin := origins[p.Key.Name]
+		if origin == "" {
+			origin = p.Key.Name
+		}
+		errs = append(errs, fmt.Errorf("%s: %s", origin, p.Reason))
+	}
+	return c, Wrap(errors.Join(errs...))
+}
+
+// Renamed warns of settings by former names, which the next version will not know.
+func Renamed(settings []Setting) []string {
+	var list []string
+	for _, s := range settings {
+		if k := Find(s.Key); k != nil && k.Name != s.Key {
+			list = append(list, fmt.Sprintf("%s: %s is called %s now, and the next version knows that name alone", s.Origin, s.Key, k.Name))
+		}
+	}
+	return list
+}
+
+// unknown names the keys that look most like the one that does not exist.
+func unknown(key string) error {
+	if list := below(key + "."); len(list) > 0 {
+		return fmt.Errorf("%s holds several keys (%s); give one of them", key, strings.Join(list, ", "))
+	}
+	all := below("")
+	slices.SortStableFunc(all, func(a, b string) int { return distance(key, a) - distance(key, b) })
+	return fmt.Errorf("unknown key %q; the nearest there are: %s", key, strings.Join(all[:3], ", "))
+}
+
+// below are the names of the keys that begin so.
+func below(prefix string) []string {
+	var names []string
+	for _, k := range Keys() {
+		if strings.HasPrefix(k.Name, prefix) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// distance is the edit distance; the last part of a dotted key counts alone
+// when that is nearer, and the beginning of a key is as good as one edit.
+func distance(a, b string) int {
+	d := edits(a, b)
+	if strings.HasPrefix(b, a) {
+		d = min(d, 1)
+	}
+	if i := strings.LastIndexByte(b, '.'); i >= 0 {
+		d = min(d, distance(a, b[i+1:])+1)
+	}
+	return d
+}
+
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0]++
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// ReadFile reads the settings of an experiment file: YAML with the names of keys,
+// each at most once.
+func ReadFile(path string) ([]Setting, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := parse(path, b)
+	if err != nil {
+		return nil, &Error{err}
+	}
+	return settings, nil
+}
+
+func parse(path string, b []byte) ([]Setting, error) {
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // a byte order mark
+	file, err := parser.ParseBytes(b, 0)
+	if err != nil {
+		var at yaml.Error
+		if errors.As(err, &at) && at.GetToken() != nil {
+			return nil, fmt.Errorf("%s:%d: %s", path, at.GetToken().Position.Line, at.GetMessage())
+		}
+		return nil, fmt.Errorf("%s:1: %w", path, err)
+	}
+	var settings []Setting
+	for i, doc := range file.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if i > 0 {
+			return nil, fmt.Errorf("%s:%d: a second document; an experiment file holds one", path, line(doc.Body))
+		}
+		switch doc.Body.(type) {
+		case *ast.MappingNode, *ast.MappingValueNode, *ast.CommentGroupNode:
+		default:
+			return nil, fmt.Errorf("%s:%d: an experiment file holds lines of the form KEY: VALUE", path, line(doc.Body))
+		}
+		if settings, err = leaves(settings, path, "", doc.Body); err != nil {
+			return nil, err
+		}
+	}
+	return settings, nil
+}
+
+// leaves collects the plain values below a node.
+func leaves(all []Setting, path, key string, n ast.Node) ([]Setting, error) {
+	var err error
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if all, err = leaves(all, path, key, v); err != nil {
+				return nil, err
+			}
+		}
+	case *ast.MappingValueNode:
+		name := n.Key.GetToken().Value
+		if key != "" {
+			name = key + "." + name
+		}
+		if i := slices.IndexFunc(all, func(s Setting) bool { return s.Key == name }); i >= 0 {
+			return nil, fmt.Errorf("%s:%d: %s is given a second time; the first is at %s", path, line(n.Key), name, all[i].Origin)
+		}
+		return leaves(all, path, name, n.Value)
+	case *ast.LiteralNode:
+		all = append(all, Setting{Key: key, Value: n.Value.Value, Origin: at(path, n)})
+	case *ast.StringNode:
+		all = append(all, Setting{Key: key, Value: n.Value, Origin: at(path, n)})
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		all = append(all, Setting{Key: key, Value: n.GetToken().Value, Origin: at(path, n)})
+	case *ast.CommentGroupNode:
+	default:
+		return nil, fmt.Errorf("%s: %s: a plain value is needed here", at(path, n), key)
+	}
+	return all, nil
+}
+
+func at(path string, n ast.Node) string { return fmt.Sprintf("%s:%d", path, line(n)) }
+
+func line(n ast.Node) int { return n.GetToken().Position.Line }
+
+// YAML is the configuration as a file that Resolve reads back to the same. Texts that
+// YAML might take for something else are quoted, which its library does not do for all
+// of them.
+func (c Config) YAML() []byte {
+	var b []byte
+	section := []string{}
+	for _, k := range Keys() {
+		path := strings.Split(k.Name, ".")
+		for depth := range len(path) - 1 {
+			if depth >= len(section) || section[depth] != path[depth] {
+				b = fmt.Appendf(b, "%s%s:\n", strings.Repeat("  ", depth), path[depth])
+				section = append(slices.Clone(section[:min(depth, len(section))]), path[depth])
+			}
+		}
+		section = section[:len(path)-1]
+		text := c.Text(k)
+		if (k.Kind == Text || k.Kind == Word) && (!plain.MatchString(text) || strings.EqualFold(text, "null")) {
+			text = strconv.Quote(text)
+		}
+		b = fmt.Appendf(b, "%s%s: %s\n", strings.Repeat("  ", len(path)-1), path[len(path)-1], text)
+	}
+	return b
+}
+
+// plain texts need no quotes: they start with a letter or a path.
+var plain = regexp.MustCompile(`^[A-Za-z./_-][A-Za-z0-9./_:-]*[A-Za-z0-9/]$`)

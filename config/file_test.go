@@ -1,0 +1,122 @@
+package config_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/config"
+)
+
+// comments are what the comments of a file say after a word.
+func comments(t *testing.T, path, word string) []string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range strings.Lines(string(b)) {
+		if text, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "# "+word+":"); ok {
+			all = append(all, strings.TrimPrefix(text, " "))
+		}
+	}
+	return all
+}
+
+func yamlFiles(t *testing.T, dir string, least int) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", dir, "*.yaml"))
+	if err != nil || len(paths) < least {
+		t.Fatalf("%d files in %s, want at least %d (%v)", len(paths), dir, least, err)
+	}
+	return paths
+}
+
+// The settings that a good file must give stand in its comments.
+func TestReadGoodFiles(t *testing.T) {
+	for _, path := range yamlFiles(t, "good", 8) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			settings, err := config.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, s := range settings {
+				got = append(got, s.Key+"="+s.Value)
+			}
+			if diff := cmp.Diff(comments(t, path, "want"), got); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+			if _, err := config.Resolve(settings); err != nil {
+				t.Errorf("refused: %v", err)
+			}
+		})
+	}
+}
+
+// The message that a bad file must give stands in its comments, with FILE for
+// its path. One that ends in ... is the beginning of it.
+func TestReadBadFiles(t *testing.T) {
+	for _, path := range yamlFiles(t, "bad", 15) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			settings, err := config.ReadFile(path)
+			if err == nil {
+				_, err = config.Resolve(settings)
+			}
+			if err == nil {
+				t.Fatalf("accepted as %v", settings)
+			}
+			var refused *config.Error
+			if !errors.As(err, &refused) {
+				t.Errorf("%T is no config.Error", err)
+			}
+			want := strings.ReplaceAll(strings.Join(comments(t, path, "error"), "\n"), "FILE", path)
+			if begins, ok := strings.CutSuffix(want, "..."); ok {
+				reason, ok := strings.CutPrefix(err.Error(), begins)
+				if !ok || strings.HasPrefix(reason, ":") || strings.Contains(reason, `""`) {
+					t.Errorf("message %q, want %q and a reason that names something", err, begins)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, err.Error()); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadFileThatIsNotThere(t *testing.T) {
+	_, err := config.ReadFile(filepath.Join(t.TempDir(), "nowhere.yaml"))
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "nowhere.yaml: no such file or directory") {
+		t.Errorf("error %v", err)
+	}
+	var refused *config.Error
+	if errors.As(err, &refused) {
+		t.Error("a missing file is no error of the configuration: it is a failure, exit code 1")
+	}
+}
+
+// Each setting knows its line.
+func TestReadFileOrigins(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "e.yaml")
+	if err := os.WriteFile(path, []byte("# one\n\nepsilon: 3\nmodel:\n  # five\n  epochs: 6\nsplit: {test: 0.1,\n  validation: 0.2}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Setting{
+		{Key: "epsilon", Value: "3", Origin: path + ":3"}, {Key: "model.epochs", Value: "6", Origin: path + ":6"},
+		{Key: "split.test", Value: "0.1", Origin: path + ":7"}, {Key: "split.validation", Value: "0.2", Origin: path + ":8"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,277 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	_ "github.com/fedsim/fedsim/internal/families"
+)
+
+// text is the value of a key by its name.
+func text(c config.Config, name string) string { return c.Text(config.Find(name)) }
+
+// names are those of keys.
+func names(keys []*config.Key) []string {
+	var list []string
+	for _, k := range keys {
+		list = append(list, k.Name)
+	}
+	return list
+}
+
+// held is what a key holds, as its handle has it.
+func held(c config.Config, name string) any {
+	switch k := config.Find(name); k.Kind {
+	case config.Text, config.Word:
+		return config.TextKey{Key: k}.Of(c)
+	case config.Seed:
+		return config.SeedKey{Key: k}.Of(c)
+	case config.Real, config.Whole:
+		return config.NumberKey{Key: k}.Of(c)
+	default:
+		return nil
+	}
+}
+
+func ExampleResolve() {
+	c, err := config.Resolve([]config.Setting{
+		{Key: "epsilon", Value: "5", Origin: "my.yaml:1"},
+		{Key: "model.fit-steps", Value: "20", Origin: "my.yaml:3"},
+		{Key: "epsilon", Value: "inf", Origin: "--epsilon"}, // the later one wins
+	})
+	fmt.Println(text(c, "epsilon"), text(c, "model.fit-steps"), text(c, "rank"), err)
+	_, err = config.Resolve([]config.Setting{{Key: "dropout", Value: "1", Origin: "my.yaml:2"}, {Key: "rounds", Value: "0", Origin: "--rounds"}})
+	fmt.Println(err)
+	// Output:
+	// inf 20 auto <nil>
+	// --rounds: 0 is not a whole number from 1 to 1000000
+	// my.yaml:2: 1 is outside; it must be at least 0 and below 1
+}
+
+// Keys against the file that Config becomes, read by the YAML library without
+// any type of ours.
+func TestKeysAreThoseOfTheFile(t *testing.T) {
+	b := (config.Config{}).YAML()
+	var file yaml.MapSlice
+	if err := yaml.UnmarshalWithOptions(b, &file, yaml.UseOrderedMap()); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	var walk func(prefix string, m yaml.MapSlice)
+	walk = func(prefix string, m yaml.MapSlice) {
+		for _, item := range m {
+			name := prefix + item.Key.(string)
+			if inner, ok := item.Value.(yaml.MapSlice); ok {
+				walk(name+".", inner)
+				continue
+			}
+			want = append(want, name)
+		}
+	}
+	walk("", file)
+	if diff := cmp.Diff(want, names(config.Keys())); diff != "" {
+		t.Errorf("keys (-file +Keys):\n%s", diff)
+	}
+	for _, key := range []string{"epsilon", "dropout-at", "model.learning-rate", "split.test", "network.stage-timeout-s"} {
+		if !slices.Contains(want, key) {
+			t.Errorf("no key %s", key)
+		}
+	}
+}
+
+// Every key can be set, to what it holds already.
+func TestSetTakesEveryKey(t *testing.T) {
+	defaults := config.Config{}
+	path := filepath.Join(t.TempDir(), "defaults.yaml")
+	if err := os.WriteFile(path, defaults.YAML(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := config.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(settings) != len(config.Keys()) {
+		t.Errorf("%d settings in the file of the defaults, %d keys", len(settings), len(config.Keys()))
+	}
+	var c config.Config
+	for _, s := range settings {
+		if err := c.Set(s.Key, s.Value); err != nil {
+			t.Errorf("Set(%q, %q): %v", s.Key, s.Value, err)
+		}
+	}
+	if diff := cmp.Diff(defaults, c); diff != "" {
+		t.Errorf("defaults set on nothing (-want +got):\n%s", diff)
+	}
+}
+
+func TestSet(t *testing.T) {
+	for _, tt := range []struct {
+		key, value string
+		want       any
+	}{
+		{"algorithm", "sgd-mf", "sgd-mf"},
+		{"data", "", ""},
+		{"epsilon", "inf", config.Fixed(math.Inf(1))},
+		{"epsilon", "auto", config.Auto},
+		{"epsilon", "0.5", config.Fixed(0.5)},
+		{"rounds", "-3", config.Fixed(-3)},
+		{"rounds", "auto", config.Auto},
+		{"away-rounds", "-3", config.Fixed(-3)},
+		{"dropout", "1e-3", config.Fixed(0.001)},
+		{"tolerance", "1e-3", config.Fixed(0.001)},
+		{"unit", "auto", "auto"},
+		{"seed", "18446744073709551615", uint64(math.MaxUint64)},
+		{"model.fit-ridge", "2", config.Fixed(2)},
+		{"network.stage-timeout-s", "9", config.Fixed(9)},
+	} {
+		c := config.Config{}
+		if err := c.Set(tt.key, tt.value); err != nil {
+			t.Errorf("Set(%q, %q): %v", tt.key, tt.value, err)
+		} else if got := held(c, tt.key); got != tt.want {
+			t.Errorf("Set(%q, %q) made it %v, want %v", tt.key, tt.value, got, tt.want)
+		}
+	}
+	for _, tt := range []struct{ key, value, reason string }{
+		{"item-steps", "1.5", "whole number"},
+		{"item-steps", "9223372036854775808", "whole number"},
+		{"item-steps", "", "whole number"},
+		{"rounds", "", "not a number, inf or auto"},
+		{"seed", "-1", "from 0 to 2^64-1"},
+		{"seed", "18446744073709551616", "from 0 to 2^64-1"},
+		{"tolerance", "inf", "not a number"},
+		{"tolerance", "NaN", "not a number"},
+		{"tolerance", "auto", "not a number"},
+		{"dropout", "NaN", "not a number, inf or auto"},
+		{"epsilon", "nan", "not a number, inf or auto"},
+		{"epsilon", "-inf", "not a number, inf or auto"},
+		{"epsilon", "1e999", "not a number, inf or auto"},
+		{"epsilon", " 1", "not a number, inf or auto"},
+		{"model", "1", "holds several keys (model.learning-rate, "},
+		{"", "1", "unknown key"},
+		{"model.", "1", "unknown key"},
+		{"epsilon.value", "1", "unknown key"},
+		{"Value", "1", "unknown key"},
+	} {
+		c := config.Config{}
+		if err := c.Set(tt.key, tt.value); err == nil || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("Set(%q, %q): error %v, want one with %q", tt.key, tt.value, err, tt.reason)
+		}
+	}
+}
+
+// What people mistype, with the key that they meant.
+func TestUnknownKeySuggestsTheNearest(t *testing.T) {
+	for typed, meant := range map[string]string{
+		"epslion": "epsilon", "eps": "epsilon", "round": "rounds", "droput": "dropout", "dropout_at": "dropout-at",
+		"learning-rate": "model.learning-rate", "fit-steps": "model.fit-steps", "model.learning_rate": "model.learning-rate",
+		"latency": "network.latency-ms", "worker": "workers", "seeds": "seed", "test": "split.test", "split.tset": "split.test",
+	} {
+		c := config.Config{}
+		err := c.Set(typed, "1")
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("unknown key %q; the nearest there are: ", typed)) {
+			t.Errorf("%s: error %v", typed, err)
+			continue
+		}
+		_, list, _ := strings.Cut(err.Error(), "are: ")
+		if !slices.Contains(strings.Split(list, ", "), meant) {
+			t.Errorf("%s: suggested are %s, not %s", typed, list, meant)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want config.Number
+		out  string
+	}{
+		{"auto", config.Auto, "auto"},
+		{"inf", config.Number{math.Inf(1), true}, "inf"},
+		{".inf", config.Number{math.Inf(1), true}, "inf"},
+		{"0", config.Number{0, true}, "0"},
+		{"1e-5", config.Number{1e-5, true}, "1e-05"},
+		{"-2.50", config.Number{-2.5, true}, "-2.5"},
+		{"0.1", config.Number{0.1, true}, "0.1"},
+	} {
+		got, err := config.ParseNumber(tt.text)
+		if err != nil || got != tt.want {
+			t.Errorf("parseNumber(%q) = %v, %v, want %v", tt.text, got, err, tt.want)
+		}
+		if got.String() != tt.out {
+			t.Errorf("parseNumber(%q) writes itself as %s, want %s", tt.text, got, tt.out)
+		}
+	}
+	for _, text := range []string{"", "Auto", "nan", "NaN", "-inf", "1e400", "1,5", "five"} {
+		if n, err := config.ParseNumber(text); err == nil {
+			t.Errorf("parseNumber(%q) = %v, want an error", text, n)
+		}
+	}
+	if got := config.Auto.Or(7); got != 7 {
+		t.Errorf("Auto.Or(7) = %v", got)
+	}
+	if got := config.Fixed(0).Or(7); got != 0 {
+		t.Errorf("config.Fixed(0).Or(7) = %v: a zero that was given is given", got)
+	}
+}
+
+// Paths may hold whatever the operating system allows.
+func TestYAMLRoundTripOfOddPaths(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	for _, data := range []string{"a\nb", "a\n", "\n", "a\tb", "\ta", "a\rb", "a\x01b", "a\u0085b", "a\u2028b", "...", "---", "--- a", "? a", "|", ">", "%a"} {
+		t.Run(fmt.Sprintf("%q", data), func(t *testing.T) {
+			c := config.Config{}
+			algorithm.Data.Set(&c, data)
+			roundTrip(t, path, c)
+		})
+	}
+}
+
+func roundTrip(t *testing.T, path string, want config.Config) {
+	t.Helper()
+	b := want.YAML()
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := config.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v, in\n%s", err, b)
+	}
+	got, err := config.Resolve(settings)
+	if err != nil {
+		t.Fatalf("%v, in\n%s", err, b)
+	}
+	if !got.Equal(want) {
+		t.Fatalf("it came back otherwise (-want +got):\n%s\nfrom\n%s", cmp.Diff(want, got), b)
+	}
+}
+
+// The order of settings decides, not where they come from; a problem names the
+// setting that won.
+func TestResolveLaterWins(t *testing.T) {
+	c, err := config.Resolve([]config.Setting{{Key: "epsilon", Value: "1", Origin: "f:1"}, {Key: "epsilon", Value: "2", Origin: "--epsilon"}, {Key: "epsilon", Value: "3", Origin: "--set epsilon"}})
+	if err != nil || algorithm.Epsilon.Of(c) != config.Fixed(3) {
+		t.Errorf("epsilon %v, %v", text(c, "epsilon"), err)
+	}
+	if _, err = config.Resolve([]config.Setting{{Key: "epsilon", Value: "0", Origin: "f:1"}, {Key: "epsilon", Value: "2", Origin: "--epsilon"}}); err != nil {
+		t.Errorf("a value that lost was held against it: %v", err)
+	}
+	_, err = config.Resolve([]config.Setting{{Key: "epsilon", Value: "1", Origin: "f:1"}, {Key: "epsilon", Value: "0", Origin: "--epsilon"}})
+	if err == nil || !strings.HasPrefix(err.Error(), "--epsilon: 0 is not a privacy budget") {
+		t.Errorf("error %v, want it to name --epsilon", err)
+	}
+	var refused *config.Error
+	if !errors.As(err, &refused) || errors.Unwrap(refused) == nil {
+		t.Errorf("%T, want a config.Error around what is wrong", err)
+	}
+}

@@ -1,0 +1,60 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+)
+
+// Rating is one rating of a set that is made in memory.
+type Rating struct {
+	User, Item string  // ids: any text in UTF-8 that a file of ratings may hold
+	Value      float64 // stars
+}
+
+// FromRatings makes a set of ratings in memory, in any order. The set is the same as one
+// read from a file of them. Options must say the rating scale, which is public: it is
+// never read off the ratings. Errors name a rating by its number, from 1, as a line.
+func FromRatings(name string, list []Rating, o Options) (*Set, error) {
+	t := &table{format: format{user: "user", item: "item"}}
+	var err error
+	if o.Min == nil || o.Max == nil {
+		return nil, fmt.Errorf("%s: %w: ratings in memory have none of their own; say rating-min and rating-max", name, ErrScale)
+	}
+	if t.min, t.max, err = o.scaleOr(*o.Min, *o.Max); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for k, r := range list {
+		if err := t.take(r, k+1); err != nil {
+			return nil, &FileError{File: name, Line: k + 1, Err: err}
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: %w", name, ErrNoRatings)
+	}
+	set, err := t.sort(name)
+	if err != nil {
+		return nil, err
+	}
+	set.Name = name
+	set.Digest = set.digest()
+	return set, nil
+}
+
+// take appends a rating.
+func (t *table) take(r Rating, number int) error {
+	if math.IsNaN(r.Value) || r.Value < t.min || r.Value > t.max {
+		return fmt.Errorf("rating %v is outside the range %v to %v; correct it, or set the range of the scale", r.Value, t.min, t.max)
+	}
+	user, err := t.users.index([]byte(r.User))
+	if err != nil {
+		return fmt.Errorf("user %w", err)
+	}
+	item, err := t.items.index([]byte(r.Item))
+	if err != nil {
+		return fmt.Errorf("item %w", err)
+	}
+	t.ratings.User, t.ratings.Item = append(t.ratings.User, user), append(t.ratings.Item, item)
+	t.ratings.Value = append(t.ratings.Value, float32(r.Value))
+	t.lines = append(t.lines, uint32(number))
+	return nil
+}

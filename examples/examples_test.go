@@ -1,0 +1,103 @@
+// Package examples has only tests: they build the programs below and run them as a reader
+// would.
+package examples
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	// The programs are built by the go command, whose reading does not count when a result
+	// is reused. What they link is linked here, too.
+	_ "github.com/fedsim/fedsim/cmd/fedsim/command"
+	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
+)
+
+// said is what a program prints.
+func said(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), program)
+	if out, err := exec.Command("go", "build", "-o", path, "./"+program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func expect(t *testing.T, text string, patterns ...string) {
+	t.Helper()
+	for _, p := range patterns {
+		if !regexp.MustCompile(p).MatchString(text) {
+			t.Errorf("nothing like %q in\n%s", p, text)
+		}
+	}
+}
+
+const statement = `\(epsilon=\d+(\.\d+)?, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam\)`
+
+func TestOwnRatings(t *testing.T) {
+	t.Parallel()
+	expect(t, said(t, "own-ratings"), `RMSE 0\.\d{3}, item biases alone 0\.\d{3}`, statement)
+}
+
+func TestOwnAlgorithm(t *testing.T) {
+	t.Parallel()
+	expect(t, said(t, "own-algorithm"), `item-mean on synthetic:small`, `private model +1\.0`, `before_cooperation +1\.3`, `non_private +1\.0`, statement)
+}
+
+// The algorithm is in help, plan and run of a command that was built with it, with dropouts
+// and real sums.
+func TestOwnCommand(t *testing.T) {
+	t.Parallel()
+	expect(t, said(t, "own-command", "run", "--help"), `item-mean`)
+	expect(t, said(t, "own-command", "plan", "--algorithm", "item-mean", "--data", "synthetic:small"), `algorithm: item-mean, 1 iteration`, `release: means`, statement)
+	expect(t, said(t, "own-command", "run", "--algorithm", "item-mean", "--data", "synthetic:small", "--secagg", "real", "--dropout", "0.2", "--baselines", "quick"),
+		`secure sum  real, noise split`, `private model +1\.0`, statement)
+	expect(t, said(t, "own-command", "run", "--algorithm", "item-mean", "--data", "synthetic:small", "--parties", "3", "--baselines", "quick"),
+		`warning: parties has no effect with item-mean`)
+}
+
+// A program of another module needs the module and nothing else of this repository: what it
+// uses is exported, and no command of the go tool but build.
+func TestOutsideModule(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(filepath.Join("own-ratings", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, requirements, _ := strings.Cut(string(mod), "\n") // those of the module, so that nothing has to be found
+	text := "module example.org/outside\n" + requirements + "\nrequire github.com/fedsim/fedsim v0.0.0\nreplace github.com/fedsim/fedsim => " + root + "\n"
+	for name, content := range map[string]string{"go.mod": text, "go.sum": string(sums), "main.go": string(program)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "run", "-mod=mod", ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	expect(t, string(out), `RMSE 0\.\d{3}`, statement)
+}

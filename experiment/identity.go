@@ -1,0 +1,71 @@
+package experiment
+
+import (
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// sessionID derives the session's ID from what is released: it is public, as it
+// must be, since every plan carries it. Runs of one seed that release the same
+// draw the same noise, and can be compared pair by pair; runs that differ in the
+// noise, the cohort or the shape draw theirs independently, and cannot be used
+// to cancel each other's. (Whoever knows the seed knows the noise of a simulation anyway.)
+//
+// It is the first half of the SHA-256 of the transcript of the domain
+// "fedsim/session/v1" with these items: clients, tolerance, colluders; how many steps the
+// schedule has, of each its rounds, its phase, how many releases it has, and each of these
+// ([protocol.Transcript.Release]). Noise that parties add is in every step that they take,
+// so any setting of theirs makes another session: see [Experiment.recordSettings].
+func (e *Experiment) sessionID() protocol.SessionID {
+	t := protocol.NewTranscript("fedsim/session/v1").
+		Uint(uint64(e.Cohort.Clients)).Float(e.Cohort.Tolerance).Float(e.Cohort.Colluders).
+		Uint(uint64(len(e.Schedule)))
+	for _, step := range e.Schedule {
+		t.Uint(uint64(step.Iterations)).Text(step.Phase).Uint(uint64(len(step.Releases)))
+		for _, r := range step.Releases {
+			t.Release(r)
+		}
+	}
+	if e.Schedule.Noise().Kind == protocol.PartyNoise {
+		e.recordSettings(t)
+	}
+	sum := t.Sum()
+	return protocol.SessionID(sum[:16])
+}
+
+// recordSettings adds the size of the data, whether parties train alone, and every key that
+// is not what it would be by itself, name and value. A key that is declared later, and left
+// alone, changes no session. Keys that change nothing of the training are left out, so that
+// a real sum, say, is of the same integers as the ideal one.
+func (e *Experiment) recordSettings(t *protocol.Transcript) {
+	alone := uint64(0)
+	if e.Alone {
+		alone = 1
+	}
+	t.Uint(uint64(e.Data.Users)).Uint(uint64(e.Data.Items)).Float(e.Data.Min).Float(e.Data.Max).Uint(alone)
+	facts := algorithm.FactsOf(e.Data)
+	for _, k := range e.About().Used() {
+		if aside(k) {
+			continue
+		}
+		left := e.Config
+		left.Reset(k)
+		left = left.Choose([]*config.Key{k}, facts)
+		if e.Config.Text(k) != left.Text(k) {
+			t.Text(k.Name).Text(e.Config.Text(k))
+		}
+	}
+}
+
+// aside reports whether a key changes nothing of the training: how sums are computed, over
+// which connections, what the run is compared with, and what is everybody's own. The seed
+// keys the streams themselves.
+func aside(k *config.Key) bool {
+	return k.Scope == config.Own || k.Scope == config.Deployed || slices.Contains([]*config.Key{
+		algorithm.Seed.Key, algorithm.Secagg.Key, algorithm.Mode.Key, algorithm.NoiseDraw.Key, algorithm.Baselines.Key,
+		algorithm.Latency.Key, algorithm.Up.Key, algorithm.Down.Key, algorithm.Compute.Key, algorithm.Patience.Key,
+	}, k)
+}

@@ -1,0 +1,76 @@
+package experiment
+
+import (
+	"crypto/ed25519"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// Session is that of the experiment: derived in a simulation, stated in a deployment.
+func (e *Experiment) Session() protocol.SessionID { return e.session }
+
+// Plan is what a round asks for, but for the model; nil if there is no such round.
+func (e *Experiment) Plan(round uint64) *protocol.Plan {
+	step := e.Schedule.At(round)
+	if step == nil {
+		return nil
+	}
+	return &protocol.Plan{Session: e.session, Iteration: round, Phase: step.Phase, Cohort: e.Cohort, Releases: slices.Clone(step.Releases)}
+}
+
+// Plans are those of the first round of every step, but for the model.
+func (e *Experiment) Plans() []*protocol.Plan {
+	list := make([]*protocol.Plan, len(e.Schedule))
+	round := uint64(1)
+	for i, step := range e.Schedule {
+		list[i] = e.Plan(round)
+		round += uint64(step.Iterations)
+	}
+	return list
+}
+
+// Draw is who draws the noise of the ideal sum.
+func (e *Experiment) Draw() secagg.Draw {
+	if algorithm.NoiseDraw.Is(e.Config, "client") {
+		return secagg.DrawClient
+	}
+	return secagg.DrawSum
+}
+
+// Real reports whether sums run the whole protocol of secure aggregation.
+func (e *Experiment) Real() bool { return algorithm.Secagg.Is(e.Config, "real") }
+
+// Mode is what real sums defend against.
+func (e *Experiment) Mode() graph.Mode {
+	if algorithm.Mode.Is(e.Config, graph.Active.String()) {
+		return graph.Active
+	}
+	return graph.SemiHonest
+}
+
+// SumParams are those of real sums among the clients of an enrolment list, given as
+// their public keys by ClientID. In semi-honest mode nothing rests on the list.
+func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
+	p := secagg.Params{Mode: e.Mode(), Iterations: e.Schedule.Iterations()}
+	if p.Mode == graph.Active {
+		p.Identities = enrolled
+	}
+	return p
+}
+
+// sumParams are those of a real sum, as far as anything follows from them: the
+// enrolment list has the right size, and no keys yet.
+func (e *Experiment) sumParams() secagg.Params {
+	if e.Mode() != graph.Active {
+		return e.SumParams(nil)
+	}
+	var unknown [ed25519.PublicKeySize]byte
+	return e.SumParams(slices.Repeat([]ed25519.PublicKey{unknown[:]}, e.Cohort.Clients))
+}
+
+// DropoutStages are the stages at which clients drop out.
+func (e *Experiment) DropoutStages() []protocol.Stage { return e.stages }

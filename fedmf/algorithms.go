@@ -1,0 +1,113 @@
+package fedmf
+
+import (
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+)
+
+// family is an algorithm of this package.
+type family struct {
+	about     algorithm.About
+	gradients bool // parties send gradients and not embeddings
+}
+
+// About implements algorithm.Algorithm.
+func (f *family) About() *algorithm.About { return &f.about }
+
+// Open implements algorithm.Algorithm.
+func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
+	p, err := paramsOf(s)
+	if err != nil {
+		return nil, err
+	}
+	switch f.about.Clients {
+	case algorithm.ItemOwners:
+		return openVertical(s, p)
+	case algorithm.UserHolders:
+		return openHorizontal(s, p, f.gradients)
+	case algorithm.Nobody:
+		return openCentral(s, p)
+	default:
+		return openUsers(s, p)
+	}
+}
+
+// gradients reports whether parties send gradients.
+func gradients(c config.Config) bool {
+	f, ok := algorithm.Of(c).(*family)
+	return ok && f.gradients
+}
+
+func init() {
+	declareKeys()
+	for _, f := range []*family{
+		{about: users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6")},
+		{about: owners("vfl-sgdmf", "matrix factorization between organisations that each own some items and share the users' embeddings", "FMF, section 4")},
+		{about: holders("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
+		{about: holders("hfl-synsgd", "averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
+		{about: plain(users("fmf-lfl", "lfl-sgdmf without noise", "FMF, section 6"))},
+		{about: plain(owners("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
+		{about: plain(holders("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
+		{about: central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: what cooperation without any restraint would reach", "")},
+	} {
+		f.about.Default = f.about.Name == "lfl-sgdmf"
+		if f.gradients { // one step a round
+			f.about.Rounds = constant(1000)
+		}
+		algorithm.Register(f)
+	}
+}
+
+func constant(v float64) func(config.Config) float64 {
+	return func(config.Config) float64 { return v }
+}
+
+// plain is an algorithm without its noise.
+func plain(a algorithm.About) algorithm.About {
+	a.Private = false
+	return a
+}
+
+func users(name, help, paper string) algorithm.About {
+	return algorithm.About{
+		Name: name, Help: help, Paper: paper, Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true,
+		Units: []dp.Unit{dp.User}, Relation: dp.ZeroOut,
+		OtherUnit: "a client of " + name + " is a user and u_i is trained on all its ratings, so one rating moves whatever the user sends: privacy is stated per user",
+		Keys:      userKeys,
+		Rounds:    constant(10), // users talk rarely (FMF paper, section 6.3)
+		// In ten noisy rounds nothing above rank 1 is learnt: on the synthetic
+		// sets ranks 1 to 20 end within 0.004 of one another, and rank 1 sends least.
+		Rank: constant(1),
+	}
+}
+
+func owners(name, help, paper string) algorithm.About {
+	return algorithm.About{
+		Name: name, Help: help, Paper: paper, Clients: algorithm.ItemOwners, Noise: algorithm.PartyNoise, Private: true,
+		Units: []dp.Unit{dp.Rating, dp.User}, Relation: dp.AddRemove,
+		Genres: func(c config.Config) bool { return partition.Is(c, string(dataset.CategoryPartition)) },
+		Keys:   ownerKeys, Rounds: constant(100), Rank: constant(1), // FMF paper, section 4.3
+	}
+}
+
+func holders(name, help, paper string) algorithm.About {
+	return algorithm.About{
+		Name: name, Help: help, Paper: paper, Clients: algorithm.UserHolders, Noise: algorithm.PartyNoise, Private: true,
+		Units: []dp.Unit{dp.User}, Relation: dp.AddRemove,
+		OtherUnit: "a party of " + name + " fits u_i to all ratings of the user without noise, so one rating moves every row of V that the user touches, by more than the bound for one rating; " +
+			"what can be proved is worse than privacy per user, which is what is stated",
+		Keys: holderKeys, Rounds: constant(100), Rank: constant(1),
+	}
+}
+
+func central(name, help, paper string) algorithm.About {
+	return algorithm.About{
+		Name: name, Help: help, Paper: paper, Clients: algorithm.Nobody, Units: []dp.Unit{dp.User}, OtherUnit: name + " protects nothing",
+		Relation: dp.ZeroOut,
+		Keys:     slices.Clone(centralKeys), Rounds: constant(0), Rank: constant(20), // FMF paper, section 4.3
+	}
+}

@@ -1,0 +1,66 @@
+package fedmf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+)
+
+// CentralParams are the settings of Central.
+type CentralParams struct {
+	Params
+	Epochs       int     // passes over the ratings
+	LearningRate float64 // of the first 80% of the passes falling to a tenth
+	// Passed, if set, is called after each pass.
+	Passed func(epoch int, f *model.Factors) error
+}
+
+// Validate reports everything that makes the settings unusable.
+func (p CentralParams) Validate() error {
+	errs := []error{p.Params.Validate()}
+	if p.Epochs < 1 {
+		errs = append(errs, fmt.Errorf("epochs is %d; it must be at least 1", p.Epochs))
+	}
+	if !(p.LearningRate > 0) {
+		errs = append(errs, fmt.Errorf("learning-rate is %v; it must be positive", p.LearningRate))
+	}
+	return errors.Join(errs...)
+}
+
+// Central is SGD matrix factorization with embedding clipping on all ratings in
+// one place: one projected step on u_i and v_j for each rating, in a seeded
+// random order anew in each pass. It is the ceiling that federations of the
+// same model are measured against, and not private.
+func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*model.Factors, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	f := &model.Factors{Users: model.NewMatrix(train.Users, p.Rank), Items: p.StartItems()}
+	rng := entropy.Public(p.Seed, "baseline/central")
+	start := p.StartUser()
+	for u := range train.Users {
+		row := f.Users.Row(u)
+		for i := range row {
+			row[i] = start[i] * (1 + p.Spread*rng.NormFloat64())
+		}
+		Project(row, p.MaxRating)
+	}
+	order := Order(train.Len())
+	for epoch := 1; epoch <= p.Epochs; epoch++ {
+		rng.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
+		p.Pass(f.Users, f.Items, train.User, train.Item, train.Value, order, Schedule(p.LearningRate, epoch, p.Epochs))
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if p.Passed != nil {
+			if err := p.Passed(epoch, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}

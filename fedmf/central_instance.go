@@ -1,0 +1,62 @@
+package fedmf
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// centralInstance is matrix factorization with all ratings in one place.
+type centralInstance struct {
+	setup  *algorithm.Setup
+	params Params
+}
+
+func openCentral(s *algorithm.Setup, p Params) (*centralInstance, error) {
+	learningRate.Set(&s.Config, learningRate.Or(s.Config, centralLearningRate))
+	return &centralInstance{s, p}, nil
+}
+
+// Epochs implements algorithm.Central.
+func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
+
+// Train implements algorithm.Central.
+func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, passed func(int, model.Predictor) error) (*model.Trained, error) {
+	f, err := Central(ctx, x.setup.Ratings, CentralParams{
+		Params: x.params, Epochs: x.Epochs(), LearningRate: learningRate.Value(x.setup.Config),
+		Passed: func(epoch int, f *model.Factors) error { return passed(epoch, f) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return model.OfFactors(f), nil
+}
+
+// Baselines implements algorithm.Instance: a user who trains alone gets as many steps as
+// one of LFL.
+func (x *centralInstance) Baselines() []algorithm.Baseline {
+	const steps = 10
+	return append(startBaselines(x.setup, x.params, steps), algorithm.NonPrivate(x.setup, nil))
+}
+
+// errCentral is returned where a federation is asked for that there is not.
+var errCentral = errors.New("all ratings are in one place; there is no federation")
+
+// Strategy implements algorithm.Instance.
+func (x *centralInstance) Strategy(protocol.SessionID) (algorithm.Strategy, error) {
+	return nil, errCentral
+}
+
+// ClientSide implements algorithm.Instance.
+func (x *centralInstance) ClientSide() (algorithm.ClientSide, error) { return nil, errCentral }
+
+// Party implements algorithm.Instance.
+func (x *centralInstance) Party(algorithm.PartyData, *algorithm.LocalData) (*algorithm.Party, error) {
+	return nil, errCentral
+}
+
+// Shared implements algorithm.Instance.
+func (x *centralInstance) Shared([]byte) ([]model.Embeddings, error) { return nil, errCentral }

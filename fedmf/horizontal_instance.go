@@ -1,0 +1,256 @@
+package fedmf
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// horizontalInstance is HFL with its data: parties have users and share V.
+type horizontalInstance struct{ *partyInstance }
+
+func openHorizontal(s *algorithm.Setup, p Params, gradients bool) (*horizontalInstance, error) {
+	parties := algorithm.Parties.Int(s.Config)
+	var parts dataset.Partition
+	if s.Public() { // who is with which party is private
+		if parties > s.Data.Users {
+			return nil, config.Errorf("%w: %d for %d users", dataset.ErrParties, parties, s.Data.Users)
+		}
+	} else {
+		var err error
+		if parts, err = s.Data.PartitionUsers(parties, algorithm.Seed.Of(s.Config)); err != nil {
+			return nil, config.Wrap(err)
+		}
+	}
+	x, err := openParties(s, p, algorithm.UserHolders, gradients, s.Data.Items, false)
+	if err != nil {
+		return nil, err
+	}
+	x.parts = parts
+	return &horizontalInstance{x}, nil
+}
+
+// Strategy implements algorithm.Instance.
+func (x *horizontalInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
+	return x.average(session, x.silo.StartItems())
+}
+
+// LocalSteps implements algorithm.LocalNoiser.
+func (x *horizontalInstance) LocalSteps() []algorithm.LocalSteps { return x.localSteps(false) }
+
+// ClientSide implements algorithm.Instance.
+func (x *horizontalInstance) ClientSide() (algorithm.ClientSide, error) { return x.holders() }
+
+// holders are the parties, untrained.
+func (x *horizontalInstance) holders() (*holderParties, error) {
+	p := &holderParties{horizontalInstance: x, holders: make([]*Horizontal, len(x.parts))}
+	for k, users := range x.parts {
+		rows := make([]model.Ratings, len(users))
+		for i, u := range users {
+			rows[i] = x.setup.Row(int(u))
+		}
+		var err error
+		if p.holders[k], err = x.holder(users, rows); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (x *horizontalInstance) holder(users []int32, rows []model.Ratings) (*Horizontal, error) {
+	t, err := NewHorizontal(&x.silo, users, rows)
+	if err == nil && x.gradients {
+		t.SendGradients()
+	}
+	return t, err
+}
+
+// Party implements algorithm.Instance.
+func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
+	users, err := x.ownedUsers(which, l)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]model.Ratings, len(users))
+	ratings := 0
+	for i, u := range users {
+		rows[i] = l.Row(int(u))
+		ratings += len(rows[i].Items)
+	}
+	t, err := x.holder(users, rows)
+	if err != nil {
+		return nil, err
+	}
+	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
+		tuned := t.Tuned()
+		return []model.Embeddings{
+			{Named: model.Named{Name: "user_embeddings", Matrix: tuned.Users}, IDs: algorithm.Pick(l.Set.UserIDs, users)},
+			{Named: model.Named{Name: "item_embeddings", Matrix: tuned.Items}, IDs: x.setup.Data.ItemIDs},
+		}
+	}}, nil
+}
+
+// ownedUsers are the users of a party, as ascending indices of its data. Where these
+// are not the data of all, they are not those of the federation, which nobody knows; they
+// decide nothing but the order in which the party fine-tunes for itself.
+func (x *horizontalInstance) ownedUsers(which algorithm.PartyData, l *algorithm.LocalData) ([]int32, error) {
+	if err := x.setup.CheckPart(which); err != nil {
+		return nil, err
+	}
+	is, must := l.Set.Users, x.setup.Data.Users
+	if which.Part == 0 {
+		if is > must {
+			return nil, fmt.Errorf("%w: they are of %d users; all parties together have %d", algorithm.ErrPartyData, is, must)
+		}
+		users := make([]int32, is)
+		for i := range users {
+			users[i] = int32(i)
+		}
+		return users, nil
+	}
+	if is != must {
+		return nil, fmt.Errorf("%w: they are of %d users, and a part is dealt of all %d; give all, or say that these are the party's own", algorithm.ErrPartyData, is, must)
+	}
+	parts, err := l.Set.PartitionUsers(algorithm.Parties.Int(x.setup.Config), algorithm.Seed.Of(x.setup.Config))
+	if err != nil {
+		return nil, err
+	}
+	return parts[which.Part-1], nil
+}
+
+// Shared implements algorithm.Instance.
+func (x *horizontalInstance) Shared(shared []byte) ([]model.Embeddings, error) {
+	return sharedItems(shared, x.setup, x.silo.Params)
+}
+
+// Baselines implements algorithm.Instance. Alone each party gets the passes over its own
+// ratings, without noise, that serve it best where nobody helps.
+func (x *horizontalInstance) Baselines() []algorithm.Baseline {
+	tuned := func(passes int) func(protocol.Runner) (model.Predictor, error) {
+		return func(run protocol.Runner) (model.Predictor, error) { return x.tunedAlone(passes, run) }
+	}
+	return []algorithm.Baseline{
+		{Name: "before_cooperation", Note: "the same start, each party fine-tunes for itself", Predict: tuned(x.silo.FineTune)},
+		{Name: "local_only", Note: "each party trains alone and without noise", Predict: tuned(localPasses.Int(x.setup.Config))},
+		withoutNoise(x.setup),
+	}
+}
+
+// Words implements algorithm.Worder.
+func (x *horizontalInstance) Words() algorithm.Words {
+	return algorithm.Words{
+		Model:  "fine-tuned by each party for itself",
+		Shared: "the shared item embeddings, before parties fine-tune them for themselves",
+	}
+}
+
+// tunedAlone fine-tunes every party from the common start.
+func (x *horizontalInstance) tunedAlone(passes int, run protocol.Runner) (model.Predictor, error) {
+	p, err := x.holders()
+	if err != nil {
+		return nil, err
+	}
+	tuned := make([]*Tuned, len(p.holders))
+	run.Each(len(tuned), func(k int) { tuned[k] = p.holders[k].Tune(x.silo.StartItems(), passes, run) })
+	return p.tuned(tuned), nil
+}
+
+// holderParties are the clients of HFL.
+type holderParties struct {
+	*horizontalInstance
+	holders []*Horizontal
+}
+
+// Trainers implements algorithm.ClientSide.
+func (p *holderParties) Trainers() []algorithm.Trainer {
+	list := make([]algorithm.Trainer, len(p.holders))
+	for i, h := range p.holders {
+		list[i] = h
+	}
+	return list
+}
+
+// Interim predicts by the shared V and the users as stages 1 and 2 have them:
+// before fine-tuning.
+func (p *holderParties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
+	return p.interim(shared)
+}
+
+func (p *holderParties) interim(shared []byte) (*model.Factors, error) {
+	b, err := model.NewBroadcast(shared, p.silo.Items, p.silo.Rank)
+	if err != nil {
+		return nil, err
+	}
+	f := &model.Factors{Users: p.silo.StartUsers(p.setup.Data.Users), Items: b.Matrix()}
+	for _, t := range p.holders {
+		if u := t.Users(); u != nil {
+			for i, user := range t.Own() {
+				copy(f.Users.Row(int(user)), u.Row(i))
+			}
+		}
+	}
+	return f, nil
+}
+
+// Final has every party predict for its own users by its own embeddings.
+func (p *holderParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
+	before, err := p.interim(shared)
+	if err != nil {
+		return nil, err
+	}
+	tuned := make([]*Tuned, len(p.holders))
+	if err := all(len(p.holders), run, func(k int) error {
+		h := p.holders[k]
+		if h.Tuned() == nil {
+			if err := h.Finish(shared, run); err != nil {
+				return err
+			}
+		}
+		tuned[k] = h.Tuned()
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	own := p.tuned(tuned)
+	m := &model.Trained{Predictor: own, Shared: before,
+		Matrices: []model.Named{{Name: "item_embeddings", Matrix: before.Items}, {Name: "user_embeddings", Matrix: own.users}}}
+	for k, t := range tuned {
+		m.Matrices = append(m.Matrices, model.Named{Name: partyItemsName(k), Matrix: t.Items})
+	}
+	return m, nil
+}
+
+// partyItemsName is the file of party k's own item embeddings, without extension.
+func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02d", k+1) }
+
+// tuned predicts for every user by the embeddings of the user's party.
+func (p *holderParties) tuned(tuned []*Tuned) *local {
+	l := &local{party: make([]int32, p.setup.Data.Users), users: model.NewMatrix(p.setup.Data.Users, p.silo.Rank)}
+	for k, t := range p.holders {
+		for i, user := range t.Own() {
+			l.party[user] = int32(k)
+			copy(l.users.Row(int(user)), tuned[k].Users.Row(i))
+		}
+		l.items = append(l.items, tuned[k].Items)
+	}
+	return l
+}
+
+// local are parties with a V each.
+type local struct {
+	party []int32 // of a user
+	users *model.Matrix
+	items []*model.Matrix
+}
+
+// Predict implements model.Predictor.
+func (l *local) Predict(user int, items []int32, out []float64) {
+	u, v := l.users.Row(user), l.items[l.party[user]]
+	for i, j := range items {
+		out[i] = model.Dot(u, v.Row(int(j)))
+	}
+}

@@ -1,0 +1,194 @@
+package fedmf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+)
+
+// The keys of matrix factorization.
+var (
+	contribution, partition, clipping, train                                    config.TextKey
+	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                  config.NumberKey
+	learningRate, userRate, itemRate, density, fineTune, fineTuneRate           config.NumberKey
+	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs             config.NumberKey
+	startKeys, fitKeys, userKeys, partyKeys, ownerKeys, holderKeys, centralKeys []*config.Key
+)
+
+// The words of train.
+const (
+	trainItems = "items"
+	trainBoth  = "both"
+)
+
+const (
+	// defaultClipNorm is C where a user's gradient is clipped: 2 to 10 end within
+	// 0.004 of one another with all-ratings.
+	defaultClipNorm = 5
+	// startMeanShare of the scale's top is what everything is predicted to be
+	// before training: 3.5 of 5 stars.
+	startMeanShare = 0.7
+	// defaultDensity is a guess where no counts are published.
+	defaultDensity = 0.01
+)
+
+// declareKeys comes before the algorithms that have them.
+func declareKeys() {
+	declareUserKeys()
+	declarePartyKeys()
+	declareModelKeys()
+	startKeys = []*config.Key{algorithm.Rank.Key, startMean.Key, startSpread.Key}
+	fitKeys = []*config.Key{fitSteps.Key, fitRidge.Key}
+	userKeys = slices.Concat(algorithm.Federated(), startKeys, fitKeys,
+		[]*config.Key{algorithm.Rounds.Key, algorithm.NoiseDraw.Key, contribution.Key, clipNorm.Key, learningRate.Key})
+	partyKeys = slices.Concat(algorithm.Federated(), startKeys,
+		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, clipRatings.Key, clipping.Key, clipNorm.Key,
+			userRate.Key, itemRate.Key, density.Key})
+	ownerKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key})
+	holderKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{train.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
+	centralKeys = slices.Concat(startKeys, fitKeys, []*config.Key{learningRate.Key, epochs.Key})
+}
+
+func declareUserKeys() {
+	contribution = config.DeclareText(config.Key{ // the paper's algorithm is what lfl-sgdmf names
+		Name: "contribution", Kind: config.Word, Default: string(OneRating), Words: []string{string(OneRating), string(AllRatings)}, Flag: true, Placeholder: "WHAT",
+		Help: "What a user sends the gradient of: one-rating (the paper's form) or all-ratings, clipped to --clip-norm, which learns far more from the same budget.",
+	})
+	clipNorm = config.DeclareNumber(config.Key{
+		Name: "clip-norm", Kind: config.Real, Default: "auto", Auto: "5", Range: config.Positive(), Flag: true, Placeholder: "C",
+		Help:         "Largest norm of an all-ratings contribution, or of a unit's gradient with --clipping gradient or both.",
+		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(defaultClipNorm) },
+	})
+}
+
+func declarePartyKeys() {
+	partition = config.DeclareText(config.Key{ // random needs no categories
+		Name: "partition", Kind: config.Word, Default: string(dataset.RandomPartition), Words: []string{string(dataset.RandomPartition), string(dataset.CategoryPartition)},
+		Flag: true, Placeholder: "HOW", Help: "How items are dealt to parties.",
+	})
+	localSteps = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
+		Name: "local-steps", Kind: config.Whole, Default: "auto", Auto: "10; 1 with hfl-synsgd", Range: config.Between(1, 100_000), Flag: true, Placeholder: "N",
+		Help: "Steps that a party takes between two averages.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			if gradients(c) {
+				return config.Fixed(1)
+			}
+			return config.Fixed(10)
+		},
+		Check: func(c config.Config) string {
+			if gradients(c) && localSteps.Chosen(c) != 1 {
+				return fmt.Sprintf("%s averages the gradient of a single step; it must be 1", algorithm.Name.Of(c))
+			}
+			return ""
+		},
+	})
+	itemSteps = config.DeclareNumber(config.Key{
+		Name: "item-steps", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Flag: true, Placeholder: "N",
+		Help: "Last steps of vfl-sgdmf, on items alone.",
+	})
+	samplingRate = config.DeclareNumber(config.Key{ // the paper's 0.01 needs more noise than it saves time
+		Name: "sampling-rate", Kind: config.Real, Default: "0.05", Range: config.Above(0, 1), Flag: true, Placeholder: "Q",
+		Help: "Chance of a unit to be in the sample of a step.",
+	})
+	clipRatings = config.DeclareNumber(config.Key{
+		Name: "clip-ratings", Kind: config.Whole, Default: "auto", Auto: "10, 5 or 2, by the number of parties; 0, which trims nothing, with unit rating and where gradients are clipped", Range: config.Between(0, 1e6),
+		Flag: true, Placeholder: "N", Help: "Most ratings of a user that a party trains on, with unit user.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(defaultClipRatings(c)) },
+		Check:        checkClipRatings,
+	})
+	clipping = config.DeclareText(config.Key{
+		Name: "clipping", Kind: config.Word, Default: string(EmbeddingClipping), Words: []string{string(EmbeddingClipping), string(GradientClipping), string(BothClippings)},
+		Flag: true, Placeholder: "HOW", Help: "What bounds a party's gradients: embedding (the paper's form), gradient (DP-SGD, to --clip-norm) or both, which needs far less noise.",
+	})
+	train = config.DeclareText(config.Key{
+		Name: "train", Kind: config.Word, Default: "auto", Auto: "items; both of hfl-synsgd, as the paper has it", Words: []string{trainItems, trainBoth}, Flag: true, Placeholder: "WHAT",
+		Help: "What an HFL party moves in a step: items (its users are fitted before) or both.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string {
+			if gradients(c) {
+				return trainBoth
+			}
+			return trainItems
+		},
+	})
+}
+
+// defaultClipRatings is θ (FMF paper, sections 4.3 and 5.3); 0 where nothing is trimmed.
+// Where a user's whole gradient is clipped trimming would only lose ratings.
+func defaultClipRatings(c config.Config) float64 {
+	if algorithm.UnitOf(c) == dp.Rating || !clipping.Is(c, string(EmbeddingClipping)) {
+		return 0
+	}
+	switch s := algorithm.Parties.Chosen(c); {
+	case s == 1 || algorithm.Of(c).About().Clients == algorithm.UserHolders:
+		return 10
+	case s <= 10:
+		return 5
+	default:
+		return 2
+	}
+}
+
+func checkClipRatings(c config.Config) string {
+	unit, theta := algorithm.UnitOf(c), clipRatings.Chosen(c)
+	switch {
+	case !algorithm.Of(c).About().Clients.Organisations():
+		return ""
+	case unit == dp.User && theta < 1 && clipping.Is(c, string(EmbeddingClipping)):
+		return "with unit user and clipping embedding a party must trim each user, to at least 1 rating"
+	case unit == dp.Rating && theta > 0:
+		return "with unit rating nothing is trimmed: which ratings of a user are kept would depend on the others"
+	default:
+		return ""
+	}
+}
+
+func declareModelKeys() {
+	byNoise := "by the noise: what learns most of it"
+	real := func(name, standard, auto string, r config.Range, help string) config.NumberKey {
+		return config.DeclareNumber(config.Key{Name: "model." + name, Kind: config.Real, Default: standard, Auto: auto, Range: r, Help: help})
+	}
+	whole := func(name, standard string, low float64, help string) config.NumberKey {
+		return config.DeclareNumber(config.Key{Name: "model." + name, Kind: config.Whole, Default: standard, Range: config.AtLeast(low), Help: help})
+	}
+	learningRate = real("learning-rate", "auto", byNoise, config.Positive(), "Step of the server, or of sgd-mf for one rating.")
+	userRate = real("user-rate", "auto", byNoise, config.Positive(), "Step of parties on the embeddings of users.")
+	itemRate = real("item-rate", "auto", byNoise, config.Positive(), "Step of parties on the embeddings of items.")
+	density = config.DeclareNumber(config.Key{
+		Name: "model.density", Kind: config.Real, Default: "auto", Auto: "by the published counts of the data set, else 0.01", Range: config.Above(0, 1),
+		Help: "Share of all pairs of a user and an item that are rated, by which parties scale their steps. To read it off the ratings would cost privacy.",
+		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
+			switch {
+			case f == nil:
+				return config.Auto
+			case f.Published > 0:
+				return config.Fixed(float64(f.Published) / float64(f.Users) / float64(f.Items))
+			default:
+				return config.Fixed(defaultDensity)
+			}
+		},
+	})
+	fineTune = whole("fine-tune", "5", 0, "Passes over its own ratings with which an HFL party fine-tunes: 5 are best for parties of 15 to 600 users, more overfit.")
+	fineTuneRate = real("fine-tune-rate", "0.01", "", config.Positive(), "Step of an HFL party's fine-tuning for one rating.")
+	localPasses = config.DeclareNumber(config.Key{
+		Name: "model.local-passes", Kind: config.Whole, Default: "5", Range: config.AtLeast(0), Scope: config.Simulated,
+		Help: "Passes of the baseline local_only over a party's own ratings.",
+	})
+	startMean = config.DeclareNumber(config.Key{
+		Name: "model.start-mean", Kind: config.Real, Default: "auto", Auto: "0.7 of the scale's top: 3.5 stars of 5", Range: config.Positive(), Unit: "stars",
+		Help: "What everything is predicted to be before training. It is public.",
+		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
+			if f == nil {
+				return config.Auto
+			}
+			return config.Fixed(startMeanShare * f.Max)
+		},
+	})
+	startSpread = real("start-spread", "0.01", "", config.Between(0, 1), "Relative spread of the start of embeddings: enough to let ranks differ, too little to be seen in the error.")
+	fitSteps = whole("fit-steps", "50", 0, "Most steps in which a user's embedding is fitted to its ratings: converged for the ranks that noise allows.")
+	fitRidge = real("fit-ridge", "1", "", config.AtLeast(0), "How many ratings the start of a user's embedding weighs: with 1 a user with one rating is believed half, and cold users do not overfit.")
+	epochs = whole("epochs", "30", 1, "Passes of sgd-mf over all ratings: more overfit the small sets.")
+}

@@ -1,0 +1,210 @@
+package fedmf
+
+import (
+	"errors"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// usersInstance is LFL with its data: every user is a client.
+type usersInstance struct {
+	setup  *algorithm.Setup
+	params Params
+}
+
+func openUsers(s *algorithm.Setup, p Params) (*usersInstance, error) {
+	c := s.Config
+	p.Contribution, p.Clip = Contribution(contribution.Of(c)), clipNorm.Value(c)
+	if err := p.Validate(); err != nil {
+		return nil, config.Wrap(err)
+	}
+	release := p.Release()
+	release.Scale = algorithm.Scale(release)
+	s.Schedule = algorithm.Uniformly(algorithm.Rounds.Int(c), release, model.EncodedSize(p.Items, p.Rank))
+	if err := s.CalibrateSplit(nil); err != nil {
+		return nil, err
+	}
+	if !learningRate.Of(c).Given {
+		learningRate.Set(&s.Config, chooseRate(s, p))
+	}
+	return &usersInstance{setup: s, params: p}, nil
+}
+
+// Strategy implements algorithm.Instance.
+func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
+	s := x.setup
+	return NewLFL(LFLParams{
+		Params: x.params, Rounds: s.Schedule.Iterations(), LearningRate: learningRate.Value(s.Config),
+		Session: session, Cohort: s.Cohort, Release: *s.Schedule.First(),
+	})
+}
+
+// ClientSide implements algorithm.Instance.
+func (x *usersInstance) ClientSide() (algorithm.ClientSide, error) {
+	p := &userParties{usersInstance: x, users: make([]*User, x.setup.Data.Users)}
+	for u := range p.users {
+		p.users[u] = NewUser(&x.params, x.setup.Row(u))
+	}
+	return p, nil
+}
+
+// Party implements algorithm.Instance.
+func (x *usersInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
+	user, err := l.UserOf(algorithm.Name.Of(x.setup.Config), which)
+	if err != nil {
+		return nil, err
+	}
+	r := l.Row(user)
+	t := NewUser(&x.params, r)
+	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
+		u := model.NewMatrix(1, x.params.Rank)
+		copy(u.Row(0), t.Embedding())
+		return []model.Embeddings{{Named: model.Named{Name: "user_embeddings", Matrix: u}, IDs: l.Set.UserIDs[user : user+1]}}
+	}}, nil
+}
+
+// Shared implements algorithm.Instance.
+func (x *usersInstance) Shared(shared []byte) ([]model.Embeddings, error) {
+	return sharedItems(shared, x.setup, x.params)
+}
+
+// sharedItems are the embeddings of all items, which the server has.
+func sharedItems(shared []byte, s *algorithm.Setup, p Params) ([]model.Embeddings, error) {
+	return sharedMatrix(shared, "item_embeddings", s.Data.ItemIDs, p)
+}
+
+func sharedMatrix(shared []byte, name string, ids []string, p Params) ([]model.Embeddings, error) {
+	b, err := model.NewBroadcast(shared, len(ids), p.Rank)
+	if err != nil {
+		return nil, err
+	}
+	return []model.Embeddings{{Named: model.Named{Name: name, Matrix: b.Matrix()}, IDs: ids}}, nil
+}
+
+// Baselines implements algorithm.Instance.
+func (x *usersInstance) Baselines() []algorithm.Baseline {
+	return append(startBaselines(x.setup, x.params, x.setup.Schedule.Iterations()), withoutNoise(x.setup))
+}
+
+// startBaselines are what users reach without cooperating.
+func startBaselines(s *algorithm.Setup, p Params, steps int) []algorithm.Baseline {
+	return []algorithm.Baseline{
+		{Name: "before_cooperation", Note: "the same start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
+			return FitUsers(p, s.Train, p.StartItems(), run), nil
+		}},
+		{Name: "local_only", Note: "each user trains alone", Predict: func(run protocol.Runner) (model.Predictor, error) {
+			return LocalOnly(p, s.Train, steps, run), nil
+		}},
+	}
+}
+
+// withoutNoise is the same data, start, local budget, parties and dropouts, at the learning
+// rate that suits no noise.
+func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
+	return algorithm.NonPrivate(s, func(c *config.Config) {
+		for _, k := range []config.NumberKey{learningRate, userRate, itemRate} {
+			k.SetAuto(c)
+		}
+	})
+}
+
+// userParties are the clients of LFL.
+type userParties struct {
+	*usersInstance
+	users []*User
+}
+
+// Trainers implements algorithm.ClientSide.
+func (p *userParties) Trainers() []algorithm.Trainer {
+	list := make([]algorithm.Trainer, len(p.users))
+	for i, u := range p.users {
+		list[i] = u
+	}
+	return list
+}
+
+// Interim has every user fine-tune against the model: what the run would end
+// with if it ended here.
+func (p *userParties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
+	b, err := model.NewBroadcast(shared, p.params.Items, p.params.Rank)
+	if err != nil {
+		return nil, err
+	}
+	return FitUsers(p.params, p.setup.Train, b.Matrix(), run), nil
+}
+
+// Final takes the users' embeddings as their clients hold them after stage 3.
+func (p *userParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
+	b, err := model.NewBroadcast(shared, p.params.Items, p.params.Rank)
+	if err != nil {
+		return nil, err
+	}
+	f := &model.Factors{Users: model.NewMatrix(len(p.users), p.params.Rank), Items: b.Matrix()}
+	if err = all(len(p.users), run, func(u int) error {
+		if p.users[u].Finished() {
+			return nil
+		}
+		return p.users[u].Finish(shared, run)
+	}); err != nil {
+		return nil, err
+	}
+	for u, t := range p.users {
+		copy(f.Users.Row(u), t.Embedding())
+	}
+	return model.OfFactors(f), nil
+}
+
+// all runs f(0) to f(n-1) and joins their errors.
+func all(n int, run protocol.Runner, f func(i int) error) error {
+	errs := make([]error, n)
+	run.Each(n, func(i int) { errs[i] = f(i) })
+	return errors.Join(errs...)
+}
+
+// Load implements algorithm.Loader.
+func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
+	rank := algorithm.Rank.Int(c)
+	items, err := files.Matrix("item_embeddings", set.Items, rank)
+	if err != nil {
+		return nil, err
+	}
+	users, err := files.Matrix("user_embeddings", set.Users, rank)
+	if err != nil {
+		return nil, err
+	}
+	of := func(int) *model.Matrix { return items }
+	if f.about.Clients == algorithm.UserHolders {
+		if of, err = partyItems(c, set, files, rank); err != nil {
+			return nil, err
+		}
+	}
+	return &algorithm.Saved{Items: items, Score: func(user int, out []float64) {
+		u, v := users.Row(user), of(user)
+		for j := range out {
+			out[j] = model.Dot(u, v.Row(j))
+		}
+	}}, nil
+}
+
+// partyItems are the item embeddings by which each user's own party predicts.
+func partyItems(c config.Config, set *dataset.Set, files algorithm.Files, rank int) (func(user int) *model.Matrix, error) {
+	parts, err := set.PartitionUsers(int(algorithm.Parties.Chosen(c)), algorithm.Seed.Of(c))
+	if err != nil {
+		return nil, err
+	}
+	of := make([]*model.Matrix, set.Users)
+	for k, users := range parts {
+		m, err := files.Matrix(partyItemsName(k), set.Items, rank)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range users {
+			of[u] = m
+		}
+	}
+	return func(user int) *model.Matrix { return of[user] }, nil
+}

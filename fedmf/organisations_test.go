@@ -1,0 +1,310 @@
+package fedmf
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/google/go-cmp/cmp"
+)
+
+// chosen is what the design and the FMF paper (section 4.3) have for each
+// algorithm on the small set: 600 users, 400 items, 18,015 training ratings.
+var chosen = []struct {
+	settings                           string
+	rounds, localSteps, parties, theta float64
+	unit, accountant, noise, secagg    string
+	epsilon, delta, colluders          float64
+	train                              string // "" where there is no choice
+	clients, coordinates               int
+}{
+	{"algorithm=vfl-sgdmf", 100, 10, 10, 0, "rating", "pld", "own", "ideal", 10, 5e-6, 0.05, "", 10, 601},
+	{"algorithm=vfl-sgdmf accountant=rdp parties=1", 100, 10, 1, 0, "rating", "rdp", "own", "none", 10, 5e-6, 0, "", 1, 601},
+	{"algorithm=vfl-sgdmf accountant=rdp unit=user", 100, 10, 10, 5, "user", "rdp", "own", "ideal", 10, 1e-5, 0.05, "", 10, 601},
+	{"algorithm=vfl-sgdmf accountant=rdp unit=user parties=1", 100, 10, 1, 10, "user", "rdp", "own", "none", 10, 1e-5, 0, "", 1, 601},
+	{"algorithm=vfl-sgdmf accountant=rdp unit=user parties=11 rank=3", 100, 10, 11, 2, "user", "rdp", "own", "ideal", 10, 1e-5, 0.05, "", 11, 1801},
+	{"algorithm=hfl-sgdmf", 100, 10, 10, 10, "user", "pld", "own", "ideal", 10, 1e-5, 0.05, "items", 10, 401},
+	{"algorithm=hfl-sgdmf accountant=rdp parties=11", 100, 10, 11, 10, "user", "rdp", "own", "ideal", 10, 1e-5, 0.05, "items", 11, 401},
+	{"algorithm=hfl-sgdmf accountant=rdp parties=1 colluders=0", 100, 10, 1, 10, "user", "rdp", "own", "none", 10, 1e-5, 0, "items", 1, 401},
+	{"algorithm=hfl-synsgd accountant=rdp", 1000, 1, 10, 10, "user", "rdp", "own", "ideal", 10, 1e-5, 0.05, "both", 10, 401},
+	{"algorithm=hfl-synsgd epsilon=inf", 1000, 1, 10, 10, "user", "pld", "none", "ideal", math.Inf(1), 1e-5, 0.05, "both", 10, 401},
+	{"algorithm=fmf-vfl", 100, 10, 10, 0, "rating", "pld", "none", "ideal", math.Inf(1), 5e-6, 0.05, "", 10, 601},
+	{"algorithm=fmf-hfl", 100, 10, 10, 10, "user", "pld", "none", "ideal", math.Inf(1), 1e-5, 0.05, "items", 10, 401},
+}
+
+func TestOpenChoosesForOrganisations(t *testing.T) {
+	for _, tt := range chosen {
+		t.Run(tt.settings, func(t *testing.T) {
+			t.Parallel()
+			e := opened.Experiment(t, tt.settings)
+			c := e.Config
+			for _, n := range []struct {
+				what      string
+				got, want config.Number
+			}{
+				{"rounds", algorithm.Rounds.Of(c), config.Fixed(tt.rounds)}, {"local-steps", localSteps.Of(c), config.Fixed(tt.localSteps)}, {"parties", algorithm.Parties.Of(c), config.Fixed(tt.parties)},
+				{"clip-ratings", clipRatings.Of(c), config.Fixed(tt.theta)}, {"epsilon", algorithm.Epsilon.Of(c), config.Fixed(tt.epsilon)}, {"delta", algorithm.Delta.Of(c), config.Fixed(tt.delta)},
+				{"dropout", algorithm.Dropout.Of(c), config.Fixed(0)}, {"colluders", algorithm.Colluders.Of(c), config.Fixed(tt.colluders)},
+			} {
+				if n.got != n.want {
+					t.Errorf("%s is %v, want %v", n.what, n.got, n.want)
+				}
+			}
+			if want := 20000. / 600 / 400; math.Abs(density.Value(c)-want) > 1e-12 { // as the set is listed
+				t.Errorf("density is %v, want %v", density.Of(c), want)
+			}
+			for _, w := range []struct{ what, got, want string }{
+				{"unit", algorithm.Unit.Of(c), tt.unit}, {"accountant", algorithm.Accountant.Of(c), tt.accountant}, {"noise", algorithm.Noise.Of(c), tt.noise}, {"secagg", algorithm.Secagg.Of(c), tt.secagg},
+			} {
+				if w.got != w.want {
+					t.Errorf("%s is %s, want %s", w.what, w.got, w.want)
+				}
+			}
+			if tt.train != "" && !train.Is(c, tt.train) {
+				t.Errorf("train is %s, want %s", train.Of(c), tt.train)
+			}
+			if e.Cohort.Clients != tt.clients || len(partiesOf(e).parts) != tt.clients {
+				t.Errorf("%d clients, %d parts, want %d", e.Cohort.Clients, len(partiesOf(e).parts), tt.clients)
+			}
+			if e.Schedule.First().Len != tt.coordinates || e.Schedule.First().MaxNonZero != tt.coordinates {
+				t.Errorf("the release has %d coordinates, want the shared embeddings and a weight, %d", e.Schedule.First().Len, tt.coordinates)
+			}
+			checkNoise(t, e)
+		})
+	}
+}
+
+// checkNoise holds the noise of the release against the configuration.
+func checkNoise(t *testing.T, e *experiment.Experiment) {
+	t.Helper()
+	n, c := e.Schedule.First().Noise, e.Config
+	if !algorithm.Private(c) {
+		if n != (protocol.Noise{}) || e.Privacy.Run != nil || !math.IsInf(e.Privacy.Budget.Epsilon, 1) {
+			t.Errorf("without privacy the noise is %+v, the run costs %v of %v", n, e.Privacy.Run, e.Privacy.Budget)
+		}
+		return
+	}
+	want := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: n.Multiplier, SamplingRate: samplingRate.Value(c), Steps: localSteps.Int(c),
+		Spread: algorithm.Name.Is(c, "vfl-sgdmf") && algorithm.Unit.Is(c, "user")} // a user's ratings lie with all owners of items
+	if n != want || !(n.Multiplier > 0) {
+		t.Errorf("the noise is %+v, want %+v with a multiplier", n, want)
+	}
+}
+
+// A density is read off no ratings: where none is published it is a guess.
+func TestDensityOfDataThatIsNotPublished(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "ratings.csv")
+	text := "user,item,rating\n"
+	for i := range 40 {
+		text += string(rune('a'+i/5)) + "," + string(rune('a'+i%5)) + ",3\n"
+	}
+	if err := os.WriteFile(data, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	e := opened.Experiment(t, "algorithm=fmf-vfl parties=2 data="+data)
+	if density.Of(e.Config) != config.Fixed(0.01) {
+		t.Errorf("density is %v, want 0.01", density.Of(e.Config))
+	}
+	// Nor is the default of δ, from which the noise follows: 8 users, 5 items.
+	if n := algorithm.PublicUnits(e.Config, algorithm.FactsOf(e.Data)); n != 40 || e.Split.Train.Len() == 40 {
+		t.Errorf("δ is for %d ratings, want all 40 pairs; %d are in training", n, e.Split.Train.Len())
+	}
+	if e := opened.Experiment(t, "algorithm=fmf-vfl model.density=0.5"); partiesOf(e).silo.Density != 0.5 {
+		t.Errorf("density is %v, want the given 0.5", partiesOf(e).silo.Density)
+	}
+}
+
+// The more noise, the smaller the steps; rates that are given stay.
+func TestRatesFallWithNoise(t *testing.T) {
+	for _, a := range []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"} {
+		t.Run(a, func(t *testing.T) {
+			t.Parallel()
+			item, user := 0.0, 0.0
+			for _, epsilon := range []string{"1", "10", "100", "inf"} {
+				c := opened.Experiment(t, "accountant=rdp algorithm="+a+" epsilon="+epsilon).Config
+				u, v := userRate.Value(c), itemRate.Value(c)
+				if !(v > item) || !(u >= user) || !(u > 0) || math.IsInf(u+v, 0) {
+					t.Errorf("epsilon %s: rates %v and %v, after %v and %v with more noise", epsilon, u, v, user, item)
+				}
+				user, item = u, v
+			}
+			given := opened.Experiment(t, "accountant=rdp model.user-rate=0.125 model.item-rate=0.25 algorithm="+a)
+			c, silo := given.Config, partiesOf(given).silo
+			if userRate.Of(c) != config.Fixed(0.125) || itemRate.Of(c) != config.Fixed(0.25) || silo.UserRate != 0.125 || silo.ItemRate != 0.25 {
+				t.Errorf("rates %v and %v were given 0.125 and 0.25", userRate.Of(c), itemRate.Of(c))
+			}
+		})
+	}
+}
+
+// partiesOf is what an experiment has of organisations.
+func partiesOf(e *experiment.Experiment) *partyInstance {
+	if x, ok := e.Instance().(*verticalInstance); ok {
+		return x.partyInstance
+	}
+	return e.Instance().(*horizontalInstance).partyInstance
+}
+
+// rated is a training rating.
+type rated struct {
+	user, item int32
+	value      float32
+}
+
+// training are the columns of the split, in order.
+func training(e *experiment.Experiment) []rated {
+	train := e.Split.Train
+	all := make([]rated, train.Len())
+	for k := range all {
+		all[k] = rated{train.User[k], train.Item[k], train.Value[k]}
+	}
+	slices.SortFunc(all, byUserAndItem)
+	return all
+}
+
+func byUserAndItem(a, b rated) int {
+	return int(a.user-b.user)<<20 + int(a.item-b.item)
+}
+
+// Every training rating reaches exactly one party, under its own user and item.
+func TestPartiesOfVFLHoldTheTrainingPart(t *testing.T) {
+	for _, settings := range []string{"parties=1", "parties=10", "parties=7 seed=3", "partition=category parties=3", "parties=400"} {
+		e := opened.Experiment(t, "algorithm=fmf-vfl "+settings)
+		var got []rated
+		for k, rows := range e.Instance().(*verticalInstance).ratingsOfParts() {
+			if len(rows) != e.Data.Users {
+				t.Fatalf("%s: party %d has rows of %d users", settings, k, len(rows))
+			}
+			for u, r := range rows {
+				for n, place := range r.Items {
+					got = append(got, rated{int32(u), partiesOf(e).parts[k][place], r.Values[n]})
+				}
+			}
+		}
+		slices.SortFunc(got, byUserAndItem)
+		want := training(e)
+		if len(got) != len(want) {
+			t.Errorf("%s: the parties hold %d ratings, the training part has %d", settings, len(got), len(want))
+		}
+		for k := range min(len(got), len(want)) {
+			if got[k] != want[k] {
+				t.Errorf("%s: the parties hold %+v where the training part has %+v", settings, got[k], want[k])
+				break
+			}
+		}
+	}
+}
+
+// Parties by category differ from random ones, and the trainers own what the
+// partition says.
+func TestPartitionReachesTheParties(t *testing.T) {
+	random, category := opened.Experiment(t, "algorithm=fmf-vfl parties=3"), opened.Experiment(t, "algorithm=fmf-vfl parties=3 partition=category")
+	if cmp.Equal(partiesOf(random).parts, partiesOf(category).parts) {
+		t.Error("dealt by category, parties own the same items as at random")
+	}
+	for _, e := range []*experiment.Experiment{random, category} {
+		f, err := e.Federation()
+		if err != nil {
+			t.Fatal(err)
+		}
+		owned := make([]int, e.Data.Items)
+		for k, of := range f.Trainers {
+			p := of.(*Vertical)
+			if !slices.Equal(p.Items(), partiesOf(e).parts[k]) {
+				t.Errorf("%s: party %d owns %v, want %v", partition.Of(e.Config), k, p.Items(), partiesOf(e).parts[k])
+			}
+			for _, j := range p.Items() {
+				owned[j]++
+			}
+		}
+		if k := slices.IndexFunc(owned, func(n int) bool { return n != 1 }); k >= 0 {
+			t.Errorf("%s: item %d is owned %d times", partition.Of(e.Config), k, owned[k])
+		}
+	}
+}
+
+// Every user is with exactly one party of HFL, which fits it to all its
+// training ratings: by an embedding that depends on each of them.
+func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
+	e := opened.Experiment(t, "algorithm=fmf-hfl parties=7 rounds=1")
+	own := make([]model.Ratings, e.Data.Users)
+	for _, r := range training(e) {
+		own[r.user].Items, own[r.user].Values = append(own[r.user].Items, r.item), append(own[r.user].Values, r.value)
+	}
+	f, err := e.Federation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, _, err := f.Strategy.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, params := make([]int, e.Data.Users), partiesOf(e).silo.Params
+	for k, of := range f.Trainers {
+		p := of.(*Horizontal)
+		if _, err := p.Contribute(plan, simulated.New(1, fmt.Sprint(k)), protocol.Workers(1)); err != nil {
+			t.Fatal(err)
+		}
+		for i, u := range p.Own() {
+			found[u]++
+			want := params.User(own[u], params.StartItems())
+			if got := p.Users().Row(i); math.Abs(got[0]-want[0]) > 1e-9 {
+				t.Errorf("user %d of party %d is fitted to %v, want %v", u, k, got, want)
+			}
+		}
+	}
+	if u := slices.IndexFunc(found, func(n int) bool { return n != 1 }); u >= 0 {
+		t.Errorf("user %d is with %d parties", u, found[u])
+	}
+}
+
+// A run without noise and one in which parties train alone are of the same
+// parties, data and start, under another session: draws of one say nothing of
+// the other's.
+func TestVariantsOfOrganisations(t *testing.T) {
+	for _, a := range []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"} {
+		e := opened.Experiment(t, "accountant=rdp dropout=0.2 leave=0.1 away=0.1 algorithm="+a)
+		n := opened.Vary(t, e, "non_private")
+		if n.Schedule.First().Noise != (protocol.Noise{}) || algorithm.Private(n.Config) || n.Privacy.Run != nil || n.Session() == e.Session() {
+			t.Errorf("%s: without noise it has noise %+v and session %x", a, n.Schedule.First().Noise, n.Session())
+		}
+		if !(partiesOf(n).silo.ItemRate > partiesOf(e).silo.ItemRate) || algorithm.Dropout.Of(n.Config) != config.Fixed(0.2) || algorithm.Leave.Value(n.Config) != 0.1 {
+			t.Errorf("%s: without noise the rate is %v, with noise %v; dropout %v", a, partiesOf(n).silo.ItemRate, partiesOf(e).silo.ItemRate, algorithm.Dropout.Of(n.Config))
+		}
+		if n.Split != e.Split || !cmp.Equal(partiesOf(n).parts, partiesOf(e).parts) || partiesOf(n).silo.Params != partiesOf(e).silo.Params {
+			t.Errorf("%s: without noise there are other parties", a)
+		}
+		if e.Schedule.First().Noise.Kind != protocol.PartyNoise || !algorithm.Private(e.Config) {
+			t.Errorf("%s: making the variant changed the experiment", a)
+		}
+	}
+	e := opened.Experiment(t, "algorithm=vfl-sgdmf accountant=rdp dropout=0.2 leave=0.1 away=0.1")
+	l := opened.Vary(t, e, "local_only")
+	// The noise is the same, and nobody's averages it.
+	rates := partiesOf(l).silo
+	if !(partiesOf(l).silo.UserRate < partiesOf(e).silo.UserRate) {
+		t.Errorf("alone the rate is %v, together %v", partiesOf(l).silo.UserRate, partiesOf(e).silo.UserRate)
+	}
+	rates.UserRate = partiesOf(e).silo.UserRate
+	if !reflect.DeepEqual(l.Schedule, e.Schedule) || rates != partiesOf(e).silo || l.Session() == e.Session() || algorithm.Dropout.Of(l.Config) != config.Fixed(0) || algorithm.Leave.Value(l.Config) != 0 || algorithm.Away.Value(l.Config) != 0 {
+		t.Errorf("alone: release %+v, session %x, dropout %v", l.Schedule, l.Session(), algorithm.Dropout.Of(l.Config))
+	}
+	for _, a := range []string{"lfl-sgdmf", "hfl-sgdmf"} {
+		for _, b := range opened.Experiment(t, "accountant=rdp algorithm="+a).Baselines() {
+			if b.Alone || b.Name == "local_only" && b.Predict == nil {
+				t.Errorf("%s: training alone is a run of its own: %+v", a, b)
+			}
+		}
+	}
+}

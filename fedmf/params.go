@@ -1,0 +1,34 @@
+package fedmf
+
+import (
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+)
+
+// paramsOf are the settings of a model, by the configuration.
+func paramsOf(s *algorithm.Setup) (Params, error) {
+	c := s.Config
+	p := Params{
+		Items: s.Data.Items, Rank: algorithm.Rank.Int(c), MaxRating: s.Top(), Seed: algorithm.Seed.Of(c),
+		StartMean: startMean.Value(c), Spread: startSpread.Value(c),
+		Fit: Fit{Steps: fitSteps.Int(c), Ridge: fitRidge.Value(c)},
+	}
+	return p, config.Wrap(p.Validate())
+}
+
+// siloParamsOf are the settings of parties but for the learning rates.
+func siloParamsOf(s *algorithm.Setup, p Params, clients algorithm.Clients) PartyParams {
+	c := s.Config
+	silo := PartyParams{
+		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: Clipping(clipping.Of(c)),
+		Rounds: algorithm.Rounds.Int(c), LocalSteps: localSteps.Int(c),
+		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: clipRatings.Int(c),
+		TrainUsers: train.Is(c, trainBoth), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate.Value(c),
+	}
+	if clients == algorithm.ItemOwners {
+		silo.ItemSteps = itemSteps.Int(c)
+	}
+	silo.Clip = clipNorm.Value(c)
+	return silo
+}

@@ -1,0 +1,267 @@
+package fedmf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// PartyParams are the public settings of VFL- and HFL-SGDMF, in which a party
+// is an organisation with ratings of many users: of all users for its own items
+// (VFL, [Vertical]), or of its own users for all items (HFL, [Horizontal]).
+type PartyParams struct {
+	Params       // Items is m, over all parties; Contribution is not used
+	Users    int // n, over all parties
+	Unit     dp.Unit
+	Clipping Clipping // Clip is C with GradientClipping and BothClippings
+
+	Rounds     int // T
+	LocalSteps int // T', steps between two averages
+	ItemSteps  int // κ, steps on V alone after the last average; VFL only
+
+	SamplingRate float64 // q: the chance of a unit to be in the Poisson sample of a step
+	Density      float64 // τ: a public guess at |Ω|/(nm), by which batches are normalised
+	ClipRatings  int     // θ, the most ratings of a user that a party trains on; with Unit user. 0: all, where gradients are clipped
+
+	// UserRate is η_U: a step moves u_i by η_U/(q·m_k·τ) times the sum of the
+	// sampled gradients, which is η_U times the mean gradient for a user with
+	// its even share of ratings. ItemRate is η_V: v_j moves by η_V/(q·n_k·τ)
+	// times the sum. The paper's γ_t is η_U·n, and it has η_V = η_U·n/m.
+	UserRate, ItemRate float64
+
+	// TrainUsers has an HFL party move its user embeddings in every step
+	// ("train-both" in the paper) and not only fit them before it trains V.
+	TrainUsers bool
+	// FineTune is how many passes over its own ratings an HFL party makes in
+	// stage 3, on a copy of V that it keeps, with steps of FineTuneRate.
+	FineTune     int
+	FineTuneRate float64
+}
+
+// Clipping is how the gradient of a unit is kept within the sensitivity that
+// the noise is made for.
+type Clipping string
+
+const (
+	// EmbeddingClipping projects embeddings so that no gradient can be longer
+	// than 2R^{3/2} a rating. The paper's form.
+	EmbeddingClipping Clipping = "embedding"
+	// GradientClipping scales a unit's gradient down to norm C and leaves
+	// embeddings alone, as in DP-SGD: what the paper compares with.
+	GradientClipping Clipping = "gradient"
+	// BothClippings projects embeddings and clips gradients. Ours: 2R^{3/2} is
+	// several times a typical gradient, so a small C needs far less noise.
+	BothClippings Clipping = "both"
+)
+
+// Validate reports everything that makes the settings unusable.
+func (p PartyParams) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	least := func(name string, v, lo int) {
+		if v < lo {
+			bad("%s is %d; it must be at least %d", name, v, lo)
+		}
+	}
+	positive := func(name string, v float64) {
+		if !(v > 0) || math.IsInf(v, 1) {
+			bad("%s is %v; it must be positive", name, v)
+		}
+	}
+	least("users", p.Users, 1)
+	least("rounds", p.Rounds, 1)
+	least("local-steps", p.LocalSteps, 1)
+	least("item-steps", p.ItemSteps, 0)
+	least("fine-tune", p.FineTune, 0)
+	positive("user-rate", p.UserRate)
+	positive("item-rate", p.ItemRate)
+	if p.FineTune > 0 {
+		positive("fine-tune-rate", p.FineTuneRate)
+	}
+	if !(p.SamplingRate > 0 && p.SamplingRate <= 1) {
+		bad("sampling-rate is %v; it must be above 0 and at most 1", p.SamplingRate)
+	}
+	if !(p.Density > 0 && p.Density <= 1) {
+		bad("density is %v; it must be above 0 and at most 1", p.Density)
+	}
+	switch p.Unit {
+	case dp.User:
+		if least("clip-ratings", p.ClipRatings, 0); p.ClipRatings == 0 && p.Clipping == EmbeddingClipping {
+			bad("clip-ratings is 0; a user with any number of ratings could move the gradient by any length: trim, or clip gradients")
+		}
+	case dp.Rating:
+		if p.ClipRatings != 0 {
+			// Which ratings of a user are kept would depend on all of them.
+			bad("clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
+		}
+	default:
+		bad("unit is %q; it must be user or rating", p.Unit)
+	}
+	switch p.Clipping {
+	case EmbeddingClipping:
+	case GradientClipping, BothClippings:
+		positive("clip", p.Clip)
+	default:
+		bad("clipping is %q; it must be %s, %s or %s", p.Clipping, EmbeddingClipping, GradientClipping, BothClippings)
+	}
+	return errors.Join(append(errs, p.Params.Validate())...)
+}
+
+// Sensitivity is how far one unit moves the summed gradient of a step, in L2
+// norm: of U and V together, or of V alone. A rating's gradient has norm at most
+// 2R^{3/2} with respect to either embedding (FMF paper, section 4.1.1). A user's
+// θ ratings add up in one row of U and touch θ different rows of V. Where
+// gradients are clipped it is at most C.
+func (p PartyParams) Sensitivity(both bool) float64 {
+	inU, inV := 1.0, 1.0 // squared, in units of a rating's
+	if p.Unit == dp.User {
+		theta := float64(p.ClipRatings)
+		inU, inV = theta*theta, theta
+	}
+	if !both {
+		inU = 0
+	}
+	bound := p.GradientBound() * math.Sqrt(inU+inV)
+	if p.Unit == dp.User && p.ClipRatings == 0 {
+		bound = math.Inf(1)
+	}
+	switch p.Clipping {
+	case GradientClipping:
+		return p.Clip
+	case BothClippings:
+		return min(p.Clip, bound)
+	default:
+		return bound
+	}
+}
+
+// projects reports whether embeddings are projected after each step.
+func (p PartyParams) projects() bool { return p.Clipping != GradientClipping }
+
+// Shared is the name of the one release of VFL- and HFL-SGDMF and of its phase:
+// the weighted sum of the parties' versions of the shared embeddings, and
+// behind it the sum of their weights.
+const Shared = "shared-embeddings"
+
+// averageScale is the fixed point of a release that is averaged. What is sent
+// is noised already, so rounding costs no privacy; a part in 2^24 is far below
+// the noise, and ten parties' sum fits 32 bits.
+const averageScale = 1 << 24
+
+// Release is the release of an iteration in which rows shared embeddings are
+// averaged; width and noise are still to be set. A party sends (w·X, w) with its
+// public share w of items or users, so that the quotient of the sums is the
+// average over whoever took part.
+func (p PartyParams) Release(rows int) protocol.Release {
+	largest := math.Sqrt(p.MaxRating)
+	if !p.projects() {
+		largest *= 16 // nothing bounds them but that they must fit the ring: what exceeds it is clamped
+	}
+	return p.release(rows, largest)
+}
+
+// GradientRelease is the release of HFL-synSGD, in which the normalised noisy
+// gradients of V are averaged. The smallest party has users users; z is the
+// noise multiplier. More users than twice the expected sample and noise beyond
+// 12 deviations are clamped.
+func (p PartyParams) GradientRelease(users int, z float64) protocol.Release {
+	sampled := min(float64(users), 2*p.SamplingRate*float64(users)+50)
+	return p.release(p.Items, (p.GradientBound()*sampled+12*z*p.Sensitivity(false))/p.batch(users))
+}
+
+func (p PartyParams) release(rows int, largest float64) protocol.Release {
+	length := rows*p.Rank + 1
+	largest = max(1, largest) // a weight is at most 1
+	return protocol.Release{
+		Name: Shared, Len: length, L2: largest * math.Sqrt(float64(length)), LInf: largest,
+		MaxNonZero: length, Scale: averageScale,
+	}
+}
+
+// weighted is a party's contribution: w·x clamped to the release's bound, then w.
+func weighted(x *model.Matrix, w float64, r protocol.Release) protocol.Vector {
+	out := make([]float64, len(x.Data())+1)
+	for i, v := range x.Data() {
+		out[i] = min(max(w*v, -r.LInf), r.LInf)
+	}
+	out[len(x.Data())] = w
+	return protocol.Vector{Value: out}
+}
+
+// batch is what a sum of sampled gradients is divided by: the expected number
+// of sampled ratings of one row, over length columns.
+func (p PartyParams) batch(length int) float64 { return p.SamplingRate * float64(length) * p.Density }
+
+// own returns what a plan says about the noise of the party's local steps. The
+// party draws by the very numbers that its ledger is charged for. spread says
+// whether what a unit owns lies with all parties.
+func (p PartyParams) own(plan *protocol.Plan, rows int, spread bool) (protocol.Noise, error) {
+	if len(plan.Releases) != 1 || plan.Releases[0].Name != Shared || plan.Releases[0].Len != rows*p.Rank+1 {
+		return protocol.Noise{}, fmt.Errorf("fedmf: the plan does not ask for %q of %d embeddings alone", Shared, rows)
+	}
+	n := plan.Releases[0].Noise
+	switch n.Kind {
+	case protocol.NoNoise:
+		return protocol.Noise{Steps: p.StepsOf(plan.Iteration), SamplingRate: p.SamplingRate}, nil
+	case protocol.PartyNoise:
+		if n.Steps < p.LocalSteps || n.Steps > p.LocalSteps+p.ItemSteps {
+			return n, fmt.Errorf("fedmf: the plan pays for %d local steps; an iteration takes %d, and %d follow the last", n.Steps, p.LocalSteps, p.ItemSteps)
+		}
+		if n.Spread != spread {
+			return n, fmt.Errorf("fedmf: the plan says spread=%t of what a %s owns; it is %t", n.Spread, p.Unit, spread)
+		}
+		return n, nil
+	default:
+		return n, fmt.Errorf("fedmf: the plan has noise of the kind %s; a party noises its own steps", n.Kind)
+	}
+}
+
+// farthest is how many times √R a broadcast coordinate may be: far beyond what any
+// run reaches, and far below where a product of such numbers overflows.
+const farthest = 1e6
+
+// receive decodes shared embeddings of the given number of rows into m, which is
+// made if it is nil. The sensitivity holds for feasible embeddings, whoever sent
+// them: they are projected where the party projects its own, and refused where
+// they are not finite or so large that gradients would not be. m stays as it is then.
+func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*model.Matrix, error) {
+	b, err := model.NewBroadcast(broadcast, rows, p.Rank)
+	if err != nil {
+		return nil, err
+	}
+	most := farthest * math.Sqrt(p.MaxRating)
+	row := make([]float64, p.Rank)
+	for i := range rows {
+		for _, x := range b.Row(i, row) {
+			if !(math.Abs(x) <= most) { // so written, it refuses NaN
+				return nil, fmt.Errorf("fedmf: row %d of the broadcast embeddings holds %v; coordinates are at most %g", i, x, most)
+			}
+		}
+	}
+	if m = b.Into(m); p.projects() {
+		for i := range rows {
+			Project(m.Row(i), p.MaxRating)
+		}
+	}
+	return m, nil
+}
+
+// StepsOf is how many local steps an iteration, counted from 1, comes with: the
+// last one has the steps on V alone, which follow it, paid in advance.
+func (p PartyParams) StepsOf(iteration uint64) int {
+	if iteration == uint64(p.Rounds) {
+		return p.LocalSteps + p.ItemSteps
+	}
+	return p.LocalSteps
+}
+
+// rates returns the two learning rates of a local step, counted from 1 over the
+// whole run.
+func (p PartyParams) rates(step int) (user, item float64) {
+	all := p.Rounds * p.LocalSteps
+	return Schedule(p.UserRate, step, all), Schedule(p.ItemRate, step, all)
+}

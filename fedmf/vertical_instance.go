@@ -1,0 +1,252 @@
+package fedmf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// verticalInstance is VFL with its data: parties own items and share U.
+type verticalInstance struct{ *partyInstance }
+
+func openVertical(s *algorithm.Setup, p Params) (*verticalInstance, error) {
+	c := s.Config
+	parts, err := s.Data.PartitionItems(dataset.Partitioning(partition.Of(c)), algorithm.Parties.Int(c), algorithm.Seed.Of(c))
+	if err != nil {
+		return nil, config.Wrap(err)
+	}
+	x, err := openParties(s, p, algorithm.ItemOwners, false, s.Data.Users, algorithm.UnitOf(c) == dp.User)
+	if err != nil {
+		return nil, err
+	}
+	x.parts = parts
+	return &verticalInstance{x}, nil
+}
+
+// Strategy implements algorithm.Instance.
+func (x *verticalInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
+	return x.average(session, x.silo.StartUsers(x.setup.Data.Users))
+}
+
+// LocalSteps implements algorithm.LocalNoiser.
+func (x *verticalInstance) LocalSteps() []algorithm.LocalSteps { return x.localSteps(true) }
+
+// ClientSide implements algorithm.Instance.
+func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
+	p := &ownerParties{verticalInstance: x, owners: make([]*Vertical, len(x.parts))}
+	for k, rows := range x.ratingsOfParts() {
+		var err error
+		if p.owners[k], err = NewVertical(&x.silo, x.parts[k], rows); err != nil {
+			return nil, err
+		}
+		if x.setup.Alone {
+			p.owners[k].Alone()
+		}
+	}
+	return p, nil
+}
+
+// Party implements algorithm.Instance.
+func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
+	owned, err := x.ownedItems(which, l)
+	if err != nil {
+		return nil, err
+	}
+	place := make([]int32, x.setup.Data.Items) // in the list of what it owns, from 1; 0: it does not
+	for i, j := range owned {
+		place[j] = int32(i) + 1
+	}
+	rows := make([]model.Ratings, x.setup.Data.Users)
+	ratings := 0
+	for u, user := range l.Users {
+		var own model.Ratings
+		all := l.Row(u)
+		for k, j := range all.Items {
+			if place[j] > 0 {
+				own.Items, own.Values = append(own.Items, place[j]-1), append(own.Values, all.Values[k])
+			}
+		}
+		if user < 0 {
+			l.Skipped += len(own.Items)
+			continue
+		}
+		rows[user] = own
+		ratings += len(own.Items)
+	}
+	t, err := NewVertical(&x.silo, owned, rows)
+	if err != nil {
+		return nil, err
+	}
+	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
+		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: algorithm.Pick(x.setup.Data.ItemIDs, t.Items())}}
+	}}, nil
+}
+
+// ownedItems are the items of an owner, as ascending indices of the catalogue.
+func (x *verticalInstance) ownedItems(which algorithm.PartyData, l *algorithm.LocalData) ([]int32, error) {
+	if err := x.setup.CheckPart(which); err != nil {
+		return nil, err
+	}
+	if which.Part > 0 {
+		return x.parts[which.Part-1], nil
+	}
+	owned := slices.DeleteFunc(slices.Clone(l.Items), func(j int32) bool { return j < 0 })
+	if len(owned) == 0 {
+		return nil, fmt.Errorf("%w: none of their %d items is in the catalogue", algorithm.ErrPartyData, len(l.Items))
+	}
+	slices.Sort(owned)
+	return owned, nil
+}
+
+// ratingsOfParts deals the training ratings out to the owners of their items:
+// for each party a row for every user, items by their place in the party's list.
+func (x *verticalInstance) ratingsOfParts() [][]model.Ratings {
+	data := x.setup.Data
+	owner, place := make([]int32, data.Items), make([]int32, data.Items)
+	rows := make([][]model.Ratings, len(x.parts))
+	for k, items := range x.parts {
+		rows[k] = make([]model.Ratings, data.Users)
+		for i, j := range items {
+			owner[j], place[j] = int32(k), int32(i)
+		}
+	}
+	for u := range data.Users {
+		items, values := x.setup.Train.Row(u)
+		for n, j := range items {
+			r := &rows[owner[j]][u]
+			r.Items, r.Values = append(r.Items, place[j]), append(r.Values, values[n])
+		}
+	}
+	return rows
+}
+
+// Shared implements algorithm.Instance: the embeddings of all users.
+func (x *verticalInstance) Shared(shared []byte) ([]model.Embeddings, error) {
+	return sharedMatrix(shared, "user_embeddings", x.setup.Data.UserIDs, x.silo.Params)
+}
+
+// Baselines implements algorithm.Instance. The start is without stage 1, which there is
+// not, and without what comes after the last average, which adapts items to users whom
+// nobody has trained.
+func (x *verticalInstance) Baselines() []algorithm.Baseline {
+	alone := "each party trains alone, with noise for the same privacy"
+	if !x.setup.Private() {
+		alone = "each party trains alone, for as many steps"
+	}
+	return []algorithm.Baseline{
+		{Name: "before_cooperation", Note: "the same start, without any iteration", Predict: func(protocol.Runner) (model.Predictor, error) {
+			return &model.Factors{Users: x.silo.StartUsers(x.setup.Data.Users), Items: x.silo.StartItems()}, nil
+		}},
+		// At the learning rates that suit the noise where nobody averages it.
+		{Name: "local_only", Note: alone, Alone: true, Vary: func(c *config.Config) {
+			if algorithm.Private(*c) {
+				userRate.SetAuto(c)
+				itemRate.SetAuto(c)
+			}
+		}},
+		withoutNoise(x.setup),
+	}
+}
+
+// Words implements algorithm.Worder.
+func (x *verticalInstance) Words() algorithm.Words {
+	return algorithm.Words{Untrained: "each party trained its items by itself"}
+}
+
+// ownerParties are the clients of VFL.
+type ownerParties struct {
+	*verticalInstance
+	owners []*Vertical
+}
+
+// Trainers implements algorithm.ClientSide.
+func (p *ownerParties) Trainers() []algorithm.Trainer {
+	list := make([]algorithm.Trainer, len(p.owners))
+	for i, o := range p.owners {
+		list[i] = o
+	}
+	return list
+}
+
+// Interim implements algorithm.ClientSide.
+func (p *ownerParties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
+	items := p.items()
+	if p.setup.Alone {
+		return p.separate(items), nil
+	}
+	b, err := model.NewBroadcast(shared, p.setup.Data.Users, p.silo.Rank)
+	if err != nil {
+		return nil, err
+	}
+	return &model.Factors{Users: b.Matrix(), Items: items}, nil
+}
+
+// items puts the parties' item embeddings together.
+func (p *ownerParties) items() *model.Matrix {
+	all := model.NewMatrix(p.setup.Data.Items, p.silo.Rank)
+	for _, t := range p.owners {
+		v := t.Embeddings()
+		for i, j := range t.Items() {
+			copy(all.Row(int(j)), v.Row(i))
+		}
+	}
+	return all
+}
+
+// Final takes the item embeddings after the last steps.
+func (p *ownerParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
+	if err := all(len(p.owners), run, func(k int) error {
+		if p.owners[k].Finished() {
+			return nil
+		}
+		return p.owners[k].Finish(shared, run)
+	}); err != nil {
+		return nil, err
+	}
+	end, err := p.Interim(shared, run)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := end.(*model.Factors)
+	if !ok {
+		return &model.Trained{Predictor: end}, nil
+	}
+	return model.OfFactors(f), nil
+}
+
+// separate predicts by each party's own U.
+func (p *ownerParties) separate(items *model.Matrix) model.Predictor {
+	s := &separate{owner: make([]int32, p.setup.Data.Items), items: items}
+	start := p.silo.StartUsers(p.setup.Data.Users)
+	for k, t := range p.owners {
+		u := t.Users()
+		if u == nil {
+			u = start
+		}
+		s.users = append(s.users, u)
+		for _, j := range t.Items() {
+			s.owner[j] = int32(k)
+		}
+	}
+	return s
+}
+
+// separate are parties with a U each.
+type separate struct {
+	owner []int32 // of an item
+	users []*model.Matrix
+	items *model.Matrix
+}
+
+// Predict implements model.Predictor.
+func (s *separate) Predict(user int, items []int32, out []float64) {
+	for i, j := range items {
+		out[i] = model.Dot(s.users[s.owner[j]].Row(user), s.items.Row(int(j)))
+	}
+}

@@ -1,0 +1,152 @@
+// Package fedsim trains private recommenders in a simulated federation: real roles and
+// messages, real noise and accounting, dropouts as they are asked for. It is the door for
+// programs: what the command fedsim run does, [Run] does.
+//
+//	result, err := fedsim.Run(ctx, fedsim.Options{
+//		Settings: map[string]string{"algorithm": "ssp-c", "epsilon": "5", "rating-min": "1", "rating-max": "5"},
+//		Ratings:  ratings,
+//	})
+//
+// A program brings an algorithm of its own by registering it (package algorithm); it then
+// runs, is planned, compared and deployed like those that are built in.
+//
+// A simulation protects nothing: one process sees all data. The ε that it states is that of
+// the same run as a deployment.
+package fedsim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/forecast"
+	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/results"
+)
+
+// Rating is what a user gave to an item: ids, and stars.
+type Rating = dataset.Rating
+
+// Options say what is run.
+type Options struct {
+	// Settings are keys and values as in an experiment file; docs/configuration.md lists
+	// them. What is not said is at its default.
+	Settings map[string]string
+	// Ratings are trained on in place of the data that the settings name. The settings
+	// rating-min and rating-max must then say the scale.
+	Ratings []Rating
+	// Keep leaves the run's folder under the setting out.
+	Keep bool
+	// Progress hears how far the run is; nil: nobody.
+	Progress Progress
+}
+
+// Result is what a run came to.
+type Result struct {
+	// Summary is what summary.json holds: quality, baselines, privacy and cost.
+	*results.Summary
+	// Metrics are those of every round.
+	Metrics []results.Metrics
+	// Model predicts for every user of the data, by indices of Data.
+	Model *model.Trained
+	// Experiment is what was run, every setting resolved.
+	Experiment *experiment.Experiment
+	// Folder is where the run was left; "" if it was not kept.
+	Folder string
+}
+
+// RMSE is that of the test ratings, in stars; NaN with implicit feedback.
+func (r *Result) RMSE() float64 {
+	if r.RatingSummary == nil {
+		return math.NaN()
+	}
+	return r.TestRMSE
+}
+
+// Run trains and measures. What cannot be run is a [config.Error] that says what would be
+// right. When ctx ends it returns that error, and leaves no folder.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	e, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Keep {
+		return Train(ctx, e, o.Progress)
+	}
+	return Keep(ctx, e, o.Progress)
+}
+
+// Keep is [Train] that leaves the run's folder.
+func Keep(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
+	folder, err := results.NewFolder(e)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Discard()
+	r, err := Train(ctx, e, keeping{orSilent(p), folder})
+	if err != nil {
+		return nil, err
+	}
+	r.Folder, err = folder.Complete(e, r.Summary, r.Model)
+	return r, err
+}
+
+// Open resolves the settings and opens their data.
+func Open(ctx context.Context, o Options) (*experiment.Experiment, error) {
+	var said []config.Setting
+	for _, key := range slices.Sorted(maps.Keys(o.Settings)) {
+		said = append(said, config.Setting{Key: key, Value: o.Settings[key], Origin: key})
+	}
+	c, err := config.Resolve(said)
+	if err != nil {
+		return nil, err
+	}
+	if o.Ratings == nil {
+		return experiment.Open(ctx, c, nil)
+	}
+	set, err := dataset.FromRatings("ratings", o.Ratings, experiment.DataOptions(c))
+	if errors.Is(err, dataset.ErrScale) {
+		return nil, config.Wrap(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return experiment.OpenSet(c, set)
+}
+
+// Plan says what a run would do, rest on and cost before anything runs.
+func Plan(ctx context.Context, o Options) (*forecast.Forecast, error) {
+	e, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return forecast.New(e)
+}
+
+// Algorithms are the names of those that there are.
+func Algorithms() []string { return algorithm.Names() }
+
+// Print writes what the command prints at the end of a run.
+func (r *Result) Print(w io.Writer) error { return r.Summary.Print(w, r.Experiment, r.Folder) }
+
+// keeping writes every round down.
+type keeping struct {
+	Progress
+	folder *results.Folder
+}
+
+// Round implements Progress.
+func (k keeping) Round(m results.Metrics, skipped error) error {
+	if err := k.folder.Append(m); err != nil {
+		return err
+	}
+	return k.Progress.Round(m, skipped)
+}

@@ -1,0 +1,94 @@
+package fedssp
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+)
+
+// family is an algorithm of this package: in every one users send sufficient statistics.
+// What they differ in are the fields.
+type family struct {
+	about  algorithm.About
+	solver Solver // of those that have a fixed one
+
+	ours      bool // it is not a paper's to the letter
+	biasOnly  bool // nothing but item biases is learned
+	explicit  bool // it takes ratings on a scale only
+	sampled   bool // by default a user sends some of its ratings
+	weighted  bool // by default ratings of rare items weigh more
+	resampled bool // by default every step of the solver has fresh statistics
+	encoded   bool // items are the output of an encoder, if there are features
+	pooled    bool // the encoder's best parameters may be solved for, and
+	exact     bool // by default they are
+}
+
+// About implements algorithm.Algorithm.
+func (f *family) About() *algorithm.About { return &f.about }
+
+func init() {
+	declareKeys()
+	for _, f := range []*family{
+		{
+			about:  algorithm.About{Name: "dpals", Help: "solves for items from sufficient statistics of at most so many ratings of each user", Paper: "multi-task, algorithm 1"},
+			solver: ALS, sampled: true,
+		},
+		{
+			about:  algorithm.About{Name: "ada-dpals", Help: "dpals of all ratings, with weights that favour rare items", Paper: "multi-task, algorithm 2"},
+			solver: ALS, weighted: true,
+		},
+		{
+			about: algorithm.About{Name: "dp-cmf", Help: "factors public features of items beside the ratings", Paper: "DP-CMF, section 3",
+				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
+			solver: CMF, ours: true,
+		},
+		{
+			about: algorithm.About{Name: "ssp-c", Help: "takes the statistics of a round once, with biases before and a single Gramian", Paper: "AM-SSP, algorithm 8, in our form",
+				Features: algorithm.TakesFeatures},
+			ours: true, encoded: true, pooled: true, exact: true,
+		},
+		{
+			about: algorithm.About{Name: "ssp-i", Help: "takes the statistics with fresh noise for every step of the solver", Paper: "AM-SSP, algorithm 2",
+				Features: algorithm.TakesFeatures},
+			solver: Encoded, ours: true, resampled: true, encoded: true,
+		},
+		{
+			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features, and statistics of each item", Paper: "AM-SSP, algorithm 8",
+				Features: algorithm.TakesFeatures},
+			weighted: true, encoded: true, pooled: true,
+		},
+		{
+			about: algorithm.About{Name: "ssp-convex", Help: "sends the second-order expansion of a convex loss", Paper: "AM-SSP, algorithm 7",
+				Features: algorithm.TakesFeatures},
+			solver: Convex, ours: true, explicit: true,
+		},
+		{
+			about:  algorithm.About{Name: "private-item-bias", Help: "learns a bias of every item and nothing else: what any of these must beat"},
+			solver: ALS, biasOnly: true, explicit: true,
+		},
+	} {
+		f.complete()
+		algorithm.Register(f)
+	}
+}
+
+// complete adds what all have in common.
+func (f *family) complete() {
+	a := &f.about
+	a.Clients, a.Noise, a.Private = algorithm.Users, algorithm.DistributedNoise, true
+	a.Units, a.Relation = []dp.Unit{dp.User}, dp.ZeroOut
+	a.OtherUnit = "a user of " + a.Name + " fits u_i to all its ratings, and multiplies every row that it contributes to by it, so one rating moves all of them: " +
+		"what can be proved for a rating is no better than per user, which is what is stated (theorem 1 of the am-ssp paper takes u_i for given)"
+	a.Keys = f.keys()
+	a.Rank = func(c config.Config) float64 { return settings{c}.rank() }
+	a.Rounds = func(c config.Config) float64 { return settings{c}.outerSteps() }
+	a.Sums = func(c config.Config) int { return settings{c}.sums() }
+	a.CheckFeedback = func(c config.Config) string {
+		if f.explicit && (settings{c}).implicit() {
+			return fmt.Sprintf("%s is about ratings on a scale; it takes explicit feedback", a.Name)
+		}
+		return ""
+	}
+}

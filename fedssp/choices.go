@@ -1,0 +1,330 @@
+package fedssp
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+)
+
+// What auto stands for. The values were chosen on validation data (docs/results.md), as few
+// as serve all algorithms and both data sets about as well as a choice for each would: what
+// ended within .002 of another was left as it was.
+
+// priorSteps is how many iterations of EM learn priors: they settle in fewer.
+const priorSteps = 20
+
+// The words of a choice that fedsim makes unless it is made.
+const (
+	yes = "yes"
+	no  = "no"
+)
+
+// exact is the word for an encoder whose best parameters are solved for: a linear one with an
+// offset for each item, the priors of which are learned too ([Pooled]).
+const exact = "exact"
+
+// either is a or, without the condition, b.
+func either(condition bool, a, b float64) float64 {
+	if condition {
+		return a
+	}
+	return b
+}
+
+func yesIf(v bool) string {
+	if v {
+		return yes
+	}
+	return no
+}
+
+// settings are a configuration of one of these algorithms, seen through what it decides.
+// All of it can be asked before and after every auto is replaced, with the same answer.
+type settings struct{ config.Config }
+
+// family is the algorithm; one without any of its features where the configuration names
+// another package's, which none of the keys here have an effect with.
+func (s settings) family() *family {
+	if f, ok := algorithm.Of(s.Config).(*family); ok {
+		return f
+	}
+	return &family{solver: ALS}
+}
+
+// implicit reports whether a rating is taken for something that was consumed.
+func (s settings) implicit() bool { return algorithm.Feedback.Is(s.Config, string(Implicit)) }
+
+func (s settings) private() bool { return algorithm.Private(s.Config) }
+
+func (s settings) featureless() bool { return algorithm.FeatureSpec.Is(s.Config, "none") }
+
+// solver is how the server solves for the items. An item without features is known by its id
+// alone: its encoder is a lookup table, whose optimum has a closed form, unless the
+// statistics change with every step.
+func (s settings) solver() Solver {
+	switch f := s.family(); {
+	case f.solver != "":
+		return f.solver
+	case s.exact():
+		return Pooled
+	case !s.featureless() || keys.resample.Or(s.Config, 1) > 1:
+		return Encoded
+	default:
+		return ALS
+	}
+}
+
+// exact reports whether the encoder's best parameters are solved for.
+func (s settings) exact() bool {
+	switch keys.optimiser.Of(s.Config) {
+	case exact:
+		return true
+	case "auto":
+		return s.family().exact && !keys.gramian.Is(s.Config, string(PerItem)) && keys.resample.Or(s.Config, 1) == 1
+	default:
+		return false
+	}
+}
+
+func (s settings) pooled() bool { return s.solver() == Pooled }
+
+// learns reports whether priors are learned from the statistics: those of biases, and with
+// the exact encoder those of items.
+func (s settings) learns() bool {
+	return s.pooled() || !keys.priors.Is(s.Config, "fixed") && s.biases()
+}
+
+// encodes reports whether items are the output of an encoder.
+func (s settings) encodes() bool {
+	return s.solver() == Encoded || s.solver() == Convex && !s.featureless()
+}
+
+// items reports whether embeddings of items are learned.
+func (s settings) items() bool { return !s.family().biasOnly }
+
+// biases reports whether item biases are released first.
+func (s settings) biases() bool {
+	switch {
+	case s.family().biasOnly:
+		return true
+	case !keys.biasFirst.Is(s.Config, "auto"):
+		return keys.biasFirst.Is(s.Config, yes)
+	default: // half of what there is to learn is biases, and they need far less noise
+		return s.family().ours && !s.implicit()
+	}
+}
+
+// weighsFeatures reports whether clients may weigh public features for their users: where there
+// are any.
+func (s settings) weighsFeatures() bool {
+	return s.family().about.Features != algorithm.NoFeatures && !s.featureless() && !s.implicit()
+}
+
+func (s settings) weights() bool { return keys.budgeting.Chosen(s.Config) == string(Weights) }
+
+// counted reports whether item counts are released: where weights or samples go by them.
+func (s settings) counted() bool {
+	return keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && keys.exponent.Chosen(s.Config) > 0
+}
+
+// averaged reports whether the mean of ratings is released.
+func (s settings) averaged() bool { return !s.implicit() && keys.meanCap.Chosen(s.Config) > 0 }
+
+// sums is how many secure sums are attempted.
+func (s settings) sums() int {
+	n := 0
+	if s.items() {
+		n = int(algorithm.Rounds.Chosen(s.Config)) * int(keys.resample.Chosen(s.Config))
+	}
+	if s.counted() || s.averaged() {
+		n++
+	}
+	if s.biases() {
+		n++
+	}
+	return n
+}
+
+// outerSteps is T. Noise makes late steps dear; without it users and items go on to settle.
+func (s settings) outerSteps() float64 {
+	switch {
+	case !s.private():
+		return 12
+	case s.pooled():
+		return 6 // what is released of one averages with the others
+	case s.solver() == CMF && s.biases():
+		return 4
+	case s.family().resampled:
+		return 2 // of several sums each
+	default:
+		return 3
+	}
+}
+
+// rank is d, as chosen or given.
+func (s settings) rank() float64 {
+	if !s.items() {
+		return 1 // of embeddings that stay zero
+	}
+	return s.fewestRank()
+}
+
+// poolsRanks reports whether the solver that learns priors learns rankings, for which no
+// biases come first.
+func (s settings) poolsRanks() bool { return s.pooled() && s.implicit() }
+
+// fewestRank is the fewest that are about as good as any. With noise per item few are
+// affordable, and learned priors turn ranks that are not needed off.
+func (s settings) fewestRank() float64 {
+	switch {
+	case s.poolsRanks():
+		return 16 // no biases say most of it
+	case s.private() || s.pooled():
+		return 4
+	default:
+		return 8
+	}
+}
+
+// clipUser is Γ_u: of implicit feedback, whose targets do not differ, directions say most.
+func (s settings) clipUser() float64 {
+	switch {
+	case s.private() && s.poolsRanks():
+		return 0.3
+	case s.private() || s.pooled():
+		return 1
+	default:
+		return 4
+	}
+}
+
+// userRidge is λ_u: without noise what V fits by chance is regularised by it alone.
+func (s settings) userRidge() float64 {
+	switch {
+	case !s.private():
+		return 4
+	case s.pooled(), s.solver() == CMF && s.biases():
+		return 2
+	default:
+		return 1
+	}
+}
+
+// rankPenalty is by how much more than at the default rank a user's own fit is regularised with
+// learned priors, to which a V that says little yet is noise in so many more directions. Weights of
+// public features, which are as certain at any rank, count so much more that they are not shrunk
+// with it.
+func (s settings) rankPenalty() float64 {
+	if !s.pooled() || s.poolsRanks() {
+		return 1
+	}
+	return max(1, algorithm.Rank.Or(s.Config, s.rank())/s.fewestRank())
+}
+
+// itemPrior is how many ratings pull an item to zero. Noise that is discounted pulls besides, and
+// what biases leave is little.
+func (s settings) itemPrior() float64 {
+	switch {
+	case !s.private():
+		return 20
+	case !s.biases():
+		return 5
+	case s.solver() == CMF:
+		return 10
+	default:
+		return 20
+	}
+}
+
+// encoderSteps is how many gradient steps an encoder takes in an outer step: with fresh
+// noise for each, few.
+func (s settings) encoderSteps() float64 {
+	if s.family().resampled {
+		return keys.steps.Or(s.Config, keys.resample.Or(s.Config, 10))
+	}
+	return keys.steps.Or(s.Config, 100)
+}
+
+// biasShare is what biases get of μ²: where few users share a small budget little else can
+// be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about .95, .6
+// and .5, and at each from .7 to .95 with 610.
+func biasShare(epsilon float64, users int) float64 {
+	return min(max(0.95-0.215*math.Log(epsilon*float64(users)/6040), 0.5), 0.95)
+}
+
+// gramianShare is what second-order statistics get beside the moments: a single Gramian
+// sums over everybody, and next to nothing is enough.
+func gramianShare(form string) float64 {
+	if form == string(One) {
+		return 0.05
+	}
+	return 0.3
+}
+
+// few reports whether ε times users is too little to learn embeddings of single items from without
+// biases before them: less than three times that of ε = 1 and MovieLens 1M's users.
+func few(epsilon float64, users int) bool { return epsilon*float64(users) < 3*6040 }
+
+func (s settings) scarce(f *config.Facts) bool {
+	return few(algorithm.Epsilon.Chosen(s.Config), f.Users)
+}
+
+// nearStart reports whether V stays near its public start, in which users find weights of
+// features at no cost, and is not pulled to zero from there: without biases to begin with.
+func (s settings) nearStart(f *config.Facts) bool {
+	return s.encodes() && s.scarce(f) && !s.biases() && !s.featureless()
+}
+
+// paramsOf are the public settings of the algorithm, nothing left open.
+func paramsOf(setup *algorithm.Setup) Params {
+	c := setup.Config
+	s := settings{c}
+	p := Params{
+		Items: setup.Data.Items, Rank: int(algorithm.Rank.Or(c, s.rank())), Min: setup.Bottom(), Max: setup.Top(),
+		Feedback: Feedback(algorithm.Feedback.Of(c)), Solver: s.solver(), Gramian: GramianForm(keys.gramian.Of(c)),
+		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), PerUser: keys.perUser.Int(c),
+		CountCap: keys.countCap.Int(c), MeanCap: keys.meanCap.Int(c), Bias: s.biases(),
+		ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c), ClipBias: keys.clipBias.Value(c),
+		UserRidge: keys.userRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c), ItemRidge: keys.itemRidge.Value(c),
+		ItemPrior: keys.itemPrior.Value(c), BiasRidge: keys.biasRidge.Value(c), Unobserved: keys.unobserved.Value(c),
+		Rounds: algorithm.Rounds.Int(c), Resample: int(keys.resample.Or(c, 1)), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
+		Loss: Loss(keys.loss.Of(c)), LossWidth: keys.lossWidth.Value(c),
+		CMF: CMFParams{
+			FeatureWeight: keys.featureWeight.Value(c), FeatureRidge: keys.featureRidge.Value(c),
+			Unobserved: keys.unobservedFeature.Value(c), Sweeps: keys.sweeps.Int(c),
+		},
+		Pool:         PoolParams{Iterations: int(either(s.learns(), priorSteps, 0)), Decay: keys.decay.Value(c)},
+		Encoder:      encoderOf(c),
+		Features:     setup.Features,
+		UserFeatures: s.userFeatures(setup.Features),
+		Shares: Shares{
+			Counts: keys.shareCounts.Value(c), Mean: keys.shareMean.Value(c), Bias: keys.shareBias.Value(c),
+			WeightCounts: keys.shareWeightCounts.Value(c), Gramian: keys.shareGramian.Value(c),
+		},
+	}
+	if !s.items() { // all that is left is the biases', and nothing else is fitted
+		p.Rank, p.Rounds = 1, 0
+		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = One, 1, 1, 1, 1, 1
+		p.Shares.Bias = 1 - p.Shares.Counts - p.Shares.Mean
+	}
+	return p
+}
+
+func encoderOf(c config.Config) encoder.Settings {
+	return encoder.Settings{
+		Dim: keys.dim.Int(c), Dense: keys.dense.Is(c, yes), IDs: keys.ids.Is(c, yes), StartNorm: keys.startNorm.Value(c),
+		Optimiser: encoder.Optimiser(keys.optimiser.Of(c)), Rate: keys.rate.Value(c), Decay: encoder.Decay(keys.rateDecay.Of(c)), Steps: keys.steps.Int(c),
+		Batch: keys.batch.Int(c), WarmStart: keys.warmStart.Is(c, yes), Ridge: keys.ridge.Value(c),
+	}
+}
+
+// userFeatures are what clients weigh for their users; nil: nothing.
+func (s settings) userFeatures(f *dataset.ItemFeatures) *UserFeatures {
+	if !s.weighsFeatures() {
+		return nil
+	}
+	return NewUserFeatures(f, keys.userFeatureWeight.Value(s.Config))
+}

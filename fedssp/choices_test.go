@@ -1,0 +1,240 @@
+package fedssp
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/fedsim/fedsim/fedmf" // for the default algorithm
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// What each algorithm releases, as the papers and the design have it: names by iteration.
+func TestReleasesOfStatistics(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=dpals": "mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=dpals statistics.budgeting=tail":                 "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=ada-dpals":                                       "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=dp-cmf rounds=1":                                 "mean | bias weight-counts | gramian moments",
+		"algorithm=ssp-c":                                           "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=ssp-c encoder.optimiser=adam":                    "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
+		"algorithm=ssp-c statistics.mean-cap=0 rounds=1":            "bias weight-counts | gramian moments",
+		"algorithm=ssp-c rounds=1 statistics.gramian=per-item":      "mean | bias weight-counts | gramians moments",
+		"algorithm=ssp-i rounds=1 statistics.resample=3":            "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
+		"algorithm=am-ssp rounds=1":                                 "counts mean | weight-counts gramians moments",
+		"algorithm=ssp-convex rounds=1":                             "mean | bias weight-counts | gramian gradients",
+		"algorithm=ssp-convex rounds=1 statistics.gramian=per-item": "mean | bias weight-counts | hessians gradients",
+		"algorithm=private-item-bias":                               "mean | bias weight-counts",
+		"algorithm=ssp-c feedback=implicit rounds=1":                "weight-counts gramian moments",
+		"algorithm=ada-dpals feedback=implicit rounds=1":            "counts | weight-counts gramian gramians moments",
+		"algorithm=ada-dpals statistics.bias-first=yes rounds=1":    "counts mean | bias weight-counts | gramians moments",
+	} {
+		e := opened.Experiment(t, settings)
+		var got []string
+		for iteration := uint64(1); e.Plan(iteration) != nil; iteration++ {
+			var names []string
+			for _, r := range e.Plan(iteration).Releases {
+				names = append(names, r.Name)
+			}
+			got = append(got, strings.Join(names, " "))
+		}
+		if text := strings.Join(got, " | "); text != want {
+			t.Errorf("%s releases %s, want %s", settings, text, want)
+		}
+		if n := e.About().Sums(e.Config); n != len(got) {
+			t.Errorf("%s: %d iterations are counted, and %d planned", settings, n, len(got))
+		}
+	}
+}
+
+// The models of a run are never longer than its steps say, and the longest is as long.
+func TestModelsOfStatistics(t *testing.T) {
+	for _, settings := range []string{"algorithm=ssp-c", "algorithm=private-item-bias", "algorithm=ada-dpals", "algorithm=ssp-c feedback=implicit"} {
+		e := opened.Experiment(t, settings)
+		f := opened.Federation(t, e)
+		iterations := e.Schedule.Iterations()
+		for i := range iterations {
+			p, _, err := f.Strategy.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if size := e.Schedule.At(p.Iteration).Model; len(p.Broadcast) > size || i < iterations-1 && len(p.Broadcast) != size {
+				t.Errorf("%s: iteration %d comes with %d bytes, said were %d", settings, p.Iteration, len(p.Broadcast), size)
+			}
+			sums := protocol.Sums{Survivors: e.Cohort.Required()}
+			for _, r := range p.Releases {
+				sums.Values = append(sums.Values, make([]float64, r.Len))
+			}
+			if err := f.Strategy.Absorb(p, sums, protocol.Workers(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(f.Strategy.Model()); n != e.Schedule.Model() {
+			t.Errorf("%s: the final model has %d bytes, said were %d", settings, n, e.Schedule.Model())
+		}
+	}
+}
+
+// Steps are joined where they ask for the same at the same share of the budget only.
+func TestMergedSteps(t *testing.T) {
+	step := protocol.Step{Iterations: 1, Phase: "statistics", Releases: []protocol.Release{{Name: "gramian", Len: 6, L2: 1, MaxNonZero: 6, Scale: 200}, {Name: "moments", Len: 80, L2: 2, MaxNonZero: 80, Scale: 200}}}
+	other := step
+	other.Phase = "bias"
+	steps, shares := merged(protocol.Schedule{step, step, step, other, step}, [][]float64{{0.1, 0.2}, {0.1, 0.2}, {0.2, 0.1}, {0.1, 0.2}, {0.1, 0.2}})
+	var counts []int
+	for _, s := range steps {
+		counts = append(counts, s.Iterations)
+	}
+	if !slices.Equal(counts, []int{2, 1, 1, 1}) || len(shares) != 4 || shares[1][0] != 0.2 {
+		t.Errorf("steps of %v iterations with shares %v", counts, shares)
+	}
+}
+
+// Where ε times users is small, items are known by their features: 600 users here, and the limit is what
+// 6,040 have at ε = 3, so 30.2. What is given stays.
+func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=am-ssp epsilon=30":    "no 0.001 2 0.1",
+		"algorithm=am-ssp epsilon=30.5":  "yes 0.03 0.3 5",
+		"algorithm=am-ssp epsilon=inf":   "yes 0.03 0.3 20",
+		"algorithm=ssp-i epsilon=1":      "yes 0.09486832980505137 0.3 20", // 0.3/√10
+		"algorithm=am-ssp features=none": "auto auto auto 5",
+		"algorithm=ssp-convex epsilon=1": "yes 0.03 0.3 20",
+		"algorithm=dp-cmf epsilon=30":    "1",
+		"algorithm=dp-cmf epsilon=30.5":  "0.2",
+		"algorithm=am-ssp epsilon=1 encoder.ids=yes encoder.rate=0.5 encoder.start-norm=4 statistics.item-prior=7": "yes 0.5 4 7",
+		"algorithm=dp-cmf epsilon=1 cmf.feature-weight=0.7":                                                        "0.7",
+	} {
+		c := opened.Experiment(t, settings).Config
+		got := texts(c, "encoder.ids", "encoder.rate", "encoder.start-norm", "statistics.item-prior")
+		if algorithm.Name.Is(c, "dp-cmf") {
+			got = texts(c, "cmf.feature-weight")
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", settings, got, want)
+		}
+	}
+}
+
+// Noise decides how often and how much is taken; without it nothing is clipped or left out on its account.
+func TestDefaultsWithoutNoise(t *testing.T) {
+	for settings, want := range map[string]string{ // on a scale of .5 to 5, half of which is 2.25
+		"algorithm=dpals epsilon=1":                               "3 4 1.125 1 1 5 100",
+		"algorithm=dpals epsilon=inf":                             "12 8 4.5 4 4 20 1000",
+		"algorithm=dp-cmf epsilon=1":                              "4 4 1.125 1 2 10 auto",
+		"algorithm=dp-cmf epsilon=inf":                            "12 8 4.5 4 4 20 auto",
+		"algorithm=ssp-c epsilon=1":                               "6 4 1.125 1 2 auto auto",
+		"algorithm=ssp-c epsilon=inf":                             "12 4 1.125 1 4 auto auto",
+		"algorithm=ssp-i epsilon=1":                               "2 4 1.125 1 1 20 auto",
+		"algorithm=ada-dpals epsilon=1":                           "3 4 1.125 1 1 5 auto",
+		"algorithm=ada-dpals epsilon=1 statistics.bias-first=yes": "3 4 1.125 1 1 20 auto",
+		"algorithm=dp-cmf epsilon=1 statistics.bias-first=no":     "3 4 1.125 1 1 5 auto",
+	} {
+		c := opened.Experiment(t, settings).Config
+		if got := texts(c, "rounds", "rank", "statistics.clip-rating", "statistics.clip-user", "statistics.user-ridge", "statistics.item-prior", "statistics.per-user"); got != want {
+			t.Errorf("%s: %s, want %s", settings, got, want)
+		}
+	}
+}
+
+// A rank above the default's takes as much more ridge, and tastes the root of that more weight, so that
+// ridge over squared weight, which is what holds tastes back, stays as it is. Rankings have settings of their own.
+func TestRidgeFollowsTheRank(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=ssp-c rank=2":                    "2 0.35",
+		"algorithm=ssp-c":                           "2 0.35",
+		"algorithm=ssp-c rank=16":                   "8 0.7",
+		"algorithm=ssp-c rank=16 epsilon=inf":       "16 0.7",
+		"algorithm=ssp-c rank=16 feedback=implicit": "2 auto",
+		"algorithm=dp-cmf rank=16":                  "2 0.35",
+		"algorithm=ssp-c rank=16 statistics.user-ridge=3 statistics.user-feature-weight=0.1": "3 0.1",
+	} {
+		if got := texts(opened.Experiment(t, settings).Config, "statistics.user-ridge", "statistics.user-feature-weight"); got != want {
+			t.Errorf("%s: ridge and taste weight %s, want %s", settings, got, want)
+		}
+	}
+}
+
+// A private bias of every item gets the whole budget of the run that it is compared with,
+// and nothing else is released.
+func TestPrivateItemBiasOfAnExperiment(t *testing.T) {
+	e := opened.Experiment(t, "algorithm=dp-cmf epsilon=3 dropout=0.2 secagg=real statistics.clip-bias=1")
+	b := opened.Vary(t, e, "private_item_bias")
+	same := opened.Experiment(t, "algorithm=private-item-bias epsilon=3 dropout=0.2")
+	if !slices.EqualFunc(b.Schedule, same.Schedule, func(a, b protocol.Step) bool { return a.Alike(b) && a.Iterations == b.Iterations }) {
+		t.Errorf("its steps are %+v, want %+v", b.Schedule, same.Schedule)
+	}
+	planned, err := b.Planned()
+	if err != nil || planned.Epsilon > 3 || planned.Epsilon < 2.999 || !algorithm.Secagg.Is(b.Config, "ideal") ||
+		algorithm.Dropout.Of(b.Config) != config.Fixed(0.2) || b.Session() == e.Session() {
+		t.Errorf("planned is %v, %v with secagg %s and dropout %v", planned, err, algorithm.Secagg.Of(b.Config), algorithm.Dropout.Of(b.Config))
+	}
+	if e.About().Name != "dp-cmf" || e.Features == nil || keys.clipBias.Of(e.Config) != config.Fixed(1) || !e.Real() {
+		t.Error("making the variant changed the experiment")
+	}
+	for _, settings := range []string{"algorithm=private-item-bias", "", "algorithm=ssp-c feedback=implicit", "algorithm=fmf-hfl"} {
+		for _, b := range opened.Experiment(t, settings).Baselines() {
+			if b.Name == "private_item_bias" && !b.Itself {
+				t.Errorf("%q: it is to be compared with %+v", settings, b)
+			}
+		}
+	}
+}
+
+// Features that the set has are taken where nothing is said, those that were asked for
+// must be there, and a deployment takes them from its facts.
+func TestFeaturesOfAnExperiment(t *testing.T) {
+	for settings, want := range map[string]string{
+		"algorithm=dp-cmf": "genres year", "algorithm=ssp-c": "genres year", "algorithm=ssp-c features=year": "year", "algorithm=ssp-c features=none": "",
+		"algorithm=ada-dpals": "", "algorithm=private-item-bias": "", "": "",
+	} {
+		e := opened.Experiment(t, settings)
+		other := opened.Joined(t, e)
+		for _, x := range []*experiment.Experiment{e, other} {
+			var names []string
+			if x.Features != nil {
+				for _, c := range x.Features.Categories {
+					names = append(names, c.Name)
+				}
+			}
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("%q learns from features %q, want %q", settings, got, want)
+			}
+		}
+		if got := algorithm.FeatureSpec.Of(other.Config); (got == "stated") != (want != "") {
+			t.Errorf("%q: what is public says features %s", settings, got)
+		}
+	}
+	plain := "data=" + opened.Crowd(t, 60, 20, 1)
+	if e := opened.Experiment(t, "algorithm=ssp-c "+plain); e.Features != nil || !algorithm.FeatureSpec.Is(e.Config, "none") || ssp(e).Solver != Pooled || ssp(e).UserFeatures != nil {
+		t.Errorf("of a set without features there are %v, %s, solver %s", e.Features, algorithm.FeatureSpec.Of(e.Config), ssp(e).Solver)
+	}
+	for _, settings := range []string{"algorithm=dp-cmf", "algorithm=ssp-c features=genres"} {
+		c, err := config.Resolve(opened.Settings(settings + " " + plain))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *config.Error
+		if _, err = experiment.Open(t.Context(), c, nil); !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "features: ") {
+			t.Errorf("%s: error %v, want one about features", settings, err)
+		}
+	}
+}
+
+// texts are the values of keys, with spaces between.
+func texts(c config.Config, names ...string) string {
+	var list []string
+	for _, name := range names {
+		list = append(list, c.Text(config.Find(name)))
+	}
+	return strings.Join(list, " ")
+}
+
+// ssp are the settings that an experiment trains by.
+func ssp(e *experiment.Experiment) *Params { return &e.Instance().(*instance).params }

@@ -1,0 +1,309 @@
+package fedssp
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// instance is one of the algorithms with its data: every user is a client, and the server
+// solves for the items from noisy sums.
+type instance struct {
+	setup  *algorithm.Setup
+	params Params
+}
+
+// Open implements algorithm.Algorithm.
+func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
+	if f.about.Features == algorithm.NeedsFeatures && s.Features == nil {
+		return nil, config.Errorf("features: %s factors features of the items beside the ratings, and there are none", f.about.Name)
+	}
+	x := &instance{setup: s, params: paramsOf(s)}
+	steps, err := x.params.Steps()
+	if err != nil {
+		return nil, config.Wrap(err)
+	}
+	shares := make([][]float64, len(steps))
+	s.Schedule = make(protocol.Schedule, len(steps))
+	for i, step := range steps {
+		shares[i] = step.Shares
+		s.Schedule[i] = protocol.Step{Iterations: 1, Phase: step.Phase, Releases: step.Releases, Model: x.params.ModelSize(step.Phase)}
+	}
+	s.Schedule[len(steps)-1].Model = x.params.ModelSize(Statistics) // the final one is broadcast too
+	for _, r := range s.Schedule.All() {
+		r.Scale = algorithm.Scale(*r)
+	}
+	s.Schedule, shares = merged(s.Schedule, shares)
+	return x, s.CalibrateSplit(shares)
+}
+
+// merged joins steps that are alike, as their shares are.
+func merged(s protocol.Schedule, shares [][]float64) (protocol.Schedule, [][]float64) {
+	var steps protocol.Schedule
+	var kept [][]float64
+	for i, step := range s {
+		if last := len(steps) - 1; last >= 0 && steps[last].Alike(step) && slices.Equal(kept[last], shares[i]) {
+			steps[last].Iterations += step.Iterations
+			continue
+		}
+		steps, kept = append(steps, step), append(kept, shares[i])
+	}
+	return steps, kept
+}
+
+// Strategy implements algorithm.Instance. It has a step for each round.
+func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
+	var steps []Step
+	for _, s := range x.setup.Schedule {
+		for range s.Iterations {
+			steps = append(steps, Step{Phase: s.Phase, Releases: s.Releases})
+		}
+	}
+	return New(StrategyParams{Params: x.params, Session: session, Cohort: x.setup.Cohort, Steps: steps})
+}
+
+// ClientSide implements algorithm.Instance.
+func (x *instance) ClientSide() (algorithm.ClientSide, error) {
+	p := &parties{instance: x, users: make([]*User, x.setup.Data.Users)}
+	for u := range p.users {
+		p.users[u] = NewUser(&x.params, x.setup.Row(u))
+	}
+	return p, nil
+}
+
+// Party implements algorithm.Instance.
+func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
+	user, err := l.UserOf(algorithm.Name.Of(x.setup.Config), which)
+	if err != nil {
+		return nil, err
+	}
+	r := l.Row(user)
+	t := NewUser(&x.params, r)
+	id := l.Set.UserIDs[user : user+1]
+	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
+		u := model.NewMatrix(1, x.width())
+		copy(u.Row(0), t.Embedding())
+		list := []model.Embeddings{{Named: model.Named{Name: "user_embeddings", Matrix: u}, IDs: id}}
+		if x.params.Bias {
+			list = append(list, model.Embeddings{Named: model.Named{Name: "user_bias", Matrix: column([]float64{t.Bias()})}, IDs: id})
+		}
+		return list
+	}}, nil
+}
+
+// Shared implements algorithm.Instance: the embeddings of all items, and of models with
+// biases those of items and what they are on top of.
+func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
+	m, err := DecodeModel(shared, &x.params)
+	if err != nil {
+		return nil, err
+	}
+	list := []model.Embeddings{{Named: model.Named{Name: "mean", Matrix: column([]float64{m.Mean})}, IDs: []string{"mean"}}}
+	for _, n := range x.matrices(m) {
+		list = append(list, model.Embeddings{Named: n, IDs: x.setup.Data.ItemIDs})
+	}
+	return list, nil
+}
+
+// Baselines implements algorithm.Instance. A client that trains by itself has nothing to learn
+// items from but its own ratings, against a public start: that is what comes before
+// cooperation.
+func (x *instance) Baselines() []algorithm.Baseline {
+	list := []algorithm.Baseline{
+		{Name: "before_cooperation", Note: "the same start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
+			start, err := x.params.Start()
+			if err != nil {
+				return nil, err
+			}
+			return x.fitted(start, run), nil
+		}},
+	}
+	if b, ok := x.itemBias(); ok {
+		list = append(list, b)
+	}
+	// Learning rates are of the factorization alone: nothing here is chosen by the noise.
+	return append(list, algorithm.NonPrivate(x.setup, nil))
+}
+
+// itemBias is what a private bias of every item reaches at the same budget, spent on nothing
+// else; there is none without a scale of ratings.
+func (x *instance) itemBias() (algorithm.Baseline, bool) {
+	s := settings{x.setup.Config}
+	b := algorithm.Baseline{Name: "private_item_bias", Note: "a private bias of every item for the same budget, users' own stay with their clients", Itself: !s.items()}
+	b.Vary = func(c *config.Config) {
+		algorithm.Name.Set(c, biasOnlyName())
+		for _, k := range config.Keys() {
+			if k.Section() == "statistics" {
+				c.Reset(k)
+			}
+		}
+	}
+	return b, !s.implicit()
+}
+
+// biasOnlyName is the algorithm that learns biases alone.
+func biasOnlyName() string {
+	for _, a := range algorithm.All() {
+		if f, ok := a.(*family); ok && f.biasOnly {
+			return f.about.Name
+		}
+	}
+	return ""
+}
+
+// Lost implements algorithm.Loser. One round says how many ratings, by weight, an item has.
+func (x *instance) Lost(step protocol.Step) string {
+	if slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == WeightCounts }) {
+		return "the iteration that tells how much each item was rated was skipped: nothing is learned of items without it"
+	}
+	return ""
+}
+
+// Forms implements algorithm.Chooser: second-order statistics have two.
+func (x *instance) Forms() (*config.Key, []string) {
+	if !(settings{x.setup.Config}).items() {
+		return nil, nil
+	}
+	return keys.gramian.Key, []string{string(PerItem), string(One)}
+}
+
+// width is the length of embeddings, those of users with weights of features and of items with
+// the features that they are for.
+func (x *instance) width() int { return x.params.Rank + x.params.UserFeatures.Width() }
+
+// matrices are those of the shared model.
+func (x *instance) matrices(m *Model) []model.Named {
+	items := model.NewMatrix(x.params.Items, x.width())
+	copy(items.Data(), m.Extended(&x.params))
+	list := []model.Named{{Name: "item_embeddings", Matrix: items}}
+	if x.params.Bias {
+		bias := model.NewMatrix(x.params.Items, 1)
+		copy(bias.Data(), m.Bias) // zeros where the biases were skipped
+		list = append(list, model.Named{Name: "item_bias", Matrix: bias})
+	}
+	return list
+}
+
+// column is a vector as a matrix with one number in each row.
+func column(x []float64) *model.Matrix {
+	m := model.NewMatrix(len(x), 1)
+	copy(m.Data(), x)
+	return m
+}
+
+// predictor predicts by a model and what users' clients fitted to it.
+type predictor struct {
+	*Model
+	params *Params
+	users  *model.Matrix
+	bias   []float64
+}
+
+// Score implements eval.Scorer: a user whom training has not seen is fitted to the history.
+func (m *predictor) Score(_ int, history []int32, values []float32, out []float64) {
+	u, bias := m.params.FitUser(m.Model, model.Ratings{Items: history, Values: values})
+	for j := range out {
+		out[j] = m.Model.Predict(u, bias, j)
+	}
+}
+
+// Predict implements model.Predictor.
+func (m *predictor) Predict(user int, items []int32, out []float64) {
+	u := m.users.Row(user)
+	for i, j := range items {
+		out[i] = m.Model.Predict(u, m.bias[user], int(j))
+	}
+}
+
+// predictor predicts by a model, and as yet by nothing of users.
+func (x *instance) predictor(m *Model) *predictor {
+	return &predictor{Model: m, params: &x.params, users: model.NewMatrix(x.setup.Data.Users, x.width()), bias: make([]float64, x.setup.Data.Users)}
+}
+
+// fitHeldOut fits users who did not train to their histories, for whoever asks a finished
+// run what they might like.
+func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
+	for _, part := range []dataset.HeldOut{x.setup.Held.Validation, x.setup.Held.Test} {
+		rows := part.History.ByUser()
+		run.Each(len(part.Users), func(i int) {
+			user := int(part.Users[i])
+			items, values := rows.Row(user)
+			u, bias := x.params.FitUser(m.Model, model.Ratings{Items: items, Values: values})
+			copy(m.users.Row(user), u)
+			m.bias[user] = bias
+		})
+	}
+}
+
+// fitted has every client fit its user to a model.
+func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
+	out := x.predictor(m)
+	run.Each(x.setup.Data.Users, func(u int) {
+		e, bias := x.params.FitUser(m, x.setup.Row(u))
+		copy(out.users.Row(u), e)
+		out.bias[u] = bias
+	})
+	return out
+}
+
+// parties are the clients.
+type parties struct {
+	*instance
+	users []*User
+}
+
+// Trainers implements algorithm.ClientSide.
+func (p *parties) Trainers() []algorithm.Trainer {
+	list := make([]algorithm.Trainer, len(p.users))
+	for i, u := range p.users {
+		list[i] = u
+	}
+	return list
+}
+
+// Interim has every user fit to the model: what the run would end with if it ended
+// here.
+func (p *parties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
+	m, err := DecodeModel(shared, &p.params)
+	if err != nil {
+		return nil, err
+	}
+	return p.fitted(m, run), nil
+}
+
+// Final takes users as their clients hold them after the last fit.
+func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
+	m, err := DecodeModel(shared, &p.params)
+	if err != nil {
+		return nil, err
+	}
+	out := p.predictor(m)
+	errs := make([]error, len(p.users))
+	run.Each(len(p.users), func(u int) {
+		t := p.users[u]
+		if !t.Finished() {
+			if errs[u] = t.Finish(shared, run); errs[u] != nil {
+				return
+			}
+		}
+		copy(out.users.Row(u), t.Embedding())
+		out.bias[u] = t.Bias()
+	})
+	if err = errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if p.setup.Held != nil {
+		p.fitHeldOut(out, run)
+	}
+	t := &model.Trained{Predictor: out, Mean: &m.Mean}
+	t.Matrices = append(p.matrices(m), model.Named{Name: "user_embeddings", Matrix: out.users})
+	if p.params.Bias {
+		t.Matrices = append(t.Matrices, model.Named{Name: "user_bias", Matrix: column(out.bias)})
+	}
+	return t, nil
+}

@@ -1,0 +1,399 @@
+package fedssp
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+)
+
+// keys are the keys of sufficient statistics.
+var keys struct {
+	gramian, budgeting, biasFirst, priors, loss                                              config.TextKey
+	exponent, perUser, countCap, meanCap, decay                                              config.NumberKey
+	clipUser, clipRating, clipBias                                                           config.NumberKey
+	userRidge, userBiasRidge, userFeatureWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
+	resample, startSpread, lossWidth                                                         config.NumberKey
+	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                       config.NumberKey
+
+	dense, ids, optimiser, rateDecay, warmStart            config.TextKey
+	dim, startNorm, rate, steps, batch, ridge              config.NumberKey
+	featureWeight, featureRidge, unobservedFeature, sweeps config.NumberKey
+}
+
+// keys are those that the algorithm has.
+func (f *family) keys() []*config.Key {
+	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key, algorithm.Feedback.Key, algorithm.Positive.Key})
+	if f.about.Features != algorithm.NoFeatures {
+		list = append(list, algorithm.FeatureSpec.Key)
+	}
+	if !f.biasOnly {
+		list = append(list, algorithm.Rounds.Key, algorithm.Rank.Key)
+	}
+	for _, k := range config.Keys() {
+		switch k.Section() {
+		case "statistics", "encoder", "cmf":
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// condition is when a key has an effect, with one of these algorithms.
+type condition func(settings) bool
+
+func (w condition) when() func(config.Config) bool {
+	if w == nil {
+		return nil
+	}
+	return func(c config.Config) bool { return w(settings{c}) }
+}
+
+// The commonest conditions.
+var (
+	items    condition = settings.items
+	explicit condition = func(s settings) bool { return !s.implicit() }
+	implicit condition = settings.implicit
+	biased   condition = settings.biases
+	pooled   condition = settings.pooled
+	encoded  condition = settings.encodes
+	byCMF    condition = func(s settings) bool { return s.solver() == CMF }
+	notPool  condition = func(s settings) bool { return s.items() && !s.pooled() }
+)
+
+// number declares a number that is chosen by the other settings where it is open.
+func number(name string, r config.Range, when condition, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
+	k := config.Key{Name: name, Kind: config.Real, Default: "auto", Auto: auto, Range: r, When: when.when(), Help: help}
+	k.ChooseNumber = func(c config.Config, f *config.Facts) config.Number { return choose(settings{c}, f) }
+	return config.DeclareNumber(k)
+}
+
+// count declares a whole number, likewise.
+func count(name string, r config.Range, when condition, auto, help string, choose func(settings) float64) config.NumberKey {
+	return config.DeclareNumber(config.Key{
+		Name: name, Kind: config.Whole, Default: "auto", Auto: auto, Range: r, When: when.when(), Help: help,
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(choose(settings{c})) },
+	})
+}
+
+// word declares one of several words, likewise.
+func word(name string, words []string, when condition, auto, help string, choose func(settings, *config.Facts) string) config.TextKey {
+	return config.DeclareText(config.Key{
+		Name: name, Kind: config.Word, Default: "auto", Auto: auto, Words: words, When: when.when(), Help: help,
+		ChooseWord: func(c config.Config, f *config.Facts) string { return choose(settings{c}, f) },
+	})
+}
+
+// always chooses without facts.
+func always(choose func(settings) float64) func(settings, *config.Facts) config.Number {
+	return func(s settings, _ *config.Facts) config.Number { return config.Fixed(choose(s)) }
+}
+
+// value chooses one for all.
+func value(v float64) func(settings, *config.Facts) config.Number {
+	return always(func(settings) float64 { return v })
+}
+
+// byFacts chooses once the facts are known.
+func byFacts(choose func(settings, *config.Facts) float64) func(settings, *config.Facts) config.Number {
+	return func(s settings, f *config.Facts) config.Number {
+		if f == nil {
+			return config.Auto
+		}
+		return config.Fixed(choose(s, f))
+	}
+}
+
+// halfScale is half the rating scale.
+func halfScale(f *config.Facts) float64 { return (f.Max - f.Min) / 2 }
+
+// maxClip is far above all ratings and embeddings, and its inverse far below; variances, in which norms
+// are squared twice, stay far from what a float64 holds.
+const maxClip = 1e9
+
+func clips() config.Range { return config.Between(1/maxClip, maxClip) }
+
+func declareKeys() {
+	declareForm()
+	declareBounds()
+	declareRidges()
+	declareShares()
+	declareEncoder()
+	declareCMF()
+}
+
+// declareForm declares what is summed.
+func declareForm() {
+	keys.gramian = word("statistics.gramian", []string{string(PerItem), string(One)}, items,
+		"one, by which far less is sent and noised; per-item of the papers' algorithms", "Form of the second-order statistics: one for each item, or a single one for all.",
+		func(s settings, _ *config.Facts) string {
+			if s.family().ours || s.pooled() {
+				return string(One)
+			}
+			return string(PerItem)
+		})
+	keys.budgeting = word("statistics.budgeting", []string{string(Weights), string(UniformSample), string(TailSample)}, nil,
+		"weights; uniform of dpals", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
+		func(s settings, _ *config.Facts) string {
+			if s.family().sampled {
+				return string(UniformSample)
+			}
+			return string(Weights)
+		})
+	// Counts cost more than the weights gain where the biases come first, and noise makes
+	// weights of 1/4 worse than equal ones.
+	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals and am-ssp",
+		"How much more a rating of a rare item weighs: by the item's private count to the power of minus this.",
+		always(func(s settings) float64 { return either(s.family().weighted, 0.1, 0) }))
+	// Half as many (multi-task paper, section 5.1) lose more than their noise costs.
+	keys.perUser = count("statistics.per-user", config.Between(1, 1e6), func(s settings) bool { return !s.weights() }, "100; 1000 without noise",
+		"Most ratings of a user in a sample.", func(s settings) float64 { return either(s.private(), 100, 1000) })
+	keys.countCap = count("statistics.count-cap", config.Between(1, 1e6), settings.counted, "50",
+		"Most items that a user is counted at in the private counts.", func(settings) float64 { return 50 })
+	keys.meanCap = count("statistics.mean-cap", config.Between(0, 1e6), explicit, "50",
+		"Ratings that a user counts for in the private mean, at most; 0 releases none and takes the middle of the scale.", func(settings) float64 { return 50 })
+	keys.biasFirst = config.DeclareText(config.Key{
+		Name: "statistics.bias-first", Kind: config.Word, Default: "auto", Auto: "yes of our forms, with explicit feedback", Words: []string{yes, no}, When: items.when(),
+		Help:       "Whether private item biases come before the embeddings.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf((settings{c}).biases()) },
+		Check: func(c config.Config) string {
+			if s := (settings{c}); s.implicit() && keys.biasFirst.Is(c, yes) && s.ranked() {
+				return "implicit feedback has no scale, and so no biases on it"
+			}
+			return ""
+		},
+	})
+	keys.priors = word("statistics.priors", []string{"fixed", "learned"}, func(s settings) bool { return s.biases() && !s.pooled() }, "learned",
+		"Whether the priors of biases are fixed or learned from the released sums.", func(settings, *config.Facts) string { return "learned" })
+	keys.decay = number("statistics.decay", config.Below(0, 1), pooled, "0.5",
+		"How much the statistics of a round before weigh beside those of this one.", value(0.5))
+	keys.decay.Former = "statistics.memory"
+	keys.resample = config.DeclareNumber(config.Key{
+		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i", Range: config.Between(1, 10_000), When: items.when(),
+		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			s := settings{c}
+			return config.Fixed(either(s.family().resampled, s.encoderSteps(), 1))
+		},
+		Check: checkResample,
+	})
+	keys.loss = word("statistics.loss", []string{string(Squared), string(Huber), string(Logistic)}, func(s settings) bool { return s.solver() == Convex },
+		"huber, as good as squares on ratings and bounded by itself", "Loss of ssp-convex.", func(settings, *config.Facts) string { return string(Huber) })
+	keys.lossWidth = number("statistics.loss-width", config.Positive(), func(s settings) bool { return s.solver() == Convex && keys.loss.Chosen(s.Config) == string(Huber) }, "1",
+		"Residual from which the huber loss grows linearly.", value(1))
+}
+
+// ranked reports whether the algorithm is one of these, which feedback means something to.
+func (s settings) ranked() bool { return !s.family().explicit && s.family().about.Name != "" }
+
+func checkResample(c config.Config) string {
+	s := settings{c}
+	if s.family().about.Name == "" || !c.InRange(keys.steps.Key) || checkOptimiser(c) != "" {
+		return "" // what else is wrong says enough
+	}
+	switch n := keys.resample.Chosen(c); {
+	case keys.optimiser.Is(c, exact): // checkOptimiser says it
+		return ""
+	case n > 1 && !s.encodes():
+		return fmt.Sprintf("%s solves in closed form here, and takes the statistics of a round once", s.family().about.Name)
+	case n > 1 && n > s.encoderSteps():
+		return fmt.Sprintf("%v is above encoder.steps, %v: there is a sum for each gradient step at the most", n, s.encoderSteps())
+	default:
+		return ""
+	}
+}
+
+// declareBounds declares what bounds a user's contribution.
+func declareBounds() {
+	keys.clipUser = number("statistics.clip-user", clips(), items, "1; 4 without noise; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
+	// A star of five: what biases and mean leave of a rating is seldom more, and the noise grows with
+	// it. Without noise it bounds what one rating can do where priors are learned, and else nothing.
+	keys.clipRating = number("statistics.clip-rating", clips(), func(s settings) bool {
+		return s.items() && !s.implicit() && (s.solver() != Convex || keys.loss.Chosen(s.Config) == string(Squared))
+	}, "a quarter of the scale; all of it without noise", "Largest residual of a rating in what a user sends, in stars.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			return either(s.private() || s.pooled(), 0.5, 2) * halfScale(f)
+		}))
+	keys.clipBias = number("statistics.clip-bias", clips(), biased, "7/16 of the scale, or half of it", "Largest residual of a rating in the sums for biases, in stars.",
+		byFacts(func(s settings, f *config.Facts) float64 { return either(s.learns(), 0.875, 1) * halfScale(f) }))
+}
+
+// declareRidges declares what regularises the solutions.
+func declareRidges() {
+	keys.userRidge = number("statistics.user-ridge", config.Positive(), items, "1 or 2, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
+		always(func(s settings) float64 { return s.userRidge() * s.rankPenalty() }))
+	keys.userBiasRidge = number("statistics.user-bias-ridge", config.Positive(), biased, "5", "Ridge of a user's own bias.", value(5))
+	keys.userFeatureWeight = number("statistics.user-feature-weight", config.Between(0, 10), settings.weighsFeatures, "0.35 of our forms, 0 of the papers'",
+		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
+		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
+	keys.userFeatureWeight.Former = "statistics.taste-weight"
+	keys.itemRidge = number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", value(0.01))
+	keys.itemPrior = config.DeclareNumber(config.Key{
+		Name: "statistics.item-prior", Kind: config.Real, Default: "auto", Auto: "5 to 20; 0.1 where little can be learned", Range: config.AtLeast(0), When: notPool.when(),
+		Help: "How many ratings pull an item to zero.",
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			s := settings{c}
+			if f != nil && s.nearStart(f) {
+				return config.Fixed(0.1)
+			}
+			return config.Fixed(s.itemPrior())
+		},
+		Check: func(c config.Config) string {
+			if keys.itemPrior.Of(c) == config.Fixed(0) && keys.itemRidge.Of(c) == config.Fixed(0) {
+				return "it is 0, and statistics.item-ridge too: an item that hardly anybody rated would have no solution"
+			}
+			return ""
+		},
+	})
+	keys.biasRidge = number("statistics.bias-ridge", config.Positive(), func(s settings) bool { return s.biases() && !s.learns() }, "4", "How many ratings pull a bias to zero, with fixed priors.", value(4))
+	keys.unobserved = number("statistics.unobserved", config.Positive(), implicit, "0.1 or 0.2", "Weight of what a user did not rate, with implicit feedback.",
+		always(func(s settings) float64 { return either(s.poolsRanks(), 0.2, 0.1) }))
+	keys.startSpread = number("statistics.start-spread", config.Positive(), func(s settings) bool { return s.items() && !s.encodes() }, "0.3", "Standard deviation of the coordinates at the start.", value(0.3))
+}
+
+// declareShares declares how μ² is dealt to the releases: see [Shares].
+func declareShares() {
+	share := func(name string, when condition, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
+		return number("statistics.shares."+name, config.Inside(0, 1), when, auto, help, choose)
+	}
+	keys.shareCounts = share("counts", settings.counted, "0.01", "Share of the budget for private counts.", value(0.01))
+	// No bias of a user's own makes up for the mean's noise where little can be learned.
+	keys.shareMean = share("mean", settings.averaged, "0.01; 0.03 where little can be learned", "Share of the budget for the private mean.",
+		func(s settings, f *config.Facts) config.Number {
+			return config.Fixed(either(f != nil && s.scarce(f) && !s.biases(), 0.03, 0.01))
+		})
+	keys.shareBias = config.DeclareNumber(config.Key{
+		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are", Range: config.Inside(0, 1),
+		When: condition(func(s settings) bool { return s.biases() && s.items() }).when(), Help: "Share of the budget for item biases.",
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			if f == nil {
+				return config.Auto
+			}
+			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users))
+		},
+		Check: checkShares,
+	})
+	// What many liked is most of what rankings know where little can be learned.
+	keys.shareWeightCounts = share("weight-counts", nil, "0.3; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
+		always(func(s settings) float64 { return either(s.poolsRanks(), 0.8, 0.3) }))
+	keys.shareGramian = share("gramian", items, "0.05 of a single Gramian, 0.3 of one an item", "Part of the statistics' share that is for second-order statistics.",
+		always(func(s settings) float64 { return gramianShare(keys.gramian.Chosen(s.Config)) }))
+}
+
+func checkShares(c config.Config) string {
+	sum := 0.
+	for _, k := range []config.NumberKey{keys.shareCounts, keys.shareMean, keys.shareBias} {
+		if !c.InRange(k.Key) {
+			return ""
+		}
+		sum += k.Value(c)
+	}
+	if sum >= 1 {
+		return fmt.Sprintf("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
+	}
+	return ""
+}
+
+// declareEncoder declares the public encoder of items: see [encoder.Settings].
+func declareEncoder() {
+	plain := func(name, standard string, words []string, help string) config.TextKey {
+		return config.DeclareText(config.Key{Name: "encoder." + name, Kind: config.Word, Default: standard, Words: words, When: encoded.when(), Help: help})
+	}
+	keys.dim = config.DeclareNumber(config.Key{
+		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
+	})
+	keys.dense = plain("dense", no, []string{yes, no}, "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.")
+	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned", "Whether items have an embedding of their own besides those of their features.",
+		func(s settings, f *config.Facts) string {
+			if f == nil {
+				return "auto"
+			}
+			return yesIf(!s.nearStart(f))
+		})
+	keys.startNorm = number("encoder.start-norm", config.Positive(), encoded, "0.3; 2 where little can be learned", "Typical norm of an item at the start.",
+		byFacts(func(s settings, f *config.Facts) float64 { return either(s.nearStart(f), 2, 0.3) }))
+	keys.optimiser = config.DeclareText(config.Key{
+		Name: "encoder.optimiser", Kind: config.Word, Default: "auto", Auto: "exact of ssp-c, adam of the others", Words: []string{exact, string(encoder.Adam), string(encoder.SGD)},
+		When: condition(func(s settings) bool { return s.encodes() || s.pooled() }).when(),
+		Help: "How the encoder is fitted: exact solves for its best parameters.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string {
+			switch s := (settings{c}); {
+			case s.pooled():
+				return exact
+			case s.encodes():
+				return string(encoder.Adam)
+			default:
+				return "auto"
+			}
+		},
+		Check: checkOptimiser,
+	})
+	keys.rate = number("encoder.rate", config.Positive(), encoded, "0.3/√encoder.steps; 0.001 where little can be learned", "Learning rate of the encoder.",
+		byFacts(func(s settings, f *config.Facts) float64 { // fewer steps are longer
+			return either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps()))
+		}))
+	keys.rateDecay = plain("decay", string(encoder.Cosine), []string{string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear)}, "How the learning rate falls.")
+	keys.steps = count("encoder.steps", config.Between(1, 1e6), encoded, "100; 10 of ssp-i", "Gradient steps of a round.", settings.encoderSteps)
+	keys.batch = config.DeclareNumber(config.Key{
+		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Most items of a gradient step; 0 takes all.",
+	})
+	keys.warmStart = plain("warm-start", yes, []string{yes, no}, "Whether a round begins where the last one ended.")
+	keys.ridge = config.DeclareNumber(config.Key{
+		Name: "encoder.ridge", Kind: config.Real, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Ridge of the encoder's parameters.",
+	})
+}
+
+func checkDim(c config.Config) string {
+	s := settings{c}
+	rank := int(algorithm.Rank.Or(c, s.rank()))
+	if dim := keys.dim.Int(c); dim > 0 && keys.dense.Is(c, no) && dim != rank {
+		return fmt.Sprintf("%d is not the rank %d: embeddings of features are added up where encoder.dense is no", dim, rank)
+	}
+	return ""
+}
+
+func checkOptimiser(c config.Config) string {
+	f := settings{c}.family()
+	if !keys.optimiser.Is(c, exact) || f.about.Name == "" {
+		return ""
+	}
+	switch {
+	case !f.pooled:
+		return fmt.Sprintf("%s is for %s", exact, strings.Join(pooledNames(), " and "))
+	case keys.gramian.Is(c, string(PerItem)):
+		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, One)
+	case keys.resample.Or(c, 1) > 1:
+		return fmt.Sprintf("%s solves for a round's statistics once; statistics.resample must be 1", exact)
+	default:
+		return ""
+	}
+}
+
+// pooledNames are the algorithms whose encoder may be solved for.
+func pooledNames() []string {
+	var names []string
+	for _, a := range algorithm.All() {
+		if f, ok := a.(*family); ok && f.pooled {
+			names = append(names, f.about.Name)
+		}
+	}
+	return names
+}
+
+// declareCMF declares the factorization of features beside the ratings: see [CMFParams].
+func declareCMF() {
+	keys.featureWeight = number("cmf.feature-weight", config.Positive(), byCMF, "0.2; 1 where little can be learned", "Weight of a feature beside a rating.",
+		byFacts(func(s settings, f *config.Facts) float64 { return either(s.scarce(f), 1, 0.2) }))
+	plain := func(name, standard string, r config.Range, help string) config.NumberKey {
+		return config.DeclareNumber(config.Key{Name: "cmf." + name, Kind: config.Real, Default: standard, Range: r, When: byCMF.when(), Help: help})
+	}
+	keys.featureRidge = plain("feature-ridge", "0.1", config.Positive(), "Ridge of a feature's embedding.")
+	keys.unobservedFeature = plain("unobserved", "0.1", config.Below(0, 1), "Weight of features that an item does not have.")
+	keys.sweeps = config.DeclareNumber(config.Key{
+		Name: "cmf.sweeps", Kind: config.Whole, Default: "5", Range: config.AtLeast(1), When: byCMF.when(), Help: "How often features and items take turns in a round.",
+	})
+}

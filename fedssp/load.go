@@ -1,0 +1,97 @@
+package fedssp
+
+import (
+	"errors"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+)
+
+// Load implements algorithm.Loader.
+func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
+	s := settings{c}
+	width, err := s.savedWidth(set)
+	if err != nil {
+		return nil, err
+	}
+	var m saved
+	read := func(name string, rows, cols int) *model.Matrix {
+		x, readErr := files.Matrix(name, rows, cols)
+		err = errors.Join(err, readErr)
+		return x
+	}
+	m.items, m.users = read("item_embeddings", set.Items, width), read("user_embeddings", set.Users, width)
+	if s.biases() || files.Has("item_bias") {
+		m.itemBias = read("item_bias", set.Items, 1)
+	}
+	if s.biases() || files.Has("user_bias") {
+		m.userBias = read("user_bias", set.Users, 1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if files.Mean() == nil {
+		return nil, errors.New("summary.json: there is no mean, which predictions of this model are on top of")
+	}
+	m.mean = *files.Mean()
+	if s.solver() == Convex && keys.loss.Is(c, string(Logistic)) {
+		if m.logistic, err = m.logits(set, width); err != nil {
+			return nil, err
+		}
+	}
+	return &algorithm.Saved{Items: m.items, Score: m.score}, nil
+}
+
+// savedWidth is the length of the embeddings of a run.
+func (s settings) savedWidth(set *dataset.Set) (int, error) {
+	rank := int(algorithm.Rank.Or(s.Config, s.rank()))
+	if !s.items() {
+		rank = 1
+	}
+	if !s.weighsFeatures() {
+		return rank, nil
+	}
+	f, _, err := algorithm.ReadFeatures(s.Config, set)
+	if err != nil {
+		return 0, err
+	}
+	return rank + s.userFeatures(f).Width(), nil
+}
+
+// saved is a model that was read. Of one with biases, they have one number in each row.
+type saved struct {
+	users, items       *model.Matrix
+	userBias, itemBias *model.Matrix // nil of a model without
+	mean               float64
+	logistic           *Model // of a model whose predictions are logits; nil of another
+}
+
+// logits puts a model together that predicts by logits.
+func (m *saved) logits(set *dataset.Set, width int) (*Model, error) {
+	l := &Model{Mean: m.mean, Items: m.items.Data()}
+	if m.itemBias != nil {
+		l.Bias = m.itemBias.Data()
+	}
+	return DecodeModel(l.Encode(), &Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, Solver: Convex, Loss: Logistic})
+}
+
+// score predicts what a user gives to every item.
+func (m *saved) score(user int, out []float64) {
+	u, own := m.users.Row(user), 0.
+	if m.userBias != nil {
+		own = m.userBias.Row(user)[0]
+	}
+	for j := range out {
+		if m.logistic != nil {
+			out[j] = m.logistic.Predict(u, own, j)
+			continue
+		}
+		out[j] = m.mean + model.Dot(u, m.items.Row(j))
+		if m.itemBias != nil {
+			out[j] += m.itemBias.Row(j)[0]
+		}
+		out[j] += own
+	}
+}

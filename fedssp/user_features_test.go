@@ -1,0 +1,132 @@
+package fedssp
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+)
+
+// By hand: "b" is of one item only and has no column, and weights 3 and 4 have norm 5.
+func TestExtended(t *testing.T) {
+	f := &dataset.ItemFeatures{Items: 3, Categories: []dataset.Category{
+		{Name: "one", Values: []string{"a", "b"}, Start: []int32{0, 1, 2, 3}, Value: []int32{0, 1, 0}, Weight: []float64{2, 1, 1}},
+		{Name: "two", Values: []string{"c", "d"}, Start: []int32{0, 2, 2, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 3, 4}},
+	}}
+	p := plain(3, 1)
+	p.Features, p.UserFeatures = f, NewUserFeatures(f, 2)
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	m := start(p)
+	copy(m.Items, []float64{7, 8, 9})
+	half := math.Sqrt(0.5)
+	near(t, "extended", m.Extended(&p), []float64{7, 2, 2 * half, 2 * half, 8, 0, 0, 0, 9, 2, 1.2, 1.6}, 1e-12)
+	if NewUserFeatures(nil, 1) != nil || NewUserFeatures(nil, 1).Width() != 0 || NewUserFeatures(f, 0) != nil {
+		t.Error("there are tastes for no features, or of no weight")
+	}
+	alone := &dataset.ItemFeatures{Items: 1, Categories: []dataset.Category{{Values: []string{"a"}, Start: []int32{0, 1}, Value: []int32{0}, Weight: []float64{1}}}}
+	if NewUserFeatures(alone, 1) != nil {
+		t.Error("there are tastes for a feature of one item")
+	}
+}
+
+// A client's fit is the ridge regression of its ratings on learned embeddings, a constant and features,
+// solved here densely by gonum, and what it predicts, what is left for its statistics and what the
+// extended embeddings say go by it.
+func TestTasteFit(t *testing.T) {
+	const m, d = 30, 2
+	p := kinds(m, d)["pooled, with tastes"]
+	rng := rand.New(rand.NewPCG(4, 4))
+	shared := start(p)
+	shared.Mean, shared.Bias = 3.2, make([]float64, m)
+	for i := range shared.Items {
+		shared.Items[i] = rng.NormFloat64()
+	}
+	for j := range shared.Bias {
+		shared.Bias[j] = rng.NormFloat64() / 3
+	}
+	var r model.Ratings
+	for j := range m {
+		if rng.IntN(2) == 0 {
+			r.Items, r.Values = append(r.Items, int32(j)), append(r.Values, float32(1+rng.IntN(5)))
+		}
+	}
+	width := d + 1 + p.UserFeatures.Width()
+	x, y := mat.NewDense(len(r.Items), width, nil), mat.NewVecDense(len(r.Items), nil)
+	all := mat.NewDense(m, width-1, shared.Extended(&p))
+	for k, j := range r.Items {
+		y.SetVec(k, float64(r.Values[k])-3.2-shared.Bias[j])
+		for i := range width - 1 {
+			x.Set(k, i, all.At(int(j), i))
+		}
+		x.Set(k, width-1, 1)
+	}
+	var gram mat.Dense
+	gram.Mul(x.T(), x)
+	for i := range width {
+		ridge := p.UserRidge
+		if i == width-1 {
+			ridge = p.UserBiasRidge
+		}
+		gram.Set(i, i, gram.At(i, i)+ridge)
+	}
+	var right, want mat.VecDense
+	right.MulVec(x.T(), y)
+	if err := want.SolveVec(&gram, &right); err != nil {
+		t.Fatal(err)
+	}
+	u, bias := p.FitUser(shared, r)
+	near(t, "u and tastes", u, want.RawVector().Data[:width-1], 1e-9)
+	near(t, "bias", []float64{bias}, []float64{want.AtVec(width - 1)}, 1e-9)
+	for j := range m {
+		says := 3.2 + shared.Bias[j] + want.AtVec(width-1)
+		for i := range width - 1 {
+			says += want.AtVec(i) * all.At(j, i)
+		}
+		near(t, "prediction", []float64{shared.Predict(u, bias, j)}, []float64{says}, 1e-9)
+	}
+	s := newStrategy(t, p, 1, 0)
+	s.model, s.iteration = shared, uint64(len(s.params.Steps)-1)
+	plan, _, err := s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := NewUser(&p, r)
+	vectors := contribute(t, user, plan, 0)
+	near(t, "embedding", user.Embedding(), u, 1e-12)
+	clipped := append([]float64(nil), u[:d]...)
+	clipUser(clipped, p.ClipUser)
+	moments := dense(vectors[1], m*d)
+	for _, j := range r.Items {
+		k := 0
+		for r.Items[k] != j {
+			k++
+		}
+		left := y.AtVec(k) - bias
+		for i := d; i < width-1; i++ {
+			left -= u[i] * all.At(int(j), i)
+		}
+		left = math.Max(-p.ClipRating, math.Min(p.ClipRating, left)) / math.Sqrt(float64(len(r.Items)))
+		near(t, "moments", moments[int(j)*d:int(j)*d+d], []float64{left * clipped[0], left * clipped[1]}, 1e-9)
+	}
+}
+
+func TestUserFeaturesRefusals(t *testing.T) {
+	for want, change := range map[string]func(*Params){
+		"as large as +Inf":      func(p *Params) { p.UserFeatures = NewUserFeatures(p.Features, math.Inf(1)) },
+		"for explicit feedback": func(p *Params) { p.Feedback, p.Bias, p.MeanCap, p.Unobserved = Implicit, false, 0, 1 },
+		"features of 7 items":   func(p *Params) { p.UserFeatures = NewUserFeatures(someFeatures(7), 1) },
+	} {
+		p := kinds(10, 2)["pooled, with tastes"]
+		change(&p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}

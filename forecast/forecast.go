@@ -1,0 +1,237 @@
+// Package forecast says what an experiment would do, what it would rest on and what it
+// would take, before anything runs: what fedsim plan prints.
+package forecast
+
+import (
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// Forecast is what a run would do, what it would rest on and what it would take,
+// known before it. Everything follows from the configuration and from how much
+// data there is; nothing is trained, drawn or sent. Its JSON is what fedsim plan
+// prints.
+type Forecast struct {
+	Algorithm string       `json:"algorithm"`
+	Rounds    int          `json:"rounds"` // iterations to attempt; of sgd-mf passes
+	Data      DataForecast `json:"data"`
+	Secagg    string       `json:"secagg"` // as in the summary of the run
+	Noise     string       `json:"noise"`
+
+	// Of the federated algorithms only.
+	Cohort   *CohortForecast   `json:"cohort,omitempty"`
+	Graph    *GraphForecast    `json:"graph,omitempty"` // of a real sum
+	Releases []ReleaseForecast `json:"releases,omitempty"`
+	Bytes    *BytesForecast    `json:"bytes_per_client,omitempty"`
+	// Forms compares forms of the statistics, of algorithms that sum them.
+	Forms  []FormForecast  `json:"gramian_forms,omitempty"`
+	Memory *MemoryForecast `json:"aggregator_memory_bytes,omitempty"`
+
+	// Privacy is the statement that the run ends with if every attempt is charged
+	// in full.
+	Privacy dp.Statement `json:"privacy"`
+}
+
+// DataForecast is what the run takes of the data.
+type DataForecast struct {
+	Name              string `json:"name"`
+	Users             int    `json:"users"`
+	Items             int    `json:"items"`
+	TrainingRatings   int    `json:"training_ratings"`
+	TestRatings       int    `json:"test_ratings"`
+	ValidationRatings int    `json:"validation_ratings"`
+}
+
+// CohortForecast is who takes part, and what is assumed of them in an iteration.
+type CohortForecast struct {
+	Clients   int `json:"clients"`   // N
+	Lost      int `json:"lost"`      // ⌊ωN⌋ of them may be
+	Required  int `json:"required"`  // the others, ⌈(1-ω)N⌉
+	Colluding int `json:"colluding"` // ⌈γN⌉ may be
+	// Exchanges of the aggregator with a client in an iteration: of one that was set
+	// up in the course of the iteration before, and of one that sets up first.
+	Exchanges      int `json:"exchanges"`
+	SetupExchanges int `json:"setup_exchanges"`
+}
+
+// GraphForecast is the graph of an iteration with all N clients on its roster
+// (package graph): every roster has its own degree and threshold.
+type GraphForecast struct {
+	Mode      string `json:"mode"`
+	Clients   int    `json:"clients"`
+	Complete  bool   `json:"complete"`
+	Degree    int    `json:"degree"`    // k, neighbours of a client
+	Threshold int    `json:"threshold"` // t of them restore a client's secret
+
+	Colluding Chance `json:"colluding"` // colluders open a client's secrets
+	Cut       Chance `json:"cut"`       // the graph of the honest survivors is cut
+	Starved   Chance `json:"starved"`   // a sum is lost although no more clients were than may be
+}
+
+// Chance is an upper bound of a probability, in an iteration and over the run,
+// beside the limits that it must stay below.
+type Chance struct {
+	Iteration      float64 `json:"iteration"`
+	IterationLimit float64 `json:"iteration_limit"`
+	Run            float64 `json:"run"`
+	RunLimit       float64 `json:"run_limit"`
+}
+
+// ReleaseForecast is one vector that an iteration releases the sum of.
+type ReleaseForecast struct {
+	// Phase and Iterations say in which iterations, where not all are alike.
+	Phase      string `json:"phase,omitempty"`
+	Iterations int    `json:"iterations,omitempty"`
+
+	Name  string  `json:"name"`
+	Len   int     `json:"length"`
+	Width uint8   `json:"ring_bits"`
+	Scale float64 `json:"scale"` // integers to a unit of the values
+
+	// Bounds on a client's vector that hold by construction, null where none but
+	// what follows from the others; and its sensitivities in integers.
+	L2         float64  `json:"l2"`
+	L1         *float64 `json:"l1"`
+	LInf       *float64 `json:"linf"`
+	MaxNonZero int      `json:"max_non_zero"`
+	IntegerL2  float64  `json:"integer_l2"`
+	IntegerL1  float64  `json:"integer_l1"`
+
+	Noise NoiseForecast `json:"noise"`
+}
+
+// NoiseForecast is the noise of a release, per coordinate. What a kind does not
+// have is left out.
+type NoiseForecast struct {
+	Kind string `json:"kind"`
+
+	// Of noise that clients add in shares: the variance of what stays in the sum,
+	// in integers and in units of the values, and of a client's share in integers.
+	Variance      float64 `json:"variance,omitempty"`
+	ValueVariance float64 `json:"value_variance,omitempty"`
+	ShareVariance float64 `json:"share_variance,omitempty"`
+
+	// Of parties' own noise: its deviation in sensitivities, the rate of the
+	// samples that it hides, and the steps of a party in the whole run.
+	Multiplier   float64      `json:"multiplier,omitempty"`
+	SamplingRate float64      `json:"sampling_rate,omitempty"`
+	Steps        []LocalSteps `json:"steps,omitempty"`
+}
+
+// LocalSteps are steps of a party's training that are noised alike: L2 sensitivity
+// and variance, in units of the gradient.
+type LocalSteps struct {
+	Count       int     `json:"count"`
+	Sensitivity float64 `json:"sensitivity"`
+	Variance    float64 `json:"variance"`
+}
+
+// of makes parts of the forecast of an experiment.
+type of struct{ *experiment.Experiment }
+
+// New says what an experiment would do and cost.
+func New(x *experiment.Experiment) (*Forecast, error) {
+	e := of{x}
+	spent, err := e.Planned()
+	if err != nil {
+		return nil, err
+	}
+	f := &Forecast{
+		Algorithm: e.About().Name, Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent),
+		Data: DataForecast{
+			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
+			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),
+		},
+	}
+	if c, ok := e.Instance().(algorithm.Central); ok {
+		f.Rounds = c.Epochs()
+		return f, nil
+	}
+	f.Rounds, f.Secagg = e.Schedule.Iterations(), algorithm.Secagg.Of(e.Config)
+	f.Cohort = e.cohortForecast()
+	if sums := e.Sums(); sums != nil { // the graph follows from the cohort, so it is that of all
+		f.Graph = graphForecast(e.Mode(), e.Cohort.Clients, sums[0].Choice, f.Rounds)
+	}
+	f.Releases = e.releaseForecasts()
+	f.Bytes = e.bytesForecast()
+	f.Memory = e.memoryForecast()
+	f.Forms, err = e.forms()
+	return f, err
+}
+
+func (e of) cohortForecast() *CohortForecast {
+	n := e.Cohort
+	f := &CohortForecast{Clients: n.Clients, Lost: n.Clients - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
+	if e.Mode() == graph.Active {
+		f.Exchanges++
+	}
+	if algorithm.Flow(e.Config).Replaces {
+		f.Exchanges++
+	}
+	f.SetupExchanges = f.Exchanges + 2
+	return f
+}
+
+// releaseForecasts are those of all steps, and of one where all iterations are alike.
+func (e of) releaseForecasts() []ReleaseForecast {
+	if e.Schedule.Uniform() {
+		return []ReleaseForecast{e.releaseForecast(*e.Schedule.First())}
+	}
+	var list []ReleaseForecast
+	for step, r := range e.Schedule.All() {
+		f := e.releaseForecast(*r)
+		f.Phase, f.Iterations = step.Phase, step.Iterations
+		list = append(list, f)
+	}
+	return list
+}
+
+func graphForecast(m graph.Mode, clients int, c graph.Choice, rounds int) *GraphForecast {
+	// The bounds of a run are union bounds: rounds times those of an iteration.
+	chance := func(b graph.Bound) Chance {
+		return Chance{Iteration: b.Achieved / float64(rounds), IterationLimit: b.Limit / float64(rounds), Run: b.Achieved, RunLimit: b.Limit}
+	}
+	return &GraphForecast{
+		Mode: m.String(), Clients: clients, Complete: c.Complete, Degree: c.Degree, Threshold: c.Threshold,
+		Colluding: chance(c.Colluding), Cut: chance(c.Cut), Starved: chance(c.Starved),
+	}
+}
+
+func (e of) releaseForecast(r protocol.Release) ReleaseForecast {
+	known := func(bound float64) *float64 {
+		if bound == 0 {
+			return nil
+		}
+		return &bound
+	}
+	f := ReleaseForecast{
+		Name: r.Name, Len: r.Len, Width: r.Width, Scale: r.Scale,
+		L2: r.L2, L1: known(r.L1), LInf: known(r.LInf), MaxNonZero: r.MaxNonZero,
+		Noise: NoiseForecast{Kind: r.Noise.Kind.String()},
+	}
+	f.IntegerL2, f.IntegerL1 = r.Bounds()
+	n := &f.Noise
+	switch r.Noise.Kind {
+	case protocol.NoNoise:
+	case protocol.PartyNoise:
+		n.Multiplier, n.SamplingRate = r.Noise.Multiplier, r.Noise.SamplingRate
+		if l, ok := e.Instance().(algorithm.LocalNoiser); ok {
+			for _, s := range l.LocalSteps() {
+				n.step(s.Count, s.Sensitivity)
+			}
+		}
+	case protocol.Split, protocol.TwoRound:
+		n.Variance = r.Noise.Variance
+		n.ValueVariance = r.Noise.Variance / (r.Scale * r.Scale)
+		n.ShareVariance = e.Cohort.ShareVariance(r.Noise.Variance)
+	}
+	return f
+}
+
+func (n *NoiseForecast) step(count int, sensitivity float64) {
+	deviation := n.Multiplier * sensitivity
+	n.Steps = append(n.Steps, LocalSteps{Count: count, Sensitivity: sensitivity, Variance: deviation * deviation})
+}

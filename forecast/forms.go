@@ -1,0 +1,92 @@
+package forecast
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/units"
+)
+
+// FormForecast is what a client would send and get in one of the forms that an algorithm
+// can send in.
+type FormForecast struct {
+	Gramian   string  `json:"gramian"`
+	Chosen    bool    `json:"chosen"`
+	Iteration Traffic `json:"iteration"` // of the dearest
+	Run       Traffic `json:"run"`
+	// Refused is why there is no run in this form; traffic is zero then.
+	Refused string `json:"refused,omitempty"`
+}
+
+// choices are the key and the words of the forms that the algorithm may have; none where it
+// has but one.
+func (e of) choices() (*config.Key, []string) {
+	if c, ok := e.Instance().(algorithm.Chooser); ok {
+		return c.Forms()
+	}
+	return nil, nil
+}
+
+// forms compares the forms.
+func (e of) forms() ([]FormForecast, error) {
+	key, words := e.choices()
+	var list []FormForecast
+	for _, word := range words {
+		f, err := e.form(key, word)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+func (e of) form(key *config.Key, word string) (FormForecast, error) {
+	f := FormForecast{Gramian: word, Chosen: word == e.Config.Text(key)}
+	x, err := e.WithWord(key, word)
+	var refused *config.Error
+	switch {
+	case errors.As(err, &refused):
+		f.Refused = err.Error()
+	case err != nil:
+		return f, err
+	default:
+		b := of{x}.bytesForecast()
+		f.Iteration, f.Run = b.Iteration, b.Run
+	}
+	return f, nil
+}
+
+// muchTraffic is how many bytes a client sends in a round before it is worth a
+// warning: at 10 Mbit/s it takes more than six seconds.
+const muchTraffic = 8_000_000
+
+// Warnings are what a user should know before an experiment runs, on its data.
+func Warnings(x *experiment.Experiment) ([]string, error) {
+	e := of{x}
+	key, words := e.choices()
+	if key == nil {
+		return nil, nil
+	}
+	up := e.bytesForecast().Iteration.Up
+	if up <= muchTraffic {
+		return nil, nil
+	}
+	warning := fmt.Sprintf("each client sends %s in an iteration; ", units.Bytes(up))
+	for _, word := range words {
+		if word == e.Config.Text(key) {
+			continue
+		}
+		other, err := e.form(key, word)
+		if err != nil {
+			return nil, err
+		}
+		if other.Refused == "" && other.Iteration.Up < up {
+			return []string{fmt.Sprintf("%swith %s %s it would be %s", warning, key.Name, word, units.Bytes(other.Iteration.Up))}, nil
+		}
+	}
+	return []string{warning + "a smaller rank takes less"}, nil
+}

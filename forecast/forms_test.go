@@ -1,0 +1,169 @@
+package forecast_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/forecast"
+	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// forms opens an experiment and says what it would do.
+func forms(t *testing.T, settings string) (*experiment.Experiment, *forecast.Forecast) {
+	t.Helper()
+	e := opened.Experiment(t, settings)
+	f, err := forecast.New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, f
+}
+
+// The plan shows both forms of the second-order statistics before anyone runs: m·d(d+1)/2
+// coordinates against d(d+1)/2, in rings of whole bits. A client that has to send more than
+// 8 MB is told of the other one.
+func TestGramianForms(t *testing.T) {
+	_, f := forms(t, "algorithm=ssp-c encoder.optimiser=adam epsilon=inf rank=5") // which takes either form with the same settings
+	if len(f.Forms) != 2 || f.Forms[0].Gramian != "per-item" || f.Forms[0].Chosen || f.Forms[1].Gramian != "one" || !f.Forms[1].Chosen {
+		t.Fatalf("forms %+v", f.Forms)
+	}
+	if one := f.Forms[1]; one.Iteration != f.Bytes.Iteration || one.Run != f.Bytes.Run {
+		t.Errorf("the form chosen takes %+v, the run %+v", one, f.Bytes)
+	}
+	// Rings are about as wide: the difference is one of coordinates, at the bits of the one.
+	moments, gramian := f.Releases[len(f.Releases)-1], f.Releases[len(f.Releases)-2]
+	if moments.Name != "moments" || gramian.Name != "gramian" || gramian.Len != 15 || moments.Len != 2000 {
+		t.Fatalf("releases %+v", f.Releases)
+	}
+	more := float64(399*15*int(gramian.Width)) / 8
+	if got := float64(f.Forms[0].Iteration.Up - f.Forms[1].Iteration.Up); math.Abs(got-more) > 0.35*more {
+		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
+	}
+	// The other form is what it would be if it were asked for, whatever else is chosen by it.
+	for _, algorithm := range []string{"ssp-c encoder.optimiser=adam", "ssp-c", "ssp-c rank=3", "ssp-i", "am-ssp", "ssp-convex", "dp-cmf", "ada-dpals", "dpals"} {
+		for _, epsilon := range []string{"1", "inf"} {
+			settings := "algorithm=" + algorithm + " epsilon=" + epsilon
+			_, one := forms(t, settings+" statistics.gramian=one")
+			_, each := forms(t, settings+" statistics.gramian=per-item")
+			if one.Forms[0].Iteration != each.Bytes.Iteration || one.Forms[0].Run != each.Bytes.Run || each.Forms[1].Run != one.Bytes.Run {
+				t.Errorf("%s: forms %+v of one, %+v of per-item", settings, one.Forms, each.Forms)
+			}
+		}
+	}
+	// Where there is none its reason names the setting.
+	_, f = forms(t, "algorithm=ssp-c encoder.optimiser=exact")
+	if got := f.Forms[0]; !strings.Contains(got.Refused, "encoder.optimiser: exact") || got.Run != (forecast.Traffic{}) {
+		t.Errorf("a form that the exact solver has not: %+v", got)
+	}
+	warned := 0
+	for rank := 80; rank <= 140; rank += 10 {
+		e, f := forms(t, fmt.Sprintf("algorithm=ssp-c epsilon=inf statistics.gramian=per-item rank=%d", rank))
+		got, err := forecast.Warnings(e)
+		if much := f.Bytes.Iteration.Up > 8e6; err != nil || much != (len(got) == 1) {
+			t.Errorf("%d bytes an iteration: warnings %q, %v", f.Bytes.Iteration.Up, got, err)
+		}
+		warned += len(got)
+	}
+	if warned == 0 || warned == 7 {
+		t.Errorf("%d of 7 ranks are warned of; the limit should lie between", warned)
+	}
+	for settings, want := range map[string]string{
+		"algorithm=ssp-c rank=180 statistics.gramian=per-item epsilon=inf": "with statistics.gramian one it would be ",
+		"algorithm=ssp-c rank=180 epsilon=inf":                             "",
+		"algorithm=ssp-c statistics.gramian=per-item":                      "",
+		"algorithm=private-item-bias":                                      "",
+		"algorithm=vfl-sgdmf epsilon=inf":                                  "",
+	} {
+		got, err := forecast.Warnings(opened.Experiment(t, settings))
+		if err != nil || (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0], want) {
+			t.Errorf("%s: warnings %q, %v; want %q", settings, got, err, want)
+		}
+	}
+}
+
+func mixed() protocol.Schedule {
+	release := func(name string, n int, l2 float64, cap int) protocol.Release {
+		return protocol.Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
+	}
+	return protocol.Schedule{
+		{Iterations: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
+		{Iterations: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
+		{Iterations: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
+	}
+}
+
+// The forecast of a schedule is that of its steps: bytes of a message are those of the
+// largest, of the run those of all.
+func TestForecastOfSchedule(t *testing.T) {
+	e := opened.Experiment(t, "epsilon=2")
+	e.Schedule = mixed()
+	// Noise is in proportion to squared sensitivities over these shares.
+	if err := e.CalibrateSplit([][]float64{{0.1}, {0.2, 0.15}, {0.1}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range e.Schedule.All() {
+		r.Width = 24
+	}
+	f, err := forecast.New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range f.Releases {
+		got = append(got, r.Phase+"/"+r.Name)
+	}
+	if want := "prepare/counts statistics/gramian statistics/moments bias/bias"; strings.Join(got, " ") != want {
+		t.Errorf("releases %v, want %s", got, want)
+	}
+	// 3 bytes a coordinate, behind a header and the iteration. Vectors count as one: what
+	// a second one takes for itself is left out (secagg.Cost).
+	one := func(coordinates int) int { return masked(3 * coordinates) }
+	var up, down int64
+	for _, m := range f.Bytes.Messages {
+		if m.Kind == "masked-input" {
+			largest, run := one(86), int64(one(40)+2*one(86)+2*one(40))
+			if m.Bytes != largest || m.Run != run || m.Times != 5 {
+				t.Errorf("masked input %+v, want %d bytes, 5 times, %d in all", m, largest, run)
+			}
+		}
+		if m.Direction == forecast.Up {
+			up += m.Run
+		} else {
+			down += m.Run
+		}
+	}
+	if run := (forecast.Traffic{Up: up, Down: down}); f.Bytes.Run != run {
+		t.Errorf("the run takes %+v, messages %+v", f.Bytes.Run, run)
+	}
+	if s := f.Bytes.Steps; len(s) != 3 || s[1].Phase != "statistics" || s[1].Iterations != 2 || f.Bytes.Iteration != s[1].Traffic {
+		t.Errorf("steps %+v, the dearest %+v", s, f.Bytes.Iteration)
+	}
+	if m := f.Memory; m.Accumulators != 8*86 || m.Sums != 8*86 {
+		t.Errorf("memory %+v, want that of 86 coordinates", m)
+	}
+	var text strings.Builder
+	if err := f.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"release: moments, in 2 iterations of phase statistics\n", "release: counts, in 1 iteration of phase prepare\n", "each of 2 iterations of phase bias\n"} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("no %q in\n%s", line, text.String())
+		}
+	}
+}
+
+// masked is the size of a masked input of so many bytes, for an iteration below 128: a
+// header, the iteration, and the bytes behind their tag and length.
+func masked(bytes int) int {
+	const header, iteration, tag = 5, 2, 1
+	length := 1
+	for v := bytes; v >= 128; v /= 128 {
+		length++
+	}
+	return header + iteration + tag + length + bytes
+}

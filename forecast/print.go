@@ -1,0 +1,207 @@
+package forecast
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fedsim/fedsim/internal/units"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Print writes the forecast for people: a line or a block for each part of it,
+// its name in front.
+func (f *Forecast) Print(w io.Writer) error {
+	var p forecastPrinter
+	unit := "iterations"
+	if f.Cohort == nil {
+		unit = "passes over the ratings"
+	}
+	p.head("algorithm", "%s, %s %s", f.Algorithm, units.Grouped(int64(f.Rounds)), unit)
+	d := f.Data
+	parts := fmt.Sprintf("%s training", units.Grouped(int64(d.TrainingRatings)))
+	if d.ValidationRatings > 0 {
+		parts += fmt.Sprintf(", %s validation", units.Grouped(int64(d.ValidationRatings)))
+	}
+	p.head("data", "%s, %s users, %s items, %s and %s test ratings", d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Items)), parts, units.Grouped(int64(d.TestRatings)))
+	if c := f.Cohort; c != nil {
+		p.head("cohort", "%s clients, of whom %s may be lost in an iteration and %s may collude",
+			units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))
+		p.head("exchanges", "%d with each client in an iteration, %d in the first and after a loss", c.Exchanges, c.SetupExchanges)
+	}
+	if f.Graph == nil {
+		p.head("secagg", "%s", f.Secagg)
+	} else {
+		p.head("secagg", "%s, %s", f.Secagg, f.Graph.Mode)
+		p.graph(f.Graph)
+	}
+	for _, r := range f.Releases {
+		p.release(r)
+	}
+	if f.Bytes != nil {
+		p.bytes(f.Bytes, f.Rounds)
+	}
+	if len(f.Forms) > 0 {
+		p.forms(f.Forms)
+	}
+	if f.Memory != nil {
+		p.memory(f.Memory, f.Graph != nil)
+		p.line("")
+	}
+	p.head("privacy", "%s", f.Privacy)
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+// forecastPrinter collects the text.
+type forecastPrinter struct{ strings.Builder }
+
+// line ends where its last word does.
+func (p *forecastPrinter) line(format string, args ...any) {
+	p.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
+}
+
+// head begins a part: its name and what it comes to.
+func (p *forecastPrinter) head(name, format string, args ...any) {
+	p.line("%s: %s", name, fmt.Sprintf(format, args...))
+}
+
+// block begins a part of several lines.
+func (p *forecastPrinter) block(name, format string, args ...any) {
+	p.line("")
+	p.head(name, format, args...)
+}
+
+// row is a line of a part.
+func (p *forecastPrinter) row(name, format string, args ...any) {
+	p.line("  %-12s  %s", name, fmt.Sprintf(format, args...))
+}
+
+func (p *forecastPrinter) graph(g *GraphForecast) {
+	shape := "sparse"
+	if g.Complete {
+		shape = "complete"
+	}
+	p.row("graph", "%s, n = %s clients, k = %s neighbours of each", shape, units.Grouped(int64(g.Clients)), units.Grouped(int64(g.Degree)))
+	p.row("threshold", "t = %s neighbours restore a client's secret", units.Grouped(int64(g.Threshold)))
+	p.line("\n  %-26s  %21s  %21s", "", "in an iteration", "in the run")
+	p.line("  %-26s  %9s   %9s  %9s   %9s", "chance that", "at most", "limit", "at most", "limit")
+	for _, c := range []struct {
+		what string
+		Chance
+	}{
+		{"colluders open a client", g.Colluding},
+		{"the graph is cut", g.Cut},
+		{"an iteration is lost", g.Starved},
+	} {
+		p.line("  %-26s  %9.2g < %9.2g  %9.2g < %9.2g", c.what, c.Iteration, c.IterationLimit, c.Run, c.RunLimit)
+	}
+}
+
+func (p *forecastPrinter) release(r ReleaseForecast) {
+	if r.Phase == "" {
+		p.block("release", "%s", r.Name)
+	} else {
+		p.block("release", "%s, in %s of phase %s", r.Name, counted(r.Iterations, "iteration"), r.Phase)
+	}
+	sparse := ""
+	if r.MaxNonZero < r.Len {
+		sparse = fmt.Sprintf(", of a client at most %s other than zero", units.Grouped(int64(r.MaxNonZero)))
+	}
+	p.row("length", "%s coordinates%s", units.Grouped(int64(r.Len)), sparse)
+	bounds := fmt.Sprintf("L2 %.6g", r.L2)
+	if r.L1 != nil {
+		bounds += fmt.Sprintf(", L1 %.6g", *r.L1)
+	}
+	if r.LInf != nil {
+		bounds += fmt.Sprintf(", a coordinate %.6g", *r.LInf)
+	}
+	p.row("bounds", "%s; in integers L2 %.6g, L1 %.6g", bounds, r.IntegerL2, r.IntegerL1)
+	p.row("scale", "%.6g integers to a unit", r.Scale)
+	p.row("ring", "%d bits", r.Width)
+	n := r.Noise
+	switch n.Kind {
+	case protocol.PartyNoise.String():
+		p.row("noise", "%s, %.6g times the sensitivity of a step, on samples of rate %.6g", n.Kind, n.Multiplier, n.SamplingRate)
+		for _, s := range n.Steps {
+			p.row("", "%s steps of sensitivity %.6g: variance %.6g", units.Grouped(int64(s.Count)), s.Sensitivity, s.Variance)
+		}
+	case protocol.NoNoise.String():
+		p.row("noise", "%s", n.Kind)
+	default:
+		p.row("noise", "%s, variance %.6g in integers, %.6g in units; each client adds %.6g", n.Kind, n.Variance, n.ValueVariance, n.ShareVariance)
+	}
+}
+
+func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
+	head := "of a client, when nobody is lost"
+	if len(b.Steps) > 0 {
+		head += "; of each message the largest"
+	}
+	p.block("bytes", "%s", head)
+	row := func(name, up, down, note string) { p.row(name, "%11s  %11s  %s", up, down, note) }
+	row("", "up", "down", "")
+	for _, m := range b.Messages {
+		if m.Kind == protocol.KindFinal.String() {
+			continue
+		}
+		size := units.Bytes(int64(m.Bytes))
+		if m.Direction == Up {
+			row(m.Kind, size, "", "")
+		} else {
+			row(m.Kind, "", size, "")
+		}
+		if m.Kind == protocol.KindUnmask.String() && b.Removal > 0 {
+			row("  removal", units.Bytes(int64(b.Removal)), "", "of noise; part of unmask, expected")
+		}
+	}
+	if len(b.Steps) == 0 {
+		row("iteration", units.Bytes(b.Iteration.Up), units.Bytes(b.Iteration.Down), "")
+	}
+	for _, s := range b.Steps {
+		row("iteration", units.Bytes(s.Up), units.Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", counted(s.Iterations, "iteration"), s.Phase))
+	}
+	row("run", units.Bytes(b.Run.Up), units.Bytes(b.Run.Down), fmt.Sprintf("%s iterations and the final model", units.Grouped(int64(rounds))))
+}
+
+func (p *forecastPrinter) forms(forms []FormForecast) {
+	p.block("gramian", "forms of the second-order statistics, and what a client would send and get")
+	row := func(name, up, down, runUp, runDown, note string) {
+		p.row(name, "%11s  %11s  %11s  %11s  %s", up, down, runUp, runDown, note)
+	}
+	row("", "up", "down", "run up", "run down", "")
+	for _, f := range forms {
+		note := ""
+		if f.Chosen {
+			note = "this one"
+		}
+		if f.Refused != "" {
+			p.row(f.Gramian, "refused: %s", f.Refused)
+			continue
+		}
+		row(f.Gramian, units.Bytes(f.Iteration.Up), units.Bytes(f.Iteration.Down), units.Bytes(f.Run.Up), units.Bytes(f.Run.Down), note)
+	}
+}
+
+// counted is a number of things, in words that agree with it.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return units.Grouped(int64(n)) + " " + thing
+}
+
+func (p *forecastPrinter) memory(m *MemoryForecast, real bool) {
+	p.block("memory", "of the aggregator in an iteration, about")
+	row := func(name string, n int64, note string) { p.row(name, "%11s  %s", units.Bytes(n), note) }
+	row("accumulators", m.Accumulators, "")
+	row("sums", m.Sums, "")
+	if real {
+		row("keys", m.Keys, "")
+		row("shares", m.Shares, "")
+	}
+	row("total", m.Total, "")
+	if real {
+		row("unmasking", m.Unmasking, "more on each worker")
+	}
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Bar tells a person how far long work is: a bar on a terminal, which is drawn over, and a
+// line a step elsewhere.
+type Bar struct {
+	w        io.Writer
+	terminal bool
+	label    string
+	total    int
+	drawn    time.Time
+	bar      bool // something is on the terminal's last line
+}
+
+// NewBar makes one for a writer. It is a terminal's if that is one.
+func NewBar(w io.Writer) *Bar {
+	f, ok := w.(*os.File)
+	return &Bar{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
+}
+
+// Loading returns a callback for the reading of data; nil where nothing is drawn.
+func (b *Bar) Loading(name string) func(done, total int64) {
+	if !b.terminal {
+		return nil
+	}
+	return func(done, total int64) {
+		if total > 0 && time.Since(b.drawn) > 100*time.Millisecond {
+			b.draw("reading "+name, float64(done)/float64(total), "")
+		}
+	}
+}
+
+// Fetching returns a callback for a download of so many bytes: a bar on a terminal, a line
+// for each tenth elsewhere. size writes a count of bytes.
+func (b *Bar) Fetching(label string, size func(int64) string) func(done, total int64) {
+	tenths := int64(-1)
+	return func(done, total int64) {
+		switch {
+		case total == 0: // the server does not tell
+		case b.terminal:
+			if time.Since(b.drawn) > 100*time.Millisecond || done == total {
+				b.draw(label, float64(done)/float64(total), fmt.Sprintf("%s of %s", size(done), size(total)))
+			}
+		case 10*done/total > tenths:
+			tenths = 10 * done / total
+			fmt.Fprintf(b.w, "%s %d%%, %s of %s\n", label, 10*tenths, size(done), size(total)) //nolint:errcheck // it is only progress
+		}
+	}
+}
+
+// Start begins a phase of total steps; 0: it has none that could be counted.
+func (b *Bar) Start(label string, total int) {
+	b.label, b.total = label, total
+	switch {
+	case !b.terminal:
+	case total == 0:
+		b.draw(label, 1, "")
+	default:
+		b.StepNote(0, "")
+	}
+}
+
+// Step says how many steps of the phase are over. Elsewhere than on a terminal it says nothing.
+func (b *Bar) Step(done int) { b.StepNote(done, "") }
+
+// StepNote is Step with something about it.
+func (b *Bar) StepNote(done int, note string) {
+	if b.terminal {
+		b.draw(b.label, float64(done)/float64(b.total), fmt.Sprintf("%d/%d  %s", done, b.total, note))
+	}
+}
+
+// Line is StepNote that writes a line elsewhere than on a terminal.
+func (b *Bar) Line(done int, note string) error {
+	if b.terminal {
+		b.StepNote(done, note)
+		return nil
+	}
+	_, err := fmt.Fprintf(b.w, "%s %d/%d  %s\n", b.label, done, b.total, note)
+	return err
+}
+
+const barWidth = 24
+
+func (b *Bar) draw(label string, share float64, note string) {
+	full := int(share * barWidth)
+	fmt.Fprintf(b.w, "\r\x1b[K%s [%s%s] %s", label, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), note) //nolint:errcheck // it is only a bar
+	b.drawn, b.bar = time.Now(), true
+}
+
+// Clear takes the bar off the terminal.
+func (b *Bar) Clear() {
+	if b.bar {
+		fmt.Fprint(b.w, "\r\x1b[K") //nolint:errcheck // likewise
+		b.bar = false
+	}
+}

@@ -1,0 +1,142 @@
+// Package cli is the scaffold of both commands: how a command line becomes a call, an error
+// becomes an exit code, and long work shows how far it is.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit codes of every command.
+const (
+	Done        = 0
+	Failed      = 1
+	Misuse      = 2   // it was asked for something that it cannot do
+	Interrupted = 130 // by the user
+)
+
+// Program is a command line.
+type Program struct {
+	Name, Description, Version string
+	// Interrupt is what is said when the context ended, of the error that came of it.
+	Interrupt func(error) error
+	// Bind is what the methods Run of commands take, called when the arguments are parsed.
+	Bind func() (any, error)
+}
+
+// Main runs a command as the process: with its arguments, until it ends or is interrupted.
+func Main(run func(ctx context.Context, args []string) int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// Parser makes what reads the command line into a tree of commands, for kong.
+func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(tree, append([]kong.Option{
+		kong.Name(p.Name), kong.Description(p.Description), kong.Vars{"version": p.Version},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	}, more...)...)
+}
+
+// Run parses the arguments into the tree and runs the command. It returns the exit code;
+// what went wrong is written to stderr.
+func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stderr io.Writer) (code int) {
+	// Kong ends --help and --version by calling Exit.
+	type exited struct{ code int }
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case exited:
+			code = e.code
+		default:
+			panic(e)
+		}
+	}()
+	parser, err := p.Parser(tree, kong.Writers(stdout, stderr), kong.Exit(func(code int) { panic(exited{code}) }), kong.BindTo(ctx, (*context.Context)(nil)))
+	if err != nil {
+		return p.report(stderr, err, false)
+	}
+	call, err := parser.Parse(args)
+	if err != nil {
+		err = Misusef("%w; %s --help tells what there is", err, p.Name)
+	} else {
+		err = p.call(call)
+	}
+	return p.report(stderr, err, wantsJSON(args))
+}
+
+func (p Program) call(call *kong.Context) error {
+	bound, err := p.Bind()
+	if err != nil {
+		return err
+	}
+	return call.Run(bound)
+}
+
+// wantsJSON looks for --format json in the arguments themselves, since a call
+// that cannot be parsed is reported in that form too.
+func wantsJSON(args []string) bool {
+	for i, a := range args {
+		if a == "--format=json" || a == "--format" && i+1 < len(args) && args[i+1] == "json" {
+			return true
+		}
+	}
+	return false
+}
+
+// misuse is a wrong call.
+type misuse struct{ error }
+
+func (e *misuse) Unwrap() error { return e.error }
+
+// Usage marks it as a wrong call and not as a failure.
+func (e *misuse) Usage() bool { return true }
+
+// Misusef makes an error of a wrong call: exit code [Misuse].
+func Misusef(format string, args ...any) error { return &misuse{fmt.Errorf(format, args...)} }
+
+// IsMisuse reports whether an error says of itself that the call was wrong: it, or one that
+// it wraps, has a method Usage that returns true.
+func IsMisuse(err error) bool {
+	var u interface{ Usage() bool }
+	return errors.As(err, &u) && u.Usage()
+}
+
+// report prints an error and turns it into an exit code.
+func (p Program) report(w io.Writer, err error, asJSON bool) int {
+	code := Failed
+	switch {
+	case err == nil:
+		return Done
+	case errors.Is(err, context.Canceled):
+		code, err = Interrupted, p.Interrupt(err)
+	case IsMisuse(err):
+		code = Misuse
+	}
+	if asJSON {
+		b, failed := json.Marshal(map[string]any{"error": err.Error(), "exit": code})
+		if failed == nil {
+			fmt.Fprintf(w, "%s\n", b) //nolint:errcheck // nobody is left to tell when stderr fails
+			return code
+		}
+	}
+	fmt.Fprintf(w, "%s: %v\n", p.Name, err) //nolint:errcheck // likewise
+	return code
+}
+
+// PrintJSON writes a value, indented.
+func PrintJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

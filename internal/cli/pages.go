@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// PagesCmd is the commands that tell of the command line itself: completion and man.
+type PagesCmd struct {
+	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell: source it, or put it where the shell looks."`
+	Man        manCmd        `cmd:"" help:"Print the manual page, for man."`
+}
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Run implements the command completion.
+func (c *completionCmd) Run(app *kong.Kong) error {
+	_, err := io.WriteString(app.Stdout, Completion(app.Model, c.Shell))
+	return err
+}
+
+type manCmd struct{}
+
+// Run implements the command man.
+func (manCmd) Run(app *kong.Kong) error {
+	_, err := io.WriteString(app.Stdout, Man(app.Model))
+	return err
+}
+
+// command is one that can be called, with the words before it.
+type command struct {
+	*kong.Node
+	path string // "fedsim data get"
+}
+
+// commands are all that can be called, in the order of the tree.
+func commands(n *kong.Node, path string) []command {
+	var list []command
+	for _, c := range n.Children {
+		if c.Hidden {
+			continue
+		}
+		p := path + " " + c.Name
+		if c.Leaf() {
+			list = append(list, command{c, p})
+		}
+		list = append(list, commands(c, p)...)
+	}
+	return list
+}
+
+// flags are those of a command, its own and those of all before it, but for --help.
+func (c command) flags() []*kong.Flag {
+	var list []*kong.Flag
+	for n := c.Node; n != nil; n = n.Parent {
+		for _, f := range n.Flags {
+			if f.Name != "help" && !f.Hidden && !slices.ContainsFunc(list, func(o *kong.Flag) bool { return o.Name == f.Name }) {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// text is a flag with what stands for its value.
+func text(f *kong.Flag) string {
+	if f.IsBool() {
+		return "--" + f.Name
+	}
+	return "--" + f.Name + "=" + f.FormatPlaceHolder()
+}
+
+// Markdown is the page of the documentation about a command line.
+func Markdown(app *kong.Application) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n%s\n", app.Name, app.Help)
+	for _, c := range commands(app.Node, app.Name) {
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```\n%s\n```\n\n", c.path, c.Help, c.usage())
+		if len(c.Positional) == 0 && len(c.flags()) == 0 {
+			continue
+		}
+		b.WriteString("| argument | |\n|---|---|\n")
+		for _, p := range c.Positional {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", p.Summary(), cell(p.Help))
+		}
+		for _, f := range c.flags() {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", cell(text(f)), cell(f.Help))
+		}
+	}
+	return b.String()
+}
+
+// usage is how a command is called.
+func (c command) usage() string {
+	words := []string{c.path}
+	for _, p := range c.Positional {
+		words = append(words, p.Summary())
+	}
+	return strings.Join(append(words, "[flags]"), " ")
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// Man is the manual page, in the macros of man(7).
+func Man(app *kong.Application) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n", strings.ToUpper(app.Name), app.Name, roff(app.Help))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n.I command\n[flags]\n.SH COMMANDS\n", app.Name)
+	for _, c := range commands(app.Node, app.Name) {
+		fmt.Fprintf(&b, ".SS %s\n%s\n", roff(c.usage()), roff(c.Help))
+		for _, p := range c.Positional {
+			fmt.Fprintf(&b, ".TP\n.I %s\n%s\n", roff(p.Summary()), roff(p.Help))
+		}
+		for _, f := range c.flags() {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(text(f)), roff(f.Help))
+		}
+	}
+	b.WriteString(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong call, 130 interrupted.\n")
+	return b.String()
+}
+
+// roff keeps a text from being taken for a macro.
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
+		s = `\&` + s
+	}
+	return s
+}
+
+// Completion is a script for a shell: bash, zsh or fish. It completes commands, their flags,
+// and else files.
+func Completion(app *kong.Application, shell string) string {
+	all := commands(app.Node, app.Name)
+	words := make(map[string][]string) // by what stands before the cursor
+	for _, c := range all {
+		path := strings.Fields(c.path)
+		for i := 1; i < len(path); i++ {
+			before := strings.Join(path[:i], " ")
+			if !slices.Contains(words[before], path[i]) {
+				words[before] = append(words[before], path[i])
+			}
+		}
+		for _, f := range c.flags() {
+			words[c.path] = append(words[c.path], "--"+f.Name)
+		}
+	}
+	if shell == "fish" {
+		return fish(app.Name, all)
+	}
+	var b strings.Builder
+	if shell == "zsh" {
+		fmt.Fprintf(&b, "#compdef %s\nautoload -U +X bashcompinit && bashcompinit\n", app.Name)
+	}
+	fmt.Fprintf(&b, "_%[1]s() {\n  local cur=${COMP_WORDS[COMP_CWORD]} at=%[1]s i\n", app.Name)
+	b.WriteString("  for ((i = 1; i < COMP_CWORD; i++)); do\n    case \"$at ${COMP_WORDS[i]}\" in\n")
+	var paths []string
+	for path := range words {
+		if path != app.Name {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		fmt.Fprintf(&b, "      %q) at=%q ;;\n", path, path)
+	}
+	b.WriteString("    esac\n  done\n  local words\n  case \"$at\" in\n")
+	for _, path := range append([]string{app.Name}, paths...) {
+		fmt.Fprintf(&b, "    %q) words=%q ;;\n", path, strings.Join(words[path], " "))
+	}
+	fmt.Fprintf(&b, "  esac\n  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
+	return b.String()
+}
+
+// fish is the script for fish.
+func fish(name string, all []command) string {
+	var b strings.Builder
+	quote := func(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'" }
+	for _, c := range all {
+		path := strings.Fields(c.path)[1:]
+		seen := "__fish_use_subcommand"
+		if len(path) > 1 {
+			fmt.Fprintf(&b, "complete -c %s -n __fish_use_subcommand -a %s\n", name, path[0])
+			seen = "__fish_seen_subcommand_from " + path[0]
+		}
+		fmt.Fprintf(&b, "complete -c %s -n %s -a %s -d %s\n", name, quote(seen), path[len(path)-1], quote(c.Help))
+		for _, f := range c.flags() {
+			fmt.Fprintf(&b, "complete -c %s -n %s -l %s -d %s\n", name, quote("__fish_seen_subcommand_from "+path[len(path)-1]), f.Name, quote(f.Help))
+		}
+	}
+	return b.String()
+}

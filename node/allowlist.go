@@ -1,0 +1,51 @@
+package node
+
+import (
+	"sync"
+
+	"github.com/libp2p/go-libp2p/core/control"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+)
+
+// allowlist lets peers connect that an allowing function names. It is asked once the
+// transport has proved who the peer is: before that there is nothing to judge by.
+type allowlist struct {
+	mu    sync.RWMutex
+	allow func(peer.ID) bool
+}
+
+// only is the gate that lets one peer pass.
+func only(id peer.ID) *allowlist { return &allowlist{allow: func(p peer.ID) bool { return p == id }} }
+
+func (g *allowlist) set(allow func(peer.ID) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.allow = allow
+}
+
+func (g *allowlist) allows(p peer.ID) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.allow(p)
+}
+
+// InterceptPeerDial implements connmgr.ConnectionGater.
+func (g *allowlist) InterceptPeerDial(p peer.ID) bool { return g.allows(p) }
+
+// InterceptAddrDial implements connmgr.ConnectionGater.
+func (g *allowlist) InterceptAddrDial(p peer.ID, _ multiaddr.Multiaddr) bool { return g.allows(p) }
+
+// InterceptAccept implements connmgr.ConnectionGater.
+func (g *allowlist) InterceptAccept(network.ConnMultiaddrs) bool { return true }
+
+// InterceptSecured implements connmgr.ConnectionGater.
+func (g *allowlist) InterceptSecured(_ network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
+	return g.allows(p)
+}
+
+// InterceptUpgraded implements connmgr.ConnectionGater.
+func (g *allowlist) InterceptUpgraded(c network.Conn) (bool, control.DisconnectReason) {
+	return g.allows(c.RemotePeer()), 0
+}

@@ -1,0 +1,139 @@
+package node
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// controlMessage is what is said on a stream before messages are: JSON behind its length
+// in 4 bytes, big endian. Exactly one field is set.
+type controlMessage struct {
+	Register *register       `json:"register,omitempty"`
+	Welcome  *welcome        `json:"welcome,omitempty"`
+	Publish  *session        `json:"publish,omitempty"`
+	Session  *session        `json:"session,omitempty"`
+	Enrol    json.RawMessage `json:"enrol,omitempty"` // an enrolment (package admission)
+	Ready    *ready          `json:"ready,omitempty"`
+	Refused  string          `json:"refused,omitempty"`
+}
+
+// register opens a stream.
+type register struct {
+	Version string `json:"version"`
+	// Life is drawn when a process starts: a peer that registers with another one
+	// than before has lost what it knew.
+	Life [16]byte `json:"life"`
+}
+
+// welcome acknowledges a registration.
+type welcome struct {
+	Life [16]byte `json:"life"` // the aggregator's own
+	// List is the enrolment list (package admission). To the server, who is told of every
+	// client that comes or goes, it is repeated when it has changed only.
+	List json.RawMessage `json:"list,omitempty"`
+	// Connected are the clients that are registered at the moment; for the server, and 0
+	// for clients.
+	Connected int `json:"connected"`
+}
+
+// session is the description of a session with the server's signature.
+type session struct {
+	Descriptor json.RawMessage `json:"descriptor"`
+	Signature  []byte          `json:"signature"`
+	List       json.RawMessage `json:"list,omitempty"` // as of now; from the aggregator to clients
+	// Ended says to clients that there is nothing left but the final model, so that the
+	// list need not be that with which the session began.
+	Ended bool `json:"ended,omitempty"`
+}
+
+// ready says that the peer has checked what it was sent: the session, in which it then
+// takes part, or the enrolment, which is then durable.
+type ready struct{}
+
+// noticeSize is how long something said to a peer may be, before it is known how
+// large the federation is.
+const noticeSize = 4 << 10
+
+var errNotice = errors.New("node: not what is said at this point of a registration")
+
+// say writes a notice to a stream.
+func say(s network.Stream, c *controlMessage) error {
+	b, err := c.frame()
+	if err != nil {
+		return err
+	}
+	_, err = s.Write(b)
+	return err
+}
+
+// frame is a notice as it is written.
+func (c *controlMessage) frame() ([]byte, error) {
+	var b bytes.Buffer
+	b.Write(make([]byte, 4)) // for the length
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // documents have one spelling, which Marshal would change
+	if err := e.Encode(c); err != nil {
+		return nil, err
+	}
+	b.Truncate(b.Len() - 1) // the line feed
+	binary.BigEndian.PutUint32(b.Bytes(), uint32(b.Len()-4))
+	return b.Bytes(), nil
+}
+
+// conclude says the last that there is to say. It waits for the peer to have it, since
+// a reset, with which streams end here, overtakes what is on its way.
+func conclude(s network.Stream, c *controlMessage) error {
+	if err := say(s, c); err != nil {
+		return err
+	}
+	if err := s.CloseWrite(); err != nil {
+		return ignoreEOF(err) // the peer may be that quick
+	}
+	_, err := s.Read(make([]byte, 1)) // ends with the peer's side, or the deadline
+	return ignoreEOF(err)
+}
+
+// hear reads a notice of at most so many bytes. A refusal is an error.
+func hear(s network.Stream, most int) (*controlMessage, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(s, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if int64(n) > int64(most) {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are expected", errNotice, n, most)
+	}
+	var text bytes.Buffer // grows with what arrives, not with what is announced
+	if _, err := io.CopyN(&text, s, int64(n)); err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(&text)
+	d.DisallowUnknownFields()
+	c := new(controlMessage)
+	if err := d.Decode(c); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotice, err)
+	}
+	if c.Refused != "" {
+		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused) // quoted: it may be anything
+	}
+	return c, nil
+}
+
+// newLife draws the name of a process's life.
+func newLife() (life [16]byte, err error) {
+	_, err = rand.Read(life[:])
+	return life, err
+}
+
+// within gives a step of registering its time.
+func within(s network.Stream, d time.Duration) {
+	_ = s.SetDeadline(time.Now().Add(d)) // a stream that takes none fails when it is used
+}

@@ -1,0 +1,265 @@
+package node
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	libp2pprotocol "github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/multiformats/go-multiaddr"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// peerConn is the network's side of a client or of the server: it holds a connection
+// to the aggregator and opens it again when it breaks.
+type peerConn struct {
+	identity   admission.PrivateKey
+	host       host.Host // as long as it keeps the connection
+	aggregator peer.AddrInfo
+	protocol   libp2pprotocol.ID
+	log        zerolog.Logger
+	over       []libp2p.Option // in place of the transports
+
+	mu     sync.Mutex
+	stream network.Stream // the one that is served; nil: none
+}
+
+// errEnd is returned by who has nothing more to say: the leaf does not dial again.
+var errEnd = errors.New("node: done")
+
+func newPeerConn(identity admission.PrivateKey, c admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*peerConn, error) {
+	info, err := dialled(c)
+	if err != nil {
+		return nil, err
+	}
+	return &peerConn{identity: identity, aggregator: info, protocol: protocol, log: log, over: over}, nil
+}
+
+// CheckContact says why an aggregator cannot be dialled as a contact has it.
+func CheckContact(c admission.Contact) error {
+	_, err := dialled(c)
+	return err
+}
+
+// dialled is where an aggregator is dialled.
+func dialled(c admission.Contact) (peer.AddrInfo, error) {
+	id, err := peer.Decode(c.Peer)
+	if err != nil {
+		return peer.AddrInfo{}, fmt.Errorf("the aggregator's peer ID %q: %w", c.Peer, err)
+	}
+	info := peer.AddrInfo{ID: id}
+	for _, s := range c.Addresses {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q: %w", s, err)
+		}
+		transport, named := peer.SplitAddr(a)
+		if named != "" && named != id {
+			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q names another peer than %s", s, id)
+		}
+		info.Addrs = append(info.Addrs, transport)
+	}
+	return info, nil
+}
+
+// keep holds the connection: serve has it for as long as it lasts. It returns when
+// serve returns errEnd, or the context ends.
+func (l *peerConn) keep(ctx context.Context, serve func(context.Context, network.Stream) error) error {
+	var err error
+	if l.host, err = newPeerHost(l.identity.Ed25519(), l.aggregator.ID, l.over...); err != nil {
+		return err
+	}
+	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
+	pause := redialMin
+	for {
+		began := time.Now()
+		err = l.once(ctx, serve)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errEnd):
+			return nil
+		case fatal(err):
+			return err
+		}
+		if time.Since(began) > time.Minute {
+			pause = redialMin // it had held
+		}
+		wait, drawn := jitter(pause)
+		if drawn != nil {
+			return drawn
+		}
+		l.log.Info().Err(err).Dur("again_in_ms", wait).Msg("no connection to the aggregator")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		pause = min(2*pause, redialMax)
+	}
+}
+
+// jitter draws from half of a pause to one and a half, so that those who lost the
+// same aggregator do not all come back at once.
+func jitter(pause time.Duration) (time.Duration, error) {
+	n, err := entropy.Uniform(entropy.System().Stream("node/redial", 0), uint64(pause))
+	return pause/2 + time.Duration(n), err
+}
+
+// fatal says whether dialling again would not help.
+func fatal(err error) bool {
+	_, ok := errors.AsType[*fatalError](err)
+	return ok
+}
+
+// fatalError is an error that ends a leaf.
+type fatalError struct{ error }
+
+func (e *fatalError) Unwrap() error { return e.error }
+
+// once dials and serves one stream.
+func (l *peerConn) once(ctx context.Context, serve func(context.Context, network.Stream) error) error {
+	// Its own pauses between dials would come on top of the leaf's, and go up to minutes.
+	if n, ok := l.host.Network().(interface{ Backoff() *swarm.DialBackoff }); ok {
+		n.Backoff().Clear(l.aggregator.ID)
+	}
+	dial, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := l.host.Connect(dial, l.aggregator); err != nil {
+		return err
+	}
+	s, err := l.host.NewStream(dial, l.aggregator.ID, l.protocol)
+	if err != nil {
+		return err
+	}
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	defer s.Reset() //nolint:errcheck // a stream that is gone already
+	l.on(s)
+	defer l.on(nil)
+	return serve(ctx, s)
+}
+
+func (l *peerConn) on(s network.Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stream = s
+}
+
+// cut breaks the stream, of which another is opened then. Nothing leaves on it when it
+// returns.
+func (l *peerConn) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream != nil {
+		_ = l.stream.Reset() // its end is what is wanted
+	}
+}
+
+// revoke takes the operator's newest revocations, past the aggregator, which could hold
+// them back. Where they put somebody out the party registers again: a list on which that
+// one still is it does not accept, and so takes no part in a sum with it. A party that
+// is itself put out fails with admission.ErrRevoked.
+func (l *peerConn) revoke(own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
+	out, err := r.Revoke(v)
+	for i := range out {
+		l.log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
+	}
+	if gone := r.Revocations().Check(&own.Enrolment); gone != nil {
+		fail(failed, fmt.Errorf("this party itself: %w", gone))
+	}
+	if len(out) > 0 {
+		l.cut()
+	}
+	return err
+}
+
+// greet registers, and returns what the aggregator answers.
+func greet(s network.Stream, life [16]byte, listSize int) (*welcome, error) {
+	within(s, registerTimeout)
+	if err := say(s, &controlMessage{Register: &register{Version: ProtocolID, Life: life}}); err != nil {
+		return nil, err
+	}
+	m, err := hear(s, 2*listSize)
+	if err != nil {
+		return nil, err
+	}
+	if m.Welcome == nil {
+		return nil, errNotice
+	}
+	return m.Welcome, nil
+}
+
+// trust takes the aggregator's list into the party's own registry, and checks that
+// it is one to work with.
+func trust(m *admission.Membership, r *admission.Registry, text []byte) (*admission.List, error) {
+	list, err := admission.ParseList(text)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = r.Update(list); err != nil {
+		return nil, err
+	}
+	return list, m.Check(list)
+}
+
+// carry exchanges messages over a stream until it ends: what is queued goes out,
+// and what comes in is checked and given to the role.
+func carry(ctx context.Context, s network.Stream, q *queue, limits wire.Limits, take func(protocol.Message) error) error {
+	_ = s.SetDeadline(time.Time{})
+	closed := make(chan struct{})
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		if q.write(s, closed) != nil {
+			_ = s.Reset() // the reader would wait on, and nobody dial again
+		}
+	}()
+	defer func() {
+		close(closed)
+		_ = s.Reset()
+		<-wrote
+	}()
+	r := wire.NewReader(s, limits)
+	for {
+		m, err := r.Read()
+		if err != nil {
+			return err
+		}
+		if err = take(m); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// signer checks what the server has signed.
+type signer ed25519.PublicKey
+
+func (k signer) check(session protocol.SessionID, m protocol.Message) error {
+	switch m := m.(type) {
+	case *protocol.Announce:
+		return protocol.VerifyPlan(ed25519.PublicKey(k), m.Plan)
+	case *protocol.Final:
+		return protocol.VerifyFinal(ed25519.PublicKey(k), session, m)
+	default:
+		return nil // what the aggregator itself says, which the roles check
+	}
+}

@@ -1,0 +1,236 @@
+// Package results is what runs leave behind: a folder with the resolved configuration, the
+// metrics of every round, the model and a summary ([Folder]); and what can be asked of a
+// finished run ([OpenRun]).
+package results
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/model"
+)
+
+// Folder is what a run leaves behind. Everything is written to a hidden folder
+// beside the final one and appears under its name when it is complete, or not
+// at all.
+type Folder struct {
+	out, name string
+	named     bool   // by the user, so that no other will do
+	path      string // where it will be
+	temporary string
+	made      string // the outermost folder made for it, "" if none had to be
+	metrics   *os.File
+	buffered  *bufio.Writer
+}
+
+// defaultName says what a run is by its name.
+func defaultName(e *experiment.Experiment) string {
+	name := fmt.Sprintf("%s-%s-eps%s-seed%d", e.About().Name, e.Data.Name, algorithm.Epsilon.Of(e.Config), algorithm.Seed.Of(e.Config))
+	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(name, "-")
+}
+
+// NewFolder prepares the folder of a run. A name that was given must be
+// free; one made of algorithm, data, epsilon and seed gets a number if it is not.
+func NewFolder(e *experiment.Experiment) (*Folder, error) {
+	out, name := algorithm.Out.Of(e.Config), algorithm.RunName.Of(e.Config)
+	named := name != ""
+	if !named {
+		name = defaultName(e)
+	}
+	f := &Folder{out: out, name: name, named: named}
+	if err := f.choose(); err != nil {
+		return nil, err
+	}
+	for dir := filepath.Clean(out); !exists(dir); dir = filepath.Dir(dir) {
+		f.made = dir
+	}
+	if err := f.create(); err != nil {
+		f.Discard()
+		return nil, err
+	}
+	return f, nil
+}
+
+// choose takes the first free name.
+func (f *Folder) choose() error {
+	f.path = filepath.Join(f.out, f.name)
+	for i := 2; exists(f.path); i++ {
+		if f.named {
+			return config.Errorf("%s exists already; give another --name, or remove it", f.path)
+		}
+		f.path = filepath.Join(f.out, fmt.Sprintf("%s-%d", f.name, i))
+	}
+	return nil
+}
+
+func (f *Folder) create() (err error) {
+	if err = os.MkdirAll(f.out, 0o777); err != nil {
+		return err
+	}
+	temporary := filepath.Join(f.out, "."+filepath.Base(f.path)+"-"+rand.Text())
+	if err = os.Mkdir(temporary, 0o777); err != nil {
+		return err
+	}
+	f.temporary = temporary
+	f.metrics, err = os.Create(filepath.Join(f.temporary, "metrics.jsonl"))
+	f.buffered = bufio.NewWriter(f.metrics)
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// Metrics is a line of metrics.jsonl: an iteration. Nothing in it depends on
+// the wall clock or on the number of workers.
+type Metrics struct {
+	Round           int      `json:"round"`
+	*RatingMetrics           // with explicit feedback
+	*RankingMetrics          // with implicit feedback
+	Epsilon         *float64 `json:"epsilon"` // null without noise
+	Delta           float64  `json:"delta,omitempty"`
+	*Federated               // of federated algorithms only
+}
+
+// RatingMetrics are the part of Metrics about ratings.
+type RatingMetrics struct {
+	RMSE float64 `json:"rmse"`
+	MSE  float64 `json:"mse"`
+	MAE  float64 `json:"mae"`
+}
+
+// RankingMetrics are the part of Metrics about rankings.
+type RankingMetrics struct {
+	Recall float64 `json:"recall@20"`
+	NDCG   float64 `json:"ndcg@20"`
+}
+
+// MetricsOf makes the line of a round of the quality.
+func MetricsOf(q eval.Quality, round int) Metrics {
+	if q.Ranking != nil {
+		return Metrics{Round: round, RankingMetrics: &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}}
+	}
+	return Metrics{Round: round, RatingMetrics: &RatingMetrics{q.RMSE, q.MSE, q.MAE}}
+}
+
+// Federated is the part of Metrics about the federation.
+type Federated struct {
+	Alive     int     `json:"alive"`
+	Dropped   int     `json:"dropped"`
+	Skipped   bool    `json:"skipped"`
+	BytesUp   int64   `json:"bytes_up"`
+	BytesDown int64   `json:"bytes_down"`
+	Seconds   float64 `json:"seconds"` // of virtual time
+}
+
+// Append adds a line to metrics.jsonl.
+func (f *Folder) Append(m Metrics) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = f.buffered.Write(append(b, '\n'))
+	return err
+}
+
+// Manifest is manifest.json: by whom and on what the run was made, to check a
+// repetition against. Its digests are of private data.
+type Manifest struct {
+	Version     string `json:"version"`
+	Data        string `json:"data"`
+	DataDigest  string `json:"data_digest"`
+	SplitDigest string `json:"split_digest"`
+	Seed        uint64 `json:"seed"`
+	Session     string `json:"session,omitempty"`
+}
+
+// ManifestOf describes an experiment.
+func ManifestOf(e *experiment.Experiment) Manifest {
+	m := Manifest{Version: Version(), Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config)}
+	if e.About().Federated() {
+		m.Session = fmt.Sprintf("%x", e.Session())
+	}
+	return m
+}
+
+// Version is the version of the program, as the module system knows it.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// Complete writes the rest and gives the folder its name, which it returns. A
+// given name that another run took meanwhile is an error.
+func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained) (string, error) {
+	err := errors.Join(f.buffered.Flush(), f.metrics.Close())
+	f.metrics = nil
+	if err != nil {
+		return "", err
+	}
+	c := e.Config
+	c.Reset(algorithm.RunName.Key) // of this folder, not of the experiment
+	err = errors.Join(
+		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), c.YAML(), 0o644),
+		f.json("manifest.json", ManifestOf(e)),
+		f.json("summary.json", s),
+	)
+	for _, x := range m.Matrices {
+		err = errors.Join(err, writeNPY(filepath.Join(f.temporary, x.Name+".npy"), x.Matrix))
+	}
+	if err != nil {
+		return "", err
+	}
+	// Another run may have taken the name meanwhile.
+	if err = f.choose(); err != nil {
+		return "", err
+	}
+	if err = os.Rename(f.temporary, f.path); err != nil {
+		return "", err
+	}
+	f.temporary = ""
+	return f.path, nil
+}
+
+func (f *Folder) json(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(f.temporary, name), append(b, '\n'), 0o644)
+}
+
+// Discard removes what is not complete, and the folders made for it when they
+// are empty. After Complete it does nothing.
+func (f *Folder) Discard() {
+	if f.metrics != nil {
+		f.metrics.Close() //nolint:errcheck // it is removed next
+		f.metrics = nil
+	}
+	if f.temporary != "" {
+		os.RemoveAll(f.temporary) //nolint:errcheck // nothing better can be done about it
+		f.temporary = ""
+	}
+	if f.made == "" || exists(f.path) {
+		return
+	}
+	for dir := filepath.Dir(f.path); strings.HasPrefix(dir, f.made); dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil && exists(dir) { // not empty: somebody else's
+			return
+		}
+	}
+}

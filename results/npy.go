@@ -1,0 +1,90 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/sbinet/npyio"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/model"
+)
+
+// WriteEmbeddings leaves embeddings in a folder as NAME.npy, row by row in float64, and the
+// ids of their rows as NAME.ids.json. Files that are there are replaced.
+func WriteEmbeddings(dir string, x model.Embeddings) error {
+	ids, err := json.Marshal(x.IDs)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeNPY(filepath.Join(dir, x.Name+".npy"), x.Matrix),
+		os.WriteFile(filepath.Join(dir, x.Name+".ids.json"), append(ids, '\n'), 0o600))
+}
+
+// writeNPY writes a matrix as NumPy's format, row by row in float64.
+func writeNPY(path string, m *model.Matrix) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	rows, cols := m.Dims()
+	w := bufio.NewWriter(file)
+	return errors.Join(npyio.Write(w, mat.NewDense(rows, cols, m.Data())), w.Flush(), file.Close())
+}
+
+// npyHeader is the description in a file that writeNPY wrote.
+var npyHeader = regexp.MustCompile(`^\{'descr': '<f8', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9})\), \}\s*$`)
+
+// readNPY reads a matrix of finite numbers, whose size must be the one given. It reads
+// what writeNPY writes and nothing else: npyio's reader takes a short file for zeros, and
+// panics at a damaged header.
+func readNPY(path string, rows, cols int) (*model.Matrix, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	header, numbers, ok := cutNPY(b)
+	shape := npyHeader.FindSubmatch(header)
+	if !ok || shape == nil {
+		return nil, fmt.Errorf("%s: it is not a matrix of float64 in NumPy's format, as a run leaves it", path)
+	}
+	if is, want := fmt.Sprintf("%s x %s", shape[1], shape[2]), fmt.Sprintf("%d x %d", rows, cols); is != want {
+		return nil, fmt.Errorf("%s: it is %s; by the run's data and rank it must be %s", path, is, want)
+	}
+	m := model.NewMatrix(rows, cols)
+	data := m.Data()
+	if len(numbers) != 8*len(data) {
+		return nil, fmt.Errorf("%s: %d bytes follow its header; for %d x %d numbers there must be %d", path, len(numbers), rows, cols, 8*len(data))
+	}
+	for i := range data {
+		data[i] = math.Float64frombits(binary.LittleEndian.Uint64(numbers[8*i:]))
+		if math.IsNaN(data[i]) || math.IsInf(data[i], 0) {
+			return nil, fmt.Errorf("%s: number %d is %v; the run diverged, or the file is damaged", path, i, data[i])
+		}
+	}
+	return m, nil
+}
+
+// cutNPY cuts a file of version 1 or 2 into its description and its numbers.
+func cutNPY(b []byte) (header, numbers []byte, ok bool) {
+	b, ok = bytes.CutPrefix(b, []byte("\x93NUMPY"))
+	if !ok || len(b) < 6 {
+		return nil, nil, false
+	}
+	size, rest := int64(binary.LittleEndian.Uint16(b[2:])), b[4:]
+	if b[0] != 1 {
+		size, rest = int64(binary.LittleEndian.Uint32(b[2:])), b[6:]
+	}
+	if size > int64(len(rest)) {
+		return nil, nil, false
+	}
+	return rest[:size], rest[size:], true
+}

@@ -1,0 +1,178 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/model"
+)
+
+var (
+	// ErrNotThere is wrapped by the error for a user or an item that a run does not have.
+	ErrNotThere = errors.New("not in this run")
+	// ErrAmbiguous is wrapped by the error for a text that names several items; the error
+	// lists them.
+	ErrAmbiguous = errors.New("ambiguous")
+)
+
+// Item is an item as people know it.
+type Item struct {
+	ID     string   `json:"id"`
+	Title  string   `json:"title,omitempty"`
+	Genres []string `json:"genres,omitempty"`
+	Year   int      `json:"year,omitempty"`
+}
+
+// Recommendation is an item that a user has not rated in training.
+type Recommendation struct {
+	Item
+	Predicted float64 `json:"predicted"` // in stars, taken to the rating scale; with implicit feedback a score
+}
+
+// Neighbour is an item like another.
+type Neighbour struct {
+	Item
+	Cosine float64 `json:"cosine"` // of the two embeddings
+}
+
+// Recommend returns the n items with the highest predictions for the user of an id, the
+// highest first, without those that the user rated in training. The test part is not
+// left out: what the model cannot know of may well be recommended.
+func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
+	u := slices.Index(r.Data.UserIDs, user)
+	if u < 0 {
+		ids := r.Data.UserIDs
+		return nil, fmt.Errorf("%w: user %q; the ids of the %d users of %s are such as %s",
+			ErrNotThere, user, len(ids), r.Data.Name, strings.Join(ids[:min(len(ids), 3)], ", "))
+	}
+	scores := make([]float64, r.Data.Items)
+	r.saved.Score(u, scores)
+	rated, _ := r.train.Row(u)
+	var list []Recommendation
+	for _, j := range eval.Top(scores, n, rated) {
+		predicted := scores[j]
+		if r.Stars() {
+			predicted = min(max(predicted, r.Data.Min), r.Data.Max)
+		}
+		list = append(list, Recommendation{itemOf(r.Data, int(j)), predicted})
+	}
+	return list, nil
+}
+
+// Stars reports whether predictions are ratings, and not scores of which only the order
+// counts.
+func (r *Recommender) Stars() bool { return !algorithm.Ranks(r.Config) }
+
+// Similar returns the item that a text names, and the n items whose embeddings have the
+// largest cosine with its own, the largest first. The text is a title or an id; else
+// some part of one title only, in upper or lower case.
+func (r *Recommender) Similar(text string, n int) (Item, []Neighbour, error) {
+	of, err := findItem(r.Data, text)
+	if err != nil {
+		return Item{}, nil, err
+	}
+	item := itemOf(r.Data, of)
+	v := r.saved.Items.Row(of)
+	if norm(v) == 0 {
+		return item, nil, fmt.Errorf("the embedding of %s is zero: the run learned nothing about it, and nothing is like it", item)
+	}
+	scores := make([]float64, r.Data.Items)
+	var but []int32 // itself, and what has no direction
+	for j := range scores {
+		w := r.saved.Items.Row(j)
+		if j == of || norm(w) == 0 {
+			but = append(but, int32(j))
+			continue
+		}
+		scores[j] = model.Dot(v, w) / (norm(v) * norm(w))
+	}
+	var list []Neighbour
+	for _, j := range eval.Top(scores, n, but) {
+		list = append(list, Neighbour{itemOf(r.Data, int(j)), scores[j]})
+	}
+	return item, list, nil
+}
+
+func norm(v []float64) float64 { return math.Sqrt(model.Dot(v, v)) }
+
+// Rank is the length of the embeddings. With 1 they have no direction but their sign.
+func (r *Recommender) Rank() int {
+	_, rank := r.saved.Items.Dims()
+	return rank
+}
+
+// String names an item for a message.
+func (i Item) String() string {
+	if i.Title == "" {
+		return i.ID
+	}
+	return fmt.Sprintf("%s (id %s)", i.Title, i.ID)
+}
+
+// itemOf describes item j of a set.
+func itemOf(s *dataset.Set, j int) Item {
+	i := Item{ID: s.ItemIDs[j]}
+	if s.Titles != nil {
+		i.Title = s.Titles[j]
+	}
+	if s.Genres != nil {
+		i.Genres = s.Genres[j]
+	}
+	if s.Years != nil {
+		i.Year = s.Years[j]
+	}
+	return i
+}
+
+// maxCandidates is how many items a message lists.
+const maxCandidates = 10
+
+// findItem returns the one item that a text names.
+func findItem(s *dataset.Set, text string) (int, error) {
+	matching := func(match func(j int) bool) []int {
+		var found []int
+		for j := range s.Items {
+			if match(j) {
+				found = append(found, j)
+			}
+		}
+		return found
+	}
+	titled := len(s.Titles) == s.Items
+	lower := strings.ToLower(text)
+	for _, match := range []func(j int) bool{
+		func(j int) bool { return titled && s.Titles[j] == text },
+		func(j int) bool { return s.ItemIDs[j] == text },
+		func(j int) bool { return titled && strings.Contains(strings.ToLower(s.Titles[j]), lower) },
+	} {
+		found := matching(match)
+		if len(found) == 1 {
+			return found[0], nil
+		}
+		if len(found) > 1 {
+			return 0, ambiguous(s, text, found)
+		}
+	}
+	if !titled {
+		return 0, fmt.Errorf("%w: item %q; %s has no titles, give an id such as %s", ErrNotThere, text, s.Name, s.ItemIDs[0])
+	}
+	return 0, fmt.Errorf("%w: item %q; no title of %s holds that, and no id is that", ErrNotThere, text, s.Name)
+}
+
+// ambiguous lists the items that a text may mean.
+func ambiguous(s *dataset.Set, text string, found []int) error {
+	var b strings.Builder
+	for _, j := range found[:min(len(found), maxCandidates)] {
+		fmt.Fprintf(&b, "\n  %s", itemOf(s, j))
+	}
+	if more := len(found) - maxCandidates; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", more)
+	}
+	return fmt.Errorf("%w: %q may be any of %d items; give more of the title, or the id:%s", ErrAmbiguous, text, len(found), b.String())
+}

@@ -1,0 +1,89 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+)
+
+// made is a recommender of one user and five items in the plane, at right angles, along
+// the diagonal, opposite, and one at the origin.
+func made() *Recommender {
+	set := &dataset.Set{
+		Name: "made", Min: 1, Max: 5, Ratings: dataset.Ratings{Users: 1, Items: 5}, UserIDs: []string{"u"},
+		ItemIDs: []string{"a", "b", "c", "d", "e"}, Titles: []string{"East", "North", "North-East", "West", ""},
+	}
+	users, items := model.NewMatrix(1, 2), model.NewMatrix(5, 2)
+	copy(users.Data(), []float64{2, 1})
+	copy(items.Data(), []float64{3, 0, 0, 0.5, 1, 1, -7, 0, 0, 0})
+	return &Recommender{Data: set, train: set.ByUser(), saved: &algorithm.Saved{Items: items, Score: func(user int, out []float64) {
+		for j := range out {
+			out[j] = model.Dot(users.Row(user), items.Row(j))
+		}
+	}}}
+}
+
+// TestSimilarByHand: cosines of 45, 90 and 180 degrees; what has no direction is like nothing.
+func TestSimilarByHand(t *testing.T) {
+	r := made()
+	item, got, err := r.Similar("EAST", 10)
+	if !errors.Is(err, ErrAmbiguous) || got != nil {
+		t.Errorf("a part of two titles: %v, %v", item, err)
+	}
+	item, got, err = r.Similar("East", 10)
+	want := []Neighbour{{Item{ID: "c", Title: "North-East"}, math.Sqrt(0.5)}, {Item{ID: "b", Title: "North"}, 0}, {Item{ID: "d", Title: "West"}, -1}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-15)); err != nil || item.ID != "a" || diff != "" {
+		t.Errorf("%v, %v (-want +got):\n%s", item, err, diff)
+	}
+	if _, got, err = r.Similar("e", 10); err == nil || got != nil || !strings.Contains(err.Error(), "the embedding of e is zero") {
+		t.Errorf("without a direction: %v, %v", got, err)
+	}
+}
+
+// TestRecommendByHand: 6, 0.5, 3, -14 and 0 by inner product, taken to the scale of 1 to
+// 5 after they are put in order; equal items by index.
+func TestRecommendByHand(t *testing.T) {
+	got, err := made().Recommend("u", 10)
+	want := []Recommendation{
+		{Item{ID: "a", Title: "East"}, 5}, {Item{ID: "c", Title: "North-East"}, 3}, {Item{ID: "b", Title: "North"}, 1}, {Item{ID: "e"}, 1}, {Item{ID: "d", Title: "West"}, 1},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestFindItem: a title before an id, an id before a part of a title, and no guess.
+func TestFindItem(t *testing.T) {
+	set := &dataset.Set{Name: "films", Ratings: dataset.Ratings{Items: 4}, ItemIDs: []string{"1", "7", "300", "10"}, Titles: []string{"300", "Seven 10", "Heat", "Heat"}}
+	for text, want := range map[string]int{"300": 0, "seven": 1, "10": 3, "1": 0, "7": 1} {
+		if got, err := findItem(set, text); err != nil || got != want {
+			t.Errorf("%s is item %d, %v; want %d", text, got, err, want)
+		}
+	}
+	if _, err := findItem(set, "Heat"); !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "\n  Heat (id 300)\n  Heat (id 10)") {
+		t.Errorf("two of one title: %v", err)
+	}
+	many := &dataset.Set{Name: "many", Ratings: dataset.Ratings{Items: 13}}
+	for j := range many.Items {
+		many.ItemIDs, many.Titles = append(many.ItemIDs, fmt.Sprintf("id%d", j)), append(many.Titles, "Part of one")
+	}
+	if _, err := findItem(many, "part"); err == nil || strings.Count(err.Error(), "(id") != maxCandidates || !strings.HasSuffix(err.Error(), "and 3 more") {
+		t.Errorf("thirteen: %v", err)
+	}
+	many.Titles = nil
+	if j, err := findItem(many, "id3"); err != nil || j != 3 {
+		t.Errorf("without titles: item %d, %v", j, err)
+	}
+	if _, err := findItem(many, "id"); !errors.Is(err, ErrNotThere) || !strings.Contains(err.Error(), "many has no titles, give an id such as id0") {
+		t.Errorf("without titles: %v", err)
+	}
+}

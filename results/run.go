@@ -1,0 +1,144 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/model"
+)
+
+// Recommender is the model that a finished run left in its folder, with the data it was
+// trained on. It is read-only and safe for concurrent use.
+type Recommender struct {
+	Config config.Config
+	Data   *dataset.Set
+
+	train *dataset.Rows
+	saved *algorithm.Saved
+}
+
+// ErrOtherData is wrapped by the error for data that are not those of the run.
+var ErrOtherData = errors.New("not the data of this run")
+
+// OpenRun opens the folder of a finished run. The data are read again from where the
+// configuration says, or from data where that is not empty, because they have moved
+// since; their digest and that of the split must be those of the manifest, else the error
+// wraps ErrOtherData. progress, which may be nil, hears how much of the data is read.
+func OpenRun(ctx context.Context, dir, data string, progress func(done, total int64)) (*Recommender, error) {
+	c, m, err := readRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	if data == "" {
+		data = algorithm.Data.Of(c)
+	}
+	set, err := experiment.OpenData(ctx, c, data, progress)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, dataset.ErrNotDownloaded) {
+		return nil, fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if set.Digest != m.DataDigest {
+		return nil, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
+	}
+	split, held, err := experiment.SplitOf(c, set)
+	if err != nil {
+		return nil, err
+	}
+	if split.Digest != m.SplitDigest {
+		return nil, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
+			ErrOtherData, m.Data, m.SplitDigest, Version(), split.Digest)
+	}
+	r := &Recommender{Config: c, Data: set, train: split.Train.ByUser()}
+	if held != nil {
+		r.train = known(held).ByUser()
+	}
+	if err = r.load(dir); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return r, nil
+}
+
+// known are the ratings that embeddings were made from: those of training and the
+// histories of who was held out.
+func known(h *dataset.HoldOut) dataset.Ratings {
+	all := dataset.Ratings{Users: h.Train.Users, Items: h.Train.Items}
+	for _, part := range []dataset.Ratings{h.Train, h.Validation.History, h.Test.History} {
+		all.User, all.Item, all.Value = append(all.User, part.User...), append(all.Item, part.Item...), append(all.Value, part.Value...)
+	}
+	return all
+}
+
+// readRun reads what a run was made of.
+func readRun(dir string) (c config.Config, m Manifest, err error) {
+	settings, err := config.ReadFile(filepath.Join(dir, "config.yaml"))
+	if err != nil {
+		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
+	}
+	if c, err = config.Resolve(settings); err != nil {
+		return c, m, err
+	}
+	if err = readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
+		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
+	}
+	return c, m, nil
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err = json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// load reads the model, and checks that it fits the data.
+func (r *Recommender) load(dir string) error {
+	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
+	if !ok {
+		return fmt.Errorf("models of %s cannot be read back", algorithm.Name.Of(r.Config))
+	}
+	var summary struct {
+		Mean *float64 `json:"mean"`
+	}
+	if err := readJSON(filepath.Join(dir, "summary.json"), &summary); err != nil {
+		return err
+	}
+	var err error
+	r.saved, err = loader.Load(r.Config, r.Data, files{dir, summary.Mean, r.train})
+	return err
+}
+
+// files are those of a run's folder.
+type files struct {
+	dir   string
+	mean  *float64
+	train *dataset.Rows
+}
+
+// Matrix implements algorithm.Files.
+func (f files) Matrix(name string, rows, cols int) (*model.Matrix, error) {
+	return readNPY(filepath.Join(f.dir, name+".npy"), rows, cols)
+}
+
+// Has implements algorithm.Files.
+func (f files) Has(name string) bool { return exists(filepath.Join(f.dir, name+".npy")) }
+
+// Mean implements algorithm.Files.
+func (f files) Mean() *float64 { return f.mean }
+
+// Train implements algorithm.Files.
+func (f files) Train() *dataset.Rows { return f.train }

@@ -1,0 +1,277 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime/metrics"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/units"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Summary is summary.json: what a run came to.
+type Summary struct {
+	Algorithm          string             `json:"algorithm"`
+	Data               string             `json:"data"`
+	Secagg             string             `json:"secagg"`
+	Noise              string             `json:"noise"`
+	Rounds             int                `json:"rounds"`
+	SkippedRounds      int                `json:"skipped_rounds"`
+	Lost               []string           `json:"lost_for_good,omitempty"` // with a skipped round, what cannot be made up for
+	DroppedPerRound    float64            `json:"dropped_per_round"`
+	*RatingSummary                        // with explicit feedback
+	*RankingMetrics                       // with implicit feedback
+	Ranking            *eval.Ranking      `json:"ranking,omitempty"`     // likewise
+	SharedRMSE         *float64           `json:"shared_rmse,omitempty"` // before parties fine-tune, where they do
+	Mean               *float64           `json:"mean,omitempty"`        // what predictions are on top of, where there is one
+	Baselines          Baselines          `json:"baselines"`
+	Privacy            dp.Statement       `json:"privacy"`
+	BytesUpPerClient   map[string]int64   `json:"bytes_up_per_client"`
+	BytesDownPerClient map[string]int64   `json:"bytes_down_per_client"`
+	Seconds            map[string]float64 `json:"seconds"` // by phase on the wall clock, but virtual: of the simulated federation
+	PeakMemory         uint64             `json:"peak_memory_bytes"`
+	ValidationRMSE     *float64           `json:"validation_rmse,omitempty"` // where a validation part was asked for
+	ValidationRecall   *float64           `json:"validation_recall@20,omitempty"`
+}
+
+// RatingSummary is the part of Summary about ratings.
+type RatingSummary struct {
+	TestRMSE float64 `json:"test_rmse"`
+	TestMSE  float64 `json:"test_mse"`
+	TestMAE  float64 `json:"test_mae"`
+	// Slices are the buckets of popularity, from head to tail.
+	Slices [eval.PopularityBuckets]eval.ErrorSlice `json:"test_slices"`
+}
+
+// Baseline is what one comparison came to: the RMSE, or with implicit feedback Recall@20, on
+// the same split with the same start and the same local budget.
+type Baseline struct {
+	Name, Note string
+	Value      float64
+}
+
+// Baselines are what a run is compared with, in the order of the table. In JSON they are an
+// object of numbers.
+type Baselines []Baseline
+
+// MarshalJSON implements json.Marshaler.
+func (b Baselines) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, x := range b {
+		name, err := json.Marshal(x.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(x.Value)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler. The notes are lost, and the order is that of the
+// names.
+func (b *Baselines) UnmarshalJSON(text []byte) error {
+	var all map[string]float64
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	*b = nil
+	for name, v := range all {
+		*b = append(*b, Baseline{Name: name, Value: v})
+	}
+	slices.SortFunc(*b, func(x, y Baseline) int { return strings.Compare(x.Name, y.Name) })
+	return nil
+}
+
+// Of is the value of a baseline, and whether there is one.
+func (b Baselines) Of(name string) (float64, bool) {
+	for _, x := range b {
+		if x.Name == name {
+			return x.Value, true
+		}
+	}
+	return 0, false
+}
+
+// RecordSkipped notes a round that released nothing.
+func (s *Summary) RecordSkipped(round uint64, e *experiment.Experiment) {
+	l, ok := e.Instance().(algorithm.Loser)
+	step := e.Schedule.At(round)
+	if !ok || step == nil {
+		return
+	}
+	if what := l.Lost(*step); what != "" && !slices.Contains(s.Lost, what) {
+		s.Lost = append(s.Lost, what)
+	}
+}
+
+// SetQuality notes the quality of the model that the run ends with. slices are errors by
+// popularity, of explicit feedback.
+func (s *Summary) SetQuality(q eval.Quality, slices [eval.PopularityBuckets]eval.ErrorSlice) {
+	if q.Ranking != nil {
+		s.Ranking, s.RankingMetrics = q.Ranking, &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}
+		return
+	}
+	s.RatingSummary = &RatingSummary{TestRMSE: q.RMSE, TestMSE: q.MSE, TestMAE: q.MAE, Slices: slices}
+}
+
+// PrimaryMetric is what the run is compared by.
+func (s *Summary) PrimaryMetric() float64 {
+	if s.RankingMetrics != nil {
+		return s.Recall
+	}
+	return s.TestRMSE
+}
+
+// SetValidation notes the quality on the validation part.
+func (s *Summary) SetValidation(q eval.Quality) {
+	v := q.PrimaryMetric()
+	if q.Ranking != nil {
+		s.ValidationRecall = &v
+	} else {
+		s.ValidationRMSE = &v
+	}
+}
+
+// PerClient averages bytes by kind of message over clients; kinds that did not
+// occur are left out.
+func PerClient(total [protocol.Kinds]int64, clients int) map[string]int64 {
+	m := make(map[string]int64)
+	for k, n := range total {
+		if n > 0 {
+			m[protocol.Kind(k).String()] = (n + int64(clients)/2) / int64(clients)
+		}
+	}
+	return m
+}
+
+// PeakMemory is the memory that the Go runtime has mapped, which never shrinks.
+func PeakMemory() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// Print writes the summary as the last lines of a run: quality beside the
+// baselines, the privacy, what it cost, and where the results are, if they were kept.
+func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string) error {
+	p := &printer{s: s, e: e}
+	if x, ok := e.Instance().(algorithm.Worder); ok {
+		p.words = x.Words()
+	}
+	p.head()
+	p.quality()
+	p.cost()
+	if path != "" {
+		p.line("results     %s", path)
+	}
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+// printer collects the text.
+type printer struct {
+	strings.Builder
+	s     *Summary
+	e     *experiment.Experiment
+	words algorithm.Words
+}
+
+func (p *printer) line(format string, args ...any) { p.WriteString(fmt.Sprintf(format+"\n", args...)) }
+
+func (p *printer) row(name string, v float64, note string) {
+	p.line("  %-19s %.4f  %s", name, v, note)
+}
+
+func (p *printer) optional(name string, v *float64, note string) {
+	if v != nil {
+		p.row(name, *v, note)
+	}
+}
+
+func (p *printer) head() {
+	s, d := p.s, p.e.Data
+	p.line("%s on %s: %s users, %s items, %s training and %s test ratings\n", s.Algorithm, s.Data,
+		units.Count(d.Users), units.Count(d.Items), units.Count(p.e.Split.Train.Len()), units.Count(p.e.Split.Test.Len()))
+	if s.Ranking != nil {
+		p.line("Recall@%d of %s held-out users (the simulator measures it; no budget is spent on that)", eval.RankingCutoff, units.Count(s.Ranking.Users))
+	} else {
+		p.line("test RMSE, in stars (the simulator measures it; no budget is spent on that)")
+	}
+}
+
+func (p *printer) quality() {
+	s := p.s
+	note := "this run"
+	if p.words.Model != "" {
+		note += ", " + p.words.Model
+	}
+	if p.e.Private() {
+		p.row("private model", s.PrimaryMetric(), note)
+	} else {
+		p.row("model", s.PrimaryMetric(), "this run, not private")
+	}
+	if s.Ranking != nil {
+		p.row("  NDCG@20", s.NDCG, "of it")
+	}
+	p.optional("  on validation", s.ValidationRecall, "users who are neither trained nor tested on")
+	p.optional("  on validation", s.ValidationRMSE, "the part that is neither trained nor tested on")
+	p.optional("  before tuning", s.SharedRMSE, p.words.Shared)
+	for _, b := range s.Baselines {
+		if b.Note != "" {
+			p.row(b.Name, b.Value, b.Note)
+		}
+	}
+	if p.e.About().Federated() && s.SkippedRounds == s.Rounds {
+		left := p.words.Untrained
+		if left == "" {
+			left = "the model is untrained"
+		}
+		p.line("\nevery iteration was skipped: %s", left)
+		return
+	}
+	for _, lost := range s.Lost {
+		p.line("\n%s", lost)
+	}
+}
+
+func (p *printer) cost() {
+	s := p.s
+	p.line("\nprivacy     %s", s.Privacy)
+	p.line("secure sum  %s, noise %s", s.Secagg, s.Noise)
+	if !p.e.About().Federated() {
+		return
+	}
+	n := p.e.Cohort
+	p.line("cohort      %s clients, of whom %s may be lost in an iteration and %s may collude", units.Count(n.Clients),
+		units.Count(n.Clients-n.Required()), units.Count(n.Colluding()))
+	p.line("iterations  %d attempted, %d skipped; %.1f clients dropped out in each on average", s.Rounds, s.SkippedRounds, s.DroppedPerRound)
+	p.line("per client  %s", traffic("up", s.BytesUpPerClient))
+	p.line("            %s", traffic("down", s.BytesDownPerClient))
+}
+
+// traffic lists bytes by kind in the order of a round.
+func traffic(way string, m map[string]int64) string {
+	var total int64
+	var parts []string
+	for k := range protocol.Kinds {
+		if n, ok := m[k.String()]; ok {
+			total += n
+			parts = append(parts, fmt.Sprintf("%s %s", k, units.Bytes(n)))
+		}
+	}
+	return fmt.Sprintf("%s %s (%s)", way, units.Bytes(total), strings.Join(parts, ", "))
+}

@@ -1,0 +1,92 @@
+package results
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/eval"
+)
+
+// Baselines are an object of numbers, in the order of the table; read back they are in
+// that of their names, without the notes.
+func TestBaselinesAsJSON(t *testing.T) {
+	list := Baselines{{Name: "user_mean", Note: "of the user", Value: 1.5}, {Name: "global_mean", Value: 2}}
+	text, err := json.Marshal(list)
+	if err != nil || string(text) != `{"user_mean":1.5,"global_mean":2}` {
+		t.Errorf("%s, %v", text, err)
+	}
+	var back Baselines
+	if err = json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Baselines{{Name: "global_mean", Value: 2}, {Name: "user_mean", Value: 1.5}}, back); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if text, err = json.Marshal(Baselines(nil)); err != nil || string(text) != "{}" {
+		t.Errorf("none are %s, %v", text, err)
+	}
+	if err = json.Unmarshal([]byte(`{"user_mean":"much"}`), &back); err == nil {
+		t.Error("a text was read as a number")
+	}
+	if v, ok := list.Of("user_mean"); v != 1.5 || !ok {
+		t.Errorf("user_mean is %v, %t", v, ok)
+	}
+	if _, ok := list.Of("local_only"); ok {
+		t.Error("there is a baseline that nobody measured")
+	}
+}
+
+// What a run is compared by is its error or, where it ranks, its recall, and only what was
+// measured is in the summary.
+func TestSummaryOfQuality(t *testing.T) {
+	ratings, rankings := eval.Quality{RMSE: 0.9, MSE: 0.81, MAE: 0.7}, eval.Quality{Ranking: &eval.Ranking{Users: 3, Recall: 0.25, NDCG: 0.125}}
+	for _, tt := range []struct {
+		quality           eval.Quality
+		primary           float64
+		has, hasNot       string
+		validation, other string
+	}{
+		{ratings, 0.9, `"test_rmse":0.9,"test_mse":0.81,"test_mae":0.7`, "ndcg@20", `"validation_rmse":0.9`, "validation_recall"},
+		{rankings, 0.25, `"recall@20":0.25,"ndcg@20":0.125`, "test_rmse", `"validation_recall@20":0.25`, "validation_rmse"},
+	} {
+		var s Summary
+		s.SetQuality(tt.quality, [eval.PopularityBuckets]eval.ErrorSlice{})
+		before, err := json.Marshal(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.PrimaryMetric() != tt.primary || !strings.Contains(string(before), tt.has) || strings.Contains(string(before), tt.hasNot) {
+			t.Errorf("compared by %v: %s", s.PrimaryMetric(), before)
+		}
+		s.SetValidation(tt.quality)
+		after, err := json.Marshal(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(before), "validation") || !strings.Contains(string(after), tt.validation) || strings.Contains(string(after), tt.other) {
+			t.Errorf("with validation: %s", after)
+		}
+	}
+}
+
+// A round that cannot be made up for is told once, one that can is not told.
+func TestRecordSkipped(t *testing.T) {
+	e := open(t, "algorithm=ssp-c")
+	var s Summary
+	for round := range uint64(e.Schedule.Iterations()) {
+		s.RecordSkipped(round+1, e)
+		s.RecordSkipped(round+1, e)
+	}
+	s.RecordSkipped(1000, e) // there is no such round
+	if want := []string{"the iteration that tells how much each item was rated was skipped: nothing is learned of items without it"}; !cmp.Equal(s.Lost, want) {
+		t.Errorf("lost is %q, want %q", s.Lost, want)
+	}
+	s = Summary{}
+	s.RecordSkipped(1, open(t, ""))
+	if s.Lost != nil {
+		t.Errorf("lost is %q of a run whose rounds are all alike", s.Lost)
+	}
+}

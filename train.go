@@ -1,0 +1,273 @@
+package fedsim
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// Progress hears how far a run is. An error of Round ends it.
+type Progress interface {
+	// Start begins a phase of so many rounds; 0: it cannot be told how many.
+	Start(label string, rounds int)
+	// Step says how many rounds of a phase are over that nothing is measured in.
+	Step(done int)
+	// Round is a round of the run itself, and why it released nothing.
+	Round(m results.Metrics, skipped error) error
+}
+
+// silent is nobody's progress.
+type silent struct{}
+
+func (silent) Start(string, int)                  {}
+func (silent) Step(int)                           {}
+func (silent) Round(results.Metrics, error) error { return nil }
+
+func orSilent(p Progress) Progress {
+	if p == nil {
+		return silent{}
+	}
+	return p
+}
+
+// Train runs an experiment through the simulator, or where all ratings are in one place,
+// and measures the model and what it is compared with.
+func Train(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
+	j := &job{
+		e: e, progress: orSilent(p), clock: newStopwatch(),
+		result: &Result{Experiment: e, Summary: &results.Summary{
+			Algorithm: e.About().Name, Data: e.Data.Name, Secagg: algorithm.Secagg.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
+			Rounds: e.Schedule.Iterations(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
+		}},
+	}
+	j.result.Seconds = j.clock.laps
+	j.result.Seconds["load"] = e.Loading.Seconds()
+	if err := j.run(ctx); err != nil {
+		return nil, err
+	}
+	return j.result, nil
+}
+
+// job is one run: it joins an experiment with the simulator and collects what
+// the summary says.
+type job struct {
+	e        *experiment.Experiment
+	progress Progress
+	clock    *stopwatch
+	result   *Result
+	attempts []experiment.Attempt
+}
+
+func (j *job) run(ctx context.Context) error {
+	train := j.federated
+	if c, ok := j.e.Instance().(algorithm.Central); ok {
+		train = func(ctx context.Context) error { return j.central(ctx, c) }
+	}
+	if err := train(ctx); err != nil {
+		return err
+	}
+	r, run := j.result, j.e.Workers()
+	quality := j.e.Test.Measure(r.Model, run)
+	var slices [eval.PopularityBuckets]eval.ErrorSlice
+	if quality.Ranking == nil {
+		slices = j.e.Test.Slices(r.Model, run)
+	}
+	r.SetQuality(quality, slices)
+	j.clock.lap("train")
+	if err := j.baselines(ctx); err != nil {
+		return err
+	}
+	if q := j.e.Test.Validate(r.Model, run); q != nil {
+		r.SetValidation(*q)
+	}
+	r.PeakMemory = results.PeakMemory()
+	return ctx.Err()
+}
+
+// baselines measures what the run is compared with: some by training through the
+// roles once more, unless only the quick ones are wanted.
+func (j *job) baselines(ctx context.Context) error {
+	j.progress.Start("baselines", 0)
+	for _, b := range j.e.Baselines() {
+		v, err := j.baseline(ctx, b)
+		if err != nil {
+			return err
+		}
+		if v != nil {
+			j.result.Baselines = append(j.result.Baselines, results.Baseline{Name: b.Name, Note: b.Note, Value: *v})
+		}
+	}
+	return nil
+}
+
+// baseline is what a baseline comes to; nil where it is not wanted.
+func (j *job) baseline(ctx context.Context, b algorithm.Baseline) (*float64, error) {
+	switch {
+	case b.Itself:
+		v := j.result.PrimaryMetric()
+		return &v, nil
+	case b.Predict != nil:
+		p, err := b.Predict(j.e.Workers())
+		if err != nil {
+			return nil, err
+		}
+		v := j.e.Test.Measure(p, j.e.Workers()).PrimaryMetric()
+		j.clock.lap("baselines")
+		return &v, ctx.Err()
+	case !algorithm.Baselines.Is(j.e.Config, "all"):
+		return nil, nil
+	default:
+		return j.again(ctx, b)
+	}
+}
+
+// again runs a variant of the experiment and returns what it is compared by.
+func (j *job) again(ctx context.Context, b algorithm.Baseline) (*float64, error) {
+	e, err := j.e.Vary(b)
+	if err != nil {
+		return nil, err
+	}
+	f, err := e.Federation()
+	if err != nil {
+		return nil, err
+	}
+	j.progress.Start(strings.ReplaceAll(b.Name, "_", " "), e.Schedule.Iterations())
+	out, err := sim.Run(ctx, Simulation(e, f, func(it sim.Iteration, _ []byte) error {
+		j.progress.Step(int(it.Number))
+		return nil
+	}))
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.Final(f, out.Model, e.Workers())
+	if err != nil {
+		return nil, err
+	}
+	v := e.Test.Measure(m, e.Workers()).PrimaryMetric()
+	j.clock.lap(b.Name)
+	return &v, nil
+}
+
+// federated trains through the roles and fills in what it cost.
+func (j *job) federated(ctx context.Context) error {
+	f, err := j.e.Federation()
+	if err != nil {
+		return err
+	}
+	j.progress.Start(j.e.About().Name, j.e.Schedule.Iterations())
+	out, err := sim.Run(ctx, Simulation(j.e, f, func(it sim.Iteration, shared []byte) error { return j.round(f, it, shared) }))
+	if err != nil {
+		return err
+	}
+	r := j.result
+	r.SkippedRounds = out.Skipped()
+	for _, it := range out.Iterations {
+		if it.Skipped != nil {
+			r.RecordSkipped(it.Number, j.e)
+		}
+		r.DroppedPerRound += float64(it.Dropped) / float64(len(out.Iterations))
+	}
+	r.BytesUpPerClient = results.PerClient(out.Up, len(f.Trainers))
+	r.BytesDownPerClient = results.PerClient(out.Down, len(f.Trainers))
+	r.Seconds["virtual"] = out.Clock.Seconds()
+	spent, err := j.e.Spent(f.Ledgers, j.attempts)
+	if err != nil {
+		return err
+	}
+	r.Privacy = j.e.Statement(spent)
+	if r.Model, err = j.e.Final(f, out.Model, j.e.Workers()); err != nil {
+		return err
+	}
+	r.Mean = r.Model.Mean
+	if r.Model.Shared != nil {
+		shared := j.e.Test.Measure(r.Model.Shared, j.e.Workers()).RMSE
+		r.SharedRMSE = &shared
+	}
+	return nil
+}
+
+// Simulation is the simulator's view of an experiment and its federation. each, which may
+// be nil, is called after every round with the shared model.
+func Simulation(e *experiment.Experiment, f *experiment.Federation, each func(sim.Iteration, []byte) error) sim.Config {
+	c := e.Config
+	value := func(k config.NumberKey) float64 { return k.Value(c) }
+	ms := func(k config.NumberKey) time.Duration { return time.Duration(value(k) * float64(time.Millisecond)) }
+	return sim.Config{
+		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers, Ledgers: f.ClientLedgers(),
+		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: e.Schedule.Iterations(), SitOut: value(algorithm.SitOut), Seed: algorithm.Seed.Of(c),
+		Workers: e.Workers(), Iteration: each,
+		Faults: sim.Faults{
+			Dropout: value(algorithm.Dropout), Stages: e.DropoutStages(), Leave: value(algorithm.Leave), Away: value(algorithm.Away), AwayRounds: algorithm.AwayRounds.Int(c),
+		},
+		Network: sim.Network{
+			Latency: ms(algorithm.Latency), Compute: ms(algorithm.Compute), StageTimeout: time.Duration(1000 * value(algorithm.Patience) * float64(time.Millisecond)),
+			Up: 1e6 * value(algorithm.Up), Down: 1e6 * value(algorithm.Down),
+		},
+	}
+}
+
+// round measures after a round and writes it down.
+func (j *job) round(f *experiment.Federation, it sim.Iteration, shared []byte) error {
+	j.attempts = append(j.attempts, experiment.Attempt{
+		Survivors: it.Survivors, Answered: it.Answered, Summed: it.Skipped == nil, Sent: it.Sent > 0,
+	})
+	quality, err := j.e.MeasureInterim(f, shared, j.e.Workers())
+	if err != nil {
+		return err
+	}
+	spent, err := j.e.Spent(f.Ledgers, j.attempts)
+	if err != nil {
+		return err
+	}
+	m := results.MetricsOf(quality, int(it.Number))
+	m.Federated = &results.Federated{
+		Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
+		BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(),
+	}
+	if j.e.Private() && !math.IsInf(spent.Epsilon, 1) {
+		m.Epsilon, m.Delta = &spent.Epsilon, j.e.Privacy.Budget.Delta
+	}
+	return j.report(m, it.Skipped)
+}
+
+func (j *job) report(m results.Metrics, skipped error) error {
+	j.result.Metrics = append(j.result.Metrics, m)
+	return j.progress.Round(m, skipped)
+}
+
+// central trains on all ratings in one place.
+func (j *job) central(ctx context.Context, c algorithm.Central) (err error) {
+	r := j.result
+	j.progress.Start(j.e.About().Name, c.Epochs())
+	r.Rounds, r.Secagg = c.Epochs(), "none"
+	r.Model, err = c.Train(ctx, j.e.Workers(), func(epoch int, p model.Predictor) error {
+		return j.report(results.MetricsOf(j.e.Test.Measure(p, j.e.Workers()), epoch), nil)
+	})
+	r.Privacy = j.e.Statement(dp.Result{Epsilon: math.Inf(1)})
+	return err
+}
+
+// stopwatch keeps the seconds of phases, on the wall clock.
+type stopwatch struct {
+	last time.Time
+	laps map[string]float64
+}
+
+func newStopwatch() *stopwatch { return &stopwatch{last: time.Now(), laps: make(map[string]float64)} }
+
+// lap adds the time since the last lap to a phase.
+func (s *stopwatch) lap(phase string) {
+	now := time.Now()
+	s.laps[phase] += now.Sub(s.last).Seconds()
+	s.last = now
+}
