@@ -56,7 +56,7 @@ func (s *Setup) Bottom() float64 { return min(s.Data.Min, float64(float32(s.Data
 // Private reports whether the run promises a finite ε.
 func (s *Setup) Private() bool { return Private(s.Config) }
 
-// Rows are a user's training ratings.
+// Row is a user's training ratings.
 func (s *Setup) Row(user int) model.Ratings {
 	items, values := s.Train.Row(user)
 	return model.Ratings{Items: items, Values: values}
@@ -65,7 +65,7 @@ func (s *Setup) Row(user int) model.Ratings {
 // Public reports whether nobody has the ratings in one place: in a deployment.
 func (s *Setup) Public() bool { return s.Train == nil }
 
-// Facts are those about a set that choices may go by.
+// FactsOf are the facts about a set that choices may go by.
 func FactsOf(set *dataset.Set) *config.Facts {
 	f := &config.Facts{Name: set.Name, Users: set.Users, Items: set.Items, Min: set.Min, Max: set.Max}
 	if known, ok := PublishedSet(set.Name); ok {

@@ -24,7 +24,7 @@ func FromRatings(name string, list []Rating, o Options) (*Set, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for k, r := range list {
-		if err := t.take(r, k+1); err != nil {
+		if err = t.take(r, k+1); err != nil {
 			return nil, &FileError{File: name, Line: k + 1, Err: err}
 		}
 	}

@@ -89,7 +89,7 @@ func TestOutsideModule(t *testing.T) {
 	_, requirements, _ := strings.Cut(string(mod), "\n") // those of the module, so that nothing has to be found
 	text := "module example.org/outside\n" + requirements + "\nrequire github.com/fedsim/fedsim v0.0.0\nreplace github.com/fedsim/fedsim => " + root + "\n"
 	for name, content := range map[string]string{"go.mod": text, "go.sum": string(sums), "main.go": string(program)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+		if err = os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
