@@ -85,7 +85,7 @@ var ofStatistics = []string{
 // Real sums and ideal ones whose clients draw their own noise train the same model to the bit,
 // whatever stage clients are lost at, and whether that is as many as may be or more.
 func TestStatisticsRealIsIdeal(t *testing.T) {
-	if testing.Short() {
+	if brief() {
 		t.Skip("runs of sums of statistics take seconds")
 	}
 	t.Parallel()
@@ -126,7 +126,7 @@ func TestStatisticsRealIsIdeal(t *testing.T) {
 
 // The same seed gives the same bytes at any number of workers, and another seed others.
 func TestStatisticsAreDeterministic(t *testing.T) {
-	if testing.Short() {
+	if brief() {
 		t.Skip("runs of sums of statistics take seconds")
 	}
 	t.Parallel()
