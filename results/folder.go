@@ -12,13 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -150,6 +150,7 @@ func (f *Folder) Append(m Metrics) error {
 // repetition against. Its digests are of private data.
 type Manifest struct {
 	Version     string `json:"version"`
+	Revision    string `json:"revision"` // of the program's source, see version.Info.Source
 	Data        string `json:"data"`
 	DataDigest  string `json:"data_digest"`
 	SplitDigest string `json:"split_digest"`
@@ -159,19 +160,13 @@ type Manifest struct {
 
 // ManifestOf describes an experiment.
 func ManifestOf(e *experiment.Experiment) Manifest {
-	m := Manifest{Version: Version(), Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config)}
+	v := version.Get()
+	m := Manifest{Version: v.Version, Revision: v.Source(),
+		Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config)}
 	if e.About().Federated() {
 		m.Session = fmt.Sprintf("%x", e.Session())
 	}
 	return m
-}
-
-// Version is the version of the program, as the module system knows it.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
 
 // Complete writes the rest and gives the folder its name, which it returns. A

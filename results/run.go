@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -57,7 +58,7 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 	}
 	if split.Digest != m.SplitDigest {
 		return nil, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
-			ErrOtherData, m.Data, m.SplitDigest, Version(), split.Digest)
+			ErrOtherData, m.Data, m.SplitDigest, version.Get(), split.Digest)
 	}
 	r := &Recommender{Config: c, Data: set, train: split.Train.ByUser()}
 	if held != nil {

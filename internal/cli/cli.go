@@ -43,7 +43,7 @@ func Main(run func(ctx context.Context, args []string) int) {
 // Parser makes what reads the command line into a tree of commands, for kong.
 func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(tree, append([]kong.Option{
-		kong.Name(p.Name), kong.Description(p.Description), kong.Vars{"version": p.Version},
+		kong.Name(p.Name), kong.Description(p.Description), kong.Vars{"version": p.Name + " " + p.Version},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}, more...)...)
 }

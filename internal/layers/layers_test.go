@@ -73,6 +73,16 @@ var rules = []rule{
 		why: "it holds what others declare, and declares no key itself",
 	},
 	{
+		name: "cli is for any command", from: []string{"internal/cli"},
+		forbid: []string{"..."}, allow: []string{"internal/cli"},
+		why: "the scaffold of both commands knows neither experiments nor deployments; errors say of themselves what they are",
+	},
+	{
+		name: "version is for everybody", from: []string{"internal/version"},
+		forbid: []string{"..."},
+		why:    "what a program was built from depends on nothing in it",
+	},
+	{
 		name: "algorithm knows none by name", from: []string{"algorithm/..."},
 		forbid: []string{"fedmf/...", "fedssp/...", "internal/families", "experiment/...", "forecast/...", "agreement/...", "results/..."},
 		why:    "algorithms register themselves; what every algorithm is must not depend on one",

@@ -14,7 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/cli"
 	_ "github.com/fedsim/fedsim/internal/families"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/internal/version"
 )
 
 // commands is the tree of the command line.
@@ -54,7 +54,7 @@ func Main() {
 
 // program is the command line.
 var program = cli.Program{
-	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: results.Version(),
+	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: version.Get().String(),
 	Interrupt: func(error) error {
 		return errors.New("stopped before the end of the session; start it again with the same --state to go on")
 	},

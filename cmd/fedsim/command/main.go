@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/download"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/internal/version"
 )
 
 // commands is the tree of the command line.
@@ -63,7 +63,7 @@ func Main() {
 
 // program is the command line.
 var program = cli.Program{
-	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: results.Version(),
+	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: version.Get().String(),
 	Interrupt: func(err error) error {
 		if _, kept := errors.AsType[*download.PartialError](err); kept {
 			return err

@@ -1,0 +1,145 @@
+// Package version says what a program was built from: the version and the revision, whatever
+// the flags of the build.
+package version
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+// module is the module that the version is of; the program may be another's, which imports it.
+const module = "github.com/fedsim/fedsim"
+
+// Unknown is the revision of a build that nothing is known of.
+const Unknown = "unknown"
+
+// release is the version that this tree is, or that it will be when it is released.
+// Release builds may set it with -ldflags "-X github.com/fedsim/fedsim/internal/version.release=v0.1.0",
+// and likewise revision, and modified to "true".
+var (
+	release  = "v0.1.0"
+	revision string
+	modified string
+)
+
+// archived is the revision in an archive that git or a forge made; git puts it there (see
+// .gitattributes). Elsewhere it stays as it is.
+const archived = "$Format:%H$"
+
+// Info says what a program was built from.
+type Info struct {
+	Version  string // "v0.1.0"
+	Revision string // of git, in full, or a tag; Unknown if nothing tells it
+	Modified bool   // the tree had changes besides
+	Binary   string // digest of the program's file, which is all that is left to tell where the revision is Unknown
+}
+
+// Get says what this program was built from.
+var Get = sync.OnceValue(func() Info {
+	info := Info{Version: release}
+	build, _ := debug.ReadBuildInfo()
+	switch {
+	case revision != "":
+		info.Revision, info.Modified = revision, modified == "true"
+	case info.stamped(build):
+	case !strings.Contains(archived, "$"):
+		info.Revision = archived
+	default:
+		info.Revision = Unknown
+		if path, err := os.Executable(); err == nil {
+			info.Binary = digest(path)
+		}
+	}
+	return info
+})
+
+// pseudo is the end of a version that the go command made of a revision.
+var pseudo = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(\+.*)?$`)
+
+// stamped takes what the go command wrote down: of version control where it built this module
+// in a checkout, else the module's version.
+func (i *Info) stamped(build *debug.BuildInfo) bool {
+	if build == nil {
+		return false
+	}
+	if build.Main.Path != module { // another's program, whose revision is not this one's
+		for _, d := range build.Deps {
+			if d.Path == module && d.Replace == nil {
+				return i.versioned(d.Version)
+			}
+		}
+		return false
+	}
+	for _, s := range build.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			i.Revision = s.Value
+		case "vcs.modified":
+			i.Modified = s.Value == "true"
+		}
+	}
+	return i.Revision != "" || i.versioned(build.Main.Version)
+}
+
+// versioned takes the revision that a module's version names, as itself or in its end.
+func (i *Info) versioned(version string) bool {
+	version, dirt, _ := strings.Cut(version, "+")
+	if version == "" || version == "(devel)" {
+		return false
+	}
+	i.Revision, i.Modified = version, dirt == "dirty"
+	if found := pseudo.FindStringSubmatch(version); found != nil {
+		i.Revision = found[1]
+	}
+	return true
+}
+
+// digest is the SHA-256 of a file, in hex; "" if it cannot be read.
+func digest(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	h := sha256.New()
+	if _, err = io.Copy(h, f); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// commit is how git names a commit in full.
+var commit = regexp.MustCompile(`^[0-9a-f]{40,64}$`)
+
+// Source is the revision, followed by whether it was modified, or by the digest of the program
+// where it is unknown: "unknown, binary 1a2b...".
+func (i Info) Source() string { return i.source(len(i.Revision), len(i.Binary)) }
+
+func (i Info) source(ofRevision, ofBinary int) string {
+	text := i.Revision[:ofRevision]
+	if i.Modified {
+		text += ", modified"
+	}
+	if i.Binary != "" {
+		text += ", binary " + i.Binary[:ofBinary]
+	}
+	return text
+}
+
+// short is how much of a commit or a digest is shown to people.
+const short = 12
+
+// String is like "v0.1.0 (revision 1a2b3c4d5e6f, modified)".
+func (i Info) String() string {
+	ofRevision := len(i.Revision)
+	if commit.MatchString(i.Revision) {
+		ofRevision = short
+	}
+	return i.Version + " (revision " + i.source(ofRevision, min(short, len(i.Binary))) + ")"
+}
