@@ -34,11 +34,22 @@ func newExperimentFlags(take func(*config.Key) bool) experimentFlags {
 		if k.Flag && take(k) {
 			fields = append(fields, reflect.StructField{
 				Name: fmt.Sprintf("Key%d", i), Type: reflect.TypeFor[*string](),
-				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q", k.Name, k.Placeholder, flagHelp(k))),
+				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q choices:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "))),
 			})
 		}
 	}
 	return experimentFlags{Plugins: kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
+}
+
+// choices are the values that a key can have, where they are a list.
+func choices(k *config.Key) []string {
+	switch {
+	case k == algorithm.Name.Key:
+		return algorithm.Names()
+	case k.Kind == config.Word:
+		return k.Words
+	}
+	return nil
 }
 
 // flagHelp is a key's line of help.

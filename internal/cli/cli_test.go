@@ -1,0 +1,157 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// tree is a command line of its own: do ends with an error, and show prints what it is given.
+type tree struct {
+	Do    doCmd `cmd:"" help:"Do it."`
+	Group struct {
+		Show showCmd `cmd:"" help:"Show 'it'."`
+	} `cmd:"" help:"A group."`
+	Secret struct{} `cmd:"" hidden:"" help:"Not shown."`
+	cli.PagesCmd
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+type doCmd struct {
+	Format string `enum:"table,json" default:"table" help:"How."`
+	Mood   string `choices:"glad sad" placeholder:"MOOD" help:"In which mood."`
+	Dry    bool   `help:"Do nothing."`
+}
+
+func (*doCmd) Run(w *world) error { return w.err }
+
+type showCmd struct {
+	What string `arg:"" help:".What starts like a macro."`
+}
+
+func (c *showCmd) Run(ctx context.Context, w *world) error {
+	fmt.Fprintf(w.out, "%s, %v", c.What, ctx.Err()) //nolint:errcheck // it is a buffer
+	return nil
+}
+
+// world is what commands are bound to.
+type world struct {
+	out *bytes.Buffer
+	err error
+}
+
+// call runs a command line that ends with the error.
+func call(ctx context.Context, err error, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	p := cli.Program{
+		Name: "tool", Description: "Does things.", Version: "v1.2.3",
+		Interrupt: func(err error) error { return fmt.Errorf("stopped (%w)", err) },
+		Bind:      func() (any, error) { return &world{&out, err}, nil },
+	}
+	code = p.Run(ctx, new(tree), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// wrongConfig says of itself that it is a wrong call, without being of the package.
+type wrongConfig struct{ usage bool }
+
+func (wrongConfig) Error() string { return "the file is wrong" }
+
+func (w wrongConfig) Usage() bool { return w.usage }
+
+func TestErrorsBecomeExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		name, args string
+		err        error
+		code       int
+		want       string // on stderr
+	}{
+		{"done", "do", nil, 0, ""},
+		{"failed", "do", errors.New("no disk"), 1, "tool: no disk\n"},
+		{"misuse", "do", cli.Misusef("--mood %s is none", "x"), 2, "tool: --mood x is none\n"},
+		{"misuse inside", "do", fmt.Errorf("outside: %w", cli.Misusef("inside")), 2, "tool: outside: inside\n"},
+		{"another package's", "do", errors.Join(errors.New("first"), wrongConfig{true}), 2, "tool: first\nthe file is wrong\n"},
+		{"another package's failure", "do", wrongConfig{false}, 1, "tool: the file is wrong\n"},
+		{"interrupted", "do", fmt.Errorf("while working: %w", context.Canceled), 130, "tool: stopped (while working: context canceled)\n"},
+		{"interrupted by a wrong call", "do", errors.Join(cli.Misusef("wrong"), context.Canceled), 130, "tool: stopped (wrong\ncontext canceled)\n"},
+		{"late", "do", context.DeadlineExceeded, 1, "tool: context deadline exceeded\n"},
+		{"unknown command", "undo", nil, 2, "; tool --help tells what there is\n"},
+		{"unknown flag", "do --much", nil, 2, "; tool --help tells what there is\n"},
+		{"JSON", "do --format json", errors.New(`no "disk"`), 1, `{"error":"no \"disk\"","exit":1}` + "\n"},
+		{"JSON in one word", "do --format=json", cli.Misusef("wrong"), 2, `{"error":"wrong","exit":2}` + "\n"},
+		{"JSON, interrupted", "do --format=json", context.Canceled, 130, `{"error":"stopped (context canceled)","exit":130}` + "\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errs := call(t.Context(), c.err, strings.Fields(c.args)...)
+			if code != c.code || out != "" || !strings.HasSuffix(errs, c.want) || c.want == "" && errs != "" {
+				t.Errorf("exit code %d, printed %q and %q; want %d and %q", code, out, errs, c.code, c.want)
+			}
+		})
+	}
+}
+
+// What cannot be parsed is reported in JSON, too, where that was asked for.
+func TestWrongCallsInJSON(t *testing.T) {
+	code, _, errs := call(t.Context(), nil, "do", "--much", "--format", "json")
+	var e struct {
+		Error string
+		Exit  int
+	}
+	if err := json.Unmarshal([]byte(errs), &e); err != nil || code != 2 || e.Exit != 2 || !strings.Contains(e.Error, "--much") {
+		t.Errorf("exit code %d, %q: %v", code, errs, err)
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	if code, out, errs := call(t.Context(), nil, "--version"); code != 0 || out != "tool v1.2.3\n" || errs != "" {
+		t.Errorf("--version: %d, %q, %q", code, out, errs)
+	}
+	code, out, errs := call(t.Context(), nil, "--help")
+	if code != 0 || errs != "" || !strings.Contains(out, "Does things.") || !strings.Contains(out, "group show") || strings.Contains(out, "secret") {
+		t.Errorf("--help: %d, %q, %q", code, out, errs)
+	}
+}
+
+// Commands get their context and what is bound when the arguments are parsed.
+func TestCommandsAreBound(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code, out, _ := call(ctx, nil, "group", "show", "this"); code != 0 || out != "this, context canceled" {
+		t.Errorf("%d, %q", code, out)
+	}
+	p := cli.Program{Name: "tool", Bind: func() (any, error) { return nil, cli.Misusef("--level is wrong") }}
+	var errs bytes.Buffer
+	if code := p.Run(t.Context(), new(tree), []string{"do"}, &errs, &errs); code != 2 || errs.String() != "tool: --level is wrong\n" {
+		t.Errorf("what cannot be bound: %d, %q", code, &errs)
+	}
+}
+
+// A panic of a command is nobody's to catch but kong's own end.
+func TestPanicsGoOn(t *testing.T) {
+	defer func() {
+		if e := recover(); e != "lost" {
+			t.Errorf("recovered %v", e)
+		}
+	}()
+	p := cli.Program{Name: "tool", Bind: func() (any, error) { panic("lost") }}
+	p.Run(t.Context(), new(tree), []string{"do"}, new(bytes.Buffer), new(bytes.Buffer))
+	t.Error("nothing was lost")
+}
+
+func TestPrintJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := cli.PrintJSON(&b, map[string]int{"b": 2, "a": 1}); err != nil || b.String() != "{\n  \"a\": 1,\n  \"b\": 2\n}\n" {
+		t.Errorf("%q, %v", &b, err)
+	}
+	if err := cli.PrintJSON(&b, func() {}); err == nil {
+		t.Error("a function was printed")
+	}
+}
