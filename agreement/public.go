@@ -68,6 +68,9 @@ type Terms struct {
 // largest published set.
 const MaxPublic = 64 << 20
 
+// ErrFormat is wrapped by the error for what another version of this program has published.
+var ErrFormat = errors.New("another version of this program has published it; end the session with the version that began it, or begin another one")
+
 // publicFormat is the domain of the hash and the first entry of the encoding; it ends
 // in the version.
 const publicFormat = "fedsim/agreement/public/v3"
@@ -192,6 +195,11 @@ func decode(b []byte) (*Public, error) {
 	if len(b) > MaxPublic {
 		return nil, fmt.Errorf("it has %d bytes; at most %d are read", len(b), MaxPublic)
 	}
+	// Another version has other fields, so what it is comes first.
+	var kind struct{ Format string }
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&kind); err == nil && kind.Format != publicFormat {
+		return nil, fmt.Errorf("%w: its format is %q; this version reads %q", ErrFormat, kind.Format, publicFormat)
+	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	var form publicJSON
@@ -200,9 +208,6 @@ func decode(b []byte) (*Public, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows its end")
-	}
-	if form.Format != publicFormat {
-		return nil, fmt.Errorf("its format is %q; this version reads %q", form.Format, publicFormat)
 	}
 	p := &Public{Facts: form.Facts, Terms: form.Terms.terms()}
 	session, err := hex.DecodeString(form.Session)
