@@ -57,7 +57,7 @@ import (
 )
 
 // ProtocolID names the stream on which a federation talks.
-const ProtocolID = "/fedsim/1.0.0"
+const ProtocolID = "/fedsim/2.0.0"
 
 // Time limits of the network, apart from those of stages, which are the
 // aggregator's setting.
