@@ -164,8 +164,12 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// A release needs no other change than its tag: all places name one version.
+// A release needs no other change than its tag: all places name one version. Between
+// releases, when it ends in -dev, there is nothing to compare yet.
 func TestTagReady(t *testing.T) {
+	if strings.HasSuffix(release, "-dev") {
+		t.Skip("not to be released: ", release)
+	}
 	for path, want := range map[string]string{
 		"../../CHANGELOG.md": "\n## [" + strings.TrimPrefix(release, "v") + "]",
 		"../../CITATION.cff": "\nversion: " + strings.TrimPrefix(release, "v") + "\n",
