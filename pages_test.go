@@ -1,9 +1,14 @@
 package fedsim_test
 
 import (
+	"bytes"
 	"flag"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,4 +42,56 @@ func samePage(t *testing.T, path string, got []byte) {
 	if d := cmp.Diff(string(want), string(got)); d != "" {
 		t.Errorf("%s is not what the declarations say; run the test with -update (-page +declarations):\n%s", path, d)
 	}
+}
+
+// Every link between the pages leads somewhere, and the first page stays short.
+func TestPagesAndTheirLinks(t *testing.T) {
+	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "experiments/README.md"}
+	if err := filepath.WalkDir("docs", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			pages = append(pages, path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page == "README.md" && bytes.Count(text, []byte("\n")) > 180 {
+			t.Errorf("README.md has %d lines; the rest belongs to docs", bytes.Count(text, []byte("\n")))
+		}
+		for _, m := range link.FindAllSubmatch(text, -1) {
+			to, anchor, _ := strings.Cut(string(m[1]), "#")
+			if strings.Contains(to, "://") {
+				continue
+			}
+			target := page
+			if to != "" {
+				target = filepath.Join(filepath.Dir(page), to)
+			}
+			content, err := os.ReadFile(target)
+			if info, statErr := os.Stat(target); statErr == nil && info.IsDir() {
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s: the link %s leads nowhere", page, m[1])
+			} else if anchor != "" && !slices.Contains(anchors(string(content)), anchor) {
+				t.Errorf("%s: %s has no heading %q", page, target, anchor)
+			}
+		}
+	}
+}
+
+// anchors are those of the headings of a page, as GitHub makes them.
+func anchors(page string) []string {
+	var list []string
+	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		list = append(list, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return list
 }
