@@ -134,7 +134,7 @@ func lossWarning(c config.Config, about *About, loss float64) string {
 	if about.Clients.Organisations() && Private(c) {
 		consequence = "and charged all the same to whoever took the plan up"
 	}
-	return fmt.Sprintf("%s is above the tolerance %v: most iterations will be skipped, %s", what, Tolerance.Value(c), consequence)
+	return fmt.Sprintf("%s is above the tolerance %v: most rounds will be skipped, %s", what, Tolerance.Value(c), consequence)
 }
 
 // expectedLoss is the share of clients that is expected to be lost in the worst

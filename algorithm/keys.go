@@ -204,7 +204,7 @@ func declareFederation() {
 		Help: "Share of the clients that, lost in one round, may sit the next out, so that it need not be set up anew with everybody: two exchanges instead of four.",
 		Check: func(c config.Config) string {
 			if v, most := SitOut.Value(c), Tolerance.Value(c); v > max(0, most) {
-				return fmt.Sprintf("%v is above the tolerance %v; who sits out is lost to the iteration", v, most)
+				return fmt.Sprintf("%v is above the tolerance %v; who sits out is lost to the round", v, most)
 			}
 			return ""
 		},

@@ -125,7 +125,7 @@ type LFLParams struct {
 func (p Params) Release() protocol.Release {
 	r := protocol.Release{Name: ItemGradient, Len: p.Items * p.Rank, L2: p.GradientBound(), MaxNonZero: p.Rank}
 	if p.Contribution == AllRatings {
-		r.L2, r.MaxNonZero = p.Clip, r.Len // how many a user rated is nobody's business
+		r.L2, r.MaxNonZero = p.Clip, r.Len // how many a user rated is private: it must not show in the plan or in a message's length
 	}
 	return r
 }

@@ -140,7 +140,7 @@ func (x *verticalInstance) Baselines() []algorithm.Baseline {
 		alone = "each party trains alone, for as many steps"
 	}
 	return []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "the same start, without any iteration", Predict: func(protocol.Runner) (model.Predictor, error) {
+		{Name: "before_cooperation", Note: "the same start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
 			return &model.Factors{Users: x.silo.StartUsers(x.setup.Data.Users), Items: x.silo.StartItems()}, nil
 		}},
 		// At the learning rates that suit the noise where nobody averages it.

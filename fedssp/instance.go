@@ -159,7 +159,7 @@ func biasOnlyName() string {
 // Lost implements algorithm.Loser. One round says how many ratings, by weight, an item has.
 func (x *instance) Lost(step protocol.Step) string {
 	if slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == WeightCounts }) {
-		return "the iteration that tells how much each item was rated was skipped: nothing is learned of items without it"
+		return "the round that tells how much each item was rated was skipped: nothing is learned of items without it"
 	}
 	return ""
 }

@@ -142,7 +142,7 @@ func (p *Params) rows(name string, length int, bound float64) protocol.Release {
 }
 
 // mostRated is how many items a user contributes to at most. Without sampling it is all of them:
-// how many a user rated is nobody's business.
+// how many a user rated is private: it must not show in the plan or in a message's length.
 func (p *Params) mostRated() int {
 	if p.Budgeting == Weights {
 		return p.Items

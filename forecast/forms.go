@@ -75,7 +75,7 @@ func Warnings(x *experiment.Experiment) ([]string, error) {
 	if up <= muchTraffic {
 		return nil, nil
 	}
-	warning := fmt.Sprintf("each client sends %s in an iteration; ", units.Bytes(up))
+	warning := fmt.Sprintf("each client sends %s in a round; ", units.Bytes(up))
 	for _, word := range words {
 		if word == e.Config.Text(key) {
 			continue

@@ -150,7 +150,7 @@ func TestForecastOfSchedule(t *testing.T) {
 	if err := f.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"release: moments, in 2 iterations of phase statistics\n", "release: counts, in 1 iteration of phase prepare\n", "each of 2 iterations of phase bias\n"} {
+	for _, line := range []string{"release: moments, in 2 rounds of phase statistics\n", "release: counts, in 1 round of phase prepare\n", "each of 2 rounds of phase bias\n"} {
 		if !strings.Contains(text.String(), line) {
 			t.Errorf("no %q in\n%s", line, text.String())
 		}

@@ -13,11 +13,11 @@ import (
 // its name in front.
 func (f *Forecast) Print(w io.Writer) error {
 	var p forecastPrinter
-	unit := "iterations"
+	amount := counted(f.Rounds, "round")
 	if f.Cohort == nil {
-		unit = "passes over the ratings"
+		amount = units.Grouped(int64(f.Rounds)) + " passes over the ratings"
 	}
-	p.head("algorithm", "%s, %s %s", f.Algorithm, units.Grouped(int64(f.Rounds)), unit)
+	p.head("algorithm", "%s, %s", f.Algorithm, amount)
 	d := f.Data
 	parts := fmt.Sprintf("%s training", units.Grouped(int64(d.TrainingRatings)))
 	if d.ValidationRatings > 0 {
@@ -25,9 +25,9 @@ func (f *Forecast) Print(w io.Writer) error {
 	}
 	p.head("data", "%s, %s users, %s items, %s and %s test ratings", d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Items)), parts, units.Grouped(int64(d.TestRatings)))
 	if c := f.Cohort; c != nil {
-		p.head("cohort", "%s clients, of whom %s may be lost in an iteration and %s may collude",
+		p.head("cohort", "%s clients, of whom %s may be lost in a round and %s may collude",
 			units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))
-		p.head("exchanges", "%d with each client in an iteration, %d in the first and after a loss", c.Exchanges, c.SetupExchanges)
+		p.head("exchanges", "%d with each client in a round, %d in the first and after a loss", c.Exchanges, c.SetupExchanges)
 	}
 	if f.Graph == nil {
 		p.head("secagg", "%s", f.Secagg)
@@ -84,7 +84,7 @@ func (p *forecastPrinter) graph(g *GraphForecast) {
 	}
 	p.row("graph", "%s, n = %s clients, k = %s neighbours of each", shape, units.Grouped(int64(g.Clients)), units.Grouped(int64(g.Degree)))
 	p.row("threshold", "t = %s neighbours restore a client's secret", units.Grouped(int64(g.Threshold)))
-	p.line("\n  %-26s  %21s  %21s", "", "in an iteration", "in the run")
+	p.line("\n  %-26s  %21s  %21s", "", "in a round", "in the run")
 	p.line("  %-26s  %9s   %9s  %9s   %9s", "chance that", "at most", "limit", "at most", "limit")
 	for _, c := range []struct {
 		what string
@@ -92,7 +92,7 @@ func (p *forecastPrinter) graph(g *GraphForecast) {
 	}{
 		{"colluders open a client", g.Colluding},
 		{"the graph is cut", g.Cut},
-		{"an iteration is lost", g.Starved},
+		{"a round is lost", g.Starved},
 	} {
 		p.line("  %-26s  %9.2g < %9.2g  %9.2g < %9.2g", c.what, c.Iteration, c.IterationLimit, c.Run, c.RunLimit)
 	}
@@ -102,7 +102,7 @@ func (p *forecastPrinter) release(r ReleaseForecast) {
 	if r.Phase == "" {
 		p.block("release", "%s", r.Name)
 	} else {
-		p.block("release", "%s, in %s of phase %s", r.Name, counted(r.Iterations, "iteration"), r.Phase)
+		p.block("release", "%s, in %s of phase %s", r.Name, counted(r.Iterations, "round"), r.Phase)
 	}
 	sparse := ""
 	if r.MaxNonZero < r.Len {
@@ -156,12 +156,12 @@ func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
 		}
 	}
 	if len(b.Steps) == 0 {
-		row("iteration", units.Bytes(b.Iteration.Up), units.Bytes(b.Iteration.Down), "")
+		row("round", units.Bytes(b.Iteration.Up), units.Bytes(b.Iteration.Down), "")
 	}
 	for _, s := range b.Steps {
-		row("iteration", units.Bytes(s.Up), units.Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", counted(s.Iterations, "iteration"), s.Phase))
+		row("round", units.Bytes(s.Up), units.Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", counted(s.Iterations, "round"), s.Phase))
 	}
-	row("run", units.Bytes(b.Run.Up), units.Bytes(b.Run.Down), fmt.Sprintf("%s iterations and the final model", units.Grouped(int64(rounds))))
+	row("run", units.Bytes(b.Run.Up), units.Bytes(b.Run.Down), fmt.Sprintf("%s rounds and the final model", units.Grouped(int64(rounds))))
 }
 
 func (p *forecastPrinter) forms(forms []FormForecast) {
@@ -192,7 +192,7 @@ func counted(n int, thing string) string {
 }
 
 func (p *forecastPrinter) memory(m *MemoryForecast, real bool) {
-	p.block("memory", "of the aggregator in an iteration, about")
+	p.block("memory", "of the aggregator in a round, about")
 	row := func(name string, n int64, note string) { p.row(name, "%11s  %s", units.Bytes(n), note) }
 	row("accumulators", m.Accumulators, "")
 	row("sums", m.Sums, "")

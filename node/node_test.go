@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )

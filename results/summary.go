@@ -240,7 +240,7 @@ func (p *printer) quality() {
 		if left == "" {
 			left = "the model is untrained"
 		}
-		p.line("\nevery iteration was skipped: %s", left)
+		p.line("\nevery round was skipped: %s", left)
 		return
 	}
 	for _, lost := range s.Lost {
@@ -256,9 +256,9 @@ func (p *printer) cost() {
 		return
 	}
 	n := p.e.Cohort
-	p.line("cohort      %s clients, of whom %s may be lost in an iteration and %s may collude", units.Count(n.Clients),
+	p.line("cohort      %s clients, of whom %s may be lost in a round and %s may collude", units.Count(n.Clients),
 		units.Count(n.Clients-n.Required()), units.Count(n.Colluding()))
-	p.line("iterations  %d attempted, %d skipped; %.1f clients dropped out in each on average", s.Rounds, s.SkippedRounds, s.DroppedPerRound)
+	p.line("rounds      %d attempted, %d skipped; %.1f clients dropped out in each on average", s.Rounds, s.SkippedRounds, s.DroppedPerRound)
 	p.line("per client  %s", traffic("up", s.BytesUpPerClient))
 	p.line("            %s", traffic("down", s.BytesDownPerClient))
 }

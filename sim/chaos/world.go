@@ -40,7 +40,7 @@ type world struct {
 	planner    *planner
 	server     role
 	aggregator role
-	machines    []*machine
+	machines   []*machine
 	iteration  uint64 // the one that was planned last
 	healed     bool
 	over       bool
