@@ -1,0 +1,197 @@
+package peruser_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/algorithm/peruser"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// counting counts how many users have a first rating of each item; with bad rows its model
+// has one too many.
+func counting(name string, badRows int) peruser.Algorithm {
+	return peruser.Algorithm{
+		Name: name, Help: "counts first ratings", Rounds: 4, Rank: 1,
+		Release: func(s *algorithm.Setup) protocol.Release {
+			return protocol.Release{Name: "firsts", Len: s.Data.Items, L2: 1, L1: 1, LInf: 1, MaxNonZero: 1}
+		},
+		Start: func(s *algorithm.Setup) *model.Matrix { return model.NewMatrix(s.Data.Items+badRows, 1) },
+		Contribute: func(_ *algorithm.Setup, _ *model.Matrix, r model.Ratings, _ entropy.Source, _ uint64) (protocol.Vector, error) {
+			v := protocol.Vector{Index: []uint32{}}
+			if len(r.Items) > 0 {
+				v.Index, v.Value = append(v.Index, uint32(r.Items[0])), append(v.Value, 1)
+			}
+			return v, nil
+		},
+		Absorb: func(_ *algorithm.Setup, m *model.Matrix, sum []float64, survivors int, round uint64) {
+			for j, x := range sum {
+				m.Row(j)[0] += x/float64(survivors) + float64(round)
+			}
+		},
+		Predict: func(s *algorithm.Setup, m *model.Matrix, r model.Ratings, out []float64) {
+			for j := range out {
+				out[j] = s.Data.Min + m.Row(j)[0] + float64(len(r.Items))
+			}
+		},
+	}
+}
+
+func init() {
+	counting("count-firsts", 0).Register()
+	counting("count-badly", 1).Register()
+}
+
+func open(t *testing.T, name string) (*experiment.Experiment, error) {
+	t.Helper()
+	c, err := config.Resolve([]config.Setting{{Key: "algorithm", Value: name}, {Key: "data", Value: "synthetic:small"}, {Key: "epsilon", Value: "4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return experiment.Open(t.Context(), c, nil)
+}
+
+func TestScheduleIsCalibrated(t *testing.T) {
+	e, err := open(t, "count-firsts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := e.Schedule.First()
+	if e.Schedule.Iterations() != 4 || r.Len != e.Data.Items || r.Scale != algorithm.Scale(*r) || r.Width < 8 {
+		t.Errorf("schedule %+v", e.Schedule)
+	}
+	planned, err := e.Planned()
+	if err != nil || !(planned.Epsilon <= 4 && planned.Epsilon > 3.99) || r.Noise.Kind != protocol.Split || !(r.Noise.Variance > 0) {
+		t.Errorf("noise %+v costs %v, %v; want all of the 4", r.Noise, planned, err)
+	}
+}
+
+func TestModelOfAnotherSizeIsRefused(t *testing.T) {
+	_, err := open(t, "count-badly")
+	var refused *config.Error
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "401 rows; there must be one for each of 400 items") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// strategy is the server's side of the session.
+func strategy(t *testing.T, e *experiment.Experiment, session byte) algorithm.Strategy {
+	t.Helper()
+	s, err := e.Instance().Strategy(protocol.SessionID{session})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// absorb takes rounds of a sum that is the same for all items.
+func absorb(t *testing.T, s algorithm.Strategy, items, rounds int, sum float64) error {
+	t.Helper()
+	for range rounds {
+		p, done, err := s.Next()
+		if err != nil || done {
+			t.Fatalf("done %t, %v", done, err)
+		}
+		values := make([]float64, items)
+		for j := range values {
+			values[j] = sum
+		}
+		if err := s.Absorb(p, protocol.Sums{Values: [][]float64{values}, Survivors: 2}, protocol.Workers(1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A server that starts again goes on with the next round and the same model.
+func TestStrategyGoesOnFromItsState(t *testing.T) {
+	e, err := open(t, "count-firsts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := strategy(t, e, 1)
+	if err = absorb(t, before, e.Data.Items, 2, 3); err != nil {
+		t.Fatal(err)
+	}
+	state, err := before.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := strategy(t, e, 1)
+	if err = after.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []algorithm.Strategy{before, after} {
+		p, done, err := s.Next()
+		if err != nil || done || p.Iteration != 3 {
+			t.Fatalf("plan %+v, done %t, %v; want round 3", p, done, err)
+		}
+	}
+	b, err := model.NewBroadcast(after.Model(), e.Data.Items, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Matrix().Row(7)[0]; got != 3./2+1+3./2+2 { // by hand: sum/survivors + round, twice
+		t.Errorf("the model holds %v", got)
+	}
+	domain := strings.Index(string(state), "\n") + 1
+	for what, bad := range map[string][]byte{
+		"empty": nil, "cut short": state[:len(state)-1], "too long": append(state[:len(state):len(state)], 0), "only a head": state[:domain+10],
+		"of another domain": append([]byte("x"), state[1:]...), "of a round after the last": changed(state, domain+16+7, 5),
+	} {
+		if err := strategy(t, e, 1).Restore(bad); err == nil {
+			t.Errorf("a state that is %s was taken", what)
+		}
+	}
+	if err := strategy(t, e, 2).Restore(state); err == nil || !strings.Contains(err.Error(), "session") {
+		t.Errorf("a state of another session: %v", err)
+	}
+}
+
+func changed(b []byte, at int, to byte) []byte {
+	c := append([]byte(nil), b...)
+	c[at] = to
+	return c
+}
+
+// What is not finite is not broadcast.
+func TestModelStaysFinite(t *testing.T) {
+	e, err := open(t, "count-firsts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := absorb(t, strategy(t, e, 1), e.Data.Items, 1, math.Inf(1)); err == nil || !strings.Contains(err.Error(), "became +Inf in round 1") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRegisterRefusesWhatIsMissing(t *testing.T) {
+	for what, change := range map[string]func(*peruser.Algorithm){
+		"a release":    func(a *peruser.Algorithm) { a.Release = nil },
+		"a start":      func(a *peruser.Algorithm) { a.Start = nil },
+		"a trainer":    func(a *peruser.Algorithm) { a.Contribute = nil },
+		"a strategy":   func(a *peruser.Algorithm) { a.Absorb = nil },
+		"a prediction": func(a *peruser.Algorithm) { a.Predict = nil },
+		"rounds":       func(a *peruser.Algorithm) { a.Rounds = 0 },
+		"a name":       func(a *peruser.Algorithm) { a.Name = "" },
+		"a free name":  func(a *peruser.Algorithm) { a.Name = "count-firsts" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("an algorithm without %s was registered", what)
+				}
+			}()
+			a := counting("count-more", 0)
+			change(&a)
+			a.Register()
+		})
+	}
+}
