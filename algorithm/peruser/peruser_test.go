@@ -129,9 +129,9 @@ func TestStrategyGoesOnFromItsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []algorithm.Strategy{before, after} {
-		p, done, err := s.Next()
-		if err != nil || done || p.Iteration != 3 {
-			t.Fatalf("plan %+v, done %t, %v; want round 3", p, done, err)
+		p, done, failed := s.Next()
+		if failed != nil || done || p.Iteration != 3 {
+			t.Fatalf("plan %+v, done %t, %v; want round 3", p, done, failed)
 		}
 	}
 	b, err := model.NewBroadcast(after.Model(), e.Data.Items, 1)
