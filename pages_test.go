@@ -46,17 +46,8 @@ func samePage(t *testing.T, path string, got []byte) {
 
 // Every link between the pages leads somewhere, and the first page stays short.
 func TestPagesAndTheirLinks(t *testing.T) {
-	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "experiments/README.md"}
-	if err := filepath.WalkDir("docs", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".md") {
-			pages = append(pages, path)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, page := range pages {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -84,6 +75,43 @@ func TestPagesAndTheirLinks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Source files that pages name are there. Names without a folder are of the package that
+// the text is about, and are left out.
+func TestPagesNameFilesThatAreThere(t *testing.T) {
+	name := regexp.MustCompile("`((?:[a-z]+/)+[a-z_]+\\.go)`")
+	seen := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range name.FindAllSubmatch(text, -1) {
+			seen++
+			if _, err = os.Stat(string(m[1])); err != nil {
+				t.Errorf("%s names %s: %v", page, m[1], err)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no page names a source file: the pattern finds none")
+	}
+}
+
+// pages are all pages that people read.
+func pages(t *testing.T) []string {
+	t.Helper()
+	list := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "experiments/README.md"}
+	if err := filepath.WalkDir("docs", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			list = append(list, path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // anchors are those of the headings of a page, as GitHub makes them.
