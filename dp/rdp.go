@@ -18,6 +18,15 @@ var renyiOrders = func() (orders []float64) {
 	return append(orders, 128, 256, 512, 1024)
 }()
 
+// renyiLogs are log(1-1/α) and log α of renyiOrders: a calibration converts thousands of
+// times at the same orders.
+var renyiLogs = func() (logs [][2]float64) {
+	for _, alpha := range renyiOrders {
+		logs = append(logs, [2]float64{math.Log1p(-1 / alpha), math.Log(alpha)})
+	}
+	return logs
+}()
+
 // renyiCurve holds a bound on the Rényi divergence D_α at each of
 // renyiOrders; +Inf where the mechanism has none at that order.
 type renyiCurve []float64
@@ -72,7 +81,7 @@ func (curve renyiCurve) epsilon(delta float64) float64 {
 	}
 	best, logDelta := math.Inf(1), math.Log(delta)
 	for i, alpha := range renyiOrders {
-		best = min(best, curve[i]+math.Log1p(-1/alpha)-(logDelta+math.Log(alpha))/(alpha-1))
+		best = min(best, curve[i]+renyiLogs[i][0]-(logDelta+renyiLogs[i][1])/(alpha-1))
 	}
 	return max(0, best)
 }
