@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -68,8 +69,8 @@ var (
 func TestSyntheticFitsMovieLens(t *testing.T) {
 	for _, want := range movieLensFigures {
 		t.Run(want.shape, func(t *testing.T) {
-			if want.ratings > 2_000_000 && testing.Short() {
-				t.Skip("ten million ratings take seconds")
+			if want.ratings > 2_000_000 && os.Getenv("FEDSIM_TEST_LONG") == "" {
+				t.Skip("ten million ratings take seconds: FEDSIM_TEST_LONG")
 			}
 			set := generated(t, want.shape)
 			info := set.Info()

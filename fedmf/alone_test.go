@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -64,8 +65,8 @@ func TestLocalOnlyKeepsUnratedItemsAtTheStart(t *testing.T) {
 // these constraints on MovieLens 1M: MSE about 0.727, bias model 0.822. The
 // synthetic set is fitted to those figures, so a wrong step or projection shows.
 func TestCentralReachesThePublishedError(t *testing.T) {
-	if testing.Short() {
-		t.Skip("15 passes over a million ratings take seconds")
+	if os.Getenv("FEDSIM_TEST_LONG") == "" {
+		t.Skip("15 passes over a million ratings take seconds: FEDSIM_TEST_LONG")
 	}
 	set, err := dataset.Open(context.Background(), "synthetic:ml-1m", dataset.Options{})
 	if err != nil {
