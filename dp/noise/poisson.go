@@ -58,7 +58,7 @@ func (p *Poisson) Draw(b *Bits) uint64 {
 func poissonTable(mean float64) *table {
 	frac, exp := math.Frexp(mean)
 	m, s := uint64(math.Ldexp(frac, 53)), uint(53-exp)
-	return newTable(uint64(mean),
+	return newTable(uint64(mean), mean,
 		func(k uint64, w uint256) uint256 { return w.mul(m).shr(s).div(k + 1) },
 		// Below the mode the mean is at least 1, so s <= 52 and nothing
 		// overflows: 171 bits of w, 31 of k, 52 of s.

@@ -40,7 +40,8 @@ type table struct {
 // newTable builds a table from the mode outwards. up returns the weight of k+1
 // given that of k >= mode, and down the weight of k-1 given that of k <= mode;
 // both round down, never return more than they were given, and return zero
-// where the support ends.
+// where the support ends. variance is of the distribution; it only tells how much room
+// to make, 14 standard deviations on either side, which growing would copy many times.
 //
 // Distance in total variation from the exact distribution, with N < 2^20
 // weights computed:
@@ -58,9 +59,9 @@ type table struct {
 //   - Tails cut. At most 2^-120 on either side.
 //
 // Together less than 2^-107.
-func newTable(mode uint64, up, down func(k uint64, w uint256) uint256) *table {
+func newTable(mode uint64, variance float64, up, down func(k uint64, w uint256) uint256) *table {
 	peak := uint256{1}.shl(weightBits)
-	var weights []uint256
+	weights := make([]uint256, 0, int(28*math.Sqrt(variance))+200)
 	first := mode
 	for w := down(mode, peak); w.bitLen() >= stopBits; w = down(first, w) {
 		weights = append(weights, w)

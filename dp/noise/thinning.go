@@ -211,7 +211,8 @@ func binomialTable(n, num, den uint64) *table {
 	hi, lo := bits.Mul64(n+1, num)
 	mode, _ := bits.Div64(hi, lo, den)
 	rest := den - num
-	return newTable(mode,
+	variance := float64(n) * float64(num) / float64(den) * float64(rest) / float64(den)
+	return newTable(mode, variance,
 		func(k uint64, w uint256) uint256 { return w.mul((n - k) * num).div((k + 1) * rest) },
 		func(k uint64, w uint256) uint256 { return w.mul(k * rest).div((n - k + 1) * num) })
 }
