@@ -11,8 +11,11 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/fednode-demo.XXXXXX")
 pids=()
 finish() {
 	trap '' INT TERM # whoever is impatient would leave things behind
+	# Until it is gone: a process that bash has only just forked loses its first signal.
 	for pid in "${pids[@]}"; do
-		kill "$pid" 2>/dev/null || true # has ended already
+		while kill "$pid" 2>/dev/null; do
+			sleep 0.05
+		done
 	done
 	wait
 	rm -rf "$dir"
