@@ -26,7 +26,7 @@ import (
 var deployable = []string{
 	"", "epsilon=inf", "contribution=all-ratings epsilon=3 rank=2", "accountant=gdp-skellam mode=active secagg=real data=",
 	"algorithm=fmf-lfl seed=7 split.validation=0.2 rating-max=6",
-	"algorithm=vfl-sgdmf rounds=10", "algorithm=vfl-sgdmf unit=user item-steps=7 rounds=3 accountant=rdp parties=5",
+	"algorithm=vfl-sgdmf rounds=10 accountant=rdp", "algorithm=vfl-sgdmf unit=user item-steps=7 rounds=3 accountant=rdp parties=5",
 	"algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp clipping=both clip-norm=2", "algorithm=fmf-vfl secagg=real mode=active",
 	"algorithm=hfl-sgdmf train=both accountant=rdp", "algorithm=hfl-synsgd accountant=rdp rounds=20", "algorithm=fmf-hfl parties=3 tolerance=0",
 	"algorithm=ssp-c", "algorithm=dp-cmf accountant=gdp-skellam features=year", "algorithm=ada-dpals rank=2 epsilon=inf", "algorithm=ssp-c feedback=implicit",

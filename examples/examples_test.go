@@ -3,6 +3,7 @@
 package examples
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,14 +17,32 @@ import (
 	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
 )
 
+var programs string // the folder with the programs
+
+func TestMain(m *testing.M) {
+	os.Exit(built(m))
+}
+
+// built builds the programs, all of them once, and runs the tests. Without debug
+// information they are linked in half the time.
+func built(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "fedsim-examples-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(programs) //nolint:errcheck // a temporary folder
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", programs, "./...").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
 // said is what a program prints.
 func said(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), program)
-	if out, err := exec.Command("go", "build", "-o", path, "./"+program).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command(filepath.Join(programs, program), args...)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -68,6 +87,9 @@ func TestOwnCommand(t *testing.T) {
 // A program of another module needs the module and nothing else of this repository: what it
 // uses is exported, and no command of the go tool but build.
 func TestOutsideModule(t *testing.T) {
+	if os.Getenv("FEDSIM_TEST_LONG") == "" {
+		t.Skip("go run of another module takes seconds: FEDSIM_TEST_LONG")
+	}
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {

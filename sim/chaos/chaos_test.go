@@ -22,9 +22,9 @@ import (
 // restored, the chance of which the graph keeps below 2^-20.
 func TestSchedules(t *testing.T) {
 	if testing.Short() {
-		t.Skip("80 schedules take seconds")
+		t.Skip("40 schedules take seconds")
 	}
-	const schedules = 80
+	const schedules = 40
 	r, err := Run(context.Background(), Config{Schedules: schedules, Seed: 200, Modes: Both, Workers: 2})
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,11 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "ml-latest-small" {
+			switch name {
+			case "long":
+				return !brief(), nil
+			case "ml-latest-small":
+			default:
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
 			_, err := os.Stat(filepath.Join(real, "ratings.csv"))
