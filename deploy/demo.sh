@@ -8,11 +8,11 @@ port=${PORT:-17946}
 ops=127.0.0.1:$((port + 1))
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/fednode-demo.XXXXXX")
-pids=()
 finish() {
-	trap '' INT TERM # whoever is impatient would leave things behind
-	# Until it is gone: a process that bash has only just forked loses its first signal.
-	for pid in "${pids[@]}"; do
+	trap '' INT TERM
+	# All that bash has started, also what it had no time to note. Until it is gone: a
+	# process that has only just been forked loses its first signal.
+	for pid in $(jobs -p); do
 		while kill "$pid" 2>/dev/null; do
 			sleep 0.05
 		done
@@ -21,8 +21,10 @@ finish() {
 	rm -rf "$dir"
 }
 trap finish EXIT
-trap 'exit 130' INT # by itself bash goes on if what is in the foreground ends well just then
-trap 'exit 143' TERM
+# By itself bash goes on if what is in the foreground ends well just then. Whoever is
+# impatient must not end finish before it has begun.
+trap 'trap "" INT TERM; exit 130' INT
+trap 'trap "" INT TERM; exit 143' TERM
 
 say() { printf '\n=> %s\n' "$*"; }
 
@@ -43,7 +45,6 @@ fednode aggregator --key "$dir/aggregator.key" --federation "$dir/federation.jso
 	--tickets "$dir/invitations/tickets.json" --invitation "$dir/invitations/aggregator.json" \
 	--listen "/ip4/127.0.0.1/tcp/$port" --ops "$ops" >"$dir/aggregator.out" 2>"$dir/aggregator.log" &
 aggregator=$!
-pids+=("$aggregator")
 until grep -q '^listening' "$dir/aggregator.out"; do
 	if ! kill -0 "$aggregator" 2>/dev/null; then
 		cat "$dir/aggregator.log" >&2
@@ -58,7 +59,6 @@ for k in $(seq 0 19); do
 	awk -F, -v user=$((k + 1)) 'NR == 1 || $1 == user' deploy/demo/ratings.csv >"$dir/client-$k/ratings.csv"
 	fednode client --data "$dir/client-$k/ratings.csv" --invitation "$dir/invitations/client-$k.json" \
 		--state "$dir/client-$k/state" 2>"$dir/client-$k.log" &
-	pids+=($!)
 	clients+=($!)
 done
 if ! fednode server deploy/demo/experiment.yaml --invitation "$dir/invitations/server.json" --state "$dir/server" \
