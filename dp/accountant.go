@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Accountant is a way of computing ε from what was released.
+// Accountant is a method of computing ε from the releases.
 type Accountant string
 
 const (
@@ -36,11 +36,11 @@ const (
 
 var accountants = []Accountant{RDP, PLD, Exact, GDPSkellam, Best}
 
-// ParseAccountant reads an accountant's word. The error lists the valid ones.
+// ParseAccountant parses an accountant's name. The error lists the valid ones.
 func ParseAccountant(s string) (Accountant, error) { return parse("accountant", s, accountants) }
 
-// ErrNoAccountant is returned for events that the chosen accountant, or none
-// at all, covers. It is never answered with a guess.
+// ErrNoAccountant is returned for events that the chosen accountant, or every accountant,
+// does not cover.
 var ErrNoAccountant = errors.New("dp: no accountant covers this")
 
 // Result is an answered Problem.
@@ -48,9 +48,9 @@ type Result struct {
 	// Epsilon is an upper bound on ε; +Inf where no ε satisfies the δ asked
 	// for.
 	Epsilon float64
-	// Accountant is the one whose argument the number rests on: where Best
-	// was asked for, the winner; where GDPSkellam was asked for but an event
-	// lies outside its certified region, RDP.
+	// Accountant is the one that the number rests on: where Best was asked for, the one
+	// with the smallest ε; where GDPSkellam was asked for but an event lies outside its
+	// certified region, RDP.
 	Accountant Accountant
 }
 
