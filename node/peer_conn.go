@@ -48,7 +48,7 @@ func newPeerConn(identity admission.PrivateKey, c admission.Contact, protocol li
 	return &peerConn{identity: identity, aggregator: info, protocol: protocol, log: log, over: over}, nil
 }
 
-// CheckContact says why an aggregator cannot be dialled as a contact has it.
+// CheckContact says why an aggregator cannot be dialled with this contact.
 func CheckContact(c admission.Contact) error {
 	_, err := dialled(c)
 	return err
@@ -174,7 +174,7 @@ func (l *peerConn) cut() {
 // revoke takes the operator's newest revocations, past the aggregator, which could hold
 // them back. Where they put somebody out the party registers again: a list on which that
 // one still is it does not accept, and so takes no part in a sum with it. A party that
-// is itself put out fails with admission.ErrRevoked.
+// is itself revoked fails with admission.ErrRevoked.
 func (l *peerConn) revoke(own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
 	out, err := r.Revoke(v)
 	for i := range out {

@@ -25,14 +25,15 @@ type ServerConfig struct {
 	Registry   *admission.Registry
 	// Terms are those of the session that is begun or resumed.
 	Terms *Terms
-	// Experiment is what is public about it: what clients derive the terms from, too.
+	// Experiment is the public part of the experiment, from which clients derive the
+	// terms themselves.
 	Experiment []byte
 	// Hash stands for Experiment in checkpoints.
 	Hash     protocol.Hash
 	Strategy server.Durable // before its first iteration
 	State    string         // folder of the checkpoints
-	// Gather is how long the server waits for all clients before it begins with as
-	// many as an iteration needs.
+	// Gather is how long the server waits for all clients before it begins with the
+	// number that an iteration requires.
 	Gather   time.Duration
 	Log      zerolog.Logger
 	Workers  protocol.Workers
@@ -47,7 +48,7 @@ type Outcome struct {
 	Attempts server.Attempts
 }
 
-// Server is the process that owns the model.
+// Server is the server's process.
 type Server struct {
 	cfg    ServerConfig
 	leaf   *peerConn
@@ -66,8 +67,8 @@ type Server struct {
 	failed   chan error
 }
 
-// NewServer makes a server, at the start of a session or, if there is a checkpoint
-// of it, where that was.
+// NewServer makes a server, at the start of a session or at the checkpoint of it, if
+// there is one.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Membership.Enrolment.Ticket.Place != admission.ServerPlace {
 		return nil, fmt.Errorf("%w: the invitation is for the %s", ErrRole, cfg.Membership.Enrolment.Ticket.Place)
@@ -131,7 +132,7 @@ func (s *Server) persist(records []protocol.Record) error {
 	return nil
 }
 
-// Run leads the session to its end, or the context's.
+// Run leads the session to its end, or until the context ends.
 func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -162,10 +163,10 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	return nil, err
 }
 
-// Revoke takes the operator's newest revocations, which the aggregator could hold back.
-// Where they put somebody out, the server signs for the session anew once the aggregator's
-// list is without; if it is put out itself, Run ends with admission.ErrRevoked. Older ones
-// than are known are refused, see admission.Registry.
+// Revoke applies the operator's newest revocations, which the aggregator could withhold.
+// If they revoke a party, the server signs the session again once the aggregator's list
+// is without it; if the server itself is revoked, Run ends with admission.ErrRevoked.
+// Older revocations than are known are refused, see admission.Registry.
 func (s *Server) Revoke(v *admission.Revocations) error {
 	return s.leaf.revoke(s.cfg.Membership, s.cfg.Registry, v, s.failed)
 }
