@@ -62,7 +62,7 @@ type Job struct {
 // Client is a client's process, or one of several clients in a process.
 type Client struct {
 	cfg    ClientConfig
-	leaf   *peerConn
+	conn   *peerConn
 	life   [16]byte
 	now    func() time.Time // the machine's clock
 	taking *taking          // the session that it takes part in; nil before the first
@@ -108,7 +108,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if c.life, err = newLife(); err != nil {
 		return nil, err
 	}
-	c.leaf, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
+	c.conn, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
 	return c, err
 }
 
@@ -124,7 +124,7 @@ func (c *Client) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := c.leaf.keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
+	err := c.conn.keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
 	if c.taking != nil {
 		c.taking.leave()
 	}
@@ -140,7 +140,7 @@ func (c *Client) Run(ctx context.Context) error {
 // admission.ErrRevoked. Older revocations than are known are refused, see
 // admission.Registry.
 func (c *Client) Revoke(v *admission.Revocations) error {
-	return c.leaf.revoke(c.cfg.Membership, c.cfg.Registry, v, c.failed)
+	return c.conn.revoke(c.cfg.Membership, c.cfg.Registry, v, c.failed)
 }
 
 // serve registers, checks the session, and carries messages. ctx is that of the

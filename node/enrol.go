@@ -119,7 +119,7 @@ func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	return conclude(s, &controlMessage{Ready: &ready{}})
 }
 
-// enrolSize is how long the notice around an enrolment can be.
+// enrolSize is how long the control message around an enrolment can be.
 const enrolSize = admission.MaxEnrolmentSize + len(`{"enrol":}`)
 
 // redeem takes an enrolment, durably, if it is of the ticket that the peer proved to

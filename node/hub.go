@@ -223,7 +223,7 @@ type visits struct {
 	limits map[peer.ID]*rate.Limiter
 }
 
-// How often a peer may open a stream; a leaf pauses longer once it has failed some times.
+// How often a peer may open a stream; a peer pauses longer once it has failed some times.
 const (
 	visitsPerSecond = 1
 	visitsAtOnce    = 8
@@ -353,7 +353,7 @@ func (a *Aggregator) welcome(c *conn) error {
 	return err
 }
 
-// repeated is a notice that all clients get alike, which is encoded once for as long as
+// repeated is a control message that all clients get alike, which is encoded once for as long as
 // the list in it stays, and whether the session has ended.
 type repeated struct {
 	mu    sync.Mutex

@@ -37,7 +37,7 @@ type peerConn struct {
 	stream network.Stream // the one that is served; nil: none
 }
 
-// errEnd is returned by who has nothing more to say: the leaf does not dial again.
+// errEnd is returned at the end of the session: the peer does not dial again.
 var errEnd = errors.New("node: done")
 
 func newPeerConn(identity admission.PrivateKey, c admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*peerConn, error) {
@@ -125,14 +125,14 @@ func fatal(err error) bool {
 	return ok
 }
 
-// fatalError is an error that ends a leaf.
+// fatalError is an error that ends a peer's connection.
 type fatalError struct{ error }
 
 func (e *fatalError) Unwrap() error { return e.error }
 
 // once dials and serves one stream.
 func (l *peerConn) once(ctx context.Context, serve func(context.Context, network.Stream) error) error {
-	// Its own pauses between dials would come on top of the leaf's, and go up to minutes.
+	// Its own pauses between dials would come on top of the peer's, and go up to minutes.
 	if n, ok := l.host.Network().(interface{ Backoff() *swarm.DialBackoff }); ok {
 		n.Backoff().Clear(l.aggregator.ID)
 	}

@@ -51,7 +51,7 @@ type Outcome struct {
 // Server is the server's process.
 type Server struct {
 	cfg    ServerConfig
-	leaf   *peerConn
+	conn   *peerConn
 	life   [16]byte
 	role   *server.Server
 	driver *driver
@@ -88,7 +88,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
 		persist: s.persist, send: s.send, events: s.log,
 	}
-	s.leaf, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
+	s.conn, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
 	cfg.Observer.Session(cfg.Terms.Session)
 	return s, err
 }
@@ -150,7 +150,7 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 			fail(s.failed, fmt.Errorf("node: a checkpoint cannot be kept, and no plan leaves without: %w", err))
 		}
 	}()
-	err := s.leaf.keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
+	err := s.conn.keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
 	cause := context.Cause(ctx)
 	cancel(nil)
 	<-done // the role is nobody's now
@@ -168,7 +168,7 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 // is without it; if the server itself is revoked, Run ends with admission.ErrRevoked.
 // Older revocations than are known are refused, see admission.Registry.
 func (s *Server) Revoke(v *admission.Revocations) error {
-	return s.leaf.revoke(s.cfg.Membership, s.cfg.Registry, v, s.failed)
+	return s.conn.revoke(s.cfg.Membership, s.cfg.Registry, v, s.failed)
 }
 
 // serve registers, publishes the session when clients have gathered, and carries
@@ -298,10 +298,10 @@ func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, li
 	return trust(s.cfg.Membership, s.cfg.Registry, text)
 }
 
-// said is a notice, or why there are no more.
+// said is a control message, or why there are no more.
 type said struct {
-	notice *controlMessage
-	err    error
+	message *controlMessage
+	err     error
 }
 
 // listen hears notices until the one after which messages follow.
@@ -326,7 +326,7 @@ func listen(ctx context.Context, st network.Stream, most int) <-chan said {
 func next(ctx context.Context, notices <-chan said) (*controlMessage, error) {
 	select {
 	case s := <-notices:
-		return s.notice, s.err
+		return s.message, s.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -192,7 +192,7 @@ type federation struct {
 	server     role
 	aggregator role
 	clients    []role
-	fates      calendar
+	faults     calendar
 	lost       []protocol.Stage // of each client in the present iteration
 	present    *Iteration       // the iteration in progress, nil before the first
 	began      time.Time        // when it began
@@ -206,7 +206,7 @@ func newFederation(cfg Config) (*federation, error) {
 	f := &federation{
 		cfg: cfg, streams: streams, queue: newQueue(),
 		server: server.New(cfg.Strategy), clients: make([]role, n),
-		fates: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
+		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
 	sums, err := newSums(cfg, streams)

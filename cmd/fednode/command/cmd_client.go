@@ -59,7 +59,7 @@ type clientSpec struct {
 // Run implements fednode client.
 func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	log := s.log("client")
-	seats, err := c.seats()
+	specs, err := c.specs()
 	if err != nil {
 		return err
 	}
@@ -72,15 +72,15 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	workers := max(1, runtime.GOMAXPROCS(0)/len(seats))
+	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
 	common := &clientHost{data: c.Data, consent: consent, told: parties{path: c.Revocations}}
 	defer common.told.follow(ctx, &log)()
-	errs := make([]error, len(seats))
+	errs := make([]error, len(specs))
 	var all sync.WaitGroup
-	for i, at := range seats {
+	for i, at := range specs {
 		all.Go(func() {
 			err := common.takePart(ctx, at, monitor, protocol.Workers(workers), log)
-			if err == nil || len(seats) == 1 {
+			if err == nil || len(specs) == 1 {
 				errs[i] = err
 				return
 			}
@@ -101,8 +101,8 @@ func outcome(errs []error) error {
 	return cmp.Or(errors.Join(failed...), errors.Join(errs...))
 }
 
-// seats are the clients that the process is to be.
-func (c *clientCmd) seats() ([]clientSpec, error) {
+// specs are the clients that the process is to be.
+func (c *clientCmd) specs() ([]clientSpec, error) {
 	if c.Users == "" {
 		if c.Invitations != "" {
 			return nil, cli.Misusef("--invitations goes with --users; one client has an --invitation")
@@ -185,7 +185,7 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment) (*da
 	return set, err
 }
 
-// party makes a seat's party from the data at hand.
+// party makes a client's party from the data at hand.
 func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec) (*experiment.Party, error) {
 	set, err := d.ratings(ctx, e)
 	if err != nil {
