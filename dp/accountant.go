@@ -19,9 +19,9 @@ const (
 	// together. It exceeds the least ε by about 5e-6 to 5e-5 of it (or of the
 	// change of ε that changes δ by a factor of e, where that is larger), and by
 	// more where samples are so rare (rates below about 1e-4) and δ is so small
-	// (below about 1e-10) that its bound on rounding is felt. Beyond what it
+	// (below about 1e-10) that its bound on rounding matters. Beyond what it
 	// resolves (10^8 releases, ε in the millions) it gives what the same releases
-	// cost without sampling: dear, and still a bound.
+	// cost without sampling: much higher, but still a bound.
 	PLD Accountant = "pld"
 	// Exact is the tight answer for plain Gaussians, which compose to one
 	// (Balle and Wang 2018). Proved.

@@ -111,8 +111,8 @@ func (t *Test) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runne
 	return q
 }
 
-// eachError hears how far predictions, taken to the scale, are from what users gave:
-// of one user one after the other, of different users perhaps at once.
+// eachError calls hear with the error of every prediction, clamped to the rating scale:
+// sequentially for one user, perhaps concurrently for different users.
 func (t *Test) eachError(rows *dataset.Rows, p model.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
 	run.Each(rows.Len(), func(u int) {
 		items, values := rows.Row(u)

@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// controlMessage is what is said on a stream before messages are: JSON behind its length
-// in 4 bytes, big endian. Exactly one field is set.
+// controlMessage is a message that sets a stream up, before the messages of package
+// protocol: JSON behind its length in 4 bytes, big endian. Exactly one field is set.
 type controlMessage struct {
 	Register *register       `json:"register,omitempty"`
 	Welcome  *welcome        `json:"welcome,omitempty"`

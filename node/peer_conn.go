@@ -171,10 +171,10 @@ func (l *peerConn) cut() {
 	}
 }
 
-// revoke takes the operator's newest revocations, past the aggregator, which could hold
-// them back. Where they put somebody out the party registers again: a list on which that
-// one still is it does not accept, and so takes no part in a sum with it. A party that
-// is itself revoked fails with admission.ErrRevoked.
+// revoke applies the operator's newest revocations, which the aggregator could withhold.
+// If they revoke a party, this peer registers again: it does not accept a list with that
+// party, and so takes no part in a sum with it. A peer that is itself revoked fails with
+// admission.ErrRevoked.
 func (l *peerConn) revoke(own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
 	out, err := r.Revoke(v)
 	for i := range out {

@@ -15,9 +15,9 @@ type SessionID [16]byte
 // ClientID is a client's place in the enrolment list, from 0.
 type ClientID uint32
 
-// Plan says what one iteration computes. The server makes it, the aggregator relays it unchanged, and every client checks it for itself: it
-// recomputes what the iteration costs its privacy and never takes that number
-// from anybody.
+// Plan says what one iteration computes. The server makes it, the aggregator relays it
+// unchanged, and every client checks it: the client computes itself what the iteration
+// costs its privacy, and never accepts that number from another party.
 type Plan struct {
 	Session   SessionID
 	Iteration uint64 // from 1; an attempt that fails uses its number up
