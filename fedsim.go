@@ -43,13 +43,13 @@ type Options struct {
 	// Ratings are trained on in place of the data that the settings name. The settings
 	// rating-min and rating-max must then say the scale.
 	Ratings []Rating
-	// Keep leaves the run's folder under the setting out.
+	// Keep writes the run's folder under the setting out.
 	Keep bool
-	// Progress hears how far the run is; nil: nobody.
+	// Progress is told how far the run is; nil: it is not reported.
 	Progress Progress
 }
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
 	// Summary is what summary.json holds: quality, baselines, privacy and cost.
 	*results.Summary

@@ -16,17 +16,17 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// Progress hears how far a run is. An error of Round ends it.
+// Progress is told how far a run is. If Round returns an error, the run ends.
 type Progress interface {
-	// Start begins a phase of so many rounds; 0: it cannot be told how many.
+	// Start begins a phase with this number of rounds; 0: the number is unknown.
 	Start(label string, rounds int)
-	// Step says how many rounds of a phase are over that nothing is measured in.
+	// Step says how many rounds of a phase without measurements are over.
 	Step(done int)
-	// Round is a round of the run itself, and why it released nothing.
+	// Round reports a round of the run itself, and if it released nothing, why.
 	Round(m results.Metrics, skipped error) error
 }
 
-// silent is nobody's progress.
+// silent ignores progress.
 type silent struct{}
 
 func (silent) Start(string, int)                  {}

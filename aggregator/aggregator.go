@@ -1,15 +1,15 @@
-// Package aggregator is the role in the middle: it relays the server's plan to
-// the clients, leads them through the stages of one secure sum at a time, and
-// hands the server the sum or the reason why there is none. It knows no model
+// Package aggregator is the aggregator role, between the server and the clients. It
+// relays the server's plan to the clients, leads them through the stages of one secure
+// sum, and gives the server the sum, or the reason why there is none. It knows no model
 // and no algorithm.
 //
-// The role is a state machine without I/O: [Aggregator.Step] takes an input
-// and the time and returns effects for its driver to carry out. The sum itself
-// is behind [Sum].
+// The role is a state machine without I/O: [Aggregator.Step] takes an input and the time,
+// and returns effects for its driver to carry out. So the same code runs in a simulation
+// and over a network. The secure sum itself is behind [Sum].
 //
-// While nobody is missing, iterations are set up ahead: keys for the next travel
-// with the masked inputs of the present one, and shares with the answers to
-// unmask, so that an iteration is two exchanges with each client instead of four.
+// While no client is missing, iterations are set up ahead: keys for the next iteration
+// travel with the masked inputs of the present one, and shares with the answers to
+// unmask. An iteration then takes two exchanges with each client instead of four.
 // Confirming survivors takes one more, and so does replacing noise.
 package aggregator
 
@@ -23,19 +23,19 @@ import (
 
 // Sum is one secure sum in progress, as its aggregator sees it (package secagg).
 type Sum interface {
-	// Begin takes the plan, before the first masked input is received. The stages
-	// before may be gone through while the last iteration is under way.
+	// Begin takes the plan, before the first masked input is received. The stages before
+	// that may run while the previous iteration is under way.
 	Begin(*protocol.Plan) error
-	// Receive takes a client's message of the present stage; each client is
-	// heard once a stage. An error says what is wrong with the message, which
-	// then counts as not sent.
+	// Receive takes a client's message of the present stage; each client is heard once
+	// per stage. An error says what is wrong with the message, which then counts as not
+	// sent.
 	Receive(from protocol.ClientID, m protocol.StageMessage) error
 	// Confirms reports whether clients confirm the survivors, in the stage
 	// consistency, before they unmask; otherwise there is no such stage.
 	Confirms() bool
-	// Close ends the present stage, of which nothing more is received, before
-	// what comes of it is asked for. An error that is a protocol.Reason ends the
-	// iteration without a sum.
+	// Close ends the present stage: no more messages of it are received. It is called
+	// before Next or Sum. An error that is a protocol.Reason ends the iteration without a
+	// sum.
 	Close(protocol.Stage) error
 	// Next is the message that opens the stage after the closed one, for a client
 	// that answered it.
@@ -53,12 +53,13 @@ type Config struct {
 	NewSum  func(protocol.Setup) (Sum, error)
 	// StageTimeout is how long a stage waits for clients that do not answer.
 	StageTimeout time.Duration
-	// Iterations is T: up to that one, iterations are set up ahead. 0: none is.
+	// Iterations is T, the number of iterations: each up to that one is set up ahead,
+	// during the one before. 0: none is.
 	Iterations uint64
-	// SitOut is the share of the clients, in [0, 1), that an iteration which was
-	// set up ahead may begin without. They were lost in the one before; they sit
-	// this one out and are set up for the next. With more of them, and by default
-	// with any, the iteration is set up anew with everybody.
+	// SitOut is the share of the clients, in [0, 1), that an iteration set up ahead may
+	// begin without: clients that were lost in the one before. They sit this one out and
+	// are set up for the next. If more are missing (by default, if any is), the iteration
+	// is set up anew with everybody.
 	SitOut float64
 }
 

@@ -21,8 +21,8 @@ import (
 
 // Public is all that the parties of a deployment may know of an experiment, and must
 // agree on: nothing in it depends on a rating. Whoever it is handed to derives again
-// what can be derived ([Open]), and takes nothing on trust but what only an
-// owner can judge: the configuration, the facts, and that they are those of the
+// what can be derived ([Open]), and takes nothing on trust but what only the
+// party itself can judge: the configuration, the facts, and that they are those of the
 // federation it means to join. So it is to be signed.
 type Public struct {
 	// Session is drawn at random when a deployment starts first, and stays.

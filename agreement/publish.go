@@ -152,10 +152,10 @@ func FactsOf(c config.Config, set *dataset.Set) (Facts, error) {
 }
 
 // publicLists says which lists the parties need besides that of items: of users, to
-// line up the rows that owners of items share; of genres, to deal items by them.
+// line up the rows that parties share in VFL; of genres, to deal items by them.
 func publicLists(c config.Config) (users, genres bool) {
 	a := algorithm.Of(c).About()
-	return a.Clients == algorithm.ItemOwners, a.Genres != nil && a.Genres(c)
+	return a.Clients == algorithm.ItemParties, a.Genres != nil && a.Genres(c)
 }
 
 // openFacts makes the experiment of a configuration and facts, without ratings.
@@ -223,7 +223,7 @@ func (f Facts) validate(c config.Config) error {
 	users, genres := publicLists(c)
 	switch {
 	case users && len(f.UserIDs) != f.Users:
-		bad("%d ids for %d users; owners of items line up rows by them", len(f.UserIDs), f.Users)
+		bad("%d ids for %d users; parties that hold items line up rows by them", len(f.UserIDs), f.Users)
 	case users:
 		errs = append(errs, checkIDs("user", f.UserIDs))
 	case len(f.UserIDs) > 0:

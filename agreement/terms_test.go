@@ -22,8 +22,8 @@ import (
 
 // The two kinds of noise that there are to lie about.
 const (
-	devicesSettings = "accountant=rdp"
-	ownersSettings  = "algorithm=vfl-sgdmf accountant=rdp item-steps=3 rounds=4"
+	devicesSettings   = "accountant=rdp"
+	itemPartySettings = "algorithm=vfl-sgdmf accountant=rdp item-steps=3 rounds=4"
 )
 
 // lies are statements of other terms; the reason says which, and what is right.
@@ -57,11 +57,11 @@ var lies = []struct {
 	{"exact samplers", devicesSettings, func(s *Terms) { s.Budget.SamplerError = 0 }, "sampler error is 0; it must be "},
 	{"a smaller epsilon", devicesSettings, func(s *Terms) { s.Privacy.Epsilon = 1 }, "stated epsilon is 1; it must be 9.9"},
 	{"add-remove", devicesSettings, func(s *Terms) { s.Privacy.Relation = dp.AddRemove }, "relation=add-remove, accountant=rdp, sampling=none, noise=skellam); it must be (epsilon="},
-	{"less noise of its own", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Multiplier *= 0.99 }, "noise multiplier is "},
-	{"rarer samples", ownersSettings, func(s *Terms) { s.Steps.First().Noise.SamplingRate = 0.01 }, "noise sampling rate is 0.01; it must be 0.05"},
-	{"fewer steps", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Steps = 9 }, "noise steps is 9; it must be 10"},
-	{"spread units", ownersSettings, func(s *Terms) { s.Steps.First().Noise.Spread = true }, "noise spread is true; it must be false"},
-	{"noise of the other kind", ownersSettings, func(s *Terms) { s.Steps.First().Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise is split; it must be own"},
+	{"less noise of its own", itemPartySettings, func(s *Terms) { s.Steps.First().Noise.Multiplier *= 0.99 }, "noise multiplier is "},
+	{"rarer samples", itemPartySettings, func(s *Terms) { s.Steps.First().Noise.SamplingRate = 0.01 }, "noise sampling rate is 0.01; it must be 0.05"},
+	{"fewer steps", itemPartySettings, func(s *Terms) { s.Steps.First().Noise.Steps = 9 }, "noise steps is 9; it must be 10"},
+	{"spread units", itemPartySettings, func(s *Terms) { s.Steps.First().Noise.Spread = true }, "noise spread is true; it must be false"},
+	{"noise of the other kind", itemPartySettings, func(s *Terms) { s.Steps.First().Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise is split; it must be own"},
 }
 
 // Whoever states other terms than follow is found out, and told by what.
@@ -101,7 +101,7 @@ func TestOpenReportsEverything(t *testing.T) {
 // Where two machines round otherwise, all take the numbers that were stated, so that
 // plans, charges and statements agree.
 func TestOpenTakesUpWhatWasStated(t *testing.T) {
-	for _, settings := range []string{devicesSettings, ownersSettings} {
+	for _, settings := range []string{devicesSettings, itemPartySettings} {
 		from := open(t, settings)
 		p := publish(t, from)
 		for _, r := range p.Terms.Steps.All() {
@@ -190,7 +190,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"", func(p *Public) { p.Facts.ItemIDs[7] = "\xff" }, `the id of item 7 is "\xff"; it must be a text in UTF-8`},
 		{"", func(p *Public) { p.Facts.UserIDs = []string{"42"} }, "the ids of 1 users are stated; with lfl-sgdmf nobody needs to know them"},
 		{"", func(p *Public) { p.Facts.Genres = [][]string{{"War"}} }, "genres of 1 items are stated; nothing is dealt by them"},
-		{vfl, func(p *Public) { p.Facts.UserIDs = p.Facts.UserIDs[:599] }, "599 ids for 600 users; owners of items line up rows by them"},
+		{vfl, func(p *Public) { p.Facts.UserIDs = p.Facts.UserIDs[:599] }, "599 ids for 600 users; parties that hold items line up rows by them"},
 		{vfl, func(p *Public) { p.Facts.UserIDs[1] = p.Facts.UserIDs[0] }, `users 0 and 1 have one id, "1"`},
 		{category, func(p *Public) { p.Facts.Genres = nil }, "genres of 0 items are stated; there are 400"},
 		{category, func(p *Public) { p.Facts.Genres = make([][]string, 400) }, "no categories"},
@@ -275,7 +275,7 @@ func FuzzDecode(f *testing.F) {
 // Every plan of the server's is one of the experiment's, in every iteration; a plan with
 // one thing changed is not.
 func TestCheckPlan(t *testing.T) {
-	for _, settings := range []string{devicesSettings, ownersSettings, "algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2", "algorithm=fmf-hfl rounds=3", "algorithm=hfl-synsgd accountant=rdp rounds=3"} {
+	for _, settings := range []string{devicesSettings, itemPartySettings, "algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2", "algorithm=fmf-hfl rounds=3", "algorithm=hfl-synsgd accountant=rdp rounds=3"} {
 		e := joined(t, publish(t, open(t, settings)))
 		s, err := e.Strategy()
 		if err != nil {
@@ -332,7 +332,7 @@ func TestCheckPlan(t *testing.T) {
 
 // The steps that are paid for in advance stand in the last plan, and in no other.
 func TestCheckPlanOfTheLastIteration(t *testing.T) {
-	e := joined(t, publish(t, open(t, ownersSettings))) // 10 steps an iteration, 3 after the fourth
+	e := joined(t, publish(t, open(t, itemPartySettings))) // 10 steps an iteration, 3 after the fourth
 	for iteration, steps := range []int{10, 10, 10, 13} {
 		for asked := 9; asked <= 14; asked++ {
 			p := e.Plan(uint64(iteration + 1))
@@ -354,7 +354,7 @@ func TestSpentAtMost(t *testing.T) {
 		steps    int // of the one kind of event
 	}{
 		{devicesSettings, 1, 1}, {devicesSettings, 7, 7}, {devicesSettings, 10, 10},
-		{ownersSettings, 1, 10}, {ownersSettings, 3, 30}, {ownersSettings, 4, 43},
+		{itemPartySettings, 1, 10}, {itemPartySettings, 3, 30}, {itemPartySettings, 4, 43},
 		{"algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2 parties=4", 2, 80},
 		{"algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2 parties=4", 3, 128},
 		{"algorithm=hfl-synsgd accountant=rdp rounds=30", 30, 30},

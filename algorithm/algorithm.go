@@ -43,21 +43,21 @@ type Clients uint8
 const (
 	// Users: every client is one user.
 	Users Clients = iota
-	// ItemOwners: a client is an organisation that owns some of the items. All have the
+	// ItemParties: a client is an organisation with some of the items. All have the
 	// same users (VFL).
-	ItemOwners
-	// UserHolders: a client is an organisation that has some of the users (HFL).
-	UserHolders
+	ItemParties
+	// UserParties: a client is an organisation with some of the users (HFL).
+	UserParties
 	// Nobody: all ratings are in one place.
 	Nobody
 )
 
 // Organisations reports whether a client stands for more than one user.
-func (c Clients) Organisations() bool { return c == ItemOwners || c == UserHolders }
+func (c Clients) Organisations() bool { return c == ItemParties || c == UserParties }
 
 // String says it for a table.
 func (c Clients) String() string {
-	return [...]string{"users", "owners of items", "holders of users", "one place"}[c]
+	return [...]string{"users", "parties that hold items", "parties that hold users", "one place"}[c]
 }
 
 // NoiseForm is where noise comes from.

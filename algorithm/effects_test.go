@@ -13,8 +13,8 @@ import (
 )
 
 // effects says which algorithms a setting means something to: with any other it
-// must be called out. Device stands for parties that are users, vertical for
-// owners of items, horizontal for owners of users, central for one place, statistics for
+// must be called out. Device stands for clients that are users, vertical for
+// parties with items, horizontal for parties with users, central for one place, statistics for
 // users who sum them, and bias for those of item biases alone.
 var effects = []struct {
 	setting string // of a value other than the default

@@ -127,15 +127,15 @@ type PartyData struct {
 	User string
 	// Part is the number, from 1 to parties, of the part that the experiment's
 	// partition deals to the organisation, as a simulation does: of the catalogue (VFL),
-	// or of the users in the data, which must be all (HFL). 0: it owns what is there, all
-	// items that are listed or all users. Nothing can be checked of what others own: an
+	// or of the users in the data, which must be all (HFL). 0: it has what is there, all
+	// items that are listed or all users. Nothing can be checked of what others have: an
 	// item or a user that two parties bring is protected by each of them alone.
 	Part int
 }
 
 // Party is one client's side, made from that client's own ratings.
 type Party struct {
-	// Ratings is on how many it trains, for the owner's eyes.
+	// Ratings is on how many it trains, for the party itself to see.
 	Ratings int
 	Trainer Trainer
 	// Result is what it alone ends with, after it finished: the embedding of the user and

@@ -100,8 +100,8 @@ func whole(lo, hi int) *rapid.Generator[config.Number] {
 // betweenOrganisations are those whose parties are organisations.
 var betweenOrganisations = []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd", "fmf-vfl", "fmf-hfl"}
 
-// ofOwners are those whose parties own items.
-var ofOwners = []string{"vfl-sgdmf", "fmf-vfl"}
+// vertical are those whose parties have items (VFL).
+var vertical = []string{"vfl-sgdmf", "fmf-vfl"}
 
 // ofStatistics are those whose users sum statistics.
 var ofStatistics = []string{"dpals", "ada-dpals", "dp-cmf", "ssp-c", "ssp-i", "am-ssp", "ssp-convex", "private-item-bias"}
@@ -131,7 +131,7 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	put(t, c, "accountant", accountants.Draw(t, "accountant"))
 	put(t, c, "noise-draw", word("sum", "client").Draw(t, "noise-draw"))
 	put(t, c, "unit", word("auto", "user").Draw(t, "unit"))
-	if slices.Contains(ofOwners, algorithm.Name.Of(*c)) {
+	if slices.Contains(vertical, algorithm.Name.Of(*c)) {
 		put(t, c, "unit", word("auto", "user", "rating").Draw(t, "unit"))
 	}
 }
@@ -148,7 +148,7 @@ func drawParties(t *rapid.T, c *config.Config) {
 	put(t, c, "item-steps", rapid.IntRange(0, mostWhole).Draw(t, "item-steps"))
 	put(t, c, "sampling-rate", rapid.Float64Range(1e-300, 1).Draw(t, "sampling-rate"))
 	put(t, c, "clip-ratings", whole(1, 1_000_000).Draw(t, "clip-ratings"))
-	if rating := !algorithm.Unit.Is(*c, "user"); rating && slices.Contains(ofOwners, algorithm.Name.Of(*c)) {
+	if rating := !algorithm.Unit.Is(*c, "user"); rating && slices.Contains(vertical, algorithm.Name.Of(*c)) {
 		put(t, c, "clip-ratings", whole(0, 0).Draw(t, "clip-ratings"))
 	}
 	put(t, c, "clipping", word("embedding", "gradient", "both").Draw(t, "clipping"))

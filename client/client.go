@@ -1,11 +1,11 @@
-// Package client is the role of a party that owns data: it decides whether to
-// take part in an iteration, has its [Trainer] compute a contribution, turns it
-// into integers, adds its share of the noise, charges its [Ledger] and answers
-// the stages of the secure sum.
+// Package client is the client role: the party that has private data. A client decides
+// whether to take part in an iteration (one round of training), lets its [Trainer]
+// compute a contribution, converts it to integers, adds its share of the noise, charges
+// its privacy [Ledger], and answers the stages of the secure sum.
 //
-// The role is a state machine without I/O: [Client.Step] takes an input and
-// the time and returns effects for its driver to carry out. It knows no
-// algorithm; that is behind Trainer.
+// The role is a state machine without I/O: [Client.Step] takes an input and the time, and
+// returns effects for its driver to carry out. So the same code runs in a simulation and
+// over a network. It knows no algorithm; that is behind Trainer.
 package client
 
 import (
@@ -20,65 +20,64 @@ import (
 
 // Trainer is the algorithm as one party sees it.
 type Trainer interface {
-	// Contribute computes the party's vectors, one for each release of the
-	// plan and within its bounds. It runs before anything of the iteration is
-	// answered; how long it takes shows in when that is, so a deployment must
-	// answer at a fixed time.
+	// Contribute computes the party's vectors, one for each release of the plan and
+	// within its bounds. It runs before the first answer of the iteration, so the time it
+	// takes can be observed; a deployment must therefore answer at a fixed time.
 	Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error)
-	// Finish takes the trained shared model and does what is done locally with it.
+	// Finish takes the trained shared model and does the local part of the training that
+	// follows.
 	Finish(model []byte, run protocol.Runner) error
 }
 
-// Durable is a Trainer that trains something for itself alone, which a restart must not
-// lose: steps that a ledger was charged for.
+// Durable is a Trainer that trains something for itself alone. A restart must not lose
+// it, since the ledger was charged for its steps.
 type Durable interface {
 	Trainer
-	// Save is what it must still know; nil while that is nothing.
+	// Save is the state that a restart must not lose; nil while there is none.
 	Save() ([]byte, error)
-	// Restore goes back to a saved state, of the same party, before anything else is
-	// asked of the trainer; src is that of Contribute. A state that does not fit is an
-	// error that says why.
+	// Restore goes back to a saved state of the same party, before any other call. src is
+	// the source that Contribute gets. A state that does not fit is an error that says
+	// why.
 	Restore(state []byte, src entropy.Source) error
 }
 
-// Ledger keeps what a party has spent of its privacy budget. Charge refuses
-// what would overspend; what it accepted is never given back. It is rules in
-// memory: durable is the record that the role returns with the same step, from
-// which a ledger is rebuilt after a restart.
+// Ledger keeps what a party has spent of its privacy budget. Charge refuses what would
+// overspend; what it accepted is never refunded. It keeps its state in memory: the role
+// returns a durable record with the same step, and from these records a ledger is rebuilt
+// after a restart.
 type Ledger interface {
 	Charge(session [16]byte, iteration uint64, events []dp.Event) error
 }
 
-// Sum is a party's side of the secure sum of one iteration (package secagg). It
-// answers each stage once and in order; an error says what is wrong with what
-// it was sent, and that it takes no further part.
+// Sum is a client's side of the secure sum of one iteration (package secagg). It answers
+// each stage once and in order. An error says what is wrong with the message that it was
+// given, and ends its part in the iteration.
 type Sum interface {
-	// Heavy reports whether its answers, keys and masks, are worth being computed
-	// as work; otherwise they are given at once, with no runner.
+	// Heavy reports whether computing its answers (keys and masks) is worth being
+	// scheduled as work; otherwise they are computed at once, without a runner.
 	Heavy() bool
-	// DrawsNoise reports whether the sum draws the noise itself, which only
-	// the ideal one may.
+	// DrawsNoise reports whether the sum draws the noise itself. Only the ideal sum may.
 	DrawsNoise() bool
 	// Confirms reports whether the survivors are confirmed before the unmasking.
 	Confirms() bool
 
-	// Begin takes the plan of the iteration, before the masked input at the latest:
-	// the stages before may be gone through while the last iteration is under way.
+	// Begin takes the plan of the iteration, before the masked input at the latest. The
+	// stages before that may run while the previous iteration is under way.
 	Begin(*protocol.Plan) error
 
 	Advertise() (*protocol.Advertise, error)
 	Share(*protocol.Roster, protocol.Runner) (*protocol.Shares, error)
 	MaskedInput(*protocol.Delivery, []protocol.Integers, protocol.Runner) (*protocol.MaskedInput, error)
-	// Confirm answers the survivors where they are confirmed; whatever it is
-	// shown later, these are the only ones.
+	// Confirm signs the survivors where they are confirmed. It accepts the first
+	// survivors that it is shown and no others afterwards.
 	Confirm(*protocol.Survivors) (*protocol.Consistency, error)
-	// Check says what is wrong with the survivors, before the noise is taken
-	// back for their number; q is who signed them where they are confirmed.
+	// Check says what is wrong with the survivors, before noise is taken back according
+	// to their number; q has the signatures where survivors are confirmed.
 	Check(s *protocol.Survivors, q *protocol.Quorum, run protocol.Runner) error
 	// Unmask answers the survivors that were checked.
 	Unmask(s *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error)
-	// Replace answers who unmasked, where noise is replaced; whatever it is shown
-	// later, these are the only ones.
+	// Replace answers the list of clients that unmasked, where noise is replaced. It
+	// accepts the first list that it is shown and no others afterwards.
 	Replace(*protocol.Answered) (*protocol.Replacement, error)
 }
 
@@ -88,26 +87,27 @@ type Config struct {
 	ID      protocol.ClientID
 	Session protocol.SessionID
 	Trainer Trainer
-	// Ledger nil: the owner agreed to take part without privacy. A client with
-	// a ledger refuses a plan that releases anything without noise.
+	// Ledger nil: the party agreed to take part without privacy. A client with a ledger
+	// refuses a plan that releases anything without noise.
 	Ledger  Ledger
 	Entropy entropy.Source
 	NewSum  func(protocol.Setup) (Sum, error)
 	Noise   *Samplers
-	// Agreed, if set, says what is wrong with a plan that is not of the experiment
-	// which the owner agreed to: it is not taken up, and costs nothing.
+	// Agreed, if set, says what is wrong with a plan that does not belong to the
+	// experiment which the party agreed to. Such a plan is refused and costs nothing.
 	Agreed func(*protocol.Plan) error
-	// Iterations is T: up to that one, iterations are set up ahead. 0: none is.
+	// Iterations is T, the number of iterations: each up to that one is set up ahead,
+	// during the one before. 0: none is.
 	Iterations uint64
-	// Save, if set, is the Save of a Durable trainer: a protocol.Trained is recorded
-	// with what it returns, before anything of what was trained leaves.
+	// Save, if set, is the Save method of a Durable trainer: what it returns is recorded
+	// as protocol.Trained before any result of the training leaves.
 	Save func() ([]byte, error)
-	// Last is the latest iteration of the session that a record was made of
-	// before a restart; 0 in a client that starts afresh.
+	// Last is the latest iteration of the session that was recorded before a restart; 0
+	// for a client that starts afresh.
 	Last uint64
 }
 
-// Client is one party. Its methods are for one goroutine at a time.
+// Client is the role of one client. Its methods are for one goroutine at a time.
 type Client struct {
 	cfg      Config
 	last     uint64   // the latest iteration taken up; an earlier or equal one is refused

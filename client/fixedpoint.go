@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ErrOutOfBounds is returned for a contribution that breaks a bound of its
-// release: the sensitivity that the noise was made for would not hold.
+// ErrOutOfBounds is returned for a contribution that breaks a bound of its release: the
+// noise was calibrated for a sensitivity that would not hold.
 var ErrOutOfBounds = errors.New("contribution is out of bounds")
 
 // rounding allows a float64 norm to exceed a bound that it meets exactly, by
@@ -20,12 +20,12 @@ const rounding = 1e-9
 // maxInteger is the largest integer up to which float64 knows every one.
 const maxInteger = 1 << 53
 
-// Quantize turns a contribution into integers: values · scale, to nearest. The
-// integers' norms are at most the release's declared D2 and D1; where rounding
-// to nearest would exceed them the whole vector is rounded towards zero, whose
-// L2 norm cannot exceed scale · L2. ErrOutOfBounds is returned for NaN, Inf,
-// more non-zeros than declared, and a norm above its bound; nothing is clipped. It
-// is logged, and so names the bound and never what broke it.
+// Quantize converts a contribution to integers: values · scale, rounded to nearest. The
+// integers' norms are at most the release's declared D2 and D1; if rounding to nearest
+// would exceed them, the whole vector is rounded towards zero, and then its L2 norm
+// cannot exceed scale · L2. ErrOutOfBounds is returned for NaN, Inf, more non-zeros than
+// declared, and a norm above its bound; nothing is clipped. The error may be logged, so
+// it names the bound and never the value that broke it.
 func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) {
 	largest, err := checkBounds(v, r)
 	if err != nil {

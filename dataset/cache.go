@@ -71,7 +71,7 @@ func DigestFile(ctx context.Context, file string) (FileDigest, error) {
 	return FileDigest{Size: size, MD5: hex.EncodeToString(weak.Sum(nil)), SHA256: hex.EncodeToString(strong.Sum(nil))}, nil
 }
 
-// Receipt says what was downloaded, and how it was known to be right.
+// Receipt says what was downloaded, and against which digest it was checked.
 type Receipt struct {
 	Address string `json:"address"`
 	FileDigest

@@ -1,10 +1,9 @@
-// Package dataset holds explicit ratings and the public features of the items
-// they are about: it reads every format of MovieLens, LibimSeTi and generic CSV
-// files, from folders and zip archives, generates synthetic sets of MovieLens'
-// shape, splits a set into training, validation and test parts or holds out users,
-// reads features of items from lists and files, deals items or users to parties,
-// describes a set, and verifies copies of published ones. It never downloads: that is
-// what package download below it does.
+// Package dataset reads, generates and divides data sets of explicit ratings, together
+// with public features of the items. It reads every format of MovieLens, LibimSeTi and
+// generic CSV files, from folders and zip archives, and generates synthetic sets of
+// MovieLens' shape. It splits a set into training, validation and test parts, or holds
+// out users; it partitions items or users among parties; it describes a set, and verifies
+// copies of published ones. It never downloads anything: see package download below it.
 //
 //	set, err := dataset.Open(ctx, "ml-1m.zip", dataset.Options{})
 //	...
@@ -17,29 +16,27 @@
 //
 // What it promises:
 //
-//   - Users and items have dense indices from 0 in a canonical order: numeric
-//     when all ids are integers, else lexicographic. Ratings are sorted by
-//     user, then item. Neither depends on the order of rows in a file, nor do
-//     digests and splits.
-//   - The items of a set are a public catalogue where the source gives one: with
-//     a movies.csv, movies.dat or u.item they are the movies it lists, rated or
-//     not. Without it, and in LibimSeTi and generic CSV files, the items are those
-//     with at least one rating. The list of rated items is then taken to be public:
-//     no privacy statement about the set protects it. So it is with an item that is
-//     rated but not listed, which becomes an item of the set all the same.
-//   - The part of a split that a rating falls into depends on the seed and on the
-//     rating's user and item id alone, and so does who is held out. Adding or removing
-//     any other rating, user or item moves nothing from one part to another.
-//   - Which party of a partition holds an item or a user depends on the seed and on
-//     the ids and genres of the catalogue, never on a rating.
-//   - The rating range is public: it comes from the format or from [Options],
-//     never from the ratings.
-//   - A (user, item) pair is rated once. A file that repeats one, or that holds
-//     anything that is not a finite rating within the range, is refused with a
-//     [*FileError] that says where; nothing is repaired silently.
-//   - Synthetic sets are the same bits everywhere and at any GOMAXPROCS. They
-//     have generator seeds of their own: the seed of a run varies splits and
-//     noise, not the population.
+//   - Users and items have dense indices from 0 in a canonical order: numeric when all
+//     ids are integers, else lexicographic. Ratings are sorted by user, then item.
+//     Neither depends on the order of rows in a file, nor do digests and splits.
+//   - The items of a set are a public catalogue where the source has one: a movies.csv,
+//     movies.dat or u.item lists all movies, rated or not. Without one, and in LibimSeTi
+//     and generic CSV files, the items are those with at least one rating. The list of
+//     rated items is then assumed to be public: no privacy statement about the set
+//     protects it. The same holds for an item that is rated but not listed, which becomes
+//     an item of the set all the same.
+//   - Which part of a split a rating belongs to depends only on the seed and on the
+//     rating's user and item id; so does which users are held out. Adding or removing any
+//     other rating, user or item moves nothing from one part to another.
+//   - Which party of a partition has an item or a user depends on the seed and on the ids
+//     and genres of the catalogue, never on a rating.
+//   - The rating range is public: it comes from the format or from [Options], never from
+//     the ratings.
+//   - A (user, item) pair is rated once. A file that repeats one, or that contains
+//     anything but a finite rating within the range, is refused with a [*FileError] that
+//     says where; nothing is repaired silently.
+//   - Synthetic sets are the same bits everywhere and at any GOMAXPROCS. Their generators
+//     have separate seeds: the seed of a run varies splits and noise, not the population.
 package dataset
 
 import (
@@ -75,7 +72,7 @@ type Set struct {
 // Options vary how a set is opened. The zero value is ready to use.
 type Options struct {
 	// Min and Max are the ends of the rating scale in stars. Where one is nil the
-	// format's own holds: 1 and 5 for MovieLens 100K and 1M, 0.5 and 5 for the later
+	// format's default holds: 1 and 5 for MovieLens 100K and 1M, 0.5 and 5 for the later
 	// ones, 1 and 10 for LibimSeTi, 0 and 5 for other CSV files, the shape's for
 	// synthetic sets. Ratings outside are refused.
 	Min, Max *float64
@@ -83,13 +80,13 @@ type Options struct {
 	// Cache is where sets of a published name are looked for; "" means [UserCache].
 	Cache Cache
 
-	// Progress, when not nil, hears how much of the whole is done: bytes for
-	// files, unpacked (total is 0 where the size is unknown), ratings for synthetic sets.
+	// Progress, when not nil, is called with how much of the whole is done: unpacked
+	// bytes for files (total is 0 where the size is unknown), ratings for synthetic sets.
 	// Calls do not overlap.
 	Progress func(done, total int64)
 }
 
-// ErrScale is returned for a rating scale that cannot be.
+// ErrScale is returned for an impossible rating scale.
 var ErrScale = errors.New("impossible rating scale")
 
 // scaleOr returns the scale asked for, each end else the given one.

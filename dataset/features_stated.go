@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// StatedFeatures are the features of the items of these ids that somebody else states,
-// as the categories of [Set.Features] have them. Everything that reading relies on is
-// checked; whether they are true is not. No categories are no features: nil.
+// StatedFeatures are item features that another party states, for the items of these ids,
+// in the form of the categories of [Set.Features]. Their format is checked in full; whether
+// they are true is not. Without categories the result is nil.
 func StatedFeatures(categories []Category, ids []string) (*ItemFeatures, error) {
 	if len(categories) == 0 {
 		return nil, nil

@@ -51,7 +51,7 @@ func (p HoldOutParams) target() float64 {
 	return p.Target
 }
 
-// HoldOut is a set whose users are cut into three disjoint parts. All ratings in it
+// HoldOut is a set whose users are divided into three disjoint parts. All ratings in it
 // keep the set's indices and its counts of users and items.
 type HoldOut struct {
 	Train      Ratings // of the users who train; the others have none there
@@ -64,8 +64,8 @@ type HoldOut struct {
 	Digest string
 }
 
-// HeldOut are users whom training has not seen. Their embeddings are made from the
-// history, and what they are recommended is compared with the target.
+// HeldOut are users that training has not seen. Their embeddings are computed from the
+// history, and recommendations for them are compared with the target.
 type HeldOut struct {
 	Users           []int32 // ascending; one may have no rating in either
 	History, Target Ratings
@@ -130,9 +130,9 @@ func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
 	return h, nil
 }
 
-// HoldOutTraining is the training part alone, as [Set.HoldOut] cuts it. Unlike there, it
-// may be empty: of a set that holds the ratings of one user it is what a set of all
-// ratings would train on, and nothing where that user is held out.
+// HoldOutTraining is the training part alone, as [Set.HoldOut] divides it. Unlike there, it
+// may be empty: a party that holds the ratings of one user gets those on which a run over
+// all ratings would train, and none if that user is held out.
 func (s *Set) HoldOutTraining(p HoldOutParams) (Ratings, error) {
 	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs()); err != nil {
 		return Ratings{}, err

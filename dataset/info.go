@@ -9,8 +9,8 @@ import (
 // maxHistogram is the largest number of bins of a rating histogram.
 const maxHistogram = 20
 
-// Info describes a set. It reads all ratings, private ones included: it is for
-// the owner of the data and the researcher, not for release.
+// Info describes a set. It reads all ratings, private ones included: it is for whoever
+// may see the data, not for release.
 type Info struct {
 	Name       string  `json:"name"`
 	Users      int     `json:"users"`

@@ -8,39 +8,41 @@ import (
 	"strings"
 )
 
-// Partition deals items or users to parties: element k lists the indices of party k,
+// Partition divides items or users among parties: element k lists the indices of party k,
 // ascending. Every index is in exactly one list, and no list is empty.
 type Partition [][]int32
 
-// Partitioning is a way to deal items to parties.
+// Partitioning is a way to divide items among parties.
 type Partitioning string
 
 const (
-	// RandomPartition deals items at random, parties equal in size within one.
+	// RandomPartition divides items at random, with party sizes that differ by one at
+	// most.
 	RandomPartition Partitioning = "random"
 
 	// CategoryPartition gives all items of a category to one party. An item belongs to
-	// the rarest of its genres: the one with the fewest items in the catalogue, of equals
-	// the first by name. (FMF, section 4.3: "the category with fewest movies".) Items
-	// without a genre are a category of their own. With fewer parties than categories, the
-	// largest category goes first, each to the party with the fewest items so far.
+	// the rarest of its genres: the one with the fewest items in the catalogue, and among
+	// equals the first by name. (FMF, section 4.3: "the category with fewest movies".)
+	// Items without a genre are one more category. With fewer parties than categories,
+	// categories are assigned largest first, each to the party with the fewest items so
+	// far.
 	CategoryPartition Partitioning = "category"
 )
 
 var (
-	// ErrParties is wrapped by the error of a number of parties that cannot be; the
-	// error says how many there may be.
+	// ErrParties is wrapped by the error of an impossible number of parties; the error
+	// says which numbers are possible.
 	ErrParties = errors.New("impossible number of parties")
 
-	// ErrNoCategories is wrapped by the error of a set without genres that was to be
-	// dealt by category; the error says which sets have them.
+	// ErrNoCategories is wrapped by the error of partitioning a set without genres by
+	// category; the error says which sets have genres.
 	ErrNoCategories = errors.New("no categories")
 )
 
-// PartitionItems deals the items of the set to parties. What a party gets depends on
-// the ids and genres of the catalogue and, if dealt at random, on the seed, which is
-// public; never on a rating. Random parties of a set without a public catalogue depend
-// on which items were rated at all, as does the set itself.
+// PartitionItems divides the items of the set among parties. The result depends on the
+// ids and genres of the catalogue and, if it is random, on the public seed; never on a
+// rating. Random parties of a set without a public catalogue depend on which items were
+// rated at all, as the set itself does.
 func (s *Set) PartitionItems(how Partitioning, parties int, seed uint64) (Partition, error) {
 	switch how {
 	case RandomPartition:
@@ -52,8 +54,8 @@ func (s *Set) PartitionItems(how Partitioning, parties int, seed uint64) (Partit
 	}
 }
 
-// PartitionUsers deals the users of the set to parties at random, equal in size within
-// one. What a party gets depends on the users' ids and the seed, which is public; never
+// PartitionUsers divides the users of the set among parties at random, with sizes that
+// differ by one at most. The result depends on the users' ids and the public seed, never
 // on a rating.
 func (s *Set) PartitionUsers(parties int, seed uint64) (Partition, error) {
 	return dealRandomly("user", s.UserIDs, s.Users, parties, seed)

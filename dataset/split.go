@@ -104,9 +104,9 @@ func (s *Set) Split(p SplitParams) (*Split, error) {
 	}, nil
 }
 
-// Training is the training part alone, as [Set.Split] cuts it. Unlike there, any part
-// may be empty: of a set that holds the ratings of one party, perhaps of a single
-// user, it is the very part of them that a set of all ratings would train on.
+// Training is the training part alone, as [Set.Split] divides it. Unlike there, any part
+// may be empty: a party with some of the ratings, perhaps those of one user, gets exactly
+// those on which a run over all ratings would train.
 func (s *Set) Training(p SplitParams) (Ratings, error) {
 	if err := s.checkSplit(p); err != nil {
 		return Ratings{}, err

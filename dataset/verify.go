@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Check is one comparison of a set with what is known about it.
+// Check is one comparison of a set with its published data.
 type Check struct {
 	What    string `json:"what"`    // "sha-256", "ratings"
 	Got     string `json:"got"`     // what was found
@@ -42,7 +42,7 @@ type Verification struct {
 	Checks []Check `json:"checks"`
 }
 
-// ErrMismatch is wrapped by the error of a set that is not what it should be.
+// ErrMismatch is wrapped by the error of a set that differs from the published one.
 var ErrMismatch = errors.New("is not the published set")
 
 // Err returns nil when all checks passed, else an error that wraps [ErrMismatch] and

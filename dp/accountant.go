@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Accountant is a way of computing ε from what was released.
+// Accountant is a method of computing ε from the releases.
 type Accountant string
 
 const (
@@ -19,9 +19,9 @@ const (
 	// together. It exceeds the least ε by about 5e-6 to 5e-5 of it (or of the
 	// change of ε that changes δ by a factor of e, where that is larger), and by
 	// more where samples are so rare (rates below about 1e-4) and δ is so small
-	// (below about 1e-10) that its bound on rounding is felt. Beyond what it
+	// (below about 1e-10) that its bound on rounding matters. Beyond what it
 	// resolves (10^8 releases, ε in the millions) it gives what the same releases
-	// cost without sampling: dear, and still a bound.
+	// cost without sampling: much higher, but still a bound.
 	PLD Accountant = "pld"
 	// Exact is the tight answer for plain Gaussians, which compose to one
 	// (Balle and Wang 2018). Proved.
@@ -36,11 +36,11 @@ const (
 
 var accountants = []Accountant{RDP, PLD, Exact, GDPSkellam, Best}
 
-// ParseAccountant reads an accountant's word. The error lists the valid ones.
+// ParseAccountant parses an accountant's name. The error lists the valid ones.
 func ParseAccountant(s string) (Accountant, error) { return parse("accountant", s, accountants) }
 
-// ErrNoAccountant is returned for events that the chosen accountant, or none
-// at all, covers. It is never answered with a guess.
+// ErrNoAccountant is returned for events that the chosen accountant, or every accountant,
+// does not cover.
 var ErrNoAccountant = errors.New("dp: no accountant covers this")
 
 // Result is an answered Problem.
@@ -48,9 +48,9 @@ type Result struct {
 	// Epsilon is an upper bound on ε; +Inf where no ε satisfies the δ asked
 	// for.
 	Epsilon float64
-	// Accountant is the one whose argument the number rests on: where Best
-	// was asked for, the winner; where GDPSkellam was asked for but an event
-	// lies outside its certified region, RDP.
+	// Accountant is the one that the number rests on: where Best was asked for, the one
+	// with the smallest ε; where GDPSkellam was asked for but an event lies outside its
+	// certified region, RDP.
 	Accountant Accountant
 }
 

@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// Cache remembers what events and compositions cost, for all the ledgers that
-// share it: a simulation's clients hold mostly the same compositions. The zero
-// Cache is ready for use, and safe for concurrent use. What a ledger answers
-// does not depend on what is cached.
+// Cache stores what events and compositions cost, for all ledgers that share it: the
+// clients of a simulation have mostly the same compositions. The zero Cache is ready for
+// use, and safe for concurrent use. It does not change a ledger's results.
 type Cache struct {
 	mu     sync.Mutex
 	meters map[settings]*meter

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// ErrUnattainable is returned by calibrations whose budget no amount of noise
-// meets: an ε below what the accountant's conversion can show at that δ, or
-// samplers whose error uses δ up.
+// ErrUnattainable is returned by calibrations when no amount of noise meets the budget: ε
+// is below what the accountant's conversion can show at that δ, or the samplers' error
+// uses up δ.
 var ErrUnattainable = errors.New("dp: no noise meets the budget")
 
 // The calibrated noise is searched for between these, and is never below the
@@ -84,13 +84,13 @@ func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err er
 	})
 }
 
-// Calibrate returns the least noise with which events(noise) meets the budget,
-// and what they then cost: at most b.Epsilon. It is for several releases that
-// share a budget: events says what each of them gets of the noise, in whatever
-// unit suits, and more noise must not cost more. (Under GDPSkellam ε jumps
-// where an event leaves the certified region; the budget is met all the same,
-// but a smaller noise on the other side of the jump may meet it too. PLD is
-// monotone to a few 1e-5, see NoiseMultiplier.) The result is within 1e-8 relative of the least, and at least 1e-6.
+// Calibrate returns the least noise with which events(noise) meets the budget, and what
+// they then cost: at most b.Epsilon. It is for several releases that share a budget:
+// events maps the noise, in any unit, to the releases, and more noise must not cost more.
+// (Under GDPSkellam ε jumps where an event leaves the certified region; the budget is met
+// all the same, but a smaller noise on the other side of the jump may meet it too. PLD is
+// monotone to a few 1e-5, see NoiseMultiplier.) The result is within 1e-8 relative of the
+// least, and at least 1e-6.
 func Calibrate(b Budget, events func(noise float64) []Event) (noise float64, r Result, err error) {
 	return calibrate(b, nil, events)
 }

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Mechanism is a way of adding noise that some accountant covers.
+// Mechanism is a way of adding noise.
 type Mechanism string
 
-// The mechanisms. Their words are those of the command line and of durable
-// records.
+// The mechanisms, by their names on the command line and in durable records.
 const (
 	// GaussianMechanism adds normal noise with σ = z·Δ to a vector of L2
 	// sensitivity Δ.
@@ -31,7 +30,7 @@ const (
 
 var mechanisms = []Mechanism{GaussianMechanism, SubsampledGaussianMechanism, SkellamMechanism, SubsampledSkellamMechanism}
 
-// ParseMechanism reads a mechanism's word. The error lists the valid ones.
+// ParseMechanism parses a mechanism's name. The error lists the valid ones.
 func ParseMechanism(s string) (Mechanism, error) { return parse("mechanism", s, mechanisms) }
 
 // parse looks a word up among the valid ones of its kind.
@@ -57,10 +56,10 @@ func (m Mechanism) Integer() bool {
 	return m == SkellamMechanism || m == SubsampledSkellamMechanism
 }
 
-// Event is Count releases of one mechanism with the same parameters. It is
-// comparable: two events are equal exactly when they cost the same for the
-// same reason. Build one with Gaussian, SubsampledGaussian, Skellam or
-// SubsampledSkellam; fields that a mechanism does not use are zero.
+// Event is Count releases of one mechanism with the same parameters. It is comparable:
+// equal events have the same mechanism, parameters and count. Build one with Gaussian,
+// SubsampledGaussian, Skellam or SubsampledSkellam; fields that a mechanism does not use
+// are zero.
 type Event struct {
 	Mechanism       Mechanism `json:"mechanism"`
 	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"` // z = σ/Δ, of the Gaussian mechanisms

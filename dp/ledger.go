@@ -13,15 +13,13 @@ type Record struct {
 	Events    []Event  `json:"events"`
 }
 
-// Ledger is one client's account: the rules, without storage. What is charged
-// stays charged; there is no refund, since an aggregator can claim failure
-// after it has seen the sum. Charge first, make the Record durable, and only
-// then let the masked input leave: a crash in between overstates what was
-// spent, never understates it.
+// Ledger is one client's privacy account, in memory. Charges are never refunded, since an
+// aggregator can claim failure after it has seen the sum. Charge first, make the Record
+// durable, and only then let the masked input leave: a crash in between overstates what
+// was spent, never understates it.
 //
-// A Ledger belongs to one goroutine; ledgers that share a Cache may run at
-// once. It holds a few hundred bytes as long as the events it is charged with
-// are few distinct ones.
+// A Ledger belongs to one goroutine; ledgers that share a Cache may run concurrently. It
+// takes a few hundred bytes as long as there are few distinct events.
 type Ledger struct {
 	meter    *meter
 	budget   float64
@@ -55,8 +53,8 @@ func (e *OverspendError) Error() string {
 		roundUp(e.Spent), roundUp(e.Asked), e.Budget.Epsilon, e.Budget.Delta, e.Budget.Accountant)
 }
 
-// NewLedger opens an empty ledger. cache is shared by ledgers to save work;
-// nil gives the ledger one of its own.
+// NewLedger opens an empty ledger. Ledgers can share a cache to save work; nil gives the
+// ledger its own.
 func NewLedger(b Budget, cache *Cache) (*Ledger, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -71,11 +69,10 @@ func NewLedger(b Budget, cache *Cache) (*Ledger, error) {
 	}, nil
 }
 
-// RestoreLedger rebuilds a ledger from its durable records, in the order in
-// which they were charged. What they spent is taken as it is, even above the
-// budget, which may have been lowered since: then every further charge is
-// refused. Records that could not have been charged in that order, or that the
-// accountant does not cover, are an error.
+// RestoreLedger rebuilds a ledger from its durable records, in the order in which they
+// were charged. What they spent is accepted even above the budget, which may have been
+// lowered since: then every further charge is refused. Records that could not have been
+// charged in that order, or that the accountant does not cover, are an error.
 func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 	l, err := NewLedger(b, cache)
 	if err != nil {

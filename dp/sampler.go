@@ -11,10 +11,10 @@ func SamplerError(n, L, T int) float64 {
 	return math.Ldexp(4*float64(n)*float64(L)*float64(T), -100)
 }
 
-// SamplerDelta is what that error adds to δ in a statement at epsilon:
-// SamplerError(n, L, T)·(1 + e^epsilon). With P, Q the exact output
-// distributions and P', Q' the drawn ones, each within E of its own,
-// P'(S) <= P(S) + E <= e^ε·Q(S) + δ + E <= e^ε·Q'(S) + δ + E·(1 + e^ε).
+// SamplerDelta is what that sampling error adds to δ in a statement at epsilon:
+// SamplerError(n, L, T)·(1 + e^epsilon). With P, Q the exact output distributions and P',
+// Q' the drawn ones, each within E of its own, P'(S) <= P(S) + E <= e^ε·Q(S) + δ + E <=
+// e^ε·Q'(S) + δ + E·(1 + e^ε).
 func SamplerDelta(n, L, T int, epsilon float64) float64 {
 	return SamplerError(n, L, T) * (1 + math.Exp(epsilon))
 }

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// The region in which a Gaussian with μ = (1 + 0.2/V)·d/√V was found to
-// dominate the Skellam distribution of variance V under integer shifts d. The
-// certificate test of this package finds 1 + 0.173/V to be enough over the
-// whole grid, the need being largest at the centre of the distribution. That
-// is numerical evidence, not a proof; outside of the region it is not used.
+// The region in which a Gaussian with μ = (1 + 0.2/V)·d/√V was found to dominate the
+// Skellam distribution of variance V under integer shifts d. The certificate test of this
+// package finds that 1 + 0.173/V is enough over the whole grid; the largest factor is
+// needed at the centre of the distribution. That is numerical evidence, not a proof, and
+// is used in this region only.
 const (
 	CertifiedMinVariance = 16.0
 	CertifiedMaxVariance = 1e9

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Unit is what one unit of privacy is: what a neighbouring data set lacks.
+// Unit is the unit of privacy: the data by which neighbouring data sets differ.
 type Unit string
 
 // The units.
@@ -19,7 +19,7 @@ const (
 	Rating Unit = "rating" // one rating
 )
 
-// ParseUnit reads a unit's word. The error lists the valid ones.
+// ParseUnit parses a unit's name. The error lists the valid ones.
 func ParseUnit(s string) (Unit, error) { return parse("unit", s, []Unit{User, Rating}) }
 
 // Relation is how neighbouring data sets differ in one unit.
@@ -40,11 +40,11 @@ const (
 	PoissonSampling Sampling = "poisson"
 )
 
-// Unaccounted stands in a statement about a run without noise, of which there is
+// Unaccounted is the accountant in the statement of a run without noise, which has
 // nothing to account for.
 const Unaccounted Accountant = "none"
 
-// NoiseLaw is the distribution that noise was drawn from, as it was drawn.
+// NoiseLaw is the distribution that noise was really drawn from.
 type NoiseLaw string
 
 // The noise laws.
@@ -63,16 +63,16 @@ type Statement struct {
 	Accountant Accountant
 	Sampling   Sampling
 	Noise      NoiseLaw
-	// ClaimedEpsilon is the ε that the run was configured for and does not
-	// keep. It is left out where it is 0 or equal to Epsilon.
+	// ClaimedEpsilon is the ε that the run was configured for but does not meet. It is
+	// left out where it is 0 or equal to Epsilon.
 	ClaimedEpsilon float64
 }
 
-// Validate reports everything that keeps the statement from meaning something:
-// values that do not exist, and an accountant that has nothing to say about what was
-// released. A statement names the accountant that its ε rests on, never Best, and
-// Unaccounted with an infinite ε exactly where there is no noise. Samples are
-// accounted for by whether the unit is in, so both relations go with them.
+// Validate reports everything that makes the statement meaningless: values that do not
+// exist, and an accountant that does not cover what was released. A statement names the
+// accountant that its ε rests on, never Best, and Unaccounted with an infinite ε exactly
+// where there is no noise. Poisson samples are accounted for by whether the unit is in
+// the sample, so both relations go with them.
 func (s Statement) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("dp: statement: "+format, args...)) }
@@ -154,9 +154,9 @@ func roundUp(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// RoundUp writes the smallest number of so many significant digits that is not
-// below x, which is positive: neither an ε, a δ nor the noise for one may be
-// written smaller than it is.
+// RoundUp writes the smallest number with that many significant digits that is not below
+// x, which is positive. Neither an ε, a δ nor the noise for one may be written smaller
+// than it is.
 func RoundUp(x float64, digits int) string {
 	text := strconv.FormatFloat(x, 'g', digits, 64) // nearest, so perhaps one step low
 	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
@@ -203,12 +203,12 @@ func (s *Statement) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ErrDelta is returned for a δ that protects nobody.
+// ErrDelta is returned for a δ so large that it gives no protection.
 var ErrDelta = errors.New("dp: delta is too large")
 
-// CheckDelta refuses a δ of 1/units or more, units being the number of users,
-// or of ratings in the training part: publishing one whole unit at random
-// satisfies it.
+// CheckDelta refuses a δ of 1/units or more, where units is the number of users, or of
+// ratings in the training part: publishing one whole unit at random would satisfy such a
+// δ.
 func CheckDelta(delta float64, units int) error {
 	switch {
 	case units < 1:

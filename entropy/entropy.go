@@ -1,15 +1,14 @@
-// Package entropy says where randomness comes from, by type.
+// Package entropy separates secret randomness from public, by type.
 //
-// Whatever protects somebody (masks, shares, noise, which rating is sampled)
-// takes a [Source]. There are two ways to get one: [System], which is the
-// operating system's, and entropy/simulated, which repeats for a seed. The
-// constructor is internal to this tree and the import rules of the repository
-// keep entropy/simulated out of everything but the simulator and tests, so a
-// repeatable stream cannot reach a deployment.
+// Everything that protects somebody (masks, shares, noise, which rating is sampled) takes
+// a [Source]. There are two ways to get one: [System], the operating system's randomness,
+// and entropy/simulated, which is repeatable from a seed. The constructor of Source is
+// internal, and the repository's import rules keep entropy/simulated out of everything
+// but the simulator and tests. So a repeatable stream cannot reach a deployment.
 //
-// What may be public and repeatable (where the model starts, which mini-batch
-// the server takes) uses [Public] instead, which yields another type, so that
-// the two cannot be mistaken for one another.
+// Randomness that may be public and repeatable (the start of a model, the server's
+// mini-batches) comes from [Public], which returns another type, so that the two cannot
+// be confused.
 package entropy
 
 import (
@@ -46,9 +45,8 @@ func System() Source {
 // SeedSize is the length of a Seed in bytes.
 const SeedSize = 32
 
-// Seed is a secret from which a stream can be drawn again, for example the
-// noise of an iteration, which its client must know twice: when it is added
-// and when the surplus is removed.
+// Seed is a secret from which the same stream can be drawn again, for example the noise
+// of an iteration, which its client needs twice: to add it and to remove the surplus.
 type Seed [SeedSize]byte
 
 // NewSeed draws a seed from the stream (label, n) of src.
@@ -112,8 +110,8 @@ func Uniform(r io.Reader, n uint64) (uint64, error) {
 	}
 }
 
-// Public is a repeatable stream for what everybody may know: where the model
-// starts, which mini-batch the server takes. Never use it for a secret.
+// Public is a repeatable stream for public choices, such as the start of a model or the
+// server's mini-batches. Never use it for a secret.
 func Public(seed uint64, label string) *mathrand.Rand {
 	h := sha256.New()
 	h.Write([]byte("fedsim/entropy/public\x00"))

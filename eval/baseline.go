@@ -18,11 +18,11 @@ func (c Constant) Predict(_ int, items []int32, out []float64) {
 // GlobalMean predicts the mean of the training ratings.
 func GlobalMean(train dataset.Ratings) Constant { return Constant(train.Mean()) }
 
-// UserMeans predicts each user's own mean, which a client can do by itself.
+// UserMeans predicts each user's own mean, which a client can compute alone.
 type UserMeans []float64
 
-// UserMean computes the means of the training rows; fallback stands in for
-// users without a training rating.
+// UserMean computes the means of the training rows; users without a training rating get
+// fallback.
 func UserMean(rows *dataset.Rows, fallback float64) UserMeans {
 	means := make(UserMeans, rows.Len())
 	for u := range means {
@@ -89,14 +89,14 @@ func (b *Biases) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// Popular scores items by how many training ratings they have: for everybody the same,
-// and not private.
+// Popular scores items by their number of training ratings: the same for all users, and
+// not private.
 type Popular []float64
 
 // Score implements Scorer.
 func (p Popular) Score(_ int, _ []int32, _ []float32, out []float64) { copy(out, p) }
 
-// Predict implements model.Predictor by counts of which only the order means something.
+// Predict implements model.Predictor with counts; only their order has a meaning.
 func (p Popular) Predict(_ int, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = p[j]
@@ -112,8 +112,8 @@ func Popularity(train dataset.Ratings) Popular {
 	return p
 }
 
-// Comparison is a plain baseline: a function of the training ratings in one place, without
-// any privacy.
+// Comparison is a simple baseline: a function of all training ratings, without any
+// privacy.
 type Comparison struct {
 	Name string // in summary.json
 	Note string
@@ -121,8 +121,8 @@ type Comparison struct {
 	Predictor func() model.Predictor
 }
 
-// Plain are the baselines that every run is compared with: means and biases or, of rankings,
-// popularity.
+// Plain are the simple baselines that every run is compared with: means and biases or,
+// for rankings, popularity.
 func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
 	if ranks {
 		return []Comparison{{"popularity", "the same for everybody, by exact counts, not private", func() model.Predictor { return Popularity(train) }}}

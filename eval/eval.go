@@ -1,7 +1,7 @@
-// Package eval measures predictors: errors in stars, rankings for held-out users, both
-// by the popularity of items, and the plain baselines that need nothing but ratings.
-// All of it sees exact ratings and is not private: it is for measuring only. Sums run in
-// a fixed order, so that results do not depend on how many workers there are.
+// Package eval measures predictors: rating errors in stars, rankings for held-out users,
+// both also by the popularity of items. It has simple baselines that need nothing but
+// ratings. It reads exact ratings and is not private: use it for measuring only. Sums run
+// in a fixed order, so that results do not depend on the number of workers.
 package eval
 
 import (
@@ -12,14 +12,16 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Quality is how far predictions are from the test ratings, in stars, taken to the rating
-// scale first; or, with implicit feedback, how well held-out users are served.
+// Quality is the error of predictions on the test ratings, in stars, after clamping them
+// to the rating scale; or, with implicit feedback, the quality of rankings for held-out
+// users.
 type Quality struct {
 	RMSE, MSE, MAE float64
 	Ranking        *Ranking // nil with explicit feedback, which has errors
 }
 
-// PrimaryMetric is what runs and baselines are compared by: the RMSE, or Recall@20.
+// PrimaryMetric is the metric by which runs and baselines are compared: the RMSE, or
+// Recall@20.
 func (q Quality) PrimaryMetric() float64 {
 	if q.Ranking != nil {
 		return q.Ranking.Recall
@@ -29,16 +31,17 @@ func (q Quality) PrimaryMetric() float64 {
 
 // Test is what predictors are measured on.
 type Test struct {
-	// Rows are the test ratings by user, in stars; with implicit feedback, what held-out
-	// users are to be recommended.
+	// Rows are the test ratings by user, in stars; with implicit feedback, the targets of
+	// held-out users.
 	Rows *dataset.Rows
-	// Validation is the same of the validation part; nil where there is none.
+	// Validation are those of the validation part; nil where there is none.
 	Validation *dataset.Rows
-	// Held says who is held out; nil with explicit feedback, where nobody is.
+	// Held says which users are held out; nil with explicit feedback, where none are.
 	Held *dataset.HoldOut
 	// Buckets are those of popularity in training.
 	Buckets Buckets
-	// Min and Max are the ends of the rating scale, in stars. Predictions are taken to it.
+	// Min and Max are the ends of the rating scale, in stars. Predictions are clamped to
+	// it.
 	Min, Max float64
 }
 
@@ -52,9 +55,10 @@ func NewTest(s *dataset.Split, held *dataset.HoldOut, low, high float64) Test {
 	return t
 }
 
-// Measure compares a predictor with the test ratings, and is NaN where there are none.
-// Errors are added up per user and then over users in order, so the result does not depend on workers. With implicit
-// feedback the predictor ranks items for held-out users, as a [Scorer].
+// Measure compares a predictor with the test ratings; the result is NaN where there are
+// none. Errors are added up per user and then over users in order, so the result does not
+// depend on the number of workers. With implicit feedback the predictor ranks items for
+// held-out users, as a [Scorer].
 func (t *Test) Measure(p model.Predictor, run protocol.Runner) Quality {
 	if t.Held != nil {
 		return t.rank(t.Held.Test, p, run)
@@ -107,8 +111,8 @@ func (t *Test) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runne
 	return q
 }
 
-// eachError hears how far predictions, taken to the scale, are from what users gave:
-// of one user one after the other, of different users perhaps at once.
+// eachError calls hear with the error of every prediction, clamped to the rating scale:
+// sequentially for one user, perhaps concurrently for different users.
 func (t *Test) eachError(rows *dataset.Rows, p model.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
 	run.Each(rows.Len(), func(u int) {
 		items, values := rows.Row(u)

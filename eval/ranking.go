@@ -9,20 +9,21 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Scorer recommends to users whom training has not seen.
+// Scorer makes recommendations for users that training has not seen.
 type Scorer interface {
-	// Score writes to out, one entry for each item, how much a user with this history
-	// can be expected to like it, in any unit: only the order counts, and what is not a
-	// number comes last. The history is what the user rated, ascending by item, with
-	// values in stars; it may be empty. user is an index into the set. Score is safe for
-	// concurrent use for different users.
+	// Score writes to out, one entry for each item, how much a user with this history is
+	// expected to like it, in any unit: only the order counts, and NaN comes last. The
+	// history is what the user rated, ascending by item, with values in stars; it may be
+	// empty. user is an index into the set. Score is safe for concurrent use for
+	// different users.
 	Score(user int, history []int32, values []float32, out []float64)
 }
 
 const (
 	// RankingCutoff is the K of Recall@K and NDCG@K.
 	RankingCutoff = 20
-	// PopularityBuckets is into how many buckets of popularity items are dealt.
+	// PopularityBuckets is the number of buckets into which items are divided by
+	// popularity.
 	PopularityBuckets = 5
 	// rankingBlock is how many users share the memory for scores.
 	rankingBlock = 32
@@ -32,15 +33,15 @@ const (
 // section 5): recall is lower in the tail, where a K of 20 would show nothing.
 func sliceCutoff(bucket int) int { return RankingCutoff * (bucket + 1) }
 
-// Buckets deal items to [PopularityBuckets] by how many training ratings they have.
+// Buckets divides items into [PopularityBuckets] by their number of training ratings.
 type Buckets struct {
 	of    []uint8 // of each item; 0 is the head
 	sizes [PopularityBuckets]int
 }
 
-// NewBuckets orders the items by their training ratings, the most rated first and of
-// equals the one with the lower index first, and cuts the order into buckets whose sizes
-// differ by one at the most. It looks at exact counts: it is for measuring only.
+// NewBuckets orders the items by their training ratings, the most rated first and among
+// equals the one with the lower index first, and divides them into buckets whose sizes
+// differ by at most one. It reads exact counts: use it for measuring only.
 func NewBuckets(train dataset.Ratings) Buckets {
 	counts, order := make([]int, train.Items), make([]int, train.Items)
 	for _, j := range train.Item {
@@ -59,8 +60,8 @@ func NewBuckets(train dataset.Ratings) Buckets {
 	return b
 }
 
-// Ranking is how well held-out users are served: means over those of them who have
-// something in the target.
+// Ranking is the quality of recommendations for held-out users: means over those who have
+// an item in the target.
 type Ranking struct {
 	Users  int     `json:"users"`
 	Recall float64 `json:"recall@20"` // NaN where there are no users
@@ -70,8 +71,8 @@ type Ranking struct {
 	Slices [PopularityBuckets]RecallSlice `json:"slices"`
 }
 
-// RecallSlice is the recall of the items of a bucket among the first K of all: a mean
-// over the users who have such an item in the target.
+// RecallSlice is the recall of the items of a bucket among the first K of all items: a
+// mean over the users who have such an item in the target.
 type RecallSlice struct {
 	Items  int      `json:"items"`
 	K      int      `json:"k"`
@@ -80,15 +81,15 @@ type RecallSlice struct {
 }
 
 // Rank measures recommendations as Liang et al. do (WWW 2018, section 4.2): all items
-// but the history are scored, of equal scores the item with the lower index comes first,
-// and with T the target
+// except the history are scored, among equal scores the item with the lower index comes
+// first, and with T the target
 //
 //	recall@K = |first K and T| / min(K, |T|)
 //	NDCG@K   = sum over hits at rank r <= K of 1/log2(r+1), over what min(K, |T|) hits at the first ranks give
 //
-// In a bucket of popularity, T is the part of the target in the bucket and K grows from
-// head to tail; what is ranked are still all items. Sums run over users in order: the
-// result does not depend on how many workers there are.
+// In a bucket of popularity, T is the part of the target in the bucket, and K grows from
+// head to tail; all items are still ranked. Sums run over users in order, so the result
+// does not depend on the number of workers.
 func Rank(h dataset.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 	history, target := h.History.ByUser(), h.Target.ByUser()
 	each := make([]userRanking, len(h.Users))
@@ -183,8 +184,9 @@ type ErrorSlice struct {
 	RMSE    *float64 `json:"rmse"` // nil where there are no ratings
 }
 
-// Top returns the indices of the k largest scores but for some, which are ascending: the
-// largest first, of equal ones the lower index first, and what is not a number last.
+// Top returns the indices of the k largest scores, without those in but, which is
+// ascending. The largest come first; among equals the lower index comes first, and NaN
+// comes last.
 func Top(scores []float64, k int, but []int32) []int32 {
 	before := func(a, b int32) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) }
 	k = min(k, len(scores))

@@ -46,8 +46,8 @@ type Experiment struct {
 	sums     []secagg.Cost    // of real sums, for each step of the schedule; else nil
 }
 
-// Open loads the data, splits it, and chooses what the configuration leaves
-// open. progress, which may be nil, hears how much of the data is read.
+// Open loads the data, splits it, and chooses the settings that the configuration leaves
+// open. progress, which may be nil, is called with how much of the data is read.
 func Open(ctx context.Context, c config.Config, progress func(done, total int64)) (*Experiment, error) {
 	start := time.Now()
 	set, err := OpenData(ctx, c, algorithm.Data.Of(c), progress)

@@ -18,7 +18,7 @@ type Party struct {
 	// Ratings is on how many the party trains, Skipped how many it leaves out because
 	// the experiment does not list their item or, with VFL, their user. They are left
 	// out, and the party takes part all the same, since who takes part must not depend
-	// on ratings. Both are for the owner's eyes.
+	// on ratings. Both are for the party itself to see.
 	Ratings, Skipped int
 
 	name     string // of the algorithm
@@ -100,7 +100,7 @@ func (e *Experiment) localData(set *dataset.Set) (*algorithm.LocalData, error) {
 		}
 	}
 	l := &algorithm.LocalData{Set: set, Rows: train.ByUser(), Items: places(set.ItemIDs, e.Data.ItemIDs)}
-	if e.About().Clients == algorithm.ItemOwners {
+	if e.About().Clients == algorithm.ItemParties {
 		l.Users = places(set.UserIDs, e.Data.UserIDs)
 	}
 	return l, nil

@@ -58,7 +58,7 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.About().Clients == algorithm.UserHolders { // a stranger is a user too many
+		if e.About().Clients == algorithm.UserParties { // a stranger is a user too many
 			if _, err = e.Party(tt.which, set, planned(e)); !errors.Is(err, algorithm.ErrPartyData) {
 				t.Errorf("%s: %v", tt.settings, err)
 			}

@@ -205,10 +205,10 @@ func checkResult(t *testing.T, p *experiment.Party, want ...model.Embeddings) {
 	}
 }
 
-// An owner of items that holds the ratings of these alone, or finds them among all,
+// A party of VFL that has the ratings of its items alone, or finds them among all,
 // contributes bit for bit what the simulator has it contribute. Every item has a rating,
 // so that its own data list all that the partition deals it.
-func TestOwnersAsSimulated(t *testing.T) {
+func TestItemPartiesAsSimulated(t *testing.T) {
 	for name, whole := range wholes {
 		for _, settings := range []string{
 			"accountant=rdp item-steps=2", "unit=user accountant=rdp split.validation=0.1 rank=2", "epsilon=inf seed=4", "partition=category epsilon=inf",
@@ -250,7 +250,7 @@ func TestOwnersAsSimulated(t *testing.T) {
 
 // So does a party that has users. Alone it does not know which of all users its own are,
 // which decides in which order it fine-tunes for itself, and nothing else.
-func TestHoldersAsSimulated(t *testing.T) {
+func TestUserPartiesAsSimulated(t *testing.T) {
 	for name, whole := range wholes {
 		for _, settings := range []string{"algorithm=hfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf epsilon=inf train=both split.validation=0.1 rank=2", "algorithm=hfl-synsgd accountant=rdp"} {
 			t.Run(name+" "+settings, func(t *testing.T) {

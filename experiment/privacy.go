@@ -12,7 +12,8 @@ import (
 // Planned is what a run costs if every attempt is charged the most.
 func (e *Experiment) Planned() (dp.Result, error) { return e.Cost(e.Privacy.Run) }
 
-// Statement is the privacy of a run in which the dearest unit spent epsilon.
+// Statement is the privacy statement of a run in which the unit that spent most has spent
+// epsilon.
 func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 	about := e.About()
 	s := dp.Statement{
@@ -40,11 +41,11 @@ type Attempt struct {
 	Sent                bool // at least one masked input left its client
 }
 
-// Spent is what the attempts so far cost the dearest unit. In general that is
-// what the fullest ledger holds. Where a unit is spread over the parties it is
-// what all ledgers hold together, and with replaced noise what the views of every
-// sum really showed; an attempt that ended without a sum counts at its full
-// planned price. Attempts are in the order of the rounds, from the first on.
+// Spent is the largest cost of the attempts so far for any unit. In general that is what
+// the fullest ledger holds. Where a unit is spread over the parties it is what all
+// ledgers hold together, and with replaced noise what the views of every sum really
+// showed; an attempt that ended without a sum counts at its full planned price. Attempts
+// are in the order of the rounds, from the first on.
 func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
 	if n := e.Schedule.Noise(); n.Kind == protocol.TwoRound {
 		return e.spentOnViews(attempts)
@@ -68,10 +69,9 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 	return most, nil
 }
 
-// SpentAtMost is the most that so many attempts, from the first on, cost any unit: what
-// is certain where nobody sees the ledgers, since each attempt counts at its full planned
-// price, whatever became of it. All attempts together cost what [Experiment.Planned]
-// says.
+// SpentAtMost is an upper bound on what the first attempts cost any unit. It holds
+// without access to the ledgers, since each attempt counts at its full planned price,
+// whatever its result. All attempts together cost what [Experiment.Planned] says.
 func (e *Experiment) SpentAtMost(attempts int) (dp.Result, error) {
 	if rounds := e.Schedule.Iterations(); attempts < 0 || attempts > rounds {
 		return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", attempts, rounds)

@@ -25,9 +25,9 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		return nil, err
 	}
 	switch f.about.Clients {
-	case algorithm.ItemOwners:
+	case algorithm.ItemParties:
 		return openVertical(s, p)
-	case algorithm.UserHolders:
+	case algorithm.UserParties:
 		return openHorizontal(s, p, f.gradients)
 	case algorithm.Nobody:
 		return openCentral(s, p)
@@ -46,12 +46,12 @@ func init() {
 	declareKeys()
 	for _, f := range []*family{
 		{about: users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6")},
-		{about: owners("vfl-sgdmf", "matrix factorization between organisations that each own some items and share the users' embeddings", "FMF, section 4")},
-		{about: holders("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
-		{about: holders("hfl-synsgd", "averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
+		{about: vertical("vfl-sgdmf", "matrix factorization between organisations that each own some items and share the users' embeddings", "FMF, section 4")},
+		{about: horizontal("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
+		{about: horizontal("hfl-synsgd", "averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
 		{about: plain(users("fmf-lfl", "lfl-sgdmf without noise", "FMF, section 6"))},
-		{about: plain(owners("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
-		{about: plain(holders("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
+		{about: plain(vertical("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
+		{about: plain(horizontal("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
 		{about: central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: what cooperation without any restraint would reach", "")},
 	} {
 		f.about.Default = f.about.Name == "lfl-sgdmf"
@@ -85,22 +85,22 @@ func users(name, help, paper string) algorithm.About {
 	}
 }
 
-func owners(name, help, paper string) algorithm.About {
+func vertical(name, help, paper string) algorithm.About {
 	return algorithm.About{
-		Name: name, Help: help, Paper: paper, Clients: algorithm.ItemOwners, Noise: algorithm.PartyNoise, Private: true,
+		Name: name, Help: help, Paper: paper, Clients: algorithm.ItemParties, Noise: algorithm.PartyNoise, Private: true,
 		Units: []dp.Unit{dp.Rating, dp.User}, Relation: dp.AddRemove,
 		Genres: func(c config.Config) bool { return partition.Is(c, string(dataset.CategoryPartition)) },
-		Keys:   ownerKeys, Rounds: constant(100), Rank: constant(1), // FMF paper, section 4.3
+		Keys:   verticalKeys, Rounds: constant(100), Rank: constant(1), // FMF paper, section 4.3
 	}
 }
 
-func holders(name, help, paper string) algorithm.About {
+func horizontal(name, help, paper string) algorithm.About {
 	return algorithm.About{
-		Name: name, Help: help, Paper: paper, Clients: algorithm.UserHolders, Noise: algorithm.PartyNoise, Private: true,
+		Name: name, Help: help, Paper: paper, Clients: algorithm.UserParties, Noise: algorithm.PartyNoise, Private: true,
 		Units: []dp.Unit{dp.User}, Relation: dp.AddRemove,
 		OtherUnit: "a party of " + name + " fits u_i to all ratings of the user without noise, so one rating moves every row of V that the user touches, by more than the bound for one rating; " +
 			"what can be proved is worse than privacy per user, which is what is stated",
-		Keys: holderKeys, Rounds: constant(100), Rank: constant(1),
+		Keys: horizontalKeys, Rounds: constant(100), Rank: constant(1),
 	}
 }
 

@@ -18,7 +18,7 @@ type AverageParams struct {
 	Gradients bool
 	Session   protocol.SessionID
 	Cohort    protocol.Cohort
-	Release   protocol.Release // of SiloParams.Release, with width and the noise of one local step set
+	Release   protocol.Release // of PartyParams.Release, with width and the noise of one local step set
 }
 
 // Average is the server's side of VFL- and HFL-SGDMF, a server.Durable: it

@@ -31,7 +31,7 @@ func newAverage(t *testing.T, p PartyParams, start *model.Matrix, gradients bool
 
 // Each plan asks for T' local steps, and the last one pays for the κ after it.
 func TestAveragePlans(t *testing.T) {
-	p := siloOf(3, 4, 2)
+	p := soundParams(3, 4, 2)
 	p.Rounds, p.LocalSteps, p.ItemSteps = 3, 5, 7
 	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.PartyNoise} {
 		var noise protocol.Noise
@@ -69,7 +69,7 @@ func TestAveragePlans(t *testing.T) {
 // over every subset of three parties; the server knows the sums only.
 func TestAbsorbAverages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	p := siloOf(3, 4, 2)
+	p := soundParams(3, 4, 2)
 	weights := []float64{0.5, 0.125, 0.375}
 	for subset := range 8 {
 		for _, gradients := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestAbsorbProjects(t *testing.T) {
 		{GradientClipping, false, []float64{6, -2}},
 		{GradientClipping, true, []float64{1 + 0.5*6, 1 - 0.5*2}},
 	} {
-		p := siloOf(1, 1, 2)
+		p := soundParams(1, 1, 2)
 		p.Clipping, p.Clip, p.ItemRate, p.Rounds = c.clipping, 1, 0.5, 2
 		s := newAverage(t, p, model.Wrap(1, 2, []float64{1, 1}), c.gradients, protocol.Noise{})
 		if c.clipping == GradientClipping && c.gradients {
@@ -154,7 +154,7 @@ func TestAbsorbProjects(t *testing.T) {
 }
 
 func TestNewAverageRefuses(t *testing.T) {
-	p := siloOf(3, 4, 2)
+	p := soundParams(3, 4, 2)
 	good := AverageParams{PartyParams: p, Start: p.StartUsers(3), Cohort: protocol.Cohort{Clients: 4}, Release: p.Release(3)}
 	good.Release.Width = 40
 	for want, change := range map[string]func(*AverageParams){

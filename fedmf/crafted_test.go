@@ -42,7 +42,7 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 	for _, clipping := range []Clipping{EmbeddingClipping, GradientClipping, BothClippings} {
 		for _, unit := range []dp.Unit{dp.Rating, dp.User} {
 			for _, z := range []float64{1e6, 1e12, 1e200} {
-				p := siloOf(6, 8, 20)
+				p := soundParams(6, 8, 20)
 				p.Unit, p.Clipping, p.Clip, p.LocalSteps, p.SamplingRate = unit, clipping, 5, 10, 1
 				p.UserRate, p.ItemRate, p.ClipRatings = 1e150, 1e150, 0 // products overflow
 				if unit == dp.User && clipping == EmbeddingClipping {
@@ -72,7 +72,7 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 // What a party publishes is on the grid of what it sends, whatever it held: the
 // low bits of value + noise can tell the value.
 func TestPublishedItemsAreOnTheGrid(t *testing.T) {
-	p := siloOf(6, 8, 20)
+	p := soundParams(6, 8, 20)
 	party := newVertical(t, &p, Order(8), someRatings(rand.New(rand.NewPCG(1, 1)), 6, 8, 0.5))
 	contribute(t, party, planOf(&p, 1, p.StartUsers(6), protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: p.LocalSteps}), simulated.New(1, "party"))
 	off := 0

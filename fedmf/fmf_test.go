@@ -52,11 +52,11 @@ func descend(x, g *model.Matrix, gain float64) {
 }
 
 // deal splits random ratings: of users[k] users or items[k] items to party k.
-func (s *slow) deal(rng *rand.Rand, owner func(user, item int) int) {
+func (s *slow) deal(rng *rand.Rand, party func(user, item int) int) {
 	for i := range s.u.Rows() {
 		for j := range s.v.Rows() {
 			if rng.IntN(3) > 0 {
-				s.x = append(s.x, triple{owner(i, j), i, j, float64(rng.IntN(6))})
+				s.x = append(s.x, triple{party(i, j), i, j, float64(rng.IntN(6))})
 			}
 		}
 	}
@@ -101,7 +101,7 @@ var faint = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e-14, Samplin
 // learning rate of the paper is γ_t = η_U·n, and η_V = η_U·n/m.
 func TestVerticalIsFMF(t *testing.T) {
 	for _, c := range []struct {
-		owner                 []int // of an item
+		party                 []int // of an item
 		rounds, local, kappas int
 		noise                 protocol.Noise
 	}{
@@ -110,27 +110,27 @@ func TestVerticalIsFMF(t *testing.T) {
 	} {
 		rng := rand.New(rand.NewPCG(2, 2))
 		const n, m, rank, tau = 5, 6, 2, 0.6
-		p := siloOf(n, m, rank)
+		p := soundParams(n, m, rank)
 		p.Rounds, p.LocalSteps, p.ItemSteps, p.Density, p.UserRate = c.rounds, c.local, c.kappas, tau, 0.03
 		p.ItemRate = p.UserRate * n / m
 		ref := &slow{u: p.StartUsers(n), v: p.StartItems()}
-		ref.deal(rng, func(_, j int) int { return c.owner[j] })
+		ref.deal(rng, func(_, j int) int { return c.party[j] })
 
 		var parties []client.Trainer
-		var owners []*Vertical
-		for k := range slices.Max(c.owner) + 1 {
-			owners = append(owners, newVertical(t, &p, ownedBy(c.owner, k), rowsOf(ref.x, k, n, func(r triple) (int, int) {
-				return r.user, slices.Index(ownedBy(c.owner, k), int32(r.item))
+		var vertical []*Vertical
+		for k := range slices.Max(c.party) + 1 {
+			vertical = append(vertical, newVertical(t, &p, indicesOf(c.party, k), rowsOf(ref.x, k, n, func(r triple) (int, int) {
+				return r.user, slices.Index(indicesOf(c.party, k), int32(r.item))
 			})))
-			parties = append(parties, owners[k])
+			parties = append(parties, vertical[k])
 		}
 		server := newAverage(t, p, p.StartUsers(n), false, c.noise)
 		all := c.rounds * c.local
 		for round := range c.rounds {
 			iterate(t, server, parties)
 			average := model.NewMatrix(n, rank)
-			for k := range owners {
-				u, mk := ref.u.Clone(), float64(len(ownedBy(c.owner, k)))
+			for k := range vertical {
+				u, mk := ref.u.Clone(), float64(len(indicesOf(c.party, k)))
 				for local := range c.local {
 					gamma := 0.03 * n * fall(round*c.local+local+1, all)
 					gu, gv := ref.gradients(k, u, ref.v)
@@ -144,25 +144,25 @@ func TestVerticalIsFMF(t *testing.T) {
 			ref.u = average
 			checkNear(t, "U", ref.u, server.Shared())
 		}
-		for k, owner := range owners {
-			if err := owner.Finish(server.Model(), serial{}); err != nil {
+		for k, v := range vertical {
+			if err := v.Finish(server.Model(), serial{}); err != nil {
 				t.Fatal(err)
 			}
-			mk := float64(len(owner.Items()))
+			mk := float64(len(v.Items()))
 			for range c.kappas {
 				_, gv := ref.gradients(k, ref.u, ref.v)
 				descend(ref.v, gv, 0.03*n*fall(all, all)*mk/m/(n*mk*tau))
 			}
-			for i, j := range owner.Items() {
-				checkNear(t, "V", model.Wrap(1, rank, ref.v.Row(int(j))), model.Wrap(1, rank, owner.exact().Row(i)))
+			for i, j := range v.Items() {
+				checkNear(t, "V", model.Wrap(1, rank, ref.v.Row(int(j))), model.Wrap(1, rank, v.exact().Row(i)))
 			}
 		}
 	}
 }
 
-// ownedBy are the indices of a party.
-func ownedBy(owner []int, k int) (own []int32) {
-	for i, o := range owner {
+// indicesOf are the indices of a party.
+func indicesOf(party []int, k int) (own []int32) {
+	for i, o := range party {
 		if o == k {
 			own = append(own, int32(i))
 		}
@@ -186,7 +186,7 @@ func rowsOf(x []triple, k, rows int, place func(triple) (row, item int)) []model
 // 1, with users fixed (HFL-SGDMF) or trained along; γ_t as above.
 func TestHorizontalIsFMF(t *testing.T) {
 	for _, c := range []struct {
-		owner         []int // of a user
+		party         []int // of a user
 		rounds, local int
 		train         bool
 		unit          dp.Unit
@@ -197,31 +197,31 @@ func TestHorizontalIsFMF(t *testing.T) {
 	} {
 		rng := rand.New(rand.NewPCG(2, 2))
 		const n, m, rank, tau = 6, 5, 2, 0.6
-		p := siloOf(n, m, rank)
+		p := soundParams(n, m, rank)
 		p.Rounds, p.LocalSteps, p.Density, p.UserRate, p.TrainUsers, p.Unit = c.rounds, c.local, tau, 0.03, c.train, c.unit
 		p.ItemRate = p.UserRate * n / m
 		if c.unit == dp.User {
 			p.ClipRatings = m
 		}
 		ref := &slow{u: model.NewMatrix(n, rank), v: p.StartItems()}
-		ref.deal(rng, func(i, _ int) int { return c.owner[i] })
+		ref.deal(rng, func(i, _ int) int { return c.party[i] })
 
 		var parties []client.Trainer
-		var holders []*Horizontal
-		for k := range slices.Max(c.owner) + 1 {
-			users := ownedBy(c.owner, k)
+		var horizontal []*Horizontal
+		for k := range slices.Max(c.party) + 1 {
+			users := indicesOf(c.party, k)
 			rows := rowsOf(ref.x, k, len(users), func(r triple) (int, int) { return slices.Index(users, int32(r.user)), r.item })
 			for i, user := range users {
 				copy(ref.u.Row(int(user)), p.User(rows[i], ref.v)) // stage 1; the fit has tests of its own
 			}
-			holders = append(holders, newHorizontal(t, &p, users, rows))
-			parties = append(parties, holders[k])
+			horizontal = append(horizontal, newHorizontal(t, &p, users, rows))
+			parties = append(parties, horizontal[k])
 		}
 		server := newAverage(t, p, p.StartItems(), false, c.noise)
 		for round := range c.rounds {
 			iterate(t, server, parties)
 			average := model.NewMatrix(m, rank)
-			for k, h := range holders {
+			for k, h := range horizontal {
 				v, nk := ref.v.Clone(), float64(len(h.Own()))
 				for local := range c.local {
 					gamma := 0.03 * n * fall(round*c.local+local+1, c.rounds*c.local)
@@ -237,7 +237,7 @@ func TestHorizontalIsFMF(t *testing.T) {
 			}
 			ref.v = average
 			checkNear(t, "V", ref.v, server.Shared())
-			for _, h := range holders {
+			for _, h := range horizontal {
 				for i, user := range h.Own() {
 					checkNear(t, "U", model.Wrap(1, rank, ref.u.Row(int(user))), model.Wrap(1, rank, h.Users().Row(i)))
 				}

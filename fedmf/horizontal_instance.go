@@ -26,7 +26,7 @@ func openHorizontal(s *algorithm.Setup, p Params, gradients bool) (*horizontalIn
 			return nil, config.Wrap(err)
 		}
 	}
-	x, err := openParties(s, p, algorithm.UserHolders, gradients, s.Data.Items, false)
+	x, err := openParties(s, p, algorithm.UserParties, gradients, s.Data.Items, false)
 	if err != nil {
 		return nil, err
 	}
@@ -36,33 +36,33 @@ func openHorizontal(s *algorithm.Setup, p Params, gradients bool) (*horizontalIn
 
 // Strategy implements algorithm.Instance.
 func (x *horizontalInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return x.average(session, x.silo.StartItems())
+	return x.average(session, x.params.StartItems())
 }
 
 // LocalSteps implements algorithm.LocalNoiser.
 func (x *horizontalInstance) LocalSteps() []algorithm.LocalSteps { return x.localSteps(false) }
 
 // ClientSide implements algorithm.Instance.
-func (x *horizontalInstance) ClientSide() (algorithm.ClientSide, error) { return x.holders() }
+func (x *horizontalInstance) ClientSide() (algorithm.ClientSide, error) { return x.clients() }
 
-// holders are the parties, untrained.
-func (x *horizontalInstance) holders() (*holderParties, error) {
-	p := &holderParties{horizontalInstance: x, holders: make([]*Horizontal, len(x.parts))}
+// clients are the parties, untrained.
+func (x *horizontalInstance) clients() (*horizontalParties, error) {
+	p := &horizontalParties{horizontalInstance: x, parties: make([]*Horizontal, len(x.parts))}
 	for k, users := range x.parts {
 		rows := make([]model.Ratings, len(users))
 		for i, u := range users {
 			rows[i] = x.setup.Row(int(u))
 		}
 		var err error
-		if p.holders[k], err = x.holder(users, rows); err != nil {
+		if p.parties[k], err = x.newParty(users, rows); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-func (x *horizontalInstance) holder(users []int32, rows []model.Ratings) (*Horizontal, error) {
-	t, err := NewHorizontal(&x.silo, users, rows)
+func (x *horizontalInstance) newParty(users []int32, rows []model.Ratings) (*Horizontal, error) {
+	t, err := NewHorizontal(&x.params, users, rows)
 	if err == nil && x.gradients {
 		t.SendGradients()
 	}
@@ -71,7 +71,7 @@ func (x *horizontalInstance) holder(users []int32, rows []model.Ratings) (*Horiz
 
 // Party implements algorithm.Instance.
 func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
-	users, err := x.ownedUsers(which, l)
+	users, err := x.partyUsers(which, l)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 		rows[i] = l.Row(int(u))
 		ratings += len(rows[i].Items)
 	}
-	t, err := x.holder(users, rows)
+	t, err := x.newParty(users, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +94,10 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 	}}, nil
 }
 
-// ownedUsers are the users of a party, as ascending indices of its data. Where these
+// partyUsers are the users of a party, as ascending indices of its data. Where these
 // are not the data of all, they are not those of the federation, which nobody knows; they
 // decide nothing but the order in which the party fine-tunes for itself.
-func (x *horizontalInstance) ownedUsers(which algorithm.PartyData, l *algorithm.LocalData) ([]int32, error) {
+func (x *horizontalInstance) partyUsers(which algorithm.PartyData, l *algorithm.LocalData) ([]int32, error) {
 	if err := x.setup.CheckPart(which); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (x *horizontalInstance) ownedUsers(which algorithm.PartyData, l *algorithm.
 
 // Shared implements algorithm.Instance.
 func (x *horizontalInstance) Shared(shared []byte) ([]model.Embeddings, error) {
-	return sharedItems(shared, x.setup, x.silo.Params)
+	return sharedItems(shared, x.setup, x.params.Params)
 }
 
 // Baselines implements algorithm.Instance. Alone each party gets the passes over its own
@@ -134,7 +134,7 @@ func (x *horizontalInstance) Baselines() []algorithm.Baseline {
 		return func(run protocol.Runner) (model.Predictor, error) { return x.tunedAlone(passes, run) }
 	}
 	return []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "the same start, each party fine-tunes for itself", Predict: tuned(x.silo.FineTune)},
+		{Name: "before_cooperation", Note: "the same start, each party fine-tunes for itself", Predict: tuned(x.params.FineTune)},
 		{Name: "local_only", Note: "each party trains alone and without noise", Predict: tuned(localPasses.Int(x.setup.Config))},
 		withoutNoise(x.setup),
 	}
@@ -150,25 +150,25 @@ func (x *horizontalInstance) Words() algorithm.Words {
 
 // tunedAlone fine-tunes every party from the common start.
 func (x *horizontalInstance) tunedAlone(passes int, run protocol.Runner) (model.Predictor, error) {
-	p, err := x.holders()
+	p, err := x.clients()
 	if err != nil {
 		return nil, err
 	}
-	tuned := make([]*Tuned, len(p.holders))
-	run.Each(len(tuned), func(k int) { tuned[k] = p.holders[k].Tune(x.silo.StartItems(), passes, run) })
+	tuned := make([]*Tuned, len(p.parties))
+	run.Each(len(tuned), func(k int) { tuned[k] = p.parties[k].Tune(x.params.StartItems(), passes, run) })
 	return p.tuned(tuned), nil
 }
 
-// holderParties are the clients of HFL.
-type holderParties struct {
+// horizontalParties are the clients of HFL.
+type horizontalParties struct {
 	*horizontalInstance
-	holders []*Horizontal
+	parties []*Horizontal
 }
 
 // Trainers implements algorithm.ClientSide.
-func (p *holderParties) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, len(p.holders))
-	for i, h := range p.holders {
+func (p *horizontalParties) Trainers() []algorithm.Trainer {
+	list := make([]algorithm.Trainer, len(p.parties))
+	for i, h := range p.parties {
 		list[i] = h
 	}
 	return list
@@ -176,17 +176,17 @@ func (p *holderParties) Trainers() []algorithm.Trainer {
 
 // Interim predicts by the shared V and the users as stages 1 and 2 have them:
 // before fine-tuning.
-func (p *holderParties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
+func (p *horizontalParties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
 	return p.interim(shared)
 }
 
-func (p *holderParties) interim(shared []byte) (*model.Factors, error) {
-	b, err := model.NewBroadcast(shared, p.silo.Items, p.silo.Rank)
+func (p *horizontalParties) interim(shared []byte) (*model.Factors, error) {
+	b, err := model.NewBroadcast(shared, p.params.Items, p.params.Rank)
 	if err != nil {
 		return nil, err
 	}
-	f := &model.Factors{Users: p.silo.StartUsers(p.setup.Data.Users), Items: b.Matrix()}
-	for _, t := range p.holders {
+	f := &model.Factors{Users: p.params.StartUsers(p.setup.Data.Users), Items: b.Matrix()}
+	for _, t := range p.parties {
 		if u := t.Users(); u != nil {
 			for i, user := range t.Own() {
 				copy(f.Users.Row(int(user)), u.Row(i))
@@ -197,14 +197,14 @@ func (p *holderParties) interim(shared []byte) (*model.Factors, error) {
 }
 
 // Final has every party predict for its own users by its own embeddings.
-func (p *holderParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
+func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
 	before, err := p.interim(shared)
 	if err != nil {
 		return nil, err
 	}
-	tuned := make([]*Tuned, len(p.holders))
-	if err := all(len(p.holders), run, func(k int) error {
-		h := p.holders[k]
+	tuned := make([]*Tuned, len(p.parties))
+	if err := all(len(p.parties), run, func(k int) error {
+		h := p.parties[k]
 		if h.Tuned() == nil {
 			if err := h.Finish(shared, run); err != nil {
 				return err
@@ -228,9 +228,9 @@ func (p *holderParties) Final(shared []byte, run protocol.Runner) (*model.Traine
 func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02d", k+1) }
 
 // tuned predicts for every user by the embeddings of the user's party.
-func (p *holderParties) tuned(tuned []*Tuned) *local {
-	l := &local{party: make([]int32, p.setup.Data.Users), users: model.NewMatrix(p.setup.Data.Users, p.silo.Rank)}
-	for k, t := range p.holders {
+func (p *horizontalParties) tuned(tuned []*Tuned) *local {
+	l := &local{party: make([]int32, p.setup.Data.Users), users: model.NewMatrix(p.setup.Data.Users, p.params.Rank)}
+	for k, t := range p.parties {
 		for i, user := range t.Own() {
 			l.party[user] = int32(k)
 			copy(l.users.Row(int(user)), tuned[k].Users.Row(i))

@@ -69,7 +69,7 @@ func TestSentGradients(t *testing.T) {
 	checkNormal(t, "gradient", sent[:len(sent)-1], 0.25*own(t, pl, 1)*item/(0.5*1000*0.1))
 
 	rng := rand.New(rand.NewPCG(3, 3))
-	p = siloOf(10, 6, 2)
+	p = soundParams(10, 6, 2)
 	p.Density, p.TrainUsers, p.UserRate = 0.3, true, 0.01
 	rows := someRatings(rng, 4, 6, 0.5)
 	party = newHorizontal(t, &p, Order(4), rows)
@@ -109,7 +109,7 @@ func TestSentGradients(t *testing.T) {
 // moves V by exactly C times the rate over the batch. Clipped together with U's, V's
 // part would be shorter, for the same noise.
 func TestClippingOfItemsAlone(t *testing.T) {
-	p := siloOf(1, 4, 2)
+	p := soundParams(1, 4, 2)
 	p.Clipping, p.Clip, p.Unit, p.ClipRatings, p.ItemSteps, p.FineTune = BothClippings, 0.5, dp.User, 4, 1, 0
 	row := model.Ratings{Items: Order(4), Values: []float32{5, 0, 5, 0}}
 	length := func(x, y []float64) (norm float64) {
@@ -124,16 +124,16 @@ func TestClippingOfItemsAlone(t *testing.T) {
 	if got := length(sent[:8], v.Data()); !(math.Abs(got-1e-3*0.5) < 1e-12) {
 		t.Errorf("HFL: V moved by %v, want η·C = 5e-4", got)
 	}
-	owner := newVertical(t, &p, Order(4), []model.Ratings{row})
-	contribute(t, owner, planOf(&p, 1, p.StartUsers(1), protocol.Noise{}), simulated.New(1, "party"))
-	before := owner.exact().Clone()
+	vertical := newVertical(t, &p, Order(4), []model.Ratings{row})
+	contribute(t, vertical, planOf(&p, 1, p.StartUsers(1), protocol.Noise{}), simulated.New(1, "party"))
+	before := vertical.exact().Clone()
 	if got := length(before.Data(), v.Data()); !(got < 0.9*1e-3*0.5) {
 		t.Errorf("VFL, U and V together: V moved by %v, want less than η·C", got)
 	}
-	if err := owner.Finish(owner.Users().Encode(), serial{}); err != nil {
+	if err := vertical.Finish(vertical.Users().Encode(), serial{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := length(owner.exact().Data(), before.Data()); !(math.Abs(got-1e-3*0.5) < 1e-12) {
+	if got := length(vertical.exact().Data(), before.Data()); !(math.Abs(got-1e-3*0.5) < 1e-12) {
 		t.Errorf("VFL, last step: V moved by %v, want η·C = 5e-4", got)
 	}
 }
@@ -144,7 +144,7 @@ func TestClippingOfItemsAlone(t *testing.T) {
 func TestStagesOfHorizontal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	for _, train := range []bool{false, true} {
-		p := siloOf(8, 12, 2)
+		p := soundParams(8, 12, 2)
 		p.Unit, p.ClipRatings, p.TrainUsers, p.Rounds, p.LocalSteps = dp.User, 2, train, 2, 2
 		p.FineTune, p.FineTuneRate = 1, 1e-3
 		// One user with 7 ratings; the others are another party's.
@@ -186,7 +186,7 @@ func TestStagesOfHorizontal(t *testing.T) {
 			t.Error("finished with an empty model")
 		}
 	}
-	p := siloOf(3, 3, 2)
+	p := soundParams(3, 3, 2)
 	for _, c := range [][2]int{{0, 0}, {2, 1}} {
 		if _, err := NewHorizontal(&p, Order(c[0]), make([]model.Ratings, c[1])); err == nil {
 			t.Errorf("a party of %d users with ratings of %d was made", c[0], c[1])
@@ -219,7 +219,7 @@ func sequence(p *PartyParams, rows []model.Ratings, v *model.Matrix, order [][2]
 // that of one of the orders of four ratings that share users and items.
 func TestTunePass(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	p := siloOf(2, 2, 2)
+	p := soundParams(2, 2, 2)
 	rows := []model.Ratings{{Items: []int32{0, 1}, Values: []float32{5, 1}}, {Items: []int32{1, 0}, Values: []float32{4, 0}}}
 	v := someMatrix(rng, 2, 2)
 	p.FineTuneRate = 0.4 // so far that projections bind
@@ -265,7 +265,7 @@ func permute(x [][2]int, from int, out *[][][2]int) {
 // two ratings share a user or an item makes the order of no account.
 func TestTunePasses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
-	p := siloOf(20, 15, 3)
+	p := soundParams(20, 15, 3)
 	p.FineTuneRate = 0.01
 	rows := someRatings(rng, 20, 15, 0.4)
 	v := someMatrix(rng, 15, 3)
@@ -285,7 +285,7 @@ func TestTunePasses(t *testing.T) {
 		before = loss
 	}
 	alone := []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {Items: []int32{0}, Values: []float32{0}}}
-	p = siloOf(2, 2, 3)
+	p = soundParams(2, 2, 3)
 	p.FineTuneRate = 0.1
 	v = someMatrix(rng, 2, 3)
 	got := newHorizontal(t, &p, Order(2), alone).Tune(v.Clone(), 2, serial{})

@@ -12,11 +12,11 @@ import (
 
 // The keys of matrix factorization.
 var (
-	contribution, partition, clipping, train                                    config.TextKey
-	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                  config.NumberKey
-	learningRate, userRate, itemRate, density, fineTune, fineTuneRate           config.NumberKey
-	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs             config.NumberKey
-	startKeys, fitKeys, userKeys, partyKeys, ownerKeys, holderKeys, centralKeys []*config.Key
+	contribution, partition, clipping, train                                           config.TextKey
+	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                         config.NumberKey
+	learningRate, userRate, itemRate, density, fineTune, fineTuneRate                  config.NumberKey
+	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs                    config.NumberKey
+	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, centralKeys []*config.Key
 )
 
 // The words of train.
@@ -48,8 +48,8 @@ func declareKeys() {
 	partyKeys = slices.Concat(algorithm.Federated(), startKeys,
 		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, clipRatings.Key, clipping.Key, clipNorm.Key,
 			userRate.Key, itemRate.Key, density.Key})
-	ownerKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key})
-	holderKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{train.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
+	verticalKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key})
+	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{train.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
 	centralKeys = slices.Concat(startKeys, fitKeys, []*config.Key{learningRate.Key, epochs.Key})
 }
 
@@ -123,7 +123,7 @@ func defaultClipRatings(c config.Config) float64 {
 		return 0
 	}
 	switch s := algorithm.Parties.Chosen(c); {
-	case s == 1 || algorithm.Of(c).About().Clients == algorithm.UserHolders:
+	case s == 1 || algorithm.Of(c).About().Clients == algorithm.UserParties:
 		return 10
 	case s <= 10:
 		return 5

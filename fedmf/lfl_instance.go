@@ -177,7 +177,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 		return nil, err
 	}
 	of := func(int) *model.Matrix { return items }
-	if f.about.Clients == algorithm.UserHolders {
+	if f.about.Clients == algorithm.UserParties {
 		if of, err = partyItems(c, set, files, rank); err != nil {
 			return nil, err
 		}

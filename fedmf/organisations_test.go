@@ -96,7 +96,7 @@ func checkNoise(t *testing.T, e *experiment.Experiment) {
 		return
 	}
 	want := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: n.Multiplier, SamplingRate: samplingRate.Value(c), Steps: localSteps.Int(c),
-		Spread: algorithm.Name.Is(c, "vfl-sgdmf") && algorithm.Unit.Is(c, "user")} // a user's ratings lie with all owners of items
+		Spread: algorithm.Name.Is(c, "vfl-sgdmf") && algorithm.Unit.Is(c, "user")} // a user's ratings are with all parties
 	if n != want || !(n.Multiplier > 0) {
 		t.Errorf("the noise is %+v, want %+v with a multiplier", n, want)
 	}
@@ -120,8 +120,8 @@ func TestDensityOfDataThatIsNotPublished(t *testing.T) {
 	if n := algorithm.PublicUnits(e.Config, algorithm.FactsOf(e.Data)); n != 40 || e.Split.Train.Len() == 40 {
 		t.Errorf("δ is for %d ratings, want all 40 pairs; %d are in training", n, e.Split.Train.Len())
 	}
-	if e := opened.Experiment(t, "algorithm=fmf-vfl model.density=0.5"); partiesOf(e).silo.Density != 0.5 {
-		t.Errorf("density is %v, want the given 0.5", partiesOf(e).silo.Density)
+	if e := opened.Experiment(t, "algorithm=fmf-vfl model.density=0.5"); partiesOf(e).params.Density != 0.5 {
+		t.Errorf("density is %v, want the given 0.5", partiesOf(e).params.Density)
 	}
 }
 
@@ -140,8 +140,8 @@ func TestRatesFallWithNoise(t *testing.T) {
 				user, item = u, v
 			}
 			given := opened.Experiment(t, "accountant=rdp model.user-rate=0.125 model.item-rate=0.25 algorithm="+a)
-			c, silo := given.Config, partiesOf(given).silo
-			if userRate.Of(c) != config.Fixed(0.125) || itemRate.Of(c) != config.Fixed(0.25) || silo.UserRate != 0.125 || silo.ItemRate != 0.25 {
+			c, params := given.Config, partiesOf(given).params
+			if userRate.Of(c) != config.Fixed(0.125) || itemRate.Of(c) != config.Fixed(0.25) || params.UserRate != 0.125 || params.ItemRate != 0.25 {
 				t.Errorf("rates %v and %v were given 0.125 and 0.25", userRate.Of(c), itemRate.Of(c))
 			}
 		})
@@ -250,7 +250,7 @@ func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, params := make([]int, e.Data.Users), partiesOf(e).silo.Params
+	found, params := make([]int, e.Data.Users), partiesOf(e).params.Params
 	for k, of := range f.Trainers {
 		p := of.(*Horizontal)
 		if _, err := p.Contribute(plan, simulated.New(1, fmt.Sprint(k)), protocol.Workers(1)); err != nil {
@@ -279,10 +279,10 @@ func TestVariantsOfOrganisations(t *testing.T) {
 		if n.Schedule.First().Noise != (protocol.Noise{}) || algorithm.Private(n.Config) || n.Privacy.Run != nil || n.Session() == e.Session() {
 			t.Errorf("%s: without noise it has noise %+v and session %x", a, n.Schedule.First().Noise, n.Session())
 		}
-		if !(partiesOf(n).silo.ItemRate > partiesOf(e).silo.ItemRate) || algorithm.Dropout.Of(n.Config) != config.Fixed(0.2) || algorithm.Leave.Value(n.Config) != 0.1 {
-			t.Errorf("%s: without noise the rate is %v, with noise %v; dropout %v", a, partiesOf(n).silo.ItemRate, partiesOf(e).silo.ItemRate, algorithm.Dropout.Of(n.Config))
+		if !(partiesOf(n).params.ItemRate > partiesOf(e).params.ItemRate) || algorithm.Dropout.Of(n.Config) != config.Fixed(0.2) || algorithm.Leave.Value(n.Config) != 0.1 {
+			t.Errorf("%s: without noise the rate is %v, with noise %v; dropout %v", a, partiesOf(n).params.ItemRate, partiesOf(e).params.ItemRate, algorithm.Dropout.Of(n.Config))
 		}
-		if n.Split != e.Split || !cmp.Equal(partiesOf(n).parts, partiesOf(e).parts) || partiesOf(n).silo.Params != partiesOf(e).silo.Params {
+		if n.Split != e.Split || !cmp.Equal(partiesOf(n).parts, partiesOf(e).parts) || partiesOf(n).params.Params != partiesOf(e).params.Params {
 			t.Errorf("%s: without noise there are other parties", a)
 		}
 		if e.Schedule.First().Noise.Kind != protocol.PartyNoise || !algorithm.Private(e.Config) {
@@ -292,12 +292,12 @@ func TestVariantsOfOrganisations(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=vfl-sgdmf accountant=rdp dropout=0.2 leave=0.1 away=0.1")
 	l := opened.Vary(t, e, "local_only")
 	// The noise is the same, and nobody's averages it.
-	rates := partiesOf(l).silo
-	if !(partiesOf(l).silo.UserRate < partiesOf(e).silo.UserRate) {
-		t.Errorf("alone the rate is %v, together %v", partiesOf(l).silo.UserRate, partiesOf(e).silo.UserRate)
+	rates := partiesOf(l).params
+	if !(partiesOf(l).params.UserRate < partiesOf(e).params.UserRate) {
+		t.Errorf("alone the rate is %v, together %v", partiesOf(l).params.UserRate, partiesOf(e).params.UserRate)
 	}
-	rates.UserRate = partiesOf(e).silo.UserRate
-	if !reflect.DeepEqual(l.Schedule, e.Schedule) || rates != partiesOf(e).silo || l.Session() == e.Session() || algorithm.Dropout.Of(l.Config) != config.Fixed(0) || algorithm.Leave.Value(l.Config) != 0 || algorithm.Away.Value(l.Config) != 0 {
+	rates.UserRate = partiesOf(e).params.UserRate
+	if !reflect.DeepEqual(l.Schedule, e.Schedule) || rates != partiesOf(e).params || l.Session() == e.Session() || algorithm.Dropout.Of(l.Config) != config.Fixed(0) || algorithm.Leave.Value(l.Config) != 0 || algorithm.Away.Value(l.Config) != 0 {
 		t.Errorf("alone: release %+v, session %x, dropout %v", l.Schedule, l.Session(), algorithm.Dropout.Of(l.Config))
 	}
 	for _, a := range []string{"lfl-sgdmf", "hfl-sgdmf"} {

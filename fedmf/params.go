@@ -17,18 +17,18 @@ func paramsOf(s *algorithm.Setup) (Params, error) {
 	return p, config.Wrap(p.Validate())
 }
 
-// siloParamsOf are the settings of parties but for the learning rates.
-func siloParamsOf(s *algorithm.Setup, p Params, clients algorithm.Clients) PartyParams {
+// partyParamsOf are the settings of parties but for the learning rates.
+func partyParamsOf(s *algorithm.Setup, p Params, clients algorithm.Clients) PartyParams {
 	c := s.Config
-	silo := PartyParams{
+	out := PartyParams{
 		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: Clipping(clipping.Of(c)),
 		Rounds: algorithm.Rounds.Int(c), LocalSteps: localSteps.Int(c),
 		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: clipRatings.Int(c),
 		TrainUsers: train.Is(c, trainBoth), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate.Value(c),
 	}
-	if clients == algorithm.ItemOwners {
-		silo.ItemSteps = itemSteps.Int(c)
+	if clients == algorithm.ItemParties {
+		out.ItemSteps = itemSteps.Int(c)
 	}
-	silo.Clip = clipNorm.Value(c)
-	return silo
+	out.Clip = clipNorm.Value(c)
+	return out
 }

@@ -12,9 +12,9 @@ import (
 // their own training.
 type partyInstance struct {
 	setup     *algorithm.Setup
-	silo      PartyParams
+	params    PartyParams
 	gradients bool
-	parts     dataset.Partition // who owns which items, or users; nil where that is private
+	parts     dataset.Partition // each party's items or users; nil where that is private
 }
 
 // openParties sets up rows of shared embeddings. spread says that a unit may be in the data
@@ -23,22 +23,22 @@ func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, gradie
 	if algorithm.Parties.Value(s.Config) == 1 {
 		algorithm.Secagg.Set(&s.Config, "none")
 	}
-	x := &partyInstance{setup: s, silo: siloParamsOf(s, p, clients), gradients: gradients}
-	noise, err := s.CalibrateParty(x.silo.Rounds*x.silo.LocalSteps+x.silo.ItemSteps, x.silo.LocalSteps, x.silo.SamplingRate, spread)
+	x := &partyInstance{setup: s, params: partyParamsOf(s, p, clients), gradients: gradients}
+	noise, err := s.CalibrateParty(x.params.Rounds*x.params.LocalSteps+x.params.ItemSteps, x.params.LocalSteps, x.params.SamplingRate, spread)
 	if err != nil {
 		return nil, err
 	}
-	chooseRates(s, &x.silo, clients, noise.Multiplier)
-	if err := x.silo.Validate(); err != nil {
+	chooseRates(s, &x.params, clients, noise.Multiplier)
+	if err := x.params.Validate(); err != nil {
 		return nil, config.Wrap(err)
 	}
-	release := x.silo.Release(rows)
+	release := x.params.Release(rows)
 	if gradients {
-		release = x.silo.GradientRelease(s.Data.Users/s.Cohort.Clients, noise.Multiplier)
+		release = x.params.GradientRelease(s.Data.Users/s.Cohort.Clients, noise.Multiplier)
 	}
 	release.Noise = noise
-	s.Schedule = algorithm.Uniformly(x.silo.Rounds, release, model.EncodedSize(rows, p.Rank))
-	if more := x.silo.ItemSteps; s.Private() && more > 0 {
+	s.Schedule = algorithm.Uniformly(x.params.Rounds, release, model.EncodedSize(rows, p.Rank))
+	if more := x.params.ItemSteps; s.Private() && more > 0 {
 		s.Schedule.EndWith(noise.Steps + more)
 	}
 	return x, nil
@@ -47,7 +47,7 @@ func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, gradie
 // average makes the server's side, the shared embeddings at their start.
 func (x *partyInstance) average(session protocol.SessionID, start *model.Matrix) (*Average, error) {
 	return NewAverage(AverageParams{
-		PartyParams: x.silo, Start: start, Gradients: x.gradients,
+		PartyParams: x.params, Start: start, Gradients: x.gradients,
 		Session: session, Cohort: x.setup.Cohort, Release: *x.setup.Schedule.First(),
 	})
 }
@@ -60,7 +60,7 @@ func (x *partyInstance) localSteps(both bool) []algorithm.LocalSteps {
 			list = append(list, algorithm.LocalSteps{Count: count, Sensitivity: sensitivity})
 		}
 	}
-	add(x.silo.Rounds*x.silo.LocalSteps, x.silo.Sensitivity(both))
-	add(x.silo.ItemSteps, x.silo.Sensitivity(false))
+	add(x.params.Rounds*x.params.LocalSteps, x.params.Sensitivity(both))
+	add(x.params.ItemSteps, x.params.Sensitivity(false))
 	return list
 }

@@ -95,8 +95,8 @@ func (serial) Each(n int, f func(int)) {
 	}
 }
 
-// siloOf are sound settings: every rating in every step, no noise.
-func siloOf(users, items, rank int) PartyParams {
+// soundParams are sound settings: every rating in every step, no noise.
+func soundParams(users, items, rank int) PartyParams {
 	return PartyParams{
 		Params: Params{Items: items, Rank: rank, MaxRating: 5, StartMean: 3.5, Spread: 0.01, Seed: 1, Fit: Fit{Steps: 50}},
 		Users:  users, Unit: dp.Rating, Clipping: EmbeddingClipping,
@@ -153,7 +153,7 @@ func TestSensitivity(t *testing.T) {
 		{dp.User, BothClippings, 30, 30, 27.712812921102035},
 		{dp.User, BothClippings, 1, 1, 1},
 	} {
-		p := siloOf(5, 5, 2)
+		p := soundParams(5, 5, 2)
 		p.MaxRating, p.Unit, p.Clipping, p.Clip = 4, c.unit, c.clipping, c.clip
 		if c.unit == dp.User {
 			p.ClipRatings = 3
@@ -206,7 +206,7 @@ func measure(t *testing.T, rng *rand.Rand, c sensitive, n int) (moved, declared 
 	t.Helper()
 	const users, items = 4, 7
 	rank := 2 + n%3
-	p := siloOf(users, items, rank)
+	p := soundParams(users, items, rank)
 	p.Unit, p.Clipping = c.unit, c.clipping
 	p.Clip = []float64{0.5, 5, 20, 1000}[rng.IntN(4)]
 	if c.unit == dp.User {
@@ -295,8 +295,8 @@ func denseU(s *stepper, u *model.Matrix) *model.Matrix {
 	return out
 }
 
-func TestSiloParamsValidateReportsEverything(t *testing.T) {
-	good := siloOf(3, 3, 2)
+func TestPartyParamsValidateReportsEverything(t *testing.T) {
+	good := soundParams(3, 3, 2)
 	if err := good.Validate(); err != nil {
 		t.Errorf("sound settings: %v", err)
 	}
@@ -327,7 +327,7 @@ func TestSiloParamsValidateReportsEverything(t *testing.T) {
 // A party of either kind takes up nothing but its own release with noise that it
 // draws itself, for at least as many steps as it will take.
 func TestPartiesRefusePlans(t *testing.T) {
-	p := siloOf(4, 4, 2)
+	p := soundParams(4, 4, 2)
 	p.LocalSteps, p.ItemSteps = 3, 2
 	for _, c := range []struct {
 		name   string

@@ -54,7 +54,7 @@ func chooseRates(s *algorithm.Setup, p *PartyParams, clients algorithm.Clients, 
 	users, items := float64(p.Users), float64(p.Items)
 	parties := algorithm.Parties.Value(s.Config)
 	userSway, itemSway := 0., 0.
-	if clients == algorithm.ItemOwners {
+	if clients == algorithm.ItemParties {
 		averaged := parties
 		if s.Alone {
 			averaged, userNoise = 1, 0.2 // nobody's mistakes cancel its own

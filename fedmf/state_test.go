@@ -31,7 +31,7 @@ var stateSession = protocol.SessionID{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 
 func strategies(t testing.TB) map[string]durable {
 	t.Helper()
 	cohort := protocol.Cohort{Clients: 4, Tolerance: 0.5}
-	p := siloOf(7, 3, 2)
+	p := soundParams(7, 3, 2)
 	p.Rounds, p.ItemRate, p.Seed = 5, 0.3, 9
 	r := p.Params.Release()
 	r.Scale, r.Width = 100, 40

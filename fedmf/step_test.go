@@ -28,7 +28,7 @@ func TestGradients(t *testing.T) {
 	for _, unit := range []dp.Unit{dp.Rating, dp.User} {
 		for _, clipping := range []Clipping{EmbeddingClipping, GradientClipping, BothClippings} {
 			for _, both := range []bool{true, false} {
-				p := siloOf(users, items, rank)
+				p := soundParams(users, items, rank)
 				p.Unit, p.Clipping, p.Clip, p.ClipRatings = unit, clipping, c, items
 				got := sumOfGradients(t, &p, newTable(rows), u, v, sensitive{moved: both, itemOnly: !both})
 				want := make([]float64, len(got))
@@ -228,7 +228,7 @@ func TestWhatIsSampled(t *testing.T) {
 		rows[i] = model.Ratings{Items: []int32{int32(3 * i), int32(3*i + 1), int32(3*i + 2)}, Values: []float32{1, 2, 3}}
 	}
 	for _, unit := range []dp.Unit{dp.Rating, dp.User} {
-		p := siloOf(users, 3*users, 1)
+		p := soundParams(users, 3*users, 1)
 		p.Unit, p.ClipRatings, p.SamplingRate = unit, 3, 0.9
 		s := newStepper(&p, newTable(rows), model.NewMatrix(3*users, 1))
 		if err := s.begin(protocol.Noise{SamplingRate: q}, simulated.New(1, "party"), "local-steps", 1); err != nil {

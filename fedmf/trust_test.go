@@ -23,7 +23,7 @@ func TestInfeasibleBroadcast(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, bad := range []float64{1000, -1000, 1e200, nan, inf, -inf} {
 		for _, clipping := range []Clipping{EmbeddingClipping, BothClippings, GradientClipping} {
-			p := siloOf(3, 3, 2)
+			p := soundParams(3, 3, 2)
 			p.Clipping, p.Clip = clipping, 50
 			// The victim, user 0, rated item 1; nobody else rated anything.
 			rows := []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}, {}}
@@ -76,7 +76,7 @@ func stepperOf(party any) *stepper {
 // The same of the final model, on which the last κ steps are noised for the
 // sensitivity of V.
 func TestInfeasibleModel(t *testing.T) {
-	p := siloOf(2, 2, 2)
+	p := soundParams(2, 2, 2)
 	p.ItemSteps = 1
 	party := newVertical(t, &p, Order(2), []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}})
 	contribute(t, party, planOf(&p, 1, p.StartUsers(2), protocol.Noise{}), simulated.New(1, "party"))
@@ -99,7 +99,7 @@ func TestInfeasibleModel(t *testing.T) {
 // Without randomness a party trains nothing: it says so, and does not panic, at
 // the first iteration, at a later one, and in the last steps.
 func TestPartiesWithoutEntropy(t *testing.T) {
-	p := siloOf(3, 3, 2)
+	p := soundParams(3, 3, 2)
 	p.ItemSteps, p.Rounds = 1, 2
 	rows := []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}, {}}
 	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
@@ -150,7 +150,7 @@ func TestPartiesRefuseData(t *testing.T) {
 		"twice the same item":       {Items: []int32{1, 1}, Values: []float32{5, 5}},
 		"twice the same, not aside": {Items: []int32{1, 0, 1}, Values: []float32{5, 5, 5}},
 	} {
-		p := siloOf(2, 3, 2)
+		p := soundParams(2, 3, 2)
 		p.Unit, p.ClipRatings = dp.User, 2
 		rows := []model.Ratings{{}, r}
 		if _, err := NewVertical(&p, Order(3), rows); err == nil {
@@ -160,7 +160,7 @@ func TestPartiesRefuseData(t *testing.T) {
 			t.Errorf("%s: a party of HFL was made", name)
 		}
 	}
-	p := siloOf(2, 3, 2)
+	p := soundParams(2, 3, 2)
 	for _, items := range [][]int32{{3}, {-1}, {0, 0}} {
 		if _, err := NewVertical(&p, items, make([]model.Ratings, 2)); err == nil {
 			t.Errorf("a party that owns the items %v of 3 was made", items)
@@ -176,7 +176,7 @@ func TestPartiesRefuseData(t *testing.T) {
 // A user of LFL adds no noise of its own. A plan that says it does would have the
 // client charge its ledger for noise that nobody adds, and send the gradient as it is.
 func TestUsersRefuseOwnNoise(t *testing.T) {
-	p := siloOf(1, 3, 2).Params
+	p := soundParams(1, 3, 2).Params
 	p.Contribution = OneRating
 	r := p.Release()
 	r.Scale, r.Width, r.Noise = 10, 32, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e6, SamplingRate: 1, Steps: 1}

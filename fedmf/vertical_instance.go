@@ -21,7 +21,7 @@ func openVertical(s *algorithm.Setup, p Params) (*verticalInstance, error) {
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
-	x, err := openParties(s, p, algorithm.ItemOwners, false, s.Data.Users, algorithm.UnitOf(c) == dp.User)
+	x, err := openParties(s, p, algorithm.ItemParties, false, s.Data.Users, algorithm.UnitOf(c) == dp.User)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func openVertical(s *algorithm.Setup, p Params) (*verticalInstance, error) {
 
 // Strategy implements algorithm.Instance.
 func (x *verticalInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return x.average(session, x.silo.StartUsers(x.setup.Data.Users))
+	return x.average(session, x.params.StartUsers(x.setup.Data.Users))
 }
 
 // LocalSteps implements algorithm.LocalNoiser.
@@ -39,14 +39,14 @@ func (x *verticalInstance) LocalSteps() []algorithm.LocalSteps { return x.localS
 
 // ClientSide implements algorithm.Instance.
 func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
-	p := &ownerParties{verticalInstance: x, owners: make([]*Vertical, len(x.parts))}
+	p := &verticalParties{verticalInstance: x, parties: make([]*Vertical, len(x.parts))}
 	for k, rows := range x.ratingsOfParts() {
 		var err error
-		if p.owners[k], err = NewVertical(&x.silo, x.parts[k], rows); err != nil {
+		if p.parties[k], err = NewVertical(&x.params, x.parts[k], rows); err != nil {
 			return nil, err
 		}
 		if x.setup.Alone {
-			p.owners[k].Alone()
+			p.parties[k].Alone()
 		}
 	}
 	return p, nil
@@ -54,12 +54,12 @@ func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
 
 // Party implements algorithm.Instance.
 func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
-	owned, err := x.ownedItems(which, l)
+	held, err := x.partyItems(which, l)
 	if err != nil {
 		return nil, err
 	}
 	place := make([]int32, x.setup.Data.Items) // in the list of what it owns, from 1; 0: it does not
-	for i, j := range owned {
+	for i, j := range held {
 		place[j] = int32(i) + 1
 	}
 	rows := make([]model.Ratings, x.setup.Data.Users)
@@ -79,7 +79,7 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		rows[user] = own
 		ratings += len(own.Items)
 	}
-	t, err := NewVertical(&x.silo, owned, rows)
+	t, err := NewVertical(&x.params, held, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -88,38 +88,38 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 	}}, nil
 }
 
-// ownedItems are the items of an owner, as ascending indices of the catalogue.
-func (x *verticalInstance) ownedItems(which algorithm.PartyData, l *algorithm.LocalData) ([]int32, error) {
+// partyItems are the items of a party, as ascending indices of the catalogue.
+func (x *verticalInstance) partyItems(which algorithm.PartyData, l *algorithm.LocalData) ([]int32, error) {
 	if err := x.setup.CheckPart(which); err != nil {
 		return nil, err
 	}
 	if which.Part > 0 {
 		return x.parts[which.Part-1], nil
 	}
-	owned := slices.DeleteFunc(slices.Clone(l.Items), func(j int32) bool { return j < 0 })
-	if len(owned) == 0 {
+	held := slices.DeleteFunc(slices.Clone(l.Items), func(j int32) bool { return j < 0 })
+	if len(held) == 0 {
 		return nil, fmt.Errorf("%w: none of their %d items is in the catalogue", algorithm.ErrPartyData, len(l.Items))
 	}
-	slices.Sort(owned)
-	return owned, nil
+	slices.Sort(held)
+	return held, nil
 }
 
-// ratingsOfParts deals the training ratings out to the owners of their items:
+// ratingsOfParts deals each training rating to the party that has its item:
 // for each party a row for every user, items by their place in the party's list.
 func (x *verticalInstance) ratingsOfParts() [][]model.Ratings {
 	data := x.setup.Data
-	owner, place := make([]int32, data.Items), make([]int32, data.Items)
+	party, place := make([]int32, data.Items), make([]int32, data.Items)
 	rows := make([][]model.Ratings, len(x.parts))
 	for k, items := range x.parts {
 		rows[k] = make([]model.Ratings, data.Users)
 		for i, j := range items {
-			owner[j], place[j] = int32(k), int32(i)
+			party[j], place[j] = int32(k), int32(i)
 		}
 	}
 	for u := range data.Users {
 		items, values := x.setup.Train.Row(u)
 		for n, j := range items {
-			r := &rows[owner[j]][u]
+			r := &rows[party[j]][u]
 			r.Items, r.Values = append(r.Items, place[j]), append(r.Values, values[n])
 		}
 	}
@@ -128,7 +128,7 @@ func (x *verticalInstance) ratingsOfParts() [][]model.Ratings {
 
 // Shared implements algorithm.Instance: the embeddings of all users.
 func (x *verticalInstance) Shared(shared []byte) ([]model.Embeddings, error) {
-	return sharedMatrix(shared, "user_embeddings", x.setup.Data.UserIDs, x.silo.Params)
+	return sharedMatrix(shared, "user_embeddings", x.setup.Data.UserIDs, x.params.Params)
 }
 
 // Baselines implements algorithm.Instance. The start is without stage 1, which there is
@@ -141,7 +141,7 @@ func (x *verticalInstance) Baselines() []algorithm.Baseline {
 	}
 	return []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "the same start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
-			return &model.Factors{Users: x.silo.StartUsers(x.setup.Data.Users), Items: x.silo.StartItems()}, nil
+			return &model.Factors{Users: x.params.StartUsers(x.setup.Data.Users), Items: x.params.StartItems()}, nil
 		}},
 		// At the learning rates that suit the noise where nobody averages it.
 		{Name: "local_only", Note: alone, Alone: true, Vary: func(c *config.Config) {
@@ -159,28 +159,28 @@ func (x *verticalInstance) Words() algorithm.Words {
 	return algorithm.Words{Untrained: "each party trained its items by itself"}
 }
 
-// ownerParties are the clients of VFL.
-type ownerParties struct {
+// verticalParties are the clients of VFL.
+type verticalParties struct {
 	*verticalInstance
-	owners []*Vertical
+	parties []*Vertical
 }
 
 // Trainers implements algorithm.ClientSide.
-func (p *ownerParties) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, len(p.owners))
-	for i, o := range p.owners {
-		list[i] = o
+func (p *verticalParties) Trainers() []algorithm.Trainer {
+	list := make([]algorithm.Trainer, len(p.parties))
+	for i, t := range p.parties {
+		list[i] = t
 	}
 	return list
 }
 
 // Interim implements algorithm.ClientSide.
-func (p *ownerParties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
+func (p *verticalParties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
 	items := p.items()
 	if p.setup.Alone {
 		return p.separate(items), nil
 	}
-	b, err := model.NewBroadcast(shared, p.setup.Data.Users, p.silo.Rank)
+	b, err := model.NewBroadcast(shared, p.setup.Data.Users, p.params.Rank)
 	if err != nil {
 		return nil, err
 	}
@@ -188,9 +188,9 @@ func (p *ownerParties) Interim(shared []byte, _ protocol.Runner) (model.Predicto
 }
 
 // items puts the parties' item embeddings together.
-func (p *ownerParties) items() *model.Matrix {
-	all := model.NewMatrix(p.setup.Data.Items, p.silo.Rank)
-	for _, t := range p.owners {
+func (p *verticalParties) items() *model.Matrix {
+	all := model.NewMatrix(p.setup.Data.Items, p.params.Rank)
+	for _, t := range p.parties {
 		v := t.Embeddings()
 		for i, j := range t.Items() {
 			copy(all.Row(int(j)), v.Row(i))
@@ -200,12 +200,12 @@ func (p *ownerParties) items() *model.Matrix {
 }
 
 // Final takes the item embeddings after the last steps.
-func (p *ownerParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
-	if err := all(len(p.owners), run, func(k int) error {
-		if p.owners[k].Finished() {
+func (p *verticalParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
+	if err := all(len(p.parties), run, func(k int) error {
+		if p.parties[k].Finished() {
 			return nil
 		}
-		return p.owners[k].Finish(shared, run)
+		return p.parties[k].Finish(shared, run)
 	}); err != nil {
 		return nil, err
 	}
@@ -221,17 +221,17 @@ func (p *ownerParties) Final(shared []byte, run protocol.Runner) (*model.Trained
 }
 
 // separate predicts by each party's own U.
-func (p *ownerParties) separate(items *model.Matrix) model.Predictor {
-	s := &separate{owner: make([]int32, p.setup.Data.Items), items: items}
-	start := p.silo.StartUsers(p.setup.Data.Users)
-	for k, t := range p.owners {
+func (p *verticalParties) separate(items *model.Matrix) model.Predictor {
+	s := &separate{party: make([]int32, p.setup.Data.Items), items: items}
+	start := p.params.StartUsers(p.setup.Data.Users)
+	for k, t := range p.parties {
 		u := t.Users()
 		if u == nil {
 			u = start
 		}
 		s.users = append(s.users, u)
 		for _, j := range t.Items() {
-			s.owner[j] = int32(k)
+			s.party[j] = int32(k)
 		}
 	}
 	return s
@@ -239,7 +239,7 @@ func (p *ownerParties) separate(items *model.Matrix) model.Predictor {
 
 // separate are parties with a U each.
 type separate struct {
-	owner []int32 // of an item
+	party []int32 // of an item
 	users []*model.Matrix
 	items *model.Matrix
 }
@@ -247,6 +247,6 @@ type separate struct {
 // Predict implements model.Predictor.
 func (s *separate) Predict(user int, items []int32, out []float64) {
 	for i, j := range items {
-		out[i] = model.Dot(s.users[s.owner[j]].Row(user), s.items.Row(int(j)))
+		out[i] = model.Dot(s.users[s.party[j]].Row(user), s.items.Row(int(j)))
 	}
 }

@@ -19,7 +19,7 @@ import (
 // and the plan of an iteration. Its randomness is the same for every party made.
 func lasting(t *testing.T) (party *Vertical, plan func(iteration uint64) *protocol.Plan) {
 	t.Helper()
-	p := siloOf(12, 5, 2)
+	p := soundParams(12, 5, 2)
 	p.Rounds, p.LocalSteps, p.ItemSteps, p.SamplingRate = 3, 2, 4, 0.5
 	p.Unit, p.ClipRatings = dp.User, 2
 	rows := someRatings(rand.New(rand.NewPCG(3, 4)), p.Users, 3, 0.9)

@@ -61,7 +61,7 @@ func minus(x, y []float64) []float64 {
 // noisy are settings of many coordinates, which start inside the ball, and of
 // rates so small that no noise gets them out. Their closed forms: θ = 3, R = 5.
 func noisy(unit dp.Unit, clipping Clipping) (p PartyParams, both, item float64) {
-	p = siloOf(10_000, 7500, 4)
+	p = soundParams(10_000, 7500, 4)
 	p.Unit, p.Clipping, p.Clip, p.Rounds, p.LocalSteps = unit, clipping, 4, 1, 2
 	p.SamplingRate, p.Density, p.UserRate, p.ItemRate = 0.5, 0.1, 1e-5, 3e-5
 	bound := 2 * math.Pow(5, 1.5)
@@ -124,7 +124,7 @@ func TestVerticalNoise(t *testing.T) {
 // The κ last steps are taken if the iteration that pays for them was taken up,
 // and once.
 func TestItemStepsArePaidFor(t *testing.T) {
-	p := siloOf(3, 2, 2)
+	p := soundParams(3, 2, 2)
 	p.ItemSteps = 2
 	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 1, Steps: 3}
 	for _, c := range []struct {
@@ -180,7 +180,7 @@ func TestNoiseOfParties(t *testing.T) {
 // federation, but sends its weight alone and goes on from its own U.
 func TestAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	p := siloOf(6, 8, 2)
+	p := soundParams(6, 8, 2)
 	p.Rounds, p.LocalSteps, p.ItemSteps = 3, 2, 2
 	items, rows := []int32{1, 4, 6}, someRatings(rng, 6, 3, 0.5)
 	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e-3, SamplingRate: 0.5, Steps: 2}
@@ -224,7 +224,7 @@ func TestAlone(t *testing.T) {
 func TestContributionsOfParties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, large := range []bool{false, true} {
-		p := siloOf(6, 10, 2)
+		p := soundParams(6, 10, 2)
 		p.UserRate, p.ItemRate = 1e-9, 1e-9 // so that X stays where it is, but for 1e-6
 		most := math.Sqrt(5)
 		if large {
@@ -275,7 +275,7 @@ func checkQuantizes(t *testing.T, name string, sent []float64, r protocol.Releas
 
 // A party of VFL trains on θ ratings of a user, always the same ones.
 func TestVerticalTrims(t *testing.T) {
-	p := siloOf(2, 6, 2)
+	p := soundParams(2, 6, 2)
 	p.Unit, p.ClipRatings, p.Rounds = dp.User, 2, 5
 	row := model.Ratings{Items: Order(6), Values: []float32{5, 5, 5, 0, 0, 0}}
 	party := newVertical(t, &p, Order(6), []model.Ratings{row, {Items: []int32{4}, Values: []float32{5}}})
@@ -299,7 +299,7 @@ func TestVerticalTrims(t *testing.T) {
 
 // Where everything is at first: U and V at the common start.
 func TestVerticalStarts(t *testing.T) {
-	p := siloOf(3, 5, 2)
+	p := soundParams(3, 5, 2)
 	party := newVertical(t, &p, []int32{4, 1}, make([]model.Ratings, 3))
 	all := p.StartItems()
 	if want := append(slices.Clone(all.Row(4)), all.Row(1)...); !cmp.Equal(want, party.exact().Data()) {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Matrix holds one embedding a row.
+// Matrix holds one embedding per row.
 type Matrix struct {
 	rows, cols int
 	data       []float64
@@ -17,8 +17,8 @@ func NewMatrix(rows, cols int) *Matrix {
 	return &Matrix{rows: rows, cols: cols, data: make([]float64, rows*cols)}
 }
 
-// Wrap makes a matrix of data, row by row, which it does not copy. Their number must be
-// rows x cols.
+// Wrap makes a matrix of data, row by row, without copying it. data must have rows x cols
+// values.
 func Wrap(rows, cols int, data []float64) *Matrix {
 	if len(data) != rows*cols {
 		panic(fmt.Sprintf("model: %d coordinates are not a matrix of %d x %d", len(data), rows, cols))
@@ -46,8 +46,8 @@ func (m *Matrix) Clone() *Matrix {
 	return &Matrix{rows: m.rows, cols: m.cols, data: append([]float64(nil), m.data...)}
 }
 
-// Encode is the matrix as it is broadcast: row by row, each coordinate a
-// little-endian float64.
+// Encode is the matrix as it is broadcast: row by row, each coordinate a little-endian
+// float64.
 func (m *Matrix) Encode() []byte {
 	b := make([]byte, 0, 8*len(m.data))
 	for _, x := range m.data {
@@ -59,8 +59,8 @@ func (m *Matrix) Encode() []byte {
 // EncodedSize is the length in bytes of an encoded matrix.
 func EncodedSize(rows, cols int) int { return 8 * rows * cols }
 
-// Broadcast reads single rows of an encoded matrix in place, so that a user
-// decodes what its ratings touch and no more.
+// Broadcast reads single rows of an encoded matrix in place, so that a user decodes only
+// the rows of items that it rated.
 type Broadcast struct {
 	b    []byte
 	cols int
@@ -75,9 +75,8 @@ func NewBroadcast(b []byte, rows, cols int) (Broadcast, error) {
 	return Broadcast{b: b, cols: cols}, nil
 }
 
-// Row decodes row j into dst and returns it. Coordinates that are not finite
-// come out as they are; a contribution computed from them breaks its bounds and
-// is not sent.
+// Row decodes row j into dst and returns it. Coordinates that are not finite are returned
+// as they are; a contribution computed from them breaks its bounds and is not sent.
 func (b Broadcast) Row(j int, dst []float64) []float64 {
 	at := b.b[8*j*b.cols:]
 	for i := range b.cols {

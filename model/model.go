@@ -1,11 +1,11 @@
-// Package model holds what a trained recommender is made of, whatever trained it:
-// one user's ratings, matrices of embeddings, and what predicts ratings from them.
-// It knows no algorithm, so that algorithms, metrics and files can share it.
+// Package model defines the parts of a trained recommender, whatever trained it: one
+// user's ratings, matrices of embeddings, and predictors of ratings. It knows no
+// algorithm, so that algorithms, metrics and file formats can share it.
 package model
 
-// Ratings are one user's: Values[k] is what the user gave to Items[k], in stars.
-// Items are indices into the catalogue, or into the part of it that a party owns,
-// each at most once. Families that need them ascending say so.
+// Ratings are one user's: Values[k] is what the user gave to Items[k], in stars. Items
+// are indices into the catalogue, or into the part of it that a party has, each at most
+// once. Algorithms that need them ascending say so.
 type Ratings struct {
 	Items  []int32
 	Values []float32
@@ -13,8 +13,8 @@ type Ratings struct {
 
 // Predictor predicts ratings.
 type Predictor interface {
-	// Predict writes what it expects user to give items[i], in stars, to out[i]. It is
-	// safe for concurrent use for different users.
+	// Predict writes to out[i] the rating, in stars, that it expects from user for
+	// items[i]. It is safe for concurrent use for different users.
 	Predict(user int, items []int32, out []float64)
 }
 
@@ -31,18 +31,19 @@ func (f *Factors) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// Trained is what a run ends with: what predicts, and what is kept of it.
+// Trained is the result of a run: its predictor and the matrices that are kept.
 type Trained struct {
 	Predictor
 	Matrices []Named
-	// Shared predicts without what parties tuned for themselves alone; nil
-	// where they tune nothing but users' embeddings.
+	// Shared predicts without the fine-tuning that parties keep to themselves; nil where
+	// they tune only users' embeddings.
 	Shared Predictor
-	// Mean, in stars, is what predictions are on top of; nil of a model without one.
+	// Mean, in stars, is the constant to which predictions are added; nil for a model
+	// without one.
 	Mean *float64
 }
 
-// OfFactors is a model of user and item embeddings for all.
+// OfFactors is a model of user and item embeddings that all parties share.
 func OfFactors(f *Factors) *Trained {
 	return &Trained{Predictor: f, Matrices: []Named{{"item_embeddings", f.Items}, {"user_embeddings", f.Users}}}
 }
@@ -53,8 +54,8 @@ type Named struct {
 	*Matrix
 }
 
-// Embeddings are a matrix that a party ends with, with the ids of whom or what its
-// rows are about.
+// Embeddings are a matrix that a party has at the end, with the id of the user or item of
+// each row.
 type Embeddings struct {
 	Named
 	IDs []string // one for each row

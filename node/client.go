@@ -30,38 +30,39 @@ type ClientConfig struct {
 	Membership *admission.Membership
 	Registry   *admission.Registry
 	Ledger     *store.Ledger
-	// State is a folder. What the party trains for itself is kept in one of the session
-	// in there, which is made when there is something to keep.
+	// State is a folder. State that the party trains for itself is kept in a subfolder
+	// for each session, made when it is needed.
 	State   string
 	Entropy entropy.Source
-	// Open reads the public part of an experiment, and derives everything from it that
-	// the client does not take on trust.
+	// Open reads the public part of an experiment, and derives from it everything that
+	// the client must not take on trust.
 	Open     func(experiment []byte) (*Job, error)
 	Log      zerolog.Logger
 	Workers  protocol.Workers
 	Observer Observer // nil: nobody
-	// Noise and Costs keep what follows from public numbers alone and takes megabytes, and
-	// seconds to compute, for all clients of a process. nil: the client has its own.
+	// Noise and Costs are caches of tables that depend on public numbers only and take
+	// megabytes and seconds to compute; the clients of a process can share them. nil: the
+	// client has its own.
 	Noise *client.Samplers
 	Costs *dp.Cache
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
 }
 
-// Job is what a client does in a session, as it follows from the experiment.
+// Job is what a client does in a session, as the experiment determines it.
 type Job struct {
 	Terms  *Terms
 	Budget *dp.Budget                 // of the client's ledger; nil where nothing is noised
 	Agreed func(*protocol.Plan) error // what of a plan is not as the experiment has it
-	// Train makes the party from its owner's data. An error ends the client: only the
-	// owner can see to it.
+	// Train makes the trainer from the party's data. An error ends the client: it must be
+	// resolved by whoever runs it.
 	Train func(context.Context) (client.Trainer, error)
 }
 
-// Client is a party's process, or one of several parties in it.
+// Client is a client's process, or one of several clients in a process.
 type Client struct {
 	cfg    ClientConfig
-	leaf   *peerConn
+	conn   *peerConn
 	life   [16]byte
 	now    func() time.Time // the machine's clock
 	taking *taking          // the session that it takes part in; nil before the first
@@ -107,12 +108,12 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if c.life, err = newLife(); err != nil {
 		return nil, err
 	}
-	c.leaf, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
+	c.conn, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
 	return c, err
 }
 
-// Run takes part until the session has ended and the trainer has the final model,
-// which is no error, or the context ends.
+// Run takes part until the session has ended and the trainer has the final model, and
+// then returns nil, or until the context ends.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -123,7 +124,7 @@ func (c *Client) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := c.leaf.keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
+	err := c.conn.keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
 	if c.taking != nil {
 		c.taking.leave()
 	}
@@ -133,12 +134,13 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-// Revoke takes the operator's newest revocations, which the aggregator could hold back.
-// The client leaves a session in which it would be with somebody who is put out, until
-// the aggregator's list is without; if it is put out itself, Run ends with
-// admission.ErrRevoked. Older ones than are known are refused, see admission.Registry.
+// Revoke applies the operator's newest revocations, which the aggregator could withhold.
+// If a party of the client's session is revoked, the client leaves that session until the
+// aggregator's list is without that party; if the client itself is revoked, Run ends with
+// admission.ErrRevoked. Older revocations than are known are refused, see
+// admission.Registry.
 func (c *Client) Revoke(v *admission.Revocations) error {
-	return c.leaf.revoke(c.cfg.Membership, c.cfg.Registry, v, c.failed)
+	return c.conn.revoke(c.cfg.Membership, c.cfg.Registry, v, c.failed)
 }
 
 // serve registers, checks the session, and carries messages. ctx is that of the

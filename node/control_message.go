@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// controlMessage is what is said on a stream before messages are: JSON behind its length
-// in 4 bytes, big endian. Exactly one field is set.
+// controlMessage is a message that sets a stream up, before the messages of package
+// protocol: JSON behind its length in 4 bytes, big endian. Exactly one field is set.
 type controlMessage struct {
 	Register *register       `json:"register,omitempty"`
 	Welcome  *welcome        `json:"welcome,omitempty"`
@@ -64,7 +64,7 @@ const noticeSize = 4 << 10
 
 var errNotice = errors.New("node: not what is said at this point of a registration")
 
-// say writes a notice to a stream.
+// say writes a control message to a stream.
 func say(s network.Stream, c *controlMessage) error {
 	b, err := c.frame()
 	if err != nil {
@@ -74,7 +74,7 @@ func say(s network.Stream, c *controlMessage) error {
 	return err
 }
 
-// frame is a notice as it is written.
+// frame is a control message as it is written.
 func (c *controlMessage) frame() ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, 4)) // for the length
@@ -101,7 +101,7 @@ func conclude(s network.Stream, c *controlMessage) error {
 	return ignoreEOF(err)
 }
 
-// hear reads a notice of at most so many bytes. A refusal is an error.
+// hear reads a control message of at most so many bytes. A refusal is an error.
 func hear(s network.Stream, most int) (*controlMessage, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(s, head[:]); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// EnrolID names the stream on which an invited party enrols.
+// EnrolID is the libp2p protocol ID of the stream on which an invited party enrols.
 const EnrolID = "/fedsim/enrol/1.0.0"
 
 // Enrol redeems an invitation for an identity with the aggregator that it names, over a
@@ -77,9 +77,8 @@ func (v *invited) ticket(id peer.ID, r *admission.Registry) (admission.Ticket, b
 	return t, ok && t.Serial >= r.Revocations().NextSerial(t.Place)
 }
 
-// Admit lets the holders of tickets enrol, and those of tickets that it was told of
-// before and are not among these no longer. The tickets are as ParseTickets returns
-// them.
+// Admit lets the holders of these tickets enrol. Tickets from earlier calls that are not
+// among these may no longer be used. The tickets are as ParseTickets returns them.
 func (a *Aggregator) Admit(tickets []admission.Ticket) error {
 	next := make(map[peer.ID]admission.Ticket, len(tickets))
 	for _, t := range tickets {
@@ -120,7 +119,7 @@ func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	return conclude(s, &controlMessage{Ready: &ready{}})
 }
 
-// enrolSize is how long the notice around an enrolment can be.
+// enrolSize is how long the control message around an enrolment can be.
 const enrolSize = admission.MaxEnrolmentSize + len(`{"enrol":}`)
 
 // redeem takes an enrolment, durably, if it is of the ticket that the peer proved to

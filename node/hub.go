@@ -27,7 +27,7 @@ type AggregatorConfig struct {
 	Federation *admission.Federation
 	Registry   *admission.Registry
 	Listen     []string // multiaddresses; see Listen
-	// State is a folder, in which the end of a session is kept for clients that come later.
+	// State is a folder where the end of a session is kept for clients that come later.
 	State    string
 	Log      zerolog.Logger
 	Workers  protocol.Workers
@@ -36,8 +36,8 @@ type AggregatorConfig struct {
 	over []libp2p.Option
 }
 
-// Aggregator is the hub: it lets invited parties enrol and enrolled ones register,
-// and leads the sums of the session that the server describes.
+// Aggregator is the aggregator's process: it lets invited parties enrol and enrolled ones
+// register, and runs the sums of the session that the server describes.
 type Aggregator struct {
 	cfg      AggregatorConfig
 	host     host.Host
@@ -100,7 +100,7 @@ func (c *conn) close() {
 // reset would overtake.
 func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
 
-// NewAggregator opens the aggregator's door.
+// NewAggregator starts an aggregator, which listens at once.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
 	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(allowlist), now: time.Now,
@@ -160,9 +160,9 @@ func (a *Aggregator) place(id peer.ID) (admission.Place, bool) {
 	return a.cfg.Registry.Lookup(key)
 }
 
-// Revoke takes the operator's newest revocations, and closes the connections of
-// whom they put out, also if they cannot be written. Older ones than are known are
-// refused, see admission.Registry.
+// Revoke applies the operator's newest revocations, and closes the connections of revoked
+// parties, even if the revocations cannot be written to disk. Older ones than are known
+// are refused, see admission.Registry.
 func (a *Aggregator) Revoke(v *admission.Revocations) error {
 	out, err := a.cfg.Registry.Revoke(v)
 	for i := range out {
@@ -223,7 +223,7 @@ type visits struct {
 	limits map[peer.ID]*rate.Limiter
 }
 
-// How often a peer may open a stream; a leaf pauses longer once it has failed some times.
+// How often a peer may open a stream; a peer pauses longer once it has failed some times.
 const (
 	visitsPerSecond = 1
 	visitsAtOnce    = 8
@@ -353,7 +353,7 @@ func (a *Aggregator) welcome(c *conn) error {
 	return err
 }
 
-// repeated is a notice that all clients get alike, which is encoded once for as long as
+// repeated is a control message that all clients get alike, which is encoded once for as long as
 // the list in it stays, and whether the session has ended.
 type repeated struct {
 	mu    sync.Mutex

@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// PeerID is the name of an identity key in the network.
+// PeerID is the libp2p peer ID of an identity key.
 func PeerID(public ed25519.PublicKey) (peer.ID, error) {
 	k, err := crypto.UnmarshalEd25519PublicKey(public)
 	if err != nil {

@@ -1,18 +1,18 @@
-// Package node runs the roles of a federation on separate machines: the same
-// client, aggregator and server that the simulator drives, over libp2p (TCP and
-// QUIC, encrypted and authenticated by the transport).
+// Package node runs the roles of a federation on separate machines: the client,
+// aggregator and server that the simulator also drives, over libp2p (TCP and QUIC,
+// encrypted and authenticated by the transport).
 //
-// # Who talks to whom
+// # Connections
 //
-// Clients and the server dial the aggregator, and nobody else is dialled: a client
-// behind a NAT opens no port. Nobody else gets as far as a stream: the aggregator
-// lets in who is on the enrolment list (package admission), and whom the operator has
-// invited. An invited party comes with the ticket's own key, and may do one thing:
+// Clients and the server dial the aggregator, and nobody dials them, so a client behind a
+// NAT opens no port. The aggregator accepts streams only from peers on the enrolment list
+// (package admission) and from parties that the operator has invited. An invited party
+// connects with the ticket's key, and may do one thing:
 //
 //	party -> Enrol          its enrolment, redeemed by the ticket's key
 //	party <- Ready          it is on the list, durably
 //
-// From then on it comes with its identity, opens one long-lived stream, and registers
+// From then on it connects with its identity, opens one long-lived stream, and registers
 // on it:
 //
 //	peer -> Register        who it is, and whether it has lost what it knew
@@ -20,35 +20,35 @@
 //	peer <- Session         the server's signed description of the session, once there is one
 //	peer -> Ready           it has checked that, and takes part
 //
-// The server is told that its session begins (Ready, from the aggregator) when the
-// clients that are there have said that they take part, or after a stage's timeout.
+// The aggregator tells the server that its session begins (Ready) when the connected
+// clients have said that they take part, or after a stage's timeout.
 //
-// From then on the stream carries the messages of package protocol in frames
-// (package wire). A stream that breaks is opened again, with growing pauses.
+// Then the stream carries the messages of package protocol in frames (package wire). A
+// stream that breaks is opened again, with growing pauses.
 //
-// # Who is believed
+// # Trust
 //
-// A client believes what the operator signed (who may take part) and what the
-// server signed (session, plans and the final model), relayed unchanged by the
-// aggregator, and computes itself what a plan costs. Whom the operator has revoked it
-// may be told past the aggregator, who could hold that back (Client.Revoke). The
-// aggregator is believed nothing: what it says is checked by the roles.
+// A client trusts what the operator signed (who may take part) and what the server signed
+// (session, plans and the final model), relayed unchanged by the aggregator, and computes
+// itself what a plan costs. An aggregator could withhold revocations, so a client can
+// also get them from the operator directly (Client.Revoke). The aggregator is not
+// trusted: the roles check what it sends.
 //
-// # What is kept
+// # Durable state
 //
-// A client's ledger, what it has trained for itself alone, and the server's checkpoint
-// are on disk before anything that depends on them leaves. All of a client's state is
-// that of one identity: a party that is enrolled anew begins a new one. An aggregator
-// keeps who is enrolled, and the end of the last session for clients that come later; it
-// may be killed and started again at the price of the iteration in progress.
+// A client's ledger, the state that it trains for itself alone, and the server's
+// checkpoint are on disk before anything that depends on them is sent. All of a client's
+// state belongs to one identity; a party that is enrolled anew starts with a new state.
+// An aggregator keeps who is enrolled, and the end of the last session for clients that
+// come later. It may be killed and restarted; that costs the iteration in progress.
 //
-// # What is bounded
+// # Resource limits
 //
-// At the aggregator: connections, of one address, of those who have not proved yet who
-// they are, and in all, so that strangers take no room that enrolled peers need; a peer's
-// connections, streams and memory; how often it opens a stream and how often it speaks;
-// how long what it says may be; what waits for a peer that takes it slowly, and for how
-// long.
+// The aggregator limits connections: per address, of peers that are not authenticated
+// yet, and in total, so that strangers cannot use up the room of enrolled peers. For each
+// peer it limits connections, streams and memory, how often it opens a stream, how often
+// it sends and how long its messages are, and the queue of messages to a slow peer, in
+// size and in time.
 package node
 
 import (
@@ -56,7 +56,7 @@ import (
 	"time"
 )
 
-// ProtocolID names the stream on which a federation talks.
+// ProtocolID is the libp2p protocol ID of the stream between a peer and the aggregator.
 const ProtocolID = "/fedsim/2.0.0"
 
 // Time limits of the network, apart from those of stages, which are the
@@ -81,10 +81,10 @@ var (
 	ErrNotEnrolled = errors.New("node: not enrolled in this federation")
 	// ErrRole: the peer registered for a role it is not enrolled for.
 	ErrRole = errors.New("node: enrolled for another role")
-	// ErrProtocol: the peer may not speak this protocol.
+	// ErrProtocol: this peer may not use this protocol.
 	ErrProtocol = errors.New("node: not for this peer")
 	// ErrRefused: the aggregator refuses what it was sent, and says why.
 	ErrRefused = errors.New("node: the aggregator refuses")
-	// ErrSession: the session's description does not hold.
+	// ErrSession: the session's description is not valid.
 	ErrSession = errors.New("node: the description of the session does not hold")
 )

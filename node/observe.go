@@ -6,15 +6,16 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Observer hears what happens in a process, for its operator. Its methods are called
-// from several goroutines, and whoever calls waits.
+// Observer receives what happens in a process, for the people who run it. Its methods are
+// called from several goroutines and should return quickly, since the caller waits.
 type Observer interface {
-	// Session is the session that the process leads or takes part in from now on.
+	// Session is called with the session that the process begins to lead or takes part
+	// in.
 	Session(protocol.SessionID)
-	// Registered says by how many the registered peers changed: of an aggregator,
-	// its clients; of a client or the server, itself with the aggregator.
+	// Registered is called with the change in the number of registered peers: at an
+	// aggregator, its clients; at a client or the server, itself with the aggregator.
 	Registered(change int)
-	// Event is something that a role reports.
+	// Event is called with what a role reports.
 	Event(protocol.Event)
 }
 

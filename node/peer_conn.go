@@ -37,7 +37,7 @@ type peerConn struct {
 	stream network.Stream // the one that is served; nil: none
 }
 
-// errEnd is returned by who has nothing more to say: the leaf does not dial again.
+// errEnd is returned at the end of the session: the peer does not dial again.
 var errEnd = errors.New("node: done")
 
 func newPeerConn(identity admission.PrivateKey, c admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*peerConn, error) {
@@ -48,7 +48,7 @@ func newPeerConn(identity admission.PrivateKey, c admission.Contact, protocol li
 	return &peerConn{identity: identity, aggregator: info, protocol: protocol, log: log, over: over}, nil
 }
 
-// CheckContact says why an aggregator cannot be dialled as a contact has it.
+// CheckContact says why an aggregator cannot be dialled with this contact.
 func CheckContact(c admission.Contact) error {
 	_, err := dialled(c)
 	return err
@@ -125,14 +125,14 @@ func fatal(err error) bool {
 	return ok
 }
 
-// fatalError is an error that ends a leaf.
+// fatalError is an error that ends a peer's connection.
 type fatalError struct{ error }
 
 func (e *fatalError) Unwrap() error { return e.error }
 
 // once dials and serves one stream.
 func (l *peerConn) once(ctx context.Context, serve func(context.Context, network.Stream) error) error {
-	// Its own pauses between dials would come on top of the leaf's, and go up to minutes.
+	// Its own pauses between dials would come on top of the peer's, and go up to minutes.
 	if n, ok := l.host.Network().(interface{ Backoff() *swarm.DialBackoff }); ok {
 		n.Backoff().Clear(l.aggregator.ID)
 	}
@@ -171,10 +171,10 @@ func (l *peerConn) cut() {
 	}
 }
 
-// revoke takes the operator's newest revocations, past the aggregator, which could hold
-// them back. Where they put somebody out the party registers again: a list on which that
-// one still is it does not accept, and so takes no part in a sum with it. A party that
-// is itself put out fails with admission.ErrRevoked.
+// revoke applies the operator's newest revocations, which the aggregator could withhold.
+// If they revoke a party, this peer registers again: it does not accept a list with that
+// party, and so takes no part in a sum with it. A peer that is itself revoked fails with
+// admission.ErrRevoked.
 func (l *peerConn) revoke(own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
 	out, err := r.Revoke(v)
 	for i := range out {

@@ -25,14 +25,15 @@ type ServerConfig struct {
 	Registry   *admission.Registry
 	// Terms are those of the session that is begun or resumed.
 	Terms *Terms
-	// Experiment is what is public about it: what clients derive the terms from, too.
+	// Experiment is the public part of the experiment, from which clients derive the
+	// terms themselves.
 	Experiment []byte
 	// Hash stands for Experiment in checkpoints.
 	Hash     protocol.Hash
 	Strategy server.Durable // before its first iteration
 	State    string         // folder of the checkpoints
-	// Gather is how long the server waits for all clients before it begins with as
-	// many as an iteration needs.
+	// Gather is how long the server waits for all clients before it begins with the
+	// number that an iteration requires.
 	Gather   time.Duration
 	Log      zerolog.Logger
 	Workers  protocol.Workers
@@ -47,10 +48,10 @@ type Outcome struct {
 	Attempts server.Attempts
 }
 
-// Server is the process that owns the model.
+// Server is the server's process.
 type Server struct {
 	cfg    ServerConfig
-	leaf   *peerConn
+	conn   *peerConn
 	life   [16]byte
 	role   *server.Server
 	driver *driver
@@ -66,8 +67,8 @@ type Server struct {
 	failed   chan error
 }
 
-// NewServer makes a server, at the start of a session or, if there is a checkpoint
-// of it, where that was.
+// NewServer makes a server, at the start of a session or at the checkpoint of it, if
+// there is one.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Membership.Enrolment.Ticket.Place != admission.ServerPlace {
 		return nil, fmt.Errorf("%w: the invitation is for the %s", ErrRole, cfg.Membership.Enrolment.Ticket.Place)
@@ -87,7 +88,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
 		persist: s.persist, send: s.send, events: s.log,
 	}
-	s.leaf, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
+	s.conn, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
 	cfg.Observer.Session(cfg.Terms.Session)
 	return s, err
 }
@@ -131,7 +132,7 @@ func (s *Server) persist(records []protocol.Record) error {
 	return nil
 }
 
-// Run leads the session to its end, or the context's.
+// Run leads the session to its end, or until the context ends.
 func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -149,7 +150,7 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 			fail(s.failed, fmt.Errorf("node: a checkpoint cannot be kept, and no plan leaves without: %w", err))
 		}
 	}()
-	err := s.leaf.keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
+	err := s.conn.keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
 	cause := context.Cause(ctx)
 	cancel(nil)
 	<-done // the role is nobody's now
@@ -162,12 +163,12 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	return nil, err
 }
 
-// Revoke takes the operator's newest revocations, which the aggregator could hold back.
-// Where they put somebody out, the server signs for the session anew once the aggregator's
-// list is without; if it is put out itself, Run ends with admission.ErrRevoked. Older ones
-// than are known are refused, see admission.Registry.
+// Revoke applies the operator's newest revocations, which the aggregator could withhold.
+// If they revoke a party, the server signs the session again once the aggregator's list
+// is without it; if the server itself is revoked, Run ends with admission.ErrRevoked.
+// Older revocations than are known are refused, see admission.Registry.
 func (s *Server) Revoke(v *admission.Revocations) error {
-	return s.leaf.revoke(s.cfg.Membership, s.cfg.Registry, v, s.failed)
+	return s.conn.revoke(s.cfg.Membership, s.cfg.Registry, v, s.failed)
 }
 
 // serve registers, publishes the session when clients have gathered, and carries
@@ -297,10 +298,10 @@ func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, li
 	return trust(s.cfg.Membership, s.cfg.Registry, text)
 }
 
-// said is a notice, or why there are no more.
+// said is a control message, or why there are no more.
 type said struct {
-	notice *controlMessage
-	err    error
+	message *controlMessage
+	err     error
 }
 
 // listen hears notices until the one after which messages follow.
@@ -325,7 +326,7 @@ func listen(ctx context.Context, st network.Stream, most int) <-chan said {
 func next(ctx context.Context, notices <-chan said) (*controlMessage, error) {
 	select {
 	case s := <-notices:
-		return s.notice, s.err
+		return s.message, s.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

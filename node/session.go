@@ -17,8 +17,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Terms are what everybody in a session goes by, the aggregator included, which
-// knows no more of the experiment than this.
+// Terms are the parameters of a session that all roles use. The aggregator knows nothing
+// else about the experiment.
 type Terms struct {
 	Session protocol.SessionID
 	Cohort  protocol.Cohort
@@ -26,7 +26,7 @@ type Terms struct {
 	SitOut  float64 // see aggregator.Config
 	// StageTimeout is how long a stage waits for clients that do not answer.
 	StageTimeout time.Duration
-	// Steps are what iterations ask for, and with which models.
+	// Steps are what the iterations ask for, and the sizes of their models.
 	Steps protocol.Schedule
 }
 
@@ -81,14 +81,14 @@ func (t *Terms) sums(l *admission.List) secagg.Params {
 	return secagg.Params{Mode: t.Mode, Iterations: t.Steps.Iterations(), Identities: l.Identities()}
 }
 
-// Descriptor is what the server signs of a session.
+// Descriptor is the description of a session that the server signs.
 type Descriptor struct {
 	Federation admission.Hash
 	List       admission.Hash // who could be in it, when it began
 	Terms      Terms
-	// Experiment is what is public about it, in a form that is the callers' own: the
-	// aggregator need not understand it, and every client derives the terms from it
-	// once more.
+	// Experiment is the public part of the experiment, in a form that only the callers
+	// know: the aggregator need not understand it, and every client derives the terms
+	// from it again.
 	Experiment []byte
 }
 

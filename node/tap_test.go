@@ -95,7 +95,7 @@ func (p *passing) iteration() uint64 {
 	return 0
 }
 
-// said says whether it is a notice of a kind, as in notice.go.
+// said says whether it is a notice of a kind, as in control_message.go.
 func (p *passing) said(key string) bool { _, ok := p.notice[key]; return ok }
 
 // newTap opens a tap before the hub. Rules are added before anybody dials.
@@ -251,7 +251,7 @@ var anything = func() wire.Limits {
 	return l
 }()
 
-// readNotice reads what is said before messages are, as notice.go has it.
+// readNotice reads what is said before messages are, as control_message.go has it.
 func readNotice(r io.Reader) (raw []byte, n map[string]json.RawMessage, err error) {
 	var head [4]byte
 	if _, err = io.ReadFull(r, head[:]); err != nil {

@@ -16,9 +16,9 @@ type Start struct{}
 // Received hands over a message.
 type Received struct{ Envelope Envelope }
 
-// Registered tells the aggregator that a client has come up anew, with nothing but
-// its records: what it was in the middle of is gone. The server it tells that the
-// aggregator has, and Client means nothing.
+// Registered tells the aggregator that a client has restarted with nothing but its
+// records: whatever it was doing is lost. Sent to the server, it says that the aggregator
+// has restarted, and Client has no meaning.
 type Registered struct{ Client ClientID }
 
 // Tick says that the time a role asked to be woken at has come.
@@ -30,8 +30,8 @@ func (Registered) input() {}
 func (Done) input()       {}
 func (Tick) input()       {}
 
-// Effects is what a role wants done. The driver carries the fields out in
-// their order: what is to persist is durable before anything is sent.
+// Effects is what a role wants done. The driver carries the fields out in this order:
+// everything in Persist is durable before anything is sent.
 type Effects struct {
 	Persist []Record
 	Send    []Envelope
@@ -43,9 +43,9 @@ type Effects struct {
 // Record is something a role must still know after a crash.
 type Record interface{ record() }
 
-// Charged records what an iteration cost a client's privacy, nothing where it
-// keeps no ledger, and that it must not take part in it again. It is durable
-// before the masked input leaves and never taken back.
+// Charged records what an iteration cost a client's privacy (nothing if the client keeps
+// no ledger), and that the client must not take part in that iteration again. It is
+// durable before the masked input leaves and is never undone.
 type Charged struct {
 	Session   SessionID
 	Iteration uint64
@@ -54,8 +54,8 @@ type Charged struct {
 
 func (Charged) record() {}
 
-// Entered records that a client took up an iteration: after a restart it sits that
-// one out. It is durable before anything of the iteration leaves but its setup.
+// Entered records that a client took up an iteration: after a restart it skips that one.
+// It is durable before anything of the iteration leaves but its setup.
 type Entered struct {
 	Session   SessionID
 	Iteration uint64
@@ -63,9 +63,8 @@ type Entered struct {
 
 func (Entered) record() {}
 
-// Trained records what a client has trained for itself and shows to nobody, so that a
-// restart does not lose steps that are paid for. It is durable before what came of the
-// same steps leaves.
+// Trained records what a client has trained for itself alone, so that a restart does not
+// lose steps that were charged. It is durable before any result of the same steps leaves.
 type Trained struct {
 	Session   SessionID
 	Iteration uint64 // of the latest steps
@@ -74,10 +73,10 @@ type Trained struct {
 
 func (Trained) record() {}
 
-// Checkpoint records where a session stands, so that a server that restarts goes on
-// from there: nothing is durable of an iteration but that it was opened, and no
-// number is used twice. It is durable before the plan of Iteration leaves, and once
-// more before the final model does.
+// Checkpoint records where a session stands, so that a restarted server can go on from
+// there. Of an iteration only the fact that it was opened is kept, and no iteration
+// number is used twice. It is durable before the plan of Iteration leaves, and again
+// before the final model leaves.
 type Checkpoint struct {
 	Session   SessionID
 	Iteration uint64 // the latest that was opened; 0: none
@@ -99,10 +98,10 @@ const (
 	IterationAborted
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost
-	// ClientAccused: another client complains of what it was dealt by it.
+	// ClientAccused: another client complains about the shares that this one dealt to it.
 	ClientAccused
-	// InputUnusable: a client's own contribution broke its bounds; it sends
-	// zero and noise. Reported to its owner only.
+	// InputUnusable: a client's own contribution broke its bounds; it sends zero and
+	// noise. Only the client itself is told.
 	InputUnusable
 	// PlanRefused: a client does not take part in an iteration, because of its
 	// budget or because the plan is not sound.
@@ -111,7 +110,8 @@ const (
 	MessageIgnored
 	// WorkFailed: a computation of a role failed.
 	WorkFailed
-	// SessionEnded: the last iteration is over; of a client, and its trainer is done.
+	// SessionEnded: the last iteration is over; for a client, its trainer is done as
+	// well.
 	SessionEnded
 )
 
@@ -128,9 +128,9 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// Event is something worth logging or counting where it happened. It never
-// carries a rating, a vector or a secret; but the Err of InputUnusable says which bound
-// the owner's own data broke, and is for the owner's eyes.
+// Event is something worth logging or counting. It never carries a rating, a vector or a
+// secret. But the Err of InputUnusable says which bound the client's own data broke, so
+// only the client itself may see it.
 type Event struct {
 	Kind      EventKind
 	Iteration uint64

@@ -1,8 +1,8 @@
 package protocol
 
-// KeySize is the length in bytes of an X25519 public key, SignatureSize that of
-// an Ed25519 signature, HashSize that of a SHA-256 hash, and NonceSize that of what
-// blinds a commitment to a share.
+// KeySize is the length in bytes of an X25519 public key, SignatureSize that of an
+// Ed25519 signature, HashSize that of a SHA-256 hash, and NonceSize that of the nonce in
+// a commitment to a share.
 const (
 	KeySize       = 32
 	SignatureSize = 64
@@ -16,11 +16,11 @@ type Key [KeySize]byte
 // Hash is a SHA-256 hash.
 type Hash [HashSize]byte
 
-// Keys is what a client advertises: the key that its masks come from, which
-// lives for one iteration, the key that shares for it are encrypted to, which
-// lives for a session, and in active mode its signature over both. Where noise is
-// replaced, the masks over what it changes by come from a key of their own, Change,
-// which lives for one iteration too; elsewhere that is nil.
+// Keys is what a client advertises. Mask is the key from which its masks are derived; it
+// is used for one iteration. Channel is the key that shares for the client are encrypted
+// to; it is used for a session. In active mode Signature is the client's over both. Where
+// noise is replaced, the masks over the change of noise are derived from another key,
+// Change, also used for one iteration; elsewhere Change is nil.
 type Keys struct {
 	Mask, Channel Key
 	Change        *Key
@@ -33,19 +33,18 @@ type Member struct {
 	Keys   Keys
 }
 
-// EncryptedShare is what a dealer hands to a holder through the aggregator: the
-// holder's shares of the dealer's secrets, which nobody else can read. Peer is
-// the holder in Shares and the dealer in Delivery. Committed and Signature are
-// empty in semi-honest mode.
+// EncryptedShare is what a dealer sends to a holder through the aggregator: the holder's
+// shares of the dealer's secrets, encrypted to the holder. Peer is the holder in Shares
+// and the dealer in Delivery. Committed is empty in semi-honest mode.
 type EncryptedShare struct {
 	Peer       ClientID
 	Ciphertext []byte
 	Committed  *Commitments
 }
 
-// Commitments are a dealer's hashes of what it dealt to a holder, of the share
-// of its self-mask's secret and of that of its mask key's, with its signature
-// over both: what a share is held against once it is revealed.
+// Commitments are a dealer's hashes of the two shares that it dealt to one holder, of its
+// self-mask's secret and of its mask key's, with the dealer's signature over both. A
+// share that is revealed later is checked against them.
 type Commitments struct {
 	Seed, Key Hash
 	Signature []byte
@@ -60,9 +59,9 @@ type RevealedShare struct {
 	Nonce []byte
 }
 
-// Complaint says that what a neighbour dealt, and signed, is of no use: the client has
-// no mask in common with it, and Secret is what that would have come from, for the
-// other side's to be taken off.
+// Complaint says that what neighbour Of dealt, and signed, is unusable. The client then
+// shares no mask with that neighbour, and reveals Secret, the secret of that mask, so
+// that the aggregator can remove the neighbour's side of it.
 type Complaint struct {
 	Of     ClientID
 	Secret [32]byte

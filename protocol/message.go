@@ -54,7 +54,7 @@ type Message interface {
 	body() int
 }
 
-// Describe names a message for a log; a message that is not there too.
+// Describe names a message for a log. It accepts nil.
 func Describe(m Message) string {
 	if m == nil {
 		return "an empty message"
@@ -75,9 +75,9 @@ type StageMessage interface {
 	At() (iteration uint64, stage Stage)
 }
 
-// StageOf is the stage that a message answers, or that it opens for a client;
-// Stages if it has to do with none. confirms: survivors are confirmed before they
-// are unmasked, as in active mode.
+// StageOf is the stage that a message answers, or that it opens for a client; Stages if
+// it belongs to none. confirms: survivors are confirmed before they are unmasked, as in
+// active mode.
 func StageOf(m Message, confirms bool) Stage {
 	switch m := m.(type) {
 	case StageMessage:
@@ -108,9 +108,8 @@ func StageOf(m Message, confirms bool) Stage {
 	}
 }
 
-// Piggyback is the message that travels with another, as part of it: one of the
-// setup of the next iteration or, in Announce, of the one that begins. Nil if
-// there is none.
+// Piggyback is the message that travels inside another: one of the setup of the next
+// iteration or, in Announce, the delivery of the one that begins. Nil if there is none.
 func Piggyback(m Message) Message {
 	switch m := m.(type) {
 	case *Announce:
@@ -133,7 +132,7 @@ func Piggyback(m Message) Message {
 	return nil
 }
 
-// Open asks the aggregator for the iteration of a plan.
+// Open asks the aggregator to run the iteration of a plan.
 type Open struct{ Plan *Plan }
 
 // Announce relays the plan to a client, unchanged. With a Delivery, the iteration
@@ -147,12 +146,12 @@ type Announce struct {
 // one after it together with the others.
 type Invite struct{ Setup Setup }
 
-// Advertise says that the client is here; unless it is set up ahead, with its
-// contribution computed. The ideal sum needs no keys.
+// Advertise says that the client takes part. Unless the iteration is set up ahead, its
+// contribution is computed by then. The ideal sum needs no keys.
 //
-// Ahead, here and in Shares: it is of the setup that was begun before there was a
-// plan. If that comes to nothing the iteration has another setup, with other keys,
-// and what was late for the first must not be taken for an answer in the second.
+// Ahead, here and in Shares: the message belongs to the setup that was begun before there
+// was a plan. If that setup fails, the iteration is set up again with other keys, and a
+// late answer to the first setup must not count in the second.
 type Advertise struct {
 	Iteration uint64
 	Ahead     bool
@@ -188,11 +187,10 @@ type Delivery struct {
 	Shares    []EncryptedShare
 }
 
-// MaskedInput carries the client's vectors, one per release of the plan: masked
-// and bit-packed, which is what goes over the wire whatever the vector holds (a
-// sparse message would tell which items it is about). With the ideal sum they
-// are Vectors instead, in the clear and perhaps sparse, and Packed is the size
-// that they would have.
+// MaskedInput carries the client's vectors, one per release of the plan, masked and
+// bit-packed. Its size does not depend on what the vectors hold, since a sparse message
+// would tell which items they are about. With the ideal sum, Vectors has them unmasked
+// and perhaps sparse, and Packed is the size that the packed ones would have.
 type MaskedInput struct {
 	Iteration uint64
 	Masked    [][]byte
@@ -226,12 +224,12 @@ type Quorum struct {
 	Signatures []Signed
 }
 
-// Unmask is a client's answer once the survivors are known: its shares of its
-// neighbours' secrets, and what its noise must change by, per release. Removed
-// is the code of that (AppendRemoval) where noise is split, the masked and
-// bit-packed vector where it is replaced, and empty for a release to which the
-// client added no noise. With the ideal sum it is Removals instead, in the clear, nil
-// where the sum draws all noise, and Packed is the size that the code would have.
+// Unmask is a client's answer once the survivors are known: its shares of its neighbours'
+// secrets, and the change of its noise, per release. Removed is that change, encoded
+// (AppendRemoval) where noise is split, masked and bit-packed where it is replaced, and
+// empty for a release to which the client added no noise. With the ideal sum it is in
+// Removals instead, in the clear, nil where the sum draws all noise, and Packed is the
+// size that the code would have.
 type Unmask struct {
 	Iteration uint64
 	Shares    []RevealedShare
@@ -249,8 +247,8 @@ type Answered struct {
 	U2        Bitmap
 }
 
-// Replacement is a client's answer once it is known who replaced its noise: its
-// shares of its neighbours' secrets behind the masks over what the noise changes by.
+// Replacement is a client's answer once it is known who replaced its noise: its shares of
+// its neighbours' secrets of the masks over the change of noise.
 type Replacement struct {
 	Iteration uint64
 	Shares    []RevealedShare
@@ -277,14 +275,14 @@ type Final struct {
 	Signature []byte // the server's, see SignFinal; empty where everything runs in one process
 }
 
-// Reason is why an iteration was abandoned: a *TooFew or an *Unrecoverable.
+// Reason is why an iteration was aborted: a *TooFew or an *Unrecoverable.
 type Reason interface {
 	error
 	body() int
 }
 
-// TooFew is why an iteration was abandoned: fewer clients than required were
-// left at the end of a stage.
+// TooFew is why an iteration was aborted: fewer clients than required were left at the
+// end of a stage.
 type TooFew struct {
 	Iteration      uint64
 	Stage          Stage
@@ -295,12 +293,11 @@ func (e *TooFew) Error() string {
 	return fmt.Sprintf("iteration %d: %d clients left after the stage %s, %d required", e.Iteration, e.Left, e.Stage, e.Required)
 }
 
-// Unrecoverable is why an iteration was abandoned although enough clients were
-// left: a secret of Client could not be put together. Either too few of its
-// neighbours answered, or they did (Left >= Required) and what they hold gives
-// another secret. Dealt says that Client itself signed these shares, or that
-// more neighbours complain of theirs than may collude, so that it is the one at
-// fault; otherwise a holder may have lied as well.
+// Unrecoverable is why an iteration was aborted although enough clients were left: a
+// secret of Client could not be reconstructed. Either too few of its neighbours answered,
+// or enough did (Left >= Required) but their shares give another secret. Dealt says that
+// Client is at fault: it signed these shares itself, or more neighbours complain about
+// theirs than may collude. Otherwise a holder of a share may have lied as well.
 type Unrecoverable struct {
 	Iteration      uint64
 	Client         ClientID

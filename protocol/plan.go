@@ -15,9 +15,9 @@ type SessionID [16]byte
 // ClientID is a client's place in the enrolment list, from 0.
 type ClientID uint32
 
-// Plan says what one iteration computes. The server makes it, the aggregator relays it unchanged, and every client checks it for itself: it
-// recomputes what the iteration costs its privacy and never takes that number
-// from anybody.
+// Plan says what one iteration computes. The server makes it, the aggregator relays it
+// unchanged, and every client checks it: the client computes itself what the iteration
+// costs its privacy, and never accepts that number from another party.
 type Plan struct {
 	Session   SessionID
 	Iteration uint64 // from 1; an attempt that fails uses its number up
@@ -28,8 +28,8 @@ type Plan struct {
 	Signature []byte // the server's over all of this, see SignPlan; empty where everything runs in one process
 }
 
-// Cohort is who takes part and what is assumed of them. One ω and one γ hold
-// for graph, threshold and noise alike.
+// Cohort is how many clients a plan has and what is assumed of them. The same ω and γ
+// hold for graph, threshold and noise.
 type Cohort struct {
 	Clients   int     // N, the clients the plan names
 	Tolerance float64 // ω in [0, 1): the share of N that may be lost in an iteration, at all stages together
@@ -45,7 +45,8 @@ func (c Cohort) Required() int {
 	return c.Clients - int(math.Floor(c.Tolerance*float64(c.Clients)+slack))
 }
 
-// Colluding is c = ⌈γN⌉, the clients whose noise and secrets do not count.
+// Colluding is c = ⌈γN⌉, the clients that may collude: their noise and their secrets
+// protect nobody.
 func (c Cohort) Colluding() int {
 	least := 0
 	if c.Colluders > 0 {
@@ -90,9 +91,9 @@ func (c Cohort) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Setup is what the stages before the masked input know of an iteration. The
-// plan may come after them: they can be gone through while the iteration before
-// is still under way.
+// Setup is what must be known of an iteration before the stage masked-input. The plan may
+// come later, so these first stages can run while the previous iteration is still under
+// way.
 type Setup struct {
 	Session   SessionID
 	Iteration uint64
@@ -132,7 +133,7 @@ type Release struct {
 	Noise Noise
 }
 
-// NoiseKind says who hides the sum.
+// NoiseKind says how the noise of a release is generated, and by whom.
 type NoiseKind uint8
 
 const (
@@ -172,8 +173,8 @@ type Noise struct {
 	// sensitivity of the step.
 	Multiplier, SamplingRate float64
 	Steps                    int
-	// Spread: what one unit of privacy owns may lie with every client of the
-	// cohort, so that each charges what all of them spend together.
+	// Spread: the data of one unit of privacy may be spread over all clients of the
+	// cohort, so that each client charges what all of them spend together.
 	Spread bool
 }
 
@@ -188,8 +189,8 @@ const (
 // maxVariance is that of noise whose deviation alone wraps in every ring.
 const maxVariance = 0x1p126
 
-// MaxLen is the most coordinates of a release: what is computed from lengths
-// does not overflow.
+// MaxLen is the most coordinates of a release. It keeps sizes that are computed from
+// lengths from overflowing.
 const MaxLen = 1 << 30
 
 // validate reports everything that makes the noise unusable.
@@ -303,12 +304,11 @@ func (p *Plan) Validate() error {
 // any noise.
 var ErrUnprotected = errors.New("the plan releases an exact sum: no privacy budget covers that")
 
-// Charges is what taking part in the iteration costs a client's privacy, at
-// the most: the events to charge before its masked input leaves. A split
-// release costs one Skellam release of the target variance. A replaced one is
-// seen twice and costs the most that any tolerated pattern of dropouts makes
-// of that. Noise of a party's own costs what its local steps do.
-// ErrUnprotected is returned where something is released exactly.
+// Charges is the most that taking part in the iteration can cost a client's privacy: the
+// events to charge before its masked input leaves. A split release costs one Skellam
+// release of the target variance. A replaced one is seen twice, and costs the maximum
+// over all tolerated patterns of dropouts. A release that parties noise themselves costs
+// what their local steps do. ErrUnprotected is returned if a release has no noise.
 func (p *Plan) Charges() ([]dp.Event, error) {
 	c := p.Cohort
 	var events []dp.Event
@@ -334,8 +334,8 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 	return events, nil
 }
 
-// OwnNoise reports whether parties noise something of the plan themselves, in
-// training: then taking the plan up is what costs, not sending the result.
+// OwnNoise reports whether parties add the noise of some release themselves, during
+// training. Taking up such a plan is what costs privacy, not sending the result.
 func (p *Plan) OwnNoise() bool {
 	for _, r := range p.Releases {
 		if r.Noise.Kind == PartyNoise {
@@ -345,7 +345,7 @@ func (p *Plan) OwnNoise() bool {
 	return false
 }
 
-// Views is what the replaced release r really showed when survivors clients
+// Views returns the releases that the replaced release r showed when survivors clients
 // sent a masked input and answered of them replaced their noise.
 func (p *Plan) Views(r Release, survivors, answered int) ([]dp.Event, error) {
 	c := p.Cohort

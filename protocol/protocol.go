@@ -1,19 +1,24 @@
-// Package protocol is the vocabulary that the roles share: the [Plan] of an
-// iteration, each [Release] in it, what is contributed ([Vector]) and what comes
-// of it ([Sums]), the messages with their sizes, and the [Effects] by which a
-// role, which does no I/O of its own, tells its driver what to do.
+// Package protocol defines what the roles of a federation exchange. The roles are one
+// server, one aggregator and the clients (packages server, aggregator and client). The
+// package has the [Plan] of an iteration (one round of training), each [Release] in it
+// (one vector that is summed), what a client contributes ([Vector]), what is released
+// ([Sums]), the messages with their sizes, and the [Effects] by which a role tells its
+// driver what to do. Roles do no I/O of their own, so that a simulator and a network can
+// drive the same code.
+//
+// The messages of an iteration, in order:
 //
 //	server -> Open -> aggregator -> Announce -> clients
 //	clients -> Advertise -> Roster -> Shares -> Delivery -> MaskedInput -> Survivors -> Unmask
 //	(active mode: ... -> Survivors -> Consistency -> Quorum -> Unmask)
 //	(noise replaced: ... -> Unmask -> Answered -> Replacement)
 //	(set up ahead: Announce with Delivery -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
-//	(to be in the next, for a client that sits out: Invite -> Advertise -> Roster -> Shares)
+//	(a client that sits out is set up for the next iteration: Invite -> Advertise -> Roster -> Shares)
 //	aggregator -> Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //
-// The package knows no algorithm, no network and, but for the hash that binds a
-// plan ([Plan.Hash], [Transcript]) and the server's signatures ([SignPlan],
-// [SignFinal]), no cryptography.
+// The package knows no algorithm and no network. Its only cryptography is the hash that
+// binds a plan ([Plan.Hash], [Transcript]) and the server's signatures ([SignPlan],
+// [SignFinal]).
 package protocol
 
 import "fmt"
@@ -43,8 +48,8 @@ func (r Role) String() string {
 	}
 }
 
-// Party is somebody a message can come from or go to. Client is meaningful
-// for the role Client only.
+// Party is a role together with, for the role Client, which client: the sender or
+// receiver of a message.
 type Party struct {
 	Role   Role
 	Client ClientID
@@ -95,7 +100,7 @@ func (s Stage) String() string {
 	return fmt.Sprintf("Stage(%d)", uint8(s))
 }
 
-// StageFlow says which of the stages that not every iteration has one goes through.
+// StageFlow says which of the optional stages an iteration has.
 type StageFlow struct {
 	Confirms bool // consistency: survivors are signed before they are unmasked, as in active mode
 	Replaces bool // replace: noise is replaced

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Schedule is what the iterations of a run ask for, in order. It is public: everybody
-// in a federation knows it before the first plan.
+// Schedule is what the iterations of a run ask for, in order. It is public: all parties
+// know it before the first plan.
 type Schedule []Step
 
-// Step is iterations one after the other that ask for the same.
+// Step is a number of consecutive iterations that ask for the same.
 type Step struct {
 	Iterations int    // at least 1
 	Phase      string // as in their plans
@@ -31,8 +31,8 @@ func (s Step) Alike(o Step) bool {
 // maxModel bounds the length of a model: far beyond what is ever sent.
 const maxModel = 1 << 30
 
-// Validate reports everything that makes the schedule unusable, but for its releases:
-// plans check those, with the cohort.
+// Validate reports everything that makes the schedule unusable, except for its releases:
+// plans check those, together with the cohort.
 func (s Schedule) Validate() error {
 	var errs []error
 	if len(s) == 0 {
@@ -124,8 +124,8 @@ func (s Schedule) Vectors() (vectors, coordinates int) {
 	return vectors, coordinates
 }
 
-// Uniform reports whether every iteration releases the same one vector. Parties with
-// noise of their own may take more steps in the last.
+// Uniform reports whether every iteration releases the same single vector. Parties that
+// noise their own training may take more steps in the last.
 func (s Schedule) Uniform() bool {
 	first := s[0].Releases[0]
 	for _, step := range s {
@@ -140,8 +140,8 @@ func (s Schedule) Uniform() bool {
 	return true
 }
 
-// EndWith has parties with noise of their own take so many local steps in the last
-// iteration.
+// EndWith has parties that noise their own training take this many local steps in the
+// last iteration.
 func (s *Schedule) EndWith(steps int) {
 	last := (*s)[len(*s)-1]
 	last.Releases = slices.Clone(last.Releases)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// ErrSignature is returned for what the server did not sign as it stands.
+// ErrSignature is returned for a plan or model that the server did not sign in this form.
 var ErrSignature = errors.New("the server's signature is missing or does not verify; what was received is not what the server sent")
 
 // SignPlan sets the signature of a plan: the server's Ed25519 signature (RFC 8032)
@@ -20,8 +20,8 @@ func SignPlan(key ed25519.PrivateKey, p *Plan) (err error) {
 	return err
 }
 
-// VerifyPlan returns ErrSignature unless the plan is as the server signed it. A
-// client asks before it looks at anything else in the plan.
+// VerifyPlan returns ErrSignature unless the plan is as the server signed it. A client
+// calls it before it uses anything else in the plan.
 func VerifyPlan(key ed25519.PublicKey, p *Plan) error {
 	return verify(key, p.signed(), p.Signature)
 }

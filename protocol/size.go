@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// FrameHeader and FramePayload are the lengths in bytes of what stands in front of
-// each frame of a message on the wire and of the most that a frame carries of it.
+// FrameHeader is the length in bytes of the header of each frame of a message on the
+// wire, and FramePayload the most bytes of the message that a frame carries.
 const (
 	FrameHeader  = 5
 	FramePayload = 256 << 10
@@ -59,8 +59,8 @@ func some(n int) int {
 // there even if they are none.
 func entry(n int) int { return 1 + varint(uint64(n)) + n }
 
-// PiggybackSize is how many bytes of a message's size are what travels with it: less
-// than that takes on its own, by a frame's header.
+// PiggybackSize is how many of a message's bytes belong to the message that travels with
+// it. That one would take a frame's header more on its own.
 func PiggybackSize(m Message) int {
 	if r := Piggyback(m); r != nil {
 		return entry(r.body())

@@ -6,10 +6,10 @@ import (
 	"math"
 )
 
-// Transcript is a list of items under a domain, written so that no two lists
-// are written alike: every item, the domain first, stands behind its length in
-// bytes (8 bytes, big endian). Whatever is hashed, signed or derived from goes
-// through one. Make it with NewTranscript.
+// Transcript is an unambiguous encoding of a list of items under a domain: every item,
+// the domain first, follows its length in bytes (8 bytes, big endian), so that no two
+// lists have the same encoding. Everything that is hashed, signed or used to derive keys
+// goes through one. Make it with NewTranscript.
 type Transcript struct{ b []byte }
 
 // NewTranscript opens the transcript of a domain, which names what it is for.

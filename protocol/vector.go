@@ -24,8 +24,8 @@ type Vector struct {
 	Value  []float64
 }
 
-// ErrShape is returned for a vector whose parts do not fit together, or the
-// release. The error names no number of the vector, which may be private.
+// ErrShape is returned for a vector whose parts do not fit together, or do not fit the
+// release. The error contains no number of the vector, which may be private.
 var ErrShape = errors.New("the vector does not have the shape of the release")
 
 // Validate reports whether the vector is one of n coordinates; if not, the error

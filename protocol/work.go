@@ -2,16 +2,15 @@ package protocol
 
 import "time"
 
-// Work is a heavy computation that a role asks for. Do computes from values that it
-// was given and writes no field of the role: its result travels in the Done that it
-// returns, and the role takes that in when it is stepped with it. So Do may run on any
-// goroutine while the role hears messages; a result that never comes, or comes
-// too late, changes nothing; and nobody has to know which fields to leave alone
-// until then. What the role has behind an interface, a trainer, a strategy or a sum, the
-// computation may change; the role asks nothing else of it meanwhile.
+// Work is a heavy computation that a role asks for. Do computes from the values it was
+// given and writes no field of the role; the role takes in the result when it is stepped
+// with the Done that Do returns. So Do may run on any goroutine while the role receives
+// messages, and a result that never comes, or comes too late, changes nothing. Do may
+// change what the role has behind an interface (a trainer, a strategy or a sum); the role
+// does not use it meanwhile.
 //
-// The driver runs Do once and feeds the role what it returns. Works of one role run
-// one at a time, in the order in which it asked for them. NewWork makes one.
+// The driver runs Do once and feeds the role what it returns. Works of one role run one
+// at a time, in the order in which it asked for them. NewWork makes one.
 type Work struct {
 	ID uint64
 	Do func(Runner) Done
@@ -26,8 +25,8 @@ type Done struct {
 	apply func(now time.Time) Effects
 }
 
-// Apply has the role take the result in, and is for its Step: what the role wants done
-// after that is returned. A work that failed has no result.
+// Apply passes the result to the role and returns what the role wants done next. Only a
+// role's Step calls it. Work that failed has no result.
 func (d Done) Apply(now time.Time) Effects {
 	if d.apply == nil {
 		return Effects{}

@@ -31,9 +31,9 @@ type Recommender struct {
 var ErrOtherData = errors.New("not the data of this run")
 
 // OpenRun opens the folder of a finished run. The data are read again from where the
-// configuration says, or from data where that is not empty, because they have moved
-// since; their digest and that of the split must be those of the manifest, else the error
-// wraps ErrOtherData. progress, which may be nil, hears how much of the data is read.
+// configuration says, or from data if that is not empty, because they have moved since.
+// Their digest and that of the split must be those of the manifest, else the error wraps
+// ErrOtherData. progress, which may be nil, is called with how much of the data is read.
 func OpenRun(ctx context.Context, dir, data string, progress func(done, total int64)) (*Recommender, error) {
 	c, m, err := readRun(dir)
 	if err != nil {

@@ -10,10 +10,9 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// Aggregator is the aggregator's side of the real sum of one iteration. What
-// arrives is checked, added and dropped: it holds one vector for each release,
-// whatever the number of clients, besides keys and shares. It is not safe for
-// concurrent use.
+// Aggregator is the aggregator's side of the real sum of one iteration. Each message is
+// checked, added and dropped: besides keys and shares it holds one vector for each
+// release, whatever the number of clients. It is not safe for concurrent use.
 type Aggregator struct {
 	setup   protocol.Setup
 	plan    *protocol.Plan // nil before Begin
@@ -51,9 +50,9 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 	}, nil
 }
 
-// Begin takes the plan of the iteration that was set up, once, and no later than
-// the first masked input is due. ErrPlan is returned for a plan that the setup was
-// not for; otherwise the errors are those of protocol.Plan.Validate.
+// Begin takes the plan of the iteration that was set up, once, before the first masked
+// input at the latest. ErrPlan is returned for a plan of another setup; otherwise the
+// errors are those of protocol.Plan.Validate.
 func (a *Aggregator) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != a.setup || a.plan != nil {
 		return ErrPlan
@@ -128,9 +127,9 @@ func (a *Aggregator) course() protocol.StageFlow {
 	return protocol.StageFlow{Confirms: a.Confirms(), Replaces: a.setup.Replaces}
 }
 
-// Close ends the present stage, of which nothing more is received. An error
-// that is a protocol.Reason says that no sum can come of it any more, which is
-// best known before the next stage costs anybody anything.
+// Close ends the present stage: no more messages of it are received. An error that is a
+// protocol.Reason says that no sum is possible any more, so that the next stage need not
+// be run.
 func (a *Aggregator) Close(s protocol.Stage) error {
 	if s != a.stage {
 		return fmt.Errorf("%w: %s", ErrOrder, s)

@@ -23,8 +23,8 @@ type PartyConfig struct {
 	// Identity signs for the client in active mode; its public half is on the
 	// enrolment list.
 	Identity ed25519.PrivateKey
-	// Last is the latest iteration of the session of which a record was made
-	// before a restart: the party takes part in later ones only. 0: none.
+	// Last is the latest iteration of the session that was recorded before a restart: the
+	// party takes part in later ones only. 0: none.
 	Last uint64
 }
 
@@ -59,9 +59,9 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 	return &Party{cfg: cfg, channel: k, last: cfg.Last}, nil
 }
 
-// Join sets up an iteration: with new secrets each time, so that a setup that
-// came to nothing can be begun anew. ErrIteration is returned for an iteration
-// that is not later than the last one begun, or that is of another session.
+// Join sets up an iteration with new secrets, so that a setup that failed can be started
+// again. ErrIteration is returned for an iteration that is not later than the last one
+// begun, or that belongs to another session.
 func (p *Party) Join(s protocol.Setup) (*Client, error) {
 	if err := p.later(s); err != nil {
 		return nil, err
@@ -83,11 +83,10 @@ func (p *Party) later(s protocol.Setup) error {
 	return nil
 }
 
-// Client is a client's side of the real sum of one iteration. It answers the
-// stages in their order, each once, and from the masked input on only once it has
-// the plan; after an error it answers none, whatever it is sent. Three answers may
-// be had again, as they were: Confirm, Unmask and Replace, for the clients that
-// were shown first.
+// Client is a client's side of the real sum of one iteration. It answers each stage once,
+// in order, and needs the plan from the masked input on; after an error it answers
+// nothing more. Confirm, Unmask and Replace may be called again with the same arguments
+// and return the same answer.
 type Client struct {
 	party   *Party
 	setup   protocol.Setup
@@ -128,10 +127,9 @@ type peer struct {
 	faulty  bool   // it dealt shares of which no use can be made
 }
 
-// Begin takes the plan of the iteration that was set up, before the masked input
-// and perhaps before anything else. A party begins each iteration once:
-// ErrIteration is returned for one that is not later than the last it began, and
-// ErrPlan for a plan that the setup was not for.
+// Begin takes the plan of the iteration that was set up, before the masked input at the
+// latest. A party begins each iteration once: ErrIteration is returned for one that is
+// not later than the last it began, and ErrPlan for a plan of another setup.
 func (c *Client) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != c.setup || c.plan != nil {
 		return ErrPlan
@@ -147,10 +145,10 @@ func (c *Client) Begin(plan *protocol.Plan) error {
 	return nil
 }
 
-// Heavy reports that answers are worth being computed as work.
+// Heavy reports that computing answers is worth being scheduled as work.
 func (c *Client) Heavy() bool { return true }
 
-// DrawsNoise reports that clients draw the noise, each its share.
+// DrawsNoise reports that clients draw the noise themselves, each its share.
 func (c *Client) DrawsNoise() bool { return false }
 
 // Confirms reports whether survivors are signed before they are unmasked.

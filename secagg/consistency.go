@@ -14,8 +14,8 @@ import (
 // client signs the one set of survivors that it was shown, and unmasks only when
 // so many signed the same that no other set can have as many.
 
-// Confirm signs the survivors. Shown them again it gives the same signature;
-// shown others, ErrLocked, and the first remain the only ones.
+// Confirm signs the survivors. For the same survivors it returns the same signature
+// again; for others it returns ErrLocked.
 func (c *Client) Confirm(m *protocol.Survivors) (*protocol.Consistency, error) {
 	if !c.active() {
 		return nil, ErrNotConfirmed

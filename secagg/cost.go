@@ -9,20 +9,19 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Cost is what a real sum takes of a client in an iteration in which nobody is
-// lost: the bytes of each kind of message where it travels alone, 0 where there is
-// none, of the client whose messages are longest. The first clients', and most of
-// those that travel with another message, are a few bytes shorter; with several
-// releases, a vector beyond the first takes a few more. Unmask has the expected size
-// of the removals, Removal, in it.
+// Cost is what a real sum costs a client in an iteration in which nobody is lost. Bytes
+// is the size of each kind of message when it travels alone, 0 if there is none, for the
+// client whose messages are longest. The first clients' messages, and most that travel
+// inside another, are a few bytes shorter; with several releases, each vector beyond the
+// first takes a few more. Unmask includes the expected size of the removals, which is
+// Removal.
 type Cost struct {
 	Choice  graph.Choice
 	Bytes   [protocol.Kinds]int
 	Removal int
 }
 
-// Cost says what the iterations of a plan take. The errors are those of
-// Validate.
+// Cost says what each iteration of a plan costs. The errors are those of Validate.
 func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	if err := p.Validate(plan); err != nil {
 		return Cost{}, err

@@ -11,11 +11,11 @@ import (
 var (
 	// ErrOrder: a stage was entered twice, too early, or after an error.
 	ErrOrder = errors.New("the sum is not at this stage")
-	// ErrIteration: an iteration that is not later than the last one joined, or
-	// is of another session.
+	// ErrIteration: the iteration is not later than the last one joined, or belongs to
+	// another session.
 	ErrIteration = errors.New("the iteration was taken part in already, or belongs to another session")
-	// ErrPlan: a plan of another iteration, session or cohort than was set up, or a
-	// second one.
+	// ErrPlan: a second plan, or one of another iteration, session or cohort than was set
+	// up.
 	ErrPlan = errors.New("the plan is not of the iteration that was set up, or there is one already")
 	// ErrMalformed: sizes, order or encodings are not what the stage asks for.
 	ErrMalformed = errors.New("the message is malformed")
@@ -26,18 +26,18 @@ var (
 	// ErrShare: shares that do not open, are missing, or are not what their dealer
 	// committed to.
 	ErrShare = errors.New("the share is missing, does not open, or is not what its dealer committed to")
-	// ErrSurvivors: survivors, of the first sum or the second, that cannot be: too few,
-	// not all there before, or without the client that is asked.
+	// ErrSurvivors: the survivors, of the first sum or the second, are impossible: too
+	// few, not all present before, or without the client that is asked.
 	ErrSurvivors = errors.New("these cannot be the survivors")
-	// ErrLocked: other survivors than the first that were shown.
+	// ErrLocked: survivors other than the first that were shown.
 	ErrLocked = errors.New("other survivors were shown before; a client answers for one set only")
 	// ErrQuorum: too few clients signed the same survivors.
 	ErrQuorum = errors.New("too few clients signed these survivors")
 )
 
-// Fault says who broke which rule: the culprit is the party whose message is at
-// fault, as far as its receiver can know. Of what came through the aggregator
-// without a signature, that is the aggregator.
+// Fault says who broke which rule. The culprit is the party whose message is wrong, as
+// far as the receiver can know: for unsigned data that came through the aggregator, it is
+// the aggregator.
 type Fault struct {
 	Culprit   protocol.Party
 	Iteration uint64

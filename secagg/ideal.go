@@ -13,9 +13,9 @@ import (
 type Draw uint8
 
 const (
-	// DrawSum: the adder draws the noise of the whole sum at once, with the
-	// variance that the clients' shares would add up to. The same law at a cost
-	// that does not depend on how many clients there are.
+	// DrawSum: the adder draws the noise of the whole sum at once, with the variance that
+	// the clients' shares would add up to. The distribution is the same, and the cost
+	// does not depend on the number of clients.
 	DrawSum Draw = iota
 	// DrawClient: each client draws its own share and thins it, as in the real
 	// protocol.
@@ -50,11 +50,11 @@ func (c *IdealClient) Begin(p *protocol.Plan) error {
 	return nil
 }
 
-// DrawsNoise reports whether the sum itself draws the noise, so that the client
-// adds none. No sum but the ideal one ever does.
+// DrawsNoise reports whether the sum itself draws the noise, so that the client adds
+// none. Only an ideal sum does.
 func (c *IdealClient) DrawsNoise() bool { return c.draw == DrawSum }
 
-// Heavy reports that nothing is computed.
+// Heavy reports that there is nothing to schedule as work.
 func (c *IdealClient) Heavy() bool { return false }
 
 // Confirms reports that there is nothing to confirm.
@@ -84,12 +84,11 @@ func (c *IdealClient) Confirm(*protocol.Survivors) (*protocol.Consistency, error
 	return nil, ErrNotConfirmed
 }
 
-// Check accepts what the role has accepted: there is nothing to hold it against.
+// Check accepts what the role has accepted: an ideal sum has nothing to compare it with.
 func (c *IdealClient) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runner) error { return nil }
 
-// Unmask is the client's answer to the survivors: what its noise changes by.
-// Where the sum draws the noise there is none, but the answer is as large as if
-// there were.
+// Unmask is the client's answer to the survivors: the change of its noise. Where the sum
+// draws the noise there is no change, but the answer counts as large as if there were.
 func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers, _ protocol.Runner) (*protocol.Unmask, error) {
 	size := c.plan.RemovalsSize(removals)
 	if c.DrawsNoise() {
@@ -98,7 +97,7 @@ func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers
 	return &protocol.Unmask{Iteration: c.plan.Iteration, Removals: removals, Packed: size}, nil
 }
 
-// Replace says that the client has heard who replaced its noise.
+// Replace acknowledges the clients that replaced their noise.
 func (c *IdealClient) Replace(*protocol.Answered) (*protocol.Replacement, error) {
 	return &protocol.Replacement{Iteration: c.setup.Iteration}, nil
 }
@@ -134,9 +133,9 @@ func (s *Ideal) Begin(p *protocol.Plan) error {
 	return nil
 }
 
-// Receive takes a client's message of a stage. The caller has seen to it that
-// each client speaks once a stage. An error means that the message is malformed
-// and was not counted; nothing was added.
+// Receive takes a client's message of a stage. The caller makes sure that each client is
+// heard once per stage. An error means that the message is malformed and was not counted;
+// nothing was added.
 func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 	_, stage := m.At()
 	var vectors []protocol.Integers
@@ -165,14 +164,14 @@ func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 	return nil
 }
 
-// Close has nothing to settle.
+// Close does nothing in an ideal sum.
 func (s *Ideal) Close(protocol.Stage) error { return nil }
 
 // Confirms reports that there is nothing to confirm.
 func (s *Ideal) Confirms() bool { return false }
 
-// Next is the message that opens the stage after the one just closed, for one
-// client. Of an ideal sum it is the same for all.
+// Next is the message that opens the stage after the closed one, for one client. In an
+// ideal sum it is the same for all.
 func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Message {
 	it, n := s.setup.Iteration, s.counts[closed]
 	switch closed {
@@ -187,12 +186,12 @@ func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Messag
 	}
 }
 
-// ErrFinished is returned when a sum is asked for twice: a second draw of noise
-// over the same sum would let the two be averaged.
+// ErrFinished is returned when a sum is asked for twice: with fresh noise over the same
+// sum, the two could be averaged.
 var ErrFinished = errors.New("secagg: the sum was already released")
 
-// Sum returns, per release, the sum over the clients whose masked input
-// arrived, with the noise that the plan asks for. It can be had once.
+// Sum returns, per release, the sum over the clients whose masked input arrived, with the
+// noise that the plan asks for. It returns a sum once only (ErrFinished).
 func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 	if s.finished {
 		return nil, ErrFinished

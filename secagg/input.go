@@ -9,10 +9,10 @@ import (
 
 // Stage 2, masked input (Bonawitz et al., round 2).
 
-// MaskedInput opens the shares that were dealt to the client and hides its
-// vectors, one for each release, under its own mask and one of each neighbour
-// whose shares arrived. It takes part with all of these neighbours or not at all:
-// an aggregator that withholds single shares would cut the graph where it likes.
+// MaskedInput decrypts the shares that were dealt to the client, and masks its vectors,
+// one for each release, with its own mask and one for each neighbour whose shares
+// arrived. It takes part with all of these neighbours or not at all: otherwise an
+// aggregator that withholds single shares could cut the graph where it likes.
 func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, run protocol.Runner) (*protocol.MaskedInput, error) {
 	if c.plan == nil {
 		return nil, fmt.Errorf("%w: there is no plan yet", ErrOrder)

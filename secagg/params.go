@@ -9,31 +9,31 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Params is what everybody knows of a run of real sums before it begins. A
-// client does not take it from the aggregator.
+// Params are the public parameters of a run of real sums. A client does not take them
+// from the aggregator.
 type Params struct {
 	// Mode is SemiHonest or Active: what the aggregator and colluding clients may do.
 	Mode graph.Mode
 	// Iterations is T, failed attempts included: the bounds hold for all of them
 	// together.
 	Iterations int
-	// Identities is the enrolment list, needed in active mode: the Ed25519 public
-	// key of every client, by its ClientID. Whoever writes it decides who may be
-	// a client, so it must be signed by the federation's operator and not by the
-	// aggregator or the server.
+	// Identities is the enrolment list, needed in active mode: the Ed25519 public key of
+	// every client, by its ClientID. Whoever writes the list decides which clients exist,
+	// so it must be signed by the federation's operator, not by the aggregator or the
+	// server.
 	Identities []ed25519.PublicKey
-	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is
-	// a value of this iteration that nobody could predict before the clients had
-	// acknowledged the roster. The ring is drawn from it. Empty: there is none.
+	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value
+	// for this iteration that nobody could predict before the clients had acknowledged
+	// the roster. The ring is drawn from it. Empty: there is none.
 	Beacon []byte
 }
 
-// ErrReplace is returned in active mode where noise is replaced: who replaced it is
-// a second set of survivors, over which no quorum is asked for.
+// ErrReplace is returned in active mode where noise is replaced: the clients that
+// replaced it are a second set of survivors, for which the protocol has no quorum.
 var ErrReplace = errors.New("secagg: replaced noise is summed in semi-honest mode alone, since in active mode clients would have to agree on who replaced it; split the noise, or use semi-honest mode")
 
-// Validate reports everything that keeps the plan from being summed for real;
-// it names the bound that fails where no graph meets them all.
+// Validate reports everything that makes a real sum of the plan impossible; it names the
+// bound that fails where no graph meets all bounds.
 func (p Params) Validate(plan *protocol.Plan) error {
 	return errors.Join(plan.Validate(), p.validateSetup(plan.Setup()))
 }
@@ -60,8 +60,9 @@ func (p Params) validateSetup(s protocol.Setup) error {
 	return errors.Join(errs...)
 }
 
-// Graph is what the graph and the threshold follow from. An iteration that replaces
-// noise counts as two: it is two sums, and who is lost to either may cut the graph.
+// Graph are the parameters from which graph and threshold follow. An iteration that
+// replaces noise counts as two: it has two sums, and clients lost in either may cut the
+// graph.
 func (p Params) Graph(s protocol.Setup) graph.Params {
 	c := s.Cohort
 	return graph.Params{
@@ -70,10 +71,10 @@ func (p Params) Graph(s protocol.Setup) graph.Params {
 	}
 }
 
-// Quorum is how many signatures over one set of survivors let a client unmask in
-// active mode, with n clients on the roster: max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), so that
-// any two quorums share an honest signer. The roster is that of the
-// advertisements, of which everything the aggregator shows later is a part.
+// Quorum is how many signatures over one set of survivors a client needs to unmask in
+// active mode, with n clients on the roster: max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), so that any two
+// quorums share an honest signer. The roster is that of the advertisements; all clients
+// that the aggregator shows later are on it.
 func Quorum(c protocol.Cohort, n int) int {
 	return max((n+c.Colluding())/2+1, c.Required())
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// Sum restores the secrets, takes the remaining masks off and returns, per
-// release, the integers summed over the clients whose masked input arrived. It
-// can be had once. A *protocol.Unrecoverable says of whom a secret is missing.
+// Sum reconstructs the secrets, removes the remaining masks and returns, per release, the
+// integers summed over the clients whose masked input arrived. It returns a sum once only
+// (ErrFinished). A *protocol.Unrecoverable says which client's secret is missing.
 func (a *Aggregator) Sum(run protocol.Runner) ([][]int64, error) {
 	if a.finished {
 		return nil, ErrFinished
@@ -198,8 +198,8 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 	return out, firstError(errs)
 }
 
-// OpenMasks is how many masks a worker has open at a time when it takes them off a sum:
-// it bounds the memory of keystreams, of which a large federation has hundreds of
+// OpenMasks is how many masks a worker expands at a time when it removes them from a sum.
+// It bounds the memory of keystreams, of which a large federation has hundreds of
 // thousands.
 const OpenMasks = 64
 

@@ -12,10 +12,10 @@ import (
 // the inputs were. Who answered is U2; the others of U1 keep the noise that is in
 // their inputs.
 
-// Replace reveals the shares that the second sum takes, for those who were shown to
-// have answered unmask. The first that it accepts are the only ones: it returns
-// ErrLocked for others, and for the same ones the same answer. They must be as many
-// as a sum must be over, and the client one of them, or it has no more part in the
+// Replace reveals the shares that the second sum needs, for the clients that were shown
+// to have answered unmask. After it has accepted such a set, it returns the same answer
+// for the same set and ErrLocked for any other. The set must be as large as a sum
+// requires and must include this client; otherwise it takes no further part in the
 // iteration.
 func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 	if c.replacement != nil {

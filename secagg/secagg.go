@@ -1,10 +1,11 @@
-// Package secagg adds up vectors of integers so that only their sum is seen.
+// Package secagg is secure aggregation: it sums integer vectors of many clients so that
+// the aggregator sees only the sum.
 //
 // # Use
 //
-// A client makes a [Party] for a session and joins each iteration with it; the
-// aggregator makes an [Aggregator] for each. Both are state machines without I/O:
-// they answer with the messages of package protocol.
+// A client makes a [Party] for a session and joins each iteration with it; the aggregator
+// makes an [Aggregator] for each. Both are state machines without I/O: they return the
+// messages of package protocol.
 //
 //	advertise     Client.Advertise    -> Aggregator.Receive, Close, Next -> Roster
 //	share         Client.Share        -> ...                             -> Delivery
@@ -13,43 +14,44 @@
 //	unmask        Client.Check, Unmask -> Aggregator.Receive, Close, Sum
 //	replace       Client.Replace      -> ... (where noise is replaced alone)
 //
-// What is heavy takes a protocol.Runner. An [Aggregator] may be asked for the
-// sum whenever at least ⌈(1-ω)N⌉ clients answered each stage.
+// Heavy computations take a protocol.Runner. An [Aggregator] can return the sum if at
+// least ⌈(1-ω)N⌉ clients answered each stage.
 //
 // # Protocol
 //
-// Double masking (Bonawitz et al., CCS 2017) on the sparse graph of Bell et al.
-// (CCS 2020). A client's vector is hidden by its own mask and by one of each
-// neighbour, which that neighbour's cancels. Two scalars, one behind each
-// client's own mask and one behind its mask key, are shared among its neighbours
-// ([shamir]); degree and threshold follow from the plan and the number on the
-// roster ([graph]). Afterwards neighbours reveal of who survived the one and of
-// who was lost the other, and of nobody both. Masks ([mask]), channels and
-// signatures are bound to the plan, the model, the roster and who delivered
-// shares, so clients that were told different things cancel nothing.
+// Double masking (Bonawitz et al., CCS 2017) on the sparse graph of Bell et al. (CCS
+// 2020). A client adds to its vector its own mask and one mask for each neighbour, which
+// cancels against that neighbour's. Each client shares two secret scalars among its
+// neighbours ([shamir]): the seed of its own mask and its mask key. Degree and threshold
+// follow from the plan and the number of clients on the roster ([graph]). After the
+// masked inputs, neighbours reveal their shares of the first secret for clients that
+// survived, and of the second for clients that were lost, never of both for one client.
+// Masks ([mask]), channels and signatures are bound to the plan, the model, the roster
+// and the list of clients whose shares arrived, so the masks of clients that were told
+// different things do not cancel.
 //
-// Where noise is replaced, an iteration is two sums: what noise changes by says
-// something about what stays, so it is masked in its turn, from secrets of its own
-// among the same clients. It travels with the answers to unmask; who gave them is
-// in the second sum, and one more stage unmasks that.
+// Where noise is replaced, an iteration has two sums. The change of a client's noise says
+// something about the noise that stays, so it is masked as well, with separate secrets
+// among the same clients. It travels with the answers to unmask; the second sum is over
+// the clients that gave one, and one more stage unmasks it.
 //
 // # Promise
 //
-// In semi-honest mode: who follows the protocol, pools what the aggregator and up
-// to ⌈γN⌉ clients see, and reports truthfully who was lost, learns who took part,
-// and the sum over at least ⌈(1-ω)N⌉ clients, or both sums where noise is replaced,
-// which active mode refuses ([ErrReplace]). In active mode an aggregator that
-// lies, drops whom it likes and shows clients different things, and clients that
-// lie, learn no more; but they can keep a sum from coming about. It rests on the
-// enrolment list ([Params]) being the operator's. The chances are those of
-// package graph. An error that is a [Fault] names who broke which rule.
+// In semi-honest mode: somebody who follows the protocol, pools what the aggregator and
+// up to ⌈γN⌉ clients see, and reports truthfully who was lost, learns only who took part
+// and the sum over at least ⌈(1-ω)N⌉ clients; where noise is replaced, both sums. In
+// active mode, which refuses replaced noise ([ErrReplace]), the aggregator may lie, drop
+// any clients and show clients different things, and colluding clients may lie; they
+// learn no more, but they can prevent a sum. This relies on an enrolment list ([Params])
+// that the operator has signed. Package graph has the probabilities of failure. An error
+// that is a [Fault] names who broke which rule.
 //
 // # Ideal sum
 //
-// [Ideal] is a trusted adder that goes through the same stages, loses the same
-// clients at the same stages and returns the same integers for the same inputs.
-// It hides nothing from whoever runs it, so only a simulation may use it; every
-// result says which sum it came from.
+// [Ideal] is a trusted adder. It goes through the same stages, loses the same clients at
+// the same stages and returns the same integers for the same inputs. It hides nothing
+// from the process that runs it, so only a simulation may use it; every result says which
+// kind of sum it came from.
 package secagg
 
 import (
@@ -72,10 +74,10 @@ var ErrRing = errors.New("the sum does not fit a ring of 64 bits")
 // ringFailure is the chance, over a whole run, that noise makes a sum wrap.
 const ringFailure = 0x1p-40
 
-// Width is the fewest bits, from 8 to 64, of a ring in which the release's sum
-// over the cohort cannot wrap but with probability 2^-40 over the given number
-// of iterations: clients · largest coordinate + the tail of the noise.
-// ErrRing is returned when 64 bits do not suffice; a smaller scale does it then.
+// Width is the smallest ring width, 8 to 64 bits, at which the release's sum over the
+// cohort wraps with probability at most 2^-40 over the given number of iterations. It is
+// computed from clients · largest coordinate + the tail of the noise. ErrRing is returned
+// when 64 bits do not suffice; then use a smaller scale.
 func Width(c protocol.Cohort, r protocol.Release, iterations int) (uint8, error) {
 	if err := c.Validate(); err != nil {
 		return 0, err

@@ -14,9 +14,10 @@ import (
 
 // Stage 1, share keys (Bonawitz et al., round 1, on the graph of Bell et al.).
 
-// Share splits the client's secrets, two in each layer, among its neighbours on the
-// roster's graph and encrypts to each its shares. In active mode every advertisement is
-// verified, and the shares are committed to.
+// Share splits the client's secrets among its neighbours on the roster's graph and
+// encrypts each neighbour's shares to it. There are two secrets, and two more for the
+// second sum where noise is replaced. In active mode every advertisement is verified, and
+// the client commits to the shares.
 func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
 	if err := c.enter(protocol.StageShare); err != nil {
 		return nil, err

@@ -15,9 +15,9 @@ import (
 // client reveals the share of its self-mask's secret, of one that did not the
 // share of its mask key's, of nobody both.
 
-// Check says what is wrong with the survivors, and in active mode with the
-// quorum of those who signed them. The first that it accepts are the only ones:
-// it returns ErrLocked for others.
+// Check says what is wrong with the survivors, and in active mode with the quorum of
+// those who signed them. After it has accepted survivors, it returns ErrLocked for any
+// others.
 func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.Runner) error {
 	if c.stage != protocol.StageUnmask && c.answer == nil {
 		return fmt.Errorf("%w: %s", ErrOrder, protocol.StageUnmask)
@@ -35,10 +35,9 @@ func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.R
 	return nil
 }
 
-// Unmask reveals shares for the survivors that were checked, with what the
-// client's noise changes by: one dense vector for each release, of which those
-// whose noise is neither split nor replaced are not read. Asked again it gives the
-// same answer.
+// Unmask reveals shares for the survivors that were checked, together with the change of
+// the client's noise: one dense vector for each release (not read where noise is neither
+// split nor replaced). Asked again it gives the same answer.
 func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error) {
 	if !c.checked || !bytes.Equal(m.U1, c.survivors) {
 		return nil, fmt.Errorf("%w: these survivors were not checked", ErrOrder)

@@ -19,29 +19,29 @@ type Durable interface {
 	Restore(state []byte) error
 }
 
-// Attempts counts iterations: those that were opened, each of which costs clients
-// its full price whatever becomes of it, and those of them that released a sum.
+// Attempts counts iterations: those that were opened, each of which costs clients its
+// full price whatever its result, and those of them that released a sum.
 type Attempts struct{ Opened, Released uint64 }
 
-// Attempts are those of the session so far, before restarts too.
+// Attempts returns the counts of the session so far, including before restarts.
 func (s *Server) Attempts() Attempts { return s.attempts }
 
-// ErrInterrupted is why an iteration released nothing that was in progress when the
-// server stopped. Its number is used up: what was sent of it cannot be known.
+// ErrInterrupted is the reason for an iteration that was in progress when the server
+// stopped. It counts as having released nothing, and its number is used up, since the
+// server cannot know what had been sent.
 var ErrInterrupted = errors.New("the server stopped while the iteration was in progress")
 
-// Why the server gives an iteration up without having been told to.
+// Reasons for which the server gives an iteration up on its own.
 var (
-	// ErrAggregatorLost: the aggregator was started anew, and knows nothing of it.
+	// ErrAggregatorLost: the aggregator restarted and knows nothing of the iteration.
 	ErrAggregatorLost = errors.New("the aggregator was lost while the iteration was in progress")
-	// ErrOverdue: neither a result nor an abort has come for longer than the
-	// server's patience.
+	// ErrOverdue: neither a result nor an abort came within the server's patience (Wait).
 	ErrOverdue = errors.New("nothing was heard of the iteration for too long")
 )
 
-// Wait sets how long an iteration may take before the server gives it up: longer
-// than all its stages may. By default it waits for ever, which is right only where
-// no message is ever lost between it and the aggregator.
+// Wait sets how long an iteration may take before the server gives it up. It must be
+// longer than all stages together may take. By default the server waits for ever, which
+// is safe only if no message between it and the aggregator is ever lost.
 func (s *Server) Wait(patience time.Duration) { s.patience = patience }
 
 // NewDurable makes a server that has a protocol.Checkpoint of the session made
@@ -50,9 +50,9 @@ func NewDurable(d Durable, session protocol.SessionID) *Server {
 	return &Server{strategy: d, durable: d, session: session}
 }
 
-// Resume makes the server that goes on from a checkpoint. The strategy is that of the
-// session at its start. An iteration that was in progress is skipped, as an attempt.
-// A checkpoint that does not fit the strategy is an error that says why.
+// Resume makes a server that goes on from a checkpoint. d is the strategy as at the
+// session's start. An iteration that was in progress is skipped, and counts as an
+// attempt. A checkpoint that does not fit the strategy is an error that says why.
 func Resume(d Durable, c protocol.Checkpoint) (*Server, error) {
 	s := NewDurable(d, c.Session)
 	s.last = c.Iteration
@@ -62,8 +62,8 @@ func Resume(d Durable, c protocol.Checkpoint) (*Server, error) {
 	return s, nil
 }
 
-// Finished says of a server that was resumed whether all iterations were over before:
-// there is nothing left but to say so, for which no client is needed.
+// Finished reports, for a resumed server, whether all iterations were over before. Then
+// only the end of the session is to be announced, for which no client is needed.
 func (s *Server) Finished() bool { return s.finished }
 
 func (s *Server) resume(state []byte) error {

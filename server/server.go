@@ -1,14 +1,15 @@
-// Package server is the role that owns the model: it has its [Strategy] plan
-// an iteration, sends the plan to the aggregator, takes in what was released
-// and ends the session with the trained model.
+// Package server is the server role: the party that has the model. In each iteration (one
+// round of training) its [Strategy] makes a plan, the server sends the plan to the
+// aggregator, and the strategy absorbs the sum that was released. At the end the server
+// sends out the trained model.
 //
-// The role is a state machine without I/O: [Server.Step] takes an input and
-// the time and returns effects for its driver to carry out. It knows no
-// algorithm; that is behind Strategy.
+// The role is a state machine without I/O: [Server.Step] takes an input and the time, and
+// returns effects for its driver to carry out. So the same code runs in a simulation and
+// over a network. It knows no algorithm; that is behind Strategy.
 //
-// A simulation makes it with [New]. In a deployment it survives its process: made with
-// [NewDurable] it has the session's state recorded before anything of an iteration
-// leaves, and [Resume] goes on from there.
+// [New] makes a server for a simulation. A deployment uses [NewDurable], whose server
+// records the session's state before anything of an iteration leaves, so that after a
+// crash [Resume] can go on from there.
 package server
 
 import (

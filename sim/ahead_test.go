@@ -73,7 +73,7 @@ func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]st
 		t.Fatal(err)
 	}
 	if fates != nil {
-		f.fates = fates
+		f.faults = fates
 	}
 	down, up = make(map[uint64]string), make(map[uint64]string)
 	note := func(book map[uint64]string, in protocol.Input) {
@@ -212,7 +212,7 @@ func TestAheadChangesNoResult(t *testing.T) {
 				cfg, want := aheadConfig(k, 0)
 				f := withoutAhead(t, cfg)
 				if fates != nil {
-					f.fates = fates
+					f.faults = fates
 				}
 				plain, err := f.run(context.Background())
 				if err != nil {
@@ -380,7 +380,7 @@ func TestMessagesDuringWork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.fates = fates
+		f.faults = fates
 		repeats := make([]int, 3)
 		watch := func(r role, i int) role {
 			return &impatient{role: r, repeats: &repeats[i], failed: func(in protocol.Input, eff protocol.Effects) {

@@ -11,21 +11,21 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Faults says which clients are lost, and when. Each client's fate in each
-// iteration comes from a stream of its own, so it does not depend on anybody
-// else's or on the order of events.
+// Faults says which clients are lost, and when. Each client and iteration has a separate
+// random stream, so the result does not depend on other clients or on the order of
+// events.
 type Faults struct {
-	// Dropout is the chance that a client is lost in an iteration, in [0, 1). It
-	// is back in the next one.
+	// Dropout is the probability, in [0, 1), that a client is lost in an iteration. It is
+	// back in the next one.
 	Dropout float64
-	// Stages are the stages at which that happens, each as likely: the client
-	// falls silent before it sends that stage's message.
+	// Stages are the stages at which clients are lost, with equal probability: the client
+	// stops before it sends that stage's message.
 	Stages []protocol.Stage
-	// Leave is the chance that a client leaves for good in the course of the
-	// run, at an iteration that is any of them as likely, in [0, 1].
+	// Leave is the probability, in [0, 1], that a client leaves for good during the run,
+	// at an iteration drawn uniformly.
 	Leave float64
-	// Away is the chance that a client goes away once, at an iteration that is
-	// any of them as likely, and is back after AwayRounds iterations, in [0, 1].
+	// Away is the probability, in [0, 1], that a client goes away once, at an iteration
+	// drawn uniformly, and is back after AwayRounds iterations.
 	Away       float64
 	AwayRounds int
 }

@@ -57,7 +57,7 @@ func transfer(bytes int, bitsPerSecond float64) time.Duration {
 // stage is gone before it learns that the stage has opened.
 func (f *federation) hears(c protocol.ClientID, m protocol.Message) bool {
 	if _, final := m.(*protocol.Final); final {
-		return !f.fates.absent(c, uint64(f.cfg.Rounds)+1)
+		return !f.faults.absent(c, uint64(f.cfg.Rounds)+1)
 	}
 	return protocol.StageOf(m, f.cfg.Mode == graph.Active) < f.lost[c]
 }
@@ -105,7 +105,7 @@ func (f *federation) end(model []byte) error {
 // open begins an iteration and draws who will be lost in it.
 func (f *federation) open(number uint64) {
 	f.present, f.began = &Iteration{Number: number}, f.now
-	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.fates.lost(protocol.ClientID(c), number) })
+	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), number) })
 	for _, stage := range f.lost {
 		if stage < protocol.Stages {
 			f.present.Dropped++

@@ -1,10 +1,10 @@
-// Package sim runs a whole federation in one process: the same roles that a
-// deployment runs, driven on a virtual clock with dropouts injected. One seed
-// gives one run, bit for bit, at any number of workers.
+// Package sim runs a whole federation in one process: the same roles as a deployment, on
+// a virtual clock, with simulated dropouts. The same seed gives the same run, bit for
+// bit, at any number of workers.
 //
-// The simulator sees everything. What it reports beside the roles' own words
-// (who was lost, how many bytes moved, what each ledger holds) is measured, not
-// learnt by the server or the aggregator.
+// The simulator sees everything. Beyond what the roles report (who was lost, how many
+// bytes were sent, what each ledger holds), its results are measured by the simulator,
+// and neither the server nor the aggregator learns them.
 package sim
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// Network is what the simulated connections are like; the same for everybody.
+// Network describes the simulated connections; they are the same for all clients.
 type Network struct {
 	Latency  time.Duration // one way
 	Up, Down float64       // a client's bandwidth in bits a second
@@ -48,17 +48,17 @@ func (n Network) Validate() error {
 
 // Config is a federation to simulate.
 type Config struct {
-	// Session names the run, as plans do. Runs of one session and seed draw the same
-	// noise, whatever they release, so that two runs that release differently must have
-	// two. Zero: noise is bound to the plans and to this configuration instead, and
-	// is the same only where these are.
+	// Session identifies the run, as in plans. Runs with the same session and seed draw
+	// the same noise, whatever they release, so two runs with different releases need
+	// different sessions. Zero: noise is bound to the plans and to this configuration
+	// instead, and is the same only if these are.
 	Session  protocol.SessionID
 	Strategy server.Strategy
 	Trainers []client.Trainer // one for each client
 	Ledgers  []client.Ledger  // one for each client; nil: nothing is private
-	// Real has sums run the whole protocol of secure aggregation, in the Mode
-	// given; otherwise they are ideal and Mode is SemiHonest. The released integers
-	// are the same as those of ideal sums of which each client draws its noise.
+	// Real makes sums run the whole protocol of secure aggregation, in the given Mode;
+	// otherwise sums are ideal and Mode is SemiHonest. The released integers are the same
+	// as those of ideal sums for which each client draws its noise.
 	Real    bool
 	Mode    graph.Mode
 	Draw    secagg.Draw // who draws the noise of ideal sums
@@ -100,7 +100,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Iteration is what one iteration was like.
+// Iteration is the record of one iteration.
 type Iteration struct {
 	Number    uint64
 	Survivors int           // |U1|; 0 when nothing was released
@@ -113,7 +113,7 @@ type Iteration struct {
 	Duration  time.Duration // of virtual time, from its plan to the next or the end
 }
 
-// Outcome is what a whole run was like.
+// Outcome is the record of a whole run.
 type Outcome struct {
 	Iterations []Iteration
 	Model      []byte
@@ -135,17 +135,17 @@ func (o *Outcome) Skipped() int {
 	return n
 }
 
-// ErrHalted is returned when nothing is left to happen before the session ended.
+// ErrHalted is returned when no event is left although the session has not ended.
 var ErrHalted = errors.New("the federation came to a halt before its session ended")
 
 // ErrRounds is returned when the strategy plans more or fewer iterations than the
-// configuration has rounds: faults and secure sums would have been set up for another run. Set
-// Config.Rounds to what the strategy plans.
+// configuration has rounds: faults and secure sums would have been set up for another
+// run. Set Config.Rounds to what the strategy plans.
 var ErrRounds = errors.New("the strategy and the configuration differ in the number of iterations")
 
-// Run simulates a federation to the end of its session. It returns early with
-// the context's error when that is cancelled, and with the first failure of a
-// role's computation.
+// Run simulates a federation to the end of its session. It returns early with the
+// context's error when the context is cancelled, and with the error of the first
+// computation of a role that fails.
 func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ type federation struct {
 	server     role
 	aggregator role
 	clients    []role
-	fates      calendar
+	faults     calendar
 	lost       []protocol.Stage // of each client in the present iteration
 	present    *Iteration       // the iteration in progress, nil before the first
 	began      time.Time        // when it began
@@ -206,7 +206,7 @@ func newFederation(cfg Config) (*federation, error) {
 	f := &federation{
 		cfg: cfg, streams: streams, queue: newQueue(),
 		server: server.New(cfg.Strategy), clients: make([]role, n),
-		fates: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
+		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
 	sums, err := newSums(cfg, streams)

@@ -96,7 +96,7 @@ func runWith(t *testing.T, cfg Config, fates calendar) (*Outcome, error) {
 		t.Fatal(err)
 	}
 	if fates != nil {
-		f.fates = fates
+		f.faults = fates
 	}
 	return f.run(context.Background())
 }

@@ -1,5 +1,5 @@
-// Package download fetches published data sets into the cache from which package
-// dataset reads them. Nothing else in this module downloads anything.
+// Package download fetches published data sets into the cache from which package dataset
+// reads them. Nothing else in this module downloads anything.
 //
 //	result, err := download.Get(ctx, "ml-1m", download.Params{})
 //	...
@@ -7,14 +7,14 @@
 //
 // What it promises:
 //
-//   - Under the name of an archive there is nothing or a whole one whose digest was
-//     checked: against the digests built into package dataset, or for a set that its
-//     publisher renews, against the MD5 published beside it.
-//   - An archive that is there and right is not downloaded again, and none is removed
-//     or replaced but by one whose digest is right.
-//   - A download that breaks off, is interrupted, or stalls for a minute leaves what
-//     came as a .part file, and the next one goes on from there if the server still has
-//     the same file. A download that breaks off is resumed at once, a few times.
+//   - A file with the name of an archive is complete, and its digest was checked: against
+//     the digests built into package dataset or, for a set that its publisher renews,
+//     against the MD5 published beside it.
+//   - A valid archive in the cache is not downloaded again. An archive is removed or
+//     replaced only by one whose digest is right.
+//   - A download that breaks off, is interrupted, or stalls for a minute leaves the bytes
+//     received in a .part file, from which the next download resumes if the server still
+//     has the same file. A download that breaks off is resumed at once, a few times.
 package download
 
 import (
@@ -44,8 +44,8 @@ type Params struct {
 	// Cache is where archives are kept; "" means [dataset.UserCache].
 	Cache dataset.Cache
 
-	// Progress, when not nil, hears how many bytes of the archive are there; total is 0
-	// as long as its size is unknown. Calls do not overlap.
+	// Progress, when not nil, is called with how many bytes of the archive have arrived;
+	// total is 0 as long as its size is unknown. Calls do not overlap.
 	Progress func(done, total int64)
 }
 
@@ -59,25 +59,25 @@ type Result struct {
 }
 
 var (
-	// ErrUnknown is wrapped by the error of a name that is no published set, or one
+	// ErrUnknown is wrapped by the error of a name that is no published set, or of a set
 	// that cannot be downloaded; the error lists those that can.
 	ErrUnknown = errors.New("not a set that can be downloaded")
 
-	// ErrDigest is wrapped by the error of an archive that is not what it should be.
-	// The error says what was expected and what came.
+	// ErrDigest is wrapped by the error of an archive with a wrong digest. The error has
+	// the expected digest and the actual one.
 	ErrDigest = errors.New("wrong digest")
 
-	// ErrStalled is wrapped by the error of a request to which nothing came for a minute.
+	// ErrStalled is wrapped by the error of a request that received nothing for a minute.
 	ErrStalled = errors.New("nothing came for a minute")
 )
 
-// StatusError is an answer of the server that is no archive.
+// StatusError is a response of the server that is not the archive.
 type StatusError struct {
 	Address string
 	Status  string // "404 Not Found"
 }
 
-// Error says what the server answered to what.
+// Error has the server's response and the address.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s: the server answered %s", e.Address, e.Status)
 }
@@ -87,11 +87,11 @@ const (
 	checkedBeside  = "checked against the digest published beside it, not one built in"
 )
 
-// Get makes sure that the archive of a published set is in the cache, and right. The
-// error is [*PartialError] for a download that stalled, was interrupted or broke off,
-// [*StatusError] for an answer of the server that does not help, or wraps [ErrUnknown],
-// [ErrDigest], the error of ctx, of the network or of the disk. Of two calls for one set
-// at a time each spoils the other's part, which its digest shows.
+// Get makes sure that the archive of a published set is in the cache and valid. The error
+// is [*PartialError] for a download that stalled, was interrupted or broke off,
+// [*StatusError] for an unusable response of the server, or wraps [ErrUnknown], [ErrDigest],
+// the error of ctx, of the network or of the disk. Two concurrent calls for one set spoil
+// each other's partial file, which the digest detects.
 func Get(ctx context.Context, name string, p Params) (Result, error) {
 	set, err := find(name)
 	if err != nil {

@@ -27,8 +27,8 @@ type transfer struct {
 	received int64  // bytes that came over the network
 }
 
-// PartialError is a download that ended before its time. What came is kept for the
-// next call, if the server tells one version of its file from another.
+// PartialError is an incomplete download. The bytes received are kept for the next call,
+// if the server distinguishes versions of its file.
 type PartialError struct {
 	File string // that keeps it
 	Have int64  // bytes from which the next call goes on

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// ErrTooLarge is wrapped by the errors of constructors whose argument is valid
-// but beyond what the tables can hold at the promised precision.
+// ErrTooLarge is wrapped by the errors of constructors whose argument is valid but too
+// large for tables of the promised precision.
 var ErrTooLarge = errors.New("too large for a table of the promised precision")
 
 // MaxMean is the largest mean of a Poisson distribution: 64 tables' worth.

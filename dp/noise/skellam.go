@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrSharedStream is returned where two independent streams are needed and one
-// was given for both.
+// ErrSharedStream is returned where two independent streams are needed but the same one
+// was given twice.
 var ErrSharedStream = errors.New("noise: noise and thinning need two independent streams, got one for both")
 
 // Skellam draws P - Q for independent P, Q ~ Poisson(variance/2): symmetric

@@ -1,8 +1,8 @@
-// Package simulated makes repeatable entropy sources: one seed replays a whole
-// run, bit for bit, at any number of workers.
+// Package simulated makes repeatable entropy sources: the same seed repeats a whole run,
+// bit for bit, at any number of workers.
 //
-// Only the simulator and tests may import it; a linter rule and a test hold
-// that line. With it, whoever knows the seed knows every secret of the run.
+// Only the simulator and tests may import it; a linter rule and a test enforce that.
+// Whoever knows the seed of a run can compute all of its secrets.
 package simulated
 
 import (
@@ -25,7 +25,7 @@ func New(seed uint64, party string) entropy.Source {
 	})
 }
 
-// Numbered is the source whose n-th streams, of whatever name, are those of of(n).
+// Numbered returns a source whose streams with number n, of any label, come from of(n).
 func Numbered(of func(n uint64) entropy.Source) entropy.Source {
 	return source.New(func(label string, n uint64) io.Reader { return of(n).Stream(label, n) })
 }

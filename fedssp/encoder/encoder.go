@@ -1,17 +1,18 @@
-// Package encoder is the public item encoder of multi-encoder models (Krichene et
-// al., "Private Learning with Public Features", AISTATS 2024, section 2.2 and
-// appendix E.1.2), and its fit to statistics that are already private.
+// Package encoder is the item encoder of multi-encoder models (Krichene et al., "Private
+// Learning with Public Features", AISTATS 2024, section 2.2 and appendix E.1.2). It maps
+// an item's public features to an embedding, and its parameters are fitted to statistics
+// that are already private.
 //
-// It turns the public features of item j into the embedding v_j(θ) of rank d. Each
-// value of each category has an embedding; a category gives the weighted average of
-// those of the item's values (a bag of words), the zero vector where it has none. They
-// are laid end to end and go through a dense layer, a matrix without offset; or, in a
-// linear encoder, they are added up. An item's id may be one category more. With
-// nothing but ids, and linear, θ is V itself: plain matrix factorization.
+// The encoder turns the features of item j into the embedding v_j(θ) of rank d. Each
+// value of each category has an embedding. A category gives the weighted average of the
+// embeddings of the item's values (a bag of words), or the zero vector where it has none.
+// The categories' vectors are concatenated and pass through a dense layer, a matrix
+// without bias; in a linear encoder they are added instead. An item's id may be one more
+// category. A linear encoder with ids only has θ = V: plain matrix factorization.
 //
-// All of it runs at the server, on public features and on sums that carry their noise,
-// and costs no privacy. All that is random follows from a public seed, and results
-// depend neither on the number of workers nor on the order in which they run.
+// The server runs all of it, on public features and on noisy sums, so it costs no
+// privacy. All randomness comes from a public seed, and results depend neither on the
+// number of workers nor on the order in which they run.
 package encoder
 
 import (
@@ -28,8 +29,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Encoder is the map from items to embeddings, with its parameters θ and the state of
-// its optimiser. It does one thing at a time.
+// Encoder is the map from items to embeddings, with its parameters θ and the state of its
+// optimiser. It is not safe for concurrent use.
 type Encoder struct {
 	settings    Settings // Dim is never 0
 	seed        uint64
@@ -46,9 +47,9 @@ type Encoder struct {
 	pass pass
 }
 
-// New makes an encoder at its public start: normal embeddings and dense layer from the
-// seed, scaled to Settings.StartNorm. f nil means that items have ids only; otherwise the
-// encoder keeps it, and it must not change.
+// New makes an encoder at its public start: embeddings and dense layer drawn from a
+// normal distribution by the seed, scaled to Settings.StartNorm. f nil means that items
+// have ids only; otherwise the encoder keeps f, which must not change.
 func New(f *dataset.ItemFeatures, items, rank int, s Settings, seed uint64) (*Encoder, error) {
 	errs := []error{s.Validate(rank)}
 	if items < 1 || items > math.MaxInt32 {

@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Objective is what the embeddings are fitted to: the mean over the items of a loss of
-// each embedding.
+// Objective is the loss that embeddings are fitted to: the mean over the items of a loss
+// of each embedding.
 type Objective interface {
 	// Gradient writes to g, of length rank, the gradient at v of the loss of item j, and
 	// returns the loss; for the statistics of SSP-c with a ridge λ of item j,
@@ -26,12 +26,13 @@ type Objective interface {
 	Gradient(j int, v, g []float64) float64
 }
 
-// ErrDiverged is returned, wrapped, where the loss or θ ceases to be finite.
+// ErrDiverged is returned, wrapped, where the loss or θ is no longer finite.
 var ErrDiverged = errors.New("encoder: the fit diverged")
 
-// Part is the share Index, from 0, of Of equal ones of an iteration's steps: one for
-// each secure sum where noise is drawn anew within an iteration (SSP-i and what lies
-// between it and SSP-c). Decay and epochs go on from part to part.
+// Part is one of Of equal parts of an iteration's steps; Index counts them from 0. There
+// is one for each secure sum where noise is drawn several times within an iteration
+// (SSP-i and what lies between it and SSP-c). Decay and epochs continue from part to
+// part.
 type Part struct{ Index, Of int }
 
 func (p Part) validate(steps int) error {
@@ -42,16 +43,16 @@ func (p Part) validate(steps int) error {
 	return nil
 }
 
-// Fit takes the gradient steps of an iteration (algorithm 5 of the paper, lines 6 to 9),
-// Settings.Steps of them, from the public start or, with a warm start, from where it
-// is. The iteration decides the mini-batches. After [ErrDiverged] θ is back at the
-// public start.
+// Fit takes the gradient steps of an iteration (algorithm 5 of the paper, lines 6 to 9):
+// Settings.Steps of them, from the public start or, with a warm start, from the present
+// parameters. The iteration number determines the mini-batches. After [ErrDiverged] θ is
+// back at the public start.
 func (e *Encoder) Fit(o Objective, iteration uint64, run protocol.Runner) error {
 	return e.FitPart(o, iteration, Part{0, 1}, run)
 }
 
-// FitPart takes a part of the steps of an iteration; only the first part begins at the
-// public start where there is no warm start. See [Encoder.Fit].
+// FitPart takes a part of the steps of an iteration. Without a warm start only the first
+// part begins at the public start. See [Encoder.Fit].
 func (e *Encoder) FitPart(o Objective, iteration uint64, part Part, run protocol.Runner) error {
 	steps := e.settings.Steps
 	if err := part.validate(steps); err != nil {

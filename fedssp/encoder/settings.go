@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Optimiser is the rule by which a gradient moves θ.
+// Optimiser is the rule that updates θ from a gradient.
 type Optimiser string
 
 const (
@@ -22,7 +22,7 @@ const (
 type Decay string
 
 const (
-	// Constant does not fall.
+	// Constant keeps the rate.
 	Constant Decay = "constant"
 	// Cosine falls along half a cosine, to a tenth at the last step.
 	Cosine Decay = "cosine"
@@ -38,14 +38,14 @@ const maxStartNorm = 1e9
 
 // Settings say what the encoder is and how it is fitted.
 type Settings struct {
-	// Dim is the length of a feature's embedding; 0 means the rank. Without a dense
-	// layer the embeddings are what is added up, so it must be the rank.
+	// Dim is the length of a feature's embedding; 0 means the rank. Without a dense layer
+	// these embeddings are added up, so it must be the rank.
 	Dim int
-	// Dense puts a dense layer on the categories' embeddings laid end to end; without
-	// it they are added up, and the encoder is linear.
+	// Dense adds a dense layer after the concatenated embeddings of the categories;
+	// without it they are added up, and the encoder is linear.
 	Dense bool
-	// IDs gives each item an embedding of its own besides those of its features.
-	// Without features there is nothing else, whatever IDs says.
+	// IDs gives each item an embedding of its id besides those of its features. Without
+	// features there are only ids, whatever IDs says.
 	IDs bool
 	// StartNorm is the root mean square of ‖v_j‖ at the start over the items that have
 	// features; above 0 and at most 1e9.
@@ -55,13 +55,13 @@ type Settings struct {
 	Rate      float64 // learning rate; above 0
 	Decay     Decay
 	Steps     int // gradient steps of an iteration; at least 1
-	// Batch is the most items that a step takes; 0 means all of them. An epoch deals
-	// them to batches whose sizes differ by one at most.
+	// Batch is the most items that a step uses; 0 means all of them. An epoch divides the
+	// items into batches whose sizes differ by one at most.
 	Batch int
-	// WarmStart begins an iteration where the last one ended, moments of the optimiser
-	// included. Without it each begins at the public start.
+	// WarmStart begins an iteration where the last one ended, including the moments of
+	// the optimiser. Without it each begins at the public start.
 	WarmStart bool
-	// Ridge is ρ of the ½ρ‖θ‖² that is added to the mean loss of the items. It is not
+	// Ridge is ρ in ½ρ‖θ‖², which is added to the mean loss of the items. It is not
 	// negative, and applies to the dense layer, too.
 	Ridge float64
 }

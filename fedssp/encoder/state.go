@@ -73,9 +73,9 @@ func (e *Encoder) stateSize() int {
 	return len(stateDomain) + len(e.fingerprint) + 8 + 8*(len(e.theta)+len(e.opt.mean)+len(e.opt.sq))
 }
 
-// Restore takes up a state of Save. One that is not of an encoder of the same features,
-// settings and seed, or cannot come from Save, is an error that says why; the encoder
-// is then as it was.
+// Restore goes back to a state that Save returned. A state of an encoder with other
+// features, settings or seed, or one that Save cannot return, is an error that says why,
+// and leaves the encoder unchanged.
 func (e *Encoder) Restore(state []byte) error {
 	b := state
 	if len(b) != e.stateSize() {

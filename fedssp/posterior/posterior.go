@@ -1,23 +1,25 @@
-// Package posterior says what noisy measurements tell of items, given what is public
-// about them: empirical Bayes, by which a server gets more out of statistics that it has
-// been sent already. All of it is post-processing of released values and public ones,
-// and costs no privacy. It is ours; docs/divergence.md says what the papers do instead.
+// Package posterior estimates items' parameters from noisy measurements and public
+// features by empirical Bayes, so that a server gets more out of statistics that it
+// already has. It only post-processes released and public values, and costs no privacy.
+// The method is ours; docs/divergence.md says what the papers do instead.
 //
-// Each item j has one unknown number x_j, a bias or a coordinate of its embedding, of
-// which a measurement
+// Each item j has one unknown number x_j, a bias or a coordinate of its embedding, and a
+// measurement
 //
 //	y_j = h_j·x_j + e_j,  e_j of variance v_j
 //
-// is known: h_j how much the users say about it in all, v_j the noise added for privacy
-// and that of ratings. A ridge of one size for all items either drowns what is known of
-// the head or lets the noise of the tail through, and its best size moves with ε. Here
+// where h_j is the total weight with which users' ratings determine x_j, and v_j is the
+// variance of the privacy noise and of the ratings' own noise. A ridge of one size for
+// all items either suppresses what is known about popular items or lets through the noise
+// on rarely rated ones, and its best size depends on ε. Here the prior is
 //
 //	x_j = Σ_c X_jc·β_c + δ_j,  β_c ~ N(0, t²_g(c)),  δ_j ~ N(0, τ²)
 //
-// so that an item of which the noise leaves nothing is what its features say, and one
-// that many have rated is what they said. τ, and t of every group g of features, come
-// from the measurements themselves (EM, Dempster, Laird and Rubin 1977): no setting has
-// to be tuned on private data.
+// with X_jc the features of item j. So an item whose measurement is mostly noise gets the
+// value that its features predict, and an item with many ratings gets the value that they
+// give. τ, and t for every group g of features, are estimated from the measurements
+// themselves (EM; Dempster, Laird and Rubin 1977), so no setting has to be tuned on
+// private data.
 package posterior
 
 import (
@@ -80,14 +82,14 @@ func (d Design) Groups() int {
 	return n
 }
 
-// Measurements are y, h and v of every item, by the same index. h below 0, which noise
-// may make of it, counts as 0: nothing is known then but the features.
+// Measurements are y, h and v of every item, by the same index. Noise may make h
+// negative; that counts as 0, and then the features alone determine the estimate.
 type Measurements struct {
 	Value, Gain, Variance []float64
 }
 
-// Prior is the deviation of what features leave open, and of each group's effect: all
-// positive.
+// Prior has the standard deviations of the prior: τ, of what features do not explain, and
+// t of each group's effects. All are positive.
 type Prior struct {
 	Own    float64   // τ
 	Groups []float64 // t of each group
@@ -96,13 +98,14 @@ type Prior struct {
 // leastVariance keeps a variance from zero, where nothing would move it again.
 const leastVariance = 1e-12
 
-// ErrDegenerate is returned where measurements or features cannot be solved with: one is
-// not finite, or of variance below zero.
-var ErrDegenerate = errors.New("posterior: measurements that cannot be solved with")
+// ErrDegenerate is returned for measurements or features from which nothing can be
+// estimated: a value is not finite, a variance is negative, or the normal equations are not
+// positive definite.
+var ErrDegenerate = errors.New("posterior: nothing can be estimated from these measurements")
 
-// Estimate returns the posterior mean of every item's number after iterations of EM from a
-// prior, and the prior that they led to. With no iterations the prior is taken as it is.
-// Each iteration makes the measurements no less likely.
+// Estimate returns the posterior mean of every item's number after the given number of EM
+// iterations from a prior, and the prior that they led to. With no iterations the prior
+// is used as it is. No iteration makes the measurements less likely.
 func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
 	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.Groups())); err != nil {
 		return nil, Prior{}, err

@@ -26,7 +26,8 @@ const (
 // Program is a command line.
 type Program struct {
 	Name, Description, Version string
-	// Interrupt is what is said when the context ended, of the error that came of it.
+	// Interrupt makes the error that is reported when the context ended, from the one
+	// that this caused.
 	Interrupt func(error) error
 	// Bind is what the methods Run of commands take, called when the arguments are parsed.
 	Bind func() (any, error)

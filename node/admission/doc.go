@@ -1,47 +1,47 @@
-// Package admission decides who is in a federation. It has no network: it makes,
-// reads and verifies the documents by which parties come in and are put out, and
+// Package admission decides which parties are in a federation. It has no network: it
+// makes, reads and verifies the documents by which parties are admitted and revoked, and
 // keeps the key files.
 //
-// The federation's operator decides, and nobody else. The operator's key signs
-// the [Federation], which fixes the number of clients; a [Ticket] for every place
-// in it, which travels in an [Invitation] to one person; and [Revocations]. It is
-// needed for these only. In operation neither the aggregator nor the server holds
-// it, and whoever holds it must run neither: with it one could enrol clients of
-// one's own until one honest client stands alone, and its sum is its data.
+// Only the federation's operator decides. The operator's key signs the [Federation],
+// which fixes the number of clients; a [Ticket] for every place in it, which travels in
+// an [Invitation] to one person; and [Revocations]. The key is needed for these only. In
+// operation neither the aggregator nor the server has it, and whoever has it must run
+// neither: otherwise they could enrol their own clients until only one honest client is
+// left, whose data the sum would then reveal.
 //
-// Whoever is invited makes an identity, which never leaves its machine, and
-// redeems the ticket for it with the ticket's private key ([Invitation.Accept]).
-// The [Enrolment] is a chain that anybody can verify who knows the operator's key:
-// operator, ticket, identity. So the aggregator, through which all of this
-// passes, can neither invent clients nor move a place to a key of its own: it never
-// sees the private half of a ticket. It keeps a [Registry], in which the first to
-// redeem a ticket has the place for good, and shows its [List] to everybody.
+// An invited person makes an identity key, which never leaves their machine, and redeems
+// the ticket for it with the ticket's private key ([Invitation.Accept]). The [Enrolment]
+// is a chain that anybody who knows the operator's key can verify: operator, ticket,
+// identity. All of this passes through the aggregator, but it never sees the private half
+// of a ticket, so it can neither invent clients nor enrol its own key for a place. It
+// keeps a [Registry], in which the first to redeem a ticket has the place for good, and
+// shows its [List] to everybody.
 //
 // # What a party must do
 //
-// Check a list with [Registry.Update] and [Membership.Check] before it is used,
-// keep that registry, and give [List.Identities] to the secure sum. What the
-// aggregator can still do is show different lists to different parties, leave out
-// who is not known to them yet, or keep back the newest revocations. The first
-// ends in no sum, since masks and signatures are bound to the identities. The
-// second is a dropout. Against the last, the operator sends revocations to the
-// parties directly (they are public, and [Registry.Revoke] takes them from
-// anywhere); a party that has them refuses lists that do not.
+// A party checks a list with [Registry.Update] and [Membership.Check] before it uses the
+// list, keeps that registry, and gives [List.Identities] to the secure sum. The
+// aggregator can still show different lists to different parties, leave out a party that
+// others do not know yet, or withhold the newest revocations. Different lists end in no
+// sum, since masks and signatures are bound to the identities. Leaving a party out is a
+// dropout. Against withheld revocations, the operator sends them to the parties directly
+// (they are public, and [Registry.Revoke] accepts them from any source); a party that has
+// them refuses lists that do not.
 //
-// # What single use means
+// # Single use of invitations
 //
-// One place never holds two identities on one list, whatever happens: that bounds
-// what an invitation in wrong hands can do to one place. That the second to
-// redeem it is refused rests on the aggregator's registry, and on those of the
-// parties from the first list on that shows the place taken. Likewise expiry: the
-// registry holds it against the aggregator's clock, and no proof of when a ticket
-// was redeemed exists. An invitation that went astray is therefore revoked, not
-// waited for: a revoked serial counts for nobody, with whatever aggregator.
+// One place never has two identities on one list. That limits what a stolen invitation
+// can do to one place. That the second to redeem a ticket is refused depends on the
+// aggregator's registry, and on the parties' registries from the first list on that shows
+// the place taken. Expiry depends on the aggregator's registry and clock as well: there
+// is no proof of when a ticket was redeemed. So revoke an invitation that got into the
+// wrong hands, and do not wait for it to expire: with a revoked serial no ticket is
+// valid, at any aggregator.
 //
 // # Texts
 //
-// Documents are JSON, one object whose only key is the kind and version, and
-// strictly so: unknown, missing, repeated and misordered keys and everything that
-// has a second spelling are refused, white space apart. Signatures and hashes are
-// over protocol.Transcript encodings, never over the texts.
+// Documents are JSON, one object whose only key is the kind and version. Parsing is
+// strict: unknown, missing, repeated and misordered keys, and everything that has a
+// second spelling, are refused, except for white space. Signatures and hashes are over
+// protocol.Transcript encodings, never over the texts.
 package admission

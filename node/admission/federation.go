@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// FederationID tells federations apart, also those of one name. Its text is
+// FederationID identifies a federation, also among those of the same name. Its text is
 // hexadecimal.
 type FederationID [16]byte
 
@@ -50,9 +50,9 @@ const (
 	maxName    = 64
 )
 
-// Federation says what a federation is, signed by its operator. Everything else
-// in this package is bound to its hash, and with it to N: nobody but the
-// operator decides how many clients there are.
+// Federation describes a federation, signed by its operator. Everything else in this
+// package is bound to its hash, and so to N: only the operator decides how many clients
+// there are.
 type Federation struct {
 	Name      string       `json:"name"` // 1 to 64 bytes that can be printed
 	ID        FederationID `json:"id"`
@@ -62,7 +62,7 @@ type Federation struct {
 	Signature Signature    `json:"signature"`
 }
 
-// NewFederation founds a federation of n clients. Its ID is drawn from src.
+// NewFederation makes a federation of n clients. Its ID is drawn from src.
 func NewFederation(operator PrivateKey, name string, n int, created time.Time, src entropy.Source) (*Federation, error) {
 	f := &Federation{Name: name, Clients: n, Created: seconds(created), Operator: operator.Public()}
 	if _, err := io.ReadFull(src.Stream("admission/federation", 0), f.ID[:]); err != nil {
@@ -83,9 +83,9 @@ func (f *Federation) Hash() Hash {
 		Bytes(f.Operator[:]).Text(f.Name).Bytes(f.ID[:]).Uint(uint64(f.Clients)).Uint(uint64(f.Created.Unix())).Sum()
 }
 
-// Verify says whether the federation is that operator's. A federation vouches
-// for itself only, so the operator's key must have come on a way that is trusted:
-// with the invitation.
+// Verify says whether the federation is that operator's. A federation cannot prove who
+// its operator is, so the operator's key must have come over a trusted channel: with the
+// invitation.
 func (f *Federation) Verify(operator PublicKey) error {
 	if err := f.check(); err != nil {
 		return err

@@ -45,8 +45,8 @@ type keyText struct {
 	Private revealed  `json:"private"`
 }
 
-// WriteKey writes a private key to a file of its own that only its owner can
-// read. It never overwrites: a key that is gone is a place that is gone.
+// WriteKey writes a private key to a new file that only its owner can read. It never
+// overwrites: a lost key is a lost place.
 func WriteKey(path string, k PrivateKey) error {
 	text, err := encode(kindKey, &keyText{k.Public(), revealed{k}})
 	if err != nil {
@@ -55,7 +55,7 @@ func WriteKey(path string, k PrivateKey) error {
 	return writeSecret(path, text)
 }
 
-// ReadKey reads what WriteKey wrote, if nobody else can (ErrExposed).
+// ReadKey reads what WriteKey wrote. It refuses a file that others can read (ErrExposed).
 func ReadKey(path string) (PrivateKey, error) {
 	text, err := readAll(path, true)
 	if err != nil {
@@ -71,8 +71,8 @@ func ReadKey(path string) (PrivateKey, error) {
 	return t.Private.PrivateKey, nil
 }
 
-// WriteInvitation writes an invitation to a file of its own that only its owner
-// can read. It does not overwrite.
+// WriteInvitation writes an invitation to a new file that only its owner can read. It
+// does not overwrite.
 func WriteInvitation(path string, i *Invitation) error {
 	text, err := i.Encode()
 	if err != nil {
@@ -81,7 +81,8 @@ func WriteInvitation(path string, i *Invitation) error {
 	return writeSecret(path, text)
 }
 
-// ReadInvitation reads an invitation, if nobody else can (ErrExposed).
+// ReadInvitation reads an invitation. It refuses a file that others can read
+// (ErrExposed).
 func ReadInvitation(path string) (*Invitation, error) {
 	text, err := readAll(path, true)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// Contact is where the aggregator is found, and who the invited party will find:
-// the operator's word to the invited person, as good as the way it came on.
+// Contact is where the aggregator is, and which keys the aggregator and the server have.
+// The operator gives it to the invited person; it can be trusted as far as the channel
+// that it came over.
 type Contact struct {
 	// Addresses are the aggregator's, in the transport's own form: 1 to 16.
 	Addresses []string `json:"addresses"`
@@ -47,9 +48,9 @@ func (c *Contact) check() error {
 	return errors.Join(errs...)
 }
 
-// Invitation is what the operator gives to one person, on a way that is private
-// and trusted: it says who the operator is, and whoever has it first takes the
-// place. It is a secret until it is redeemed, and nothing after.
+// Invitation is what the operator gives to one person, over a private and authentic
+// channel: it says who the operator is, and whoever redeems it first takes the place. It
+// is secret until it is redeemed, and not afterwards.
 type Invitation struct {
 	Federation Federation
 	Ticket     Ticket
@@ -57,7 +58,7 @@ type Invitation struct {
 	Contact    Contact
 }
 
-// Offer is what a ticket is made out for.
+// Offer is the contents of a ticket to be issued.
 type Offer struct {
 	Place    Place
 	Serial   uint32 // 1, or Revocations.NextSerial for a replacement
@@ -98,11 +99,11 @@ func (i *Invitation) check() error {
 	return nil
 }
 
-// Accept redeems the invitation for an identity. The same invitation and
-// identity always give the same membership, so it may be done again after a
-// crash; once the aggregator has taken the enrolment, the invitation is to be
-// deleted, here and with the operator: with its key somebody else could claim,
-// to parties that never saw this enrolment, to be the one who was invited.
+// Accept redeems the invitation for an identity. The same invitation and identity always
+// give the same membership, so it may be repeated after a crash. Once the aggregator has
+// accepted the enrolment, the invitation must be deleted, by the party and by the
+// operator: with its key somebody else could claim, to parties that never saw this
+// enrolment, to be the invited party.
 func (i *Invitation) Accept(identity PrivateKey) (*Membership, error) {
 	if err := i.check(); err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (i *Invitation) Accept(identity PrivateKey) (*Membership, error) {
 	return sound(m, m.check())
 }
 
-// Membership is what a party keeps of its invitation: nothing in it is secret.
+// Membership is what a party keeps of its invitation. Nothing in it is secret.
 type Membership struct {
 	Federation Federation `json:"federation"`
 	Enrolment  Enrolment  `json:"enrolment"`
@@ -130,10 +131,9 @@ func (m *Membership) check() error {
 	return errors.Join(m.Enrolment.Verify(&m.Federation), m.Contact.check())
 }
 
-// Check says whether a verified list is one that the party can work with: its
-// own place is its own, and server and aggregator are those that its invitation
-// names, or others after the operator revoked those. Places that nobody holds
-// are not its concern.
+// Check says whether the party can work with a verified list: the party has its place,
+// and server and aggregator are those that its invitation names, or others after the
+// operator revoked those. Vacant places are accepted.
 func (m *Membership) Check(l *List) error {
 	if err := m.Federation.own(l.Federation.Hash(), "list"); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// PublicKey is an Ed25519 public key: a party's identity, a ticket's, or the
-// operator's. Its text is "fedsim-public-" and 58 letters and digits, with a
-// checksum in them, so that a slip in copying is found. The zero PublicKey is no key.
+// PublicKey is an Ed25519 public key: a party's identity, a ticket's, or the operator's.
+// Its text is "fedsim-public-" and 58 letters and digits, with a checksum against copying
+// errors. The zero PublicKey is no key.
 type PublicKey [ed25519.PublicKeySize]byte
 
 const (
@@ -26,9 +26,9 @@ const (
 	checksumSize  = 4
 )
 
-// NewPublicKey takes an Ed25519 public key. It refuses what crypto/ed25519 would
-// verify with all the same: a second spelling of a key, and a point of small order,
-// for which anybody can make signatures.
+// NewPublicKey checks an Ed25519 public key. It refuses keys that crypto/ed25519 would
+// accept: a non-canonical encoding of a key, and a point of small order, for which
+// anybody can make signatures.
 func NewPublicKey(k ed25519.PublicKey) (PublicKey, error) {
 	var p PublicKey
 	if len(k) != len(p) {
@@ -135,10 +135,9 @@ func checksum(prefix string, b []byte) []byte {
 	return h[:checksumSize]
 }
 
-// PrivateKey is an Ed25519 private key that does not let itself be printed:
-// every verb of fmt, JSON, YAML, slog and zerolog give the public half instead.
-// Key files and invitations are the only texts that hold one. The zero
-// PrivateKey is no key.
+// PrivateKey is an Ed25519 private key that cannot be printed by accident: every verb of
+// fmt, JSON, YAML, slog and zerolog give the public half instead. Only key files and
+// invitations contain it as text. The zero PrivateKey is no key.
 type PrivateKey struct {
 	// A function: where a PrivateKey is an unexported field, fmt does not call its
 	// methods and looks inside, at what pointers point to as well.
@@ -170,8 +169,8 @@ func (k PrivateKey) Public() PublicKey {
 	return PublicKey(k.reveal()[ed25519.SeedSize:])
 }
 
-// Ed25519 is the secret itself, as the transport and the secure sum need it: nil
-// for no key. It prints like any slice of bytes: hand it on, never keep it.
+// Ed25519 is the secret itself, as the transport and the secure sum need it: nil for no
+// key. It prints like any slice of bytes, so pass it on and never keep it.
 func (k PrivateKey) Ed25519() ed25519.PrivateKey {
 	if k.IsZero() {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// List is the enrolment list: who is in the federation. It comes from the
-// aggregator, which is not trusted with it: every entry is the operator's word.
+// List is the enrolment list: which parties are in the federation. It comes from the
+// aggregator, which is not trusted with it: every entry carries the operator's signature.
 type List struct {
 	Federation  Federation   `json:"federation"`
 	Revocations *Revocations `json:"revocations"` // nil: nothing was revoked
@@ -17,9 +17,9 @@ type List struct {
 	Enrolments []Enrolment `json:"enrolments"`
 }
 
-// Verify says whether everybody on the list is there by the operator's word, in
-// a place of its own, and not revoked. It cannot tell whether somebody is left
-// out, or whether the operator has revoked more since: see Registry.Update.
+// Verify says whether the operator admitted every party on the list, each to one place,
+// and revoked none of them. It cannot detect that a party is left out, or that the
+// operator has revoked more since: see Registry.Update.
 func (l *List) Verify(operator PublicKey) error {
 	return l.verify(operator, func(*Enrolment) bool { return false })
 }
@@ -56,10 +56,10 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 	return nil
 }
 
-// Hash is the same for lists that say the same, and for no others: the SHA-256
-// of the transcript of the domain "fedsim/admission/list/v1" with the federation's
-// hash, that of the revocations (empty: none), the number of enrolments, and of
-// each role, client, ticket's serial and identity.
+// Hash is equal for equal lists only: the SHA-256 of the transcript of the domain
+// "fedsim/admission/list/v1" with the federation's hash, that of the revocations (empty:
+// none), the number of enrolments, and of each role, client, ticket's serial and
+// identity.
 func (l *List) Hash() Hash {
 	federation := l.Federation.Hash()
 	t := protocol.NewTranscript("fedsim/admission/list/v1").Bytes(federation[:])
@@ -77,7 +77,7 @@ func (l *List) Hash() Hash {
 	return t.Sum()
 }
 
-// Holder is who holds a place.
+// Holder is the identity that has a place.
 func (l *List) Holder(p Place) (PublicKey, bool) {
 	for i := range l.Enrolments {
 		if l.Enrolments[i].Ticket.Place == p {
@@ -92,8 +92,8 @@ func (l *List) Holder(p Place) (PublicKey, bool) {
 var vacant = [ed25519.PublicKeySize]byte{0: 2}
 
 // Identities are the keys of all N clients of a verified list, by ClientID, as
-// secagg.Params has them. With the key of a place that nobody holds no signature
-// verifies: to the secure sum it is a client that never shows up.
+// secagg.Params takes them. A vacant place has a key with which no signature verifies: to
+// the secure sum it is a client that never shows up.
 func (l *List) Identities() []ed25519.PublicKey {
 	keys := make([]ed25519.PublicKey, l.Federation.Clients)
 	for i := range keys {
@@ -109,7 +109,7 @@ func (l *List) Identities() []ed25519.PublicKey {
 	return keys
 }
 
-// Vacant are the clients' places that nobody holds, ascending.
+// Vacant are the clients' places that no party has, ascending.
 func (l *List) Vacant() []protocol.ClientID {
 	var ids []protocol.ClientID
 	held := make(map[Place]bool, len(l.Enrolments))
@@ -127,8 +127,8 @@ func (l *List) Vacant() []protocol.ClientID {
 // MaxEnrolmentSize is how many bytes the text of an enrolment can have at most.
 const MaxEnrolmentSize = 1024
 
-// MaxListSize is how many bytes the text of a list of the federation can have:
-// what a party is prepared to receive.
+// MaxListSize is the largest size in bytes of the text of a list of the federation, and
+// so the most that a party accepts.
 func (f *Federation) MaxListSize() int {
 	const federation, revocation = 1024, 256
 	return federation + f.maxRevocations()*revocation + (f.Clients+2)*MaxEnrolmentSize

@@ -14,7 +14,7 @@ import (
 // "server", "aggregator" or "client 7".
 type Place protocol.Party
 
-// ServerPlace and AggregatorPlace are the two places that there are once.
+// ServerPlace and AggregatorPlace are the two places that exist once.
 var (
 	ServerPlace     = Place{Role: protocol.Server}
 	AggregatorPlace = Place{Role: protocol.Aggregator}

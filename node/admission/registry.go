@@ -12,15 +12,15 @@ import (
 type Log interface {
 	// Append adds entries, all or none, and returns once they are durable.
 	Append(entries ...[]byte) error
-	// Entries hands over every entry in the order in which they were added, until
-	// an error.
+	// Entries calls the function with every entry, in the order in which they were added,
+	// until it returns an error.
 	Entries(func(entry []byte) error) error
 }
 
-// Registry knows who is in a federation, and keeps it for good. The aggregator's
-// is where tickets are redeemed; every other party has one of its own, into which
-// it takes the lists that the aggregator shows it, so that it cannot be shown
-// another federation later. Its methods may be called from several goroutines.
+// Registry keeps a durable record of who is in a federation. In the aggregator's registry
+// tickets are redeemed. Every other party has a registry too, which it updates with the
+// lists that the aggregator shows it, so that it cannot be shown another federation
+// later. Its methods may be called from several goroutines.
 type Registry struct {
 	federation Federation
 	hash       Hash
@@ -95,12 +95,12 @@ func (r *Registry) replay(entry []byte) error {
 	}
 }
 
-// Redeem takes an enrolment: whoever is first with a ticket has the place for
-// good, until the operator revokes it. Once it returns nil, that is durable. Doing
-// it again is no error, also after the ticket has expired. It is refused with
-// ErrExpired (now is the time here), ErrRedeemed, ErrHeld, ErrIdentityUsed,
-// ErrRevoked, ErrSignature, ErrFederation or ErrMalformed, and the reason may be
-// told to whoever asked: all in it is public.
+// Redeem records an enrolment: the first to redeem a ticket has the place until the
+// operator revokes it. Once it returns nil, that is durable. Repeating it is no error,
+// also after the ticket has expired. It is refused with ErrExpired (now is the time
+// here), ErrRedeemed, ErrHeld, ErrIdentityUsed, ErrRevoked, ErrSignature, ErrFederation
+// or ErrMalformed; the error may be sent to the redeeming party, since everything in it
+// is public.
 func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 	if err := e.Verify(&r.federation); err != nil {
 		return err
@@ -127,12 +127,12 @@ func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 	return nil
 }
 
-// Revoke takes the operator's newest revocations. Whoever it returns was put out
-// by them, beside an error too, and every connection to them is to be closed. Once it
-// returns without an error, that is durable. Where they cannot be written they hold
-// all the same, until the process ends, and are written with whatever is written next.
-// The same document again is no error; an older one is refused with ErrOutdated, one
-// that forgets something with ErrForgotten.
+// Revoke applies the operator's newest revocations. It returns the enrolments that they
+// revoked, also beside an error; every connection to these parties is to be closed. Once
+// it returns without an error, that is durable. Revocations that cannot be written hold
+// all the same, until the process ends, and are written with the next entry. Repeating
+// the same document is no error; an older one is refused with ErrOutdated, one that lacks
+// an earlier entry with ErrForgotten.
 func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%w: no revocations", ErrMalformed)
@@ -175,18 +175,17 @@ func (r *Registry) write(entries ...[]byte) error {
 	return nil
 }
 
-// Update takes a list that somebody else keeps: a party that of its aggregator,
-// an aggregator that lost its registry that of a party. The list must hold
-// everybody who is in by now, but for those whom newer revocations put out, in
-// the same places with the same keys (ErrForgotten, ErrRedeemed, ErrHeld), and its
-// revocations must be the newest that are known (ErrOutdated). Whoever it
-// returns was put out. A list that is refused changes nothing.
+// Update applies a list that another party keeps: a party applies that of its aggregator,
+// an aggregator that lost its registry applies that of a party. The list must have every
+// party known so far, except those that newer revocations revoke, in the same places with
+// the same keys (ErrForgotten, ErrRedeemed, ErrHeld), and its revocations must be the
+// newest that are known (ErrOutdated). It returns the enrolments that were revoked. A
+// list that is refused changes nothing.
 //
-// An aggregator can thus keep somebody off the list at first, or keep back
-// revocations that the party has not from the operator itself (Revoke), but not go
-// back on what it has shown. Masks, and in active mode
-// signatures, are bound to the keys on the list: parties that were shown
-// different lists do not come to a sum.
+// An aggregator can thus leave a party off the list at first, or withhold revocations
+// that the party has not got from the operator (Revoke), but not go back on what it has
+// shown. Masks, and in active mode signatures, are bound to the keys on the list: parties
+// that were shown different lists do not get a sum.
 func (r *Registry) Update(l *List) ([]Enrolment, error) {
 	if err := r.federation.own(l.Federation.Hash(), "list"); err != nil {
 		return nil, err
@@ -287,7 +286,7 @@ func (s *state) enter(e *Enrolment) {
 	s.identities[e.Identity] = e.Ticket.Place
 }
 
-// revoke takes newer revocations and gives whom they put out, in order.
+// revoke takes newer revocations and returns the enrolments that they revoke, in order.
 func (s *state) revoke(v *Revocations) []Enrolment {
 	s.version++
 	s.revocations, s.barred = v.clone(), newBarred(v)
@@ -307,12 +306,12 @@ func (s *state) list() []Enrolment {
 	return slices.SortedFunc(maps.Values(s.places), func(a, b Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
 }
 
-// Share has updates rely on what other registries of the process have verified, and them
-// on what this one has. It is called before the first update.
+// Share lets this registry and other registries of the process skip verifying what one of
+// them has verified already. It is called before the first update.
 func (r *Registry) Share(v *Verified) { r.verified = v }
 
-// Lookup says which place an identity holds now; false for everybody who is not
-// in. It is what a connection gater asks.
+// Lookup says which place an identity has now; false for an identity that is not
+// enrolled. A connection gater uses it.
 func (r *Registry) Lookup(identity PublicKey) (Place, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -320,22 +319,22 @@ func (r *Registry) Lookup(identity PublicKey) (Place, bool) {
 	return p, ok
 }
 
-// Revocations are the newest that are known, nil if there are none.
+// Revocations are the newest known revocations, nil if there are none.
 func (r *Registry) Revocations() *Revocations {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.revocations.clone()
 }
 
-// List is everybody who is in now.
+// List is the present enrolment list.
 func (r *Registry) List() *List {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.listing()
 }
 
-// Text is what the list encodes to. It is made once for as long as the list stays, so
-// that everybody can be shown it; it must not be changed.
+// Text is the encoded list. It is encoded once while the list does not change, so that it
+// can be sent to many parties; it must not be changed.
 func (r *Registry) Text() ([]byte, error) {
 	r.mu.RLock()
 	text, version := r.text, r.version

@@ -10,17 +10,17 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Revocation takes a place away from whoever has it.
+// Revocation takes a place away from the party that has it.
 type Revocation struct {
 	Place Place `json:"place"`
-	// Serial: no ticket of the place up to this one counts any more, redeemed or not.
+	// Serial: all tickets of the place up to this one are void, redeemed or not.
 	Serial uint32 `json:"serial"`
-	// Identity is barred from every place for good, with whatever ticket. Zero:
-	// only the tickets are void, which is for invitations that went astray.
+	// Identity may not take any place any more, with any ticket. Zero: only the tickets
+	// are void, for invitations that got into the wrong hands.
 	Identity PublicKey `json:"identity,omitzero"`
 }
 
-// RevocationOf puts a party out and keeps its key from coming back.
+// RevocationOf revokes an enrolled party, and bars its key from coming back.
 func RevocationOf(e *Enrolment) Revocation {
 	return Revocation{Place: e.Ticket.Place, Serial: e.Ticket.Serial, Identity: e.Identity}
 }
@@ -40,9 +40,9 @@ func (r Revocation) check(f *Federation) error {
 	return errors.Join(errs...)
 }
 
-// Revocations is everything that the operator has revoked in a federation, signed.
-// A nil *Revocations revokes nothing. Revoking is for good: each document holds
-// all that the one before it held.
+// Revocations is everything that the operator has revoked in a federation, signed. A nil
+// *Revocations revokes nothing. Revocations are permanent: each document has all entries
+// of the one before it.
 type Revocations struct {
 	Federation Hash         `json:"federation"`
 	Serial     uint64       `json:"serial"`  // counts the documents, from 1
@@ -88,8 +88,8 @@ func (r *Revocations) Hash() Hash {
 	return t.Sum()
 }
 
-// Verify says whether the operator signed the document. That there is no newer
-// one it cannot say: see Follows.
+// Verify says whether the operator signed the document. It cannot detect that there is a
+// newer one: see Follows.
 func (r *Revocations) Verify(f *Federation) error {
 	if r == nil {
 		return nil
@@ -128,8 +128,8 @@ func (r *Revocations) check(f *Federation) error {
 // Check says whether an enrolment is revoked: ErrRevoked.
 func (r *Revocations) Check(e *Enrolment) error { return newBarred(r).check(e) }
 
-// Follows says whether the document, which is verified, may take the place of a
-// verified older one: it is newer and forgets nothing, or is the same.
+// Follows says whether the document, which is verified, may replace a verified older one:
+// it is newer and has all of its entries, or is the same.
 func (r *Revocations) Follows(old *Revocations) error {
 	switch {
 	case old == nil:

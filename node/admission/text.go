@@ -44,8 +44,9 @@ func (i *Invitation) Encode() ([]byte, error) {
 	return encode(kindInvitation, &invitationText{i.Federation, i.Ticket, revealed{i.Key}, i.Contact})
 }
 
-// ParseInvitation reads an invitation and verifies that the operator whom it names
-// made it. That this is the right operator, the way it came on must vouch for.
+// ParseInvitation reads an invitation and verifies that the operator named in it made it.
+// That this is the right operator follows only from the channel over which the invitation
+// came.
 func ParseInvitation(text []byte) (*Invitation, error) {
 	t := new(invitationText)
 	if err := decode(kindInvitation, text, t); err != nil {
@@ -71,7 +72,7 @@ func ParseMembership(text []byte) (*Membership, error) {
 // MaxEnrolmentSize bytes.
 func (e *Enrolment) Encode() ([]byte, error) { return encode(kindEnrolment, e) }
 
-// ParseEnrolment reads an enrolment. It is worth nothing until it is verified.
+// ParseEnrolment reads an enrolment. It must be verified before it is used.
 func ParseEnrolment(text []byte) (*Enrolment, error) {
 	e := new(Enrolment)
 	return sound(e, decode(kindEnrolment, text, e))
@@ -80,7 +81,7 @@ func ParseEnrolment(text []byte) (*Enrolment, error) {
 // Encode writes the revocations as ParseRevocations reads them.
 func (r *Revocations) Encode() ([]byte, error) { return encode(kindRevocations, r) }
 
-// ParseRevocations reads revocations. They are worth nothing until they are verified.
+// ParseRevocations reads revocations. They must be verified before they are used.
 func ParseRevocations(text []byte) (*Revocations, error) {
 	r := new(Revocations)
 	return sound(r, decode(kindRevocations, text, r))
@@ -89,7 +90,7 @@ func ParseRevocations(text []byte) (*Revocations, error) {
 // Encode writes the list as ParseList reads it, in at most MaxListSize bytes.
 func (l *List) Encode() ([]byte, error) { return encode(kindList, l) }
 
-// ParseList reads a list. It is worth nothing until it is verified.
+// ParseList reads a list. It must be verified before it is used.
 func ParseList(text []byte) (*List, error) {
 	l := new(List)
 	return sound(l, decode(kindList, text, l))

@@ -8,13 +8,12 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ClockSkew is by how much the clock of whoever redeems a ticket may be ahead of
-// the operator's: a ticket is taken so much longer than it says.
+// ClockSkew is how far the clock of the registry that redeems a ticket may be ahead of
+// the operator's: a ticket is accepted for this long after it expires.
 const ClockSkew = 5 * time.Minute
 
-// Ticket is the operator's word that whoever signs with the private half of Key,
-// which is in the invitation and nowhere else, may name the identity that holds a
-// place.
+// Ticket is the operator's signed permission: whoever has the private half of Key, which
+// is in the invitation only, may name the identity that takes a place.
 type Ticket struct {
 	Federation Hash  `json:"federation"`
 	Place      Place `json:"place"`
@@ -35,8 +34,8 @@ func (t *Ticket) Hash() Hash {
 		Uint(uint64(t.Serial)).Bytes(t.Key[:]).Uint(uint64(t.NotAfter.Unix())).Sum())
 }
 
-// Verify says whether the ticket is one that the federation's operator signed.
-// Whether it has expired, been used or been revoked is not its own to say.
+// Verify says whether the federation's operator signed the ticket. It does not say
+// whether the ticket has expired, been used or been revoked.
 func (t *Ticket) Verify(f *Federation) error {
 	if err := f.own(t.Federation, "ticket"); err != nil {
 		return err
@@ -58,9 +57,9 @@ func (t *Ticket) check(f *Federation) error {
 	return errors.Join(errs...)
 }
 
-// Enrolment is a redeemed ticket: the ticket's key names an identity for the
-// place, and the identity agrees. Anybody who knows the operator's key can
-// verify it, whoever passed it on.
+// Enrolment is a redeemed ticket: the ticket's key names an identity for the place, and
+// the identity signs as well. Anybody who knows the operator's key can verify it, whoever
+// passed it on.
 type Enrolment struct {
 	Ticket     Ticket    `json:"ticket"`
 	Identity   PublicKey `json:"identity"`
@@ -68,10 +67,9 @@ type Enrolment struct {
 	Possession Signature `json:"possession"` // by the identity
 }
 
-// Verify says whether the operator gave the place to whoever redeemed the
-// ticket, and that one gave it to the identity, which holds its private key.
-// Whether somebody else was first, or the operator revoked it, is for a Registry
-// or a List to say.
+// Verify says whether the operator gave the place to whoever redeemed the ticket, and
+// whether they named this identity, whose private key has signed, too. A Registry or a
+// List says whether the ticket was redeemed before or revoked.
 func (e *Enrolment) Verify(f *Federation) error {
 	if err := e.Ticket.Verify(f); err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Verified remembers enrolments that are valid, for the registries of one process: where
-// many parties are shown the same list, its signatures are verified once and not by each.
-// The zero value is ready for use, and safe for concurrent use. It grows with what an
-// operator has signed only.
+// Verified remembers which enrolments are valid, for the registries of one process: where
+// many parties are shown the same list, its signatures are verified once only. The zero
+// value is ready for use, and safe for concurrent use. It grows only with what an
+// operator has signed.
 type Verified struct {
 	mu   sync.RWMutex
 	seen map[Hash]bool

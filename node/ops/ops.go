@@ -1,14 +1,13 @@
-// Package ops shows an operator what a process is doing, over HTTP on the machine
-// itself:
+// Package ops shows over HTTP, on the machine itself, what a process is doing:
 //
 //	/metrics   counters of events by kind and role, for Prometheus
 //	/healthz   200 as long as the process answers
 //	/readyz    200 when it can do its work: it accepts peers, or is registered
 //	/status    the same as JSON, for people and scripts
 //
-// Nothing that it shows is secret, and nothing can be changed through it; but who
-// takes part, and when, is nobody else's business, so that it listens on loopback
-// addresses only, and answers only who asks for one of these or for localhost.
+// Nothing that it shows is secret, and nothing can be changed through it. But who takes
+// part, and when, is private, so it listens on loopback addresses only, and answers only
+// requests whose host is such an address or localhost.
 package ops
 
 import (
@@ -41,12 +40,12 @@ type Status struct {
 	Ready bool `json:"ready"`
 	// Session is the one that is under way, in hex; "" before the first.
 	Session string `json:"session"`
-	// Iteration is the latest that the role has reported of; 0 before the first.
+	// Iteration is the latest iteration that the role has reported; 0 before the first.
 	Iteration uint64 `json:"iteration"`
-	// Connected counts, of an aggregator, the clients that are registered with it; of
-	// others, those of the process that are registered with the aggregator.
+	// Connected counts, for an aggregator, the clients that are registered with it; for
+	// other roles, those of the process that are registered with the aggregator.
 	Connected int `json:"connected"`
-	// Last is what a role has reported last.
+	// Last is the latest event that a role has reported.
 	Last *Event `json:"last_event,omitempty"`
 }
 
@@ -59,7 +58,7 @@ type Event struct {
 	Error     string    `json:"error,omitempty"`
 }
 
-// Monitor keeps what is shown. It is a node.Observer; several roles of one kind may
+// Monitor collects what is shown. It is a node.Observer; several roles of one kind may
 // share it.
 type Monitor struct {
 	now      func() time.Time
@@ -128,7 +127,7 @@ func (m *Monitor) Status() Status {
 	return m.status
 }
 
-// Handler answers what the package says.
+// Handler serves the paths that the package comment lists.
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))

@@ -40,9 +40,9 @@ type boltLog struct {
 	head   chain
 }
 
-// CreateLog makes the file of an empty log, which only its owner can read. A file
-// that is there stays as it is (fs.ErrExist). Whenever the process is killed, the
-// file is there as a whole or not at all; a file PATH.*.tmp may be left behind.
+// CreateLog makes the file of an empty log, which only the present user can read. An
+// existing file is not changed (fs.ErrExist). If the process is killed, the file exists
+// completely or not at all; a file PATH.*.tmp may be left behind.
 func CreateLog(path string, k Kind) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
@@ -86,11 +86,11 @@ const headSize = 8 + 8 + len(chain{})
 
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// OpenLog opens a log that is there, and holds it against other processes until
-// it is closed (ErrLocked). Every entry is read and checked: a file that is not
-// what was written is refused (ErrCorrupt) and left as it is, and may stay locked
-// until the process ends. One of another kind or owner is refused with ErrFormat or
-// ErrOwner, a missing one with fs.ErrNotExist.
+// OpenLog opens an existing log, and locks it against other processes until it is closed
+// (ErrLocked). Every entry is read and checked: a file with other contents than were
+// written is refused (ErrCorrupt) and left as it is, and may stay locked until the
+// process ends. A log of another kind or owner is refused with ErrFormat or ErrOwner, a
+// missing one with fs.ErrNotExist.
 func OpenLog(path string, k Kind) (Log, error) {
 	l := &boltLog{path: path}
 	if err := l.open(k); err != nil {

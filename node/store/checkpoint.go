@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Reasons for which there is no checkpoint to go on from.
+// Reasons for which there is no checkpoint to resume from.
 var (
 	// ErrNoCheckpoint: nothing was saved yet.
 	ErrNoCheckpoint = errors.New("store: there is no checkpoint")
@@ -44,12 +44,12 @@ const (
 	headerSize = len(magic) + 16 + 8 + 32
 )
 
-// SaveCheckpoint writes a checkpoint to a folder, which exists, and returns once it
-// would survive a power failure. The newest before it becomes the previous one. A
-// process that is killed on the way leaves the newest as it was, or makes it the
-// previous one with none newer, or is done. One process saves to a folder; what
-// another experiment, or another version of this program, keeps there is not
-// replaced (ErrOtherExperiment, ErrFormat).
+// SaveCheckpoint writes a checkpoint to an existing folder, and returns once it would
+// survive a power failure. The newest checkpoint becomes the previous one. If the process
+// is killed before it is done, the newest is unchanged, or has become the previous one
+// with none newer. Only one process saves to a folder; a checkpoint of another
+// experiment, or of another version of this program, is not replaced (ErrOtherExperiment,
+// ErrFormat).
 func SaveCheckpoint(dir string, c *Checkpoint) error {
 	path := filepath.Join(dir, newest)
 	switch before, err := readCheckpoint(path); {
@@ -69,11 +69,11 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 	return nil
 }
 
-// LoadCheckpoint reads the newest checkpoint of a folder. Where that is missing or
-// damaged it reads the previous one, and fallback says why: the iterations since
-// are lost, and clients refuse their numbers. A checkpoint of another experiment
-// is refused (ErrOtherExperiment), or of another version (ErrFormat); an empty
-// folder is ErrNoCheckpoint, and one with nothing sound in it ErrCorrupt.
+// LoadCheckpoint reads the newest checkpoint of a folder. If that is missing or damaged
+// it reads the previous one, and fallback says why: the iterations since are lost, and
+// clients refuse their numbers. A checkpoint of another experiment is refused
+// (ErrOtherExperiment), or of another version (ErrFormat); an empty folder is
+// ErrNoCheckpoint, and one without a valid checkpoint ErrCorrupt.
 func LoadCheckpoint(dir string, experiment protocol.Hash) (c *Checkpoint, fallback, err error) {
 	path := filepath.Join(dir, newest)
 	c, err = readCheckpoint(path)

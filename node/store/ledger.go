@@ -11,18 +11,18 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ErrOrder is returned for a record of an iteration that was recorded before: no
-// iteration is taken up twice, or charged twice, or gone back to.
+// ErrOrder is returned for a record of an iteration that is not later than the last one
+// recorded: no iteration is taken up or charged twice, and there is no going back.
 var ErrOrder = errors.New("store: the iteration is not later than the last one recorded")
 
-// ErrUnprotected is returned for the records of a client that took part in a sum
-// without noise: what that showed, no budget covers.
+// ErrUnprotected is returned for the records of a client that took part in a sum without
+// noise: no budget covers what that revealed.
 var ErrUnprotected = errors.New("store: this party has taken part in a session without noise, after which no budget can be kept")
 
-// Ledger is the durable half of a client's privacy account: the records that its
-// role wants to persist. The rules of spending are dp.Ledger's, which is rebuilt
-// from Records after a restart. What is recorded stays: there is no way to take
-// a charge back. Its methods are for one goroutine at a time.
+// Ledger is the durable part of a client's privacy account: the records that its role
+// wants to persist. The rules of spending are in dp.Ledger, which is rebuilt from Records
+// after a restart. A recorded charge cannot be taken back. Its methods are for one
+// goroutine at a time.
 type Ledger struct {
 	log      Log
 	sessions map[protocol.SessionID]progress
@@ -35,15 +35,14 @@ type progress struct{ last, charged uint64 }
 // ledgerKind is the log of a ledger, which belongs to an identity.
 func ledgerKind(owner admission.PublicKey) Kind { return Kind{"fedsim-ledger-v1", owner} }
 
-// CreateLedger makes the file of an empty ledger, once in the life of a client: when
-// it joins. See CreateLog.
+// CreateLedger makes the file of an empty ledger, once for each client: when it joins.
+// See CreateLog.
 func CreateLedger(path string, owner admission.PublicKey) error {
 	return CreateLog(path, ledgerKind(owner))
 }
 
-// OpenLedger opens the ledger of an identity. See OpenLog for what is refused; a
-// missing file is fs.ErrNotExist and must not be answered by making another, which
-// would forget what was spent.
+// OpenLedger opens the ledger of an identity. See OpenLog for what is refused. A missing
+// file is fs.ErrNotExist; do not create another then, which would forget what was spent.
 func OpenLedger(path string, owner admission.PublicKey) (*Ledger, error) {
 	log, err := OpenLog(path, ledgerKind(owner))
 	if err != nil {
@@ -112,10 +111,10 @@ func (l *Ledger) advance(sessions map[protocol.SessionID]progress, e *ledgerEntr
 	return nil
 }
 
-// Persist makes records durable, all or none, before it returns: the Persist of a
-// client's effects, before anything of the same effects is sent. Out of order
-// they are refused (ErrOrder) and nothing changes; after any other error nothing
-// may be sent and the ledger is closed.
+// Persist makes records durable, all or none, before it returns. It is for the Persist
+// field of a client's effects, before anything of the same effects is sent. Records out
+// of order are refused (ErrOrder) and nothing changes; after any other error nothing may
+// be sent and the ledger is closed.
 func (l *Ledger) Persist(records ...protocol.Record) error {
 	next := make(map[protocol.SessionID]progress)
 	var texts [][]byte
@@ -147,13 +146,14 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 	return nil
 }
 
-// Last is the latest iteration of the session that was recorded, taken up or
-// charged; 0 if none was. A restarted client takes part in later ones only.
+// Last is the latest iteration of the session that was recorded, as taken up or charged;
+// 0 if none was. A restarted client takes part in later ones only.
 func (l *Ledger) Last(session protocol.SessionID) uint64 { return l.sessions[session].last }
 
 // Records is every charge in order, for dp.RestoreLedger. It is refused with
-// ErrUnprotected where one is of a sum without noise, of which the client kept no
-// account: as if it had cost nothing, the next session would spend anew.
+// ErrUnprotected if the client took part in a sum without noise, for which it has no
+// account: otherwise that sum would count as free, and the next session could spend the
+// budget again.
 func (l *Ledger) Records() ([]dp.Record, error) {
 	var records []dp.Record
 	var unprotected error

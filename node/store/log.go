@@ -13,32 +13,33 @@ import (
 var (
 	// ErrLocked: another process has the file open.
 	ErrLocked = errors.New("store: another process has the file open; stop that one first")
-	// ErrOwner: the file is somebody else's.
+	// ErrOwner: the file belongs to another party.
 	ErrOwner = errors.New("store: the file belongs to another party")
 	// ErrFormat: the file is of another kind or version.
 	ErrFormat = errors.New("store: the file is of another kind or version")
 	// ErrCorrupt: the file does not hold what was written to it.
 	ErrCorrupt = errors.New("store: the file is damaged, and was left as it is; keep a copy of it, and check the disk")
-	// ErrClosed: the log is closed, by its owner or after a write that failed.
+	// ErrClosed: the log was closed, by Close or after a write that failed.
 	ErrClosed = errors.New("store: the log is closed")
 )
 
 // Log is an append-only list of entries. Its methods are for one goroutine at a
 // time.
 type Log interface {
-	// Append adds entries, all or none, and returns once they are durable. After
-	// an error it is not known whether they are, so the log closes: what is there
-	// shows when it is opened again.
+	// Append adds entries, all or none, and returns once they are durable. After an error
+	// it is not known whether they are, so the log closes; opening it again shows which
+	// entries are there.
 	Append(entries ...[]byte) error
-	// Entries hands over every entry in the order in which they were added, until
-	// an error, which it returns. An entry is valid until the function returns.
+	// Entries calls the function with every entry, in the order in which they were added,
+	// until it returns an error, which Entries returns. An entry is valid until the
+	// function returns.
 	Entries(func(entry []byte) error) error
-	// Close lets go of the file. Closing twice is no error.
+	// Close closes the file. Closing twice is no error.
 	Close() error
 }
 
-// Kind is what a log is for, and whose it is. Owner is 32 bytes that name
-// somebody: a public key, or a hash.
+// Kind is what a log is for, and to whom it belongs. Owner is 32 bytes that identify a
+// party or a federation: a public key, or a hash.
 type Kind struct {
 	Format string // with a version, like "fedsim-ledger-v1"
 	Owner  [32]byte

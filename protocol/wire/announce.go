@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire/internal/wirepb"
 )
 
-// Announcer makes the frames of announcements. Those of one plan share its bytes, the
-// model among them, however many clients get one with a delivery of its own. The zero
+// Announcer makes the frames of announcements. The frames for one plan share the bytes of
+// the plan and its model, however many clients get one with their own delivery. The zero
 // value is ready for use; it is not safe for concurrent use.
 type Announcer struct {
 	plan  *protocol.Plan

@@ -15,7 +15,7 @@ import (
 // What is wrong with a stream of frames. ErrLimit is returned for a message that is
 // longer than is taken of its kind.
 var (
-	// ErrKind: a frame of no kind that there is, or of one that is not taken here.
+	// ErrKind: a frame of an unknown kind, or of a kind that is not accepted here.
 	ErrKind = errors.New("wire: a message of this kind is not taken here")
 	// ErrEmpty: a message of no bytes.
 	ErrEmpty = errors.New("wire: a message of no bytes")

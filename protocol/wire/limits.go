@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Limits is the most that is taken from a peer. The zero value takes nothing.
+// Limits is the most that is accepted from a peer. The zero value accepts nothing.
 type Limits struct {
 	// Bytes is the most bytes of a message of each kind, frame headers aside; 0:
 	// none of that kind is taken.
@@ -23,8 +23,8 @@ type Limits struct {
 	Releases int
 }
 
-// Session is what the limits of a session follow from, none of it taken from the
-// peer that they are for.
+// Session is the public data from which the limits of a session follow. None of it is
+// taken from the peer that the limits are applied to.
 type Session struct {
 	// Plans has a plan of each form that the session's plans have, which Validate
 	// accepts; of each, phase, cohort and releases are read.
@@ -123,8 +123,7 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 	}}
 }
 
-// Between is the limits of what one role takes from another, which sends it some
-// kinds of messages and never the others.
+// Between restricts the limits to the kinds of messages that one role sends to another.
 func (l Limits) Between(from, to protocol.Role) Limits {
 	for k, row := range kinds {
 		if !slices.Contains(row.ways, way{from, to}) {

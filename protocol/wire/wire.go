@@ -1,36 +1,37 @@
-// Package wire is the bytes of the messages of package protocol.
+// Package wire encodes the messages of package protocol for a network, and decodes what
+// an untrusted peer sends.
 //
 // # Format
 //
-// A message is one of protobuf (wire.proto) and travels in frames:
+// A message is encoded as protobuf (wire.proto) and travels in frames:
 //
 //	kind, 1 byte | bytes of the message left, 4 bytes, big endian | so many of them, at most 256 KiB
 //
-// The first frame's number is the length of the message. Each frame but the last is
-// full, so that the next one has the same kind and 256 KiB less left. Vectors are
-// packed bytes. [AppendFrames], [Writer] and [Reader] deal in frames, [Marshal] and
-// [Unmarshal] in messages without them.
+// The first frame's number is the length of the message. Every frame but the last is
+// full, so the next one has the same kind and 256 KiB less left. Vectors are packed
+// bytes. [AppendFrames], [Writer] and [Reader] work on frames, [Marshal] and [Unmarshal]
+// on messages without them.
 //
-// Nothing is hashed or signed in this form, in which one message has many
-// encodings: see protocol.Transcript for what is.
+// Nothing is hashed or signed in this form, since protobuf allows several encodings of
+// one message. Hashes and signatures are over a protocol.Transcript.
 //
-// Ideal sums have no wire: what only they send is refused with [ErrIdeal].
+// Messages that only an ideal sum sends, which a simulation uses, have no encoding. They
+// are refused with [ErrIdeal].
 //
 // # Strictness
 //
-// Whoever is at the other end may be hostile. [Unmarshal] refuses what protobuf
-// lets pass: unknown fields, fields that stand twice, numbers that are too large for
-// their type. Keys, hashes, signatures and nonces have their lengths, lists
-// of clients ascend, and what a message cannot do without is there. A [FieldError]
-// names the field. What depends on the plan, on the roster or on a key is for the
-// roles to check.
+// The peer may be hostile. [Unmarshal] refuses what protobuf would accept: unknown
+// fields, repeated fields, and numbers too large for their type. It also checks that
+// keys, hashes, signatures and nonces have their lengths, that lists of clients ascend,
+// and that required fields are present. A [FieldError] names the field. Whatever depends
+// on the plan, the roster or a key is checked by the roles.
 //
 // # Limits
 //
-// [Limits] say how long a message of each kind may be and how many entries a list
-// may have, and they hold before anything is allocated; [LimitsFor] has the
-// formulas. A [Reader] takes memory as bytes arrive, a few times as much: a length
-// that is announced costs nothing.
+// [Limits] say how long a message of each kind may be and how many entries a list may
+// have. They are enforced before memory is allocated; [LimitsFor] has the formulas. A
+// [Reader] allocates as bytes arrive, at most a few times as much, so announcing a large
+// length does not make it allocate.
 package wire
 
 //go:generate go run -C ../../tools ./genproto .. protocol/wire/wire.proto
@@ -54,7 +55,8 @@ var (
 	ErrValue = errors.New("invalid value")
 	// ErrLimit: more than the limits allow.
 	ErrLimit = errors.New("above the limit")
-	// ErrIdeal: what only an ideal sum sends, and a real one in another form.
+	// ErrIdeal: a field that only an ideal sum sends; a real one sends it in another
+	// form.
 	ErrIdeal = errors.New("of an ideal sum, which does not travel")
 )
 

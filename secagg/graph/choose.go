@@ -11,7 +11,7 @@ const (
 	progressFailure = 0x1p-20 // a client's neighbours cannot restore what is missing
 )
 
-// Bound is a probability over the whole run and what it must stay below.
+// Bound is a probability over the whole run and the limit that it must stay below.
 type Bound struct {
 	Achieved float64 // an upper bound of the probability; 0 where it cannot happen, or is below 1e-300
 	Limit    float64
@@ -31,19 +31,19 @@ type Choice struct {
 	Colluding, Cut, Starved Bound
 }
 
-// RefusedError says that no graph keeps the bounds for a plan: even in the complete
-// one, the threshold that keeps colluders out is more than the neighbours that are
+// RefusedError says that no graph meets the bounds for a plan: even in the complete
+// graph, the threshold that keeps colluders out exceeds the number of neighbours that are
 // certain to answer. (A sparser graph has the same shares of both among a client's
-// neighbours, and chance on top.)
+// neighbours, with variance on top.)
 type RefusedError struct {
 	Params Params
 
 	Threshold int // the least that keeps colluders out
 	Answering int // neighbours that are certain to answer, fewer than Threshold
 
-	// What would do: at most this many colluders with the same tolerance,
-	// or at most this many lost clients with the same colluders.
-	// Negative: that alone would not do.
+	// What would be accepted: at most this many colluders with the same tolerance, or at
+	// most this many lost clients with the same colluders. Negative: changing that alone
+	// does not help.
 	MaxColluding, MaxLost int
 }
 
@@ -80,8 +80,8 @@ func (p Params) refusal() *RefusedError {
 }
 
 // Choose computes degree and threshold for an iteration in which all of the plan's
-// clients arrive. A plan that it accepts is one for which ForRoster accepts
-// every roster of p.Required() to p.Clients.
+// clients arrive. If it accepts a plan, ForRoster accepts every roster of p.Required() to
+// p.Clients.
 //
 // Errors: those of Validate; *RefusedError when no graph meets the bounds.
 func Choose(p Params) (Choice, error) { return ForRoster(p, p.Clients) }

@@ -10,11 +10,11 @@ import (
 type Mode uint8
 
 const (
-	// SemiHonest parties follow the protocol, pool what they see, and report
-	// truthfully who was lost.
+	// SemiHonest parties follow the protocol, report truthfully who was lost, and may
+	// pool what they see.
 	SemiHonest Mode = iota
-	// Active parties may also lie, drop whom they like, and show different
-	// clients different things.
+	// Active parties may also lie, drop any clients, and show different clients different
+	// things.
 	Active
 )
 
@@ -40,15 +40,15 @@ const (
 	CompleteUpTo = 500
 )
 
-// ErrBeacon is returned for a plan of more than CompleteUpTo clients in active
-// mode without a beacon.
+// ErrBeacon is returned for a plan in active mode with more than CompleteUpTo clients and
+// no beacon.
 var ErrBeacon = errors.New("the order of clients on the ring could be predicted when the roster was made")
 
 // ErrRoster is returned for a roster whose size the plan does not allow. One
 // that is too small aborts the iteration.
 var ErrRoster = errors.New("the plan does not allow a roster of this size")
 
-// Params is what a plan assumes of its clients.
+// Params is what a plan assumes about its clients.
 type Params struct {
 	Clients    int     // N, the clients the plan names: 2 to MaxClients
 	Tolerance  float64 // ω in [0, 1): the share of N that may be lost in an iteration, at all stages together

@@ -36,18 +36,18 @@ type Term struct {
 	Sub    bool // subtract it
 }
 
-// AddAll adds the masks of terms to dst, or subtracts them. It goes through the
-// vector once, a block at a time and every mask in its turn. The error is ErrShape,
-// and dst as before, unless every mask is for a vector of the width and length of
-// dst; no mask is after [Stream.Wipe].
+// AddAll adds the masks of terms to dst, or subtracts them. It makes one pass over the
+// vector, block by block, with all masks for each block. The error is ErrShape, and dst
+// is unchanged, unless every mask is for a vector of the width and length of dst and was
+// not wiped ([Stream.Wipe]).
 func AddAll(dst *Vector, terms []Term) error {
 	return AddRange(dst, terms, 0, dst.Len())
 }
 
-// AddRange is [AddAll] for the coordinates from <= j < to. Any partition of the
-// vector gives the same result. Parts may be masked at the same time; every mask is
-// opened anew for each, which tens of thousands of coordinates make up for. A range
-// that is not inside the vector is ErrShape.
+// AddRange is [AddAll] for the coordinates from <= j < to. Any partition of the vector
+// gives the same result. Parts may be masked concurrently; every mask is opened anew for
+// each part, a cost that is negligible for tens of thousands of coordinates. A range
+// outside the vector is ErrShape.
 func AddRange(dst *Vector, terms []Term, from, to int) error {
 	if from < 0 || from > to || to > dst.Len() {
 		return fmt.Errorf("mask: %w: coordinates %d to %d of a vector of %d", ErrShape, from, to, dst.Len())

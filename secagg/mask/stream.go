@@ -39,8 +39,8 @@ func (k Kind) String() string {
 	}
 }
 
-// Context is what all masks of an iteration are bound to: they cancel only
-// between clients that hold the same.
+// Context is what all masks of an iteration are bound to: two clients' masks cancel only
+// if they have the same context.
 type Context struct {
 	Session   [16]byte
 	Iteration uint64
@@ -74,9 +74,9 @@ func checkShape(width uint8, length int) error {
 	return errors.Join(problems...)
 }
 
-// DeriveKey returns the AES-128 key of a mask, by the transcript of the package
-// comment. [NewStream] expands it; by itself it serves to check that two
-// implementations agree. The errors are those of NewStream.
+// DeriveKey returns the AES-128 key of a mask, as the package comment defines it.
+// NewStream expands it; on its own it serves to check that two implementations agree. The
+// errors are those of [NewStream].
 func DeriveKey(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) ([KeySize]byte, error) {
 	var problems []error
 	if kind != Pair && kind != Self {

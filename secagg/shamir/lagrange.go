@@ -7,10 +7,10 @@ import (
 	"filippo.io/edwards25519"
 )
 
-// Lagrange holds the weights with which the shares of a set of holders add up to
-// the secret. It depends on the holders alone: compute it once and combine with
-// it every secret of which they have shares. It is immutable, so any number of
-// goroutines may share it.
+// Lagrange holds the weights with which the shares of a set of holders add up to the
+// secret. It depends on the holders only: compute it once, and combine with it all
+// secrets of which they have shares. It is immutable, so any number of goroutines may
+// share it.
 type Lagrange struct {
 	holders []Index
 	weights []edwards25519.Scalar

@@ -1,15 +1,15 @@
-// Package shamir shares a secret among holders so that any t of them can put it
-// together again and fewer than t learn nothing about it (Shamir 1979).
+// Package shamir is Shamir's secret sharing (1979): a secret is split among holders so
+// that any t of them can reconstruct it and fewer than t learn nothing about it.
 //
 // # Use
 //
-// A dealer splits a secret among the holders, who are known by their indices:
+// A dealer splits a secret among the holders, which are known by their indices:
 //
 //	secret, err := shamir.NewSecret(random)
 //	shares, err := shamir.Split(secret, t, holders, random) // shares[i] is for holders[i]
 //
-// Whoever receives the shares of at least t holders computes weights for these
-// holders once, and combines with them as many secrets as were shared with them:
+// With the shares of at least t holders, weights are computed once for these holders, and
+// any number of secrets that were shared with them is combined with the same weights:
 //
 //	weights, err := shamir.NewLagrange(t, holders)
 //	secret, err := weights.Combine(shares)
@@ -20,26 +20,25 @@
 //
 //	ℓ = 2^252 + 27742317777372353535851937790883648493,
 //
-// the order of the edwards25519 group. The dealer draws a_1 ... a_{t-1} uniformly
-// and hands f(x) = secret + a_1·x + ... + a_{t-1}·x^{t-1} to the holder with index
-// x. Holders S recover f(0) = Σ λ_x·f(x), λ_x = Π y/(y-x) over the other y in S.
-// Everything on the wire is 32 bytes, little endian, less than ℓ.
+// the order of the edwards25519 group. The dealer draws a_1 ... a_{t-1} uniformly and
+// gives f(x) = secret + a_1·x + ... + a_{t-1}·x^{t-1} to the holder with index x. Holders
+// S recover f(0) = Σ λ_x·f(x), λ_x = Π y/(y-x) over the other y in S. Everything is
+// encoded as 32 bytes, little endian, less than ℓ.
 //
 // # Promise
 //
-// For any t-1 shares and any secret there is exactly one polynomial that fits
-// both, and all these polynomials are equally likely, but for the 2^-259 by which
-// a coefficient, 64 random bytes reduced modulo ℓ, may fall short of uniform. It
-// takes randomness that is uniform, secret and never used twice.
+// For any t-1 shares and any secret there is exactly one polynomial that fits both, and
+// all these polynomials are equally likely, except that a coefficient, 64 random bytes
+// reduced modulo ℓ, may differ from uniform by 2^-259. This needs randomness that is
+// uniform, secret and never used twice.
 //
-// Shares carry no check: one that is wrong gives another secret and no error.
-// Callers compare what comes out with something published, such as the public
-// key or a hash of the secret.
+// Shares contain no check: a wrong one gives another secret and no error. Callers compare
+// the result with something published, such as the public key or a hash of the secret.
 //
-// Arithmetic takes the same time whatever the secrets and shares are. Indices, t
-// and the number of holders are public and do show in the time. Split clears what
-// it drew. Secrets and shares are values, cleared by assigning their zero value;
-// copies that the runtime made of a stack are out of reach.
+// Arithmetic takes the same time whatever the secrets and shares are. Indices, t and the
+// number of holders are public, and the time does depend on them. Split clears the
+// coefficients that it drew. Secrets and shares are values, cleared by assigning their
+// zero value; copies that the runtime made of a stack cannot be cleared.
 package shamir
 
 import (
@@ -68,8 +67,8 @@ var (
 	ErrEncoding = errors.New("shamir: not the encoding of a scalar")
 )
 
-// Index tells the holders of a secret apart; it is where the polynomial is
-// evaluated, so 0 is no holder.
+// Index identifies a holder of a secret. It is the point at which the polynomial is
+// evaluated, so 0, the place of the secret itself, is no holder.
 type Index uint32
 
 // scalar returns the index as an element of the field.

@@ -1,14 +1,14 @@
-// Package chaos tests a federation under schedules of faults: the same roles and
-// the same secure sum that a deployment runs, on a virtual clock and a network
-// that loses, delays, duplicates and reorders messages, with clients that crash
-// at any point and come back with nothing but their durable records.
+// Package chaos tests a federation under randomly generated faults: the roles and the
+// secure sum of a deployment, on a virtual clock, over a network that loses, delays,
+// duplicates and reorders messages, with clients that crash at any point and restart with
+// nothing but their durable records.
 //
-// One seed gives one [Schedule]: the cohort, the graph, the releases, the budgets
-// and every fault. It has two phases. In the first the faults strike, and an
-// iteration may end in a sum or in an abort. Then the federation heals: everybody
-// is up, nothing is lost any more, although what was delayed before still arrives;
-// and the next iteration must end in a sum. All the while [Checker] objects watch
-// what leaves, arrives and becomes durable, each for one rule of the protocol.
+// A seed determines one [Schedule]: the cohort, the graph, the releases, the budgets and
+// every fault. A schedule has two phases. In the first, faults occur, and an iteration
+// may end in a sum or in an abort. Then the federation heals: all clients run and no
+// message is lost any more, although delayed ones still arrive; the next iteration must
+// end in a sum. Throughout, [Checker] objects observe what is sent, received and made
+// durable, and each checks one rule of the protocol.
 //
 //	report, err := chaos.Run(ctx, chaos.Config{Schedules: 500, Seed: 1, Modes: chaos.Both})
 //	err = chaos.Replay(17, chaos.Both, tell) // one of them, told as it happens
@@ -17,11 +17,11 @@
 //
 // # What is not covered
 //
-// The server and the aggregator do not crash, and between them messages are
-// duplicated and delayed but not lost: the server has no clock, so a deployment
-// must keep that link reliable. Nobody lies; that is what the attack tests of package
-// secagg are for. Active mode runs on complete graphs only, since the sparse one
-// begins above 500 clients, and without replaced noise, which it refuses.
+// The server and the aggregator do not crash, and messages between them are duplicated
+// and delayed but not lost: the server has no clock, so a deployment must keep that link
+// reliable. No party lies; the attack tests of package secagg cover that. Active mode
+// runs on complete graphs only, since the sparse graph begins above 500 clients, and
+// without replaced noise, which it refuses.
 package chaos
 
 import (
@@ -68,9 +68,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run carries out all schedules. A schedule that breaks a rule is in the report,
-// not an error; an error is the context's, or says that a schedule could not
-// be set up.
+// Run runs all schedules. A schedule that breaks a rule is in the report, not an error;
+// an error is the context's, or says that a schedule could not be set up.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -103,12 +102,11 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return r, nil
 }
 
-// Tell is told what happens in a schedule, and at what virtual time.
+// Tell is called with each event of a schedule and its virtual time.
 type Tell func(at time.Duration, what string)
 
-// Replay carries out the schedule of one seed and tells what happens in it. The
-// modes must be those of the run that it was in. A rule that is broken is returned
-// as a *Violation.
+// Replay runs the schedule of one seed and reports what happens in it. modes must be
+// those of the run that the schedule was in. A broken rule is returned as a *Violation.
 func Replay(seed uint64, modes Modes, tell Tell) error {
 	if err := (Config{Schedules: 1, Modes: modes}).Validate(); err != nil {
 		return err

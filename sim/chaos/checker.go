@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Checker watches one rule over a schedule. It is told everything that happens, in
-// order, and returns an error when the rule is broken: what happened, and to whom.
+// Checker checks one rule over a schedule. It is called with every observation, in order,
+// and returns an error when the rule is broken: what happened, and to whom.
 type Checker interface {
 	Rule() string // its name
 	Observe(Observation) error

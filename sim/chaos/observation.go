@@ -4,37 +4,36 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Observation is something that a checker is told. Nothing in it may be changed.
+// Observation is an event that a checker receives. It must not be changed.
 type Observation interface{ observation() }
 
-// Planned says that the server has planned an iteration. Healed: no fault strikes
-// any more.
+// Planned says that the server has planned an iteration. Healed: no more faults occur.
 type Planned struct {
 	Plan   *protocol.Plan
 	Healed bool
 }
 
-// Left says that a message has left its sender, whatever becomes of it on the way.
+// Left says that a message has left its sender, whether or not it arrives.
 type Left struct{ Envelope protocol.Envelope }
 
-// Heard says that a message has reached a role. Ignored: the role would not have it.
+// Heard says that a message has reached a role. Ignored: the role did not accept it.
 type Heard struct {
 	Envelope protocol.Envelope
 	Ignored  bool
 }
 
-// Masked says that a client handed its inputs to the secure sum to be masked. Plain
-// is what it has to contribute, in integers, Noise what its randomness makes its
-// share of the noise, drawn again.
+// Masked says that a client passed its inputs to the secure sum to be masked. Plain is
+// its contribution in integers, Noise its share of the noise, drawn again from its
+// randomness.
 type Masked struct {
 	Client               protocol.ClientID
 	Iteration            uint64
 	Plain, Noise, Inputs [][]int64 // by release, dense
 }
 
-// Thinned says that a client handed the changes of its noise to the secure sum. Due
-// is what its randomness makes them for so many survivors as it was shown, drawn
-// again.
+// Thinned says that a client passed the changes of its noise to the secure sum. Due are
+// the changes that its randomness gives for the number of survivors that it was shown,
+// drawn again.
 type Thinned struct {
 	Client        protocol.ClientID
 	Iteration     uint64
@@ -50,7 +49,7 @@ type Durable struct {
 	Spent, Budget float64
 }
 
-// Restarted says that a client is up again, with what its durable records say.
+// Restarted says that a client is running again, and what its durable records say.
 type Restarted struct {
 	Client protocol.ClientID
 	Last   uint64  // the latest iteration recorded
@@ -63,7 +62,7 @@ type Finished struct {
 	Model  []byte
 }
 
-// Absorbed says that the server's strategy took in a sum.
+// Absorbed says that the server's strategy absorbed a sum.
 type Absorbed struct {
 	Iteration uint64
 	Sums      protocol.Sums
@@ -72,7 +71,8 @@ type Absorbed struct {
 // Failed says that a computation of a role failed.
 type Failed struct{ Event protocol.Event }
 
-// Ended says that nothing is left to happen, or that far too much has.
+// Ended says that the schedule is over: no event is left, or their number exceeded the
+// limit.
 type Ended struct {
 	Model []byte // the server's
 	Over  bool   // the server has ended the session

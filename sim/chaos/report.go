@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Report is what came of many schedules.
+// Report is the result of many schedules.
 type Report struct {
 	Schedules int    `json:"schedules"`
 	Seed      uint64 `json:"seed"` // of the first; the others' follow it
@@ -19,8 +19,7 @@ type Report struct {
 	Sparse    int    `json:"sparse"` // schedules on a sparse graph
 	// Outcomes are all the ways for an iteration to end, in the order of the stages.
 	Outcomes []Outcome `json:"outcomes"`
-	// Ahead counts the iterations, those after healing among them, that began set up
-	// ahead.
+	// Ahead counts the iterations, including those after healing, that were set up ahead.
 	Ahead int `json:"ahead"`
 	// Healed counts the schedules whose iteration after healing ended in a sum.
 	Healed     int          `json:"healed"`
@@ -28,14 +27,14 @@ type Report struct {
 	Violations []*Violation `json:"violations"`
 }
 
-// Outcome is a way for an iteration to end.
+// Outcome is a way in which an iteration ended.
 type Outcome struct {
 	Name       string `json:"outcome"`
 	Schedules  int    `json:"schedules"`  // whose last iteration under faults ended so
 	Iterations int    `json:"iterations"` // under faults, of all schedules
 }
 
-// Strikes counts faults that struck.
+// Strikes counts the faults that occurred.
 type Strikes struct {
 	Dropped    int `json:"dropped"`
 	Duplicated int `json:"duplicated"`

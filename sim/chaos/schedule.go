@@ -13,41 +13,40 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Schedule is everything that happens to a federation, as it follows from a seed.
+// Schedule is everything that happens to a federation, determined by a seed.
 type Schedule struct {
 	Seed     uint64
 	Mode     graph.Mode
 	Cohort   protocol.Cohort
 	Graph    graph.Choice // for the whole cohort; a smaller roster has its own
 	Releases []protocol.Release
-	// Iterations are attempted under faults; one more follows once healed.
+	// Iterations is how many are attempted under faults; one more follows after healing.
 	Iterations int
 	SitOut     float64 // share of the clients that an iteration set up ahead may be without
 	Faults     Faults
 	Volleys    []Volley
-	// The first Poor clients have budgets for PoorIterations only; that of the
-	// others is what all iterations cost, to the last digit.
+	// The first Poor clients have budgets for PoorIterations only; the others have
+	// exactly what all iterations cost.
 	Poor, PoorIterations int
-	// Unusable is the chance that what a client contributes breaks its bounds.
+	// Unusable is the probability that a client's contribution breaks its bounds.
 	Unusable float64
 }
 
-// Faults are chances: of a message between a client and the aggregator, or of a
-// client whenever it is given something. Crashes leave it its durable records.
+// Faults are probabilities: for each message between a client and the aggregator, or for
+// a client at each input. A client that crashes keeps its durable records.
 type Faults struct {
 	Drop      float64 // the message is lost
-	Duplicate float64 // it arrives twice, at times of their own; so does one of the server's
-	Delay     float64 // it takes up to three timeouts of a stage more
-	Reorder   float64 // it takes up to a third of a timeout more, so that others overtake it
+	Duplicate float64 // the message arrives twice, at independent times; this applies to the server's messages too
+	Delay     float64 // the message takes up to three stage timeouts longer
+	Reorder   float64 // the message takes up to a third of a stage timeout longer, so that others overtake it
 	Before    float64 // the client crashes before it takes the input, or in the middle of a computation
-	After     float64 // it crashes after it: before the records are durable, before the answer leaves, or after that
-	Redeliver float64 // a client that is up again is sent once more all it was sent in the iteration
-	Slow      float64 // a computation takes up to half a timeout more
+	After     float64 // the client crashes after the input: before the records are durable, before the answer leaves, or after that
+	Redeliver float64 // a restarted client receives everything again that it was sent in the iteration
+	Slow      float64 // a computation takes up to half a stage timeout longer
 }
 
-// Volley strikes a number of clients at one stage of an iteration, in the way
-// that a random choice of faults seldom does: just as many as are tolerated, or
-// one more.
+// Volley makes a number of clients fail at one stage of an iteration: exactly as many as
+// are tolerated, or one more. Independent random faults seldom do that.
 type Volley struct {
 	Iteration uint64
 	Stage     protocol.Stage
@@ -69,7 +68,7 @@ type dice interface {
 	Float64() float64
 }
 
-// Draw is the schedule of a seed. The modes are part of what it follows from.
+// Draw generates the schedule of a seed. It depends on modes as well.
 func Draw(seed uint64, modes Modes) (*Schedule, error) {
 	d := entropy.Public(seed, "chaos/schedule")
 	s := &Schedule{Seed: seed, Mode: graph.SemiHonest}
@@ -115,7 +114,7 @@ func (s *Schedule) drawCohort(d dice, replaces bool) error {
 	return errors.New("chaos: no cohort has a graph: the bounds of package graph and the cohorts drawn here do not match")
 }
 
-// Params are the parameters of the secure sum, but for the enrolment list.
+// Params are the parameters of the secure sum, except for the enrolment list.
 func (s *Schedule) Params() secagg.Params {
 	return secagg.Params{Mode: s.Mode, Iterations: s.Iterations + 1}
 }

@@ -90,7 +90,7 @@ func (c *aggregatorCmd) run(ctx context.Context, a *node.Aggregator, f *admissio
 }
 
 // load reads whom the operator has revoked and invited. Neither waits for the other:
-// whoever is revoked is put out, whatever is the matter with the tickets.
+// revocations take effect even if the tickets cannot be read.
 func (c *aggregatorCmd) load(a *node.Aggregator, f *admission.Federation) error {
 	return errors.Join(revoke(a, c.Revocations, f), c.admit(a, f))
 }

@@ -42,7 +42,7 @@ type clientCmd struct {
 
 	MaxEpsilon float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
 	MaxDelta   float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
-	Experiment string  `placeholder:"FILE" help:"The experiment that the owner agrees to, as the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
+	Experiment string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
 	Revocations string `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
 
@@ -59,11 +59,11 @@ type clientSpec struct {
 // Run implements fednode client.
 func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	log := s.log("client")
-	seats, err := c.seats()
+	specs, err := c.specs()
 	if err != nil {
 		return err
 	}
-	owner, err := c.consent()
+	consent, err := c.consent()
 	if err != nil {
 		return err
 	}
@@ -72,15 +72,15 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	workers := max(1, runtime.GOMAXPROCS(0)/len(seats))
-	common := &clientHost{data: c.Data, owner: owner, told: parties{path: c.Revocations}}
+	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
+	common := &clientHost{data: c.Data, consent: consent, told: parties{path: c.Revocations}}
 	defer common.told.follow(ctx, &log)()
-	errs := make([]error, len(seats))
+	errs := make([]error, len(specs))
 	var all sync.WaitGroup
-	for i, at := range seats {
+	for i, at := range specs {
 		all.Go(func() {
 			err := common.takePart(ctx, at, monitor, protocol.Workers(workers), log)
-			if err == nil || len(seats) == 1 {
+			if err == nil || len(specs) == 1 {
 				errs[i] = err
 				return
 			}
@@ -101,8 +101,8 @@ func outcome(errs []error) error {
 	return cmp.Or(errors.Join(failed...), errors.Join(errs...))
 }
 
-// seats are the clients that the process is to be.
-func (c *clientCmd) seats() ([]clientSpec, error) {
+// specs are the clients that the process is to be.
+func (c *clientCmd) specs() ([]clientSpec, error) {
 	if c.Users == "" {
 		if c.Invitations != "" {
 			return nil, cli.Misusef("--invitations goes with --users; one client has an --invitation")
@@ -139,7 +139,7 @@ func (c *clientCmd) seats() ([]clientSpec, error) {
 // the operator has revoked.
 type clientHost struct {
 	data     string
-	owner    *consent
+	consent  *consent
 	told     parties
 	noise    client.Samplers
 	costs    dp.Cache
@@ -148,12 +148,12 @@ type clientHost struct {
 	mu      sync.Mutex
 	public  []byte
 	opened  *experiment.Experiment
-	refusal error // why the owner takes no part in it
+	refusal error // why the clients take no part in it
 	set     *dataset.Set
 }
 
 // experiment opens what is public of an experiment, once where it stays the same, and
-// says why the owner takes no part in it, if so.
+// says why the clients take no part in it, if so.
 func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusal, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,7 +167,7 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 	if e, err = agreement.Open(p); err != nil {
 		return nil, nil, err
 	}
-	d.public, d.opened, d.refusal, d.set = public, e, d.owner.refuses(p), nil
+	d.public, d.opened, d.refusal, d.set = public, e, d.consent.refuses(p), nil
 	return e, d.refusal, nil
 }
 
@@ -185,7 +185,7 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment) (*da
 	return set, err
 }
 
-// party makes a seat's party from the data at hand.
+// party makes a client's party from the data at hand.
 func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec) (*experiment.Party, error) {
 	set, err := d.ratings(ctx, e)
 	if err != nil {
@@ -248,7 +248,7 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 	}
 	job := &node.Job{Agreed: func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }, Train: func(ctx context.Context) (client.Trainer, error) {
 		if refusal != nil {
-			return nil, refusal // ends the client: only the owner can agree to more
+			return nil, refusal // ends the client: only whoever runs it can agree to more
 		}
 		return train(ctx, e)
 	}}

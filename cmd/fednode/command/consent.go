@@ -10,9 +10,9 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
-// consent is what the owner of ratings agrees to. Who the server is, the operator has
-// signed; what it asks for is its own choice: the budget of the ledger too, and how many
-// are counted on to stay and not to collude.
+// consent is what a client agrees to. The operator has signed who the server is, but the
+// server alone chooses what it asks for: the budget of the ledger too, and how many clients
+// it assumes to stay and not to collude.
 type consent struct {
 	epsilon    float64        // that a session may cost at the most, with all before it
 	delta      float64        // at which that is counted, at the most
@@ -27,9 +27,9 @@ func (c *clientCmd) consent() (*consent, error) {
 	if !(c.MaxDelta > 0 && c.MaxDelta < 1) {
 		return nil, cli.Misusef("--max-delta %v: a number above 0 and below 1 is needed", c.MaxDelta)
 	}
-	owner := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, file: c.Experiment}
+	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, file: c.Experiment}
 	if c.Experiment == "" {
-		return owner, nil
+		return given, nil
 	}
 	said, err := config.ReadFile(c.Experiment)
 	if err != nil {
@@ -39,11 +39,11 @@ func (c *clientCmd) consent() (*consent, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner.experiment = &agreed
-	return owner, nil
+	given.experiment = &agreed
+	return given, nil
 }
 
-// refuses says why the owner takes no part in a session, if so. Its terms follow from its
+// refuses says why the client takes no part in a session, if so. The session's terms follow from its
 // configuration (agreement.Open).
 func (o *consent) refuses(p *agreement.Public) error {
 	switch b := p.Terms.Budget; {

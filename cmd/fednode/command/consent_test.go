@@ -26,8 +26,8 @@ func published(t *testing.T, settings string) *agreement.Public {
 	return p
 }
 
-// A server may ask for whatever it likes; the owner of the ratings says what it gets.
-func TestOwnerDecidesWhatASessionMayCost(t *testing.T) {
+// A server may ask for whatever it likes; the client decides what it gets.
+func TestClientDecidesWhatASessionMayCost(t *testing.T) {
 	agreed := filepath.Join(t.TempDir(), "agreed.yaml")
 	if err := os.WriteFile(agreed, []byte("algorithm: lfl-sgdmf\nepsilon: 5\nrounds: 5\ntolerance: 0.3\nmode: active\nsecagg: real\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -55,23 +55,23 @@ func TestOwnerDecidesWhatASessionMayCost(t *testing.T) {
 		{4, agreed, same, "--max-epsilon 4"},
 	} {
 		cmd := &clientCmd{MaxEpsilon: c.epsilon, MaxDelta: 1e-5, Experiment: c.file}
-		owner, err := cmd.consent()
+		given, err := cmd.consent()
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = owner.refuses(published(t, c.settings))
+		err = given.refuses(published(t, c.settings))
 		if usage := cli.IsMisuse(err); (err != nil) != (c.want != "") || err != nil && (!usage || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("max-epsilon %v, experiment %q, session of %s: %v; want %q", c.epsilon, filepath.Base(c.file), c.settings, err, c.want)
 		}
 	}
 	for _, epsilon := range []float64{0, -1, math.NaN()} {
-		if owner, err := (&clientCmd{MaxEpsilon: epsilon, MaxDelta: 1e-5}).consent(); err == nil {
-			t.Errorf("--max-epsilon %v: %+v", epsilon, owner)
+		if given, err := (&clientCmd{MaxEpsilon: epsilon, MaxDelta: 1e-5}).consent(); err == nil {
+			t.Errorf("--max-epsilon %v: %+v", epsilon, given)
 		}
 	}
 	for _, delta := range []float64{0, 1, math.NaN()} {
-		if owner, err := (&clientCmd{MaxEpsilon: 1, MaxDelta: delta}).consent(); err == nil {
-			t.Errorf("--max-delta %v: %+v", delta, owner)
+		if given, err := (&clientCmd{MaxEpsilon: 1, MaxDelta: delta}).consent(); err == nil {
+			t.Errorf("--max-delta %v: %+v", delta, given)
 		}
 	}
 }
@@ -82,14 +82,14 @@ func TestRefusedSessionIsNotTrainedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &clientHost{data: "no such folder", owner: &consent{epsilon: 10}}
+	d := &clientHost{data: "no such folder", consent: &consent{epsilon: 10}}
 	for range 2 { // from what is kept, too
 		job, err := d.job(text, nil) // whose call would panic
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err = job.Train(t.Context()); err == nil || !strings.Contains(err.Error(), "without noise") {
-			t.Errorf("training for a session that the owner refuses: %v", err)
+			t.Errorf("training for a session that the client refuses: %v", err)
 		}
 	}
 }

@@ -45,12 +45,12 @@ func facts(ctx context.Context, c config.Config, items, users string, clients in
 	}
 	about := algorithm.Of(c).About()
 	switch about.Clients {
-	case algorithm.ItemOwners:
+	case algorithm.ItemParties:
 		if set.UserIDs, err = lines(users); err != nil {
 			return agreement.Facts{}, cli.Misusef("--users: with %s a file with the ids of all users is needed, one a line: %w", about.Name, err)
 		}
 		set.Users = len(set.UserIDs)
-	case algorithm.UserHolders:
+	case algorithm.UserParties:
 		if set.Users, err = strconv.Atoi(users); err != nil {
 			return agreement.Facts{}, cli.Misusef("--users: with %s the number of users of all parties is needed, not %q", about.Name, users)
 		}

@@ -112,7 +112,7 @@ func TestVFLOnRealRatings(t *testing.T) {
 	}
 }
 
-// Ten owners of items who share the users' embeddings beat the same ten each
+// Ten parties with items that share the users' embeddings beat the same ten each
 // alone with as much noise, in a fifth of the default iterations.
 func TestVFLBeatsEachAlone(t *testing.T) {
 	if brief() {

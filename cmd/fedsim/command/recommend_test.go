@@ -53,7 +53,7 @@ func TestRecommendFromFiles(t *testing.T) {
 	const parties = 3
 	set, train := small(t)
 	for _, tt := range []struct{ name, algorithm string }{
-		{"devices", "lfl-sgdmf"}, {"owners of items", "vfl-sgdmf"}, {"holders of users", "hfl-sgdmf"}, {"one place", "sgd-mf"}, {"biases", "ssp-c"},
+		{"devices", "lfl-sgdmf"}, {"parties with items", "vfl-sgdmf"}, {"parties with users", "hfl-sgdmf"}, {"one place", "sgd-mf"}, {"biases", "ssp-c"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := []string{"--algorithm", tt.algorithm, "--rank", "3"}

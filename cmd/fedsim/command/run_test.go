@@ -46,10 +46,10 @@ func TestInterruptLeavesNothing(t *testing.T) {
 		{"clients drawing noise", "lfl-sgdmf 2/4", []string{"--noise-draw", "client"}},
 		{"in one place", "sgd-mf 2/30", []string{"--algorithm", "sgd-mf"}},
 		{"with JSON", "lfl-sgdmf 2/4", []string{"--format", "json"}},
-		{"owners of items", "vfl-sgdmf 1/4", []string{"--algorithm", "vfl-sgdmf", "--accountant", "rdp"}},
-		{"owners of items, in the run of each alone", "vfl-sgdmf 4/4", []string{"--algorithm", "vfl-sgdmf", "--accountant", "rdp"}},
-		{"holders of users", "hfl-sgdmf 2/4", []string{"--algorithm", "hfl-sgdmf", "--accountant", "rdp"}},
-		{"holders of users, in stage 3", "fmf-hfl 4/4", []string{"--algorithm", "fmf-hfl"}},
+		{"parties with items", "vfl-sgdmf 1/4", []string{"--algorithm", "vfl-sgdmf", "--accountant", "rdp"}},
+		{"parties with items, in the run of each alone", "vfl-sgdmf 4/4", []string{"--algorithm", "vfl-sgdmf", "--accountant", "rdp"}},
+		{"parties with users", "hfl-sgdmf 2/4", []string{"--algorithm", "hfl-sgdmf", "--accountant", "rdp"}},
+		{"parties with users, in stage 3", "fmf-hfl 4/4", []string{"--algorithm", "fmf-hfl"}},
 		{"gradients of a step", "hfl-synsgd 3/4", []string{"--algorithm", "hfl-synsgd", "--accountant", "rdp"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

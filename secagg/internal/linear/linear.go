@@ -1,7 +1,8 @@
-// Package linear tells bits that a short linear recurrence foretells from bits
-// that none does. Tests of masks use it: from a mask of which every bit is a linear
-// function of 20,000 others, some 40,000 coordinates that are known disclose the
-// rest, and adding up linear masks makes another.
+// Package linear measures the linear complexity of a bit sequence: the length of the
+// shortest linear recurrence that generates it. Tests of masks use it to tell a
+// pseudorandom mask from one that is a linear function of its seed. If every bit of a
+// mask is a linear function of 20,000 others, some 40,000 known coordinates disclose the
+// rest, and a sum of such masks is another such mask.
 package linear
 
 import "math/bits"
@@ -50,9 +51,9 @@ func shiftIn(p []uint64, bit uint64) {
 	}
 }
 
-// Twister is the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998), the
-// generator that a test of masks must find out: whatever its seed, each of its bits
-// follows one recurrence of length 19,937. Make it with NewTwister.
+// Twister is the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998), a generator
+// that a test of masks must reject: whatever its seed, each of its bits follows one
+// recurrence of length 19,937. Make it with NewTwister.
 type Twister struct {
 	state [624]uint32
 	used  int

@@ -25,7 +25,7 @@ func BenchmarkVFLStep(b *testing.B) {
 
 func benchmarkStep(b *testing.B, unit dp.Unit) {
 	const users, items, rank, each = 69_878, 1068, 20, 13
-	p := siloOf(users, 10*items, rank)
+	p := soundParams(users, 10*items, rank)
 	p.Rounds, p.LocalSteps, p.SamplingRate, p.Density, p.UserRate, p.ItemRate = 100, 10, 0.01, 0.0134, 1e-4, 1e-4
 	if p.Unit = unit; unit == dp.User {
 		p.ClipRatings = 5
