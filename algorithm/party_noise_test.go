@@ -5,17 +5,9 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/opened"
 )
-
-// number is the value of a key.
-func number(c config.Config, key string) float64 {
-	return config.NumberKey{Key: config.Find(key)}.Value(c)
-}
 
 // calibrated are private experiments between organisations, with how many noisy
 // steps a unit takes part in at all parties together and at one of them:
@@ -35,20 +27,6 @@ var calibrated = []struct {
 	{"algorithm=hfl-synsgd accountant=rdp clipping=both", 1000, 1000},
 }
 
-// cost is what steps of the experiment's noise cost, by the accountant directly.
-func cost(t *testing.T, e *experiment.Experiment, z float64, steps int) float64 {
-	t.Helper()
-	event := dp.SubsampledGaussian(z, number(e.Config, "sampling-rate"))
-	if number(e.Config, "sampling-rate") == 1 {
-		event = dp.Gaussian(z)
-	}
-	r, err := dp.Problem{Events: []dp.Event{event.Times(steps)}, Delta: algorithm.Delta.Value(e.Config), Accountant: dp.Accountant(algorithm.Accountant.Of(e.Config))}.Epsilon()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Epsilon
-}
-
 // The noise found costs the budget, a hundredth less would cost more, and that is
 // the budget of every party, whose ledger is charged for all of them where a unit
 // lies with all.
@@ -58,10 +36,10 @@ func TestNoiseOfOrganisationsIsTheLeast(t *testing.T) {
 			t.Parallel()
 			e := opened.Experiment(t, tt.settings)
 			want, z := algorithm.Epsilon.Value(e.Config), e.Schedule.First().Noise.Multiplier
-			if got := cost(t, e, z, tt.together); !(got <= want && got > 0.999*want) {
+			if got := opened.Cost(t, e, z, tt.together); !(got <= want && got > 0.999*want) {
 				t.Errorf("the noise costs %v, want %v", got, want)
 			}
-			if got := cost(t, e, 0.99*z, tt.together); got <= want {
+			if got := opened.Cost(t, e, 0.99*z, tt.together); got <= want {
 				t.Errorf("a hundredth less costs %v, within %v: the noise is not the least", got, want)
 			}
 			if got := e.Privacy.Budget.Epsilon; got != want {
@@ -71,7 +49,7 @@ func TestNoiseOfOrganisationsIsTheLeast(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if together := cost(t, e, z, tt.together); math.Abs(planned.Epsilon-together) > 1e-9*together {
+			if together := opened.Cost(t, e, z, tt.together); math.Abs(planned.Epsilon-together) > 1e-9*together {
 				t.Errorf("planned is %v, want %v", planned.Epsilon, together)
 			}
 			spread := 1

@@ -30,7 +30,7 @@ func TestOpenChooses(t *testing.T) {
 		{"epsilon", algorithm.Epsilon.Value(c), 10},
 		{"delta, 600 users", algorithm.Delta.Value(c), 1e-5},
 		{"rank", algorithm.Rank.Value(c), 1},
-		{"start mean, 0.7 of 5 stars", number(c, "model.start-mean"), 3.5},
+		{"start mean, 0.7 of 5 stars", opened.Number(c, "model.start-mean"), 3.5},
 		{"bottom of the scale", algorithm.RatingMin.Value(c), 0.5},
 		{"top of the scale", algorithm.RatingMax.Value(c), 5},
 		{"clients", float64(e.Cohort.Clients), 600},
@@ -45,7 +45,7 @@ func TestOpenChooses(t *testing.T) {
 	if !algorithm.Noise.Is(c, "split") || e.Schedule.First().Noise.Kind != protocol.Split {
 		t.Errorf("noise is %s, %v, want split", algorithm.Noise.Of(c), e.Schedule.First().Noise.Kind)
 	}
-	if !(number(c, "model.learning-rate") > 0) {
+	if !(opened.Number(c, "model.learning-rate") > 0) {
 		t.Errorf("learning rate %v", c.Text(config.Find("model.learning-rate")))
 	}
 	if e := opened.Experiment(t, "algorithm=sgd-mf"); algorithm.Rank.Of(e.Config) != config.Fixed(20) || !algorithm.Noise.Is(e.Config, "none") {

@@ -5,33 +5,12 @@ import (
 	"math"
 	"testing"
 
-	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
 )
-
-// number is the value of a key.
-func number(c config.Config, key string) float64 {
-	return config.NumberKey{Key: config.Find(key)}.Value(c)
-}
-
-// cost is what steps of the experiment's noise cost, by the accountant directly.
-func cost(t *testing.T, e *experiment.Experiment, z float64, steps int) float64 {
-	t.Helper()
-	event := dp.SubsampledGaussian(z, number(e.Config, "sampling-rate"))
-	if number(e.Config, "sampling-rate") == 1 {
-		event = dp.Gaussian(z)
-	}
-	r, err := dp.Problem{Events: []dp.Event{event.Times(steps)}, Delta: algorithm.Delta.Value(e.Config), Accountant: dp.Accountant(algorithm.Accountant.Of(e.Config))}.Epsilon()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Epsilon
-}
 
 // attempts takes the plans of an experiment's strategy, as a party would see them.
 func attempts(t *testing.T, e *experiment.Experiment) (*experiment.Federation, []*protocol.Plan) {
@@ -118,7 +97,7 @@ func TestSpentIsThatOfTheFullestLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := cost(t, e, e.Schedule.First().Noise.Multiplier, 5*int(number(e.Config, "local-steps"))); math.Abs(r.Epsilon-want) > 1e-9*want {
+		if want := opened.Cost(t, e, e.Schedule.First().Noise.Multiplier, 5*int(opened.Number(e.Config, "local-steps"))); math.Abs(r.Epsilon-want) > 1e-9*want {
 			t.Errorf("%s: spent %v, want five iterations, %v", settings, r.Epsilon, want)
 		}
 	}
@@ -140,7 +119,7 @@ func TestSpentAddsUpOverPartiesOfAUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := cost(t, e, e.Schedule.First().Noise.Multiplier, 17); math.Abs(r.Epsilon-want) > 1e-9*want {
+	if want := opened.Cost(t, e, e.Schedule.First().Noise.Multiplier, 17); math.Abs(r.Epsilon-want) > 1e-9*want {
 		t.Errorf("spent %v, want the cost of 17 steps, %v", r.Epsilon, want)
 	}
 	for k, from := range []int{3, 1, 0, 2} {

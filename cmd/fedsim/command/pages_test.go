@@ -1,0 +1,21 @@
+package command
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/fedsim/fedsim/internal/cli/clitest"
+)
+
+var ofItself = clitest.Command{
+	Program: program,
+	Tree:    func() *commands { c := newCommands(); return &c }(),
+	Run: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		return run(ctx, args, streams{out: stdout, err: stderr})
+	},
+}
+
+func TestManPageIsComplete(t *testing.T)    { ofItself.ManPage(t) }
+func TestCompletionIsComplete(t *testing.T) { ofItself.Completion(t) }
+func TestCommandLinePage(t *testing.T)      { ofItself.Page(t, "../../../docs/cli.md") }

@@ -1,0 +1,121 @@
+// Package clitest holds what the tests of both commands ask alike: that the manual page, the
+// completion and the page of the documentation have every command, flag and argument.
+package clitest
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+var update = flag.Bool("update-cli", false, "write the page about the command line")
+
+// Command is a command line under test.
+type Command struct {
+	Program cli.Program
+	Tree    any // where its arguments are parsed to
+	// Run calls the command and returns its exit code.
+	Run func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+}
+
+func (c Command) parser(t *testing.T) *kong.Kong {
+	t.Helper()
+	parser, err := c.Program.Parser(c.Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser
+}
+
+// said is what the command prints of itself.
+func (c Command) said(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := c.Run(t.Context(), args, &out, &errs); code != 0 {
+		t.Fatalf("%v: exit code %d, %s", args, code, &errs)
+	}
+	return out.String()
+}
+
+// ManPage fails unless the manual page has every command that kong knows, with every flag
+// and argument.
+func (c Command) ManPage(t *testing.T) {
+	man := strings.ReplaceAll(c.said(t, "man"), `\-`, "-")
+	for _, leaf := range c.parser(t).Model.Leaves(true) {
+		_, section, ok := strings.Cut(man, "\n.SS "+leaf.FullPath()+" ")
+		if !ok {
+			t.Errorf("%s is missing", leaf.FullPath())
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n.S")
+		for _, flags := range leaf.AllFlags(true) {
+			for _, f := range flags {
+				if f.Name != "help" && !strings.Contains(section, "\n.B --"+f.Name+"=") && !strings.Contains(section, "\n.B --"+f.Name+"\n") {
+					t.Errorf("%s: --%s is missing", leaf.FullPath(), f.Name)
+				}
+			}
+		}
+		for _, p := range leaf.Positional {
+			if !strings.Contains(section, "\n.I "+p.Summary()+"\n") {
+				t.Errorf("%s: %s is missing", leaf.FullPath(), p.Summary())
+			}
+		}
+	}
+}
+
+// Completion fails unless bash offers every command after its parent.
+func (c Command) Completion(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip(err)
+	}
+	script := c.said(t, "completion", "bash") + `
+COMP_WORDS=("$@" "") COMP_CWORD=$#
+_` + c.Program.Name + `
+echo "${COMPREPLY[*]}"`
+	var check func(n *kong.Node, path ...string)
+	check = func(n *kong.Node, path ...string) {
+		if len(n.Children) == 0 {
+			return
+		}
+		var want []string
+		for _, child := range n.Children {
+			want = append(want, child.Name)
+			check(child, append(path[:len(path):len(path)], child.Name)...)
+		}
+		out, err := exec.Command("bash", append([]string{"-c", script, "bash"}, path...)...).CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != strings.Join(want, " ") {
+			t.Errorf("%v: %v, %q is offered; want %q", path, err, got, want)
+		}
+	}
+	check(c.parser(t).Model.Node, c.Program.Name)
+}
+
+// Page fails unless the page at path is what the commands say of themselves; with
+// -update-cli it is written.
+func (c Command) Page(t *testing.T, path string) {
+	got := fmt.Sprintf("# The command line of %s\n\n<!-- Made from the commands by \"go test ./cmd/%[1]s/... -run TestCommandLinePage -update-cli\". Do not edit. -->\n\n%s",
+		c.Program.Name, cli.Markdown(c.parser(t).Model))
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s is not what the commands say; run the test with -update-cli (-page +commands):\n%s", path, d)
+	}
+}
