@@ -61,6 +61,14 @@ type Config struct {
 	// are set up for the next. If more are missing (by default, if any is), the iteration
 	// is set up anew with everybody.
 	SitOut float64
+	// Presence says that the driver reports who is connected. A stage then ends as soon as
+	// enough have answered and nobody else who is connected may; who has no connection is
+	// awaited for Grace after it was lost, in case it comes back.
+	Presence bool
+	Grace    time.Duration
+	// Tail is how long a stage goes on once enough have answered, for the others. 0: until
+	// StageTimeout.
+	Tail time.Duration
 }
 
 // Aggregator leads iterations. Its methods are for one goroutine at a time.
@@ -71,6 +79,7 @@ type Aggregator struct {
 	next    *round             // the one that is set up ahead; nil if none is
 	session protocol.SessionID // of the latest plan
 	last    uint64             // its iteration; an earlier or equal one is refused
+	lines   []connection       // by client; unused without Config.Presence
 }
 
 // round is an iteration in progress, or one that is set up.
@@ -81,6 +90,9 @@ type round struct {
 	sum      Sum
 	stage    protocol.Stage
 	deadline time.Time
+	tail     time.Time // when it is over; zero before enough have answered the present stage
+	wake     time.Time // that was asked for last; zero: the deadline
+	missed   []bool    // by client: it has not heard what it would have to answer
 	// awaited[c] is the stage that client c is expected to answer or, if it was
 	// lost, was; answered at the present stage, it is the one that follows.
 	awaited  []protocol.Stage
@@ -92,7 +104,9 @@ type round struct {
 }
 
 // New makes an aggregator.
-func New(cfg Config) *Aggregator { return &Aggregator{cfg: cfg} }
+func New(cfg Config) *Aggregator {
+	return &Aggregator{cfg: cfg, lines: make([]connection, cfg.Clients)}
+}
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
 func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
@@ -100,11 +114,14 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	case protocol.Received:
 		return a.receive(now, in.Envelope)
 	case protocol.Tick:
-		if r := a.round; r != nil && r.summing == 0 && !now.Before(r.deadline) {
-			return a.closeStage(now)
-		}
+		return a.woken(now)
+	case protocol.Connected:
+		return a.connected(now, in)
+	case protocol.Disconnected:
+		return a.disconnected(now, in)
 	case protocol.Registered:
 		a.forget(in.Client)
+		return a.settle(now)
 	case protocol.Done:
 		return a.done(now, in)
 	}
@@ -148,13 +165,15 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	}
 	a.session, a.last = p.Session, p.Iteration
 	a.round, a.next = r, nil
-	r.plan, r.deadline = p, now.Add(a.cfg.StageTimeout)
+	r.plan = p
+	r.begin(now.Add(a.cfg.StageTimeout))
 	var eff protocol.Effects
 	if ahead {
 		eff = a.begin(r)
 	} else {
 		eff = a.relay(&protocol.Announce{Plan: p})
 	}
+	a.sent(r, eff.Send)
 	eff.Wake = r.deadline
 	eff.Events = []protocol.Event{{Kind: protocol.IterationOpened, Iteration: p.Iteration, Party: protocol.Party{Role: protocol.Server}}}
 	return eff
@@ -162,7 +181,8 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 
 func (a *Aggregator) newRound(s protocol.Setup) (*round, error) {
 	sum, err := a.cfg.NewSum(s)
-	return &round{setup: s, sum: sum, expected: a.cfg.Clients, awaited: make([]protocol.Stage, a.cfg.Clients)}, err
+	return &round{setup: s, sum: sum, expected: a.cfg.Clients, awaited: make([]protocol.Stage, a.cfg.Clients),
+		missed: make([]bool, a.cfg.Clients)}, err
 }
 
 // accept says why a plan is refused, if it is.
@@ -205,10 +225,15 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
 		eff.Events = append(eff.Events, a.ride(from, rider).Events...)
 	}
-	if r != a.round || r.answered < r.expected {
+	if r != a.round {
 		return eff
 	}
-	closed := a.closeStage(now)
+	var closed protocol.Effects
+	if r.answered < r.expected {
+		closed = a.settle(now)
+	} else {
+		closed = a.closeStage(now)
+	}
 	closed.Events = append(eff.Events, closed.Events...)
 	return closed
 }
@@ -265,6 +290,11 @@ func (r *round) advance() {
 	r.expected, r.answered = r.answered, 0
 }
 
+// begin sets when the present stage ends at the latest.
+func (r *round) begin(deadline time.Time) {
+	r.deadline, r.tail, r.wake = deadline, time.Time{}, deadline
+}
+
 // closeStage ends the stage in progress: whoever has not answered is lost.
 func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	r := a.round
@@ -298,7 +328,8 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 		eff.Send = append(eff.Send, a.rosters()...)
 	}
 	r.advance()
-	r.deadline = now.Add(a.cfg.StageTimeout)
+	r.begin(now.Add(a.cfg.StageTimeout))
+	a.sent(r, eff.Send)
 	eff.Wake = r.deadline
 	return eff
 }

@@ -87,6 +87,9 @@ const gone = protocol.Stages
 // forget takes a client that has lost what it knew out of the iteration that is
 // set up.
 func (a *Aggregator) forget(id protocol.ClientID) {
+	if r := a.round; r != nil && a.cfg.Presence && int(id) < len(r.missed) {
+		r.missed[id] = true // what it was doing in the iteration in progress is lost as well
+	}
 	r := a.next
 	if r == nil || int(id) >= len(r.awaited) {
 		return

@@ -105,6 +105,8 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 //	2 share 2 ahead, of the setup before there is a plan, as all that travels with others is
 //	malformed 2 masked-input 1, the same with nothing sound in it
 //	registered 2 client 2 has come up anew
+//	connected 2 7    client 2 has a connection, the 7th of the aggregator
+//	disconnected 2 7 and has lost it
 //	final M      the server ends the session
 //	tick 12s     the time is 12s, and the aggregator is woken
 //	run          the oldest work, and its Done; fail: it fails
@@ -134,6 +136,10 @@ func (b *bench) command(text string) protocol.Effects {
 		return b.receive(server, &protocol.Open{Plan: b.plan(b.number(w[1]))})
 	case "registered":
 		return b.step(protocol.Registered{Client: protocol.ClientID(b.number(w[1]))})
+	case "connected":
+		return b.step(protocol.Connected{Client: protocol.ClientID(b.number(w[1])), Connection: b.number(w[2])})
+	case "disconnected":
+		return b.step(protocol.Disconnected{Client: protocol.ClientID(b.number(w[1])), Connection: b.number(w[2])})
 	case "final":
 		return b.receive(server, &protocol.Final{Model: []byte(w[1])})
 	case "tick":

@@ -125,7 +125,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "69894a3a4a11f18450f7cd330000b993579c191f8be379afcf6e1383cf29ea48" {
+	if err != nil || hex.EncodeToString(hash[:]) != "720bba56ed96c34c2e97a3b549bf9295abfbfa7734fc030032822c4c050fc10a" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

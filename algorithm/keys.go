@@ -19,7 +19,7 @@ var (
 	FeatureSpec, Feedback, DropoutAt, Baselines, Out, RunName config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
-	SplitTest, SplitValidation, Positive, StageTimeout, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
+	SplitTest, SplitValidation, Positive, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
 	Seed config.SeedKey
 )
 
@@ -286,6 +286,10 @@ func declareNetwork() {
 		Name: "deployment.stage-timeout-s", Kind: config.Real, Default: "60", Range: config.Above(0, 86_400), Unit: "s", Scope: config.Deployed,
 		Help: "How long the aggregator of a deployment waits in a stage for clients that do not answer.",
 	})
+	Tail = config.DeclareNumber(config.Key{
+		Name: "deployment.tail-s", Kind: config.Real, Default: "10", Range: config.Above(0, 86_400), Unit: "s", Scope: config.Deployed,
+		Help: "How long a stage of a deployment goes on, once enough clients have answered, for the others that are connected.",
+	})
 	Gather = config.DeclareNumber(config.Key{ // time to start ten machines by hand
 		Name: "deployment.gather-s", Kind: config.Real, Default: "600", Range: config.Between(0, 604_800), Unit: "s", Scope: config.Deployed,
 		Help: "How long the first round of a deployment waits for all clients, at most. After that it begins with those who are there, if they are enough.",
@@ -305,7 +309,7 @@ func Federated() []*config.Key {
 func always() []*config.Key {
 	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
 		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
-		StageTimeout.Key, Gather.Key}
+		StageTimeout.Key, Tail.Key, Gather.Key}
 }
 
 // positiveShare of the scale's top counts as liked: four stars of five, as Liang et al.

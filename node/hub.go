@@ -53,6 +53,7 @@ type Aggregator struct {
 
 	mu      sync.Mutex
 	conns   map[admission.Place]*conn
+	newest  uint64      // the number of the newest connection
 	session *hubSession // nil before the server has published one
 }
 
@@ -77,6 +78,7 @@ type conn struct {
 	place    admission.Place
 	peer     peer.ID
 	life     [16]byte
+	number   uint64 // of the connection, in the order in which they came about, from 1
 	stream   network.Stream
 	queue    *queue
 	closed   chan struct{}
@@ -284,6 +286,8 @@ func (a *Aggregator) enter(c *conn) {
 		old.close()
 	}
 	a.conns[c.place] = c
+	a.newest++
+	c.number = a.newest
 	a.host.ConnManager().Protect(c.peer, "registered")
 	a.announcePresence()
 	if c.place.Role == protocol.Client {

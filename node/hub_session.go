@@ -175,6 +175,10 @@ func (a *Aggregator) tell(c *conn, s *hubSession) {
 	}
 }
 
+// grace is how long a client whose connection is lost may take to come back: it dials again
+// at once, and pauses for longer only when that has failed.
+const grace = 1500 * time.Millisecond
+
 // lead starts the role that leads a session's sums.
 func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubSession {
 	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
@@ -186,6 +190,7 @@ func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubS
 			Clients: s.terms.Cohort.Clients, StageTimeout: s.terms.StageTimeout,
 			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
 			Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut,
+			Presence: true, Grace: grace, Tail: s.terms.Tail,
 		}),
 		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: a.now,
 		persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep
@@ -254,6 +259,8 @@ func (a *Aggregator) serveClient(c *conn) error {
 	if fresh {
 		s.driver.give(s.ctx, protocol.Registered{Client: c.place.Client})
 	}
+	s.driver.give(s.ctx, protocol.Connected{Client: c.place.Client, Connection: c.number})
+	defer s.driver.give(s.ctx, protocol.Disconnected{Client: c.place.Client, Connection: c.number})
 	a.mu.Lock()
 	s.answered(c)
 	a.mu.Unlock()

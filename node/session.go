@@ -26,6 +26,8 @@ type Terms struct {
 	SitOut  float64 // see aggregator.Config
 	// StageTimeout is how long a stage waits for clients that do not answer.
 	StageTimeout time.Duration
+	// Tail is how long a stage goes on once enough clients have answered.
+	Tail time.Duration
 	// Steps are what the iterations ask for, and the sizes of their models.
 	Steps protocol.Schedule
 }
@@ -49,6 +51,9 @@ func (t *Terms) Validate() error {
 	}
 	if t.StageTimeout < time.Second || t.StageTimeout > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("the timeout of a stage is %v; it must be from a second to a day", t.StageTimeout))
+	}
+	if t.Tail <= 0 || t.Tail > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("the tail of a stage is %v; it must be above zero and at most a day", t.Tail))
 	}
 	return errors.Join(errs...)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// Input is what a driver gives a role: Start, Received, Registered, Done or Tick.
+// Input is what a driver gives a role: Start, Received, Registered, Connected, Disconnected,
+// Done or Tick.
 type Input interface{ input() }
 
 // Start begins a role's life.
@@ -21,14 +22,30 @@ type Received struct{ Envelope Envelope }
 // has restarted, and Client has no meaning.
 type Registered struct{ Client ClientID }
 
+// Connected tells the aggregator that a client has a connection to it. Connections are
+// numbered in the order in which they came about, from 1. A driver that reports them
+// reports all of them: see aggregator.Config.
+type Connected struct {
+	Client     ClientID
+	Connection uint64
+}
+
+// Disconnected tells the aggregator that a connection is lost, which may be old news.
+type Disconnected struct {
+	Client     ClientID
+	Connection uint64
+}
+
 // Tick says that the time a role asked to be woken at has come.
 type Tick struct{}
 
-func (Start) input()      {}
-func (Received) input()   {}
-func (Registered) input() {}
-func (Done) input()       {}
-func (Tick) input()       {}
+func (Start) input()        {}
+func (Received) input()     {}
+func (Registered) input()   {}
+func (Connected) input()    {}
+func (Disconnected) input() {}
+func (Done) input()         {}
+func (Tick) input()         {}
 
 // Effects is what a role wants done. The driver carries the fields out in this order:
 // everything in Persist is durable before anything is sent.

@@ -1,0 +1,135 @@
+package aggregator
+
+import (
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Who is connected decides how long a stage waits, never whether enough have answered: a
+// stage of which too few have answered waits until its timeout.
+
+// connection is what the aggregator knows of a client's line to it.
+type connection struct {
+	number uint64    // of the newest one; 0: there was none
+	lost   time.Time // when it was lost; zero while it stands
+}
+
+// connected takes in that a client has a connection. What it knew of the iteration in
+// progress it still knows.
+func (a *Aggregator) connected(now time.Time, in protocol.Connected) protocol.Effects {
+	if int(in.Client) >= len(a.lines) || in.Connection <= a.lines[in.Client].number {
+		return protocol.Effects{} // overtaken by a newer one
+	}
+	a.lines[in.Client] = connection{number: in.Connection}
+	return a.settle(now)
+}
+
+// disconnected takes in that a connection is lost, unless there is a newer one.
+func (a *Aggregator) disconnected(now time.Time, in protocol.Disconnected) protocol.Effects {
+	if int(in.Client) >= len(a.lines) || in.Connection != a.lines[in.Client].number {
+		return protocol.Effects{}
+	}
+	a.lines[in.Client].lost = now
+	return a.settle(now)
+}
+
+// here says whether a client would hear what is sent now.
+func (a *Aggregator) here(c int) bool {
+	return !a.cfg.Presence || a.lines[c].number > 0 && a.lines[c].lost.IsZero()
+}
+
+// sent notes who does not hear what opens a stage: it could not answer.
+func (a *Aggregator) sent(r *round, list []protocol.Envelope) {
+	if !a.cfg.Presence {
+		return
+	}
+	for _, e := range list {
+		if c := int(e.To.Client); e.To.Role == protocol.Client && !a.here(c) {
+			r.missed[c] = true
+		}
+	}
+}
+
+// pending says whether anybody may still answer the present stage, and until when that is
+// so at least for whoever may come back; zero if nobody has to.
+func (a *Aggregator) pending(r *round, now time.Time) (any bool, back time.Time) {
+	for c, stage := range r.awaited {
+		if stage != r.stage || r.missed[c] {
+			continue
+		}
+		if a.here(c) {
+			any = true
+			continue
+		}
+		if end := a.lines[c].lost.Add(a.cfg.Grace); a.lines[c].number > 0 && now.Before(end) {
+			any = true
+			if back.IsZero() || end.Before(back) {
+				back = end
+			}
+		}
+	}
+	return any, back
+}
+
+// settle ends the present stage if its time is over, or if enough have answered and either
+// nobody else may or the tail is over. Otherwise it asks to be woken when that can change.
+func (a *Aggregator) settle(now time.Time) protocol.Effects {
+	r := a.round
+	if r == nil || r.summing != 0 {
+		return protocol.Effects{}
+	}
+	if !now.Before(r.deadline) {
+		return a.closeStage(now)
+	}
+	if r.answered < r.setup.Cohort.Required() {
+		return protocol.Effects{}
+	}
+	wake := r.deadline
+	if a.cfg.Presence {
+		any, back := a.pending(r, now)
+		if !any {
+			return a.closeStage(now)
+		}
+		wake = earlier(wake, back)
+	}
+	if a.cfg.Tail > 0 {
+		if r.tail.IsZero() {
+			r.tail = now.Add(a.cfg.Tail)
+		}
+		if !now.Before(r.tail) {
+			return a.closeStage(now)
+		}
+		wake = earlier(wake, r.tail)
+	}
+	if wake.Equal(r.wake) {
+		return protocol.Effects{}
+	}
+	r.wake = wake
+	return protocol.Effects{Wake: wake}
+}
+
+// earlier of two times, of which the second may be none.
+func earlier(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// woken looks at the stage in progress at the time that was asked for.
+func (a *Aggregator) woken(now time.Time) protocol.Effects {
+	r := a.round
+	if r == nil {
+		return protocol.Effects{}
+	}
+	if !a.cfg.Presence && a.cfg.Tail == 0 {
+		return a.settle(now) // there is only one time to be woken at
+	}
+	r.wake = time.Time{}
+	eff := a.settle(now)
+	if r == a.round && r.summing == 0 && r.wake.IsZero() {
+		r.wake, eff.Wake = r.deadline, r.deadline // what it was woken by is past
+	}
+	return eff
+}

@@ -1,0 +1,121 @@
+package aggregator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim/aggregator"
+)
+
+// present is a federation of five, of whom two may be lost, whose driver says who is
+// connected: everybody who is not named.
+func present(t *testing.T, away ...int) *bench {
+	b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second})
+	for c := range 5 {
+		gone := false
+		for _, a := range away {
+			gone = gone || a == c
+		}
+		if !gone {
+			b.script("connected " + string(rune('0'+c)) + " " + string(rune('1'+c)) + " ->")
+		}
+	}
+	return b
+}
+
+// A vacant place is never awaited: five iterations take no time at all.
+func TestVacantPlaceIsNotAwaited(t *testing.T) {
+	b := present(t, 4)
+	for _, i := range []string{"1", "2", "3", "4", "5"} {
+		b.command("open " + i)
+		for _, stage := range []string{"advertise", "share", "masked-input", "unmask"} {
+			b.command("0-3 " + stage + " " + i)
+		}
+		b.script("run -> result " + i + " [[1 1 1 1 0]] of 4, 4 answered, iteration-summed")
+	}
+	if !b.now.Equal(epoch) {
+		t.Errorf("it took %v", b.now.Sub(epoch))
+	}
+}
+
+// A client that is killed costs its grace once, and nothing in the iterations after.
+func TestKilledClientCostsItsGrace(t *testing.T) {
+	b := present(t)
+	b.script(`
+		open 1            -> announce(1) 0,1,2,3,4, wake 10s, iteration-opened
+		0-3 advertise 1   -> wake 3s
+		disconnected 4 5  -> wake 1s
+		tick 900ms        ->  wake 1s
+		tick 1s           -> roster(4) 0,1,2,3, wake 11s, lost 4 advertise
+		0-3 share 1       -> delivery(4) 0,1,2,3, wake 11s
+		0-3 masked-input 1 -> survivors(4) 0,1,2,3, wake 11s
+		0-3 unmask 1      -> wake 4s, work
+		run               -> result 1 [[1 1 1 1 0]] of 4, 4 answered, iteration-summed
+		open 2            -> announce(2) 0,1,2,3,4, wake 11s, iteration-opened
+		0-3 advertise 2   -> roster(4) 0,1,2,3, wake 11s, lost 4 advertise`)
+}
+
+// Who comes back within its grace is heard; who comes back anew has lost what it was doing
+// and is awaited in the next iteration only.
+func TestComesBack(t *testing.T) {
+	for name, c := range map[string]string{
+		"with what it knew": `
+			disconnected 4 5 ->
+			0-3 advertise 1  -> wake 1s
+			connected 4 9    -> wake 3s
+			4 advertise 1    -> roster(5) 0,1,2,3,4, wake 10s`,
+		"anew": `
+			disconnected 4 5 ->
+			0-3 advertise 1  -> wake 1s
+			registered 4     -> roster(4) 0,1,2,3, wake 10s, lost 4 advertise
+			connected 4 9    ->
+			0-3 share 1      -> delivery(4) 0,1,2,3, wake 10s`,
+		"before the old connection is missed": `
+			connected 4 9    ->
+			disconnected 4 5 ->
+			0-3 advertise 1  -> wake 3s
+			4 advertise 1    -> roster(5) 0,1,2,3,4, wake 10s`,
+		"and what opened the stage was said meanwhile": `
+			0-4 advertise 1  -> roster(5) 0,1,2,3,4, wake 10s
+			0-3 share 1      -> wake 3s
+			disconnected 4 5 -> wake 1s
+			tick 1s          -> delivery(4) 0,1,2,3, wake 11s, lost 4 share
+			connected 4 9    ->
+			0-3 masked-input 1 -> survivors(4) 0,1,2,3, wake 11s`,
+		"after an old one was said again": `
+			connected 4 9    ->
+			connected 4 5    ->
+			disconnected 4 9 ->
+			0-3 advertise 1  -> wake 1s`,
+		"nobody by that number": `
+			connected 5 9    ->
+			disconnected 5 9 ->
+			connected 4294967295 9 ->
+			0-3 advertise 1  -> wake 3s`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := present(t)
+			b.script("open 1 -> announce(1) 0,1,2,3,4, wake 10s, iteration-opened")
+			b.script(c)
+		})
+	}
+}
+
+// A client that is connected and says nothing costs the tail, not the timeout; with too few
+// answers there is no tail, and a stage that nobody can answer any more is not given up
+// before its timeout.
+func TestTail(t *testing.T) {
+	b := present(t)
+	b.script(`
+		open 1            -> announce(1) 0,1,2,3,4, wake 10s, iteration-opened
+		0-1 advertise 1   ->
+		tick 2s           -> wake 10s
+		2 advertise 1     -> wake 5s
+		3 advertise 1     ->
+		tick 5s           -> roster(4) 0,1,2,3, wake 15s, lost 4 advertise
+		0-1 share 1       ->
+		disconnected 2 3  ->
+		disconnected 3 4  ->
+		tick 7s           -> wake 15s
+		tick 15s          -> abort 1: iteration 1: 2 clients left after the stage share, 3 required, lost 2 share, lost 3 share, iteration-aborted`)
+}
