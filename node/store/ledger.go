@@ -99,6 +99,9 @@ func (l *Ledger) advance(sessions map[protocol.SessionID]progress, e *ledgerEntr
 	if e.Iteration < p.last || e.Iteration == p.last && (!e.Charged || e.Iteration == p.charged) {
 		return fmt.Errorf("%w: iteration %d, after %d (charged: %d) in session %x", ErrOrder, e.Iteration, p.last, p.charged, e.Session[:])
 	}
+	if !e.Charged && len(e.Events) > 0 {
+		return fmt.Errorf("iteration %d of session %x was not charged, and has %d events", e.Iteration, e.Session[:], len(e.Events))
+	}
 	if p.last = e.Iteration; e.Charged {
 		p.charged = e.Iteration
 	}
