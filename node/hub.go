@@ -210,8 +210,11 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 	}
 	if err != nil && a.ctx.Err() == nil {
 		level := zerolog.InfoLevel
-		if errors.Is(err, io.EOF) || errors.Is(err, network.ErrReset) {
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, network.ErrReset):
 			level = zerolog.DebugLevel // the peer has left, as it may at any time
+		case errors.Is(err, admission.ErrUnwritten):
+			level = zerolog.ErrorLevel // the aggregator's own trouble
 		}
 		log.WithLevel(level).Err(err).Msg("stream ended")
 	}

@@ -10,7 +10,8 @@ import (
 
 // Log keeps what a registry must still know after a crash (package store).
 type Log interface {
-	// Append adds entries, all or none, and returns once they are durable.
+	// Append adds entries, all or none, and returns once they are durable; with none it only
+	// tries whether it could. After an error nothing more can be added.
 	Append(entries ...[]byte) error
 	// Entries calls the function with every entry, in the order in which they were added,
 	// until it returns an error.
@@ -29,9 +30,11 @@ type Registry struct {
 
 	mu sync.RWMutex
 	state
-	unwritten []byte // revocations that hold although the log failed; nil: none
-	text      []byte // of the list; nil before Text was first called
-	textOf    uint64 // the state's version that it is of
+	reopen    func() (Log, error) // nil: a log that failed stays so
+	failed    error               // of the log; nil while it takes entries
+	unwritten []byte              // revocations that hold although the log failed; nil: none
+	text      []byte              // of the list; nil before Text was first called
+	textOf    uint64              // the state's version that it is of
 }
 
 // state is who is in by now. Whoever was revoked is not.
@@ -107,6 +110,9 @@ func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.recover(); err != nil {
+		return fmt.Errorf("enrolling the %s: %w", e.Ticket.Place, err)
+	}
 	if held, ok := r.places[e.Ticket.Place]; ok && held.same(e) {
 		return nil
 	}
@@ -156,7 +162,11 @@ func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	if r.unwritten == nil {
 		return nil, nil
 	}
-	if err := r.write(); err != nil {
+	err := r.recover() // which writes them, if it does anything
+	if err == nil && r.unwritten != nil {
+		err = r.write()
+	}
+	if err != nil {
 		return out, fmt.Errorf("revocations %d, which hold until this process ends: %w", v.Serial, err)
 	}
 	return out, nil
@@ -169,9 +179,10 @@ func (r *Registry) write(entries ...[]byte) error {
 		entries = append([][]byte{r.unwritten}, entries...)
 	}
 	if err := r.log.Append(entries...); err != nil {
-		return err
+		r.failed = fmt.Errorf("%w: %w", ErrUnwritten, err)
+		return r.failed
 	}
-	r.unwritten = nil
+	r.unwritten, r.failed = nil, nil
 	return nil
 }
 
@@ -192,6 +203,9 @@ func (r *Registry) Update(l *List) ([]Enrolment, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.recover(); err != nil {
+		return nil, fmt.Errorf("taking over the enrolment list: %w", err)
+	}
 	held := func(e *Enrolment) bool {
 		mine, ok := r.places[e.Ticket.Place]
 		return ok && mine.same(e)

@@ -38,6 +38,8 @@ type Status struct {
 	Role string `json:"role"`
 	// Ready says that the process can do its work.
 	Ready bool `json:"ready"`
+	// Trouble is why the process is not ready although it runs; "" where there is none.
+	Trouble string `json:"trouble,omitempty"`
 	// Session is the one that is under way, in hex; "" before the first.
 	Session string `json:"session"`
 	// Iteration is the latest iteration that the role has reported; 0 before the first.
@@ -67,6 +69,14 @@ type Monitor struct {
 
 	mu     sync.Mutex
 	status Status
+	check  func() error // see Check; nil: nothing is checked
+}
+
+// Check has the process not ready while a function returns an error, which /readyz shows.
+func (m *Monitor) Check(check func() error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.check = check
 }
 
 // NewMonitor makes the monitor of a process of the role: "aggregator", "server" or
@@ -123,16 +133,23 @@ func (m *Monitor) Event(e protocol.Event) {
 // Status is what the process is doing now.
 func (m *Monitor) Status() Status {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.status
+	s, check := m.status, m.check
+	m.mu.Unlock()
+	if check == nil {
+		return s
+	}
+	if err := check(); err != nil { // which may take as long as the disk does
+		s.Ready, s.Trouble = false, err.Error()
+	}
+	return s
 }
 
 // Handler serves the paths that the package comment lists.
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, true) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, m.Status().Ready) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: true}) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, m.Status()) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(m.Status()) // who has gone does not hear it
@@ -163,9 +180,9 @@ func isLocal(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-func answer(w http.ResponseWriter, ok bool) {
-	if !ok {
-		http.Error(w, "not ready", http.StatusServiceUnavailable)
+func answer(w http.ResponseWriter, s Status) {
+	if !s.Ready {
+		http.Error(w, strings.TrimSuffix("not ready: "+s.Trouble, ": "), http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = io.WriteString(w, "ok\n") // who has gone does not hear it

@@ -19,6 +19,8 @@ var (
 	ErrFormat = errors.New("store: the file is of another kind or version")
 	// ErrCorrupt: the file does not hold what was written to it.
 	ErrCorrupt = errors.New("store: the file is damaged, and was left as it is; keep a copy of it, and check the disk")
+	// ErrShared: the folder is one that somebody else can write to.
+	ErrShared = errors.New("store: others can write to the folder of the state")
 	// ErrClosed: the log was closed, by Close or after a write that failed.
 	ErrClosed = errors.New("store: the log is closed")
 )
@@ -26,7 +28,8 @@ var (
 // Log is an append-only list of entries. Its methods are for one goroutine at a
 // time.
 type Log interface {
-	// Append adds entries, all or none, and returns once they are durable. After an error
+	// Append adds entries, all or none, and returns once they are durable; with none it
+	// only tries whether it could. After an error
 	// it is not known whether they are, so the log closes; opening it again shows which
 	// entries are there.
 	Append(entries ...[]byte) error

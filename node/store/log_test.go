@@ -24,7 +24,9 @@ func file(t testing.TB, entries ...string) string {
 		t.Fatal(err)
 	}
 	log := open(t, path)
-	add(t, log, entries...)
+	if len(entries) > 0 {
+		add(t, log, entries...)
+	}
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}

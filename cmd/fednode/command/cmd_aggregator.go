@@ -44,11 +44,11 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	registry, file, err := c.registry(federation)
+	registry, err := c.registry(federation)
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // all that is in it is durable
+	defer registry.Close() //nolint:errcheck // all that is in it is durable
 	if err = c.enrol(registry, key, &log); err != nil {
 		return err
 	}
@@ -57,6 +57,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
+	monitor.Check(registry.Check)
 	listen := c.Listen
 	if len(listen) == 0 {
 		listen = node.Listen
@@ -105,14 +106,14 @@ func (c *aggregatorCmd) admit(a *node.Aggregator, f *admission.Federation) error
 
 // registry opens who is enrolled. It is made in an empty folder only: an aggregator
 // that lost it would let a ticket be used twice.
-func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, store.Log, error) {
-	if err := os.MkdirAll(c.State, 0o700); err != nil {
-		return nil, nil, err
+func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, error) {
+	if err := store.MakeFolder(c.State); err != nil {
+		return nil, err
 	}
 	path := filepath.Join(c.State, registryFile)
 	entries, err := os.ReadDir(c.State)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	empty := true
 	for _, e := range entries {
@@ -120,21 +121,29 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 	}
 	if empty {
 		if err = store.CreateRegistry(path, f); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	file, err := store.OpenRegistry(path, f)
+	r, err := openRegistry(path, f)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("%w: the folder is in use for something else, or its registry was lost; name an empty one", err)
+		return nil, fmt.Errorf("%w: the folder is in use for something else, or its registry was lost; name an empty one", err)
 	}
+	return r, err
+}
+
+// openRegistry opens a registry that opens its file again if that could not be written.
+func openRegistry(path string, f *admission.Federation) (*admission.Registry, error) {
+	open := func() (admission.Log, error) { return store.OpenRegistry(path, f) }
+	file, err := open()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r, err := admission.OpenRegistry(f, file)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.(store.Log).Close())
 	}
-	return r, file, nil
+	r.Reopens(open)
+	return r, nil
 }
 
 // enrol enters the aggregator in its own list.

@@ -156,11 +156,11 @@ func TestAggregatorOfVersionsBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		registry, file, err := (&aggregatorCmd{State: path("aggregator")}).registry(f)
+		registry, err := (&aggregatorCmd{State: path("aggregator")}).registry(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close() //nolint:errcheck // nothing was written
+		defer registry.Close() //nolint:errcheck // nothing was written
 		if n := len(registry.List().Enrolments); n != 22 {
 			t.Errorf("%d parties are on the list, want 20 clients, the server and the aggregator", n)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -117,20 +118,7 @@ func begin(c config.Config, f agreement.Facts, path string) (*agreement.Public, 
 	if err != nil {
 		return nil, err
 	}
-	return p, replace(path, text)
-}
-
-// replace writes a file that is there as a whole or not at all.
-func replace(path string, text []byte) error {
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return p, store.WriteFile(path, text)
 }
 
 // stated is what an encoding of what is public says, setting by setting.

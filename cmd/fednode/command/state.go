@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/rs/zerolog"
@@ -40,7 +39,7 @@ type member struct {
 // openMember opens a party's state. Where there is none yet the invitation, of the
 // role, is redeemed with the aggregator, which takes until that can be reached.
 func openMember(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) (*member, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := store.MakeFolder(dir); err != nil {
 		return nil, err
 	}
 	m := new(member)
@@ -139,15 +138,10 @@ func (m *member) open(dir string) error {
 	if m.identity, err = admission.ReadKey(filepath.Join(dir, identityFile)); err != nil {
 		return err
 	}
-	path, federation := filepath.Join(dir, registryFile), &m.membership.Federation
-	file, err := store.OpenRegistry(path, federation)
-	if err != nil {
+	if m.registry, err = openRegistry(filepath.Join(dir, registryFile), &m.membership.Federation); err != nil {
 		return err
 	}
-	m.files = append(m.files, file)
-	if m.registry, err = admission.OpenRegistry(federation, file); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
+	m.files = append(m.files, m.registry)
 	if m.membership.Enrolment.Ticket.Place.Role != protocol.Client {
 		return nil
 	}

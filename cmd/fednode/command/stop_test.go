@@ -18,22 +18,9 @@ func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command and starts processes")
 	}
-	m := newMachine(t)
 	const rounds = 30
-	m.run(cli.Done, "keygen", m.path("operator.key"))
-	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
-	var key struct{ Public string }
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		t.Fatal(err)
-	}
-	address := "/ip4/127.0.0.1/tcp/" + freePort(t)
-	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
-		"--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
-	lead := []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
-		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", ""}
-	serve := []string{"server", demo + "/experiment.yaml", "--items", demo + "/items", "--invitation", m.path("invitations/server.json"),
-		"--state", m.path("server"), "--set", "rounds=" + itoa(rounds), "--set", "deployment.stage-timeout-s=6"}
-	alone := []string{"client", "--data", demo + "/ratings.csv", "--user", "20", "--state", m.path("alone"), "--invitation", m.path("invitations/client-19.json")}
+	m := newMachine(t)
+	lead, serve, alone := m.twenty(rounds)
 
 	aggregator := m.start(lead...)
 	server := m.start(serve...)
@@ -72,6 +59,27 @@ func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 	if err = json.Unmarshal(written, &s); err != nil || s.Rounds != rounds || s.Skipped > 2 {
 		t.Errorf("%v: %s\nwant %d rounds, at most 2 of them skipped", err, written, rounds)
 	}
+}
+
+// twenty founds a federation of 20 clients, and gives the command lines of its aggregator, of
+// its server and of the last of its clients.
+func (m *machine) twenty(rounds int) (lead, serve, alone []string) {
+	m.t.Helper()
+	m.run(cli.Done, "keygen", m.path("operator.key"))
+	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))
+	var key struct{ Public string }
+	if err := json.Unmarshal([]byte(text), &key); err != nil {
+		m.t.Fatal(err)
+	}
+	address := "/ip4/127.0.0.1/tcp/" + freePort(m.t)
+	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
+		"--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
+	lead = []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
+		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", ""}
+	serve = []string{"server", demo + "/experiment.yaml", "--items", demo + "/items", "--invitation", m.path("invitations/server.json"),
+		"--state", m.path("server"), "--set", "rounds=" + itoa(rounds), "--set", "deployment.stage-timeout-s=6"}
+	alone = []string{"client", "--data", demo + "/ratings.csv", "--user", "20", "--state", m.path("alone"), "--invitation", m.path("invitations/client-19.json")}
+	return lead, serve, alone
 }
 
 // stopAndStart has a process end with a code when it is told to, and starts it once more.

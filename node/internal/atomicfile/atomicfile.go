@@ -11,9 +11,14 @@ import (
 
 // Write puts data under the path, in place of what is there, and returns once
 // that survives a power failure. The folder must exist. One process writes to
-// one path at a time; what a killed one left under PATH.tmp is written over.
+// one path at a time; what a killed one left under PATH.tmp is taken away first, and
+// what somebody has put there since is not followed.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	temporary := path + ".tmp"
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,116 @@
+package command
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// fileLimit sets how large the files may become that a running process writes to: beyond
+// that writes fail as on a full disk.
+func (p *process) fileLimit(bytes uint64) {
+	p.t.Helper()
+	limit := syscall.Rlimit{Cur: bytes, Max: 1<<64 - 1}
+	if _, _, err := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(p.cmd.Process.Pid), syscall.RLIMIT_FSIZE,
+		uintptr(unsafe.Pointer(&limit)), 0, 0, 0); err != 0 {
+		p.t.Skip("limits of another process cannot be set here: ", err)
+	}
+}
+
+// asked is what the aggregator answers at a path of its --ops.
+func asked(t *testing.T, ops, path string) (code int, text string) {
+	t.Helper()
+	r, err := http.Get("http://" + ops + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+// While its disk is full the aggregator enrols nobody, and says so: in its log, and by not
+// being ready. Once there is room it goes on without another start, and whoever was waiting
+// is enrolled.
+func TestRegistryOnAFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	m := newMachine(t)
+	lead, _, _ := m.twenty(1)
+	ops := "127.0.0.1:" + freePort(t)
+	aggregator := m.start(append(lead, "--ops", ops)...)
+	aggregator.until("metrics, health and status")
+	if code, answer := asked(t, ops, "/readyz"); code != http.StatusOK {
+		t.Fatalf("before: %d %s", code, answer)
+	}
+	aggregator.fileLimit(1)
+	client := m.start("client", "--data", demo+"/ratings.csv", "--user", "1", "--state", m.path("client"), "--invitation", m.path("invitations/client-0.json"))
+	aggregator.until(`"level":"error"`)
+	if log := aggregator.log.String(); !strings.Contains(log, "the registry cannot be written") {
+		t.Errorf("the log does not say why:\n%s", log)
+	}
+	if code, answer := asked(t, ops, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(answer, "the registry cannot be written") {
+		t.Errorf("while the disk is full: %d %s", code, answer)
+	}
+	aggregator.fileLimit(1<<64 - 1)
+	client.until("registered")
+	if code, answer := asked(t, ops, "/readyz"); code != http.StatusOK {
+		t.Errorf("afterwards: %d %s", code, answer)
+	}
+	for _, p := range []*process{client, aggregator} {
+		p.signal(syscall.SIGTERM)
+		p.wait()
+	}
+}
+
+// A client whose charges, and a server whose checkpoints cannot be kept end, with a word on
+// why, since nothing may leave without. Once there is room they go on from where they were.
+func TestSessionOnAFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	m := newMachine(t)
+	lead, serve, alone := m.twenty(12)
+	aggregator := m.start(lead...)
+	server := m.start(serve...)
+	server.until("waiting for clients")
+	client := m.start(alone...)
+	together := m.start("client", "--data", demo+"/ratings.csv", "--users", "0..18", "--invitations", m.path("invitations"), "--state", m.path("together"))
+	server.until("sum received")
+
+	client.fileLimit(1)
+	if code := client.wait(); code != cli.Failed || !strings.Contains(client.log.String(), "cannot be kept") {
+		t.Errorf("the client ended with %d\n%s", code, client.log.String())
+	}
+	client = m.start(alone...)
+	client.until("registered")
+	server.until("sum received")
+
+	server.fileLimit(1)
+	if code := server.wait(); code != cli.Failed || !strings.Contains(server.log.String(), "checkpoint") {
+		t.Errorf("the server ended with %d\n%s", code, server.log.String())
+	}
+	server = m.start(serve...)
+	server.until("resumed")
+	for name, p := range map[string]*process{"server": server, "client": client, "clients": together} {
+		if code := p.wait(); code != cli.Done {
+			t.Errorf("%s: exit code %d\n%s", name, code, p.log.String())
+		}
+	}
+	aggregator.signal(syscall.SIGTERM)
+	aggregator.wait()
+	summary, err := os.ReadFile(m.path("server/model/summary.json"))
+	if err != nil || !strings.Contains(string(summary), `"rounds": 12`) {
+		t.Errorf("%v\n%s", err, summary)
+	}
+}
