@@ -73,7 +73,22 @@ func (h *Hello) check(f Federation, s Seat, identity ed25519.PublicKey) error {
 // Attempt names an attempt at an alignment, by all that was said at its beginning.
 type Attempt [32]byte
 
+// String is a short name: the first 4 bytes, in hex.
 func (a Attempt) String() string { return hex.EncodeToString(a[:4]) }
+
+// prefix is how the names of rows begin.
+const prefix = "aligned-"
+
+// User is what the parties of an experiment call the user of a row.
+func (a Attempt) User(row int) string { return fmt.Sprintf("%s%s/%d", prefix, a, row) }
+
+// IsUser says whether an id is one that [Attempt.User] gives, of any attempt.
+func IsUser(id string) bool {
+	var a uint32
+	var row int
+	n, err := fmt.Sscanf(id, prefix+"%08x/%d", &a, &row)
+	return err == nil && n == 2
+}
 
 func attemptOf(f Federation, all []Hello) Attempt {
 	t := protocol.NewTranscript("fedsim/align/attempt/v1").Bytes(f[:])
