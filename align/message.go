@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -157,13 +158,11 @@ func (m body) encode() []byte {
 
 // split makes messages of entries, however many.
 func (m body) split() (list [][]byte) {
-	size, most := entrySize[m.kind], perMessage[m.kind]*entrySize[m.kind]
-	for len(m.entries) > 0 {
-		part := m
-		part.entries = m.entries[:min(most, len(m.entries))]
-		list = append(list, part.encode())
-		m.entries = m.entries[len(part.entries):]
-		m.b += uint32(len(part.entries) / size)
+	size := entrySize[m.kind]
+	first := m.b
+	for part := range slices.Chunk(m.entries, perMessage[m.kind]*size) {
+		list = append(list, body{m.kind, m.a, first, part}.encode())
+		first += uint32(len(part) / size)
 	}
 	return list
 }

@@ -94,18 +94,19 @@ func AlignServer(ctx context.Context, cfg AlignConfig, earlier *align.Ended, kee
 // aligningRole is a party or the server of an alignment.
 type aligningRole interface {
 	Hello() align.Hello
+	Attempt() align.Attempt
 	Join(all []align.Hello, identities []ed25519.PublicKey, run protocol.Runner) ([]align.Envelope, error)
 	Take(e *align.Envelope, run protocol.Runner) ([]align.Envelope, error)
 }
 
 // alignMember runs a role over a connection to the aggregator.
 type alignMember struct {
-	cfg   AlignConfig
-	role  aligningRole
-	after func() ([]align.Envelope, *align.Ended, error) // what follows when the role has moved on
-	kept  []align.Attempt                                // whose result is kept
-	ended *align.Ended                                   // what the server has said, if this is the server
-	there int                                            // how many were there, when it was said last
+	cfg      AlignConfig
+	role     aligningRole
+	after    func() ([]align.Envelope, *align.Ended, error) // what follows when the role has moved on
+	kept     []align.Attempt                                // whose result is kept
+	ended    *align.Ended                                   // what the server has said, if this is the server
+	attempts int                                            // how many have begun
 }
 
 func (m *alignMember) has(a align.Attempt) bool { return len(m.kept) > 0 && m.kept[0] == a }
@@ -213,12 +214,13 @@ func (m *alignMember) roster(r *alignRoster) ([]align.Envelope, error) {
 	identities, err := identitiesOf(list)
 	if all := list.Federation.Clients + 1; errors.Is(err, errVacant) || len(r.Hellos) < all {
 		m.cfg.Log.Info().Int("there", len(r.Hellos)).Int("of", all).Msg("waiting for the server and all parties")
-		m.there = len(r.Hellos)
 		return nil, nil
 	}
-	if m.there < len(r.Hellos) {
-		m.there = len(r.Hellos)
-		m.cfg.Log.Info().Int("there", m.there).Msg("aligning")
+	before := m.role.Attempt()
+	out, err := m.role.Join(r.Hellos, identities, m.cfg.Workers)
+	if now := m.role.Attempt(); now != before {
+		m.attempts++
+		m.cfg.Log.Info().Stringer("attempt", now).Int("number", m.attempts).Msg("aligning") // another one: somebody was started again
 	}
-	return m.role.Join(r.Hellos, identities, m.cfg.Workers)
+	return out, err
 }

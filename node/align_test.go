@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/align"
 	"github.com/fedsim/fedsim/entropy"
@@ -21,10 +24,12 @@ type alignment struct {
 	join  map[admission.Place]*admission.Membership
 	regs  map[admission.Place]*admission.Registry
 
-	mu    sync.Mutex
-	rows  map[protocol.ClientID]*align.Rows
-	union *align.Union
-	ended *align.Ended
+	mu     sync.Mutex
+	rows   map[protocol.ClientID]*align.Rows
+	union  *align.Union
+	ended  *align.Ended
+	begins func() // hears of each member that begins an attempt; nil: nobody does
+	begun  int
 	// hears of each result before it is kept; an error is that of keeping it. nil: nobody does.
 	keeps func(admission.Place) error
 }
@@ -61,7 +66,7 @@ func (x *alignment) places() []admission.Place {
 func (x *alignment) member(ctx context.Context, p admission.Place) error {
 	x.mu.Lock()
 	cfg := node.AlignConfig{Identity: x.identity(p), Membership: x.join[p], Registry: x.regs[p], Entropy: entropy.System(),
-		Log: x.log.With().Stringer("place", p).Logger(), Workers: 1}
+		Log: x.log.With().Stringer("place", p).Logger().Hook(x), Workers: 1}
 	earlier := x.ended
 	if p == admission.ServerPlace && x.union != nil {
 		cfg.Kept = x.union.Attempt
@@ -83,6 +88,18 @@ func (x *alignment) member(ctx context.Context, p admission.Place) error {
 		x.rows[p.Client] = r
 		return x.kept(p)
 	})
+}
+
+// Run implements zerolog.Hook.
+func (x *alignment) Run(_ *zerolog.Event, _ zerolog.Level, message string) {
+	if message == "aligning" {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.begun++
+		if x.begins != nil {
+			x.begins()
+		}
+	}
 }
 
 func (x *alignment) kept(p admission.Place) error {
@@ -114,19 +131,7 @@ func (x *alignment) check() {
 	}
 }
 
-func TestAlign(t *testing.T) {
-	x := newAlignment(t)
-	var all sync.WaitGroup
-	for _, p := range x.places() {
-		all.Go(func() {
-			if err := x.member(x.ctx, p); err != nil {
-				t.Errorf("%s: %v", p, err)
-			}
-		})
-	}
-	all.Wait()
-	x.check()
-}
+func TestAlign(t *testing.T) { newAlignment(t).all() }
 
 var errKilled = errors.New("killed")
 
@@ -162,6 +167,76 @@ func TestAlignRestarts(t *testing.T) {
 				t.Errorf("%s was started again %d times", who, killed)
 			}
 		})
+	}
+}
+
+// all runs everybody to the end.
+func (x *alignment) all() {
+	x.t.Helper()
+	var all sync.WaitGroup
+	for _, p := range x.places() {
+		all.Go(func() {
+			if err := x.member(x.ctx, p); err != nil {
+				x.t.Errorf("%s: %v", p, err)
+			}
+		})
+	}
+	all.Wait()
+	x.check()
+}
+
+// Connections that break, of everybody and several times, cost no attempt.
+func TestAlignOverABrokenLine(t *testing.T) {
+	x := newAlignment(t)
+	line := newRelay(t, x.hub.Addrs[0].String())
+	for k := range x.lists {
+		for i := range 600 {
+			x.lists[k] = append(x.lists[k], fmt.Sprintf("more-%d-of-%d", i, i%(k+2)))
+		}
+	}
+	for _, m := range x.join {
+		m.Contact.Addresses = []string{line.address()}
+	}
+	cuts := 0
+	x.begins = func() {
+		if x.begun == len(x.lists)+1 { // everybody, and nobody is ready
+			cuts++
+			go func() {
+				for range 3 {
+					line.cut()
+					time.Sleep(400 * time.Millisecond) // while they dial again, and go on
+				}
+			}()
+		}
+	}
+	x.all()
+	if cuts != 1 || x.begun != len(x.lists)+1 {
+		t.Errorf("the line was cut %d times when all had begun; attempts begun by members: %d, want one each", cuts, x.begun)
+	}
+}
+
+// An aggregator that is started again has forgotten who was there, and that is all.
+func TestAlignAggregatorRestarts(t *testing.T) {
+	x := newAlignment(t)
+	for k := range x.lists {
+		for i := range 300 {
+			x.lists[k] = append(x.lists[k], fmt.Sprintf("more-%d", i))
+		}
+	}
+	again := make(chan struct{})
+	x.begins = func() {
+		if x.begun == len(x.lists)+1 {
+			go func() {
+				defer close(again)
+				_ = x.aggregator.Close()
+				x.startAggregator([]string{x.hub.Addrs[0].String()})
+			}()
+		}
+	}
+	x.all()
+	<-again
+	if x.begun != len(x.lists)+1 {
+		t.Errorf("attempts begun by members: %d, want one each", x.begun)
 	}
 }
 

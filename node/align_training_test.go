@@ -56,16 +56,7 @@ func TestAlignedTrainingIsThatOfTheList(t *testing.T) {
 		}
 		x.lists[k] = set.UserIDs
 	}
-	var all sync.WaitGroup
-	for _, p := range x.places() {
-		all.Go(func() {
-			if err := x.member(x.ctx, p); err != nil {
-				t.Errorf("%s: %v", p, err)
-			}
-		})
-	}
-	all.Wait()
-	x.check()
+	x.all()
 	list, aligned := make([]string, x.union.Users), make([]string, x.union.Users)
 	names := make([]map[string]string, len(x.lists))
 	for row := range list {

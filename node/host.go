@@ -26,12 +26,12 @@ var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1"}
 // node among many equals and break one that has the whole federation at its
 // door; each setting here is for one of them.
 func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmgr.ConnectionGater, over ...libp2p.Option) (host.Host, error) {
-	room := roomFor(peers)
-	door, err := newDoorway(room)
+	r := roomFor(peers)
+	door, err := newDoorway(r)
 	if err != nil {
 		return nil, err
 	}
-	trim, err := room.trim()
+	trim, err := r.trim()
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +12,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/align"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -20,6 +25,9 @@ type organisations struct {
 	n          int
 	aggregator *process
 }
+
+// shopper is the id of a user, which is found wherever it is.
+func shopper(u int) string { return fmt.Sprintf("shopper-%d@example.org", u) }
 
 // newOrganisations deals the ratings of the demonstration: party k has every fourth item, of
 // some users, and lists these.
@@ -37,10 +45,10 @@ func newOrganisations(t *testing.T, n int) *organisations {
 			items, values := rows.Row(u)
 			for i, item := range items {
 				if int(item)%n == k {
-					text += fmt.Sprintf("%s,%s,%v,1\n", set.UserIDs[u], set.ItemIDs[item], values[i])
+					text += fmt.Sprintf("%s,%s,%v,1\n", shopper(u), set.ItemIDs[item], values[i])
 				}
 			}
-			ids += set.UserIDs[u] + "\n"
+			ids += shopper(u) + "\n"
 		}
 		o.write(fmt.Sprintf("party-%d.csv", k), text)
 		o.write(fmt.Sprintf("party-%d.ids", k), ids)
@@ -133,7 +141,7 @@ func TestAlignAndTrain(t *testing.T) {
 	}
 	for k := range 4 {
 		a := o.alignment(k)
-		if len(a.Rows) != 16 || a.Attempt != union.Attempt || !a.Ended || a.Rows["19"] != o.alignment(3).Rows["19"] && k == 3 {
+		if len(a.Rows) != 16 || a.Attempt != union.Attempt || !a.Ended || a.Rows[shopper(10)] != o.alignment(0).Rows[shopper(10)] {
 			t.Errorf("party %d keeps %+v", k, a)
 		}
 	}
@@ -164,36 +172,91 @@ func TestAlignAndTrain(t *testing.T) {
 	o.checkNobodysIDs(append(append(all, session...), o.aggregator))
 }
 
-// checkNobodysIDs: only a party's own folder, and no log, has its ids. They are short numbers, so
-// that it is the entries of files that are looked at.
+// checkNobodysIDs: no log has anybody's ids, nor has any folder but the party's own.
 func (o *organisations) checkNobodysIDs(all []*process) {
 	o.t.Helper()
+	const mark = "@example.org"
 	for _, p := range all {
-		if strings.Contains(p.log.String(), `"rows":{`) {
-			o.t.Errorf("a log tells rows:\n%s", p.log.String())
+		if strings.Contains(p.log.String()+p.out.String(), mark) {
+			o.t.Errorf("%v tells ids:\n%s", p.cmd.Args, p.log.String())
+		}
+	}
+	for k := range o.n {
+		own := filepath.Join(o.path(fmt.Sprintf("party-%d", k)), alignmentFile)
+		if text, err := os.ReadFile(own); err != nil || strings.Count(string(text), mark) != 16 {
+			o.t.Errorf("%s has %d ids, %v", own, strings.Count(string(text), mark), err)
 		}
 	}
 	for _, dir := range []string{"server", "aggregator"} {
-		files, err := filepath.Glob(o.path(dir + "/*"))
-		if err != nil || len(files) == 0 {
-			o.t.Fatal(err)
+		err := filepath.WalkDir(o.path(dir), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if strings.Contains(string(text), mark) {
+				o.t.Errorf("%s has ids", path)
+			}
+			return err
+		})
+		if err != nil {
+			o.t.Error(err)
 		}
-	}
-	text, err := os.ReadFile(o.path("server/users.txt"))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "aligned-") {
-			o.t.Errorf("the server's list of rows has %q", line)
-		}
-	}
-	if a := o.alignment(-1); len(a.Rows) != 0 {
-		o.t.Errorf("the server keeps rows by ids: %v", a.Rows)
 	}
 }
 
-// A party without an alignment, or with another one, does not train on rows that are not its own.
+// A party trains on rows of the session's alignment, or not at all.
+func TestAlignedNames(t *testing.T) {
+	config := resolved(t, "algorithm=fmf-vfl parties=4 colluders=0.2")
+	of := func(ids ...string) *experiment.Experiment {
+		dir := t.TempDir()
+		list := filepath.Join(dir, "ids")
+		if err := os.WriteFile(list, []byte(strings.Join(ids, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := facts(t.Context(), config, demo+"/items", list, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := agree(config, f, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := agreement.Open(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	attempt := align.Attempt{1, 2, 3, 4}
+	state, empty, bad := t.TempDir(), t.TempDir(), t.TempDir()
+	a := &alignment{Format: alignmentFormat, Attempt: hex.EncodeToString(attempt[:]), Users: 3, Ended: true, Rows: map[string]int{"ann": 2, "bob": 0}}
+	if err := a.write(state); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bad, alignmentFile), []byte(`{"format":"fedsim-alignment-v9"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dir, want string // an error; "": none
+		e         *experiment.Experiment
+		names     map[string]string
+	}{
+		{state, "", of("aligned-01020304/0", "aligned-01020304/1", "aligned-01020304/2"), map[string]string{"ann": "aligned-01020304/2", "bob": "aligned-01020304/0"}},
+		{state, "", of("ann", "bob"), nil},
+		{empty, "", of("ann", "bob"), nil},
+		{empty, "take part in one with fednode align", of("aligned-01020304/0"), nil},
+		{state, "another alignment (1 users", of("aligned-01020304/0"), nil},
+		{state, "another alignment (3 users, the first aligned-01020305/0)", of("aligned-01020305/0", "aligned-01020305/1", "aligned-01020305/2"), nil},
+		{bad, "--again", of("aligned-01020304/0"), nil},
+	} {
+		names, err := alignedNames(c.dir, c.e)
+		if !maps.Equal(names, c.names) || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, %v; want %v, %q", names, err, c.names, c.want)
+		}
+	}
+}
+
+// Every refusal says what would be right.
 func TestAlignRefusals(t *testing.T) {
 	o := newOffice(t)
 	must(t, o.invite("--name", "Shops", "--clients", "4")...)

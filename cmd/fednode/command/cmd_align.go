@@ -53,7 +53,7 @@ type alignment struct {
 	Signature []byte `json:"signature,omitempty"`
 }
 
-const alignmentFormat = "fedsim/alignment/v1"
+const alignmentFormat = "fedsim-alignment-v1"
 
 // readAlignment reads what a state has; nil if there is none.
 func readAlignment(dir string) (*alignment, align.Attempt, error) {
