@@ -186,7 +186,7 @@ func TestStrangersOverQUIC(t *testing.T) {
 			return s
 		}
 		for range roomFor(crowd).address {
-			for _, a := range many(2) {
+			for _, a := range many(5) {
 				udp(a)
 			}
 		}
