@@ -1,43 +1,42 @@
-// Package align lets organisations that share users find the rows of these users without
-// showing their ids: the server of a session learns how the lists of the parties overlap, and
-// no id; a party learns the rows of its own ids and how many rows there are.
+// Package align finds common rows for users that several organisations share, without showing
+// their ids to anybody. The server learns how the parties' lists overlap, and no id. A party
+// learns the rows of its own ids and the number of rows.
 //
-// # How
+// # Protocol
 //
-// Every party draws a secret scalar. The pseudonym of an id is its hash, a point of
-// ristretto255, under the product of all secrets, which nobody knows. A party gets those of
-// its own ids obliviously, in the manner of RFC 9497: it multiplies each point by a scalar
-// drawn for this one (blinds it), the points go round, each of the other parties multiplies
-// them by its secret, and the owner multiplies by its own and takes the blinding away:
+// Each party draws a secret scalar. The pseudonym of an id is its hash, a point of
+// ristretto255, multiplied by all parties' secrets; nobody knows their product. A party gets
+// the pseudonyms of its own ids by oblivious evaluation, as in RFC 9497 but with a chain of
+// evaluators: it blinds each point with a scalar of its own, every other party in turn multiplies
+// the point by its secret, and the owner multiplies by its own secret and removes the blinding.
 //
-//	owner -> next      Points   the owner's ids, blinded, padded and in random order
-//	party -> next      Points   times the party's secret, until they are home
-//	party -> server    Names    the pseudonyms, hashed to 16 bytes
-//	server -> party    Ranks    the row of each, and how many there are
-//	party -> server    Done     the party keeps them, durably
-//	server -> all      Ended    all parties do; signed
+//	owner -> next      points   the owner's ids: blinded, padded, in random order
+//	party -> next      points   multiplied by the party's secret, until they are back
+//	party -> server    names    the pseudonyms, hashed to 16 bytes
+//	server -> party    ranks    the row of each, and the number of rows
+//	party -> server    done     the party has stored its rows
+//	server -> all      Ended    all parties have; signed
 //
-// Rows are the ranks of the pseudonyms under a hash with a key that the server draws, so that
-// they say nothing: by ranks in the order of the pseudonyms a party could tell whether an id that it
-// had evaluated, and kept from the server, is between two of its own.
+// The server sorts the union of all pseudonyms by a hash whose key it draws; a row is a rank
+// in that order. Neither the pseudonyms nor their own order are published: a party
+// could look up, or locate between two of its own, an id that it had evaluated but did not submit.
 //
-// # Who is believed
+// # Trust
 //
-// Messages go through the aggregator, sealed for their reader with keys that are drawn for
-// the alignment and signed by the parties' identities ([Hello]). All that was said at the
-// beginning is in the name of the attempt, and that in every key: parties that were shown
-// different ones cannot read each other.
+// The aggregator relays messages, sealed end to end with keys that are drawn for the alignment and
+// signed with the members' identities ([Hello]). The hash of all hellos names the attempt and
+// enters every key, so members that were shown different hellos cannot read each other.
 //
-// A party multiplies at most as many points of another as that one has declared to all. Points
-// that do not decode, the identity, and messages that are not in turn end the alignment with the name of
-// their sender ([Fault]). That a party multiplies by the wrong scalar is not found
-// out: rows then do not meet, and the model is worse for it.
+// A party multiplies at most as many points of another party as that one declared in its
+// hello. Encodings that are not canonical, the identity element, and messages out of order end the alignment with
+// an error that names the sender ([Fault]). A party that multiplies by a wrong scalar is not detected:
+// rows then do not match, and the model suffers.
 //
-// # Restarts
+// # Failures
 //
-// A connection that breaks costs nothing: what has not been acknowledged is sent again. A
-// process that is started again has lost its keys, and with its new hello a new attempt
-// begins, with new secrets, in all of them. A party takes part in at most [MaxAttempts].
+// A broken connection costs nothing: unacknowledged messages are sent again. A process that restarts
+// has lost its keys. Its new hello begins another attempt, for which all parties draw new
+// secrets. A party takes part in at most [MaxAttempts].
 //
-// Roles are without I/O, clock and goroutines: messages in, messages out.
+// Party and Collector are state machines without I/O, clock and goroutines.
 package align

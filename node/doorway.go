@@ -15,18 +15,17 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// doorway is a resource manager that divides the connections of whom it is not known yet
-// who they are among the addresses that they come from. libp2p's own turns newcomers away
-// when there are too many, so that strangers who dial and say nothing, from two addresses,
-// keep everybody out.
+// doorway is a resource manager that shares the room for unauthenticated connections
+// among the addresses they come from. libp2p's own refuses newcomers when the room is used up, so
+// strangers at two addresses who dial and stay silent would keep everybody out.
 //
-// Over TCP the address with the most gives way: its oldest connection is closed when
-// another comes. A peer from any other address gets in, and one behind the same address
-// as strangers does if it says who it is before as many of them have come as have room.
+// Over TCP the address with the most unauthenticated connections loses its oldest one to a newcomer. So a peer at any
+// other address gets in, and one behind the same address as strangers does if its handshake ends
+// before as many of them have arrived as there is room for.
 //
-// A connection over QUIC cannot be closed by us before its handshake is over, so here a
-// newcomer is turned away, if its address already has as many as are left for all.
-// Strangers at k addresses leave one in k+1 free.
+// A QUIC connection cannot be closed from here before its handshake is over. So a newcomer
+// is refused if its address already has as many as are left for all: strangers
+// at k addresses leave one place in k+1.
 type doorway struct {
 	network.ResourceManager
 	room room
@@ -34,15 +33,15 @@ type doorway struct {
 	mu      sync.Mutex
 	doors   map[string]io.Closer // connections that were accepted, by where they come from, until OpenConnection
 	sources map[netip.Prefix]*source
-	streams int // connections over TCP of whom it is not known who they are
-	packets int // the same over QUIC
+	streams int // unauthenticated TCP connections
+	packets int // unauthenticated QUIC connections
 }
 
 // source is where connections come from.
 type source struct {
-	all     int       // of peers that are known, too
-	streams list.List // of *passage: those over TCP of whom it is not known who they are, oldest first
-	packets int       // their number over QUIC
+	all     int       // connections, authenticated ones included
+	streams list.List // of *passage: unauthenticated TCP connections, oldest first
+	packets int       // number of unauthenticated QUIC connections
 }
 
 // passage is the scope of an inbound connection.
@@ -162,8 +161,8 @@ func (d *doorway) makeRoom(p *passage) error {
 	return nil
 }
 
-// heaviest is the source with the most connections over TCP of whom it is not known who
-// they are. There are at most as many sources as connections, some thousands.
+// heaviest is the source with the most unauthenticated TCP connections. There are at most as
+// many sources as connections, some thousands.
 func (d *doorway) heaviest() (most *source) {
 	for _, s := range d.sources {
 		if most == nil || s.streams.Len() > most.streams.Len() {
@@ -173,7 +172,7 @@ func (d *doorway) heaviest() (most *source) {
 	return most
 }
 
-// putOut closes the oldest connection of a source that is not known, if there is one.
+// putOut closes the oldest unauthenticated TCP connection of a source, if there is one.
 func (s *source) putOut() {
 	if oldest := s.streams.Front(); oldest != nil {
 		p := oldest.Value.(*passage)
@@ -182,8 +181,7 @@ func (s *source) putOut() {
 	}
 }
 
-// known takes the connection off those of whom it is not known who they are. The caller
-// holds mu.
+// known removes the connection from the unauthenticated ones. The caller holds mu.
 func (p *passage) known() {
 	d, s := p.door, p.door.sources[p.from]
 	if p.at != nil {

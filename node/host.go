@@ -43,9 +43,8 @@ type room struct {
 	// address is from one address: the whole federation may be behind one NAT, and who
 	// redials before the old connection is found dead has two.
 	address int
-	// unknown are those of whom it is not known yet who they are, which is all that a
-	// stranger ever is: streams over TCP, packets over QUIC. How addresses share them
-	// see doorway.
+	// unknown is for unauthenticated connections, all that a stranger ever has: streams of
+	// them over TCP, packets over QUIC. The doorway shares them among addresses.
 	unknown, streams, packets int
 	// all leaves room for everybody enrolled when unknown is taken.
 	all int
