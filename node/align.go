@@ -207,14 +207,17 @@ var errUntrusted = errors.New("node: the aggregator's list is not trusted")
 
 // roster takes who is there. An alignment begins when all are.
 func (m *alignMember) roster(r *alignRoster) ([]align.Envelope, error) {
+	if r.List == nil {
+		m.cfg.Log.Info().Int("there", r.There).Int("of", m.cfg.Membership.Federation.Clients+1).Msg("waiting for the server and all parties")
+		return nil, nil
+	}
 	list, err := trust(m.cfg.Membership, m.cfg.Registry, r.List)
 	if err != nil {
 		return nil, errors.Join(errUntrusted, err)
 	}
 	identities, err := identitiesOf(list)
-	if all := list.Federation.Clients + 1; errors.Is(err, errVacant) || len(r.Hellos) < all {
-		m.cfg.Log.Info().Int("there", len(r.Hellos)).Int("of", all).Msg("waiting for the server and all parties")
-		return nil, nil
+	if err != nil {
+		return nil, err
 	}
 	before := m.role.Attempt()
 	out, err := m.role.Join(r.Hellos, identities, m.cfg.Workers)

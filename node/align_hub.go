@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -25,10 +26,11 @@ const AlignID = "/fedsim/align/1.0.0"
 // alignSize is how long what a member says may be: an envelope of the longest.
 const alignSize = 2 * align.MaxSealed
 
-// alignRoster says who is there, with the enrolment list.
+// alignRoster says who is there. When all are, it has their hellos and the enrolment list.
 type alignRoster struct {
-	List   json.RawMessage `json:"list"`
-	Hellos []align.Hello   `json:"hellos"` // by seat, of those that are there
+	There  int             `json:"there"`
+	List   json.RawMessage `json:"list,omitempty"`
+	Hellos []align.Hello   `json:"hellos,omitempty"` // by seat
 }
 
 // aligning are the members of an alignment that have a stream.
@@ -53,15 +55,18 @@ func (m *aligner) close() {
 	})
 }
 
-// tell queues a notice for a member; one that takes none is let go.
-func (m *aligner) tell(c *controlMessage) {
+// tell queues a notice for members; one that takes none is let go.
+func tell(c *controlMessage, members ...*aligner) error {
 	b, err := c.frame()
-	if err == nil {
-		err = m.queue.add(b)
-	}
 	if err != nil {
-		m.close()
+		return err
 	}
+	for _, m := range members {
+		if m.queue.add(b) != nil {
+			m.close()
+		}
+	}
+	return nil
 }
 
 // align serves a member's stream.
@@ -129,17 +134,19 @@ func (a *Aggregator) seat(m *aligner) error {
 	}
 	x.members[m.hello.Seat] = m
 	if x.ended != nil {
-		m.tell(&controlMessage{Ended: x.ended})
+		if err = tell(&controlMessage{Ended: x.ended}, m); err != nil {
+			return err
+		}
 	}
-	r := &alignRoster{List: list}
-	for _, other := range x.members {
-		r.Hellos = append(r.Hellos, other.hello)
+	r := &alignRoster{There: len(x.members)}
+	if len(x.members) == a.cfg.Federation.Clients+1 {
+		r.List = list
+		for _, other := range x.members {
+			r.Hellos = append(r.Hellos, other.hello)
+		}
+		slices.SortFunc(r.Hellos, func(a, b align.Hello) int { return int(a.Seat) - int(b.Seat) })
 	}
-	slices.SortFunc(r.Hellos, func(a, b align.Hello) int { return int(a.Seat) - int(b.Seat) })
-	for _, other := range x.members {
-		other.tell(&controlMessage{Roster: r})
-	}
-	return nil
+	return tell(&controlMessage{Roster: r}, slices.Collect(maps.Values(x.members))...)
 }
 
 func (a *Aggregator) unseat(m *aligner) {
@@ -159,15 +166,12 @@ func (a *Aggregator) pass(from *aligner, c *controlMessage) error {
 	switch {
 	case c.Envelope != nil && c.Envelope.From == from.hello.Seat && len(c.Envelope.Sealed) <= align.MaxSealed:
 		if to := x.members[c.Envelope.To]; to != nil {
-			to.tell(c)
+			return tell(c, to)
 		}
 		return nil
 	case c.Ended != nil && from.hello.Seat == align.Server:
 		x.ended = c.Ended
-		for _, m := range x.members {
-			m.tell(c)
-		}
-		return nil
+		return tell(c, slices.Collect(maps.Values(x.members))...)
 	default:
 		return fmt.Errorf("%w: not what a member of an alignment says", errNotice)
 	}

@@ -149,6 +149,11 @@ func TestAlignAndTrain(t *testing.T) {
 		t.Errorf("a party that has aligned says %s", again)
 	}
 
+	o.write("other.ids", shopper(1)+"\n")
+	if _, stderr := o.run(cli.Misuse, "align", "--state", o.path("party-2"), "--ids", o.path("other.ids")); !strings.Contains(stderr, "another list") {
+		t.Errorf("a party that has aligned another list says %s", stderr)
+	}
+
 	session := []*process{o.start("server", o.path("vfl.yaml"), "--items", demo+"/items", "--users", o.path("server/users.txt"), "--state", o.path("server"))}
 	for k := range 4 {
 		session = append(session, o.start("client", "--data", o.path(fmt.Sprintf("party-%d.csv", k)), "--state", o.path(fmt.Sprintf("party-%d", k)), "--max-epsilon", "inf"))

@@ -77,6 +77,16 @@ func readAlignment(dir string) (*alignment, align.Attempt, error) {
 	return a, align.Attempt(b), nil
 }
 
+// of says whether a party's alignment is that of a list of ids.
+func (a *alignment) of(ids []string) bool {
+	for _, id := range ids {
+		if _, ok := a.Rows[id]; !ok {
+			return false
+		}
+	}
+	return len(ids) == len(a.Rows)
+}
+
 func (a *alignment) write(dir string) error {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -107,6 +117,12 @@ func (c *alignCmd) Run(ctx context.Context, s streams) error {
 	}
 	if err != nil {
 		return err
+	}
+	if have != nil && role == protocol.Client && !have.of(ids) {
+		if have.Ended {
+			return cli.Misusef("--ids: %s holds the alignment of another list than %s; --again aligns anew, if all do so", c.State, c.IDs)
+		}
+		have, attempt = nil, align.Attempt{} // of no use any more
 	}
 	if have == nil || !have.Ended {
 		cfg := node.AlignConfig{Identity: m.identity, Membership: m.membership, Registry: m.registry, Entropy: entropy.System(),
