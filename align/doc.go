@@ -13,6 +13,7 @@
 //	owner -> next      points   the owner's ids: blinded, padded, in random order
 //	party -> next      points   multiplied by the party's secret, until they are back
 //	party -> server    names    the pseudonyms, hashed to 16 bytes
+//	party -> server    checks   those of 16 ids that all parties know
 //	server -> party    ranks    the row of each, and the number of rows
 //	party -> server    done     the party has stored its rows
 //	server -> all      Ended    all parties have; signed
@@ -29,8 +30,9 @@
 //
 // A party multiplies at most as many points of another party as that one declared in its
 // hello. Encodings that are not canonical, the identity element, and messages out of order end the alignment with
-// an error that names the sender ([Fault]). A party that multiplies by a wrong scalar is not detected:
-// rows then do not match, and the model suffers.
+// an error that names the sender ([Fault]). Each party also has [Checks] ids evaluated that all know, hidden
+// among its own. If their pseudonyms differ between parties, somebody has multiplied by several
+// scalars, and the server ends the alignment ([ErrMismatch]); who it was cannot be told.
 //
 // # Failures
 //

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/gtank/ristretto255"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
 )
 
 // Whoever sends what it should not is named, by the first that it is sent to.
@@ -19,9 +23,9 @@ func TestLiars(t *testing.T) {
 	}{
 		"no point":                {from: 1, to: 2, lie: with(points, 1, 0, bytes.Repeat([]byte{255}, 32)), why: errPoint.Error()},
 		"the identity":            {from: 1, to: 2, lie: with(points, 1, 0, make([]byte, 32)), why: errIdentity.Error()},
-		"more than declared":      {from: 1, to: 2, lie: with(points, 1, 0, bytes.Repeat(good, 4)), why: errCount.Error()},
-		"more of another":         {from: 1, to: 2, lie: with(points, 3, 0, bytes.Repeat(good, 3)), why: errCount.Error()},
-		"more than were sent":     {from: 1, to: 2, lie: with(points, 2, 0, bytes.Repeat(good, 3)), why: errCount.Error()},
+		"more than declared":      {from: 1, to: 2, lie: with(points, 1, 0, bytes.Repeat(good, 4+Checks)), why: errCount.Error()},
+		"more of another":         {from: 1, to: 2, lie: with(points, 3, 0, bytes.Repeat(good, 3+Checks)), why: errCount.Error()},
+		"more than were sent":     {from: 1, to: 2, lie: with(points, 2, 0, bytes.Repeat(good, 3+Checks)), why: errCount.Error()},
 		"points of the server":    {from: 1, to: 2, lie: with(points, 0, 0, good), why: errTurn.Error()},
 		"points of nobody":        {from: 1, to: 2, lie: with(points, 4, 0, good), why: errTurn.Error()},
 		"the second first":        {from: 1, to: 2, lie: with(points, 1, 1, good), why: errTurn.Error()},
@@ -33,6 +37,8 @@ func TestLiars(t *testing.T) {
 		"more names":              {from: 1, to: Server, lie: with(names, 0, 0, seq(16*4)), why: errCount.Error()},
 		"names out of turn":       {from: 1, to: Server, lie: with(names, 0, 1, seq(16)), why: errTurn.Error()},
 		"a name twice":            {from: 1, to: Server, lie: with(names, 0, 0, make([]byte, 48)), why: "twice"},
+		"checks of a few":         {from: 1, to: Server, lie: with(checks, 0, 0, seq(16)), why: errTurn.Error()},
+		"checks to a party":       {from: 1, to: 2, lie: with(checks, 0, 0, seq(16*Checks)), why: errTurn.Error()},
 		"done before the rows":    {from: 1, to: Server, lie: with(done, 0, 0, nil), why: errTurn.Error()},
 		"points to the server":    {from: 1, to: Server, lie: with(points, 1, 0, good), why: errTurn.Error()},
 		"nothing":                 {from: 1, to: 2, raw: []byte{1, 2}, why: errForm.Error()},
@@ -115,5 +121,35 @@ func TestRowsOfALiar(t *testing.T) {
 				t.Errorf("got %v; want a fault of the server: %s", err, c.why)
 			}
 		})
+	}
+}
+
+// A party that multiplies the points of one other by a second scalar spoils the rows: no
+// rows are given out then.
+func TestSecondScalar(t *testing.T) {
+	r := newRing(t, [][]string{{"a", "b"}, {"a", "b"}, {"a", "b"}})
+	if err := r.join(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := drawScalar(simulated.New(9, "another").Stream("x", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, n := r.party(2).secret, 0
+	r.fate = func(e *Envelope) (int, bool) {
+		if e.To == 2 && e.From == 1 && e.Sequence > 0 {
+			n++
+			r.party(2).secret = []*ristretto255.Scalar{other, first}[min(n, 2)-1] // for the first message, party 1's own points
+		}
+		if e.From == Server && e.Sequence > 0 {
+			t.Error("the server gives rows out")
+		}
+		return 1, false
+	}
+	if err = r.deliver(-1); err != nil {
+		t.Fatal(err)
+	}
+	if n < 2 || len(r.deaf) != 1 || !errors.Is(r.deaf[0], ErrMismatch) {
+		t.Errorf("%d messages, and the server says %v; want %v", n, r.deaf, ErrMismatch)
 	}
 }

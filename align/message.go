@@ -36,6 +36,9 @@ const (
 	// MaxAttempts is in how many attempts a party takes part; what a liar learns by beginning
 	// anew is bounded by it.
 	MaxAttempts = 16
+	// Checks is how many ids that all know each party has evaluated besides its own. If a party
+	// multiplies a share f of the points by wrong scalars, this stays unnoticed with a chance of (1-f)^Checks.
+	Checks = 16
 	// MaxSealed is the length of the longest envelope's body, in bytes.
 	MaxSealed = 64 << 10
 )
@@ -133,12 +136,13 @@ const (
 	names                  // b: the first of these
 	ranks                  // a: how many rows there are, b: the first of these
 	done
+	checks // the pseudonyms of the ids that all know
 )
 
 // perMessage is how many entries a message of each kind has at most, and entrySize how many bytes each has.
 var (
-	perMessage = map[kind]int{points: 1024, names: 2048, ranks: 8192, done: 0}
-	entrySize  = map[kind]int{points: pointSize, names: nameSize, ranks: 4, done: 0}
+	perMessage = map[kind]int{points: 1024, names: 2048, ranks: 8192, done: 0, checks: Checks}
+	entrySize  = map[kind]int{points: pointSize, names: nameSize, ranks: 4, done: 0, checks: nameSize}
 )
 
 type body struct {

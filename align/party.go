@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/gtank/ristretto255"
@@ -22,9 +23,9 @@ type Party struct {
 
 	// Of an attempt:
 	secret    *ristretto255.Scalar
-	inputs    [][]byte               // ids and padding, in random order
+	inputs    [][]byte               // ids, padding and checks, in random order
 	factors   []*ristretto255.Scalar // the secret over the blinding of each
-	home      uint32                 // how many have come back
+	names     [][]byte               // the pseudonym of each that has come back
 	evaluated []uint32               // by owner: how many points were multiplied
 	ranks     []uint32
 	users     uint32
@@ -91,23 +92,33 @@ func (p *Party) before() Seat {
 	return p.cfg.Seat - 1
 }
 
+// What an input is, in its first byte. The second byte of a check is its number.
+const (
+	ofID byte = iota
+	ofPadding
+	ofCheck
+)
+
 // draw begins an attempt: a secret, padding, and an order.
 func (p *Party) draw() (err error) {
 	n := uint64(p.attempts)
 	if p.secret, err = drawScalar(p.cfg.Entropy.Stream("align/secret", n)); err != nil {
 		return err
 	}
-	p.inputs = make([][]byte, p.count)
+	p.inputs = make([][]byte, p.count, p.count+Checks)
 	pad := p.cfg.Entropy.Stream("align/padding", n)
 	for i := range p.inputs {
 		if i < len(p.ids) {
-			p.inputs[i] = append([]byte{0}, p.ids[i]...)
+			p.inputs[i] = append([]byte{ofID}, p.ids[i]...)
 			continue
 		}
-		p.inputs[i] = append([]byte{1}, make([]byte, 32)...)
+		p.inputs[i] = append([]byte{ofPadding}, make([]byte, 32)...)
 		if _, err = io.ReadFull(pad, p.inputs[i][1:]); err != nil {
 			return fmt.Errorf("align: drawing padding: %w", err)
 		}
+	}
+	for i := range byte(Checks) {
+		p.inputs = append(p.inputs, append([]byte{ofCheck, i}, p.attempt[:]...))
 	}
 	order := p.cfg.Entropy.Stream("align/order", n)
 	for i := len(p.inputs) - 1; i > 0; i-- {
@@ -117,7 +128,7 @@ func (p *Party) draw() (err error) {
 		}
 		p.inputs[i], p.inputs[j] = p.inputs[j], p.inputs[i]
 	}
-	p.home, p.users, p.ranks, p.result = 0, 0, nil, nil
+	p.names, p.users, p.ranks, p.result = nil, 0, nil, nil
 	p.evaluated, p.taken = make([]uint32, len(p.links)), make(map[uint32]bool, p.count)
 	return nil
 }
@@ -126,7 +137,7 @@ func (p *Party) draw() (err error) {
 // secret, are kept.
 func (p *Party) blind(run protocol.Runner) ([]byte, error) {
 	draw := p.cfg.Entropy.Stream("align/blind", uint64(p.attempts))
-	blinds := make([]*ristretto255.Scalar, p.count)
+	blinds := make([]*ristretto255.Scalar, len(p.inputs))
 	for i := range blinds {
 		var err error
 		if blinds[i], err = drawScalar(draw); err != nil {
@@ -134,8 +145,8 @@ func (p *Party) blind(run protocol.Runner) ([]byte, error) {
 		}
 	}
 	p.factors = invertAll(blinds)
-	out := make([]byte, pointSize*p.count)
-	run.Each(p.count, func(i int) {
+	out := make([]byte, pointSize*len(blinds))
+	run.Each(len(blinds), func(i int) {
 		e := hash(p.inputs[i], []byte(suite))
 		copy(out[i*pointSize:], e.ScalarMult(blinds[i], e).Bytes())
 		p.factors[i].Multiply(p.factors[i], p.secret)
@@ -176,7 +187,7 @@ func (p *Party) evaluate(m body, run protocol.Runner) ([]Envelope, error) {
 	switch {
 	case m.a == uint32(Server) || int(m.a) >= len(p.counts) || m.b != p.evaluated[m.a]:
 		return nil, errTurn
-	case m.n() > p.counts[m.a]-p.evaluated[m.a]:
+	case m.n() > p.counts[m.a]+Checks-p.evaluated[m.a]:
 		return nil, fmt.Errorf("%w: the %s has %d ids", errCount, Seat(m.a), p.counts[m.a])
 	}
 	if err := multiplyAll(m.entries, run, func(int) *ristretto255.Scalar { return p.secret }); err != nil {
@@ -188,22 +199,32 @@ func (p *Party) evaluate(m body, run protocol.Runner) ([]Envelope, error) {
 
 // arrive takes the blinding off the party's own points.
 func (p *Party) arrive(m body, run protocol.Runner) ([]Envelope, error) {
+	first := len(p.names)
 	switch {
-	case m.b != p.home:
+	case int(m.b) != first:
 		return nil, errTurn
-	case m.n() > uint32(p.count)-p.home:
+	case int(m.n()) > len(p.inputs)-first:
 		return nil, fmt.Errorf("%w: %d", errCount, p.count)
 	}
-	if err := multiplyAll(m.entries, run, func(i int) *ristretto255.Scalar { return p.factors[int(m.b)+i] }); err != nil {
+	if err := multiplyAll(m.entries, run, func(i int) *ristretto255.Scalar { return p.factors[first+i] }); err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, nameSize*int(m.n()))
-	for i := range int(m.n()) {
-		d := digest(p.inputs[int(m.b)+i], m.entries[i*pointSize:][:pointSize])
-		out = append(out, d[:nameSize]...)
+	for point := range slices.Chunk(m.entries, pointSize) {
+		d := digest(p.inputs[len(p.names)], point)
+		p.names = append(p.names, d[:nameSize])
 	}
-	p.home += m.n()
-	return p.say(Server, body{kind: names, b: m.b, entries: out}.split()...), nil
+	if len(p.names) < len(p.inputs) {
+		return nil, nil
+	}
+	known, own := make([]byte, nameSize*Checks), make([]byte, 0, nameSize*p.count)
+	for i, name := range p.names {
+		if input := p.inputs[i]; input[0] == ofCheck {
+			copy(known[nameSize*int(input[1]):], name)
+		} else {
+			own = append(own, name...)
+		}
+	}
+	return p.say(Server, append(body{kind: names, entries: own}.split(), body{kind: checks, entries: known}.encode())...), nil
 }
 
 // multiplyAll multiplies points in place.
@@ -224,7 +245,7 @@ func (p *Party) rank(m body) error {
 	for _, n := range p.counts {
 		most += uint64(n)
 	}
-	if p.home < uint32(p.count) || int(m.b) != len(p.ranks) || len(p.ranks) == p.count || m.b > 0 && m.a != p.users {
+	if len(p.names) < len(p.inputs) || int(m.b) != len(p.ranks) || len(p.ranks) == p.count || m.b > 0 && m.a != p.users {
 		return errTurn
 	}
 	if m.n() > uint32(p.count)-m.b {
@@ -250,9 +271,13 @@ func (p *Party) rank(m body) error {
 
 func (p *Party) conclude() {
 	p.result = &Rows{Attempt: p.attempt, Users: int(p.users), Row: make(map[string]int, len(p.ids))}
-	for i, input := range p.inputs {
-		if input[0] == 0 {
-			p.result.Row[string(input[1:])] = int(p.ranks[i])
+	n := 0
+	for _, input := range p.inputs {
+		if input[0] == ofID {
+			p.result.Row[string(input[1:])] = int(p.ranks[n])
+		}
+		if input[0] != ofCheck {
+			n++
 		}
 	}
 }

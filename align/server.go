@@ -27,6 +27,7 @@ type Union struct {
 type Collector struct {
 	*member
 	names [][]byte // by seat: pseudonyms, one behind the other
+	known []string // by seat: pseudonyms of the ids that all know
 	kept  []bool   // by seat
 	union *Union
 }
@@ -49,7 +50,7 @@ func (c *Collector) Join(all []Hello, identities []ed25519.PublicKey, _ protocol
 	if !begins {
 		return c.again(), nil
 	}
-	c.names, c.kept, c.union = make([][]byte, len(all)), make([]bool, len(all)), nil
+	c.names, c.known, c.kept, c.union = make([][]byte, len(all)), make([]string, len(all)), make([]bool, len(all)), nil
 	return nil, nil
 }
 
@@ -62,6 +63,8 @@ func (c *Collector) Take(e *Envelope, _ protocol.Runner) ([]Envelope, error) {
 	switch {
 	case m.kind == names:
 		err = c.collect(e.From, m)
+	case m.kind == checks && m.n() == Checks && c.known[e.From] == "":
+		c.known[e.From] = string(m.entries)
 	case m.kind == done && c.union != nil && !c.kept[e.From]:
 		c.kept[e.From] = true
 	default:
@@ -70,7 +73,7 @@ func (c *Collector) Take(e *Envelope, _ protocol.Runner) ([]Envelope, error) {
 	if err != nil {
 		return nil, &Fault{e.From, err}
 	}
-	if m.kind == names && c.complete() {
+	if m.kind != done && c.complete() {
 		more, err := c.publish()
 		return append(out, more...), err
 	}
@@ -100,15 +103,23 @@ func (c *Collector) collect(from Seat, m body) error {
 
 func (c *Collector) complete() bool {
 	for i, n := range c.counts {
-		if len(c.names[i]) != nameSize*int(n) {
+		if len(c.names[i]) != nameSize*int(n) || c.known[i] == "" && Seat(i) != Server {
 			return false
 		}
 	}
 	return true
 }
 
+// ErrMismatch says that pseudonyms do not match, so that rows would not either.
+var ErrMismatch = errors.New("align: parties have other pseudonyms for the same ids: one of them multiplies by several scalars, and it cannot be told which")
+
 // publish numbers the union, and tells each party the rows of what it has.
 func (c *Collector) publish() (out []Envelope, err error) {
+	for _, known := range c.known[1:] {
+		if known != c.known[1] {
+			return nil, ErrMismatch
+		}
+	}
 	key, err := entropy.NewSeed(c.cfg.Entropy, "align/rows", uint64(c.attempts))
 	if err != nil {
 		return nil, err

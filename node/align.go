@@ -182,7 +182,7 @@ func (m *alignMember) take(c *controlMessage) ([]*controlMessage, error) {
 	default:
 		return nil, errNotice
 	}
-	if _, fault := errors.AsType[*align.Fault](err); fault || errors.Is(err, align.ErrAttempts) {
+	if _, fault := errors.AsType[*align.Fault](err); fault || errors.Is(err, align.ErrAttempts) || errors.Is(err, align.ErrMismatch) {
 		return nil, &fatalError{err}
 	} else if errors.Is(err, errUntrusted) {
 		return nil, err
