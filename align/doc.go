@@ -29,7 +29,7 @@
 // enters every key, so members that were shown different hellos cannot read each other.
 //
 // A party multiplies at most as many points of another party as that one declared in its
-// hello. Encodings that are not canonical, the identity element, and messages out of order end the alignment with
+// hello, and [Checks]. Encodings that are not canonical, the identity element, and messages out of order end the alignment with
 // an error that names the sender ([Fault]). Each party also has [Checks] ids evaluated that all know, hidden
 // among its own. If their pseudonyms differ between parties, somebody has multiplied by several
 // scalars, and the server ends the alignment ([ErrMismatch]); who it was cannot be told.
