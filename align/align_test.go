@@ -171,6 +171,9 @@ func (r *ring) check() {
 	row, of := make(map[string]int), make(map[int]string)
 	for k, list := range r.lists {
 		rows := r.party(Seat(k + 1)).Result()
+		if have, of := r.party(Seat(k + 1)).Progress(); have != of || of < len(list)+Checks {
+			r.t.Errorf("party %d has multiplied %d of %d points at the end", k, have, of)
+		}
 		if rows == nil || rows.Users != u.Users || rows.Attempt != u.Attempt || len(rows.Row) != len(list) {
 			r.t.Fatalf("party %d has %+v; the server %+v", k, rows, u)
 		}

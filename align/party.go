@@ -282,6 +282,17 @@ func (p *Party) conclude() {
 	}
 }
 
+// Progress is how many points the party has multiplied for others and got back of its own,
+// and of how many. It is 0 of 0 before the first attempt.
+func (p *Party) Progress() (have, of int) {
+	for seat, n := range p.counts {
+		if Seat(seat) != Server {
+			have, of = have+int(p.evaluated[seat]), of+int(n)+Checks
+		}
+	}
+	return have + len(p.names), of
+}
+
 // Result are the rows, as soon as all are there; nil before.
 func (p *Party) Result() *Rows { return p.result }
 

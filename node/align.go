@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/fedsim/fedsim/align"
 	"github.com/fedsim/fedsim/entropy"
@@ -48,11 +49,14 @@ func AlignParty(ctx context.Context, cfg AlignConfig, ids []string, count int, k
 	if err != nil {
 		return err
 	}
-	m := &alignMember{cfg: cfg, role: party}
+	m := &alignMember{cfg: cfg, role: party, tell: rate.Sometimes{Interval: 10 * time.Second}}
 	if cfg.Kept != (align.Attempt{}) {
 		m.kept = append(m.kept, cfg.Kept)
 	}
 	m.after = func() ([]align.Envelope, *align.Ended, error) {
+		if have, of := party.Progress(); have > 0 && have < of {
+			m.tell.Do(func() { cfg.Log.Info().Int("points", have).Int("of", of).Msg("multiplying") })
+		}
 		rows := party.Result()
 		if rows == nil || m.has(rows.Attempt) {
 			return nil, nil, nil
@@ -106,6 +110,7 @@ type alignMember struct {
 	after    func() ([]align.Envelope, *align.Ended, error) // what follows when the role has moved on
 	kept     []align.Attempt                                // whose result is kept
 	ended    *align.Ended                                   // what the server has said, if this is the server
+	tell     rate.Sometimes                                 // of what is multiplied
 	attempts int                                            // how many have begun
 }
 
