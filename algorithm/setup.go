@@ -131,6 +131,9 @@ type PartyData struct {
 	// items that are listed or all users. Nothing can be checked of what others have: an
 	// item or a user that two parties bring is protected by each of them alone.
 	Part int
+	// Names are what the experiment calls the users, by their ids in the data, where
+	// parties share users and have aligned them (package align); nil: by their ids.
+	Names map[string]string
 }
 
 // Party is one client's side, made from that client's own ratings.

@@ -32,7 +32,7 @@ type Party struct {
 // what of a plan is not as the experiment has it. The error of data that do not hold what
 // is said wraps [algorithm.ErrPartyData].
 func (e *Experiment) Party(which algorithm.PartyData, set *dataset.Set, check func(*protocol.Plan) error) (*Party, error) {
-	l, err := e.localData(set)
+	l, err := e.localData(which, set)
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %s: %w", set.Name, err)
 	}
@@ -85,7 +85,7 @@ func (p *Party) Result() []model.Embeddings {
 }
 
 // localData are the training ratings of a party's data, in terms of the catalogue.
-func (e *Experiment) localData(set *dataset.Set) (*algorithm.LocalData, error) {
+func (e *Experiment) localData(which algorithm.PartyData, set *dataset.Set) (*algorithm.LocalData, error) {
 	if set.Min != e.Data.Min || set.Max != e.Data.Max {
 		return nil, fmt.Errorf("%w: their scale is %v to %v, that of the experiment %v to %v", algorithm.ErrPartyData, set.Min, set.Max, e.Data.Min, e.Data.Max)
 	}
@@ -101,9 +101,21 @@ func (e *Experiment) localData(set *dataset.Set) (*algorithm.LocalData, error) {
 	}
 	l := &algorithm.LocalData{Set: set, Rows: train.ByUser(), Items: places(set.ItemIDs, e.Data.ItemIDs)}
 	if e.About().Clients == algorithm.ItemParties {
-		l.Users = places(set.UserIDs, e.Data.UserIDs)
+		l.Users = places(named(set.UserIDs, which.Names), e.Data.UserIDs)
 	}
 	return l, nil
+}
+
+// named are what the experiment calls users, "" for those that it has no name for.
+func named(ids []string, names map[string]string) []string {
+	if names == nil {
+		return ids
+	}
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = names[id]
+	}
+	return out
 }
 
 // places are those of ids in a list, -1 for those that are not on it.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/fedsim/fedsim/align"
 )
 
 // controlMessage is a message that sets a stream up, before the messages of package
@@ -23,6 +25,12 @@ type controlMessage struct {
 	Enrol    json.RawMessage `json:"enrol,omitempty"` // an enrolment (package admission)
 	Ready    *ready          `json:"ready,omitempty"`
 	Refused  string          `json:"refused,omitempty"`
+
+	// Of an alignment:
+	Hello    *align.Hello    `json:"hello,omitempty"`
+	Roster   *alignRoster    `json:"roster,omitempty"`
+	Envelope *align.Envelope `json:"envelope,omitempty"`
+	Ended    *align.Ended    `json:"ended,omitempty"`
 }
 
 // register opens a stream.

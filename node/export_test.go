@@ -60,6 +60,9 @@ func (c *ClientConfig) Over(o ...libp2p.Option) { c.over = o }
 // Over has the server's host use other transports.
 func (c *ServerConfig) Over(o ...libp2p.Option) { c.over = o }
 
+// Over has the member's host use other transports.
+func (c *AlignConfig) Over(o ...libp2p.Option) { c.over = o }
+
 // EnrolOver is Enrol with other transports.
 func EnrolOver(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger, o ...libp2p.Option) (*admission.Membership, error) {
 	return enrolOver(ctx, i, identity, log, o...)

@@ -26,16 +26,16 @@ var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1"}
 // node among many equals and break one that has the whole federation at its
 // door; each setting here is for one of them.
 func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmgr.ConnectionGater, over ...libp2p.Option) (host.Host, error) {
-	room := roomFor(peers)
-	limits, err := rcmgr.NewResourceManager(room.limiter(), room.addresses(), room.arrivals())
+	r := roomFor(peers)
+	door, err := newDoorway(r)
 	if err != nil {
 		return nil, err
 	}
-	trim, err := room.trim()
+	trim, err := r.trim()
 	if err != nil {
 		return nil, err
 	}
-	return newHost(identity, gate, limits, append(slices.Clip(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
+	return newHost(identity, &gatedDoor{gate, door}, door, append(slices.Clip(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
 }
 
 // room is how many connections an aggregator has room for.
@@ -43,17 +43,23 @@ type room struct {
 	// address is from one address: the whole federation may be behind one NAT, and who
 	// redials before the old connection is found dead has two.
 	address int
-	// unknown are those of whom it is not known yet who they are, which is all that a
-	// stranger ever is. One address cannot take all of them.
-	unknown int
+	// unknown is for unauthenticated connections, all that a stranger ever has: streams of
+	// them over TCP, packets over QUIC. The doorway shares them among addresses.
+	unknown, streams, packets int
 	// all leaves room for everybody enrolled when unknown is taken.
 	all int
 }
 
 func roomFor(peers int) room {
 	n := 2*peers + 64
-	return room{address: n, unknown: 2 * n, all: 3 * n}
+	return room{address: n, unknown: 4 * n, streams: 2 * n, packets: 2 * n, all: 5 * n}
 }
+
+// How much of an address counts as one: of IPv6, what a customer is given.
+const (
+	sourceBits4 = 32
+	sourceBits6 = 56
+)
 
 // What a peer, enrolled or invited, may have at once.
 const (
@@ -83,8 +89,8 @@ func (r room) limiter() rcmgr.Limiter {
 // addresses bounds the connections of one address. By default there are 8: a
 // federation behind one NAT would not get in.
 func (r room) addresses() rcmgr.Option {
-	return rcmgr.WithLimitPerSubnet([]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: r.address}},
-		[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: r.address}})
+	return rcmgr.WithLimitPerSubnet([]rcmgr.ConnLimitPerSubnet{{PrefixLength: sourceBits4, ConnCount: r.address}},
+		[]rcmgr.ConnLimitPerSubnet{{PrefixLength: sourceBits6, ConnCount: r.address}})
 }
 
 // arrivals bounds how fast connections come from one address. By default it is one in
@@ -95,8 +101,8 @@ func (r room) arrivals() rcmgr.Option {
 		NetworkPrefixLimits: []rate.PrefixLimit{
 			{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, {Prefix: netip.MustParsePrefix("::1/128")}},
 		SubnetRateLimiter: rate.SubnetLimiter{
-			IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: often}},
-			IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: 56, Limit: often}},
+			IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: sourceBits4, Limit: often}},
+			IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: sourceBits6, Limit: often}},
 			GracePeriod:      time.Minute,
 		},
 	})

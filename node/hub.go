@@ -45,6 +45,7 @@ type Aggregator struct {
 	invited  invited
 	greeting repeated // what clients hear when they register
 	visits   visits
+	aligning aligning
 	life     [16]byte
 	now      func() time.Time // the machine's clock
 	ctx      context.Context
@@ -120,6 +121,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	a.host.Network().Notify(&network.NotifyBundle{DisconnectedF: a.disconnected})
 	a.host.SetStreamHandler(ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
 	a.host.SetStreamHandler(EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
+	a.host.SetStreamHandler(AlignID, func(s network.Stream) { a.handle(s, a.align) })
 	return a, nil
 }
 

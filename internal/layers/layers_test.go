@@ -48,6 +48,11 @@ var rules = []rule{
 		why: "a sum knows no role and no algorithm; secagg imports itself, protocol, dp and entropy only",
 	},
 	{
+		name: "align knows lists of ids", from: []string{"align/..."},
+		forbid: []string{"..."}, allow: []string{"align/...", "protocol", "dp/...", "entropy", "entropy/internal/..."},
+		why: "rows are found before there is an experiment; align imports protocol and entropy only",
+	},
+	{
 		name: "eval measures anything", from: []string{"eval/..."},
 		forbid: []string{"..."}, allow: []string{"eval/...", "model/...", "dataset/...", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
 		why: "metrics know no algorithm, role, driver or experiment; eval imports itself, model, dataset and protocol only",

@@ -195,6 +195,9 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	if err != nil {
 		return nil, err
 	}
+	if holding.Names, err = alignedNames(at.state, e); err != nil {
+		return nil, err
+	}
 	return agreement.Party(e, holding, set)
 }
 

@@ -23,6 +23,7 @@ type commands struct {
 	Invite     inviteCmd     `cmd:"" help:"Invite parties to a federation, which is founded with the first call; or revoke them. For the operator."`
 	Aggregator aggregatorCmd `cmd:"" help:"Let parties in and lead their secure sums, until stopped."`
 	Server     serverCmd     `cmd:"" help:"Own the model: lead a session of an experiment to its end."`
+	Align      alignCmd      `cmd:"" help:"Between organisations that share users: find the rows of one's own users without showing their ids to anybody."`
 	Client     clientCmd     `cmd:"" help:"Take part in a session with one's own ratings."`
 	Status     statusCmd     `cmd:"" help:"Ask a process on this machine what it is doing."`
 	LogLevel   string        `enum:"debug,info,warn,error" default:"info" help:"What is logged to stderr: debug, info, warn or error and what is worse. Debug tells of messages that are ignored."`

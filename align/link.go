@@ -1,0 +1,222 @@
+package align
+
+import (
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ErrSealed says that an envelope does not open: it is not from whom it says, or was changed on
+// its way. Nothing else comes of it.
+var ErrSealed = errors.New("align: an envelope that does not open")
+
+// ErrAttempts says that a party takes part in no more attempts.
+var ErrAttempts = fmt.Errorf("align: %d attempts have come to nothing; start again when whoever keeps starting anew has been found", MaxAttempts)
+
+// window is how many messages to one reader may be on their way, so that no more than
+// that wait at the aggregator for a party that is slow.
+const window = 8
+
+// link carries messages to one other member and back, in order and once each, over
+// connections that may break.
+type link struct {
+	attempt  Attempt
+	own, to  Seat
+	out, in  cipher.AEAD
+	waiting  [][]byte   // not sealed yet
+	sent     []Envelope // not acknowledged yet
+	sequence uint32     // of the last that was sealed
+	heard    uint32     // of the last that was taken
+}
+
+func nonce(sequence uint32) []byte {
+	b := make([]byte, chacha20poly1305.NonceSize)
+	binary.BigEndian.PutUint32(b[len(b)-4:], sequence)
+	return b
+}
+
+// flush seals what there is room for.
+func (l *link) flush() (out []Envelope) {
+	for len(l.waiting) > 0 && len(l.sent) < window {
+		l.sequence++
+		e := Envelope{Attempt: l.attempt[:], From: l.own, To: l.to, Sequence: l.sequence, Sealed: l.out.Seal(nil, nonce(l.sequence), l.waiting[0], nil)}
+		l.waiting, l.sent = l.waiting[1:], append(l.sent, e)
+		out = append(out, e)
+	}
+	return out
+}
+
+// acknowledge is what follows from an acknowledgement.
+func (l *link) acknowledge(heard uint32) []Envelope {
+	for len(l.sent) > 0 && l.sent[0].Sequence <= heard {
+		l.sent = l.sent[1:]
+	}
+	return l.flush()
+}
+
+// open takes an envelope. The message is nil if there is nothing to do but to answer.
+func (l *link) open(e *Envelope) (message []byte, answer []Envelope, err error) {
+	switch {
+	case e.Sequence == 0:
+		return nil, l.acknowledge(e.Heard), nil
+	case e.Sequence <= l.heard:
+		return nil, l.taken(), nil // the acknowledgement was lost
+	case e.Sequence > l.heard+1:
+		return nil, nil, nil // one before it was lost, and comes again
+	}
+	message, err = l.in.Open(nil, nonce(e.Sequence), e.Sealed, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w, from the %s", ErrSealed, e.From)
+	}
+	l.heard++
+	return message, l.taken(), nil
+}
+
+func (l *link) taken() []Envelope {
+	return []Envelope{{Attempt: l.attempt[:], From: l.own, To: l.to, Heard: l.heard}}
+}
+
+// Config is who takes part, and as whom.
+type Config struct {
+	Federation Federation
+	Seat       Seat
+	Identity   ed25519.PrivateKey
+	Entropy    entropy.Source
+}
+
+// member is what party and server have in common.
+type member struct {
+	cfg      Config
+	key      *ecdh.PrivateKey
+	hello    Hello
+	attempts int
+	attempt  Attempt
+	counts   []uint32 // by seat
+	links    []*link  // by seat; nil: one's own
+}
+
+func newMember(cfg Config, count int) (*member, error) {
+	var b [32]byte
+	if _, err := io.ReadFull(cfg.Entropy.Stream("align/key", 0), b[:]); err != nil {
+		return nil, fmt.Errorf("align: drawing a key: %w", err)
+	}
+	key, err := ecdh.X25519().NewPrivateKey(b[:])
+	if err != nil {
+		return nil, err
+	}
+	m := &member{cfg: cfg, key: key, hello: Hello{Seat: cfg.Seat, Key: key.PublicKey().Bytes(), Count: uint32(count)}}
+	m.hello.Signature = ed25519.Sign(cfg.Identity, m.hello.signed(cfg.Federation))
+	return m, nil
+}
+
+// Hello is what the member says first, on every connection.
+func (m *member) Hello() Hello { return m.hello }
+
+// Attempt names the attempt that the member is in; zero before the first.
+func (m *member) Attempt() Attempt { return m.attempt }
+
+// join takes who takes part, with the identities of the seats. It says whether an attempt begins with it.
+func (m *member) join(all []Hello, identities []ed25519.PublicKey) (begins bool, err error) {
+	if len(all) != len(identities) || len(all) < 3 {
+		return false, fmt.Errorf("align: %d take part of %d who are enrolled; it takes all, the server and at least two parties", len(all), len(identities))
+	}
+	for i := range all {
+		if err = all[i].check(m.cfg.Federation, Seat(i), identities[i]); err != nil {
+			return false, fmt.Errorf("align: %w", err)
+		}
+	}
+	if int(m.cfg.Seat) >= len(all) || string(all[m.cfg.Seat].Key) != string(m.hello.Key) || all[m.cfg.Seat].Count != m.hello.Count {
+		return false, errors.New("align: the own hello is not among those of who takes part") // an older one; the newer will follow
+	}
+	attempt := attemptOf(m.cfg.Federation, all)
+	if attempt == m.attempt {
+		return false, nil
+	}
+	links := make([]*link, len(all))
+	counts := make([]uint32, len(all))
+	for i := range all {
+		counts[i] = all[i].Count
+		if Seat(i) == m.cfg.Seat {
+			continue
+		}
+		if links[i], err = m.link(attempt, &all[i]); err != nil {
+			return false, fmt.Errorf("align: the key of the %s: %w", all[i].Seat, err)
+		}
+	}
+	if m.attempts == MaxAttempts {
+		return false, ErrAttempts
+	}
+	m.attempts++
+	m.attempt, m.links, m.counts = attempt, links, counts
+	return true, nil
+}
+
+// link makes the ciphers to and from another member.
+func (m *member) link(a Attempt, h *Hello) (*link, error) {
+	public, err := ecdh.X25519().NewPublicKey(h.Key)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := m.key.ECDH(public) // fails for keys of low order
+	if err != nil {
+		return nil, err
+	}
+	l := &link{attempt: a, own: m.cfg.Seat, to: h.Seat}
+	for _, c := range []struct {
+		from, to Seat
+		aead     *cipher.AEAD
+	}{{l.own, l.to, &l.out}, {l.to, l.own, &l.in}} {
+		info := protocol.NewTranscript("fedsim/align/channel/v1").Bytes(a[:]).Uint(uint64(c.from)).Uint(uint64(c.to)).Encoding()
+		key, err := hkdf.Key(sha256.New, secret, nil, string(info), chacha20poly1305.KeySize)
+		if err != nil {
+			return nil, err
+		}
+		if *c.aead, err = chacha20poly1305.New(key); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// again is all that has not been acknowledged.
+func (m *member) again() (out []Envelope) {
+	for _, l := range m.links {
+		if l != nil {
+			out = append(out, l.sent...)
+		}
+	}
+	return out
+}
+
+// say sends messages to a seat, as far as there is room.
+func (m *member) say(to Seat, messages ...[]byte) []Envelope {
+	l := m.links[to]
+	l.waiting = append(l.waiting, messages...)
+	return l.flush()
+}
+
+// receive opens an envelope. There is a message if ok. What is of another attempt is passed over.
+func (m *member) receive(e *Envelope) (message body, ok bool, answer []Envelope, err error) {
+	if string(e.Attempt) != string(m.attempt[:]) || e.To != m.cfg.Seat || int(e.From) >= len(m.links) || m.links[e.From] == nil {
+		return body{}, false, nil, nil
+	}
+	b, answer, err := m.links[e.From].open(e)
+	if err != nil || b == nil {
+		return body{}, false, answer, err
+	}
+	if message, err = parse(b); err != nil {
+		return body{}, false, nil, &Fault{e.From, err}
+	}
+	return message, true, answer, nil
+}

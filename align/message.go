@@ -1,0 +1,209 @@
+package align
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Seat is who somebody is in an alignment: 0 the server, k+1 client k.
+type Seat uint32
+
+// Server is the server's seat.
+const Server Seat = 0
+
+// SeatOf is the seat of a client.
+func SeatOf(id protocol.ClientID) Seat { return Seat(id) + 1 }
+
+func (s Seat) String() string {
+	if s == Server {
+		return "server"
+	}
+	return fmt.Sprintf("client %d", uint32(s)-1)
+}
+
+// Bounds of an alignment.
+const (
+	// MaxIDs is how many ids a party may have, padding included.
+	MaxIDs = 1 << 22
+	// MaxID is how long one may be, in bytes.
+	MaxID = 1 << 10
+	// MaxAttempts is in how many attempts a party takes part; what a liar learns by beginning
+	// anew is bounded by it.
+	MaxAttempts = 16
+	// Checks is how many ids that all know each party has evaluated besides its own. If a party
+	// multiplies a share f of the points by wrong scalars, this stays unnoticed with a chance of (1-f)^Checks.
+	Checks = 16
+	// MaxSealed is the length of the longest envelope's body, in bytes.
+	MaxSealed = 64 << 10
+)
+
+// Hello opens an alignment for somebody. It is drawn anew by each process.
+type Hello struct {
+	Seat Seat `json:"seat"`
+	// Key is an X25519 public key, with which what is sent to the seat is sealed.
+	Key []byte `json:"key"`
+	// Count is how many ids a party has, padding included: as many points of it are multiplied. 0 of the server.
+	Count     uint32 `json:"count"`
+	Signature []byte `json:"signature"` // by the seat's identity
+}
+
+// Federation names a federation.
+type Federation [32]byte
+
+func (h *Hello) signed(f Federation) []byte {
+	sum := protocol.NewTranscript("fedsim/align/hello/v1").Bytes(f[:]).Uint(uint64(h.Seat)).Bytes(h.Key).Uint(uint64(h.Count)).Sum()
+	return sum[:]
+}
+
+// check says what is wrong with the hello of a seat whose identity is given.
+func (h *Hello) check(f Federation, s Seat, identity ed25519.PublicKey) error {
+	switch {
+	case h.Seat != s:
+		return fmt.Errorf("the hello of the %s is in the place of that of the %s", h.Seat, s)
+	case (s == Server) != (h.Count == 0) || h.Count > MaxIDs:
+		return fmt.Errorf("the %s has %d ids; a party has 1 to %d, the server none", s, h.Count, MaxIDs)
+	case !ed25519.Verify(identity, h.signed(f), h.Signature):
+		return fmt.Errorf("the hello of the %s is not signed by its identity", s)
+	}
+	return nil
+}
+
+// Attempt names an attempt at an alignment, by all that was said at its beginning.
+type Attempt [32]byte
+
+// String is a short name: the first 4 bytes, in hex.
+func (a Attempt) String() string { return hex.EncodeToString(a[:4]) }
+
+// prefix is how the names of rows begin.
+const prefix = "aligned-"
+
+// User is what the parties of an experiment call the user of a row.
+func (a Attempt) User(row int) string { return fmt.Sprintf("%s%s/%d", prefix, a, row) }
+
+// IsUser says whether an id is one that [Attempt.User] gives, of any attempt.
+func IsUser(id string) bool {
+	var a uint32
+	var row int
+	n, err := fmt.Sscanf(id, prefix+"%08x/%d", &a, &row)
+	return err == nil && n == 2
+}
+
+func attemptOf(f Federation, all []Hello) Attempt {
+	t := protocol.NewTranscript("fedsim/align/attempt/v1").Bytes(f[:])
+	for i := range all {
+		t.Uint(uint64(all[i].Seat)).Bytes(all[i].Key).Uint(uint64(all[i].Count))
+	}
+	return t.Sum()
+}
+
+// Envelope is a sealed message on its way, or, with Sequence 0, an acknowledgement.
+type Envelope struct {
+	Attempt  []byte `json:"attempt"`
+	From     Seat   `json:"from"`
+	To       Seat   `json:"to"`
+	Sequence uint32 `json:"sequence,omitempty"` // of those from the one to the other; from 1 on
+	Heard    uint32 `json:"heard,omitempty"`    // the last that has been taken, of an acknowledgement
+	Sealed   []byte `json:"sealed,omitempty"`
+}
+
+// Ended is the server's word that all parties keep their rows.
+type Ended struct {
+	Attempt   []byte `json:"attempt"`
+	Signature []byte `json:"signature"`
+}
+
+func ended(f Federation, attempt []byte) []byte {
+	sum := protocol.NewTranscript("fedsim/align/ended/v1").Bytes(f[:]).Bytes(attempt).Sum()
+	return sum[:]
+}
+
+// Ends says whether the server, of this identity, has signed for the end of an attempt.
+func (e *Ended) Ends(a Attempt, f Federation, server ed25519.PublicKey) bool {
+	return string(e.Attempt) == string(a[:]) && ed25519.Verify(server, ended(f, e.Attempt), e.Signature)
+}
+
+// What an envelope holds: kind, two numbers, and entries of one size.
+type kind byte
+
+const (
+	points kind = iota + 1 // a: owner, b: the first of these
+	names                  // b: the first of these
+	ranks                  // a: how many rows there are, b: the first of these
+	done
+	checks // the pseudonyms of the ids that all know
+)
+
+// perMessage is how many entries a message of each kind has at most, and entrySize how many bytes each has.
+var (
+	perMessage = map[kind]int{points: 1024, names: 2048, ranks: 8192, done: 0, checks: Checks}
+	entrySize  = map[kind]int{points: pointSize, names: nameSize, ranks: 4, done: 0, checks: nameSize}
+)
+
+type body struct {
+	kind    kind
+	a, b    uint32
+	entries []byte
+}
+
+const headSize = 1 + 4 + 4
+
+func (m body) encode() []byte {
+	out := append(make([]byte, 0, headSize+len(m.entries)), byte(m.kind))
+	out = binary.BigEndian.AppendUint32(out, m.a)
+	out = binary.BigEndian.AppendUint32(out, m.b)
+	return append(out, m.entries...)
+}
+
+// split makes messages of entries, however many.
+func (m body) split() (list [][]byte) {
+	size := entrySize[m.kind]
+	first := m.b
+	for part := range slices.Chunk(m.entries, perMessage[m.kind]*size) {
+		list = append(list, body{m.kind, m.a, first, part}.encode())
+		first += uint32(len(part) / size)
+	}
+	return list
+}
+
+// n is how many entries there are.
+func (m body) n() uint32 {
+	if m.kind == done {
+		return 0
+	}
+	return uint32(len(m.entries) / entrySize[m.kind])
+}
+
+var errForm = errors.New("a message that is none")
+
+func parse(b []byte) (body, error) {
+	if len(b) < headSize {
+		return body{}, errForm
+	}
+	m := body{kind: kind(b[0]), a: binary.BigEndian.Uint32(b[1:]), b: binary.BigEndian.Uint32(b[5:]), entries: b[headSize:]}
+	most, known := perMessage[m.kind]
+	switch n := len(m.entries); {
+	case !known, m.kind == done && n > 0:
+		return body{}, errForm
+	case m.kind != done && (n == 0 || n%entrySize[m.kind] != 0 || n > most*entrySize[m.kind]):
+		return body{}, errForm
+	}
+	return m, nil
+}
+
+// Fault is why an alignment cannot go on: what somebody sent, whom the seal names.
+type Fault struct {
+	By  Seat
+	Err error
+}
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("align: the %s sent %v", f.By, f.Err)
+}
+
+func (f *Fault) Unwrap() error { return f.Err }

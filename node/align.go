@@ -1,0 +1,234 @@
+package node
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
+
+	"github.com/fedsim/fedsim/align"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// AlignConfig is what a member of an alignment is made of.
+type AlignConfig struct {
+	Identity   admission.PrivateKey
+	Membership *admission.Membership
+	Registry   *admission.Registry // the member's own
+	Entropy    entropy.Source
+	Log        zerolog.Logger
+	Workers    protocol.Workers
+	// Kept is the attempt whose result was kept in an earlier start, of which it is not
+	// known here whether all have come to its end; zero: none.
+	Kept align.Attempt
+	// over replaces the transports of the host; none: TCP and QUIC.
+	over []libp2p.Option
+}
+
+func (c *AlignConfig) role() align.Config {
+	seat := align.Server
+	if p := c.Membership.Enrolment.Ticket.Place; p.Role == protocol.Client {
+		seat = align.SeatOf(p.Client)
+	}
+	return align.Config{Federation: align.Federation(c.Membership.Federation.Hash()), Seat: seat, Identity: c.Identity.Ed25519(), Entropy: c.Entropy}
+}
+
+// AlignParty takes part in an alignment with a list of distinct ids, made up to count with
+// padding. keep has to keep the rows durably: nobody will tell them again. It is called
+// once more if another party is started again meanwhile. AlignParty returns when the server has
+// said that all parties keep theirs, or when the context ends.
+func AlignParty(ctx context.Context, cfg AlignConfig, ids []string, count int, keep func(*align.Rows) error) error {
+	party, err := align.NewParty(cfg.role(), ids, count)
+	if err != nil {
+		return err
+	}
+	m := &alignMember{cfg: cfg, role: party, tell: rate.Sometimes{Interval: 10 * time.Second}}
+	if cfg.Kept != (align.Attempt{}) {
+		m.kept = append(m.kept, cfg.Kept)
+	}
+	m.after = func() ([]align.Envelope, *align.Ended, error) {
+		if have, of := party.Progress(); have > 0 && have < of {
+			m.tell.Do(func() { cfg.Log.Info().Int("points", have).Int("of", of).Msg("multiplying") })
+		}
+		rows := party.Result()
+		if rows == nil || m.has(rows.Attempt) {
+			return nil, nil, nil
+		}
+		if err := keep(rows); err != nil {
+			return nil, nil, err
+		}
+		m.kept = []align.Attempt{rows.Attempt}
+		return party.Kept(), nil, nil
+	}
+	return m.run(ctx)
+}
+
+// AlignServer leads an alignment. keep has to keep the union durably, and the server's word that
+// it has come to its end, which earlier is if an earlier start has kept it; it may be nil.
+func AlignServer(ctx context.Context, cfg AlignConfig, earlier *align.Ended, keep func(*align.Union, *align.Ended) error) error {
+	server, err := align.NewCollector(cfg.role())
+	if err != nil {
+		return err
+	}
+	m := &alignMember{cfg: cfg, role: server, ended: earlier}
+	if earlier != nil {
+		m.kept = []align.Attempt{cfg.Kept}
+	}
+	m.after = func() ([]align.Envelope, *align.Ended, error) {
+		union := server.Result()
+		if union == nil || m.has(union.Attempt) {
+			return nil, nil, nil
+		}
+		if err := keep(union, server.End()); err != nil {
+			return nil, nil, err
+		}
+		m.kept, m.ended = []align.Attempt{union.Attempt}, server.End()
+		return nil, m.ended, nil
+	}
+	return m.run(ctx)
+}
+
+// aligningRole is a party or the server of an alignment.
+type aligningRole interface {
+	Hello() align.Hello
+	Attempt() align.Attempt
+	Join(all []align.Hello, identities []ed25519.PublicKey, run protocol.Runner) ([]align.Envelope, error)
+	Take(e *align.Envelope, run protocol.Runner) ([]align.Envelope, error)
+}
+
+// alignMember runs a role over a connection to the aggregator.
+type alignMember struct {
+	cfg      AlignConfig
+	role     aligningRole
+	after    func() ([]align.Envelope, *align.Ended, error) // what follows when the role has moved on
+	kept     []align.Attempt                                // whose result is kept
+	ended    *align.Ended                                   // what the server has said, if this is the server
+	tell     rate.Sometimes                                 // of what is multiplied
+	attempts int                                            // how many have begun
+}
+
+func (m *alignMember) has(a align.Attempt) bool { return len(m.kept) > 0 && m.kept[0] == a }
+
+func (m *alignMember) run(ctx context.Context) error {
+	l, err := newPeerConn(m.cfg.Identity, m.cfg.Membership.Contact, AlignID, m.cfg.Log, m.cfg.over...)
+	if err != nil {
+		return err
+	}
+	return l.keep(ctx, func(_ context.Context, s network.Stream) error { return m.serve(s) })
+}
+
+// serve is one stream to the aggregator.
+func (m *alignMember) serve(s network.Stream) error {
+	within(s, registerTimeout)
+	hello := m.role.Hello()
+	if err := say(s, &controlMessage{Hello: &hello}); err != nil {
+		return err
+	}
+	if m.ended != nil {
+		if err := say(s, &controlMessage{Ended: m.ended}); err != nil {
+			return err
+		}
+	}
+	most := max(alignSize, 2*m.cfg.Membership.Federation.MaxListSize()+(m.cfg.Membership.Federation.Clients+1)*noticeSize)
+	for {
+		_ = s.SetDeadline(time.Time{}) // parties are awaited for as long as it takes
+		c, err := hear(s, most)
+		if err != nil {
+			return err
+		}
+		if c.Ended != nil && m.ends(c.Ended) {
+			return errEnd
+		}
+		out, err := m.take(c)
+		if err != nil {
+			return err
+		}
+		for i := range out {
+			_ = s.SetWriteDeadline(time.Now().Add(frameTimeout))
+			if err = say(s, out[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ends says whether the end of the attempt whose result is kept has come.
+func (m *alignMember) ends(e *align.Ended) bool {
+	server, err := m.serverKey()
+	return err == nil && len(m.kept) > 0 && e.Ends(m.kept[0], align.Federation(m.cfg.Membership.Federation.Hash()), server)
+}
+
+func (m *alignMember) serverKey() (ed25519.PublicKey, error) {
+	k, ok := m.cfg.Registry.List().Holder(admission.ServerPlace)
+	if !ok {
+		return nil, errVacant
+	}
+	return k.Ed25519(), nil
+}
+
+// take is what follows from what the aggregator says. An error is fatal but for those of
+// a list that is not trusted, as elsewhere.
+func (m *alignMember) take(c *controlMessage) ([]*controlMessage, error) {
+	var out []align.Envelope
+	var err error
+	switch {
+	case c.Roster != nil:
+		out, err = m.roster(c.Roster)
+	case c.Envelope != nil:
+		out, err = m.role.Take(c.Envelope, m.cfg.Workers)
+	case c.Ended != nil: // of an attempt that is none of this member's
+	default:
+		return nil, errNotice
+	}
+	if _, fault := errors.AsType[*align.Fault](err); fault || errors.Is(err, align.ErrAttempts) || errors.Is(err, align.ErrMismatch) {
+		return nil, &fatalError{err}
+	} else if errors.Is(err, errUntrusted) {
+		return nil, err
+	} else if err != nil {
+		m.cfg.Log.Warn().Err(err).Msg("passed over")
+	}
+	more, end, err := m.after()
+	if err != nil {
+		return nil, &fatalError{err}
+	}
+	var said []*controlMessage
+	for _, e := range append(out, more...) {
+		said = append(said, &controlMessage{Envelope: &e})
+	}
+	if end != nil {
+		said = append(said, &controlMessage{Ended: end})
+	}
+	return said, nil
+}
+
+var errUntrusted = errors.New("node: the aggregator's list is not trusted")
+
+// roster takes who is there. An alignment begins when all are.
+func (m *alignMember) roster(r *alignRoster) ([]align.Envelope, error) {
+	if r.List == nil {
+		m.cfg.Log.Info().Int("there", r.There).Int("of", m.cfg.Membership.Federation.Clients+1).Msg("waiting for the server and all parties")
+		return nil, nil
+	}
+	list, err := trust(m.cfg.Membership, m.cfg.Registry, r.List)
+	if err != nil {
+		return nil, errors.Join(errUntrusted, err)
+	}
+	identities, err := identitiesOf(list)
+	if err != nil {
+		return nil, err
+	}
+	before := m.role.Attempt()
+	out, err := m.role.Join(r.Hellos, identities, m.cfg.Workers)
+	if now := m.role.Attempt(); now != before {
+		m.attempts++
+		m.cfg.Log.Info().Stringer("attempt", now).Int("number", m.attempts).Msg("aligning") // another one: somebody was started again
+	}
+	return out, err
+}

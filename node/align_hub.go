@@ -1,0 +1,197 @@
+package node
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/align"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// AlignID names the stream on which rows of users are aligned, see package align. The
+// aggregator carries sealed envelopes from one member to another, and keeps none for who
+// is not there: what is not acknowledged is sent again.
+const AlignID = "/fedsim/align/1.0.0"
+
+// alignSize is how long what a member says may be: an envelope of the longest.
+const alignSize = 2 * align.MaxSealed
+
+// alignRoster says who is there. When all are, it has their hellos and the enrolment list.
+type alignRoster struct {
+	There  int             `json:"there"`
+	List   json.RawMessage `json:"list,omitempty"`
+	Hellos []align.Hello   `json:"hellos,omitempty"` // by seat
+}
+
+// aligning are the members of an alignment that have a stream.
+type aligning struct {
+	mu      sync.Mutex
+	members map[align.Seat]*aligner
+	ended   *align.Ended // what the server said last, for who comes later
+}
+
+type aligner struct {
+	hello  align.Hello
+	stream network.Stream
+	queue  *queue
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (m *aligner) close() {
+	m.once.Do(func() {
+		close(m.closed)
+		_ = m.stream.Reset() // its reader and writer end with it
+	})
+}
+
+// tell queues a notice for members; one that takes none is let go.
+func tell(c *controlMessage, members ...*aligner) error {
+	b, err := c.frame()
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.queue.add(b) != nil {
+			m.close()
+		}
+	}
+	return nil
+}
+
+// align serves a member's stream.
+func (a *Aggregator) align(s network.Stream, log zerolog.Logger) error {
+	place, ok := a.place(s.Conn().RemotePeer())
+	if !ok {
+		return ErrNotEnrolled // revoked since it connected
+	}
+	seat := align.Server
+	switch place.Role {
+	case protocol.Server:
+	case protocol.Client:
+		seat = align.SeatOf(place.Client)
+	default:
+		return ErrRole
+	}
+	within(s, registerTimeout)
+	first, err := hear(s, noticeSize)
+	if err != nil {
+		return err
+	}
+	if first.Hello == nil || first.Hello.Seat != seat {
+		return errNotice
+	}
+	_ = s.SetDeadline(time.Time{}) // a stream that takes none fails when it is used
+	m := &aligner{hello: *first.Hello, stream: s, queue: newQueue(queueSize), closed: make(chan struct{})}
+	if err = a.seat(m); err != nil {
+		return err
+	}
+	defer a.unseat(m)
+	log.Debug().Stringer("place", place).Msg("aligns")
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		if m.queue.write(s, m.closed) != nil {
+			m.close()
+		}
+	}()
+	defer func() { m.close(); <-wrote }()
+	for {
+		c, err := hear(s, alignSize)
+		if err != nil {
+			return err
+		}
+		if err = a.pass(m, c); err != nil {
+			return err
+		}
+	}
+}
+
+// seat puts a member's newest stream in the place of an older one, and tells all who is there.
+func (a *Aggregator) seat(m *aligner) error {
+	list, err := a.cfg.Registry.Text()
+	if err != nil {
+		return err
+	}
+	x := &a.aligning
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if old := x.members[m.hello.Seat]; old != nil {
+		old.close()
+	}
+	if x.members == nil {
+		x.members = make(map[align.Seat]*aligner)
+	}
+	x.members[m.hello.Seat] = m
+	if x.ended != nil {
+		if err = tell(&controlMessage{Ended: x.ended}, m); err != nil {
+			return err
+		}
+	}
+	r := &alignRoster{There: len(x.members)}
+	if len(x.members) == a.cfg.Federation.Clients+1 {
+		r.List = list
+		for _, other := range x.members {
+			r.Hellos = append(r.Hellos, other.hello)
+		}
+		slices.SortFunc(r.Hellos, func(a, b align.Hello) int { return int(a.Seat) - int(b.Seat) })
+	}
+	return tell(&controlMessage{Roster: r}, slices.Collect(maps.Values(x.members))...)
+}
+
+func (a *Aggregator) unseat(m *aligner) {
+	x := &a.aligning
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.members[m.hello.Seat] == m {
+		delete(x.members, m.hello.Seat)
+	}
+}
+
+// pass carries what a member says.
+func (a *Aggregator) pass(from *aligner, c *controlMessage) error {
+	x := &a.aligning
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case c.Envelope != nil && c.Envelope.From == from.hello.Seat && len(c.Envelope.Sealed) <= align.MaxSealed:
+		if to := x.members[c.Envelope.To]; to != nil {
+			return tell(c, to)
+		}
+		return nil
+	case c.Ended != nil && from.hello.Seat == align.Server:
+		x.ended = c.Ended
+		return tell(c, slices.Collect(maps.Values(x.members))...)
+	default:
+		return fmt.Errorf("%w: not what a member of an alignment says", errNotice)
+	}
+}
+
+// identitiesOf are those of the seats of an alignment, on a list; an error if a place is vacant.
+func identitiesOf(l *admission.List) (list []ed25519.PublicKey, err error) {
+	server, ok := l.Holder(admission.ServerPlace)
+	if !ok {
+		return nil, errVacant
+	}
+	list = append(list, server.Ed25519())
+	for id := range protocol.ClientID(l.Federation.Clients) {
+		k, ok := l.Holder(admission.ClientPlace(id))
+		if !ok {
+			return nil, errVacant
+		}
+		list = append(list, k.Ed25519())
+	}
+	return list, nil
+}
+
+var errVacant = errors.New("node: not all places are taken yet")
