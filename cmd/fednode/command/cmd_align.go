@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -92,7 +93,7 @@ func (a *alignment) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, alignmentFile), append(text, '\n'))
+	return store.WriteFile(filepath.Join(dir, alignmentFile), append(text, '\n'))
 }
 
 // Run implements fednode align.
@@ -212,7 +213,7 @@ func writeUsers(dir string, u *align.Union) error {
 		b.WriteString(u.Attempt.User(row))
 		b.WriteByte('\n')
 	}
-	return replace(filepath.Join(dir, usersFile), []byte(b.String()))
+	return store.WriteFile(filepath.Join(dir, usersFile), []byte(b.String()))
 }
 
 // print tells what has come of it.
