@@ -16,6 +16,7 @@ package aggregator
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -44,6 +45,9 @@ type Sum interface {
 	// stage is closed. It is heavy. An error that is a protocol.Reason ends the
 	// iteration without a sum.
 	Sum(protocol.Runner) ([][]int64, error)
+	// Culprits are the clients that have been proved to lie so far. It is not asked
+	// for while Sum computes.
+	Culprits() []protocol.Culprit
 }
 
 // Config is what an aggregator is made of. Clients, NewSum and StageTimeout are
@@ -69,6 +73,9 @@ type Config struct {
 	// Tail is how long a stage goes on once enough have answered, for the others. 0: until
 	// StageTimeout.
 	Tail time.Duration
+	// Excluded are clients that the session is without from the start: those that were
+	// excluded before its aggregator was made anew.
+	Excluded []protocol.ClientID
 }
 
 // Aggregator leads iterations. Its methods are for one goroutine at a time.
@@ -80,6 +87,7 @@ type Aggregator struct {
 	session protocol.SessionID // of the latest plan
 	last    uint64             // its iteration; an earlier or equal one is refused
 	lines   []connection       // by client; unused without Config.Presence
+	blame   blame              // of who lied in the session
 }
 
 // round is an iteration in progress, or one that is set up.
@@ -105,7 +113,11 @@ type round struct {
 
 // New makes an aggregator.
 func New(cfg Config) *Aggregator {
-	return &Aggregator{cfg: cfg, lines: make([]connection, cfg.Clients)}
+	a := &Aggregator{cfg: cfg, lines: make([]connection, cfg.Clients), blame: newBlame()}
+	for _, id := range cfg.Excluded {
+		a.blame.excluded[id] = true
+	}
+	return a
 }
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
@@ -152,6 +164,9 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	if err := a.accept(p); err != nil {
 		return refused(p, err)
 	}
+	if p.Session != a.session && a.last > 0 {
+		a.blame, a.next = newBlame(), nil // who lied in another session did not in this
+	}
 	r, ahead := a.next, true
 	if r == nil || r.setup != p.Setup() || r.stage != protocol.StageMaskedInput {
 		var err error
@@ -172,6 +187,7 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 		eff = a.begin(r)
 	} else {
 		eff = a.relay(&protocol.Announce{Plan: p})
+		eff.Send = slices.DeleteFunc(eff.Send, func(e protocol.Envelope) bool { return a.blame.excluded[e.To.Client] })
 	}
 	a.sent(r, eff.Send)
 	eff.Wake = r.deadline
@@ -181,8 +197,15 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 
 func (a *Aggregator) newRound(s protocol.Setup) (*round, error) {
 	sum, err := a.cfg.NewSum(s)
-	return &round{setup: s, sum: sum, expected: a.cfg.Clients, awaited: make([]protocol.Stage, a.cfg.Clients),
-		missed: make([]bool, a.cfg.Clients)}, err
+	r := &round{setup: s, sum: sum, expected: a.cfg.Clients, awaited: make([]protocol.Stage, a.cfg.Clients),
+		missed: make([]bool, a.cfg.Clients)}
+	for id := range a.blame.excluded {
+		if int(id) < len(r.awaited) {
+			r.awaited[id] = gone
+			r.expected--
+		}
+	}
+	return r, err
 }
 
 // accept says why a plan is refused, if it is.
@@ -218,12 +241,14 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 	if r == nil || r.summing != 0 || r.setup.Iteration != iteration {
 		return ignored(from, iteration, stage, errors.New("that iteration is not in progress"))
 	}
+	var eff protocol.Effects
 	if err := r.take(from.Client, m); err != nil {
-		return ignored(from, iteration, stage, err)
-	}
-	eff := accusations(m, from)
-	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
-		eff.Events = append(eff.Events, a.ride(from, rider).Events...)
+		eff = ignored(from, iteration, stage, err)
+		if eff.Events = append(eff.Events, a.refuse(r, from.Client)...); len(eff.Events) == 1 {
+			return eff
+		}
+	} else {
+		eff = a.accepted(r, from, m)
 	}
 	if r != a.round {
 		return eff
@@ -236,6 +261,18 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 	}
 	closed.Events = append(eff.Events, closed.Events...)
 	return closed
+}
+
+// accepted sees to what a message says besides that it answers its stage.
+func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMessage) protocol.Effects {
+	eff := accusations(m, from)
+	if in, ok := m.(*protocol.MaskedInput); ok {
+		eff.Events = append(eff.Events, a.exclude(in.Iteration, a.blame.complain(from.Client, in.Complaints, r.setup.Cohort))...)
+	}
+	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
+		eff.Events = append(eff.Events, a.ride(from, rider).Events...)
+	}
+	return eff
 }
 
 // accusations report whom a client complains of.
@@ -307,6 +344,7 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	}
 	if err := r.close(); err != nil {
 		a.next = nil
+		eff.Events = append(eff.Events, a.exclude(r.setup.Iteration, r.sum.Culprits())...)
 		return a.failed(eff, err)
 	}
 	switch r.stage {
@@ -377,7 +415,7 @@ func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 		return protocol.Effects{} // of an iteration that the next one overtook
 	}
 	if in.Err != nil {
-		return a.failed(protocol.Effects{}, in.Err)
+		return a.failed(protocol.Effects{Events: a.exclude(r.setup.Iteration, r.sum.Culprits())}, in.Err)
 	}
 	return in.Apply(now)
 }

@@ -437,17 +437,17 @@ func TestAccusationsAreReported(t *testing.T) {
 	for id := range protocol.ClientID(3) {
 		b.answer(id, "share", 1)
 	}
-	m := b.message(2, []string{"masked-input", "1"}, false).(*protocol.MaskedInput)
-	m.Complaints = []protocol.Complaint{{Of: 0}, {Of: 1}}
-	eff := b.receive(protocol.ClientParty(2), m)
-	var got []protocol.Party
-	for _, e := range eff.Events {
-		if e.Kind != protocol.ClientAccused || e.Iteration != 1 || !strings.Contains(e.Err.Error(), "client 2") {
-			t.Errorf("event %+v", e)
+	var got []string
+	for by, of := range map[protocol.ClientID]protocol.ClientID{1: 2, 2: 0} {
+		for _, e := range b.complaint(by, 1, of).Events {
+			if e.Iteration != 1 || !strings.Contains(e.Err.Error(), protocol.ClientParty(by).String()) {
+				t.Errorf("event %+v", e)
+			}
+			got = append(got, fmt.Sprint(e.Kind, " ", e.Party))
 		}
-		got = append(got, e.Party)
 	}
-	if want := []protocol.Party{protocol.ClientParty(0), protocol.ClientParty(1)}; !slices.Equal(got, want) {
-		t.Errorf("accused are %v, want %v", got, want)
+	slices.Sort(got)
+	if want := []string{"client-accused client 0", "client-accused client 2"}; !slices.Equal(got, want) {
+		t.Errorf("events are %v, want %v", got, want)
 	}
 }

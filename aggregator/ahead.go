@@ -41,7 +41,7 @@ func (a *Aggregator) begin(r *round) protocol.Effects {
 		if stage == protocol.StageMaskedInput {
 			delivery, _ := r.sum.Next(protocol.StageShare, id).(*protocol.Delivery)
 			eff.Send = append(eff.Send, toClient(id, &protocol.Announce{Plan: r.plan, Delivery: delivery}))
-		} else if a.next != nil {
+		} else if a.next != nil && !a.blame.excluded[id] {
 			eff.Send = append(eff.Send, toClient(id, &protocol.Invite{Setup: a.next.setup}))
 		}
 	}
@@ -55,8 +55,11 @@ func (a *Aggregator) ride(from protocol.Party, m protocol.StageMessage) protocol
 	if a.next == nil || a.next.setup.Iteration != iteration {
 		return protocol.Effects{} // too many are missing: the iteration is set up anew
 	}
-	if err := a.next.take(from.Client, m); err != nil {
-		return ignored(from, iteration, stage, err)
+	r := a.next
+	if err := r.take(from.Client, m); err != nil {
+		eff := ignored(from, iteration, stage, err)
+		eff.Events = append(eff.Events, a.refuse(r, from.Client)...)
+		return eff
 	}
 	return protocol.Effects{}
 }
@@ -77,7 +80,7 @@ func (a *Aggregator) closeNext() {
 
 // enough says whether an iteration may begin with so many clients set up for it.
 func (a *Aggregator) enough(n int) bool {
-	return n >= protocol.Cohort{Clients: a.cfg.Clients, Tolerance: a.cfg.SitOut}.Required()
+	return n >= protocol.Cohort{Clients: a.cfg.Clients - len(a.blame.excluded), Tolerance: a.cfg.SitOut}.Required()
 }
 
 // gone is what awaited says of a client that takes no part in an iteration any

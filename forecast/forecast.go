@@ -100,7 +100,20 @@ type ReleaseForecast struct {
 	IntegerL2  float64  `json:"integer_l2"`
 	IntegerL1  float64  `json:"integer_l1"`
 
-	Noise NoiseForecast `json:"noise"`
+	Noise  NoiseForecast  `json:"noise"`
+	Unseen UnseenForecast `json:"unseen"`
+}
+
+// UnseenForecast is what the server cannot tell from honest: sums up to these bounds, in
+// units of the values, with nobody lost before the masked input and as many after it as
+// may be. One client that lies about its vector shifts a sum by as much where the others'
+// is about zero, and by less than twice as much wherever it is. Beyond, the sum is refused.
+type UnseenForecast struct {
+	Coordinate float64 `json:"coordinate"`
+	L2         float64 `json:"l2"`
+	// The same, in what one honest client may add.
+	CoordinateClients float64 `json:"coordinate_clients"`
+	L2Clients         float64 `json:"l2_clients"`
 }
 
 // NoiseForecast is the noise of a release, per coordinate. What a kind does not
@@ -178,11 +191,14 @@ func (e of) cohortForecast() *CohortForecast {
 // releaseForecasts are those of all steps, and of one where all iterations are alike.
 func (e of) releaseForecasts() []ReleaseForecast {
 	if e.Schedule.Uniform() {
-		return []ReleaseForecast{e.releaseForecast(*e.Schedule.First())}
+		f := e.releaseForecast(*e.Schedule.First())
+		f.Unseen = e.unseenForecast(1, *e.Schedule.First())
+		return []ReleaseForecast{f}
 	}
 	var list []ReleaseForecast
 	for step, r := range e.Schedule.All() {
 		f := e.releaseForecast(*r)
+		f.Unseen = e.unseenForecast(len(step.Releases), *r)
 		f.Phase, f.Iterations = step.Phase, step.Iterations
 		list = append(list, f)
 	}
@@ -227,6 +243,17 @@ func (e of) releaseForecast(r protocol.Release) ReleaseForecast {
 		n.Variance = r.Noise.Variance
 		n.ValueVariance = r.Noise.Variance / (r.Scale * r.Scale)
 		n.ShareVariance = e.Cohort.ShareVariance(r.Noise.Variance)
+	}
+	return f
+}
+
+// unseenForecast is of one of several releases of an iteration, the last of the run.
+func (e of) unseenForecast(releases int, r protocol.Release) UnseenForecast {
+	p := protocol.Plan{Iteration: uint64(e.Schedule.Iterations()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
+	reach := p.Reach(r, e.Cohort.Clients, e.Cohort.Required())
+	f := UnseenForecast{Coordinate: reach.LInf / r.Scale, L2: reach.L2 / r.Scale, L2Clients: reach.L2 / reach.Client.L2}
+	if reach.Client.LInf > 0 {
+		f.CoordinateClients = reach.LInf / reach.Client.LInf
 	}
 	return f
 }

@@ -348,6 +348,8 @@ func TestForecastRelease(t *testing.T) {
 	want := forecast.ReleaseForecast{
 		Name: "item-gradient", Len: 400, Width: 20, Scale: 500 / l2, L2: l2, MaxNonZero: 1, IntegerL2: 500.5, IntegerL1: 500.5,
 		Noise: forecast.NoiseForecast{Kind: "none"},
+		// 600 clients with 500 in a coordinate, and 500.5 in L2 as far as rounding may reach.
+		Unseen: forecast.UnseenForecast{Coordinate: 600 * l2, L2: 600 * 500.5 / (500 / l2), CoordinateClients: 600, L2Clients: 600},
 	}
 	near := cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 1e-12*math.Abs(x) })
 	if diff := cmp.Diff(want, f.Releases[0], near); diff != "" {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -362,6 +363,10 @@ type finisher struct {
 }
 
 func (f *finisher) Finish(model []byte, run protocol.Runner) error {
+	if bytes.Equal(model, protocol.NoModel) {
+		fail(f.failed, fmt.Errorf("node: %w", protocol.ErrNothingReleased))
+		return protocol.ErrNothingReleased
+	}
 	err := f.Trainer.Finish(model, run)
 	if err != nil {
 		fail(f.failed, fmt.Errorf("node: the session has ended, and its model cannot be used: %w", err))

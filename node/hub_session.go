@@ -181,6 +181,7 @@ const grace = 1500 * time.Millisecond
 
 // lead starts the role that leads a session's sums.
 func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubSession {
+	excluded := a.excludedIn(d.Terms.Session, list)
 	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
@@ -189,13 +190,16 @@ func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubS
 		role: aggregator.New(aggregator.Config{
 			Clients: s.terms.Cohort.Clients, StageTimeout: s.terms.StageTimeout,
 			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
-			Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut,
+			Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
 			Presence: true, Grace: grace, Tail: s.terms.Tail,
 		}),
 		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: a.now,
 		persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep
 		send:    func(list []protocol.Envelope) { a.send(s, list) },
-		events:  func(events []protocol.Event) { report(&a.cfg.Log, a.cfg.Observer, events) },
+		events: func(events []protocol.Event) {
+			report(&a.cfg.Log, a.cfg.Observer, events)
+			a.keepExcluded(&excluded, list, events)
+		},
 	}
 	a.busy.Go(func() { _ = s.driver.run(s.ctx) })
 	return s

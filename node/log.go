@@ -24,7 +24,7 @@ func level(k protocol.EventKind) zerolog.Level {
 	switch k {
 	case protocol.WorkFailed, protocol.InputUnusable:
 		return zerolog.ErrorLevel
-	case protocol.IterationAborted, protocol.PlanRefused:
+	case protocol.IterationAborted, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded:
 		return zerolog.WarnLevel
 	case protocol.MessageIgnored:
 		return zerolog.DebugLevel

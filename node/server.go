@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,8 @@ func (s *Server) persist(records []protocol.Record) error {
 	return nil
 }
 
-// Run leads the session to its end, or until the context ends.
+// Run leads the session to its end, or until the context ends. protocol.ErrNothingReleased
+// is returned where it ends without a model.
 func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -154,6 +156,9 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	cause := context.Cause(ctx)
 	cancel(nil)
 	<-done // the role is nobody's now
+	if err == nil && bytes.Equal(s.final, protocol.NoModel) {
+		return nil, fmt.Errorf("node: %d iterations: %w", s.role.Attempts().Opened, protocol.ErrNothingReleased)
+	}
 	if err == nil {
 		return &Outcome{Model: s.final, Attempts: s.role.Attempts()}, nil
 	}

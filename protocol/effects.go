@@ -111,12 +111,18 @@ const (
 	IterationOpened EventKind = iota
 	// IterationSummed: an iteration ended in a sum.
 	IterationSummed
+	// SumRefused: the server makes no use of a sum that honest clients cannot have
+	// given; Err says of which release, and why.
+	SumRefused
 	// IterationAborted: an iteration ended without a sum; Err says why.
 	IterationAborted
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost
 	// ClientAccused: another client complains about the shares that this one dealt to it.
 	ClientAccused
+	// ClientExcluded: a client has broken the protocol, as Err says, and takes no part
+	// in what is left of the session.
+	ClientExcluded
 	// InputUnusable: a client's own contribution broke its bounds; it sends zero and
 	// noise. Only the client itself is told.
 	InputUnusable
@@ -133,8 +139,8 @@ const (
 )
 
 var eventNames = [...]string{
-	IterationOpened: "iteration-opened", IterationSummed: "iteration-summed", IterationAborted: "iteration-aborted",
-	ClientLost: "client-lost", ClientAccused: "client-accused", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
+	IterationOpened: "iteration-opened", IterationSummed: "iteration-summed", SumRefused: "sum-refused", IterationAborted: "iteration-aborted",
+	ClientLost: "client-lost", ClientAccused: "client-accused", ClientExcluded: "client-excluded", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
 	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionEnded: "session-ended",
 }
 

@@ -323,8 +323,8 @@ func TestWords(t *testing.T) {
 		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
 		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(6)"}, {protocol.Kinds, "Kind(17)"},
 		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.TwoRound, "replace"}, {protocol.PartyNoise, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
-		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"},
-		{protocol.ClientLost, "client-lost"}, {protocol.ClientAccused, "client-accused"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
+		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"}, {protocol.SumRefused, "sum-refused"},
+		{protocol.ClientLost, "client-lost"}, {protocol.ClientAccused, "client-accused"}, {protocol.ClientExcluded, "client-excluded"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
 		{protocol.MessageIgnored, "message-ignored"}, {protocol.WorkFailed, "work-failed"}, {protocol.SessionEnded, "session-ended"},
 		{protocol.EventKind(200), "EventKind(200)"},
 	} {

@@ -55,6 +55,11 @@ func (c Cohort) Colluding() int {
 	return max(least, int(math.Ceil(c.Colluders*float64(c.Clients)-slack)))
 }
 
+// Liars is how many of the clients are taken to break the protocol at the most: those
+// that may collude, and one that may be no more than broken. What more clients than
+// these say of another is true.
+func (c Cohort) Liars() int { return max(1, c.Colluding()) }
+
 // Honest is how many of n clients are certain to be honest: n - ⌈γN⌉.
 func (c Cohort) Honest(n int) int { return n - c.Colluding() }
 

@@ -34,6 +34,7 @@ type Aggregator struct {
 
 	contexts [layers]mask.Context               // each from the end of the stage on in which masks were put on
 	revealed [layers][][]protocol.RevealedShare // by place; nil: did not arrive
+	culprits []protocol.Culprit
 	finished bool
 }
 
@@ -97,10 +98,25 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 		err = fmt.Errorf("%w: %s", ErrMalformed, protocol.Describe(m))
 	}
 	if err != nil {
-		return a.fault(from, stage, err)
+		err = a.fault(from, stage, err)
+		a.blame(from, err)
+		return err
 	}
 	a.heard[from] = stage
 	return nil
+}
+
+// Culprits are the clients that have been proved to break the protocol, in the order in
+// which they were found out; in active mode alone, since nobody does in the other. They
+// are those whose message was refused for what is in it, and the dealers of shares that
+// do not give what they are of. Never is it one on the word of as many as may lie.
+// It is not for while Sum computes.
+func (a *Aggregator) Culprits() []protocol.Culprit { return a.culprits }
+
+func (a *Aggregator) blame(id protocol.ClientID, err error) {
+	if a.Confirms() {
+		a.culprits = append(a.culprits, protocol.Culprit{Client: id, Err: err})
+	}
 }
 
 // expects says why a message does not come at its time, if it does not.
@@ -191,7 +207,11 @@ func (a *Aggregator) starved(set, holders protocol.Bitmap) error {
 		}
 		if t := a.roster.choice.Threshold; left < t && a.needed(i) {
 			// Among more than may collude there is one who does not lie.
-			return a.unrecoverable(i, left, left+lost >= t && lost > lying(a.setup))
+			err := a.unrecoverable(i, left, left+lost >= t && lost > a.setup.Cohort.Liars())
+			if err.Dealt {
+				a.blame(err.Client, err)
+			}
+			return err
 		}
 	}
 	return nil
@@ -206,7 +226,7 @@ func (a *Aggregator) needed(place int) bool {
 	return slices.ContainsFunc(a.graph.Neighbours(place), func(j int) bool { return a.u1.Has(j) && a.holds(j, place) })
 }
 
-func (a *Aggregator) unrecoverable(place, left int, dealt bool) error {
+func (a *Aggregator) unrecoverable(place, left int, dealt bool) *protocol.Unrecoverable {
 	return &protocol.Unrecoverable{Iteration: a.setup.Iteration, Client: a.roster.members[place].Client,
 		Left: left, Required: a.roster.choice.Threshold, Dealt: dealt}
 }

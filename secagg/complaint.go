@@ -29,7 +29,7 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 			out = append(out, protocol.Complaint{Of: c.roster.members[p.at].Client})
 		}
 	}
-	if most := lying(c.setup); len(out) > most {
+	if most := c.setup.Cohort.Liars(); len(out) > most {
 		return nil, fmt.Errorf("%w: %d neighbours deal falsely, and at most %d clients are taken to", ErrShare, len(out), most)
 	}
 	errs := make([]error, len(places))
@@ -43,10 +43,6 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	}
 	return out, nil
 }
-
-// lying is how many clients may break the protocol: those that may collude, and one
-// that may be no more than broken.
-func lying(s protocol.Setup) int { return max(1, s.Cohort.Colluding()) }
 
 // checkComplaints says what is wrong with a client's complaints. Whether they are
 // just only the operator can find out.

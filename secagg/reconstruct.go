@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/ecdh"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 
@@ -99,6 +100,11 @@ func (a *Aggregator) restore(l layer, run protocol.Runner) ([]restored, error) {
 	weights := weightsCache{threshold: t, sets: make(map[string]*weights)}
 	errs := make([]error, len(out))
 	run.Each(len(out), func(i int) { errs[i] = a.combine(l, &out[i], &weights) })
+	for _, err := range errs {
+		if why, ok := errors.AsType[*protocol.Unrecoverable](err); ok && why.Dealt {
+			a.blame(why.Client, why)
+		}
+	}
 	return out, firstError(errs)
 }
 

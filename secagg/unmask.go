@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -135,7 +136,7 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 	removals := make([][]int64, len(m.Removed))
 	for i, r := range a.plan.Releases {
 		var err error
-		if removals[i], err = checkRemoved(r, m.Removed[i]); err != nil {
+		if removals[i], err = a.checkRemoved(r, m.Removed[i]); err != nil {
 			return fmt.Errorf("%w: release %q: %w", ErrMalformed, r.Name, err)
 		}
 	}
@@ -158,16 +159,20 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 }
 
 // checkRemoved says what is wrong with what the noise of a release changes by, and
-// returns the removal where it is in the clear.
-func checkRemoved(r protocol.Release, removed []byte) ([]int64, error) {
+// returns the removal where it is in the clear: then it cannot be larger than noise.
+func (a *Aggregator) checkRemoved(r protocol.Release, removed []byte) ([]int64, error) {
 	switch r.Noise.Kind {
 	case protocol.Split:
 		removal := make([]int64, r.Len)
 		if err := protocol.ParseRemoval(removal, removed); err != nil {
 			return nil, err
 		}
+		most := a.setup.Cohort.RemovalReach(r, a.params.Iterations)
 		for j, x := range removal {
-			removal[j] = lift(uint64(x), r.Width) // a liar's may be of any size
+			if math.Abs(float64(x)) > most {
+				return nil, fmt.Errorf("coordinate %d is %d, and no noise has more than %.6g to remove", j, x, most)
+			}
+			removal[j] = lift(uint64(x), r.Width) // noise may be wider than the ring
 		}
 		return removal, nil
 	case protocol.TwoRound:

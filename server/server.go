@@ -86,8 +86,13 @@ func (s *Server) giveUp(now time.Time, why error) protocol.Effects {
 	if s.plan == nil || s.absorbed {
 		return protocol.Effects{}
 	}
+	return s.skip(now, protocol.IterationAborted, why)
+}
+
+// skip goes on to the next iteration without a sum of the present one.
+func (s *Server) skip(now time.Time, kind protocol.EventKind, why error) protocol.Effects {
 	s.strategy.Skip(s.plan, why)
-	ev := report(protocol.IterationAborted, s.plan.Iteration, why)
+	ev := report(kind, s.plan.Iteration, why)
 	eff := s.next(now)
 	eff.Events = append(ev.Events, eff.Events...)
 	return eff
@@ -124,8 +129,9 @@ func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 	return eff
 }
 
-// absorb turns the released integers into floats and has the strategy take
-// them in, which is all that comes of it.
+// absorb turns the released integers into floats and has the strategy take them in,
+// which is all that comes of it. A sum that no honest clients can have given is refused:
+// nothing was released then, and the attempt is charged like any.
 func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 	p := s.plan
 	if err := s.check(m); err != nil {
@@ -134,7 +140,12 @@ func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 	s.absorbed = true
 	s.work++
 	strategy := s.strategy
-	return protocol.Effects{Work: []protocol.Work{protocol.NewWork(s.work, func(run protocol.Runner) (struct{}, error) {
+	return protocol.Effects{Work: []protocol.Work{protocol.NewWork(s.work, func(run protocol.Runner) (refusal error, err error) {
+		for i, r := range p.Releases {
+			if refusal = p.Beyond(r, m.Integers[i], m.Survivors, m.Answered); refusal != nil {
+				return refusal, nil
+			}
+		}
 		sums := protocol.Sums{Survivors: m.Survivors, Values: make([][]float64, len(m.Integers))}
 		for i, r := range p.Releases {
 			sums.Values[i] = make([]float64, r.Len)
@@ -142,8 +153,11 @@ func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 				sums.Values[i][j] = float64(x) / r.Scale
 			}
 		}
-		return struct{}{}, strategy.Absorb(p, sums, run)
-	}, func(now time.Time, _ struct{}) protocol.Effects {
+		return nil, strategy.Absorb(p, sums, run)
+	}, func(now time.Time, refusal error) protocol.Effects {
+		if refusal != nil {
+			return s.skip(now, protocol.SumRefused, refusal)
+		}
 		s.attempts.Released++
 		return s.next(now)
 	})}}
@@ -187,7 +201,7 @@ func (s *Server) next(now time.Time) protocol.Effects {
 	if done {
 		return protocol.Effects{
 			Persist: s.checkpoint(state),
-			Send:    []protocol.Envelope{toAggregator(&protocol.Final{Model: s.strategy.Model()})},
+			Send:    []protocol.Envelope{toAggregator(&protocol.Final{Model: s.model()})},
 			Events:  []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.Party{Role: protocol.Server}}},
 		}
 	}
@@ -202,6 +216,15 @@ func (s *Server) next(now time.Time) protocol.Effects {
 		eff.Wake = s.deadline
 	}
 	return eff
+}
+
+// model is what the session ends with. In a deployment nobody is to take an untrained
+// model for one; a simulation, which knows, goes on with it.
+func (s *Server) model() []byte {
+	if s.durable != nil && s.attempts.Opened > 0 && s.attempts.Released == 0 {
+		return protocol.NoModel
+	}
+	return s.strategy.Model()
 }
 
 // checkPlan says what is wrong with a plan of the strategy's.

@@ -307,6 +307,11 @@ func (f *federation) step(a arrival) error {
 			f.out.Charged[a.to.Client]++
 		}
 	}
+	for _, ev := range eff.Events {
+		if ev.Kind == protocol.SumRefused { // before the next plan, which ends the iteration
+			f.present.Skipped, f.present.Survivors, f.present.Answered = ev.Err, 0, 0
+		}
+	}
 	for _, e := range eff.Send {
 		if err := f.send(e); err != nil {
 			return err

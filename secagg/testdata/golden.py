@@ -90,7 +90,7 @@ BEACON = b"a beacon"
 CLIENTS = range(COHORT["Clients"])
 WITNESS = 8  # the client whose incoming messages are written down
 INPUTS = [[[(-1) ** j * (1000 * i + 77 * j) for j in range(9)], [(i - 4) * 10**12 + j for j in range(3)]] for i in CLIENTS]
-CHANGES = [[i - 4, (-3) ** (i % 5), 100 - i] for i in CLIENTS]  # of noise, in the second release
+CHANGES = [[i - 4, (-2) ** (i % 5), 20 - i] for i in CLIENTS]  # of noise, in the second release
 CHANGES[6], CHANGES[8] = [6, -6, -6], [6, -6, 6]  # between which the parameter of the code changes
 IDENTITIES = [drawn("identities", "identity", i, 32) for i in CLIENTS]  # Ed25519 seeds
 

@@ -71,7 +71,8 @@ func (c *progress) Observe(o Observation) error {
 	return nil
 }
 
-// honest: since nobody lies, as many shares as it takes restore the right secret.
+// honest: since nobody lies, as many shares as it takes restore the right secret, nobody is
+// excluded, and every sum is within the reach of honest clients.
 type honest struct{}
 
 // Rule implements Checker.
@@ -79,6 +80,9 @@ func (honest) Rule() string { return "nobody is taken for a liar" }
 
 // Observe implements Checker.
 func (honest) Observe(o Observation) error {
+	if b, ok := o.(Blamed); ok {
+		return fmt.Errorf("iteration %d: %s: %s: %w", b.Event.Iteration, b.Event.Party, b.Event.Kind, b.Event.Err)
+	}
 	left, _ := o.(Left)
 	m, ok := left.Envelope.Message.(*protocol.Abort)
 	if !ok {

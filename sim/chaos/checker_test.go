@@ -330,6 +330,7 @@ func TestCheckersFire(t *testing.T) {
 		{honest{}, "a secret restored wrongly", func(log []Observation) []Observation {
 			return append([]Observation{Left{protocol.Envelope{Message: &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Left: 3, Required: 3}}}}}, log...)
 		}},
+		{honest{}, "somebody excluded", after(planned, add(Blamed{protocol.Event{Kind: protocol.ClientExcluded, Err: errors.New("lies")}}))},
 		{&progress{}, "a computation that failed", after(planned, add(Failed{protocol.Event{Err: errors.New("out of memory")}}))},
 		{&progress{}, "an end without a sum", edit(func(o Observation) []Observation {
 			if _, ok := o.(Absorbed); ok {

@@ -71,6 +71,9 @@ type Absorbed struct {
 // Failed says that a computation of a role failed.
 type Failed struct{ Event protocol.Event }
 
+// Blamed says that a client was excluded for a lie, or a sum refused.
+type Blamed struct{ Event protocol.Event }
+
 // Ended says that the schedule is over: no event is left, or their number exceeded the
 // limit.
 type Ended struct {
@@ -88,4 +91,5 @@ func (Restarted) observation() {}
 func (Finished) observation()  {}
 func (Absorbed) observation()  {}
 func (Failed) observation()    {}
+func (Blamed) observation()    {}
 func (Ended) observation()     {}

@@ -196,6 +196,8 @@ func (w *world) step(r role, h *happening) protocol.Effects {
 			ignored = true
 		case protocol.WorkFailed:
 			w.observe(Failed{e})
+		case protocol.ClientExcluded, protocol.SumRefused:
+			w.observe(Blamed{e})
 		case protocol.SessionEnded:
 			w.over = true
 		default: // what is seen from messages and records

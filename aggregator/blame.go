@@ -1,0 +1,77 @@
+package aggregator
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// In active mode clients may lie, and one that did in every iteration would have every
+// sum be lost. So who is proved to have lied takes no part any more, for the rest of the
+// session: nothing of it is heard and nothing is sent to it but the end, and what is set
+// up ahead with it is set up anew.
+//
+// Proof is what an honest client never sends: a message refused for what is in it, by a
+// client that the driver has authenticated, or signed shares that do not give what they
+// are of (Sum.Culprits). Complaints about what was dealt are no proof, since either of
+// the two may lie. But of all clients at most Cohort.Liars are taken to: whom more than
+// these complain of, over all iterations, has lied, and so has who complains of more.
+
+// blame is what is known of who lies, in a session.
+type blame struct {
+	excluded map[protocol.ClientID]bool
+	by, of   map[protocol.ClientID]map[protocol.ClientID]bool // who complains of whom, and of whom who does
+}
+
+func newBlame() blame {
+	return blame{excluded: make(map[protocol.ClientID]bool),
+		by: make(map[protocol.ClientID]map[protocol.ClientID]bool), of: make(map[protocol.ClientID]map[protocol.ClientID]bool)}
+}
+
+// complain books a client's complaints, and says whom they prove to lie.
+func (b *blame) complain(by protocol.ClientID, list []protocol.Complaint, c protocol.Cohort) []protocol.Culprit {
+	var out []protocol.Culprit
+	for _, m := range list {
+		if note(b.of, m.Of, by) > c.Liars() {
+			out = append(out, protocol.Culprit{Client: m.Of, Err: fmt.Errorf("%d clients complain of what it dealt, and at most %d are taken to lie", len(b.of[m.Of]), c.Liars())})
+		}
+		if note(b.by, by, m.Of) > c.Liars() {
+			out = append(out, protocol.Culprit{Client: by, Err: fmt.Errorf("it complains of %d clients, and at most %d are taken to lie", len(b.by[by]), c.Liars())})
+		}
+	}
+	return out
+}
+
+// note adds to a set of a book, and counts what is in it.
+func note(book map[protocol.ClientID]map[protocol.ClientID]bool, of, who protocol.ClientID) int {
+	if book[of] == nil {
+		book[of] = make(map[protocol.ClientID]bool)
+	}
+	book[of][who] = true
+	return len(book[of])
+}
+
+// exclude puts culprits out, with a word of each that was not out before.
+func (a *Aggregator) exclude(iteration uint64, list []protocol.Culprit) []protocol.Event {
+	var out []protocol.Event
+	for _, c := range list {
+		if a.blame.excluded[c.Client] {
+			continue
+		}
+		a.blame.excluded[c.Client] = true
+		a.next = nil // it may be in that
+		out = append(out, protocol.Event{Kind: protocol.ClientExcluded, Iteration: iteration, Party: protocol.ClientParty(c.Client), Err: c.Err})
+	}
+	return out
+}
+
+// refuse takes a client, of which a message was refused in a round, out of that if the
+// message proves it to lie. It may have been the last that was awaited.
+func (a *Aggregator) refuse(r *round, from protocol.ClientID) []protocol.Event {
+	events := a.exclude(r.setup.Iteration, r.sum.Culprits())
+	if len(events) > 0 && r.awaited[from] == r.stage {
+		r.awaited[from] = gone
+		r.expected--
+	}
+	return events
+}

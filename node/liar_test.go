@@ -1,0 +1,204 @@
+package node_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/secagg/mask"
+)
+
+// lies has the victim's messages changed as if it lied: it is the client itself that
+// sends them so, as far as the aggregator can know.
+func lies(x *tap, lie func(protocol.Message) bool) {
+	x.rule(func(p *passing) {
+		if p.place != admission.ClientPlace(victim) || !p.up || p.message == nil {
+			return
+		}
+		changed := lie(p.message)
+		if r := protocol.Piggyback(p.message); r != nil {
+			changed = lie(r) || changed
+		}
+		if changed {
+			var err error
+			if p.raw, err = wire.AppendFrames(nil, p.message); err != nil {
+				x.t.Error(err)
+			}
+		}
+	})
+}
+
+// excluded are the aggregator's words of whom it has excluded.
+func (x *trial) excluded() (out []protocol.Event) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.events {
+		if e.Kind == protocol.ClientExcluded {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// One enrolled client flips a bit of the hash of its seed in every iteration that it has
+// a say in. That costs one iteration, which the others pay for once: their ledgers hold
+// four charges for four iterations, and it is named. The others go on without it, over the same connections.
+func TestFlippedSeedHash(t *testing.T) {
+	faulty(t)
+	x := newTrial(t, moment{active: true}.mode())
+	lies(x.tap, flipped)
+	out := x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true)
+	x.wants(out, 3)
+	got := x.excluded()
+	if len(got) != 1 || got[0].Party != protocol.ClientParty(victim) || got[0].Iteration != 1 || !strings.Contains(got[0].Err.Error(), "dealt") {
+		t.Fatalf("excluded: %+v; want the liar, in iteration 1, for what it dealt", got)
+	}
+	for i := uint64(2); i <= 4; i++ {
+		if of := x.oracle.of(i); len(of) != clients-1 || x.oracle.took(victim, i) {
+			t.Errorf("the sum of iteration %d is of %v; want all but the liar", i, of)
+		}
+	}
+	for id := range protocol.ClientID(clients) {
+		charged := make(map[uint64]int)
+		for _, e := range charges(t, x.logs[id]) {
+			charged[e.Iteration]++
+		}
+		for i := uint64(1); i <= 4; i++ {
+			if want := 1; charged[i] != want && (id != victim || i == 1 || charged[i] != 0) {
+				t.Errorf("client %d was charged %d times for iteration %d", id, charged[i], i)
+			}
+		}
+	}
+	// What an aggregator that is started anew goes by.
+	kept, err := os.ReadFile(filepath.Join(x.dir, "excluded.json"))
+	if err != nil || !strings.Contains(string(kept), x.identity(admission.ClientPlace(victim)).Public().String()) {
+		t.Errorf("kept of the exclusion: %s, %v", kept, err)
+	}
+}
+
+// flipped is the lie about the seed.
+func flipped(m protocol.Message) bool {
+	s, ok := m.(*protocol.Shares)
+	if ok {
+		s.SeedHash[31] ^= 0x80
+	}
+	return ok
+}
+
+// The aggregator is killed in the iteration after the one in which it found the liar out,
+// and started again: that costs the iteration, and lets nobody in again.
+func TestExcludedAfterRestart(t *testing.T) {
+	faulty(t)
+	at := moment{kind: protocol.KindMaskedInput, iteration: 2, active: true}
+	m := newMachines(t, at.settings()...)
+	lies(m.tap, flipped)
+	first, again := make(chan *process, 1), make(chan *process, 1)
+	at.at(m.tap, nil, func(*passing) {
+		(<-first).kill()
+		again <- m.startAggregator()
+	})
+	first <- m.startAggregator()
+	server, together, alone := m.startServer(), m.startTogether(), m.startAlone()
+	server.ends()
+	together.ends()
+	alone.ends() // the end of the session is everybody's to hear
+	if attempted, skipped := server.rounds(); attempted != 4 || skipped != 2 {
+		t.Errorf("%d iterations attempted, %d skipped; want 4 and 2", attempted, skipped)
+	}
+	for i := uint64(3); i <= 4; i++ {
+		if got := m.oracle.of(i); len(got) != clients-1 || m.oracle.took(lastAlone, i) {
+			t.Errorf("the sum of iteration %d is of %v; want all but the liar", i, got)
+		}
+	}
+	<-again
+	m.checkLedgers()
+}
+
+// Where every iteration needs the liar none releases anything: no process ends as if it
+// had a model, and none leaves one. The first iteration costs what it costs, the others
+// nothing.
+func TestNothingReleasedIsAnError(t *testing.T) {
+	faulty(t)
+	m := newMachines(t, "mode=active", "secagg=real", "rounds=4", "tolerance=0")
+	lies(m.tap, flipped)
+	m.startAggregator()
+	server, together, alone := m.startServer(), m.startTogether(), m.startAlone()
+	for _, p := range []*process{server, together, alone} {
+		<-p.done
+		text, err := os.ReadFile(p.log.Name())
+		if p.code != 1 || err != nil || !strings.Contains(string(text), "released anything") {
+			t.Errorf("%s: exit code %d, %v:\n%s", p.name, p.code, err, text)
+		}
+	}
+	for _, place := range m.places() {
+		for _, folder := range []string{"model", "result"} {
+			if _, err := os.Stat(filepath.Join(m.state(place), folder)); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%v has left a %s: %v", place, folder, err)
+			}
+		}
+	}
+	for id := range protocol.ClientID(clients) {
+		key, err := m.identity(admission.ClientPlace(id))
+		m.must(err)
+		list := chargesIn(t, filepath.Join(m.state(admission.ClientPlace(id)), "ledger.db"), key.Public())
+		if len(list) != 1 {
+			t.Errorf("client %d was charged for %v, want the first iteration alone", id, list)
+		}
+	}
+}
+
+// A client adds a quarter of the ring to each coordinate of what it masked, in two of four iterations.
+// The server makes no use of these sums, and says of which release and why.
+func TestPushedSums(t *testing.T) {
+	faulty(t)
+	x := newTrial(t, "mode=active secagg=real")
+	x.oracle.noised = true // which it need not be to be left alone
+	var refused []string
+	x.hear = func(e protocol.Event) {
+		if e.Kind == protocol.SumRefused {
+			refused = append(refused, e.Err.Error())
+		}
+	}
+	var widths []protocol.Release
+	x.tap.rule(func(p *passing) {
+		if m, ok := p.message.(*protocol.Announce); ok && widths == nil {
+			widths = m.Plan.Releases
+		}
+	})
+	lies(x.tap, func(m protocol.Message) bool {
+		in, ok := m.(*protocol.MaskedInput)
+		if ok = ok && in.Iteration%2 == 0; ok {
+			for i, r := range widths {
+				v, err := mask.NewVector(r.Width, r.Len)
+				if err == nil {
+					err = v.AddPacked(in.Masked[i])
+				}
+				if err == nil {
+					err = v.AddInts(slices.Repeat([]int64{1 << (r.Width - 2)}, r.Len))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				in.Masked[i] = v.AppendPacked(nil)
+			}
+		}
+		return ok
+	})
+	out := x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true)
+	x.wants(out, 2)
+	if len(refused) != 2 || !strings.Contains(refused[0], `release "item-gradient"`) {
+		t.Errorf("the server refused %q", refused)
+	}
+	for id := range protocol.ClientID(clients) {
+		if list := charges(t, x.logs[id]); len(list) != 4 {
+			t.Errorf("client %d was charged %d times for four iterations", id, len(list))
+		}
+	}
+}

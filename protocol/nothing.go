@@ -1,0 +1,10 @@
+package protocol
+
+import "errors"
+
+// NoModel stands in place of the final model where no iteration of a session released
+// anything. It is no model of any algorithm.
+var NoModel = []byte("fedsim/no-model/v1\n")
+
+// ErrNothingReleased is how a session ends of which no iteration released anything.
+var ErrNothingReleased = errors.New("no iteration of the session released anything: there is no model, and what was attempted is charged all the same; the log of the aggregator and of the server says why (client-excluded, sum-refused, iteration-aborted)")

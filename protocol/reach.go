@@ -1,0 +1,94 @@
+package protocol
+
+import (
+	"fmt"
+	"math"
+)
+
+// Reach bounds the sum of a release, in integers: no sum over honest clients, noise
+// included, lies outside but with a chance of ReachFailure over all iterations of a
+// session. One that does is a liar's, or wrong.
+type Reach struct {
+	LInf float64 // of the magnitude of any coordinate
+	L2   float64 // of the L2 norm
+	// Client are the same bounds of what one honest client adds, without noise: at
+	// most as much of a sum is anybody's to decide who is honest.
+	Client struct{ LInf, L2 float64 }
+}
+
+// ReachFailure is the chance, over all iterations and releases of a session, that an
+// honest sum lies beyond its Reach.
+const ReachFailure = 0x1p-40
+
+// Reach is that of a release's sum over survivors clients, of whom answered reduced
+// their noise.
+//
+// Clients: a vector's norm is at most the declared D2 in integers ([Release.Bounds]),
+// which every client checks, and a coordinate at most that or the declared LInf, rounded.
+// Sums are at most as many times these.
+//
+// Noise is Skellam in each coordinate, independent, of a variance v that [Cohort.FinalVariance]
+// knows. Let p = ReachFailure / (i(i+1)·releases): over iterations i = 1, 2, ... the
+// p add up to ReachFailure, however many there will be. With l = ln(4·Len/p),
+//
+//	P[|S_j| >= t] <= 2·exp(-t²/(2(v + t/3)))  (Bernstein)
+//
+// is p/(2·Len) at t = l/3 + √(l²/9 + 2lv), so all coordinates are within t but for p/2. Then
+// X_j = min(S_j², t²) is S_j², is between 0 and t², and has mean at most v and second moment
+// at most E S_j⁴ = 3v² + v. Bernstein once more, with l' = ln(2/p): the sum of the
+// X_j is at most Len·v + t²l'/3 + √((t²l'/3)² + 2l'·Len·(3v² + v)) but for p/2.
+func (p *Plan) Reach(r Release, survivors, answered int) Reach {
+	d2, _ := r.Bounds()
+	var out Reach
+	out.Client.L2, out.Client.LInf = d2, d2
+	if r.LInf > 0 {
+		out.Client.LInf = min(d2, r.LInf*r.Scale+0.5)
+	}
+	out.Client.LInf = math.Floor(out.Client.LInf)
+	n := float64(survivors)
+	out.L2, out.LInf = n*d2, n*out.Client.LInf
+	if r.Noise.Variance > 0 {
+		v, length, i := p.Cohort.FinalVariance(r.Noise.Variance, survivors, answered), float64(r.Len), float64(p.Iteration)
+		chance := ReachFailure / (i * (i + 1) * float64(len(p.Releases)))
+		t := tail(math.Log(4*length/chance), 1, v)
+		l := math.Log(2 / chance)
+		out.LInf += t
+		out.L2 += math.Sqrt(length*v + tail(l, t*t, length*(3*v*v+v)))
+	}
+	return out
+}
+
+// tail is Bernstein's bound solved for the deviation that is exceeded with a chance of
+// e^-l, of a sum of variance v in steps of at most step.
+func tail(l, step, v float64) float64 {
+	a := step * l / 3
+	return a + math.Sqrt(a*a+2*l*v)
+}
+
+// Beyond says, as an error that names the release, what of a sum over survivors clients,
+// of whom answered reduced their noise, honest clients and their noise cannot have
+// given; nil if nothing.
+func (p *Plan) Beyond(r Release, sum []int64, survivors, answered int) error {
+	reach := p.Reach(r, survivors, answered)
+	var squares float64
+	for j, x := range sum {
+		v := float64(x)
+		if math.Abs(v) > reach.LInf {
+			return fmt.Errorf("release %q: coordinate %d of the sum is %d, and %d honest clients with their noise reach %.6g: one of them lied about its vector", r.Name, j, x, survivors, reach.LInf)
+		}
+		squares += v * v
+	}
+	const rounding = 1 + 1e-9 // of this arithmetic
+	if norm := math.Sqrt(squares); norm > reach.L2*rounding {
+		return fmt.Errorf("release %q: the sum's L2 norm is %.6g, and %d honest clients with their noise reach %.6g: one of them lied about its vector", r.Name, norm, survivors, reach.L2)
+	}
+	return nil
+}
+
+// RemovalReach bounds a coordinate of one honest client's removal, where noise is split,
+// in integers, but for ReachFailure over all clients of at most so many iterations: it is
+// Skellam of a variance below that of the client's share.
+func (c Cohort) RemovalReach(r Release, iterations int) float64 {
+	l := math.Log(2 * float64(r.Len) * float64(c.Clients) * float64(max(1, iterations)) / ReachFailure)
+	return tail(l, 1, c.ShareVariance(r.Noise.Variance))
+}

@@ -1,0 +1,52 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// A sum that four honest clients cannot have given releases nothing. Release a's vectors,
+// of one coordinate other than zero, are 4 in L2 before they are rounded and 4 + 1/2 after:
+// sums of four reach 16 in a coordinate, since integers do not reach 4.5, and 18 in L2. Those
+// of release b, 1/2 and rounded at most 1, reach 4. The strategy is told why, and goes on;
+// the attempt counts.
+func TestSumBeyondReach(t *testing.T) {
+	for _, c := range []struct {
+		a    [3]int64
+		b    int64
+		want string // what the refusal names
+	}{
+		{a: [3]int64{16, 0, 0}, b: 4},
+		{a: [3]int64{-16, 0, 0}, b: -4},
+		{a: [3]int64{17, 0, 0}, want: `release "a": coordinate 0 of the sum is 17`},
+		{a: [3]int64{0, 0, -19}, want: `release "a": coordinate 2 of the sum is -19`},
+		{a: [3]int64{14, 14, 0}, want: `release "a": the sum's L2 norm is 19.799`},
+		{b: 5, want: `release "b": coordinate 0 of the sum is 5`},
+		{a: [3]int64{-1 << 62, 0, 0}, want: `release "a": coordinate 0`},
+	} {
+		b := newBench(t, 2)
+		b.command("start")
+		m := result(1)
+		m.Integers = [][]int64{c.a[:], {c.b}}
+		b.receive(m)
+		eff := b.command("run")
+		var refused string
+		for _, e := range eff.Events {
+			if e.Kind == protocol.SumRefused && e.Iteration == 1 {
+				refused = e.Err.Error()
+			}
+		}
+		if !strings.Contains(refused, c.want) || (refused == "") != (c.want == "") {
+			t.Errorf("%v, %d: refused with %q, want %q", c.a, c.b, refused, c.want)
+		}
+		told := strings.Join(b.strategy.diary, "; ")
+		if c.want != "" && (len(b.strategy.sums) != 0 || !strings.Contains(told, "skip 1: "+c.want) || !strings.HasSuffix(told, "next 2")) {
+			t.Errorf("%v, %d: the strategy was told %q", c.a, c.b, told)
+		}
+		if got, want := b.server.Attempts().Released, uint64(1); c.want == "" && got != want || c.want != "" && (got != 0 || b.server.Attempts().Opened != 2) {
+			t.Errorf("%v, %d: attempts %+v", c.a, c.b, b.server.Attempts())
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package sim
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg/mask"
+)
+
+// liar is the client that breaks the protocol in these tests.
+const liar = protocol.ClientID(5)
+
+// lying has one client's messages changed on their way to the aggregator, as a client
+// would that lies, and returns what the aggregator reports.
+func lying(t *testing.T, cfg Config, lie func(protocol.Message)) (*Outcome, []protocol.Event) {
+	t.Helper()
+	f, err := newFederation(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []protocol.Event
+	f.aggregator = heard{tap{f.aggregator, func(in protocol.Input) {
+		if m, ok := in.(protocol.Received); ok && m.Envelope.From == protocol.ClientParty(liar) {
+			lie(m.Envelope.Message)
+			if r := protocol.Piggyback(m.Envelope.Message); r != nil {
+				lie(r)
+			}
+		}
+	}}, &events}
+	out, err := f.run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, events
+}
+
+// heard is a role whose events are kept.
+type heard struct {
+	role
+	events *[]protocol.Event
+}
+
+func (h heard) Step(now time.Time, in protocol.Input) protocol.Effects {
+	eff := h.role.Step(now, in)
+	*h.events = append(*h.events, eff.Events...)
+	return eff
+}
+
+// checkExcluded: the liar is named once, and nobody else; at most so many iterations are
+// lost, each of which costs its clients once; the liar's input is in none after that.
+func checkExcluded(t *testing.T, out *Outcome, events []protocol.Event, lost int) {
+	t.Helper()
+	var at []uint64
+	for _, e := range events {
+		if e.Kind != protocol.ClientExcluded {
+			continue
+		}
+		if e.Party != protocol.ClientParty(liar) || e.Err == nil {
+			t.Errorf("excluded: %v, %v", e.Party, e.Err)
+		}
+		at = append(at, e.Iteration)
+	}
+	if len(at) != 1 {
+		t.Fatalf("the liar was excluded %d times, want once", len(at))
+	}
+	if got := out.Skipped(); got != lost {
+		t.Errorf("%d iterations lost, want %d", got, lost)
+	}
+	for _, it := range out.Iterations {
+		want := aheadClients
+		if it.Number > at[0] {
+			want--
+		}
+		if it.Skipped == nil && it.Survivors > want {
+			t.Errorf("iteration %d is over %d clients, the liar was excluded in %d", it.Number, it.Survivors, at[0])
+		}
+		if it.Sent > want {
+			t.Errorf("iteration %d took %d masked inputs of %d clients", it.Number, it.Sent, want)
+		}
+	}
+}
+
+// One client lies about what it deals, or sends what is refused, in all iterations. The
+// first costs an iteration at the most, to whose price each honest client is charged once,
+// and from then on the liar is out: also of what had been set up ahead by then.
+func TestLiarCostsOneIteration(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost int
+		lie  func(protocol.Message)
+	}{
+		"the seed's hash": {1, func(m protocol.Message) {
+			if s, ok := m.(*protocol.Shares); ok {
+				s.SeedHash[0] ^= 1
+			}
+		}},
+		"the seed's hash, of what is set up ahead": {1, func(m protocol.Message) {
+			if s, ok := m.(*protocol.Shares); ok && s.Ahead {
+				s.SeedHash[0] ^= 1
+			}
+		}},
+		"a share at unmask": {0, func(m protocol.Message) {
+			if u, ok := m.(*protocol.Unmask); ok {
+				u.Shares[0].Share[0] ^= 1
+			}
+		}},
+		"a signature over survivors": {0, func(m protocol.Message) {
+			if s, ok := m.(*protocol.Consistency); ok {
+				s.Signature[0] ^= 1
+			}
+		}},
+		"its keys": {0, func(m protocol.Message) {
+			if a, ok := m.(*protocol.Advertise); ok {
+				a.Keys.Mask[0] ^= 1
+			}
+		}},
+		"what it deals to one": {0, func(m protocol.Message) {
+			if s, ok := m.(*protocol.Shares); ok {
+				s.Shares[2].Ciphertext[0] ^= 1
+			}
+		}},
+		"a vector that is too short": {0, func(m protocol.Message) {
+			if in, ok := m.(*protocol.MaskedInput); ok {
+				in.Masked[0] = in.Masked[0][1:]
+			}
+		}},
+		"what it takes out of its noise": {0, func(m protocol.Message) {
+			if u, ok := m.(*protocol.Unmask); ok {
+				big := make([]int64, aheadClients)
+				big[0] = 1 << 20
+				u.Removed[0] = protocol.AppendRemoval(nil, big)
+			}
+		}},
+	} {
+		for _, sitOut := range []float64{0, 0.2} {
+			cfg, strategy := aheadConfig(active, sitOut)
+			out, events := lying(t, cfg, c.lie)
+			t.Run(name, func(t *testing.T) {
+				checkExcluded(t, out, events, c.lost)
+				if len(strategy.sums) != aheadRounds-c.lost {
+					t.Errorf("%d sums, want %d", len(strategy.sums), aheadRounds-c.lost)
+				}
+			})
+		}
+	}
+}
+
+// In semi-honest mode nobody lies: what is malformed is not heard, and nobody excluded.
+func TestNobodyIsExcludedWhereNobodyLies(t *testing.T) {
+	for _, k := range everySum {
+		if k.mode == graph.Active {
+			continue
+		}
+		cfg, _ := aheadConfig(k, 0)
+		_, events := lying(t, cfg, func(m protocol.Message) {
+			if in, ok := m.(*protocol.MaskedInput); ok {
+				in.Masked, in.Vectors = nil, nil
+			}
+		})
+		for _, e := range events {
+			if e.Kind == protocol.ClientExcluded {
+				t.Errorf("%s: %v excluded: %v", k.name, e.Party, e.Err)
+			}
+		}
+	}
+}
+
+// pushed adds to every coordinate of what a client masked: the masks stay, so that the
+// sum is off by as much.
+func pushed(t *testing.T, m *protocol.MaskedInput, r protocol.Release, by int64) {
+	t.Helper()
+	v, err := mask.NewVector(r.Width, r.Len)
+	if err == nil {
+		err = v.AddPacked(m.Masked[0])
+	}
+	add := make([]int64, r.Len)
+	for j := range add {
+		add[j] = by
+	}
+	if err == nil {
+		err = v.AddInts(add)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Masked[0] = v.AppendPacked(nil)
+}
+
+// A client adds 65,536 to each coordinate, of which an honest one has at most one other
+// than 0, and that 1. Nothing of it reaches the strategy, by any kind of real sum, with
+// noise and without; the iterations are skipped, and charged like any.
+func TestPushedSumsAreRefused(t *testing.T) {
+	for _, k := range []kindOfSum{semiHonest, active} {
+		for _, noise := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split} {
+			cfg, strategy := aheadConfig(k, 0)
+			r := noisy(aheadClients, noise)
+			r.Width = 32
+			if noise == protocol.NoNoise {
+				r.Noise = protocol.Noise{}
+			}
+			strategy.plan.Releases[0] = r
+			out, _ := lying(t, cfg, func(m protocol.Message) {
+				if in, ok := m.(*protocol.MaskedInput); ok && in.Iteration%2 == 0 {
+					pushed(t, in, r, 1<<16)
+				}
+			})
+			if out.Skipped() != aheadRounds/2 || len(strategy.sums) != aheadRounds/2 || len(strategy.skipped) != aheadRounds/2 {
+				t.Errorf("%s, %s: %d skipped, %d sums of %d", k.name, noise, out.Skipped(), len(strategy.sums), aheadRounds)
+			}
+			for _, it := range out.Iterations {
+				if (it.Skipped != nil) != (it.Number%2 == 0) || it.Sent != aheadClients {
+					t.Errorf("%s, %s: iteration %d was skipped with %v, and charged %d times", k.name, noise, it.Number, it.Skipped, it.Sent)
+				}
+			}
+		}
+	}
+}
