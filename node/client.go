@@ -31,6 +31,9 @@ type ClientConfig struct {
 	Membership *admission.Membership
 	Registry   *admission.Registry
 	Ledger     *store.Ledger
+	// Finished are the sessions that the client has finished: shown one of them, it waits
+	// for the next. A session that has ended is added. nil: none is kept.
+	Finished *store.Finished
 	// State is a folder. State that the party trains for itself is kept in a subfolder
 	// for each session, made when it is needed.
 	State   string
@@ -58,6 +61,9 @@ type Job struct {
 	// Train makes the trainer from the party's data. An error ends the client: it must be
 	// resolved by whoever runs it.
 	Train func(context.Context) (client.Trainer, error)
+	// Keep, if set, leaves on disk what the party has from the session, durably, once the
+	// trainer has the final model. The session is marked as finished after that.
+	Keep func() error
 }
 
 // Client is a client's process, or one of several clients in a process.
@@ -76,6 +82,8 @@ type taking struct {
 	experiment [sha256.Size]byte
 	terms      Terms
 	over       bool // it takes the final model, and part in nothing
+	last       bool // it has been given the final model, of which it makes what it keeps
+	keep       func() error
 	server     signer
 	trainer    client.Trainer
 	driver     *driver
@@ -113,8 +121,10 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	return c, err
 }
 
-// Run takes part until the session has ended and the trainer has the final model, and
-// then returns nil, or until the context ends.
+// Run takes part in one session that the client has not finished, until that has ended,
+// the trainer has the final model and its result is kept; it then returns nil. Otherwise
+// it runs until the context ends. Shown a session that it has finished, the client waits
+// for the next.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -132,7 +142,24 @@ func (c *Client) Run(ctx context.Context) error {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return c.finish()
+}
+
+// finish keeps what the session came to for the party, and then marks it as finished: a
+// process that is killed on the way takes the final model once more.
+func (c *Client) finish() error {
+	if c.taking.keep != nil {
+		if err := c.taking.keep(); err != nil {
+			return err
+		}
+	}
+	if c.cfg.Finished == nil {
+		return nil
+	}
+	return c.cfg.Finished.Add(c.taking.terms.Session)
 }
 
 // Revoke applies the operator's newest revocations, which the aggregator could withhold.
@@ -147,6 +174,14 @@ func (c *Client) Revoke(v *admission.Revocations) error {
 // serve registers, checks the session, and carries messages. ctx is that of the
 // client, stream that of the connection.
 func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
+	if t := c.taking; t != nil && t.last { // whatever the aggregator has by now
+		select {
+		case <-t.ended:
+			return errEnd
+		case <-stream.Done():
+			return stream.Err()
+		}
+	}
 	m := c.cfg.Membership
 	w, err := greet(s, c.life, m.Federation.MaxListSize())
 	if err != nil {
@@ -158,15 +193,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	c.cfg.Log.Info().Msg("registered")
 	c.cfg.Observer.Registered(1)
 	defer c.cfg.Observer.Registered(-1)
-	_ = s.SetDeadline(time.Time{}) // it may take its time until there is a session
-	n, err := hear(s, descriptorSize)
-	if err != nil {
-		return err
-	}
-	if n.Session == nil {
-		return errNotice
-	}
-	t, err := c.take(ctx, n.Session)
+	t, err := c.awaits(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -186,6 +213,8 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
 		}
 		t.driver.give(ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: c.party(), Message: m}})
+		_, final := m.(*protocol.Final)
+		t.last = t.last || final
 		return nil
 	})
 	select {
@@ -195,6 +224,32 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		return ignoreEOF(err)
 	}
 }
+
+// awaits hears of sessions until it is one that the client takes part in.
+func (c *Client) awaits(ctx context.Context, s network.Stream) (*taking, error) {
+	for {
+		_ = s.SetDeadline(time.Time{}) // it may take its time until there is a session
+		n, err := hear(s, descriptorSize)
+		if err != nil {
+			return nil, err
+		}
+		if n.Session == nil {
+			return nil, errNotice
+		}
+		t, err := c.take(ctx, n.Session)
+		if !errors.Is(err, errPast) {
+			return t, err
+		}
+		c.cfg.Log.Info().Str("since", err.Error()).Msg("waiting for the next session")
+		within(s, registerTimeout)
+		if err = say(s, &controlMessage{Wait: &wait{}}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errPast: the session that there is is none to take part in, and the next one is.
+var errPast = errors.New("the session is past")
 
 func (c *Client) party() protocol.Party {
 	return protocol.Party(c.cfg.Membership.Enrolment.Ticket.Place)
@@ -210,12 +265,18 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 		return nil, err
 	}
 	server, ok := list.Holder(admission.ServerPlace)
+	if s.Ended && !(ok && s.signed(server)) {
+		return nil, fmt.Errorf("%w: %w: it is over, and not signed by who is the server now", ErrSession, errPast)
+	}
 	if !ok {
 		return nil, fmt.Errorf("%w: nobody on the list is the server", ErrSession)
 	}
 	d, err := s.verify(&m.Federation, server)
 	if err != nil {
 		return nil, err
+	}
+	if c.cfg.Finished != nil && c.cfg.Finished.Has(d.Terms.Session) {
+		return nil, fmt.Errorf("%w: it is %x, which this client has finished", errPast, d.Terms.Session)
 	}
 	if d.List != list.Hash() && !s.Ended {
 		return nil, fmt.Errorf("%w: it began with another enrolment list", ErrSession)
@@ -235,7 +296,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if err != nil {
 		return nil, &fatalError{err}
 	}
-	t := &taking{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: signer(server.Ed25519()), trainer: trainer,
+	t := &taking{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: signer(server.Ed25519()), trainer: trainer, keep: job.Keep,
 		queue: newQueue(queueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
 	if err = c.begin(ctx, t, job, list); err != nil {
 		return nil, &fatalError{err}

@@ -24,6 +24,7 @@ type controlMessage struct {
 	Session  *session        `json:"session,omitempty"`
 	Enrol    json.RawMessage `json:"enrol,omitempty"` // an enrolment (package admission)
 	Ready    *ready          `json:"ready,omitempty"`
+	Wait     *wait           `json:"wait,omitempty"`
 	Refused  string          `json:"refused,omitempty"`
 
 	// Of an alignment:
@@ -65,6 +66,11 @@ type session struct {
 // ready says that the peer has checked what it was sent: the session, in which it then
 // takes part, or the enrolment, which is then durable.
 type ready struct{}
+
+// wait says that a client takes no part in the session that it was shown, since it has
+// finished that one, or since it is over and of a server that has been put out. It is
+// shown the next one.
+type wait struct{}
 
 // noticeSize is how long something said to a peer may be, before it is known how
 // large the federation is.

@@ -27,7 +27,6 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -53,6 +52,7 @@ type federation struct {
 	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
+	kept        func(protocol.ClientID, protocol.SessionID) // hears of what clients keep of a session; nil: nobody does
 	contact     admission.Contact
 	hub         peer.AddrInfo          // where the aggregator itself is
 	simulated   *experiment.Experiment // with all ratings
@@ -132,7 +132,7 @@ func newFederationOver(t testing.TB, network *memory, settings string, log zerol
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	f.ctx = ctx
-	f.simulated, f.public = f.experiment(settings)
+	f.simulated, f.public = f.experiment(settings, firstSession)
 	f.operator = f.key("operator")
 	var err error
 	f.federation, err = admission.NewFederation(f.operator, "Test", f.simulated.Cohort.Clients, time.Now(), simulated.New(seed, "federation"))
@@ -170,7 +170,7 @@ func (w watcher) Event(e protocol.Event) {
 	}
 }
 
-func (f *federation) experiment(settings string) (*experiment.Experiment, *agreement.Public) {
+func (f *federation) experiment(settings string, session protocol.SessionID) (*experiment.Experiment, *agreement.Public) {
 	f.t.Helper()
 	var list []config.Setting
 	for _, s := range strings.Fields(settings) {
@@ -190,7 +190,7 @@ func (f *federation) experiment(settings string) (*experiment.Experiment, *agree
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	public, err := agreement.Of(e, protocol.SessionID{1, 2, 3})
+	public, err := agreement.Of(e, session)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -290,8 +290,12 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 		}
 		f.ledgers[id] = ledger
 	}
+	finished, err := store.OpenFinished(filepath.Join(f.dir, fmt.Sprintf("finished-%d-%x", id, m.Enrolment.Identity[:4])))
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
-		Ledger: ledger, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
+		Ledger: ledger, Finished: finished, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
 		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
 	config.Over(f.network.option()...)
 	c, err := node.NewClient(config)
@@ -320,6 +324,11 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 			return f.trainer(id, own), nil
 		}
 		return own, failed
+	}, Keep: func() error {
+		if f.kept != nil {
+			f.kept(id, e.Session())
+		}
+		return nil
 	}}
 	if e.Private() {
 		job.Budget = &e.Privacy.Budget
@@ -372,7 +381,7 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 		f.t.Fatal(err)
 	}
 	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
-		State: f.dir, Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
+		State: f.states(), Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
 	config.Over(f.network.option()...)
 	if config.Strategy, err = e.Strategy(); err != nil {
 		f.t.Fatal(err)
@@ -399,31 +408,6 @@ func (f *federation) tapped() *tap {
 	})
 	f.contact.Addresses = []string{x.address()}
 	return x
-}
-
-// settled is closed when the aggregator has taken in that a client is back: when it has
-// ignored what is slipped in behind the client's second word that it takes part.
-func (f *federation) settled(x *tap, who admission.Place) <-chan struct{} {
-	f.t.Helper()
-	stale, err := wire.AppendFrames(nil, &protocol.Consistency{Iteration: 1, Signature: make([]byte, 64)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	back, said := make(chan struct{}), 0
-	x.rule(func(p *passing) {
-		if p.place == who && p.up && p.said("ready") {
-			if said++; said == 2 {
-				p.raw = append(p.raw, stale...)
-			}
-		}
-	})
-	var once sync.Once
-	f.watch = func(e protocol.Event) {
-		if e.Kind == protocol.MessageIgnored && e.Party == protocol.Party(who) {
-			once.Do(func() { close(back) })
-		}
-	}
-	return back
 }
 
 // run has everybody take part to the end, and returns the server's outcome.

@@ -61,8 +61,9 @@ type Aggregator struct {
 // hubSession is a session as the aggregator has it.
 type hubSession struct {
 	signed *session
-	shown  repeated       // what clients are told of it
-	list   admission.Hash // of who can be in it
+	server admission.PublicKey // who signed it
+	shown  repeated            // what clients are told of it
+	list   admission.Hash      // of who can be in it
 	terms  Terms
 	driver *driver
 	ctx    context.Context // the driver's
@@ -326,13 +327,14 @@ func (a *Aggregator) announcePresence() {
 	}
 }
 
-// connected counts the clients that are registered.
+// connected counts the clients that are registered, without those that are at the end of a
+// session: they leave, or wait for the next one and are counted then.
 func (a *Aggregator) connected() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
-	for place := range a.conns {
-		if place.Role == protocol.Client {
+	for place, c := range a.conns {
+		if place.Role == protocol.Client && (c.in == nil || c.in.final == nil) {
 			n++
 		}
 	}

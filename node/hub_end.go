@@ -101,7 +101,7 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := a.lead(p, d, list)
+	s := a.lead(p, d, server, list)
 	s.askNobody()
 	s.final = frames
 	return s, nil

@@ -145,7 +145,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 		}
 		old.stop()
 	}
-	s := a.lead(p, d, list)
+	s := a.lead(p, d, key, list)
 	a.session, c.in = s, s
 	for _, other := range a.conns {
 		if other != c {
@@ -180,9 +180,9 @@ func (a *Aggregator) tell(c *conn, s *hubSession) {
 const grace = 1500 * time.Millisecond
 
 // lead starts the role that leads a session's sums.
-func (a *Aggregator) lead(p *session, d *Descriptor, list *admission.List) *hubSession {
+func (a *Aggregator) lead(p *session, d *Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
 	excluded := a.excludedIn(d.Terms.Session, list)
-	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, list: d.List, terms: d.Terms,
+	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms,
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.sums(list)
@@ -219,35 +219,79 @@ func (a *Aggregator) describe(s *hubSession) ([]byte, error) {
 	})
 }
 
-// serveClient has a client check the session once there is one, and carries its
-// messages.
-func (a *Aggregator) serveClient(c *conn) error {
-	a.mu.Lock()
-	s := a.session
-	c.in = s
-	a.mu.Unlock()
-	if s == nil {
-		select {
-		case s = <-c.session:
-		case <-c.closed:
-			return nil
-		}
+// showing is the session that clients are shown: none that somebody has signed who is the
+// server no longer, since nobody takes part in that one. The caller holds mu.
+func (a *Aggregator) showing() *hubSession {
+	if a.session == nil {
+		return nil
 	}
+	if place, ok := a.cfg.Registry.Lookup(a.session.server); !ok || place != admission.ServerPlace {
+		return nil
+	}
+	return a.session
+}
+
+// show has a client look a session over, and says whether it takes part; else it waits
+// for the next one.
+func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
 	now, err := a.describe(s)
 	if err != nil {
-		return err
+		return false, err
 	}
 	within(c.stream, registerTimeout)
 	if _, err = c.stream.Write(now); err != nil {
-		return err
+		return false, err
 	}
 	_ = c.stream.SetReadDeadline(time.Now().Add(registerTimeout + s.terms.StageTimeout)) // to look it over
 	m, err := hear(c.stream, noticeSize)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if m.Ready == nil {
-		return errNotice
+	if m.Ready == nil && m.Wait == nil {
+		return false, errNotice
+	}
+	return m.Ready != nil, nil
+}
+
+// waits has a client that was shown a session wait for the next one. It is false if there
+// is another one by now, for which it registers again.
+func (a *Aggregator) waits(c *conn, s *hubSession) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.answered(c)
+	if s != a.session || a.conns[c.place] != c {
+		return false
+	}
+	c.in = nil
+	a.announcePresence() // it can be counted on
+	return true
+}
+
+// serveClient has a client check the session once there is one that it takes part in, and
+// carries its messages.
+func (a *Aggregator) serveClient(c *conn) error {
+	a.mu.Lock()
+	s := a.showing()
+	c.in = s
+	a.mu.Unlock()
+	for takes := false; !takes; {
+		if s == nil {
+			select {
+			case s = <-c.session:
+			case <-c.closed:
+				return nil
+			}
+		}
+		var err error
+		if takes, err = a.show(c, s); err != nil {
+			return err
+		}
+		if !takes {
+			if !a.waits(c, s) {
+				return nil
+			}
+			s = nil
+		}
 	}
 	a.mu.Lock()
 	current := s == a.session && a.conns[c.place] == c

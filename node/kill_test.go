@@ -248,8 +248,8 @@ func TestKilledAtTheEnd(t *testing.T) {
 	}
 }
 
-// A server that is started again when all is over says the end once more, needs nobody
-// for it, and ends with the same summary.
+// A server that is started again when all is over says the end once more, if that is asked
+// for, needs nobody for it, and ends with the same summary.
 func TestServerStartedAfterTheEnd(t *testing.T) {
 	faulty(t)
 	m := newMachines(t, "rounds=1")
@@ -258,7 +258,11 @@ func TestServerStartedAfterTheEnd(t *testing.T) {
 	for _, p := range []*process{server, together, alone} {
 		p.ends()
 	}
-	again := m.startServer()
+	refused := m.startServer()
+	if <-refused.done; refused.code != 2 {
+		t.Errorf("with nothing else said: exit code %d, want 2", refused.code)
+	}
+	again := m.startServerWith("--again", "end")
 	again.ends()
 	if attempted, skipped := again.rounds(); attempted != 1 || skipped != 0 {
 		t.Errorf("%d iterations attempted, %d skipped; want 1 and 0", attempted, skipped)

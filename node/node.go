@@ -19,6 +19,7 @@
 //	peer <- Welcome         registration is acknowledged, here and not by the transport
 //	peer <- Session         the server's signed description of the session, once there is one
 //	peer -> Ready           it has checked that, and takes part
+//	peer -> Wait            instead: it has finished that one, and is shown the next
 //
 // The aggregator tells the server that its session begins (Ready) when the connected
 // clients have said that they take part, or after a stage's timeout.
@@ -37,7 +38,8 @@
 // # Durable state
 //
 // A client's ledger, the state that it trains for itself alone, and the server's
-// checkpoint are on disk before anything that depends on them is sent. All of a client's
+// checkpoint are on disk before anything that depends on them is sent. A client marks a
+// session as finished once its result is on disk. All of a client's
 // state belongs to one identity; a party that is enrolled anew starts with a new state.
 // An aggregator keeps who is enrolled, and the end of the last session for clients that
 // come later. It may be killed and restarted; that costs the iteration in progress.

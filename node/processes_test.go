@@ -282,7 +282,10 @@ func (m *machines) startAggregator() *process {
 		"--tickets", m.path("tickets"), "--revocations", m.path("revocations"), "--invitation", m.invitation(admission.AggregatorPlace), "--listen", m.hub, "--ops", "127.0.0.1:0")
 }
 
-func (m *machines) startServer() *process {
+func (m *machines) startServer() *process { return m.startServerWith() }
+
+// startServerWith starts the server with more flags.
+func (m *machines) startServerWith(more ...string) *process {
 	m.t.Helper()
 	args := []string{"server", m.path("experiment.yaml"), "--items", demo + "/items", "--invitation", m.invitation(admission.ServerPlace),
 		"--state", m.state(admission.ServerPlace), "--format", "json"}
@@ -290,7 +293,7 @@ func (m *machines) startServer() *process {
 		args = append(args, "--set", s)
 	}
 	m.must(os.WriteFile(m.path("experiment.yaml"), []byte("algorithm: fmf-lfl\ncontribution: all-ratings\ndata: .\ntolerance: 0.25\n"), 0o600))
-	return m.start(args...)
+	return m.start(append(args, more...)...)
 }
 
 func (m *machines) startTogether() *process {

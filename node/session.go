@@ -115,10 +115,15 @@ func sign(d *Descriptor, server admission.PrivateKey) (*session, error) {
 	return s, nil
 }
 
+// signed says whether the description is one of a server's.
+func (d *session) signed(server admission.PublicKey) bool {
+	return ed25519Verify(server, d.digest(), d.Signature)
+}
+
 // verify checks that the description is the server's, of this federation, and
 // makes sense.
 func (d *session) verify(f *admission.Federation, server admission.PublicKey) (*Descriptor, error) {
-	if !ed25519Verify(server, d.digest(), d.Signature) {
+	if !d.signed(server) {
 		return nil, fmt.Errorf("%w: it is not signed by the server %s", ErrSession, server)
 	}
 	dec := json.NewDecoder(bytes.NewReader(d.Descriptor))

@@ -275,3 +275,28 @@ func framed(t testing.TB, n any) []byte {
 	}
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
+
+// settled is closed when the aggregator has taken in that a client is back: when it has
+// ignored what is slipped in behind the client's second word that it takes part.
+func (f *federation) settled(x *tap, who admission.Place) <-chan struct{} {
+	f.t.Helper()
+	stale, err := wire.AppendFrames(nil, &protocol.Consistency{Iteration: 1, Signature: make([]byte, 64)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	back, said := make(chan struct{}), 0
+	x.rule(func(p *passing) {
+		if p.place == who && p.up && p.said("ready") {
+			if said++; said == 2 {
+				p.raw = append(p.raw, stale...)
+			}
+		}
+	})
+	var once sync.Once
+	f.watch = func(e protocol.Event) {
+		if e.Kind == protocol.MessageIgnored && e.Party == protocol.Party(who) {
+			once.Do(func() { close(back) })
+		}
+	}
+	return back
+}

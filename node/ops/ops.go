@@ -104,7 +104,9 @@ func NewMonitor(role string, now func() time.Time) *Monitor {
 func (m *Monitor) Session(id protocol.SessionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.status.Session = hex.EncodeToString(id[:])
+	if s := hex.EncodeToString(id[:]); s != m.status.Session {
+		m.status.Session, m.status.Iteration = s, 0
+	}
 }
 
 // Registered implements node.Observer.

@@ -186,3 +186,19 @@ func TestOtherNamesOfThisMachineAreNotAnswered(t *testing.T) {
 		}
 	}
 }
+
+// A session begins at its own iterations, and one that goes on where it was.
+func TestStatusOfTheNextSession(t *testing.T) {
+	m := ops.NewMonitor("aggregator", time.Now)
+	for _, c := range []struct {
+		session byte
+		event   uint64
+		want    uint64
+	}{{1, 5, 5}, {1, 0, 5}, {2, 0, 0}, {2, 1, 1}} {
+		m.Session(protocol.SessionID{c.session})
+		m.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: c.event})
+		if got := m.Status().Iteration; got != c.want {
+			t.Errorf("session %d, an event of iteration %d: %d is shown, want %d", c.session, c.event, got, c.want)
+		}
+	}
+}

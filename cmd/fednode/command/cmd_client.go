@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -27,7 +26,6 @@ import (
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/results"
 )
 
 // clientCmd is fednode client: one party, or several users of one process.
@@ -45,6 +43,8 @@ type clientCmd struct {
 	Experiment string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
 	Revocations string `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
+
+	Sessions int `default:"1" placeholder:"N" help:"How many sessions it takes part in, one after another, before it ends; 0: until it is stopped. One that this state has finished does not count: it waits for the next."`
 
 	State string `required:"" placeholder:"DIR" help:"Where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
@@ -67,13 +67,16 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if c.Sessions < 0 {
+		return cli.Misusef("--sessions %d: a number above 0 is needed, or 0 for all that there will be", c.Sessions)
+	}
 	monitor, stop, err := monitored(ctx, "client", c.Ops, &log)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, consent: consent, told: parties{path: c.Revocations}}
+	common := &clientHost{data: c.Data, consent: consent, told: parties{path: c.Revocations}, sessions: c.Sessions}
 	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
@@ -141,6 +144,7 @@ type clientHost struct {
 	data     string
 	consent  *consent
 	told     parties
+	sessions int // that each takes part in; 0: until the process is stopped
 	noise    client.Samplers
 	costs    dp.Cache
 	verified admission.Verified
@@ -201,7 +205,7 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	return agreement.Party(e, holding, set)
 }
 
-// takePart is one client's part in a session, from its enrolment to its own result.
+// takePart is one client's part in sessions, from its enrolment to its own results.
 func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.Observer, workers protocol.Workers, log zerolog.Logger) error {
 	m, err := openMember(ctx, at.state, at.invitation, protocol.Client, &log)
 	if err != nil {
@@ -209,6 +213,14 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
 	m.registry.Share(&d.verified)
+	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); n++ {
+		err = d.session(ctx, at, m, observer, workers, log)
+	}
+	return err
+}
+
+// session is one client's part in the next session that it has not finished.
+func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, observer node.Observer, workers protocol.Workers, log zerolog.Logger) error {
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
 	var party *experiment.Party
 	train := func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
@@ -225,9 +237,15 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.
 		return p, nil
 	}
 	c, err := node.NewClient(node.ClientConfig{
-		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, State: at.state, Entropy: entropy.System(),
+		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),
 		Log: log, Workers: workers, Observer: observer, Noise: &d.noise, Costs: &d.costs,
-		Open: func(public []byte) (*node.Job, error) { return d.job(public, train) },
+		Open: func(public []byte) (*node.Job, error) {
+			job, failed := d.job(public, train)
+			if failed == nil {
+				job.Keep = func() error { return keep(party, at.state, job.Terms.Session, &here) }
+			}
+			return job, failed
+		},
 	})
 	if err != nil {
 		return err
@@ -237,10 +255,7 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.
 		return err
 	}
 	defer leave()
-	if err = c.Run(ctx); err != nil {
-		return err
-	}
-	return keep(party, filepath.Join(at.state, "result"), &here)
+	return c.Run(ctx)
 }
 
 // job is what a client does in a session.
@@ -260,18 +275,4 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 	}
 	job.Terms = terms(e)
 	return job, nil
-}
-
-// keep leaves what a party alone ends with in its own state.
-func keep(p *experiment.Party, dir string, log *zerolog.Logger) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for _, x := range p.Result() {
-		if err := results.WriteEmbeddings(dir, x); err != nil {
-			return err
-		}
-	}
-	log.Info().Str("result", dir).Msg("the session has ended")
-	return nil
 }

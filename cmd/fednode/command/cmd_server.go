@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -19,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )
@@ -31,8 +34,9 @@ type serverCmd struct {
 	Set         []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 	Invitation  string   `placeholder:"FILE" help:"The server's invitation; needed once."`
 	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
-	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on."`
-	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder model in the state."`
+	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on or, once the session has ended, begins the next one if the experiment is another."`
+	Again       string   `enum:",session,end" default:"" placeholder:"WHAT" help:"With the experiment of the session that has ended: session begins another one of it, which costs as much again; end says its end once more, to an aggregator that has lost it."`
+	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder model in the state, of which that of an earlier session is then in the folder sessions."`
 	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
 	Format      string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
@@ -51,7 +55,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
-	public, e, err := c.experiment(ctx, settings, m)
+	public, e, err := c.experiment(ctx, settings, m, &log)
 	if err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 }
 
 // experiment is what the session is about.
-func (c *serverCmd) experiment(ctx context.Context, settings config.Config, m *member) (*agreement.Public, *experiment.Experiment, error) {
+func (c *serverCmd) experiment(ctx context.Context, settings config.Config, m *member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
 	items := c.Items
 	if items == "" {
 		items = algorithm.Data.Of(settings)
@@ -126,18 +130,27 @@ func (c *serverCmd) experiment(ctx context.Context, settings config.Config, m *m
 	if err != nil {
 		return nil, nil, err
 	}
-	public, err := agree(settings, f, c.State)
+	next, err := propose(settings, f, c.State, c.Again)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := agreement.Open(public)
+	e, err := agreement.Open(next.public)
 	if err != nil {
 		return nil, nil, err
 	}
 	if e.Cohort.Clients != federation.Clients {
 		return nil, nil, cli.Misusef("the experiment has %d parties, and the federation %q has %d clients", e.Cohort.Clients, federation.Name, federation.Clients)
 	}
-	return public, e, nil
+	if err = c.checkOut(next.public); err != nil {
+		return nil, nil, err
+	}
+	if err = next.begin(); err != nil {
+		return nil, nil, err
+	}
+	if next.past != "" {
+		log.Info().Str("past", next.past).Str("in", filepath.Join(c.State, pastFolder, next.past)).Msg("the last session has ended; another one begins")
+	}
+	return next.public, e, nil
 }
 
 // summary is summary.json of a session: what it came to, as far as a server knows.
@@ -164,7 +177,7 @@ type summary struct {
 func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Outcome, took time.Duration) error {
 	dir := c.Out
 	if dir == "" {
-		dir = filepath.Join(c.State, "model")
+		dir = filepath.Join(c.State, modelFolder)
 	}
 	spent, err := e.SpentAtMost(int(out.Attempts.Opened))
 	if err != nil {
@@ -193,7 +206,13 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Ou
 	if err != nil {
 		return err
 	}
-	if err = os.WriteFile(filepath.Join(dir, "summary.json"), append(text, '\n'), 0o644); err != nil {
+	if err = os.WriteFile(filepath.Join(dir, summaryFile), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	if err = durable(dir); err != nil {
+		return err
+	}
+	if err = store.WriteFile(filepath.Join(c.State, endedFile), mark(s.Session)); err != nil {
 		return err
 	}
 	if c.Format == "json" {

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +21,6 @@ import (
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
-	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -78,47 +75,48 @@ const publicFile = "public.json"
 // agree is what the parties of a session agree on: what the state has from an earlier
 // start, if the experiment is still the same, or else of a session that begins.
 func agree(c config.Config, f agreement.Facts, dir string) (*agreement.Public, error) {
-	path := filepath.Join(dir, publicFile)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return begin(c, f, path)
-	}
+	n, err := propose(c, f, dir, "")
 	if err != nil {
 		return nil, err
+	}
+	return n.public, n.begin()
+}
+
+// kept is what the state has of its last session, and in what the experiment differs from
+// that one; "" in nothing.
+func kept(c config.Config, f agreement.Facts, path string) (p *agreement.Public, other string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
 	}
 	before, err := agreement.Decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
-	now, err := agreement.Publish(c, f, before.Session)
+	if p, err = agreement.Publish(c, f, before.Session); err != nil {
+		return nil, "", err
+	}
+	now, err := p.Encode()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	again, err := now.Encode()
-	if err != nil {
-		return nil, err
+	if !bytes.Equal(text, now) {
+		other = differences(text, now)
 	}
-	if !bytes.Equal(text, again) {
-		return nil, cli.Misusef("%s is about another experiment, other in %s; go on with that one, or begin a session with another --state", path, differences(text, again))
-	}
-	return now, nil
+	return p, other, nil
 }
 
-// begin draws a session.
-func begin(c config.Config, f agreement.Facts, path string) (*agreement.Public, error) {
+// draw is what the parties of a session that begins agree on.
+func draw(c config.Config, f agreement.Facts) (p *agreement.Public, text []byte, err error) {
 	var session protocol.SessionID
-	if _, err := io.ReadFull(entropy.System().Stream("fednode/session", 0), session[:]); err != nil {
-		return nil, err
+	if _, err = io.ReadFull(entropy.System().Stream("fednode/session", 0), session[:]); err != nil {
+		return nil, nil, err
 	}
-	p, err := agreement.Publish(c, f, session)
-	if err != nil {
-		return nil, err
+	if p, err = agreement.Publish(c, f, session); err != nil {
+		return nil, nil, err
 	}
-	text, err := p.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return p, store.WriteFile(path, text)
+	text, err = p.Encode()
+	return p, text, err
 }
 
 // stated is what an encoding of what is public says, setting by setting.

@@ -213,9 +213,9 @@ func TestFederationOfProcesses(t *testing.T) {
 	shown := m.shown(ops)
 	m.checkStatus(ops)
 	m.checkResults(server.out.String())
-	_, stderr := m.run(cli.Misuse, "server", demo+"/experiment.yaml", "--items", demo+"/items", "--state", m.path("server"), "--set", "rounds=6")
-	if !strings.Contains(stderr, "other in ") || !strings.Contains(stderr, "rounds") {
-		t.Errorf("another experiment in the same state: %s", stderr)
+	_, stderr := m.run(cli.Misuse, "server", demo+"/experiment.yaml", "--items", demo+"/items", "--state", m.path("server"))
+	if !strings.Contains(stderr, "of this experiment has ended") || !strings.Contains(stderr, "--again session") {
+		t.Errorf("the same experiment in the same state, whose session has ended: %s", stderr)
 	}
 	aggregator.signal(syscall.SIGTERM)
 	if code := aggregator.wait(); code != cli.Done || !strings.Contains(aggregator.out.String(), "/tcp/"+port+"/p2p/"+key.Peer) {

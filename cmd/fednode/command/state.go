@@ -25,6 +25,7 @@ const (
 	registryFile   = "registry.db"
 	ledgerFile     = "ledger.db"
 	membershipFile = "membership.json"
+	finishedFile   = "finished.json" // of a client; made with the first session that it finishes
 )
 
 // member is a party's place in its federation, as its state has it.
@@ -32,7 +33,8 @@ type member struct {
 	identity   admission.PrivateKey
 	membership *admission.Membership
 	registry   *admission.Registry
-	ledger     *store.Ledger // of a client
+	ledger     *store.Ledger   // of a client
+	finished   *store.Finished // of a client
 	files      []interface{ Close() error }
 }
 
@@ -149,7 +151,8 @@ func (m *member) open(dir string) error {
 		return err
 	}
 	m.files = append(m.files, m.ledger)
-	return nil
+	m.finished, err = store.OpenFinished(filepath.Join(dir, finishedFile))
+	return err
 }
 
 // Close lets go of the files. All that is in them is durable.

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/results"
+)
+
+// What a client keeps of its last session is in one folder of its state, which says of
+// which session it is; that of earlier ones is in the folder of each (see pastFolder).
+const (
+	resultFolder  = "result"
+	resultSession = "session.json"
+	// unnamed is the folder of a result that says of no session, which a version before
+	// sessions followed one another left.
+	unnamed = "earlier"
+)
+
+// keep leaves what a party alone ends a session with in its own state: there as a whole
+// when it returns, also after a power failure, and beside what it had of earlier ones.
+func keep(p *experiment.Party, state string, session protocol.SessionID, log *zerolog.Logger) error {
+	dir := filepath.Join(state, resultFolder)
+	begun := dir + ".tmp"
+	if err := os.RemoveAll(begun); err != nil { // of a process that was killed
+		return err
+	}
+	if err := os.Mkdir(begun, 0o700); err != nil {
+		return err
+	}
+	for _, x := range p.Result() {
+		if err := results.WriteEmbeddings(begun, x); err != nil {
+			return err
+		}
+	}
+	is := hex.EncodeToString(session[:])
+	if err := os.WriteFile(filepath.Join(begun, resultSession), mark(is), 0o600); err != nil {
+		return err
+	}
+	if err := durable(begun); err != nil {
+		return err
+	}
+	if err := clearResult(state, is); err != nil {
+		return err
+	}
+	if err := os.Rename(begun, dir); err != nil {
+		return err
+	}
+	if err := syncPath(state); err != nil {
+		return err
+	}
+	log.Info().Str("result", dir).Msg("the session has ended")
+	return nil
+}
+
+// clearResult makes way for the result of a session: that of an earlier one is moved to
+// the earlier one's folder, and one of the same session, which was taken once more, goes.
+func clearResult(state, session string) error {
+	dir := filepath.Join(state, resultFolder)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	of, err := sessionIn(filepath.Join(dir, resultSession))
+	if err != nil {
+		return err
+	}
+	if of == session {
+		return os.RemoveAll(dir)
+	}
+	to := filepath.Join(state, pastFolder, cmp.Or(of, unnamed))
+	if err = os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	if err = os.RemoveAll(filepath.Join(to, resultFolder)); err != nil { // of the same session
+		return err
+	}
+	return os.Rename(dir, filepath.Join(to, resultFolder))
+}

@@ -1,0 +1,217 @@
+package command
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// A server's state holds its last session; those before it are in a folder each.
+const (
+	endedFile   = "ended.json"   // the mark of a session whose end is with the aggregator, and whose model is on disk
+	modelFolder = "model"        // of the last session
+	summaryFile = "summary.json" // in that folder, or in --out
+	pastFolder  = "sessions"     // with a folder for each earlier session, by its ID in hex; of a client too
+)
+
+// checkpointFiles are those of package store.
+var checkpointFiles = []string{"checkpoint", "checkpoint.previous"}
+
+// What --again asks for, where the experiment is that of the session that has ended.
+const (
+	againSession = "session" // another session of it
+	againEnd     = "end"     // that its end is said once more
+)
+
+// ofSession is what all files that name a session have in common.
+type ofSession struct {
+	Session string `json:"session"` // in hex
+}
+
+// sessionIn reads the session that a file names; "" where there is no such file.
+func sessionIn(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var of ofSession
+	if err = json.Unmarshal(text, &of); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if b, bad := hex.DecodeString(of.Session); bad != nil || len(b) != len(protocol.SessionID{}) { // it becomes a folder's name
+		return "", fmt.Errorf("%s: its session is %.40q; %d bytes in hex are needed", path, of.Session, len(protocol.SessionID{}))
+	}
+	return of.Session, nil
+}
+
+// endedIn is the session of a server's state, if that has ended; else "".
+func endedIn(dir string) (string, error) {
+	session, err := sessionIn(filepath.Join(dir, publicFile))
+	if err != nil || session == "" {
+		return "", err
+	}
+	for _, mark := range []string{endedFile, filepath.Join(modelFolder, summaryFile)} { // the summary: of a version that knew no mark
+		of, err := sessionIn(filepath.Join(dir, mark))
+		if err != nil {
+			return "", err
+		}
+		if of == session {
+			return session, nil
+		}
+	}
+	return "", nil
+}
+
+// proposal is the session that a server's start is about, of which nothing is written yet.
+type proposal struct {
+	public *agreement.Public
+	past   string       // the session before it, which has ended; "": none, or the same one
+	begin  func() error // makes it that of the state
+}
+
+// propose is the session that a state goes on with, if that has not ended, and else one
+// that begins. again is what is asked for where the experiment is still that of the
+// session that has ended; "" is nothing.
+func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, error) {
+	path := filepath.Join(dir, publicFile)
+	ended, err := endedIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	p, other, err := kept(c, f, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case ended == "" && err != nil:
+		return nil, err
+	case ended == "" && other != "":
+		return nil, cli.Misusef("%s is about another experiment, other in %s, whose session has not ended; go on with that one, or begin a session with another --state", path, other)
+	case ended == "" || err == nil && other == "" && again == againEnd:
+		return &proposal{public: p, begin: func() error { return whole(dir, ended) }}, nil
+	case err == nil && other == "" && again != againSession:
+		return nil, cli.Misusef("the session %s of this experiment has ended, and its model is in the state: --again session begins another one, which costs its clients as much again, --again end says its end once more to an aggregator that has lost it; another experiment begins a session by itself", ended)
+	} // what has ended may also be in a form that this version does not read
+	p, text, err := draw(c, f)
+	if err != nil {
+		return nil, err
+	}
+	return &proposal{public: p, past: ended, begin: func() error {
+		if ended != "" {
+			if err := putAside(dir, ended); err != nil {
+				return err
+			}
+		}
+		return store.WriteFile(path, text)
+	}}, nil
+}
+
+// putAside moves what a server has of a session that has ended to its own folder. Cut
+// short, it is done again: what says that the session has ended stays until another one
+// is in its place.
+func putAside(dir, session string) error {
+	to := filepath.Join(dir, pastFolder, session)
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	for _, name := range append([]string{endedFile, publicFile}, checkpointFiles...) {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = store.WriteFile(filepath.Join(to, name), text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// Before anything is taken away, so that no start finds a session that has no end.
+	if err := store.WriteFile(filepath.Join(dir, endedFile), mark(session)); err != nil {
+		return err
+	}
+	if err := move(filepath.Join(dir, modelFolder), filepath.Join(to, modelFolder)); err != nil {
+		return err
+	}
+	for _, name := range checkpointFiles {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole refuses to say the end of a session of which a checkpoint was put aside already: a
+// server without one would begin it anew.
+func whole(dir, ended string) error {
+	if ended == "" {
+		return nil
+	}
+	for _, name := range checkpointFiles {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return cli.Misusef("--again end: the checkpoint of the session %s is in %s already, since another one was about to begin", ended, filepath.Join(dir, pastFolder, ended))
+}
+
+// move gives a folder another name, if it is there and nothing bears that.
+func move(from, to string) error {
+	if _, err := os.Lstat(to); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(from, to); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func mark(session string) []byte { return []byte(`{"session":"` + session + `"}` + "\n") }
+
+// checkOut refuses a folder in which the model of another session is.
+func (c *serverCmd) checkOut(p *agreement.Public) error {
+	if c.Out == "" {
+		return nil
+	}
+	of, err := sessionIn(filepath.Join(c.Out, summaryFile))
+	if err != nil {
+		return err
+	}
+	if is := hex.EncodeToString(p.Session[:]); of != "" && of != is {
+		return cli.Misusef("--out %s: it holds the model of the session %s, and this is another; name another folder", c.Out, of)
+	}
+	return nil
+}
+
+// durable has what is in a folder, which holds files only, survive a power failure.
+func durable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err = syncPath(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return errors.Join(syncPath(dir), syncPath(filepath.Dir(dir)))
+}
+
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

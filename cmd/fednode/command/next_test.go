@@ -1,0 +1,205 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// begun is a state with a session of 5 rounds.
+func begun(t *testing.T) (dir string, c config.Config, f agreement.Facts, p *agreement.Public) {
+	t.Helper()
+	dir, c = t.TempDir(), resolved(t, "algorithm=lfl-sgdmf rounds=5")
+	f, err := facts(t.Context(), c, demo+"/items", "", 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = agree(c, f, dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir, c, f, p
+}
+
+func write(t *testing.T, text string, path ...string) {
+	t.Helper()
+	file := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// files are those under a folder, by their paths in it.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			path, err = filepath.Rel(dir, path)
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func hexOf(p *agreement.Public) string { return fmt.Sprintf("%x", p.Session) }
+
+// A server's state goes on to the next session once the last one has ended, and keeps
+// that beside: also where only the summary tells of the end, and where the start that
+// put it aside was cut short at any point.
+func TestStateGoesOnToTheNextSession(t *testing.T) {
+	for _, told := range []string{"ended.json", "model/summary.json"} {
+		dir, _, f, first := begun(t)
+		x := hexOf(first)
+		write(t, "state", dir, "checkpoint")
+		write(t, "state before", dir, "checkpoint.previous")
+		write(t, "numbers", dir, "model", "item_embeddings.npy")
+		public := read(t, dir, "public.json")
+		other := resolved(t, "algorithm=lfl-sgdmf rounds=6")
+		if _, err := propose(other, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "rounds, whose session has not ended") {
+			t.Errorf("while the session goes on: %v", err)
+		}
+		write(t, `{"session":"`+x+`"}`, dir, told)
+		n, err := propose(other, f, dir, "")
+		if err != nil || n.past != x || n.public.Session == first.Session {
+			t.Fatalf("%s: %+v, %v", told, n, err)
+		}
+		if got := read(t, dir, "public.json"); got != public {
+			t.Error("a proposal has changed the state")
+		}
+		if err = putAside(dir, x); err != nil { // and the process is killed
+			t.Fatal(err)
+		}
+		if n, err = propose(other, f, dir, ""); err != nil || n.past != x {
+			t.Fatalf("after a start that was cut short: %+v, %v", n, err)
+		}
+		if err = n.begin(); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{"public.json": public, "checkpoint": "state", "checkpoint.previous": "state before", "model/item_embeddings.npy": "numbers"} {
+			if got := read(t, dir, "sessions", x, path); got != want {
+				t.Errorf("%s of the first session is %q", path, got)
+			}
+		}
+		if again, err := propose(other, f, dir, ""); err != nil || again.past != "" || again.public.Session != n.public.Session {
+			t.Errorf("the next start does not go on with the session: %+v, %v", again, err)
+		}
+		for _, gone := range []string{"checkpoint", "checkpoint.previous", "model"} {
+			if _, err := os.Lstat(filepath.Join(dir, gone)); err == nil {
+				t.Errorf("%s of the first session is still that of the state", gone)
+			}
+		}
+	}
+}
+
+// The experiment of the session that has ended is refused, unless it is said what for.
+func TestSameExperimentAgain(t *testing.T) {
+	dir, c, f, first := begun(t)
+	for _, again := range []string{"", againSession, againEnd} { // while the session goes on: so does the state
+		if n, err := propose(c, f, dir, again); err != nil || n.public.Session != first.Session || n.past != "" {
+			t.Errorf("--again %q before the end: %+v, %v", again, n, err)
+		}
+	}
+	write(t, "state", dir, "checkpoint")
+	write(t, `{"session":"`+hexOf(first)+`"}`, dir, "ended.json")
+	if _, err := propose(c, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "--again session") || !strings.Contains(err.Error(), "--again end") {
+		t.Errorf("without a word: %v", err)
+	}
+	n, err := propose(c, f, dir, againEnd)
+	if err != nil || n.public.Session != first.Session || n.begin() != nil {
+		t.Errorf("its end once more: %+v, %v", n, err)
+	}
+	if n, err = propose(c, f, dir, againSession); err != nil || n.public.Session == first.Session || n.past != hexOf(first) {
+		t.Errorf("another session of it: %+v, %v", n, err)
+	}
+	if err = putAside(dir, hexOf(first)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err = propose(c, f, dir, againEnd); err != nil {
+		t.Fatal(err)
+	}
+	if err = n.begin(); !cli.IsMisuse(err) {
+		t.Errorf("the end of a session whose checkpoint was put aside, which would begin it anew: %v", err)
+	}
+}
+
+// A mark that names no session names no folder either.
+func TestSessionOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mark")
+	if s, err := sessionIn(path); s != "" || err != nil {
+		t.Errorf("no file: %q, %v", s, err)
+	}
+	for _, text := range []string{"", "{}", `{"session":"../../etc"}`, `{"session":"00"}`} {
+		write(t, text, path)
+		if s, err := sessionIn(path); err == nil {
+			t.Errorf("%s: %q", text, s)
+		}
+	}
+}
+
+// --out with the model of another session is refused before anything begins.
+func TestModelOfAnotherSessionIsNotReplaced(t *testing.T) {
+	_, _, _, p := begun(t)
+	c := &serverCmd{Out: t.TempDir()}
+	if err := c.checkOut(p); err != nil {
+		t.Errorf("an empty folder: %v", err)
+	}
+	write(t, `{"session":"`+hexOf(p)+`","rounds":5}`, c.Out, "summary.json")
+	if err := c.checkOut(p); err != nil {
+		t.Errorf("the same session: %v", err)
+	}
+	write(t, `{"session":"`+strings.Repeat("ab", 16)+`"}`, c.Out, "summary.json")
+	if err := c.checkOut(p); !cli.IsMisuse(err) {
+		t.Errorf("another session: %v", err)
+	}
+}
+
+// What a client keeps of a session replaces nothing of another one, whatever was there.
+func TestResultsStayBesideEachOther(t *testing.T) {
+	state, log := t.TempDir(), zerolog.Nop()
+	write(t, "old", state, "result", "user_embeddings.npy") // of a version that named no session
+	write(t, "torn", state, "result.tmp", "user_embeddings.npy")
+	none := new(experiment.Party)
+	for n := range byte(3) {
+		for range 2 { // the final model was taken twice, and the process killed in between
+			if err := keep(none, state, protocol.SessionID{n + 1}, &log); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	zeros := strings.Repeat("0", 30)
+	want := []string{"result/session.json", "sessions/01" + zeros + "/result/session.json", "sessions/02" + zeros + "/result/session.json", "sessions/earlier/result/user_embeddings.npy"}
+	if got := files(t, state); !slices.Equal(got, want) {
+		t.Errorf("the state holds\n%v, want\n%v", got, want)
+	}
+	if got, want := read(t, state, "result", "session.json"), `{"session":"03`+zeros+`"}`+"\n"; got != want {
+		t.Errorf("the last result is of %s, want %s", got, want)
+	}
+}

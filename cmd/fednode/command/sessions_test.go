@@ -1,0 +1,134 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// follow is a federation of 8 processes' clients: 7 share one, the last has its own.
+type follow struct {
+	*machine
+	port string
+}
+
+// starts of its parties; the experiment's settings are for the server.
+func (f *follow) aggregator() *process {
+	p := f.start("aggregator", "--key", f.path("aggregator.key"), "--federation", f.path("federation.json"), "--state", f.path("aggregator"),
+		"--tickets", f.path("invitations/tickets.json"), "--invitation", f.path("invitations/aggregator.json"),
+		"--listen", "/ip4/127.0.0.1/tcp/"+f.port, "--ops", "127.0.0.1:0")
+	p.until("metrics, health and status")
+	return p
+}
+
+func (f *follow) server(settings ...string) *process {
+	args := []string{"server", f.path("experiment.yaml"), "--items", demo + "/items", "--invitation", f.path("invitations/server.json"),
+		"--state", f.path("server"), "--format", "json"}
+	for _, s := range settings {
+		args = append(args, "--set", s)
+	}
+	return f.start(args...)
+}
+
+func (f *follow) together(more ...string) *process {
+	return f.start(append([]string{"client", "--max-epsilon", "inf", "--data", demo + "/ratings.csv", "--users", "0..6",
+		"--invitations", f.path("invitations"), "--state", f.path("together")}, more...)...)
+}
+
+func (f *follow) alone() *process {
+	return f.start("client", "--max-epsilon", "inf", "--data", demo+"/ratings.csv", "--user", "8", "--invitation", f.path("invitations/client-7.json"), "--state", f.path("alone"))
+}
+
+// ends waits for processes, all of which end well.
+func (f *follow) ends(list ...*process) {
+	f.t.Helper()
+	for _, p := range list {
+		if code := p.wait(); code != cli.Done {
+			f.t.Fatalf("%v: exit code %d\n%s", p.cmd.Args[1:3], code, p.log.String())
+		}
+	}
+}
+
+// summary is what a server has printed of its session.
+func (p *process) summary() (s summary) {
+	p.t.Helper()
+	if err := json.Unmarshal(p.out.Bytes(), &s); err != nil {
+		p.t.Fatalf("%v\n%s", err, p.out.String())
+	}
+	return s
+}
+
+// Three sessions with the same aggregator, of another experiment each, as an operator
+// runs them: clients that have finished the last wait for the next, one process of
+// clients stays for all three, one client sleeps through the second and gets its end, the
+// aggregator is started again before the third, and every model and result stays.
+func TestSessionsOfProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and starts processes")
+	}
+	f := &follow{newMachine(t), freePort(t)}
+	f.run(cli.Done, "keygen", f.path("operator.key"))
+	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
+	var key struct{ Public string }
+	if err := json.Unmarshal([]byte(text), &key); err != nil {
+		t.Fatal(err)
+	}
+	f.run(cli.Done, "invite", "--operator", f.path("operator.key"), "--federation", f.path("federation.json"), "--name", "Demo", "--clients", "8",
+		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/"+f.port, "--out", f.path("invitations"))
+	if err := os.WriteFile(f.path("experiment.yaml"), []byte("algorithm: fmf-lfl\ncontribution: all-ratings\ndata: .\ntolerance: 0.25\nrounds: 2\ndeployment:\n  stage-timeout-s: 6\n  gather-s: 4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	aggregator := f.aggregator()
+	together := f.together("--sessions", "3")
+	server, alone := f.server(), f.alone()
+	f.ends(server, alone)
+	first := server.summary()
+
+	server = f.server("rounds=1", "rank=3") // without the one who sleeps, as gather-s and tolerance allow
+	f.ends(server)
+	second := server.summary()
+
+	aggregator.signal(syscall.SIGTERM)
+	f.ends(aggregator)
+	f.aggregator()
+	f.ends(f.alone()) // gets the end of the second
+	alone = f.alone() // waits for the third
+	alone.until("waiting for the next session")
+	server = f.server("rounds=3", "rank=2")
+	f.ends(server, alone, together)
+	third := server.summary()
+
+	for n, s := range []summary{first, second, third} {
+		if want := []uint64{2, 1, 3}[n]; s.Rounds != want || s.SkippedRounds != 0 {
+			t.Errorf("session %d: %d rounds, %d skipped; want %d and 0", n+1, s.Rounds, s.SkippedRounds, want)
+		}
+		model, result := f.path("server/model"), "result"
+		if n < 2 {
+			model, result = filepath.Join(f.path("server/sessions"), s.Session, "model"), filepath.Join("sessions", s.Session, "result")
+		}
+		var kept ofSession
+		if err := json.Unmarshal([]byte(read(t, model, "summary.json")), &kept); err != nil || kept.Session != s.Session {
+			t.Errorf("%s is of session %s, %v; want %s", model, kept.Session, err, s.Session)
+		}
+		read(t, model, "item_embeddings.npy")
+		for _, state := range []string{f.path("alone"), f.path("together/client-3")} {
+			read(t, state, result, "user_embeddings.npy")
+			if got := read(t, state, result, "session.json"); !strings.Contains(got, s.Session) {
+				t.Errorf("%s of %s is of %s, want %s", result, state, got, s.Session)
+			}
+		}
+	}
+	if first.Session == second.Session || second.Session == third.Session {
+		t.Error("two sessions have one name")
+	}
+	_, stderr := f.run(cli.Misuse, "server", f.path("experiment.yaml"), "--items", demo+"/items", "--state", f.path("server"), "--set", "rounds=3", "--set", "rank=2")
+	if !strings.Contains(stderr, "--again session") {
+		t.Errorf("the experiment of the last session once more: %s", stderr)
+	}
+}

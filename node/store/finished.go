@@ -1,0 +1,99 @@
+package store
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/fedsim/fedsim/node/internal/atomicfile"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Finished are the sessions that a client has come to the end of: whose final model it
+// has taken, and whose result is on disk. It is for no ledger: without it nothing is
+// spent anew, but the result of the last session would be fetched once more, in place of
+// taking part in the next one. It may be used by several goroutines.
+type Finished struct {
+	path     string
+	mu       sync.Mutex
+	sessions []protocol.SessionID // in the order in which they were finished
+}
+
+// finishedFormat names the form of the file, and its version.
+const finishedFormat = "fedsim-finished-v1"
+
+type finishedFile struct {
+	Format   string   `json:"format"`
+	Sessions []string `json:"sessions"` // in hex
+}
+
+// OpenFinished reads the file at the path, which is made with the first session. One that
+// is not as it was written is refused (ErrCorrupt, ErrFormat).
+func OpenFinished(path string) (*Finished, error) {
+	f := &Finished{path: path}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err == nil {
+		f.sessions, err = parseFinished(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s, the sessions that this client has finished: %w; delete it, and at worst the result of the last one is fetched once more", path, err)
+	}
+	return f, nil
+}
+
+func parseFinished(text []byte) ([]protocol.SessionID, error) {
+	var file finishedFile
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if file.Format != finishedFormat {
+		return nil, fmt.Errorf("%w: %.40q, and %q is needed", ErrFormat, file.Format, finishedFormat)
+	}
+	list := make([]protocol.SessionID, len(file.Sessions))
+	for i, s := range file.Sessions {
+		b, err := hex.DecodeString(s)
+		if err != nil || len(b) != len(list[i]) {
+			return nil, fmt.Errorf("%w: session %d is %.40q; %d bytes in hex are needed", ErrCorrupt, i+1, s, len(list[i]))
+		}
+		copy(list[i][:], b)
+	}
+	return list, nil
+}
+
+// Has says whether a session was finished.
+func (f *Finished) Has(s protocol.SessionID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.sessions, s)
+}
+
+// Add marks a session as finished, durably when it returns. After an error it is not.
+func (f *Finished) Add(s protocol.SessionID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slices.Contains(f.sessions, s) {
+		return nil
+	}
+	next := append(slices.Clone(f.sessions), s)
+	file := finishedFile{Format: finishedFormat}
+	for _, id := range next {
+		file.Sessions = append(file.Sessions, hex.EncodeToString(id[:]))
+	}
+	text, err := json.Marshal(&file)
+	if err != nil {
+		return err
+	}
+	if err = atomicfile.Write(f.path, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("store: marking the session %x as finished: %w", s, err)
+	}
+	f.sessions = next
+	return nil
+}
