@@ -168,12 +168,28 @@ func TestAggregatorOfVersionsBefore(t *testing.T) {
 }
 
 // A session ends with the version that began it: a server says so of what was agreed by another,
-// and touches nothing. Its checkpoint can be read all the same.
+// and touches nothing. Its checkpoint can be read all the same. Once it has ended, as its model
+// in the state tells, the next one begins.
 func TestSessionsOfVersionsBefore(t *testing.T) {
 	beforeVersions(t, func(t *testing.T, dir string) {
 		state := filepath.Join(dir, "server")
 		text, err := os.ReadFile(filepath.Join(state, publicFile))
 		if err != nil {
+			t.Fatal(err)
+		}
+		config := resolved(t, "algorithm=lfl-sgdmf rounds=3")
+		f, err := facts(t.Context(), config, demo+"/items", "", 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, err := sessionIn(filepath.Join(state, modelFolder, summaryFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, failed := propose(config, f, state, ""); failed != nil || ended == "" || n.past != ended {
+			t.Errorf("the session after %q: %+v, %v", ended, n, failed)
+		}
+		if err = os.RemoveAll(filepath.Join(state, modelFolder)); err != nil { // and it has not ended
 			t.Fatal(err)
 		}
 		if _, err = agreement.Decode(text); err != nil && !errors.Is(err, agreement.ErrFormat) {
