@@ -140,6 +140,9 @@ func (c *Client) Run(ctx context.Context) error {
 		c.taking.leave()
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		if errors.Is(cause, protocol.ErrNothingReleased) {
+			return errors.Join(cause, c.mark()) // it has ended, without anything to keep
+		}
 		return cause
 	}
 	if err != nil {
@@ -156,6 +159,11 @@ func (c *Client) finish() error {
 			return err
 		}
 	}
+	return c.mark()
+}
+
+// mark marks the session as finished.
+func (c *Client) mark() error {
 	if c.cfg.Finished == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,6 +88,9 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	defer leave()
 	began := time.Now()
 	out, err := server.Run(ctx)
+	if errors.Is(err, protocol.ErrNothingReleased) { // the session has ended all the same
+		return errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), mark(fmt.Sprintf("%x", e.Session()))))
+	}
 	if err != nil {
 		return err
 	}

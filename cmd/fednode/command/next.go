@@ -101,7 +101,7 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 	case ended == "" || err == nil && other == "" && again == againEnd:
 		return &proposal{public: p, begin: func() error { return whole(dir, ended) }}, nil
 	case err == nil && other == "" && again != againSession:
-		return nil, cli.Misusef("the session %s of this experiment has ended, and its model is in the state: --again session begins another one, which costs its clients as much again, --again end says its end once more to an aggregator that has lost it; another experiment begins a session by itself", ended)
+		return nil, cli.Misusef("the session %s of this experiment has ended: --again session begins another one, which costs its clients as much again, --again end says its end once more to an aggregator that has lost it; another experiment begins a session by itself", ended)
 	} // what has ended may also be in a form that this version does not read
 	p, text, err := draw(c, f)
 	if err != nil {
