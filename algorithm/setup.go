@@ -158,26 +158,27 @@ type LocalData struct {
 	Skipped int
 }
 
-// UserOf is the index in the data of the user whose client a party is.
+// UserOf is the index in the data of the user whose client a party is; -1 where the data hold
+// no rating of that user, who takes part all the same, with an empty record.
 func (l *LocalData) UserOf(name string, which PartyData) (int, error) {
-	user := -1
-	for i, id := range l.Set.UserIDs {
-		if id == which.User {
-			user = i
-			break
-		}
-	}
 	switch users := l.Set.Users; {
 	case which.Part != 0:
 		return 0, fmt.Errorf("%w: a party of %s is a user, and no part %d of any", ErrPartyData, name, which.Part)
-	case which.User == "" && users != 1:
+	case which.User == "" && users > 1:
 		return 0, fmt.Errorf("%w: they are of %d users; say whose they are", ErrPartyData, users)
 	case which.User == "":
-		return 0, nil
-	case user < 0:
-		return 0, fmt.Errorf("%w: there is no user %q in them", ErrPartyData, which.User)
+		return users - 1, nil
 	}
-	return user, nil
+	return slices.Index(l.Set.UserIDs, which.User), nil
+}
+
+// IDs is the id of the user at an index that UserOf gave: as it was said, where the data do
+// not have it.
+func (l *LocalData) IDs(user int, which PartyData) []string {
+	if user < 0 {
+		return []string{which.User}
+	}
+	return l.Set.UserIDs[user : user+1]
 }
 
 // CheckPart refuses a part that no organisation can have.
@@ -193,8 +194,11 @@ func (s *Setup) CheckPart(which PartyData) error {
 }
 
 // Row are the ratings of a user of the data, items ascending as in the catalogue. Those
-// of items that are not listed are left out, and counted.
+// of items that are not listed are left out, and counted. User -1 has none.
 func (l *LocalData) Row(user int) model.Ratings {
+	if user < 0 {
+		return model.Ratings{}
+	}
 	items, values := l.Rows.Row(user)
 	order := make([]int, 0, len(items))
 	for k, i := range items {

@@ -123,7 +123,6 @@ func TestPartyRefusesData(t *testing.T) {
 		reason   string
 	}{
 		{lfl, algorithm.PartyData{}, two, "they are of 2 users; say whose they are"},
-		{lfl, algorithm.PartyData{User: "5"}, one, `there is no user "5" in them`},
 		{lfl, algorithm.PartyData{User: "4", Part: 1}, one, "a party of lfl-sgdmf is a user, and no part 1 of any"},
 		{lfl, algorithm.PartyData{Part: -1}, one, "a party of lfl-sgdmf is a user, and no part -1 of any"},
 		{lfl, algorithm.PartyData{User: "4"}, &ten, "their scale is 0.5 to 10, that of the experiment 0.5 to 5"},

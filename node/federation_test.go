@@ -49,6 +49,7 @@ type federation struct {
 	registryLog store.Log
 	trainer     func(protocol.ClientID, client.Trainer) client.Trainer // in place of a client's own; nil: none is
 	trained     func(protocol.ClientID, client.Trainer)                // hears of every party that is made; nil: nobody does
+	own         map[protocol.ClientID]string                           // files of clients that do not look among all ratings
 	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
@@ -339,6 +340,13 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 
 // party finds what is a client's among all ratings.
 func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
+	if file, ok := f.own[id]; ok {
+		set, err := experiment.OpenOwn(ctx, e, file, func(*dataset.FileError) {})
+		if err != nil {
+			return nil, err
+		}
+		return e.Party(algorithm.PartyData{User: f.simulated.Data.UserIDs[id]}, set, planned(e))
+	}
 	set, err := dataset.Open(ctx, algorithm.Data.Of(f.simulated.Config), dataset.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
 	if err != nil {
 		return nil, err

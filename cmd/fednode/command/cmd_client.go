@@ -176,13 +176,15 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 }
 
 // ratings opens the data at hand, once for an experiment.
-func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment) (*dataset.Set, error) {
+func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, log *zerolog.Logger) (*dataset.Set, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.set != nil && d.opened == e {
 		return d.set, nil
 	}
-	set, err := experiment.OpenData(ctx, e.Config, d.data, nil)
+	told := leftOut{log: log}
+	set, err := experiment.OpenOwn(ctx, e, d.data, told.record)
+	told.end()
 	if err == nil && d.opened == e {
 		d.set = set
 	}
@@ -190,8 +192,8 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment) (*da
 }
 
 // party makes a client's party from the data at hand.
-func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec) (*experiment.Party, error) {
-	set, err := d.ratings(ctx, e)
+func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*experiment.Party, error) {
+	set, err := d.ratings(ctx, e, log)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +204,11 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	if holding.Names, err = alignedNames(at.state, e); err != nil {
 		return nil, err
 	}
-	return agreement.Party(e, holding, set)
+	p, err := agreement.Party(e, holding, set)
+	if err == nil && p.Ratings == 0 {
+		log.Warn().Str("data", d.data).Msg("they hold no rating of this party to train on: it takes part like all others, with an empty record")
+	}
+	return p, err
 }
 
 // takePart is one client's part in sessions, from its enrolment to its own results.
@@ -224,7 +230,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
 	var party *experiment.Party
 	train := func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
-		p, failed := d.party(ctx, e, at)
+		p, failed := d.party(ctx, e, at, &here)
 		if failed != nil {
 			return nil, failed
 		}

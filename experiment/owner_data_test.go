@@ -1,0 +1,152 @@
+package experiment_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ownerFile writes a party's own file.
+func ownerFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Who takes part must not depend on ratings: a user whose file holds none, one off the scale or
+// a pair twice takes part with what is left of it, and its owner is told the line. What is
+// left stands beside each file: written by hand, not by the reader.
+func TestRecordsThatCannotBeUsedAreLeftOut(t *testing.T) {
+	const header, rest = "user,item,rating\n", "someone-1,item-2,3\nsomeone-1,item-4,5\n"
+	files := []struct{ name, file, left, told string }{
+		{"none", header, header, "no rating"},
+		{"no bytes", "", header, "no rating"},
+		{"off the scale", header + "someone-1,item-1,7\n" + rest, header + rest, "own.csv:2: rating \"7\" is outside the range 0 to 5"},
+		{"all off the scale", header + "someone-1,item-1,-7\n", header, "own.csv:2: "},
+		{"no number", header + rest + "someone-1,item-1,good\n", header + rest, "own.csv:4: "},
+		{"a field too many", header + "someone-1,item-1,4,4\n" + rest, header + rest, "own.csv:2: "},
+		{"no item", header + "someone-1,,4\n" + rest, header + rest, "own.csv:2: "},
+		{"a pair twice", header + "someone-1,item-4,1\n" + rest, header + rest, "own.csv:2: user \"someone-1\" rates item \"item-4\" again on line 4"},
+		{"a pair thrice", header + "someone-1,item-4,1\nsomeone-1,item-4,2\n" + rest, header + rest, "own.csv:3: "},
+		{"twice, once off the scale", header + rest + "someone-1,item-4,70\n", header + rest, "own.csv:4: "},
+		{"a quote astray", header + "someone-1,it\"e\"m-1,4\n" + rest, header + rest, "own.csv:2: "},
+		{"a quote left open", header + rest + "someone-1,\"item-1,4\n", header + rest, "own.csv:4: "},
+		{"somebody else's", header + "someone-2,item-1,4\n", header, "no rating"},
+	}
+	for _, settings := range []string{"contribution=all-ratings rounds=2", "rounds=2", "algorithm=dpals rounds=2", "algorithm=private-item-bias"} {
+		sim := opened.Experiment(t, settings+" data="+opened.Crowd(t, 70, 20, 1))
+		e := opened.Joined(t, sim)
+		for _, c := range files {
+			t.Run(settings+" "+c.name, func(t *testing.T) {
+				var told []string
+				party := func(text string) *experiment.Party {
+					set, err := experiment.OpenOwn(t.Context(), e, ownerFile(t, "own.csv", text), func(err *dataset.FileError) { told = append(told, err.Error()) })
+					if err != nil {
+						t.Fatal(err)
+					}
+					p, err := e.Party(algorithm.PartyData{User: "someone-1"}, set, planned(e))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return p
+				}
+				want, told2 := party(c.left), len(told)
+				got := party(c.file)
+				if said := strings.Join(told[told2:], "\n"); c.told != "no rating" && !strings.Contains(said, c.told) {
+					t.Errorf("the owner is told %q, want %q", said, c.told)
+				}
+				if c.left == header && got.Ratings != 0 {
+					t.Errorf("an empty record trains on %d ratings", got.Ratings)
+				}
+				checkSame(t, c.name, e, got, e, want, 2)
+				if len(got.Result()) == 0 || got.Result()[0].IDs[0] != "someone-1" {
+					t.Errorf("it ends with %v", got.Result())
+				}
+			})
+		}
+	}
+}
+
+// What is not about ratings is an error, as before.
+func TestFilesThatAreNoRecord(t *testing.T) {
+	e := opened.Joined(t, opened.Experiment(t, "data="+opened.Crowd(t, 70, 20, 1)))
+	for name, path := range map[string]string{
+		"no such file":      filepath.Join(t.TempDir(), "none.csv"),
+		"no ratings in it":  t.TempDir(),
+		"another kind":      ownerFile(t, "own.csv", "a,b,c\n1,2,3\n"),
+		"no header":         ownerFile(t, "own.csv", "\x00\x01\x02"),
+		"never-ending line": ownerFile(t, "own.csv", "user,item,rating\n"+strings.Repeat("x", 1<<21)+"\n"),
+	} {
+		if set, err := experiment.OpenOwn(t.Context(), e, path, func(*dataset.FileError) {}); err == nil {
+			t.Errorf("%s: %+v", name, set)
+		}
+	}
+}
+
+// A party that is empty is a client of the simulation too: it has a trainer, and contributes
+// what an empty record of a deployment does.
+func TestEmptyRecordAsSimulated(t *testing.T) {
+	for _, settings := range []string{"contribution=all-ratings rounds=2", "rounds=2", "algorithm=dpals rounds=2"} {
+		whole := opened.Crowd(t, 70, 20, 1)
+		c := opened.Experiment(t, settings+" data="+whole)
+		emptied := *c.Data
+		emptied.Ratings = dataset.Ratings{Users: c.Data.Users, Items: c.Data.Items}
+		for k, u := range c.Data.User {
+			if c.Data.UserIDs[u] != "someone-3" {
+				emptied.User, emptied.Item, emptied.Value = append(emptied.User, u), append(emptied.Item, c.Data.Item[k]), append(emptied.Value, c.Data.Value[k])
+			}
+		}
+		sim, err := experiment.OpenSet(c.Config, &emptied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sim.Cohort.Clients != 70 {
+			t.Fatalf("%d clients, want 70", sim.Cohort.Clients)
+		}
+		e := opened.Joined(t, sim)
+		set, err := experiment.OpenOwn(t.Context(), e, ownerFile(t, "own.csv", "user,item,rating\n"), func(*dataset.FileError) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Party(algorithm.PartyData{}, set, planned(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := -1
+		for u, id := range sim.Data.UserIDs {
+			if id == "someone-3" {
+				at = u
+			}
+		}
+		checkSame(t, settings, e, p, sim, opened.Federation(t, sim).Trainers[at], 2)
+		contributed := contribute(t, e, partyOfSet(t, e, set), 1)
+		for _, v := range contributed[0] {
+			for part := range v.Parts() {
+				for _, x := range part {
+					if x != 0 {
+						t.Fatalf("%s: an empty record contributes %v", settings, x)
+					}
+				}
+			}
+		}
+	}
+}
+
+func partyOfSet(t *testing.T, e *experiment.Experiment, set *dataset.Set) *experiment.Party {
+	t.Helper()
+	p, err := e.Party(algorithm.PartyData{}, set, func(*protocol.Plan) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
