@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,4 +150,98 @@ func partyOfSet(t *testing.T, e *experiment.Experiment, set *dataset.Set) *exper
 		t.Fatal(err)
 	}
 	return p
+}
+
+// weights are what a party says of its share in each iteration: the last coordinate of its one
+// vector, which no noise hides.
+func weights(t *testing.T, e *experiment.Experiment, p *experiment.Party) []float64 {
+	t.Helper()
+	var list []float64
+	for _, vectors := range contribute(t, e, p, 2) {
+		var last float64
+		for part := range vectors[0].Parts() {
+			last = part[len(part)-1]
+		}
+		list = append(list, last)
+	}
+	return list
+}
+
+// The weight of an organisation is public and exact, so that it must not move with a rating: it
+// is m_k/m or n_k/n of what its owner states. Without a statement it takes no part. The
+// two examples are those that gave a rating away: 3 of 6 items became 2 of 6, and 5 of 8
+// users 4 of 8.
+func TestWeightsDoNotFollowFromRatings(t *testing.T) {
+	whole := "user,item,rating\n"
+	for u := range 8 {
+		for i := range 6 {
+			whole += "u" + string(rune('0'+u)) + ",i" + string(rune('0'+i)) + ",3\n"
+		}
+	}
+	data := ownerFile(t, "whole.csv", whole)
+	for _, c := range []struct {
+		settings, file, less, more string
+		ids                        []string
+		want                       float64
+		remedy                     string
+	}{
+		{
+			"algorithm=fmf-vfl parties=2 colluders=0 rounds=2", "u0,i0,3\nu1,i1,3\nu2,i2,3\n", "u0,i0,3\nu1,i1,3\n", "u0,i0,3\nu1,i1,3\nu2,i2,3\nu2,i3,3\n",
+			[]string{"i2", "i0", "i1"}, 0.5, "the items",
+		},
+		{
+			"algorithm=fmf-hfl parties=2 colluders=0 rounds=2", "u0,i0,3\nu1,i1,3\nu2,i1,3\nu3,i2,3\nu4,i0,3\n", "u0,i0,3\nu1,i1,3\nu2,i1,3\nu3,i2,3\n", "u0,i0,3\nu1,i1,3\nu2,i1,3\nu3,i2,3\nu4,i0,3\nu5,i0,3\n",
+			[]string{"u0", "u1", "u2", "u3", "u4"}, 0.625, "the users",
+		},
+	} {
+		sim := opened.Experiment(t, c.settings+" data="+data)
+		e := opened.Joined(t, sim)
+		for what, rows := range map[string]string{"all": c.file, "one less": c.less, "one more": c.more, "none": ""} {
+			set, err := experiment.OpenOwn(t.Context(), e, ownerFile(t, "own.csv", "user,item,rating\n"+rows), func(*dataset.FileError) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, err := e.Party(algorithm.PartyData{}, set, planned(e)); err == nil || !strings.Contains(err.Error(), c.remedy) {
+				t.Errorf("%s, %s: without a list %v, %v; want it refused with the remedy", c.settings, what, p, err)
+			}
+			p, err := e.Party(algorithm.PartyData{IDs: c.ids}, set, planned(e))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range weights(t, e, p) {
+				if w != c.want {
+					t.Errorf("%s, %s: weight %v, want %v", c.settings, what, w, c.want)
+				}
+			}
+		}
+	}
+}
+
+// A list that cannot be is refused for what it is, whatever the ratings are.
+func TestListsThatCannotBe(t *testing.T) {
+	vfl := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl parties=3 rounds=2 data="+opened.Crowd(t, 70, 20, 1)))
+	hfl := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-hfl parties=3 rounds=2 data="+opened.Crowd(t, 70, 20, 1)))
+	lfl := opened.Joined(t, opened.Experiment(t, "rounds=2 data="+opened.Crowd(t, 70, 20, 1)))
+	for _, c := range []struct {
+		e      *experiment.Experiment
+		which  algorithm.PartyData
+		reason string
+	}{
+		{vfl, algorithm.PartyData{IDs: []string{"item-1", "item-99"}}, `"item-99"`},
+		{vfl, algorithm.PartyData{IDs: []string{"item-1", "item-1"}}, `"item-1"`},
+		{vfl, algorithm.PartyData{IDs: []string{"item-1"}, Part: 1}, "one of the two"},
+		{hfl, algorithm.PartyData{IDs: []string{"x", "y", "x"}}, `"x"`},
+		{hfl, algorithm.PartyData{IDs: strings.Fields(strings.Repeat("a ", 71))}, `"a"`},
+		{hfl, algorithm.PartyData{IDs: []string{"x"}, Part: 1}, "all 70"},
+		{hfl, algorithm.PartyData{Part: 1}, "the users"},
+		{lfl, algorithm.PartyData{User: "someone-1", IDs: []string{"x"}}, "a user"},
+	} {
+		set, err := experiment.OpenOwn(t.Context(), c.e, ownerFile(t, "own.csv", "user,item,rating\nsomeone-1,item-1,3\n"), func(*dataset.FileError) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = c.e.Party(c.which, set, planned(c.e)); !errors.Is(err, algorithm.ErrPartyData) || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%+v: %v, want %q", c.which, err, c.reason)
+		}
+	}
 }

@@ -354,7 +354,11 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 	if f.simulated.Cohort.Clients == f.simulated.Data.Users {
 		return e.Party(algorithm.PartyData{User: f.simulated.Data.UserIDs[id]}, set, planned(e))
 	}
-	return e.Party(algorithm.PartyData{Part: int(id) + 1}, set, planned(e))
+	which := algorithm.PartyData{Part: int(id) + 1}
+	if e.About().Clients == algorithm.UserParties {
+		which.IDs = f.simulated.Data.UserIDs
+	}
+	return e.Party(which, set, planned(e))
 }
 
 // recorded is what an oracle makes of a client.

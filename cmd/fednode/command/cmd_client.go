@@ -35,7 +35,8 @@ type clientCmd struct {
 	Part       int    `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. Default: all that are at hand."`
 	Invitation string `placeholder:"FILE" help:"The party's invitation; needed once."`
 
-	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users of these numbers in the data, from 0 on; each has a folder of its own in the state."`
+	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users at these places of --ids, from 0 on; each has a folder of its own in the state."`
+	IDs         string `name:"ids" placeholder:"FILE" help:"Ids, one a line, that do not follow from ratings. With --users those of all users, client k being the one on line k+1 (default: users.txt beside the data). Between organisations those of the items (vfl) or users (hfl) that are the party's, or with --part (hfl) of all users."`
 	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
 
 	MaxEpsilon float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
@@ -53,7 +54,7 @@ type clientCmd struct {
 // clientSpec is what one client of the process starts from.
 type clientSpec struct {
 	state, invitation string
-	holding           func(*dataset.Set) (algorithm.PartyData, error)
+	holding           algorithm.PartyData
 }
 
 // Run implements fednode client.
@@ -110,9 +111,14 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 		if c.Invitations != "" {
 			return nil, cli.Misusef("--invitations goes with --users; one client has an --invitation")
 		}
-		return []clientSpec{{c.State, c.Invitation, func(*dataset.Set) (algorithm.PartyData, error) {
-			return algorithm.PartyData{User: c.User, Part: c.Part}, nil
-		}}}, nil
+		which := algorithm.PartyData{User: c.User, Part: c.Part}
+		if c.IDs != "" {
+			var err error
+			if which.IDs, err = readIDs(c.IDs); err != nil {
+				return nil, misused("--ids", err)
+			}
+		}
+		return []clientSpec{{c.State, c.Invitation, which}}, nil
 	}
 	if c.User != "" || c.Part != 0 || c.Invitation != "" || c.Invitations == "" {
 		return nil, cli.Misusef("--users goes with --invitations, and without --user, --part and --invitation")
@@ -123,16 +129,17 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 	if !ok || err1 != nil || err2 != nil || from > to || to >= admission.MaxClients {
 		return nil, cli.Misusef("--users %s: two numbers are needed, like 0..19, the first not above the last", c.Users)
 	}
+	ids, err := c.allUsers()
+	if err != nil {
+		return nil, err
+	}
+	if to >= uint64(len(ids)) {
+		return nil, cli.Misusef("--users %s: the list has %d ids; its last place is %d", c.Users, len(ids), len(ids)-1)
+	}
 	var list []clientSpec
 	for k := from; k <= to; k++ {
 		name := invitationFile(admission.ClientPlace(protocol.ClientID(k)))
-		list = append(list, clientSpec{filepath.Join(c.State, strings.TrimSuffix(name, ".json")), filepath.Join(c.Invitations, name),
-			func(set *dataset.Set) (algorithm.PartyData, error) {
-				if k >= uint64(set.Users) {
-					return algorithm.PartyData{}, cli.Misusef("--users: there is no user %d; the data hold the users 0 to %d", k, set.Users-1)
-				}
-				return algorithm.PartyData{User: set.UserIDs[k]}, nil
-			}})
+		list = append(list, clientSpec{filepath.Join(c.State, strings.TrimSuffix(name, ".json")), filepath.Join(c.Invitations, name), algorithm.PartyData{User: ids[k]}})
 	}
 	return list, nil
 }
@@ -197,10 +204,7 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	if err != nil {
 		return nil, err
 	}
-	holding, err := at.holding(set)
-	if err != nil {
-		return nil, err
-	}
+	holding := at.holding
 	if holding.Names, err = alignedNames(at.state, e); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/dataset"
 )
 
 // What cannot be used of a file is told to its owner, with the line, and to nobody else: the
@@ -37,7 +36,7 @@ func TestOwnerIsToldWhatIsLeftOut(t *testing.T) {
 		var said bytes.Buffer
 		log := zerolog.New(&said)
 		d := &clientHost{data: file}
-		p, err := d.party(t.Context(), e, clientSpec{holding: func(*dataset.Set) (algorithm.PartyData, error) { return algorithm.PartyData{User: "7"}, nil }}, &log)
+		p, err := d.party(t.Context(), e, clientSpec{holding: algorithm.PartyData{User: "7"}}, &log)
 		if err != nil {
 			t.Fatal(err)
 		}
