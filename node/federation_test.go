@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
@@ -333,6 +334,7 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	}}
 	if e.Private() {
 		job.Budget = &e.Privacy.Budget
+		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)
 	return job, nil

@@ -39,9 +39,10 @@ type clientCmd struct {
 	IDs         string `name:"ids" placeholder:"FILE" help:"Ids, one a line, that do not follow from ratings. With --users those of all users, client k being the one on line k+1 (default: users.txt beside the data). Between organisations those of the items (vfl) or users (hfl) that are the party's, or with --part (hfl) of all users."`
 	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
 
-	MaxEpsilon float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
-	MaxDelta   float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
-	Experiment string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
+	MaxEpsilon  float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
+	MaxDelta    float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
+	EarlierUnit string  `placeholder:"UNIT" enum:"user,rating," default:"" help:"What was protected by sessions of version 0.1 in this state, whose charges do not say so: user or rating. They are not added to others without."`
+	Experiment  string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
 	Revocations string `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
 
@@ -77,7 +78,7 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, consent: consent, told: parties{path: c.Revocations}, sessions: c.Sessions}
+	common := &clientHost{data: c.Data, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions}
 	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
@@ -150,6 +151,7 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 type clientHost struct {
 	data     string
 	consent  *consent
+	earlier  dp.Unit // what charges of version 0.1 are about, by the owner's word
 	told     parties
 	sessions int // that each takes part in; 0: until the process is stopped
 	noise    client.Samplers
@@ -223,6 +225,7 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
 	m.registry.Share(&d.verified)
+	m.ledger.Earlier(d.earlier)
 	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); n++ {
 		err = d.session(ctx, at, m, observer, workers, log)
 	}
@@ -282,6 +285,7 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 	}}
 	if e.Private() {
 		job.Budget = &e.Privacy.Budget
+		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)
 	return job, nil
