@@ -39,10 +39,13 @@ type clientCmd struct {
 	IDs         string `name:"ids" placeholder:"FILE" help:"Ids, one a line, that do not follow from ratings. With --users those of all users, client k being the one on line k+1 (default: users.txt beside the data). Between organisations those of the items (vfl) or users (hfl) that are the party's, or with --part (hfl) of all users."`
 	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
 
-	MaxEpsilon  float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
-	MaxDelta    float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
-	EarlierUnit string  `placeholder:"UNIT" enum:"user,rating," default:"" help:"What was protected by sessions of version 0.1 in this state, whose charges do not say so: user or rating. They are not added to others without."`
-	Experiment  string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
+	MaxEpsilon   float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
+	MaxDelta     float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
+	RequireMode  string  `enum:"semi-honest,active" default:"semi-honest" help:"What sums must defend against at the least: in a session in mode semi-honest, an aggregator that lies can learn this client's contribution with hardly any noise. active: refuse such sessions."`
+	MinColluders float64 `default:"0.01" placeholder:"SHARE" help:"The least share of clients that a session must reckon with pooling what they see with the aggregator; any above 0 is one client at the least. 0: agree to an epsilon that counts on every other client to be honest."`
+	Unit         string  `enum:"user,rating,any" default:"user" help:"What a session must protect: user (all ratings of one), rating (one of them, of which a user has many), or any."`
+	EarlierUnit  string  `placeholder:"UNIT" enum:"user,rating," default:"" help:"What was protected by sessions of version 0.1 in this state, whose charges do not say so: user or rating. They are not added to others without."`
+	Experiment   string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
 	Revocations string `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
 
@@ -241,12 +244,11 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 		if failed != nil {
 			return nil, failed
 		}
-		planned, failed := e.Planned()
-		if failed != nil {
+		if failed = consented(e, at.state, &here); failed != nil {
 			return nil, failed
 		}
 		party = p
-		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Stringer("privacy", e.Statement(planned)).Msg("training on")
+		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Msg("training on")
 		return p, nil
 	}
 	c, err := node.NewClient(node.ClientConfig{
