@@ -201,8 +201,8 @@ func TestWeightsDoNotFollowFromRatings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p, err := e.Party(algorithm.PartyData{}, set, planned(e)); err == nil || !strings.Contains(err.Error(), c.remedy) {
-				t.Errorf("%s, %s: without a list %v, %v; want it refused with the remedy", c.settings, what, p, err)
+			if p, refused := e.Party(algorithm.PartyData{}, set, planned(e)); refused == nil || !strings.Contains(refused.Error(), c.remedy) {
+				t.Errorf("%s, %s: without a list %v, %v; want it refused with the remedy", c.settings, what, p, refused)
 			}
 			p, err := e.Party(algorithm.PartyData{IDs: c.ids}, set, planned(e))
 			if err != nil {

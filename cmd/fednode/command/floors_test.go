@@ -90,7 +90,7 @@ func TestConsentIsLoggedAndKept(t *testing.T) {
 	var said bytes.Buffer
 	log := zerolog.New(&said)
 	for range 2 { // a restart has nothing to add
-		if err := consented(e, state, &log); err != nil {
+		if err = consented(e, state, &log); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestConsentIsLoggedAndKept(t *testing.T) {
 	}
 	line, _, _ := strings.Cut(said.String(), "\n")
 	var logged map[string]any
-	if err := json.Unmarshal([]byte(line), &logged); err != nil {
+	if err = json.Unmarshal([]byte(line), &logged); err != nil {
 		t.Fatal(err)
 	}
 	for field, want := range map[string]any{
