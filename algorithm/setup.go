@@ -127,10 +127,14 @@ type PartyData struct {
 	User string
 	// Part is the number, from 1 to parties, of the part that the experiment's
 	// partition deals to the organisation, as a simulation does: of the catalogue (VFL),
-	// or of the users in the data, which must be all (HFL). 0: it has what is there, all
-	// items that are listed or all users. Nothing can be checked of what others have: an
-	// item or a user that two parties bring is protected by each of them alone.
+	// or of the users that IDs list, which must be all (HFL). 0: it owns what IDs list. Nothing
+	// can be checked of what others own: an item or a user that two parties bring is
+	// protected by each of them alone.
 	Part int
+	// IDs are those of the items (VFL) or of the users (HFL) that an organisation has, whether
+	// or not there are ratings of them. Its weight in every sum is how many they are, and
+	// exact: if it followed from the ratings, one of them could be told from it.
+	IDs []string
 	// Names are what the experiment calls the users, by their ids in the data, where
 	// parties share users and have aligned them (package align); nil: by their ids.
 	Names map[string]string
@@ -158,26 +162,29 @@ type LocalData struct {
 	Skipped int
 }
 
-// UserOf is the index in the data of the user whose client a party is.
+// UserOf is the index in the data of the user whose client a party is; -1 where the data hold
+// no rating of that user, who takes part all the same, with an empty record.
 func (l *LocalData) UserOf(name string, which PartyData) (int, error) {
-	user := -1
-	for i, id := range l.Set.UserIDs {
-		if id == which.User {
-			user = i
-			break
-		}
-	}
 	switch users := l.Set.Users; {
 	case which.Part != 0:
 		return 0, fmt.Errorf("%w: a party of %s is a user, and no part %d of any", ErrPartyData, name, which.Part)
-	case which.User == "" && users != 1:
+	case len(which.IDs) > 0:
+		return 0, fmt.Errorf("%w: a party of %s is a user, and no organisation with %d ids", ErrPartyData, name, len(which.IDs))
+	case which.User == "" && users > 1:
 		return 0, fmt.Errorf("%w: they are of %d users; say whose they are", ErrPartyData, users)
 	case which.User == "":
-		return 0, nil
-	case user < 0:
-		return 0, fmt.Errorf("%w: there is no user %q in them", ErrPartyData, which.User)
+		return users - 1, nil
 	}
-	return user, nil
+	return slices.Index(l.Set.UserIDs, which.User), nil
+}
+
+// IDs is the id of the user at an index that UserOf gave: as it was said, where the data do
+// not have it.
+func (l *LocalData) IDs(user int, which PartyData) []string {
+	if user < 0 {
+		return []string{which.User}
+	}
+	return l.Set.UserIDs[user : user+1]
 }
 
 // CheckPart refuses a part that no organisation can have.
@@ -192,9 +199,29 @@ func (s *Setup) CheckPart(which PartyData) error {
 	}
 }
 
+// CheckStated refuses an organisation whose owner states no ids, or one twice: what are its
+// own would follow from its ratings. what says of what they have to be.
+func (which PartyData) CheckStated(what string) error {
+	if len(which.IDs) == 0 {
+		return fmt.Errorf("%w: the ids of %s have to be stated, those without ratings too; if they followed from the ratings, "+
+			"one of these could be told from the party's weight, which is public and exact", ErrPartyData, what)
+	}
+	seen := make(map[string]bool, len(which.IDs))
+	for _, id := range which.IDs {
+		if seen[id] {
+			return fmt.Errorf("%w: the id %q is stated twice", ErrPartyData, id)
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
 // Row are the ratings of a user of the data, items ascending as in the catalogue. Those
-// of items that are not listed are left out, and counted.
+// of items that are not listed are left out, and counted. User -1 has none.
 func (l *LocalData) Row(user int) model.Ratings {
+	if user < 0 {
+		return model.Ratings{}
+	}
 	items, values := l.Rows.Row(user)
 	order := make([]int, 0, len(items))
 	for k, i := range items {

@@ -34,7 +34,8 @@
 //     the ratings.
 //   - A (user, item) pair is rated once. A file that repeats one, or that contains
 //     anything but a finite rating within the range, is refused with a [*FileError] that
-//     says where; nothing is repaired silently.
+//     says where; nothing is repaired silently. Who must not refuse a file for its ratings
+//     is told what is left out of it instead ([Options]).
 //   - Synthetic sets are the same bits everywhere and at any GOMAXPROCS. Their generators
 //     have separate seeds: the seed of a run varies splits and noise, not the population.
 package dataset
@@ -76,6 +77,15 @@ type Options struct {
 	// ones, 1 and 10 for LibimSeTi, 0 and 5 for other CSV files, the shape's for
 	// synthetic sets. Ratings outside are refused.
 	Min, Max *float64
+
+	// Skipped, when not nil, hears of each record of a file of ratings that cannot be used:
+	// a rating that is off the scale or no number, a row that is not like the others, the earlier
+	// one of two ratings of one pair, of which the last in the file counts. The set is then
+	// made of all others, and may be empty. It is for who must take part with whatever the
+	// file holds; nil refuses the file. A file of no known format, or that cannot be read, is
+	// refused either way. Of a file without a single row nothing tells the scale: where it is
+	// not among the options the set's is 0 to 0.
+	Skipped func(*FileError)
 
 	// Cache is where sets of a published name are looked for; "" means [UserCache].
 	Cache Cache

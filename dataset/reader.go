@@ -1,11 +1,13 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -18,6 +20,7 @@ type table struct {
 	ratings      Ratings  // columns only: indices of the two tables, rows as in the file
 	lines        []uint32 // line of each rating
 	min, max     float64  // range the ratings were checked against
+	skipped      func(*FileError)
 }
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its
@@ -30,6 +33,9 @@ func readRatings(ctx context.Context, file string, r io.Reader, beside func(name
 	}
 	s.dialect = dialectOf(line)
 	first, err := s.next()
+	if errors.Is(err, io.EOF) && o.Skipped != nil {
+		return emptyTable(o)
+	}
 	if errors.Is(err, io.EOF) {
 		return nil, s.locate(file, fmt.Errorf("%w: the file is empty; %s", ErrNoRatings, wantColumns))
 	}
@@ -40,14 +46,21 @@ func readRatings(ctx context.Context, file string, r io.Reader, beside func(name
 	if err != nil {
 		return nil, s.locate(file, err)
 	}
-	t := &table{format: f}
+	t := &table{format: f, skipped: o.Skipped}
 	if t.min, t.max, err = o.scaleOr(f.min, f.max); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if f.fields > 0 { // no header: the first record is a rating
 		err = t.add(first, cols, s.line)
 	}
-	for err == nil {
+	for {
+		if unusable(err) && o.Skipped != nil {
+			o.Skipped(&FileError{File: file, Line: s.line, Err: err})
+			err = nil
+		}
+		if err != nil {
+			break
+		}
 		var record [][]byte
 		if record, err = s.next(); err == nil {
 			err = t.add(record, cols, s.line)
@@ -56,10 +69,33 @@ func readRatings(ctx context.Context, file string, r io.Reader, beside func(name
 	if !errors.Is(err, io.EOF) {
 		return nil, s.locate(file, err)
 	}
-	if t.ratings.Len() == 0 {
+	if t.ratings.Len() == 0 && o.Skipped == nil {
 		return nil, s.locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", ErrNoRatings))
 	}
 	return t, nil
+}
+
+// emptyTable is that of a file without a row, which says neither format nor scale.
+func emptyTable(o Options) (*table, error) {
+	t := &table{format: genericCSV}
+	if o.Min == nil || o.Max == nil {
+		return t, nil
+	}
+	var err error
+	t.min, t.max, err = o.scaleOr(0, 0)
+	return t, err
+}
+
+// recordError is about one record of a file of ratings: the next one may be right.
+type recordError struct{ error }
+
+func (e recordError) Unwrap() error { return e.error }
+
+// unusable reports whether an error is about one record. A quote that is never closed makes
+// all that follows it one.
+func unusable(err error) bool {
+	_, is := errors.AsType[recordError](err)
+	return is || errors.Is(err, errBareQuote) || errors.Is(err, errAfterQuote) || errors.Is(err, errUnclosed)
 }
 
 // locate adds file and line to an error in the content; errors of reading and of the context keep their kind.
@@ -70,8 +106,18 @@ func (s *scanner) locate(file string, err error) error {
 	return &FileError{File: file, Line: s.line, Err: err}
 }
 
-// add appends the rating of one record.
+// add appends the rating of one record. What is wrong with it is a recordError.
 func (t *table) add(record [][]byte, cols columns, line int) error {
+	if len(t.lines) == math.MaxInt32 || uint64(line) > math.MaxUint32 {
+		return fmt.Errorf("more than %d ratings or %d lines; split the file", math.MaxInt32, uint32(math.MaxUint32))
+	}
+	if err := t.append(record, cols, line); err != nil {
+		return recordError{err}
+	}
+	return nil
+}
+
+func (t *table) append(record [][]byte, cols columns, line int) error {
 	if len(record) != cols.count {
 		return fmt.Errorf("%d fields, want %d %s", len(record), cols.count, cols.want)
 	}
@@ -91,9 +137,6 @@ func (t *table) add(record [][]byte, cols columns, line int) error {
 	if err != nil {
 		return fmt.Errorf("%s %w", t.format.item, err)
 	}
-	if len(t.lines) == math.MaxInt32 || uint64(line) > math.MaxUint32 {
-		return fmt.Errorf("more than %d ratings or %d lines; split the file", math.MaxInt32, uint32(math.MaxUint32))
-	}
 	t.ratings.User = append(t.ratings.User, user)
 	t.ratings.Item = append(t.ratings.Item, item)
 	t.ratings.Value = append(t.ratings.Value, float32(value))
@@ -102,7 +145,7 @@ func (t *table) add(record [][]byte, cols columns, line int) error {
 }
 
 // sort puts users, items, features and ratings into canonical order and checks
-// that no pair occurs twice. Name and digest of the set remain to be filled in.
+// that no pair occurs twice; where records may be skipped, the last one in the file counts. Name and digest of the set remain to be filled in.
 func (t *table) sort(file string) (*Set, error) {
 	userIDs, userRank := t.users.canonical()
 	itemIDs, itemRank := t.items.canonical()
@@ -112,17 +155,19 @@ func (t *table) sort(file string) (*Set, error) {
 		r.User[k], r.Item[k] = userRank[r.User[k]], itemRank[r.Item[k]]
 	}
 	perm := r.order(rowStarts(r.User, r.Users))
-	first, second := -1, -1 // of the repeated pair whose repetition stands first in the file
-	for k := 1; k < len(perm); k++ {
-		a, b := perm[k-1], perm[k]
-		if r.User[a] == r.User[b] && r.Item[a] == r.Item[b] && (second < 0 || int(b) < second) {
-			first, second = int(a), int(b)
+	if twice := r.repeated(perm); len(twice) > 0 {
+		again := func(k, line int32, format string) *FileError {
+			return &FileError{File: file, Line: int(t.lines[k]), Err: fmt.Errorf(format,
+				t.format.user, userIDs[r.User[k]], t.format.item, itemIDs[r.Item[k]], t.lines[line])}
 		}
-	}
-	if second >= 0 {
-		return nil, &FileError{File: file, Line: int(t.lines[second]), Err: fmt.Errorf(
-			"%s %q has rated %s %q on line %d already; keep one of the two", t.format.user, userIDs[r.User[second]],
-			t.format.item, itemIDs[r.Item[second]], t.lines[first])}
+		if t.skipped == nil {
+			p := slices.MinFunc(twice, func(a, b [2]int32) int { return cmp.Compare(a[1], b[1]) })
+			return nil, again(p[1], p[0], "%s %q has rated %s %q on line %d already; keep one of the two")
+		}
+		for _, p := range twice {
+			t.skipped(again(p[0], p[1], "%s %q rates %s %q again on line %d, which counts"))
+		}
+		perm = r.lastOfEach(perm)
 	}
 	features := t.features.reorder(itemRank)
 	return &Set{

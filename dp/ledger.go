@@ -1,6 +1,7 @@
 package dp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,44 @@ type Record struct {
 	Session   [16]byte `json:"session"`
 	Iteration uint64   `json:"iteration"`
 	Events    []Event  `json:"events"`
+	Protection
 }
+
+// Protection is what a charge is about: one unit, and how data sets differ in it. The zero value
+// is unknown: records of version 0.1 do not say it.
+type Protection struct {
+	Unit     Unit     `json:"unit,omitempty"`
+	Relation Relation `json:"relation,omitempty"`
+}
+
+// Validate refuses words that there are not. Unknown is valid.
+func (p Protection) Validate() error {
+	var errs []error
+	if p.Unit != "" {
+		_, err := ParseUnit(string(p.Unit))
+		errs = append(errs, err)
+	}
+	if p.Relation != "" {
+		_, err := parse("relation", string(p.Relation), []Relation{ZeroOut, AddRemove})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// String is for messages.
+func (p Protection) String() string {
+	return fmt.Sprintf("unit=%s, relation=%s", cmp.Or(p.Unit, "unknown"), cmp.Or(p.Relation, "unknown"))
+}
+
+// adds reports whether what two charges cost can be added up. An unknown relation is that of
+// the other, which somebody has vouched for with the unit; an unknown unit is not.
+func (p Protection) adds(q Protection) bool {
+	return p.Unit == q.Unit && (p.Relation == q.Relation || p.Relation == "" || q.Relation == "")
+}
+
+// ErrMixed is wrapped by the error for charges of different units or relations in one ledger: an ε
+// about one rating and an ε about one user do not add up to an ε about either.
+var ErrMixed = errors.New("dp: what protects different units does not add up")
 
 // Ledger is one client's privacy account, in memory. Charges are never refunded, since an
 // aggregator can claim failure after it has seen the sum. Charge first, make the Record
@@ -26,6 +64,7 @@ type Ledger struct {
 	spent    Result
 	charged  composition
 	sessions []lastCharge
+	protects Protection // of what is charged; that of nothing if nothing is
 }
 
 // lastCharge is the latest iteration charged in a session. A client knows few
@@ -79,6 +118,9 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 		return nil, err
 	}
 	for i, r := range records {
+		if err = l.Protect(r.Protection); err != nil {
+			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
+		}
 		if l.charged, err = l.prepare(r.Session, r.Iteration, r.Events); err != nil {
 			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
 		}
@@ -88,6 +130,22 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 		return nil, fmt.Errorf("dp: ledger of %d records: %w", len(records), err)
 	}
 	return l, nil
+}
+
+// Protect says what the charges to come are about. It is refused with ErrMixed, and changes nothing,
+// where what was charged is about something else, or nobody knows about what.
+func (l *Ledger) Protect(p Protection) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if len(l.charged) > 0 && !l.protects.adds(p) {
+		return fmt.Errorf("%w: what was charged has %s, what comes has %s", ErrMixed, l.protects, p)
+	}
+	if len(l.charged) > 0 && p.Relation == "" {
+		p.Relation = l.protects.Relation
+	}
+	l.protects = p
+	return nil
 }
 
 // Charge spends what taking part in an iteration costs. It is refused, and

@@ -187,7 +187,7 @@ func TestRestoreLedger(t *testing.T) {
 // A budget lowered since the records were made: they stand, nothing more is
 // charged. Records that no ledger would have accepted are refused by number.
 func TestRestoreLedgerEdges(t *testing.T) {
-	records := []Record{{sessionA, 1, []Event{Gaussian(1)}}, {sessionA, 2, []Event{Gaussian(1)}}}
+	records := []Record{{Session: sessionA, Iteration: 1, Events: []Event{Gaussian(1)}}, {Session: sessionA, Iteration: 2, Events: []Event{Gaussian(1)}}}
 	l, err := RestoreLedger(budget, nil, records)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestRestoreLedgerEdges(t *testing.T) {
 	if _, err := RestoreLedger(budget, nil, append(records, records[0])); !errors.Is(err, ErrIterationOrder) || !strings.Contains(err.Error(), "record 2") {
 		t.Errorf("records out of order: error %v", err)
 	}
-	if _, err := RestoreLedger(budget, nil, []Record{{sessionA, 1, []Event{SubsampledSkellam(1e6, 10, 10, 0.1)}}}); !errors.Is(err, ErrNoAccountant) {
+	if _, err := RestoreLedger(budget, nil, []Record{{Session: sessionA, Iteration: 1, Events: []Event{SubsampledSkellam(1e6, 10, 10, 0.1)}}}); !errors.Is(err, ErrNoAccountant) {
 		t.Errorf("a record without an accountant: error %v", err)
 	}
 }

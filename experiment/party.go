@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -133,4 +134,18 @@ func places(ids, list []string) []int32 {
 		out[i] = n
 	}
 	return out
+}
+
+// OpenOwn opens a party's own ratings on the scale of the experiment. skipped hears of each
+// record that cannot be used, and the party does without, since that it takes part must not tell
+// what its ratings are. What is refused has nothing to do with ratings: a file that cannot be read or is
+// of no known format. See [dataset.Options].
+func OpenOwn(ctx context.Context, e *Experiment, data string, skipped func(*dataset.FileError)) (*dataset.Set, error) {
+	o := DataOptions(e.Config)
+	o.Skipped = skipped
+	set, err := dataset.Open(ctx, data, o)
+	if err == nil && set.Min == set.Max { // nothing in it says the scale
+		set.Min, set.Max = e.Data.Min, e.Data.Max
+	}
+	return set, err
 }

@@ -48,21 +48,15 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 		rows     func(user, item string) bool // that it has but for their not being listed
 	}{
 		{"contribution=all-ratings", algorithm.PartyData{User: "someone-1"}, func(user, item string) bool { return user == "someone-1" && strings.HasPrefix(item, "new-") }},
-		{"algorithm=fmf-vfl parties=3 rounds=2", algorithm.PartyData{}, func(user, item string) bool { return strings.HasPrefix(item, "new-") || user == "a stranger" }},
+		{"algorithm=fmf-vfl parties=3 rounds=2", algorithm.PartyData{IDs: numbered("item-", 20)}, func(user, item string) bool { return strings.HasPrefix(item, "new-") || user == "a stranger" }},
 		{"algorithm=fmf-vfl parties=3 rounds=2", algorithm.PartyData{Part: 2}, nil},
-		{"algorithm=fmf-hfl parties=3 rounds=2", algorithm.PartyData{Part: 1}, nil},
+		{"algorithm=fmf-hfl parties=3 rounds=2", algorithm.PartyData{IDs: numbered("someone-", 70)}, func(user, item string) bool { return strings.HasPrefix(item, "new-") || user == "a stranger" }},
 	} {
 		sim := opened.Experiment(t, tt.settings+" data="+whole)
 		e := opened.Joined(t, sim)
 		set, err := experiment.OpenData(t.Context(), e.Config, file, nil)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if e.About().Clients == algorithm.UserParties { // a stranger is a user too many
-			if _, err = e.Party(tt.which, set, planned(e)); !errors.Is(err, algorithm.ErrPartyData) {
-				t.Errorf("%s: %v", tt.settings, err)
-			}
-			continue
 		}
 		train, err := set.Training(dataset.SplitParams{Test: 0.1, Seed: 1})
 		if err != nil {
@@ -89,6 +83,15 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 		checkCounts(t, more, without.Ratings, skipped)
 		checkSame(t, tt.settings, e, more, e, without, 2)
 	}
+}
+
+// numbered are as many ids.
+func numbered(name string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint(name, i)
+	}
+	return list
 }
 
 // Data that are not what the party is said to have.
@@ -123,7 +126,6 @@ func TestPartyRefusesData(t *testing.T) {
 		reason   string
 	}{
 		{lfl, algorithm.PartyData{}, two, "they are of 2 users; say whose they are"},
-		{lfl, algorithm.PartyData{User: "5"}, one, `there is no user "5" in them`},
 		{lfl, algorithm.PartyData{User: "4", Part: 1}, one, "a party of lfl-sgdmf is a user, and no part 1 of any"},
 		{lfl, algorithm.PartyData{Part: -1}, one, "a party of lfl-sgdmf is a user, and no part -1 of any"},
 		{lfl, algorithm.PartyData{User: "4"}, &ten, "their scale is 0.5 to 10, that of the experiment 0.5 to 5"},
@@ -132,11 +134,11 @@ func TestPartyRefusesData(t *testing.T) {
 		{vfl, algorithm.PartyData{User: "4"}, one, `a party of fmf-vfl is an organisation, and not the user "4"`},
 		{vfl, algorithm.PartyData{Part: 4}, one, "there is no part 4; there are 1 to 3"},
 		{vfl, algorithm.PartyData{Part: -1}, one, "there is no part -1; there are 1 to 3"},
-		{vfl, algorithm.PartyData{}, &strange, "none of their 400 items is in the catalogue"},
+		{vfl, algorithm.PartyData{IDs: strange.ItemIDs}, &strange, `the item "strange 0" that is stated is not in the catalogue`},
 		{hfl, algorithm.PartyData{User: "4"}, one, `a party of fmf-hfl is an organisation, and not the user "4"`},
 		{hfl, algorithm.PartyData{Part: 4}, small, "there is no part 4; there are 1 to 3"},
-		{hfl, algorithm.PartyData{Part: 1}, two, "they are of 2 users, and a part is dealt of all 600"},
-		{hfl, algorithm.PartyData{}, &crowded, "they are of 601 users; all parties together have 600"},
+		{hfl, algorithm.PartyData{Part: 1, IDs: []string{"4", "6"}}, two, "2 users are stated, and a part is dealt of all 600"},
+		{hfl, algorithm.PartyData{IDs: crowded.UserIDs}, &crowded, "601 users are stated; all parties together have 600"},
 	} {
 		e := opened.Joined(t, opened.Experiment(t, tt.settings))
 		set, ok := tt.data.(*dataset.Set)
@@ -184,7 +186,7 @@ func TestPartyRefusesPlans(t *testing.T) {
 		settings string
 		which    algorithm.PartyData
 	}{
-		{"contribution=all-ratings", algorithm.PartyData{User: "4"}}, {"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{Part: 1}}, {"algorithm=hfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{Part: 1}},
+		{"contribution=all-ratings", algorithm.PartyData{User: "4"}}, {"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{Part: 1}}, {"algorithm=hfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{Part: 1, IDs: numbered("", 601)[1:]}},
 	} {
 		e := opened.Joined(t, opened.Experiment(t, tt.settings))
 		party, untouched := partyOf(t, e, tt.which, "synthetic:small"), partyOf(t, e, tt.which, "synthetic:small")
@@ -207,7 +209,7 @@ func TestPartyRefusesPlans(t *testing.T) {
 
 // A party has no result before it finished, nor after it could not.
 func TestResultOfAFinishedParty(t *testing.T) {
-	for settings, which := range map[string]algorithm.PartyData{"": {User: "4"}, "algorithm=fmf-vfl parties=3": {Part: 1}, "algorithm=fmf-hfl parties=3": {Part: 1}} {
+	for settings, which := range map[string]algorithm.PartyData{"": {User: "4"}, "algorithm=fmf-vfl parties=3": {Part: 1}, "algorithm=fmf-hfl parties=3": {Part: 1, IDs: numbered("", 601)[1:]}} {
 		e := opened.Joined(t, opened.Experiment(t, settings))
 		party := partyOf(t, e, which, "synthetic:small")
 		if party.Result() != nil {

@@ -225,7 +225,7 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 					items := of.(*fedmf.Vertical).Items()
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(_, j int32) bool { return slices.Contains(items, j) })
 					for what, party := range map[string]*experiment.Party{
-						"alone": partyOf(t, e, algorithm.PartyData{}, alone), "alone, dealt": partyOf(t, e, algorithm.PartyData{Part: k + 1}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data),
+						"alone": partyOf(t, e, algorithm.PartyData{IDs: algorithm.Pick(sim.Data.ItemIDs, items)}, alone), "alone, dealt": partyOf(t, e, algorithm.PartyData{Part: k + 1}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data),
 					} {
 						f := opened.Federation(t, sim)
 						checkSame(t, fmt.Sprintf("party %d %s", k+1, what), e, party, sim, f.Trainers[k], 2)
@@ -266,7 +266,10 @@ func TestUserPartiesAsSimulated(t *testing.T) {
 						items, _ := sim.Train.Row(int(u))
 						trained += len(items)
 					}
-					for what, party := range map[string]*experiment.Party{"alone": partyOf(t, e, algorithm.PartyData{}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data)} {
+					for what, party := range map[string]*experiment.Party{
+						"alone":     partyOf(t, e, algorithm.PartyData{IDs: algorithm.Pick(sim.Data.UserIDs, users)}, alone),
+						"among all": partyOf(t, e, algorithm.PartyData{Part: k + 1, IDs: sim.Data.UserIDs}, data),
+					} {
 						f := opened.Federation(t, sim)
 						checkSame(t, fmt.Sprintf("party %d %s", k+1, what), e, party, sim, f.Trainers[k], 2)
 						checkCounts(t, party, trained, 0)
@@ -329,7 +332,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 		data     string
 	}{
 		{"contribution=all-ratings", algorithm.PartyData{User: "7"}, file("user,item,rating\n" + one)},
-		{"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{}, file("user,item,rating\n" + items)},
+		{"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{IDs: []string{"10", "2"}}, file("user,item,rating\n" + items)},
 	} {
 		sim := opened.Experiment(t, tt.settings+" data="+whole)
 		e := opened.Joined(t, sim)

@@ -71,15 +71,30 @@ func (x *horizontalInstance) newParty(users []int32, rows []model.Ratings) (*Hor
 
 // Party implements algorithm.Instance.
 func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
-	users, err := x.partyUsers(which, l)
+	users, err := x.partyUsers(which)
 	if err != nil {
 		return nil, err
+	}
+	at := make(map[string]int, l.Set.Users)
+	for k, id := range l.Set.UserIDs {
+		at[id] = k
 	}
 	rows := make([]model.Ratings, len(users))
 	ratings := 0
 	for i, u := range users {
-		rows[i] = l.Row(int(u))
+		k, rated := at[which.IDs[u]]
+		if !rated {
+			k = -1
+		}
+		rows[i] = l.Row(k)
 		ratings += len(rows[i].Items)
+		delete(at, which.IDs[u])
+	}
+	if which.Part == 0 { // the users of others are not left out of all data, but not listed in the party's own
+		for _, k := range at {
+			items, _ := l.Rows.Row(k)
+			l.Skipped += len(items)
+		}
 	}
 	t, err := x.newParty(users, rows)
 	if err != nil {
@@ -88,23 +103,26 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
 		tuned := t.Tuned()
 		return []model.Embeddings{
-			{Named: model.Named{Name: "user_embeddings", Matrix: tuned.Users}, IDs: algorithm.Pick(l.Set.UserIDs, users)},
+			{Named: model.Named{Name: "user_embeddings", Matrix: tuned.Users}, IDs: algorithm.Pick(which.IDs, users)},
 			{Named: model.Named{Name: "item_embeddings", Matrix: tuned.Items}, IDs: x.setup.Data.ItemIDs},
 		}
 	}}, nil
 }
 
-// partyUsers are the users of a party, as ascending indices of its data. Where these
-// are not the data of all, they are not those of the federation, which nobody knows; they
-// decide nothing but the order in which the party fine-tunes for itself.
-func (x *horizontalInstance) partyUsers(which algorithm.PartyData, l *algorithm.LocalData) ([]int32, error) {
+// partyUsers are the users of a party, as ascending indices of those that are stated. Where
+// these are not all, they are not the indices of the federation, which nobody knows; they decide nothing
+// but the order in which the party fine-tunes for itself.
+func (x *horizontalInstance) partyUsers(which algorithm.PartyData) ([]int32, error) {
 	if err := x.setup.CheckPart(which); err != nil {
 		return nil, err
 	}
-	is, must := l.Set.Users, x.setup.Data.Users
+	is, must := len(which.IDs), x.setup.Data.Users
 	if which.Part == 0 {
+		if err := which.CheckStated("the users that are the party's"); err != nil {
+			return nil, err
+		}
 		if is > must {
-			return nil, fmt.Errorf("%w: they are of %d users; all parties together have %d", algorithm.ErrPartyData, is, must)
+			return nil, fmt.Errorf("%w: %d users are stated; all parties together have %d", algorithm.ErrPartyData, is, must)
 		}
 		users := make([]int32, is)
 		for i := range users {
@@ -112,10 +130,14 @@ func (x *horizontalInstance) partyUsers(which algorithm.PartyData, l *algorithm.
 		}
 		return users, nil
 	}
-	if is != must {
-		return nil, fmt.Errorf("%w: they are of %d users, and a part is dealt of all %d; give all, or say that these are the party's own", algorithm.ErrPartyData, is, must)
+	if err := which.CheckStated(fmt.Sprintf("the users of all parties, all %d, of whom part %d is dealt", must, which.Part)); err != nil {
+		return nil, err
 	}
-	parts, err := l.Set.PartitionUsers(algorithm.Parties.Int(x.setup.Config), algorithm.Seed.Of(x.setup.Config))
+	if is != must {
+		return nil, fmt.Errorf("%w: %d users are stated, and a part is dealt of all %d; state all, or the party's own without a part", algorithm.ErrPartyData, is, must)
+	}
+	all := dataset.Set{Ratings: dataset.Ratings{Users: is}, UserIDs: which.IDs}
+	parts, err := all.PartitionUsers(algorithm.Parties.Int(x.setup.Config), algorithm.Seed.Of(x.setup.Config))
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (x *usersInstance) Party(which algorithm.PartyData, l *algorithm.LocalData)
 	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
 		u := model.NewMatrix(1, x.params.Rank)
 		copy(u.Row(0), t.Embedding())
-		return []model.Embeddings{{Named: model.Named{Name: "user_embeddings", Matrix: u}, IDs: l.Set.UserIDs[user : user+1]}}
+		return []model.Embeddings{{Named: model.Named{Name: "user_embeddings", Matrix: u}, IDs: l.IDs(user, which)}}
 	}}, nil
 }
 

@@ -54,7 +54,7 @@ func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
 
 // Party implements algorithm.Instance.
 func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
-	held, err := x.partyItems(which, l)
+	held, err := x.partyItems(which)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,8 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		for k, j := range all.Items {
 			if place[j] > 0 {
 				own.Items, own.Values = append(own.Items, place[j]-1), append(own.Values, all.Values[k])
+			} else if which.Part == 0 {
+				l.Skipped++
 			}
 		}
 		if user < 0 {
@@ -89,16 +91,30 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 }
 
 // partyItems are the items of a party, as ascending indices of the catalogue.
-func (x *verticalInstance) partyItems(which algorithm.PartyData, l *algorithm.LocalData) ([]int32, error) {
+func (x *verticalInstance) partyItems(which algorithm.PartyData) ([]int32, error) {
 	if err := x.setup.CheckPart(which); err != nil {
 		return nil, err
 	}
 	if which.Part > 0 {
+		if len(which.IDs) > 0 {
+			return nil, fmt.Errorf("%w: part %d of the catalogue and %d items are stated; one of the two is right", algorithm.ErrPartyData, which.Part, len(which.IDs))
+		}
 		return x.parts[which.Part-1], nil
 	}
-	held := slices.DeleteFunc(slices.Clone(l.Items), func(j int32) bool { return j < 0 })
-	if len(held) == 0 {
-		return nil, fmt.Errorf("%w: none of their %d items is in the catalogue", algorithm.ErrPartyData, len(l.Items))
+	if err := which.CheckStated("the items that are the party's, or its part of the catalogue,"); err != nil {
+		return nil, err
+	}
+	place := make(map[string]int32, x.setup.Data.Items)
+	for j, id := range x.setup.Data.ItemIDs {
+		place[id] = int32(j)
+	}
+	held := make([]int32, len(which.IDs))
+	for i, id := range which.IDs {
+		j, listed := place[id]
+		if !listed {
+			return nil, fmt.Errorf("%w: the item %q that is stated is not in the catalogue of %d", algorithm.ErrPartyData, id, x.setup.Data.Items)
+		}
+		held[i] = j
 	}
 	slices.Sort(held)
 	return held, nil

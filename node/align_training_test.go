@@ -104,7 +104,7 @@ func trainShared(t *testing.T, files, users []string, names []map[string]string)
 			t.Error(err)
 			return nil
 		}
-		p, err := e.Party(algorithm.PartyData{Names: names[id]}, set, planned(e))
+		p, err := e.Party(algorithm.PartyData{IDs: set.ItemIDs, Names: names[id]}, set, planned(e))
 		if err != nil {
 			t.Error(err)
 			return nil

@@ -56,8 +56,10 @@ type ClientConfig struct {
 // Job is what a client does in a session, as the experiment determines it.
 type Job struct {
 	Terms  *Terms
-	Budget *dp.Budget                 // of the client's ledger; nil where nothing is noised
-	Agreed func(*protocol.Plan) error // what of a plan is not as the experiment has it
+	Budget *dp.Budget // of the client's ledger; nil where nothing is noised
+	// Protects is what that budget is about: nothing is charged to a ledger of anything else.
+	Protects dp.Protection
+	Agreed   func(*protocol.Plan) error // what of a plan is not as the experiment has it
 	// Train makes the trainer from the party's data. An error ends the client: it must be
 	// resolved by whoever runs it.
 	Train func(context.Context) (client.Trainer, error)
@@ -384,13 +386,11 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 	last := c.cfg.Ledger.Last(session)
 	var ledger client.Ledger
 	if job.Budget != nil {
-		records, err := c.cfg.Ledger.Records()
+		restored, err := job.account(c.cfg.Ledger, c.cfg.Costs)
 		if err != nil {
 			return err
 		}
-		if ledger, err = dp.RestoreLedger(*job.Budget, c.cfg.Costs, records); err != nil {
-			return err
-		}
+		ledger = restored
 	}
 	p, err := secagg.NewParty(secagg.PartyConfig{ID: id, Session: session, Params: t.terms.sums(list),
 		Entropy: c.cfg.Entropy, Identity: c.cfg.Identity.Ed25519(), Last: last})

@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
@@ -49,6 +50,7 @@ type federation struct {
 	registryLog store.Log
 	trainer     func(protocol.ClientID, client.Trainer) client.Trainer // in place of a client's own; nil: none is
 	trained     func(protocol.ClientID, client.Trainer)                // hears of every party that is made; nil: nobody does
+	own         map[protocol.ClientID]string                           // files of clients that do not look among all ratings
 	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
@@ -332,6 +334,7 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	}}
 	if e.Private() {
 		job.Budget = &e.Privacy.Budget
+		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)
 	return job, nil
@@ -339,6 +342,13 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 
 // party finds what is a client's among all ratings.
 func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
+	if file, ok := f.own[id]; ok {
+		set, err := experiment.OpenOwn(ctx, e, file, func(*dataset.FileError) {})
+		if err != nil {
+			return nil, err
+		}
+		return e.Party(algorithm.PartyData{User: f.simulated.Data.UserIDs[id]}, set, planned(e))
+	}
 	set, err := dataset.Open(ctx, algorithm.Data.Of(f.simulated.Config), dataset.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
 	if err != nil {
 		return nil, err
@@ -346,7 +356,11 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 	if f.simulated.Cohort.Clients == f.simulated.Data.Users {
 		return e.Party(algorithm.PartyData{User: f.simulated.Data.UserIDs[id]}, set, planned(e))
 	}
-	return e.Party(algorithm.PartyData{Part: int(id) + 1}, set, planned(e))
+	which := algorithm.PartyData{Part: int(id) + 1}
+	if e.About().Clients == algorithm.UserParties {
+		which.IDs = f.simulated.Data.UserIDs
+	}
+	return e.Party(which, set, planned(e))
 }
 
 // recorded is what an oracle makes of a client.

@@ -54,7 +54,7 @@ aggregator=$!
 pids+=("$aggregator")
 "$fednode" client --data "$demo/ratings.csv" --user 1 --invitation invitations/client-0.json --state client 2>client.log &
 client=$!
-"$fednode" client --data "$demo/ratings.csv" --users 1..19 --invitations invitations --state others 2>others.log &
+"$fednode" client --data "$demo/ratings.csv" --users 1..19 --ids "$demo/users.txt" --invitations invitations --state others 2>others.log &
 pids+=("$client" "$!")
 "$fednode" server "$demo/experiment.yaml" --items "$demo/items" --set rounds=2 --invitation invitations/server.json --state server >/dev/null
 wait "$client" "${pids[2]}"

@@ -126,7 +126,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	return &algorithm.Party{Ratings: len(t.ratings.Items), Trainer: t, Result: func() []model.Embeddings {
 		predicted := model.NewMatrix(1, x.start.Rows())
 		x.Predict(x.setup, t.final, t.ratings, predicted.Row(0))
-		return []model.Embeddings{model.NewEmbeddings("predicted", predicted, l.Set.UserIDs[user:user+1])}
+		return []model.Embeddings{model.NewEmbeddings("predicted", predicted, l.IDs(user, which))}
 	}}, nil
 }
 

@@ -26,6 +26,8 @@ var ErrUnprotected = errors.New("store: this party has taken part in a session w
 type Ledger struct {
 	log      Log
 	sessions map[protocol.SessionID]progress
+	protects dp.Protection // what is charged from now on is about
+	earlier  dp.Unit       // what the owner says that charges are about which do not say it themselves
 }
 
 // progress is the latest iteration of a session that was recorded in any way, and
@@ -67,6 +69,8 @@ func NewLedger(log Log) (*Ledger, error) {
 // ledgerEntry is a record as the log holds it, without events for an iteration that
 // was taken up only.
 type ledgerEntry struct {
+	// Version is 2 where the entry says what it protects; entries without it are of version 0.1.
+	Version int  `json:"version,omitempty"`
 	Charged bool `json:"charged"`
 	dp.Record
 }
@@ -79,6 +83,9 @@ func (l *Ledger) each(f func(*ledgerEntry) error) error {
 		e := new(ledgerEntry)
 		err := json.Unmarshal(text, e)
 		if err == nil {
+			err = e.validate()
+		}
+		if err == nil {
 			err = f(e)
 		}
 		if err != nil {
@@ -87,6 +94,34 @@ func (l *Ledger) each(f func(*ledgerEntry) error) error {
 		return nil
 	})
 }
+
+// protectingVersion is that of entries that say what they protect.
+const protectingVersion = 2
+
+func (e *ledgerEntry) validate() error {
+	switch e.Version {
+	case 0:
+		if e.Protection != (dp.Protection{}) {
+			return fmt.Errorf("it says what it protects (%s), and is of a version that does not", e.Protection)
+		}
+		return nil
+	case protectingVersion:
+		if e.Unit == "" || e.Relation == "" {
+			return fmt.Errorf("it is to say what it protects, and says %s", e.Protection)
+		}
+		return e.Protection.Validate()
+	default:
+		return fmt.Errorf("%w: the entry is of version %d; this program reads up to %d", ErrFormat, e.Version, protectingVersion)
+	}
+}
+
+// Protect says what the charges to come are about, which stands in each of their records: see
+// [dp.Ledger.Protect], which refuses mixtures.
+func (l *Ledger) Protect(p dp.Protection) { l.protects = p }
+
+// Earlier takes an owner's word for what the charges of version 0.1 are about, which do
+// not say it themselves: without it nothing can be charged beside them.
+func (l *Ledger) Earlier(u dp.Unit) { l.earlier = u }
 
 // advance takes an entry up into what is known of its session, or says why it
 // cannot be the next.
@@ -128,6 +163,9 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 			e.Session, e.Iteration = r.Session, r.Iteration
 		case protocol.Charged:
 			e.Charged, e.Session, e.Iteration, e.Events = true, r.Session, r.Iteration, r.Events
+			if len(r.Events) > 0 && l.protects != (dp.Protection{}) {
+				e.Version, e.Protection = protectingVersion, l.protects
+			}
 		default:
 			return fmt.Errorf("store: a client's ledger has no place for a %T", r)
 		}
@@ -163,6 +201,9 @@ func (l *Ledger) Records() ([]dp.Record, error) {
 	err := l.each(func(e *ledgerEntry) error {
 		switch {
 		case len(e.Events) > 0:
+			if e.Unit == "" {
+				e.Unit = l.earlier
+			}
 			records = append(records, e.Record)
 		case e.Charged && unprotected == nil:
 			unprotected = fmt.Errorf("%w: iteration %d of session %x", ErrUnprotected, e.Iteration, e.Session[:])

@@ -52,6 +52,11 @@ func newOrganisations(t *testing.T, n int) *organisations {
 		}
 		o.write(fmt.Sprintf("party-%d.csv", k), text)
 		o.write(fmt.Sprintf("party-%d.ids", k), ids)
+		own := ""
+		for item := k; item < set.Items; item += n {
+			own += set.ItemIDs[item] + "\n"
+		}
+		o.write(fmt.Sprintf("party-%d.items", k), own)
 	}
 	o.write("vfl.yaml", "algorithm: fmf-vfl\nparties: 4\ncolluders: 0.2\nrounds: 2\nrank: 4\n")
 	o.run(cli.Done, "keygen", o.path("operator.key"))
@@ -156,7 +161,7 @@ func TestAlignAndTrain(t *testing.T) {
 
 	session := []*process{o.start("server", o.path("vfl.yaml"), "--items", demo+"/items", "--users", o.path("server/users.txt"), "--state", o.path("server"))}
 	for k := range 4 {
-		session = append(session, o.start("client", "--data", o.path(fmt.Sprintf("party-%d.csv", k)), "--state", o.path(fmt.Sprintf("party-%d", k)), "--max-epsilon", "inf"))
+		session = append(session, o.start("client", "--data", o.path(fmt.Sprintf("party-%d.csv", k)), "--ids", o.path(fmt.Sprintf("party-%d.items", k)), "--state", o.path(fmt.Sprintf("party-%d", k)), "--max-epsilon", "inf"))
 	}
 	o.ended(session...)
 	var called []string

@@ -170,7 +170,7 @@ func (c *alignCmd) ids(role protocol.Role) ([]string, error) {
 	case c.Pad < 1:
 		return nil, cli.Misusef("--pad %d: a number from 1 on is needed", c.Pad)
 	}
-	list, err := lines(c.IDs)
+	list, err := readIDs(c.IDs)
 	if err != nil {
 		return nil, cli.Misusef("--ids: %w", err)
 	}

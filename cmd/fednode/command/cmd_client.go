@@ -35,12 +35,17 @@ type clientCmd struct {
 	Part       int    `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. Default: all that are at hand."`
 	Invitation string `placeholder:"FILE" help:"The party's invitation; needed once."`
 
-	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users of these numbers in the data, from 0 on; each has a folder of its own in the state."`
+	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users at these places of --ids, from 0 on; each has a folder of its own in the state."`
+	IDs         string `name:"ids" placeholder:"FILE" help:"Ids, one a line, that do not follow from ratings. With --users those of all users, client k being the one on line k+1 (default: users.txt beside the data). Between organisations those of the items (vfl) or users (hfl) that are the party's, or with --part (hfl) of all users."`
 	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
 
-	MaxEpsilon float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
-	MaxDelta   float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
-	Experiment string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
+	MaxEpsilon   float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
+	MaxDelta     float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
+	RequireMode  string  `enum:"semi-honest,active" default:"semi-honest" help:"What sums must defend against at the least: in a session in mode semi-honest, an aggregator that lies can learn this client's contribution with hardly any noise. active: refuse such sessions."`
+	MinColluders float64 `default:"0.01" placeholder:"SHARE" help:"The least share of clients that a session must reckon with pooling what they see with the aggregator; any above 0 is one client at the least. 0: agree to an epsilon that counts on every other client to be honest."`
+	Unit         string  `enum:"user,rating,any" default:"user" help:"What a session must protect: user (all ratings of one), rating (one of them, of which a user has many), or any."`
+	EarlierUnit  string  `placeholder:"UNIT" enum:"user,rating," default:"" help:"What was protected by sessions of version 0.1 in this state, whose charges do not say so: user or rating. They are not added to others without."`
+	Experiment   string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
 	Revocations string `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
 
@@ -53,7 +58,7 @@ type clientCmd struct {
 // clientSpec is what one client of the process starts from.
 type clientSpec struct {
 	state, invitation string
-	holding           func(*dataset.Set) (algorithm.PartyData, error)
+	holding           algorithm.PartyData
 }
 
 // Run implements fednode client.
@@ -76,7 +81,7 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, consent: consent, told: parties{path: c.Revocations}, sessions: c.Sessions}
+	common := &clientHost{data: c.Data, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions}
 	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
@@ -110,9 +115,14 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 		if c.Invitations != "" {
 			return nil, cli.Misusef("--invitations goes with --users; one client has an --invitation")
 		}
-		return []clientSpec{{c.State, c.Invitation, func(*dataset.Set) (algorithm.PartyData, error) {
-			return algorithm.PartyData{User: c.User, Part: c.Part}, nil
-		}}}, nil
+		which := algorithm.PartyData{User: c.User, Part: c.Part}
+		if c.IDs != "" {
+			var err error
+			if which.IDs, err = readIDs(c.IDs); err != nil {
+				return nil, misused("--ids", err)
+			}
+		}
+		return []clientSpec{{c.State, c.Invitation, which}}, nil
 	}
 	if c.User != "" || c.Part != 0 || c.Invitation != "" || c.Invitations == "" {
 		return nil, cli.Misusef("--users goes with --invitations, and without --user, --part and --invitation")
@@ -123,16 +133,17 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 	if !ok || err1 != nil || err2 != nil || from > to || to >= admission.MaxClients {
 		return nil, cli.Misusef("--users %s: two numbers are needed, like 0..19, the first not above the last", c.Users)
 	}
+	ids, err := c.allUsers()
+	if err != nil {
+		return nil, err
+	}
+	if to >= uint64(len(ids)) {
+		return nil, cli.Misusef("--users %s: the list has %d ids; its last place is %d", c.Users, len(ids), len(ids)-1)
+	}
 	var list []clientSpec
 	for k := from; k <= to; k++ {
 		name := invitationFile(admission.ClientPlace(protocol.ClientID(k)))
-		list = append(list, clientSpec{filepath.Join(c.State, strings.TrimSuffix(name, ".json")), filepath.Join(c.Invitations, name),
-			func(set *dataset.Set) (algorithm.PartyData, error) {
-				if k >= uint64(set.Users) {
-					return algorithm.PartyData{}, cli.Misusef("--users: there is no user %d; the data hold the users 0 to %d", k, set.Users-1)
-				}
-				return algorithm.PartyData{User: set.UserIDs[k]}, nil
-			}})
+		list = append(list, clientSpec{filepath.Join(c.State, strings.TrimSuffix(name, ".json")), filepath.Join(c.Invitations, name), algorithm.PartyData{User: ids[k]}})
 	}
 	return list, nil
 }
@@ -143,6 +154,7 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 type clientHost struct {
 	data     string
 	consent  *consent
+	earlier  dp.Unit // what charges of version 0.1 are about, by the owner's word
 	told     parties
 	sessions int // that each takes part in; 0: until the process is stopped
 	noise    client.Samplers
@@ -176,13 +188,15 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 }
 
 // ratings opens the data at hand, once for an experiment.
-func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment) (*dataset.Set, error) {
+func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, log *zerolog.Logger) (*dataset.Set, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.set != nil && d.opened == e {
 		return d.set, nil
 	}
-	set, err := experiment.OpenData(ctx, e.Config, d.data, nil)
+	told := leftOut{log: log}
+	set, err := experiment.OpenOwn(ctx, e, d.data, told.record)
+	told.end()
 	if err == nil && d.opened == e {
 		d.set = set
 	}
@@ -190,19 +204,20 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment) (*da
 }
 
 // party makes a client's party from the data at hand.
-func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec) (*experiment.Party, error) {
-	set, err := d.ratings(ctx, e)
+func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*experiment.Party, error) {
+	set, err := d.ratings(ctx, e, log)
 	if err != nil {
 		return nil, err
 	}
-	holding, err := at.holding(set)
-	if err != nil {
-		return nil, err
-	}
+	holding := at.holding
 	if holding.Names, err = alignedNames(at.state, e); err != nil {
 		return nil, err
 	}
-	return agreement.Party(e, holding, set)
+	p, err := agreement.Party(e, holding, set)
+	if err == nil && p.Ratings == 0 {
+		log.Warn().Str("data", d.data).Msg("they hold no rating of this party to train on: it takes part like all others, with an empty record")
+	}
+	return p, err
 }
 
 // takePart is one client's part in sessions, from its enrolment to its own results.
@@ -213,6 +228,7 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
 	m.registry.Share(&d.verified)
+	m.ledger.Earlier(d.earlier)
 	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); n++ {
 		err = d.session(ctx, at, m, observer, workers, log)
 	}
@@ -224,16 +240,15 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
 	var party *experiment.Party
 	train := func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
-		p, failed := d.party(ctx, e, at)
+		p, failed := d.party(ctx, e, at, &here)
 		if failed != nil {
 			return nil, failed
 		}
-		planned, failed := e.Planned()
-		if failed != nil {
+		if failed = consented(e, at.state, &here); failed != nil {
 			return nil, failed
 		}
 		party = p
-		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Stringer("privacy", e.Statement(planned)).Msg("training on")
+		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Msg("training on")
 		return p, nil
 	}
 	c, err := node.NewClient(node.ClientConfig{
@@ -272,6 +287,7 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 	}}
 	if e.Private() {
 		job.Budget = &e.Privacy.Budget
+		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)
 	return job, nil

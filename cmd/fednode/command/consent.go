@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // consent is what a client agrees to. The operator has signed who the server is, but the
@@ -16,6 +18,9 @@ import (
 type consent struct {
 	epsilon    float64        // that a session may cost at the most, with all before it
 	delta      float64        // at which that is counted, at the most
+	mode       string         // that sums are in at the least; "": any
+	colluders  float64        // the share of them that is reckoned with, at the least
+	unit       string         // that is protected; "" and any: whatever is
 	experiment *config.Config // the only one that is agreed to; nil: any
 	file       string         // where that stands
 }
@@ -27,7 +32,10 @@ func (c *clientCmd) consent() (*consent, error) {
 	if !(c.MaxDelta > 0 && c.MaxDelta < 1) {
 		return nil, cli.Misusef("--max-delta %v: a number above 0 and below 1 is needed", c.MaxDelta)
 	}
-	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, file: c.Experiment}
+	if !(c.MinColluders >= 0 && c.MinColluders < 1) {
+		return nil, cli.Misusef("--min-colluders %v: a share of at least 0 and below 1 is needed", c.MinColluders)
+	}
+	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, mode: c.RequireMode, colluders: c.MinColluders, unit: c.Unit, file: c.Experiment}
 	if c.Experiment == "" {
 		return given, nil
 	}
@@ -54,8 +62,8 @@ func (o *consent) refuses(p *agreement.Public) error {
 	case !math.IsInf(b.Epsilon, 1) && !(b.Delta <= o.delta):
 		return cli.Misusef("--max-delta %v: the session counts its epsilon at delta=%v, which is more", o.delta, b.Delta)
 	}
-	if o.experiment == nil {
-		return nil
+	if err := o.floors(p); err != nil || o.experiment == nil {
+		return err
 	}
 	agreed, err := agreement.Publish(*o.experiment, p.Facts, p.Session)
 	if err != nil {
@@ -74,6 +82,23 @@ func (o *consent) refuses(p *agreement.Public) error {
 	}
 	return nil
 }
+
+// floors says on what that the owner does not accept the privacy of a session rests, if so.
+func (o *consent) floors(p *agreement.Public) error {
+	mode, unit := algorithm.Mode.Of(p.Config), string(p.Terms.Privacy.Unit)
+	switch {
+	case o.mode == graph.Active.String() && mode != o.mode:
+		return cli.Misusef("--require-mode %s: the session is in mode %s", o.mode, mode)
+	case !(p.Terms.Cohort.Colluders >= o.colluders):
+		return cli.Misusef("--min-colluders %v: the session reckons with a share of %v who collude", o.colluders, p.Terms.Cohort.Colluders)
+	case o.unit != "" && o.unit != anyUnit && o.unit != unit && !math.IsInf(p.Terms.Budget.Epsilon, 1):
+		return cli.Misusef("--unit %s: the session protects unit=%s; --unit %s agrees to it", o.unit, unit, unit)
+	}
+	return nil
+}
+
+// anyUnit is the --unit of an owner to whom all are right.
+const anyUnit = "any"
 
 func state(p *agreement.Public) (s stated, err error) {
 	text, err := p.Encode()

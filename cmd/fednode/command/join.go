@@ -44,7 +44,7 @@ func facts(ctx context.Context, c config.Config, items, users string, clients in
 	about := algorithm.Of(c).About()
 	switch about.Clients {
 	case algorithm.ItemParties:
-		if set.UserIDs, err = lines(users); err != nil {
+		if set.UserIDs, err = readIDs(users); err != nil {
 			return agreement.Facts{}, cli.Misusef("--users: with %s a file with the ids of all users is needed, one a line: %w", about.Name, err)
 		}
 		set.Users = len(set.UserIDs)
@@ -59,14 +59,6 @@ func facts(ctx context.Context, c config.Config, items, users string, clients in
 		set.Users = clients
 	}
 	return agreement.FactsOf(c, set)
-}
-
-func lines(path string) ([]string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), nil
 }
 
 // publicFile is what a server's session is about, in its state.

@@ -98,7 +98,7 @@ func (l load) run(t *testing.T) {
 func (m *machine) writeData(l load) {
 	m.t.Helper()
 	draw := rand.New(rand.NewPCG(1, 2))
-	var items, ratings strings.Builder
+	var items, ratings, users strings.Builder
 	items.WriteString("movieId,title,genres\n")
 	for i := range l.items {
 		fmt.Fprintf(&items, "%d,Item %d (2000),Drama\n", i+1, i+1)
@@ -106,6 +106,7 @@ func (m *machine) writeData(l load) {
 	ratings.WriteString("userId,movieId,rating,timestamp\n")
 	for u := range l.clients {
 		start := draw.IntN(l.items)
+		fmt.Fprintln(&users, u+1)
 		for k := range 10 {
 			fmt.Fprintf(&ratings, "%d,%d,%d.0,0\n", u+1, (start+7*k)%l.items+1, 1+draw.IntN(5))
 		}
@@ -115,6 +116,7 @@ func (m *machine) writeData(l load) {
 	}
 	m.write("items/movies.csv", items.String())
 	m.write("ratings.csv", ratings.String())
+	m.write("users.txt", users.String())
 }
 
 func (m *machine) write(name, text string) {

@@ -154,7 +154,7 @@ func newPage(t *testing.T) *page {
 			t.Fatal(err)
 		}
 	}
-	for from, to := range map[string]string{"ratings.csv": "users/ratings.csv", "experiment.yaml": "server/experiment.yaml", "items": "server/items"} {
+	for from, to := range map[string]string{"ratings.csv": "users/ratings.csv", "users.txt": "users/users.txt", "experiment.yaml": "server/experiment.yaml", "items": "server/items"} {
 		if out, err := exec.Command("cp", "-r", demo+"/"+from, m.path(to)).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

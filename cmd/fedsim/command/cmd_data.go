@@ -17,6 +17,7 @@ type dataCmd struct {
 	List   dataListCmd   `cmd:"" help:"List the data sets and formats there are, and which sets are in the cache."`
 	Get    dataGetCmd    `cmd:"" help:"Download a published set into the cache. Nothing else ever downloads."`
 	Info   dataInfoCmd   `cmd:"" help:"Describe a data set."`
+	IDs    dataIDsCmd    `cmd:"" name:"ids" help:"List the ids of a data set's users or items, one a line, in the order of a simulation: what fednode client --ids and fednode server --users read."`
 	Verify dataVerifyCmd `cmd:"" help:"Compare a copy of a published set with its digests and published counts."`
 }
 

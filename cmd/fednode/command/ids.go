@@ -1,0 +1,71 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// usersBeside lists the ids of all users beside their ratings: see clientCmd.IDs.
+const usersBeside = "users.txt"
+
+// readIDs reads ids, one a line, each once. What they stand for must not follow from
+// ratings, so that nobody looks for them there.
+func readIDs(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(text) {
+		return nil, fmt.Errorf("%s is not UTF-8; convert the file", path)
+	}
+	all := strings.TrimSuffix(strings.TrimPrefix(string(text), "\ufeff"), "\n")
+	if strings.TrimSpace(all) == "" {
+		return nil, fmt.Errorf("%s holds no id; one a line is needed", path)
+	}
+	var ids []string
+	lines := make(map[string]int)
+	for line := range strings.SplitSeq(all, "\n") {
+		id := strings.TrimSuffix(line, "\r")
+		ids = append(ids, id)
+		switch before := lines[id]; {
+		case id == "":
+			return nil, fmt.Errorf("%s, line %d, is empty; an id is needed on each", path, len(ids))
+		case before > 0:
+			return nil, fmt.Errorf("%s, line %d: the id %q stands on line %d already; keep one of the two", path, len(ids), id, before)
+		}
+		lines[id] = len(ids)
+	}
+	return ids, nil
+}
+
+// allUsers are the ids of all users, client by client.
+func (c *clientCmd) allUsers() ([]string, error) {
+	if c.IDs != "" {
+		ids, err := readIDs(c.IDs)
+		return ids, misused("--ids", err)
+	}
+	dir := c.Data
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		dir = filepath.Dir(c.Data)
+	}
+	ids, err := readIDs(filepath.Join(dir, usersBeside))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Misusef("--users %s: whose client is which would follow from who has ratings, and all shift when one user's are gone; "+
+			"list the ids of all users, one a line, with --ids or in %s (fedsim data ids DATA writes such a list)", c.Users, filepath.Join(dir, usersBeside))
+	}
+	return ids, misused(usersBeside, err)
+}
+
+func misused(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return cli.Misusef("%s: %w", what, err)
+}

@@ -1,0 +1,36 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+type dataIDsCmd struct {
+	Data string `arg:"" help:"As for fedsim run --data."`
+	Of   string `enum:"users,items" default:"users" help:"users or items."`
+}
+
+// Run implements fedsim data ids. What is wrong with a rating is another command's concern: the
+// list is of whoever has one that can be used.
+func (c *dataIDsCmd) Run(ctx context.Context, s streams) error {
+	set, err := dataset.Open(ctx, c.Data, dataset.Options{Skipped: func(*dataset.FileError) {}})
+	if err != nil {
+		return err
+	}
+	ids := set.UserIDs
+	if c.Of == "items" {
+		ids = set.ItemIDs
+	}
+	w := bufio.NewWriter(s.out)
+	for _, id := range ids {
+		if strings.ContainsAny(id, "\r\n") {
+			return fmt.Errorf("the id %q goes over several lines, and cannot be listed one a line", id)
+		}
+		fmt.Fprintln(w, id)
+	}
+	return w.Flush()
+}

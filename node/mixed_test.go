@@ -1,0 +1,57 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// A ledger that was charged for ratings takes no charge about users, nor does one of which nobody
+// knows what it was charged for, unless its owner says so: the client ends before anything
+// of the session leaves, and says why.
+func TestLedgersAreNotMixed(t *testing.T) {
+	for name, c := range map[string]struct {
+		before  dp.Protection
+		earlier dp.Unit
+		refused bool
+	}{
+		"ratings before":           {dp.Protection{Unit: dp.Rating, Relation: dp.AddRemove}, "", true},
+		"users, otherwise":         {dp.Protection{Unit: dp.User, Relation: dp.AddRemove}, "", true},
+		"unknown":                  {dp.Protection{}, "", true},
+		"unknown, said to be else": {dp.Protection{}, dp.Rating, true},
+		"unknown, said to be this": {dp.Protection{}, dp.User, false},
+		"the same":                 {dp.Protection{Unit: dp.User, Relation: dp.ZeroOut}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFederation(t, "contribution=all-ratings rounds=1 tolerance=0.25 colluders=0.2 data="+ratings(t, 8, 12))
+			ledger, err := store.NewLedger(store.NewMemoryLog())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ledger.Protect(c.before)
+			tiny := []dp.Event{dp.Skellam(1e9, 1, 1)}
+			if err = ledger.Persist(protocol.Charged{Session: protocol.SessionID{9}, Iteration: 1, Events: tiny}); err != nil {
+				t.Fatal(err)
+			}
+			ledger.Earlier(c.earlier)
+			f.ledgers[0] = ledger
+			ctx, cancel := context.WithCancel(f.ctx)
+			defer cancel()
+			all := f.joinAll()
+			for _, other := range all[1:] {
+				go other.Run(ctx) //nolint:errcheck // it is stopped
+			}
+			server := f.server(f.join(admission.ServerPlace))
+			go server.Run(ctx) //nolint:errcheck // it is stopped
+			err = all[0].Run(ctx)
+			if c.refused != errors.Is(err, dp.ErrMixed) {
+				t.Errorf("the client ends with %v", err)
+			}
+		})
+	}
+}

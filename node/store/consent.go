@@ -1,0 +1,96 @@
+package store
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/node/internal/atomicfile"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Consent is what a client's owner agreed to in a session, as the client found it within the
+// owner's bounds and checked it: for the owner to read. Nothing rests on it.
+type Consent struct {
+	Session   string    `json:"session"` // in hex
+	At        time.Time `json:"at"`      // when the client first joined it
+	Algorithm string    `json:"algorithm"`
+	// Privacy is what the session costs if it is charged in full.
+	Privacy dp.Statement `json:"privacy"`
+	Budget  float64      `json:"budget_epsilon,omitempty"` // of the ledger, all sessions together; 0 without noise
+	Mode    string       `json:"mode"`                     // what sums defend against: semi-honest or active
+	Clients int          `json:"clients"`
+	// Colluders (γ) is the share of them that may pool what they see with the aggregator, and Tolerance (ω)
+	// the share that a round may lose: on all others' noise ε counts.
+	Colluders float64 `json:"colluders"`
+	Tolerance float64 `json:"tolerance"`
+	Rounds    int     `json:"rounds"`
+	// EpsilonToLiar is what the session costs at the same δ towards an aggregator that lies about who takes
+	// part, and so sees the client's own share of the noise alone. It is left out where lies do not help: in active
+	// mode, and where parties noise their own training.
+	EpsilonToLiar float64 `json:"epsilon_to_lying_aggregator,omitempty"`
+}
+
+// consents is the folder of them in a client's state: a file for each session.
+const consents = "consents"
+
+// SaveConsent keeps a consent in a client's state, unless one of its session is there:
+// what was agreed to first is what counts.
+func SaveConsent(state string, c *Consent) error {
+	var id protocol.SessionID
+	if b, err := hex.DecodeString(c.Session); err != nil || len(b) != len(id) {
+		return fmt.Errorf("store: a consent to the session %q; %d bytes in hex are needed", c.Session, len(id))
+	}
+	dir := filepath.Join(state, consents)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, c.Session+".json")
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err = atomicfile.Create(path, append(text, '\n'), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("store: keeping what was consented to: %w", err)
+	}
+	return nil
+}
+
+// Consents are all that a client's state has, the oldest first; none is no error.
+func Consents(state string) ([]Consent, error) {
+	dir := filepath.Join(state, consents)
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Consent
+	for _, f := range files {
+		if f.IsDir() || !strings.HasSuffix(f.Name(), ".json") {
+			continue
+		}
+		path := filepath.Join(dir, f.Name())
+		text, err := os.ReadFile(path)
+		var c Consent
+		if err == nil {
+			err = json.Unmarshal(text, &c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b Consent) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Session, b.Session)) })
+	return list, nil
+}
