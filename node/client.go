@@ -93,6 +93,7 @@ type taking struct {
 	stop       context.CancelFunc
 	stopped    chan struct{} // the driver has returned
 	ended      chan struct{} // the final model has been taken
+	nothing    bool          // there was none, since no iteration released anything; known once ended
 }
 
 // leave returns when nothing of it runs any more.
@@ -124,9 +125,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 }
 
 // Run takes part in one session that the client has not finished, until that has ended,
-// the trainer has the final model and its result is kept; it then returns nil. Otherwise
-// it runs until the context ends. Shown a session that it has finished, the client waits
-// for the next.
+// the trainer has the final model and its result is kept; it then returns nil, or
+// protocol.ErrNothingReleased if there was no model. Otherwise it runs until the context
+// ends. Shown a session that it has finished, the client waits for the next.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -142,9 +143,6 @@ func (c *Client) Run(ctx context.Context) error {
 		c.taking.leave()
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
-		if errors.Is(cause, protocol.ErrNothingReleased) {
-			return errors.Join(cause, c.mark()) // it has ended, without anything to keep
-		}
 		return cause
 	}
 	if err != nil {
@@ -154,22 +152,24 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // finish keeps what the session came to for the party, and then marks it as finished: a
-// process that is killed on the way takes the final model once more.
+// process that is killed on the way takes the final model once more. A session without a
+// model is finished too, with protocol.ErrNothingReleased.
 func (c *Client) finish() error {
-	if c.taking.keep != nil {
-		if err := c.taking.keep(); err != nil {
+	t := c.taking
+	if t.keep != nil && !t.nothing {
+		if err := t.keep(); err != nil {
 			return err
 		}
 	}
-	return c.mark()
-}
-
-// mark marks the session as finished.
-func (c *Client) mark() error {
-	if c.cfg.Finished == nil {
-		return nil
+	if c.cfg.Finished != nil {
+		if err := c.cfg.Finished.Add(t.terms.Session); err != nil {
+			return err
+		}
 	}
-	return c.cfg.Finished.Add(c.taking.terms.Session)
+	if t.nothing {
+		return fmt.Errorf("node: %w", protocol.ErrNothingReleased)
+	}
+	return nil
 }
 
 // Revoke applies the operator's newest revocations, which the aggregator could withhold.
@@ -406,7 +406,7 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 		agreed, iterations = func(*protocol.Plan) error { return errOver }, 0
 	}
 	t.driver = &driver{
-		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{t.trainer, c.failed}, Ledger: ledger, Entropy: c.cfg.Entropy,
+		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{t.trainer, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
 			Agreed: agreed, Iterations: iterations, Save: save, Last: last}),
 		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: c.now,
@@ -428,13 +428,13 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 // nothing more will be sent that could end the session here.
 type finisher struct {
 	client.Trainer
-	failed chan<- error
+	failed  chan<- error
+	nothing *bool // set if the session ends without a model
 }
 
 func (f *finisher) Finish(model []byte, run protocol.Runner) error {
-	if bytes.Equal(model, protocol.NoModel) {
-		fail(f.failed, fmt.Errorf("node: %w", protocol.ErrNothingReleased))
-		return protocol.ErrNothingReleased
+	if *f.nothing = bytes.Equal(model, protocol.NoModel); *f.nothing {
+		return nil
 	}
 	err := f.Trainer.Finish(model, run)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fedsim/fedsim/node/admission"
@@ -144,6 +145,22 @@ func TestNothingReleasedIsAnError(t *testing.T) {
 			}
 		}
 	}
+	// The session is behind them: started again they wait for the next, and do not fail
+	// for as long as nothing else is begun.
+	waiting := make(chan struct{})
+	var once sync.Once
+	m.tap.rule(func(p *passing) {
+		if p.place == admission.ClientPlace(lastAlone) && p.up && p.said("wait") {
+			once.Do(func() { close(waiting) })
+		}
+	})
+	again := m.startAlone()
+	select {
+	case <-waiting:
+	case <-again.done:
+		t.Errorf("started again, a client ended with exit code %d", again.code)
+	}
+	again.kill() // its ledger is read
 	for id := range protocol.ClientID(clients) {
 		key, err := m.identity(admission.ClientPlace(id))
 		m.must(err)

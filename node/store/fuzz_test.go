@@ -78,7 +78,7 @@ func FuzzLedger(f *testing.F) {
 				Charged bool
 				Events  []json.RawMessage
 			}
-			if err := json.Unmarshal([]byte(text), &e); err != nil {
+			if err = json.Unmarshal([]byte(text), &e); err != nil {
 				t.Fatalf("%q was taken: %v", text, err)
 			}
 			if e.Charged {
