@@ -90,7 +90,7 @@ func TestAccepted(t *testing.T) {
 		"algorithm=hfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf accountant=pld", "algorithm=hfl-sgdmf accountant=best", "algorithm=hfl-sgdmf unit=user",
 		"algorithm=hfl-sgdmf model.fine-tune=0 train=both", "algorithm=hfl-sgdmf model.density=1", "algorithm=hfl-synsgd local-steps=1",
 		"algorithm=fmf-vfl epsilon=inf", "algorithm=fmf-hfl noise=none", "baselines=quick",
-		"deployment.stage-timeout-s=1e-3", "deployment.stage-timeout-s=86400", "deployment.gather-s=0", "deployment.gather-s=604800",
+		"deployment.stage-timeout-s=1e-3", "deployment.stage-timeout-s=86400", "deployment.tail-s=1e-3", "deployment.tail-s=86400", "deployment.gather-s=0", "deployment.gather-s=604800",
 	} {
 		if _, err := config.Resolve(set(settings)); err != nil {
 			t.Errorf("%s: %v", settings, err)

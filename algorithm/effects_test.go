@@ -59,6 +59,7 @@ var effects = []struct {
 	{"seed=2", "device vertical horizontal central statistics bias"},
 	{"workers=2", "device vertical horizontal central statistics bias"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
+	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},
 	{"features=genres", "dp-cmf ssp-c ssp-i am-ssp ssp-convex"},
 	{"statistics.gramian=one", "statistics"},

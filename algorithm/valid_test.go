@@ -53,6 +53,7 @@ func validConfig() *rapid.Generator[config.Config] {
 		put(t, &c, "network.down-mbps", positive.Draw(t, "down"))
 		put(t, &c, "network.stage-timeout-s", positive.Draw(t, "timeout"))
 		put(t, &c, "deployment.stage-timeout-s", rapid.Float64Range(1e-300, 86_400).Draw(t, "deployed timeout"))
+		put(t, &c, "deployment.tail-s", rapid.Float64Range(1e-3, 86_400).Draw(t, "tail"))
 		put(t, &c, "deployment.gather-s", rapid.Float64Range(0, 604_800).Draw(t, "gather"))
 		put(t, &c, "baselines", word("all", "quick").Draw(t, "baselines"))
 		put(t, &c, "seed", rapid.Uint64().Draw(t, "seed"))

@@ -4,19 +4,92 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // account is the ledger that a client's role charges in the session, rebuilt from all that the durable
-// one holds. Where that is about something else than the session protects it is refused
-// (dp.ErrMixed): only the owner can see to it.
-func (j *Job) account(durable *store.Ledger, costs *dp.Cache) (*dp.Ledger, error) {
+// one holds. Where that is about something else than the session protects (dp.ErrMixed), or leaves too
+// little for the session, it is refused: only the owner can see to it.
+func (j *Job) account(durable *store.Ledger, costs *dp.Cache) (client.Ledger, error) {
 	records, err := durable.Records()
 	if err != nil {
 		return nil, err
 	}
-	l, err := dp.RestoreLedger(*j.Budget, costs, records)
+	if j.Limit == nil {
+		return j.restore(*j.Budget, durable, costs, records)
+	}
+	total, err := j.restore(*j.Limit, durable, costs, records)
+	if err != nil {
+		return nil, err
+	}
+	own, others := of(j.Terms.Session, records)
+	if err = j.fits(costs, others); err != nil {
+		return nil, err
+	}
+	session, err := dp.RestoreLedger(*j.Budget, costs, own)
+	if err != nil {
+		return nil, fmt.Errorf("node: the ledger: %w", err)
+	}
+	return both{total, session}, nil
+}
+
+// both are the ledger of all sessions and that of the present one, of which each has a
+// budget of its own.
+type both struct{ total, session client.Ledger }
+
+// Charge implements client.Ledger. What the first takes and the second refuses is counted
+// all the same, until the process ends: that errs towards less.
+func (b both) Charge(session [16]byte, iteration uint64, events []dp.Event) error {
+	if err := b.total.Charge(session, iteration, events); err != nil {
+		return err
+	}
+	return b.session.Charge(session, iteration, events)
+}
+
+// of divides records into those of a session and those of all others.
+func of(session protocol.SessionID, records []dp.Record) (own, others []dp.Record) {
+	for _, r := range records {
+		if r.Session == session {
+			own = append(own, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return own, others
+}
+
+// fits says whether the whole session, after all others, is within what the owner allows. It
+// is better not to begin than to stop in the middle, with most of it spent.
+func (j *Job) fits(costs *dp.Cache, others []dp.Record) error {
+	l, err := dp.RestoreLedger(*j.Limit, costs, others)
+	if err != nil {
+		return fmt.Errorf("node: the ledger: %w", earlier(err))
+	}
+	var whole []dp.Event
+	for k, plan := range j.Terms.plans() {
+		events, err := plan.Charges()
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			whole = append(whole, e.Times(j.Terms.Steps[k].Iterations))
+		}
+	}
+	if len(whole) == 0 {
+		return nil
+	}
+	if err = l.Charge(j.Terms.Session, 1, whole); err != nil {
+		return fmt.Errorf("node: the session does not fit into what is left: %w", err)
+	}
+	return nil
+}
+
+// restore rebuilds a ledger of all sessions.
+func (j *Job) restore(b dp.Budget, durable *store.Ledger, costs *dp.Cache, records []dp.Record) (*dp.Ledger, error) {
+	l, err := dp.RestoreLedger(b, costs, records)
 	if err != nil {
 		return nil, fmt.Errorf("node: the ledger: %w", earlier(err))
 	}

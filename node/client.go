@@ -56,7 +56,10 @@ type ClientConfig struct {
 // Job is what a client does in a session, as the experiment determines it.
 type Job struct {
 	Terms  *Terms
-	Budget *dp.Budget // of the client's ledger; nil where nothing is noised
+	Budget *dp.Budget // of the session; nil where nothing is noised
+	// Limit is what all sessions of the client's ledger may cost together. nil: what this one
+	// may, those before it included.
+	Limit *dp.Budget
 	// Protects is what that budget is about: nothing is charged to a ledger of anything else.
 	Protects dp.Protection
 	Agreed   func(*protocol.Plan) error // what of a plan is not as the experiment has it

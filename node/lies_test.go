@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
@@ -336,7 +338,8 @@ func TestReplaysWithinASession(t *testing.T) {
 }
 
 // A client that was started again, with its ledger, is replayed a whole session that it
-// took part in: the description, the plans, and every message. It says nothing of it.
+// took part in: the description, the plans, and every message. It says nothing of it, but
+// that it waits for another session.
 func TestReplayedSession(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(victim)
@@ -362,16 +365,21 @@ func TestReplayedSession(t *testing.T) {
 		}
 	})
 	var answers []string
+	ctx, stop := context.WithCancel(x.ctx)
+	defer stop()
 	x.tap.rule(func(p *passing) {
 		if p.place == who && p.up && p.message != nil {
 			answers = append(answers, fmt.Sprint(p.kind(), " ", p.iteration()))
+		}
+		if p.place == who && p.up && p.said("wait") {
+			time.AfterFunc(time.Second, stop) // an answer would have come meanwhile
 		}
 	})
 	var err error
 	if x.ledgers[victim], err = store.NewLedger(x.logs[victim]); err != nil { // as after a restart
 		t.Fatal(err)
 	}
-	if err = x.client(victim, x.memberships[who]).Run(x.ctx); err != nil {
+	if err = x.client(victim, x.memberships[who]).Run(ctx); !errors.Is(err, context.Canceled) || x.ctx.Err() != nil {
 		t.Fatal(err)
 	}
 	if len(answers) != 0 {

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
@@ -41,13 +42,15 @@ func TestLedgersAreNotMixed(t *testing.T) {
 			ledger.Earlier(c.earlier)
 			f.ledgers[0] = ledger
 			ctx, cancel := context.WithCancel(f.ctx)
+			var others sync.WaitGroup
+			defer others.Wait() // they write to the test's folder
 			defer cancel()
 			all := f.joinAll()
 			for _, other := range all[1:] {
-				go other.Run(ctx) //nolint:errcheck // it is stopped
+				others.Go(func() { _ = other.Run(ctx) }) // it is stopped
 			}
 			server := f.server(f.join(admission.ServerPlace))
-			go server.Run(ctx) //nolint:errcheck // it is stopped
+			others.Go(func() { _, _ = server.Run(ctx) }) // so is it
 			err = all[0].Run(ctx)
 			if c.refused != errors.Is(err, dp.ErrMixed) {
 				t.Errorf("the client ends with %v", err)

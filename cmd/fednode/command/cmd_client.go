@@ -286,7 +286,7 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 		return train(ctx, e)
 	}}
 	if e.Private() {
-		job.Budget = &e.Privacy.Budget
+		job.Budget, job.Limit = &e.Privacy.Budget, d.consent.limit(e.Privacy.Budget)
 		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -16,7 +17,7 @@ import (
 // server alone chooses what it asks for: the budget of the ledger too, and how many clients
 // it assumes to stay and not to collude.
 type consent struct {
-	epsilon    float64        // that a session may cost at the most, with all before it
+	epsilon    float64        // that all sessions together may cost at the most
 	delta      float64        // at which that is counted, at the most
 	mode       string         // that sums are in at the least; "": any
 	colluders  float64        // the share of them that is reckoned with, at the least
@@ -81,6 +82,13 @@ func (o *consent) refuses(p *agreement.Public) error {
 		return cli.Misusef("--experiment %s: the session is of another experiment, other in %s", o.file, strings.Join(other, ", "))
 	}
 	return nil
+}
+
+// limit is what all sessions of a ledger may cost together, counted as the present session
+// counts its own budget.
+func (o *consent) limit(session dp.Budget) *dp.Budget {
+	session.Epsilon = min(o.epsilon, math.MaxFloat64) // inf: whatever each of them states
+	return &session
 }
 
 // floors says on what that the owner does not accept the privacy of a session rests, if so.
