@@ -58,14 +58,22 @@ for k in $(seq 0 19); do
 	mkdir "$dir/client-$k" # which has its own user's ratings and nobody else's
 	awk -F, -v user=$((k + 1)) 'NR == 1 || $1 == user' deploy/demo/ratings.csv >"$dir/client-$k/ratings.csv"
 	fednode client --data "$dir/client-$k/ratings.csv" --invitation "$dir/invitations/client-$k.json" \
-		--state "$dir/client-$k/state" 2>"$dir/client-$k.log" &
+		--state "$dir/client-$k/state" --sessions 2 2>"$dir/client-$k.log" &
 	clients+=($!)
 done
-if ! fednode server deploy/demo/experiment.yaml --invitation "$dir/invitations/server.json" --state "$dir/server" \
-	>"$dir/summary.txt" 2>"$dir/server.log"; then
-	cat "$dir/server.log" "$dir/aggregator.log" >&2
-	exit 1
-fi
+# Two sessions, one after the other: what they cost adds up in each client's ledger, which
+# --max-epsilon bounds (default 10).
+session() {
+	if ! fednode server deploy/demo/experiment.yaml --set "rounds=$1" --set epsilon=5 --invitation "$dir/invitations/server.json" --state "$dir/server" \
+		>"$dir/summary.txt" 2>"$dir/server.log"; then
+		cat "$dir/server.log" "$dir/aggregator.log" >&2
+		exit 1
+	fi
+}
+session 5
+say "the first of two sessions has ended; its summary"
+cat "$dir/summary.txt"
+session 4
 for pid in "${clients[@]}"; do
 	wait "$pid"
 done
@@ -73,8 +81,11 @@ done
 say "what the aggregator says of itself: fednode status"
 fednode status --ops "$ops"
 
-say "the server's summary"
+say "the summary of the second session"
 cat "$dir/summary.txt"
 
-say "a client has its own embedding, and the server that of items"
+say "a client has its own embedding beside those of items, and the server those of items alone"
 (cd "$dir" && ls client-0/state/result server/model)
+
+say "what the first client's user might like, told by its own device: fednode recommend"
+fednode recommend --state "$dir/client-0/state" --data "$dir/client-0/ratings.csv" --items deploy/demo/items --top 3

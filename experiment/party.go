@@ -25,6 +25,8 @@ type Party struct {
 	name     string // of the algorithm
 	check    func(*protocol.Plan) error
 	party    *algorithm.Party
+	instance algorithm.Instance
+	final    []byte // the shared model that it finished with
 	finished bool
 }
 
@@ -41,7 +43,7 @@ func (e *Experiment) Party(which algorithm.PartyData, set *dataset.Set, check fu
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %s: %w", set.Name, err)
 	}
-	return &Party{Ratings: p.Ratings, Skipped: l.Skipped, name: e.About().Name, check: check, party: p}, nil
+	return &Party{Ratings: p.Ratings, Skipped: l.Skipped, name: e.About().Name, check: check, party: p, instance: e.instance}, nil
 }
 
 // Contribute implements client.Trainer. To a plan other than the experiment's it
@@ -73,8 +75,19 @@ func (p *Party) Restore(state []byte, src entropy.Source) error {
 // Finish implements client.Trainer.
 func (p *Party) Finish(shared []byte, run protocol.Runner) error {
 	err := p.party.Trainer.Finish(shared, run)
-	p.finished = p.finished || err == nil
+	if err == nil {
+		p.final, p.finished = shared, true
+	}
 	return err
+}
+
+// Shared is what everybody has of the final model, for predictions on the party's own
+// device; nil before it finished.
+func (p *Party) Shared() ([]model.Embeddings, error) {
+	if !p.finished {
+		return nil, nil
+	}
+	return p.instance.Shared(p.final)
 }
 
 // Result is what the party alone ends with; nil before it finished.

@@ -70,9 +70,9 @@ func (j *Job) fits(costs *dp.Cache, others []dp.Record) error {
 	}
 	var whole []dp.Event
 	for k, plan := range j.Terms.plans() {
-		events, err := plan.Charges()
-		if err != nil {
-			return err
+		events, failed := plan.Charges()
+		if failed != nil {
+			return failed
 		}
 		for _, e := range events {
 			whole = append(whole, e.Times(j.Terms.Steps[k].Iterations))

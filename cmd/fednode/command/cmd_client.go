@@ -257,7 +257,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 		Open: func(public []byte) (*node.Job, error) {
 			job, failed := d.job(public, train)
 			if failed == nil {
-				job.Keep = func() error { return keep(party, at.state, job.Terms.Session, &here) }
+				job.Keep = func() error { return keep(party, public, at.state, job.Terms.Session, &here) }
 			}
 			return job, failed
 		},

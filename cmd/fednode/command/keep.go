@@ -25,9 +25,10 @@ const (
 	unnamed = "earlier"
 )
 
-// keep leaves what a party alone ends a session with in its own state: there as a whole
-// when it returns, also after a power failure, and beside what it had of earlier ones.
-func keep(p *experiment.Party, state string, session protocol.SessionID, log *zerolog.Logger) error {
+// keep leaves what a party ends a session with in its own state: what it alone has, and the
+// final model and the experiment, by which fednode recommend predicts. It is there as a
+// whole when it returns, also after a power failure, and beside what it had of earlier ones.
+func keep(p *experiment.Party, public []byte, state string, session protocol.SessionID, log *zerolog.Logger) error {
 	dir := filepath.Join(state, resultFolder)
 	begun := dir + ".tmp"
 	if err := os.RemoveAll(begun); err != nil { // of a process that was killed
@@ -36,10 +37,17 @@ func keep(p *experiment.Party, state string, session protocol.SessionID, log *ze
 	if err := os.Mkdir(begun, 0o700); err != nil {
 		return err
 	}
-	for _, x := range p.Result() {
+	shared, err := p.Shared()
+	if err != nil {
+		return err
+	}
+	for _, x := range append(p.Result(), shared...) {
 		if err := results.WriteEmbeddings(begun, x); err != nil {
 			return err
 		}
+	}
+	if err := os.WriteFile(filepath.Join(begun, publicFile), public, 0o600); err != nil {
+		return err
 	}
 	is := hex.EncodeToString(session[:])
 	if err := os.WriteFile(filepath.Join(begun, resultSession), mark(is), 0o600); err != nil {

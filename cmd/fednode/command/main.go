@@ -25,6 +25,8 @@ type commands struct {
 	Server     serverCmd     `cmd:"" help:"Own the model: lead a session of an experiment to its end."`
 	Align      alignCmd      `cmd:"" help:"Between organisations that share users: find the rows of one's own users without showing their ids to anybody."`
 	Client     clientCmd     `cmd:"" help:"Take part in a session with one's own ratings."`
+	Recommend  recommendCmd  `cmd:"" help:"What a user might like, on the device of the user's own client, by the model of the last session it finished."`
+	Similar    similarCmd    `cmd:"" help:"Which items are like one, on the device of a user's own client, by the model of the last session it finished."`
 	Status     statusCmd     `cmd:"" help:"Ask a process on this machine what it is doing."`
 	LogLevel   string        `enum:"debug,info,warn,error" default:"info" help:"What is logged to stderr: debug, info, warn or error and what is worse. Debug tells of messages that are ignored."`
 	cli.PagesCmd

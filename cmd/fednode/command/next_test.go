@@ -189,13 +189,17 @@ func TestResultsStayBesideEachOther(t *testing.T) {
 	none := new(experiment.Party)
 	for n := range byte(3) {
 		for range 2 { // the final model was taken twice, and the process killed in between
-			if err := keep(none, state, protocol.SessionID{n + 1}, &log); err != nil {
+			if err := keep(none, nil, state, protocol.SessionID{n + 1}, &log); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	zeros := strings.Repeat("0", 30)
-	want := []string{"result/session.json", "sessions/01" + zeros + "/result/session.json", "sessions/02" + zeros + "/result/session.json", "sessions/earlier/result/user_embeddings.npy"}
+	var want []string
+	for _, dir := range []string{"result", "sessions/01" + zeros + "/result", "sessions/02" + zeros + "/result"} {
+		want = append(want, dir+"/public.json", dir+"/session.json")
+	}
+	want = append(want, "sessions/earlier/result/user_embeddings.npy")
 	if got := files(t, state); !slices.Equal(got, want) {
 		t.Errorf("the state holds\n%v, want\n%v", got, want)
 	}

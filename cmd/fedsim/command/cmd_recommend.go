@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -55,28 +53,7 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 		}{c.Folder, c.User, list})
 	}
 	fmt.Fprintf(s.out, "for user %s, by %s on %s; what the user rated in training is left out\n\n", c.User, algorithm.Name.Of(r.Config), r.Data.Name)
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	unit := "STARS"
-	if !r.Stars() {
-		unit = "SCORE"
-	}
-	fmt.Fprintf(t, "%s\tID\tTITLE\tGENRES\n", unit)
-	for _, x := range list {
-		fmt.Fprintf(t, "%.2f\t%s\n", x.Predicted, cells(x.Item))
-	}
-	return t.Flush()
-}
-
-// cells are an item's part of a table row.
-func cells(i results.Item) string {
-	title, genres := i.Title, strings.Join(i.Genres, ", ")
-	if title == "" {
-		title = "-"
-	}
-	if genres == "" {
-		genres = "-"
-	}
-	return i.ID + "\t" + title + "\t" + genres
+	return r.PrintRecommendations(s.out, list)
 }
 
 // namedWrongly makes a wrong call of a user or an item that cannot be told.

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -38,10 +37,5 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 		}{c.Folder, item, list})
 	}
 	fmt.Fprintf(s.out, "like %s, by %s on %s\n\n", item, algorithm.Name.Of(r.Config), r.Data.Name)
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "COSINE\tID\tTITLE\tGENRES")
-	for _, x := range list {
-		fmt.Fprintf(t, "%.3f\t%s\n", x.Cosine, cells(x.Item))
-	}
-	return t.Flush()
+	return results.PrintNeighbours(s.out, list)
 }

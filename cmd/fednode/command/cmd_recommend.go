@@ -1,0 +1,107 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
+)
+
+// ownResult says which client's result is asked, and about how many items.
+type ownResult struct {
+	State  string `required:"" placeholder:"DIR" help:"That of fednode client, of one user; with --users the folder client-K in it."`
+	Data   string `required:"" placeholder:"DATA" help:"The user's ratings, as for fednode client: what the user has rated is left out."`
+	User   string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users."`
+	Items  string `placeholder:"DIR" help:"Folder with a list of items that has titles: movies.csv, movies.dat or u.item. Default: those beside the ratings, if any."`
+	Top    int    `default:"10" placeholder:"N" help:"How many items. Default 10."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// open opens what the last session left. Nothing but files of this device is read.
+func (c *ownResult) open(ctx context.Context) (*results.Recommender, error) {
+	if c.Top < 1 {
+		return nil, cli.Misusef("--top %d: want at least 1", c.Top)
+	}
+	dir := filepath.Join(c.State, resultFolder)
+	text, err := os.ReadFile(filepath.Join(dir, publicFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Misusef("--state %s: there is no result of a session in it yet, or only one of version 0.1; fednode client leaves one when a session has ended", c.State)
+	}
+	if err != nil {
+		return nil, err
+	}
+	public, err := agreement.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	e, err := agreement.Open(public)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	r, err := results.Own{Dir: dir, Experiment: e, Data: c.Data, User: c.User, Titles: c.Items}.Open(ctx)
+	return r, misnamed(err)
+}
+
+// misnamed makes a wrong call of what is not there, or cannot be told.
+func misnamed(err error) error {
+	for _, is := range []error{results.ErrNotThere, results.ErrAmbiguous, results.ErrNotOwn} {
+		if errors.Is(err, is) {
+			return cli.Misusef("%w", err)
+		}
+	}
+	return err
+}
+
+// recommendCmd is fednode recommend.
+type recommendCmd struct{ ownResult }
+
+// Run implements fednode recommend.
+func (c *recommendCmd) Run(ctx context.Context, s streams) error {
+	r, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := r.Recommend(r.Data.UserIDs[0], c.Top)
+	if err != nil {
+		return misnamed(err)
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, struct {
+			Items []results.Recommendation `json:"items"`
+		}{list})
+	}
+	return r.PrintRecommendations(s.out, list)
+}
+
+// similarCmd is fednode similar.
+type similarCmd struct {
+	ownResult
+
+	Item string `required:"" placeholder:"TITLE" help:"The item: its title or id, or a part of its title that no other has."`
+}
+
+// Run implements fednode similar.
+func (c *similarCmd) Run(ctx context.Context, s streams) error {
+	r, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	item, list, err := r.Similar(c.Item, c.Top)
+	if err != nil {
+		return misnamed(err)
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, struct {
+			Item  results.Item        `json:"item"`
+			Items []results.Neighbour `json:"items"`
+		}{item, list})
+	}
+	fmt.Fprintf(s.out, "like %s\n\n", item)
+	return results.PrintNeighbours(s.out, list)
+}

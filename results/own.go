@@ -1,0 +1,183 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
+)
+
+// ErrNotOwn is wrapped where a client's result cannot be asked for recommendations.
+var ErrNotOwn = errors.New("no recommendations from this result")
+
+// Own is what a user's own client has on its device: the folder of the result that a session
+// left, the experiment of that session, and the user's own ratings.
+type Own struct {
+	Dir        string
+	Experiment *experiment.Experiment
+	Data       string // the user's ratings, as of the client; titles too, if it has them
+	User       string // whose ratings of Data; "" where they are of one user
+	Titles     string // folder of the catalogue with titles; "" for none but those of Data
+}
+
+// Open opens the recommender of one user. Nothing but files of the device is read. Its only user
+// is the one of the result; what the user has rated, test part included, is left out of
+// recommendations.
+func (o Own) Open(ctx context.Context) (*Recommender, error) {
+	if o.Experiment.About().Clients != algorithm.Users {
+		return nil, fmt.Errorf("%w: it is that of %s, whose clients are %s; ask where the users are", ErrNotOwn,
+			o.Experiment.About().Name, o.Experiment.About().Clients)
+	}
+	own, err := experiment.OpenOwn(ctx, o.Experiment, o.Data, func(*dataset.FileError) {})
+	if err != nil {
+		return nil, err
+	}
+	set := *o.Experiment.Data // the catalogue
+	rated, err := o.rated(own, set.ItemIDs)
+	if err != nil {
+		return nil, err
+	}
+	set.Ratings, set.UserIDs = *rated, []string{o.User}
+	r := &Recommender{Config: o.Experiment.Config, Data: &set, train: rated.ByUser()}
+	if err = r.loadOwn(o.Dir); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Dir, err)
+	}
+	return r, o.title(ctx, &set, own) // after the model, whose features are those of the session
+}
+
+// rated are the user's ratings, in terms of the catalogue.
+func (o *Own) rated(own *dataset.Set, catalogue []string) (*dataset.Ratings, error) {
+	user := 0
+	switch {
+	case o.User != "":
+		user = slices.Index(own.UserIDs, o.User) // -1: one without ratings
+	case len(own.UserIDs) == 1:
+		o.User = own.UserIDs[0]
+	case len(own.UserIDs) > 1:
+		return nil, fmt.Errorf("%w: %s has ratings of %d users; say whose", ErrNotThere, o.Data, len(own.UserIDs))
+	default:
+		user = -1
+	}
+	place := make(map[string]int32, len(catalogue))
+	for j, id := range catalogue {
+		place[id] = int32(j)
+	}
+	out := &dataset.Ratings{Users: 1, Items: len(catalogue)}
+	if user < 0 {
+		return out, nil
+	}
+	items, values := own.ByUser().Row(user)
+	stars := make(map[int32]float32, len(items))
+	for k, j := range items {
+		if at, ok := place[own.ItemIDs[j]]; ok {
+			stars[at] = values[k]
+		}
+	}
+	for _, j := range slices.Sorted(maps.Keys(stars)) { // as the catalogue has them
+		out.User, out.Item, out.Value = append(out.User, 0), append(out.Item, j), append(out.Value, stars[j])
+	}
+	return out, nil
+}
+
+// title gives the catalogue the titles and genres that are at hand, by id.
+func (o *Own) title(ctx context.Context, set, own *dataset.Set) error {
+	from := own
+	if o.Titles != "" {
+		var err error
+		if from, err = dataset.OpenItems(ctx, o.Titles, experiment.DataOptions(o.Experiment.Config)); err != nil {
+			return err
+		}
+	}
+	known := make(map[string]int, from.Items)
+	for j, id := range from.ItemIDs {
+		known[id] = j
+	}
+	set.Titles, set.Genres = make([]string, set.Items), make([][]string, set.Items)
+	for j, id := range set.ItemIDs {
+		k, ok := known[id]
+		if ok && from.Titles != nil {
+			set.Titles[j] = from.Titles[k]
+		}
+		if ok && from.Genres != nil {
+			set.Genres[j] = from.Genres[k]
+		}
+	}
+	return nil
+}
+
+// loadOwn reads a client's result. Predictions of some models are on top of a mean, which
+// then is a file beside.
+func (r *Recommender) loadOwn(dir string) error {
+	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
+	if !ok {
+		return fmt.Errorf("%w: models of %s cannot be read back", ErrNotOwn, algorithm.Name.Of(r.Config))
+	}
+	f := files{dir: dir, train: r.train}
+	if _, err := os.Stat(filepath.Join(dir, "item_embeddings.npy")); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: it has no embeddings of items, as those of version 0.1 have none", ErrNotOwn)
+	}
+	if f.Has("mean") {
+		m, err := f.Matrix("mean", 1, 1)
+		if err != nil {
+			return err
+		}
+		f.mean = &m.Data()[0]
+	}
+	var err error
+	r.saved, err = loader.Load(r.Config, r.Data, f)
+	return err
+}
+
+// PrintRecommendations writes what Recommend returned as a table.
+func (r *Recommender) PrintRecommendations(w io.Writer, list []Recommendation) error {
+	unit := "STARS"
+	if !r.Stars() {
+		unit = "SCORE"
+	}
+	rows := make([]string, len(list))
+	for i, x := range list {
+		rows[i] = fmt.Sprintf("%.2f\t%s", x.Predicted, cells(x.Item))
+	}
+	return printTable(w, unit, rows)
+}
+
+// PrintNeighbours writes what Similar returned as a table.
+func PrintNeighbours(w io.Writer, list []Neighbour) error {
+	rows := make([]string, len(list))
+	for i, x := range list {
+		rows[i] = fmt.Sprintf("%.3f\t%s", x.Cosine, cells(x.Item))
+	}
+	return printTable(w, "COSINE", rows)
+}
+
+// printTable writes rows of a number and an item.
+func printTable(w io.Writer, number string, rows []string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(t, number+"\tID\tTITLE\tGENRES\n"+strings.Join(append(rows, ""), "\n")); err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+// cells are an item's part of a table row.
+func cells(i Item) string {
+	title, genres := i.Title, strings.Join(i.Genres, ", ")
+	if title == "" {
+		title = "-"
+	}
+	if genres == "" {
+		genres = "-"
+	}
+	return i.ID + "\t" + title + "\t" + genres
+}

@@ -1,0 +1,87 @@
+package results_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/results"
+)
+
+// ownFolder is the result of a client whose embedding is (1, 2), among items at (1, 0), (0, 1),
+// (1, 1) and (3, 0): products by hand are 1, 2, 3 and 3.
+func ownFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	user, items := model.NewMatrix(1, 2), model.NewMatrix(4, 2)
+	copy(user.Data(), []float64{1, 2})
+	copy(items.Data(), []float64{1, 0, 0, 1, 1, 1, 3, 0})
+	for _, x := range []model.Embeddings{
+		model.NewEmbeddings("user_embeddings", user, []string{"me"}),
+		model.NewEmbeddings("item_embeddings", items, []string{"a", "b", "c", "d"}),
+	} {
+		if err := results.WriteEmbeddings(dir, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A client's own device recommends by the products of its embedding with those of items, without
+// what its user rated, with titles from a list that has other items and another order.
+func TestOwnRecommendations(t *testing.T) {
+	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
+	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
+	mine := opened.File(t, "user,item,rating\nme,d,4\nme,elsewhere,2\n")
+	titles := t.TempDir()
+	if err := os.WriteFile(filepath.Join(titles, "movies.csv"), []byte("movieId,title,genres\nx,Else,\nc,Third,\nb,Second,\na,First,\nd,Fourth,\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := results.Own{Dir: ownFolder(t), Experiment: e, Data: mine, Titles: titles}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Recommend(r.Data.UserIDs[0], 10)
+	want := []results.Recommendation{ // d is rated
+		{Item: results.Item{ID: "c", Title: "Third"}, Predicted: 3},
+		{Item: results.Item{ID: "b", Title: "Second"}, Predicted: 2},
+		{Item: results.Item{ID: "a", Title: "First"}, Predicted: 1},
+	}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+	item, like, err := r.Similar("First", 1)
+	if err != nil || item.ID != "a" || len(like) != 1 || like[0].ID != "d" || like[0].Cosine != 1 {
+		t.Errorf("like %v: %v, %v; want d with 1", item, like, err)
+	}
+	var table strings.Builder
+	if err = r.PrintRecommendations(&table, got); err != nil || !strings.Contains(table.String(), "3.00   c   Third") {
+		t.Errorf("%v\n%s", err, &table)
+	}
+}
+
+// What cannot be told is refused: whose of several users' ratings, parties that are no user, and a
+// result without items.
+func TestOwnRefuses(t *testing.T) {
+	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
+	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
+	if _, err := (results.Own{Dir: ownFolder(t), Experiment: e, Data: all}).Open(t.Context()); !errors.Is(err, results.ErrNotThere) {
+		t.Errorf("of two users: %v", err)
+	}
+	if _, err := (results.Own{Dir: ownFolder(t), Experiment: e, Data: all, User: "nobody"}).Open(t.Context()); err != nil {
+		t.Errorf("of a user without ratings: %v", err)
+	}
+	if _, err := (results.Own{Dir: t.TempDir(), Experiment: e, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, results.ErrNotOwn) {
+		t.Errorf("without items: %v", err)
+	}
+	parties := opened.Experiment(t, "algorithm=fmf-hfl parties=2 tolerance=0 split.test=0.5 data="+all)
+	if _, err := (results.Own{Dir: ownFolder(t), Experiment: parties, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, results.ErrNotOwn) {
+		t.Errorf("of an organisation: %v", err)
+	}
+}
