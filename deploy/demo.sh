@@ -87,5 +87,8 @@ cat "$dir/summary.txt"
 say "a client has its own embedding beside those of items, and the server those of items alone"
 (cd "$dir" && ls client-0/state/result server/model)
 
+say "what the first client has agreed to and spent: fednode status --state"
+fednode status --state "$dir/client-0/state"
+
 say "what the first client's user might like, told by its own device: fednode recommend"
 fednode recommend --state "$dir/client-0/state" --data "$dir/client-0/ratings.csv" --items deploy/demo/items --top 3

@@ -26,7 +26,7 @@ type Consent struct {
 	Algorithm string    `json:"algorithm"`
 	// Privacy is what the session costs if it is charged in full.
 	Privacy dp.Statement `json:"privacy"`
-	Budget  float64      `json:"budget_epsilon,omitempty"` // of the ledger, all sessions together; 0 without noise
+	Budget  float64      `json:"budget_epsilon,omitempty"` // of the session; 0 without noise
 	Mode    string       `json:"mode"`                     // what sums defend against: semi-honest or active
 	Clients int          `json:"clients"`
 	// Colluders (γ) is the share of them that may pool what they see with the aggregator, and Tolerance (ω)

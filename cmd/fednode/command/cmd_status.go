@@ -13,12 +13,17 @@ import (
 )
 
 type statusCmd struct {
-	Ops    string `default:"127.0.0.1:9464" help:"Where the process shows it: its own --ops."`
-	Format string `enum:"table,json" default:"table" help:"table or json."`
+	Ops        string  `default:"127.0.0.1:9464" help:"Where the process shows it: its own --ops."`
+	State      string  `placeholder:"DIR" help:"Instead of a process: the state of a client that is not running. Tells its owner what was agreed to and spent."`
+	MaxEpsilon float64 `default:"10" placeholder:"E" help:"With --state: what is left is of this."`
+	Format     string  `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // Run implements fednode status.
 func (c *statusCmd) Run(ctx context.Context, s streams) error {
+	if c.State != "" {
+		return c.owner(s)
+	}
 	status, err := ops.Fetch(ctx, c.Ops)
 	if errors.Is(err, ops.ErrAddress) {
 		return cli.Misusef("--ops: %w", err)
@@ -40,4 +45,19 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintln(t)
 	}
 	return t.Flush()
+}
+
+// owner tells what a client's state holds.
+func (c *statusCmd) owner(s streams) error {
+	if !(c.MaxEpsilon > 0) {
+		return cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
+	}
+	status, err := readOwner(c.State, c.MaxEpsilon)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, status)
+	}
+	return status.print(s.out)
 }
