@@ -3,7 +3,8 @@
 //	/metrics   counters of events by kind and role, for Prometheus
 //	/healthz   200 as long as the process answers
 //	/readyz    200 when it can do its work: it accepts peers, or is registered
-//	/status    the same as JSON, for people and scripts
+//	/status    what it is doing, as JSON
+//	/          the same as a page, for a browser
 //
 // Nothing that it shows is secret, and nothing can be changed through it. But who takes
 // part, and when, is private, so it listens on loopback addresses only, and answers only
@@ -19,6 +20,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +51,10 @@ type Status struct {
 	Connected int `json:"connected"`
 	// Last is the latest event that a role has reported.
 	Last *Event `json:"last_event,omitempty"`
+	// Rounds are the latest ones of the session, and Absent the clients that were late in it or
+	// are out. Both are of an aggregator.
+	Rounds []Round   `json:"rounds,omitempty"`
+	Absent []Absence `json:"absent,omitempty"`
 }
 
 // Event is something that a role reported.
@@ -105,7 +111,7 @@ func (m *Monitor) Session(id protocol.SessionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := hex.EncodeToString(id[:]); s != m.status.Session {
-		m.status.Session, m.status.Iteration = s, 0
+		m.status.Session, m.status.Iteration, m.status.Rounds, m.status.Absent = s, 0, nil, nil
 	}
 }
 
@@ -130,12 +136,16 @@ func (m *Monitor) Event(e protocol.Event) {
 	defer m.mu.Unlock()
 	m.status.Iteration = max(m.status.Iteration, e.Iteration)
 	m.status.Last = last
+	if m.status.Role == protocol.Aggregator.String() {
+		m.status.remember(e, last.At)
+	}
 }
 
 // Status is what the process is doing now.
 func (m *Monitor) Status() Status {
 	m.mu.Lock()
 	s, check := m.status, m.check
+	s.Rounds, s.Absent = slices.Clone(s.Rounds), slices.Clone(s.Absent)
 	m.mu.Unlock()
 	if check == nil {
 		return s
@@ -156,6 +166,7 @@ func (m *Monitor) Handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(m.Status()) // who has gone does not hear it
 	})
+	mux.HandleFunc("GET /{$}", m.show)
 	return local(mux)
 }
 

@@ -54,7 +54,8 @@ func TestMonitorShowsWhatWasReported(t *testing.T) {
 	m.Event(protocol.Event{Kind: protocol.ClientLost, Iteration: 6, Party: protocol.ClientParty(4), Err: errors.New("late")})
 	code, text := get("/status")
 	want := `{"role":"aggregator","ready":true,"session":"ab000000000000000000000000000000","iteration":7,"connected":1,` +
-		`"last_event":{"kind":"client-lost","iteration":6,"party":"client 4","at":"2026-01-02T12:00:00Z","error":"late"}}` + "\n"
+		`"last_event":{"kind":"client-lost","iteration":6,"party":"client 4","at":"2026-01-02T12:00:00Z","error":"late"},` +
+		`"absent":[{"party":"client 3","late":1,"stage":"advertise","iteration":6},{"party":"client 4","late":1,"stage":"advertise","iteration":6}]}` + "\n"
 	if diff := cmp.Diff(want, text); code != http.StatusOK || diff != "" {
 		t.Errorf("status %d (-want +got):\n%s", code, diff)
 	}

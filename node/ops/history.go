@@ -1,0 +1,100 @@
+package ops
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Round is how an iteration went, as the aggregator saw it.
+type Round struct {
+	Iteration uint64    `json:"iteration"`
+	Began     time.Time `json:"began"`
+	// Seconds is how long it took; 0 while it is under way.
+	Seconds float64 `json:"seconds"`
+	Outcome string  `json:"outcome"` // "under way", "summed", or why there was no sum
+	Lost    int     `json:"lost"`    // clients that did not answer a stage in time
+}
+
+// Absence is a client that was missing, or is out.
+type Absence struct {
+	Party string `json:"party"`
+	// Late counts the stages that it did not answer in time, the latest of which was
+	// Stage of Iteration.
+	Late      int    `json:"late"`
+	Stage     string `json:"stage,omitempty"`
+	Iteration uint64 `json:"iteration"`
+	Out       string `json:"out,omitempty"` // why it takes no part any more; "": it may
+}
+
+// maxRounds is how many rounds are shown, and maxAbsences how many clients: the latest.
+const (
+	maxRounds   = 50
+	maxAbsences = 1000
+)
+
+// remember adds an event to what is shown of a session. The caller holds mu.
+func (s *Status) remember(e protocol.Event, now time.Time) {
+	switch e.Kind {
+	case protocol.IterationOpened:
+		s.Rounds = append(s.Rounds, Round{Iteration: e.Iteration, Began: now, Outcome: "under way"})
+		if n := len(s.Rounds); n > maxRounds {
+			s.Rounds = slices.Clone(s.Rounds[n-maxRounds:])
+		}
+	case protocol.IterationSummed:
+		s.ended(e.Iteration, now, "summed")
+	case protocol.IterationAborted:
+		why := "aborted"
+		if e.Err != nil {
+			why = e.Err.Error()
+		}
+		s.ended(e.Iteration, now, why)
+	case protocol.ClientLost:
+		if r := s.round(e.Iteration); r != nil {
+			r.Lost++
+		}
+		if a := s.absence(e.Party); a != nil {
+			a.Late++
+			a.Stage, a.Iteration = e.Stage.String(), e.Iteration
+		}
+	case protocol.ClientExcluded:
+		if a := s.absence(e.Party); a != nil {
+			a.Out, a.Iteration = "excluded", e.Iteration
+			if e.Err != nil {
+				a.Out = e.Err.Error()
+			}
+		}
+	default: // not about a round or a client's absence
+	}
+}
+
+func (s *Status) ended(iteration uint64, now time.Time, outcome string) {
+	if r := s.round(iteration); r != nil {
+		r.Seconds, r.Outcome = now.Sub(r.Began).Seconds(), outcome
+	}
+}
+
+func (s *Status) round(iteration uint64) *Round {
+	for i := range s.Rounds {
+		if s.Rounds[i].Iteration == iteration {
+			return &s.Rounds[i]
+		}
+	}
+	return nil
+}
+
+// absence is that of a party, if there is room for one more.
+func (s *Status) absence(p protocol.Party) *Absence {
+	name := p.String()
+	for i := range s.Absent {
+		if s.Absent[i].Party == name {
+			return &s.Absent[i]
+		}
+	}
+	if len(s.Absent) == maxAbsences {
+		return nil
+	}
+	s.Absent = append(s.Absent, Absence{Party: name})
+	return &s.Absent[len(s.Absent)-1]
+}
