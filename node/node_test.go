@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"os"
 	"math"
 	"slices"
 	"sync"
@@ -38,6 +39,9 @@ func TestConformance(t *testing.T) {
 		"a program's own":   "algorithm=item-mean epsilon=inf rounds=2",
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !slices.Contains([]string{"lfl", "lfl active", "vfl", "hfl", "ssp-c", "dp-cmf", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
+				t.Skip("the others have the same forms of rounds: FEDSIM_TEST_LONG")
+			}
 			f := newFederation(t, settings+" tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, 8, 12))
 			out := f.run()
 			want := f.simulate(sim.Faults{})

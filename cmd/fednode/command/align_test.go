@@ -116,9 +116,7 @@ func (o *organisations) ended(list ...*process) {
 // Four organisations align their users, one of them killed while it waits and another
 // stopped, and train on the rows, without leaving a rating out.
 func TestAlignAndTrain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	long(t)
 	o := newOrganisations(t, 4)
 	killed := o.align(0)
 	killed.until("waiting for the server and all parties")

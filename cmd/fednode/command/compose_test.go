@@ -101,9 +101,7 @@ func keys[V any](m map[string]V) []string {
 // The composition comes to its end where its volumes are folders, its containers
 // processes, and its network is loopback.
 func TestCompositionRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	long(t)
 	c, m := readComposition(t), newMachine(t)
 	port := freePort(t)
 	command := func(name string) []string {

@@ -76,9 +76,7 @@ func TestRegistryOnAFullDisk(t *testing.T) {
 // A client whose charges, and a server whose checkpoints cannot be kept end, with a word on
 // why, since nothing may leave without. Once there is room they go on from where they were.
 func TestSessionOnAFullDisk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	long(t)
 	m := newMachine(t)
 	lead, serve, alone := m.twenty(12)
 	aggregator := m.start(lead...)

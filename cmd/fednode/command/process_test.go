@@ -46,6 +46,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// long skips a test that is left to the long run: those of package node, and the other ones
+// with processes, cover most of it.
+func long(t *testing.T) {
+	t.Helper()
+	if os.Getenv("FEDSIM_TEST_LONG") == "" {
+		t.Skip("many processes take seconds: FEDSIM_TEST_LONG")
+	}
+}
+
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	built.once.Do(func() {

@@ -68,9 +68,7 @@ func (p *process) summary() (s summary) {
 // clients stays for all three, one client sleeps through the second and gets its end, the
 // aggregator is started again before the third, and every model and result stays.
 func TestSessionsOfProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	long(t)
 	f := &follow{newMachine(t), freePort(t)}
 	f.run(cli.Done, "keygen", f.path("operator.key"))
 	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))

@@ -15,9 +15,7 @@ import (
 // leaves the iteration, ends with the code that it has for that, and goes on when it is started again,
 // until the session ends. What that costs at most: server and aggregator an iteration each.
 func TestEveryRoleStopsInTheMiddle(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	long(t)
 	const rounds = 30
 	m := newMachine(t)
 	lead, serve, alone := m.twenty(rounds)
