@@ -1,14 +1,10 @@
-package agreement
+package agreement_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/protocol"
@@ -17,39 +13,10 @@ import (
 // someSession is that of the deployments here.
 var someSession = protocol.SessionID{0xfe, 0xd5, 15: 1}
 
-// opened opens an experiment of deployable; of the active mode one that is small enough.
-func opened(t *testing.T, settings string) *experiment.Experiment {
-	t.Helper()
-	if before, ok := strings.CutSuffix(settings, "data="); ok {
-		settings = before + "data=" + crowd(t, 60, 20, 1)
-	}
-	return open(t, settings)
-}
-
-// crowd writes a file of users' ratings of all items but every seventh; which, and what
-// they are, follows from seed.
-func crowd(t *testing.T, users, items, seed int) string {
-	t.Helper()
-	var csv strings.Builder
-	csv.WriteString("user,item,rating\n")
-	for u := range users {
-		for i := range items {
-			if (u+i+seed)%7 > 0 {
-				fmt.Fprintf(&csv, "someone-%d,item-%d,%d\n", u, i, 1+(u*i+seed)%5)
-			}
-		}
-	}
-	file := filepath.Join(t.TempDir(), "crowd.csv")
-	if err := os.WriteFile(file, []byte(csv.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // publish is what is public of an experiment.
-func publish(t *testing.T, e *experiment.Experiment) *Public {
+func publish(t *testing.T, e *experiment.Experiment) *agreement.Public {
 	t.Helper()
-	p, err := Of(e, someSession)
+	p, err := agreement.Of(e, someSession)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,51 +24,17 @@ func publish(t *testing.T, e *experiment.Experiment) *Public {
 }
 
 // carried is what was published, after the way to another party.
-func carried(t *testing.T, p *Public) *Public {
+func carried(t *testing.T, p *agreement.Public) *agreement.Public {
 	t.Helper()
 	b, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := Decode(b)
+	out, err := agreement.Decode(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
-}
-
-// joined is the experiment as another party opens it.
-func joined(t *testing.T, p *Public) *experiment.Experiment {
-	t.Helper()
-	e, err := Open(carried(t, p))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// open opens the small synthetic set with what else is set.
-func open(t *testing.T, settings string) *experiment.Experiment {
-	t.Helper()
-	c, err := config.Resolve(set("data=synthetic:small " + settings))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := experiment.Open(t.Context(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// set makes settings of KEY=VALUE, with spaces between.
-func set(text string) []config.Setting {
-	var list []config.Setting
-	for pair := range strings.FieldsSeq(text) {
-		key, value, _ := strings.Cut(pair, "=")
-		list = append(list, config.Setting{Key: key, Value: value, Origin: "place of " + key})
-	}
-	return list
 }
 
 // baseline is the one of a name that a run is compared with.

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/agreement"
-	"github.com/fedsim/fedsim/experiment"
-	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -24,10 +22,10 @@ func TestFactsAboutFeaturesRefused(t *testing.T) {
 		{"algorithm=ssp-c", func(p *agreement.Public) { p.Facts.Features[0].Value[0] = 99 }, "values are below"},
 		{"algorithm=ssp-c", func(p *agreement.Public) { p.Facts.Features[0].Weight[0] = math.NaN() }, "weights are positive"},
 		{"algorithm=ada-dpals", func(p *agreement.Public) {
-			p.Facts.Features = agreed(t, opened.Experiment(t, "algorithm=ssp-c")).Facts.Features
+			p.Facts.Features = publish(t, opened.Experiment(t, "algorithm=ssp-c")).Facts.Features
 		}, "learns from none"},
 	} {
-		p := agreed(t, opened.Experiment(t, tt.settings))
+		p := publish(t, opened.Experiment(t, tt.settings))
 		tt.change(p)
 		if e, err := agreement.Open(p); e != nil || err == nil || !strings.Contains(err.Error(), tt.reason) {
 			t.Errorf("%s: error %v, want %q in it", tt.settings, err, tt.reason)
@@ -43,14 +41,4 @@ func TestFactsOfLongStatisticsRefused(t *testing.T) {
 	if _, err := agreement.Of(e, protocol.SessionID{1}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q in it", err, want)
 	}
-}
-
-// agreed is what the parties of an experiment agree on.
-func agreed(t *testing.T, e *experiment.Experiment) *agreement.Public {
-	t.Helper()
-	p, err := agreement.Of(e, e.Session())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }

@@ -1,4 +1,4 @@
-package agreement
+package agreement_test
 
 import (
 	"bytes"
@@ -13,12 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/opened"
 )
 
 // deployable are experiments of every algorithm, and with every choice that parties
@@ -39,12 +41,19 @@ func TestPublicIsTheExperiment(t *testing.T) {
 	for _, settings := range deployable {
 		t.Run(settings, func(t *testing.T) {
 			t.Parallel()
-			from := opened(t, settings)
+			if before, ok := strings.CutSuffix(settings, "data="); ok { // of the active mode it must be small
+				settings = before + "data=" + opened.Crowd(t, 60, 20, 1)
+			}
+			from := opened.Experiment(t, settings)
 			p := publish(t, from)
-			if diff := cmp.Diff(p, carried(t, p)); diff != "" {
+			arrived := carried(t, p)
+			if diff := cmp.Diff(p, arrived); diff != "" {
 				t.Fatalf("on the way it changes (-sent +arrived):\n%s", diff)
 			}
-			e := joined(t, p)
+			e, err := agreement.Open(arrived)
+			if err != nil {
+				t.Fatal(err)
+			}
 			// The simulation that sums as a deployment does, and in the same session.
 			c := from.Config
 			algorithm.Secagg.Set(&c, "real")
@@ -61,7 +70,7 @@ func TestPublicIsTheExperiment(t *testing.T) {
 			if e.Session() != someSession || e.Mode() != sim.Mode() || e.Draw() != sim.Draw() || !e.Real() {
 				t.Errorf("session %x, mode %s, real %t", e.Session(), e.Mode(), e.Real())
 			}
-			if diff := cmp.Diff(sim.Config, e.Config); same(sim.Config, e.Config, "deployed") != nil {
+			if diff := cmp.Diff(sim.Config, e.Config); agreement.Same(sim.Config, e.Config, "deployed") != nil {
 				t.Errorf("configuration (-simulation +deployment):\n%s", diff)
 			}
 			for _, a := range []*experiment.Experiment{from, sim} {
@@ -105,11 +114,11 @@ func checkStrategies(t *testing.T, a, b *experiment.Experiment) {
 // The encoding of a small experiment. Its hash was computed with Python's hashlib from
 // the file: SHA-256 of domain and file, each behind its length in eight bytes, big endian.
 func TestPublicFile(t *testing.T) {
-	c, err := config.Resolve(set("algorithm=fmf-lfl rounds=2 rating-max=5 rating-min=1 tolerance=0.25"))
+	c, err := config.Resolve(opened.Settings("algorithm=fmf-lfl rounds=2 rating-max=5 rating-min=1 tolerance=0.25"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Publish(c, Facts{Name: "three", Min: 1, Max: 5, Users: 80, ItemIDs: []string{"<a> & b", "é", "10"}}, someSession)
+	p, err := agreement.Publish(c, agreement.Facts{Name: "three", Min: 1, Max: 5, Users: 80, ItemIDs: []string{"<a> & b", "é", "10"}}, someSession)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +146,7 @@ func TestPublicTellsNothingElse(t *testing.T) {
 	for _, settings := range []string{"", "contribution=all-ratings", "algorithm=vfl-sgdmf delta=1e-7 accountant=rdp", "algorithm=vfl-sgdmf unit=user accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
 		var first []byte
 		for seed := range 3 {
-			e := open(t, settings+" data="+crowd(t, 60, 20, seed)+fmt.Sprintf(" workers=%d out=results-%d name=secret-%d", seed, seed, seed))
+			e := opened.Experiment(t, settings+" data="+opened.Crowd(t, 60, 20, seed)+fmt.Sprintf(" workers=%d out=results-%d name=secret-%d", seed, seed, seed))
 			b, err := publish(t, e).Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -182,12 +191,12 @@ func TestPublishWithoutRatings(t *testing.T) {
 		}
 	}
 	for _, settings := range []string{"", "algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp", "algorithm=vfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
-		e := open(t, settings+" data="+dir)
+		e := opened.Experiment(t, settings+" data="+dir)
 		want, err := publish(t, e).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := config.Resolve(set(settings))
+		c, err := config.Resolve(opened.Settings(settings))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,11 +208,11 @@ func TestPublishWithoutRatings(t *testing.T) {
 		for u := range 61 {
 			items.UserIDs = append(items.UserIDs, fmt.Sprint(u+1))
 		}
-		f, err := FactsOf(c, items)
+		f, err := agreement.FactsOf(c, items)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Publish(c, f, someSession)
+		p, err := agreement.Publish(c, f, someSession)
 		if err != nil {
 			t.Fatalf("%s: %v", settings, err)
 		}
@@ -216,21 +225,21 @@ func TestPublishWithoutRatings(t *testing.T) {
 // How many ratings there are is not public, so δ must be small enough for as many as
 // there may be, unless they are published.
 func TestPublicDelta(t *testing.T) {
-	data := crowd(t, 60, 20, 1) // 1,029 ratings of 1,200 pairs
+	data := opened.Crowd(t, 60, 20, 1) // 1,029 ratings of 1,200 pairs
 	for settings, refused := range map[string]bool{
 		"delta=9e-4": true, "delta=8.4e-4": true, "delta=8.3e-4": false,
 	} {
-		e := open(t, "algorithm=vfl-sgdmf parties=4 accountant=rdp data="+data+" "+settings)
+		e := opened.Experiment(t, "algorithm=vfl-sgdmf parties=4 accountant=rdp data="+data+" "+settings)
 		if algorithm.Delta.Value(e.Config) >= 1/float64(e.Split.Train.Len()) {
 			t.Fatalf("%s: too large for the %d ratings in training", settings, e.Split.Train.Len())
 		}
-		_, err := Of(e, someSession)
+		_, err := agreement.Of(e, someSession)
 		if got := err != nil && strings.Contains(err.Error(), "how many ratings there are is not public, there may be up to 1200"); got != refused || (err != nil) != refused {
 			t.Errorf("%s: %v", settings, err)
 		}
 	}
 	for settings, refused := range map[string]bool{"delta=5.1e-5": true, "delta=4.9e-5": false} { // 20,000 are published of synthetic:small
-		_, err := Of(open(t, "algorithm=vfl-sgdmf accountant=rdp "+settings), someSession)
+		_, err := agreement.Of(opened.Experiment(t, "algorithm=vfl-sgdmf accountant=rdp "+settings), someSession)
 		if (err != nil) != refused {
 			t.Errorf("%s: %v", settings, err)
 		}
@@ -239,8 +248,8 @@ func TestPublicDelta(t *testing.T) {
 
 // What takes ratings says that there are none; what does not is as with them.
 func TestPublicHasNoRatings(t *testing.T) {
-	from := open(t, "algorithm=vfl-sgdmf accountant=rdp secagg=real")
-	e := joined(t, publish(t, from))
+	from := opened.Experiment(t, "algorithm=vfl-sgdmf accountant=rdp secagg=real")
+	e := opened.Joined(t, from)
 	_, federation := e.Federation()
 	_, nonPrivate := e.Vary(baseline(t, from, "non_private"))
 	_, local := e.Vary(baseline(t, from, "local_only"))
@@ -272,19 +281,19 @@ func TestPublicHasNoRatings(t *testing.T) {
 // Connections are those of a simulation: a model that would take longer than a stage
 // over them can be deployed. At 10 Mbit/s its 61 million coordinates take minutes.
 func TestPublicKnowsNoConnections(t *testing.T) {
-	c, err := config.Resolve(set("algorithm=fmf-lfl rank=1024"))
+	c, err := config.Resolve(opened.Settings("algorithm=fmf-lfl rank=1024"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := Facts{Name: "large", Min: 0, Max: 5, Users: 100}
+	f := agreement.Facts{Name: "large", Min: 0, Max: 5, Users: 100}
 	for j := range 60_000 {
 		f.ItemIDs = append(f.ItemIDs, fmt.Sprint(j))
 	}
-	p, err := Publish(c, f, someSession)
+	p, err := agreement.Publish(c, f, someSession)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Open(p); err != nil {
+	if _, err = agreement.Open(p); err != nil {
 		t.Fatal(err)
 	}
 	var ratings []dataset.Rating
@@ -302,19 +311,19 @@ func TestPublicKnowsNoConnections(t *testing.T) {
 
 // An experiment in which parties train alone is nothing to agree on.
 func TestLocalOnlyIsNotPublic(t *testing.T) {
-	e := open(t, "algorithm=vfl-sgdmf epsilon=inf")
+	e := opened.Experiment(t, "algorithm=vfl-sgdmf epsilon=inf")
 	l, err := e.Vary(baseline(t, e, "local_only"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Of(l, someSession); err == nil {
+	if _, err := agreement.Of(l, someSession); err == nil {
 		t.Error("published")
 	}
 }
 
 // Statements of any run can be stated, an infinite ε too.
 func TestPublicWithoutPrivacy(t *testing.T) {
-	p := carried(t, publish(t, open(t, "algorithm=fmf-lfl")))
+	p := carried(t, publish(t, opened.Experiment(t, "algorithm=fmf-lfl")))
 	if !math.IsInf(p.Terms.Budget.Epsilon, 1) || !math.IsInf(p.Terms.Privacy.Epsilon, 1) || p.Terms.Privacy.Accountant != dp.Unaccounted {
 		t.Errorf("budget %+v, privacy %s", p.Terms.Budget, p.Terms.Privacy)
 	}

@@ -1,4 +1,4 @@
-package agreement
+package agreement_test
 
 import (
 	"encoding/binary"
@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -35,8 +36,8 @@ func TestSharedEmbeddings(t *testing.T) {
 		"algorithm=fmf-hfl parties=3": {"item_embeddings", func(e *experiment.Experiment) []string { return e.Data.ItemIDs }},
 		"algorithm=fmf-vfl parties=3": {"user_embeddings", func(e *experiment.Experiment) []string { return e.Data.UserIDs }},
 	} {
-		sim := open(t, settings+" rank=2 data=synthetic:small")
-		e := joined(t, publish(t, sim))
+		sim := opened.Experiment(t, settings+" rank=2 data=synthetic:small")
+		e := opened.Joined(t, sim)
 		ids := want.ids(sim)
 		values := make([]float64, 2*len(ids))
 		for i := range values {

@@ -1,4 +1,4 @@
-package agreement
+package agreement_test
 
 import (
 	"bytes"
@@ -14,8 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -30,59 +32,59 @@ const (
 var lies = []struct {
 	what     string
 	settings string
-	lie      func(*Terms)
+	lie      func(*agreement.Terms)
 	reason   string
 }{
-	{"less noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 0.9 }, "noise variance is "},
-	{"a little less noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 0.9998 }, "noise variance is "},
-	{"as little less as rounding could be", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 1 - 5e-5 }, "more than the budget of 10"},
-	{"more noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance *= 1.001 }, "noise variance is "},
-	{"no noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise = protocol.Noise{} }, "noise is none; it must be split"},
-	{"replaced noise", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Kind = protocol.TwoRound }, "noise is replace; it must be split"},
-	{"NaN", devicesSettings, func(s *Terms) { s.Steps.First().Noise.Variance = math.NaN() }, "noise variance is NaN"},
-	{"fewer colluders", devicesSettings, func(s *Terms) { s.Cohort.Colluders = 0 }, "colluders is 0; it must be 0.05"},
-	{"more losses", devicesSettings, func(s *Terms) { s.Cohort.Tolerance = 0.9 }, "tolerance is 0.9; it must be 0.3"},
-	{"more clients", devicesSettings, func(s *Terms) { s.Cohort.Clients = 6000 }, "clients is 6000; it must be 600"},
-	{"another release", devicesSettings, func(s *Terms) { s.Steps.First().Name = "ratings" }, "release is ratings; it must be item-gradient"},
-	{"a longer vector", devicesSettings, func(s *Terms) { s.Steps.First().Len++ }, "length is 401; it must be 400"},
-	{"a smaller bound", devicesSettings, func(s *Terms) { s.Steps.First().L2 /= 2 }, "L2 bound is 11.18"},
-	{"a bound in L1", devicesSettings, func(s *Terms) { s.Steps.First().L1 = 1 }, "L1 bound is 1; it must be 0"},
-	{"a bound on coordinates", devicesSettings, func(s *Terms) { s.Steps.First().LInf = 1 }, "bound on coordinates is 1; it must be 0"},
-	{"more coordinates", devicesSettings, func(s *Terms) { s.Steps.First().MaxNonZero = 400 }, "max-non-zero is 400; it must be 1"},
-	{"a finer scale", devicesSettings, func(s *Terms) { s.Steps.First().Scale *= 2 }, "scale is "},
-	{"a narrower ring", devicesSettings, func(s *Terms) { s.Steps.First().Width = 8 }, "ring width is 8; it must be "},
-	{"a larger budget", devicesSettings, func(s *Terms) { s.Budget.Epsilon = 11 }, "budget epsilon is 11; it must be 10"},
-	{"a larger delta", devicesSettings, func(s *Terms) { s.Budget.Delta = 1e-4 }, "budget delta is 0.0001; it must be 1e-05"},
-	{"another accountant", devicesSettings, func(s *Terms) { s.Budget.Accountant = dp.GDPSkellam }, "budget accountant is gdp-skellam; it must be rdp"},
-	{"exact samplers", devicesSettings, func(s *Terms) { s.Budget.SamplerError = 0 }, "sampler error is 0; it must be "},
-	{"a smaller epsilon", devicesSettings, func(s *Terms) { s.Privacy.Epsilon = 1 }, "stated epsilon is 1; it must be 9.9"},
-	{"add-remove", devicesSettings, func(s *Terms) { s.Privacy.Relation = dp.AddRemove }, "relation=add-remove, accountant=rdp, sampling=none, noise=skellam); it must be (epsilon="},
-	{"less noise of its own", itemPartySettings, func(s *Terms) { s.Steps.First().Noise.Multiplier *= 0.99 }, "noise multiplier is "},
-	{"rarer samples", itemPartySettings, func(s *Terms) { s.Steps.First().Noise.SamplingRate = 0.01 }, "noise sampling rate is 0.01; it must be 0.05"},
-	{"fewer steps", itemPartySettings, func(s *Terms) { s.Steps.First().Noise.Steps = 9 }, "noise steps is 9; it must be 10"},
-	{"spread units", itemPartySettings, func(s *Terms) { s.Steps.First().Noise.Spread = true }, "noise spread is true; it must be false"},
-	{"noise of the other kind", itemPartySettings, func(s *Terms) { s.Steps.First().Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise is split; it must be own"},
+	{"less noise", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Noise.Variance *= 0.9 }, "noise variance is "},
+	{"a little less noise", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Noise.Variance *= 0.9998 }, "noise variance is "},
+	{"as little less as rounding could be", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Noise.Variance *= 1 - 5e-5 }, "more than the budget of 10"},
+	{"more noise", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Noise.Variance *= 1.001 }, "noise variance is "},
+	{"no noise", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Noise = protocol.Noise{} }, "noise is none; it must be split"},
+	{"replaced noise", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Noise.Kind = protocol.TwoRound }, "noise is replace; it must be split"},
+	{"NaN", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Noise.Variance = math.NaN() }, "noise variance is NaN"},
+	{"fewer colluders", devicesSettings, func(s *agreement.Terms) { s.Cohort.Colluders = 0 }, "colluders is 0; it must be 0.05"},
+	{"more losses", devicesSettings, func(s *agreement.Terms) { s.Cohort.Tolerance = 0.9 }, "tolerance is 0.9; it must be 0.3"},
+	{"more clients", devicesSettings, func(s *agreement.Terms) { s.Cohort.Clients = 6000 }, "clients is 6000; it must be 600"},
+	{"another release", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Name = "ratings" }, "release is ratings; it must be item-gradient"},
+	{"a longer vector", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Len++ }, "length is 401; it must be 400"},
+	{"a smaller bound", devicesSettings, func(s *agreement.Terms) { s.Steps.First().L2 /= 2 }, "L2 bound is 11.18"},
+	{"a bound in L1", devicesSettings, func(s *agreement.Terms) { s.Steps.First().L1 = 1 }, "L1 bound is 1; it must be 0"},
+	{"a bound on coordinates", devicesSettings, func(s *agreement.Terms) { s.Steps.First().LInf = 1 }, "bound on coordinates is 1; it must be 0"},
+	{"more coordinates", devicesSettings, func(s *agreement.Terms) { s.Steps.First().MaxNonZero = 400 }, "max-non-zero is 400; it must be 1"},
+	{"a finer scale", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Scale *= 2 }, "scale is "},
+	{"a narrower ring", devicesSettings, func(s *agreement.Terms) { s.Steps.First().Width = 8 }, "ring width is 8; it must be "},
+	{"a larger budget", devicesSettings, func(s *agreement.Terms) { s.Budget.Epsilon = 11 }, "budget epsilon is 11; it must be 10"},
+	{"a larger delta", devicesSettings, func(s *agreement.Terms) { s.Budget.Delta = 1e-4 }, "budget delta is 0.0001; it must be 1e-05"},
+	{"another accountant", devicesSettings, func(s *agreement.Terms) { s.Budget.Accountant = dp.GDPSkellam }, "budget accountant is gdp-skellam; it must be rdp"},
+	{"exact samplers", devicesSettings, func(s *agreement.Terms) { s.Budget.SamplerError = 0 }, "sampler error is 0; it must be "},
+	{"a smaller epsilon", devicesSettings, func(s *agreement.Terms) { s.Privacy.Epsilon = 1 }, "stated epsilon is 1; it must be 9.9"},
+	{"add-remove", devicesSettings, func(s *agreement.Terms) { s.Privacy.Relation = dp.AddRemove }, "relation=add-remove, accountant=rdp, sampling=none, noise=skellam); it must be (epsilon="},
+	{"less noise of its own", itemPartySettings, func(s *agreement.Terms) { s.Steps.First().Noise.Multiplier *= 0.99 }, "noise multiplier is "},
+	{"rarer samples", itemPartySettings, func(s *agreement.Terms) { s.Steps.First().Noise.SamplingRate = 0.01 }, "noise sampling rate is 0.01; it must be 0.05"},
+	{"fewer steps", itemPartySettings, func(s *agreement.Terms) { s.Steps.First().Noise.Steps = 9 }, "noise steps is 9; it must be 10"},
+	{"spread units", itemPartySettings, func(s *agreement.Terms) { s.Steps.First().Noise.Spread = true }, "noise spread is true; it must be false"},
+	{"noise of the other kind", itemPartySettings, func(s *agreement.Terms) { s.Steps.First().Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise is split; it must be own"},
 }
 
 // Whoever states other terms than follow is found out, and told by what.
 func TestOpenRefusesOtherTerms(t *testing.T) {
-	honest := map[string]*Public{}
+	honest := map[string]*agreement.Public{}
 	for _, tt := range lies {
 		p := honest[tt.settings]
 		if p == nil {
-			p = publish(t, open(t, tt.settings))
+			p = publish(t, opened.Experiment(t, tt.settings))
 			honest[tt.settings] = p
 		}
 		lying := *p
 		lying.Terms.Steps = p.Terms.Steps.Clone()
 		tt.lie(&lying.Terms)
-		e, err := Open(&lying)
-		if e != nil || !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), tt.reason) {
+		e, err := agreement.Open(&lying)
+		if e != nil || !errors.Is(err, agreement.ErrTerms) || !strings.Contains(err.Error(), tt.reason) {
 			t.Errorf("%s: error %v, want %q in it", tt.what, err, tt.reason)
 		}
 	}
 	for settings, p := range honest {
-		if _, err := Open(p); err != nil {
+		if _, err := agreement.Open(p); err != nil {
 			t.Errorf("%s: the truth is refused: %v", settings, err)
 		}
 	}
@@ -90,9 +92,9 @@ func TestOpenRefusesOtherTerms(t *testing.T) {
 
 // All lies come at once.
 func TestOpenReportsEverything(t *testing.T) {
-	p := publish(t, open(t, devicesSettings))
+	p := publish(t, opened.Experiment(t, devicesSettings))
 	p.Terms.Cohort.Clients, p.Terms.Steps.First().Len, p.Terms.Budget.Epsilon, p.Terms.Privacy.Unit = 1, 2, 3, dp.Rating
-	_, err := Open(p)
+	_, err := agreement.Open(p)
 	if err == nil || strings.Count(err.Error(), "; it must be ") != 4 {
 		t.Errorf("four lies: %v", err)
 	}
@@ -102,14 +104,17 @@ func TestOpenReportsEverything(t *testing.T) {
 // plans, charges and statements agree.
 func TestOpenTakesUpWhatWasStated(t *testing.T) {
 	for _, settings := range []string{devicesSettings, itemPartySettings} {
-		from := open(t, settings)
+		from := opened.Experiment(t, settings)
 		p := publish(t, from)
 		for _, r := range p.Terms.Steps.All() {
 			r.Noise.Variance *= 1 + 1e-5
 			r.Noise.Multiplier *= 1 + 1e-5
 		}
 		noise := p.Terms.Steps.Noise()
-		e := joined(t, p)
+		e, err := agreement.Open(carried(t, p))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !reflect.DeepEqual(e.Schedule, p.Terms.Steps) || reflect.DeepEqual(e.Schedule, from.Schedule) {
 			t.Errorf("%s: the release is %+v, stated is %+v", settings, e.Schedule, p.Terms.Steps)
 		}
@@ -140,8 +145,8 @@ func TestOpenTakesUpWhatWasStated(t *testing.T) {
 }
 
 // told gives a key another value.
-func told(key, value string) func(*Public) {
-	return func(p *Public) {
+func told(key, value string) func(*agreement.Public) {
+	return func(p *agreement.Public) {
 		if err := p.Config.Set(key, value); err != nil {
 			panic(err)
 		}
@@ -154,10 +159,10 @@ func TestOpenRefuses(t *testing.T) {
 	const vfl, category = "algorithm=fmf-vfl parties=3", "algorithm=fmf-vfl parties=3 partition=category"
 	for _, tt := range []struct {
 		settings string
-		change   func(*Public)
+		change   func(*agreement.Public)
 		reason   string
 	}{
-		{"", func(p *Public) { p.Session = protocol.SessionID{} }, "there is no session"},
+		{"", func(p *agreement.Public) { p.Session = protocol.SessionID{} }, "there is no session"},
 		{"", told("secagg", "ideal"), "secagg is ideal; as it is deployed it is real"},
 		{"", told("secagg", "none"), "secagg: none is a plain sum"},
 		{"", told("noise-draw", "sum"), "noise-draw is sum; as it is deployed it is client"},
@@ -173,35 +178,35 @@ func TestOpenRefuses(t *testing.T) {
 		{vfl, told("parties", "1"), "parties: a party that is alone"},
 		{vfl, told("parties", "401"), "impossible number of parties: 401 for 400 items"},
 		{"algorithm=fmf-hfl", told("parties", "601"), "impossible number of parties: 601 for 600 users"},
-		{"", func(p *Public) { p.Facts.Name = "" }, "the name is not a text of 1 to 255 bytes in UTF-8"},
-		{"", func(p *Public) { p.Facts.Name = strings.Repeat("a", 256) }, "the name is not a text of 1 to 255 bytes in UTF-8"},
-		{"", func(p *Public) { p.Facts.Name = "synthetic:ours" }, "counts of a set of this name are published: true; as far as is known here: false"},
-		{"", func(p *Public) { p.Facts.Published = false }, "are published: false; as far as is known here: true"},
-		{"", func(p *Public) { p.Facts.Min = -1 }, "the rating scale is -1 to 5; there must be two finite numbers"},
-		{"", func(p *Public) { p.Facts.Max = math.Inf(1) }, "the rating scale is 0.5 to +Inf; there must be two finite numbers"},
-		{"", func(p *Public) { p.Facts.Max = 0.5 }, "the rating scale is 0.5 to 0.5; there must be two finite numbers"},
-		{"", func(p *Public) { p.Facts.Min = math.NaN() }, "the rating scale is NaN to 5; there must be two finite numbers"},
-		{"", func(p *Public) { p.Facts.Users = 0 }, "there are 0 users and 400 items; of each at least 1"},
-		{"", func(p *Public) { p.Facts.Users = 1<<22 + 1 }, "there are 4194305 users and 400 items; of each at least 1 and at most 4194304"},
-		{"", func(p *Public) { p.Facts.ItemIDs = nil }, "there are 600 users and 0 items"},
-		{"", func(p *Public) { p.Facts.Users = 1 << 20; told("rank", "129")(p) }, "at rank 129 are too many; at most 134217728 coordinates"},
-		{"", func(p *Public) { p.Facts.ItemIDs[7] = p.Facts.ItemIDs[3] }, `items 3 and 7 have one id, "4"`},
-		{"", func(p *Public) { p.Facts.ItemIDs[7] = "" }, `the id of item 7 is ""; it must be a text in UTF-8`},
-		{"", func(p *Public) { p.Facts.ItemIDs[7] = "\xff" }, `the id of item 7 is "\xff"; it must be a text in UTF-8`},
-		{"", func(p *Public) { p.Facts.UserIDs = []string{"42"} }, "the ids of 1 users are stated; with lfl-sgdmf nobody needs to know them"},
-		{"", func(p *Public) { p.Facts.Genres = [][]string{{"War"}} }, "genres of 1 items are stated; nothing is dealt by them"},
-		{vfl, func(p *Public) { p.Facts.UserIDs = p.Facts.UserIDs[:599] }, "599 ids for 600 users; parties that hold items line up rows by them"},
-		{vfl, func(p *Public) { p.Facts.UserIDs[1] = p.Facts.UserIDs[0] }, `users 0 and 1 have one id, "1"`},
-		{category, func(p *Public) { p.Facts.Genres = nil }, "genres of 0 items are stated; there are 400"},
-		{category, func(p *Public) { p.Facts.Genres = make([][]string, 400) }, "no categories"},
+		{"", func(p *agreement.Public) { p.Facts.Name = "" }, "the name is not a text of 1 to 255 bytes in UTF-8"},
+		{"", func(p *agreement.Public) { p.Facts.Name = strings.Repeat("a", 256) }, "the name is not a text of 1 to 255 bytes in UTF-8"},
+		{"", func(p *agreement.Public) { p.Facts.Name = "synthetic:ours" }, "counts of a set of this name are published: true; as far as is known here: false"},
+		{"", func(p *agreement.Public) { p.Facts.Published = false }, "are published: false; as far as is known here: true"},
+		{"", func(p *agreement.Public) { p.Facts.Min = -1 }, "the rating scale is -1 to 5; there must be two finite numbers"},
+		{"", func(p *agreement.Public) { p.Facts.Max = math.Inf(1) }, "the rating scale is 0.5 to +Inf; there must be two finite numbers"},
+		{"", func(p *agreement.Public) { p.Facts.Max = 0.5 }, "the rating scale is 0.5 to 0.5; there must be two finite numbers"},
+		{"", func(p *agreement.Public) { p.Facts.Min = math.NaN() }, "the rating scale is NaN to 5; there must be two finite numbers"},
+		{"", func(p *agreement.Public) { p.Facts.Users = 0 }, "there are 0 users and 400 items; of each at least 1"},
+		{"", func(p *agreement.Public) { p.Facts.Users = 1<<22 + 1 }, "there are 4194305 users and 400 items; of each at least 1 and at most 4194304"},
+		{"", func(p *agreement.Public) { p.Facts.ItemIDs = nil }, "there are 600 users and 0 items"},
+		{"", func(p *agreement.Public) { p.Facts.Users = 1 << 20; told("rank", "129")(p) }, "at rank 129 are too many; at most 134217728 coordinates"},
+		{"", func(p *agreement.Public) { p.Facts.ItemIDs[7] = p.Facts.ItemIDs[3] }, `items 3 and 7 have one id, "4"`},
+		{"", func(p *agreement.Public) { p.Facts.ItemIDs[7] = "" }, `the id of item 7 is ""; it must be a text in UTF-8`},
+		{"", func(p *agreement.Public) { p.Facts.ItemIDs[7] = "\xff" }, `the id of item 7 is "\xff"; it must be a text in UTF-8`},
+		{"", func(p *agreement.Public) { p.Facts.UserIDs = []string{"42"} }, "the ids of 1 users are stated; with lfl-sgdmf nobody needs to know them"},
+		{"", func(p *agreement.Public) { p.Facts.Genres = [][]string{{"War"}} }, "genres of 1 items are stated; nothing is dealt by them"},
+		{vfl, func(p *agreement.Public) { p.Facts.UserIDs = p.Facts.UserIDs[:599] }, "599 ids for 600 users; owners of items line up rows by them"},
+		{vfl, func(p *agreement.Public) { p.Facts.UserIDs[1] = p.Facts.UserIDs[0] }, `users 0 and 1 have one id, "1"`},
+		{category, func(p *agreement.Public) { p.Facts.Genres = nil }, "genres of 0 items are stated; there are 400"},
+		{category, func(p *agreement.Public) { p.Facts.Genres = make([][]string, 400) }, "no categories"},
 		// Other facts than those that the terms are about.
-		{"", func(p *Public) { p.Facts.Users = 601 }, "clients is 600; it must be 601"},
-		{"", func(p *Public) { p.Facts.ItemIDs = p.Facts.ItemIDs[:399] }, "length is 400; it must be 399"},
-		{"", func(p *Public) { p.Facts.Max = 4; told("rating-max", "4")(p) }, "L2 bound is 22.360679774997898; it must be 16"},
+		{"", func(p *agreement.Public) { p.Facts.Users = 601 }, "clients is 600; it must be 601"},
+		{"", func(p *agreement.Public) { p.Facts.ItemIDs = p.Facts.ItemIDs[:399] }, "length is 400; it must be 399"},
+		{"", func(p *agreement.Public) { p.Facts.Max = 4; told("rating-max", "4")(p) }, "L2 bound is 22.360679774997898; it must be 16"},
 	} {
-		p := carried(t, publish(t, open(t, tt.settings)))
+		p := carried(t, publish(t, opened.Experiment(t, tt.settings)))
 		tt.change(p)
-		if e, err := Open(p); err == nil || e != nil || !strings.Contains(err.Error(), tt.reason) {
+		if e, err := agreement.Open(p); err == nil || e != nil || !strings.Contains(err.Error(), tt.reason) {
 			t.Errorf("%s: error %v, want %q in it", tt.settings, err, tt.reason)
 		}
 	}
@@ -236,14 +241,14 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a key of simulations", instead(`"rank":"1"`, `"dropout":"0.5","rank":"1"`), "not the canonical one"},
 		{"a missing key", instead(`"rank":"1",`, ``), "its configuration lacks rank"},
 		{"a wrong value", instead(`"rank":"1"`, `"rank":"one"`), `rank: "one" is not a number, inf or auto`},
-		{"another version", instead(publicFormat, "fedsim/agreement/public/v1"), `its format is "fedsim/agreement/public/v1"; this version reads`},
+		{"another version", instead(agreement.PublicFormat, "fedsim/agreement/public/v1"), `its format is "fedsim/agreement/public/v1"; this version reads`},
 		{"a short session", instead("fed5000", "fed500"), "16 bytes in hex are needed"},
 		{"a session that is no number", instead("fed5000", "fed50x0"), "16 bytes in hex are needed"},
 		{"a session in capitals", instead("fed5000", "FED5000"), "not the canonical one"},
 		{"unknown noise", instead(`"kind":"none"`, `"kind":"laplace"`), "not the canonical one"},
-		{"too much", text + strings.Repeat(" ", MaxPublic), "at most 67108864 are read"},
+		{"too much", text + strings.Repeat(" ", agreement.MaxPublic), "at most 67108864 are read"},
 	} {
-		p, err := Decode([]byte(tt.text))
+		p, err := agreement.Decode([]byte(tt.text))
 		if err == nil || p != nil || !strings.Contains(err.Error(), tt.reason) {
 			t.Errorf("%s: error %v, want %q in it", tt.what, err, tt.reason)
 		}
@@ -259,7 +264,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(good)
 	f.Add(bytes.Replace(good, []byte("fmf-lfl"), []byte("fmf-vfl"), 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := Decode(b)
+		p, err := agreement.Decode(b)
 		if err != nil {
 			return
 		}
@@ -267,7 +272,7 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("it is written as\n%s\n%v, and was read from\n%s", again, err, b)
 		}
 		if c, err := algorithm.Deployed(p.Config); err == nil && c.Equal(p.Config) {
-			_ = p.Facts.validate(c)
+			_ = p.Facts.Validate(c)
 		}
 	})
 }
@@ -276,7 +281,7 @@ func FuzzDecode(f *testing.F) {
 // one thing changed is not.
 func TestCheckPlan(t *testing.T) {
 	for _, settings := range []string{devicesSettings, itemPartySettings, "algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2", "algorithm=fmf-hfl rounds=3", "algorithm=hfl-synsgd accountant=rdp rounds=3"} {
-		e := joined(t, publish(t, open(t, settings)))
+		e := opened.Joined(t, opened.Experiment(t, settings))
 		s, err := e.Strategy()
 		if err != nil {
 			t.Fatal(err)
@@ -290,7 +295,7 @@ func TestCheckPlan(t *testing.T) {
 			if done {
 				break
 			}
-			if err := CheckPlan(e, p); err != nil {
+			if err := agreement.CheckPlan(e, p); err != nil {
 				t.Errorf("%s: %v", settings, err)
 			}
 			last = p
@@ -323,7 +328,7 @@ func TestCheckPlan(t *testing.T) {
 			p := *last
 			p.Releases = slices.Clone(last.Releases)
 			change(&p)
-			if err := CheckPlan(e, &p); !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), what) {
+			if err := agreement.CheckPlan(e, &p); !errors.Is(err, agreement.ErrTerms) || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: error %v, want %q in it", settings, err, what)
 			}
 		}
@@ -332,12 +337,12 @@ func TestCheckPlan(t *testing.T) {
 
 // The steps that are paid for in advance stand in the last plan, and in no other.
 func TestCheckPlanOfTheLastIteration(t *testing.T) {
-	e := joined(t, publish(t, open(t, itemPartySettings))) // 10 steps an iteration, 3 after the fourth
+	e := opened.Joined(t, opened.Experiment(t, itemPartySettings)) // 10 steps an iteration, 3 after the fourth
 	for iteration, steps := range []int{10, 10, 10, 13} {
 		for asked := 9; asked <= 14; asked++ {
 			p := e.Plan(uint64(iteration + 1))
 			p.Releases[0].Noise.Steps = asked
-			if err := CheckPlan(e, p); (err == nil) != (asked == steps) {
+			if err := agreement.CheckPlan(e, p); (err == nil) != (asked == steps) {
 				t.Errorf("iteration %d, %d steps: %v", iteration+1, asked, err)
 			}
 		}
@@ -359,7 +364,7 @@ func TestSpentAtMost(t *testing.T) {
 		{"algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2 parties=4", 3, 128},
 		{"algorithm=hfl-synsgd accountant=rdp rounds=30", 30, 30},
 	} {
-		e := joined(t, publish(t, open(t, tt.settings)))
+		e := opened.Joined(t, opened.Experiment(t, tt.settings))
 		n, b := e.Schedule.First().Noise, e.Privacy.Budget
 		event := dp.SubsampledGaussian(n.Multiplier, n.SamplingRate)
 		if n.Kind == protocol.Split {
@@ -404,7 +409,7 @@ func TestSpentAtMost(t *testing.T) {
 			t.Errorf("%s: a ledger holds %v, at most is %v", tt.settings, ledger.Spent(), got)
 		}
 	}
-	e := joined(t, publish(t, open(t, devicesSettings)))
+	e := opened.Joined(t, opened.Experiment(t, devicesSettings))
 	if got, err := e.SpentAtMost(0); err != nil || got.Epsilon != 0 {
 		t.Errorf("no attempt costs %v, %v", got, err)
 	}
@@ -413,7 +418,7 @@ func TestSpentAtMost(t *testing.T) {
 			t.Errorf("%d attempts: %v", attempts, err)
 		}
 	}
-	free := joined(t, publish(t, open(t, "algorithm=fmf-lfl")))
+	free := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-lfl"))
 	got, err := free.SpentAtMost(3)
 	if s := free.Statement(got); err != nil || !math.IsInf(got.Epsilon, 1) || s.Validate() != nil {
 		t.Errorf("without privacy: %v, %v, %s", got, err, s)
@@ -426,7 +431,7 @@ func TestSumParams(t *testing.T) {
 	for i := range list {
 		list[i] = bytes.Repeat([]byte{byte(i)}, ed25519.PublicKeySize)
 	}
-	active := joined(t, publish(t, open(t, "algorithm=fmf-vfl rounds=7 secagg=real mode=active")))
+	active := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl rounds=7 secagg=real mode=active"))
 	p := active.SumParams(list)
 	if p.Mode != graph.Active || p.Iterations != 7 || !cmp.Equal(p.Identities, list) || len(p.Beacon) > 0 {
 		t.Errorf("active: %+v", p)
@@ -445,7 +450,7 @@ func TestSumParams(t *testing.T) {
 	if err := active.SumParams(list[:9]).Validate(plan); err == nil || !strings.Contains(err.Error(), "9 keys for 10 clients") {
 		t.Errorf("a list of nine: %v", err)
 	}
-	if p := joined(t, publish(t, open(t, "algorithm=fmf-vfl rounds=7"))).SumParams(list); p.Mode != graph.SemiHonest || p.Identities != nil || p.Iterations != 7 {
+	if p := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl rounds=7")).SumParams(list); p.Mode != graph.SemiHonest || p.Identities != nil || p.Iterations != 7 {
 		t.Errorf("semi-honest: %+v", p)
 	}
 }
