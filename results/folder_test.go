@@ -15,35 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 )
-
-// open opens the small synthetic set with what else is set.
-func open(t *testing.T, settings string) *experiment.Experiment {
-	t.Helper()
-	c, err := config.Resolve(set("data=synthetic:small " + settings))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := experiment.Open(t.Context(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// set makes settings of KEY=VALUE, with spaces between.
-func set(text string) []config.Setting {
-	var list []config.Setting
-	for pair := range strings.FieldsSeq(text) {
-		key, value, _ := strings.Cut(pair, "=")
-		list = append(list, config.Setting{Key: key, Value: value, Origin: key})
-	}
-	return list
-}
 
 // tree lists everything below a folder.
 func tree(t *testing.T, dir string) []string {
@@ -69,7 +45,7 @@ func TestFolderDiscardLeavesNothing(t *testing.T) {
 			if err := os.Mkdir("there", 0o755); err != nil {
 				t.Fatal(err)
 			}
-			e := open(t, "")
+			e := opened.Experiment(t, "")
 			algorithm.Out.Set(&e.Config, out)
 			f, err := NewFolder(e)
 			if err != nil {
@@ -90,7 +66,7 @@ func TestFolderDiscardLeavesNothing(t *testing.T) {
 // Folders that were made on the way are kept when somebody else uses them by now.
 func TestFolderDiscardKeepsWhatIsNotItsOwn(t *testing.T) {
 	t.Chdir(t.TempDir())
-	e := open(t, "out=a/b")
+	e := opened.Experiment(t, "out=a/b")
 	f, err := NewFolder(e)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +94,7 @@ func TestNewFolderThatCannotBe(t *testing.T) {
 			if err := os.WriteFile("file", nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			e := open(t, "")
+			e := opened.Experiment(t, "")
 			algorithm.Out.Set(&e.Config, tt.out)
 			algorithm.RunName.Set(&e.Config, tt.run)
 			f, err := NewFolder(e)
@@ -157,17 +133,17 @@ func TestFolderNames(t *testing.T) {
 		return filepath.ToSlash(path)
 	}
 	const name = "runs/lfl-sgdmf-synthetic-small-eps2.5-seed7"
-	e := open(t, "epsilon=2.5 seed=7")
+	e := opened.Experiment(t, "epsilon=2.5 seed=7")
 	for _, want := range []string{name, name + "-2", name + "-3"} {
 		if got := complete(e); got != want {
 			t.Errorf("the run is %s, want %s", got, want)
 		}
 	}
-	if got := complete(open(t, "name=mine")); got != "runs/mine" {
+	if got := complete(opened.Experiment(t, "name=mine")); got != "runs/mine" {
 		t.Errorf("the run is %s, want runs/mine", got)
 	}
 	before := tree(t, ".")
-	if f, err := NewFolder(open(t, "name=mine")); err == nil {
+	if f, err := NewFolder(opened.Experiment(t, "name=mine")); err == nil {
 		f.Discard()
 		t.Error("a name that is taken was accepted")
 	} else if want := filepath.Join("runs", "mine") + " exists already; give another --name, or remove it"; err.Error() != want {
@@ -181,7 +157,7 @@ func TestFolderNames(t *testing.T) {
 // What another run has completed under the name meanwhile is not overwritten.
 func TestCompleteDoesNotOverwrite(t *testing.T) {
 	t.Chdir(t.TempDir())
-	e := open(t, "name=x")
+	e := opened.Experiment(t, "name=x")
 	var folders [2]*Folder
 	for i := range folders {
 		var err error
@@ -216,7 +192,7 @@ func TestCompleteDoesNotOverwrite(t *testing.T) {
 // then the rows in order.
 func TestModelFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
-	e := open(t, "name=x")
+	e := opened.Experiment(t, "name=x")
 	f, err := NewFolder(e)
 	if err != nil {
 		t.Fatal(err)

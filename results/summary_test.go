@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/internal/opened"
 )
 
 // Baselines are an object of numbers, in the order of the table; read back they are in
@@ -74,7 +75,7 @@ func TestSummaryOfQuality(t *testing.T) {
 
 // A round that cannot be made up for is told once, one that can is not told.
 func TestRecordSkipped(t *testing.T) {
-	e := open(t, "algorithm=ssp-c")
+	e := opened.Experiment(t, "algorithm=ssp-c")
 	var s Summary
 	for round := range uint64(e.Schedule.Iterations()) {
 		s.RecordSkipped(round+1, e)
@@ -85,7 +86,7 @@ func TestRecordSkipped(t *testing.T) {
 		t.Errorf("lost is %q, want %q", s.Lost, want)
 	}
 	s = Summary{}
-	s.RecordSkipped(1, open(t, ""))
+	s.RecordSkipped(1, opened.Experiment(t, ""))
 	if s.Lost != nil {
 		t.Errorf("lost is %q of a run whose rounds are all alike", s.Lost)
 	}
