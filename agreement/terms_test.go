@@ -195,7 +195,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"", func(p *agreement.Public) { p.Facts.ItemIDs[7] = "\xff" }, `the id of item 7 is "\xff"; it must be a text in UTF-8`},
 		{"", func(p *agreement.Public) { p.Facts.UserIDs = []string{"42"} }, "the ids of 1 users are stated; with lfl-sgdmf nobody needs to know them"},
 		{"", func(p *agreement.Public) { p.Facts.Genres = [][]string{{"War"}} }, "genres of 1 items are stated; nothing is dealt by them"},
-		{vfl, func(p *agreement.Public) { p.Facts.UserIDs = p.Facts.UserIDs[:599] }, "599 ids for 600 users; owners of items line up rows by them"},
+		{vfl, func(p *agreement.Public) { p.Facts.UserIDs = p.Facts.UserIDs[:599] }, "599 ids for 600 users; parties that hold items line up rows by them"},
 		{vfl, func(p *agreement.Public) { p.Facts.UserIDs[1] = p.Facts.UserIDs[0] }, `users 0 and 1 have one id, "1"`},
 		{category, func(p *agreement.Public) { p.Facts.Genres = nil }, "genres of 0 items are stated; there are 400"},
 		{category, func(p *agreement.Public) { p.Facts.Genres = make([][]string, 400) }, "no categories"},
