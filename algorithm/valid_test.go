@@ -3,18 +3,17 @@ package algorithm_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/opened"
 )
 
 // validConfig draws configurations that Resolve accepts, weighted to texts that
@@ -231,21 +230,6 @@ func drawModel(t *rapid.T, c *config.Config) {
 func TestYAMLRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	rapid.Check(t, func(t *rapid.T) {
-		want := validConfig().Draw(t, "config")
-		b := want.YAML()
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		settings, err := config.ReadFile(path)
-		if err != nil {
-			t.Fatalf("%v, in\n%s", err, b)
-		}
-		got, err := config.Resolve(settings)
-		if err != nil {
-			t.Fatalf("%v, in\n%s", err, b)
-		}
-		if !got.Equal(want) {
-			t.Fatalf("it came back otherwise (-want +got):\n%s\nfrom\n%s", cmp.Diff(want, got), b)
-		}
+		opened.Reread(t, path, validConfig().Draw(t, "config"))
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/opened"
 )
 
 // text is the value of a key by its name.
@@ -232,27 +233,8 @@ func TestYAMLRoundTripOfOddPaths(t *testing.T) {
 		t.Run(fmt.Sprintf("%q", data), func(t *testing.T) {
 			c := config.Config{}
 			algorithm.Data.Set(&c, data)
-			roundTrip(t, path, c)
+			opened.Reread(t, path, c)
 		})
-	}
-}
-
-func roundTrip(t *testing.T, path string, want config.Config) {
-	t.Helper()
-	b := want.YAML()
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	settings, err := config.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v, in\n%s", err, b)
-	}
-	got, err := config.Resolve(settings)
-	if err != nil {
-		t.Fatalf("%v, in\n%s", err, b)
-	}
-	if !got.Equal(want) {
-		t.Fatalf("it came back otherwise (-want +got):\n%s\nfrom\n%s", cmp.Diff(want, got), b)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package opened opens experiments for tests: on the small synthetic set, unless settings
 // name other data, and as another party of a deployment sees them. A test imports the
-// families that it needs.
+// families that it needs. Beside that it has what tests of several packages ask of a
+// configuration or an experiment.
 package opened
 
 import (
@@ -9,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
@@ -25,6 +29,26 @@ func Settings(text string) []config.Setting {
 		list = append(list, config.Setting{Key: key, Value: value, Origin: "place of " + key})
 	}
 	return list
+}
+
+// Reread writes a configuration to a file and reads it back, which must give the same one.
+func Reread(t rapid.TB, path string, want config.Config) {
+	t.Helper()
+	b := want.YAML()
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := config.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v, in\n%s", err, b)
+	}
+	got, err := config.Resolve(settings)
+	if err != nil {
+		t.Fatalf("%v, in\n%s", err, b)
+	}
+	if !got.Equal(want) {
+		t.Fatalf("it came back otherwise (-want +got):\n%s\nfrom\n%s", cmp.Diff(want, got), b)
+	}
 }
 
 // Try opens the small synthetic set with what else is set.
