@@ -69,8 +69,8 @@ var rules = []rule{
 	},
 	{
 		name: "helpers of tests are for tests", from: []string{"..."}, except: []string{"internal/roletest"},
-		forbid: []string{"internal/roletest"}, direct: true,
-		why: "it looks into roles, which only their tests may",
+		forbid: []string{"internal/roletest", "internal/cli/clitest", "internal/fewcases"}, direct: true,
+		why: "they look into roles, or have tests and their flags, which no program may have",
 	},
 	{
 		name: "config is a mechanism", from: []string{"config/..."},

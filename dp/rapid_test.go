@@ -1,0 +1,3 @@
+package dp
+
+import _ "github.com/fedsim/fedsim/internal/fewcases" // properties here are slow to check
