@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
@@ -60,7 +61,7 @@ func (s confirming) Next(closed protocol.Stage, to protocol.ClientID) protocol.M
 }
 
 func newConfirming(s protocol.Setup) (aggregator.Sum, error) {
-	return confirming{secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}), s.Iteration}, nil
+	return confirming{secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), s.Iteration}, nil
 }
 
 // Where survivors are confirmed it is three: the roster comes with the survivors,
@@ -301,10 +302,10 @@ func (s fussy) Receive(from protocol.ClientID, m protocol.StageMessage) error {
 // Whatever is wrong with what travels with a message, the message counts.
 func TestBadRiders(t *testing.T) {
 	b := benchOf(t, 2, aggregator.Config{Clients: 5, Iterations: 9, SitOut: 0.4, NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
-		if sum := secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}); s.Iteration > 1 {
+		if sum := secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)); s.Iteration > 1 {
 			return fussy{sum, 4}, nil
 		}
-		return secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}), nil
+		return secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), nil
 	}})
 	b.setUp()
 	b.script(`

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
@@ -104,7 +105,7 @@ func (s accusing) Sum(run protocol.Runner) ([][]int64, error) {
 // when it speaks in a stage of iteration at.
 func liars(t *testing.T, lose int, dealer protocol.ClientID, fail uint64, sender protocol.ClientID, at uint64, stage protocol.Stage) *bench {
 	return benchOf(t, lose, aggregator.Config{Clients: 4, Iterations: 9, NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
-		x := accusing{Ideal: secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}), found: new([]protocol.Culprit), dealer: dealer, sender: 99, at: s.Iteration, fail: fail}
+		x := accusing{Ideal: secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), found: new([]protocol.Culprit), dealer: dealer, sender: 99, at: s.Iteration, fail: fail}
 		if s.Iteration == at {
 			x.sender, x.stage = sender, stage
 		}

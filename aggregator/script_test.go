@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/roletest"
 	"github.com/fedsim/fedsim/protocol"
@@ -73,7 +74,7 @@ func benchOf(t *testing.T, lose int, cfg aggregator.Config) *bench {
 	cfg.StageTimeout = stageTimeout
 	if cfg.NewSum == nil {
 		cfg.NewSum = func(s protocol.Setup) (aggregator.Sum, error) {
-			return secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}), nil
+			return secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), nil
 		}
 	}
 	b.aggregator = aggregator.New(cfg)

@@ -38,8 +38,11 @@ var deployable = []string{
 // What a party makes of what is public is what the simulator, which has all ratings,
 // makes of the data: the same cohort, release, noise, budget, settings and model.
 func TestPublicIsTheExperiment(t *testing.T) {
-	for _, settings := range deployable {
+	for i, settings := range deployable {
 		t.Run(settings, func(t *testing.T) {
+			if i%2 > 0 && os.Getenv("FEDSIM_TEST_LONG") == "" {
+				t.Skip("every second one has each form: FEDSIM_TEST_LONG")
+			}
 			t.Parallel()
 			if before, ok := strings.CutSuffix(settings, "data="); ok { // of the active mode it must be small
 				settings = before + "data=" + opened.Crowd(t, 60, 20, 1)

@@ -3,7 +3,6 @@ package client
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
@@ -13,17 +12,7 @@ import (
 // Samplers keeps the tables that noise is drawn from. They depend on public
 // numbers only, so all clients of a process share one Samplers. It is safe for
 // concurrent use; the zero value is ready.
-type Samplers struct {
-	mu      sync.Mutex
-	skellam cache[float64, *noise.Skellam]
-	thin    cache[thinKey, *noise.Thinning]
-}
-
-// thinKey: variance of the share, and the part of it that is kept.
-type thinKey struct {
-	variance  float64
-	keep, all uint64
-}
+type Samplers struct{ tables noise.Tables }
 
 // shares is what a client must still know of the noise it added: the seeds of
 // the iteration, from which it is drawn again once, thinned and forgotten.
@@ -53,7 +42,7 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 			// Noise that could not be thinned later must not be added now.
 			return nil, nil, fmt.Errorf("release %q: a share of variance %g cannot be thinned; at most %g can", r.Name, variance, 2.*noise.MaxThinningMean)
 		}
-		sampler, err := s.sampler(variance)
+		sampler, err := s.tables.Skellam(variance)
 		if err != nil {
 			return nil, nil, fmt.Errorf("release %q: %w", r.Name, err)
 		}
@@ -96,11 +85,11 @@ func (s *Samplers) remove(p *protocol.Plan, sh *shares, survivors int) ([]protoc
 // b/a = w/u stays.
 func (s *Samplers) split(dst []int64, c protocol.Cohort, r protocol.Release, sh *shares, survivors int) error {
 	a := c.ShareVariance(r.Noise.Variance)
-	sampler, err := s.sampler(a)
+	sampler, err := s.tables.Skellam(a)
 	if err != nil {
 		return err
 	}
-	thinning, err := s.thinning(thinKey{a, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors))})
+	thinning, err := s.tables.Thinning(a/2, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors)))
 	if err != nil {
 		return err
 	}
@@ -109,7 +98,7 @@ func (s *Samplers) split(dst []int64, c protocol.Cohort, r protocol.Release, sh 
 
 // replace takes the share out again and adds a fresh one of variance V/u.
 func (s *Samplers) replace(dst []int64, c protocol.Cohort, r protocol.Release, sh *shares, survivors int) error {
-	old, err := s.sampler(c.ShareVariance(r.Noise.Variance))
+	old, err := s.tables.Skellam(c.ShareVariance(r.Noise.Variance))
 	if err != nil {
 		return err
 	}
@@ -119,7 +108,7 @@ func (s *Samplers) replace(dst []int64, c protocol.Cohort, r protocol.Release, s
 	for j := range dst {
 		dst[j] = -dst[j]
 	}
-	fresh, err := s.sampler(r.Noise.Variance / float64(c.Honest(survivors)))
+	fresh, err := s.tables.Skellam(r.Noise.Variance / float64(c.Honest(survivors)))
 	if err != nil {
 		return err
 	}
@@ -135,45 +124,4 @@ func dense(v protocol.Integers, n int) protocol.Integers {
 	out := protocol.Integers{Value: make([]int64, n)}
 	v.AddTo(out.Value)
 	return out
-}
-
-func (s *Samplers) sampler(variance float64) (*noise.Skellam, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.skellam.get(variance, func() (*noise.Skellam, error) { return noise.NewSkellam(variance) })
-}
-
-func (s *Samplers) thinning(k thinKey) (*noise.Thinning, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.thin.get(k, func() (*noise.Thinning, error) { return noise.NewThinning(k.variance/2, k.keep, k.all) })
-}
-
-// cached is how many tables a cache keeps: a plan's releases now and of the
-// iteration before.
-const cached = 16
-
-// cache keeps the latest values made, by key.
-type cache[K comparable, V any] struct {
-	values map[K]V
-	order  []K
-}
-
-func (c *cache[K, V]) get(k K, build func() (V, error)) (V, error) {
-	if v, ok := c.values[k]; ok {
-		return v, nil
-	}
-	v, err := build()
-	if err != nil {
-		return v, err
-	}
-	if c.values == nil {
-		c.values = make(map[K]V)
-	}
-	if len(c.order) == cached {
-		delete(c.values, c.order[0])
-		c.order = c.order[1:]
-	}
-	c.values[k], c.order = v, append(c.order, k)
-	return v, nil
 }

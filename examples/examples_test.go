@@ -75,6 +75,9 @@ func TestOwnAlgorithm(t *testing.T) {
 // The algorithm is in help, plan and run of a command that was built with it, with dropouts
 // and real sums.
 func TestOwnCommand(t *testing.T) {
+	if os.Getenv("FEDSIM_TEST_LONG") == "" {
+		t.Skip("building a third program takes seconds: FEDSIM_TEST_LONG")
+	}
 	t.Parallel()
 	expect(t, said(t, "own-command", "run", "--help"), `item-mean`)
 	expect(t, said(t, "own-command", "plan", "--algorithm", "item-mean", "--data", "synthetic:small"), `algorithm: item-mean, 1 round`, `release: means`, statement)

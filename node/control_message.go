@@ -108,11 +108,20 @@ func conclude(s network.Stream, c *controlMessage) error {
 	if err := say(s, c); err != nil {
 		return err
 	}
-	if err := s.CloseWrite(); err != nil {
+	if err := endWriting(s); err != nil {
 		return ignoreEOF(err) // the peer may be that quick
 	}
 	_, err := s.Read(make([]byte, 1)) // ends with the peer's side, or the deadline
 	return ignoreEOF(err)
+}
+
+// endWriting tells the peer that nothing follows. libp2p gives the muxer's own error where the peer
+// has reset the stream, which here is what a reset is elsewhere.
+func endWriting(s network.Stream) error {
+	if err := s.CloseWrite(); err != nil {
+		return fmt.Errorf("%w: %w", network.ErrReset, err)
+	}
+	return nil
 }
 
 // hear reads a control message of at most so many bytes. A refusal is an error.

@@ -117,7 +117,7 @@ func (q *queue) write(s network.Stream, done <-chan struct{}) error {
 			}
 		}
 		if q.ended() {
-			return s.CloseWrite()
+			return endWriting(s)
 		}
 		select {
 		case <-done:

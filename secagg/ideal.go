@@ -108,15 +108,16 @@ type Ideal struct {
 	plan     *protocol.Plan // nil before Begin
 	draw     Draw
 	noise    entropy.Source
+	tables   *noise.Tables
 	sums     [][]int64 // per release, modulo 2^64; lift takes the low bits at the end
 	counts   [protocol.Stages]int
 	finished bool
 }
 
 // NewIdeal makes the adder of an iteration. src is where DrawSum takes the noise
-// from.
-func NewIdeal(s protocol.Setup, d Draw, src entropy.Source) *Ideal {
-	return &Ideal{setup: s, draw: d, noise: src}
+// from, and t what it is drawn with, which all iterations of a session can share.
+func NewIdeal(s protocol.Setup, d Draw, src entropy.Source, t *noise.Tables) *Ideal {
+	return &Ideal{setup: s, draw: d, noise: src, tables: t}
 }
 
 // Begin takes the plan of the iteration, before the first masked input; ErrPlan is
@@ -223,7 +224,7 @@ func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 // silent.
 func (s *Ideal) addNoise(dst []int64, r protocol.Release) error {
 	u1, u2 := s.counts[protocol.StageMaskedInput], s.counts[protocol.StageUnmask]
-	sampler, err := noise.NewSkellam(s.plan.Cohort.FinalVariance(r.Noise.Variance, u1, u2))
+	sampler, err := s.tables.Skellam(s.plan.Cohort.FinalVariance(r.Noise.Variance, u1, u2))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
@@ -29,7 +30,7 @@ func (serial) Each(n int, f func(int)) {
 
 // ideal is the adder of a plan's iteration.
 func ideal(p *protocol.Plan, d secagg.Draw, src entropy.Source) *secagg.Ideal {
-	s := secagg.NewIdeal(p.Setup(), d, src)
+	s := secagg.NewIdeal(p.Setup(), d, src, new(noise.Tables))
 	if err := s.Begin(p); err != nil {
 		panic(err)
 	}
@@ -46,7 +47,7 @@ func plan(clients int, releases ...protocol.Release) *protocol.Plan {
 
 func ExampleIdeal() {
 	p := plan(2, exact("votes", 4, 16))
-	sum := secagg.NewIdeal(p.Setup(), secagg.DrawSum, entropy.System())
+	sum := secagg.NewIdeal(p.Setup(), secagg.DrawSum, entropy.System(), new(noise.Tables))
 	if err := sum.Begin(p); err != nil {
 		fmt.Println(err)
 	}

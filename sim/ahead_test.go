@@ -201,7 +201,7 @@ func TestAheadChangesNoResult(t *testing.T) {
 	for _, k := range everySum {
 		for name, fates := range fatesOfTests() {
 			t.Run(k.name+"/"+name, func(t *testing.T) {
-				if k.real && strings.HasPrefix(name, "first") && os.Getenv("FEDSIM_TEST_LONG") == "" {
+				if (k.real && strings.HasPrefix(name, "first") || k == semiHonest) && os.Getenv("FEDSIM_TEST_LONG") == "" {
 					t.Skip("the other scripts have the same stages: FEDSIM_TEST_LONG")
 				}
 				cfg, got := aheadConfig(k, 0)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -29,9 +30,9 @@ func newSums(cfg Config, from *streams) (sums, error) {
 
 // idealSums are sums by a trusted adder.
 func idealSums(cfg Config, from *streams) sums {
-	src := from.noise("ideal-sum")
+	src, tables := from.noise("ideal-sum"), new(noise.Tables)
 	s := sums{
-		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src), nil },
+		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },
 		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
 	}
 	for i := range s.client {

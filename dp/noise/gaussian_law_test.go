@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -176,6 +177,9 @@ func continuousDistance(x []float64, cdf func(float64) float64) (d, limit float6
 // TestGaussianLawRejects: samplers that are slightly wrong fail the tests that
 // draws pass, each the one that is for it. Twenty blocks are 2·10^6 draws.
 func TestGaussianLawRejects(t *testing.T) {
+	if os.Getenv("FEDSIM_TEST_LONG") == "" {
+		t.Skip("draws of many wrong laws take seconds: FEDSIM_TEST_LONG")
+	}
 	uniforms := stream(61)
 	for _, c := range []struct {
 		name, fault string

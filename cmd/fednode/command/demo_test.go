@@ -99,15 +99,9 @@ func twoPorts(t *testing.T) int {
 }
 
 func TestDemonstration(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	long(t)
 	temporary := t.TempDir()
-	path := buildsNothing(t)
-	if os.Getenv("FEDSIM_TEST_LONG") != "" {
-		path = os.Getenv("PATH")
-	}
-	d := demonstrate(t, path, temporary, twoPorts(t))
+	d := demonstrate(t, os.Getenv("PATH"), temporary, twoPorts(t))
 	if err := d.end(t, temporary); err != nil {
 		t.Errorf("%v\n%s", err, d.seen.String())
 	}

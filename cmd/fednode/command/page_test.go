@@ -28,9 +28,7 @@ const threeMachines = "../../../docs/three-machines.md"
 // them, and ports are free ones; else only what must vary may differ: keys and names that
 // follow from them (one for one), times and how long something took.
 func TestThreeMachines(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	long(t)
 	text, err := os.ReadFile(threeMachines)
 	if err != nil {
 		t.Fatal(err)

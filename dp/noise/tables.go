@@ -1,0 +1,61 @@
+package noise
+
+import "sync"
+
+// Tables keeps the latest samplers that were made. A sampler's table holds some twenty standard
+// deviations and depends on public numbers only, so that the iterations and the clients of a
+// process share one Tables. It is safe for concurrent use; the zero value is ready.
+type Tables struct {
+	mu       sync.Mutex
+	skellam  cache[float64, *Skellam]
+	thinning cache[kept, *Thinning]
+}
+
+// kept is how many of all Poisson events of this mean stay.
+type kept struct {
+	mean      float64
+	keep, all uint64
+}
+
+// Skellam is NewSkellam.
+func (t *Tables) Skellam(variance float64) (*Skellam, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.skellam.get(variance, func() (*Skellam, error) { return NewSkellam(variance) })
+}
+
+// Thinning is NewThinning.
+func (t *Tables) Thinning(mean float64, keepNum, keepDen uint64) (*Thinning, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.thinning.get(kept{mean, keepNum, keepDen}, func() (*Thinning, error) { return NewThinning(mean, keepNum, keepDen) })
+}
+
+// cached is how many samplers of a kind are kept: a plan's releases now and of the
+// iteration before.
+const cached = 16
+
+// cache keeps the latest values made, by key.
+type cache[K comparable, V any] struct {
+	values map[K]V
+	order  []K
+}
+
+func (c *cache[K, V]) get(k K, build func() (V, error)) (V, error) {
+	if v, ok := c.values[k]; ok {
+		return v, nil
+	}
+	v, err := build()
+	if err != nil {
+		return v, err
+	}
+	if c.values == nil {
+		c.values = make(map[K]V)
+	}
+	if len(c.order) == cached {
+		delete(c.values, c.order[0])
+		c.order = c.order[1:]
+	}
+	c.values[k], c.order = v, append(c.order, k)
+	return v, nil
+}
