@@ -47,7 +47,7 @@ func Train(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, 
 		e: e, progress: orSilent(p), clock: newStopwatch(),
 		result: &Result{Experiment: e, Summary: &results.Summary{
 			Algorithm: e.About().Name, Data: e.Data.Name, Secagg: algorithm.Secagg.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
-			Rounds: e.Schedule.Iterations(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
+			Settings: results.SettingsOf(e.Config), Rounds: e.Schedule.Iterations(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
 		}},
 	}
 	j.result.Seconds = j.clock.laps

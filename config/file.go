@@ -116,19 +116,25 @@ func edits(a, b string) int {
 
 // ReadFile reads the settings of an experiment file: YAML with the names of keys,
 // each at most once.
-func ReadFile(path string) ([]Setting, error) {
+func ReadFile(path string) ([]Setting, error) { return readFile(path, false) }
+
+// ReadLists is [ReadFile] of a file in which a key may have a list of values. Each element
+// is then a setting, in the order of the list.
+func ReadLists(path string) ([]Setting, error) { return readFile(path, true) }
+
+func readFile(path string, lists bool) ([]Setting, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	settings, err := parse(path, b)
+	settings, err := parse(path, b, lists)
 	if err != nil {
 		return nil, &Error{err}
 	}
 	return settings, nil
 }
 
-func parse(path string, b []byte) ([]Setting, error) {
+func parse(path string, b []byte, lists bool) ([]Setting, error) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff")) // a byte order mark
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
@@ -151,20 +157,20 @@ func parse(path string, b []byte) ([]Setting, error) {
 		default:
 			return nil, fmt.Errorf("%s:%d: an experiment file holds lines of the form KEY: VALUE", path, line(doc.Body))
 		}
-		if settings, err = leaves(settings, path, "", doc.Body); err != nil {
+		if settings, err = leaves(settings, path, "", doc.Body, lists); err != nil {
 			return nil, err
 		}
 	}
 	return settings, nil
 }
 
-// leaves collects the plain values below a node.
-func leaves(all []Setting, path, key string, n ast.Node) ([]Setting, error) {
+// leaves collects the plain values below a node, and with lists those in lists.
+func leaves(all []Setting, path, key string, n ast.Node, lists bool) ([]Setting, error) {
 	var err error
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		for _, v := range n.Values {
-			if all, err = leaves(all, path, key, v); err != nil {
+			if all, err = leaves(all, path, key, v, lists); err != nil {
 				return nil, err
 			}
 		}
@@ -176,7 +182,7 @@ func leaves(all []Setting, path, key string, n ast.Node) ([]Setting, error) {
 		if i := slices.IndexFunc(all, func(s Setting) bool { return s.Key == name }); i >= 0 {
 			return nil, fmt.Errorf("%s:%d: %s is given a second time; the first is at %s", path, line(n.Key), name, all[i].Origin)
 		}
-		return leaves(all, path, name, n.Value)
+		return leaves(all, path, name, n.Value, lists)
 	case *ast.LiteralNode:
 		all = append(all, Setting{Key: key, Value: n.Value.Value, Origin: at(path, n)})
 	case *ast.StringNode:
@@ -184,6 +190,18 @@ func leaves(all []Setting, path, key string, n ast.Node) ([]Setting, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		all = append(all, Setting{Key: key, Value: n.GetToken().Value, Origin: at(path, n)})
 	case *ast.CommentGroupNode:
+	case *ast.SequenceNode:
+		if !lists {
+			return nil, fmt.Errorf("%s: %s: one value is needed here; fedsim sweep takes lists", at(path, n), key)
+		}
+		for _, v := range n.Values {
+			if _, ok := v.(*ast.MappingNode); ok || len(n.Values) == 0 {
+				return nil, fmt.Errorf("%s: %s: a list of plain values is needed here", at(path, v), key)
+			}
+			if all, err = leaves(all, path, key, v, false); err != nil {
+				return nil, err
+			}
+		}
 	default:
 		return nil, fmt.Errorf("%s: %s: a plain value is needed here", at(path, n), key)
 	}

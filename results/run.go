@@ -24,6 +24,7 @@ type Recommender struct {
 	Data   *dataset.Set
 
 	train *dataset.Rows
+	test  *dataset.Rows // nil with implicit feedback
 	saved *algorithm.Saved
 }
 
@@ -63,11 +64,32 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 	r := &Recommender{Config: c, Data: set, train: split.Train.ByUser()}
 	if held != nil {
 		r.train = known(held).ByUser()
+	} else {
+		r.test = split.Test.ByUser()
 	}
 	if err = r.load(dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return r, nil
+}
+
+// EachError calls hear with the error of each prediction of a test rating, in stars, user by
+// user; with implicit feedback there are none. Predictions are clamped to the rating scale.
+func (r *Recommender) EachError(hear func(user int, d float64)) {
+	if r.test == nil {
+		return
+	}
+	scores := make([]float64, r.Data.Items)
+	for u := range r.Data.Users {
+		items, values := r.test.Row(u)
+		if len(items) == 0 {
+			continue
+		}
+		r.saved.Score(u, scores)
+		for i, item := range items {
+			hear(u, min(max(scores[item], r.Data.Min), r.Data.Max)-float64(values[i]))
+		}
+	}
 }
 
 // known are the ratings that embeddings were made from: those of training and the
@@ -78,6 +100,23 @@ func known(h *dataset.HoldOut) dataset.Ratings {
 		all.User, all.Item, all.Value = append(all.User, part.User...), append(all.Item, part.Item...), append(all.Value, part.Value...)
 	}
 	return all
+}
+
+// Finished is what a finished run says of itself.
+type Finished struct {
+	Config   config.Config
+	Manifest Manifest
+	Summary  Summary
+}
+
+// Read reads the folder of a finished run, without its model and its data.
+func Read(dir string) (*Finished, error) {
+	var f Finished
+	var err error
+	if f.Config, f.Manifest, err = readRun(dir); err != nil {
+		return nil, err
+	}
+	return &f, readJSON(filepath.Join(dir, "summary.json"), &f.Summary)
 }
 
 // readRun reads what a run was made of.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/experiment"
@@ -37,6 +38,7 @@ type Summary struct {
 	BytesDownPerClient map[string]int64   `json:"bytes_down_per_client"`
 	Seconds            map[string]float64 `json:"seconds"` // by phase on the wall clock, but virtual: of the simulated federation
 	PeakMemory         uint64             `json:"peak_memory_bytes"`
+	Settings           map[string]string  `json:"settings"`                  // of the keys that have an effect, but for where things lie
 	ValidationRMSE     *float64           `json:"validation_rmse,omitempty"` // where a validation part was asked for
 	ValidationRecall   *float64           `json:"validation_recall@20,omitempty"`
 }
@@ -144,6 +146,17 @@ func (s *Summary) SetValidation(q eval.Quality) {
 	} else {
 		s.ValidationRMSE = &v
 	}
+}
+
+// SettingsOf are the values of all keys that have an effect on what is computed, by name.
+func SettingsOf(c config.Config) map[string]string {
+	idle, settings := algorithm.Idle(c), make(map[string]string)
+	for _, k := range config.Keys() {
+		if !slices.Contains(idle, k) && (k.Scope == config.Agreed || k.Scope == config.Simulated || k == algorithm.FeatureSpec.Key) {
+			settings[k.Name] = c.Text(k)
+		}
+	}
+	return settings
 }
 
 // PerClient averages bytes by kind of message over clients; kinds that did not

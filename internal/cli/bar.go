@@ -18,6 +18,7 @@ type Bar struct {
 	label    string
 	total    int
 	drawn    time.Time
+	tenth    int  // of the phase, that Sparse has told of
 	bar      bool // something is on the terminal's last line
 }
 
@@ -59,7 +60,7 @@ func (b *Bar) Fetching(label string, size func(int64) string) func(done, total i
 
 // Start begins a phase of total steps; 0: it has none that could be counted.
 func (b *Bar) Start(label string, total int) {
-	b.label, b.total = label, total
+	b.label, b.total, b.tenth = label, total, 0
 	switch {
 	case !b.terminal:
 	case total == 0:
@@ -87,6 +88,19 @@ func (b *Bar) Line(done int, note string) error {
 	}
 	_, err := fmt.Fprintf(b.w, "%s %d/%d  %s\n", b.label, done, b.total, note)
 	return err
+}
+
+// Sparse is StepNote that elsewhere than on a terminal writes a line at every tenth of the
+// phase, and at its end.
+func (b *Bar) Sparse(done int, note string) {
+	if b.terminal {
+		b.StepNote(done, note)
+		return
+	}
+	if tenth := 10 * done / max(b.total, 1); tenth > b.tenth {
+		b.tenth = tenth
+		fmt.Fprintf(b.w, "%s %d/%d  %s\n", b.label, done, b.total, note) //nolint:errcheck // it is only progress
+	}
 }
 
 const barWidth = 24

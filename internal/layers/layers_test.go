@@ -118,6 +118,16 @@ var rules = []rule{
 		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
 	{
+		name: "many runs know no driver", from: []string{"sweep/...", "study/..."},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "internal/families"},
+		why:    "a sweep starts processes, and a study reads what they left",
+	},
+	{
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "experiment/...", "forecast/...", "agreement/...", "results/...", "sim/...", "node/..."},
+		forbid: []string{"sweep/...", "study/..."},
+		why:    "a run of a sweep is what it is alone",
+	},
+	{
 		name: "drivers know no experiment", from: []string{"sim/...", "node/..."},
 		forbid: []string{"experiment/...", "algorithm/...", "config/...", "forecast/...", "agreement/...", "results/..."},
 		why:    "the door and the commands join experiment and driver",
@@ -144,8 +154,13 @@ var rules = []rule{
 	},
 	{
 		name: "bytes are for the edge", from: []string{"..."}, except: []string{"protocol/wire/...", "node/...", "cmd/fednode/..."},
-		forbid: []string{"protocol/wire/...", "google.golang.org/protobuf/..."},
-		why:    "roles and sums deal in messages; protobuf's bytes are not canonical, so that nothing may hash or sign them",
+		forbid: []string{"protocol/wire/..."},
+		why:    "roles and sums deal in messages, and have no bytes",
+	},
+	{
+		name: "protobuf is for the edge", from: []string{"..."}, except: []string{"protocol/wire/...", "node/...", "cmd/fednode/..."},
+		forbid: []string{"google.golang.org/protobuf/..."}, direct: true,
+		why: "protobuf's bytes are not canonical, so that nothing may hash or sign them; libraries for files may use it for themselves",
 	},
 	{
 		name: "who is admitted and what is kept need no network", from: []string{"node/admission/...", "node/store/...", "node/internal/..."},

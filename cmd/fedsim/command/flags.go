@@ -22,6 +22,11 @@ import (
 type experimentFlags struct {
 	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags; flags win over it."`
 
+	keyFlags
+}
+
+// keyFlags give values to keys.
+type keyFlags struct {
 	kong.Plugins // a flag for each key that has one
 
 	Set []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
@@ -29,6 +34,10 @@ type experimentFlags struct {
 
 // newExperimentFlags makes the flags of the keys that take has.
 func newExperimentFlags(take func(*config.Key) bool) experimentFlags {
+	return experimentFlags{keyFlags: newKeyFlags(take)}
+}
+
+func newKeyFlags(take func(*config.Key) bool) keyFlags {
 	var fields []reflect.StructField
 	for i, k := range config.Keys() {
 		if k.Flag && take(k) {
@@ -38,7 +47,7 @@ func newExperimentFlags(take func(*config.Key) bool) experimentFlags {
 			})
 		}
 	}
-	return experimentFlags{Plugins: kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
+	return keyFlags{Plugins: kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
 }
 
 // choices are the values that a key can have, where they are a list.
@@ -79,6 +88,13 @@ func (f *experimentFlags) settings() ([]config.Setting, error) {
 			return nil, err
 		}
 	}
+	said, err := f.keyFlags.settings()
+	return append(list, said...), err
+}
+
+// settings collects what was said by flags, then by --set.
+func (f *keyFlags) settings() ([]config.Setting, error) {
+	var list []config.Setting
 	for _, plugin := range f.Plugins {
 		v := reflect.ValueOf(plugin).Elem()
 		for i := range v.NumField() {

@@ -17,11 +17,15 @@ import (
 	"github.com/fedsim/fedsim/dataset/download"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/version"
+	"github.com/fedsim/fedsim/sweep"
 )
 
 // commands is the tree of the command line.
 type commands struct {
 	Run       runCmd       `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
+	Sweep     sweepCmd     `cmd:"" help:"Run many experiments: all combinations of lists of values, on this machine or a cluster."`
+	Results   resultsCmd   `cmd:"" help:"Table of finished runs: settings, metrics, means and paired differences over seeds."`
+	Compare   compareCmd   `cmd:"" help:"Test whether one run predicts better than another, on the same test ratings."`
 	Plan      planCmd      `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
 	Chaos     chaosCmd     `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
 	Privacy   privacyCmd   `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
@@ -35,9 +39,11 @@ type commands struct {
 // newCommands makes the tree, whose flags for keys follow from their declarations.
 func newCommands() commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
+	perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
 	return commands{
-		Run:  runCmd{experimentFlags: newExperimentFlags(func(*config.Key) bool { return true })},
-		Plan: planCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })},
+		Sweep: sweepCmd{keyFlags: newKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
+		Run:   runCmd{experimentFlags: newExperimentFlags(func(*config.Key) bool { return true })},
+		Plan:  planCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })},
 	}
 }
 
@@ -67,6 +73,9 @@ var program = cli.Program{
 	Interrupt: func(err error) error {
 		if _, kept := errors.AsType[*download.PartialError](err); kept {
 			return err
+		}
+		if s, ok := errors.AsType[*sweep.InterruptedError](err); ok {
+			return s
 		}
 		return errors.New("interrupted; nothing was left behind")
 	},

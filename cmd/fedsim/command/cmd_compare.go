@@ -1,0 +1,34 @@
+package command
+
+import (
+	"context"
+	"io"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/study"
+)
+
+// compareCmd is fedsim compare.
+type compareCmd struct {
+	A         string `arg:"" name:"a" help:"Folder of a finished run."`
+	B         string `arg:"" name:"b" help:"Folder of another one, on the same data and split."`
+	Resamples int    `default:"10000" placeholder:"N" help:"How often users are drawn anew."`
+	Seed      uint64 `default:"1" placeholder:"N" help:"Seed of the draws."`
+	Format    string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// Run implements fedsim compare.
+func (c *compareCmd) Run(ctx context.Context, s streams) error {
+	if c.Resamples < 100 {
+		return cli.Misusef("--resamples %d: at least 100 are needed", c.Resamples)
+	}
+	r, err := study.Compare(ctx, c.A, c.B, c.Resamples, c.Seed)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, r)
+	}
+	_, err = io.WriteString(s.out, r.String())
+	return err
+}

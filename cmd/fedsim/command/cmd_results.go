@@ -1,0 +1,67 @@
+package command
+
+import (
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/study"
+)
+
+// resultsCmd is fedsim results: finished runs as a table.
+type resultsCmd struct {
+	Dirs    []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
+	Format  string   `enum:"table,csv,json,parquet" default:"table" help:"table (the metrics that are looked at first), or all of them as csv, json or parquet."`
+	Over    string   `placeholder:"KEYS" help:"Means and deviations over runs that differ in these keys alone, such as seed."`
+	Against string   `placeholder:"KEY=VALUE..." help:"Differences from the runs that are like this, such as algorithm=lfl-sgdmf: paired by the other keys, averaged over --over (default seed)."`
+	Metric  string   `placeholder:"NAME" help:"The metric of --against. Default: the RMSE, or Recall@20 of rankings."`
+}
+
+// Run implements fedsim results.
+func (c *resultsCmd) Run(s streams) error {
+	runs, err := study.Load(c.Dirs...)
+	if err != nil {
+		return err
+	}
+	t := runs.Table()
+	switch {
+	case c.Against != "":
+		t, err = c.against(t)
+	case c.Over != "":
+		keys, failed := t.Over(c.Over)
+		if failed != nil {
+			return failed
+		}
+		t = t.Means(keys)
+	}
+	if err != nil {
+		return err
+	}
+	switch c.Format {
+	case "csv":
+		return t.CSV(s.out)
+	case "json":
+		return t.JSON(s.out)
+	case "parquet":
+		return t.Parquet(s.out)
+	}
+	if c.Against == "" {
+		t = t.Shown()
+	}
+	return t.Print(s.out)
+}
+
+func (c *resultsCmd) against(t *study.Table) (*study.Table, error) {
+	metric, over := c.Metric, c.Over
+	if metric == "" {
+		metric = t.Primary()
+	}
+	if over == "" {
+		over = "seed"
+	}
+	if err := t.Has(metric); err != nil {
+		return nil, cli.Misusef("--metric: %w", err)
+	}
+	keys, err := t.Over(over)
+	if err != nil {
+		return nil, err
+	}
+	return t.Against(c.Against, metric, keys)
+}

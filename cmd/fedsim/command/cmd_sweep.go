@@ -1,0 +1,256 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/sweep"
+)
+
+// sweepCmd is fedsim sweep: many runs of one description.
+type sweepCmd struct {
+	File string `arg:"" optional:"" name:"sweep.yaml" help:"Experiment file in which keys may have lists of values; flags win over it."`
+
+	keyFlags
+
+	Seeds string   `placeholder:"LIST" help:"Seeds, such as 1..5: --seed by another name."`
+	Zip   []string `placeholder:"KEY,KEY" sep:"none" help:"Keys that take their values together instead of in all combinations; may be repeated."`
+	Skip  []string `placeholder:"KEY=VALUE..." sep:"none" help:"Combinations to leave out, in quotes: 'algorithm=lfl-sgdmf epsilon=inf'; may be repeated."`
+	When  []string `placeholder:"COND: KEY=VALUE..." sep:"none" help:"Settings of some combinations alone: 'algorithm=vfl-sgdmf: parties=5'; may be repeated."`
+
+	Out    string `default:"runs/sweep" placeholder:"DIR" help:"Folder of the sweep. Runs that are finished in it are not run again."`
+	Jobs   int    `placeholder:"N" help:"Runs at a time. Default: one for each core, 100 of a cluster."`
+	DryRun bool   `help:"List the runs, and stop."`
+
+	On      string `enum:"local,slurm,kubernetes" default:"local" help:"Where runs are run: local (processes of this machine), slurm (a job array) or kubernetes (an Indexed Job)."`
+	Print   bool   `help:"Print what slurm or kubernetes would be given, and stop."`
+	Memory  int    `placeholder:"MIB" help:"Memory of a run on a cluster. Default: by the forecast."`
+	Minutes int    `default:"60" placeholder:"N" help:"Minutes that a run on a cluster may take."`
+	CPUs    int    `name:"cpus" default:"1" placeholder:"N" help:"Cores of a run on a cluster."`
+	Image   string `default:"fedsim:latest" help:"Image of a container with fedsim, for kubernetes."`
+	Claim   string `default:"fedsim" help:"Persistent volume claim that is mounted at the folder of the sweep, for kubernetes."`
+}
+
+// Run implements fedsim sweep.
+func (c *sweepCmd) Run(ctx context.Context, s streams) error {
+	runs, err := c.runs()
+	if err != nil {
+		return err
+	}
+	if c.DryRun {
+		return list(s.out, runs)
+	}
+	out, err := filepath.Abs(c.Out)
+	if err != nil {
+		return err
+	}
+	if c.On != "local" {
+		return c.batch(ctx, s, out, runs)
+	}
+	f, err := sweep.Prepare(c.Out, runs)
+	if err != nil {
+		return err
+	}
+	failures, err := c.local(ctx, s, f)
+	if err != nil {
+		return err
+	}
+	return c.conclude(s, f, failures)
+}
+
+// runs are those of the file and the flags.
+func (c *sweepCmd) runs() ([]sweep.Run, error) {
+	var said []config.Setting
+	options := sweep.Options{Zip: c.Zip, Skip: c.Skip, When: c.When}
+	if c.File != "" {
+		inFile, o, err := sweep.ReadFile(c.File)
+		if err != nil {
+			return nil, err
+		}
+		said, options = inFile, o.Join(options)
+	}
+	flags, err := c.settings()
+	if err != nil {
+		return nil, err
+	}
+	if c.Seeds != "" {
+		flags = append(flags, config.Setting{Key: algorithm.Seed.Name, Value: c.Seeds, Origin: "--seeds"})
+	}
+	g, err := sweep.New(append(said, flags...), options)
+	if err != nil {
+		return nil, err
+	}
+	return g.Runs()
+}
+
+func list(w io.Writer, runs []sweep.Run) error {
+	var text strings.Builder
+	for _, r := range runs {
+		text.WriteString(r.Name + "\n")
+	}
+	fmt.Fprintf(&text, "%d runs\n", len(runs))
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// local runs them in processes of this machine.
+func (c *sweepCmd) local(ctx context.Context, s streams, f *sweep.Folder) ([]sweep.Failure, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cores := runtime.GOMAXPROCS(0)
+	jobs := c.Jobs
+	if jobs <= 0 {
+		jobs = cores
+	}
+	p := newProgress(s.err)
+	defer p.Clear()
+	p.Start("runs", len(f.Runs))
+	r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs), Progress: func(x sweep.Progress) {
+		note := fmt.Sprintf("%d running", x.Running)
+		if x.Skipped > 0 {
+			note += fmt.Sprintf(", %d done before", x.Skipped)
+		}
+		if x.Failed > 0 {
+			note += fmt.Sprintf(", %d failed", x.Failed)
+		}
+		if x.Left > 0 {
+			note += ", about " + x.Left.Round(time.Second).String() + " left"
+		}
+		p.Sparse(x.Finished+x.Failed, note)
+	}}
+	return r.Run(ctx, f)
+}
+
+// conclude prints what came of it.
+func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure) error {
+	if len(failures) < len(f.Runs) {
+		var dirs []string
+		for _, r := range f.Runs {
+			if f.Finished(r) {
+				dirs = append(dirs, filepath.Join(f.Path, r.Name))
+			}
+		}
+		runs, err := study.Load(dirs...)
+		if err != nil {
+			return err
+		}
+		t := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Shown()
+		if err := t.Print(s.out); err != nil {
+			return err
+		}
+		word := "runs"
+		if len(runs) == 1 {
+			word = "run"
+		}
+		fmt.Fprintf(s.out, "\n%d %s in %s; fedsim results, plot and report show more\n", len(runs), word, f.Path)
+	}
+	if len(failures) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, x := range failures {
+		errs = append(errs, fmt.Errorf("%s: %w; see %s", x.Run.Name, x.Err, x.Log))
+	}
+	return fmt.Errorf("%d of %d runs failed; the same command tries them again:\n%w", len(failures), len(f.Runs), errors.Join(errs...))
+}
+
+// batch hands the runs to a cluster.
+func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []sweep.Run) error {
+	b := sweep.Batch{Folder: out, Program: "fedsim", CPUs: c.CPUs, MiB: c.Memory, Minutes: c.Minutes, Image: c.Image, Claim: c.Claim, Jobs: c.Jobs}
+	f := &sweep.Folder{Path: out, Runs: runs}
+	if b.Tasks = len(f.Open()); b.Tasks == 0 {
+		return c.conclude(s, f, nil)
+	}
+	if b.Jobs <= 0 {
+		b.Jobs = min(100, b.Tasks)
+	}
+	if b.MiB == 0 {
+		var err error
+		if b.MiB, err = memory(ctx, runs); err != nil {
+			return err
+		}
+	}
+	make, submit, name := b.Slurm, []string{"sbatch"}, "slurm.sh"
+	if c.On == "kubernetes" {
+		make, submit, name = b.Kubernetes, []string{"kubectl", "create", "-f"}, "kubernetes.yaml"
+	} else if program, err := os.Executable(); err == nil {
+		b.Program = program // the nodes of a Slurm cluster see the same files
+	}
+	text, err := make()
+	if err != nil {
+		return cli.Misusef("%w", err)
+	}
+	if c.Print {
+		_, err = io.WriteString(s.out, text)
+		return err
+	}
+	if f, err = sweep.Prepare(out, runs); err != nil {
+		return err
+	}
+	if err = f.List(); err != nil {
+		return err
+	}
+	path := filepath.Join(out, name)
+	if err = os.WriteFile(path, []byte(text), 0o777); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, submit[0], append(submit[1:], path)...)
+	cmd.Stdout, cmd.Stderr = s.out, s.err
+	if err = cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w; the file is %s, to be handed in by hand", submit[0], err, path)
+	}
+	fmt.Fprintf(s.out, "%d runs are handed in; when they have ended: fedsim results %s\n", b.Tasks, c.Out)
+	return nil
+}
+
+// memory is what a run is asked for on a cluster, in MiB: what the largest data take, what the
+// forecast says of the aggregator, and half as much again for garbage.
+func memory(ctx context.Context, runs []sweep.Run) (int, error) {
+	opened, most := make(map[string]bool), uint64(0)
+	for _, r := range runs {
+		id := algorithm.Data.Of(r.Config) + " " + algorithm.Name.Of(r.Config)
+		if opened[id] {
+			continue
+		}
+		opened[id] = true
+		e, err := experiment.Open(ctx, r.Config, nil)
+		if err != nil {
+			return 0, err
+		}
+		f, err := forecast.New(e)
+		if err != nil {
+			return 0, err
+		}
+		need := uint64(bytesPerRun + e.Data.Len()*bytesPerRating + e.Data.Users*bytesPerUser)
+		if f.Memory != nil {
+			need += uint64(f.Memory.Total)
+		}
+		most = max(most, need)
+	}
+	const step = 256
+	return step * int(1+(most*3/2>>20)/step), nil
+}
+
+// What loading and training take, of the algorithm that takes most; measured with ssp-c on a
+// hundred million ratings of a million users.
+const (
+	bytesPerRun    = 64 << 20
+	bytesPerRating = 80
+	bytesPerUser   = 3500
+)

@@ -1,0 +1,186 @@
+// Package study looks at many finished runs at once: as a table ([Runs.Table]), as means and
+// paired differences over seeds ([Table.Means], [Table.Against]), as a test of one run against
+// another ([Compare]) and as pictures ([Figure]).
+package study
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/results"
+)
+
+// Run is a finished run.
+type Run struct {
+	Name, Path string
+	Config     config.Config
+	Manifest   results.Manifest
+	// Values are the numbers of summary.json. Names have dots between levels, where a list's
+	// are from 0.
+	Values map[string]float64
+	// Statement is what the run claims, in words.
+	Statement string
+}
+
+// Runs are finished runs in the order of their paths.
+type Runs []*Run
+
+// Load reads the runs in folders: a folder is one itself, or holds some, at any depth. What
+// begins with a dot is not looked at.
+func Load(dirs ...string) (Runs, error) {
+	var runs Runs
+	for _, dir := range dirs {
+		before := len(runs)
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case !d.IsDir():
+				return nil
+			case path != dir && d.Name()[0] == '.':
+				return filepath.SkipDir // a run that is not complete
+			}
+			if _, err = os.Stat(filepath.Join(path, "summary.json")); errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			r, err := read(path)
+			if err != nil {
+				return err
+			}
+			runs = append(runs, r)
+			return filepath.SkipDir
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(runs) == before {
+			return nil, config.Errorf("%s holds no finished run; fedsim run and fedsim sweep leave them in a folder", dir)
+		}
+	}
+	return runs, nil
+}
+
+func read(path string) (*Run, error) {
+	f, err := results.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Name: filepath.Base(path), Path: path, Config: f.Config, Manifest: f.Manifest, Statement: f.Summary.Privacy.String(), Values: make(map[string]float64)}
+	b, err := os.ReadFile(filepath.Join(path, "summary.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all any
+	if err = json.Unmarshal(b, &all); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	flatten(r.Values, "", all)
+	for way, kinds := range map[string]map[string]int64{"bytes_up": f.Summary.BytesUpPerClient, "bytes_down": f.Summary.BytesDownPerClient} {
+		for _, n := range kinds {
+			r.Values[way] += float64(n)
+		}
+	}
+	r.Values["epsilon_achieved"] = f.Summary.Privacy.Epsilon
+	delete(r.Values, "privacy.epsilon")
+	return r, nil
+}
+
+// flatten collects the numbers below a value.
+func flatten(into map[string]float64, name string, v any) {
+	below := func(key string, v any) {
+		if name != "" {
+			key = name + "." + key
+		}
+		flatten(into, key, v)
+	}
+	switch v := v.(type) {
+	case float64:
+		into[name] = v
+	case map[string]any:
+		for key, x := range v {
+			if key != "settings" {
+				below(key, x)
+			}
+		}
+	case []any:
+		for i, x := range v {
+			below(strconv.Itoa(i), x)
+		}
+	}
+}
+
+// Metrics reads the rounds of a run.
+func (r *Run) Metrics() ([]results.Metrics, error) {
+	f, err := os.Open(filepath.Join(r.Path, "metrics.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	var all []results.Metrics
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var m results.Metrics
+		if err = json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", f.Name(), len(all)+1, err)
+		}
+		all = append(all, m)
+	}
+	return all, lines.Err()
+}
+
+// Setting is the value of a key. Epsilon is the one that was asked for; data are named
+// as the run named them, wherever they lay.
+func (r *Run) Setting(k *config.Key) string {
+	if k == algorithm.Data.Key {
+		return r.Manifest.Data
+	}
+	return r.Config.Text(k)
+}
+
+// Algorithm is the name of the run's algorithm.
+func (r *Run) Algorithm() string { return algorithm.Name.Of(r.Config) }
+
+// Primary is what a run is compared by: the test RMSE, or Recall@20 of rankings.
+func (r *Run) Primary() string {
+	if algorithm.Ranks(r.Config) {
+		return "recall@20"
+	}
+	return "test_rmse"
+}
+
+// Differing are the keys in which runs differ, in the order of their declaration: those that
+// were asked for, and those that follow from others by a rule. Where results go and how many
+// goroutines computed do not count.
+func (runs Runs) Differing() (asked, derived []*config.Key) {
+	for _, k := range config.Keys() {
+		if k == algorithm.Out.Key || k == algorithm.RunName.Key || k == algorithm.Workers.Key {
+			continue
+		}
+		switch {
+		case !slices.ContainsFunc(runs, func(r *Run) bool { return r.Setting(k) != runs[0].Setting(k) }):
+		case slices.ContainsFunc(runs, func(r *Run) bool { return r.asked(k) != runs[0].asked(k) }):
+			asked = append(asked, k)
+		default:
+			derived = append(derived, k)
+		}
+	}
+	return asked, derived
+}
+
+// asked is the value that was asked for: a run of a version that did not note it is taken to
+// have been asked for all. What is everybody's own is not noted.
+func (r *Run) asked(k *config.Key) string {
+	if r.Manifest.Asked == nil || k == algorithm.Data.Key {
+		return r.Setting(k)
+	}
+	return r.Manifest.Asked[k.Name]
+}

@@ -1,0 +1,155 @@
+package study
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Print writes the table for people: columns that are equal in all rows stand above it.
+func (t *Table) Print(w io.Writer) error {
+	var same, columns []string
+	for _, k := range t.Keys {
+		differs := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Settings[k.Name] != t.Rows[0].Settings[k.Name] })
+		if differs {
+			columns = append(columns, k.Name)
+		} else {
+			same = append(same, k.Name+"="+t.Rows[0].Settings[k.Name])
+		}
+	}
+	rows := [][]string{slices.Concat(columns, t.Metrics)}
+	for _, r := range t.Rows {
+		var cells []string
+		for _, c := range columns {
+			cells = append(cells, r.Settings[c])
+		}
+		for _, m := range t.Metrics {
+			cells = append(cells, shown(m, r.value(m)))
+		}
+		rows = append(rows, cells)
+	}
+	widths := make([]int, len(rows[0]))
+	for _, cells := range rows {
+		for i, c := range cells {
+			widths[i] = max(widths[i], len(c))
+		}
+	}
+	var text strings.Builder
+	if len(same) > 0 {
+		text.WriteString(strings.Join(same, "  ") + "\n\n")
+	}
+	for _, cells := range rows {
+		line := ""
+		for i, c := range cells {
+			if i < len(columns) {
+				line += fmt.Sprintf("%-*s  ", widths[i], c)
+			} else {
+				line += fmt.Sprintf("%*s  ", widths[i], c)
+			}
+		}
+		text.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// shown is a number for people.
+func shown(name string, v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case name == "runs" || name == "pairs":
+		return strconv.Itoa(int(v))
+	case v == math.Trunc(v) && math.Abs(v) < 1e12:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case math.Abs(v) < 1e-3 || math.Abs(v) >= 1e6:
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 4, 64)
+	}
+}
+
+// CSV writes all columns; a number that a row lacks is an empty field.
+func (t *Table) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := append([]string{"run"}, names(t.columns())...)
+	if err := out.Write(append(head, t.Metrics...)); err != nil {
+		return err
+	}
+	for _, r := range t.Rows {
+		cells := []string{r.Name}
+		for _, k := range t.columns() {
+			cells = append(cells, r.Settings[k.Name])
+		}
+		for _, m := range t.Metrics {
+			cell := ""
+			if v := r.value(m); !math.IsNaN(v) {
+				cell = strconv.FormatFloat(v, 'g', -1, 64)
+			}
+			cells = append(cells, cell)
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// JSON writes a list of objects with the columns of CSV; a number that a row lacks, or that
+// is infinite, is null.
+func (t *Table) JSON(w io.Writer) error {
+	rows := make([]map[string]any, 0, len(t.Rows))
+	for _, r := range t.Rows {
+		row := map[string]any{"run": r.Name}
+		for _, k := range t.columns() {
+			row[k.Name] = r.Settings[k.Name]
+		}
+		for _, m := range t.Metrics {
+			if v := r.value(m); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				row[m] = v
+			} else {
+				row[m] = nil
+			}
+		}
+		rows = append(rows, row)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(rows)
+}
+
+// Parquet writes the columns of CSV: texts, and numbers that may be null.
+func (t *Table) Parquet(w io.Writer) error {
+	group := parquet.Group{"run": parquet.String()}
+	for _, k := range t.columns() {
+		group[k.Name] = parquet.String()
+	}
+	for _, m := range t.Metrics {
+		group[m] = parquet.Optional(parquet.Leaf(parquet.DoubleType))
+	}
+	schema := parquet.NewSchema("runs", group)
+	out := parquet.NewGenericWriter[map[string]any](w, schema)
+	for _, r := range t.Rows {
+		row := map[string]any{"run": r.Name}
+		for _, k := range t.columns() {
+			row[k.Name] = r.Settings[k.Name]
+		}
+		for _, m := range t.Metrics {
+			if v := r.value(m); !math.IsNaN(v) {
+				row[m] = v
+			}
+		}
+		if _, err := out.Write([]map[string]any{row}); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}

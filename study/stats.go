@@ -1,0 +1,139 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/fedsim/fedsim/config"
+)
+
+// Sample describes numbers of several runs.
+type Sample struct {
+	N               int
+	Mean, Deviation float64 // Deviation is that of a single one (n-1), NaN of one alone
+}
+
+func sampleOf(rows []Row, name string) Sample {
+	var x []float64
+	for _, r := range rows {
+		if v, ok := r.Values[name]; ok {
+			x = append(x, v)
+		}
+	}
+	return Describe(x)
+}
+
+// Describe is the mean of numbers and how they scatter.
+func Describe(x []float64) Sample {
+	s := Sample{N: len(x), Mean: math.NaN(), Deviation: math.NaN()}
+	if len(x) > 0 {
+		s.Mean = stat.Mean(x, nil)
+	}
+	if len(x) > 1 {
+		s.Deviation = stat.StdDev(x, nil)
+	}
+	return s
+}
+
+// Margin is half the width of the 95% interval of the mean by Student's t; NaN of one
+// number alone.
+func (s Sample) Margin() float64 {
+	if s.N < 2 {
+		return math.NaN()
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(s.N - 1)}.Quantile(0.975)
+	return t * s.Deviation / math.Sqrt(float64(s.N))
+}
+
+// P is the two-sided p-value of Student's test that the mean is 0; NaN of one number alone.
+func (s Sample) P() float64 {
+	if s.N < 2 {
+		return math.NaN()
+	}
+	if s.Deviation == 0 {
+		if s.Mean == 0 {
+			return 1
+		}
+		return 0
+	}
+	t := math.Abs(s.Mean) / (s.Deviation / math.Sqrt(float64(s.N)))
+	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(s.N - 1)}.Survival(t)
+}
+
+// Against has a row for each group of rows beside those that meet a condition, such as
+// "algorithm=lfl-sgdmf", and that differ from them in the keys of the condition alone. Its
+// numbers are the differences of one metric, run by run with the same values of the keys
+// over: their mean "METRIC difference", "sd", "margin" (95%, Student), "p" and "pairs".
+func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, error) {
+	want := make(map[string]string)
+	for f := range strings.FieldsSeq(condition) {
+		name, value, ok := strings.Cut(f, "=")
+		k := config.Find(name)
+		if !ok || k == nil || !slices.Contains(t.Keys, k) {
+			return nil, config.Errorf("--against %q: KEY=VALUE of a key in which runs differ is needed", condition)
+		}
+		want[k.Name] = value
+	}
+	is := func(r Row) bool {
+		for name, v := range want {
+			if r.Settings[name] != v {
+				return false
+			}
+		}
+		return len(want) > 0
+	}
+	rest := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool { _, named := want[k.Name]; return named })
+	base := make(map[string]Row)
+	for _, r := range t.Rows {
+		if is(r) {
+			base[r.identity(rest)] = r
+		}
+	}
+	if len(base) == 0 {
+		return nil, config.Errorf("--against %q: no run is like that", condition)
+	}
+	d := &Table{primary: metric, Metrics: []string{metric + " difference", "sd", "margin", "p", "pairs"}}
+	d.Keys = slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool { return slices.Contains(over, k) })
+	for _, group := range t.groups(d.Keys) {
+		if is(group[0]) {
+			continue
+		}
+		var x []float64
+		for _, r := range group {
+			if b, ok := base[r.identity(rest)]; ok && !math.IsNaN(r.value(metric)-b.value(metric)) {
+				x = append(x, r.value(metric)-b.value(metric))
+			}
+		}
+		if s := Describe(x); s.N > 0 {
+			d.Rows = append(d.Rows, Row{Name: group[0].Name, Settings: group[0].Settings, Values: map[string]float64{
+				metric + " difference": s.Mean, "sd": s.Deviation, "margin": s.Margin(), "p": s.P(), "pairs": float64(s.N)}})
+		}
+	}
+	if len(d.Rows) == 0 {
+		return nil, config.Errorf("--against %q: no other run has a partner among them with %s and the same %s", condition, metric, strings.Join(names(rest), ", "))
+	}
+	return d, nil
+}
+
+// Primary is the metric that the table's runs are compared by.
+func (t *Table) Primary() string { return t.primary }
+
+func names(keys []*config.Key) (list []string) {
+	for _, k := range keys {
+		list = append(list, k.Name)
+	}
+	return list
+}
+
+// Has reports whether the table has a number of the name, and says what there is if not.
+func (t *Table) Has(metric string) error {
+	if slices.Contains(t.Metrics, metric) {
+		return nil
+	}
+	return fmt.Errorf("no run has a %q; there are %s", metric, strings.Join(t.Metrics, ", "))
+}

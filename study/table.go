@@ -1,0 +1,188 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+)
+
+// Table has a row for each run, or for each group of runs that differ in a seed alone.
+type Table struct {
+	Keys    []*config.Key // in whose values rows were asked to differ, and those that are always shown
+	Derived []*config.Key // those that differ because others do; machines are told of them
+	Metrics []string      // names of numbers, in their order
+	Rows    []Row
+	primary string
+}
+
+// Row is a run, or a group of them.
+type Row struct {
+	Name     string            // of the run; of a group that of its first
+	Settings map[string]string // by the names of Keys
+	Values   map[string]float64
+	runs     Runs
+}
+
+// shownFirst are the numbers that a person wants to see, where runs have them.
+var shownFirst = []string{"epsilon_achieved", "test_rmse", "test_mae", "recall@20", "ndcg@20"}
+
+// Table is that of runs. It always has algorithm, data, epsilon (as asked for), seed and
+// what it differs by.
+func (runs Runs) Table() *Table {
+	t := &Table{primary: runs[0].Primary()}
+	t.Keys = []*config.Key{algorithm.Name.Key, algorithm.Data.Key, algorithm.Epsilon.Key, algorithm.Seed.Key}
+	asked, derived := runs.Differing()
+	for _, k := range asked {
+		if !slices.Contains(t.Keys, k) {
+			t.Keys = append(t.Keys, k)
+		}
+	}
+	t.Derived = slices.DeleteFunc(derived, func(k *config.Key) bool { return slices.Contains(t.Keys, k) })
+	names := make(map[string]bool)
+	for _, r := range runs {
+		row := Row{Name: r.Name, Settings: make(map[string]string), Values: r.Values, runs: Runs{r}}
+		for _, k := range t.columns() {
+			row.Settings[k.Name] = r.Setting(k)
+		}
+		for name := range r.Values {
+			names[name] = true
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	for name := range names {
+		t.Metrics = append(t.Metrics, name)
+	}
+	slices.SortFunc(t.Metrics, func(a, b string) int {
+		if x, y := rankOf(a), rankOf(b); x != y {
+			return x - y
+		}
+		return strings.Compare(a, b)
+	})
+	slices.SortStableFunc(t.Rows, t.order)
+	return t
+}
+
+// columns are the keys that machines are told.
+func (t *Table) columns() []*config.Key { return slices.Concat(t.Keys, t.Derived) }
+
+// rankOf is the place of a number among those that a person wants to see.
+func rankOf(name string) int {
+	if i := slices.Index(shownFirst, name); i >= 0 {
+		return i
+	}
+	return len(shownFirst)
+}
+
+// order puts rows in the order of their settings, numbers by their size.
+func (t *Table) order(a, b Row) int {
+	for _, k := range t.Keys {
+		if c := compareTexts(a.Settings[k.Name], b.Settings[k.Name]); c != 0 {
+			return c
+		}
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// compareTexts compares numbers as such and other texts by their letters.
+func compareTexts(a, b string) int {
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	if errX == nil && errY == nil && x != y {
+		if x < y {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// Shown is the table with the numbers that a person wants to see alone.
+func (t *Table) Shown() *Table {
+	s := *t
+	s.Metrics = slices.DeleteFunc(slices.Clone(t.Metrics), func(name string) bool {
+		base, what, _ := strings.Cut(name, " ")
+		return name != "runs" && rankOf(base) == len(shownFirst) || what != "" && base != t.primary
+	})
+	return &s
+}
+
+// Over names the keys over which rows are averaged: those that are there for the sake of
+// chance.
+func (t *Table) Over(names string) ([]*config.Key, error) {
+	var keys []*config.Key
+	for name := range strings.SplitSeq(names, ",") {
+		k := config.Find(strings.TrimSpace(name))
+		if k == nil {
+			return nil, config.Wrap(new(config.Config).Set(name, ""))
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+// Means has a row for each group of rows that differ in the keys over alone: of each number
+// NAME the mean, the standard deviation "NAME sd" of a single run (n-1), and "runs", how many
+// there are. A group of one has no deviation.
+func (t *Table) Means(over []*config.Key) *Table {
+	m := &Table{primary: t.primary}
+	m.Keys = slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool { return slices.Contains(over, k) })
+	m.Metrics = []string{"runs"}
+	for _, name := range t.Metrics {
+		m.Metrics = append(m.Metrics, name, name+" sd")
+	}
+	for _, group := range t.groups(m.Keys) {
+		row := Row{Name: group[0].Name, Settings: group[0].Settings, Values: map[string]float64{"runs": float64(len(group))}}
+		for _, name := range t.Metrics {
+			s := sampleOf(group, name)
+			if s.N > 0 {
+				row.Values[name] = s.Mean
+			}
+			if s.N > 1 {
+				row.Values[name+" sd"] = s.Deviation
+			}
+		}
+		for _, r := range group {
+			row.runs = append(row.runs, r.runs...)
+		}
+		m.Rows = append(m.Rows, row)
+	}
+	return m
+}
+
+// groups are the rows with equal values of the keys, in the order of their first.
+func (t *Table) groups(keys []*config.Key) [][]Row {
+	var all [][]Row
+	at := make(map[string]int)
+	for _, r := range t.Rows {
+		id := r.identity(keys)
+		i, ok := at[id]
+		if !ok {
+			i = len(all)
+			at[id] = i
+			all = append(all, nil)
+		}
+		all[i] = append(all[i], r)
+	}
+	return all
+}
+
+func (r Row) identity(keys []*config.Key) string {
+	var id strings.Builder
+	for _, k := range keys {
+		fmt.Fprintf(&id, "%q", r.Settings[k.Name])
+	}
+	return id.String()
+}
+
+// value is a number of a row; NaN where it has none of the name.
+func (r Row) value(name string) float64 {
+	if v, ok := r.Values[name]; ok {
+		return v
+	}
+	return math.NaN()
+}

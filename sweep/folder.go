@@ -1,0 +1,126 @@
+package sweep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+)
+
+// Folder is where a sweep is kept:
+//
+//	RUN/                  each finished run's own folder, as fedsim run leaves it
+//	experiments/RUN.yaml  what fedsim run is given for it
+//	logs/RUN.txt          what it said
+//	sweep.json            the [Index]
+type Folder struct {
+	Path string
+	Runs []Run
+}
+
+// Index is sweep.json: the runs that a sweep has, finished or not.
+type Index struct {
+	Runs []Entry `json:"runs"`
+}
+
+// Entry is one run of an [Index].
+type Entry struct {
+	Name   string            `json:"name"`
+	Digest string            `json:"config_digest"`
+	Varied map[string]string `json:"varied"`
+}
+
+// Prepare writes the experiment files and the index. Runs of an earlier sweep in the folder
+// stay there, and in the index.
+func Prepare(path string, runs []Run) (*Folder, error) {
+	f := &Folder{Path: path, Runs: runs}
+	for _, dir := range []string{"experiments", "logs"} {
+		if err := os.MkdirAll(filepath.Join(path, dir), 0o777); err != nil {
+			return nil, err
+		}
+	}
+	index, err := ReadIndex(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	known := make(map[string]bool)
+	for _, e := range index.Runs {
+		known[e.Name] = true
+	}
+	for _, r := range runs {
+		c := r.Config
+		algorithm.Out.Set(&c, path)
+		if err = replace(f.experiment(r), c.YAML()); err != nil {
+			return nil, err
+		}
+		if !known[r.Name] {
+			index.Runs = append(index.Runs, Entry{Name: r.Name, Digest: r.Digest, Varied: r.Varied})
+		}
+	}
+	b, err := json.MarshalIndent(index, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return f, replace(filepath.Join(path, "sweep.json"), append(b, '\n'))
+}
+
+// ReadIndex reads the index of a sweep's folder.
+func ReadIndex(path string) (Index, error) {
+	var index Index
+	name := filepath.Join(path, "sweep.json")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return index, err
+	}
+	if err = json.Unmarshal(b, &index); err != nil {
+		return index, fmt.Errorf("%s: %w", name, err)
+	}
+	return index, nil
+}
+
+// replace writes a file whole or not at all.
+func replace(name string, b []byte) error {
+	if err := os.WriteFile(name+".tmp", b, 0o666); err != nil {
+		_ = os.Remove(name + ".tmp") // half of it
+		return err
+	}
+	return os.Rename(name+".tmp", name)
+}
+
+func (f *Folder) experiment(r Run) string {
+	return filepath.Join(f.Path, "experiments", r.Name+".yaml")
+}
+
+func (f *Folder) log(r Run) string { return filepath.Join(f.Path, "logs", r.Name+".txt") }
+
+// Finished reports whether a run is: its folder appears when it is complete, and its name
+// holds the digest of its configuration.
+func (f *Folder) Finished(r Run) bool {
+	_, err := os.Stat(filepath.Join(f.Path, r.Name, "summary.json"))
+	return err == nil
+}
+
+// Open are the runs that are not finished.
+func (f *Folder) Open() (open []Run) {
+	for _, r := range f.Runs {
+		if !f.Finished(r) {
+			open = append(open, r)
+		}
+	}
+	return open
+}
+
+// reason is the last line that a run said.
+func (f *Folder) reason(r Run, err error) error {
+	b, failed := os.ReadFile(f.log(r))
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if last := lines[len(lines)-1]; failed == nil && last != "" {
+		return fmt.Errorf("%s (%w)", last, err)
+	}
+	return err
+}

@@ -1,0 +1,148 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Runner runs what is open of a sweep in processes of this machine.
+type Runner struct {
+	// Program is the path of fedsim.
+	Program string
+	// Jobs is how many processes run at a time, and Workers how many goroutines each of
+	// them computes with.
+	Jobs, Workers int
+	// Progress, which may be nil, is told after every run, and at the start.
+	Progress func(Progress)
+}
+
+// Progress is how far a sweep is.
+type Progress struct {
+	All, Finished, Failed, Running int
+	Skipped                        int           // of those finished, how many were before
+	Left                           time.Duration // by what the others took; 0: unknown
+}
+
+// Failure is a run that ended without a result.
+type Failure struct {
+	Run Run
+	Log string // the file with what it said
+	Err error
+}
+
+// InterruptedError is returned by a sweep whose context ended. What was finished stays.
+type InterruptedError struct {
+	Folder        string
+	Finished, All int
+}
+
+// Error says what is there, and how to go on.
+func (e *InterruptedError) Error() string {
+	return fmt.Sprintf("interrupted; %d of %d runs are in %s, and the same command goes on with the others", e.Finished, e.All, e.Folder)
+}
+
+// Run runs all that is open. A run that fails stops no other. When ctx ends, running ones are
+// interrupted, and the error is an [InterruptedError].
+func (r Runner) Run(ctx context.Context, f *Folder) ([]Failure, error) {
+	open := f.Open()
+	s := &state{runner: r, folder: f, begin: time.Now(), last: Progress{All: len(f.Runs), Finished: len(f.Runs) - len(open), Skipped: len(f.Runs) - len(open)}}
+	s.report()
+	next := make(chan Run)
+	var all sync.WaitGroup
+	for range min(max(r.Jobs, 1), len(open)) {
+		all.Go(func() {
+			for run := range next {
+				s.started()
+				s.ended(run, r.one(ctx, f, run))
+			}
+		})
+	}
+	for _, run := range open {
+		if ctx.Err() != nil {
+			break
+		}
+		select {
+		case next <- run:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	all.Wait()
+	if ctx.Err() != nil {
+		return s.failures, &InterruptedError{Folder: f.Path, Finished: s.last.Finished, All: len(f.Runs)}
+	}
+	return s.failures, nil
+}
+
+// patience is how long an interrupted run may take to clean up.
+const patience = 20 * time.Second
+
+// one runs a process.
+func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
+	log, err := os.Create(f.log(run))
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // it is what a person may read, not a result
+	cmd := exec.CommandContext(ctx, r.Program, "run", f.experiment(run), "--workers", strconv.Itoa(r.Workers))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = patience
+	err = cmd.Run()
+	if err == nil && !f.Finished(run) {
+		err = errors.New("it ended without a result")
+	}
+	if err != nil && ctx.Err() == nil {
+		return f.reason(run, err)
+	}
+	return err
+}
+
+// state is what a sweep under way has come to.
+type state struct {
+	mu       sync.Mutex
+	runner   Runner
+	folder   *Folder
+	begin    time.Time
+	last     Progress
+	failures []Failure
+}
+
+func (s *state) started() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last.Running++
+	s.report()
+}
+
+func (s *state) ended(run Run, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last.Running--
+	if err == nil {
+		s.last.Finished++
+	} else {
+		s.last.Failed++
+		s.failures = append(s.failures, Failure{Run: run, Log: s.folder.log(run), Err: err})
+	}
+	done := s.last.Finished - s.last.Skipped + s.last.Failed
+	open := s.last.All - s.last.Finished - s.last.Failed
+	s.last.Left = time.Since(s.begin) / time.Duration(done) * time.Duration(open)
+	s.report()
+}
+
+// report tells how far it is. The caller holds mu, or is alone.
+func (s *state) report() {
+	if s.runner.Progress != nil {
+		s.runner.Progress(s.last)
+	}
+}
+
+// Unwrap is the end of the context.
+func (e *InterruptedError) Unwrap() error { return context.Canceled }

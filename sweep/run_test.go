@@ -1,0 +1,188 @@
+package sweep_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/fedsim/fedsim/sweep"
+)
+
+// stub is a program in the place of fedsim: it does what the script says, in which $name is
+// the run's and $out its folder.
+func stub(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "stub")
+	text := "#!/bin/sh\nname=$(sed -n 's/^name: //p' \"$2\")\nout=$(sed -n 's/^out: //p' \"$2\" | tr -d '\"')\n" + script
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const finishes = "mkdir -p \"$out/$name\" && echo {} > \"$out/$name/summary.json\"\n"
+
+func prepared(t *testing.T) *sweep.Folder {
+	t.Helper()
+	f, err := sweep.Prepare(filepath.Join(t.TempDir(), "sweep"), runsOf(t, sweep.Options{}, "epsilon=1,5,20"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// A run that fails stops no other, is listed with what it said last, and is the only one that
+// the next call runs.
+func TestAFailureStopsNoOther(t *testing.T) {
+	f := prepared(t)
+	last := sweep.Progress{}
+	r := sweep.Runner{Program: stub(t, "case $name in *epsilon5-*) echo first >&2; echo no luck >&2; exit 3;; esac\n"+finishes), Jobs: 2, Workers: 1,
+		Progress: func(p sweep.Progress) { last = p }}
+	failures, err := r.Run(t.Context(), f)
+	if err != nil || len(failures) != 1 || !strings.Contains(failures[0].Run.Name, "epsilon5-") || failures[0].Err.Error() != "no luck (exit status 3)" {
+		t.Fatalf("%v, %v", failures, err)
+	}
+	if b, failed := os.ReadFile(failures[0].Log); failed != nil || string(b) != "first\nno luck\n" {
+		t.Errorf("the log holds %q, %v", b, failed)
+	}
+	if last.All != 3 || last.Finished != 2 || last.Failed != 1 || last.Running != 0 {
+		t.Errorf("progress %+v", last)
+	}
+	var ran []string
+	for _, open := range f.Open() {
+		ran = append(ran, open.Name)
+	}
+	if len(ran) != 1 || ran[0] != failures[0].Run.Name {
+		t.Errorf("still open: %q", ran)
+	}
+	r.Program = stub(t, finishes)
+	if failures, err = r.Run(t.Context(), f); err != nil || len(failures) != 0 || len(f.Open()) != 0 || last.Skipped != 2 {
+		t.Errorf("the second time: %v, %v, open %d, progress %+v", failures, err, len(f.Open()), last)
+	}
+}
+
+func TestNoResultIsAFailure(t *testing.T) {
+	failures, err := sweep.Runner{Program: stub(t, "exit 0"), Jobs: 1}.Run(t.Context(), prepared(t))
+	if err != nil || len(failures) != 3 || !strings.Contains(failures[0].Err.Error(), "without a result") {
+		t.Errorf("%v, %v", failures, err)
+	}
+}
+
+// When the context ends, what runs is interrupted as by Ctrl-C, and nothing else begins.
+func TestInterruptedSweepGoesOn(t *testing.T) {
+	f := prepared(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	begun := filepath.Join(t.TempDir(), "begun")
+	program := stub(t, "trap 'echo cleaned; exit 130' INT\necho >> "+begun+"\nwhile :; do sleep .01; done\n")
+	r := sweep.Runner{Program: program, Jobs: 1, Progress: func(p sweep.Progress) {
+		if p.Running == 1 {
+			go func() {
+				for {
+					if _, err := os.Stat(begun); err == nil {
+						stop()
+						return
+					}
+				}
+			}()
+		}
+	}}
+	_, err := r.Run(ctx, f)
+	var interrupted *sweep.InterruptedError
+	if !errors.As(err, &interrupted) || interrupted.All != 3 || interrupted.Finished != 0 || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v", err)
+	}
+	if b, failed := os.ReadFile(begun); failed != nil || string(b) != "\n" {
+		t.Errorf("begun: %q, %v", b, failed)
+	}
+	log, err := os.ReadFile(filepath.Join(f.Path, "logs", f.Runs[0].Name+".txt"))
+	if err != nil || string(log) != "cleaned\n" {
+		t.Errorf("it said %q, %v", log, err)
+	}
+}
+
+// What is handed to Slurm runs as it does there: a shell, with the number of the task.
+func TestSlurmTasks(t *testing.T) {
+	f := prepared(t)
+	if _, err := (sweep.Runner{Program: stub(t, "case $name in *epsilon5-*) ;; *) exit 1;; esac\n"+finishes), Jobs: 1}).Run(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.List(); err != nil {
+		t.Fatal(err)
+	}
+	b := sweep.Batch{Folder: f.Path, Program: stub(t, finishes), CPUs: 2, MiB: 512, Minutes: 5, Jobs: 10, Tasks: 2}
+	text, err := b.Slurm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"#SBATCH --array=1-2%10\n", "#SBATCH --mem=512M\n", "#SBATCH --cpus-per-task=2\n", "#SBATCH --time=5\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no line %q in\n%s", want, text)
+		}
+	}
+	script := filepath.Join(t.TempDir(), "slurm.sh")
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []string{"1", "2", "2"} { // one of them is handed in twice
+		cmd := exec.Command("bash", script)
+		cmd.Env = append(os.Environ(), "SLURM_ARRAY_TASK_ID="+task)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("task %s: %v\n%s", task, err, out)
+		}
+	}
+	if open := f.Open(); len(open) != 0 {
+		t.Errorf("%d runs are open", len(open))
+	}
+}
+
+// The manifest is YAML that says what the API reference asks of an Indexed Job.
+func TestKubernetesJob(t *testing.T) {
+	b := sweep.Batch{Folder: "/data/sweep", Program: "fedsim", CPUs: 2, MiB: 768, Minutes: 5, Jobs: 10, Tasks: 36, Image: "registry/fedsim:v1", Claim: "studies"}
+	text, err := b.Kubernetes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var job struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Spec       struct {
+			CompletionMode           string `yaml:"completionMode"`
+			Completions, Parallelism int
+			Template                 struct {
+				Spec struct {
+					RestartPolicy         string `yaml:"restartPolicy"`
+					ActiveDeadlineSeconds int    `yaml:"activeDeadlineSeconds"`
+					Containers            []struct {
+						Image     string
+						Args      []string
+						Resources struct{ Limits map[string]string }
+					}
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &job); err != nil {
+		t.Fatal(err)
+	}
+	s, pod := job.Spec, job.Spec.Template.Spec
+	if job.APIVersion != "batch/v1" || job.Kind != "Job" || s.CompletionMode != "Indexed" || s.Completions != 36 || s.Parallelism != 10 ||
+		pod.RestartPolicy != "Never" || pod.ActiveDeadlineSeconds != 300 || len(pod.Containers) != 1 || pod.Containers[0].Image != "registry/fedsim:v1" ||
+		pod.Containers[0].Resources.Limits["memory"] != "768Mi" || !strings.Contains(pod.Containers[0].Args[0], "JOB_COMPLETION_INDEX") {
+		t.Errorf("%+v", job)
+	}
+}
+
+func TestFoldersThatAShellWouldRead(t *testing.T) {
+	for _, folder := range []string{"/data/it's", "/data/$(id)", "/data/a`b`", "/data/\nx"} {
+		if _, err := (sweep.Batch{Folder: folder}).Slurm(); err == nil {
+			t.Errorf("%q passes", folder)
+		}
+	}
+}
