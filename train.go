@@ -47,9 +47,10 @@ func Train(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, 
 		e: e, progress: orSilent(p), clock: newStopwatch(),
 		result: &Result{Experiment: e, Summary: &results.Summary{
 			Algorithm: e.About().Name, Data: e.Data.Name, Secagg: algorithm.Secagg.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
-			Settings: results.SettingsOf(e.Config), Rounds: e.Schedule.Iterations(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
+			Rounds: e.Schedule.Iterations(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
 		}},
 	}
+	j.result.NoteSettings(e)
 	j.result.Seconds = j.clock.laps
 	j.result.Seconds["load"] = e.Loading.Seconds()
 	if err := j.run(ctx); err != nil {

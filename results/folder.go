@@ -156,8 +156,6 @@ type Manifest struct {
 	SplitDigest string `json:"split_digest"`
 	Seed        uint64 `json:"seed"`
 	Session     string `json:"session,omitempty"`
-	// Asked are the settings that were said, by key, and not found by a rule.
-	Asked map[string]string `json:"asked"`
 }
 
 // ManifestOf describes an experiment.
@@ -165,13 +163,6 @@ func ManifestOf(e *experiment.Experiment) Manifest {
 	v := version.Get()
 	m := Manifest{Version: v.Version, Revision: v.Source(),
 		Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config)}
-	asked := e.Asked()
-	m.Asked = make(map[string]string)
-	for _, k := range config.Keys() {
-		if !asked.IsDefault(k) && k.Scope != config.Own {
-			m.Asked[k.Name] = asked.Text(k)
-		}
-	}
 	if e.About().Federated() {
 		m.Session = fmt.Sprintf("%x", e.Session())
 	}

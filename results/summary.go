@@ -39,6 +39,7 @@ type Summary struct {
 	Seconds            map[string]float64 `json:"seconds"` // by phase on the wall clock, but virtual: of the simulated federation
 	PeakMemory         uint64             `json:"peak_memory_bytes"`
 	Settings           map[string]string  `json:"settings"`                  // of the keys that have an effect, but for where things lie
+	Asked              map[string]string  `json:"asked"`                     // those that were said, and not found by a rule
 	ValidationRMSE     *float64           `json:"validation_rmse,omitempty"` // where a validation part was asked for
 	ValidationRecall   *float64           `json:"validation_recall@20,omitempty"`
 }
@@ -148,15 +149,21 @@ func (s *Summary) SetValidation(q eval.Quality) {
 	}
 }
 
-// SettingsOf are the values of all keys that have an effect on what is computed, by name.
-func SettingsOf(c config.Config) map[string]string {
-	idle, settings := algorithm.Idle(c), make(map[string]string)
+// NoteSettings notes what the run computes with, and what of it was asked for.
+func (s *Summary) NoteSettings(e *experiment.Experiment) {
+	s.Settings, s.Asked = make(map[string]string), make(map[string]string)
+	idle, asked := algorithm.Idle(e.Config), e.Asked()
 	for _, k := range config.Keys() {
-		if !slices.Contains(idle, k) && (k.Scope == config.Agreed || k.Scope == config.Simulated || k == algorithm.FeatureSpec.Key) {
-			settings[k.Name] = c.Text(k)
+		if k.Scope != config.Agreed && k.Scope != config.Simulated && k != algorithm.FeatureSpec.Key {
+			continue
+		}
+		if !slices.Contains(idle, k) {
+			s.Settings[k.Name] = e.Config.Text(k)
+		}
+		if !asked.IsDefault(k) {
+			s.Asked[k.Name] = asked.Text(k)
 		}
 	}
-	return settings
 }
 
 // PerClient averages bytes by kind of message over clients; kinds that did not

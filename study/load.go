@@ -29,6 +29,8 @@ type Run struct {
 	Values map[string]float64
 	// Statement is what the run claims, in words.
 	Statement string
+
+	said map[string]string // what was asked for; nil of a run of the version before
 }
 
 // Runs are finished runs in the order of their paths.
@@ -74,7 +76,7 @@ func read(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Name: filepath.Base(path), Path: path, Config: f.Config, Manifest: f.Manifest, Statement: f.Summary.Privacy.String(), Values: make(map[string]float64)}
+	r := &Run{Name: filepath.Base(path), Path: path, Config: f.Config, Manifest: f.Manifest, Statement: f.Summary.Privacy.String(), said: f.Summary.Asked, Values: make(map[string]float64)}
 	b, err := os.ReadFile(filepath.Join(path, "summary.json"))
 	if err != nil {
 		return nil, err
@@ -107,7 +109,7 @@ func flatten(into map[string]float64, name string, v any) {
 		into[name] = v
 	case map[string]any:
 		for key, x := range v {
-			if key != "settings" {
+			if key != "settings" && key != "asked" {
 				below(key, x)
 			}
 		}
@@ -179,8 +181,8 @@ func (runs Runs) Differing() (asked, derived []*config.Key) {
 // asked is the value that was asked for: a run of a version that did not note it is taken to
 // have been asked for all. What is everybody's own is not noted.
 func (r *Run) asked(k *config.Key) string {
-	if r.Manifest.Asked == nil || k == algorithm.Data.Key {
+	if r.said == nil || k == algorithm.Data.Key {
 		return r.Setting(k)
 	}
-	return r.Manifest.Asked[k.Name]
+	return r.said[k.Name]
 }

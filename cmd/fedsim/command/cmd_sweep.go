@@ -186,13 +186,15 @@ func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []swee
 			return err
 		}
 	}
-	make, submit, name := b.Slurm, []string{"sbatch"}, "slurm.sh"
-	if c.On == "kubernetes" {
-		make, submit, name = b.Kubernetes, []string{"kubectl", "create", "-f"}, "kubernetes.yaml"
-	} else if program, err := os.Executable(); err == nil {
-		b.Program = program // the nodes of a Slurm cluster see the same files
+	submit, name, fill := []string{"kubectl", "create", "-f"}, "kubernetes.yaml", sweep.Batch.Kubernetes
+	if c.On == "slurm" {
+		submit, name, fill = []string{"sbatch"}, "slurm.sh", sweep.Batch.Slurm
+		var err error
+		if b.Program, err = os.Executable(); err != nil { // the nodes see the same files
+			return err
+		}
 	}
-	text, err := make()
+	text, err := fill(b)
 	if err != nil {
 		return cli.Misusef("%w", err)
 	}
