@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -150,6 +152,20 @@ func (r *Run) Setting(k *config.Key) string {
 
 // Algorithm is the name of the run's algorithm.
 func (r *Run) Algorithm() string { return algorithm.Name.Of(r.Config) }
+
+// Words says what the run's budget means, in plain words; "" of a run without noise.
+func (r *Run) Words() string {
+	e, delta := r.Values["epsilon_achieved"], r.Values["privacy.delta"]
+	if math.IsInf(e, 1) || e == 0 {
+		return "There is no noise: the released model may show anything about anybody."
+	}
+	unit := "all ratings of one user"
+	if algorithm.Unit.Is(r.Config, string(dp.Rating)) {
+		unit = "one rating"
+	}
+	return fmt.Sprintf("Whether %s were in the data or not changes the chance of anything that is released by a factor of at most e^ε = %.3g, but for a chance of δ = %g. "+
+		"Whoever was undecided before, at odds of 1 to 1, can be sure of it to at most %.2g%%.", unit, math.Exp(e), delta, 100/(1+math.Exp(-e)))
+}
 
 // Primary is what a run is compared by: the test RMSE, or Recall@20 of rankings.
 func (r *Run) Primary() string {

@@ -186,3 +186,6 @@ func (r Row) value(name string) float64 {
 	}
 	return math.NaN()
 }
+
+// Shown is a number of a row for people.
+func (r Row) Shown(metric string) string { return shown(metric, r.value(metric)) }

@@ -26,6 +26,8 @@ type commands struct {
 	Sweep     sweepCmd     `cmd:"" help:"Run many experiments: all combinations of lists of values, on this machine or a cluster."`
 	Results   resultsCmd   `cmd:"" help:"Table of finished runs: settings, metrics, means and paired differences over seeds."`
 	Compare   compareCmd   `cmd:"" help:"Test whether one run predicts better than another, on the same test ratings."`
+	Plot      plotCmd      `cmd:"" help:"Draw one picture of finished runs, as SVG or PNG."`
+	Report    reportCmd    `cmd:"" help:"Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them."`
 	Plan      planCmd      `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
 	Chaos     chaosCmd     `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
 	Privacy   privacyCmd   `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`

@@ -1,0 +1,383 @@
+package study
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/results"
+)
+
+// Figure is a picture before it is drawn: lines with bands, or bars.
+type Figure struct {
+	ID     string // in file names and addresses: letters and dashes
+	Title  string
+	X, Y   string // labels with units
+	Log    bool   // the x axis is logarithmic
+	Bars   bool   // each series has a bar at each of Ticks
+	Ticks  []string
+	Series []Series
+	Note   string // a sentence: what bands and lines are
+}
+
+// Series is a line, or the bars of one colour.
+type Series struct {
+	Name      string
+	X, Y      []float64
+	Low, High []float64 // the band; nil where there is none
+	Runs      int       // at most so many stand behind a point
+	Level     bool      // a horizontal line: what the others are compared with
+	Colour    int       // place in [Palette] and [Dashes]: an algorithm's in all figures where lines are algorithms
+}
+
+// Figures are those that the runs give, in the order of a report.
+func (runs Runs) Figures() ([]Figure, error) {
+	all := []Figure{runs.QualityByEpsilon()}
+	for _, curve := range curves {
+		f, err := runs.byRound(curve)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	all = append(all, runs.ByPopularity(), runs.BytesByMessage())
+	for i := range all {
+		runs.colour(&all[i])
+	}
+	return slices.DeleteFunc(all, func(f Figure) bool { return len(f.Series) == 0 }), nil
+}
+
+// colour gives the series their colours.
+func (runs Runs) colour(f *Figure) {
+	var algorithms []string
+	for _, r := range runs {
+		algorithms = append(algorithms, r.Algorithm())
+	}
+	slices.Sort(algorithms)
+	algorithms = slices.Compact(algorithms)
+	seen := make(map[int]bool)
+	for i := range f.Series {
+		name, _, _ := strings.Cut(f.Series[i].Name, ",")
+		at := slices.Index(algorithms, name)
+		if at < 0 || seen[at] || f.Series[i].Level {
+			at = i
+		}
+		seen[at] = true
+		f.Series[i].Colour = at
+	}
+	if len(seen) < len(f.Series) { // two have one: then each gets its own
+		for i := range f.Series {
+			f.Series[i].Colour = i
+		}
+	}
+}
+
+// groups are the runs that differ in the seed alone, and those keys that are left out.
+// label tells them apart.
+func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs) string) {
+	without = append(without, algorithm.Seed.Key)
+	asked, _ := runs.Differing()
+	keys := slices.DeleteFunc(asked, func(k *config.Key) bool { return slices.Contains(without, k) })
+	id := func(r *Run) string {
+		var words []string
+		for _, k := range keys {
+			if k == algorithm.Name.Key {
+				words = append(words, r.Setting(k))
+			} else {
+				words = append(words, k.Name+" "+r.Setting(k))
+			}
+		}
+		if len(words) == 0 {
+			return r.Algorithm()
+		}
+		return strings.Join(words, ", ")
+	}
+	at := make(map[string]int)
+	for _, r := range runs {
+		i, ok := at[id(r)]
+		if !ok {
+			i = len(groups)
+			at[id(r)] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], r)
+	}
+	slices.SortStableFunc(groups, func(a, b Runs) int {
+		for _, k := range keys {
+			if c := compareTexts(a[0].Setting(k), b[0].Setting(k)); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	return groups, func(g Runs) string { return id(g[0]) }
+}
+
+// sampled makes a series of the values at each x: their mean, and one deviation to both sides.
+func sampled(name string, at map[float64][]float64) Series {
+	s := Series{Name: name}
+	for _, x := range slices.Sorted(maps.Keys(at)) {
+		d := Describe(at[x])
+		half := d.Deviation
+		if d.N < 2 {
+			half = 0
+		}
+		s.X, s.Y = append(s.X, x), append(s.Y, d.Mean)
+		s.Low, s.High = append(s.Low, d.Mean-half), append(s.High, d.Mean+half)
+		s.Runs = max(s.Runs, d.N)
+	}
+	if s.Runs < 2 {
+		s.Low, s.High = nil, nil
+	}
+	return s
+}
+
+// levels are the baselines that are drawn beside runs, which depend on no noise.
+var levels = map[string]string{"item_bias": "biases, not private", "non_private": "without noise"}
+
+// QualityByEpsilon is the quality against the ε that was asked for. Runs without noise are not
+// in it; what they would be like is the baseline without noise.
+func (runs Runs) QualityByEpsilon() Figure {
+	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: quality(runs), Log: true,
+		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Horizontal lines are baselines."}
+	groups, label := runs.groups(algorithm.Epsilon.Key)
+	ends := [2]float64{math.Inf(1), math.Inf(-1)}
+	for _, g := range groups {
+		at := make(map[float64][]float64)
+		for _, r := range g {
+			if e := algorithm.Epsilon.Value(r.Config); !math.IsInf(e, 1) && e > 0 {
+				at[e] = append(at[e], r.Values[r.Primary()])
+				ends = [2]float64{min(ends[0], e), max(ends[1], e)}
+			}
+		}
+		if len(at) > 0 {
+			f.Series = append(f.Series, sampled(label(g), at))
+		}
+	}
+	if len(f.Series) == 0 {
+		return f
+	}
+	if ends[0] == ends[1] {
+		ends = [2]float64{ends[0] / 2, ends[1] * 2}
+	}
+	slices.SortStableFunc(f.Series, func(a, b Series) int { return cmp.Compare(b.Y[0], a.Y[0]) })
+	f.Series = append(f.Series, baselines(groups, label, ends)...)
+	return f
+}
+
+// baselines are horizontal lines between two ends: of biases one for all runs, of what would
+// be without noise one for each group.
+func baselines(groups []Runs, label func(Runs) string, ends [2]float64) (list []Series) {
+	at := make(map[string][]float64)
+	var titles []string
+	for _, name := range slices.Sorted(maps.Keys(levels)) {
+		for _, g := range groups {
+			title := levels[name]
+			if name == "non_private" {
+				title = label(g) + " " + title
+			}
+			for _, r := range g {
+				if v, ok := r.Values["baselines."+name]; ok {
+					if len(at[title]) == 0 {
+						titles = append(titles, title)
+					}
+					at[title] = append(at[title], v)
+				}
+			}
+		}
+	}
+	for _, title := range titles {
+		m := Describe(at[title])
+		list = append(list, Series{Name: title, X: ends[:], Y: []float64{m.Mean, m.Mean}, Level: true, Runs: m.N})
+	}
+	return list
+}
+
+// quality names what runs are compared by.
+func quality(runs Runs) string {
+	if runs[0].Primary() == "test_rmse" {
+		return "test RMSE, stars (lower is better)"
+	}
+	return "Recall@20 (higher is better)"
+}
+
+// curve is a number of every round.
+type curve struct {
+	id, title, y, note string
+	of                 func(results.Metrics) (float64, bool)
+	// time puts rounds at the seconds of virtual time at which they ended.
+	time bool
+}
+
+var curves = []curve{
+	{id: "learning", title: "Learning curves", note: "Means over seeds with bands of one standard deviation. The simulator measures every round; no budget is spent on that.", of: func(m results.Metrics) (float64, bool) {
+		switch {
+		case m.RatingMetrics != nil:
+			return m.RMSE, true
+		case m.RankingMetrics != nil:
+			return m.Recall, true
+		}
+		return 0, false
+	}},
+	{id: "epsilon", title: "Privacy spent by round", y: "ε so far", note: "What the rounds so far have cost whoever took part in all of them.", of: func(m results.Metrics) (float64, bool) {
+		if m.Epsilon == nil {
+			return 0, false
+		}
+		return *m.Epsilon, true
+	}},
+	{id: "dropouts", title: "Clients lost, over the time of the federation", y: "share of clients lost in a round, %", time: true, note: "Time is that of the simulated network, not of the simulation. A point stands where a round ended.", of: func(m results.Metrics) (float64, bool) {
+		if m.Federated == nil || m.Alive+m.Dropped == 0 {
+			return 0, false
+		}
+		return 100 * float64(m.Dropped) / float64(m.Alive+m.Dropped), true
+	}},
+}
+
+// manyLines is how many groups a figure by round shows; more cannot be told apart.
+const manyLines = 8
+
+// few leaves out groups where they are many: all but those of the largest budget.
+func (f *Figure) few(groups []Runs) []Runs {
+	if len(groups) <= manyLines {
+		return groups
+	}
+	most := 0.0
+	for _, g := range groups {
+		if e := algorithm.Epsilon.Value(g[0].Config); !math.IsInf(e, 1) {
+			most = max(most, e)
+		}
+	}
+	if some := slices.DeleteFunc(slices.Clone(groups), func(g Runs) bool { return algorithm.Epsilon.Value(g[0].Config) != most }); len(some) > 0 {
+		groups = some
+		f.Note += fmt.Sprintf(" Shown are the runs with ε = %g.", most)
+	}
+	if n := len(groups); n > manyLines {
+		f.Note += fmt.Sprintf(" Of %d groups of runs the first %d are shown.", n, manyLines)
+	}
+	return groups[:min(len(groups), manyLines)]
+}
+
+// byRound draws a number of every round.
+func (runs Runs) byRound(c curve) (Figure, error) {
+	f := Figure{ID: c.id, Title: c.title, X: "round", Y: c.y, Note: c.note}
+	if c.y == "" {
+		f.Y = quality(runs)
+	}
+	if c.time {
+		f.X = "virtual time, minutes"
+	}
+	groups, label := runs.groups()
+	groups = f.few(groups)
+	for _, g := range groups {
+		at, ends := make(map[float64][]float64), make(map[int][]float64)
+		for _, r := range g {
+			all, err := r.Metrics()
+			if err != nil {
+				return f, err
+			}
+			minutes := 0.0
+			for _, m := range all {
+				if m.Federated != nil {
+					minutes += m.Seconds / 60
+				}
+				if v, ok := c.of(m); ok {
+					at[float64(m.Round)] = append(at[float64(m.Round)], v)
+					ends[m.Round] = append(ends[m.Round], minutes)
+				}
+			}
+		}
+		if len(at) == 0 {
+			continue
+		}
+		s := sampled(label(g), at)
+		if c.time {
+			for i, x := range s.X {
+				s.X[i] = Describe(ends[int(x)]).Mean
+			}
+		}
+		f.Series = append(f.Series, s)
+	}
+	return f, nil
+}
+
+// ByPopularity is the error in buckets of items, from those with the most ratings to those
+// with the fewest.
+func (runs Runs) ByPopularity() Figure {
+	f := Figure{ID: "popularity", Title: "Error by popularity of items", X: "items, from the most to the least rated", Y: "test RMSE, stars (lower is better)", Bars: true,
+		Note: "Each bucket has as many items; the tail has few ratings to test on. Bars are means over seeds, lines on them one standard deviation."}
+	for i := range buckets {
+		f.Ticks = append(f.Ticks, []string{"head", "2", "3", "4", "tail"}[i])
+	}
+	groups, label := runs.groups()
+	for _, g := range f.few(groups) {
+		at := make(map[float64][]float64)
+		for _, r := range g {
+			for i := range buckets {
+				if v, ok := r.Values["test_slices."+strconv.Itoa(i)+".rmse"]; ok {
+					at[float64(i)] = append(at[float64(i)], v)
+				}
+			}
+		}
+		if len(at) == buckets {
+			f.Series = append(f.Series, sampled(label(g), at))
+		}
+	}
+	return f
+}
+
+// buckets are those of popularity.
+const buckets = 5
+
+// BytesByMessage is what a client sends and receives over the run, by kind of message.
+func (runs Runs) BytesByMessage() Figure {
+	f := Figure{ID: "bytes", Title: "Bytes of a client, by message", X: "message", Y: "kB over the whole run", Bars: true, Note: "Means over clients and runs; up and down together."}
+	groups, label := runs.groups(algorithm.Epsilon.Key)
+	var kinds []string
+	for k := range protocol.Kinds {
+		for _, r := range runs {
+			if r.bytes(k.String()) > 0 {
+				kinds = append(kinds, k.String())
+				break
+			}
+		}
+	}
+	f.Ticks = kinds
+	for _, g := range f.few(groups) {
+		s := Series{Name: label(g), Runs: len(g)}
+		for i, kind := range kinds {
+			total := 0.0
+			for _, r := range g {
+				total += r.bytes(kind) / 1000 / float64(len(g))
+			}
+			s.X, s.Y = append(s.X, float64(i)), append(s.Y, total)
+		}
+		if len(kinds) > 0 {
+			f.Series = append(f.Series, s)
+		}
+	}
+	return f
+}
+
+func (r *Run) bytes(kind string) float64 {
+	return r.Values["bytes_up_per_client."+kind] + r.Values["bytes_down_per_client."+kind]
+}
+
+// Places are the values of x at which the figure has points, in their order. Lines that are
+// only compared with have none of their own.
+func (f *Figure) Places() []float64 {
+	var all []float64
+	for _, s := range f.Series {
+		if !s.Level {
+			all = append(all, s.X...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

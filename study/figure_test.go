@@ -1,0 +1,133 @@
+package study
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/results"
+)
+
+// runOf makes a run of settings "key=value ..." with numbers.
+func runOf(t *testing.T, settings string, values map[string]float64) *Run {
+	t.Helper()
+	r := &Run{Name: settings, Values: values, Manifest: results.Manifest{Data: "films"}, said: make(map[string]string)}
+	var said []config.Setting
+	for f := range strings.FieldsSeq(settings) {
+		key, value, _ := strings.Cut(f, "=")
+		said = append(said, config.Setting{Key: key, Value: value})
+		r.said[key] = value
+	}
+	var err error
+	if r.Config, err = config.Resolve(said); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func someRuns(t *testing.T) Runs {
+	t.Helper()
+	rmse := func(v, biases float64) map[string]float64 {
+		return map[string]float64{"test_rmse": v, "baselines.item_bias": biases, "bytes_up_per_client.masked-input": 2000, "bytes_down_per_client.announce": 500}
+	}
+	return Runs{
+		runOf(t, "algorithm=ssp-c epsilon=10 seed=1", rmse(0.9, 0.8)), runOf(t, "algorithm=ssp-c epsilon=10 seed=2", rmse(1.0, 0.9)),
+		runOf(t, "algorithm=ssp-c epsilon=2 seed=1", rmse(1.1, 0.8)), runOf(t, "algorithm=ssp-c epsilon=2 seed=2", rmse(1.3, 0.9)),
+		runOf(t, "algorithm=lfl-sgdmf epsilon=2 seed=1", rmse(1.5, 0.8)), runOf(t, "algorithm=lfl-sgdmf epsilon=inf seed=1", rmse(0.7, 0.8)),
+	}
+}
+
+// Means and deviations are those by hand; runs without noise are in no place of the figure.
+func TestQualityByEpsilon(t *testing.T) {
+	f := someRuns(t).QualityByEpsilon()
+	if len(f.Series) != 3 {
+		t.Fatalf("%d series, want two algorithms and a baseline", len(f.Series))
+	}
+	lfl, ssp, biases := f.Series[0], f.Series[1], f.Series[2]
+	if lfl.Name != "lfl-sgdmf" || len(lfl.X) != 1 || lfl.Y[0] != 1.5 || lfl.Low != nil {
+		t.Errorf("%+v", lfl)
+	}
+	if ssp.Name != "ssp-c" || len(ssp.X) != 2 || ssp.X[0] != 2 || ssp.X[1] != 10 || ssp.Runs != 2 {
+		t.Fatalf("%+v", ssp)
+	}
+	near(t, "mean at 2", ssp.Y[0], 1.2, 1e-12)
+	near(t, "mean at 10", ssp.Y[1], 0.95, 1e-12)
+	near(t, "band at 2", ssp.High[0]-ssp.Low[0], 2*math.Sqrt(0.02), 1e-12) // deviations .1 to both sides: √(.02/1)
+	if !biases.Level || biases.X[0] != 2 || biases.X[1] != 10 {
+		t.Fatalf("%+v", biases)
+	}
+	near(t, "biases", biases.Y[0], 5.0/6, 1e-12) // four of .8, two of .9
+}
+
+// An algorithm has one colour in every figure whose lines are algorithms.
+func TestColoursStay(t *testing.T) {
+	runs := someRuns(t)
+	quality, bytes := runs.QualityByEpsilon(), runs.BytesByMessage()
+	runs.colour(&quality)
+	runs.colour(&bytes)
+	of := func(f Figure) map[string]int {
+		m := make(map[string]int)
+		for _, s := range f.Series {
+			m[s.Name] = s.Colour
+		}
+		return m
+	}
+	for _, name := range []string{"ssp-c", "lfl-sgdmf"} {
+		a, b := of(quality)[name], of(bytes)[name]
+		if a != b {
+			t.Errorf("%s has colours %d and %d", name, a, b)
+		}
+	}
+	if c := of(quality); c["ssp-c"] == c["lfl-sgdmf"] || c["biases, not private"] == c["ssp-c"] {
+		t.Errorf("two have one colour: %v", c)
+	}
+}
+
+// Pictures are such files as their names say, and hold all that is drawn.
+func TestDraw(t *testing.T) {
+	for _, f := range []Figure{someRuns(t).QualityByEpsilon(), someRuns(t).BytesByMessage()} {
+		var b bytes.Buffer
+		if err := f.Draw(&b, "png", 12); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := png.Decode(&b); err != nil || m.Bounds().Dx() < 300 {
+			t.Errorf("%s: %v, %v", f.ID, m.Bounds(), err)
+		}
+		b.Reset()
+		if err := f.Draw(&b, "svg", 12); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		for _, s := range f.Series {
+			if !strings.Contains(text, ">"+s.Name+"</text>") {
+				t.Errorf("%s: no legend of %s", f.ID, s.Name)
+			}
+		}
+		for d := xml.NewDecoder(&b); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// What a budget means, by the definition: at ε = ln 3 odds of 1 to 1 become at most 3 to 1.
+func TestWords(t *testing.T) {
+	words := runOf(t, "algorithm=ssp-c", map[string]float64{"epsilon_achieved": math.Log(3), "privacy.delta": 1e-5}).Words()
+	for _, want := range []string{"all ratings of one user", "e^ε = 3,", "δ = 1e-05", "at most 75%"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("no %q in %q", want, words)
+		}
+	}
+	if words = runOf(t, "algorithm=ssp-c epsilon=inf", map[string]float64{"epsilon_achieved": math.Inf(1)}).Words(); !strings.Contains(words, "There is no noise") {
+		t.Error(words)
+	}
+}

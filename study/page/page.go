@@ -1,0 +1,218 @@
+// Package page makes one web page of finished runs: what they claim, pictures with the numbers
+// behind them, and the commands that repeat each. The page needs nothing from elsewhere, no
+// script and no font; it is for a browser, a small screen, paper and a screen reader.
+package page
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/study"
+)
+
+//go:embed page.html
+var text string
+
+// Content is what a page has besides runs.
+type Content struct {
+	Title string
+	Dirs  []string // of the runs, as commands name them
+	// Claims are what others say of such runs, checked; nil: none are.
+	Claims []Claim
+}
+
+// Claim is a sentence of a paper, and what the runs say of it.
+type Claim struct {
+	Source, Text, Verdict, Evidence string
+}
+
+// view is what the template shows.
+type view struct {
+	Content
+	Summary    []string
+	Table      grid
+	Figures    []figure
+	Statements []statement
+	Repeat     []string
+	Colours    []colour
+	Runs       int
+}
+
+type figure struct {
+	study.Figure
+	Picture template.HTML
+	Numbers grid
+	Command string
+}
+
+// grid is a table: the first column are names of rows.
+type grid struct {
+	Caption string
+	Head    []string
+	Rows    [][]string
+}
+
+type statement struct{ Run, Text, Words string }
+
+type colour struct {
+	Index int
+	Hex   template.CSS
+	Dash  template.CSS
+}
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"level":  func(i int) int { return i % 3 },
+	"colour": func(i int) int { return i % len(study.Palette) },
+}).Parse(text))
+
+// Write makes the page of runs.
+func Write(w io.Writer, runs study.Runs, c Content) error {
+	figures, err := runs.Figures()
+	if err != nil {
+		return err
+	}
+	v := view{Content: c, Runs: len(runs), Summary: summary(runs), Table: means(runs), Statements: statements(runs)}
+	for i, hex := range study.Palette {
+		dash := make([]string, len(study.Dashes[i]))
+		for k, d := range study.Dashes[i] {
+			dash[k] = strconv.Itoa(d)
+		}
+		if len(dash) == 0 {
+			dash = []string{"none"}
+		}
+		v.Colours = append(v.Colours, colour{i, template.CSS(hex), template.CSS(strings.Join(dash, " "))}) //nolint:gosec // constants
+	}
+	dirs := strings.Join(quoted(c.Dirs), " ")
+	for _, f := range figures {
+		v.Figures = append(v.Figures, figure{f, draw(&f), numbers(&f), fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)})
+	}
+	for _, r := range runs {
+		v.Repeat = append(v.Repeat, fmt.Sprintf("fedsim run %s --name again", quoted([]string{r.Path + "/config.yaml"})[0]))
+	}
+	return page.Execute(w, v)
+}
+
+// quoted are texts as a shell reads them back.
+func quoted(list []string) []string {
+	out := slices.Clone(list)
+	for i, s := range out {
+		if strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune("/._-=:,", r) && (r < '0' || r > 'z') }) {
+			out[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	return out
+}
+
+// summary is what the runs come to, in sentences.
+func summary(runs study.Runs) []string {
+	f := runs.QualityByEpsilon()
+	lower := runs[0].Primary() == "test_rmse"
+	var out []string
+	for _, e := range f.Places() {
+		best, value, spread, n := "", math.NaN(), 0.0, 0
+		for _, s := range f.Series {
+			i := slices.Index(s.X, e)
+			if s.Level || i < 0 || !math.IsNaN(value) && (s.Y[i] < value) != lower {
+				continue
+			}
+			best, value, n = s.Name, s.Y[i], s.Runs
+			if s.High != nil {
+				spread = s.High[i] - s.Y[i]
+			}
+		}
+		switch {
+		case n > 1:
+			out = append(out, fmt.Sprintf("At ε = %g the best is %s: %.4f ± %.4f over %d seeds.", e, best, value, spread, n))
+		case best != "":
+			out = append(out, fmt.Sprintf("At ε = %g the best is %s: %.4f, of one seed.", e, best, value))
+		}
+	}
+	for _, s := range f.Series {
+		if s.Level {
+			out = append(out, fmt.Sprintf("For comparison, %s: %.4f.", s.Name, s.Y[0]))
+		}
+	}
+	return out
+}
+
+// means is the table of means over seeds.
+func means(runs study.Runs) grid {
+	t := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Shown()
+	g := grid{Caption: "Means over seeds; sd is the standard deviation of a single run"}
+	keys := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool {
+		same := !slices.ContainsFunc(t.Rows, func(r study.Row) bool { return r.Settings[k.Name] != t.Rows[0].Settings[k.Name] })
+		if same {
+			g.Caption += "; " + k.Name + " " + t.Rows[0].Settings[k.Name]
+		}
+		return same && k != algorithm.Name.Key
+	})
+	for _, k := range keys {
+		g.Head = append(g.Head, k.Name)
+	}
+	g.Head = append(g.Head, t.Metrics...)
+	for _, r := range t.Rows {
+		var cells []string
+		for _, k := range keys {
+			cells = append(cells, r.Settings[k.Name])
+		}
+		for _, m := range t.Metrics {
+			cells = append(cells, r.Shown(m))
+		}
+		g.Rows = append(g.Rows, cells)
+	}
+	return g
+}
+
+// numbers are those behind a figure.
+func numbers(f *study.Figure) grid {
+	g := grid{Caption: f.Title + ": the numbers", Head: []string{f.X}}
+	places := f.Places()
+	for _, s := range f.Series {
+		g.Head = append(g.Head, s.Name)
+	}
+	for _, x := range places {
+		name := number(x)
+		if f.Bars {
+			name = f.Ticks[int(x)]
+		}
+		row := []string{name}
+		for _, s := range f.Series {
+			i := slices.Index(s.X, x)
+			switch {
+			case s.Level:
+				row = append(row, fmt.Sprintf("%.4f", s.Y[0]))
+			case i < 0:
+				row = append(row, "–")
+			case s.High != nil:
+				row = append(row, fmt.Sprintf("%.4f ± %.4f", s.Y[i], s.High[i]-s.Y[i]))
+			default:
+				row = append(row, fmt.Sprintf("%.4f", s.Y[i]))
+			}
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// statements are the claims of the runs, one of each budget.
+func statements(runs study.Runs) (list []statement) {
+	seen := make(map[string]bool)
+	for _, r := range runs {
+		e := algorithm.Epsilon.Value(r.Config)
+		key := fmt.Sprint(r.Algorithm(), e)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		list = append(list, statement{fmt.Sprintf("%s, ε = %s", r.Algorithm(), r.Setting(algorithm.Epsilon.Key)), r.Statement, r.Words()})
+	}
+	return list
+}

@@ -1,0 +1,124 @@
+package page
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/study"
+)
+
+// finished makes folders of runs as fedsim run leaves them, with just what a page reads.
+func finished(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, epsilon := range map[string]string{"a<script>b": "1", "b": "5"} {
+		run := filepath.Join(dir, name)
+		if err := os.Mkdir(run, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{
+			"config.yaml":   "algorithm: ssp-c\nepsilon: " + epsilon + "\n",
+			"manifest.json": `{"data": "films <b>", "seed": 1}`,
+			"summary.json": `{"test_rmse": 0.9` + epsilon + `, "test_mae": 0.7, "baselines": {"item_bias": 0.88}, "asked": {"epsilon": "` + epsilon + `"},
+				"privacy": {"epsilon": ` + epsilon + `, "delta": 1e-5, "unit": "user", "relation": "zero-out", "accountant": "rdp", "sampling": "none", "noise": "skellam"}}`,
+			"metrics.jsonl": `{"round":1,"rmse":1.01,"mse":1,"mae":1,"epsilon":0.5,"delta":1e-5,"alive":9,"dropped":1,"skipped":false,"bytes_up":1,"bytes_down":1,"seconds":60}` + "\n" +
+				`{"round":2,"rmse":0.95,"mse":1,"mae":1,"epsilon":1,"delta":1e-5,"alive":8,"dropped":2,"skipped":false,"bytes_up":1,"bytes_down":1,"seconds":60}` + "\n",
+		} {
+			if err := os.WriteFile(filepath.Join(run, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+func written(t *testing.T) string {
+	t.Helper()
+	dir := finished(t)
+	runs, err := study.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err = Write(&b, runs, Content{Title: "A <study>", Dirs: []string{dir}, Claims: []Claim{{"A paper", "x < y", "holds", "1 < 2"}}}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// The page takes nothing from elsewhere and runs nothing.
+func TestPageStandsAlone(t *testing.T) {
+	text := written(t)
+	for _, no := range []string{"http:", "https:", "<script", "src=", "@import", "url(", "javascript:", "<link"} {
+		if strings.Contains(text, no) {
+			t.Errorf("the page has %q", no)
+		}
+	}
+	for _, want := range []string{"A &lt;study&gt;", "films &lt;b&gt;", "x &lt; y"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// It says what the runs came to: 0.91 at ε = 1 and 0.95 at ε = 5, as summary.json has them.
+func TestPageSaysWhatRunsCameTo(t *testing.T) {
+	text := written(t)
+	for _, want := range []string{
+		"At ε = 1 the best is ssp-c: 0.9100, of one seed.", "At ε = 5 the best is ssp-c: 0.9500, of one seed.", "biases, not private: 0.8800",
+		"What 2 runs came to", "e^ε = 2.72,", "e^ε = 148,", "<td>holds</td>", "fedsim plot ", "--figure learning --out learning.svg", "/config.yaml",
+		"(epsilon=5, delta=1e-05, unit=user, relation=zero-out",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// What people who do not see the pictures need: a language, a name of each picture that is
+// there once, headings, scopes of table heads, and scrolling parts that the keyboard reaches.
+func TestPageForEverybody(t *testing.T) {
+	text := written(t)
+	if !strings.Contains(text, `<html lang="en">`) || !strings.Contains(text, `<a class="skip" href="#figures">`) {
+		t.Error("no language, or no way past the head")
+	}
+	pictures := regexp.MustCompile(`role="img" aria-labelledby="(t-[a-z]+)"><title id="(t-[a-z]+)">[^<]+</title>`).FindAllStringSubmatch(text, -1)
+	if n := strings.Count(text, `role="img"`); len(pictures) != n || n < 4 {
+		t.Errorf("%d of %d pictures have names, want all of at least 4", len(pictures), n)
+	}
+	seen := make(map[string]bool)
+	for _, p := range pictures {
+		if p[1] != p[2] || seen[p[1]] {
+			t.Errorf("the name of a picture is %s, its title %s", p[1], p[2])
+		}
+		seen[p[1]] = true
+	}
+	for _, m := range regexp.MustCompile(`<th[ >][^>]*>`).FindAllString(text, -1) {
+		if !strings.Contains(m, "scope=") {
+			t.Errorf("%s has no scope", m)
+		}
+	}
+	if a, b := strings.Count(text, `class="scroll"`), strings.Count(text, `class="scroll" tabindex="0" role="region" aria-label=`); a != b || a == 0 {
+		t.Errorf("%d of %d scrolling parts are for the keyboard", b, a)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	for _, c := range []struct {
+		from, to float64
+		want     string
+	}{{0.873, 1.02, "0.9 0.95 1"}, {0, 10, "0 2 4 6 8 10"}, {-0.3, 0.25, "-0.2 0 0.2"}} {
+		var words []string
+		for _, v := range steps(c.from, c.to, 5) {
+			words = append(words, number(v))
+		}
+		if got := strings.Join(words, " "); got != c.want {
+			t.Errorf("from %v to %v: %s, want %s", c.from, c.to, got, c.want)
+		}
+	}
+}

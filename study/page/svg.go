@@ -1,0 +1,194 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/fedsim/fedsim/study"
+)
+
+// The drawing, in its own units; the browser scales it.
+const (
+	width, height            = 640, 340
+	left, right, top, bottom = 58, 12, 12, 54 // around the axes
+)
+
+// scale maps values to the drawing.
+type scale struct {
+	from, to float64 // values at the ends
+	a, b     float64 // places of the ends
+	log      bool
+}
+
+func (s scale) at(v float64) float64 {
+	from, to := s.from, s.to
+	if s.log {
+		v, from, to = math.Log(v), math.Log(from), math.Log(to)
+	}
+	if to == from {
+		return (s.a + s.b) / 2
+	}
+	return s.a + (v-from)/(to-from)*(s.b-s.a)
+}
+
+// drawing collects SVG. What it is given are numbers and escaped texts.
+type drawing struct {
+	strings.Builder
+	f    *study.Figure
+	x, y scale
+}
+
+// draw is a figure as an image that a screen reader names by its title; the numbers stand in a
+// table below it.
+func draw(f *study.Figure) template.HTML {
+	d := &drawing{f: f}
+	d.scales()
+	d.put(`<svg viewBox="0 0 %d %d" role="img" aria-labelledby="t-%s"><title id="t-%s">%s</title>`, width, height, f.ID, f.ID, template.HTMLEscapeString(f.Title+": "+f.Y+" by "+f.X))
+	d.axes()
+	for i, s := range f.Series {
+		if f.Bars {
+			d.bars(i, s)
+		} else {
+			d.band(s)
+		}
+	}
+	for i, s := range f.Series {
+		if !f.Bars {
+			d.line(i, s)
+		}
+	}
+	d.put(`</svg>`)
+	return template.HTML(d.String()) //nolint:gosec // made of numbers and escaped texts
+}
+
+func (d *drawing) put(format string, args ...any) { d.WriteString(fmt.Sprintf(format, args...)) }
+
+// scales fit all values, bands included, and bars stand on 0.
+func (d *drawing) scales() {
+	x0, x1, y0, y1 := math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
+	for _, s := range d.f.Series {
+		for i := range s.X {
+			x0, x1 = min(x0, s.X[i]), max(x1, s.X[i])
+			y0, y1 = min(y0, s.Y[i]), max(y1, s.Y[i])
+			if s.Low != nil {
+				y0, y1 = min(y0, s.Low[i]), max(y1, s.High[i])
+			}
+		}
+	}
+	room := (y1 - y0) * 0.06
+	if room == 0 {
+		room = max(math.Abs(y1)*0.05, 1e-9)
+	}
+	if d.f.Bars {
+		x0, x1, y0, y1 = -0.5, float64(len(d.f.Ticks))-0.5, 0, y1+room
+	} else {
+		y0, y1 = y0-room, y1+room
+	}
+	d.x = scale{from: x0, to: x1, a: left, b: width - right, log: d.f.Log}
+	d.y = scale{from: y0, to: y1, a: height - bottom, b: top}
+}
+
+func (d *drawing) axes() {
+	for _, v := range steps(d.y.from, d.y.to, 5) {
+		y := d.y.at(v)
+		d.put(`<path class="grid" d="M%d %.1fH%d"/><text class="tick" x="%d" y="%.1f" text-anchor="end">%s</text>`, left, y, width-right, left-6, y+4, number(v))
+	}
+	label := func(v float64, text string) {
+		d.put(`<text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`, d.x.at(v), height-bottom+20, template.HTMLEscapeString(text))
+	}
+	switch {
+	case d.f.Bars:
+		for i, text := range d.f.Ticks {
+			label(float64(i), text)
+		}
+	case d.f.Log:
+		last := math.Inf(-1)
+		for _, v := range d.f.Places() {
+			if at := d.x.at(v); at-last > 26 { // room for three digits
+				label(v, number(v))
+				last = at
+			}
+		}
+	default:
+		for _, v := range steps(d.x.from, d.x.to, 8) {
+			label(v, number(v))
+		}
+	}
+	d.put(`<path class="axis" d="M%d %dH%d"/>`, left, height-bottom, width-right)
+	d.put(`<text class="label" x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, height-8, template.HTMLEscapeString(d.f.X))
+}
+
+// steps are round numbers between two, about so many.
+func steps(from, to float64, about int) (list []float64) {
+	raw := (to - from) / float64(about)
+	step := math.Pow(10, math.Floor(math.Log10(raw)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if step*m >= raw {
+			step *= m
+			break
+		}
+	}
+	for k := math.Ceil(from / step); k*step <= to; k++ {
+		list = append(list, k*step)
+	}
+	return list
+}
+
+// number is a value on an axis, without the digits that arithmetic left.
+func number(v float64) string { return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'g', 6, 64) }
+
+func (d *drawing) band(s study.Series) {
+	if s.Low == nil || len(s.X) < 2 {
+		return
+	}
+	d.put(`<path class="band c%d" d="`, s.Colour%len(study.Palette))
+	for k := range s.X {
+		d.put("%s%.1f %.1f", command(k), d.x.at(s.X[k]), d.y.at(s.High[k]))
+	}
+	for k := range s.X {
+		at := len(s.X) - 1 - k
+		d.put("L%.1f %.1f", d.x.at(s.X[at]), d.y.at(s.Low[at]))
+	}
+	d.put(`Z"/>`)
+}
+
+func command(k int) string {
+	if k == 0 {
+		return "M"
+	}
+	return "L"
+}
+
+func (d *drawing) line(i int, s study.Series) {
+	class := fmt.Sprintf("line c%d", s.Colour%len(study.Palette))
+	if s.Level {
+		class = fmt.Sprintf("level l%d", i%3)
+	}
+	d.put(`<path class="%s" d="`, class)
+	for k := range s.X {
+		d.put("%s%.1f %.1f", command(k), d.x.at(s.X[k]), d.y.at(s.Y[k]))
+	}
+	d.put(`"/>`)
+	if s.Level || len(s.X) > 20 {
+		return
+	}
+	for k := range s.X {
+		d.put(`<circle class="dot c%d" cx="%.1f" cy="%.1f" r="3"/>`, s.Colour%len(study.Palette), d.x.at(s.X[k]), d.y.at(s.Y[k]))
+	}
+}
+
+func (d *drawing) bars(i int, s study.Series) {
+	const all = 0.8
+	w := all / float64(len(d.f.Series))
+	for k := range s.X {
+		x0, x1 := d.x.at(s.X[k]-all/2+float64(i)*w), d.x.at(s.X[k]-all/2+(float64(i)+0.9)*w)
+		y := d.y.at(s.Y[k])
+		d.put(`<rect class="bar c%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, s.Colour%len(study.Palette), x0, y, x1-x0, d.y.a-y)
+		if s.Low != nil {
+			d.put(`<path class="whisker" d="M%.1f %.1fV%.1f"/>`, (x0+x1)/2, d.y.at(s.Low[k]), d.y.at(s.High[k]))
+		}
+	}
+}
