@@ -98,6 +98,33 @@ func (p *Party) Result() []model.Embeddings {
 	return p.party.Result()
 }
 
+// LargestRecord is a made-up user who has rated every item of the catalogue, from one end of
+// the scale to the other: no user's training takes longer. It is nil where clients are
+// organisations, whose records the experiment does not bound.
+func (e *Experiment) LargestRecord() (*dataset.Set, error) {
+	if e.About().Clients != algorithm.Users {
+		return nil, nil
+	}
+	list := make([]dataset.Rating, len(e.Data.ItemIDs))
+	low := e.Data.Min
+	if algorithm.Ranks(e.Config) {
+		low = e.Data.Max // what is not liked does not count
+	}
+	for n := 0; ; n++ { // until one is not held out of training for tests: half of all are, at the most
+		for i, item := range e.Data.ItemIDs {
+			list[i] = dataset.Rating{User: fmt.Sprintf("made up %d", n), Item: item, Value: []float64{low, e.Data.Max}[i%2]}
+		}
+		set, err := dataset.FromRatings("made-up ratings", list, dataset.Options{Min: &e.Data.Min, Max: &e.Data.Max})
+		if err != nil {
+			return nil, err
+		}
+		train, err := TrainingOf(e.Config, set)
+		if err != nil || train.Len() > 0 || n == 100 {
+			return set, err
+		}
+	}
+}
+
 // localData are the training ratings of a party's data, in terms of the catalogue.
 func (e *Experiment) localData(which algorithm.PartyData, set *dataset.Set) (*algorithm.LocalData, error) {
 	if set.Min != e.Data.Min || set.Max != e.Data.Max {

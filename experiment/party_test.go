@@ -402,3 +402,28 @@ func TestDeviceHasNoState(t *testing.T) {
 		t.Error("it took a state")
 	}
 }
+
+// The largest record has every item, but for the share that is kept for tests, and is one that
+// a user's client can train on, whatever the algorithm and the split.
+func TestLargestRecord(t *testing.T) {
+	for _, settings := range []string{"", "algorithm=ssp-c", "algorithm=ssp-c feedback=implicit split.test=0.4", "algorithm=dpals rating-min=1 rating-max=5 data=" + opened.Crowd(t, 60, 20, 1)} {
+		e := opened.Joined(t, opened.Experiment(t, settings))
+		set, err := e.LargestRecord()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Party(algorithm.PartyData{}, set, planned(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		items := len(e.Data.ItemIDs)
+		least := 4 * items / 5 // a tenth is for tests, give or take
+		if set.Users != 1 || set.Len() != items || p.Ratings < least {
+			t.Errorf("%q: %d users, %d ratings of %d items, of which %d are trained on; want at least %d", settings, set.Users, set.Len(), items, p.Ratings, least)
+		}
+	}
+	e := opened.Joined(t, opened.Experiment(t, "algorithm=vfl-sgdmf accountant=rdp"))
+	if set, err := e.LargestRecord(); set != nil || err != nil {
+		t.Errorf("of an organisation: %v, %v", set, err)
+	}
+}

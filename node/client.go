@@ -49,6 +49,8 @@ type ClientConfig struct {
 	// client has its own.
 	Noise *client.Samplers
 	Costs *dp.Cache
+	// Pacing likewise: how long training takes on this device.
+	Pacing *Pacing
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
 }
@@ -66,6 +68,9 @@ type Job struct {
 	// Train makes the trainer from the party's data. An error ends the client: it must be
 	// resolved by whoever runs it.
 	Train func(context.Context) (client.Trainer, error)
+	// Worst, if set, makes a trainer of a made-up record as large as the experiment allows. The
+	// client's answers leave as late as that would take, whatever its own record: see pace.
+	Worst func(context.Context) (client.Trainer, error)
 	// Keep, if set, leaves on disk what the party has from the session, durably, once the
 	// trainer has the final model. The session is marked as finished after that.
 	Keep func() error
@@ -116,6 +121,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	if cfg.Costs == nil {
 		cfg.Costs = new(dp.Cache)
+	}
+	if cfg.Pacing == nil {
+		cfg.Pacing = new(Pacing)
 	}
 	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
 	c := &Client{cfg: cfg, now: time.Now, failed: make(chan error, 1)}
@@ -408,16 +416,17 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission
 	if t.over {
 		agreed, iterations = func(*protocol.Plan) error { return errOver }, 0
 	}
+	ctx, t.stop = context.WithCancel(ctx)
+	held := &pace{Pacing: c.cfg.Pacing, experiment: t.experiment, worst: job.Worst, ctx: ctx, now: c.now, limit: t.terms.StageTimeout, log: &c.cfg.Log}
 	t.driver = &driver{
-		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{t.trainer, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
+		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{&pacedTrainer{t.trainer, held}, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
 			Agreed: agreed, Iterations: iterations, Save: save, Last: last}),
-		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: c.now,
+		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: c.now, pace: held,
 		persist: func(records []protocol.Record) error { return c.persist(t.experiment, records) },
 		send:    func(list []protocol.Envelope) { c.send(t, list) },
 		events:  func(events []protocol.Event) { c.log(t, events) },
 	}
-	ctx, t.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(t.stopped)
 		if err := t.driver.run(ctx); err != nil {

@@ -23,6 +23,7 @@ type driver struct {
 	events  func([]protocol.Event)
 	runner  protocol.Runner
 	now     func() time.Time
+	pace    *pace // of a client; nil: nothing is held back
 }
 
 // run drives until the context ends or a record cannot be kept, which is the only
@@ -43,7 +44,8 @@ func (d *driver) run(ctx context.Context) error {
 			in = protocol.Tick{}
 		case in = <-d.inputs:
 		}
-		eff := d.role.Step(d.now(), in)
+		begun := d.now()
+		eff := d.role.Step(begun, in)
 		if len(eff.Persist) > 0 {
 			if err := d.persist(eff.Persist); err != nil {
 				return err
@@ -55,12 +57,31 @@ func (d *driver) run(ctx context.Context) error {
 		if !eff.Wake.IsZero() {
 			wake.Reset(eff.Wake.Sub(d.now()))
 		}
-		work.add(eff.Work)
+		work.add(d.paced(in, begun, eff.Work))
 		if len(eff.Events) > 0 {
 			d.events(eff.Events)
 		}
 	}
 	return nil
+}
+
+// task is work, and what its result waits for.
+type task struct {
+	protocol.Work
+	hold func(context.Context) // nil: nothing
+}
+
+// paced are tasks of work. What an announcement starts is training.
+func (d *driver) paced(in protocol.Input, begun time.Time, jobs []protocol.Work) []task {
+	var hold func(context.Context)
+	if m, ok := in.(protocol.Received); ok && d.pace != nil && m.Envelope.Message.Kind() == protocol.KindAnnounce {
+		hold = func(ctx context.Context) { d.pace.hold(ctx, begun) }
+	}
+	var list []task
+	for _, job := range jobs {
+		list = append(list, task{job, hold})
+	}
+	return list
 }
 
 // give hands the role an input, unless the driver ends first.
@@ -77,7 +98,7 @@ func (d *driver) give(ctx context.Context, in protocol.Input) {
 // workshop does a role's work, one piece after the other.
 type workshop struct {
 	mu      sync.Mutex
-	waiting []protocol.Work
+	waiting []task
 	more    chan struct{} // has a token when something waits
 	done    chan struct{}
 }
@@ -93,8 +114,12 @@ func newWorkshop(ctx context.Context, run protocol.Runner, report chan<- protoco
 			case <-w.more:
 			}
 			for job, ok := w.next(); ok; job, ok = w.next() {
+				result := job.Do(run)
+				if job.hold != nil {
+					job.hold(ctx)
+				}
 				select {
-				case report <- job.Do(run):
+				case report <- result:
 				case <-ctx.Done():
 					return
 				}
@@ -104,7 +129,7 @@ func newWorkshop(ctx context.Context, run protocol.Runner, report chan<- protoco
 	return w
 }
 
-func (w *workshop) next() (job protocol.Work, ok bool) {
+func (w *workshop) next() (job task, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.waiting) == 0 {
@@ -115,7 +140,7 @@ func (w *workshop) next() (job protocol.Work, ok bool) {
 }
 
 // add never blocks: the workshop may itself be waiting for the role.
-func (w *workshop) add(jobs []protocol.Work) {
+func (w *workshop) add(jobs []task) {
 	if len(jobs) == 0 {
 		return
 	}

@@ -50,6 +50,7 @@ type federation struct {
 	registryLog store.Log
 	trainer     func(protocol.ClientID, client.Trainer) client.Trainer // in place of a client's own; nil: none is
 	trained     func(protocol.ClientID, client.Trainer)                // hears of every party that is made; nil: nobody does
+	written     map[protocol.ClientID]func(n int)                      // hear how many bytes clients write; nil: nobody does
 	own         map[protocol.ClientID]string                           // files of clients that do not look among all ratings
 	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
@@ -299,7 +300,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
 		Ledger: ledger, Finished: finished, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
 		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
-	config.Over(f.network.option()...)
+	config.Over(f.network.heard(f.written[id])...)
 	c, err := node.NewClient(config)
 	if err != nil {
 		f.t.Fatal(err)
@@ -326,6 +327,16 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 			return f.trainer(id, own), nil
 		}
 		return own, failed
+	}, Worst: func(context.Context) (client.Trainer, error) {
+		set, failed := e.LargestRecord()
+		if set == nil || failed != nil {
+			return nil, errors.Join(errors.New("there is no largest record"), failed)
+		}
+		largest, failed := e.Party(algorithm.PartyData{}, set, planned(e))
+		if failed == nil && f.trainer != nil {
+			return f.trainer(id, largest), nil
+		}
+		return largest, failed
 	}, Keep: func() error {
 		if f.kept != nil {
 			f.kept(id, e.Session())

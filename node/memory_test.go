@@ -28,12 +28,16 @@ func newMemory() *memory { return &memory{listeners: make(map[string]*memoryList
 var errNobodyListens = errors.New("nobody listens there")
 
 // option has a host use the network. A nil network is the system's.
-func (m *memory) option() []libp2p.Option {
+func (m *memory) option() []libp2p.Option { return m.heard(nil) }
+
+// heard is option for a host of which something hears how many bytes it writes, whenever it
+// does; nil: nothing does.
+func (m *memory) heard(hear func(n int)) []libp2p.Option {
 	if m == nil {
 		return nil
 	}
 	return []libp2p.Option{libp2p.Transport(func(u transport.Upgrader, limits network.ResourceManager) *memoryTransport {
-		return &memoryTransport{m, u, limits}
+		return &memoryTransport{m, u, limits, hear}
 	})}
 }
 
@@ -42,6 +46,7 @@ type memoryTransport struct {
 	memory   *memory
 	upgrader transport.Upgrader
 	limits   network.ResourceManager
+	hear     func(n int)
 }
 
 func (t *memoryTransport) CanDial(a multiaddr.Multiaddr) bool {
@@ -73,7 +78,7 @@ func (t *memoryTransport) Dial(ctx context.Context, a multiaddr.Multiaddr, p pee
 		scope.Done()
 		return nil, err
 	}
-	c, err := t.memory.dial(ctx, a)
+	c, err := t.memory.dial(ctx, a, t.hear)
 	if err != nil {
 		scope.Done()
 		return nil, err
@@ -116,7 +121,7 @@ func (m *memory) listen(a multiaddr.Multiaddr) (net.Listener, error) {
 	return l, nil
 }
 
-func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr) (manet.Conn, error) {
+func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr, hear func(n int)) (manet.Conn, error) {
 	wanted, err := manet.ToNetAddr(a)
 	if err != nil {
 		return nil, err
@@ -129,10 +134,10 @@ func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr) (manet.Conn, e
 		return nil, errNobodyListens
 	}
 	near, far := net.Pipe()
-	arriving := m.end(far, l.own, from)
+	arriving := m.end(far, l.own, from, nil)
 	select {
 	case l.arriving <- arriving:
-		return manet.WrapNetConn(m.end(near, from, l.own))
+		return manet.WrapNetConn(m.end(near, from, l.own, hear))
 	case <-l.closed:
 		return nil, errors.Join(errNobodyListens, arriving.Close())
 	case <-ctx.Done():
@@ -140,11 +145,11 @@ func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr) (manet.Conn, e
 	}
 }
 
-func (m *memory) end(c net.Conn, local, remote *net.TCPAddr) net.Conn {
+func (m *memory) end(c net.Conn, local, remote *net.TCPAddr, hear func(n int)) net.Conn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open++
-	return &memoryConn{Conn: c, memory: m, local: local, remote: remote}
+	return &memoryConn{Conn: c, memory: m, local: local, remote: remote, hear: hear}
 }
 
 type memoryListener struct {
@@ -182,6 +187,14 @@ type memoryConn struct {
 	memory        *memory
 	local, remote *net.TCPAddr
 	once          sync.Once
+	hear          func(n int)
+}
+
+func (c *memoryConn) Write(b []byte) (int, error) {
+	if c.hear != nil {
+		c.hear(len(b))
+	}
+	return c.Conn.Write(b)
 }
 
 func (c *memoryConn) LocalAddr() net.Addr  { return c.local }

@@ -159,6 +159,7 @@ type clientHost struct {
 	sessions int // that each takes part in; 0: until the process is stopped
 	noise    client.Samplers
 	costs    dp.Cache
+	pacing   node.Pacing
 	verified admission.Verified
 
 	mu      sync.Mutex
@@ -253,7 +254,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 	}
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),
-		Log: log, Workers: workers, Observer: observer, Noise: &d.noise, Costs: &d.costs,
+		Log: log, Workers: workers, Observer: observer, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing,
 		Open: func(public []byte) (*node.Job, error) {
 			job, failed := d.job(public, train)
 			if failed == nil {
@@ -285,6 +286,15 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 		}
 		return train(ctx, e)
 	}}
+	if e.About().Clients == algorithm.Users {
+		job.Worst = func(context.Context) (client.Trainer, error) {
+			set, failed := e.LargestRecord()
+			if failed != nil {
+				return nil, failed
+			}
+			return agreement.Party(e, algorithm.PartyData{}, set)
+		}
+	}
 	if e.Private() {
 		job.Budget, job.Limit = &e.Privacy.Budget, d.consent.limit(e.Privacy.Budget)
 		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
