@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/version"
@@ -185,7 +186,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 		f.json("summary.json", s),
 	)
 	for _, x := range m.Matrices {
-		err = errors.Join(err, writeNPY(filepath.Join(f.temporary, x.Name+".npy"), x.Matrix))
+		err = errors.Join(err, f.matrix(x, e.Data))
 	}
 	if err != nil {
 		return "", err
@@ -199,6 +200,17 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	}
 	f.temporary = ""
 	return f.path, nil
+}
+
+// matrix writes a matrix, and where its rows are users or items, their ids.
+func (f *Folder) matrix(x model.Named, data *dataset.Set) error {
+	rows, _ := x.Matrix.Dims()
+	for kind, ids := range map[string][]string{"item": data.ItemIDs, "user": data.UserIDs} {
+		if strings.HasPrefix(x.Name, kind+"_") && rows == len(ids) {
+			return WriteEmbeddings(f.temporary, model.NewEmbeddings(x.Name, x.Matrix, ids))
+		}
+	}
+	return writeNPY(filepath.Join(f.temporary, x.Name+".npy"), x.Matrix)
 }
 
 func (f *Folder) json(name string, v any) error {

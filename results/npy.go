@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/sbinet/npyio"
 	"gonum.org/v1/gonum/mat"
@@ -29,6 +32,42 @@ func WriteEmbeddings(dir string, x model.Embeddings) error {
 		os.WriteFile(filepath.Join(dir, x.Name+".ids.json"), append(ids, '\n'), 0o600))
 }
 
+// ReadEmbeddings reads the embeddings in a folder that have the ids of their rows beside them:
+// those of a finished run, and those of a deployment's party. They come in the order of their
+// names.
+func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
+	files, err := filepath.Glob(filepath.Join(globbed(dir), "*.npy"))
+	if err != nil {
+		return nil, err
+	}
+	var all []model.Embeddings
+	for _, path := range files {
+		name := strings.TrimSuffix(path, ".npy")
+		var ids []string
+		err = readJSON(name+".ids.json", &ids)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // rows that are no users and no items, such as of an encoder
+		}
+		if err != nil {
+			return nil, err
+		}
+		m, err := readNPY(path, len(ids), -1)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, model.NewEmbeddings(filepath.Base(name), m, ids))
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no embeddings with ids: it is not the folder of a finished run, or of one by a version before 0.2", dir)
+	}
+	return all, nil
+}
+
+// globbed is a path in which nothing stands for anything else.
+func globbed(path string) string {
+	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
+}
+
 // writeNPY writes a matrix as NumPy's format, row by row in float64.
 func writeNPY(path string, m *model.Matrix) error {
 	file, err := os.Create(path)
@@ -43,7 +82,8 @@ func writeNPY(path string, m *model.Matrix) error {
 // npyHeader is the description in a file that writeNPY wrote.
 var npyHeader = regexp.MustCompile(`^\{'descr': '<f8', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9})\), \}\s*$`)
 
-// readNPY reads a matrix of finite numbers, whose size must be the one given. It reads
+// readNPY reads a matrix of finite numbers, whose size must be the one given; any number of
+// columns where that is -1. It reads
 // what writeNPY writes and nothing else: npyio's reader takes a short file for zeros, and
 // panics at a damaged header.
 func readNPY(path string, rows, cols int) (*model.Matrix, error) {
@@ -55,6 +95,9 @@ func readNPY(path string, rows, cols int) (*model.Matrix, error) {
 	shape := npyHeader.FindSubmatch(header)
 	if !ok || shape == nil {
 		return nil, fmt.Errorf("%s: it is not a matrix of float64 in NumPy's format, as a run leaves it", path)
+	}
+	if cols < 0 {
+		cols, _ = strconv.Atoi(string(shape[2])) // digits
 	}
 	if is, want := fmt.Sprintf("%s x %s", shape[1], shape[2]), fmt.Sprintf("%d x %d", rows, cols); is != want {
 		return nil, fmt.Errorf("%s: it is %s; by the run's data and rank it must be %s", path, is, want)

@@ -122,6 +122,9 @@ func Read(dir string) (*Finished, error) {
 // readRun reads what a run was made of.
 func readRun(dir string) (c config.Config, m Manifest, err error) {
 	settings, err := config.ReadFile(filepath.Join(dir, "config.yaml"))
+	if errors.Is(err, fs.ErrNotExist) && deployed(dir) {
+		return c, m, fmt.Errorf("%s holds the model of a deployment, in which users' own embeddings are on their clients: there, fednode recommend --state and fednode similar --state ask it; fedsim export takes it away", dir)
+	}
 	if err != nil {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
 	}
@@ -132,6 +135,12 @@ func readRun(dir string) (c config.Config, m Manifest, err error) {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
 	}
 	return c, m, nil
+}
+
+// deployed reports whether a folder is what a deployment's server leaves.
+func deployed(dir string) bool {
+	return !exists(filepath.Join(dir, "summary.json")) &&
+		(exists(filepath.Join(dir, "item_embeddings.npy")) || exists(filepath.Join(dir, "model", "item_embeddings.npy")))
 }
 
 func readJSON(path string, v any) error {

@@ -29,6 +29,8 @@ type commands struct {
 	Plot      plotCmd      `cmd:"" help:"Draw one picture of finished runs, as SVG or PNG."`
 	Report    reportCmd    `cmd:"" help:"Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them."`
 	Plan      planCmd      `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
+	Export    exportCmd    `cmd:"" help:"Write the embeddings of a finished run, with ids, in a format that other programs read."`
+	Serve     serveCmd     `cmd:"" help:"Answer requests for recommendations by the model of a finished run, over HTTP in JSON."`
 	Chaos     chaosCmd     `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
 	Privacy   privacyCmd   `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
 	Data      dataCmd      `cmd:"" help:"List data sets, or describe one."`

@@ -123,8 +123,8 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 			t.Errorf("%s was there while the run went on", name)
 		}
 	}
-	if got, want := files(t, out), []string{"x", "x/config.yaml", "x/item_embeddings.npy", "x/manifest.json",
-		"x/metrics.jsonl", "x/summary.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
+	if got, want := files(t, out), []string{"x", "x/config.yaml", "x/item_embeddings.ids.json", "x/item_embeddings.npy", "x/manifest.json",
+		"x/metrics.jsonl", "x/summary.json", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
 		t.Errorf("it left %v, want %v", got, want)
 	}
 }

@@ -1,0 +1,56 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
+)
+
+// serveCmd is fedsim serve.
+type serveCmd struct {
+	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME."`
+	Data   string `placeholder:"DATA" help:"Where the data of the run are now, as for fedsim run --data. Default: where they were."`
+	Listen string `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address and port. Default 127.0.0.1:8080, which this machine alone reaches; port 0 takes a free one."`
+}
+
+// leaving is how long requests under way may take once the command is told to stop.
+const leaving = 5 * time.Second
+
+// Run implements fedsim serve.
+func (c *serveCmd) Run(ctx context.Context, s streams) error {
+	p := newProgress(s.err)
+	r, err := results.OpenRun(ctx, c.Folder, c.Data, p.Loading("the data of "+c.Folder))
+	p.Clear()
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return cli.Misusef("--listen %s: %w", c.Listen, err)
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		fmt.Fprintf(s.err, "warning: %s is reached from other machines, and there is no password: whoever does learns what users like\n", a)
+	}
+	server := &http.Server{Handler: results.Handler(r), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	fmt.Fprintf(s.err, "serving %s at http://%s (/recommend?user=ID, /similar?item=TITLE, /health); Ctrl-C ends it\n", c.Folder, l.Addr())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err = <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	// What is under way is answered. The context has ended, so that this one has its own time.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
+	defer cancel()
+	if err = server.Shutdown(last); errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+	}
+	return err
+}

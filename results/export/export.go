@@ -1,0 +1,197 @@
+// Package export writes embeddings in the formats that other programs read. Every file has the
+// ids of its rows, or one beside it that has.
+package export
+
+import (
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/fedsim/fedsim/model"
+)
+
+// Formats are the names of those that there are.
+func Formats() []string { return []string{"parquet", "csv", "safetensors", "faiss", "word2vec"} }
+
+// Write writes embeddings into a folder that must not be there yet. Nothing stays behind
+// where it fails. It returns the files.
+func Write(format, dir string, all []model.Embeddings) (files []string, err error) {
+	make, ok := map[string]func(string, model.Embeddings) (map[string][]byte, error){
+		"parquet": toParquet, "csv": toCSV, "faiss": toFAISS, "word2vec": toWord2Vec}[format]
+	if !ok && format != "safetensors" {
+		return nil, fmt.Errorf("export: no format %q; there are %s", format, strings.Join(Formats(), ", "))
+	}
+	if err = os.Mkdir(dir, 0o777); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	contents := []map[string][]byte{nil}
+	if format == "safetensors" {
+		b, failed := safetensors(all)
+		if failed != nil {
+			return nil, failed
+		}
+		contents[0] = map[string][]byte{"model.safetensors": b}
+	}
+	for _, x := range all {
+		if make == nil {
+			break
+		}
+		c, failed := make(x.Name, x)
+		if failed != nil {
+			return nil, fmt.Errorf("export: %s: %w", x.Name, failed)
+		}
+		contents = append(contents, c)
+	}
+	for _, c := range contents {
+		for name, b := range c {
+			if err = os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+				return nil, err
+			}
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// toCSV has a line of names, and then an id and its numbers in each line.
+func toCSV(name string, x model.Embeddings) (map[string][]byte, error) {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_, rank := x.Matrix.Dims()
+	head := []string{"id"}
+	for k := range rank {
+		head = append(head, "e"+strconv.Itoa(k))
+	}
+	err := w.Write(head)
+	for i, id := range x.IDs {
+		line := []string{id}
+		for _, v := range x.Matrix.Row(i) {
+			line = append(line, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		err = errors.Join(err, w.Write(line))
+	}
+	w.Flush()
+	return map[string][]byte{name + ".csv": []byte(b.String())}, errors.Join(err, w.Error())
+}
+
+// toParquet has the columns id and embedding, a list of numbers.
+func toParquet(name string, x model.Embeddings) (map[string][]byte, error) {
+	type row struct {
+		ID        string    `parquet:"id"`
+		Embedding []float64 `parquet:"embedding,list"`
+	}
+	var rows []row
+	for i, id := range x.IDs {
+		rows = append(rows, row{id, x.Matrix.Row(i)})
+	}
+	var b buffer
+	err := parquet.Write(&b, rows)
+	return map[string][]byte{name + ".parquet": b}, err
+}
+
+// buffer is bytes that are written.
+type buffer []byte
+
+func (b *buffer) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+// safetensors is the format of Hugging Face: eight bytes with the length of a header in JSON,
+// the header, and the numbers. Ids are in its metadata, which holds texts alone, as JSON.
+func safetensors(all []model.Embeddings) ([]byte, error) {
+	type tensor struct {
+		Type    string `json:"dtype"`
+		Shape   [2]int `json:"shape"`
+		Offsets [2]int `json:"data_offsets"`
+	}
+	header, metadata, at := make(map[string]any), map[string]string{"format": "fedsim"}, 0
+	for _, x := range all {
+		rows, rank := x.Matrix.Dims()
+		header[x.Name] = tensor{"F64", [2]int{rows, rank}, [2]int{at, at + 8*rows*rank}}
+		at += 8 * rows * rank
+		ids, err := json.Marshal(x.IDs)
+		if err != nil {
+			return nil, err
+		}
+		metadata[x.Name+".ids"] = string(ids)
+	}
+	header["__metadata__"] = metadata
+	text, err := json.Marshal(header)
+	if err != nil {
+		return nil, err
+	}
+	for len(text)%8 != 0 {
+		text = append(text, ' ') // so that numbers are aligned
+	}
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
+	b = append(b, text...)
+	for _, x := range all {
+		for _, v := range x.Matrix.Data() {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		}
+	}
+	return b, nil
+}
+
+// toFAISS is an IndexFlatIP, which searches by inner product, as faiss.read_index reads it
+// (write_index in faiss/impl/index_write.cpp), and the ids of its rows in a text file. FAISS
+// has float32 alone.
+func toFAISS(name string, x model.Embeddings) (map[string][]byte, error) {
+	rows, rank := x.Matrix.Dims()
+	b := []byte("IxFI")
+	b = binary.LittleEndian.AppendUint32(b, uint32(rank))
+	b = binary.LittleEndian.AppendUint64(b, uint64(rows))
+	const unused = 1 << 20 // it writes two numbers that nothing reads
+	b = binary.LittleEndian.AppendUint64(b, unused)
+	b = binary.LittleEndian.AppendUint64(b, unused)
+	b = append(b, 1)                                           // it is trained
+	b = binary.LittleEndian.AppendUint32(b, 0)                 // METRIC_INNER_PRODUCT
+	b = binary.LittleEndian.AppendUint64(b, uint64(rows*rank)) // numbers that follow
+	for _, v := range x.Matrix.Data() {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+	}
+	var ids strings.Builder
+	for _, id := range x.IDs {
+		if strings.ContainsAny(id, "\r\n") {
+			return nil, fmt.Errorf("the id %q has a line feed; take another format", id)
+		}
+		ids.WriteString(id + "\n")
+	}
+	return map[string][]byte{name + ".faiss": b, name + ".ids.txt": []byte(ids.String())}, nil
+}
+
+// toWord2Vec is the text format of word2vec: a line with the size, and then an id and its
+// numbers in each line, with spaces between. An id must have none.
+func toWord2Vec(name string, x model.Embeddings) (map[string][]byte, error) {
+	var b strings.Builder
+	rows, rank := x.Matrix.Dims()
+	b.WriteString(fmt.Sprintf("%d %d\n", rows, rank))
+	for i, id := range x.IDs {
+		if id == "" || strings.ContainsAny(id, " \t\r\n") {
+			return nil, fmt.Errorf("the id %q has a space or nothing in it, which word2vec has no form for; take another format", id)
+		}
+		b.WriteString(id)
+		for _, v := range x.Matrix.Row(i) {
+			b.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		b.WriteByte('\n')
+	}
+	return map[string][]byte{name + ".txt": []byte(b.String())}, nil
+}

@@ -1,0 +1,110 @@
+package results
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/fedsim/fedsim/algorithm"
+)
+
+// mostAsked is how many items one request may ask for.
+const mostAsked = 1000
+
+// Handler answers requests by a run's model, in JSON:
+//
+//	GET /recommend?user=ID&top=10     {"user": ..., "items": [{"id", "title", "predicted", ...}]}
+//	GET /similar?item=TITLE&top=10    {"item": {...}, "items": [{"id", "title", "cosine", ...}]}
+//	GET /health                       {"status": "ok", "algorithm", "data", "users", "items"}
+//
+// An error is {"error": TEXT}: 400 for a wrong request, 404 for a user or an item that is not
+// in the run, 409 for a title that may be several.
+func Handler(r *Recommender) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /recommend", func(w http.ResponseWriter, q *http.Request) {
+		user := q.FormValue("user")
+		n, err := top(q)
+		if err == nil && user == "" {
+			err = errors.New("user is missing: /recommend?user=ID")
+		}
+		if err != nil {
+			answer(w, http.StatusBadRequest, problem{err.Error()})
+			return
+		}
+		list, err := r.Recommend(user, n)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		answer(w, http.StatusOK, struct {
+			User  string           `json:"user"`
+			Items []Recommendation `json:"items"`
+		}{user, list})
+	})
+	mux.HandleFunc("GET /similar", func(w http.ResponseWriter, q *http.Request) {
+		text := q.FormValue("item")
+		n, err := top(q)
+		if err == nil && text == "" {
+			err = errors.New("item is missing: /similar?item=TITLE")
+		}
+		if err != nil {
+			answer(w, http.StatusBadRequest, problem{err.Error()})
+			return
+		}
+		item, list, err := r.Similar(text, n)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		answer(w, http.StatusOK, struct {
+			Item  Item        `json:"item"`
+			Items []Neighbour `json:"items"`
+		}{item, list})
+	})
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]any{"status": "ok", "algorithm": algorithm.Name.Of(r.Config), "data": r.Data.Name, "users": r.Data.Users, "items": r.Data.Items})
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend, /similar and /health, by GET"})
+	})
+	return mux
+}
+
+// problem is an error in an answer.
+type problem struct {
+	Error string `json:"error"`
+}
+
+// top is how many items a request asks for.
+func top(q *http.Request) (int, error) {
+	text := q.FormValue("top")
+	if text == "" {
+		return 10, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostAsked {
+		return 0, fmt.Errorf("top=%s: a whole number from 1 to %d is needed", text, mostAsked)
+	}
+	return n, nil
+}
+
+// refuse answers with what is wrong.
+func refuse(w http.ResponseWriter, err error) {
+	code := http.StatusUnprocessableEntity
+	switch {
+	case errors.Is(err, ErrNotThere):
+		code = http.StatusNotFound
+	case errors.Is(err, ErrAmbiguous):
+		code = http.StatusConflict
+	}
+	answer(w, code, problem{err.Error()})
+}
+
+func answer(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store") // it is about a user
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v) // who asked has left, if anything
+}
