@@ -17,6 +17,7 @@ package fedsim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -84,20 +85,47 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return Keep(ctx, e, o.Progress)
 }
 
-// Keep is [Train] that leaves the run's folder.
+// Keep is [Train] that leaves the run's folder. The folder is there as soon as the model is
+// trained and measured: what fails after that, in baselines, leaves it as it is, without those
+// that are missing. Result and error are then both returned. So they are where the folder
+// cannot be written.
 func Keep(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
 	folder, err := results.NewFolder(e)
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Discard()
-	r, err := Train(ctx, e, keeping{orSilent(p), folder})
-	if err != nil {
+	j := newJob(e, keeping{orSilent(p), folder})
+	if err = j.train(ctx); err != nil {
 		return nil, err
 	}
-	r.Folder, err = folder.Complete(e, r.Summary, r.Model)
-	return r, err
+	r := j.result
+	if r.Folder, err = folder.Complete(e, r.Summary, r.Model); err != nil {
+		return r, errors.Join(j.compare(ctx), fmt.Errorf("the run is not kept: %w", err))
+	}
+	if err = j.compare(ctx); err != nil {
+		err = &UncomparedError{Folder: r.Folder, Err: err}
+	}
+	return r, errors.Join(err, results.Amend(r.Folder, r.Summary))
 }
+
+// UncomparedError is returned for a run that is kept, and whose baselines are not all there.
+type UncomparedError struct {
+	Folder string
+	Err    error // why
+}
+
+// Error says where the run is.
+func (e *UncomparedError) Error() string {
+	why := e.Err.Error()
+	if errors.Is(e.Err, context.Canceled) {
+		why = "interrupted"
+	}
+	return fmt.Sprintf("%s while baselines were trained; the run itself is finished and in %s, without those that are missing", why, e.Folder)
+}
+
+// Unwrap is why.
+func (e *UncomparedError) Unwrap() error { return e.Err }
 
 // Open resolves the settings and opens their data.
 func Open(ctx context.Context, o Options) (*experiment.Experiment, error) {

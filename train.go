@@ -43,6 +43,17 @@ func orSilent(p Progress) Progress {
 // Train runs an experiment through the simulator, or where all ratings are in one place,
 // and measures the model and what it is compared with.
 func Train(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
+	j := newJob(e, p)
+	if err := j.train(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.compare(ctx); err != nil {
+		return nil, err
+	}
+	return j.result, nil
+}
+
+func newJob(e *experiment.Experiment, p Progress) *job {
 	j := &job{
 		e: e, progress: orSilent(p), clock: newStopwatch(),
 		result: &Result{Experiment: e, Summary: &results.Summary{
@@ -53,10 +64,7 @@ func Train(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, 
 	j.result.NoteSettings(e)
 	j.result.Seconds = j.clock.laps
 	j.result.Seconds["load"] = e.Loading.Seconds()
-	if err := j.run(ctx); err != nil {
-		return nil, err
-	}
-	return j.result, nil
+	return j
 }
 
 // job is one run: it joins an experiment with the simulator and collects what
@@ -69,7 +77,8 @@ type job struct {
 	attempts []experiment.Attempt
 }
 
-func (j *job) run(ctx context.Context) error {
+// train trains and measures the model.
+func (j *job) train(ctx context.Context) error {
 	train := j.federated
 	if c, ok := j.e.Instance().(algorithm.Central); ok {
 		train = func(ctx context.Context) error { return j.central(ctx, c) }
@@ -84,15 +93,26 @@ func (j *job) run(ctx context.Context) error {
 		slices = j.e.Test.Slices(r.Model, run)
 	}
 	r.SetQuality(quality, slices)
-	j.clock.lap("train")
-	if err := j.baselines(ctx); err != nil {
-		return err
-	}
 	if q := j.e.Test.Validate(r.Model, run); q != nil {
 		r.SetValidation(*q)
 	}
 	r.PeakMemory = results.PeakMemory()
-	return ctx.Err()
+	j.clock.lap("train")
+	return nil
+}
+
+// compare measures what the model is compared with. Where the context ends meanwhile, the
+// result has those that were measured.
+func (j *job) compare(ctx context.Context) error {
+	err := ctx.Err()
+	if err == nil {
+		err = j.baselines(ctx)
+	}
+	j.result.PeakMemory = results.PeakMemory()
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
 }
 
 // baselines measures what the run is compared with: some by training through the

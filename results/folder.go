@@ -202,6 +202,15 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	return f.path, nil
 }
 
+// Amend writes the summary of a finished run anew, whole or not at all.
+func Amend(dir string, s *Summary) error {
+	f := Folder{temporary: dir}
+	if err := f.json(".summary.json", s); err != nil {
+		return errors.Join(err, os.Remove(filepath.Join(dir, ".summary.json")))
+	}
+	return os.Rename(filepath.Join(dir, ".summary.json"), filepath.Join(dir, "summary.json"))
+}
+
 // matrix writes a matrix, and where its rows are users or items, their ids.
 func (f *Folder) matrix(x model.Named, data *dataset.Set) error {
 	rows, _ := x.Matrix.Dims()

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -32,15 +33,15 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	result, err := fedsim.Keep(ctx, e, p)
-	if err != nil {
+	if result == nil {
 		return err
 	}
 	p.Clear()
 	if r.Format == "json" {
-		return cli.PrintJSON(s.out, struct {
+		return errors.Join(err, cli.PrintJSON(s.out, struct {
 			*results.Summary
 			Results string `json:"results"`
-		}{result.Summary, result.Folder})
+		}{result.Summary, result.Folder}))
 	}
-	return result.Print(s.out)
+	return errors.Join(err, result.Print(s.out))
 }

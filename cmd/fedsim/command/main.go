@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/download"
@@ -80,6 +81,9 @@ var program = cli.Program{
 		}
 		if s, ok := errors.AsType[*sweep.InterruptedError](err); ok {
 			return s
+		}
+		if u, ok := errors.AsType[*fedsim.UncomparedError](err); ok {
+			return u
 		}
 		return errors.New("interrupted; nothing was left behind")
 	},
