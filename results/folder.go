@@ -180,6 +180,11 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	}
 	c := e.Config
 	c.Reset(algorithm.RunName.Key) // of this folder, not of the experiment
+	if data := algorithm.Data.Of(c); exists(data) {
+		if whole, failed := filepath.Abs(data); failed == nil {
+			algorithm.Data.Set(&c, whole) // so that the file repeats the run from anywhere
+		}
+	}
 	err = errors.Join(
 		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), c.YAML(), 0o644),
 		f.json("manifest.json", ManifestOf(e)),

@@ -92,6 +92,19 @@ func (r *Recommender) EachError(hear func(user int, d float64)) {
 	}
 }
 
+// SameData checks that an experiment is on the data of a finished run; else the error wraps
+// ErrOtherData.
+func SameData(dir string, e *experiment.Experiment) error {
+	var m Manifest
+	if err := readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
+		return fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
+	}
+	if m.DataDigest != e.Data.Digest {
+		return fmt.Errorf("%w: %s was made on %s with digest %s, and %s has %s", ErrOtherData, dir, m.Data, m.DataDigest, algorithm.Data.Of(e.Config), e.Data.Digest)
+	}
+	return nil
+}
+
 // known are the ratings that embeddings were made from: those of training and the
 // histories of who was held out.
 func known(h *dataset.HoldOut) dataset.Ratings {

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -13,12 +14,19 @@ import (
 type runCmd struct {
 	experimentFlags
 
+	From   string `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
 	DryRun bool   `help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
 	Format string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
 
 // Run implements fedsim run.
 func (r *runCmd) Run(ctx context.Context, s streams) error {
+	if r.From != "" {
+		if r.File != "" {
+			return cli.Misusef("--from %s: an experiment file is given, too", r.From)
+		}
+		r.File = filepath.Join(r.From, "config.yaml")
+	}
 	said, err := r.settings()
 	if err != nil {
 		return err
@@ -31,6 +39,11 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	e, err := open(ctx, said, s, p)
 	if err != nil {
 		return err
+	}
+	if r.From != "" {
+		if err = results.SameData(r.From, e); err != nil {
+			return err
+		}
 	}
 	result, err := fedsim.Keep(ctx, e, p)
 	if result == nil {
