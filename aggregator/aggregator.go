@@ -276,7 +276,7 @@ func accusations(m protocol.StageMessage, by protocol.Party) []protocol.Event {
 	if in, ok := m.(*protocol.MaskedInput); ok {
 		for _, c := range in.Complaints {
 			events = append(events, protocol.Event{Kind: protocol.ClientAccused, Iteration: in.Iteration,
-				Party: protocol.ClientParty(c.Of), Err: fmt.Errorf("%s was dealt shares of which no use can be made", by)})
+				Party: protocol.ClientParty(c.Of), By: by, Err: fmt.Errorf("%s was dealt shares of which no use can be made", by)})
 		}
 	}
 	return events
@@ -352,6 +352,8 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 		a.closeNext()
 	default: // the next iteration is set up while inputs and answers to unmask arrive
 	}
+	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.StageClosed, Iteration: r.setup.Iteration,
+		Party: protocol.Party{Role: protocol.Aggregator}, Stage: r.stage})
 	if r.following() == protocol.Stages {
 		return a.sumUp(eff)
 	}

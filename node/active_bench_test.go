@@ -171,16 +171,7 @@ func (a *active) bare(tb testing.TB) [][]int64 {
 	parties := a.parties(tb)
 	x := &bareSum{tb, sum, make([]*secagg.Client, len(parties)), protocol.Workers(runtime.GOMAXPROCS(0))}
 	const serial = protocol.Workers(1)
-	x.stage(protocol.StageAdvertise, func(i int) (protocol.StageMessage, error) {
-		var err error
-		if x.clients[i], err = parties[i].Join(a.plan.Setup()); err != nil {
-			return nil, err
-		}
-		if err = x.clients[i].Begin(a.plan); err != nil {
-			return nil, err
-		}
-		return x.clients[i].Advertise()
-	})
+	x.stage(protocol.StageAdvertise, func(i int) (protocol.StageMessage, error) { return x.advertise(i, parties[i], a.plan) })
 	roster := sum.Next(protocol.StageAdvertise, 0).(*protocol.Roster)
 	x.stage(protocol.StageShare, func(i int) (protocol.StageMessage, error) { return x.clients[i].Share(roster, serial) })
 	x.stage(protocol.StageMaskedInput, func(i int) (protocol.StageMessage, error) {
@@ -192,14 +183,27 @@ func (a *active) bare(tb testing.TB) [][]int64 {
 	x.stage(protocol.StageConsistency, func(i int) (protocol.StageMessage, error) { return x.clients[i].Confirm(survivors) })
 	quorum := sum.Next(protocol.StageConsistency, 0).(*protocol.Quorum)
 	x.stage(protocol.StageUnmask, func(i int) (protocol.StageMessage, error) {
-		if err := x.clients[i].Check(survivors, quorum, serial); err != nil {
-			return nil, err
+		failed := x.clients[i].Check(survivors, quorum, serial)
+		if failed != nil {
+			return nil, failed
 		}
 		return x.clients[i].Unmask(survivors, nil, serial)
 	})
 	out, err := sum.Sum(x.run)
 	must(tb, err)
 	return out
+}
+
+// advertise begins a client's part.
+func (x *bareSum) advertise(i int, p *secagg.Party, plan *protocol.Plan) (protocol.StageMessage, error) {
+	var err error
+	if x.clients[i], err = p.Join(plan.Setup()); err != nil {
+		return nil, err
+	}
+	if err = x.clients[i].Begin(plan); err != nil {
+		return nil, err
+	}
+	return x.clients[i].Advertise()
 }
 
 // stage has all clients answer a stage, and closes it.

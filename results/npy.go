@@ -31,8 +31,8 @@ func WriteEmbeddings(dir string, x model.Embeddings) error {
 	err = d.add(filepath.Join(dir, x.Name+".npy"), 0o666, func(w io.Writer) error { return encodeNPY(w, x.Matrix) })
 	if err == nil {
 		err = d.add(filepath.Join(dir, x.Name+".ids.json"), 0o600, func(w io.Writer) error {
-			_, err := w.Write(append(ids, '\n'))
-			return err
+			_, failed := w.Write(append(ids, '\n'))
+			return failed
 		})
 	}
 	return d.finish(err)

@@ -29,7 +29,7 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 // there.
 func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err error) {
 	temporary = path + ".tmp"
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err = os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
