@@ -31,6 +31,11 @@ type Sum interface {
 	// per stage. An error says what is wrong with the message, which then counts as not
 	// sent.
 	Receive(from protocol.ClientID, m protocol.StageMessage) error
+	// Verify is the first part of Receive, for a message of which the signatures are to
+	// be verified as work, and nil for any other. The function it returns verifies them,
+	// and returns the second part of Receive. It runs beside anything but Close; the
+	// second part does not.
+	Verify(from protocol.ClientID, m protocol.StageMessage) func(protocol.Runner) (receive func() error)
 	// Confirms reports whether clients confirm the survivors, in the stage
 	// consistency, before they unmask; otherwise there is no such stage.
 	Confirms() bool
@@ -88,6 +93,8 @@ type Aggregator struct {
 	last    uint64             // its iteration; an earlier or equal one is refused
 	lines   []connection       // by client; unused without Config.Presence
 	blame   blame              // of who lied in the session
+
+	verification verification
 }
 
 // round is an iteration in progress, or one that is set up.
@@ -101,6 +108,9 @@ type round struct {
 	tail     time.Time // when it is over; zero before enough have answered the present stage
 	wake     time.Time // that was asked for last; zero: the deadline
 	missed   []bool    // by client: it has not heard what it would have to answer
+	// verifying[c] says that client c has answered the present stage, and that its
+	// message is still to be verified.
+	verifying []bool
 	// awaited[c] is the stage that client c is expected to answer or, if it was
 	// lost, was; answered at the present stage, it is the one that follows.
 	awaited  []protocol.Stage
@@ -180,6 +190,7 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	}
 	a.session, a.last = p.Session, p.Iteration
 	a.round, a.next = r, nil
+	a.verification.closing = false
 	r.plan = p
 	r.begin(now.Add(a.cfg.StageTimeout))
 	var eff protocol.Effects
@@ -198,7 +209,7 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 func (a *Aggregator) newRound(s protocol.Setup) (*round, error) {
 	sum, err := a.cfg.NewSum(s)
 	r := &round{setup: s, sum: sum, expected: a.cfg.Clients, awaited: make([]protocol.Stage, a.cfg.Clients),
-		missed: make([]bool, a.cfg.Clients)}
+		missed: make([]bool, a.cfg.Clients), verifying: make([]bool, a.cfg.Clients)}
 	for id := range a.blame.excluded {
 		if int(id) < len(r.awaited) {
 			r.awaited[id] = gone
@@ -241,54 +252,38 @@ func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol
 	if r == nil || r.summing != 0 || r.setup.Iteration != iteration {
 		return ignored(from, iteration, stage, errors.New("that iteration is not in progress"))
 	}
-	var eff protocol.Effects
-	if err := r.take(from.Client, m); err != nil {
-		eff = ignored(from, iteration, stage, err)
-		if eff.Events = append(eff.Events, a.refuse(r, from.Client)...); len(eff.Events) == 1 {
-			return eff
-		}
-	} else {
-		eff = a.accepted(r, from, m)
+	if a.verification.closing {
+		return ignored(from, iteration, stage, errClosing)
 	}
-	if r != a.round {
-		return eff
-	}
-	var closed protocol.Effects
-	if r.answered < r.expected {
-		closed = a.settle(now)
-	} else {
-		closed = a.closeStage(now)
-	}
-	closed.Events = append(eff.Events, closed.Events...)
-	return closed
+	return a.goOn(now, a.offer(r, from, m))
 }
 
 // accepted sees to what a message says besides that it answers its stage.
-func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMessage) protocol.Effects {
-	eff := accusations(m, from)
+func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMessage) []protocol.Event {
+	events := accusations(m, from)
 	if in, ok := m.(*protocol.MaskedInput); ok {
-		eff.Events = append(eff.Events, a.exclude(in.Iteration, a.blame.complain(from.Client, in.Complaints, r.setup.Cohort))...)
+		events = append(events, a.exclude(in.Iteration, a.blame.complain(from.Client, in.Complaints, r.setup.Cohort))...)
 	}
 	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
-		eff.Events = append(eff.Events, a.ride(from, rider).Events...)
+		events = append(events, a.ride(from, rider)...)
 	}
-	return eff
+	return events
 }
 
 // accusations report whom a client complains of.
-func accusations(m protocol.StageMessage, by protocol.Party) protocol.Effects {
-	var eff protocol.Effects
+func accusations(m protocol.StageMessage, by protocol.Party) []protocol.Event {
+	var events []protocol.Event
 	if in, ok := m.(*protocol.MaskedInput); ok {
 		for _, c := range in.Complaints {
-			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientAccused, Iteration: in.Iteration,
-				Party: protocol.ClientParty(c.Of), Err: fmt.Errorf("%s was dealt shares of which no use can be made", by)})
+			events = append(events, protocol.Event{Kind: protocol.ClientAccused, Iteration: in.Iteration,
+				Party: protocol.ClientParty(c.Of), By: by, Err: fmt.Errorf("%s was dealt shares of which no use can be made", by)})
 		}
 	}
-	return eff
+	return events
 }
 
-// take hands a client's message of the present stage to the sum.
-func (r *round) take(from protocol.ClientID, m protocol.StageMessage) error {
+// admits says why a client's message is not one that the present stage waits for.
+func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 	_, stage := m.At()
 	switch {
 	case stage != r.stage || r.plan == nil && stage == protocol.StageMaskedInput:
@@ -297,14 +292,9 @@ func (r *round) take(from protocol.ClientID, m protocol.StageMessage) error {
 		return errors.New("the client is not enrolled")
 	case r.stale(m):
 		return errors.New("it is of another setup of the iteration")
-	case r.awaited[from] != stage:
+	case r.awaited[from] != stage || r.verifying[from]:
 		return errors.New("the client has answered already, or was lost before")
 	}
-	if err := r.sum.Receive(from, m); err != nil {
-		return err
-	}
-	r.awaited[from] = r.following()
-	r.answered++
 	return nil
 }
 
@@ -332,8 +322,12 @@ func (r *round) begin(deadline time.Time) {
 	r.deadline, r.tail, r.wake = deadline, time.Time{}, deadline
 }
 
-// closeStage ends the stage in progress: whoever has not answered is lost.
+// closeStage ends the stage in progress, once what has come is verified: whoever has not
+// answered is lost.
 func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
+	if a.verification.closing = a.verifies(); a.verification.closing {
+		return protocol.Effects{}
+	}
 	r := a.round
 	var eff protocol.Effects
 	for c, stage := range r.awaited {
@@ -358,6 +352,8 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 		a.closeNext()
 	default: // the next iteration is set up while inputs and answers to unmask arrive
 	}
+	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.StageClosed, Iteration: r.setup.Iteration,
+		Party: protocol.Party{Role: protocol.Aggregator}, Stage: r.stage})
 	if r.following() == protocol.Stages {
 		return a.sumUp(eff)
 	}
@@ -408,8 +404,14 @@ func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
 	return eff
 }
 
-// done takes in what came of summing up.
+// done takes in what came of verifying messages, or of summing up.
 func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
+	if a.verification.batch != nil && in.ID == a.verification.work {
+		if in.Err != nil {
+			return a.unverifiable(now, in.Err)
+		}
+		return in.Apply(now)
+	}
 	r := a.round
 	if r == nil || in.ID != r.summing {
 		return protocol.Effects{} // of an iteration that the next one overtook

@@ -427,6 +427,25 @@ func TestEmptyMessages(t *testing.T) {
 	}
 }
 
+// The end of each stage is reported, once and in order.
+func TestStagesAreReported(t *testing.T) {
+	b := newBench(t, 3, 0)
+	b.command("open 1")
+	var got []string
+	for _, line := range []string{"advertise 1", "share 1", "masked-input 1", "unmask 1"} {
+		for id := range 3 {
+			for _, e := range b.command(fmt.Sprint(id, " ", line)).Events {
+				got = append(got, fmt.Sprint(e.Kind, " ", e.Iteration, " ", e.Stage, " after client ", id))
+			}
+		}
+	}
+	want := []string{"stage-closed 1 advertise after client 2", "stage-closed 1 share after client 2",
+		"stage-closed 1 masked-input after client 2", "stage-closed 1 unmask after client 2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("events are %v, want %v", got, want)
+	}
+}
+
 // Whom a client complains of is reported, with the complaint's author.
 func TestAccusationsAreReported(t *testing.T) {
 	b := newBench(t, 3, 0)
@@ -440,7 +459,7 @@ func TestAccusationsAreReported(t *testing.T) {
 	var got []string
 	for by, of := range map[protocol.ClientID]protocol.ClientID{1: 2, 2: 0} {
 		for _, e := range b.complaint(by, 1, of).Events {
-			if e.Iteration != 1 || !strings.Contains(e.Err.Error(), protocol.ClientParty(by).String()) {
+			if e.Iteration != 1 || e.By != protocol.ClientParty(by) || !strings.Contains(e.Err.Error(), protocol.ClientParty(by).String()) {
 				t.Errorf("event %+v", e)
 			}
 			got = append(got, fmt.Sprint(e.Kind, " ", e.Party))

@@ -50,18 +50,11 @@ func (a *Aggregator) begin(r *round) protocol.Effects {
 
 // ride takes what came with a message that was taken. It is no fault of that
 // message if nothing can be made of it.
-func (a *Aggregator) ride(from protocol.Party, m protocol.StageMessage) protocol.Effects {
-	iteration, stage := m.At()
-	if a.next == nil || a.next.setup.Iteration != iteration {
-		return protocol.Effects{} // too many are missing: the iteration is set up anew
+func (a *Aggregator) ride(from protocol.Party, m protocol.StageMessage) []protocol.Event {
+	if iteration, _ := m.At(); a.next == nil || a.next.setup.Iteration != iteration {
+		return nil // too many are missing: the iteration is set up anew
 	}
-	r := a.next
-	if err := r.take(from.Client, m); err != nil {
-		eff := ignored(from, iteration, stage, err)
-		eff.Events = append(eff.Events, a.refuse(r, from.Client)...)
-		return eff
-	}
-	return protocol.Effects{}
+	return a.offer(a.next, from, m)
 }
 
 // closeNext ends the present stage of the setup of the next iteration, or gives it
@@ -101,7 +94,7 @@ func (a *Aggregator) forget(id protocol.ClientID) {
 	case r.following():
 		r.answered--
 	case r.stage:
-		if r.stage == protocol.StageAdvertise {
+		if r.stage == protocol.StageAdvertise && !r.verifying[id] {
 			return // it has said nothing yet that it could have forgotten
 		}
 	default:

@@ -76,7 +76,7 @@ func (a *Aggregator) pending(r *round, now time.Time) (any bool, back time.Time)
 // nobody else may or the tail is over. Otherwise it asks to be woken when that can change.
 func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	r := a.round
-	if r == nil || r.summing != 0 {
+	if r == nil || r.summing != 0 || a.verification.closing {
 		return protocol.Effects{}
 	}
 	if !now.Before(r.deadline) {
@@ -128,7 +128,7 @@ func (a *Aggregator) woken(now time.Time) protocol.Effects {
 	}
 	r.wake = time.Time{}
 	eff := a.settle(now)
-	if r == a.round && r.summing == 0 && r.wake.IsZero() {
+	if r == a.round && r.summing == 0 && !a.verification.closing && r.wake.IsZero() {
 		r.wake, eff.Wake = r.deadline, r.deadline // what it was woken by is past
 	}
 	return eff

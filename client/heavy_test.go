@@ -140,3 +140,29 @@ func TestHeavySumRefuses(t *testing.T) {
 			quorum 1      -> message-ignored`)
 	}
 }
+
+// complaining is a heavy sum that finds clients 3 and 1 to have dealt falsely.
+type complaining struct{ heavy }
+
+func (c *complaining) MaskedInput(_ *protocol.Delivery, v []protocol.Integers, _ protocol.Runner) (*protocol.MaskedInput, error) {
+	return &protocol.MaskedInput{Iteration: c.p.Iteration, Vectors: v, Complaints: []protocol.Complaint{{Of: 1}, {Of: 3}}}, nil
+}
+
+// Whom the client complains of is reported to its owner, when the complaint leaves.
+func TestComplaintsAreReported(t *testing.T) {
+	b := benchOf(t, client.Config{NewSum: func(s protocol.Setup) (client.Sum, error) {
+		return &complaining{heavy{p: s, refuse: protocol.Kinds}}, nil
+	}})
+	b.script(`
+		announce 1   -> entered 1, work
+		run          -> advertise 1
+		roster 1 5   -> work
+		run          -> shares 1
+		delivery 1 5 -> work
+		run          -> charged 1, masked-input 1, client-accused, client-accused`)
+	for i, of := range []protocol.ClientID{1, 3} {
+		if e := b.last.Events[i]; e.Iteration != 1 || e.Party != protocol.ClientParty(of) || e.By != b.last.Send[0].From || e.Err == nil {
+			t.Errorf("event %d is %+v, want one about client %d by this one", i, e, of)
+		}
+	}
+}

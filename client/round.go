@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -184,7 +185,21 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 	if r.stage = course.After(r.stage); r.stage == protocol.Stages {
 		c.round = nil // and all that was secret with it
 	}
-	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(x.message)}}
+	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(x.message)}, Events: c.complaints(x.message)}
+}
+
+// complaints report whom the client complains of.
+func (c *Client) complaints(m protocol.Message) []protocol.Event {
+	in, ok := m.(*protocol.MaskedInput)
+	if !ok {
+		return nil
+	}
+	var out []protocol.Event
+	for _, x := range in.Complaints {
+		out = append(out, protocol.Event{Kind: protocol.ClientAccused, Iteration: in.Iteration, Party: protocol.ClientParty(x.Of),
+			By: protocol.ClientParty(c.cfg.ID), Err: errors.New("no use can be made of the shares that it dealt to this client")})
+	}
+	return out
 }
 
 // charge books what the client itself finds the plan to cost. Without a ledger

@@ -65,6 +65,9 @@ type hubSession struct {
 	shown  repeated            // what clients are told of it
 	list   admission.Hash      // of who can be in it
 	terms  Terms
+	// excluded are the clients that lied in it.
+	excluded *exclusions
+
 	driver *driver
 	ctx    context.Context // the driver's
 	stop   context.CancelFunc

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/internal/atomicfile"
@@ -21,6 +22,9 @@ const excludedFile = "excluded.json"
 type exclusions struct {
 	Session protocol.SessionID `json:"session"`
 	List    []exclusion        `json:"excluded"`
+
+	mu     sync.Mutex
+	unkept error // why the file lacks some of them; nil: it does not
 }
 
 // exclusion is a client that lied. The key is what is excluded: whoever has the place
@@ -34,8 +38,8 @@ type exclusion struct {
 func (a *Aggregator) excludedPath() string { return filepath.Join(a.cfg.State, excludedFile) }
 
 // excludedIn are the clients of a list that lied in a session before.
-func (a *Aggregator) excludedIn(session protocol.SessionID, list *admission.List) exclusions {
-	out := exclusions{Session: session}
+func (a *Aggregator) excludedIn(session protocol.SessionID, list *admission.List) *exclusions {
+	out := &exclusions{Session: session}
 	text, err := os.ReadFile(a.excludedPath())
 	var kept exclusions
 	if err == nil {
@@ -65,8 +69,10 @@ func (x *exclusions) clients() []protocol.ClientID {
 }
 
 // keepExcluded keeps whom the role has excluded, of a list's clients. That it cannot be
-// kept is no reason to stop: it matters after a restart alone.
+// kept is no reason to stop, since it matters after a restart alone: see Check.
 func (a *Aggregator) keepExcluded(x *exclusions, list *admission.List, events []protocol.Event) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	before := len(x.List)
 	for _, e := range events {
 		if key, ok := list.Holder(admission.Place(e.Party)); ok && e.Kind == protocol.ClientExcluded {
@@ -76,11 +82,36 @@ func (a *Aggregator) keepExcluded(x *exclusions, list *admission.List, events []
 	if len(x.List) == before {
 		return
 	}
+	if x.unkept = a.writeExcluded(x); x.unkept != nil {
+		a.cfg.Log.Error().Err(x.unkept).Msg("whom the session has excluded cannot be kept: after a restart it is in again")
+	}
+}
+
+// Check says what the aggregator cannot keep that it must know after a restart: its
+// registry, or whom its session has excluded. It tries again to keep that; nil: all is.
+func (a *Aggregator) Check() error {
+	a.mu.Lock()
+	s := a.session
+	a.mu.Unlock()
+	err := a.cfg.Registry.Check()
+	if s == nil {
+		return err
+	}
+	x := s.excluded
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.unkept != nil {
+		if x.unkept = a.writeExcluded(x); x.unkept != nil {
+			err = errors.Join(err, fmt.Errorf("whom the session has excluded cannot be kept: %w", x.unkept))
+		}
+	}
+	return err
+}
+
+func (a *Aggregator) writeExcluded(x *exclusions) error {
 	text, err := json.Marshal(x)
-	if err == nil {
-		err = atomicfile.Write(a.excludedPath(), text, 0o600)
-	}
 	if err != nil {
-		a.cfg.Log.Error().Err(err).Msg("whom the session has excluded cannot be kept: after a restart it is in again")
+		return err
 	}
+	return atomicfile.Write(a.excludedPath(), text, 0o600)
 }

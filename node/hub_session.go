@@ -182,7 +182,7 @@ const grace = 1500 * time.Millisecond
 // lead starts the role that leads a session's sums.
 func (a *Aggregator) lead(p *session, d *Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
 	excluded := a.excludedIn(d.Terms.Session, list)
-	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms,
+	s := &hubSession{signed: &session{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms, excluded: excluded,
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.sums(list)
@@ -198,7 +198,7 @@ func (a *Aggregator) lead(p *session, d *Descriptor, server admission.PublicKey,
 		send:    func(list []protocol.Envelope) { a.send(s, list) },
 		events: func(events []protocol.Event) {
 			report(&a.cfg.Log, a.cfg.Observer, events)
-			a.keepExcluded(&excluded, list, events)
+			a.keepExcluded(s.excluded, list, events)
 		},
 	}
 	a.busy.Go(func() { _ = s.driver.run(s.ctx) })

@@ -26,7 +26,7 @@ func level(k protocol.EventKind) zerolog.Level {
 		return zerolog.ErrorLevel
 	case protocol.IterationAborted, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded:
 		return zerolog.WarnLevel
-	case protocol.MessageIgnored:
+	case protocol.MessageIgnored, protocol.StageClosed:
 		return zerolog.DebugLevel
 	default:
 		return zerolog.InfoLevel
@@ -38,8 +38,10 @@ func level(k protocol.EventKind) zerolog.Level {
 func logEvents(log *zerolog.Logger, events []protocol.Event) {
 	for _, e := range events {
 		line := log.WithLevel(level(e.Kind)).Stringer("event", e.Kind).Uint64("iteration", e.Iteration).Stringer("party", e.Party)
-		if e.Kind == protocol.ClientLost || e.Kind == protocol.MessageIgnored {
+		switch e.Kind {
+		case protocol.ClientLost, protocol.MessageIgnored, protocol.StageClosed:
 			line = line.Stringer("stage", e.Stage)
+		default: // of no stage
 		}
 		line.Err(e.Err).Send()
 	}

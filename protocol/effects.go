@@ -109,6 +109,8 @@ type EventKind uint8
 const (
 	// IterationOpened: the aggregator announced a plan.
 	IterationOpened EventKind = iota
+	// StageClosed: the aggregator takes no more answers of a stage, and goes on.
+	StageClosed
 	// IterationSummed: an iteration ended in a sum.
 	IterationSummed
 	// SumRefused: the server makes no use of a sum that honest clients cannot have
@@ -118,7 +120,8 @@ const (
 	IterationAborted
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost
-	// ClientAccused: another client complains about the shares that this one dealt to it.
+	// ClientAccused: another client, By, complains about the shares that this one dealt to
+	// it. The aggregator reports it, and the client that complains.
 	ClientAccused
 	// ClientExcluded: a client has broken the protocol, as Err says, and takes no part
 	// in what is left of the session.
@@ -139,7 +142,7 @@ const (
 )
 
 var eventNames = [...]string{
-	IterationOpened: "iteration-opened", IterationSummed: "iteration-summed", SumRefused: "sum-refused", IterationAborted: "iteration-aborted",
+	IterationOpened: "iteration-opened", StageClosed: "stage-closed", IterationSummed: "iteration-summed", SumRefused: "sum-refused", IterationAborted: "iteration-aborted",
 	ClientLost: "client-lost", ClientAccused: "client-accused", ClientExcluded: "client-excluded", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
 	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionEnded: "session-ended",
 }
@@ -158,6 +161,7 @@ type Event struct {
 	Kind      EventKind
 	Iteration uint64
 	Party     Party // whom it is about
-	Stage     Stage // of ClientLost and MessageIgnored
+	By        Party // of ClientAccused
+	Stage     Stage // of ClientLost, MessageIgnored and StageClosed
 	Err       error // why, where there is a why
 }

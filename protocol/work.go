@@ -14,6 +14,9 @@ import "time"
 type Work struct {
 	ID uint64
 	Do func(Runner) Done
+	// Checks says that the work only finds out whether what a peer sent is sound. In a
+	// simulation it takes no virtual time: what a role computes is what takes time there.
+	Checks bool
 }
 
 // Done reports that a Work has run, and carries its result.

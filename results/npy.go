@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -22,14 +23,22 @@ import (
 )
 
 // WriteEmbeddings leaves embeddings in a folder as NAME.npy, row by row in float64, and the
-// ids of their rows as NAME.ids.json. Files that are there are replaced.
+// ids of their rows as NAME.ids.json. Files that are there are replaced, once both are
+// written.
 func WriteEmbeddings(dir string, x model.Embeddings) error {
 	ids, err := json.Marshal(x.IDs)
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeNPY(filepath.Join(dir, x.Name+".npy"), x.Matrix),
-		os.WriteFile(filepath.Join(dir, x.Name+".ids.json"), append(ids, '\n'), 0o600))
+	var d drafts
+	err = d.add(filepath.Join(dir, x.Name+".npy"), 0o666, func(w io.Writer) error { return encodeNPY(w, x.Matrix) })
+	if err == nil {
+		err = d.add(filepath.Join(dir, x.Name+".ids.json"), 0o600, func(w io.Writer) error {
+			_, failed := w.Write(append(ids, '\n'))
+			return failed
+		})
+	}
+	return d.finish(err)
 }
 
 // ReadEmbeddings reads the embeddings in a folder that have the ids of their rows beside them:
@@ -74,9 +83,13 @@ func writeNPY(path string, m *model.Matrix) error {
 	if err != nil {
 		return err
 	}
-	rows, cols := m.Dims()
 	w := bufio.NewWriter(file)
-	return errors.Join(npyio.Write(w, mat.NewDense(rows, cols, m.Data())), w.Flush(), file.Close())
+	return errors.Join(encodeNPY(w, m), w.Flush(), file.Close())
+}
+
+func encodeNPY(w io.Writer, m *model.Matrix) error {
+	rows, cols := m.Dims()
+	return npyio.Write(w, mat.NewDense(rows, cols, m.Data()))
 }
 
 // npyHeader is the description in a file that writeNPY wrote.

@@ -53,8 +53,8 @@ func (c *Client) generate(l layer, random io.Reader) (err error) {
 	return err
 }
 
-// advertised takes a client's keys.
-func (a *Aggregator) advertised(from protocol.ClientID, m *protocol.Advertise) error {
+// checkAdvertised says what is wrong with a client's keys.
+func (a *Aggregator) checkAdvertised(from protocol.ClientID, m *protocol.Advertise) error {
 	switch {
 	case m.Keys == nil:
 		return fmt.Errorf("%w: no keys", ErrMalformed)
@@ -66,11 +66,7 @@ func (a *Aggregator) advertised(from protocol.ClientID, m *protocol.Advertise) e
 	if err := checkChange(a.setup, m.Keys); err != nil {
 		return err
 	}
-	if err := checkOrder(m.Keys); err != nil {
-		return err
-	}
-	a.keys[from] = m.Keys
-	return nil
+	return checkOrder(m.Keys)
 }
 
 // probe is a key for trying others out.

@@ -76,26 +76,52 @@ func (a *Aggregator) Confirms() bool { return a.params.Mode == graph.Active }
 // a stage, and only if it answered every stage before. An error is a *Fault: the
 // message counts as not sent, and nothing of it was added.
 func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) error {
+	return a.receive(from, m, func() error { return a.check(from, m, protocol.Workers(1)) })
+}
+
+// Verify is the first part of Receive, for a message with signatures, and nil for any
+// other: a function that verifies them, and returns the second part, which takes the
+// message or says what is wrong with it. Verifying reads only what stands as long as the
+// stage does, so it may run on any goroutine, beside anything but Close.
+func (a *Aggregator) Verify(from protocol.ClientID, m protocol.StageMessage) func(protocol.Runner) (receive func() error) {
+	if iteration, stage := m.At(); !a.Confirms() || a.expects(from, iteration, stage) != nil {
+		return nil
+	}
+	switch m.(type) {
+	case *protocol.Advertise, *protocol.Shares, *protocol.Consistency:
+		return func(run protocol.Runner) func() error {
+			err := a.check(from, m, run)
+			return func() error { return a.receive(from, m, func() error { return err }) }
+		}
+	default:
+		return nil
+	}
+}
+
+// check says what is wrong with a message that is expected, as far as that changes
+// nothing; what it does not look at is checked as it is taken.
+func (a *Aggregator) check(from protocol.ClientID, m protocol.StageMessage, run protocol.Runner) error {
+	switch m := m.(type) {
+	case *protocol.Advertise:
+		return a.checkAdvertised(from, m)
+	case *protocol.Shares:
+		return a.checkShared(from, m, run)
+	case *protocol.Consistency:
+		return a.checkConfirmed(from, m)
+	default:
+		return nil
+	}
+}
+
+// receive takes a message, if one is expected and the check of it finds nothing.
+func (a *Aggregator) receive(from protocol.ClientID, m protocol.StageMessage, check func() error) error {
 	iteration, stage := m.At()
 	if err := a.expects(from, iteration, stage); err != nil {
 		return a.fault(from, stage, err)
 	}
-	var err error
-	switch m := m.(type) {
-	case *protocol.Advertise:
-		err = a.advertised(from, m)
-	case *protocol.Shares:
-		err = a.shared(from, m)
-	case *protocol.MaskedInput:
-		err = a.input(from, m)
-	case *protocol.Consistency:
-		err = a.confirmed(from, m)
-	case *protocol.Unmask:
-		err = a.unmasked(from, m)
-	case *protocol.Replacement:
-		err = a.replaced(from, m)
-	default:
-		err = fmt.Errorf("%w: %s", ErrMalformed, protocol.Describe(m))
+	err := check()
+	if err == nil {
+		err = a.take(from, m)
 	}
 	if err != nil {
 		err = a.fault(from, stage, err)
@@ -103,6 +129,27 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 		return err
 	}
 	a.heard[from] = stage
+	return nil
+}
+
+// take takes a checked message.
+func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage) error {
+	switch m := m.(type) {
+	case *protocol.Advertise:
+		a.keys[from] = m.Keys
+	case *protocol.Shares:
+		a.dealt[a.roster.find(from)] = m
+	case *protocol.MaskedInput:
+		return a.input(from, m)
+	case *protocol.Consistency:
+		a.signed = append(a.signed, protocol.Signed{Client: from, Signature: m.Signature})
+	case *protocol.Unmask:
+		return a.unmasked(from, m)
+	case *protocol.Replacement:
+		return a.replaced(from, m)
+	default:
+		return fmt.Errorf("%w: %s", ErrMalformed, protocol.Describe(m))
+	}
 	return nil
 }
 

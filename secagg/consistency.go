@@ -102,12 +102,11 @@ func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 	return nil
 }
 
-// confirmed takes a client's signature.
-func (a *Aggregator) confirmed(from protocol.ClientID, m *protocol.Consistency) error {
+// checkConfirmed verifies a client's signature over the survivors.
+func (a *Aggregator) checkConfirmed(from protocol.ClientID, m *protocol.Consistency) error {
 	if len(m.Signature) != ed25519.SignatureSize || !ed25519.Verify(a.params.Identities[from], signedSurvivors(a.contexts[ofInputs].Binding, from, a.u1), m.Signature) {
 		return ErrSignature
 	}
-	a.signed = append(a.signed, protocol.Signed{Client: from, Signature: m.Signature})
 	return nil
 }
 

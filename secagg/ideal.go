@@ -165,6 +165,11 @@ func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 	return nil
 }
 
+// Verify is nil: nothing in an ideal sum is signed.
+func (s *Ideal) Verify(protocol.ClientID, protocol.StageMessage) func(protocol.Runner) func() error {
+	return nil
+}
+
 // Close does nothing in an ideal sum.
 func (s *Ideal) Close(protocol.Stage) error { return nil }
 

@@ -142,31 +142,38 @@ func (c *Client) deal(p *peer, h *holdings) (protocol.EncryptedShare, error) {
 	return out, err
 }
 
-// shared takes what a client deals. Whether it opens only its holder can tell; but that
-// the client signed it must be certain, for a holder who finds it bad to complain of the
-// dealer and not of the aggregator.
-func (a *Aggregator) shared(from protocol.ClientID, m *protocol.Shares) error {
+// checkShared says what is wrong with what a client deals. Whether it opens only its
+// holder can tell; but that the client signed it must be certain, for a holder who finds
+// it bad to complain of the dealer and not of the aggregator.
+func (a *Aggregator) checkShared(from protocol.ClientID, m *protocol.Shares, run protocol.Runner) error {
 	at := a.roster.find(from)
 	holders := a.graph.Neighbours(at)
 	if len(m.Shares) != len(holders) {
 		return fmt.Errorf("%w: shares for %d holders, the client has %d neighbours", ErrMalformed, len(m.Shares), len(holders))
 	}
-	for i, j := range holders {
-		s := &m.Shares[i]
-		if s.Peer != a.roster.members[j].Client {
-			return fmt.Errorf("%w: place %d is for client %d, not %d", ErrMalformed, i, s.Peer, a.roster.members[j].Client)
-		}
-		if err := checkSealed(s, a.params.Mode, layersOf(a.setup)); err != nil {
-			return err
-		}
-		if ch := (channel{a.roster, at, j}); a.Confirms() && !ch.verify(s) {
-			return fmt.Errorf("%w: of what is dealt to client %d", ErrSignature, s.Peer)
-		}
+	errs := make([]error, len(holders))
+	run.Each(len(holders), func(i int) { errs[i] = a.checkDealt(at, holders[i], &m.Shares[i]) })
+	if err := firstError(errs); err != nil {
+		return err
 	}
 	if (m.ChangeHash != nil) != a.setup.Replaces {
 		return fmt.Errorf("%w: there is a hash for what noise changes by where noise is replaced, and nowhere else", ErrMalformed)
 	}
-	a.dealt[at] = m
+	return nil
+}
+
+// checkDealt says what is wrong with what the client at one place deals to that at another.
+func (a *Aggregator) checkDealt(dealer, holder int, s *protocol.EncryptedShare) error {
+	to := a.roster.members[holder].Client
+	if s.Peer != to {
+		return fmt.Errorf("%w: what is for client %d stands where that for %d belongs", ErrMalformed, s.Peer, to)
+	}
+	if err := checkSealed(s, a.params.Mode, layersOf(a.setup)); err != nil {
+		return err
+	}
+	if ch := (channel{a.roster, dealer, holder}); a.Confirms() && !ch.verify(s) {
+		return fmt.Errorf("%w: of what is dealt to client %d", ErrSignature, to)
+	}
 	return nil
 }
 

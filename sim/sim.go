@@ -26,7 +26,7 @@ import (
 type Network struct {
 	Latency  time.Duration // one way
 	Up, Down float64       // a client's bandwidth in bits a second
-	Compute  time.Duration // what any one computation of a role takes
+	Compute  time.Duration // what any one computation of a role takes, but for checks of messages
 	// StageTimeout is how long the aggregator waits for clients in a stage.
 	StageTimeout time.Duration
 }
@@ -320,11 +320,13 @@ func (f *federation) step(a arrival) error {
 	if !eff.Wake.IsZero() {
 		f.arrive(eff.Wake, arrival{to: a.to, in: protocol.Tick{}})
 	}
-	if len(eff.Work) > 0 {
-		due := f.queue.at(f.now.Add(f.cfg.Network.Compute))
-		for _, w := range eff.Work {
-			due.works = append(due.works, work{by: a.to, job: w})
+	for _, w := range eff.Work {
+		due := f.now
+		if !w.Checks {
+			due = due.Add(f.cfg.Network.Compute)
 		}
+		i := f.queue.at(due)
+		i.works = append(i.works, work{by: a.to, job: w})
 	}
 	for _, ev := range eff.Events {
 		switch ev.Kind {

@@ -69,7 +69,7 @@ var rules = []rule{
 	},
 	{
 		name: "helpers of tests are for tests", from: []string{"..."}, except: []string{"internal/roletest"},
-		forbid: []string{"internal/roletest", "internal/cli/clitest", "internal/fewcases"}, direct: true,
+		forbid: []string{"internal/roletest", "internal/cli/clitest", "internal/fewcases", "internal/disktest"}, direct: true,
 		why: "they look into roles, or have tests and their flags, which no program may have",
 	},
 	{

@@ -15,6 +15,25 @@ type Round struct {
 	Seconds float64 `json:"seconds"`
 	Outcome string  `json:"outcome"` // "under way", "summed", or why there was no sum
 	Lost    int     `json:"lost"`    // clients that did not answer a stage in time
+	// Stages are those that have ended, in order, and last what it took to compute the sum.
+	Stages []StageTime `json:"stages,omitempty"`
+
+	closed time.Time // when the latest of them ended; zero before
+}
+
+// StageTime is how long a stage took, from the end of the one before.
+type StageTime struct {
+	Stage   string  `json:"stage"` // "sum" for the computation of the sum
+	Seconds float64 `json:"seconds"`
+}
+
+// Complaints are those of a client about shares that were dealt to it, and of others about
+// what it dealt.
+type Complaints struct {
+	Party     string `json:"party"`
+	By        int    `json:"by"`      // of others, how often
+	Against   int    `json:"against"` // by others, how often
+	Iteration uint64 `json:"iteration"`
 }
 
 // Absence is a client that was missing, or is out.
@@ -42,7 +61,10 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 		if n := len(s.Rounds); n > maxRounds {
 			s.Rounds = slices.Clone(s.Rounds[n-maxRounds:])
 		}
+	case protocol.StageClosed:
+		s.stage(e.Iteration, now, e.Stage.String())
 	case protocol.IterationSummed:
+		s.stage(e.Iteration, now, "sum")
 		s.ended(e.Iteration, now, "summed")
 	case protocol.IterationAborted:
 		why := "aborted"
@@ -67,6 +89,44 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 		}
 	default: // not about a round or a client's absence
 	}
+}
+
+// stage books what ended a part of an iteration.
+func (s *Status) stage(iteration uint64, now time.Time, name string) {
+	r := s.round(iteration)
+	if r == nil {
+		return
+	}
+	began := r.Began
+	if !r.closed.IsZero() {
+		began = r.closed
+	}
+	r.Stages, r.closed = append(r.Stages, StageTime{name, now.Sub(began).Seconds()}), now
+}
+
+// complain books a complaint. The caller holds mu.
+func (s *Status) complain(e protocol.Event) {
+	if c := s.complaints(e.By, e.Iteration); c != nil {
+		c.By++
+	}
+	if c := s.complaints(e.Party, e.Iteration); c != nil {
+		c.Against++
+	}
+}
+
+// complaints are those of a party, if there is room for one more.
+func (s *Status) complaints(p protocol.Party, iteration uint64) *Complaints {
+	name := p.String()
+	i := slices.IndexFunc(s.Complaints, func(c Complaints) bool { return c.Party == name })
+	if i < 0 {
+		if len(s.Complaints) == maxAbsences {
+			return nil
+		}
+		i = len(s.Complaints)
+		s.Complaints = append(s.Complaints, Complaints{Party: name})
+	}
+	s.Complaints[i].Iteration = iteration
+	return &s.Complaints[i]
 }
 
 func (s *Status) ended(iteration uint64, now time.Time, outcome string) {

@@ -29,6 +29,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -55,6 +56,14 @@ type Status struct {
 	// are out. Both are of an aggregator.
 	Rounds []Round   `json:"rounds,omitempty"`
 	Absent []Absence `json:"absent,omitempty"`
+	// Complaints are who complains in the session of what was dealt, and of whom: all that
+	// an aggregator hears of, and of a client those that it has itself.
+	Complaints []Complaints `json:"complaints,omitempty"`
+	// Accounts are of the clients of the process, the first of them if there are many: what
+	// each has consented to, and spent.
+	Accounts []store.Account `json:"accounts,omitempty"`
+	// AccountsLeftOut counts the clients of the process whose accounts are not shown.
+	AccountsLeftOut int `json:"accounts_left_out,omitempty"`
 }
 
 // Event is something that a role reported.
@@ -76,6 +85,23 @@ type Monitor struct {
 	mu     sync.Mutex
 	status Status
 	check  func() error // see Check; nil: nothing is checked
+	owned  []*func() (*store.Account, error)
+}
+
+// maxAccounts is how many accounts are shown: what is more is no page for an owner.
+const maxAccounts = 20
+
+// Own has the account of a client be shown, until forget is called. It is asked for as often as
+// somebody looks.
+func (m *Monitor) Own(account func() (*store.Account, error)) (forget func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.owned = append(m.owned, &account)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.owned = slices.DeleteFunc(m.owned, func(x *func() (*store.Account, error)) bool { return x == &account })
+	}
 }
 
 // Check has the process not ready while a function returns an error, which /readyz shows.
@@ -96,7 +122,7 @@ func NewMonitor(role string, now func() time.Time) *Monitor {
 		m.events.WithLabelValues(kind.String()) // from 0 on, or a rate misses the first
 	}
 	gauge := func(name, help string, value func(Status) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.Status()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.doing()) })
 	}
 	m.registry.MustRegister(m.events,
 		gauge("fedsim_connected", "Clients that are registered with the aggregator; of others than it, those of the process.",
@@ -111,7 +137,7 @@ func (m *Monitor) Session(id protocol.SessionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := hex.EncodeToString(id[:]); s != m.status.Session {
-		m.status.Session, m.status.Iteration, m.status.Rounds, m.status.Absent = s, 0, nil, nil
+		m.status.Session, m.status.Iteration, m.status.Rounds, m.status.Absent, m.status.Complaints = s, 0, nil, nil, nil
 	}
 }
 
@@ -136,6 +162,9 @@ func (m *Monitor) Event(e protocol.Event) {
 	defer m.mu.Unlock()
 	m.status.Iteration = max(m.status.Iteration, e.Iteration)
 	m.status.Last = last
+	if e.Kind == protocol.ClientAccused {
+		m.status.complain(e)
+	}
 	if m.status.Role == protocol.Aggregator.String() {
 		m.status.remember(e, last.At)
 	}
@@ -143,9 +172,30 @@ func (m *Monitor) Event(e protocol.Event) {
 
 // Status is what the process is doing now.
 func (m *Monitor) Status() Status {
+	s := m.doing()
+	m.mu.Lock()
+	owned := slices.Clone(m.owned)
+	m.mu.Unlock()
+	shown := min(len(owned), maxAccounts)
+	s.AccountsLeftOut = len(owned) - shown
+	for _, account := range owned[:shown] {
+		a, err := (*account)()
+		if err != nil {
+			a = &store.Account{Unaccounted: err.Error()}
+		}
+		s.Accounts = append(s.Accounts, *a)
+	}
+	return s
+}
+
+// doing is Status without accounts, which take long.
+func (m *Monitor) doing() Status {
 	m.mu.Lock()
 	s, check := m.status, m.check
-	s.Rounds, s.Absent = slices.Clone(s.Rounds), slices.Clone(s.Absent)
+	s.Rounds, s.Absent, s.Complaints = slices.Clone(s.Rounds), slices.Clone(s.Absent), slices.Clone(s.Complaints)
+	for i := range s.Rounds {
+		s.Rounds[i].Stages = slices.Clone(s.Rounds[i].Stages)
+	}
 	m.mu.Unlock()
 	if check == nil {
 		return s
@@ -161,7 +211,7 @@ func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: true}) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, m.Status()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, m.doing()) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(m.Status()) // who has gone does not hear it

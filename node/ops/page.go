@@ -3,11 +3,13 @@ package ops
 import (
 	"html/template"
 	"net/http"
+
+	"github.com/fedsim/fedsim/node/store"
 )
 
 // page is Status for a browser: no script, nothing from elsewhere, readable on a phone, light
 // or dark as the browser likes it. It asks for itself again every ten seconds.
-var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"roundedUp": store.RoundedUp}).Parse(`<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -34,9 +36,9 @@ th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px s
 </table>
 {{with .Rounds}}<table>
 <caption>Rounds</caption>
-<thead><tr><th scope="col">Round</th><th scope="col">Seconds</th><th scope="col">Late</th><th scope="col">Outcome</th></tr></thead>
+<thead><tr><th scope="col">Round</th><th scope="col">Seconds</th><th scope="col">By stage, in seconds</th><th scope="col">Late</th><th scope="col">Outcome</th></tr></thead>
 <tbody>
-{{range .}}<tr><td>{{.Iteration}}</td><td>{{printf "%.2f" .Seconds}}</td><td>{{.Lost}}</td><td>{{.Outcome}}</td></tr>
+{{range .}}<tr><td>{{.Iteration}}</td><td>{{printf "%.2f" .Seconds}}</td><td>{{range $i, $s := .Stages}}{{if $i}}, {{end}}{{$s.Stage}} {{printf "%.2f" $s.Seconds}}{{end}}</td><td>{{.Lost}}</td><td>{{.Outcome}}</td></tr>
 {{end}}</tbody>
 </table>{{end}}
 {{with .Absent}}<table>
@@ -46,6 +48,23 @@ th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px s
 {{range .}}<tr><td>{{.Party}}</td><td>{{.Late}}</td><td>{{with .Stage}}{{.}}, {{end}}round {{.Iteration}}</td><td>{{.Out}}</td></tr>
 {{end}}</tbody>
 </table>{{end}}
+{{with .Complaints}}<table>
+<caption>Complaints about shares that were dealt</caption>
+<thead><tr><th scope="col">Client</th><th scope="col">Complains of others</th><th scope="col">Others complain of it</th><th scope="col">Last</th></tr></thead>
+<tbody>
+{{range .}}<tr><td>{{.Party}}</td><td>{{.By}}</td><td>{{.Against}}</td><td>round {{.Iteration}}</td></tr>
+{{end}}</tbody>
+</table>{{end}}
+{{if eq .Role "client"}}<p>Complaints of others about a client of this process only the aggregator hears of.</p>{{end}}
+{{range .Accounts}}<table>
+<caption>{{or .Place "A client"}}</caption>
+{{with .Sessions}}<thead><tr><th scope="col">Session</th><th scope="col">Since</th><th scope="col">Consented to</th><th scope="col">Rounds taken part in</th><th scope="col">ε spent</th></tr></thead>
+{{end}}<tbody>
+{{range .Sessions}}<tr><td>{{.Session}}, {{.Algorithm}}</td><td>{{.At.Format "2006-01-02 15:04"}}</td><td>{{.Terms}}</td><td>{{.Charged}} of {{.Rounds}}</td><td>{{roundedUp .Spent}}</td></tr>
+{{end}}<tr><th scope="row">In all</th><td colspan="4">{{.InAll}}</td></tr>
+</tbody>
+</table>{{end}}
+{{with .AccountsLeftOut}}<p>And {{.}} more clients in this process: <code>fednode status --state</code> reads the state of each, once it is stopped.</p>{{end}}
 </body>
 </html>
 `))

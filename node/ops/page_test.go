@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -21,7 +22,11 @@ func TestPage(t *testing.T) {
 	m := ops.NewMonitor("aggregator", func() time.Time { return now })
 	m.Session(protocol.SessionID{1})
 	m.Event(protocol.Event{Kind: protocol.IterationOpened, Iteration: 1})
-	now = now.Add(1500 * time.Millisecond)
+	now = now.Add(1250 * time.Millisecond)
+	m.Event(protocol.Event{Kind: protocol.StageClosed, Iteration: 1, Stage: protocol.StageAdvertise})
+	now = now.Add(250 * time.Millisecond)
+	m.Event(protocol.Event{Kind: protocol.StageClosed, Iteration: 1, Stage: protocol.StageShare})
+	m.Event(protocol.Event{Kind: protocol.ClientAccused, Iteration: 1, Party: protocol.ClientParty(5), By: protocol.ClientParty(6)})
 	m.Event(protocol.Event{Kind: protocol.ClientLost, Iteration: 1, Party: protocol.ClientParty(3), Stage: protocol.StageShare})
 	m.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: 1})
 	m.Event(protocol.Event{Kind: protocol.ClientExcluded, Iteration: 1, Party: protocol.ClientParty(4), Err: errors.New("<script>it lied</script>")})
@@ -37,7 +42,8 @@ func TestPage(t *testing.T) {
 		t.Fatalf("%d, %v", r.StatusCode, err)
 	}
 	text := string(b)
-	for _, want := range []string{"<td>1</td><td>1.50</td><td>1</td><td>summed</td>", "<td>client 3</td><td>1</td><td>share, round 1</td>", "&lt;script&gt;it lied"} {
+	for _, want := range []string{"<td>1</td><td>1.50</td><td>advertise 1.25, share 0.25, sum 0.00</td><td>1</td><td>summed</td>",
+		"<td>client 5</td><td>0</td><td>1</td><td>round 1</td>", "<td>client 6</td><td>1</td><td>0</td><td>round 1</td>", "<td>client 3</td><td>1</td><td>share, round 1</td>", "&lt;script&gt;it lied"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
@@ -75,5 +81,52 @@ func TestPageForgets(t *testing.T) {
 	m.Session(protocol.SessionID{2})
 	if s = m.Status(); len(s.Rounds) != 0 || len(s.Absent) != 0 {
 		t.Errorf("of the session before: %+v", s)
+	}
+}
+
+// A client's page tells its owner what was consented to, what that has cost and what is left,
+// as it stands when somebody looks, and of whom the client complains; an aggregator's tells no
+// such thing.
+func TestPageOfAnOwner(t *testing.T) {
+	m, get := serve(t, "client")
+	text := func(path string) string {
+		_, page := get(path)
+		return page
+	}
+	m.Session(protocol.SessionID{1})
+	spent, left := 1.2341, 8.7659
+	account := &store.Account{Place: "client 7", Spent: &spent, Left: &left, Delta: 1e-5, Sessions: []store.SessionAccount{{
+		Consent: store.Consent{Session: "ab", Algorithm: "als", Mode: "active", Clients: 20, Rounds: 12, At: noon}, Charged: 3, Spent: &spent}}}
+	asked := 0
+	forget := m.Own(func() (*store.Account, error) { asked++; return account, nil })
+	failing := m.Own(func() (*store.Account, error) { return nil, errors.New("<b>the disk fails</b>") })
+	m.Event(protocol.Event{Kind: protocol.ClientAccused, Iteration: 2, Party: protocol.ClientParty(4), By: protocol.ClientParty(7)})
+	page := text("/")
+	for _, want := range []string{"<caption>client 7</caption>", "<td>ab, als</td>", "mode active, 20 clients", "<td>3 of 12</td>", "<td>1.24</td>",
+		"epsilon 1.24 at delta 1e-05; left of --max-epsilon: 8.76", "&lt;b&gt;the disk fails", "<td>client 7</td><td>1</td><td>0</td><td>round 2</td>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+	for _, path := range []string{"/metrics", "/readyz", "/healthz"} {
+		before := asked
+		get(path)
+		if asked != before {
+			t.Errorf("%s reckons up accounts", path)
+		}
+	}
+	if s := m.Status(); len(s.Accounts) != 2 || s.Accounts[0].Sessions[0].Charged != 3 {
+		t.Errorf("the status is %+v", s)
+	}
+	forget()
+	failing()
+	if page = text("/"); strings.Contains(page, "client 7</caption>") || strings.Contains(page, "the disk fails") {
+		t.Errorf("a client that is gone is in\n%s", page)
+	}
+	for range 25 {
+		m.Own(func() (*store.Account, error) { return account, nil })
+	}
+	if page = text("/"); strings.Count(page, "client 7</caption>") != 20 || !strings.Contains(page, "And 5 more clients") {
+		t.Errorf("of 25 clients are shown\n%s", page)
 	}
 }

@@ -45,26 +45,32 @@ const (
 )
 
 // SaveCheckpoint writes a checkpoint to an existing folder, and returns once it would
-// survive a power failure. The newest checkpoint becomes the previous one. If the process
-// is killed before it is done, the newest is unchanged, or has become the previous one
-// with none newer. Only one process saves to a folder; a checkpoint of another
+// survive a power failure. The newest checkpoint becomes the previous one. If it cannot be
+// written, the newest is unchanged; if the process is killed before it is done, it is, or
+// has become the previous one with none newer. Only one process saves to a folder; a checkpoint of another
 // experiment, or of another version of this program, is not replaced (ErrOtherExperiment,
 // ErrFormat).
 func SaveCheckpoint(dir string, c *Checkpoint) error {
 	path := filepath.Join(dir, newest)
-	switch before, err := readCheckpoint(path); {
+	before, err := readCheckpoint(path)
+	switch {
 	case err == nil && before.Experiment != c.Experiment:
 		return before.refuse(path, c.Experiment)
-	case err == nil:
-		if err = atomicfile.Rename(path, filepath.Join(dir, previous)); err != nil {
-			return fmt.Errorf("store: keeping the checkpoint before: %w", err)
-		}
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt):
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt):
 		return err
 	}
-	// A damaged one is written over: the previous is what was fallen back on.
-	if err := atomicfile.Write(path, c.encode(), 0o600); err != nil {
+	draft, err := atomicfile.Draft(path, c.encode(), 0o600)
+	if err != nil {
 		return fmt.Errorf("store: saving a checkpoint: %w", err)
+	}
+	if before != nil { // a damaged one is written over: the previous is what was fallen back on
+		err = atomicfile.Rename(path, filepath.Join(dir, previous))
+	}
+	if err == nil {
+		err = atomicfile.Rename(draft, path)
+	}
+	if err != nil {
+		return fmt.Errorf("store: saving a checkpoint: %w", errors.Join(err, os.Remove(draft)))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/node/admission"
@@ -21,9 +22,10 @@ var ErrUnprotected = errors.New("store: this party has taken part in a session w
 
 // Ledger is the durable part of a client's privacy account: the records that its role
 // wants to persist. The rules of spending are in dp.Ledger, which is rebuilt from Records
-// after a restart. A recorded charge cannot be taken back. Its methods are for one
-// goroutine at a time.
+// after a restart. A recorded charge cannot be taken back. It may be used by several
+// goroutines.
 type Ledger struct {
+	mu       sync.Mutex
 	log      Log
 	sessions map[protocol.SessionID]progress
 	protects dp.Protection // what is charged from now on is about
@@ -32,7 +34,10 @@ type Ledger struct {
 
 // progress is the latest iteration of a session that was recorded in any way, and
 // the latest that was charged.
-type progress struct{ last, charged uint64 }
+type progress struct {
+	last, charged uint64
+	charges       int // how many were charged
+}
 
 // ledgerKind is the log of a ledger, which belongs to an identity.
 func ledgerKind(owner admission.PublicKey) Kind { return Kind{"fedsim-ledger-v1", owner} }
@@ -117,11 +122,19 @@ func (e *ledgerEntry) validate() error {
 
 // Protect says what the charges to come are about, which stands in each of their records: see
 // [dp.Ledger.Protect], which refuses mixtures.
-func (l *Ledger) Protect(p dp.Protection) { l.protects = p }
+func (l *Ledger) Protect(p dp.Protection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.protects = p
+}
 
 // Earlier takes an owner's word for what the charges of version 0.1 are about, which do
 // not say it themselves: without it nothing can be charged beside them.
-func (l *Ledger) Earlier(u dp.Unit) { l.earlier = u }
+func (l *Ledger) Earlier(u dp.Unit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.earlier = u
+}
 
 // advance takes an entry up into what is known of its session, or says why it
 // cannot be the next.
@@ -139,6 +152,7 @@ func (l *Ledger) advance(sessions map[protocol.SessionID]progress, e *ledgerEntr
 	}
 	if p.last = e.Iteration; e.Charged {
 		p.charged = e.Iteration
+		p.charges++
 	}
 	for i, event := range e.Events {
 		if err := event.Validate(); err != nil {
@@ -154,6 +168,8 @@ func (l *Ledger) advance(sessions map[protocol.SessionID]progress, e *ledgerEntr
 // of order are refused (ErrOrder) and nothing changes; after any other error nothing may
 // be sent and the ledger is closed.
 func (l *Ledger) Persist(records ...protocol.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	next := make(map[protocol.SessionID]progress)
 	var texts [][]byte
 	for _, r := range records {
@@ -189,13 +205,34 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 
 // Last is the latest iteration of the session that was recorded, as taken up or charged;
 // 0 if none was. A restarted client takes part in later ones only.
-func (l *Ledger) Last(session protocol.SessionID) uint64 { return l.sessions[session].last }
+func (l *Ledger) Last(session protocol.SessionID) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sessions[session].last
+}
+
+// Charges counts the iterations of all sessions that were charged.
+func (l *Ledger) Charges() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, p := range l.sessions {
+		n += p.charges
+	}
+	return n
+}
 
 // Records is every charge in order, for dp.RestoreLedger. It is refused with
 // ErrUnprotected if the client took part in a sum without noise, for which it has no
 // account: otherwise that sum would count as free, and the next session could spend the
 // budget again.
 func (l *Ledger) Records() ([]dp.Record, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.records()
+}
+
+func (l *Ledger) records() ([]dp.Record, error) {
 	var records []dp.Record
 	var unprotected error
 	err := l.each(func(e *ledgerEntry) error {
@@ -217,4 +254,8 @@ func (l *Ledger) Records() ([]dp.Record, error) {
 }
 
 // Close lets go of the file.
-func (l *Ledger) Close() error { return l.log.Close() }
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.Close()
+}

@@ -57,7 +57,6 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	monitor.Check(registry.Check)
 	listen := c.Listen
 	if len(listen) == 0 {
 		listen = node.Listen
@@ -68,6 +67,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer a.Close() //nolint:errcheck // nothing is left to be lost
+	monitor.Check(a.Check)
 	if err = c.load(a, federation); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -222,7 +223,7 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 }
 
 // takePart is one client's part in sessions, from its enrolment to its own results.
-func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.Observer, workers protocol.Workers, log zerolog.Logger) error {
+func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.Monitor, workers protocol.Workers, log zerolog.Logger) error {
 	m, err := openMember(ctx, at.state, at.invitation, protocol.Client, &log)
 	if err != nil {
 		return err
@@ -230,8 +231,10 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, observer node.
 	defer m.Close() //nolint:errcheck // all that is in them is durable
 	m.registry.Share(&d.verified)
 	m.ledger.Earlier(d.earlier)
+	running := &runningAccount{state: at.state, member: m, most: d.consent.epsilon}
+	defer monitor.Own(running.account)()
 	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); n++ {
-		err = d.session(ctx, at, m, observer, workers, log)
+		err = d.session(ctx, at, m, monitor, workers, log)
 	}
 	return err
 }

@@ -210,7 +210,7 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Ou
 	if err != nil {
 		return err
 	}
-	if err = os.WriteFile(filepath.Join(dir, summaryFile), append(text, '\n'), 0o644); err != nil {
+	if err = results.WriteFile(filepath.Join(dir, summaryFile), append(text, '\n')); err != nil {
 		return err
 	}
 	if err = durable(dir); err != nil {

@@ -44,7 +44,10 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 		}
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	if err = t.Flush(); err != nil {
+		return err
+	}
+	return printAccounts(s.out, status.Accounts...)
 }
 
 // owner tells what a client's state holds.
@@ -52,12 +55,12 @@ func (c *statusCmd) owner(s streams) error {
 	if !(c.MaxEpsilon > 0) {
 		return cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
 	}
-	status, err := readOwner(c.State, c.MaxEpsilon)
+	account, err := readOwner(c.State, c.MaxEpsilon)
 	if err != nil {
 		return err
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, status)
+		return cli.PrintJSON(s.out, account)
 	}
-	return status.print(s.out)
+	return printAccounts(s.out, *account)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,9 +91,16 @@ func TestSessionOnAFullDisk(t *testing.T) {
 	if code := client.wait(); code != cli.Failed || !strings.Contains(client.log.String(), "cannot be kept") {
 		t.Errorf("the client ended with %d\n%s", code, client.log.String())
 	}
-	client = m.start(alone...)
+	ops := "127.0.0.1:" + freePort(t)
+	client = m.start(append(slices.Clone(alone), "--ops", ops)...)
 	client.until("registered")
 	server.until("sum received")
+	if _, page := asked(t, ops, "/"); !strings.Contains(page, "of 12</td>") || !strings.Contains(page, "left of --max-epsilon") {
+		t.Errorf("its owner is not told what it spends:\n%s", page)
+	}
+	if text, _ := m.run(cli.Done, "status", "--ops", ops); !strings.Contains(text, "consented to") {
+		t.Errorf("nor by fednode status:\n%s", text)
+	}
 
 	server.fileLimit(1)
 	if code := server.wait(); code != cli.Failed || !strings.Contains(server.log.String(), "checkpoint") {

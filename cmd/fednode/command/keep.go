@@ -30,11 +30,31 @@ const (
 // whole when it returns, also after a power failure, and beside what it had of earlier ones.
 func keep(p *experiment.Party, public []byte, state string, session protocol.SessionID, log *zerolog.Logger) error {
 	dir := filepath.Join(state, resultFolder)
-	begun := dir + ".tmp"
-	if err := os.RemoveAll(begun); err != nil { // of a process that was killed
+	begun, is := dir+".tmp", hex.EncodeToString(session[:])
+	err := fillResult(begun, p, public, is)
+	if err == nil {
+		err = clearResult(state, is)
+	}
+	if err == nil {
+		err = os.Rename(begun, dir)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(begun))
+	}
+	if err := syncPath(state); err != nil {
 		return err
 	}
-	if err := os.Mkdir(begun, 0o700); err != nil {
+	log.Info().Str("result", dir).Msg("the session has ended")
+	return nil
+}
+
+// fillResult makes the folder of a session's result anew, and returns once all in it would
+// survive a power failure.
+func fillResult(dir string, p *experiment.Party, public []byte, session string) error {
+	if err := os.RemoveAll(dir); err != nil { // of a process that was killed
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	shared, err := p.Shared()
@@ -42,31 +62,17 @@ func keep(p *experiment.Party, public []byte, state string, session protocol.Ses
 		return err
 	}
 	for _, x := range append(p.Result(), shared...) {
-		if err := results.WriteEmbeddings(begun, x); err != nil {
+		if err := results.WriteEmbeddings(dir, x); err != nil {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(begun, publicFile), public, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, publicFile), public, 0o600); err != nil {
 		return err
 	}
-	is := hex.EncodeToString(session[:])
-	if err := os.WriteFile(filepath.Join(begun, resultSession), mark(is), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, resultSession), mark(session), 0o600); err != nil {
 		return err
 	}
-	if err := durable(begun); err != nil {
-		return err
-	}
-	if err := clearResult(state, is); err != nil {
-		return err
-	}
-	if err := os.Rename(begun, dir); err != nil {
-		return err
-	}
-	if err := syncPath(state); err != nil {
-		return err
-	}
-	log.Info().Str("result", dir).Msg("the session has ended")
-	return nil
+	return durable(dir)
 }
 
 // clearResult makes way for the result of a session: that of an earlier one is moved to

@@ -1,46 +1,63 @@
 package command
 
 import (
-	"math"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
 )
 
-// Two Gaussian releases with multiplier sqrt(2) are one with multiplier 1, which costs 4.3772
-// at delta 1e-5 by the exact formula of Balle and Wang (2018, Theorem 8); one of them by
-// itself costs less. What is left is of what the owner allows.
-func TestOwnerIsToldWhatIsSpent(t *testing.T) {
-	half := []dp.Event{dp.Gaussian(math.Sqrt2)}
-	records := []dp.Record{{Session: [16]byte{1}, Iteration: 1, Events: half}, {Session: [16]byte{2}, Iteration: 1, Events: half}}
-	o := &ownerStatus{Place: "client 0"}
-	for _, id := range []string{"01", "02", "03"} {
-		s := sessionSpent{Consent: store.Consent{Session: id + strings.Repeat("0", 30), Rounds: 4, Privacy: dp.Statement{Delta: 1e-5, Accountant: dp.Exact}}}
-		s.Rounds, s.Spent = spentIn(s.Consent, records)
-		o.Sessions = append(o.Sessions, s)
+// A client that runs shows the account of the moment: it is reckoned up anew when the
+// ledger is charged and when a session is consented to, and only then.
+func TestRunningAccount(t *testing.T) {
+	state := t.TempDir()
+	owner := admission.PublicKey{1}
+	path := filepath.Join(state, ledgerFile)
+	if err := store.CreateLedger(path, owner); err != nil {
+		t.Fatal(err)
 	}
-	o.account(records, 10)
-	if o.Spent == nil || math.Abs(*o.Spent-4.3772) > 1e-4 || o.Left == nil || math.Abs(*o.Left-(10-4.3772)) > 1e-4 {
-		t.Errorf("spent %v, left %v; want 4.3772 of 10", o.Spent, o.Left)
+	ledger, err := store.OpenLedger(path, owner)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i, rounds := range []int{1, 1, 0} {
-		s := o.Sessions[i]
-		if s.Rounds != rounds || s.Spent == nil || (*s.Spent > 0) != (rounds > 0) || *s.Spent > *o.Spent {
-			t.Errorf("session %s: %d rounds, epsilon %v; want %d rounds", s.Session, s.Rounds, s.Spent, rounds)
+	defer ledger.Close() //nolint:errcheck // of a test
+	running := &runningAccount{state: state, most: 10, member: &member{ledger: ledger, membership: new(admission.Membership)}}
+	account := func() *store.Account {
+		t.Helper()
+		a, err := running.account()
+		if err != nil {
+			t.Fatal(err)
 		}
+		return a
+	}
+	if a := account(); a.InAll() != "no session yet" {
+		t.Errorf("at first: %s", a.InAll())
+	}
+	session := protocol.SessionID{1}
+	c := &store.Consent{Session: "01" + strings.Repeat("0", 30), At: time.Unix(0, 0), Rounds: 4, Privacy: dp.Statement{Delta: 1e-5, Accountant: dp.Exact}}
+	if err = store.SaveConsent(state, c); err != nil {
+		t.Fatal(err)
+	}
+	if a := account(); len(a.Sessions) != 1 || a.Sessions[0].Charged != 0 || *a.Left != 10 {
+		t.Errorf("when it has consented: %+v", a)
+	}
+	if err = ledger.Persist(protocol.Charged{Session: session, Iteration: 1, Events: []dp.Event{dp.Gaussian(1)}}); err != nil {
+		t.Fatal(err)
+	}
+	a := account()
+	if a.Sessions[0].Charged != 1 || a.InAll() != "epsilon 4.38 at delta 1e-05; left of --max-epsilon: 5.62" { // see TestAccount
+		t.Errorf("when it was charged: %+v, %s", a, a.InAll())
+	}
+	if account() != a {
+		t.Error("it is reckoned up again without need")
 	}
 	var text strings.Builder
-	if err := o.print(&text); err != nil || !strings.Contains(text.String(), "epsilon 4.38 at delta 1e-05; left of --max-epsilon: 5.62\n") {
+	if err = printAccounts(&text, *a); err != nil || !strings.Contains(text.String(), "spent") || !strings.Contains(text.String(), "epsilon 4.38 in 1 of 4 rounds") {
 		t.Errorf("%v\n%s", err, &text)
-	}
-	o.account(records, 4)
-	if *o.Left != 0 {
-		t.Errorf("of 4 are left %v", *o.Left)
-	}
-	o = &ownerStatus{Unaccounted: "there was a session without noise"}
-	if o.account(records, 10); o.Spent != nil || o.Left != nil {
-		t.Errorf("an account of a session without noise: %v", o.Spent)
 	}
 }

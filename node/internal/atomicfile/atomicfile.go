@@ -14,22 +14,32 @@ import (
 // one path at a time; what a killed one left under PATH.tmp is taken away first, and
 // what somebody has put there since is not followed.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	temporary := path + ".tmp"
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	temporary, err := Draft(path, data, mode)
+	if err != nil {
 		return err
+	}
+	if err = Rename(temporary, path); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return nil
+}
+
+// Draft is the first part of Write, which may fail for want of room: it puts the data
+// under the path's temporary name, which it returns, for Rename. After an error nothing is
+// there.
+func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err error) {
+	temporary = path + ".tmp"
+	if err = os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
 	}
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return err
+		return "", err
 	}
-	err = finish(f, data, mode)
-	if err == nil {
-		err = Rename(f.Name(), path)
+	if err = finish(f, data, mode); err != nil {
+		return "", errors.Join(err, os.Remove(temporary))
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return temporary, nil
 }
 
 // Create is Write for a path under which there must be nothing yet: a file that

@@ -1,0 +1,259 @@
+package disktest
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Writer is something that writes files to a folder.
+type Writer struct {
+	Name string
+	// File is the path in the folder of the file that is written, or of the largest, which
+	// an error has to name.
+	File string
+	// Write writes the content number n, from 1, in a folder with the contents before it.
+	Write func(dir string, n int) error
+	// Read is the number of the newest content that is there as a whole, 0 if there is
+	// none. An error is of content that is damaged.
+	Read func(dir string) (int, error)
+	// Middle is how many bytes there is room for on a disk that fails in the middle; 0:
+	// half of the file.
+	Middle uint64
+	// Once says that there is no second content: it is never replaced.
+	Once bool
+	// Inside says that the file is written to in place, and by Read alone known to be as
+	// it was. Any other is not touched by a write that fails.
+	Inside bool
+}
+
+// nobody is a user who is not root.
+const nobody = 65534
+
+// inProcess is set in the environment of the process that tries writers.
+const inProcess = "FEDSIM_DISKTEST"
+
+// Run tries writers with each fault, in a folder with nothing in it and in one with content.
+// A write that fails has an error that names the file, leaves what was there as it was, and
+// nothing else; once the fault is gone, the same write succeeds. It does so in a process of
+// the calling test's own, since the limit would also be one of the files that go test keeps.
+func Run(t *testing.T, writers []Writer) {
+	t.Helper()
+	if os.Getenv(inProcess) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), inProcess+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		t.Logf("%s", out)
+		return
+	}
+	for _, w := range writers {
+		for _, before := range []int{0, 1} {
+			if w.Once && before > 0 {
+				continue
+			}
+			name := w.Name + map[int]string{0: "/nothing before", 1: "/content before"}[before]
+			t.Run(name+"/full disk", func(t *testing.T) { w.try(t, before, limited(0)) })
+			t.Run(name+"/fails in the middle", func(t *testing.T) { w.try(t, before, limited(w.middle(t))) })
+			t.Run(name+"/read-only", func(t *testing.T) { w.try(t, before, readOnly) })
+		}
+	}
+}
+
+// middle is at how many bytes a disk fails in the middle.
+func (w *Writer) middle(t *testing.T) uint64 {
+	t.Helper()
+	if w.Middle > 0 {
+		return w.Middle
+	}
+	dir := t.TempDir()
+	if err := w.Write(dir, 1); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, w.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint64(info.Size()) / 2
+}
+
+func (w *Writer) try(t *testing.T, before int, fault func(t *testing.T, dir string, f func())) {
+	dir := t.TempDir()
+	if before > 0 {
+		if err := w.Write(dir, before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := files(t, dir)
+	var err error
+	fault(t, dir, func() { err = w.Write(dir, before+1) })
+	switch {
+	case err == nil:
+		t.Fatal("the write succeeds all the same")
+	case !strings.Contains(err.Error(), filepath.Join(dir, w.named())):
+		t.Errorf("the error does not name %s: %v", w.File, err)
+	}
+	w.unchanged(t, dir, was)
+	w.has(t, dir, before)
+	if err = w.Write(dir, before+1); err != nil {
+		t.Fatalf("when the fault is gone: %v", err)
+	}
+	w.has(t, dir, before+1)
+}
+
+// named is how an error begins to name the file: what it is drafted as may end otherwise.
+func (w *Writer) named() string {
+	first, _, _ := strings.Cut(filepath.ToSlash(w.File), "/")
+	name, _, _ := strings.Cut(first, ".")
+	return name
+}
+
+// unchanged holds the files of a folder against those that were there.
+func (w *Writer) unchanged(t *testing.T, dir string, was map[string][]byte) {
+	t.Helper()
+	is := files(t, dir)
+	if got, want := slices.Sorted(maps.Keys(is)), slices.Sorted(maps.Keys(was)); !slices.Equal(got, want) {
+		t.Errorf("the folder holds %v, and held %v", got, want)
+	}
+	for name, text := range was {
+		if inside := w.Inside && name == w.File; !inside && !bytes.Equal(is[name], text) {
+			t.Errorf("%s has other content than it had", name)
+		}
+	}
+}
+
+func (w *Writer) has(t *testing.T, dir string, want int) {
+	t.Helper()
+	if got, err := w.Read(dir); err != nil || got != want {
+		t.Errorf("content %d is there, want %d (%v)", got, want, err)
+	}
+}
+
+// files are those in a folder and below, with their content.
+func files(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	out := make(map[string][]byte)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			out[name], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// limited has no file grow beyond a size: writes fail there as they do on a full disk.
+func limited(bytes uint64) func(*testing.T, string, func()) {
+	return func(t *testing.T, _ string, f func()) {
+		t.Helper()
+		var was syscall.Rlimit
+		err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was)
+		if err == nil {
+			err = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: was.Max})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		f()
+	}
+}
+
+// readOnly has a folder and all in it be only for reading. Root may write there all the
+// same, and so is nobody meanwhile.
+func readOnly(t *testing.T, dir string, f func()) {
+	t.Helper()
+	modes := make(map[string]fs.FileMode)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		modes[path] = info.Mode().Perm()
+		if os.Geteuid() == 0 && !d.IsDir() {
+			err = os.Chown(path, nobody, nobody)
+		}
+		return err
+	})
+	for path, mode := range modes {
+		readable := mode &^ 0o222
+		if mode&0o100 != 0 { // a folder
+			readable = 0o555
+		}
+		err = errors.Join(err, os.Chmod(path, readable))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		for path, mode := range modes {
+			if err := errors.Join(os.Chmod(path, mode), own(path)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	asNobody(t, dir, f)
+}
+
+// own gives a file back to who runs the test.
+func own(path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return os.Chown(path, 0, 0)
+}
+
+// asNobody calls a function that may do with files what nobody may, unless it is not root
+// who runs the test.
+func asNobody(t *testing.T, dir string, f func()) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // t.TempDir's, which is root's alone
+			t.Fatal(err)
+		}
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := errors.Join(syscall.Setfsgid(nobody), syscall.Setfsuid(nobody)); err != nil {
+			t.Skip("root cannot be somebody else here: ", err)
+		}
+		defer func() {
+			if err := errors.Join(syscall.Setfsuid(0), syscall.Setfsgid(0)); err != nil {
+				t.Fatal(err)
+			}
+		}()
+	}
+	probe := filepath.Join(dir, "probe")
+	if err := os.WriteFile(probe, nil, 0o600); err == nil {
+		_ = os.Remove(probe)
+		t.Skip("a read-only folder can be written to here")
+	}
+	if _, err := os.ReadDir(dir); err != nil {
+		t.Skip("the folder of the test cannot be looked into by nobody: ", err)
+	}
+	f()
+}

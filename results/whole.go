@@ -1,0 +1,58 @@
+package results
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// WriteFile writes a file that everybody may read, in place of what is there: as a whole or
+// not at all.
+func WriteFile(path string, data []byte) error {
+	var d drafts
+	return d.finish(d.add(path, 0o644, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}))
+}
+
+// drafts are files that are written under other names, to be put in their places together.
+type drafts []string
+
+const drafted = ".tmp" // after the name of a file that is not whole yet
+
+// add writes a file under its other name; one that a killed process left there goes.
+func (d *drafts) add(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	temporary := path + drafted
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	*d = append(*d, path)
+	w := bufio.NewWriter(f)
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// finish puts the files in their places, or takes them away if there was an error.
+func (d *drafts) finish(err error) error {
+	for _, path := range *d {
+		if err == nil {
+			err = os.Rename(path+drafted, path)
+		}
+		if err != nil {
+			err = errors.Join(err, os.Remove(path+drafted))
+		}
+	}
+	return err
+}
