@@ -260,9 +260,9 @@ func TestFederationBehindOneAddress(t *testing.T) {
 	}
 }
 
-// With QUIC a dial succeeds at the one end before the other end has decided: Connect
-// returns nil, and the hub does not know of it. (Who registers waits to be told, see
-// TestRegistrationIsTheAggregatorsWord.)
+// With QUIC a dial may succeed at the one end before the other end has decided: Connect
+// returns nil, and the hub does not know of it. On a busy machine the decision is there first
+// now and then. (Who registers waits to be told, see TestRegistrationIsTheAggregatorsWord.)
 func TestDefaultConnectOverQUIC(t *testing.T) {
 	nobody := &allowlist{allow: func(peer.ID) bool { return false }}
 	hub, err := newHub(identity(1), []string{"/ip4/127.0.0.1/udp/0/quic-v1"}, 1, nobody)
@@ -270,15 +270,19 @@ func TestDefaultConnectOverQUIC(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hub.Close() //nolint:errcheck // nothing is left to be lost
-	leaf, err := newPeerHost(identity(2), hub.ID())
-	if err != nil {
-		t.Fatal(err)
+	believed := false
+	for try := 0; try < 50 && !believed; try++ {
+		leaf, err := newPeerHost(identity(2), hub.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		believed = leaf.Connect(ctx, peer.AddrInfo{ID: hub.ID(), Addrs: hub.Addrs()}) == nil
+		cancel()
+		_ = leaf.Close() // nothing is left to be lost
 	}
-	defer leaf.Close() //nolint:errcheck // nothing is left to be lost
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err = leaf.Connect(ctx, peer.AddrInfo{ID: hub.ID(), Addrs: hub.Addrs()}); err != nil {
-		t.Errorf("Connect returned %v; if that is how it is now, registration need not be acknowledged", err)
+	if !believed {
+		t.Error("Connect has failed 50 times; if that is how it is now, registration need not be acknowledged")
 	}
 	if held := len(hub.Network().Conns()); held != 0 {
 		t.Errorf("the hub holds %d connections of a peer that it does not let in", held)

@@ -163,7 +163,7 @@ func TestPlanFlags(t *testing.T) {
 		plan = append(plan, m[1])
 	}
 	want := slices.DeleteFunc(append(runFlags(), "help", "version", "set", "format"), func(f string) bool {
-		return slices.Contains([]string{"baselines", "workers", "out", "name", "from"}, f)
+		return slices.Contains([]string{"baselines", "workers", "out", "name"}, f)
 	})
 	slices.Sort(plan)
 	slices.Sort(want)
