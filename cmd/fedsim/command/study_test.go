@@ -1,0 +1,64 @@
+package command
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The study of the README, command by command as it stands there, ends in a page with the
+// RMSE of three algorithms against ε, with bands. Without FEDSIM_TEST_LONG it has fewer runs.
+func TestStudyOfTheReadme(t *testing.T) {
+	text, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(text), "## A study in five commands\n")
+	section, _, more := strings.Cut(section, "\n## ")
+	commands := regexp.MustCompile(`(?m)^    (.+)$`).FindAllStringSubmatch(section, -1)
+	if !ok || !more || len(commands) != 5 {
+		t.Fatalf("the README has %d commands there, want 5", len(commands))
+	}
+	var script strings.Builder
+	for _, c := range commands {
+		line := c[1]
+		if brief() {
+			line = strings.NewReplacer("1,2,5,10,20", "1,20", "1..3", "1..2", "synthetic:small", "synthetic:small --baselines quick").Replace(line)
+		}
+		if words, ours := strings.CutPrefix(line, "./"); ours { // the others get it and build it
+			script.WriteString("exec " + words + "\n")
+		}
+	}
+	if n := strings.Count(script.String(), "\n"); n != 3 {
+		t.Fatalf("%d of the commands are fedsim's:\n%s", n, &script)
+	}
+	dir, work := t.TempDir(), ""
+	if err = os.WriteFile(filepath.Join(dir, "study.txtar"), []byte(script.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("commands", func(t *testing.T) {
+		testscript.Run(t, testscript.Params{Dir: dir, TestWork: true, WorkdirRoot: dir, Setup: func(e *testscript.Env) error {
+			work = e.WorkDir
+			return nil
+		}})
+	})
+	page, err := os.ReadFile(filepath.Join(work, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, picture, _ := bytes.Cut(page, []byte(`<h3>Quality against the privacy budget</h3>`))
+	picture, _, _ = bytes.Cut(picture, []byte("</figure>"))
+	for _, name := range []string{"lfl-sgdmf", "ssp-c", "private-item-bias"} {
+		if !bytes.Contains(picture, []byte("</svg>"+name+"</li>")) {
+			t.Errorf("the picture has no line of %s", name)
+		}
+	}
+	if bands := bytes.Count(picture, []byte(`class="band `)); bands != 3 {
+		t.Errorf("the picture has %d bands, want 3", bands)
+	}
+}
