@@ -29,9 +29,9 @@ func TestRunningAccount(t *testing.T) {
 	running := &runningAccount{state: state, most: 10, member: &member{ledger: ledger, membership: new(admission.Membership)}}
 	account := func() *store.Account {
 		t.Helper()
-		a, err := running.account()
-		if err != nil {
-			t.Fatal(err)
+		a, failed := running.account()
+		if failed != nil {
+			t.Fatal(failed)
 		}
 		return a
 	}
