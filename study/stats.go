@@ -1,6 +1,7 @@
 package study
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -136,4 +137,64 @@ func (t *Table) Has(metric string) error {
 		return nil
 	}
 	return fmt.Errorf("no run has a %q; there are %s", metric, strings.Join(t.Metrics, ", "))
+}
+
+// Paired are the differences of a metric between rows that meet one condition and rows that
+// meet another, such as "algorithm=ssp-c" and "algorithm=dpals": those with the same values of
+// all keys that neither names. A baseline in place of the second, such as "local_only", is
+// that of the same run.
+func (t *Table) Paired(first, second, baseline, metric string) (Sample, error) {
+	a, err := conditionOf(first)
+	b, err2 := conditionOf(second)
+	if err = errors.Join(err, err2); err != nil {
+		return Sample{}, err
+	}
+	rest := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool {
+		_, inA := a[k.Name]
+		_, inB := b[k.Name]
+		return inA || inB
+	})
+	partners := make(map[string]float64)
+	for _, r := range t.Rows {
+		if baseline == "" && r.meets(b) {
+			partners[r.identity(rest)] = r.value(metric)
+		}
+	}
+	var x []float64
+	for _, r := range t.Rows {
+		if !r.meets(a) {
+			continue
+		}
+		other, ok := partners[r.identity(rest)]
+		if baseline != "" {
+			other, ok = r.value(baseline), true
+		}
+		if d := r.value(metric) - other; ok && !math.IsNaN(d) {
+			x = append(x, d)
+		}
+	}
+	return Describe(x), nil
+}
+
+// conditionOf reads "KEY=VALUE KEY=VALUE"; "" is met by all.
+func conditionOf(text string) (map[string]string, error) {
+	want := make(map[string]string)
+	for f := range strings.FieldsSeq(text) {
+		name, value, ok := strings.Cut(f, "=")
+		k := config.Find(name)
+		if !ok || k == nil {
+			return nil, config.Errorf("%q is not KEY=VALUE", f)
+		}
+		want[k.Name] = value
+	}
+	return want, nil
+}
+
+func (r Row) meets(condition map[string]string) bool {
+	for name, v := range condition {
+		if r.runs[0].Setting(config.Find(name)) != v {
+			return false
+		}
+	}
+	return true
 }

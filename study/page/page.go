@@ -21,12 +21,19 @@ import (
 //go:embed page.html
 var text string
 
-// Content is what a page has besides runs.
+// Content is what a page has.
 type Content struct {
 	Title string
-	Dirs  []string // of the runs, as commands name them
-	// Claims are what others say of such runs, checked; nil: none are.
-	Claims []Claim
+	Parts []Part
+}
+
+// Part is what a page says of some runs.
+type Part struct {
+	ID     string   // in addresses within the page: letters, digits and dashes
+	Title  string   // "" where the page has one part
+	Dirs   []string // of the runs, as commands name them
+	Runs   study.Runs
+	Claims []Claim // what others say of such runs, checked
 }
 
 // Claim is a sentence of a paper, and what the runs say of it.
@@ -36,14 +43,18 @@ type Claim struct {
 
 // view is what the template shows.
 type view struct {
-	Content
+	Title   string
+	Parts   []part
+	Colours []colour
+}
+
+type part struct {
+	Part
 	Summary    []string
 	Table      grid
 	Figures    []figure
 	Statements []statement
 	Repeat     []string
-	Colours    []colour
-	Runs       int
 }
 
 type figure struct {
@@ -73,13 +84,9 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"colour": func(i int) int { return i % len(study.Palette) },
 }).Parse(text))
 
-// Write makes the page of runs.
-func Write(w io.Writer, runs study.Runs, c Content) error {
-	figures, err := runs.Figures()
-	if err != nil {
-		return err
-	}
-	v := view{Content: c, Runs: len(runs), Summary: summary(runs), Table: means(runs), Statements: statements(runs)}
+// Write makes the page.
+func Write(w io.Writer, c Content) error {
+	v := view{Title: c.Title}
 	for i, hex := range study.Palette {
 		dash := make([]string, len(study.Dashes[i]))
 		for k, d := range study.Dashes[i] {
@@ -90,14 +97,32 @@ func Write(w io.Writer, runs study.Runs, c Content) error {
 		}
 		v.Colours = append(v.Colours, colour{i, template.CSS(hex), template.CSS(strings.Join(dash, " "))}) //nolint:gosec // constants
 	}
-	dirs := strings.Join(quoted(c.Dirs), " ")
-	for _, f := range figures {
-		v.Figures = append(v.Figures, figure{f, draw(&f), numbers(&f), fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)})
-	}
-	for _, r := range runs {
-		v.Repeat = append(v.Repeat, fmt.Sprintf("fedsim run %s --name again", quoted([]string{r.Path + "/config.yaml"})[0]))
+	for _, p := range c.Parts {
+		x, err := p.view()
+		if err != nil {
+			return err
+		}
+		v.Parts = append(v.Parts, x)
 	}
 	return page.Execute(w, v)
+}
+
+func (p Part) view() (part, error) {
+	x := part{Part: p, Summary: summary(p.Runs), Table: means(p.Runs), Statements: statements(p.Runs)}
+	figures, err := p.Runs.Figures()
+	if err != nil {
+		return x, err
+	}
+	dirs := strings.Join(quoted(p.Dirs), " ")
+	for _, f := range figures {
+		command := fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)
+		f.ID = p.ID + "-" + f.ID
+		x.Figures = append(x.Figures, figure{f, draw(&f), numbers(&f), command})
+	}
+	for _, r := range p.Runs {
+		x.Repeat = append(x.Repeat, fmt.Sprintf("fedsim run --from %s --name again", quoted([]string{r.Path})[0]))
+	}
+	return x, nil
 }
 
 // quoted are texts as a shell reads them back.

@@ -23,7 +23,7 @@ func (c *reportCmd) Run(s streams) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err = page.Write(&b, runs, page.Content{Title: c.Title, Dirs: c.Dirs}); err != nil {
+	if err = page.Write(&b, page.Content{Title: c.Title, Parts: []page.Part{{ID: "runs", Dirs: c.Dirs, Runs: runs}}}); err != nil {
 		return err
 	}
 	if err = os.WriteFile(c.Out, b.Bytes(), 0o666); err != nil {

@@ -32,6 +32,9 @@ type sweepCmd struct {
 	Skip  []string `placeholder:"KEY=VALUE..." sep:"none" help:"Combinations to leave out, in quotes: 'algorithm=lfl-sgdmf epsilon=inf'; may be repeated."`
 	When  []string `placeholder:"COND: KEY=VALUE..." sep:"none" help:"Settings of some combinations alone: 'algorithm=vfl-sgdmf: parties=5'; may be repeated."`
 
+	Preset string `placeholder:"NAME" help:"The study of a paper's figure, or all: runs, a page, and what its claims come to. Flags change its grid."`
+	Scale  string `enum:"small,full" default:"small" help:"Of a preset: small (generated data of 600 users, three seeds) or full (of MovieLens 1M's shape, five)."`
+
 	Out    string `default:"runs/sweep" placeholder:"DIR" help:"Folder of the sweep. Runs that are finished in it are not run again."`
 	Jobs   int    `placeholder:"N" help:"Runs at a time. Default: one for each core, 100 of a cluster."`
 	DryRun bool   `help:"List the runs, and stop."`
@@ -47,12 +50,15 @@ type sweepCmd struct {
 
 // Run implements fedsim sweep.
 func (c *sweepCmd) Run(ctx context.Context, s streams) error {
-	runs, err := c.runs()
+	if c.Preset != "" {
+		return c.presets(ctx, s)
+	}
+	runs, err := c.runs(nil, sweep.Options{})
 	if err != nil {
 		return err
 	}
 	if c.DryRun {
-		return list(s.out, runs)
+		return listRuns(s.out, runs)
 	}
 	out, err := filepath.Abs(c.Out)
 	if err != nil {
@@ -72,16 +78,15 @@ func (c *sweepCmd) Run(ctx context.Context, s streams) error {
 	return c.conclude(s, f, failures)
 }
 
-// runs are those of the file and the flags.
-func (c *sweepCmd) runs() ([]sweep.Run, error) {
-	var said []config.Setting
-	options := sweep.Options{Zip: c.Zip, Skip: c.Skip, When: c.When}
+// runs are those of a preset, the file and the flags.
+func (c *sweepCmd) runs(said []config.Setting, options sweep.Options) ([]sweep.Run, error) {
+	options = options.Join(sweep.Options{Zip: c.Zip, Skip: c.Skip, When: c.When})
 	if c.File != "" {
 		inFile, o, err := sweep.ReadFile(c.File)
 		if err != nil {
 			return nil, err
 		}
-		said, options = inFile, o.Join(options)
+		said, options = append(said, inFile...), o.Join(options)
 	}
 	flags, err := c.settings()
 	if err != nil {
@@ -97,7 +102,7 @@ func (c *sweepCmd) runs() ([]sweep.Run, error) {
 	return g.Runs()
 }
 
-func list(w io.Writer, runs []sweep.Run) error {
+func listRuns(w io.Writer, runs []sweep.Run) error {
 	var text strings.Builder
 	for _, r := range runs {
 		text.WriteString(r.Name + "\n")
@@ -140,13 +145,7 @@ func (c *sweepCmd) local(ctx context.Context, s streams, f *sweep.Folder) ([]swe
 // conclude prints what came of it.
 func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure) error {
 	if len(failures) < len(f.Runs) {
-		var dirs []string
-		for _, r := range f.Runs {
-			if f.Finished(r) {
-				dirs = append(dirs, filepath.Join(f.Path, r.Name))
-			}
-		}
-		runs, err := study.Load(dirs...)
+		runs, err := study.Load(folders(f)...)
 		if err != nil {
 			return err
 		}
@@ -160,6 +159,21 @@ func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure
 		}
 		fmt.Fprintf(s.out, "\n%d %s in %s; fedsim results, plot and report show more\n", len(runs), word, f.Path)
 	}
+	return failed(f, failures)
+}
+
+// folders are those of the finished runs of a sweep.
+func folders(f *sweep.Folder) (dirs []string) {
+	for _, r := range f.Runs {
+		if f.Finished(r) {
+			dirs = append(dirs, filepath.Join(f.Path, r.Name))
+		}
+	}
+	return dirs
+}
+
+// failed is the error of runs that did; nil of none.
+func failed(f *sweep.Folder, failures []sweep.Failure) error {
 	if len(failures) == 0 {
 		return nil
 	}

@@ -51,7 +51,7 @@ func TestStudyOfTheReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, picture, _ := bytes.Cut(page, []byte(`<h3>Quality against the privacy budget</h3>`))
+	_, picture, _ := bytes.Cut(page, []byte(`<h4>Quality against the privacy budget</h4>`))
 	picture, _, _ = bytes.Cut(picture, []byte("</figure>"))
 	for _, name := range []string{"lfl-sgdmf", "ssp-c", "private-item-bias"} {
 		if !bytes.Contains(picture, []byte("</svg>"+name+"</li>")) {

@@ -1,0 +1,101 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/study/page"
+	"github.com/fedsim/fedsim/study/preset"
+	"github.com/fedsim/fedsim/sweep"
+)
+
+// presets runs the studies of figures, and makes a page of them.
+func (c *sweepCmd) presets(ctx context.Context, s streams) error {
+	if c.File != "" || c.On != "local" {
+		return cli.Misusef("--preset %s: it has a grid of its own, and runs on this machine; --dry-run lists its runs", c.Preset)
+	}
+	list := preset.All
+	if c.Preset != "all" {
+		p, err := preset.Find(c.Preset)
+		if err != nil {
+			return err
+		}
+		list = []preset.Preset{p}
+	}
+	grids := make([][]sweep.Run, len(list))
+	for i, p := range list { // before anything runs
+		said, err := p.Settings(c.Scale)
+		if err != nil {
+			return err
+		}
+		if grids[i], err = c.runs(said, p.Options); err != nil {
+			return fmt.Errorf("preset %s: %w", p.Name, err)
+		}
+	}
+	var parts []page.Part
+	for i, p := range list {
+		if c.DryRun {
+			fmt.Fprintf(s.out, "%s (%s)\n", p.Name, p.Source)
+			if err := listRuns(s.out, grids[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		part, err := c.preset(ctx, s, p, grids[i])
+		if err != nil {
+			return err
+		}
+		parts = append(parts, part)
+	}
+	if c.DryRun {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := page.Write(&b, page.Content{Title: "Figures of the papers, at the scale " + c.Scale, Parts: parts}); err != nil {
+		return err
+	}
+	out := filepath.Join(c.Out, "report.html")
+	if err := os.WriteFile(out, b.Bytes(), 0o666); err != nil {
+		_ = os.Remove(out) // half of it
+		return err
+	}
+	fmt.Fprintf(s.out, "%s\n", out)
+	return nil
+}
+
+// preset runs one, and prints what its claims come to.
+func (c *sweepCmd) preset(ctx context.Context, s streams, p preset.Preset, runs []sweep.Run) (page.Part, error) {
+	fmt.Fprintf(s.err, "%s: %s, %s\n", p.Name, p.Source, p.Title)
+	f, err := sweep.Prepare(filepath.Join(c.Out, p.Name), runs)
+	if err != nil {
+		return page.Part{}, err
+	}
+	failures, err := c.local(ctx, s, f)
+	if err != nil {
+		return page.Part{}, err
+	}
+	if err = failed(f, failures); err != nil {
+		return page.Part{}, err
+	}
+	done, err := study.Load(folders(f)...)
+	if err != nil {
+		return page.Part{}, err
+	}
+	part, err := p.Part(done, f.Path)
+	if err != nil {
+		return part, err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\n", part.Title)
+	for _, x := range part.Claims {
+		fmt.Fprintf(&text, "  %-13s  %s  %s\n", x.Verdict, x.Text, x.Evidence)
+	}
+	_, err = s.out.Write([]byte(text.String()))
+	return part, err
+}

@@ -1,0 +1,104 @@
+package preset
+
+import "github.com/fedsim/fedsim/sweep"
+
+const (
+	fmf       = "Federated matrix factorization"
+	ssp       = "Sufficient statistics perturbation"
+	multitask = "Multi-task"
+	cmf       = "Collective matrix factorization"
+)
+
+// All are the presets, in the order of the papers.
+var All = []Preset{
+	{
+		Name: "fmf-fig3", Source: fmf + ", Figure 3", Title: "three partitions, with and without noise",
+		Grid: "algorithm=vfl-sgdmf,hfl-sgdmf,lfl-sgdmf epsilon=5,inf baselines=quick",
+		Claims: []Claim{
+			{Text: "Noise costs accuracy.", Lower: "epsilon=inf", Than: "epsilon=5"},
+			{Text: "Organisations lose less to noise than users: VFL is better than LFL.", Lower: "algorithm=vfl-sgdmf epsilon=5", Than: "algorithm=lfl-sgdmf epsilon=5"},
+		},
+	},
+	{
+		Name: "fmf-fig4", Source: fmf + ", Figure 4", Title: "clipping gradients or embeddings, one party",
+		Grid: "algorithm=vfl-sgdmf parties=1 clipping=embedding,gradient clip-norm=10 epsilon=5 unit=rating,user baselines=quick",
+		Claims: []Claim{
+			{Text: "Clipping embeddings is better than clipping gradients, per rating.", Lower: "clipping=embedding unit=rating", Than: "clipping=gradient unit=rating"},
+			{Text: "And per user.", Lower: "clipping=embedding unit=user", Than: "clipping=gradient unit=user"},
+		},
+	},
+	{
+		Name: "fmf-fig6", Source: fmf + ", Figure 6", Title: "rounds against local steps, 18 parties",
+		Grid:    "algorithm=vfl-sgdmf parties=18 partition=category,random rounds=1000,100,20,1 local-steps=1,10,50,1000 epsilon=5 baselines=quick",
+		Options: sweep.Options{Zip: []string{"rounds,local-steps"}},
+		Claims: []Claim{
+			{Text: "100 rounds of 10 steps are better than 1,000 of one.", Lower: "rounds=100 local-steps=10", Than: "rounds=1000 local-steps=1"},
+			{Text: "100 rounds of 10 steps are better than one of 1,000.", Lower: "rounds=100 local-steps=10", Than: "rounds=1 local-steps=1000"},
+		},
+	},
+	{
+		Name: "fmf-fig7", Source: fmf + ", Figure 7", Title: "VFL with 2, 5 and 10 parties",
+		Grid: "algorithm=vfl-sgdmf parties=2,5,10 unit=rating,user epsilon=1,5,10",
+		Claims: []Claim{
+			{Text: "Every cell beats what each party reaches alone.", Baseline: "baselines.local_only"},
+			{Text: "More parties lose more: 2 are better than 10.", Lower: "parties=2", Than: "parties=10"},
+		},
+	},
+	{
+		Name: "fmf-fig9", Source: fmf + ", Figure 9", Title: "HFL before and after fine-tuning",
+		Grid: "algorithm=hfl-sgdmf parties=10,40 epsilon=1,5,10",
+		Claims: []Claim{
+			{Text: "Fine-tuning improves the shared embeddings.", Baseline: "shared_rmse"},
+			{Text: "Cooperating beats what each party reaches alone.", Baseline: "baselines.local_only"},
+		},
+	},
+	{
+		Name: "fmf-fig10", Source: fmf + ", Figure 10", Title: "LFL under dropouts, at two tolerances",
+		Grid:    "algorithm=lfl-sgdmf tolerance=0.3,0.6 dropout=0,0.2,0.4 epsilon=1,5,10 baselines=quick",
+		Options: sweep.Options{Skip: []string{"tolerance=0.3 dropout=0.4"}},
+		Claims: []Claim{
+			{Text: "Dropouts cost accuracy.", Lower: "dropout=0", Than: "dropout=0.2"},
+			{Text: "A larger tolerance costs accuracy under dropouts.", Lower: "tolerance=0.3 dropout=0.2", Than: "tolerance=0.6 dropout=0.2"},
+		},
+	},
+	{
+		Name: "ssp-fig1", Source: ssp + ", Figure 1", Title: "algorithms over ε (those that there are)",
+		Grid: "algorithm=dpals,dp-cmf,am-ssp,ssp-c epsilon=1,5,20 baselines=quick",
+		Claims: []Claim{
+			{Text: "AM-SSP is better than DP-CMF.", Lower: "algorithm=am-ssp", Than: "algorithm=dp-cmf"},
+			{Text: "Features help: DP-CMF is better than DPALS.", Lower: "algorithm=dp-cmf", Than: "algorithm=dpals"},
+		},
+	},
+	{
+		Name: "ssp-fig4", Source: ssp + ", Figure 4", Title: "statistics taken several times from one encoder",
+		Grid: "algorithm=am-ssp rounds=1 encoder.steps=16 statistics.resample=1,4,16 epsilon=1,5,20 baselines=quick",
+		Claims: []Claim{
+			{Text: "Taking them once is better than 16 times.", Lower: "statistics.resample=1", Than: "statistics.resample=16"},
+		},
+	},
+	{
+		Name: "multitask-fig3", Source: multitask + ", Figure 3", Title: "the exponent of item counts in task weights",
+		Grid: "algorithm=ada-dpals statistics.exponent=0,0.25,0.5,1 epsilon=1,5,20 baselines=quick",
+		Claims: []Claim{
+			{Text: "An exponent of 1/4 is better than none.", Lower: "statistics.exponent=0.25", Than: "statistics.exponent=0"},
+			{Text: "1 is clearly worse than 1/4.", Lower: "statistics.exponent=0.25", Than: "statistics.exponent=1"},
+		},
+	},
+	{
+		Name: "multitask-fig4", Source: multitask + ", Figure 4", Title: "adaptive weights by popularity",
+		Grid: "algorithm=dpals,ada-dpals epsilon=1,5 baselines=quick",
+		Claims: []Claim{
+			{Text: "Adaptive weights help the most popular fifth of the items.", Lower: "algorithm=ada-dpals", Than: "algorithm=dpals", Metric: "test_slices.0.rmse"},
+			{Text: "And the least popular fifth.", Lower: "algorithm=ada-dpals", Than: "algorithm=dpals", Metric: "test_slices.4.rmse"},
+		},
+	},
+	{
+		Name: "cmf-fig1", Source: cmf + ", Figure 1", Title: "public features of items over ε",
+		Grid:    "algorithm=dpals,dp-cmf features=genres,year epsilon=1,2,5,10,20",
+		Options: sweep.Options{When: []string{"algorithm=dpals: features=none"}},
+		Claims: []Claim{
+			{Text: "DP-CMF is better than DPALS.", Lower: "algorithm=dp-cmf features=genres,year", Than: "algorithm=dpals features=none"},
+			{Text: "At ε = 1, too.", Lower: "algorithm=dp-cmf features=genres,year epsilon=1", Than: "algorithm=dpals features=none epsilon=1"},
+		},
+	},
+}

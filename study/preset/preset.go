@@ -1,0 +1,118 @@
+// Package preset has the studies of the papers' figures: for each a grid of runs, what the
+// paper claims to see in it, and how these runs are asked whether it holds.
+//
+// A figure is a declaration of a few lines in figures.go.
+package preset
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/study/page"
+	"github.com/fedsim/fedsim/sweep"
+)
+
+// Preset is the study of a figure.
+type Preset struct {
+	Name   string // for --preset
+	Source string // paper and figure
+	Title  string
+	Grid   string // "KEY=VALUE,VALUE ...", but for data and seeds
+	sweep.Options
+	Claims []Claim
+}
+
+// Claim is a sentence of the paper that the runs can be asked about: that the metric of the
+// runs that meet the first condition is lower than that of those that meet the second, or than a
+// baseline of the same runs.
+type Claim struct {
+	Text             string
+	Lower, Than      string // conditions, "KEY=VALUE ..."; "" is met by all
+	Baseline, Metric string // numbers of summary.json; the metric is the test RMSE where it is ""
+}
+
+// The scales of a preset.
+const (
+	Small = "small" // generated data of 600 users, three seeds: minutes
+	Full  = "full"  // data of MovieLens 1M's shape, five seeds: hours
+)
+
+var scales = map[string]string{Small: "data=synthetic:small seed=1..3", Full: "data=synthetic:ml-1m seed=1..5"}
+
+// Find is the preset of a name.
+func Find(name string) (Preset, error) {
+	var names []string
+	for _, p := range All {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Preset{}, config.Errorf("no preset is called %q; there are %s, and all", name, strings.Join(names, ", "))
+}
+
+// Settings are those of the grid at a scale, for sweep.New.
+func (p Preset) Settings(scale string) ([]config.Setting, error) {
+	base, ok := scales[scale]
+	if !ok {
+		return nil, config.Errorf("--scale %s: %s or %s is needed", scale, Small, Full)
+	}
+	var list []config.Setting
+	for f := range strings.FieldsSeq(base + " " + p.Grid) {
+		key, value, _ := strings.Cut(f, "=")
+		list = append(list, config.Setting{Key: key, Value: value, Origin: "preset " + p.Name})
+	}
+	return list, nil
+}
+
+// Part is the preset's part of a page.
+func (p Preset) Part(runs study.Runs, dir string) (page.Part, error) {
+	part := page.Part{ID: p.Name, Title: p.Source + ": " + p.Title, Dirs: []string{dir}, Runs: runs}
+	t := runs.Table()
+	for _, c := range p.Claims {
+		checked, err := c.check(t)
+		if err != nil {
+			return part, err
+		}
+		checked.Source = p.Source
+		part.Claims = append(part.Claims, checked)
+	}
+	return part, nil
+}
+
+// The verdicts. Differences between runs that differ in nothing else are taken as a sample; the
+// 95% interval of their mean decides.
+const (
+	Holds      = "holds"
+	HoldsNot   = "does not hold"
+	CannotTell = "cannot tell"
+)
+
+func (c Claim) check(t *study.Table) (page.Claim, error) {
+	metric := c.Metric
+	if metric == "" {
+		metric = "test_rmse"
+	}
+	s, err := t.Paired(c.Lower, c.Than, c.Baseline, metric)
+	if err != nil {
+		return page.Claim{}, err
+	}
+	x := page.Claim{Text: c.Text, Verdict: CannotTell}
+	switch margin := s.Margin(); {
+	case s.N < 2:
+		x.Evidence = fmt.Sprintf("%d pairs of runs are too few", s.N)
+		return x, nil
+	case s.Mean+margin < 0:
+		x.Verdict = Holds
+	case s.Mean-margin > 0:
+		x.Verdict = HoldsNot
+	}
+	x.Evidence = fmt.Sprintf("%s differs by %+.4f ± %.4f (95%%) over %d pairs", metric, s.Mean, s.Margin(), s.N)
+	if math.IsNaN(s.Mean) {
+		x.Evidence = "no run has " + metric
+	}
+	return x, nil
+}

@@ -1,0 +1,142 @@
+package preset_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/config"
+	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/study/preset"
+	"github.com/fedsim/fedsim/sweep"
+)
+
+// Every preset is a grid that can be run at both scales, has a name of its own and claims
+// whose conditions some of its runs meet, on both sides.
+func TestPresets(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, p := range preset.All {
+		if seen[p.Name] || len(p.Claims) == 0 || p.Title == "" || p.Source == "" {
+			t.Errorf("%+v", p)
+		}
+		seen[p.Name] = true
+		for scale, least := range map[string]int{preset.Small: 3, preset.Full: 5} {
+			said, err := p.Settings(scale)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := sweep.New(said, p.Options)
+			if err != nil {
+				t.Fatalf("%s: %v", p.Name, err)
+			}
+			runs, err := g.Runs()
+			if err != nil {
+				t.Fatalf("%s: %v", p.Name, err)
+			}
+			if len(runs) < 2*least {
+				t.Errorf("%s, %s: %d runs", p.Name, scale, len(runs))
+			}
+			for _, c := range p.Claims {
+				for _, condition := range []string{c.Lower, c.Than} {
+					if n := meeting(runs, condition); n < least {
+						t.Errorf("%s: %d runs meet %q", p.Name, n, condition)
+					}
+				}
+				if (c.Than == "") == (c.Baseline == "") {
+					t.Errorf("%s: %q is compared with neither or both", p.Name, c.Text)
+				}
+			}
+		}
+	}
+	if _, err := preset.Find("fmf-fig99"); err == nil || !strings.Contains(err.Error(), "there are fmf-fig3, ") {
+		t.Error(err)
+	}
+	if _, err := preset.All[0].Settings("huge"); err == nil {
+		t.Error("any scale passes")
+	}
+}
+
+// meeting counts the runs that meet a condition.
+func meeting(runs []sweep.Run, condition string) (n int) {
+	for _, r := range runs {
+		met := true
+		for f := range strings.FieldsSeq(condition) {
+			key, value, _ := strings.Cut(f, "=")
+			met = met && r.Config.Text(config.Find(key)) == value
+		}
+		if met {
+			n++
+		}
+	}
+	return n
+}
+
+// Verdicts follow from the interval of the mean difference. By hand, with Student's quantile
+// 12.7062 for one degree of freedom: differences -.2 and -.3 have mean -.25, deviation
+// .0707, margin 12.7062*.0707/√2 = .635, so that nobody can tell; -.25 and -.2501 hold.
+func TestVerdicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		second  [2]float64 // RMSE of the second algorithm, at two seeds; of the first it is 1
+		verdict string
+		mean    float64
+	}{
+		"too far apart":     {[2]float64{1.2, 1.3}, preset.CannotTell, -0.25},
+		"the first is best": {[2]float64{1.25, 1.2501}, preset.Holds, -0.25005},
+		"the second is":     {[2]float64{0.75, 0.7501}, preset.HoldsNot, 0.24995},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for seed, rmse := range c.second {
+				left(t, dir, "ssp-c", seed, 1)
+				left(t, dir, "dpals", seed, rmse)
+			}
+			runs, err := study.Load(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := preset.Preset{Name: "x", Claims: []preset.Claim{{Text: "one is better", Lower: "algorithm=ssp-c", Than: "algorithm=dpals"},
+				{Text: "than its baseline", Lower: "algorithm=ssp-c", Baseline: "baselines.item_bias"}, {Text: "nobody is there", Lower: "algorithm=lfl-sgdmf", Than: "algorithm=dpals"}}}
+			part, err := p.Part(runs, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x := part.Claims[0]; x.Verdict != c.verdict || !strings.Contains(x.Evidence, "over 2 pairs") {
+				t.Errorf("%+v, want %s", x, c.verdict)
+			}
+			s, err := runs.Table().Paired("algorithm=ssp-c", "algorithm=dpals", "", "test_rmse")
+			if err != nil || math.Abs(s.Mean-c.mean) > 1e-12 {
+				t.Errorf("%+v, %v, want a mean of %v", s, err, c.mean)
+			}
+			if x := part.Claims[1]; x.Verdict != preset.HoldsNot { // 1 against .9, twice
+				t.Errorf("%+v", x)
+			}
+			if x := part.Claims[2]; x.Verdict != preset.CannotTell || x.Evidence != "0 pairs of runs are too few" {
+				t.Errorf("%+v", x)
+			}
+		})
+	}
+}
+
+// left leaves what a table reads of a run.
+func left(t *testing.T, dir, algorithm string, seed int, rmse float64) {
+	t.Helper()
+	n := string(rune('1' + seed))
+	run := filepath.Join(dir, algorithm+n)
+	if err := os.Mkdir(run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	number := strings.TrimRight(strings.TrimRight(strconv.FormatFloat(rmse, 'f', 6, 64), "0"), ".")
+	for file, text := range map[string]string{
+		"config.yaml": "algorithm: " + algorithm + "\nseed: " + n + "\n", "manifest.json": `{"data": "films"}`, "metrics.jsonl": "",
+		"summary.json": `{"test_rmse": ` + number + `, "baselines": {"item_bias": 0.9}, "asked": {"algorithm": "` + algorithm + `", "seed": "` + n + `"},
+			"privacy": {"epsilon": 10, "delta": 1e-5, "unit": "user", "relation": "zero-out", "accountant": "rdp", "sampling": "none", "noise": "skellam"}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(run, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
