@@ -3,6 +3,7 @@ package study
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 )
 
@@ -141,13 +143,14 @@ func (t *Table) Has(metric string) error {
 
 // Paired are the differences of a metric between rows that meet one condition and rows that
 // meet another, such as "algorithm=ssp-c" and "algorithm=dpals": those with the same values of
-// all keys that neither names. A baseline in place of the second, such as "local_only", is
-// that of the same run.
-func (t *Table) Paired(first, second, baseline, metric string) (Sample, error) {
+// all keys that neither names. A baseline in place of the second, such as
+// "baselines.local_only", is that of the same run. The sample has one number for each seed, the mean of its
+// differences: pairs of one seed have a split, and much noise, in common. pairs is how many there are.
+func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs int, err error) {
 	a, err := conditionOf(first)
 	b, err2 := conditionOf(second)
 	if err = errors.Join(err, err2); err != nil {
-		return Sample{}, err
+		return s, 0, err
 	}
 	rest := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool {
 		_, inA := a[k.Name]
@@ -160,7 +163,7 @@ func (t *Table) Paired(first, second, baseline, metric string) (Sample, error) {
 			partners[r.identity(rest)] = r.value(metric)
 		}
 	}
-	var x []float64
+	bySeed := make(map[string][]float64)
 	for _, r := range t.Rows {
 		if !r.meets(a) {
 			continue
@@ -170,10 +173,16 @@ func (t *Table) Paired(first, second, baseline, metric string) (Sample, error) {
 			other, ok = r.value(baseline), true
 		}
 		if d := r.value(metric) - other; ok && !math.IsNaN(d) {
-			x = append(x, d)
+			seed := r.Settings[algorithm.Seed.Name]
+			bySeed[seed] = append(bySeed[seed], d)
+			pairs++
 		}
 	}
-	return Describe(x), nil
+	var x []float64
+	for _, seed := range slices.Sorted(maps.Keys(bySeed)) {
+		x = append(x, Describe(bySeed[seed]).Mean)
+	}
+	return Describe(x), pairs, nil
 }
 
 // conditionOf reads "KEY=VALUE KEY=VALUE"; "" is met by all.

@@ -67,6 +67,7 @@ type figure struct {
 // grid is a table: the first column are names of rows.
 type grid struct {
 	Caption string
+	Of      string // the part or figure that it belongs to
 	Head    []string
 	Rows    [][]string
 }
@@ -109,6 +110,7 @@ func Write(w io.Writer, c Content) error {
 
 func (p Part) view() (part, error) {
 	x := part{Part: p, Summary: summary(p.Runs), Table: means(p.Runs), Statements: statements(p.Runs)}
+	x.Table.Of = p.ID
 	figures, err := p.Runs.Figures()
 	if err != nil {
 		return x, err
@@ -117,7 +119,9 @@ func (p Part) view() (part, error) {
 	for _, f := range figures {
 		command := fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)
 		f.ID = p.ID + "-" + f.ID
-		x.Figures = append(x.Figures, figure{f, draw(&f), numbers(&f), command})
+		n := numbers(&f)
+		n.Of = f.ID
+		x.Figures = append(x.Figures, figure{f, draw(&f), n, command})
 	}
 	for _, r := range p.Runs {
 		x.Repeat = append(x.Repeat, fmt.Sprintf("fedsim run --from %s --name again", quoted([]string{r.Path})[0]))

@@ -83,8 +83,8 @@ func (p Preset) Part(runs study.Runs, dir string) (page.Part, error) {
 	return part, nil
 }
 
-// The verdicts. Differences between runs that differ in nothing else are taken as a sample; the
-// 95% interval of their mean decides.
+// The verdicts. The 95% interval of the mean difference between runs that differ in nothing
+// else decides; seeds are what it is over.
 const (
 	Holds      = "holds"
 	HoldsNot   = "does not hold"
@@ -96,21 +96,21 @@ func (c Claim) check(t *study.Table) (page.Claim, error) {
 	if metric == "" {
 		metric = "test_rmse"
 	}
-	s, err := t.Paired(c.Lower, c.Than, c.Baseline, metric)
+	s, pairs, err := t.Paired(c.Lower, c.Than, c.Baseline, metric)
 	if err != nil {
 		return page.Claim{}, err
 	}
 	x := page.Claim{Text: c.Text, Verdict: CannotTell}
 	switch margin := s.Margin(); {
 	case s.N < 2:
-		x.Evidence = fmt.Sprintf("%d pairs of runs are too few", s.N)
+		x.Evidence = fmt.Sprintf("%d seeds are too few", s.N)
 		return x, nil
 	case s.Mean+margin < 0:
 		x.Verdict = Holds
 	case s.Mean-margin > 0:
 		x.Verdict = HoldsNot
 	}
-	x.Evidence = fmt.Sprintf("%s differs by %+.4f ± %.4f (95%%) over %d pairs", metric, s.Mean, s.Margin(), s.N)
+	x.Evidence = fmt.Sprintf("%s differs by %+.4f ± %.4f (95%%) over %d seeds, %d pairs of runs", metric, s.Mean, s.Margin(), s.N, pairs)
 	if math.IsNaN(s.Mean) {
 		x.Evidence = "no run has " + metric
 	}

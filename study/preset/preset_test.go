@@ -104,17 +104,17 @@ func TestVerdicts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if x := part.Claims[0]; x.Verdict != c.verdict || !strings.Contains(x.Evidence, "over 2 pairs") {
+			if x := part.Claims[0]; x.Verdict != c.verdict || !strings.Contains(x.Evidence, "over 2 seeds, 2 pairs of runs") {
 				t.Errorf("%+v, want %s", x, c.verdict)
 			}
-			s, err := runs.Table().Paired("algorithm=ssp-c", "algorithm=dpals", "", "test_rmse")
+			s, _, err := runs.Table().Paired("algorithm=ssp-c", "algorithm=dpals", "", "test_rmse")
 			if err != nil || math.Abs(s.Mean-c.mean) > 1e-12 {
 				t.Errorf("%+v, %v, want a mean of %v", s, err, c.mean)
 			}
 			if x := part.Claims[1]; x.Verdict != preset.HoldsNot { // 1 against .9, twice
 				t.Errorf("%+v", x)
 			}
-			if x := part.Claims[2]; x.Verdict != preset.CannotTell || x.Evidence != "0 pairs of runs are too few" {
+			if x := part.Claims[2]; x.Verdict != preset.CannotTell || x.Evidence != "0 seeds are too few" {
 				t.Errorf("%+v", x)
 			}
 		})
