@@ -141,7 +141,11 @@ func steps(from, to float64, about int) (list []float64) {
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'g', 6, 64) }
 
 func (d *drawing) band(s study.Series) {
-	if s.Low == nil || len(s.X) < 2 {
+	switch {
+	case s.Low == nil:
+		return
+	case len(s.X) == 1: // no line and no band: a line through the point
+		d.put(`<path class="whisker" d="M%.1f %.1fV%.1f"/>`, d.x.at(s.X[0]), d.y.at(s.Low[0]), d.y.at(s.High[0]))
 		return
 	}
 	d.put(`<path class="band c%d" d="`, s.Colour%len(study.Palette))
