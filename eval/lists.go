@@ -1,8 +1,11 @@
 package eval
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/model"
@@ -51,19 +54,71 @@ type ListMetrics struct {
 	Novelty           float64 // mean of log2(n/c), in bits, where c of n users rated the item in training; 1 for c = 0
 }
 
-// NamedValue is a metric under the name that it has in files.
+// NamedValue is a number under the name that it has in files.
 type NamedValue struct {
 	Name  string
 	Value float64
 }
 
-// Named are the metrics by name, without the cutoff: RecBole's names, in small letters.
-func (m ListMetrics) Named() []NamedValue {
-	return []NamedValue{
-		{"recall", m.Recall}, {"full_recall", m.FullRecall}, {"precision", m.Precision}, {"ndcg", m.NDCG}, {"map", m.MAP}, {"mrr", m.MRR}, {"hit", m.Hit},
-		{"itemcoverage", m.ItemCoverage}, {"giniindex", m.GiniIndex}, {"averagepopularity", m.AveragePopularity},
-		{"tailpercentage", m.TailPercentage}, {"novelty", m.Novelty},
+// namedField is where a metric is kept.
+type namedField struct {
+	name  string
+	value *float64
+}
+
+// named are the metrics by name, without the cutoff: RecBole's names, in small letters.
+func (m *ListMetrics) named() []namedField {
+	return []namedField{
+		{"recall", &m.Recall}, {"full_recall", &m.FullRecall}, {"precision", &m.Precision}, {"ndcg", &m.NDCG}, {"map", &m.MAP}, {"mrr", &m.MRR}, {"hit", &m.Hit},
+		{"itemcoverage", &m.ItemCoverage}, {"giniindex", &m.GiniIndex}, {"averagepopularity", &m.AveragePopularity},
+		{"tailpercentage", &m.TailPercentage}, {"novelty", &m.Novelty},
 	}
+}
+
+// Names of what is not a metric.
+const (
+	usersName, ofUsersName, relevantName = "users", "of_users", "relevant"
+)
+
+// Named are all numbers by name, metrics with the cutoff as in recall@10.
+func (q *ListQuality) Named() []NamedValue {
+	list := []NamedValue{{usersName, float64(q.Users)}, {ofUsersName, float64(q.OfUsers)}}
+	if q.Relevant != nil {
+		list = append(list, NamedValue{relevantName, *q.Relevant})
+	}
+	for i := range new(ListMetrics).named() {
+		for at := range q.At {
+			x := q.At[at].named()[i]
+			list = append(list, NamedValue{fmt.Sprintf("%s@%d", x.name, q.At[at].K), *x.value})
+		}
+	}
+	return list
+}
+
+// ListQualityOf is what Named made the numbers of, among others that are passed over; nil
+// where they have no lists.
+func ListQualityOf(values map[string]float64) *ListQuality {
+	q := &ListQuality{Users: int(values[usersName]), OfUsers: int(values[ofUsersName])}
+	if v, ok := values[relevantName]; ok {
+		q.Relevant = &v
+	}
+	for name := range values {
+		if at, ok := strings.CutPrefix(name, "precision@"); ok {
+			if k, err := strconv.Atoi(at); err == nil {
+				q.At = append(q.At, ListMetrics{K: k})
+			}
+		}
+	}
+	if q.At == nil {
+		return nil
+	}
+	slices.SortFunc(q.At, func(a, b ListMetrics) int { return a.K - b.K })
+	for i := range q.At {
+		for _, x := range q.At[i].named() {
+			*x.value = values[fmt.Sprintf("%s@%d", x.name, q.At[i].K)]
+		}
+	}
+	return q
 }
 
 // Lists measures the lists that a predictor makes of all items; nil where nothing is asked

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -75,15 +77,38 @@ func TestListsAgainstTheirDefinitions(t *testing.T) {
 		}
 		for _, m := range got.At {
 			want := o.Metrics[strconv.Itoa(m.K)]
-			if len(want) != len(m.Named()) {
-				t.Errorf("%d metrics, want %d", len(m.Named()), len(want))
+			if len(want) != len(m.named()) {
+				t.Errorf("%d metrics, want %d", len(m.named()), len(want))
 			}
-			for _, x := range m.Named() {
-				if w, ok := want[x.Name]; !ok || math.Abs(x.Value-w) > 1e-12 {
-					t.Errorf("%s@%d is %v, want %v", x.Name, m.K, x.Value, w)
+			for _, x := range m.named() {
+				if w, ok := want[x.name]; !ok || math.Abs(*x.value-w) > 1e-12 {
+					t.Errorf("%s@%d is %v, want %v", x.name, m.K, *x.value, w)
 				}
 			}
 		}
+	}
+}
+
+// What is written by name is read back, beside other numbers.
+func TestListsByName(t *testing.T) {
+	var o listOracle
+	test := o.open(t)
+	want := test.Lists(predictor(func(user int, item int32) float64 { return o.Scores[user][item] }), ListParams{Cutoffs: []int{3, 10}, Relevant: 4}, protocol.Workers(1))
+	values := map[string]float64{"seconds": 7, "precision@all": 3}
+	for _, x := range want.Named() {
+		if _, twice := values[x.Name]; twice {
+			t.Errorf("%s is there twice", x.Name)
+		}
+		values[x.Name] = x.Value
+	}
+	if values["ndcg@10"] != want.At[1].NDCG || values["users"] != float64(want.Users) {
+		t.Errorf("%v, of %+v", values, want)
+	}
+	if d := cmp.Diff(want, ListQualityOf(values)); d != "" {
+		t.Error(d)
+	}
+	if got := ListQualityOf(map[string]float64{"users": 3, "recall@20": 0.5}); got != nil {
+		t.Errorf("lists of a run that has none: %+v", got)
 	}
 }
 
