@@ -96,8 +96,14 @@ func (j *job) train(ctx context.Context) error {
 	if q := j.e.Test.Validate(r.Model, run); q != nil {
 		r.SetValidation(*q)
 	}
-	r.PeakMemory = results.PeakMemory()
 	j.clock.lap("train")
+	lists, err := j.e.MeasureLists(r.Model, run)
+	if err != nil {
+		return err
+	}
+	r.SetLists(lists)
+	r.PeakMemory = results.PeakMemory()
+	j.clock.lap("lists")
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fedsim/fedsim/config"
@@ -16,10 +17,10 @@ import (
 // in init, since their rules refer to one another.
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
-	FeatureSpec, Feedback, DropoutAt, Baselines, Out, RunName config.TextKey
+	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
-	SplitTest, SplitValidation, Positive, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
+	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
 	Seed config.SeedKey
 )
 
@@ -27,6 +28,7 @@ func init() {
 	declareRun()
 	declareFederation()
 	declareSplit()
+	declareEval()
 	declareNetwork()
 }
 
@@ -274,6 +276,62 @@ func declareSplit() {
 	})
 }
 
+// declareEval declares which lists of recommendations are measured at the end of a run.
+func declareEval() {
+	EvalTopK = config.DeclareText(config.Key{
+		Name: "eval.top-k", Kind: config.Text, Default: "5,10,20", Scope: config.Simulated,
+		Help: "Lengths of the lists of recommendations that are measured at the end, with commas between, or none. All items are ranked that the user has not rated in training.",
+		Check: func(c config.Config) string {
+			_, err := Cutoffs(c)
+			if err != nil {
+				return err.Error()
+			}
+			return ""
+		},
+	})
+	lists := func(c config.Config) bool { return !EvalTopK.Is(c, noLists) && !Ranks(c) }
+	EvalRelevant = config.DeclareNumber(config.Key{
+		Name: "eval.relevant", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five", Range: config.AtLeast(0), Unit: "stars", Scope: config.Simulated,
+		Help: "Fewest stars of a test rating whose item should be in such a list, with explicit feedback.",
+		When: lists,
+		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
+			return known(f, func() float64 { return positiveShare * f.Max })
+		},
+	})
+	EvalUsers = config.DeclareNumber(config.Key{ // at the shape of MovieLens 25M, seconds instead of minutes
+		Name: "eval.users", Kind: config.Whole, Default: "10000", Range: config.AtLeast(0), Scope: config.Simulated,
+		Help: "How many users such lists are made for at the most, evenly spread, with explicit feedback. 0 takes all.",
+		When: lists,
+	})
+}
+
+const (
+	noLists     = "none"
+	mostCutoffs = 16
+	mostItems   = 10_000 // of a list
+)
+
+// Cutoffs are the lengths of the lists that are measured, ascending; nil where none is.
+func Cutoffs(c config.Config) ([]int, error) {
+	text := EvalTopK.Of(c)
+	if text == noLists {
+		return nil, nil
+	}
+	var list []int
+	for part := range strings.SplitSeq(text, ",") {
+		k, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || k < 1 || k > mostItems {
+			return nil, fmt.Errorf("%q is not a length of a list; give whole numbers from 1 to %d with commas between, such as 5,10,20, or %s", part, mostItems, noLists)
+		}
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	if list = slices.Compact(list); len(list) > mostCutoffs {
+		return nil, fmt.Errorf("%d lengths are too many; %d are the most", len(list), mostCutoffs)
+	}
+	return list, nil
+}
+
 // declareNetwork declares the simulated connections, and what a deployment waits for.
 func declareNetwork() {
 	Latency = network("latency-ms", "50", "ms", config.Below(0, 1e9), "How long a message is on its way, whatever its size.")
@@ -308,7 +366,7 @@ func Federated() []*config.Key {
 // always are the keys that mean something to every algorithm.
 func always() []*config.Key {
 	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
-		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
 		StageTimeout.Key, Tail.Key, Gather.Key}
 }
 

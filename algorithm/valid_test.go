@@ -233,3 +233,26 @@ func TestYAMLRoundTrip(t *testing.T) {
 		opened.Reread(t, path, validConfig().Draw(t, "config"))
 	})
 }
+
+// Lengths of lists come in order and once; none is none.
+func TestCutoffs(t *testing.T) {
+	for text, want := range map[string][]int{"5,10,20": {5, 10, 20}, " 20, 5,5": {5, 20}, "1": {1}, "none": nil} {
+		var c config.Config
+		algorithm.EvalTopK.Set(&c, text)
+		if got, err := algorithm.Cutoffs(c); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	// Without lists, and for held-out users, who all have one, some keys mean nothing.
+	for settings, want := range map[string]bool{"": false, "eval.top-k=none": true, "algorithm=ssp-c feedback=implicit": true} {
+		c, err := config.Resolve(set(settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range []*config.Key{algorithm.EvalUsers.Key, algorithm.EvalRelevant.Key} {
+			if idle := slices.Contains(algorithm.Idle(c), k); idle != want {
+				t.Errorf("%s: that %s is idle is %v", settings, k.Name, idle)
+			}
+		}
+	}
+}

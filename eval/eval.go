@@ -43,12 +43,19 @@ type Test struct {
 	// Min and Max are the ends of the rating scale, in stars. Predictions are clamped to
 	// it.
 	Min, Max float64
+
+	train *dataset.Rows // the training ratings
+	known *dataset.Rows // of whom the test is about: these or, with implicit feedback, histories
 }
 
 // NewTest is the test of a split, on the rating scale from low to high; held is nil
 // where the split is of ratings and not of users.
 func NewTest(s *dataset.Split, held *dataset.HoldOut, low, high float64) Test {
-	t := Test{Rows: s.Test.ByUser(), Held: held, Buckets: NewBuckets(s.Train), Min: low, Max: high}
+	t := Test{Rows: s.Test.ByUser(), Held: held, Buckets: NewBuckets(s.Train), Min: low, Max: high, train: s.Train.ByUser()}
+	t.known = t.train
+	if held != nil {
+		t.known = held.Test.History.ByUser()
+	}
 	if s.Validation.Len() > 0 {
 		t.Validation = s.Validation.ByUser()
 	}
@@ -68,15 +75,21 @@ func (t *Test) Measure(p model.Predictor, run protocol.Runner) Quality {
 
 // rank measures a predictor on held-out users. Of what is no Scorer nothing is known: NaN.
 func (t *Test) rank(h dataset.HeldOut, p model.Predictor, run protocol.Runner) Quality {
-	if trained, ok := p.(*model.Trained); ok {
-		p = trained.Predictor
-	}
-	s, ok := p.(Scorer)
+	s, ok := scorerOf(p)
 	if !ok {
 		return Quality{Ranking: &Ranking{Recall: math.NaN(), NDCG: math.NaN()}}
 	}
 	r := Rank(h, s, t.Buckets, run)
 	return Quality{Ranking: &r}
+}
+
+// scorerOf is the predictor as a Scorer, if it is one.
+func scorerOf(p model.Predictor) (Scorer, bool) {
+	if trained, ok := p.(*model.Trained); ok {
+		p = trained.Predictor
+	}
+	s, ok := p.(Scorer)
+	return s, ok
 }
 
 // Validate is Measure on the validation part; nil where there is none.

@@ -90,6 +90,16 @@ func (e *Experiment) MeasureInterim(f *Federation, shared []byte, run protocol.R
 	return e.Test.Measure(p, run), nil
 }
 
+// MeasureLists is the quality of the lists of recommendations that the configuration asks
+// for; nil where it asks for none, or where no user wants anything of the test part.
+func (e *Experiment) MeasureLists(p model.Predictor, run protocol.Runner) (*eval.ListQuality, error) {
+	cutoffs, err := algorithm.Cutoffs(e.Config)
+	if err != nil {
+		return nil, err
+	}
+	return e.Test.Lists(p, eval.ListParams{Cutoffs: cutoffs, Relevant: algorithm.EvalRelevant.Value(e.Config), MostUsers: algorithm.EvalUsers.Int(e.Config)}, run), nil
+}
+
 // Final is the model that the run ends with, after stage 3.
 func (e *Experiment) Final(f *Federation, shared []byte, run protocol.Runner) (*model.Trained, error) {
 	return f.clients.Final(shared, run)

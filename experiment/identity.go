@@ -61,11 +61,12 @@ func (e *Experiment) recordSettings(t *protocol.Transcript) {
 }
 
 // aside reports whether a key changes nothing of the training: how sums are computed, over
-// which connections, what the run is compared with, and what is everybody's own. The seed
+// which connections, what is measured, what the run is compared with, and what is everybody's own. The seed
 // keys the streams themselves.
 func aside(k *config.Key) bool {
 	return k.Scope == config.Own || k.Scope == config.Deployed || slices.Contains([]*config.Key{
 		algorithm.Seed.Key, algorithm.Secagg.Key, algorithm.Mode.Key, algorithm.NoiseDraw.Key, algorithm.Baselines.Key,
+		algorithm.EvalTopK.Key, algorithm.EvalRelevant.Key, algorithm.EvalUsers.Key,
 		algorithm.Latency.Key, algorithm.Up.Key, algorithm.Down.Key, algorithm.Compute.Key, algorithm.Patience.Key,
 	}, k)
 }

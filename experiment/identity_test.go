@@ -36,6 +36,7 @@ func TestSessionFollowsTheTraining(t *testing.T) {
 	for _, settings := range []string{
 		"secagg=real", "secagg=real mode=active", "secagg=real noise-draw=client", "baselines=quick", "seed=2", "workers=1", "out=there name=x",
 		"network.latency-ms=60 network.up-mbps=5 network.down-mbps=5 network.compute-ms=2 network.stage-timeout-s=70",
+		"eval.top-k=3 eval.relevant=2 eval.users=9",
 		"deployment.stage-timeout-s=5 deployment.gather-s=5",
 		"epsilon=10 unit=user dropout=0 parties=10 rank=1", // what is chosen anyway
 	} {

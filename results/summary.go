@@ -29,7 +29,7 @@ type Summary struct {
 	DroppedPerRound    float64            `json:"dropped_per_round"`
 	*RatingSummary                        // with explicit feedback
 	*RankingMetrics                       // with implicit feedback
-	Ranking            *eval.Ranking      `json:"ranking,omitempty"`     // likewise
+	Ranking            *RankingSummary    `json:"ranking,omitempty"`     // lists of recommendations
 	SharedRMSE         *float64           `json:"shared_rmse,omitempty"` // before parties fine-tune, where they do
 	Mean               *float64           `json:"mean,omitempty"`        // what predictions are on top of, where there is one
 	Baselines          Baselines          `json:"baselines"`
@@ -125,10 +125,21 @@ func (s *Summary) RecordSkipped(round uint64, e *experiment.Experiment) {
 // popularity, of explicit feedback.
 func (s *Summary) SetQuality(q eval.Quality, slices [eval.PopularityBuckets]eval.ErrorSlice) {
 	if q.Ranking != nil {
-		s.Ranking, s.RankingMetrics = q.Ranking, &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}
+		s.Ranking, s.RankingMetrics = &RankingSummary{Ranking: q.Ranking}, &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}
 		return
 	}
 	s.RatingSummary = &RatingSummary{TestRMSE: q.RMSE, TestMSE: q.MSE, TestMAE: q.MAE, Slices: slices}
+}
+
+// SetLists notes the quality of lists of recommendations, which may be nil; after SetQuality.
+func (s *Summary) SetLists(q *eval.ListQuality) {
+	switch {
+	case q == nil:
+	case s.Ranking == nil:
+		s.Ranking = &RankingSummary{Lists: q}
+	default:
+		s.Ranking.Lists = q
+	}
 }
 
 // PrimaryMetric is what the run is compared by.
@@ -194,6 +205,7 @@ func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string) erro
 	}
 	p.head()
 	p.quality()
+	p.lists()
 	p.cost()
 	if path != "" {
 		p.line("results     %s", path)
@@ -226,7 +238,7 @@ func (p *printer) head() {
 	s, d := p.s, p.e.Data
 	p.line("%s on %s: %s users, %s items, %s training and %s test ratings\n", s.Algorithm, s.Data,
 		units.Count(d.Users), units.Count(d.Items), units.Count(p.e.Split.Train.Len()), units.Count(p.e.Split.Test.Len()))
-	if s.Ranking != nil {
+	if s.RankingMetrics != nil {
 		p.line("Recall@%d of %s held-out users (the simulator measures it; no budget is spent on that)", eval.RankingCutoff, units.Count(s.Ranking.Users))
 	} else {
 		p.line("test RMSE, in stars (the simulator measures it; no budget is spent on that)")
@@ -244,7 +256,7 @@ func (p *printer) quality() {
 	} else {
 		p.row("model", s.PrimaryMetric(), "this run, not private")
 	}
-	if s.Ranking != nil {
+	if s.RankingMetrics != nil {
 		p.row("  NDCG@20", s.NDCG, "of it")
 	}
 	p.optional("  on validation", s.ValidationRecall, "users who are neither trained nor tested on")
@@ -266,6 +278,25 @@ func (p *printer) quality() {
 	for _, lost := range s.Lost {
 		p.line("\n%s", lost)
 	}
+}
+
+// lists shows the lists of one length, the middle one.
+func (p *printer) lists() {
+	if p.s.Ranking == nil || p.s.Ranking.Lists == nil {
+		return
+	}
+	q := p.s.Ranking.Lists
+	m := q.At[len(q.At)/2]
+	who := fmt.Sprintf("%s held-out users", units.Count(q.Users))
+	if q.Relevant != nil {
+		who = fmt.Sprintf("the %s users with test ratings of at least %v stars", units.Count(q.OfUsers), *q.Relevant)
+		if q.Users < q.OfUsers {
+			who = fmt.Sprintf("%s of %s", units.Count(q.Users), who)
+		}
+	}
+	p.line("\nlists       the first %d of all items but those known of a user, for %s", m.K, who)
+	p.line("            recall %.4f, precision %.4f, NDCG %.4f, MAP %.4f, MRR %.4f, hit rate %.4f", m.Recall, m.Precision, m.NDCG, m.MAP, m.MRR, m.Hit)
+	p.line("            coverage %.1f%% of the items, novelty %.2f bits, mean popularity %.1f ratings", 100*m.ItemCoverage, m.Novelty, m.AveragePopularity)
 }
 
 func (p *printer) cost() {

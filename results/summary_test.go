@@ -73,6 +73,42 @@ func TestSummaryOfQuality(t *testing.T) {
 	}
 }
 
+// Lists of recommendations stand in the summary beside errors, and beside what rankings are
+// compared by, without the numbers that both have; and are read back.
+func TestSummaryOfLists(t *testing.T) {
+	stars := 4.0
+	lists := &eval.ListQuality{Users: 3, OfUsers: 5, Relevant: &stars, At: []eval.ListMetrics{{K: 5, Recall: 0.5, NDCG: 0.25}, {K: 20, Recall: 0.125, Hit: 1}}}
+	var ratings, rankings Summary
+	ratings.SetQuality(eval.Quality{RMSE: 0.9}, [eval.PopularityBuckets]eval.ErrorSlice{})
+	ratings.SetLists(nil)
+	if ratings.Ranking != nil {
+		t.Errorf("lists that were not made: %+v", ratings.Ranking)
+	}
+	ratings.SetLists(lists)
+	rankings.SetQuality(eval.Quality{Ranking: &eval.Ranking{Users: 3, Recall: 0.125, NDCG: 0.0625}}, [eval.PopularityBuckets]eval.ErrorSlice{})
+	rankings.SetLists(&eval.ListQuality{Users: 3, OfUsers: 3, At: lists.At})
+	for name, s := range map[string]Summary{"ratings": ratings, "rankings": rankings} {
+		b, err := json.Marshal(s.Ranking)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(b); strings.Count(text, `"recall@20":0.125`) != 1 || strings.Count(text, `"users":3`) < 1 || !strings.Contains(text, `"hit@20":1`) || strings.Contains(text, `"slices"`) != (name == "rankings") {
+			t.Errorf("%s: %s", name, text)
+		}
+		var back RankingSummary
+		if err = json.Unmarshal(b, &back); err != nil {
+			t.Fatal(err)
+		}
+		want := *s.Ranking
+		if want.Ranking != nil { // both have NDCG@20, as one number where a run measures it
+			want.Lists.At[1].NDCG = want.NDCG
+		}
+		if d := cmp.Diff(want, back); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
 // A round that cannot be made up for is told once, one that can is not told.
 func TestRecordSkipped(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=ssp-c")

@@ -1,0 +1,76 @@
+package results
+
+import (
+	"encoding/json"
+
+	"github.com/fedsim/fedsim/eval"
+)
+
+// RankingSummary is the part of Summary about lists of recommendations. In JSON it is one
+// object, with the metrics of lists as in recall@10.
+type RankingSummary struct {
+	*eval.Ranking                   // with implicit feedback: what runs are compared by
+	Lists         *eval.ListQuality // nil where none were asked for, or where no user wants anything
+}
+
+// MarshalJSON implements json.Marshaler. What both parts have is the same number, and there
+// once.
+func (r RankingSummary) MarshalJSON() ([]byte, error) {
+	out := []byte("{")
+	there := make(map[string]json.RawMessage)
+	if r.Ranking != nil {
+		b, err := json.Marshal(r.Ranking)
+		if err != nil {
+			return nil, err
+		}
+		if err = json.Unmarshal(b, &there); err != nil {
+			return nil, err
+		}
+		out = b[:len(b)-1]
+	}
+	if r.Lists == nil {
+		return append(out, '}'), nil
+	}
+	for _, x := range r.Lists.Named() {
+		if _, twice := there[x.Name]; twice {
+			continue
+		}
+		name, err := json.Marshal(x.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(x.Value)
+		if err != nil {
+			return nil, err
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *RankingSummary) UnmarshalJSON(text []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	*r = RankingSummary{}
+	if _, ok := all["slices"]; ok {
+		r.Ranking = new(eval.Ranking)
+		if err := json.Unmarshal(text, r.Ranking); err != nil {
+			return err
+		}
+	}
+	numbers := make(map[string]float64)
+	for name, raw := range all {
+		var v float64
+		if json.Unmarshal(raw, &v) == nil {
+			numbers[name] = v
+		}
+	}
+	r.Lists = eval.ListQualityOf(numbers)
+	return nil
+}
