@@ -193,7 +193,7 @@ func TestPublishWithoutRatings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, settings := range []string{"", "algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp", "algorithm=vfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
+	for _, settings := range []string{"algorithm=lfl-sgdmf", "algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp", "algorithm=vfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
 		e := opened.Experiment(t, settings+" data="+dir)
 		want, err := publish(t, e).Encode()
 		if err != nil {

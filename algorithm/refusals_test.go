@@ -19,7 +19,7 @@ var refusals = []struct {
 	{"delta=0", "delta", "above 0 and below 1"},
 	{"delta=1", "delta", "above 0 and below 1"},
 	{"delta=inf", "delta", "above 0 and below 1"},
-	{"unit=rating", "unit", "privacy is stated per user"},
+	{"algorithm=lfl-sgdmf unit=rating", "unit", "privacy is stated per user"},
 	{"unit=item", "unit", "auto, user, rating"},
 	{"accountant=exact", "accountant", "rdp, gdp-skellam, best; clients add Skellam noise"},
 	{"accountant=moments", "accountant", "auto, rdp, gdp-skellam, best"},

@@ -54,7 +54,6 @@ func init() {
 		{about: plain(horizontal("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
 		{about: central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: what cooperation without any restraint would reach", "")},
 	} {
-		f.about.Default = f.about.Name == "lfl-sgdmf"
 		if f.gradients { // one step a round
 			f.about.Rounds = constant(1000)
 		}

@@ -45,7 +45,8 @@ func init() {
 			solver: CMF, ours: true,
 		},
 		{
-			about: algorithm.About{Name: "ssp-c", Help: "takes the statistics of a round once, with biases before and a single Gramian", Paper: "AM-SSP, algorithm 8, in our form",
+			// The default: it learns most of what a budget allows, on any of the data sets of the results.
+			about: algorithm.About{Name: "ssp-c", Default: true, Help: "takes the statistics of a round once, with biases before and a single Gramian", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
 			ours: true, encoded: true, pooled: true, exact: true,
 		},

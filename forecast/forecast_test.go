@@ -18,7 +18,7 @@ import (
 
 func planned(t *testing.T, settings string) (*experiment.Experiment, *forecast.Forecast) {
 	t.Helper()
-	c, err := config.Resolve(set("data=synthetic:small " + settings))
+	c, err := config.Resolve(set("data=synthetic:small algorithm=lfl-sgdmf " + settings))
 	if err != nil {
 		t.Fatal(err)
 	}

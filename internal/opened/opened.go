@@ -51,10 +51,11 @@ func Reread(t rapid.TB, path string, want config.Config) {
 	}
 }
 
-// Try opens the small synthetic set with what else is set.
+// Try opens the small synthetic set with what else is set; the algorithm is lfl-sgdmf if
+// none is.
 func Try(t *testing.T, settings string) (*experiment.Experiment, error) {
 	t.Helper()
-	c, err := config.Resolve(Settings("data=synthetic:small " + settings))
+	c, err := config.Resolve(Settings("data=synthetic:small algorithm=lfl-sgdmf " + settings))
 	if err != nil {
 		return nil, err
 	}

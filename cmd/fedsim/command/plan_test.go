@@ -59,6 +59,9 @@ func TestPlanIsWhatTheRunTakes(t *testing.T) {
 		"--data synthetic:small --algorithm vfl-sgdmf --accountant rdp --item-steps 5 --secagg real --mode active",
 	} {
 		t.Run(strings.ReplaceAll(args, twelve, "twelve.csv"), func(t *testing.T) {
+			if !strings.Contains(args, "--algorithm") {
+				args += " --algorithm lfl-sgdmf"
+			}
 			common := append(strings.Fields(args), "--dropout", "0", "--tolerance", "0.3")
 			if !strings.Contains(args, "--rounds") {
 				common = append(common, "--rounds", "3")

@@ -64,7 +64,7 @@ func TestInterruptLeavesNothing(t *testing.T) {
 			if tt.at == "" {
 				stderr.at = "\x00"
 			}
-			args := append([]string{"run", "--data", "synthetic:small", "--rounds", "4", "--out", filepath.Join(dir, "deep", "runs")}, tt.args...)
+			args := append([]string{"run", "--algorithm", "lfl-sgdmf", "--data", "synthetic:small", "--rounds", "4", "--out", filepath.Join(dir, "deep", "runs")}, tt.args...)
 			if code := run(ctx, args, streams{out: &out, err: stderr}); code != cli.Interrupted {
 				t.Errorf("exit code %d, want %d; stderr:\n%s", code, cli.Interrupted, stderr)
 			}
@@ -90,7 +90,7 @@ func TestInterruptKeepsWhatWasThere(t *testing.T) {
 	for _, out := range []string{out, filepath.Join(out, "empty")} {
 		before := files(t, filepath.Dir(out))
 		ctx, cancel := context.WithCancel(t.Context())
-		args := []string{"run", "--data", "synthetic:small", "--rounds", "3", "--out", out}
+		args := []string{"run", "--algorithm", "lfl-sgdmf", "--data", "synthetic:small", "--rounds", "3", "--out", out}
 		if code := run(ctx, args, streams{out: io.Discard, err: &interrupter{at: "lfl-sgdmf 1/3", cancel: cancel}}); code != cli.Interrupted {
 			t.Errorf("exit code %d, want %d", code, cli.Interrupted)
 		}
@@ -111,7 +111,7 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 		}
 		return len(b), err
 	})
-	args := []string{"run", "--data", "synthetic:small", "--rounds", "2", "--out", out, "--name", "x"}
+	args := []string{"run", "--algorithm", "lfl-sgdmf", "--data", "synthetic:small", "--rounds", "2", "--out", out, "--name", "x"}
 	if code := run(t.Context(), args, streams{out: io.Discard, err: watch}); code != cli.Done {
 		t.Fatalf("exit code %d", code)
 	}
@@ -279,7 +279,7 @@ func number(v any) any {
 // A terminal would get a bar; a pipe gets no control characters.
 func TestProgressWithoutTerminal(t *testing.T) {
 	var stderr bytes.Buffer
-	args := []string{"run", "--data", "synthetic:small", "--rounds", "1", "--out", t.TempDir()}
+	args := []string{"run", "--algorithm", "lfl-sgdmf", "--data", "synthetic:small", "--rounds", "1", "--out", t.TempDir()}
 	if code := run(t.Context(), args, streams{out: io.Discard, err: &stderr}); code != cli.Done {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
