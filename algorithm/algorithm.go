@@ -311,6 +311,9 @@ type Files interface {
 	Mean() *float64
 	// Train are the ratings that the run was trained on, by user.
 	Train() *dataset.Rows
+	// Features are those that the parties of a deployment agreed on; nil where there are
+	// none, or where they are read again from the data.
+	Features() *dataset.ItemFeatures
 }
 
 // Saved is a model that was read.

@@ -12,7 +12,7 @@ import (
 // Load implements algorithm.Loader.
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	s := settings{c}
-	width, err := s.savedWidth(set)
+	width, err := s.savedWidth(set, files.Features())
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +44,8 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	return &algorithm.Saved{Items: m.items, Score: m.score}, nil
 }
 
-// savedWidth is the length of the embeddings of a run.
-func (s settings) savedWidth(set *dataset.Set) (int, error) {
+// savedWidth is the length of the embeddings of a run, with features that were agreed on, or nil.
+func (s settings) savedWidth(set *dataset.Set, f *dataset.ItemFeatures) (int, error) {
 	rank := int(algorithm.Rank.Or(s.Config, s.rank()))
 	if !s.items() {
 		rank = 1
@@ -53,9 +53,11 @@ func (s settings) savedWidth(set *dataset.Set) (int, error) {
 	if !s.weighsFeatures() {
 		return rank, nil
 	}
-	f, _, err := algorithm.ReadFeatures(s.Config, set)
-	if err != nil {
-		return 0, err
+	if f == nil {
+		var err error
+		if f, _, err = algorithm.ReadFeatures(s.Config, set); err != nil {
+			return 0, err
+		}
 	}
 	return rank + s.userFeatures(f).Width(), nil
 }

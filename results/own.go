@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -50,7 +47,7 @@ func (o Own) Open(ctx context.Context) (*Recommender, error) {
 	}
 	set.Ratings, set.UserIDs = *rated, []string{o.User}
 	r := &Recommender{Config: o.Experiment.Config, Data: &set, train: rated.ByUser()}
-	if err = r.loadOwn(o.Dir); err != nil {
+	if err = r.loadOwn(o.Dir, o.Experiment.Features); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Dir, err)
 	}
 	return r, o.title(ctx, &set, own) // after the model, whose features are those of the session
@@ -118,13 +115,9 @@ func (o *Own) title(ctx context.Context, set, own *dataset.Set) error {
 
 // loadOwn reads a client's result. Predictions of some models are on top of a mean, which
 // then is a file beside.
-func (r *Recommender) loadOwn(dir string) error {
-	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
-	if !ok {
-		return fmt.Errorf("%w: models of %s cannot be read back", ErrNotOwn, algorithm.Name.Of(r.Config))
-	}
-	f := files{dir: dir, train: r.train}
-	if _, err := os.Stat(filepath.Join(dir, "item_embeddings.npy")); errors.Is(err, fs.ErrNotExist) {
+func (r *Recommender) loadOwn(dir string, features *dataset.ItemFeatures) error {
+	f := files{dir: dir, train: r.train, features: features}
+	if !f.Has("item_embeddings") {
 		return fmt.Errorf("%w: it has no embeddings of items, as those of version 0.1 have none", ErrNotOwn)
 	}
 	if f.Has("mean") {
@@ -133,6 +126,15 @@ func (r *Recommender) loadOwn(dir string) error {
 			return err
 		}
 		f.mean = &m.Data()[0]
+	}
+	return r.loadFrom(f)
+}
+
+// loadFrom makes the model of what is there.
+func (r *Recommender) loadFrom(f algorithm.Files) error {
+	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
+	if !ok {
+		return fmt.Errorf("%w: models of %s cannot be read back", ErrNotOwn, algorithm.Name.Of(r.Config))
 	}
 	var err error
 	r.saved, err = loader.Load(r.Config, r.Data, f)

@@ -66,6 +66,27 @@ func TestOwnRecommendations(t *testing.T) {
 	}
 }
 
+// A client's result is asked as the model of a deployment is, for its own user alone; the
+// products are those above.
+func TestDeployedOfAClient(t *testing.T) {
+	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
+	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
+	mine := opened.File(t, "user,item,rating\nme,d,4\nyou,a,2\n")
+	r, err := results.Deployed{Dir: ownFolder(t), Experiment: e, Data: mine, User: "me"}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Recommend("me", 1); err != nil || len(got) != 1 || got[0].ID != "c" || got[0].Predicted != 3 {
+		t.Errorf("%v, %v; want c with 3", got, err)
+	}
+	if _, err := (results.Deployed{Dir: ownFolder(t), Experiment: e, Data: mine, User: "you"}).Open(t.Context()); !errors.Is(err, results.ErrNotThere) {
+		t.Errorf("another user: %v", err)
+	}
+	if _, err := (results.Deployed{Dir: ownFolder(t), Experiment: e, User: "me"}).Open(t.Context()); !errors.Is(err, results.ErrNotOwn) {
+		t.Errorf("without ratings: %v", err)
+	}
+}
+
 // What cannot be told is refused: whose of several users' ratings, parties that are no user, and a
 // result without items.
 func TestOwnRefuses(t *testing.T) {

@@ -51,6 +51,9 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 		return nil, fmt.Errorf("%w: user %q; the ids of the %d users of %s are such as %s",
 			ErrNotThere, user, len(ids), r.Data.Name, strings.Join(ids[:min(len(ids), 3)], ", "))
 	}
+	if r.saved.Score == nil {
+		return nil, fmt.Errorf("%w: the model of a deployment knows no user", ErrNotOwn)
+	}
 	scores := make([]float64, r.Data.Items)
 	r.saved.Score(u, scores)
 	rated, _ := r.train.Row(u)

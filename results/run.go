@@ -135,8 +135,9 @@ func Read(dir string) (*Finished, error) {
 // readRun reads what a run was made of.
 func readRun(dir string) (c config.Config, m Manifest, err error) {
 	settings, err := config.ReadFile(filepath.Join(dir, "config.yaml"))
-	if errors.Is(err, fs.ErrNotExist) && deployed(dir) {
-		return c, m, fmt.Errorf("%s holds the model of a deployment, in which users' own embeddings are on their clients: there, fednode recommend --state and fednode similar --state ask it; fedsim export takes it away", dir)
+	if errors.Is(err, fs.ErrNotExist) && IsDeployed(dir) {
+		return c, m, fmt.Errorf("%s holds the model of a deployment, in which users' own embeddings are on their clients: fedsim recommend and fedsim similar --run ask it, "+
+			"the former with a user's ratings as --data, and fedsim export takes it away; on a client, fednode recommend --state asks its own", dir)
 	}
 	if err != nil {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
@@ -148,12 +149,6 @@ func readRun(dir string) (c config.Config, m Manifest, err error) {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
 	}
 	return c, m, nil
-}
-
-// deployed reports whether a folder is what a deployment's server leaves.
-func deployed(dir string) bool {
-	return !exists(filepath.Join(dir, "summary.json")) &&
-		(exists(filepath.Join(dir, "item_embeddings.npy")) || exists(filepath.Join(dir, "model", "item_embeddings.npy")))
 }
 
 func readJSON(path string, v any) error {
@@ -180,15 +175,16 @@ func (r *Recommender) load(dir string) error {
 		return err
 	}
 	var err error
-	r.saved, err = loader.Load(r.Config, r.Data, files{dir, summary.Mean, r.train})
+	r.saved, err = loader.Load(r.Config, r.Data, files{dir: dir, mean: summary.Mean, train: r.train})
 	return err
 }
 
 // files are those of a run's folder.
 type files struct {
-	dir   string
-	mean  *float64
-	train *dataset.Rows
+	dir      string
+	mean     *float64
+	train    *dataset.Rows
+	features *dataset.ItemFeatures
 }
 
 // Matrix implements algorithm.Files.
@@ -204,3 +200,6 @@ func (f files) Mean() *float64 { return f.mean }
 
 // Train implements algorithm.Files.
 func (f files) Train() *dataset.Rows { return f.train }
+
+// Features implements algorithm.Files.
+func (f files) Features() *dataset.ItemFeatures { return f.features }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/loopback"
 )
 
 // mostAsked is how many items one request may ask for.
@@ -70,6 +71,13 @@ func Handler(r *Recommender) http.Handler {
 		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend, /similar and /health, by GET"})
 	})
 	return mux
+}
+
+// Local answers requests for this machine by one of its own names, and others with 403.
+func Local(h http.Handler) http.Handler {
+	return loopback.Handler(h, func(w http.ResponseWriter, q *http.Request) {
+		answer(w, http.StatusForbidden, problem{fmt.Sprintf("%q is not a name of this machine alone; ask at 127.0.0.1 or localhost", q.Host)})
+	})
 }
 
 // problem is an error in an answer.

@@ -118,6 +118,11 @@ var rules = []rule{
 		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
 	{
+		name: "formats know matrices and ids", from: []string{"results/export/..."},
+		forbid: []string{"experiment/...", "algorithm/...", "config/...", "dataset/...", "results"},
+		why:    "what is exported is embeddings, wherever they are from",
+	},
+	{
 		name: "many runs know no driver", from: []string{"sweep/...", "study/..."},
 		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "internal/families"},
 		why:    "a sweep starts processes, and a study reads what they left",

@@ -29,6 +29,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/fedsim/fedsim/internal/loopback"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -217,30 +218,9 @@ func (m *Monitor) Handler() http.Handler {
 		_ = json.NewEncoder(w).Encode(m.Status()) // who has gone does not hear it
 	})
 	mux.HandleFunc("GET /{$}", m.show)
-	return local(mux)
-}
-
-// local answers who asks for this machine by one of its own names. A browser that was
-// led here by a name of somebody else's, which resolves to this machine, says that name:
-// the page at that name would read the answer.
-func local(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		if !isLocal(strings.Trim(host, "[]")) {
-			http.Error(w, "ask at an address of this machine, like 127.0.0.1, or at localhost", http.StatusForbidden)
-			return
-		}
-		h.ServeHTTP(w, r)
+	return loopback.Handler(mux, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "ask at an address of this machine, like 127.0.0.1, or at localhost", http.StatusForbidden)
 	})
-}
-
-// isLocal says whether a host is this machine alone.
-func isLocal(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 func answer(w http.ResponseWriter, s Status) {
@@ -268,7 +248,7 @@ func checkAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrAddress, err)
 	}
-	if !isLocal(host) {
+	if !loopback.Is(host) {
 		return fmt.Errorf("%w: %s can be reached from others", ErrAddress, address)
 	}
 	return nil

@@ -3,11 +3,14 @@
 package export
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,50 +26,71 @@ import (
 // Formats are the names of those that there are.
 func Formats() []string { return []string{"parquet", "csv", "safetensors", "faiss", "word2vec"} }
 
-// Write writes embeddings into a folder that must not be there yet. Nothing stays behind
-// where it fails. It returns the files.
+// Write writes embeddings into a folder that must not be there yet. It is there when all of it
+// is written, and not at all where that fails: until then it is a hidden one beside it. It
+// returns the files.
 func Write(format, dir string, all []model.Embeddings) (files []string, err error) {
-	make, ok := map[string]func(string, model.Embeddings) (map[string][]byte, error){
-		"parquet": toParquet, "csv": toCSV, "faiss": toFAISS, "word2vec": toWord2Vec}[format]
-	if !ok && format != "safetensors" {
-		return nil, fmt.Errorf("export: no format %q; there are %s", format, strings.Join(Formats(), ", "))
+	contents, err := contentsOf(format, all)
+	if err != nil {
+		return nil, err
 	}
-	if err = os.Mkdir(dir, 0o777); err != nil {
+	if _, err = os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil, cmp.Or(err, error(&fs.PathError{Op: "export to", Path: dir, Err: fs.ErrExist}))
+	}
+	hidden, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-")
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
+			err = errors.Join(err, os.RemoveAll(hidden))
 		}
 	}()
-	contents := []map[string][]byte{nil}
+	for name, b := range contents {
+		if err = write(filepath.Join(hidden, name), b); err != nil {
+			return nil, err
+		}
+	}
+	// A folder of this name that somebody made meanwhile, and filled, makes this fail.
+	if err = os.Rename(hidden, dir); err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(contents)), nil
+}
+
+// write leaves a file that is on the disk when it returns. Ids are for its owner alone.
+func write(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// contentsOf are the files of a format, by name.
+func contentsOf(format string, all []model.Embeddings) (map[string][]byte, error) {
 	if format == "safetensors" {
-		b, failed := safetensors(all)
-		if failed != nil {
-			return nil, failed
-		}
-		contents[0] = map[string][]byte{"model.safetensors": b}
+		b, err := safetensors(all)
+		return map[string][]byte{"model.safetensors": b}, err
 	}
+	of, ok := map[string]func(string, model.Embeddings) (map[string][]byte, error){
+		"parquet": toParquet, "csv": toCSV, "faiss": toFAISS, "word2vec": toWord2Vec}[format]
+	if !ok {
+		return nil, fmt.Errorf("export: no format %q; there are %s", format, strings.Join(Formats(), ", "))
+	}
+	contents := make(map[string][]byte)
 	for _, x := range all {
-		if make == nil {
-			break
+		c, err := of(x.Name, x)
+		if err != nil {
+			return nil, fmt.Errorf("export: %s: %w", x.Name, err)
 		}
-		c, failed := make(x.Name, x)
-		if failed != nil {
-			return nil, fmt.Errorf("export: %s: %w", x.Name, failed)
-		}
-		contents = append(contents, c)
+		maps.Copy(contents, c)
 	}
-	for _, c := range contents {
-		for name, b := range c {
-			if err = os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
-				return nil, err
-			}
-			files = append(files, name)
-		}
-	}
-	slices.Sort(files)
-	return files, nil
+	return contents, nil
 }
 
 // toCSV has a line of names, and then an id and its numbers in each line.

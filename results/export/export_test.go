@@ -144,4 +144,11 @@ func TestWhatCannotBe(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "mine")); err != nil {
 		t.Error(err)
 	}
+	beside, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil || len(beside) != 1 {
+		t.Errorf("%v, %v: nothing but that folder should be there", beside, err)
+	}
+	if _, err := Write("csv", filepath.Join(dir, "no", "where"), some("7", "8")); !os.IsNotExist(err) {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
 }

@@ -94,7 +94,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return c.conclude(s.out, e, out, time.Since(began))
+	return c.conclude(s.out, e, n.Experiment, out, time.Since(began))
 }
 
 // settings are what was said.
@@ -178,7 +178,7 @@ type summary struct {
 }
 
 // conclude leaves the model and says what the session came to.
-func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Outcome, took time.Duration) error {
+func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byte, out *node.Outcome, took time.Duration) error {
 	dir := c.Out
 	if dir == "" {
 		dir = filepath.Join(c.State, modelFolder)
@@ -205,6 +205,9 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, out *node.Ou
 		if err = results.WriteEmbeddings(dir, x); err != nil {
 			return err
 		}
+	}
+	if err = results.WriteDeployed(dir, public, out.Model); err != nil {
+		return err
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

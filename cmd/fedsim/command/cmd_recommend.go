@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
+	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results"
@@ -19,25 +23,49 @@ type recommendCmd struct {
 
 // finishedRun says what is asked of which run.
 type finishedRun struct {
-	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME."`
+	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME, or of the model that a deployment's server left."`
 	Top    int    `default:"10" placeholder:"N" help:"How many items. Default 10."`
-	Data   string `placeholder:"DATA" help:"Where the data of the run are now, as for fedsim run --data. Default: where they were."`
+	Data   string `placeholder:"DATA" help:"Where the data of the run are now, as for fedsim run --data. Default: where they were. Of a deployment: the user's ratings, or for similar a folder with titles."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// open opens the run.
-func (f *finishedRun) open(ctx context.Context, s streams) (*results.Recommender, error) {
+// open opens the run, or the model of a deployment: for a user, or for items alone.
+func (f *finishedRun) open(ctx context.Context, s streams, user string) (*results.Recommender, error) {
 	if f.Top < 1 {
 		return nil, cli.Misusef("--top %d: want at least 1", f.Top)
+	}
+	if results.IsDeployed(f.Folder) {
+		return f.deployed(ctx, user)
 	}
 	p := newProgress(s.err)
 	defer p.Clear()
 	return results.OpenRun(ctx, f.Folder, f.Data, p.Loading("the data of "+f.Folder))
 }
 
+// deployed opens the model of a deployment.
+func (f *finishedRun) deployed(ctx context.Context, user string) (*results.Recommender, error) {
+	text, err := os.ReadFile(filepath.Join(f.Folder, results.PublicFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Misusef("--run %s: it has no %s, as models of deployments before version 0.2 have none; fedsim export takes such a model away, and fednode recommend --state asks a client's", f.Folder, results.PublicFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	public, err := agreement.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Folder, err)
+	}
+	e, err := agreement.Open(public)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Folder, err)
+	}
+	r, err := results.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, User: user}.Open(ctx)
+	return r, namedWrongly(err)
+}
+
 // Run implements fedsim recommend.
 func (c *recommendCmd) Run(ctx context.Context, s streams) error {
-	r, err := c.open(ctx, s)
+	r, err := c.open(ctx, s, c.User)
 	if err != nil {
 		return err
 	}
@@ -58,8 +86,10 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 
 // namedWrongly makes a wrong call of a user or an item that cannot be told.
 func namedWrongly(err error) error {
-	if errors.Is(err, results.ErrNotThere) || errors.Is(err, results.ErrAmbiguous) {
-		return cli.Misusef("%w", err)
+	for _, is := range []error{results.ErrNotThere, results.ErrAmbiguous, results.ErrNotOwn} {
+		if errors.Is(err, is) {
+			return cli.Misusef("%w", err)
+		}
 	}
 	return err
 }

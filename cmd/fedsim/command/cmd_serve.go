@@ -34,10 +34,13 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return cli.Misusef("--listen %s: %w", c.Listen, err)
 	}
-	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		fmt.Fprintf(s.err, "warning: %s is reached from other machines, and there is no password: whoever does learns what users like\n", a)
+	handler := results.Handler(r)
+	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
+		handler = results.Local(handler)
+	} else {
+		fmt.Fprintf(s.err, "warning: %s is reached from other machines, and there is no password: whoever does learns what users like\n", l.Addr())
 	}
-	server := &http.Server{Handler: results.Handler(r), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	fmt.Fprintf(s.err, "serving %s at http://%s (/recommend?user=ID, /similar?item=TITLE, /health); Ctrl-C ends it\n", c.Folder, l.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()

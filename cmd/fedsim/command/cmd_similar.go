@@ -18,7 +18,7 @@ type similarCmd struct {
 
 // Run implements fedsim similar.
 func (c *similarCmd) Run(ctx context.Context, s streams) error {
-	r, err := c.open(ctx, s)
+	r, err := c.open(ctx, s, "")
 	if err != nil {
 		return err
 	}

@@ -1,26 +1,103 @@
 package command
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/results"
 )
 
-// Answers are what Recommend and Similar say, and errors name what is wrong.
-func TestHandler(t *testing.T) {
+// served is the folder of a small run.
+func served(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	run, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Settings: map[string]string{
 		"algorithm": "ssp-c", "data": "synthetic:small", "epsilon": "200", "rounds": "1", "baselines": "quick", "out": dir, "name": "one"}})
-	if err != nil {
+	if err != nil || run.Folder == "" {
 		t.Fatal(err)
 	}
-	r, err := results.OpenRun(t.Context(), filepath.Join(dir, "one"), "", nil)
-	if err != nil || run.Folder == "" {
+	return filepath.Join(dir, "one")
+}
+
+// The command answers on this machine, by its own names, until it is told to stop.
+func TestServe(t *testing.T) {
+	dir := served(t)
+	for _, tt := range []struct {
+		listen string
+		warns  bool
+	}{{"127.0.0.1:0", false}, {"0.0.0.0:0", true}} {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		errs, w := io.Pipe()
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(ctx, []string{"serve", "--run", dir, "--listen", tt.listen}, streams{out: io.Discard, err: w})
+			w.Close() //nolint:errcheck // it cannot fail
+		}()
+		var port string
+		warned := false
+		lines := bufio.NewScanner(errs)
+		for port == "" && lines.Scan() {
+			warned = warned || strings.HasPrefix(lines.Text(), "warning: ") && strings.Contains(lines.Text(), "no password")
+			if m := regexp.MustCompile(`serving .* at http://\S+:(\d+) `).FindStringSubmatch(lines.Text()); m != nil {
+				port = m[1]
+			}
+		}
+		if port == "" || warned != tt.warns {
+			t.Fatalf("%s: port %q; it warned: %v", tt.listen, port, warned)
+		}
+		go io.Copy(io.Discard, errs) //nolint:errcheck // what else is said
+		url := "http://127.0.0.1:" + port + "/health"
+		for host, code := range map[string]int{"127.0.0.1:" + port: http.StatusOK, "localhost": http.StatusOK, "elsewhere.example": map[bool]int{false: http.StatusForbidden, true: http.StatusOK}[tt.warns]} {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Host = host
+			answer, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close() //nolint:errcheck // only read
+			if answer.StatusCode != code {
+				t.Errorf("%s, as %s: %d, want %d", tt.listen, host, answer.StatusCode, code)
+			}
+		}
+		stop()
+		if code := <-ended; code != 0 {
+			t.Errorf("%s: exit %d", tt.listen, code)
+		}
+		if answer, err := http.Get(url); err == nil {
+			answer.Body.Close() //nolint:errcheck // only read
+			t.Errorf("%s: it answers after its end", tt.listen)
+		}
+	}
+}
+
+// Unless it is told otherwise, no other machine reaches it.
+func TestServeIsForThisMachine(t *testing.T) {
+	f, ok := reflect.TypeFor[serveCmd]().FieldByName("Listen")
+	host, _, err := net.SplitHostPort(f.Tag.Get("default"))
+	if !ok || err != nil || !net.ParseIP(host).IsLoopback() {
+		t.Errorf("by default it listens at %q: %v", f.Tag.Get("default"), err)
+	}
+}
+
+// Answers are what Recommend and Similar say, and errors name what is wrong.
+func TestHandler(t *testing.T) {
+	r, err := results.OpenRun(t.Context(), served(t), "", nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	h := results.Handler(r)

@@ -1,0 +1,63 @@
+package command
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// withPandas is a Python that has pandas: the one of the path, or else that of the system.
+func withPandas(t *testing.T) string {
+	t.Helper()
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(python, "-c", "import numpy, pandas").Run() == nil {
+			return python
+		}
+	}
+	t.Skip("there is no Python with pandas; Debian has it in python3-pandas")
+	return ""
+}
+
+// docs/python.md does what it says: its blocks run one after another in one interpreter, and
+// print what is below them.
+func TestPythonPage(t *testing.T) {
+	if brief() {
+		t.Skip("seconds: FEDSIM_TEST_LONG runs it")
+	}
+	python := withPandas(t)
+	page := string(read(t, "../../../docs/python.md"))
+	var program, want []string
+	for _, m := range regexp.MustCompile("(?ms)^```(python|text)\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		if m[1] == "python" {
+			program = append(program, m[2])
+		} else {
+			want = append(want, m[2])
+		}
+	}
+	if len(program) < 4 || len(want) != len(program) {
+		t.Fatalf("%d blocks of Python and %d of what they print", len(program), len(want))
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "page.py")
+	const between = "\x00"
+	if err := os.WriteFile(file, []byte(strings.Join(program, "print(chr(0), end='')\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, file) // fedsim is this test's own binary, by testscript.Main
+	cmd.Dir = dir
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	cmd.Env = append(os.Environ(), "PYTHONUTF8=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, &errs)
+	}
+	for i, got := range strings.Split(string(out), between) {
+		if got != want[i] {
+			t.Errorf("block %d printed\n%swant\n%s", i+1, got, want[i])
+		}
+	}
+}
