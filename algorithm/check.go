@@ -95,28 +95,6 @@ func checkDropoutAt(c config.Config) string {
 	}
 }
 
-// ColumnsOf are what a file calls its columns, by what they are; nil where it is not said.
-func ColumnsOf(c config.Config) map[string]string {
-	if Columns.Of(c) == "" {
-		return nil
-	}
-	names := make(map[string]string)
-	for part := range strings.SplitSeq(Columns.Of(c), ",") {
-		what, name, _ := strings.Cut(part, "=")
-		names[strings.TrimSpace(what)] = strings.TrimSpace(name)
-	}
-	return names
-}
-
-func checkColumns(c config.Config) string {
-	for what, name := range ColumnsOf(c) {
-		if !slices.Contains([]string{"user", "item", "rating"}, what) || name == "" {
-			return fmt.Sprintf("%q is not user=NAME, item=NAME or rating=NAME, with commas between", Columns.Of(c))
-		}
-	}
-	return ""
-}
-
 func checkFeatures(c config.Config) string {
 	if about := Of(c).About(); about.Features == NeedsFeatures && FeatureSpec.Is(c, "none") {
 		return about.NoFeatures

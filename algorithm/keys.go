@@ -17,7 +17,7 @@ import (
 // in init, since their rules refer to one another.
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
-	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName, Columns, Duplicates config.TextKey
+	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
@@ -47,21 +47,6 @@ func declareRun() {
 		// of thousands of items.
 		Name: "data", Kind: config.Text, Default: "synthetic", Scope: config.Own, Flag: true, Placeholder: "DATA",
 		Help: "synthetic[:small|:ml-1m|:ml-10m], a folder, zip archive or file of ratings, or the name of a set that fedsim data get has downloaded. synthetic is synthetic:ml-1m.",
-	})
-	Columns = config.DeclareText(config.Key{
-		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAMES",
-		Help:  "What a file calls its columns: user=visitor,item=sku,rating=stars, or some of them.",
-		Check: checkColumns,
-	})
-	Duplicates = config.DeclareText(config.Key{
-		Name: "duplicates", Kind: config.Word, Default: "error", Words: []string{"error", "last", "mean", "count"}, Scope: config.Own, Flag: true, Placeholder: "RULE",
-		Help: "What becomes of several ratings of one user and item: error refuses them, last takes the last in the file, mean their mean, count how many they are, at most --rating-max.",
-		Check: func(c config.Config) string {
-			if Duplicates.Is(c, "count") && !RatingMax.Of(c).Given {
-				return "count needs rating-max, the most that counts"
-			}
-			return ""
-		},
 	})
 	RatingMin = config.DeclareNumber(config.Key{
 		Name: "rating-min", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.AtLeast(0),
@@ -380,7 +365,7 @@ func Federated() []*config.Key {
 
 // always are the keys that mean something to every algorithm.
 func always() []*config.Key {
-	return []*config.Key{Name.Key, Data.Key, Columns.Key, Duplicates.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
+	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
 		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
 		StageTimeout.Key, Tail.Key, Gather.Key}
 }

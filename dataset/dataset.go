@@ -87,19 +87,6 @@ type Options struct {
 	// not among the options the set's is 0 to 0.
 	Skipped func(*FileError)
 
-	// Columns are what a file calls its columns user, item and rating, where it calls them
-	// otherwise.
-	Columns map[string]string
-
-	// Duplicates is what becomes of several ratings of one pair: "error" or "" refuses them,
-	// "last" takes the last one in the file, "mean" their mean, and "count" takes how many they
-	// are, at most Max, for their value.
-	Duplicates string
-
-	// Clicks reads a file without a column of ratings: each row is worth the top of the scale,
-	// which is 0 to 1 unless Min and Max say otherwise.
-	Clicks bool
-
 	// Cache is where sets of a published name are looked for; "" means [UserCache].
 	Cache Cache
 

@@ -12,8 +12,7 @@ import (
 // format is a kind of ratings file: how it is recognized, the names of its three
 // columns, its own rating range, and where its items are listed.
 type format struct {
-	user, item string // what it calls the columns
-	rating     string // likewise; "" is "rating"
+	user, item string // what it calls the columns; that of ratings is "rating"
 	min, max   float64
 
 	// Of a format without a header: how its fields are told apart, and what they
@@ -32,9 +31,7 @@ var (
 	movieLens  = format{user: "userId", item: "movieId", min: 0.5, max: 5, items: &moviesCSV}
 	genericCSV = format{user: "user", item: "item", min: 0, max: 5}
 
-	recBole = format{user: "user_id:token", item: "item_id:token", rating: "rating:float", min: 0, max: 5}
-
-	headed = []format{movieLens, genericCSV, recBole}
+	headed = []format{movieLens, genericCSV}
 
 	movieLens100K = format{
 		user: "user id", item: "item id", min: 1, max: 5,
@@ -56,14 +53,14 @@ var (
 	headless = []format{movieLens100K, movieLens1M, movieLens10M, libimSeTi}
 )
 
-const wantColumns = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or name them with columns"
+const wantColumns = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV)"
 
 // ratingsFiles are the names of the file that is looked for in a folder.
 var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data"}
 
 // columns says where the fields of a record stand.
 type columns struct {
-	user, item, rating int // rating is -1 where rows are clicks
+	user, item, rating int
 	count              int
 	want               string // completes "N fields, want COUNT "
 }
@@ -84,9 +81,9 @@ func dialectOf(line []byte) dialect {
 
 // recognize finds the format of a ratings file by its first record, its name and
 // the files beside it. Of a format without a header the record is a rating.
-func recognize(first [][]byte, d dialect, file string, beside func(name string) bool, o Options) (format, columns, error) {
-	f, cols, err := parseHeader(first, o)
-	if !errors.Is(err, errNoHeader) || len(o.Columns) > 0 {
+func recognize(first [][]byte, d dialect, file string, beside func(name string) bool) (format, columns, error) {
+	f, cols, err := parseHeader(first)
+	if !errors.Is(err, errNoHeader) {
 		return f, cols, err
 	}
 	for _, f = range headless {
@@ -101,31 +98,14 @@ func recognize(first [][]byte, d dialect, file string, beside func(name string) 
 
 var errNoHeader = errors.New("no header")
 
-// named is a format whose columns are called otherwise.
-func (f format) named(columns map[string]string) format {
-	for what, name := range map[string]*string{"user": &f.user, "item": &f.item, "rating": &f.rating} {
-		if columns[what] != "" {
-			*name = columns[what]
-		}
-	}
-	return f
-}
-
 // parseHeader recognizes a format by its columns, in any order, in upper or lower
 // case, among others. The error of a record that names none is errNoHeader.
-func parseHeader(header [][]byte, o Options) (format, columns, error) {
-	formats := headed
-	if len(o.Columns) > 0 {
-		formats = []format{genericCSV.named(o.Columns)}
-	}
+func parseHeader(header [][]byte) (format, columns, error) {
 	var bestMissing []string
-	for _, f := range formats {
-		if f.rating == "" {
-			f.rating = "rating"
-		}
+	for _, f := range headed {
 		var at [3]int
 		var missing []string
-		for i, name := range []string{f.user, f.item, f.rating} {
+		for i, name := range []string{f.user, f.item, "rating"} {
 			var err error
 			if at[i], err = findColumn(header, name); err != nil {
 				return format{}, columns{}, err
@@ -134,25 +114,17 @@ func parseHeader(header [][]byte, o Options) (format, columns, error) {
 				missing = append(missing, strconv.Quote(name))
 			}
 		}
-		clicks := len(missing) == 1 && at[2] < 0 && o.Clicks && o.Columns["rating"] == ""
-		if clicks {
-			f.min, f.max = 0, 1
-		}
-		if len(missing) == 0 || clicks {
+		if len(missing) == 0 {
 			return f, columns{user: at[0], item: at[1], rating: at[2], count: len(header), want: "as in the header"}, nil
 		}
 		if bestMissing == nil || len(missing) < len(bestMissing) {
 			bestMissing = missing
 		}
 	}
-	if len(bestMissing) == 3 && len(o.Columns) == 0 {
+	if len(bestMissing) == 3 {
 		return format{}, columns{}, errNoHeader
 	}
-	hint := ""
-	if len(bestMissing) == 1 && strings.HasPrefix(bestMissing[0], `"rating`) && !o.Clicks {
-		hint = "; with implicit feedback each row is a click, and needs none"
-	}
-	return format{}, columns{}, fmt.Errorf("header lacks %s; %s%s", strings.Join(bestMissing, " and "), wantColumns, hint)
+	return format{}, columns{}, fmt.Errorf("header lacks %s; %s", strings.Join(bestMissing, " and "), wantColumns)
 }
 
 // findColumn returns where a header names a column, -1 when it does not.

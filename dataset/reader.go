@@ -21,23 +21,12 @@ type table struct {
 	lines        []uint32 // line of each rating
 	min, max     float64  // range the ratings were checked against
 	skipped      func(*FileError)
-	duplicates   string // see Options
 }
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its
 // name and the files beside it. Its errors are *FileError, errors of r, or those of ctx.
 func readRatings(ctx context.Context, file string, r io.Reader, beside func(name string) bool, o Options, progress func(int64)) (*table, error) {
-	r, rows, err := asCSV(r)
-	if err != nil && rows {
-		return nil, &FileError{File: file, Line: 1, Err: err}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
 	s := newScanner(ctx, r, commas, progress)
-	if rows {
-		s.lines = -1 // the header is none of them
-	}
 	line, err := s.peek()
 	if err != nil {
 		return nil, s.locate(file, err)
@@ -53,11 +42,11 @@ func readRatings(ctx context.Context, file string, r io.Reader, beside func(name
 	if err != nil {
 		return nil, s.locate(file, err)
 	}
-	f, cols, err := recognize(first, s.dialect, file, beside, o)
+	f, cols, err := recognize(first, s.dialect, file, beside)
 	if err != nil {
 		return nil, s.locate(file, err)
 	}
-	t := &table{format: f, skipped: o.Skipped, duplicates: o.Duplicates}
+	t := &table{format: f, skipped: o.Skipped}
 	if t.min, t.max, err = o.scaleOr(f.min, f.max); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -132,10 +121,7 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 	if len(record) != cols.count {
 		return fmt.Errorf("%d fields, want %d %s", len(record), cols.count, cols.want)
 	}
-	value, err := t.max, error(nil)
-	if cols.rating >= 0 {
-		value, err = parseRating(record[cols.rating])
-	}
+	value, err := parseRating(record[cols.rating])
 	if err != nil {
 		return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
 	}
@@ -169,16 +155,14 @@ func (t *table) sort(file string) (*Set, error) {
 		r.User[k], r.Item[k] = userRank[r.User[k]], itemRank[r.Item[k]]
 	}
 	perm := r.order(rowStarts(r.User, r.Users))
-	if t.combines() {
-		perm = r.combine(perm, t.duplicates, float32(t.max))
-	} else if twice := r.repeated(perm); len(twice) > 0 {
+	if twice := r.repeated(perm); len(twice) > 0 {
 		again := func(k, line int32, format string) *FileError {
 			return &FileError{File: file, Line: int(t.lines[k]), Err: fmt.Errorf(format,
 				t.format.user, userIDs[r.User[k]], t.format.item, itemIDs[r.Item[k]], t.lines[line])}
 		}
 		if t.skipped == nil {
 			p := slices.MinFunc(twice, func(a, b [2]int32) int { return cmp.Compare(a[1], b[1]) })
-			return nil, again(p[1], p[0], "%s %q has rated %s %q on line %d already; keep one of the two, or set duplicates")
+			return nil, again(p[1], p[0], "%s %q has rated %s %q on line %d already; keep one of the two")
 		}
 		for _, p := range twice {
 			t.skipped(again(p[0], p[1], "%s %q rates %s %q again on line %d, which counts"))
@@ -190,30 +174,6 @@ func (t *table) sort(file string) (*Set, error) {
 		Min: t.min, Max: t.max, Ratings: r.gather(perm), UserIDs: userIDs, ItemIDs: itemIDs,
 		Titles: features.titles, Genres: features.genres, Years: features.years,
 	}, nil
-}
-
-// combines reports whether several ratings of a pair become one.
-func (t *table) combines() bool { return t.duplicates != "" && t.duplicates != "error" }
-
-// combine is perm, which sorts the ratings, with one rating of each pair, whose value is what
-// the rule makes of all. Values are changed in place.
-func (r Ratings) combine(perm []int32, rule string, most float32) []int32 {
-	var out []int32
-	for from := 0; from < len(perm); {
-		to, sum := from+1, float64(r.Value[perm[from]])
-		for ; to < len(perm) && r.User[perm[to]] == r.User[perm[from]] && r.Item[perm[to]] == r.Item[perm[from]]; to++ {
-			sum += float64(r.Value[perm[to]])
-		}
-		last := perm[to-1]
-		switch rule {
-		case "mean":
-			r.Value[last] = float32(sum / float64(to-from))
-		case "count":
-			r.Value[last] = min(float32(to-from), most)
-		}
-		out, from = append(out, last), to
-	}
-	return out
 }
 
 // parseRating parses a finite decimal number.

@@ -97,9 +97,9 @@ func OpenData(ctx context.Context, c config.Config, data string, progress func(d
 	return set, err
 }
 
-// DataOptions are those of the rating scale, and of what a file of ratings is like.
+// DataOptions are those of the rating scale.
 func DataOptions(c config.Config) dataset.Options {
-	o := dataset.Options{Columns: algorithm.ColumnsOf(c), Duplicates: algorithm.Duplicates.Of(c), Clicks: algorithm.Ranks(c)}
+	var o dataset.Options
 	if lo := algorithm.RatingMin.Of(c); lo.Given {
 		o.Min = &lo.Value
 	}
