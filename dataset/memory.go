@@ -9,6 +9,7 @@ import (
 type Rating struct {
 	User, Item string  // ids: any text in UTF-8 that a file of ratings may hold
 	Value      float64 // stars
+	Time       float64 // of any unit; only splits by time look at it
 }
 
 // FromRatings makes a set of ratings in memory, in any order. The set is the same as one
@@ -20,12 +21,21 @@ func FromRatings(name string, list []Rating, o Options) (*Set, error) {
 	if o.Min == nil || o.Max == nil {
 		return nil, fmt.Errorf("%s: %w: ratings in memory have none of their own; say rating-min and rating-max", name, ErrScale)
 	}
+	switch {
+	case o.Test != "":
+		return nil, fmt.Errorf("%s: ratings in memory have no test file", name)
+	case o.Duplicates == DuplicatesCount:
+		return nil, fmt.Errorf("%s: %w: count is for clicks, and these are ratings", name, ErrDuplicates)
+	}
 	if t.min, t.max, err = o.scaleOr(*o.Min, *o.Max); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for k, r := range list {
 		if err = t.take(r, k+1); err != nil {
 			return nil, &FileError{File: name, Line: k + 1, Err: err}
+		}
+		if o.Times {
+			t.times = append(t.times, r.Time)
 		}
 	}
 	if len(list) == 0 {

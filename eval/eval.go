@@ -68,11 +68,8 @@ func (t *Test) Measure(p model.Predictor, run protocol.Runner) Quality {
 
 // rank measures a predictor on held-out users. Of what is no Scorer nothing is known: NaN.
 func (t *Test) rank(h dataset.HeldOut, p model.Predictor, run protocol.Runner) Quality {
-	if trained, ok := p.(*model.Trained); ok {
-		p = trained.Predictor
-	}
-	s, ok := p.(Scorer)
-	if !ok {
+	s := scorerOf(p)
+	if s == nil {
 		return Quality{Ranking: &Ranking{Recall: math.NaN(), NDCG: math.NaN()}}
 	}
 	r := Rank(h, s, t.Buckets, run)
