@@ -46,6 +46,8 @@ type Options struct {
 	Ratings []Rating
 	// Keep writes the run's folder under the setting out.
 	Keep bool
+	// Predictions keeps those of the test ratings, too.
+	Predictions bool
 	// Progress is told how far the run is; nil: it is not reported.
 	Progress Progress
 }
@@ -82,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if !o.Keep {
 		return Train(ctx, e, o.Progress)
 	}
-	return Keep(ctx, e, o.Progress)
+	return keep(ctx, e, o.Progress, o.Predictions)
 }
 
 // Keep is [Train] that leaves the run's folder. The folder is there as soon as the model is
@@ -90,6 +92,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 // that are missing. Result and error are then both returned. So they are where the folder
 // cannot be written.
 func Keep(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
+	return keep(ctx, e, p, false)
+}
+
+// KeepPredictions is [Keep] that leaves what the model predicts of the test ratings in the folder, too:
+// predictions.csv.
+func KeepPredictions(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
+	return keep(ctx, e, p, true)
+}
+
+func keep(ctx context.Context, e *experiment.Experiment, p Progress, predictions bool) (*Result, error) {
 	folder, err := results.NewFolder(e)
 	if err != nil {
 		return nil, err
@@ -100,7 +112,13 @@ func Keep(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, e
 		return nil, err
 	}
 	r := j.result
-	if r.Folder, err = folder.Complete(e, r.Summary, r.Model); err != nil {
+	if predictions {
+		err = folder.WritePredictions(e, r.Model)
+	}
+	if err == nil {
+		r.Folder, err = folder.Complete(e, r.Summary, r.Model)
+	}
+	if err != nil {
 		return r, errors.Join(j.compare(ctx), fmt.Errorf("the run is not kept: %w", err))
 	}
 	if err = j.compare(ctx); err != nil {
@@ -141,7 +159,7 @@ func Open(ctx context.Context, o Options) (*experiment.Experiment, error) {
 		return experiment.Open(ctx, c, nil)
 	}
 	set, err := dataset.FromRatings("ratings", o.Ratings, experiment.DataOptions(c))
-	if errors.Is(err, dataset.ErrScale) {
+	if errors.Is(err, dataset.ErrScale) || errors.Is(err, dataset.ErrDuplicates) {
 		return nil, config.Wrap(err)
 	}
 	if err != nil {

@@ -159,7 +159,9 @@ func (p *Public) Encode() ([]byte, error) {
 		form.Terms.Budget.Epsilon = &b.Epsilon
 	}
 	for _, k := range agreedKeys() {
-		form.Config[k.Name] = p.Config.Text(k)
+		if !k.Later || !p.Config.IsDefault(k) {
+			form.Config[k.Name] = p.Config.Text(k)
+		}
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -217,6 +219,9 @@ func decode(b []byte) (*Public, error) {
 	copy(p.Session[:], session)
 	for _, k := range agreedKeys() {
 		value, ok := form.Config[k.Name]
+		if !ok && k.Later {
+			continue
+		}
 		if !ok {
 			return nil, fmt.Errorf("its configuration lacks %s", k.Name)
 		}

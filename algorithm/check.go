@@ -107,6 +107,7 @@ func checkFeatures(c config.Config) string {
 func Warnings(c config.Config) []string {
 	about := Of(c).About()
 	list := slices.Concat(noEffect(c, Idle(c), "with "+about.Name), noEffect(c, Scoped(config.Deployed), "in a simulation"))
+	list = append(list, splitWarnings(c)...)
 	if about.Clients == Nobody {
 		return list
 	}
@@ -208,6 +209,7 @@ func Deployed(c config.Config) (config.Config, error) {
 	if Noise.Is(c, "replace") {
 		bad(Noise.Key, "replaced noise shows every sum twice, and is there for comparison only; use split")
 	}
+	list = append(list, undeployed(c)...)
 	if len(list) == 0 {
 		list = c.Problems()
 	}
@@ -231,6 +233,11 @@ func DeploymentWarnings(c config.Config) []string {
 	}
 	if NoiseDraw.Is(c, "sum") && !Of(c).About().Clients.Organisations() {
 		list = append(list, "noise-draw sum is for simulations: in a deployment each client draws its own")
+	}
+	for _, k := range []*config.Key{Columns.Key, Duplicates.Key} {
+		if !c.IsDefault(k) {
+			list = append(list, fmt.Sprintf("%s is each party's own: fednode client has --%s", k.Name, k.Name))
+		}
 	}
 	unused := slices.DeleteFunc(Idle(c), func(k *config.Key) bool { return k.Scope == config.Simulated })
 	return slices.Concat(list, noEffect(c, unused, "with "+Name.Of(c)), noEffect(c, simulated(), "in a deployment"))

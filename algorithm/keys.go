@@ -17,7 +17,8 @@ import (
 // in init, since their rules refer to one another.
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
-	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName config.TextKey
+	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
+	Columns, Duplicates, SplitBy, SplitTime, SplitTestFile config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
@@ -26,6 +27,7 @@ var (
 
 func init() {
 	declareRun()
+	declareData()
 	declareFederation()
 	declareSplit()
 	declareEval()
@@ -46,21 +48,7 @@ func declareRun() {
 		// hundred of a small set the noise of any ε below 100 drowns what they could learn
 		// of thousands of items.
 		Name: "data", Kind: config.Text, Default: "synthetic", Scope: config.Own, Flag: true, Placeholder: "DATA",
-		Help: "synthetic[:small|:ml-1m|:ml-10m], a folder, zip archive or file of ratings, or the name of a set that fedsim data get has downloaded. synthetic is synthetic:ml-1m.",
-	})
-	RatingMin = config.DeclareNumber(config.Key{
-		Name: "rating-min", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.AtLeast(0),
-		Flag: true, Placeholder: "STARS", Help: "Bottom of the rating scale, for data whose format does not say it.",
-		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return f.Min })
-		},
-	})
-	RatingMax = config.DeclareNumber(config.Key{
-		Name: "rating-max", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.Positive(),
-		Flag: true, Placeholder: "STARS", Help: "Top of the rating scale, likewise.",
-		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return f.Max })
-		},
+		Help: "synthetic[:small|:ml-1m|:ml-10m], a folder, zip archive or file of ratings, - for one that is piped in, or the name of a set that fedsim data get has downloaded. synthetic is synthetic:ml-1m.",
 	})
 
 	Epsilon = config.DeclareNumber(config.Key{
@@ -256,26 +244,6 @@ func declareFederation() {
 	})
 }
 
-// declareSplit declares how the data are split.
-func declareSplit() {
-	SplitTest = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
-		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.Inside(0, 1),
-		Help: "Share of the ratings, or with implicit feedback of the users, that quality is measured on.",
-	})
-	SplitValidation = config.DeclareNumber(config.Key{
-		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.Below(0, 1),
-		Help: "Share that is neither trained nor tested on, for choosing settings.",
-	})
-	Positive = config.DeclareNumber(config.Key{
-		Name: "split.positive", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five", Range: config.AtLeast(0), Unit: "stars",
-		Help: "Fewest stars that count as liked, with implicit feedback.",
-		When: Ranks,
-		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return positiveShare * f.Max })
-		},
-	})
-}
-
 // declareEval declares which lists of recommendations are measured at the end of a run.
 func declareEval() {
 	EvalTopK = config.DeclareText(config.Key{
@@ -366,13 +334,10 @@ func Federated() []*config.Key {
 // always are the keys that mean something to every algorithm.
 func always() []*config.Key {
 	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
-		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key,
+		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
 		StageTimeout.Key, Tail.Key, Gather.Key}
 }
-
-// positiveShare of the scale's top counts as liked: four stars of five, as Liang et al.
-// have it.
-const positiveShare = 0.8
 
 // defaultEpsilon is a budget at which LFL-SGDMF on the default data beats what
 // the same users reach without cooperating by more than the deviation over seeds.

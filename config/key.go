@@ -53,6 +53,9 @@ type Key struct {
 	Flag  bool // it has a flag of its own; any key has --set
 	// Decides: what else is wrong depends on it, so a problem with it is the only one told.
 	Decides bool
+	// Later: an agreed key that was declared after agreements had been published without it.
+	// They state it only where it is not at its default, so that those sessions go on.
+	Later bool
 	// Placeholder stands for the value in --help, in capitals.
 	Placeholder string
 	Help        string // a sentence

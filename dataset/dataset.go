@@ -1,7 +1,7 @@
-// Package dataset reads, generates and divides data sets of explicit ratings, together
-// with public features of the items. It reads every format of MovieLens, LibimSeTi and
-// generic CSV files, from folders and zip archives, and generates synthetic sets of
-// MovieLens' shape. It splits a set into training, validation and test parts, or holds
+// Package dataset reads, generates and divides data sets of ratings or clicks, together
+// with public features of the items. It reads every format of MovieLens, LibimSeTi, RecBole,
+// CSV, JSON lines and Parquet, from folders, zip archives and pipes, and generates synthetic sets of
+// MovieLens' shape. It splits a set into training, validation and test parts, by chance or by time, or holds
 // out users; it partitions items or users among parties; it describes a set, and verifies
 // copies of published ones. It never downloads anything: see package download below it.
 //
@@ -32,7 +32,7 @@
 //     and genres of the catalogue, never on a rating.
 //   - The rating range is public: it comes from the format or from [Options], never from
 //     the ratings.
-//   - A (user, item) pair is rated once. A file that repeats one, or that contains
+//   - A (user, item) pair is rated once. A file that repeats one, unless [Options] say what that means, or that contains
 //     anything but a finite rating within the range, is refused with a [*FileError] that
 //     says where; nothing is repaired silently. Who must not refuse a file for its ratings
 //     is told what is left out of it instead ([Options]).
@@ -43,6 +43,7 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 )
 
@@ -56,6 +57,16 @@ type Set struct {
 
 	Ratings
 
+	// Clicks: the source has no column of ratings. Each record says that something was
+	// consumed, and its value is the top of the scale, or how many there are of the pair
+	// ([DuplicatesCount]).
+	Clicks bool
+	// Times are the timestamps of the ratings, if they were asked for ([Options]) and are in the
+	// source; else nil. They are in seconds where the source gives dates, else in its unit.
+	Times []float64
+	// Tested says of each rating whether it is one of the test file ([Options]); nil without one.
+	Tested []bool
+
 	UserIDs []string // id of each user in the source
 	ItemIDs []string // id of each item in the source, with or without ratings
 
@@ -64,8 +75,10 @@ type Set struct {
 	Genres [][]string // nil for an item without a genre
 	Years  []int      // year of release, 0 when unknown
 
+	Columns []ItemColumn // others that an items.csv has
+
 	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
-	// order, without name and range. Two sources of equal content have equal
+	// order, Times and Tested included where they are there, without name and range. Two sources of equal content have equal
 	// digests, whatever their paths and the order of their rows.
 	Digest string
 }
@@ -74,9 +87,27 @@ type Set struct {
 type Options struct {
 	// Min and Max are the ends of the rating scale in stars. Where one is nil the
 	// format's default holds: 1 and 5 for MovieLens 100K and 1M, 0.5 and 5 for the later
-	// ones, 1 and 10 for LibimSeTi, 0 and 5 for other CSV files, the shape's for
-	// synthetic sets. Ratings outside are refused.
+	// ones, 1 and 10 for LibimSeTi, 0 and 5 for other files of ratings, 0 and 1 for clicks, the
+	// shape's for synthetic sets. Ratings outside are refused.
 	Min, Max *float64
+
+	// Columns are names of columns that are not those of a format.
+	Columns Columns
+
+	// Duplicates says what becomes of several records of one pair; "" refuses the file. The
+	// errors of what cannot be counted wrap ErrDuplicates.
+	Duplicates Duplicates
+
+	// Times keeps the timestamps, which take 8 bytes a rating, where the source has them.
+	Times bool
+
+	// Test is a file of ratings to be tested on: a part of the set, of which the data themselves hold
+	// none. "" is no file. Its users and items are among those of the set, whether or not they are
+	// in the data.
+	Test string
+
+	// Input is what the spec "-" reads; nil stands for [os.Stdin].
+	Input io.Reader
 
 	// Skipped, when not nil, hears of each record of a file of ratings that cannot be used:
 	// a rating that is off the scale or no number, a row that is not like the others, the earlier
@@ -95,6 +126,9 @@ type Options struct {
 	// Calls do not overlap.
 	Progress func(done, total int64)
 }
+
+// ErrDuplicates is wrapped by the error where duplicates are to be counted and cannot be.
+var ErrDuplicates = errors.New("duplicates")
 
 // ErrScale is returned for an impossible rating scale.
 var ErrScale = errors.New("impossible rating scale")

@@ -31,6 +31,25 @@ func (s *Set) digest() string {
 	for _, year := range s.Years {
 		d.number(uint64(year))
 	}
+	if s.Times != nil {
+		d.text("times")
+		for _, at := range s.Times {
+			d.number(math.Float64bits(at))
+		}
+	}
+	if s.Tested != nil {
+		d.text("tested")
+		for _, tested := range s.Tested {
+			d.number(uint64(partOf(tested)))
+		}
+	}
+	for _, c := range s.Columns {
+		d.text("column")
+		d.text(c.Name)
+		for _, values := range c.Values {
+			d.texts(values)
+		}
+	}
 	return d.sum()
 }
 

@@ -35,7 +35,7 @@ func ExampleOpen_badFile() {
 		fmt.Println("line", at.Line)
 	}
 	// Output:
-	// testdata/bad/duplicate.csv:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two
+	// testdata/bad/duplicate.csv:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two, or say what duplicates are
 	// line 6
 }
 

@@ -57,6 +57,7 @@ const (
 //
 //	genres     the genres of the list of items
 //	year       the decade of release: 1990s
+//	COLUMN     another column of an items.csv ([ItemColumn])
 //	FILE.csv   a file with the columns item_id, category, value and perhaps weight
 //	none       none at all, likewise the empty spec; the result is nil
 //
@@ -92,7 +93,11 @@ func (s *Set) Features(spec string) (*ItemFeatures, error) {
 		case featureYear:
 			err = r.decades()
 		default:
-			err = r.file(part)
+			if k := slices.IndexFunc(s.Columns, func(c ItemColumn) bool { return c.Name == part }); k >= 0 {
+				err = r.column(s.Columns[k])
+			} else {
+				err = r.file(part)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("features %q: %w", part, err)
@@ -218,7 +223,7 @@ func (t *featureTable) add(item int, value string) error {
 // some reports a set whose list of items has none of the features.
 func (t *featureTable) some(s *Set, what string) error {
 	if len(t.features) == 0 {
-		return fmt.Errorf("%w: %s lists no %s; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item) and the synthetic ones do",
+		return fmt.Errorf("%w: %s lists no %s; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item), others with an items.csv and the synthetic ones do",
 			ErrNoFeatures, s.Name, what)
 	}
 	return nil

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
-	"strings"
 )
 
 // format is a kind of ratings file: how it is recognized, the names of its three
@@ -19,7 +17,7 @@ type format struct {
 	// are. A format with one may have its columns in any order, among others.
 	dialect dialect
 	layout  string // the fields of a row, for messages
-	fields  int    // how many there are; the first three are user, item and rating
+	fields  int    // how many there are; the first three are user, item and rating, the fourth is the timestamp
 	file    string // the only name such a file may have, "" for any
 	beside  string // a file that must stand in the same folder, "" for none
 
@@ -29,9 +27,10 @@ type format struct {
 // The formats, in the order in which they are tried: the first that fits wins.
 var (
 	movieLens  = format{user: "userId", item: "movieId", min: 0.5, max: 5, items: &moviesCSV}
-	genericCSV = format{user: "user", item: "item", min: 0, max: 5}
+	genericCSV = format{user: "user", item: "item", min: 0, max: 5, items: &itemsCSV}
+	recBole    = format{user: "user_id", item: "item_id", min: 0, max: 5, items: &itemsCSV}
 
-	headed = []format{movieLens, genericCSV}
+	headed = []format{movieLens, genericCSV, recBole}
 
 	movieLens100K = format{
 		user: "user id", item: "item id", min: 1, max: 5,
@@ -53,17 +52,10 @@ var (
 	headless = []format{movieLens100K, movieLens1M, movieLens10M, libimSeTi}
 )
 
-const wantColumns = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV)"
+const wantColumns = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or others that are named (columns)"
 
 // ratingsFiles are the names of the file that is looked for in a folder.
-var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data"}
-
-// columns says where the fields of a record stand.
-type columns struct {
-	user, item, rating int
-	count              int
-	want               string // completes "N fields, want COUNT "
-}
+var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data", "ratings.tsv", "ratings.inter", "ratings.jsonl", "ratings.parquet"}
 
 // dialectOf tells how the fields of a ratings file are separated from its first line.
 func dialectOf(line []byte) dialect {
@@ -81,62 +73,21 @@ func dialectOf(line []byte) dialect {
 
 // recognize finds the format of a ratings file by its first record, its name and
 // the files beside it. Of a format without a header the record is a rating.
-func recognize(first [][]byte, d dialect, file string, beside func(name string) bool) (format, columns, error) {
-	f, cols, err := parseHeader(first)
+func recognize(first [][]byte, d dialect, file string, beside func(name string) bool, names Columns) (format, columns, error) {
+	f, cols, err := parseHeader(first, names)
 	if !errors.Is(err, errNoHeader) {
 		return f, cols, err
 	}
 	for _, f = range headless {
 		named := f.file == "" || f.file == filepath.Base(file)
 		if f.dialect == d && named && (f.beside == "" || beside(f.beside)) {
-			return f, columns{user: 0, item: 1, rating: 2, count: f.fields, want: "(" + f.layout + ")"}, nil
+			cols = columns{user: 0, item: 1, rating: 2, time: -1, count: f.fields, want: "(" + f.layout + ")"}
+			if f.fields > 3 {
+				cols.time = 3
+			}
+			return f, cols, nil
 		}
 	}
 	return format{}, columns{}, fmt.Errorf("%w: the first line is %s; %s, or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)",
 		errNoHeader, quoteShort(bytes.Join(first, []byte(d.sep))), wantColumns)
-}
-
-var errNoHeader = errors.New("no header")
-
-// parseHeader recognizes a format by its columns, in any order, in upper or lower
-// case, among others. The error of a record that names none is errNoHeader.
-func parseHeader(header [][]byte) (format, columns, error) {
-	var bestMissing []string
-	for _, f := range headed {
-		var at [3]int
-		var missing []string
-		for i, name := range []string{f.user, f.item, "rating"} {
-			var err error
-			if at[i], err = findColumn(header, name); err != nil {
-				return format{}, columns{}, err
-			}
-			if at[i] < 0 {
-				missing = append(missing, strconv.Quote(name))
-			}
-		}
-		if len(missing) == 0 {
-			return f, columns{user: at[0], item: at[1], rating: at[2], count: len(header), want: "as in the header"}, nil
-		}
-		if bestMissing == nil || len(missing) < len(bestMissing) {
-			bestMissing = missing
-		}
-	}
-	if len(bestMissing) == 3 {
-		return format{}, columns{}, errNoHeader
-	}
-	return format{}, columns{}, fmt.Errorf("header lacks %s; %s", strings.Join(bestMissing, " and "), wantColumns)
-}
-
-// findColumn returns where a header names a column, -1 when it does not.
-func findColumn(header [][]byte, name string) (at int, err error) {
-	at = -1
-	for i, field := range header {
-		if strings.EqualFold(string(field), name) {
-			if at >= 0 {
-				return at, fmt.Errorf("header names column %q twice; keep one", name)
-			}
-			at = i
-		}
-	}
-	return at, nil
 }

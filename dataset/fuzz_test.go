@@ -41,7 +41,7 @@ func FuzzReadRatings(f *testing.F) {
 			return
 		}
 		checkValues(t, text, read)
-		set, err := read.sort(file)
+		set, err := read.sort()
 		if err != nil {
 			checkLocated(t, err, text)
 			return
@@ -68,7 +68,7 @@ func FuzzReadItems(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, choice int) {
 		format := formats[max(choice, 0)%len(formats)]
 		var items idTable
-		got, err := format.readItems(context.Background(), format.file, bytes.NewReader(text), &items)
+		got, err := format.readItems(context.Background(), format.file, bytes.NewReader(text), &items, []string{"item"})
 		if err != nil {
 			checkLocated(t, err, text)
 			return
@@ -120,6 +120,12 @@ func checkValues(t *testing.T, text []byte, read *table) {
 	if bytes.ContainsAny(text, "\"\r") {
 		return // quoting and line ends are compared by TestScannerReadsCSV
 	}
+	if read.clicks {
+		if slices.ContainsFunc(read.ratings.Value, func(v float32) bool { return float64(v) != read.max }) {
+			t.Fatalf("clicks are worth %v, want %v", read.ratings.Value, read.max)
+		}
+		return
+	}
 	var lines []string
 	for line := range strings.SplitSeq(string(bytes.TrimPrefix(text, byteOrderMark)), "\n") {
 		if strings.Trim(line, " \t") != "" {
@@ -131,7 +137,13 @@ func checkValues(t *testing.T, text []byte, read *table) {
 	if read.format.fields == 0 {
 		from = 1
 		column = slices.IndexFunc(strings.Split(lines[0], sep), func(name string) bool {
-			return strings.EqualFold(strings.Trim(name, " \t"), "rating")
+			name = strings.Trim(name, " \t")
+			for _, kind := range []string{"", ":token", ":float", ":token_seq", ":float_seq"} {
+				if strings.EqualFold(strings.TrimSuffix(name, kind), "rating") {
+					return true
+				}
+			}
+			return false
 		})
 	}
 	var want []float32

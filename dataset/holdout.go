@@ -18,6 +18,9 @@ type HoldOutParams struct {
 	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means DefaultTarget
 	Positive   float64 // ratings of fewer stars are left out everywhere, in training too; 0 for none
 	Seed       uint64  // public; another seed holds out others
+
+	By  SplitBy  // which ratings of held-out users are to be predicted; zero means SplitRandom
+	Cut *float64 // as of [SplitParams]
 }
 
 // Validate reports everything that is wrong with the parameters.
@@ -36,6 +39,7 @@ func (p HoldOutParams) Validate() error {
 	if !(target > 0 && target < 1) {
 		errs = append(errs, fmt.Errorf("held-out users: target share is %v; want more than 0 and less than 1", p.Target))
 	}
+	errs = append(errs, SplitParams{By: p.By, Cut: p.Cut}.Validate())
 	if math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0) {
 		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
 	}
@@ -86,6 +90,10 @@ const (
 // stars and more (p.Positive), and leave out users with fewer than 5 of them. Here such
 // a user stays, and counts where something of theirs is in the target.
 //
+// By time, the target is what comes last: the share of each held-out user's ratings, one of them, or
+// what comes after one moment for all, after which nothing is trained on either. With a test
+// file, its users are the test part and its ratings their target.
+//
 // The draws are hashes of the seed and the user's id, and of the seed, the user's and the
 // item's id, and of nothing else: as with [Set.Split], adding or removing other ratings,
 // users or items moves nobody and no rating to another part. The user's draw is
@@ -94,7 +102,7 @@ const (
 // It is an error when ids are missing (see [Set.Split]), and when nothing is left in the
 // training ratings, or in the target of a part that was asked for.
 func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
-	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs()); err != nil {
+	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs(), s.checkTimes(p.By)); err != nil {
 		return nil, err
 	}
 	users, parts := s.holdOutParts(p)
@@ -134,7 +142,7 @@ func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
 // may be empty: a party that holds the ratings of one user gets those on which a run over
 // all ratings would train, and none if that user is held out.
 func (s *Set) HoldOutTraining(p HoldOutParams) (Ratings, error) {
-	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs()); err != nil {
+	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs(), s.checkTimes(p.By)); err != nil {
 		return Ratings{}, err
 	}
 	users, parts := s.holdOutParts(p)
@@ -151,6 +159,9 @@ func (s *Set) holdOutParts(p HoldOutParams) (users, parts []byte) {
 		hashes[u] = mix(seed ^ h)
 		users[u] = split.part(hashes[u])
 	}
+	if s.Tested != nil {
+		s.holdOutTested(p, users)
+	}
 	target := SplitParams{Test: p.target()}
 	parts = make([]byte, s.Len())
 	for k, u := range s.User {
@@ -165,6 +176,7 @@ func (s *Set) holdOutParts(p HoldOutParams) (users, parts []byte) {
 			parts[k] = partHistory
 		}
 	}
+	s.retarget(p, users, parts)
 	return users, parts
 }
 

@@ -35,6 +35,9 @@ type Info struct {
 	HasGenres bool `json:"has_genres"`
 	HasYears  bool `json:"has_years"`
 
+	Clicks      bool     `json:"clicks,omitempty"`       // there is no column of ratings
+	ItemColumns []string `json:"item_columns,omitempty"` // features that an items.csv has beyond these
+
 	Digest string `json:"digest"`
 }
 
@@ -74,6 +77,10 @@ func (s *Set) Info() Info {
 	}
 	slices.Sort(perUser)
 	slices.Sort(perItem)
+	var columns []string
+	for _, c := range s.Columns {
+		columns = append(columns, c.Name)
+	}
 	return Info{
 		Name: s.Name, Users: s.Users, Items: s.Items, RatedItems: rated(perItem), Ratings: s.Len(),
 		Density: float64(s.Len()) / (float64(s.Users) * float64(s.Items)),
@@ -84,7 +91,8 @@ func (s *Set) Info() Info {
 		HasTitles: slices.ContainsFunc(s.Titles, func(t string) bool { return t != "" }),
 		HasGenres: slices.ContainsFunc(s.Genres, func(g []string) bool { return len(g) > 0 }),
 		HasYears:  slices.ContainsFunc(s.Years, func(y int) bool { return y != 0 }),
-		Digest:    s.Digest,
+		Clicks:    s.Clicks, ItemColumns: columns,
+		Digest: s.Digest,
 	}
 }
 

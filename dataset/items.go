@@ -15,9 +15,10 @@ import (
 
 // features are the public features of the items of a set, one entry for each item.
 type features struct {
-	titles []string
-	genres [][]string
-	years  []int
+	titles  []string
+	genres  [][]string
+	years   []int
+	columns []ItemColumn
 }
 
 // itemFormat is a kind of file that lists items and describes them: an id, a
@@ -31,6 +32,10 @@ type itemFormat struct {
 	layout  string // what they are, for messages
 	latin1  bool   // text that is not UTF-8 is ISO 8859-1
 	genres  func(record [][]byte) ([]string, error)
+
+	// Of an items.csv, whose header says what its columns are; nil in the list of formats.
+	at      *itemColumns
+	columns []string
 }
 
 var (
@@ -59,7 +64,7 @@ var flaggedGenres = [...]string{
 
 var titleYear = regexp.MustCompile(`\((\d{4})\)\s*$`)
 
-// OpenItems opens the list of items of a folder, movies.csv, movies.dat or u.item,
+// OpenItems opens the list of items of a folder, movies.csv, movies.dat, u.item or items.csv,
 // whether or not ratings stand beside it: the catalogue of those who hold no ratings.
 // The set has no ratings and no users. Its items and features, in their order, are
 // those that [Open] finds where no rated item is missing from the list; its scale is
@@ -80,7 +85,7 @@ func OpenItems(ctx context.Context, dir string, o Options) (*Set, error) {
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
 	var items idTable
-	listed, err := f.items.readItems(ctx, d.path(f.items.file), r, &items)
+	listed, err := f.items.readItems(ctx, d.path(f.items.file), r, &items, o.itemNames(f))
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +96,21 @@ func OpenItems(ctx context.Context, dir string, o Options) (*Set, error) {
 	listed = listed.reorder(rank)
 	set := &Set{
 		Name: baseName(dir), Min: setMin, Max: setMax, Ratings: Ratings{Items: len(ids)}, ItemIDs: ids,
-		Titles: listed.titles, Genres: listed.genres, Years: listed.years,
+		Titles: listed.titles, Genres: listed.genres, Years: listed.years, Columns: listed.columns,
 	}
 	set.Digest = set.digest()
 	return set, nil
+}
+
+// itemNames are what an items.csv may call the ids of items.
+func (o Options) itemNames(f format) []string {
+	var names []string
+	for _, name := range []string{o.Columns.Item, f.item, "item", "item_id", "id"} {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // findItems returns the format whose file of items a folder has.
@@ -113,7 +129,7 @@ func findItems(d diskFolder) (format, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return format{}, fmt.Errorf("%s: no list of items: looked in it for %s, %s, %s", d, moviesCSV.file, moviesDat.file, uItem.file)
+		return format{}, fmt.Errorf("%s: no list of items: looked in it for %s, %s, %s, %s", d, moviesCSV.file, moviesDat.file, uItem.file, itemsCSV.file)
 	default:
 		return format{}, fmt.Errorf("%s holds %s; keep one", d, strings.Join(files, " and "))
 	}
@@ -122,8 +138,22 @@ func findItems(d diskFolder) (format, error) {
 // readItems reads a file of items. It adds those that have no rating to the
 // items, and returns the features of all by their number: items that the file
 // does not list keep an empty title, no genre and year 0.
-func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, items *idTable) (features, error) {
+//
+// names are what an items.csv may call the ids.
+func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, items *idTable, names []string) (features, error) {
 	s := newScanner(ctx, r, f.dialect, nil)
+	if f.genres == nil {
+		header, err := s.next()
+		if errors.Is(err, io.EOF) {
+			err = errNoItemID
+		}
+		if err == nil {
+			f, err = f.named(header, names)
+		}
+		if err != nil {
+			return features{}, s.locate(file, err)
+		}
+	}
 	if f.header != "" {
 		header, err := s.next()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -135,6 +165,9 @@ func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, it
 	}
 	n := len(items.names)
 	out := features{titles: make([]string, n), genres: make([][]string, n), years: make([]int, n)}
+	for _, name := range f.columns {
+		out.columns = append(out.columns, ItemColumn{name, make([][]string, n)})
+	}
 	lines := make([]int, n) // line of each item, 0 for one that has none so far
 	for {
 		record, err := s.next()
@@ -156,18 +189,25 @@ func (f *itemFormat) add(to *features, record [][]byte, items *idTable, lines []
 	if len(record) != f.fields {
 		return nil, fmt.Errorf("%d fields, want %d%s", len(record), f.fields, f.layout)
 	}
-	i, err := items.index(record[0])
+	id := record[0]
+	if f.at != nil {
+		id = record[f.at.id]
+	}
+	i, err := items.index(id)
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", f.id, err)
 	}
 	if int(i) == len(lines) {
-		to.titles, to.genres, to.years = append(to.titles, ""), append(to.genres, nil), append(to.years, 0)
+		to.grow()
 		lines = append(lines, 0)
 	}
 	if lines[i] != 0 {
-		return nil, fmt.Errorf("%s %q was described on line %d already; keep one of the two", f.id, record[0], lines[i])
+		return nil, fmt.Errorf("%s %q was described on line %d already; keep one of the two", f.id, id, lines[i])
 	}
 	lines[i] = line
+	if f.at != nil {
+		return lines, f.at.describe(to, i, record)
+	}
 	if to.titles[i], err = f.text(record[1]); err != nil {
 		return nil, fmt.Errorf("title %w", err)
 	}
@@ -202,6 +242,13 @@ func (f features) reorder(rank []int32) features {
 	out := features{titles: make([]string, len(rank)), genres: make([][]string, len(rank)), years: make([]int, len(rank))}
 	for i, to := range rank {
 		out.titles[to], out.genres[to], out.years[to] = f.titles[i], f.genres[i], f.years[i]
+	}
+	for _, c := range f.columns {
+		values := make([][]string, len(rank))
+		for i, to := range rank {
+			values[to] = c.Values[i]
+		}
+		out.columns = append(out.columns, ItemColumn{c.Name, values})
 	}
 	return out
 }

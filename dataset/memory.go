@@ -9,16 +9,23 @@ import (
 type Rating struct {
 	User, Item string  // ids: any text in UTF-8 that a file of ratings may hold
 	Value      float64 // stars
+	Time       float64 // of any unit; only splits by time look at it
 }
 
 // FromRatings makes a set of ratings in memory, in any order. The set is the same as one
 // read from a file of them. Options must say the rating scale, which is public: it is
 // never read off the ratings. Errors name a rating by its number, from 1, as a line.
 func FromRatings(name string, list []Rating, o Options) (*Set, error) {
-	t := &table{format: format{user: "user", item: "item"}}
+	t := &table{format: format{user: "user", item: "item"}, file: name, duplicates: o.Duplicates}
 	var err error
 	if o.Min == nil || o.Max == nil {
 		return nil, fmt.Errorf("%s: %w: ratings in memory have none of their own; say rating-min and rating-max", name, ErrScale)
+	}
+	switch {
+	case o.Test != "":
+		return nil, fmt.Errorf("%s: ratings in memory have no test file", name)
+	case o.Duplicates == DuplicatesCount:
+		return nil, fmt.Errorf("%s: %w: count is for clicks, and these are ratings", name, ErrDuplicates)
 	}
 	if t.min, t.max, err = o.scaleOr(*o.Min, *o.Max); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -27,11 +34,14 @@ func FromRatings(name string, list []Rating, o Options) (*Set, error) {
 		if err = t.take(r, k+1); err != nil {
 			return nil, &FileError{File: name, Line: k + 1, Err: err}
 		}
+		if o.Times {
+			t.times = append(t.times, r.Time)
+		}
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s: %w", name, ErrNoRatings)
 	}
-	set, err := t.sort(name)
+	set, err := t.sort()
 	if err != nil {
 		return nil, err
 	}
@@ -45,16 +55,5 @@ func (t *table) take(r Rating, number int) error {
 	if math.IsNaN(r.Value) || r.Value < t.min || r.Value > t.max {
 		return fmt.Errorf("rating %v is outside the range %v to %v; correct it, or set the range of the scale", r.Value, t.min, t.max)
 	}
-	user, err := t.users.index([]byte(r.User))
-	if err != nil {
-		return fmt.Errorf("user %w", err)
-	}
-	item, err := t.items.index([]byte(r.Item))
-	if err != nil {
-		return fmt.Errorf("item %w", err)
-	}
-	t.ratings.User, t.ratings.Item = append(t.ratings.User, user), append(t.ratings.Item, item)
-	t.ratings.Value = append(t.ratings.Value, float32(r.Value))
-	t.lines = append(t.lines, uint32(number))
-	return nil
+	return t.push([]byte(r.User), []byte(r.Item), r.Value, number)
 }

@@ -15,26 +15,32 @@ const syntheticPrefix = "synthetic"
 //
 //	synthetic           the same as synthetic:ml-1m
 //	synthetic:SHAPE     a generated set; List names the shapes
-//	DIR                 a folder that holds ratings.csv, ratings.dat or u.data
+//	DIR                 a folder that holds ratings.csv, .tsv, .dat, .inter, .jsonl or .parquet, or u.data
 //	ZIP                 an archive of which one folder holds one of these, or of a single file
 //	FILE                a file of ratings
+//	-                   the text that is piped in, as one of a file
 //	NAME                the copy in the cache of a published set; List names them
 //
 // A path that exists wins over a name. What a file is, its content says, not its
 // name:
 //
 //   - A header with userId, movieId and rating makes it a MovieLens file (20M, 25M,
-//     latest), one with user, item and rating a generic one, whose ids may be any
-//     text. Columns may stand in any order and among others, which are ignored.
-//     Between them are commas, and fields may be quoted; or tabs, or ::, and a quote
+//     latest), one with user, item and rating, or user_id, item_id and rating, a generic one, whose ids may be any
+//     text. Columns may stand in any order and among others, which are ignored; names may be
+//     followed by a type, as RecBole does (user_id:token). Other names can be said
+//     ([Options.Columns]). Without a column of ratings each row is a click ([Set.Clicks]).
+//     Between fields are commas, and they may be quoted; or tabs, or ::, and a quote
 //     is text like any other.
+//   - Objects with these names, one a line, are JSON lines; ids may be texts or numbers. A file
+//     that begins with PAR1 is Parquet, whose columns have these names. It cannot be read from an archive or a
+//     pipe, and errors count its rows in place of lines.
 //   - Without a header, rows of four fields with tabs between are MovieLens 100K, with
 //     :: between them MovieLens 1M (where a users.dat stands beside them) or 10M. Rows
 //     of three with commas between, in a file called ratings.dat, are LibimSeTi.
 //
 // The items of a MovieLens set are listed and described by the file beside it:
 // movies.csv, movies.dat or u.item, of which text that is not UTF-8 is read as ISO
-// 8859-1 in the latter two. It may be missing; then, and in part where it lacks rated
+// 8859-1 in the latter two; those of other sets by an items.csv ([ItemColumn]). It may be missing; then, and in part where it lacks rated
 // movies, the ratings say what the items are. Line ends may be LF or CRLF, and a byte
 // order mark may lead. Values are kept as the nearest float32.
 //
@@ -47,6 +53,9 @@ const syntheticPrefix = "synthetic"
 // [ErrUnknownShape]. When ctx ends, Open returns its error.
 func Open(ctx context.Context, spec string, o Options) (*Set, error) {
 	if spec == syntheticPrefix || strings.HasPrefix(spec, syntheticPrefix+":") {
+		if o.Test != "" || o.Columns != (Columns{}) {
+			return nil, fmt.Errorf("data %q: a generated set has no columns to name and no test file", spec)
+		}
 		return openSynthetic(ctx, spec, o)
 	}
 	s, err := o.find(spec)
@@ -59,7 +68,7 @@ func Open(ctx context.Context, spec string, o Options) (*Set, error) {
 
 // find opens the source that a spec stands for.
 func (o Options) find(spec string) (*source, error) {
-	s, err := openSource(spec)
+	s, err := openSource(spec, o.Input)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
@@ -72,7 +81,7 @@ func (o Options) find(spec string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, err = openSource(archive); err != nil {
+	if s, err = openSource(archive, nil); err != nil {
 		return nil, err
 	}
 	s.name = p.Name
@@ -94,10 +103,15 @@ func (s *source) load(ctx context.Context, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = t.loadItems(ctx, s); err != nil {
+	if err = t.loadItems(ctx, s, o); err != nil {
 		return nil, err
 	}
-	set, err := t.sort(s.path(s.file))
+	if o.Test != "" {
+		if err = t.openTest(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	set, err := t.sort()
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +120,22 @@ func (s *source) load(ctx context.Context, o Options) (*Set, error) {
 	return set, nil
 }
 
+// openTest adds the ratings of the test file.
+func (t *table) openTest(ctx context.Context, o Options) error {
+	s, err := openSource(o.Test, o.Input)
+	if err != nil {
+		return fmt.Errorf("the test file: %w", err)
+	}
+	r, _, err := s.open(s.file)
+	if err == nil {
+		err = t.readTest(ctx, s.path(s.file), r, s.has, o)
+		err = errors.Join(err, r.Close())
+	}
+	return errors.Join(err, s.close())
+}
+
 // loadItems adds the items and features of the file beside the ratings, if there is one.
-func (t *table) loadItems(ctx context.Context, f folder) error {
+func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
 	list := t.format.items
 	if list == nil || !f.has(list.file) {
 		return nil
@@ -117,7 +145,7 @@ func (t *table) loadItems(ctx context.Context, f folder) error {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items)
+	t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items, o.itemNames(t.format))
 	return err
 }
 

@@ -124,7 +124,7 @@ func TestDigest(t *testing.T) {
 // TestOpenBadFile gives the exact message for every bad fixture.
 func TestOpenBadFile(t *testing.T) {
 	const (
-		want    = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV)"
+		want    = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or others that are named (columns)"
 		orRows  = want + ", or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)"
 		dat     = "UserID::MovieID::Rating::Timestamp"
 		tabbed  = "user id, item id, rating, timestamp, with tabs between"
@@ -134,7 +134,6 @@ func TestOpenBadFile(t *testing.T) {
 		"empty.csv":           `:1: no ratings: the file is empty; ` + want,
 		"header-only.csv":     `:2: no ratings: the file ends after its header; want a row for each rating`,
 		"no-header.csv":       `:1: no header: the first line is "1,10,4.0,964982703"; ` + orRows,
-		"missing-column.csv":  `:1: header lacks "rating"; ` + want,
 		"missing-generic.csv": `:1: header lacks "item"; ` + want,
 		"mixed-columns.csv":   `:1: header lacks "movieId"; ` + want,
 		"twice-column.csv":    `:1: header names column "rating" twice; keep one`,
@@ -153,7 +152,7 @@ func TestOpenBadFile(t *testing.T) {
 		"empty-item.csv":      `:2: movieId is empty; every row needs one`,
 		"latin1-id.csv":       `:2: user "zo\xeb" is not UTF-8; convert the file`,
 		// The first repetition in the file, past a blank line, not the first pair.
-		"duplicate.csv":   `:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two`,
+		"duplicate.csv":   `:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two, or say what duplicates are`,
 		"bare-quote.csv":  `:2: quote inside an unquoted field; enclose the field in quotes and double those inside`,
 		"after-quote.csv": `:2: text after a closing quote; want a comma or the end of the line`,
 		"open-quote.csv":  `:3: quoted field is not closed; add the closing quote`,
@@ -163,7 +162,7 @@ func TestOpenBadFile(t *testing.T) {
 		"short.dat":         `:2: 3 fields, want 4 (` + dat + `)`,
 		"word.dat":          `:1: rating "four" is not a number; want a number from 0.5 to 5`,
 		"single-colons.dat": `:1: no header: the first line is "1:661:4:978302109"; ` + orRows,
-		"duplicate.dat":     `:4: UserID "1" has rated MovieID "661" on line 1 already; keep one of the two`,
+		"duplicate.dat":     `:4: UserID "1" has rated MovieID "661" on line 1 already; keep one of the two, or say what duplicates are`,
 		"too-high.data":     `:1: rating "6" is outside the range 1 to 5; correct it, or set the range of the scale`,
 		"three.data":        `:1: 3 fields, want 4 (` + tabbed + `)`,
 		"empty-item.data":   `:1: item id is empty; every row needs one`,
@@ -216,7 +215,7 @@ func TestOpenBadSpec(t *testing.T) {
 		is      error
 	}{
 		{"testdata/none", Options{}, `data "testdata/none": stat testdata/none: no such file or directory` + wanted, fs.ErrNotExist},
-		{"testdata/good", Options{}, `testdata/good: no ratings: looked in it for ratings.csv, ratings.dat, u.data`, ErrNoRatings},
+		{"testdata/good", Options{}, `testdata/good: no ratings: looked in it for ratings.csv, ratings.dat, u.data, ratings.tsv, ratings.inter, ratings.jsonl, ratings.parquet, good.inter`, ErrNoRatings},
 		{"", Options{}, `data "": stat : no such file or directory` + wanted, fs.ErrNotExist},
 		{
 			"synthetic:ml-25m", Options{},

@@ -1,78 +1,126 @@
 package dataset
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 )
 
-// table is the content of a ratings file before the indices are put in order.
+// table is the content of ratings files before the indices are put in order.
 type table struct {
 	format       format
 	users, items idTable
-	features     features // by number of the item; no lists without a file of items
-	ratings      Ratings  // columns only: indices of the two tables, rows as in the file
-	lines        []uint32 // line of each rating
-	min, max     float64  // range the ratings were checked against
+	features     features  // by number of the item; no lists without a file of items
+	ratings      Ratings   // columns only: indices of the two tables, rows as in the file
+	times        []float64 // of each rating; nil where they are not asked for, or not there
+	lines        []uint32  // line of each rating
+	min, max     float64   // range the ratings were checked against
+	clicks       bool      // there is no column of ratings
+	duplicates   Duplicates
 	skipped      func(*FileError)
+
+	file, testFile string
+	test           int // where the ratings of the test file begin, behind all others; 0 without one
+}
+
+// fileOf is the file that a rating is from.
+func (t *table) fileOf(k int32) string {
+	if t.test > 0 && int(k) >= t.test {
+		return t.testFile
+	}
+	return t.file
 }
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its
 // name and the files beside it. Its errors are *FileError, errors of r, or those of ctx.
 func readRatings(ctx context.Context, file string, r io.Reader, beside func(name string) bool, o Options, progress func(int64)) (*table, error) {
-	s := newScanner(ctx, r, commas, progress)
-	line, err := s.peek()
-	if err != nil {
-		return nil, s.locate(file, err)
-	}
-	s.dialect = dialectOf(line)
-	first, err := s.next()
-	if errors.Is(err, io.EOF) && o.Skipped != nil {
+	rows, err := openRows(ctx, file, r, beside, o.Columns, progress)
+	if errors.Is(err, errNoRows) && o.Skipped != nil {
 		return emptyTable(o)
 	}
-	if errors.Is(err, io.EOF) {
-		return nil, s.locate(file, fmt.Errorf("%w: the file is empty; %s", ErrNoRatings, wantColumns))
+	if errors.Is(err, errNoRows) {
+		err = fmt.Errorf("%w: the file is empty; %s", ErrNoRatings, wantColumns)
 	}
 	if err != nil {
-		return nil, s.locate(file, err)
+		return nil, rows.locate(file, err)
 	}
-	f, cols, err := recognize(first, s.dialect, file, beside)
-	if err != nil {
-		return nil, s.locate(file, err)
-	}
-	t := &table{format: f, skipped: o.Skipped}
-	if t.min, t.max, err = o.scaleOr(f.min, f.max); err != nil {
+	t := &table{format: rows.format, file: file, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped}
+	if err = t.scale(o); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if f.fields > 0 { // no header: the first record is a rating
-		err = t.add(first, cols, s.line)
+	if !o.Times {
+		rows.cols.time = -1
+	}
+	return t, t.read(file, rows)
+}
+
+// scale is what is asked for, or else that of the format. What stands for a click is the top of it.
+func (t *table) scale(o Options) (err error) {
+	lo, hi := t.format.min, t.format.max
+	if t.clicks {
+		lo, hi = 0, 1
+	}
+	if t.min, t.max, err = o.scaleOr(lo, hi); err != nil {
+		return err
+	}
+	switch {
+	case t.duplicates == DuplicatesCount && !t.clicks:
+		return fmt.Errorf("%w: count is for clicks, and the file has a column of ratings; want error, last or mean", ErrDuplicates)
+	case t.duplicates == DuplicatesCount && o.Max == nil:
+		return fmt.Errorf("%w: with count, the top of the scale (rating-max) has to say how many clicks count at the most", ErrDuplicates)
+	}
+	return nil
+}
+
+// read appends all records of a file that was recognized.
+func (t *table) read(file string, rows ratingRows) error {
+	before := t.ratings.Len()
+	err := rows.bad
+	if err == nil && rows.first != nil { // no header: the first record is a rating
+		err = t.add(rows.first, rows.cols, rows.at())
 	}
 	for {
-		if unusable(err) && o.Skipped != nil {
-			o.Skipped(&FileError{File: file, Line: s.line, Err: err})
+		if unusable(err) && t.skipped != nil {
+			t.skipped(&FileError{File: file, Line: rows.at(), Err: err})
 			err = nil
 		}
 		if err != nil {
 			break
 		}
 		var record [][]byte
-		if record, err = s.next(); err == nil {
-			err = t.add(record, cols, s.line)
+		if record, err = rows.next(); err == nil {
+			err = t.add(record, rows.cols, rows.at())
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, s.locate(file, err)
+		return rows.locate(file, err)
 	}
-	if t.ratings.Len() == 0 && o.Skipped == nil {
-		return nil, s.locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", ErrNoRatings))
+	if t.ratings.Len() == before && t.skipped == nil {
+		return rows.locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", ErrNoRatings))
 	}
-	return t, nil
+	return nil
+}
+
+// readTest appends the ratings of a test file, on the scale of those that are there. It may be of another
+// format, and has ratings where these have.
+func (t *table) readTest(ctx context.Context, file string, r io.Reader, beside func(string) bool, o Options) error {
+	rows, err := openRows(ctx, file, r, beside, o.Columns, nil)
+	if errors.Is(err, errNoRows) {
+		err = fmt.Errorf("%w: the file is empty; %s", ErrNoRatings, wantColumns)
+	}
+	if err == nil && t.clicks != (rows.cols.rating < 0) {
+		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
+	}
+	if err != nil {
+		return rows.locate(file, err)
+	}
+	rows.cols.time = -1
+	t.test, t.testFile, t.times = t.ratings.Len(), file, nil
+	return t.read(file, rows)
 }
 
 // emptyTable is that of a file without a row, which says neither format nor scale.
@@ -121,19 +169,40 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 	if len(record) != cols.count {
 		return fmt.Errorf("%d fields, want %d %s", len(record), cols.count, cols.want)
 	}
-	value, err := parseRating(record[cols.rating])
-	if err != nil {
-		return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
+	value := t.max
+	if cols.rating >= 0 {
+		var err error
+		if value, err = parseRating(record[cols.rating]); err != nil {
+			return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
+		}
+		if value < t.min || value > t.max {
+			return fmt.Errorf("rating %s is outside the range %v to %v; correct it, or set the range of the scale",
+				quoteShort(record[cols.rating]), t.min, t.max)
+		}
 	}
-	if value < t.min || value > t.max {
-		return fmt.Errorf("rating %s is outside the range %v to %v; correct it, or set the range of the scale",
-			quoteShort(record[cols.rating]), t.min, t.max)
+	var at float64
+	if cols.time >= 0 {
+		var err error
+		if at, err = parseTime(record[cols.time]); err != nil {
+			return err
+		}
 	}
-	user, err := t.users.index(record[cols.user])
+	if err := t.push(record[cols.user], record[cols.item], value, line); err != nil {
+		return err
+	}
+	if cols.time >= 0 {
+		t.times = append(t.times, at)
+	}
+	return nil
+}
+
+// push appends a rating that is on the scale.
+func (t *table) push(userID, itemID []byte, value float64, line int) error {
+	user, err := t.users.index(userID)
 	if err != nil {
 		return fmt.Errorf("%s %w", t.format.user, err)
 	}
-	item, err := t.items.index(record[cols.item])
+	item, err := t.items.index(itemID)
 	if err != nil {
 		return fmt.Errorf("%s %w", t.format.item, err)
 	}
@@ -144,9 +213,9 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 	return nil
 }
 
-// sort puts users, items, features and ratings into canonical order and checks
-// that no pair occurs twice; where records may be skipped, the last one in the file counts. Name and digest of the set remain to be filled in.
-func (t *table) sort(file string) (*Set, error) {
+// sort puts users, items, features and ratings into canonical order, of each pair one record.
+// Name and digest of the set remain to be filled in.
+func (t *table) sort() (*Set, error) {
 	userIDs, userRank := t.users.canonical()
 	itemIDs, itemRank := t.items.canonical()
 	r := t.ratings
@@ -154,26 +223,28 @@ func (t *table) sort(file string) (*Set, error) {
 	for k := range r.User {
 		r.User[k], r.Item[k] = userRank[r.User[k]], itemRank[r.Item[k]]
 	}
-	perm := r.order(rowStarts(r.User, r.Users))
-	if twice := r.repeated(perm); len(twice) > 0 {
-		again := func(k, line int32, format string) *FileError {
-			return &FileError{File: file, Line: int(t.lines[k]), Err: fmt.Errorf(format,
-				t.format.user, userIDs[r.User[k]], t.format.item, itemIDs[r.Item[k]], t.lines[line])}
-		}
-		if t.skipped == nil {
-			p := slices.MinFunc(twice, func(a, b [2]int32) int { return cmp.Compare(a[1], b[1]) })
-			return nil, again(p[1], p[0], "%s %q has rated %s %q on line %d already; keep one of the two")
-		}
-		for _, p := range twice {
-			t.skipped(again(p[0], p[1], "%s %q rates %s %q again on line %d, which counts"))
-		}
-		perm = r.lastOfEach(perm)
+	perm, err := t.unique(r, r.order(rowStarts(r.User, r.Users)), userIDs, itemIDs)
+	if err != nil {
+		return nil, err
 	}
 	features := t.features.reorder(itemRank)
-	return &Set{
-		Min: t.min, Max: t.max, Ratings: r.gather(perm), UserIDs: userIDs, ItemIDs: itemIDs,
-		Titles: features.titles, Genres: features.genres, Years: features.years,
-	}, nil
+	set := &Set{
+		Min: t.min, Max: t.max, Clicks: t.clicks, Ratings: r.gather(perm), UserIDs: userIDs, ItemIDs: itemIDs,
+		Titles: features.titles, Genres: features.genres, Years: features.years, Columns: features.columns,
+	}
+	if t.times != nil {
+		set.Times = make([]float64, len(perm))
+		for k, p := range perm {
+			set.Times[k] = t.times[p]
+		}
+	}
+	if t.test > 0 {
+		set.Tested = make([]bool, len(perm))
+		for k, p := range perm {
+			set.Tested[k] = int(p) >= t.test
+		}
+	}
+	return set, nil
 }
 
 // parseRating parses a finite decimal number.

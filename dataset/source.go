@@ -33,7 +33,13 @@ type source struct {
 }
 
 // openSource opens a folder, a zip archive or a single file of ratings.
-func openSource(name string) (*source, error) {
+func openSource(name string, input io.Reader) (*source, error) {
+	if name == standardInput {
+		if input == nil {
+			input = os.Stdin
+		}
+		return &source{folder: pipe{input}, name: "stdin", file: standardInput, close: func() error { return nil }}, nil
+	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -62,16 +68,37 @@ func openSource(name string) (*source, error) {
 // findRatings returns which of the known ratings files a folder has. One that has
 // several may hold several sets, and is not guessed about.
 func findRatings(folder string, has func(name string) bool) (string, error) {
-	found := slices.DeleteFunc(slices.Clone(ratingsFiles), func(name string) bool { return !has(name) })
+	files := slices.Clone(ratingsFiles)
+	if own := baseName(folder) + ".inter"; !slices.Contains(files, own) { // as RecBole has it
+		files = append(files, own)
+	}
+	found := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !has(name) })
 	switch len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", fmt.Errorf("%s: %w: looked in it for %s", folder, ErrNoRatings, strings.Join(ratingsFiles, ", "))
+		return "", fmt.Errorf("%s: %w: looked in it for %s", folder, ErrNoRatings, strings.Join(files, ", "))
 	default:
 		return "", fmt.Errorf("%s holds %s; name the file itself", folder, strings.Join(found, " and "))
 	}
 }
+
+// standardInput is the spec of what is piped in.
+const standardInput = "-"
+
+// pipe is what is piped in, with nothing beside it.
+type pipe struct{ io.Reader }
+
+func (p pipe) path(string) string { return "standard input" }
+
+func (p pipe) has(string) bool { return false }
+
+func (p pipe) open(string) (io.ReadCloser, int64, error) {
+	return io.NopCloser(readerOnly{p.Reader}), 0, nil
+}
+
+// readerOnly hides that standard input may be a file, which would be read from its start.
+type readerOnly struct{ io.Reader }
 
 // diskFolder is a folder of the disk; "" is the present one.
 type diskFolder string

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // DefaultTest is the share of ratings held out for the test when [SplitParams] names none.
@@ -15,6 +16,9 @@ type SplitParams struct {
 	Test       float64 // share of ratings held out for the test, 0 < Test < 1; zero means DefaultTest
 	Validation float64 // share held out for tuning, 0 for none; Test + Validation < 1
 	Seed       uint64  // public; another seed gives another split
+
+	By  SplitBy  // zero means SplitRandom; of no meaning where the set has a test file
+	Cut *float64 // of SplitTime: the timestamp from which on ratings are the test; nil: by the shares
 }
 
 // Validate reports everything that is wrong with the parameters.
@@ -29,6 +33,12 @@ func (p SplitParams) Validate() error {
 	}
 	if len(errs) == 0 && test+p.Validation >= 1 {
 		errs = append(errs, fmt.Errorf("split: test share %v and validation share %v leave nothing to train on; want a sum below 1", test, p.Validation))
+	}
+	if !slices.Contains(append(SplitKinds(), ""), p.By) {
+		errs = append(errs, fmt.Errorf("split: by %q; want one of %v", p.By, SplitKinds()))
+	}
+	if p.Cut != nil && (p.By != SplitTime || p.Validation > 0) {
+		errs = append(errs, errors.New("split: a cut at a time is of a split by time, without a validation part"))
 	}
 	return errors.Join(errs...)
 }
@@ -63,6 +73,9 @@ const (
 // id, and of nothing else: adding or removing other ratings, users or items
 // moves no rating to another part, although it may change every index. And with
 // the same seed a larger test share holds all of a smaller one.
+//
+// So it is by default. The other kinds ([SplitBy]) go by timestamps, and where the set has a
+// test file, that is the test part, and p.Validation of the others for validation.
 //
 // A hand-made set must have an id for each user and item, distinct among users
 // and among items. Indices would not do in their place: they shift when a user
@@ -117,7 +130,7 @@ func (s *Set) Training(p SplitParams) (Ratings, error) {
 
 // checkSplit reports everything that keeps the set from being split.
 func (s *Set) checkSplit(p SplitParams) error {
-	return errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs())
+	return errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs(), s.checkTimes(p.By))
 }
 
 // checkIDs reports when a hand-made set has not one id for each user and item.
@@ -138,17 +151,34 @@ func (s *Set) checkIDs() error {
 // parts draws the part of every rating and counts the ratings of each. It
 // hashes each id once: what is left to do for a rating is a single mix.
 func (s *Set) parts(p SplitParams) (parts []byte, counts [3]int) {
-	seed := mix(p.Seed + golden)
+	parts = make([]byte, s.Len())
+	draw := s.draws(p.Seed)
+	switch {
+	case s.Tested != nil:
+		s.partByFile(p, draw, parts)
+	case p.By == SplitTime:
+		s.partByTime(p, parts)
+	case p.By == SplitUserTime || p.By == SplitLeaveOneOut:
+		s.partByUser(p, draw, parts)
+	default:
+		for k := range parts {
+			parts[k] = p.part(draw(k))
+		}
+	}
+	for _, part := range parts {
+		counts[part]++
+	}
+	return parts, counts
+}
+
+// draws returns the hash of each rating.
+func (s *Set) draws(seed uint64) func(k int) uint64 {
+	seed = mix(seed + golden)
 	users, items := hashIDs("fedsim split user v1", s.UserIDs), hashIDs("fedsim split item v1", s.ItemIDs)
 	for u, h := range users {
 		users[u] = mix(seed ^ h)
 	}
-	parts = make([]byte, s.Len())
-	for k := range parts {
-		parts[k] = p.part(mix(users[s.User[k]] ^ items[s.Item[k]]))
-		counts[parts[k]]++
-	}
-	return parts, counts
+	return func(k int) uint64 { return mix(users[s.User[k]] ^ items[s.Item[k]]) }
 }
 
 // hashIDs returns 64 bits of the SHA-256 of each id. The domain keeps a user

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,9 @@ func OpenSet(c config.Config, set *dataset.Set) (*Experiment, error) {
 }
 
 func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, error) {
+	if err := checkClicks(c, set); err != nil {
+		return nil, err
+	}
 	split, held, err := SplitOf(c, set)
 	if err != nil {
 		return nil, err
@@ -74,6 +78,21 @@ func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, e
 	err = e.derive()
 	e.Loading = time.Since(start)
 	return e, err
+}
+
+// checkClicks refuses clicks where ratings are learned from.
+func checkClicks(c config.Config, set *dataset.Set) error {
+	if !set.Clicks || algorithm.Ranks(c) {
+		return nil
+	}
+	who := slices.DeleteFunc(algorithm.Names(), func(name string) bool {
+		other := c
+		algorithm.Name.Set(&other, name)
+		algorithm.Feedback.Set(&other, "implicit")
+		return !algorithm.Ranks(other) || algorithm.Feedback.Check(other) != ""
+	})
+	return config.Errorf("%s has no column of ratings, so that every row is a click; say feedback implicit, with one of the algorithms %s, or which column has the ratings: columns rating=NAME",
+		set.Name, strings.Join(who, ", "))
 }
 
 // OpenPublic makes the experiment of a configuration and a set without ratings, for
@@ -91,30 +110,24 @@ func OpenData(ctx context.Context, c config.Config, data string, progress func(d
 	o := DataOptions(c)
 	o.Progress = progress
 	set, err := dataset.Open(ctx, data, o)
-	if errors.Is(err, dataset.ErrScale) {
+	switch {
+	case errors.Is(err, dataset.ErrScale):
 		return nil, config.Errorf("rating-min, rating-max: %w", err)
+	case errors.Is(err, dataset.ErrDuplicates):
+		return nil, config.Wrap(err)
 	}
 	return set, err
 }
 
-// DataOptions are those of the rating scale.
-func DataOptions(c config.Config) dataset.Options {
-	var o dataset.Options
-	if lo := algorithm.RatingMin.Of(c); lo.Given {
-		o.Min = &lo.Value
-	}
-	if hi := algorithm.RatingMax.Of(c); hi.Given {
-		o.Max = &hi.Value
-	}
-	return o
-}
+// DataOptions are those for reading data.
+func DataOptions(c config.Config) dataset.Options { return algorithm.DataOptions(c) }
 
 // SplitOf cuts a set as the configuration says: with implicit feedback, which ranks, by
 // users, of whom some are held out. The parts are then what is trained on, and what is to
 // be predicted.
 func SplitOf(c config.Config, set *dataset.Set) (*dataset.Split, *dataset.HoldOut, error) {
 	if !algorithm.Ranks(c) {
-		s, err := set.Split(splitParams(c))
+		s, err := set.Split(algorithm.SplitParams(c))
 		if err != nil {
 			return nil, nil, config.Errorf("%s: %w", set.Name, err)
 		}
@@ -132,11 +145,7 @@ func TrainingOf(c config.Config, set *dataset.Set) (dataset.Ratings, error) {
 	if algorithm.Ranks(c) {
 		return set.HoldOutTraining(holdOutParams(c, set))
 	}
-	return set.Training(splitParams(c))
-}
-
-func splitParams(c config.Config) dataset.SplitParams {
-	return dataset.SplitParams{Test: algorithm.SplitTest.Value(c), Validation: algorithm.SplitValidation.Value(c), Seed: algorithm.Seed.Of(c)}
+	return set.Training(algorithm.SplitParams(c))
 }
 
 // holdOutParams hold users out. What was liked counts as consumed.
@@ -145,7 +154,8 @@ func holdOutParams(c config.Config, set *dataset.Set) dataset.HoldOutParams {
 	if !liked.Given {
 		liked = algorithm.Positive.ChooseNumber(c, algorithm.FactsOf(set))
 	}
-	return dataset.HoldOutParams{Test: algorithm.SplitTest.Value(c), Validation: algorithm.SplitValidation.Value(c), Positive: liked.Value, Seed: algorithm.Seed.Of(c)}
+	p := algorithm.SplitParams(c)
+	return dataset.HoldOutParams{Test: p.Test, Validation: p.Validation, Positive: liked.Value, Seed: p.Seed, By: p.By, Cut: p.Cut}
 }
 
 // derive fixes everything that follows from configuration, data and split.

@@ -112,9 +112,9 @@ func (e *Experiment) LargestRecord() (*dataset.Set, error) {
 	}
 	for n := 0; ; n++ { // until one is not held out of training for tests: half of all are, at the most
 		for i, item := range e.Data.ItemIDs {
-			list[i] = dataset.Rating{User: fmt.Sprintf("made up %d", n), Item: item, Value: []float64{low, e.Data.Max}[i%2]}
+			list[i] = dataset.Rating{User: fmt.Sprintf("made up %d", n), Item: item, Time: float64(i), Value: []float64{low, e.Data.Max}[i%2]}
 		}
-		set, err := dataset.FromRatings("made-up ratings", list, dataset.Options{Min: &e.Data.Min, Max: &e.Data.Max})
+		set, err := dataset.FromRatings("made-up ratings", list, dataset.Options{Min: &e.Data.Min, Max: &e.Data.Max, Times: DataOptions(e.Config).Times})
 		if err != nil {
 			return nil, err
 		}
@@ -184,6 +184,9 @@ func OpenOwn(ctx context.Context, e *Experiment, data string, skipped func(*data
 	o := DataOptions(e.Config)
 	o.Skipped = skipped
 	set, err := dataset.Open(ctx, data, o)
+	if err == nil {
+		err = checkClicks(e.Config, set) // what a file has for columns is no secret
+	}
 	if err == nil && set.Min == set.Max { // nothing in it says the scale
 		set.Min, set.Max = e.Data.Min, e.Data.Max
 	}

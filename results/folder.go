@@ -180,15 +180,16 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	}
 	c := e.Config
 	c.Reset(algorithm.RunName.Key) // of this folder, not of the experiment
-	if data := algorithm.Data.Of(c); exists(data) {
-		if whole, failed := filepath.Abs(data); failed == nil {
-			algorithm.Data.Set(&c, whole) // so that the file repeats the run from anywhere
+	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile} {
+		if whole, failed := filepath.Abs(key.Of(c)); failed == nil && key.Of(c) != "" && exists(key.Of(c)) {
+			key.Set(&c, whole) // so that the file repeats the run from anywhere
 		}
 	}
 	err = errors.Join(
 		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), c.YAML(), 0o644),
 		f.json("manifest.json", ManifestOf(e)),
 		f.json("summary.json", s),
+		f.writeSplit(e),
 	)
 	for _, x := range m.Matrices {
 		err = errors.Join(err, f.matrix(x, e.Data))

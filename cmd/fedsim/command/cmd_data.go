@@ -64,11 +64,13 @@ func (c *dataListCmd) Run(s streams) error {
 }
 
 type dataInfoCmd struct {
-	Data      string   `arg:"" help:"As for fedsim run --data."`
-	RatingMin *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
-	RatingMax *float64 `help:"Top of the rating scale, likewise."`
-	Features  string   `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
-	Format    string   `enum:"table,json" default:"table" help:"table or json."`
+	Data       string   `arg:"" help:"As for fedsim run --data."`
+	RatingMin  *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
+	RatingMax  *float64 `help:"Top of the rating scale, likewise."`
+	Columns    string   `placeholder:"user=NAME,..." help:"What the data call their columns, as of fedsim run."`
+	Duplicates string   `enum:"error,last,mean,count" default:"error" help:"What several rows of one user and item are, as of fedsim run."`
+	Features   string   `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
+	Format     string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // described is what fedsim data info says.
@@ -98,9 +100,18 @@ type describedCategory struct {
 func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()
-	set, err := dataset.Open(ctx, c.Data, dataset.Options{Min: c.RatingMin, Max: c.RatingMax, Progress: p.Loading(c.Data)})
-	if errors.Is(err, dataset.ErrScale) {
+	columns, err := parseColumns(c.Columns)
+	if err != nil {
+		return err
+	}
+	set, err := dataset.Open(ctx, c.Data, dataset.Options{
+		Min: c.RatingMin, Max: c.RatingMax, Columns: columns, Duplicates: dataset.Duplicates(c.Duplicates), Progress: p.Loading(c.Data),
+	})
+	switch {
+	case errors.Is(err, dataset.ErrScale):
 		return cli.Misusef("--rating-min, --rating-max: %w", err)
+	case errors.Is(err, dataset.ErrDuplicates):
+		return cli.Misusef("--%w", err)
 	}
 	if err != nil {
 		return err
@@ -118,6 +129,14 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 		return cli.PrintJSON(s.out, info)
 	}
 	return printInfo(s.out, info)
+}
+
+func parseColumns(text string) (dataset.Columns, error) {
+	columns, err := dataset.ParseColumns(text)
+	if err != nil {
+		return columns, cli.Misusef("--columns: %w", err)
+	}
+	return columns, nil
 }
 
 func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {
@@ -154,7 +173,11 @@ func printInfo(w io.Writer, i described) error {
 		rated = fmt.Sprintf(" (%d of them rated)", i.RatedItems)
 	}
 	row("items", "%d%s", i.Items, rated)
-	row("ratings", "%d (%.3g%% of all pairs)", i.Ratings, 100*i.Density)
+	what := "ratings"
+	if i.Clicks {
+		what = "clicks"
+	}
+	row(what, "%d (%.3g%% of all pairs)", i.Ratings, 100*i.Density)
 	row("scale", "%v to %v", i.Min, i.Max)
 	row("mean, deviation", "%.4f, %.4f", i.Mean, i.Std)
 	spread := func(name string, d dataset.Spread) {
@@ -172,6 +195,9 @@ func printInfo(w io.Writer, i described) error {
 		row("rated "+label, "%9d  %4.1f%%  %s", bin.Count, 100*share, strings.Repeat("#", int(60*share+0.5)))
 	}
 	row("item features", "titles %v, genres %v, years %v", i.HasTitles, i.HasGenres, i.HasYears)
+	if len(i.ItemColumns) > 0 {
+		row("columns of items.csv", "%s", strings.Join(i.ItemColumns, ", "))
+	}
 	row("digest", "%s", i.Digest)
 	if f := i.Features; f != nil {
 		for _, c := range f.Categories {

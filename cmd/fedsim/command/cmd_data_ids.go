@@ -10,14 +10,19 @@ import (
 )
 
 type dataIDsCmd struct {
-	Data string `arg:"" help:"As for fedsim run --data."`
-	Of   string `enum:"users,items" default:"users" help:"users or items."`
+	Data    string `arg:"" help:"As for fedsim run --data."`
+	Columns string `placeholder:"user=NAME,..." help:"What the data call their columns, as of fedsim run."`
+	Of      string `enum:"users,items" default:"users" help:"users or items."`
 }
 
 // Run implements fedsim data ids. What is wrong with a rating is another command's concern: the
 // list is of whoever has one that can be used.
 func (c *dataIDsCmd) Run(ctx context.Context, s streams) error {
-	set, err := dataset.Open(ctx, c.Data, dataset.Options{Skipped: func(*dataset.FileError) {}})
+	columns, err := parseColumns(c.Columns)
+	if err != nil {
+		return err
+	}
+	set, err := dataset.Open(ctx, c.Data, dataset.Options{Columns: columns, Skipped: func(*dataset.FileError) {}})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,172 @@
+package algorithm
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+)
+
+// declareData declares how data are read: their scale, their columns, and what stands twice.
+func declareData() {
+	RatingMin = config.DeclareNumber(config.Key{
+		Name: "rating-min", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.AtLeast(0),
+		Flag: true, Placeholder: "STARS", Help: "Bottom of the rating scale, for data whose format does not say it.",
+		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
+			return known(f, func() float64 { return f.Min })
+		},
+	})
+	RatingMax = config.DeclareNumber(config.Key{
+		Name: "rating-max", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.Positive(),
+		Flag: true, Placeholder: "STARS", Help: "Top of the rating scale, likewise.",
+		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
+			return known(f, func() float64 { return f.Max })
+		},
+	})
+	Columns = config.DeclareText(config.Key{
+		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
+		Help: "What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click.",
+		Check: func(c config.Config) string {
+			if _, err := dataset.ParseColumns(Columns.Of(c)); err != nil {
+				return err.Error()
+			}
+			return ""
+		},
+	})
+	Duplicates = config.DeclareText(config.Key{
+		Name: "duplicates", Kind: config.Word, Default: string(dataset.DuplicatesError), Scope: config.Own, Flag: true, Placeholder: "WHAT",
+		Words: []string{string(dataset.DuplicatesError), string(dataset.DuplicatesLast), string(dataset.DuplicatesMean), string(dataset.DuplicatesCount)},
+		Help:  "What several rows of one user and item are: an error; or the last in the file counts, their mean, or of clicks how many they are, up to rating-max.",
+		Check: func(c config.Config) string {
+			if Duplicates.Is(c, string(dataset.DuplicatesCount)) && !RatingMax.Of(c).Given {
+				return "count needs rating-max: how many clicks count at the most is public, and not read off the data"
+			}
+			return ""
+		},
+	})
+}
+
+// declareSplit declares how the data are split.
+func declareSplit() {
+	SplitTest = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
+		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.Inside(0, 1),
+		Help: "Share of the ratings, or with implicit feedback of the users, that quality is measured on.",
+		When: func(c config.Config) bool {
+			return SplitTestFile.Is(c, "") && (Ranks(c) || !SplitBy.Is(c, string(dataset.SplitLeaveOneOut)))
+		},
+	})
+	SplitValidation = config.DeclareNumber(config.Key{
+		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.Below(0, 1),
+		Help: "Share that is neither trained nor tested on, for choosing settings; with leave-one-out, above 0: the one before the last.",
+	})
+	SplitBy = config.DeclareText(config.Key{
+		Name: "split.by", Kind: config.Word, Default: string(dataset.SplitRandom), Later: true,
+		Words: []string{string(dataset.SplitRandom), string(dataset.SplitTime), string(dataset.SplitUserTime), string(dataset.SplitLeaveOneOut)},
+		Help: "Which ratings are the test: a random share; what comes after one moment (time); each user's latest share (user-time); each user's last (leave-one-out; any one where there are no timestamps). " +
+			"With implicit feedback it says the same of what is to be predicted for held-out users.",
+		Check: func(c config.Config) string {
+			if !SplitBy.Is(c, string(dataset.SplitRandom)) && !SplitTestFile.Is(c, "") {
+				return "there is a split.test-file, which says what the test is; leave one of the two out"
+			}
+			return ""
+		},
+	})
+	SplitTime = config.DeclareText(config.Key{
+		Name: "split.time", Kind: config.Text, Default: "", Later: true,
+		Help:  "The moment of split.by time, as a date (2024-05-31, in UTC) or a number in the unit of the timestamps. Default: the one after which the share split.test lies.",
+		When:  func(c config.Config) bool { return SplitBy.Is(c, string(dataset.SplitTime)) },
+		Check: checkSplitTime,
+	})
+	SplitTestFile = config.DeclareText(config.Key{
+		Name: "split.test-file", Kind: config.Text, Default: "", Scope: config.Own,
+		Help: "A file of ratings to measure on, in any format of data, in place of a part of them. With implicit feedback its users are held out.",
+	})
+	Positive = config.DeclareNumber(config.Key{
+		Name: "split.positive", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five; 1 of clicks that are counted", Range: config.AtLeast(0), Unit: "stars",
+		Help: "Fewest stars that count as liked, with implicit feedback.",
+		When: Ranks,
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			if Duplicates.Is(c, string(dataset.DuplicatesCount)) {
+				return config.Fixed(1)
+			}
+			return known(f, func() float64 { return positiveShare * f.Max })
+		},
+	})
+}
+
+// positiveShare of the scale's top counts as liked: four stars of five, as Liang et al.
+// have it.
+const positiveShare = 0.8
+
+func checkSplitTime(c config.Config) string {
+	text := SplitTime.Of(c)
+	if text == "" {
+		return ""
+	}
+	if _, err := dataset.ParseTime(text); err != nil {
+		return err.Error()
+	}
+	if SplitValidation.Value(c) > 0 {
+		return "with a moment that is said there is no validation part; leave split.validation at 0"
+	}
+	return ""
+}
+
+// DataOptions are those that a configuration has for reading data.
+func DataOptions(c config.Config) dataset.Options {
+	o := dataset.Options{Test: SplitTestFile.Of(c), Duplicates: dataset.Duplicates(Duplicates.Of(c)), Times: !SplitBy.Is(c, string(dataset.SplitRandom))}
+	o.Columns, _ = dataset.ParseColumns(Columns.Of(c)) // checked with the configuration
+	if lo := RatingMin.Of(c); lo.Given {
+		o.Min = &lo.Value
+	}
+	if hi := RatingMax.Of(c); hi.Given {
+		o.Max = &hi.Value
+	}
+	return o
+}
+
+// SplitParams say how a configuration splits.
+func SplitParams(c config.Config) dataset.SplitParams {
+	p := dataset.SplitParams{Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: Seed.Of(c), By: dataset.SplitBy(SplitBy.Of(c))}
+	if at, err := dataset.ParseTime(SplitTime.Of(c)); err == nil && p.By == dataset.SplitTime {
+		p.Cut = &at
+	}
+	return p
+}
+
+// ofUsers reports whether which of a user's ratings are trained on follows from the others of that
+// user.
+func ofUsers(c config.Config) bool {
+	return SplitBy.Is(c, string(dataset.SplitUserTime)) || SplitBy.Is(c, string(dataset.SplitLeaveOneOut))
+}
+
+// splitWarnings are about what ε says of a run whose split follows from ratings.
+func splitWarnings(c config.Config) []string {
+	switch {
+	case !Private(c):
+	case SplitBy.Is(c, string(dataset.SplitTime)) && SplitTime.Is(c, ""):
+		return []string{"split.by time finds its moment by the timestamps of all, which epsilon takes for public; say one with split.time"}
+	case ofUsers(c) && UnitOf(c) == dp.Rating:
+		return []string{fmt.Sprintf("split.by %s: one rating more may move another into the training part, which epsilon with unit rating does not cover; use unit user or split.by random", SplitBy.Of(c))}
+	}
+	return nil
+}
+
+// undeployed are the reasons why separate machines cannot split so.
+func undeployed(c config.Config) []config.Problem {
+	var list []config.Problem
+	bad := func(k *config.Key, reason string) { list = append(list, config.Problem{Key: k, Reason: reason}) }
+	if !SplitTestFile.Is(c, "") {
+		bad(SplitTestFile.Key, "nobody measures in a deployment; each party leaves out of its data what it does not want trained on")
+	}
+	switch {
+	case SplitBy.Is(c, string(dataset.SplitTime)) && SplitTime.Is(c, ""):
+		bad(SplitBy.Key, "nobody knows the timestamps of all; say the moment with split.time")
+	case ofUsers(c) && UnitOf(c) == dp.Rating:
+		bad(SplitBy.Key, fmt.Sprintf("%s is not covered by unit rating, since one rating more may move another into the training part; use unit user, random, or time", SplitBy.Of(c)))
+	case ofUsers(c) && Of(c).About().Clients == ItemParties:
+		bad(SplitBy.Key, fmt.Sprintf("%s needs all ratings of a user, of which each party has some; use random, or time", SplitBy.Of(c)))
+	}
+	return list
+}

@@ -1,0 +1,164 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// rows are the records of a file of ratings, one after another.
+type rows interface {
+	// next returns the fields of the next record, or io.EOF. They are valid until the
+	// following call.
+	next() ([][]byte, error)
+	// at is the line of the record that next returned last, from 1; of Parquet, which has no
+	// lines, the row.
+	at() int
+	// locate adds file and line to an error in the content; errors of reading and of the
+	// context keep their kind.
+	locate(file string, err error) error
+}
+
+func (s *scanner) at() int { return s.line }
+
+// ratingRows are the rows of a file that was recognized.
+type ratingRows struct {
+	rows
+	format format
+	cols   columns
+	first  [][]byte // of a file without a header, the record that was read to recognize it
+	bad    error    // what is wrong with that one
+}
+
+// errNoRows is returned for a file without a single record.
+var errNoRows = errors.New("no rows")
+
+// openRows recognizes a file of ratings by its content, its name and the files beside it. The rows
+// are returned with an error too, to say where it is.
+func openRows(ctx context.Context, file string, r io.Reader, beside func(string) bool, names Columns, progress func(int64)) (ratingRows, error) {
+	s := newScanner(ctx, r, commas, progress)
+	out := ratingRows{rows: s}
+	line, err := s.peek()
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case bytes.HasPrefix(line, []byte(parquetMagic)):
+		return openParquet(ctx, r, names, progress)
+	case bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte("{")):
+		return openJSONLines(s, names)
+	}
+	s.dialect = dialectOf(line)
+	first, err := s.next()
+	if errors.Is(err, io.EOF) {
+		return out, errNoRows
+	}
+	if err != nil {
+		return out, err
+	}
+	if out.format, out.cols, err = recognize(first, s.dialect, file, beside, names); err == nil && out.format.fields > 0 {
+		out.first = first
+	}
+	return out, err
+}
+
+// jsonLines are records of JSON lines: objects, one a line, whose names are those of columns.
+type jsonLines struct {
+	*scanner
+	names  []string // of the fields that are wanted, as the first object has them
+	fields [][]byte
+}
+
+// openJSONLines recognizes JSON lines by the names of the first object.
+func openJSONLines(s *scanner, names Columns) (ratingRows, error) {
+	s.dialect = tabs // no quotes: a line is a record
+	j := &jsonLines{scanner: s}
+	out := ratingRows{rows: j}
+	object, err := j.object()
+	if err != nil {
+		return out, err
+	}
+	var header [][]byte
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		header = append(header, []byte(name))
+	}
+	f, cols, err := parseHeader(header, names)
+	if errors.Is(err, errNoHeader) {
+		err = fmt.Errorf("the object has no user and item; %s", wantColumns)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.format = f
+	out.cols = j.choose(header, cols)
+	out.first, out.bad = j.pick(object)
+	return out, nil
+}
+
+// choose makes the columns that are there the fields of a record, in the order user, item, rating,
+// timestamp.
+func (j *jsonLines) choose(header [][]byte, cols columns) columns {
+	for _, at := range []*int{&cols.user, &cols.item, &cols.rating, &cols.time} {
+		if *at >= 0 {
+			j.names = append(j.names, string(header[*at]))
+			*at = len(j.names) - 1
+		}
+	}
+	cols.count = len(j.names)
+	return cols
+}
+
+// object reads the next line that is not blank.
+func (j *jsonLines) object() (map[string]json.RawMessage, error) {
+	for {
+		line, _, err := j.record()
+		if err != nil {
+			return nil, err
+		}
+		if line = trimField(line); len(line) == 0 {
+			continue
+		}
+		var object map[string]json.RawMessage
+		if err = json.Unmarshal(line, &object); err != nil || object == nil {
+			return nil, recordError{fmt.Errorf("%s is no JSON object; want one a line", quoteShort(line))}
+		}
+		return object, nil
+	}
+}
+
+func (j *jsonLines) next() ([][]byte, error) {
+	object, err := j.object()
+	if err != nil {
+		return nil, err
+	}
+	return j.pick(object)
+}
+
+// pick are the fields of an object. Texts and numbers are as they stand there; null, and what is not
+// there, is empty.
+func (j *jsonLines) pick(object map[string]json.RawMessage) ([][]byte, error) {
+	j.fields = j.fields[:0]
+	for _, name := range j.names {
+		field := []byte(object[name])
+		switch {
+		case len(field) == 0 || string(field) == "null":
+			field = nil
+		case field[0] == '"':
+			var text string
+			if err := json.Unmarshal(field, &text); err != nil {
+				return nil, recordError{err}
+			}
+			field = []byte(text)
+		case strings.IndexByte("{[tf", field[0]) >= 0:
+			return nil, recordError{fmt.Errorf("%q is %s; want a text or a number", name, quoteShort(field))}
+		}
+		j.fields = append(j.fields, field)
+	}
+	return j.fields, nil
+}

@@ -1,0 +1,51 @@
+package eval
+
+import (
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
+)
+
+// EachPrediction calls hear with the prediction of each test rating, user by user: in stars, clamped to the
+// rating scale. With implicit feedback they are the scores of the targets of held-out users;
+// of what is no [Scorer] there are none. An error of hear ends it.
+func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32, value float32, predicted float64) error) error {
+	if t.Held != nil {
+		return eachScore(t.Held.Test, p, hear)
+	}
+	for u := range t.Rows.Len() {
+		items, values := t.Rows.Row(u)
+		out := make([]float64, len(items))
+		if len(items) > 0 {
+			p.Predict(u, items, out)
+		}
+		for i, x := range values {
+			if err := hear(u, items[i], x, min(max(out[i], t.Min), t.Max)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func eachScore(h dataset.HeldOut, p model.Predictor, hear func(int, int32, float32, float64) error) error {
+	s, _ := scorerOf(p)
+	if s == nil {
+		return nil
+	}
+	history, target := h.History.ByUser(), h.Target.ByUser()
+	scores := make([]float64, h.Target.Items)
+	for _, u := range h.Users {
+		items, values := target.Row(int(u))
+		if len(items) == 0 {
+			continue
+		}
+		seen, stars := history.Row(int(u))
+		s.Score(int(u), seen, stars, scores)
+		for i, item := range items {
+			if err := hear(int(u), item, values[i], scores[item]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package results
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/model"
+)
+
+// csvFile writes a table into the folder. It is for the user alone: ids of users stand in it.
+func (f *Folder) csvFile(name string, header []string, rows func(row func(...string) error) error) error {
+	file, err := os.OpenFile(filepath.Join(f.temporary, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	w := csv.NewWriter(file)
+	if err = w.Write(header); err == nil {
+		err = rows(func(fields ...string) error { return w.Write(fields) })
+	}
+	w.Flush()
+	if err = errors.Join(err, w.Error(), file.Close()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// part is one of a split, with its name in split.csv.
+type part struct {
+	name string
+	dataset.Ratings
+}
+
+// parts are all of a split that are not trained on.
+func parts(e *experiment.Experiment) []part {
+	if h := e.Held; h != nil {
+		return []part{{"validation-history", h.Validation.History}, {"validation-target", h.Validation.Target},
+			{"test-history", h.Test.History}, {"test-target", h.Test.Target}}
+	}
+	return []part{{"validation", e.Split.Validation}, {"test", e.Split.Test}}
+}
+
+// writeSplit writes split.csv: the part of each rating that is not trained on, in the order of the
+// data. What is in no part, as having too few stars or being later than all that is trained on, is
+// left-out.
+func (f *Folder) writeSplit(e *experiment.Experiment) error {
+	listed := parts(e)
+	next, trained := make([]int, len(listed)), 0
+	at := func(r dataset.Ratings, i, k int) bool { // all are sorted as the data are
+		return i < r.Len() && r.User[i] == e.Data.User[k] && r.Item[i] == e.Data.Item[k]
+	}
+	return f.csvFile("split.csv", []string{"user", "item", "part"}, func(row func(...string) error) error {
+		for k := range e.Data.Value {
+			if at(e.Split.Train, trained, k) {
+				trained++
+				continue
+			}
+			name := "left-out"
+			for i, p := range listed {
+				if at(p.Ratings, next[i], k) {
+					name = p.name
+					next[i]++
+				}
+			}
+			if err := row(e.Data.UserIDs[e.Data.User[k]], e.Data.ItemIDs[e.Data.Item[k]], name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// WritePredictions writes predictions.csv: what the model predicts of the test part, in stars on the
+// scale; with implicit feedback the scores of the targets, in a unit of the algorithm.
+func (f *Folder) WritePredictions(e *experiment.Experiment, m *model.Trained) error {
+	return f.csvFile("predictions.csv", []string{"user", "item", "rating", "predicted"}, func(row func(...string) error) error {
+		return e.Test.EachPrediction(m, func(user int, item int32, value float32, predicted float64) error {
+			return row(e.Data.UserIDs[user], e.Data.ItemIDs[item],
+				strconv.FormatFloat(float64(value), 'f', -1, 32), strconv.FormatFloat(predicted, 'f', -1, 64))
+		})
+	})
+}
