@@ -124,7 +124,7 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 		}
 	}
 	if got, want := files(t, out), []string{"x", "x/config.yaml", "x/item_embeddings.ids.json", "x/item_embeddings.npy", "x/manifest.json",
-		"x/metrics.jsonl", "x/summary.json", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
+		"x/metrics.jsonl", "x/split.csv", "x/summary.json", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
 		t.Errorf("it left %v, want %v", got, want)
 	}
 }
@@ -215,7 +215,7 @@ func TestRunFlagsBecomeSettings(t *testing.T) {
 func runFlags() []string {
 	var all []string
 	for _, m := range flagLine.FindAllStringSubmatch(runHelp(), -1) {
-		if !slices.Contains([]string{"help", "version", "set", "dry-run", "format", "from"}, m[1]) {
+		if !slices.Contains([]string{"help", "version", "set", "dry-run", "format", "from", "save-predictions"}, m[1]) {
 			all = append(all, m[1])
 		}
 	}
