@@ -14,9 +14,9 @@ import (
 type runCmd struct {
 	experimentFlags
 
-	From   string `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
-	DryRun bool   `help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
-	SavePredictions bool `help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
+	From            string `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
+	DryRun          bool   `help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
+	SavePredictions bool   `help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
 
 	Format string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
