@@ -33,6 +33,30 @@ var deployable = []string{
 	"algorithm=hfl-sgdmf train=both accountant=rdp", "algorithm=hfl-synsgd accountant=rdp rounds=20", "algorithm=fmf-hfl parties=3 tolerance=0",
 	"algorithm=ssp-c", "algorithm=dp-cmf accountant=gdp-skellam features=year", "algorithm=ada-dpals rank=2 epsilon=inf", "algorithm=ssp-c feedback=implicit",
 	"algorithm=ssp-c features=none statistics.shares.bias=0.3", "algorithm=private-item-bias secagg=real mode=active data=",
+	"split.by=leave-one-out",
+}
+
+// TestLaterKeys: keys that came after sessions had begun stand in what is agreed on only where they are
+// not at their default, so that those sessions go on; anything else is not canonical.
+func TestLaterKeys(t *testing.T) {
+	encoded := func(settings string) string {
+		b, err := publish(t, opened.Experiment(t, settings)).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	plain, last := encoded(""), encoded("split.by=leave-one-out")
+	if strings.Contains(plain, "split.by") || !strings.Contains(last, `"split.by":"leave-one-out"`) {
+		t.Error("split.by stands in the agreement where it is at its default, or is missing where it is not")
+	}
+	if _, err := agreement.Decode([]byte(last)); err != nil {
+		t.Error(err)
+	}
+	stated := strings.Replace(last, `"leave-one-out"`, `"random"`, 1)
+	if _, err := agreement.Decode([]byte(stated)); err == nil || !strings.Contains(err.Error(), "canonical") {
+		t.Errorf("%v, want that a default that is stated is not canonical", err)
+	}
 }
 
 // What a party makes of what is public is what the simulator, which has all ratings,

@@ -62,6 +62,7 @@ func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 		"noise-draw=sum":                        {rosterWarning, idealWarning, "noise-draw sum is for simulations: in a deployment each client draws its own"},
 		"noise-draw=sum algorithm=vfl-sgdmf":    {rosterWarning, idealWarning, "noise-draw has no effect with vfl-sgdmf"},
 		"noise-draw=client out=a name=b seed=7": {rosterWarning, idealWarning},
+		"columns=user=a duplicates=last":        {rosterWarning, idealWarning, "columns is each party's own: fednode client has --columns", "duplicates is each party's own: fednode client has --duplicates"},
 	} {
 		c, err := config.Resolve(set(settings))
 		if err != nil {
@@ -101,6 +102,9 @@ func TestDeployed(t *testing.T) {
 		"secagg=real mode=active dropout-at=consistency":                                "secagg=real mode=active",
 		"algorithm=vfl-sgdmf parties=2":                                                 "secagg=real algorithm=vfl-sgdmf parties=2",
 		"algorithm=fmf-hfl":                                                             "secagg=real algorithm=fmf-hfl",
+		"split.by=user-time":                                                            "secagg=real split.by=user-time",
+		"split.by=leave-one-out algorithm=ssp-c":                                        "secagg=real split.by=leave-one-out algorithm=ssp-c",
+		"split.by=time split.time=2024-05-31 algorithm=vfl-sgdmf":                       "secagg=real split.by=time split.time=2024-05-31 algorithm=vfl-sgdmf",
 	} {
 		c, err := config.Resolve(set(settings))
 		if err != nil {
@@ -122,6 +126,10 @@ func TestDeployed(t *testing.T) {
 
 func TestDeployedRefuses(t *testing.T) {
 	for settings, want := range map[string]string{
+		"split.test-file=t.csv": "split.test-file: nobody measures in a deployment; each party leaves out of its data what it does not want trained on",
+		"split.by=time":         "split.by: nobody knows the timestamps of all; say the moment with split.time",
+		"split.by=user-time algorithm=vfl-sgdmf unit=rating":   "split.by: user-time is not covered by unit rating, since one rating more may move another into the training part; use unit user, random, or time",
+		"split.by=leave-one-out algorithm=vfl-sgdmf unit=user": "split.by: leave-one-out needs all ratings of a user, of which each party has some; use random, or time",
 		"algorithm=sgd-mf":              "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
 		"noise=replace":                 "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
 		"algorithm=vfl-sgdmf parties=1": "parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",

@@ -87,6 +87,7 @@ var effects = []struct {
 	{"statistics.item-prior=3", "dpals ada-dpals dp-cmf ssp-i am-ssp ssp-convex"},
 	{"statistics.unobserved=0.2", ""}, // of implicit feedback alone
 	{"split.positive=3", ""},          // likewise
+	{"split.time=3", ""},              // of split.by time alone
 	{"statistics.resample=1", "statistics"},
 	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf ssp-c"},
 	{"statistics.loss=huber", "ssp-convex"},

@@ -81,6 +81,12 @@ func declareSplit() {
 	SplitTestFile = config.DeclareText(config.Key{
 		Name: "split.test-file", Kind: config.Text, Default: "", Scope: config.Own,
 		Help: "A file of ratings to measure on, in any format of data, in place of a part of them. With implicit feedback its users are held out.",
+		Check: func(c config.Config) string {
+			if SplitTestFile.Is(c, "-") && Data.Is(c, "-") {
+				return "what is piped in can be read once, as data or as the test file; save one of the two"
+			}
+			return ""
+		},
 	})
 	Positive = config.DeclareNumber(config.Key{
 		Name: "split.positive", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five; 1 of clicks that are counted", Range: config.AtLeast(0), Unit: "stars",

@@ -31,7 +31,8 @@ import (
 
 // clientCmd is fednode client: one party, or several users of one process.
 type clientCmd struct {
-	Data       string `required:"" placeholder:"DATA" help:"The party's ratings: a folder, zip archive or file, as for fedsim run. They stay here."`
+	Data string `required:"" placeholder:"DATA" help:"The party's ratings: a folder, zip archive or file, as for fedsim run. They stay here."`
+	reading
 	User       string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users."`
 	Part       int    `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. Default: all that are at hand."`
 	Invitation string `placeholder:"FILE" help:"The party's invitation; needed once."`
@@ -73,6 +74,9 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if err = c.reading.check(); err != nil {
+		return err
+	}
 	if c.Sessions < 0 {
 		return cli.Misusef("--sessions %d: a number above 0 is needed, or 0 for all that there will be", c.Sessions)
 	}
@@ -82,7 +86,7 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions}
+	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions}
 	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
@@ -154,6 +158,7 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 // the operator has revoked.
 type clientHost struct {
 	data     string
+	reading  reading
 	consent  *consent
 	earlier  dp.Unit // what charges of version 0.1 are about, by the owner's word
 	told     parties
@@ -185,6 +190,7 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 	if e, err = agreement.Open(p); err != nil {
 		return nil, nil, err
 	}
+	d.reading.of(e)
 	d.public, d.opened, d.refusal, d.set = public, e, d.consent.refuses(p), nil
 	return e, d.refusal, nil
 }

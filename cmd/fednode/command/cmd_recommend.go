@@ -15,16 +15,20 @@ import (
 
 // ownResult says which client's result is asked, and about how many items.
 type ownResult struct {
-	State  string `required:"" placeholder:"DIR" help:"That of fednode client, of one user; with --users the folder client-K in it."`
-	Data   string `required:"" placeholder:"DATA" help:"The user's ratings, as for fednode client: what the user has rated is left out."`
+	State string `required:"" placeholder:"DIR" help:"That of fednode client, of one user; with --users the folder client-K in it."`
+	Data  string `required:"" placeholder:"DATA" help:"The user's ratings, as for fednode client: what the user has rated is left out."`
+	reading
 	User   string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users."`
-	Items  string `placeholder:"DIR" help:"Folder with a list of items that has titles: movies.csv, movies.dat or u.item. Default: those beside the ratings, if any."`
+	Items  string `placeholder:"DIR" help:"Folder with a list of items that has titles: movies.csv, movies.dat, u.item or items.csv. Default: those beside the ratings, if any."`
 	Top    int    `default:"10" placeholder:"N" help:"How many items. Default 10."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // open opens what the last session left. Nothing but files of this device is read.
 func (c *ownResult) open(ctx context.Context) (*results.Recommender, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	if c.Top < 1 {
 		return nil, cli.Misusef("--top %d: want at least 1", c.Top)
 	}
@@ -44,6 +48,7 @@ func (c *ownResult) open(ctx context.Context) (*results.Recommender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
+	c.of(e)
 	r, err := results.Own{Dir: dir, Experiment: e, Data: c.Data, User: c.User, Titles: c.Items}.Open(ctx)
 	return r, misnamed(err)
 }

@@ -39,7 +39,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func facts(ctx context.Context, c config.Config, items, users string, clients int) (agreement.Facts, error) {
 	set, err := dataset.OpenItems(ctx, items, experiment.DataOptions(c))
 	if err != nil {
-		return agreement.Facts{}, fmt.Errorf("the list of items, in a folder with movies.csv, movies.dat or u.item: %w", err)
+		return agreement.Facts{}, fmt.Errorf("the list of items, in a folder with movies.csv, movies.dat, u.item or items.csv: %w", err)
 	}
 	about := algorithm.Of(c).About()
 	switch about.Clients {

@@ -72,7 +72,7 @@ func TestFactsOfEveryKindOfParty(t *testing.T) {
 		{"algorithm=lfl-sgdmf", "20", demo + "/items", "every client is a user"},
 		{"algorithm=hfl-sgdmf", "", demo + "/items", "the number of users"},
 		{"algorithm=vfl-sgdmf", "20", demo + "/items", "a file with the ids"},
-		{"algorithm=lfl-sgdmf", "", demo, "movies.csv, movies.dat or u.item"},
+		{"algorithm=lfl-sgdmf", "", demo, "movies.csv, movies.dat, u.item or items.csv"},
 	} {
 		f, err := facts(t.Context(), resolved(t, c.settings), c.items, c.users, 20)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,0 +1,102 @@
+package experiment_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/opened"
+)
+
+// crowdInTime is a file of 70 users who rate 6 films at times of their own, and the rows of each.
+func crowdInTime(t *testing.T) (file string, rows []string) {
+	for u := range 70 {
+		var own strings.Builder
+		for i := range 6 {
+			fmt.Fprintf(&own, "user-%d,item-%d,%d,%d\n", u, (u+3*i)%20, 1+(u+i)%5, 1000+(7*i+u)%11)
+		}
+		rows = append(rows, own.String())
+	}
+	return ownerFile(t, "crowd.csv", "user,item,rating,timestamp\n"+strings.Join(rows, "")), rows
+}
+
+// A user's client that has its own ratings alone trains on those on which a simulation, which has all,
+// trains for that user; in every split that can be deployed.
+func TestClientsSplitAsTheSimulation(t *testing.T) {
+	data, rows := crowdInTime(t)
+	for _, split := range []string{"split.by=random", "split.by=time split.time=1005", "split.by=user-time split.test=0.4", "split.by=leave-one-out"} {
+		sim := opened.Experiment(t, split+" epsilon=200 rating-min=1 rating-max=5 data="+data)
+		e := opened.Joined(t, sim)
+		for u, own := range rows {
+			id := fmt.Sprintf("user-%d", u)
+			set, err := experiment.OpenOwn(t.Context(), e, ownerFile(t, "own.csv", "user,item,rating,timestamp\n"+own), func(err *dataset.FileError) { t.Error(err) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := e.Party(algorithm.PartyData{User: id}, set, planned(e))
+			if err != nil {
+				t.Fatal(err)
+			}
+			index := -1
+			for k, other := range sim.Data.UserIDs {
+				if other == id {
+					index = k
+				}
+			}
+			if items, _ := sim.Train.Row(index); p.Ratings != len(items) {
+				t.Errorf("%s: %s trains on %d ratings, in the simulation on %d", split, id, p.Ratings, len(items))
+			}
+		}
+	}
+}
+
+// What a client's file has for columns is no secret: clicks are refused where ratings are learned
+// from, and are taken, each as the top of the scale, where it is what was consumed.
+func TestClientsWithClicks(t *testing.T) {
+	file := ownerFile(t, "own.csv", "visitor,sku\na,item-1\na,item-2\na,item-1\n")
+	for settings, want := range map[string]string{"algorithm=ssp-c": "has no column of ratings, so that every row is a click; say feedback implicit", "algorithm=ssp-c feedback=implicit": ""} {
+		e := opened.Joined(t, opened.Experiment(t, settings+" features=none epsilon=200 data="+opened.Crowd(t, 70, 20, 1)))
+		algorithm.Columns.Set(&e.Config, "user=visitor,item=sku")
+		set, err := experiment.OpenOwn(t.Context(), e, file, func(*dataset.FileError) {})
+		switch {
+		case want == "" && (err != nil || set.Len() != 2 || float64(set.Value[0]) != e.Data.Max):
+			t.Errorf("%s: %+v, %v; want two clicks worth %v", settings, set, err, e.Data.Max)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", settings, err, want)
+		}
+	}
+}
+
+// A program that has its ratings in memory says when they were given.
+func TestRatingsInMemoryByTime(t *testing.T) {
+	var list []dataset.Rating
+	for u := range 40 {
+		for i := range 5 {
+			list = append(list, dataset.Rating{User: fmt.Sprint(u), Item: fmt.Sprint(i), Value: 3, Time: float64((i + u) % 5)})
+		}
+	}
+	c, err := config.Resolve([]config.Setting{{Key: "split.by", Value: "leave-one-out"}, {Key: "rating-max", Value: "5"}, {Key: "rating-min", Value: "1"}, {Key: "epsilon", Value: "200"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := dataset.FromRatings("ratings", list, experiment.DataOptions(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.OpenSet(c, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, u := range e.Split.Test.User { // ids sort as numbers, so that they are the indices
+		if (e.Split.Test.Item[k]+u)%5 != 4 {
+			t.Errorf("of user %d item %d is the test, want the one at time 4", u, e.Split.Test.Item[k])
+		}
+	}
+	if e.Split.Test.Len() != 40 {
+		t.Errorf("%d ratings are the test, want one of each of 40 users", e.Split.Test.Len())
+	}
+}
