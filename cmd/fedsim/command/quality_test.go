@@ -77,7 +77,7 @@ func TestAllRatingsHelpOnRealRatings(t *testing.T) {
 	if _, err := os.Stat(data); err != nil {
 		t.Skipf("MovieLens latest-small is not there: %v", err)
 	}
-	args := []string{"--data", data, "--dropout", "0.2", "--tolerance", "0.3"}
+	args := []string{"--algorithm", "lfl-sgdmf", "--data", data, "--dropout", "0.2", "--tolerance", "0.3"}
 	if mean, deviation := gains(t, append(args, "--contribution", "all-ratings")...); mean <= deviation {
 		t.Errorf("all-ratings: cooperating gains %.4f ± %.4f in RMSE over five seeds", mean, deviation)
 	}
