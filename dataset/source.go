@@ -94,7 +94,7 @@ func (p pipe) path(string) string { return "standard input" }
 func (p pipe) has(string) bool { return false }
 
 func (p pipe) open(string) (io.ReadCloser, int64, error) {
-	return io.NopCloser(readerOnly{p.Reader}), 0, nil
+	return io.NopCloser(readerOnly(p)), 0, nil
 }
 
 // readerOnly hides that standard input may be a file, which would be read from its start.
