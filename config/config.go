@@ -184,7 +184,7 @@ func (c Config) outside(k *Key) string {
 			words = k.Only(c)
 		}
 		if text := c.Text(k); !slices.Contains(words, text) {
-			return fmt.Sprintf("%q is not one of %s", text, strings.Join(words, ", "))
+			return fmt.Sprintf("%q is not one of %s", text, strings.Join(words, ", ")) + meant(text, words)
 		}
 	case Whole:
 		n := c.number(k)

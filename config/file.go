@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -70,6 +71,18 @@ func unknown(key string) error {
 	return fmt.Errorf("unknown key %q; the nearest there are: %s", key, strings.Join(all[:3], ", "))
 }
 
+// meant asks for the word that a mistyped one looks like; "" where none does.
+func meant(typed string, words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	nearest := slices.MinFunc(words, func(a, b string) int { return edits(typed, a) - edits(typed, b) })
+	if edits(typed, nearest) > max(1, len(nearest)/3) {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", nearest)
+}
+
 // below are the names of the keys that begin so.
 func below(prefix string) []string {
 	var names []string
@@ -124,6 +137,9 @@ func ReadLists(path string) ([]Setting, error) { return readFile(path, true) }
 
 func readFile(path string, lists bool) ([]Setting, error) {
 	b, err := os.ReadFile(path)
+	if _, failed := os.Stat(filepath.Join(path, "config.yaml")); err != nil && failed == nil {
+		return nil, Errorf("%s is the folder of a run and no experiment file: --from %s repeats it, and %s is its experiment file", path, path, filepath.Join(path, "config.yaml"))
+	}
 	if err != nil {
 		return nil, err
 	}

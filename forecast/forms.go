@@ -3,6 +3,7 @@ package forecast
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -66,7 +67,15 @@ const muchTraffic = 8_000_000
 
 // Warnings are what a user should know before an experiment runs, on its data.
 func Warnings(x *experiment.Experiment) ([]string, error) {
-	e := of{x}
+	list, err := of{x}.traffic()
+	if v := x.Data.Value; len(v) > 1 && !slices.ContainsFunc(v, func(s float32) bool { return s != v[0] }) && !algorithm.Feedback.Is(x.Config, "implicit") {
+		list = append(list, fmt.Sprintf("all %d ratings are %v, so that there is nothing to predict: if each says that a user took an item, say feedback implicit", len(v), v[0]))
+	}
+	return list, err
+}
+
+// traffic warns of much, where another form has less.
+func (e of) traffic() ([]string, error) {
 	key, words := e.choices()
 	if key == nil {
 		return nil, nil

@@ -140,7 +140,7 @@ func readRun(dir string) (c config.Config, m Manifest, err error) {
 			"the former with a user's ratings as --data, and fedsim export takes it away; on a client, fednode recommend --state asks its own", dir)
 	}
 	if err != nil {
-		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
+		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w%s", dir, err, instead(dir))
 	}
 	if c, err = config.Resolve(settings); err != nil {
 		return c, m, err
@@ -149,6 +149,22 @@ func readRun(dir string) (c config.Config, m Manifest, err error) {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
 	}
 	return c, m, nil
+}
+
+// instead names the folder that was meant where another one was given: one of a run's or a
+// model's files, the folder above, or the state of a deployment's server; "" where there is none.
+func instead(dir string) string {
+	candidates := []string{filepath.Dir(dir), filepath.Join(dir, "model")}
+	below, err := filepath.Glob(filepath.Join(dir, "*", "config.yaml"))
+	if err == nil && len(below) > 0 {
+		candidates = append(candidates, filepath.Dir(below[0]))
+	}
+	for _, c := range candidates {
+		if c != "." && (IsDeployed(c) || exists(filepath.Join(c, "config.yaml")) && exists(filepath.Join(c, "manifest.json"))) {
+			return fmt.Sprintf("; %s is one", c)
+		}
+	}
+	return ""
 }
 
 func readJSON(path string, v any) error {

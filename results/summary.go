@@ -278,6 +278,49 @@ func (p *printer) quality() {
 	for _, lost := range s.Lost {
 		p.line("\n%s", lost)
 	}
+	if p.e.Private() && p.e.About().Federated() {
+		for i, said := range s.means() {
+			if i == 0 {
+				said = "\n" + said
+			}
+			p.line("%s", said)
+		}
+	}
+}
+
+// Names of baselines, as in summary.json: what parties reach without cooperating, and what a
+// private bias of every item reaches for the same budget.
+var (
+	apart      = []string{"before_cooperation", "local_only", "user_mean"}
+	sameBudget = "private_item_bias"
+)
+
+// means says what cooperating was worth, and whether something simpler is worth more at the
+// same budget. It says nothing of what was not measured.
+func (s *Summary) means() (list []string) {
+	sign := 1.0 // of an improvement
+	if s.RankingMetrics == nil {
+		sign = -1
+	}
+	var best Baseline
+	for _, b := range s.Baselines {
+		if slices.Contains(apart, b.Name) && (best.Name == "" || sign*(b.Value-best.Value) > 0) {
+			best = b
+		}
+	}
+	if best.Name != "" {
+		if gain := sign * (s.PrimaryMetric() - best.Value); gain > 0 {
+			list = append(list, fmt.Sprintf("cooperating gained %.4f over the best without it, %s", gain, best.Name))
+		} else {
+			list = append(list, fmt.Sprintf("cooperating gained nothing here: %s, without it, is %.4f better", best.Name, -gain))
+		}
+	}
+	if bias, measured := s.Baselines.Of(sameBudget); measured {
+		if lead := sign * (bias - s.PrimaryMetric()); lead > 0 {
+			list = append(list, fmt.Sprintf("%s is %.4f better for the same budget: the ratings are few for what is learned here", sameBudget, lead))
+		}
+	}
+	return list
 }
 
 // lists shows the lists of one length, the middle one.

@@ -11,21 +11,35 @@ import (
 )
 
 // Bar tells a person how far long work is: a bar on a terminal, which is drawn over, and a
-// line a step elsewhere.
+// line a step elsewhere. It has no colours.
 type Bar struct {
 	w        io.Writer
 	terminal bool
+	width    func() int // of the terminal, in characters
+	now      func() time.Time
 	label    string
 	total    int
+	began    time.Time // the phase
 	drawn    time.Time
 	tenth    int  // of the phase, that Sparse has told of
 	bar      bool // something is on the terminal's last line
 }
 
-// NewBar makes one for a writer. It is a terminal's if that is one.
+// NewBar makes one for a writer. It is a terminal's if that is one on which lines can be drawn
+// over: under TERM=dumb they cannot.
 func NewBar(w io.Writer) *Bar {
-	f, ok := w.(*os.File)
-	return &Bar{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
+	b := &Bar{w: w, now: time.Now}
+	if f, ok := w.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
+		b.terminal = true
+		b.width = func() int {
+			width, _, err := term.GetSize(int(f.Fd()))
+			if err != nil || width <= 0 {
+				return 80
+			}
+			return width
+		}
+	}
+	return b
 }
 
 // Loading returns a callback for the reading of data; nil where nothing is drawn.
@@ -34,7 +48,7 @@ func (b *Bar) Loading(name string) func(done, total int64) {
 		return nil
 	}
 	return func(done, total int64) {
-		if total > 0 && time.Since(b.drawn) > 100*time.Millisecond {
+		if total > 0 && b.now().Sub(b.drawn) > 100*time.Millisecond {
 			b.draw("reading "+name, float64(done)/float64(total), "")
 		}
 	}
@@ -48,7 +62,7 @@ func (b *Bar) Fetching(label string, size func(int64) string) func(done, total i
 		switch {
 		case total == 0: // the server does not tell
 		case b.terminal:
-			if time.Since(b.drawn) > 100*time.Millisecond || done == total {
+			if b.now().Sub(b.drawn) > 100*time.Millisecond || done == total {
 				b.draw(label, float64(done)/float64(total), fmt.Sprintf("%s of %s", size(done), size(total)))
 			}
 		case 10*done/total > tenths:
@@ -60,7 +74,7 @@ func (b *Bar) Fetching(label string, size func(int64) string) func(done, total i
 
 // Start begins a phase of total steps; 0: it has none that could be counted.
 func (b *Bar) Start(label string, total int) {
-	b.label, b.total, b.tenth = label, total, 0
+	b.label, b.total, b.tenth, b.began = label, total, 0, b.now()
 	switch {
 	case !b.terminal:
 	case total == 0:
@@ -70,14 +84,32 @@ func (b *Bar) Start(label string, total int) {
 	}
 }
 
+// Announce writes the name of the phase as a line, elsewhere than on a terminal.
+func (b *Bar) Announce() {
+	if !b.terminal {
+		fmt.Fprintln(b.w, b.label) //nolint:errcheck // it is only progress
+	}
+}
+
 // Step says how many steps of the phase are over. Elsewhere than on a terminal it says nothing.
 func (b *Bar) Step(done int) { b.StepNote(done, "") }
 
 // StepNote is Step with something about it.
 func (b *Bar) StepNote(done int, note string) {
 	if b.terminal {
-		b.draw(b.label, float64(done)/float64(b.total), fmt.Sprintf("%d/%d  %s", done, b.total, note))
+		b.draw(b.label, float64(done)/float64(b.total), fmt.Sprintf("%d/%d%s  %s", done, b.total, b.left(done), note))
 	}
+}
+
+// left says how long the rest of the phase takes if it goes on as it began; "" while that
+// is not known, or is over at once.
+func (b *Bar) left(done int) string {
+	taken := b.now().Sub(b.began)
+	if done == 0 || done >= b.total || taken < time.Second {
+		return ""
+	}
+	rest := time.Duration(float64(taken) / float64(done) * float64(b.total-done)).Round(time.Second)
+	return fmt.Sprintf("  %v left", rest)
 }
 
 // Line is StepNote that writes a line elsewhere than on a terminal.
@@ -103,12 +135,23 @@ func (b *Bar) Sparse(done int, note string) {
 	}
 }
 
-const barWidth = 24
+// A bar has barWidth cells; on a narrow terminal fewer, and none below leastBar.
+const barWidth, leastBar = 24, 8
 
 func (b *Bar) draw(label string, share float64, note string) {
-	full := int(share * barWidth)
-	fmt.Fprintf(b.w, "\r\x1b[K%s [%s%s] %s", label, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), note) //nolint:errcheck // it is only a bar
-	b.drawn, b.bar = time.Now(), true
+	// A line that fills the last column wraps on some terminals, and would stay for ever.
+	room := b.width() - 1
+	line := label + " "
+	if cells := min(barWidth, room-len(line)-len(note)-3); cells >= leastBar {
+		full := int(share * float64(cells))
+		line += fmt.Sprintf("[%s%s] ", strings.Repeat("=", full), strings.Repeat(" ", cells-full))
+	}
+	line += note
+	if len(line) > room {
+		line = strings.ToValidUTF8(line[:max(room, 0)], "")
+	}
+	fmt.Fprint(b.w, "\r\x1b[K"+line) //nolint:errcheck // it is only a bar
+	b.drawn, b.bar = b.now(), true
 }
 
 // Clear takes the bar off the terminal.

@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 )
 
 // On a terminal the line is taken back and drawn again: \r and ESC [ K. The bar has 24 cells.
 func TestBarOfATerminal(t *testing.T) {
 	var out bytes.Buffer
-	b := &Bar{w: &out, terminal: true}
+	b := onTerminal(&out, 80)
+	b.now = time.Now // less than a second passes: the time left is not known
 	for _, c := range []struct {
 		do   func()
 		want string
@@ -60,6 +65,71 @@ func TestBarElsewhere(t *testing.T) {
 	}
 }
 
+// onTerminal makes a bar for a terminal so wide, where a second passes with each look at the clock.
+func onTerminal(w io.Writer, width int) *Bar {
+	var clock time.Time
+	return &Bar{w: w, terminal: true, width: func() int { return width }, now: func() time.Time {
+		clock = clock.Add(time.Second)
+		return clock
+	}}
+}
+
+// No line is as wide as the terminal: it would wrap, and could not be taken back. Words take 40
+// columns, the bar and its frame three more than its cells. First the bar
+// shrinks, below 8 cells it goes, then the end of the note.
+func TestBarOfANarrowTerminal(t *testing.T) {
+	for width, want := range map[int]string{
+		80: "train [============            ] 5/10  3s left  rmse 0.9  alive 3/4",
+		60: "train [========        ] 5/10  3s left  rmse 0.9  alive 3/4",
+		52: "train [====    ] 5/10  3s left  rmse 0.9  alive 3/4",
+		51: "train 5/10  3s left  rmse 0.9  alive 3/4",
+		30: "train 5/10  3s left  rmse 0.9",
+		0:  "",
+	} {
+		var out bytes.Buffer
+		b := onTerminal(&out, width)
+		b.Start("train", 10)
+		out.Reset()
+		// The clock stood at 1 s at the start, at 2 s when the empty bar was drawn, and is looked at a third time.
+		if b.StepNote(5, "rmse 0.9  alive 3/4"); out.String() != "\r\x1b[K"+want {
+			t.Errorf("%d columns: drew %q, want %q", width, &out, want)
+		}
+	}
+}
+
+// The time left is that of the steps so far, over the number of them, times those to come.
+func TestTimeLeft(t *testing.T) {
+	b := onTerminal(io.Discard, 80)
+	b.Start("train", 100)
+	b.now = func() time.Time { return b.began.Add(30 * time.Second) }
+	for done, want := range map[int]string{0: "", 10: "  4m30s left", 50: "  30s left", 99: "  0s left", 100: ""} {
+		if got := b.left(done); got != want {
+			t.Errorf("after %d of 100 in 30 s: %q, want %q", done, got, want)
+		}
+	}
+	b.now = func() time.Time { return b.began.Add(999 * time.Millisecond) }
+	if got := b.left(50); got != "" {
+		t.Errorf("after less than a second: %q", got)
+	}
+}
+
+// Under TERM=dumb nothing can be drawn over; so it is with a file.
+func TestDumbTerminal(t *testing.T) {
+	t.Setenv("TERM", "dumb")
+	if b := NewBar(os.Stderr); b.terminal {
+		t.Error("a dumb terminal is drawn over")
+	}
+	t.Setenv("TERM", "xterm")
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if b := NewBar(f); b.terminal {
+		t.Error("a file is drawn over")
+	}
+}
+
 var errFull = errors.New("full")
 
 type failing struct{}
@@ -80,7 +150,7 @@ func TestFetching(t *testing.T) {
 		t.Errorf("wrote\n%swant\n%s", &out, want)
 	}
 	out.Reset()
-	b := &Bar{w: &out, terminal: true}
+	b := onTerminal(&out, 80)
 	b.Fetching("set", size)(1000, 1000)
 	if want = "\r\x1b[Kset [========================] 1000 B of 1000 B"; out.String() != want {
 		t.Errorf("drew %q, want %q", &out, want)
@@ -90,7 +160,7 @@ func TestFetching(t *testing.T) {
 // Loading is drawn at most ten times a second, so that data are not read for the bar.
 func TestLoading(t *testing.T) {
 	var out bytes.Buffer
-	tell := (&Bar{w: &out, terminal: true}).Loading("films")
+	tell := onTerminal(&out, 80).Loading("films")
 	tell(5, 0) // of unknown size
 	if out.Len() > 0 {
 		t.Errorf("drew %q", &out)

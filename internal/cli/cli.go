@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -67,13 +69,28 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 	if err != nil {
 		return p.report(stderr, err, false)
 	}
-	call, err := parser.Parse(args)
+	call, err := parser.Parse(joined(args))
 	if err != nil {
 		err = Misusef("%w; %s --help tells what there is", err, p.Name)
 	} else {
 		err = p.call(call)
 	}
 	return p.report(stderr, err, wantsJSON(args))
+}
+
+// joined makes --epsilon=-3 of --epsilon -3, which else is a short flag: a number below zero
+// is refused by what the flag means.
+func joined(args []string) []string {
+	var list []string
+	for _, a := range args {
+		last := len(list) - 1
+		if _, err := strconv.ParseFloat(a, 64); err == nil && a[0] == '-' && last >= 0 && strings.HasPrefix(list[last], "--") && !strings.Contains(list[last], "=") {
+			list[last] += "=" + a
+			continue
+		}
+		list = append(list, a)
+	}
+	return list
 }
 
 func (p Program) call(call *kong.Context) error {
@@ -84,11 +101,14 @@ func (p Program) call(call *kong.Context) error {
 	return call.Run(bound)
 }
 
-// wantsJSON looks for --format json in the arguments themselves, since a call
+// wantsJSON looks for --format json or jsonl in the arguments themselves, since a call
 // that cannot be parsed is reported in that form too.
 func wantsJSON(args []string) bool {
 	for i, a := range args {
-		if a == "--format=json" || a == "--format" && i+1 < len(args) && args[i+1] == "json" {
+		if a == "--format" && i+1 < len(args) {
+			a += "=" + args[i+1]
+		}
+		if a == "--format=json" || a == "--format=jsonl" {
 			return true
 		}
 	}

@@ -9,10 +9,30 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// PagesCmd is the commands that tell of the command line itself: completion and man.
+// PagesCmd is the commands that tell of the command line itself.
 type PagesCmd struct {
+	Help       helpCmd       `cmd:"" help:"Say what there is, or how one command is called."`
+	About      versionCmd    `cmd:"" name:"version" help:"Print the version, as --version does."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell: source it, or put it where the shell looks."`
 	Man        manCmd        `cmd:"" help:"Print the manual page, for man."`
+}
+
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command: sweep, or data get."`
+}
+
+// Run implements the command help.
+func (c *helpCmd) Run(app *kong.Kong) error {
+	_, err := app.Parse(append(c.Command, "--help"))
+	return Misusef("%w; %s --help tells what there is", err, app.Model.Name) // known commands end the process
+}
+
+type versionCmd struct{}
+
+// Run implements the command version.
+func (versionCmd) Run(app *kong.Kong) error {
+	_, err := fmt.Fprintln(app.Stdout, app.Model.Vars()["version"])
+	return err
 }
 
 type completionCmd struct {

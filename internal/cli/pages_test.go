@@ -40,7 +40,7 @@ func TestBashCompletes(t *testing.T) {
 	}
 	script := page(t, "completion", "bash")
 	for _, c := range []struct{ line, want string }{
-		{"tool |", "do group completion man"},
+		{"tool |", "do group help version completion man"},
 		{"tool g", "group"},
 		{"tool secret --", "--help --version"},
 		{"tool group |", "show"},

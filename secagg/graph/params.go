@@ -78,7 +78,7 @@ func (p Params) Validate() error {
 		errs = append(errs, fmt.Errorf("iterations is %d; it must be at least 1", p.Iterations))
 	}
 	if p.Mode == Active && p.Clients > CompleteUpTo && !p.Beacon {
-		errs = append(errs, fmt.Errorf("active mode with %d clients and no beacon: %w; use a beacon, or at most %d clients (then everyone is joined to everyone)",
+		errs = append(errs, fmt.Errorf("active mode with %d clients and no beacon: %w; use mode semi-honest, at most %d clients (then everyone is joined to everyone), or from a program a beacon: randomness from outside, drawn after all had registered",
 			p.Clients, ErrBeacon, CompleteUpTo))
 	}
 	return errors.Join(errs...)

@@ -43,7 +43,7 @@ type streams struct {
 func (s streams) log(role string) zerolog.Logger {
 	w := s.err
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		w = zerolog.ConsoleWriter{Out: f}
+		w = zerolog.ConsoleWriter{Out: f, NoColor: os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"}
 	}
 	return zerolog.New(w).Level(s.level).With().Timestamp().Str("role", role).Logger()
 }

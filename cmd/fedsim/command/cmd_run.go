@@ -2,8 +2,11 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -18,7 +21,7 @@ type runCmd struct {
 	DryRun          bool   `help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
 	SavePredictions bool   `help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
 
-	Format string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
+	Format string `enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
 }
 
 // Run implements fedsim run.
@@ -34,7 +37,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if r.DryRun {
-		return plan(ctx, said, r.Format, s)
+		return plan(ctx, said, strings.TrimSuffix(r.Format, "l"), s)
 	}
 	p := newProgress(s.err)
 	defer p.Clear()
@@ -47,20 +50,37 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
+	var told fedsim.Progress = p
+	if r.Format == "jsonl" {
+		told = events{s.out}
+	}
 	keep := fedsim.Keep
 	if r.SavePredictions {
 		keep = fedsim.KeepPredictions
 	}
-	result, err := keep(ctx, e, p)
+	result, err := keep(ctx, e, told)
 	if result == nil {
 		return err
 	}
 	p.Clear()
-	if r.Format == "json" {
-		return errors.Join(err, cli.PrintJSON(s.out, struct {
-			*results.Summary
-			Results string `json:"results"`
-		}{result.Summary, result.Folder}))
+	return errors.Join(err, r.print(s.out, result))
+}
+
+// print prints what came of it.
+func (r *runCmd) print(w io.Writer, result *fedsim.Result) error {
+	switch r.Format {
+	case "json":
+		return cli.PrintJSON(w, summary{Summary: result.Summary, Results: result.Folder})
+	case "jsonl":
+		return json.NewEncoder(w).Encode(summary{Event: "summary", Summary: result.Summary, Results: result.Folder})
+	default:
+		return result.Print(w)
 	}
-	return errors.Join(err, result.Print(s.out))
+}
+
+// summary is the summary of a run and where the run is.
+type summary struct {
+	Event string `json:"event,omitempty"`
+	*results.Summary
+	Results string `json:"results"`
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -8,13 +9,62 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// progress tells a person how far a run is.
-type progress struct{ *cli.Bar }
+// events tells a program how far a run is: each event is a line of JSON.
+type events struct{ w io.Writer }
 
-func newProgress(w io.Writer) *progress { return &progress{cli.NewBar(w)} }
+// Start implements fedsim.Progress.
+func (e events) Start(label string, rounds int) {
+	e.write(struct { //nolint:errcheck // the next round says so, too
+		Event  string `json:"event"`
+		Phase  string `json:"phase"`
+		Rounds int    `json:"rounds,omitempty"`
+	}{"phase", label, rounds})
+}
+
+// Step implements fedsim.Progress.
+func (e events) Step(done int) {
+	e.write(struct { //nolint:errcheck // likewise
+		Event string `json:"event"`
+		Done  int    `json:"done"`
+	}{"step", done})
+}
+
+// Round implements fedsim.Progress.
+func (e events) Round(m results.Metrics, skipped error) error {
+	why := ""
+	if skipped != nil {
+		why = skipped.Error()
+	}
+	return e.write(struct {
+		Event string `json:"event"`
+		results.Metrics
+		Skipped string `json:"skipped,omitempty"`
+	}{"round", m, why})
+}
+
+func (e events) write(v any) error { return json.NewEncoder(e.w).Encode(v) }
+
+// progress tells a person how far a run is.
+type progress struct {
+	*cli.Bar
+
+	trained bool // rounds were reported
+}
+
+func newProgress(w io.Writer) *progress { return &progress{Bar: cli.NewBar(w)} }
+
+// Start implements fedsim.Progress. What comes after the rounds, which are a line each, is
+// announced.
+func (p *progress) Start(label string, rounds int) {
+	p.Bar.Start(label, rounds)
+	if p.trained {
+		p.Announce()
+	}
+}
 
 // Round implements fedsim.Progress.
 func (p *progress) Round(m results.Metrics, skipped error) error {
+	p.trained = true
 	note := ""
 	if m.RatingMetrics != nil {
 		note = fmt.Sprintf("rmse %.4f", m.RMSE)
