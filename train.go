@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -259,7 +260,12 @@ func (j *job) round(f *experiment.Federation, it sim.Iteration, shared []byte) e
 	m := results.MetricsOf(quality, int(it.Number))
 	m.Federated = &results.Federated{
 		Alive: it.Alive, Dropped: it.Dropped, Skipped: it.Skipped != nil,
-		BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(),
+		BytesUp: it.Up, BytesDown: it.Down, Seconds: it.Duration.Seconds(), Stages: make(map[string]float64),
+	}
+	for s, d := range it.Stages {
+		if d > 0 {
+			m.Stages[protocol.Stage(s).String()] = d.Seconds()
+		}
 	}
 	if j.e.Private() && !math.IsInf(spent.Epsilon, 1) {
 		m.Epsilon, m.Delta = &spent.Epsilon, j.e.Privacy.Budget.Delta

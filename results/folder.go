@@ -135,6 +135,8 @@ type Federated struct {
 	BytesUp   int64   `json:"bytes_up"`
 	BytesDown int64   `json:"bytes_down"`
 	Seconds   float64 `json:"seconds"` // of virtual time
+	// Stages are the seconds of it until each stage was closed.
+	Stages map[string]float64 `json:"stages,omitempty"`
 }
 
 // Append adds a line to metrics.jsonl.

@@ -104,7 +104,7 @@ func (f *federation) end(model []byte) error {
 
 // open begins an iteration and draws who will be lost in it.
 func (f *federation) open(number uint64) {
-	f.present, f.began = &Iteration{Number: number}, f.now
+	f.present, f.began, f.staged = &Iteration{Number: number}, f.now, f.now
 	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), number) })
 	for _, stage := range f.lost {
 		if stage < protocol.Stages {

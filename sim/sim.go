@@ -111,6 +111,9 @@ type Iteration struct {
 	Sent      int           // masked inputs that left their clients, and so were charged
 	Up, Down  int64         // bytes that clients sent and got
 	Duration  time.Duration // of virtual time, from its plan to the next or the end
+	// Stages are the parts of Duration until the aggregator closed each stage, from its plan or
+	// the stage before; 0 of stages that it did not come to, or that were over before its plan.
+	Stages [protocol.Stages]time.Duration
 }
 
 // Outcome is the record of a whole run.
@@ -196,6 +199,7 @@ type federation struct {
 	lost       []protocol.Stage // of each client in the present iteration
 	present    *Iteration       // the iteration in progress, nil before the first
 	began      time.Time        // when it began
+	staged     time.Time        // when its latest stage was closed
 	ended      bool             // the server has sent the final model
 	out        *Outcome
 }
@@ -308,8 +312,12 @@ func (f *federation) step(a arrival) error {
 		}
 	}
 	for _, ev := range eff.Events {
-		if ev.Kind == protocol.SumRefused { // before the next plan, which ends the iteration
+		switch ev.Kind {
+		case protocol.SumRefused: // before the next plan, which ends the iteration
 			f.present.Skipped, f.present.Survivors, f.present.Answered = ev.Err, 0, 0
+		case protocol.StageClosed:
+			f.present.Stages[ev.Stage], f.staged = f.now.Sub(f.staged), f.now
+		default:
 		}
 	}
 	for _, e := range eff.Send {

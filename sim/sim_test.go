@@ -250,6 +250,18 @@ func TestClockAndBytes(t *testing.T) {
 	if out.Iterations[0].Duration != want {
 		t.Errorf("the iteration took %v, want %v", out.Iterations[0].Duration, want)
 	}
+	// Stages by their hops: open, announce and advertise; two for each later one. Clients
+	// compute before they advertise; a masked input has 17 bytes.
+	hop := func(n int) time.Duration { return time.Duration(n) * slow.Latency }
+	stages := [protocol.Stages]time.Duration{
+		protocol.StageAdvertise:   hop(3) + time.Duration(announce)*time.Microsecond + 7*time.Millisecond + slow.Compute,
+		protocol.StageShare:       hop(2) + 7*time.Microsecond + 7*time.Millisecond,
+		protocol.StageMaskedInput: hop(2) + 7*time.Microsecond + 17*time.Millisecond,
+		protocol.StageUnmask:      hop(2) + 7*time.Microsecond + 7*time.Millisecond,
+	}
+	if out.Iterations[0].Stages != stages {
+		t.Errorf("its stages took %v, want %v", out.Iterations[0].Stages, stages)
+	}
 	// The session ends when the clients have done with the final model: two more
 	// hops, 12 bytes and a computation.
 	if end := want + 2*slow.Latency + 12*time.Microsecond + slow.Compute; out.Clock != end {

@@ -45,6 +45,9 @@ func (f *Figure) Draw(w io.Writer, format string, width float64) error {
 			return fmt.Errorf("%s, %s: %w", f.ID, s.Name, err)
 		}
 	}
+	if f.Bars { // room for all bars of the first place and the last
+		p.X.Min, p.X.Max = -0.5, float64(len(f.Ticks))-0.5
+	}
 	x := vg.Length(width) * vg.Centimeter
 	c, err := draw.NewFormattedCanvas(x, x*0.5, format)
 	if err != nil {

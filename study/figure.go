@@ -47,7 +47,11 @@ func (runs Runs) Figures() ([]Figure, error) {
 		}
 		all = append(all, f)
 	}
-	all = append(all, runs.ByPopularity(), runs.BytesByMessage())
+	stages, err := runs.SecondsByStage()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, stages, runs.ByPopularity(), runs.BytesByMessage())
 	for i := range all {
 		runs.colour(&all[i])
 	}
@@ -363,6 +367,54 @@ func (runs Runs) BytesByMessage() Figure {
 		}
 	}
 	return f
+}
+
+// SecondsByStage is how long the stages of a round last, in virtual time.
+func (runs Runs) SecondsByStage() (Figure, error) {
+	f := Figure{ID: "stages", Title: "The time of a round, by stage", X: "stage", Y: "seconds of virtual time, mean of the rounds", Bars: true,
+		Note: "Time is that of the simulated network. A stage that anybody is lost in lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
+	groups, label := runs.groups(algorithm.Epsilon.Key)
+	groups = f.few(groups)
+	var means []map[string][]float64 // of each group: by stage, one of each run
+	for _, g := range groups {
+		mean := make(map[string][]float64)
+		for _, r := range g {
+			all, err := r.Metrics()
+			if err != nil {
+				return f, err
+			}
+			for s := range protocol.Stages {
+				total, rounds := 0.0, 0
+				for _, m := range all {
+					if m.Federated != nil {
+						total += m.Stages[s.String()]
+						rounds++
+					}
+				}
+				if total > 0 {
+					mean[s.String()] = append(mean[s.String()], total/float64(rounds))
+				}
+			}
+		}
+		means = append(means, mean)
+	}
+	for s := range protocol.Stages {
+		if slices.ContainsFunc(means, func(m map[string][]float64) bool { return len(m[s.String()]) > 0 }) {
+			f.Ticks = append(f.Ticks, s.String())
+		}
+	}
+	for i, g := range groups {
+		at := make(map[float64][]float64)
+		for k, tick := range f.Ticks {
+			if v := means[i][tick]; len(v) > 0 {
+				at[float64(k)] = v
+			}
+		}
+		if len(at) > 0 {
+			f.Series = append(f.Series, sampled(label(g), at))
+		}
+	}
+	return f, nil
 }
 
 func (r *Run) bytes(kind string) float64 {

@@ -7,6 +7,10 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,6 +90,30 @@ func TestColoursStay(t *testing.T) {
 	}
 	if c := of(quality); c["ssp-c"] == c["lfl-sgdmf"] || c["biases, not private"] == c["ssp-c"] {
 		t.Errorf("two have one colour: %v", c)
+	}
+}
+
+// Of stages the seconds are means over the rounds that were federated, then over seeds: by hand.
+func TestSecondsByStage(t *testing.T) {
+	var runs Runs
+	for seed, rounds := range []string{
+		`{"round":1,"seconds":9,"stages":{"share":2,"unmask":4}}` + "\n" + `{"round":2,"seconds":9,"stages":{"share":4}}`,
+		`{"round":1,"seconds":9,"stages":{"share":7,"unmask":1}}`,
+	} {
+		r := runOf(t, "algorithm=ssp-c seed="+strconv.Itoa(seed+1), nil)
+		r.Path = t.TempDir()
+		if err := os.WriteFile(filepath.Join(r.Path, "metrics.jsonl"), []byte(rounds), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, r)
+	}
+	f, err := runs.SecondsByStage()
+	if err != nil || len(f.Series) != 1 || !slices.Equal(f.Ticks, []string{"share", "unmask"}) {
+		t.Fatalf("%+v, %v: want one line of share and unmask", f, err)
+	}
+	// share: (2+4)/2 and 7; unmask: (4+0)/2 and 1.
+	if y := f.Series[0].Y; !slices.Equal(y, []float64{5, 1.5}) {
+		t.Errorf("seconds %v, want 5 and 1.5", y)
 	}
 }
 
