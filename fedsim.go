@@ -48,6 +48,8 @@ type Options struct {
 	Keep bool
 	// Predictions keeps those of the test ratings, too.
 	Predictions bool
+	// Resume goes on from where a run of the same was stopped, if it is kept: see [Keeping].
+	Resume bool
 	// Progress is told how far the run is; nil: it is not reported.
 	Progress Progress
 }
@@ -84,35 +86,48 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if !o.Keep {
 		return Train(ctx, e, o.Progress)
 	}
-	return keep(ctx, e, o.Progress, o.Predictions)
+	return Keep(ctx, e, o.Progress, Keeping{Predictions: o.Predictions, Resume: o.Resume})
+}
+
+// Keeping says how a run is kept.
+type Keeping struct {
+	// Predictions leaves what the model predicts of the test ratings in the folder:
+	// predictions.csv.
+	Predictions bool
+	// Resume goes on from where a run of the same was stopped, to the same bits; one that was
+	// not begins at the start. From time to time a run writes down where it is, in a hidden file
+	// beside its folder, which is removed when the run is there.
+	Resume bool
 }
 
 // Keep is [Train] that leaves the run's folder. The folder is there as soon as the model is
 // trained and measured: what fails after that, in baselines, leaves it as it is, without those
 // that are missing. Result and error are then both returned. So they are where the folder
 // cannot be written.
-func Keep(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
-	return keep(ctx, e, p, false)
-}
-
-// KeepPredictions is [Keep] that leaves what the model predicts of the test ratings in the folder, too:
-// predictions.csv.
-func KeepPredictions(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
-	return keep(ctx, e, p, true)
-}
-
-func keep(ctx context.Context, e *experiment.Experiment, p Progress, predictions bool) (*Result, error) {
+func Keep(ctx context.Context, e *experiment.Experiment, p Progress, how Keeping) (*Result, error) {
+	k, err := newKeeper(e, p, how.Resume)
+	if err != nil {
+		return nil, err
+	}
 	folder, err := results.NewFolder(e)
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Discard()
 	j := newJob(e, keeping{orSilent(p), folder})
+	if e.About().Federated() {
+		j.keeper = k
+	}
+	if k.from != nil {
+		if err = k.restore(j, folder.Append); err != nil {
+			return nil, err
+		}
+	}
 	if err = j.train(ctx); err != nil {
-		return nil, err
+		return nil, k.stopped(err)
 	}
 	r := j.result
-	if predictions {
+	if how.Predictions {
 		err = folder.WritePredictions(e, r.Model)
 	}
 	if err == nil {
@@ -124,7 +139,7 @@ func keep(ctx context.Context, e *experiment.Experiment, p Progress, predictions
 	if err = j.compare(ctx); err != nil {
 		err = &UncomparedError{Folder: r.Folder, Err: err}
 	}
-	return r, errors.Join(err, results.Amend(r.Folder, r.Summary))
+	return r, errors.Join(err, k.remove(), results.Amend(r.Folder, r.Summary))
 }
 
 // UncomparedError is returned for a run that is kept, and whose baselines are not all there.

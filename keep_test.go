@@ -35,7 +35,7 @@ func keep(t *testing.T, h func(out string, stop func()) hook) (*fedsim.Result, s
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := fedsim.Keep(ctx, e, h(out, stop))
+	r, err := fedsim.Keep(ctx, e, h(out, stop), fedsim.Keeping{})
 	return r, out, err
 }
 

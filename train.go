@@ -27,6 +27,10 @@ type Progress interface {
 	Round(m results.Metrics, skipped error) error
 }
 
+// Resumer is a Progress that is told, once its phase has started, after which round a run goes
+// on that was asked to ([Keeping]); after 0 where no checkpoint of it is there.
+type Resumer interface{ Resumed(after, rounds int) }
+
 // silent ignores progress.
 type silent struct{}
 
@@ -76,6 +80,7 @@ type job struct {
 	clock    *stopwatch
 	result   *Result
 	attempts []experiment.Attempt
+	keeper   *keeper // nil where no checkpoints are written
 }
 
 // train trains and measures the model.
@@ -193,7 +198,15 @@ func (j *job) federated(ctx context.Context) error {
 		return err
 	}
 	j.progress.Start(j.e.About().Name, j.e.Schedule.Iterations())
-	out, err := sim.Run(ctx, Simulation(j.e, f, func(it sim.Iteration, shared []byte) error { return j.round(f, it, shared) }))
+	c := Simulation(j.e, f, func(it sim.Iteration, shared []byte) error { return j.round(f, it, shared) })
+	if k := j.keeper; k != nil {
+		k.told()
+		c.Between = func(take func() (*sim.Snapshot, error)) error { return k.between(j, take) }
+		if k.from != nil {
+			c.From = &k.from.Run
+		}
+	}
+	out, err := sim.Run(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
-	Columns, Duplicates, SplitBy, SplitTime, SplitTestFile config.TextKey
+	Columns, Duplicates, SplitBy, SplitTime, SplitSeed, SplitTestFile config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
@@ -334,7 +334,7 @@ func Federated() []*config.Key {
 // always are the keys that mean something to every algorithm.
 func always() []*config.Key {
 	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
-		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key,
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
 		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
 		StageTimeout.Key, Tail.Key, Gather.Key}
 }

@@ -2,6 +2,7 @@ package algorithm
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -88,6 +89,17 @@ func declareSplit() {
 			return ""
 		},
 	})
+	SplitSeed = config.DeclareText(config.Key{
+		Name: "split.seed", Kind: config.Text, Default: "", Later: true,
+		Help: "Seed that draws which ratings, or users, are held out, so that runs of several seeds can share a split. Default: seed.",
+		When: func(c config.Config) bool { return SplitTestFile.Is(c, "") },
+		Check: func(c config.Config) string {
+			if _, err := strconv.ParseUint(SplitSeed.Of(c), 10, 64); err != nil && !SplitSeed.Is(c, "") {
+				return fmt.Sprintf("%q is no seed; one is a whole number from 0 to 2^64-1", SplitSeed.Of(c))
+			}
+			return ""
+		},
+	})
 	Positive = config.DeclareNumber(config.Key{
 		Name: "split.positive", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five; 1 of clicks that are counted", Range: config.AtLeast(0), Unit: "stars",
 		Help: "Fewest stars that count as liked, with implicit feedback.",
@@ -135,6 +147,9 @@ func DataOptions(c config.Config) dataset.Options {
 // SplitParams say how a configuration splits.
 func SplitParams(c config.Config) dataset.SplitParams {
 	p := dataset.SplitParams{Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: Seed.Of(c), By: dataset.SplitBy(SplitBy.Of(c))}
+	if own, err := strconv.ParseUint(SplitSeed.Of(c), 10, 64); err == nil {
+		p.Seed = own
+	}
 	if at, err := dataset.ParseTime(SplitTime.Of(c)); err == nil && p.By == dataset.SplitTime {
 		p.Cut = &at
 	}

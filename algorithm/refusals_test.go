@@ -65,6 +65,7 @@ var refusals = []struct {
 	{"duplicates=count", "duplicates", "needs rating-max"},
 	{"split.by=never", "split.by", "random, time, user-time, leave-one-out"},
 	{"split.by=time split.test-file=x.csv", "split.by", "leave one of the two out"},
+	{"split.seed=-1", "split.seed", "a whole number from 0 to 2^64-1"},
 	{"split.by=time split.time=soon", "split.time", "soon"},
 	{"split.by=time split.time=2024-05-31 split.validation=0.1", "split.time", "no validation part"},
 	{"split.test=0", "split.test", "above 0 and below 1"},

@@ -41,6 +41,19 @@ type Durable interface {
 	Restore(state []byte, src entropy.Source) error
 }
 
+// Resumable is a Trainer that keeps something from one iteration to the next, which a
+// simulation that is gone on with later needs again. A trainer that is not is taken to keep
+// nothing. In a deployment nothing of it is written down: there a client that restarts begins
+// anew, but for what is Durable.
+type Resumable interface {
+	Trainer
+	// Snapshot is what the trainer keeps; nil while there is nothing.
+	Snapshot() ([]byte, error)
+	// Resume goes back to a snapshot of the same party, before any other call. src is the
+	// source that Contribute gets. One that does not fit is an error that says why.
+	Resume(snapshot []byte, src entropy.Source) error
+}
+
 // Ledger keeps what a party has spent of its privacy budget. Charge refuses what would
 // overspend; what it accepted is never refunded. It keeps its state in memory: the role
 // returns a durable record with the same step, and from these records a ledger is rebuilt

@@ -100,3 +100,19 @@ func TestRatingsInMemoryByTime(t *testing.T) {
 		t.Errorf("%d ratings are the test, want one of each of 40 users", e.Split.Test.Len())
 	}
 }
+
+// The split is drawn by split.seed where it is said: runs of other seeds share it, and one without
+// it is split by its seed.
+func TestSplitHasItsOwnSeed(t *testing.T) {
+	digest := func(settings string) string { return opened.Experiment(t, "data=synthetic:small "+settings).Split.Digest }
+	own := digest("seed=7")
+	if digest("seed=1 split.seed=7") != own || digest("seed=2 split.seed=7") != own {
+		t.Error("runs with one split.seed have other splits")
+	}
+	if digest("seed=1") == own {
+		t.Error("runs with other seeds have one split")
+	}
+	if liked := digest("feedback=implicit algorithm=ssp-c seed=1 split.seed=7"); liked != digest("feedback=implicit algorithm=ssp-c seed=7") {
+		t.Error("held-out users are drawn by another seed than split.seed")
+	}
+}

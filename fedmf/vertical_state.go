@@ -107,3 +107,9 @@ func (t *Vertical) decodeHead(b []byte) (last protocol.Noise, finished bool, err
 	}
 	return last, b[0] == 1, nil
 }
+
+// Snapshot implements client.Resumable.
+func (t *Vertical) Snapshot() ([]byte, error) { return t.Save() }
+
+// Resume implements client.Resumable.
+func (t *Vertical) Resume(state []byte, src entropy.Source) error { return t.Restore(state, src) }

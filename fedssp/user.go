@@ -1,6 +1,7 @@
 package fedssp
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -95,6 +96,37 @@ func (t *User) Finish(model []byte, _ protocol.Runner) error {
 	w.fit(t.params, m)
 	t.keep(w)
 	t.finished = true
+	return nil
+}
+
+// Snapshot implements client.Resumable: the ratings that were sampled, where they are; what was fitted is
+// fitted anew in every iteration.
+func (t *User) Snapshot() ([]byte, error) {
+	if t.chosen == nil || t.params.Budgeting == Weights {
+		return nil, nil
+	}
+	b := make([]byte, 0, 4*len(t.chosen))
+	for _, k := range t.chosen {
+		b = binary.LittleEndian.AppendUint32(b, uint32(k))
+	}
+	return b, nil
+}
+
+// Resume implements client.Resumable.
+func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
+	n := len(snapshot) / 4
+	if len(snapshot)%4 != 0 || n > len(t.ratings.Items) || n > t.params.PerUser {
+		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, of which at most %d count", len(snapshot), len(t.ratings.Items), t.params.PerUser)
+	}
+	chosen := make([]int, n)
+	for i := range chosen {
+		k := binary.LittleEndian.Uint32(snapshot[4*i:])
+		if int64(k) >= int64(len(t.ratings.Items)) || slices.Contains(chosen[:i], int(k)) {
+			return fmt.Errorf("fedssp: a snapshot with the rating at place %d, of %d different ones", k, len(t.ratings.Items))
+		}
+		chosen[i] = int(k)
+	}
+	t.chosen = chosen
 	return nil
 }
 

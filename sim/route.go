@@ -122,9 +122,17 @@ func (f *federation) close(model []byte) error {
 	}
 	it := *f.present
 	it.Duration = f.now.Sub(f.began)
+	if it.Number <= f.cfg.known() {
+		return f.passKnown(it)
+	}
 	f.out.Iterations = append(f.out.Iterations, it)
-	if f.cfg.Iteration == nil {
+	if f.cfg.Iteration != nil {
+		if err := f.cfg.Iteration(it, model); err != nil {
+			return err
+		}
+	}
+	if f.cfg.Between == nil || it.Number == uint64(f.cfg.Rounds) {
 		return nil
 	}
-	return f.cfg.Iteration(it, model)
+	return f.cfg.Between(f.snapshot)
 }

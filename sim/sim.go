@@ -71,6 +71,12 @@ type Config struct {
 	// Iteration, if set, is called after each iteration with the shared model
 	// as it then stands.
 	Iteration func(Iteration, []byte) error
+	// Between, if set, is called after that, but for the last iteration, and may take a
+	// snapshot. Session must be set then, and Strategy be a server.Durable.
+	Between func(take func() (*Snapshot, error)) error
+	// From, if set, is where the run goes on, of the same configuration. Of the iterations
+	// that it has neither Iteration nor Between are called.
+	From *Snapshot
 }
 
 // Validate reports everything that makes the federation unusable.
@@ -78,6 +84,8 @@ func (c Config) Validate() error {
 	errs := []error{c.Faults.Validate(), c.Network.Validate()}
 	if c.Strategy == nil {
 		errs = append(errs, errors.New("no strategy is given"))
+	} else {
+		errs = append(errs, c.checkFrom())
 	}
 	if len(c.Trainers) == 0 {
 		errs = append(errs, errors.New("no trainers are given; a federation needs at least 1 client"))
@@ -202,29 +210,36 @@ type federation struct {
 	staged     time.Time        // when its latest stage was closed
 	ended      bool             // the server has sent the final model
 	out        *Outcome
+
+	// Of a run that is gone on with, or may be.
+	strategy *resumable
+	trainers []client.Trainer // as they were given
+	ahead    time.Duration    // by which the clock is ahead of that of the known iterations gone through again
 }
 
 func newFederation(cfg Config) (*federation, error) {
 	n := len(cfg.Trainers)
 	streams := newStreams(cfg)
 	f := &federation{
-		cfg: cfg, streams: streams, queue: newQueue(),
-		server: server.New(cfg.Strategy), clients: make([]role, n),
+		streams: streams, queue: newQueue(), clients: make([]role, n),
 		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
-	sums, err := newSums(cfg, streams)
+	cfg = f.resumed(cfg)
+	f.cfg, f.server = cfg, server.New(cfg.Strategy)
+	sides, err := newSums(cfg, streams)
 	if err != nil {
 		return nil, err
 	}
+	sides = cfg.hollow(sides, streams.noise("ideal-sum"))
 	f.aggregator = aggregator.New(aggregator.Config{
-		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sums.aggregator,
+		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Iterations: uint64(cfg.Rounds), SitOut: cfg.SitOut,
 	})
 	samplers := new(client.Samplers)
 	for i, t := range cfg.Trainers {
 		c := client.Config{
-			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: streams.trainer(t, clientName(i)), NewSum: sums.client[i], Noise: samplers,
+			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: streams.trainer(t, clientName(i)), NewSum: sides.client[i], Noise: samplers,
 			Entropy: streams.noise(clientName(i)), Iterations: uint64(cfg.Rounds),
 		}
 		if cfg.Ledgers != nil {
@@ -304,7 +319,7 @@ func passes(works []work) func(yield func([]int) bool) {
 func (f *federation) step(a arrival) error {
 	eff := f.role(a.to).Step(f.now, a.in)
 	if _, tick := a.in.(protocol.Tick); !tick { // deadlines of stages long closed do not count
-		f.out.Clock = f.now.Sub(epoch)
+		f.out.Clock = f.now.Sub(epoch) + f.ahead
 	}
 	for _, r := range eff.Persist {
 		if c, ok := r.(protocol.Charged); ok && len(c.Events) > 0 {

@@ -90,7 +90,7 @@ func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
 		return err
 	}
 	defer log.Close() //nolint:errcheck // it is what a person may read, not a result
-	cmd := exec.CommandContext(ctx, r.Program, "run", f.experiment(run), "--workers", strconv.Itoa(r.Workers))
+	cmd := exec.CommandContext(ctx, r.Program, "run", f.experiment(run), "--resume", "--workers", strconv.Itoa(r.Workers))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = patience

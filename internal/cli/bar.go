@@ -20,6 +20,7 @@ type Bar struct {
 	label    string
 	total    int
 	began    time.Time // the phase
+	before   int       // steps of it that were done before it began
 	drawn    time.Time
 	tenth    int  // of the phase, that Sparse has told of
 	bar      bool // something is on the terminal's last line
@@ -74,7 +75,7 @@ func (b *Bar) Fetching(label string, size func(int64) string) func(done, total i
 
 // Start begins a phase of total steps; 0: it has none that could be counted.
 func (b *Bar) Start(label string, total int) {
-	b.label, b.total, b.tenth, b.began = label, total, 0, b.now()
+	b.label, b.total, b.before, b.tenth, b.began = label, total, 0, 0, b.now()
 	switch {
 	case !b.terminal:
 	case total == 0:
@@ -83,6 +84,9 @@ func (b *Bar) Start(label string, total int) {
 		b.StepNote(0, "")
 	}
 }
+
+// From says that so much of the phase was done before: what is left does not take as little time.
+func (b *Bar) From(done int) { b.before = done }
 
 // Announce writes the name of the phase as a line, elsewhere than on a terminal.
 func (b *Bar) Announce() {
@@ -105,10 +109,10 @@ func (b *Bar) StepNote(done int, note string) {
 // is not known, or is over at once.
 func (b *Bar) left(done int) string {
 	taken := b.now().Sub(b.began)
-	if done == 0 || done >= b.total || taken < time.Second {
+	if done <= b.before || done >= b.total || taken < time.Second {
 		return ""
 	}
-	rest := time.Duration(float64(taken) / float64(done) * float64(b.total-done)).Round(time.Second)
+	rest := time.Duration(float64(taken) / float64(done-b.before) * float64(b.total-done)).Round(time.Second)
 	return fmt.Sprintf("  %v left", rest)
 }
 

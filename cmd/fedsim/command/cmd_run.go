@@ -19,6 +19,7 @@ type runCmd struct {
 
 	From            string `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
 	DryRun          bool   `help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
+	Resume          bool   `help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start."`
 	SavePredictions bool   `help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
 
 	Format string `enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
@@ -54,11 +55,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	if r.Format == "jsonl" {
 		told = events{s.out}
 	}
-	keep := fedsim.Keep
-	if r.SavePredictions {
-		keep = fedsim.KeepPredictions
-	}
-	result, err := keep(ctx, e, told)
+	result, err := fedsim.Keep(ctx, e, told, fedsim.Keeping{Predictions: r.SavePredictions, Resume: r.Resume})
 	if result == nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -84,6 +85,9 @@ var program = cli.Program{
 		}
 		if u, ok := errors.AsType[*fedsim.UncomparedError](err); ok {
 			return u
+		}
+		if r, ok := errors.AsType[*fedsim.StoppedError](err); ok {
+			return fmt.Errorf("interrupted; %w", r)
 		}
 		return errors.New("interrupted; nothing was left behind")
 	},

@@ -21,6 +21,15 @@ func (e events) Start(label string, rounds int) {
 	}{"phase", label, rounds})
 }
 
+// Resumed implements fedsim.Resumer.
+func (e events) Resumed(after, rounds int) {
+	e.write(struct { //nolint:errcheck // likewise
+		Event  string `json:"event"`
+		After  int    `json:"after"`
+		Rounds int    `json:"rounds"`
+	}{"resumed", after, rounds})
+}
+
 // Step implements fedsim.Progress.
 func (e events) Step(done int) {
 	e.write(struct { //nolint:errcheck // likewise
@@ -48,10 +57,11 @@ func (e events) write(v any) error { return json.NewEncoder(e.w).Encode(v) }
 type progress struct {
 	*cli.Bar
 
+	w       io.Writer
 	trained bool // rounds were reported
 }
 
-func newProgress(w io.Writer) *progress { return &progress{Bar: cli.NewBar(w)} }
+func newProgress(w io.Writer) *progress { return &progress{Bar: cli.NewBar(w), w: w} }
 
 // Start implements fedsim.Progress. What comes after the rounds, which are a line each, is
 // announced.
@@ -60,6 +70,17 @@ func (p *progress) Start(label string, rounds int) {
 	if p.trained {
 		p.Announce()
 	}
+}
+
+// Resumed implements fedsim.Resumer.
+func (p *progress) Resumed(after, rounds int) {
+	p.Clear()
+	text := fmt.Sprintf("goes on after round %d of %d\n", after, rounds)
+	if after == 0 {
+		text = "no checkpoint of this run is there; it begins at round 1\n"
+	}
+	io.WriteString(p.w, text) //nolint:errcheck // it is only progress
+	p.From(after)
 }
 
 // Round implements fedsim.Progress.

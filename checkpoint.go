@@ -1,0 +1,218 @@
+package fedsim
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/gob"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/version"
+	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// checkpointEvery is how much time passes before a run writes another checkpoint: so little is
+// lost, and writing takes little of it. A run that is over sooner writes none.
+var checkpointEvery = 5 * time.Second
+
+// checkpoint is a run between two rounds, as a file: a hidden one beside the folders of runs,
+// named by what is run. Like these it holds what clients keep to themselves.
+type checkpoint struct {
+	Version  string // of the program that wrote it: another may compute other bits
+	Identity string // of what is run, and on what
+	Metrics  []byte // results.Metrics of every round, JSON
+	Attempts []experiment.Attempt
+	Run      sim.Snapshot
+}
+
+// checkpointDomain begins the file, ends in the version of its form, and is followed by the
+// SHA-256 of the rest, which is a gob.
+const checkpointDomain = "fedsim/checkpoint/v1\n"
+
+// keeper writes checkpoints of a run, and finds the one to go on from.
+type keeper struct {
+	path, identity string
+	written        int // rounds in the file; 0: this run has written none
+	rounds         int
+	last           time.Time
+	failed         error // of the last attempt to write
+	from           *checkpoint
+	told           func() // tells where the run goes on
+}
+
+// newKeeper makes the keeper of an experiment. With resume it reads the checkpoint, if there is
+// one.
+func newKeeper(e *experiment.Experiment, p Progress, resume bool) (*keeper, error) {
+	id := identity(e)
+	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+".checkpoint"), identity: id, rounds: e.Schedule.Iterations(), last: time.Now()}
+	if !resume {
+		return k, nil
+	}
+	if r, ok := p.(Resumer); ok {
+		k.told = func() { r.Resumed(k.written, k.rounds) }
+	}
+	b, err := os.ReadFile(k.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil {
+		k.from, err = decodeCheckpoint(b, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; without --resume the run starts anew and replaces it", k.path, err)
+	}
+	k.written = len(k.from.Run.Iterations)
+	return k, nil
+}
+
+// identity is that of all that a run's bits follow from, but for the program.
+func identity(e *experiment.Experiment) string {
+	c := e.Config
+	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key} {
+		c.Reset(key)
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n%s\n%x\n", c.YAML(), e.Data.Digest, e.Split.Digest, e.Session()) //nolint:errcheck // a hash does not fail
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func decodeCheckpoint(b []byte, id string) (*checkpoint, error) {
+	rest, ok := bytes.CutPrefix(b, []byte(checkpointDomain))
+	if !ok || len(rest) < sha256.Size {
+		return nil, fmt.Errorf("it is no checkpoint of this form, which begins with %q", checkpointDomain)
+	}
+	sum, rest := rest[:sha256.Size], rest[sha256.Size:]
+	if got := sha256.Sum256(rest); !bytes.Equal(got[:], sum) {
+		return nil, errors.New("the checkpoint is damaged: its digest is not that of what it holds")
+	}
+	var c checkpoint
+	if err := gob.NewDecoder(bytes.NewReader(rest)).Decode(&c); err != nil {
+		return nil, fmt.Errorf("the checkpoint cannot be read: %w", err)
+	}
+	if here := programVersion(); c.Version != here {
+		return nil, fmt.Errorf("the checkpoint is of fedsim %s, and this is %s, which may compute other bits", c.Version, here)
+	}
+	if c.Identity != id {
+		return nil, errors.New("the checkpoint is of another run")
+	}
+	return &c, nil
+}
+
+func programVersion() string {
+	v := version.Get()
+	return v.Version + " " + v.Source()
+}
+
+// between is called after every round: from time to time it writes the run down. That it
+// cannot be written stops no run.
+func (k *keeper) between(j *job, take func() (*sim.Snapshot, error)) error {
+	if time.Since(k.last) < checkpointEvery {
+		return nil
+	}
+	s, err := take()
+	if err != nil {
+		return err
+	}
+	if k.failed = k.write(j, s); k.failed == nil {
+		k.written = len(s.Iterations)
+	}
+	k.last = time.Now()
+	return nil
+}
+
+func (k *keeper) write(j *job, s *sim.Snapshot) error {
+	metrics, err := json.Marshal(j.result.Metrics)
+	if err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	if err = gob.NewEncoder(&body).Encode(checkpoint{Version: programVersion(), Identity: k.identity, Metrics: metrics, Attempts: j.attempts, Run: *s}); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(body.Bytes())
+	f, err := os.CreateTemp(filepath.Dir(k.path), filepath.Base(k.path)+".*")
+	if err != nil {
+		return err
+	}
+	for _, part := range [][]byte{[]byte(checkpointDomain), sum[:], body.Bytes()} {
+		if err == nil {
+			_, err = f.Write(part)
+		}
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), k.path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// restore puts the job where the checkpoint is.
+func (k *keeper) restore(j *job, report func(results.Metrics) error) error {
+	var metrics []results.Metrics
+	if err := json.Unmarshal(k.from.Metrics, &metrics); err != nil {
+		return fmt.Errorf("%s: the checkpoint's metrics: %w", k.path, err)
+	}
+	j.attempts = k.from.Attempts
+	for _, m := range metrics {
+		j.result.Metrics = append(j.result.Metrics, m)
+		if err := report(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove takes the file away: the run is there as a whole.
+func (k *keeper) remove() error {
+	if err := os.Remove(k.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// stopped is what a run that was stopped says of what is left of it.
+func (k *keeper) stopped(err error) error {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	switch {
+	case k.failed != nil:
+		return fmt.Errorf("%w; what was computed cannot be gone on with: %w", err, k.failed)
+	case k.written == 0:
+		return err
+	default:
+		return &StoppedError{Path: k.path, Round: k.written, Rounds: k.rounds, Err: err}
+	}
+}
+
+// StoppedError is returned for a run that was stopped in the middle, and that can be gone on
+// with.
+type StoppedError struct {
+	Path          string // of its checkpoint
+	Round, Rounds int    // that it goes on after, of how many
+	Err           error  // why it was stopped
+}
+
+// Error says how to go on.
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("the same command with --resume goes on after round %d of %d, which is in %s", e.Round, e.Rounds, e.Path)
+}
+
+// Unwrap is why.
+func (e *StoppedError) Unwrap() error { return e.Err }

@@ -1,0 +1,268 @@
+package fedsim_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/results"
+)
+
+// resumed are runs of every algorithm, of settings that keep something between rounds, and of
+// every kind of sum, with clients that are lost in all ways.
+var resumed = []string{
+	"algorithm=lfl-sgdmf rounds=5 leave=0.2 away=0.2",
+	"algorithm=lfl-sgdmf rounds=5 contribution=all-ratings sit-out=0.1 noise-draw=client",
+	"algorithm=lfl-sgdmf rounds=4 secagg=real sit-out=0.1",
+	"algorithm=lfl-sgdmf rounds=4 secagg=real mode=active",
+	"algorithm=lfl-sgdmf rounds=4 noise=replace secagg=real",
+	"algorithm=fmf-lfl rounds=4",
+	"algorithm=vfl-sgdmf rounds=6 parties=4 accountant=rdp",
+	"algorithm=vfl-sgdmf rounds=6 parties=4 accountant=rdp unit=user item-steps=7 clip-ratings=3 secagg=real",
+	"algorithm=fmf-vfl rounds=4 parties=4",
+	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp",
+	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp train=both clip-ratings=3 secagg=real",
+	"algorithm=hfl-synsgd rounds=6 parties=4 accountant=rdp",
+	"algorithm=fmf-hfl rounds=4 parties=4",
+	"algorithm=dpals epsilon=200 statistics.per-user=3",
+	"algorithm=dpals epsilon=200 statistics.per-user=3 statistics.budgeting=tail secagg=real",
+	"algorithm=ada-dpals epsilon=200",
+	"algorithm=dp-cmf epsilon=200 data=synthetic:small",
+	"algorithm=ssp-c epsilon=200",
+	"algorithm=ssp-c epsilon=200 secagg=real",
+	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3",
+	"algorithm=am-ssp epsilon=200",
+	"algorithm=ssp-convex epsilon=200",
+	"algorithm=private-item-bias epsilon=200",
+	"algorithm=sgd-mf model.epochs=3",
+}
+
+// few are ratings of 24 users.
+func few() []fedsim.Rating {
+	random := rand.New(rand.NewPCG(1, 2))
+	var list []fedsim.Rating
+	for u := range 24 {
+		for i := range 12 {
+			if random.Float64() < 0.6 {
+				list = append(list, fedsim.Rating{User: fmt.Sprint("u", u), Item: fmt.Sprint("i", i), Value: float64(1 + random.IntN(5))})
+			}
+		}
+	}
+	return list
+}
+
+func opened(t *testing.T, out, settings string) fedsim.Options {
+	t.Helper()
+	o := fedsim.Options{Ratings: few(), Keep: true, Settings: map[string]string{
+		"out": out, "name": "run", "rating-min": "1", "rating-max": "5", "baselines": "quick", "dropout": "0.1", "tolerance": "0.4", "delta": "0.001",
+	}}
+	for word := range strings.FieldsSeq(settings) {
+		key, value, _ := strings.Cut(word, "=")
+		o.Settings[key] = value
+	}
+	if strings.Contains(settings, "data=") {
+		o.Ratings = nil
+		for _, key := range []string{"rating-min", "rating-max"} {
+			delete(o.Settings, key)
+		}
+	}
+	if o.Settings["algorithm"] == "sgd-mf" {
+		for _, key := range []string{"dropout", "tolerance", "delta"} {
+			delete(o.Settings, key)
+		}
+	}
+	return o
+}
+
+// left are the files of a run but for those that say when and how long.
+func left(t *testing.T, out string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	if err := fs.WalkDir(os.DirFS(out), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "summary.json" {
+			return err
+		}
+		b, err := os.ReadFile(filepath.Join(out, path))
+		files[path] = strings.ReplaceAll(string(b), out, "OUT")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// A run that is stopped after any of its rounds, and gone on with, leaves what the same run
+// leaves that is not: every file, to the last bit, bytes and virtual seconds of the rounds too.
+func TestResumedRunIsTheSame(t *testing.T) {
+	fedsim.CheckpointEvery(0)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	seen := make(map[string]bool)
+	for _, settings := range resumed {
+		name := strings.TrimPrefix(strings.Fields(settings)[0], "algorithm=")
+		seen[name] = true
+		t.Run(settings, func(t *testing.T) {
+			whole := t.TempDir()
+			want, err := fedsim.Run(t.Context(), opened(t, whole, settings))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for stop := 1; stop < len(want.Metrics); stop++ {
+				if stop != len(want.Metrics)/2 && os.Getenv("FEDSIM_TEST_LONG") == "" {
+					continue
+				}
+				out := t.TempDir()
+				o := opened(t, out, settings)
+				stopped(t, o, stop)
+				if name != "sgd-mf" && len(left(t, out)) != 1 {
+					t.Fatalf("stopped after round %d it left %d files", stop, len(left(t, out)))
+				}
+				o.Resume = true
+				told := 0
+				o.Progress = hook{start: func(string) {}, round: func(m results.Metrics) { told++ }}
+				got, err := fedsim.Run(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rest := len(want.Metrics) - stop; name != "sgd-mf" && told != rest {
+					t.Errorf("from round %d on %d rounds were computed, not %d", stop, told, rest)
+				}
+				had, have := left(t, whole), left(t, out)
+				for path, b := range had {
+					if have[path] != b {
+						t.Errorf("stopped after round %d: %s differs:\n%.1500s\n%.1500s", stop, path, b, have[path])
+					}
+				}
+				if len(had) != len(have) {
+					t.Errorf("stopped after round %d it left %d files, not %d", stop, len(have), len(had))
+				}
+				sameSummary(t, want, got)
+			}
+		})
+	}
+	for _, name := range fedsim.Algorithms() {
+		if !seen[name] {
+			t.Errorf("no run of %s is resumed here", name)
+		}
+	}
+}
+
+// stopped runs until a round is over.
+func stopped(t *testing.T, o fedsim.Options, round int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	o.Progress = hook{start: func(string) {}, round: func(m results.Metrics) {
+		if m.Round == round { // it is written down all the same
+			stop()
+		}
+	}}
+	_, err := fedsim.Run(ctx, o)
+	var s *fedsim.StoppedError
+	if o.Settings["algorithm"] != "sgd-mf" && (!errors.As(err, &s) || !errors.Is(err, context.Canceled) || s.Round != round) {
+		t.Fatalf("stopped after round %d: %v", round, err)
+	}
+}
+
+func sameSummary(t *testing.T, want, got *fedsim.Result) {
+	t.Helper()
+	a, b := *want.Summary, *got.Summary
+	for _, s := range []*results.Summary{&a, &b} {
+		s.Seconds, s.PeakMemory = map[string]float64{"virtual": s.Seconds["virtual"]}, 0
+	}
+	if x, y := fmt.Sprintf("%+v", a.Privacy), fmt.Sprintf("%+v", b.Privacy); x != y || a.SkippedRounds != b.SkippedRounds || a.DroppedPerRound != b.DroppedPerRound ||
+		fmt.Sprint(a.BytesUpPerClient, a.BytesDownPerClient, a.Seconds, a.Baselines) != fmt.Sprint(b.BytesUpPerClient, b.BytesDownPerClient, b.Seconds, b.Baselines) {
+		t.Errorf("the summaries differ:\n%+v\n%+v", a, b)
+	}
+}
+
+// A checkpoint that is damaged, cut short, or of something else is refused by name, and stays;
+// without Resume the run starts anew, and takes it away in the end.
+func TestUnusableCheckpoint(t *testing.T) {
+	fedsim.CheckpointEvery(0)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	out := t.TempDir()
+	const settings = "algorithm=lfl-sgdmf rounds=4"
+	stopped(t, opened(t, out, settings), 2)
+	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	whole, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)/2] ^= 1
+	for says, b := range map[string][]byte{"damaged": flipped, "its digest": whole[:len(whole)-1], "no checkpoint": []byte("hello"), "of this form": {}} {
+		if err = os.WriteFile(files[0], b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := opened(t, out, settings)
+		o.Resume = true
+		if _, err = fedsim.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), files[0]) {
+			t.Errorf("%s: %v", says, err)
+		}
+		if after, failed := os.ReadFile(files[0]); failed != nil || !bytes.Equal(after, b) {
+			t.Errorf("%s: the file was touched: %v", says, failed)
+		}
+	}
+	o := opened(t, out, "algorithm=lfl-sgdmf rounds=4 epsilon=3") // another run: its own file
+	o.Resume = true
+	o.Settings["name"] = "other"
+	if _, err = fedsim.Run(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	if _, err = fedsim.Run(t.Context(), opened(t, out, settings)); err != nil {
+		t.Error(err)
+	}
+	if files, err = filepath.Glob(filepath.Join(out, ".*")); err != nil || len(files) != 0 {
+		t.Error("left:", files, err)
+	}
+}
+
+// A checkpoint that cannot be written stops no run; only one that is stopped says that it cannot be
+// gone on with.
+func TestCheckpointThatCannotBeWritten(t *testing.T) {
+	fedsim.CheckpointEvery(0)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	out := t.TempDir()
+	const settings = "algorithm=lfl-sgdmf rounds=4"
+	stopped(t, opened(t, out, settings), 1)
+	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err = os.Remove(files[0]); err == nil { // a folder in its place is never replaced
+		err = os.MkdirAll(filepath.Join(files[0], "x"), 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	o := opened(t, out, settings)
+	o.Progress = hook{start: func(string) {}, round: func(m results.Metrics) {
+		if m.Round == 2 {
+			stop()
+		}
+	}}
+	if _, err = fedsim.Run(ctx, o); err == nil || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "cannot be gone on with") || !strings.Contains(err.Error(), files[0]) {
+		t.Errorf("%v", err)
+	}
+	r, err := fedsim.Run(t.Context(), opened(t, out, settings))
+	if r == nil || len(r.Metrics) != 4 || r.Folder == "" {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(out, ".*.checkpoint.*")); err != nil || len(left) != 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}

@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/server"
+)
+
+// Snapshot is a run between two iterations: with the same configuration, from which all that
+// is random follows, a later run goes on from it to the same bits ([Config.From]).
+//
+// What a role keeps between iterations is not in it: who set up what with whom ahead. The
+// roles go through the known iterations again instead, with nothing to compute: trainers
+// contribute nothing, sums have neither noise nor, but in active mode, cryptography, and the
+// strategy absorbs nothing. That takes a small part of the time, and a role may change without
+// a snapshot's form changing.
+//
+// It holds what clients keep to themselves.
+type Snapshot struct {
+	Iterations []Past
+	Up, Down   [protocol.Kinds]int64
+	Clock      time.Duration
+	Strategy   []byte   // as server.Durable saved it
+	Trainers   [][]byte // as client.Resumable saved it, by client; nil: nothing is kept
+}
+
+// Past is an iteration that is over, with the reason why it was skipped as text; "" where it was not.
+type Past struct {
+	Iteration
+	Reason string
+}
+
+// record is the iteration as an outcome has it.
+func (p Past) record() Iteration {
+	it := p.Iteration
+	if p.Reason != "" {
+		it.Skipped = errors.New(p.Reason)
+	}
+	return it
+}
+
+// ErrOtherRun is returned for a snapshot that is not of the run that goes on from it.
+var ErrOtherRun = errors.New("the snapshot is of another run")
+
+// known is how many iterations are known before the run begins.
+func (c Config) known() uint64 {
+	if c.From == nil {
+		return 0
+	}
+	return uint64(len(c.From.Iterations))
+}
+
+// checkFrom reports what keeps a run from going on, or from being gone on with.
+func (c Config) checkFrom() error {
+	if c.From == nil && c.Between == nil {
+		return nil
+	}
+	if c.Session == (protocol.SessionID{}) {
+		return errors.New("a run without a session cannot be gone on with: its noise follows from the models in its plans")
+	}
+	if _, ok := c.Strategy.(server.Durable); !ok {
+		return errors.New("the strategy is not a server.Durable: its state cannot be kept")
+	}
+	if c.From == nil {
+		return nil
+	}
+	if n := len(c.From.Iterations); n == 0 || n >= c.Rounds || len(c.From.Trainers) != len(c.Trainers) {
+		return fmt.Errorf("%w: it is of %d clients after %d iterations; there are %d clients and %d iterations", ErrOtherRun, len(c.From.Trainers), n, len(c.Trainers), c.Rounds)
+	}
+	return nil
+}
+
+// resumable is a strategy whose state before every plan is at hand, and which takes up that of
+// a snapshot where the known iterations end.
+type resumable struct {
+	server.Durable
+	from    *Snapshot
+	known   uint64
+	planned uint64
+	state   []byte // before the latest plan
+	restore func() error
+}
+
+// Next implements server.Strategy.
+func (r *resumable) Next() (plan *protocol.Plan, done bool, err error) {
+	if r.from != nil && r.planned == r.known {
+		if err = r.Restore(r.from.Strategy); err == nil {
+			err = r.restore()
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("%w: %w", ErrOtherRun, err)
+		}
+	}
+	if r.planned >= r.known {
+		if r.state, err = r.Save(); err != nil {
+			return nil, false, err
+		}
+	}
+	r.planned++
+	return r.Durable.Next()
+}
+
+// Absorb implements server.Strategy.
+func (r *resumable) Absorb(p *protocol.Plan, s protocol.Sums, run protocol.Runner) error {
+	if p.Iteration <= r.known {
+		return nil
+	}
+	return r.Durable.Absorb(p, s, run)
+}
+
+// Skip implements server.Strategy.
+func (r *resumable) Skip(p *protocol.Plan, why error) {
+	if p.Iteration > r.known {
+		r.Durable.Skip(p, why)
+	}
+}
+
+// pausing is a trainer that contributes nothing to the known iterations.
+type pausing struct {
+	client.Trainer
+	known uint64
+}
+
+// Contribute implements client.Trainer.
+func (t pausing) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
+	if p.Iteration > t.known {
+		return t.Trainer.Contribute(p, src, run)
+	}
+	return slices.Repeat([]protocol.Vector{{Index: []uint32{}}}, len(p.Releases)), nil
+}
+
+// idle is a client's side of a hollow sum. What is set up ahead with it may be real, and is
+// scheduled as work then.
+type idle struct {
+	*secagg.IdealClient
+	heavy bool
+}
+
+// Heavy implements client.Sum.
+func (i idle) Heavy() bool { return i.heavy }
+
+// hollow are sums of which those of the known iterations hold nothing. In active mode they are as they
+// would be: clients may be lost at a stage that no other sum has.
+func (c Config) hollow(s sums, src entropy.Source) sums {
+	if c.From == nil || c.Mode == graph.Active {
+		return s
+	}
+	known, tables := c.known(), new(noise.Tables)
+	out := sums{
+		aggregator: func(p protocol.Setup) (aggregator.Sum, error) {
+			if p.Iteration > known {
+				return s.aggregator(p)
+			}
+			return secagg.NewIdeal(p, secagg.DrawClient, src, tables), nil // adds none of its own
+		},
+		client: make([]func(protocol.Setup) (client.Sum, error), len(s.client)),
+	}
+	for i, join := range s.client {
+		out.client[i] = func(p protocol.Setup) (client.Sum, error) {
+			side, err := join(p) // it is counted: a party draws its secrets from streams by how often it joined
+			if err != nil || p.Iteration > known {
+				return side, err
+			}
+			return idle{secagg.NewIdealClient(p, secagg.DrawSum), c.Real}, nil // so that the client adds none either
+		}
+	}
+	return out
+}
+
+// resumed prepares the configuration: its strategy and trainers go through known iterations idly.
+func (f *federation) resumed(cfg Config) Config {
+	if cfg.From == nil && cfg.Between == nil {
+		return cfg
+	}
+	trainers := cfg.Trainers
+	f.strategy = &resumable{Durable: cfg.Strategy.(server.Durable), from: cfg.From, known: cfg.known(), restore: func() error {
+		for i, t := range trainers {
+			r, ok := t.(client.Resumable)
+			if state := cfg.From.Trainers[i]; state == nil {
+				continue
+			} else if !ok {
+				return fmt.Errorf("client %d keeps nothing, and the snapshot has %d bytes of it", i, len(state))
+			} else if err := r.Resume(state, f.streams.noise(clientName(i))); err != nil {
+				return fmt.Errorf("client %d: %w", i, err)
+			}
+		}
+		return nil
+	}}
+	cfg.Strategy = f.strategy
+	if cfg.From != nil {
+		cfg.Trainers = make([]client.Trainer, len(trainers))
+		for i, t := range trainers {
+			cfg.Trainers[i] = pausing{t, cfg.known()}
+		}
+	}
+	f.trainers = trainers
+	return cfg
+}
+
+// passKnown ends a known iteration: who was there is what the snapshot says, and from the
+// last one on the book is the snapshot's.
+func (f *federation) passKnown(it Iteration) error {
+	past := f.cfg.From.Iterations[it.Number-1]
+	if past.Number != it.Number || past.Alive != it.Alive || past.Dropped != it.Dropped || past.Sent != it.Sent {
+		return fmt.Errorf("%w: in its iteration %d there were %d clients, %d were lost and %d sent an input; here there are %d, %d and %d",
+			ErrOtherRun, it.Number, past.Alive, past.Dropped, past.Sent, it.Alive, it.Dropped, it.Sent)
+	}
+	f.out.Iterations = append(f.out.Iterations, past.record())
+	if it.Number == f.cfg.known() {
+		f.out.Up, f.out.Down = f.cfg.From.Up, f.cfg.From.Down
+		f.ahead = f.cfg.From.Clock - f.now.Sub(epoch)
+	}
+	return nil
+}
+
+// snapshot is the run as it stands after an iteration.
+func (f *federation) snapshot() (*Snapshot, error) {
+	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
+	for _, it := range f.out.Iterations {
+		p := Past{Iteration: it}
+		if it.Skipped != nil {
+			p.Reason, p.Skipped = it.Skipped.Error(), nil
+		}
+		s.Iterations = append(s.Iterations, p)
+	}
+	for i, t := range f.trainers {
+		if r, ok := t.(client.Resumable); ok {
+			var err error
+			if s.Trainers[i], err = r.Snapshot(); err != nil {
+				return nil, fmt.Errorf("client %d: %w", i, err)
+			}
+		}
+	}
+	return s, nil
+}
