@@ -41,6 +41,7 @@ var resumed = []string{
 	"algorithm=ssp-c epsilon=200 secagg=real",
 	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3",
 	"algorithm=am-ssp epsilon=200",
+	"algorithm=am-ssp-ids epsilon=200 statistics.normalise=global",
 	"algorithm=ssp-convex epsilon=200",
 	"algorithm=private-item-bias epsilon=200",
 	"algorithm=sgd-mf model.epochs=3",

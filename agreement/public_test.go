@@ -161,7 +161,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "720bba56ed96c34c2e97a3b549bf9295abfbfa7734fc030032822c4c050fc10a" {
+	if err != nil || hex.EncodeToString(hash[:]) != "73d6079261ae0064c6998310de12b1514001411397eed86b78e5bf7d18a1d80b" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

@@ -64,27 +64,30 @@ var effects = []struct {
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},
-	{"features=genres", "dp-cmf ssp-c ssp-i am-ssp ssp-convex"},
+	{"features=genres", "dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex"},
 	{"statistics.gramian=one", "statistics"},
 	{"statistics.budgeting=weights", "statistics bias"},
-	{"statistics.exponent=0.5", "ada-dpals dp-cmf ssp-c ssp-i am-ssp ssp-convex private-item-bias"},
+	{"statistics.exponent=0.5", "ada-dpals dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex private-item-bias"},
+	{"statistics.normalise=global", "ada-dpals dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex private-item-bias"},
+	{"statistics.headroom=2", ""}, // of one scale for all alone
+	{"statistics.count-margin=2", "ada-dpals am-ssp am-ssp-ids"},
 	{"statistics.per-user=7", "dpals"},
-	{"statistics.count-cap=7", "ada-dpals am-ssp"},
-	{"statistics.shares.counts=0.02", "ada-dpals am-ssp"},
+	{"statistics.count-cap=7", "ada-dpals am-ssp am-ssp-ids"},
+	{"statistics.shares.counts=0.02", "ada-dpals am-ssp am-ssp-ids"},
 	{"statistics.mean-cap=9", "statistics bias"},
 	{"statistics.shares.mean=0.02", "statistics bias"},
 	{"statistics.bias-first=yes", "statistics"},
 	{"statistics.clip-user=2", "statistics"},
-	{"statistics.clip-rating=2", "dpals ada-dpals dp-cmf ssp-c ssp-i am-ssp"},
+	{"statistics.clip-rating=2", "dpals ada-dpals dp-cmf ssp-c ssp-i am-ssp am-ssp-ids"},
 	{"statistics.clip-bias=1", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
 	{"statistics.priors=fixed", "dp-cmf ssp-i ssp-convex private-item-bias"},
 	{"statistics.decay=0.2", "ssp-c"},
 	{"statistics.bias-ridge=3", ""}, // of priors that are not learned alone
-	{"statistics.user-feature-weight=0.2", "dp-cmf ssp-c ssp-i am-ssp ssp-convex"},
+	{"statistics.user-feature-weight=0.2", "dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex"},
 	{"statistics.user-bias-ridge=3", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
 	{"statistics.user-ridge=3", "statistics"},
-	{"statistics.item-ridge=3", "dpals ada-dpals dp-cmf ssp-i am-ssp ssp-convex"},
-	{"statistics.item-prior=3", "dpals ada-dpals dp-cmf ssp-i am-ssp ssp-convex"},
+	{"statistics.item-ridge=3", "dpals ada-dpals dp-cmf ssp-i am-ssp am-ssp-ids ssp-convex"},
+	{"statistics.item-prior=3", "dpals ada-dpals dp-cmf ssp-i am-ssp am-ssp-ids ssp-convex"},
 	{"statistics.unobserved=0.2", ""}, // of implicit feedback alone
 	{"split.positive=3", ""},          // likewise
 	{"split.time=3", ""},              // of split.by time alone
@@ -95,12 +98,12 @@ var effects = []struct {
 	{"statistics.shares.bias=0.3", "dp-cmf ssp-c ssp-i ssp-convex"},
 	{"statistics.shares.weight-counts=0.2", "statistics bias"},
 	{"statistics.shares.gramian=0.2", "statistics"},
-	{"encoder.optimiser=adam", "ssp-c ssp-i am-ssp ssp-convex"},
-	{"encoder.steps=50", "ssp-i am-ssp ssp-convex"},
-	{"encoder.dense=yes", "ssp-i am-ssp ssp-convex"},
-	{"encoder.ids=no", "ssp-i am-ssp ssp-convex"},
-	{"encoder.rate=0.1", "ssp-i am-ssp ssp-convex"},
-	{"encoder.start-norm=2", "ssp-i am-ssp ssp-convex"},
+	{"encoder.optimiser=adam", "ssp-c ssp-i am-ssp am-ssp-ids ssp-convex"},
+	{"encoder.steps=50", "ssp-i am-ssp am-ssp-ids ssp-convex"},
+	{"encoder.dense=yes", "ssp-i am-ssp am-ssp-ids ssp-convex"},
+	{"encoder.ids=no", "ssp-i am-ssp am-ssp-ids ssp-convex"},
+	{"encoder.rate=0.1", "ssp-i am-ssp am-ssp-ids ssp-convex"},
+	{"encoder.start-norm=2", "ssp-i am-ssp am-ssp-ids ssp-convex"},
 	{"cmf.sweeps=2", "dp-cmf"},
 	{"cmf.feature-weight=2", "dp-cmf"},
 }
@@ -108,7 +111,7 @@ var effects = []struct {
 var formOf = map[string]string{
 	"lfl-sgdmf": "device", "fmf-lfl": "device", "vfl-sgdmf": "vertical", "fmf-vfl": "vertical",
 	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central",
-	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics",
+	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics", "am-ssp-ids": "statistics",
 	"ssp-convex": "statistics", "private-item-bias": "bias",
 }
 

@@ -7,7 +7,7 @@ var refusals = []struct {
 	key      string // that the message is about
 	reason   string
 }{
-	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, ssp-convex, private-item-bias"},
+	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, private-item-bias"},
 	{"epsilon=0", "epsilon", "positive, or inf for no noise"},
 	{"epsilon=-1", "epsilon", "positive, or inf for no noise"},
 	{"algorithm=fmf-lfl epsilon=1", "epsilon", "use inf, or another algorithm"},
@@ -164,6 +164,9 @@ var refusals = []struct {
 	{"algorithm=ssp-c feedback=implicit statistics.bias-first=yes", "statistics.bias-first", "no biases on it"},
 	{"statistics.gramian=two", "statistics.gramian", "auto, per-item, one"},
 	{"statistics.budgeting=head", "statistics.budgeting", "auto, weights, uniform, tail"},
+	{"statistics.normalise=mine", "statistics.normalise", "user, global"},
+	{"statistics.headroom=0", "statistics.headroom", "0.001"},
+	{"statistics.count-margin=-1", "statistics.count-margin", "0 to 100"},
 	{"statistics.exponent=2.5", "statistics.exponent", "outside 0 to 2"},
 	{"statistics.per-user=0", "statistics.per-user", "whole number from 1"},
 	{"statistics.count-cap=1.5", "statistics.count-cap", "whole number from 1"},
@@ -172,7 +175,7 @@ var refusals = []struct {
 	{"statistics.priors=flat", "statistics.priors", "auto, fixed, learned"},
 	{"statistics.decay=1", "statistics.decay", "below 1"},
 	{"statistics.user-feature-weight=-1", "statistics.user-feature-weight", "outside 0 to 10"},
-	{"algorithm=ssp-i encoder.optimiser=exact", "encoder.optimiser", "is for ssp-c and am-ssp"},
+	{"algorithm=ssp-i encoder.optimiser=exact", "encoder.optimiser", "is for ssp-c, am-ssp and am-ssp-ids"},
 	{"algorithm=ssp-c encoder.optimiser=exact statistics.gramian=per-item", "encoder.optimiser", "takes statistics.gramian: one"},
 	{"algorithm=ssp-c encoder.optimiser=exact statistics.resample=2", "encoder.optimiser", "must be 1"},
 	{"statistics.clip-user=0", "statistics.clip-user", "outside 1e-09 to 1e+09"},

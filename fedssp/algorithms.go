@@ -19,6 +19,7 @@ type family struct {
 	explicit  bool // it takes ratings on a scale only
 	sampled   bool // by default a user sends some of its ratings
 	weighted  bool // by default ratings of rare items weigh more
+	dense     bool // the encoder is the paper's: a dense layer, and no embedding of an item's own
 	resampled bool // by default every step of the solver has fresh statistics
 	encoded   bool // items are the output of an encoder, if there are features
 	pooled    bool // the encoder's best parameters may be solved for, and
@@ -56,7 +57,12 @@ func init() {
 			solver: Encoded, ours: true, resampled: true, encoded: true,
 		},
 		{
-			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features, and statistics of each item", Paper: "AM-SSP, algorithm 8",
+			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features with a dense layer, and statistics of each item", Paper: "AM-SSP, algorithm 8 and E.1.2",
+				Features: algorithm.TakesFeatures},
+			weighted: true, encoded: true, pooled: true, dense: true,
+		},
+		{
+			about: algorithm.About{Name: "am-ssp-ids", Help: "am-ssp with an embedding of each item's own in place of the dense layer", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
 			weighted: true, encoded: true, pooled: true,
 		},

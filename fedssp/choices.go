@@ -127,8 +127,11 @@ func (s settings) weights() bool { return keys.budgeting.Chosen(s.Config) == str
 
 // counted reports whether item counts are released: where weights or samples go by them.
 func (s settings) counted() bool {
-	return keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && keys.exponent.Chosen(s.Config) > 0
+	return keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0)
 }
+
+// global reports whether one scale of weights serves all users.
+func (s settings) global() bool { return keys.normalise.Is(s.Config, string(GlobalNorm)) }
 
 // averaged reports whether the mean of ratings is released.
 func (s settings) averaged() bool { return !s.implicit() && keys.meanCap.Chosen(s.Config) > 0 }
@@ -286,6 +289,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 		Items: setup.Data.Items, Rank: int(algorithm.Rank.Or(c, s.rank())), Min: setup.Bottom(), Max: setup.Top(),
 		Feedback: Feedback(algorithm.Feedback.Of(c)), Solver: s.solver(), Gramian: GramianForm(keys.gramian.Of(c)),
 		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), PerUser: keys.perUser.Int(c),
+		Normalise: Normaliser(keys.normalise.Of(c)), Headroom: keys.headroom.Value(c), CountMargin: keys.countMargin.Value(c),
 		CountCap: keys.countCap.Int(c), MeanCap: keys.meanCap.Int(c), Bias: s.biases(),
 		ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c), ClipBias: keys.clipBias.Value(c),
 		UserRidge: keys.userRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c), ItemRidge: keys.itemRidge.Value(c),
@@ -315,7 +319,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 
 func encoderOf(c config.Config) encoder.Settings {
 	return encoder.Settings{
-		Dim: keys.dim.Int(c), Dense: keys.dense.Is(c, yes), IDs: keys.ids.Is(c, yes), StartNorm: keys.startNorm.Value(c),
+		Dim: keys.dim.Int(c), Dense: keys.dense.Chosen(c) == yes, IDs: keys.ids.Is(c, yes), StartNorm: keys.startNorm.Value(c),
 		Optimiser: encoder.Optimiser(keys.optimiser.Of(c)), Rate: keys.rate.Value(c), Decay: encoder.Decay(keys.rateDecay.Of(c)), Steps: keys.steps.Int(c),
 		Batch: keys.batch.Int(c), WarmStart: keys.warmStart.Is(c, yes), Ridge: keys.ridge.Value(c),
 	}

@@ -113,6 +113,18 @@ const (
 	TailSample Budgeting = "tail"
 )
 
+// Normaliser says how weights are brought to Σ w² <= 1 of a user.
+type Normaliser string
+
+const (
+	// PerUserNorm: a user's weights are scaled so that Σ w² is 1, as am-ssp E.1.4 has it.
+	PerUserNorm Normaliser = "user"
+	// GlobalNorm: one scale for all, by which Σ w² of an average user is 1/Headroom, and weights of a
+	// user beyond 1 are scaled back: equations (11) and (12) of the multi-task paper, with β = 1 and
+	// c(n) = Headroom.
+	GlobalNorm Normaliser = "global"
+)
+
 // Loss is ℓ of the Convex solver, of a residual in rating units or, for Logistic, of a logit.
 type Loss string
 
@@ -134,6 +146,9 @@ type Params struct {
 	Gramian     GramianForm
 	Budgeting   Budgeting
 	Exponent    float64 // of the weights, 0 (equal) to 2
+	Normalise   Normaliser // "" is PerUserNorm
+	Headroom    float64 // c(n) of GlobalNorm, positive; else 0
+	CountMargin float64 // deviations of their noise that are added to the counts, at least 0
 	PerUser     int     // ratings that a user's sample has at most; of the samplings only
 	CountCap    int     // θ_c, the items a user counts at most; of releases that need counts only
 	// MeanCap is k: the ratings of a user that the mean is taken over, at most. 0: the
@@ -190,7 +205,7 @@ type Shares struct {
 
 // withCounts reports whether something needs the private counts.
 func (p *Params) withCounts() bool {
-	return p.Budgeting == TailSample || p.Budgeting == Weights && p.Exponent > 0
+	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == GlobalNorm)
 }
 
 func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
@@ -355,6 +370,15 @@ func (p *Params) checkBudgeting(e *problems) {
 		if !(p.Exponent >= 0 && p.Exponent <= 2) {
 			e.add("exponent is %v; it must be from 0 to 2", p.Exponent)
 		}
+		switch p.Normalise {
+		case PerUserNorm, "":
+		case GlobalNorm:
+			if !(p.Headroom >= 1e-3 && p.Headroom <= 1e3) {
+				e.add("headroom is %v; it must be from 0.001 to 1000", p.Headroom)
+			}
+		default:
+			e.add("normalise is %q; it must be %s or %s", p.Normalise, PerUserNorm, GlobalNorm)
+		}
 	case UniformSample, TailSample:
 		e.atLeast("per-user", p.PerUser, 1)
 	default:
@@ -362,6 +386,9 @@ func (p *Params) checkBudgeting(e *problems) {
 	}
 	if p.withCounts() {
 		e.atLeast("count-cap", p.CountCap, 1)
+		if !(p.CountMargin >= 0 && p.CountMargin <= 100) {
+			e.add("count-margin is %v; it must be from 0 to 100", p.CountMargin)
+		}
 	}
 	e.atLeast("mean-cap", p.MeanCap, 0)
 }

@@ -85,11 +85,14 @@ func kinds(items, rank int) map[string]Params {
 	pooled := full(items, rank)
 	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Decay: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
+	global := full(items, rank)
+	global.Normalise, global.Headroom, global.CountMargin = GlobalNorm, 0.25, 2
 	tasteful := pooled
 	tasteful.UserFeatures = NewUserFeatures(tasteful.Features, 0.7)
 	tastefulConvex := encodedConvex
 	tastefulConvex.UserFeatures = tasteful.UserFeatures
 	out := map[string]Params{
+		"weights of one scale": global,
 		"pooled": pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,
 		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,
 		"plain": plain(items, rank), "full": full(items, rank), "full per item": perItem, "uniform": uniform, "tail": tail,

@@ -13,8 +13,8 @@ import (
 
 // keys are the keys of sufficient statistics.
 var keys struct {
-	gramian, budgeting, biasFirst, priors, loss                                              config.TextKey
-	exponent, perUser, countCap, meanCap, decay                                              config.NumberKey
+	gramian, budgeting, normalise, biasFirst, priors, loss                                   config.TextKey
+	exponent, headroom, countMargin, perUser, countCap, meanCap, decay                       config.NumberKey
 	clipUser, clipRating, clipBias                                                           config.NumberKey
 	userRidge, userBiasRidge, userFeatureWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
 	resample, startSpread, lossWidth                                                         config.NumberKey
@@ -146,9 +146,28 @@ func declareForm() {
 		})
 	// Counts cost more than the weights gain where the biases come first, and noise makes
 	// weights of 1/4 worse than equal ones.
-	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals and am-ssp",
+	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals and am-ssp-ids; 0.25 of am-ssp, as published",
 		"How much more a rating of a rare item weighs: by the item's private count to the power of minus this.",
-		always(func(s settings) float64 { return either(s.family().weighted, 0.1, 0) }))
+		always(func(s settings) float64 {
+			if s.family().dense {
+				return 0.25
+			}
+			return either(s.family().weighted, 0.1, 0)
+		}))
+	keys.normalise = config.DeclareText(config.Key{
+		Name: "statistics.normalise", Kind: config.Word, Default: string(PerUserNorm), Words: []string{string(PerUserNorm), string(GlobalNorm)}, Later: true,
+		When: condition(settings.weights).when(),
+		Help: "What brings weights to the bound of a user: a scale of each user's own, or one for all, beyond which a user's are scaled back (multi-task, (11) and (12)).",
+	})
+	global := func(s settings) bool { return s.weights() && s.global() }
+	keys.headroom = config.DeclareNumber(config.Key{
+		Name: "statistics.headroom", Kind: config.Real, Default: "1", Range: config.Between(1e-3, 1e3), Later: true, When: condition(global).when(),
+		Help: "By how much the square of an average user's weights stays below the bound with one scale for all: c(n) of the multi-task paper.",
+	})
+	keys.countMargin = config.DeclareNumber(config.Key{
+		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), Later: true, When: condition(settings.counted).when(),
+		Help: "How many deviations of their noise are added to the private counts, so that a count that noise makes small does not weigh for it (multi-task, appendix B).",
+	})
 	// Half as many (multi-task paper, section 5.1) lose more than their noise costs.
 	keys.perUser = count("statistics.per-user", config.Between(1, 1e6), func(s settings) bool { return !s.weights() }, "100; 1000 without noise",
 		"Most ratings of a user in a sample.", func(s settings) float64 { return either(s.private(), 100, 1000) })
@@ -306,9 +325,13 @@ func declareEncoder() {
 	keys.dim = config.DeclareNumber(config.Key{
 		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
 	})
-	keys.dense = plain("dense", no, []string{yes, no}, "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.")
-	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned", "Whether items have an embedding of their own besides those of their features.",
+	keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
+		func(s settings, _ *config.Facts) string { return yesIf(s.family().dense) })
+	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, as published", "Whether items have an embedding of their own besides those of their features.",
 		func(s settings, f *config.Facts) string {
+			if s.family().dense {
+				return no
+			}
 			if f == nil {
 				return "auto"
 			}
@@ -350,7 +373,7 @@ func declareEncoder() {
 func checkDim(c config.Config) string {
 	s := settings{c}
 	rank := int(algorithm.Rank.Or(c, s.rank()))
-	if dim := keys.dim.Int(c); dim > 0 && keys.dense.Is(c, no) && dim != rank {
+	if dim := keys.dim.Int(c); dim > 0 && keys.dense.Chosen(c) == no && dim != rank {
 		return fmt.Sprintf("%d is not the rank %d: embeddings of features are added up where encoder.dense is no", dim, rank)
 	}
 	return ""
@@ -363,7 +386,7 @@ func checkOptimiser(c config.Config) string {
 	}
 	switch {
 	case !f.pooled:
-		return fmt.Sprintf("%s is for %s", exact, strings.Join(pooledNames(), " and "))
+		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
 	case keys.gramian.Is(c, string(PerItem)):
 		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, One)
 	case keys.resample.Or(c, 1) > 1:
@@ -371,6 +394,14 @@ func checkOptimiser(c config.Config) string {
 	default:
 		return ""
 	}
+}
+
+// listed are words as a sentence lists them.
+func listed(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " and " + words[n]
+	}
+	return strings.Join(words, "")
 }
 
 // pooledNames are the algorithms whose encoder may be solved for.

@@ -108,7 +108,7 @@ func TestSensitivity(t *testing.T) {
 				user := NewUser(&p, record(&p, rng, k))
 				model := hostile(&p, rng, k/8).Encode()
 				for i, s := range steps {
-					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: model}
+					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: model}
 					for c, v := range contribute(t, user, plan, k) {
 						share := within(t, fmt.Sprintf("user %d, step %d", k, i+1), s.Releases[c], v)
 						worst[s.Releases[c].Name] = max(worst[s.Releases[c].Name], share)
@@ -193,7 +193,7 @@ func TestContributionsAreTaken(t *testing.T) {
 			for k := range 6 {
 				user, model := NewUser(&p, record(&p, rng, k)), hostile(&p, rng, 3).Encode()
 				for i, s := range steps {
-					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: model}
+					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: model}
 					for c, v := range contribute(t, user, plan, k) {
 						if _, err := client.Quantize(v, s.Releases[c]); err != nil {
 							t.Fatalf("%s, clipped to %v: %v", name, p.ClipUser, err)
@@ -422,4 +422,55 @@ func TestStepsShares(t *testing.T) {
 		t.Errorf("without rounds a user has the embedding %v and bias %v", u, own)
 	}
 	near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)
+}
+
+// One scale for all, whatever the server says it and the counts are, leaves Σw² at most 1 of any user.
+func TestGlobalWeightsAreBounded(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 2))
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, 1e300, 1e-300, 1, 7}
+	reached := 0
+	for range 2000 {
+		w, counts := make([]float64, 1+rng.IntN(300)), make([]float64, 300)
+		for k := range counts {
+			if counts[k] = 1000 * rng.ExpFloat64(); rng.IntN(3) == 0 {
+				counts[k] = odd[rng.IntN(len(odd))]
+			}
+		}
+		scale := globalScale(func(j int) float64 { return counts[j] }, len(counts), 500, 2*rng.Float64(), 4*rng.Float64())
+		if rng.IntN(4) == 0 {
+			scale = odd[rng.IntN(len(odd))]
+		}
+		weighGlobally(w, counts[:len(w)], 2*rng.Float64(), scale)
+		var sum float64
+		for _, x := range w {
+			if !(x >= 0) {
+				t.Fatalf("a weight of %v", x)
+			}
+			sum += x * x
+		}
+		if sum > 1+1e-13 {
+			t.Fatalf("Σw² is 1%+g", sum-1)
+		}
+		if sum > 1-1e-9 {
+			reached++
+		}
+	}
+	if reached < 200 {
+		t.Errorf("the bound was reached %d times in 2000: it is not tight", reached)
+	}
+}
+
+// Equation (11) of the multi-task paper by hand: two items with counts of 4 and 16, of 10 users, μ = 1/2: ω_j = n_j^-1/2
+// / √(2/10) is 1.118 and .559. A user of the second alone keeps it; one of both has Σω² = 1.5625 and is scaled
+// back by 1.25. With μ = 0 all weights are √(10/20), and on average over users Σω² is 1.
+func TestGlobalWeightsByHand(t *testing.T) {
+	counts := []float64{4, 16}
+	of := func(j int) float64 { return counts[j] }
+	scale := globalScale(of, 2, 10, 0.5, 1)
+	one, both := make([]float64, 1), make([]float64, 2)
+	weighGlobally(one, counts[1:], 0.5, scale)
+	weighGlobally(both, counts, 0.5, scale)
+	near(t, "weights of one", one, []float64{math.Sqrt(5) / 4}, 1e-15)
+	near(t, "weights of both", both, []float64{math.Sqrt(5) / 2 / 1.25, math.Sqrt(5) / 4 / 1.25}, 1e-15)
+	near(t, "equal weights", []float64{globalScale(of, 2, 10, 0, 1), globalScale(of, 2, 10, 0, 4)}, []float64{math.Sqrt(0.5), math.Sqrt(0.125)}, 1e-15)
 }

@@ -152,7 +152,11 @@ func scaled(x []float64, by float64) []float64 {
 // prepared takes in counts and mean.
 func (s *Strategy) prepared(r absorbed) {
 	if x := r.values[Counts]; x != nil {
-		s.model.Counts = scaled(x, s.params.total()/r.users)
+		n := s.params.total() / r.users
+		s.model.Counts = scaled(x, n)
+		for j := range x { // multi-task paper, appendix B: a count that noise makes small must not weigh for it
+			s.model.Counts[j] += s.params.CountMargin * r.noise[Counts] * n
+		}
 	}
 	if x := r.values[Mean]; x != nil {
 		p := &s.params.Params

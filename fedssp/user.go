@@ -18,6 +18,7 @@ type User struct {
 	ratings  model.Ratings
 	invalid  error // what is wrong with the ratings
 	chosen   []int // places of the ratings that take part; nil: not chosen as yet
+	scale    float64 // of weights with [GlobalNorm]; 0: not computed as yet
 	u        []float64
 	bias     float64
 	finished bool
@@ -70,7 +71,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if t.invalid != nil {
 		return nil, t.invalid
 	}
-	c := contribution{User: t, model: m, src: src, iteration: p.Iteration}
+	c := contribution{User: t, model: m, src: src, iteration: p.Iteration, clients: p.Cohort.Clients}
 	defer c.free()
 	vectors := make([]protocol.Vector, len(p.Releases))
 	for i, r := range p.Releases {
@@ -141,6 +142,7 @@ type contribution struct {
 	model     broadcast
 	src       entropy.Source
 	iteration uint64
+	clients   int
 
 	work    *workspace
 	weights []float64 // of the chosen ratings; nil: not computed yet
@@ -236,12 +238,18 @@ func (c *contribution) weigh() error {
 		}
 	}
 	c.weights = make([]float64, len(c.chosen))
-	if p.Budgeting == Weights {
+	switch {
+	case p.Budgeting != Weights:
+		for k := range c.weights {
+			c.weights[k] = 1 / math.Sqrt(float64(p.PerUser))
+		}
+	case p.Normalise == GlobalNorm && counts != nil:
+		if c.scale == 0 { // counts are released once
+			c.scale = globalScale(c.model.count, p.Items, c.clients, p.Exponent, p.Headroom)
+		}
+		weighGlobally(c.weights, counts, p.Exponent, c.scale)
+	default:
 		weigh(c.weights, counts, p.Exponent)
-		return nil
-	}
-	for k := range c.weights {
-		c.weights[k] = 1 / math.Sqrt(float64(p.PerUser))
 	}
 	return nil
 }

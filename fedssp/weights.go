@@ -38,6 +38,39 @@ func weigh(w, counts []float64, exponent float64) {
 	}
 }
 
+// weighGlobally sets w to the weights of ratings by one scale for all, w_j = scale·n̂_j^-exponent
+// ([globalScale]), and where Σ w_j² is above 1, scales them back to it (multi-task paper, equation (12)).
+//
+// The proof is the last step: Σ w_j² is at most 1 whatever scale and counts the server says. A scale
+// that is no number, or none, leaves weights of zero.
+func weighGlobally(w, counts []float64, exponent, scale float64) {
+	if !(scale > 0 && scale <= mostCount) {
+		scale = 0
+	}
+	var sum float64
+	for k := range w {
+		w[k] = scale * math.Pow(clampCount(counts[k]), -exponent)
+		sum += w[k] * w[k]
+	}
+	if sum <= 1 {
+		return
+	}
+	back := 1 / math.Sqrt(sum)
+	for k := range w {
+		w[k] *= back
+	}
+}
+
+// globalScale is 1/√(Σ_j n̂_j^{1-2μ}·c/n): with it users' Σ w_j² are 1/c on average, if the counts are right (multi-task
+// paper, equation (11), with the exponent of section 5.1 and β = 1).
+func globalScale(counts func(j int) float64, items, users int, exponent, headroom float64) float64 {
+	var sum float64
+	for j := range items {
+		sum += math.Pow(clampCount(counts(j)), 1-2*exponent)
+	}
+	return math.Sqrt(float64(users) / headroom / sum)
+}
+
 func clampCount(n float64) float64 {
 	if math.IsNaN(n) {
 		return leastCount

@@ -31,6 +31,7 @@ func TestConformance(t *testing.T) {
 		"ssp-c implicit":    "algorithm=ssp-c" + public + " feedback=implicit split.positive=1 split.test=0.3 rounds=2",
 		"ssp-i":             "algorithm=ssp-i statistics.resample=3" + public,
 		"am-ssp":            "algorithm=am-ssp encoder.steps=10" + public,
+		"am-ssp-ids":        "algorithm=am-ssp-ids encoder.steps=10 statistics.normalise=global" + public,
 		"ssp-convex":        "algorithm=ssp-convex encoder.steps=10" + public,
 		"dp-cmf":            "algorithm=dp-cmf" + public,
 		"ada-dpals":         "algorithm=ada-dpals epsilon=inf rounds=2 rank=2",
