@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -22,9 +23,18 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// checkpointEvery is how much time passes before a run writes another checkpoint: so little is
-// lost, and writing takes little of it. A run that is over sooner writes none.
-var checkpointEvery = 5 * time.Second
+// checkpointEvery is how much time passes before a run writes another checkpoint, at the least,
+// and so is what is lost: see [pause]. A run that is over sooner writes none.
+var checkpointEvery = time.Second
+
+// pause is how much time passes after a checkpoint that took so long to write. What is large,
+// or lies on a slow disk, is written more seldom: writing takes a fiftieth of a run at the most.
+func pause(took time.Duration) time.Duration {
+	if checkpointEvery == 0 { // every round
+		return 0
+	}
+	return max(checkpointEvery, 50*took)
+}
 
 // checkpoint is a run between two rounds, as a file: a hidden one beside the folders of runs,
 // named by what is run. Like these it holds what clients keep to themselves.
@@ -45,8 +55,8 @@ type keeper struct {
 	path, identity string
 	written        int // rounds in the file; 0: this run has written none
 	rounds         int
-	last           time.Time
-	failed         error // of the last attempt to write
+	next           time.Time // when another is due
+	failed         error     // of the last attempt to write
 	from           *checkpoint
 	told           func() // tells where the run goes on
 }
@@ -55,7 +65,7 @@ type keeper struct {
 // one.
 func newKeeper(e *experiment.Experiment, p Progress, resume bool) (*keeper, error) {
 	id := identity(e)
-	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+".checkpoint"), identity: id, rounds: e.Schedule.Iterations(), last: time.Now()}
+	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+".checkpoint"), identity: id, rounds: e.Schedule.Iterations(), next: time.Now().Add(checkpointEvery)}
 	if !resume {
 		return k, nil
 	}
@@ -70,7 +80,7 @@ func newKeeper(e *experiment.Experiment, p Progress, resume bool) (*keeper, erro
 		k.from, err = decodeCheckpoint(b, id)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; without --resume the run starts anew and replaces it", k.path, err)
+		return nil, fmt.Errorf("%s: %w; without --resume, or without this file, the run starts anew", k.path, err)
 	}
 	k.written = len(k.from.Run.Iterations)
 	return k, nil
@@ -117,7 +127,8 @@ func programVersion() string {
 // between is called after every round: from time to time it writes the run down. That it
 // cannot be written stops no run.
 func (k *keeper) between(j *job, take func() (*sim.Snapshot, error)) error {
-	if time.Since(k.last) < checkpointEvery {
+	begin := time.Now()
+	if begin.Before(k.next) {
 		return nil
 	}
 	s, err := take()
@@ -127,7 +138,8 @@ func (k *keeper) between(j *job, take func() (*sim.Snapshot, error)) error {
 	if k.failed = k.write(j, s); k.failed == nil {
 		k.written = len(s.Iterations)
 	}
-	k.last = time.Now()
+	end := time.Now()
+	k.next = end.Add(pause(end.Sub(begin)))
 	return nil
 }
 
@@ -178,12 +190,23 @@ func (k *keeper) restore(j *job, report func(results.Metrics) error) error {
 	return nil
 }
 
-// remove takes the file away: the run is there as a whole.
+// remove takes the file away, and what a run that was killed while it wrote left of another:
+// the run is there as a whole.
 func (k *keeper) remove() error {
-	if err := os.Remove(k.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	dir, name := filepath.Split(k.path)
+	all, err := os.ReadDir(filepath.Clean(dir))
+	errs := []error{err}
+	for _, f := range all {
+		if f.Name() == name || strings.HasPrefix(f.Name(), name+".") {
+			errs = append(errs, os.Remove(filepath.Join(dir, f.Name())))
+		}
 	}
-	return nil
+	for i, err := range errs {
+		if errors.Is(err, fs.ErrNotExist) {
+			errs[i] = nil
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // stopped is what a run that was stopped says of what is left of it.
@@ -192,12 +215,12 @@ func (k *keeper) stopped(err error) error {
 		return err
 	}
 	switch {
+	case k.written > 0:
+		return &StoppedError{Path: k.path, Round: k.written, Rounds: k.rounds, Err: err, Unwritten: k.failed}
 	case k.failed != nil:
 		return fmt.Errorf("%w; what was computed cannot be gone on with: %w", err, k.failed)
-	case k.written == 0:
-		return err
 	default:
-		return &StoppedError{Path: k.path, Round: k.written, Rounds: k.rounds, Err: err}
+		return err
 	}
 }
 
@@ -207,11 +230,16 @@ type StoppedError struct {
 	Path          string // of its checkpoint
 	Round, Rounds int    // that it goes on after, of how many
 	Err           error  // why it was stopped
+	Unwritten     error  // why rounds after that one are not in the checkpoint; nil where none failed to be written
 }
 
 // Error says how to go on.
 func (e *StoppedError) Error() string {
-	return fmt.Sprintf("the same command with --resume goes on after round %d of %d, which is in %s", e.Round, e.Rounds, e.Path)
+	text := fmt.Sprintf("the same command with --resume goes on after round %d of %d, which is in %s", e.Round, e.Rounds, e.Path)
+	if e.Unwritten != nil {
+		text += fmt.Sprintf("; later rounds could not be written: %v", e.Unwritten)
+	}
+	return text
 }
 
 // Unwrap is why.

@@ -1,6 +1,46 @@
 package fedsim
 
-import "time"
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/fedsim/fedsim/sim"
+)
 
 // CheckpointEvery sets how much time passes between checkpoints.
 func CheckpointEvery(d time.Duration) { checkpointEvery = d }
+
+// Pause is how much time passes after a checkpoint that took so long.
+func Pause(took time.Duration) time.Duration { return pause(took) }
+
+// WriteCheckpoint writes one of a run of so many rounds.
+func WriteCheckpoint(path string, rounds int) error {
+	k := &keeper{path: path, identity: "made up"}
+	return k.write(&job{result: new(Result)}, &sim.Snapshot{Iterations: make([]sim.Past, rounds), Strategy: make([]byte, 1<<16)})
+}
+
+// ReadCheckpoint is of how many rounds the checkpoint there is; 0 without one.
+func ReadCheckpoint(path string) (int, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	c, err := decodeCheckpoint(b, "made up")
+	if err != nil {
+		return 0, err
+	}
+	return len(c.Run.Iterations), nil
+}
+
+// Stopped is what a run of ten rounds says that was stopped with so many of them written down,
+// where the latest attempt to write failed, or not.
+func Stopped(written int, failed error) error {
+	k := &keeper{path: "runs/.x.checkpoint", rounds: 10, written: written, failed: failed}
+	return k.stopped(context.Canceled)
+}
