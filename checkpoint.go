@@ -41,9 +41,11 @@ func pause(took time.Duration) time.Duration {
 type checkpoint struct {
 	Version  string // of the program that wrote it: another may compute other bits
 	Identity string // of what is run, and on what
+	Rounds   int    // that are over; passes of training in one place
 	Metrics  []byte // results.Metrics of every round, JSON
 	Attempts []experiment.Attempt
-	Run      sim.Snapshot
+	Run      sim.Snapshot // of a federation
+	Central  []byte       // of training in one place: algorithm.Passes
 }
 
 // checkpointDomain begins the file, ends in the version of its form, and is followed by the
@@ -65,7 +67,7 @@ type keeper struct {
 // one.
 func newKeeper(e *experiment.Experiment, p Progress, resume bool) (*keeper, error) {
 	id := identity(e)
-	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+".checkpoint"), identity: id, rounds: e.Schedule.Iterations(), next: time.Now().Add(checkpointEvery)}
+	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+".checkpoint"), identity: id, rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
 	if !resume {
 		return k, nil
 	}
@@ -82,8 +84,15 @@ func newKeeper(e *experiment.Experiment, p Progress, resume bool) (*keeper, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; without --resume, or without this file, the run starts anew", k.path, err)
 	}
-	k.written = len(k.from.Run.Iterations)
+	k.written = k.from.Rounds
 	return k, nil
+}
+
+func roundsOf(e *experiment.Experiment) int {
+	if c, ok := e.Instance().(algorithm.Central); ok {
+		return c.Epochs()
+	}
+	return e.Schedule.Iterations()
 }
 
 // identity is that of all that a run's bits follow from, but for the program.
@@ -124,32 +133,32 @@ func programVersion() string {
 	return v.Version + " " + v.Source()
 }
 
-// between is called after every round: from time to time it writes the run down. That it
-// cannot be written stops no run.
-func (k *keeper) between(j *job, take func() (*sim.Snapshot, error)) error {
+// between is called after every round: from time to time it writes the run down. take adds what
+// the training is to go on from. That it cannot be written stops no run.
+func (k *keeper) between(j *job, take func(*checkpoint) error) error {
 	begin := time.Now()
 	if begin.Before(k.next) {
 		return nil
 	}
-	s, err := take()
+	metrics, err := json.Marshal(j.result.Metrics)
 	if err != nil {
 		return err
 	}
-	if k.failed = k.write(j, s); k.failed == nil {
-		k.written = len(s.Iterations)
+	c := checkpoint{Version: programVersion(), Identity: k.identity, Rounds: len(j.result.Metrics), Metrics: metrics, Attempts: j.attempts}
+	if err = take(&c); err != nil {
+		return err
+	}
+	if k.failed = k.write(c); k.failed == nil {
+		k.written = c.Rounds
 	}
 	end := time.Now()
 	k.next = end.Add(pause(end.Sub(begin)))
 	return nil
 }
 
-func (k *keeper) write(j *job, s *sim.Snapshot) error {
-	metrics, err := json.Marshal(j.result.Metrics)
-	if err != nil {
-		return err
-	}
+func (k *keeper) write(c checkpoint) error {
 	var body bytes.Buffer
-	if err = gob.NewEncoder(&body).Encode(checkpoint{Version: programVersion(), Identity: k.identity, Metrics: metrics, Attempts: j.attempts, Run: *s}); err != nil {
+	if err := gob.NewEncoder(&body).Encode(c); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(body.Bytes())

@@ -18,8 +18,8 @@ func Pause(took time.Duration) time.Duration { return pause(took) }
 
 // WriteCheckpoint writes one of a run of so many rounds.
 func WriteCheckpoint(path string, rounds int) error {
-	k := &keeper{path: path, identity: "made up"}
-	return k.write(&job{result: new(Result)}, &sim.Snapshot{Iterations: make([]sim.Past, rounds), Strategy: make([]byte, 1<<16)})
+	k := &keeper{path: path}
+	return k.write(checkpoint{Version: programVersion(), Identity: "made up", Rounds: rounds, Run: sim.Snapshot{Strategy: make([]byte, 1<<16)}})
 }
 
 // ReadCheckpoint is of how many rounds the checkpoint there is; 0 without one.
@@ -35,7 +35,7 @@ func ReadCheckpoint(path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(c.Run.Iterations), nil
+	return c.Rounds, nil
 }
 
 // Stopped is what a run of ten rounds says that was stopped with so many of them written down,

@@ -115,9 +115,7 @@ func Keep(ctx context.Context, e *experiment.Experiment, p Progress, how Keeping
 	}
 	defer folder.Discard()
 	j := newJob(e, keeping{orSilent(p), folder})
-	if e.About().Federated() {
-		j.keeper = k
-	}
+	j.keeper = k
 	if k.from != nil {
 		if err = k.restore(j, folder.Append); err != nil {
 			return nil, err
