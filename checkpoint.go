@@ -39,10 +39,11 @@ func pause(took time.Duration) time.Duration {
 // checkpoint is a run between two rounds, as a file: a hidden one beside the folders of runs,
 // named by what is run. Like these it holds what clients keep to themselves.
 type checkpoint struct {
-	Version  string // of the program that wrote it: another may compute other bits
-	Identity string // of what is run, and on what
-	Rounds   int    // that are over; passes of training in one place
-	Metrics  []byte // results.Metrics of every round, JSON
+	Version  string           // of the program that wrote it: another may compute other bits
+	Identity string           // of what is run, and on what
+	Given    []config.Setting // of the experiment, to go on where nothing else says what was run
+	Rounds   int              // that are over; passes of training in one place
+	Metrics  []byte           // results.Metrics of every round, JSON
 	Attempts []experiment.Attempt
 	Run      sim.Snapshot // of a federation
 	Central  []byte       // of training in one place: algorithm.Passes
@@ -55,6 +56,7 @@ const checkpointDomain = "fedsim/checkpoint/v1\n"
 // keeper writes checkpoints of a run, and finds the one to go on from.
 type keeper struct {
 	path, identity string
+	given          []config.Setting
 	written        int // rounds in the file; 0: this run has written none
 	rounds         int
 	next           time.Time // when another is due
@@ -65,26 +67,28 @@ type keeper struct {
 
 // newKeeper makes the keeper of an experiment. With resume it reads the checkpoint, if there is
 // one.
-func newKeeper(e *experiment.Experiment, p Progress, resume bool) (*keeper, error) {
+func newKeeper(e *experiment.Experiment, p Progress, how Keeping) (*keeper, error) {
 	id := identity(e)
-	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+".checkpoint"), identity: id, rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
-	if !resume {
+	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, given: given(e), rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
+	if !how.Resume {
 		return k, nil
+	}
+	if how.Checkpoint != "" && filepath.Clean(how.Checkpoint) != k.path { // which is named by what is run
+		return nil, fmt.Errorf("%s: the checkpoint is of another run, or of other data than there are now; without --resume, or without this file, the run starts anew", how.Checkpoint)
 	}
 	if r, ok := p.(Resumer); ok {
 		k.told = func() { r.Resumed(k.written, k.rounds) }
 	}
-	b, err := os.ReadFile(k.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	c, err := readCheckpoint(k.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return k, nil
+	case err != nil:
+		return nil, err
+	case c.Identity != id:
+		return nil, fmt.Errorf("%s: the checkpoint is of another run; without --resume, or without this file, the run starts anew", k.path)
 	}
-	if err == nil {
-		k.from, err = decodeCheckpoint(b, id)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; without --resume, or without this file, the run starts anew", k.path, err)
-	}
-	k.written = k.from.Rounds
+	k.from, k.written = c, c.Rounds
 	return k, nil
 }
 
@@ -106,7 +110,7 @@ func identity(e *experiment.Experiment) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func decodeCheckpoint(b []byte, id string) (*checkpoint, error) {
+func decodeCheckpoint(b []byte) (*checkpoint, error) {
 	rest, ok := bytes.CutPrefix(b, []byte(checkpointDomain))
 	if !ok || len(rest) < sha256.Size {
 		return nil, fmt.Errorf("it is no checkpoint of this form, which begins with %q", checkpointDomain)
@@ -121,9 +125,6 @@ func decodeCheckpoint(b []byte, id string) (*checkpoint, error) {
 	}
 	if here := programVersion(); c.Version != here {
 		return nil, fmt.Errorf("the checkpoint is of fedsim %s, and this is %s, which may compute other bits", c.Version, here)
-	}
-	if c.Identity != id {
-		return nil, errors.New("the checkpoint is of another run")
 	}
 	return &c, nil
 }
@@ -144,7 +145,7 @@ func (k *keeper) between(j *job, take func(*checkpoint) error) error {
 	if err != nil {
 		return err
 	}
-	c := checkpoint{Version: programVersion(), Identity: k.identity, Rounds: len(j.result.Metrics), Metrics: metrics, Attempts: j.attempts}
+	c := checkpoint{Version: programVersion(), Identity: k.identity, Given: k.given, Rounds: len(j.result.Metrics), Metrics: metrics, Attempts: j.attempts}
 	if err = take(&c); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/fedsim/fedsim/sim"
@@ -24,15 +23,11 @@ func WriteCheckpoint(path string, rounds int) error {
 
 // ReadCheckpoint is of how many rounds the checkpoint there is; 0 without one.
 func ReadCheckpoint(path string) (int, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	c, err := readCheckpoint(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	c, err := decodeCheckpoint(b, "made up")
-	if err != nil {
+	case err != nil:
 		return 0, err
 	}
 	return c.Rounds, nil

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -361,5 +363,50 @@ func TestHalfACheckpointIsRemoved(t *testing.T) {
 	}
 	if entries, err = os.ReadDir(out); err != nil || len(entries) != 1 || entries[0].Name() != "run" {
 		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+// A run that was stopped says what it was, data by a path from anywhere; one that goes on from the
+// checkpoint of another is refused, which stays.
+func TestStoppedRuns(t *testing.T) {
+	fedsim.CheckpointEvery(0)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	out := t.TempDir()
+	if list, err := fedsim.StoppedRuns(filepath.Join(out, "nowhere")); err != nil || len(list) != 0 {
+		t.Errorf("where no folder is: %v, %v", list, err)
+	}
+	o := opened(t, out, "algorithm=ssp-c epsilon=200 workers=2")
+	stopped(t, o, 2)
+	list, err := fedsim.StoppedRuns(out)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	var said []string
+	for _, s := range list[0].Settings {
+		said = append(said, s.Key+"="+s.Value)
+	}
+	slices.Sort(said)
+	want := []string{"baselines=quick", "delta=0.001", "dropout=0.1", "epsilon=200", "name=run", "rating-max=5", "rating-min=1", "tolerance=0.4"} // ssp-c is what is run by itself
+	if !slices.Equal(said, want) {
+		t.Errorf("it was %q, want %q", said, want)
+	}
+	other, err := fedsim.Open(t.Context(), opened(t, out, "algorithm=ssp-c epsilon=100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := left(t, out)
+	if _, err = fedsim.Keep(t.Context(), other, nil, fedsim.Keeping{Resume: true, Checkpoint: list[0].Path}); err == nil || !strings.Contains(err.Error(), list[0].Path+": the checkpoint is of another run") {
+		t.Errorf("%v", err)
+	}
+	if after := left(t, out); !maps.Equal(before, after) {
+		t.Error("the folder has changed")
+	}
+	for path := range before {
+		if err = os.WriteFile(filepath.Join(out, path), []byte("fedsim/checkpoint/v1\nhalf"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = fedsim.StoppedRuns(out); err == nil || !strings.Contains(err.Error(), filepath.Join(out, path)+": it is no checkpoint") {
+			t.Errorf("%v", err)
+		}
 	}
 }

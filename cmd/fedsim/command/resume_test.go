@@ -117,12 +117,48 @@ func TestProcessThatIsStopped(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(out, "run")); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("a run that is not complete is there: %v", err)
 				}
-				if said = whole(t, append([]string{"run", "--resume"}, at(how)...)...); !strings.Contains(said, "goes on after round ") {
+				goesOn := append([]string{"run", "--resume"}, at(how)...)
+				if how == "interrupted" { // the folder says what it was
+					twoStopped(t, out)
+					goesOn = []string{"run", "--resume", "--out", out}
+				}
+				if said = whole(t, goesOn...); !strings.Contains(said, "goes on after round ") {
 					t.Errorf("it said %s", said)
 				}
 				sameRuns(t, filepath.Join(dir, "whole", "run"), filepath.Join(out, "run"))
 			})
 		}
+	}
+}
+
+// twoStopped sees to it that of two runs that were stopped in a folder one has to be named; each is told
+// with its settings.
+func twoStopped(t *testing.T, out string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	b, err := os.ReadFile(files[0])
+	other := filepath.Join(out, ".other.checkpoint")
+	if err == nil {
+		err = os.WriteFile(other, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr := process(t, "run", "--resume", "--out", out)
+	var exit *exec.ExitError
+	if err = cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.Misuse {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{"2 runs were stopped", files[0] + ": ", other + ": ", " data=synthetic:small ", " rounds="} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("it said %s, want %q in it", stderr, want)
+		}
+	}
+	if err = os.Remove(other); err != nil {
+		t.Fatal(err)
 	}
 }
 
