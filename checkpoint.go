@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -22,18 +23,30 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// checkpointEvery is how much time passes before a run writes another checkpoint: so little is
-// lost, and writing takes little of it. A run that is over sooner writes none.
-var checkpointEvery = 5 * time.Second
+// checkpointEvery is how much time passes before a run writes another checkpoint, at the least,
+// and so is what is lost: see [pause]. A run that is over sooner writes none.
+var checkpointEvery = time.Second
+
+// pause is how much time passes after a checkpoint that took so long to write. What is large,
+// or lies on a slow disk, is written more seldom: writing takes a fiftieth of a run at the most.
+func pause(took time.Duration) time.Duration {
+	if checkpointEvery == 0 { // every round
+		return 0
+	}
+	return max(checkpointEvery, 50*took)
+}
 
 // checkpoint is a run between two rounds, as a file: a hidden one beside the folders of runs,
 // named by what is run. Like these it holds what clients keep to themselves.
 type checkpoint struct {
-	Version  string // of the program that wrote it: another may compute other bits
-	Identity string // of what is run, and on what
-	Metrics  []byte // results.Metrics of every round, JSON
+	Version  string           // of the program that wrote it: another may compute other bits
+	Identity string           // of what is run, and on what
+	Given    []config.Setting // of the experiment, to go on where nothing else says what was run
+	Rounds   int              // that are over; passes of training in one place
+	Metrics  []byte           // results.Metrics of every round, JSON
 	Attempts []experiment.Attempt
-	Run      sim.Snapshot
+	Run      sim.Snapshot // of a federation
+	Central  []byte       // of training in one place: algorithm.Passes
 }
 
 // checkpointDomain begins the file, ends in the version of its form, and is followed by the
@@ -43,37 +56,47 @@ const checkpointDomain = "fedsim/checkpoint/v1\n"
 // keeper writes checkpoints of a run, and finds the one to go on from.
 type keeper struct {
 	path, identity string
+	given          []config.Setting
 	written        int // rounds in the file; 0: this run has written none
 	rounds         int
-	last           time.Time
-	failed         error // of the last attempt to write
+	next           time.Time // when another is due
+	failed         error     // of the last attempt to write
 	from           *checkpoint
 	told           func() // tells where the run goes on
 }
 
 // newKeeper makes the keeper of an experiment. With resume it reads the checkpoint, if there is
 // one.
-func newKeeper(e *experiment.Experiment, p Progress, resume bool) (*keeper, error) {
+func newKeeper(e *experiment.Experiment, p Progress, how Keeping) (*keeper, error) {
 	id := identity(e)
-	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+".checkpoint"), identity: id, rounds: e.Schedule.Iterations(), last: time.Now()}
-	if !resume {
+	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, given: given(e), rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
+	if !how.Resume {
 		return k, nil
+	}
+	if how.Checkpoint != "" && filepath.Clean(how.Checkpoint) != k.path { // which is named by what is run
+		return nil, fmt.Errorf("%s: the checkpoint is of another run, or of other data than there are now; without --resume, or without this file, the run starts anew", how.Checkpoint)
 	}
 	if r, ok := p.(Resumer); ok {
 		k.told = func() { r.Resumed(k.written, k.rounds) }
 	}
-	b, err := os.ReadFile(k.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	c, err := readCheckpoint(k.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return k, nil
+	case err != nil:
+		return nil, err
+	case c.Identity != id:
+		return nil, fmt.Errorf("%s: the checkpoint is of another run; without --resume, or without this file, the run starts anew", k.path)
 	}
-	if err == nil {
-		k.from, err = decodeCheckpoint(b, id)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; without --resume the run starts anew and replaces it", k.path, err)
-	}
-	k.written = len(k.from.Run.Iterations)
+	k.from, k.written = c, c.Rounds
 	return k, nil
+}
+
+func roundsOf(e *experiment.Experiment) int {
+	if c, ok := e.Instance().(algorithm.Central); ok {
+		return c.Epochs()
+	}
+	return e.Schedule.Iterations()
 }
 
 // identity is that of all that a run's bits follow from, but for the program.
@@ -87,7 +110,7 @@ func identity(e *experiment.Experiment) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func decodeCheckpoint(b []byte, id string) (*checkpoint, error) {
+func decodeCheckpoint(b []byte) (*checkpoint, error) {
 	rest, ok := bytes.CutPrefix(b, []byte(checkpointDomain))
 	if !ok || len(rest) < sha256.Size {
 		return nil, fmt.Errorf("it is no checkpoint of this form, which begins with %q", checkpointDomain)
@@ -103,9 +126,6 @@ func decodeCheckpoint(b []byte, id string) (*checkpoint, error) {
 	if here := programVersion(); c.Version != here {
 		return nil, fmt.Errorf("the checkpoint is of fedsim %s, and this is %s, which may compute other bits", c.Version, here)
 	}
-	if c.Identity != id {
-		return nil, errors.New("the checkpoint is of another run")
-	}
 	return &c, nil
 }
 
@@ -114,30 +134,32 @@ func programVersion() string {
 	return v.Version + " " + v.Source()
 }
 
-// between is called after every round: from time to time it writes the run down. That it
-// cannot be written stops no run.
-func (k *keeper) between(j *job, take func() (*sim.Snapshot, error)) error {
-	if time.Since(k.last) < checkpointEvery {
+// between is called after every round: from time to time it writes the run down. take adds what
+// the training is to go on from. That it cannot be written stops no run.
+func (k *keeper) between(j *job, take func(*checkpoint) error) error {
+	begin := time.Now()
+	if begin.Before(k.next) {
 		return nil
 	}
-	s, err := take()
-	if err != nil {
-		return err
-	}
-	if k.failed = k.write(j, s); k.failed == nil {
-		k.written = len(s.Iterations)
-	}
-	k.last = time.Now()
-	return nil
-}
-
-func (k *keeper) write(j *job, s *sim.Snapshot) error {
 	metrics, err := json.Marshal(j.result.Metrics)
 	if err != nil {
 		return err
 	}
+	c := checkpoint{Version: programVersion(), Identity: k.identity, Given: k.given, Rounds: len(j.result.Metrics), Metrics: metrics, Attempts: j.attempts}
+	if err = take(&c); err != nil {
+		return err
+	}
+	if k.failed = k.write(c); k.failed == nil {
+		k.written = c.Rounds
+	}
+	end := time.Now()
+	k.next = end.Add(pause(end.Sub(begin)))
+	return nil
+}
+
+func (k *keeper) write(c checkpoint) error {
 	var body bytes.Buffer
-	if err = gob.NewEncoder(&body).Encode(checkpoint{Version: programVersion(), Identity: k.identity, Metrics: metrics, Attempts: j.attempts, Run: *s}); err != nil {
+	if err := gob.NewEncoder(&body).Encode(c); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(body.Bytes())
@@ -178,12 +200,23 @@ func (k *keeper) restore(j *job, report func(results.Metrics) error) error {
 	return nil
 }
 
-// remove takes the file away: the run is there as a whole.
+// remove takes the file away, and what a run that was killed while it wrote left of another:
+// the run is there as a whole.
 func (k *keeper) remove() error {
-	if err := os.Remove(k.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	dir, name := filepath.Split(k.path)
+	all, err := os.ReadDir(filepath.Clean(dir))
+	errs := []error{err}
+	for _, f := range all {
+		if f.Name() == name || strings.HasPrefix(f.Name(), name+".") {
+			errs = append(errs, os.Remove(filepath.Join(dir, f.Name())))
+		}
 	}
-	return nil
+	for i, err := range errs {
+		if errors.Is(err, fs.ErrNotExist) {
+			errs[i] = nil
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // stopped is what a run that was stopped says of what is left of it.
@@ -192,12 +225,12 @@ func (k *keeper) stopped(err error) error {
 		return err
 	}
 	switch {
+	case k.written > 0:
+		return &StoppedError{Path: k.path, Round: k.written, Rounds: k.rounds, Err: err, Unwritten: k.failed}
 	case k.failed != nil:
 		return fmt.Errorf("%w; what was computed cannot be gone on with: %w", err, k.failed)
-	case k.written == 0:
-		return err
 	default:
-		return &StoppedError{Path: k.path, Round: k.written, Rounds: k.rounds, Err: err}
+		return err
 	}
 }
 
@@ -207,11 +240,16 @@ type StoppedError struct {
 	Path          string // of its checkpoint
 	Round, Rounds int    // that it goes on after, of how many
 	Err           error  // why it was stopped
+	Unwritten     error  // why rounds after that one are not in the checkpoint; nil where none failed to be written
 }
 
 // Error says how to go on.
 func (e *StoppedError) Error() string {
-	return fmt.Sprintf("the same command with --resume goes on after round %d of %d, which is in %s", e.Round, e.Rounds, e.Path)
+	text := fmt.Sprintf("the same command with --resume goes on after round %d of %d, which is in %s", e.Round, e.Rounds, e.Path)
+	if e.Unwritten != nil {
+		text += fmt.Sprintf("; later rounds could not be written: %v", e.Unwritten)
+	}
+	return text
 }
 
 // Unwrap is why.

@@ -1,6 +1,41 @@
 package fedsim
 
-import "time"
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/fedsim/fedsim/sim"
+)
 
 // CheckpointEvery sets how much time passes between checkpoints.
 func CheckpointEvery(d time.Duration) { checkpointEvery = d }
+
+// Pause is how much time passes after a checkpoint that took so long.
+func Pause(took time.Duration) time.Duration { return pause(took) }
+
+// WriteCheckpoint writes one of a run of so many rounds.
+func WriteCheckpoint(path string, rounds int) error {
+	k := &keeper{path: path}
+	return k.write(checkpoint{Version: programVersion(), Identity: "made up", Rounds: rounds, Run: sim.Snapshot{Strategy: make([]byte, 1<<16)}})
+}
+
+// ReadCheckpoint is of how many rounds the checkpoint there is; 0 without one.
+func ReadCheckpoint(path string) (int, error) {
+	c, err := readCheckpoint(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return c.Rounds, nil
+}
+
+// Stopped is what a run of ten rounds says that was stopped with so many of them written down,
+// where the latest attempt to write failed, or not.
+func Stopped(written int, failed error) error {
+	k := &keeper{path: "runs/.x.checkpoint", rounds: 10, written: written, failed: failed}
+	return k.stopped(context.Canceled)
+}

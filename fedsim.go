@@ -98,6 +98,9 @@ type Keeping struct {
 	// not begins at the start. From time to time a run writes down where it is, in a hidden file
 	// beside its folder, which is removed when the run is there.
 	Resume bool
+	// Checkpoint, if set, is the one that is gone on from ([StoppedRuns]): it is an error where the
+	// experiment is another one, or on other data.
+	Checkpoint string
 }
 
 // Keep is [Train] that leaves the run's folder. The folder is there as soon as the model is
@@ -105,7 +108,7 @@ type Keeping struct {
 // that are missing. Result and error are then both returned. So they are where the folder
 // cannot be written.
 func Keep(ctx context.Context, e *experiment.Experiment, p Progress, how Keeping) (*Result, error) {
-	k, err := newKeeper(e, p, how.Resume)
+	k, err := newKeeper(e, p, how)
 	if err != nil {
 		return nil, err
 	}
@@ -115,9 +118,7 @@ func Keep(ctx context.Context, e *experiment.Experiment, p Progress, how Keeping
 	}
 	defer folder.Discard()
 	j := newJob(e, keeping{orSilent(p), folder})
-	if e.About().Federated() {
-		j.keeper = k
-	}
+	j.keeper = k
 	if k.from != nil {
 		if err = k.restore(j, folder.Append); err != nil {
 			return nil, err

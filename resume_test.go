@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +46,7 @@ var resumed = []string{
 	"algorithm=am-ssp-ids epsilon=200 statistics.normalise=global",
 	"algorithm=ssp-convex epsilon=200",
 	"algorithm=private-item-bias epsilon=200",
-	"algorithm=sgd-mf model.epochs=3",
+	"algorithm=sgd-mf model.epochs=5",
 }
 
 // few are ratings of 24 users.
@@ -123,7 +125,7 @@ func TestResumedRunIsTheSame(t *testing.T) {
 				out := t.TempDir()
 				o := opened(t, out, settings)
 				stopped(t, o, stop)
-				if name != "sgd-mf" && len(left(t, out)) != 1 {
+				if len(left(t, out)) != 1 {
 					t.Fatalf("stopped after round %d it left %d files", stop, len(left(t, out)))
 				}
 				o.Resume = true
@@ -133,7 +135,7 @@ func TestResumedRunIsTheSame(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if rest := len(want.Metrics) - stop; name != "sgd-mf" && told != rest {
+				if rest := len(want.Metrics) - stop; told != rest {
 					t.Errorf("from round %d on %d rounds were computed, not %d", stop, told, rest)
 				}
 				had, have := left(t, whole), left(t, out)
@@ -168,7 +170,7 @@ func stopped(t *testing.T, o fedsim.Options, round int) {
 	}}
 	_, err := fedsim.Run(ctx, o)
 	var s *fedsim.StoppedError
-	if o.Settings["algorithm"] != "sgd-mf" && (!errors.As(err, &s) || !errors.Is(err, context.Canceled) || s.Round != round) {
+	if !errors.As(err, &s) || !errors.Is(err, context.Canceled) || s.Round != round {
 		t.Fatalf("stopped after round %d: %v", round, err)
 	}
 }
@@ -265,5 +267,147 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(out, ".*.checkpoint.*")); err != nil || len(left) != 0 {
 		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+// What is gone on with can be stopped again: after each of its rounds here, skipped ones among them,
+// with clients that left, come back or were drawn to sit out before.
+func TestResumedRunIsStoppedAgain(t *testing.T) {
+	fedsim.CheckpointEvery(0)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	skipped := 0
+	for _, settings := range []string{
+		"algorithm=lfl-sgdmf rounds=8 tolerance=0.2 dropout=0.15",
+		"algorithm=lfl-sgdmf rounds=5 secagg=real leave=0.3 away=0.3 away-rounds=2 sit-out=0.1",
+		"algorithm=hfl-synsgd rounds=4 parties=4 accountant=rdp",
+		"algorithm=am-ssp epsilon=200 rounds=3 secagg=real",
+	} {
+		whole, out := t.TempDir(), t.TempDir()
+		want, err := fedsim.Run(t.Context(), opened(t, whole, settings))
+		if err != nil {
+			t.Fatalf("%s: %v", settings, err)
+		}
+		skipped += want.Summary.SkippedRounds
+		for stop := 1; stop < len(want.Metrics); stop++ {
+			o := opened(t, out, settings)
+			o.Resume = true
+			stopped(t, o, stop)
+		}
+		o := opened(t, out, settings)
+		o.Resume = true
+		got, err := fedsim.Run(t.Context(), o)
+		if err != nil {
+			t.Fatalf("%s: %v", settings, err)
+		}
+		have := left(t, out)
+		for path, b := range left(t, whole) {
+			if have[path] != b {
+				t.Errorf("%s: %s differs:\n%.1500s\n%.1500s", settings, path, b, have[path])
+			}
+		}
+		sameSummary(t, want, got)
+	}
+	if skipped == 0 {
+		t.Error("no round was skipped, which is to be gone on after, too")
+	}
+}
+
+// Writing takes a fiftieth of a run at the most, and is done every second at the most.
+func TestPauseBetweenCheckpoints(t *testing.T) {
+	fedsim.CheckpointEvery(time.Second)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	for took, want := range map[time.Duration]time.Duration{0: time.Second, 20 * time.Millisecond: time.Second, 100 * time.Millisecond: 5 * time.Second, time.Minute: 50 * time.Minute} {
+		if got := fedsim.Pause(took); got != want {
+			t.Errorf("after %v it pauses for %v, want %v", took, got, want)
+		}
+	}
+}
+
+// Whoever is stopped is told what there is to go on with, and what of it could not be written.
+func TestStoppedRunSaysWhatIsThere(t *testing.T) {
+	full := errors.New("the disk is full")
+	for _, tt := range []struct {
+		written int
+		failed  error
+		want    string
+	}{
+		{0, nil, "context canceled"},
+		{4, nil, "the same command with --resume goes on after round 4 of 10, which is in runs/.x.checkpoint"},
+		{4, full, "the same command with --resume goes on after round 4 of 10, which is in runs/.x.checkpoint; later rounds could not be written: the disk is full"},
+		{0, full, "context canceled; what was computed cannot be gone on with: the disk is full"},
+	} {
+		if err := fedsim.Stopped(tt.written, tt.failed); err.Error() != tt.want || !errors.Is(err, context.Canceled) {
+			t.Errorf("of %d rounds and %v it says %q, want %q", tt.written, tt.failed, err, tt.want)
+		}
+	}
+}
+
+// What a run that was killed left half written goes with the checkpoint.
+func TestHalfACheckpointIsRemoved(t *testing.T) {
+	fedsim.CheckpointEvery(0)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	out := filepath.Join(t.TempDir(), "runs [a-") // no pattern
+	const settings = "algorithm=lfl-sgdmf rounds=3"
+	stopped(t, opened(t, out, settings), 1)
+	entries, err := os.ReadDir(out)
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	half := filepath.Join(out, entries[0].Name()+".1234")
+	if err = os.WriteFile(half, []byte("fedsim/"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := opened(t, out, settings)
+	o.Resume = true
+	if _, err = fedsim.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err = os.ReadDir(out); err != nil || len(entries) != 1 || entries[0].Name() != "run" {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+// A run that was stopped says what it was, data by a path from anywhere; one that goes on from the
+// checkpoint of another is refused, which stays.
+func TestStoppedRuns(t *testing.T) {
+	fedsim.CheckpointEvery(0)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	out := t.TempDir()
+	if list, err := fedsim.StoppedRuns(filepath.Join(out, "nowhere")); err != nil || len(list) != 0 {
+		t.Errorf("where no folder is: %v, %v", list, err)
+	}
+	o := opened(t, out, "algorithm=ssp-c epsilon=200 workers=2")
+	stopped(t, o, 2)
+	list, err := fedsim.StoppedRuns(out)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	var said []string
+	for _, s := range list[0].Settings {
+		said = append(said, s.Key+"="+s.Value)
+	}
+	slices.Sort(said)
+	want := []string{"baselines=quick", "delta=0.001", "dropout=0.1", "epsilon=200", "name=run", "rating-max=5", "rating-min=1", "tolerance=0.4"} // ssp-c is what is run by itself
+	if !slices.Equal(said, want) {
+		t.Errorf("it was %q, want %q", said, want)
+	}
+	other, err := fedsim.Open(t.Context(), opened(t, out, "algorithm=ssp-c epsilon=100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := left(t, out)
+	if _, err = fedsim.Keep(t.Context(), other, nil, fedsim.Keeping{Resume: true, Checkpoint: list[0].Path}); err == nil || !strings.Contains(err.Error(), list[0].Path+": the checkpoint is of another run") {
+		t.Errorf("%v", err)
+	}
+	if after := left(t, out); !maps.Equal(before, after) {
+		t.Error("the folder has changed")
+	}
+	for path := range before {
+		if err = os.WriteFile(filepath.Join(out, path), []byte("fedsim/checkpoint/v1\nhalf"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = fedsim.StoppedRuns(out); err == nil || !strings.Contains(err.Error(), filepath.Join(out, path)+": it is no checkpoint") {
+			t.Errorf("%v", err)
+		}
 	}
 }

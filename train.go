@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/experiment"
-	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/sim"
@@ -201,7 +200,15 @@ func (j *job) federated(ctx context.Context) error {
 	c := Simulation(j.e, f, func(it sim.Iteration, shared []byte) error { return j.round(f, it, shared) })
 	if k := j.keeper; k != nil {
 		k.told()
-		c.Between = func(take func() (*sim.Snapshot, error)) error { return k.between(j, take) }
+		c.Between = func(take func() (*sim.Snapshot, error)) error {
+			return k.between(j, func(c *checkpoint) error {
+				s, failed := take()
+				if failed == nil {
+					c.Run = *s
+				}
+				return failed
+			})
+		}
 		if k.from != nil {
 			c.From = &k.from.Run
 		}
@@ -292,14 +299,28 @@ func (j *job) report(m results.Metrics, skipped error) error {
 }
 
 // central trains on all ratings in one place.
-func (j *job) central(ctx context.Context, c algorithm.Central) (err error) {
+func (j *job) central(ctx context.Context, c algorithm.Central) error {
 	r := j.result
 	j.progress.Start(j.e.About().Name, c.Epochs())
 	r.Rounds, r.Secagg = c.Epochs(), "none"
-	r.Model, err = c.Train(ctx, j.e.Workers(), func(epoch int, p model.Predictor) error {
-		return j.report(results.MetricsOf(j.e.Test.Measure(p, j.e.Workers()), epoch), nil)
+	k, from := j.keeper, algorithm.Passes{}
+	if k != nil {
+		k.told()
+		if k.from != nil {
+			from = algorithm.Passes{Done: k.from.Rounds, State: k.from.Central}
+		}
+	}
+	model, err := c.Train(ctx, j.e.Workers(), from, func(e algorithm.Epoch) error {
+		failed := j.report(results.MetricsOf(j.e.Test.Measure(e.Model, j.e.Workers()), e.Number), nil)
+		if failed != nil || k == nil || e.Number == c.Epochs() {
+			return failed
+		}
+		return k.between(j, func(c *checkpoint) error {
+			c.Central = e.Save()
+			return nil
+		})
 	})
-	r.Privacy = j.e.Statement(dp.Result{Epsilon: math.Inf(1)})
+	r.Model, r.Privacy = model, j.e.Statement(dp.Result{Epsilon: math.Inf(1)})
 	return err
 }
 

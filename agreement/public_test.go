@@ -53,6 +53,9 @@ func TestLaterKeys(t *testing.T) {
 	if _, err := agreement.Decode([]byte(last)); err != nil {
 		t.Error(err)
 	}
+	if own := encoded("split.seed=7"); strings.Contains(plain, "split.seed") || !strings.Contains(own, `"split.seed":"7"`) {
+		t.Error("split.seed stands in the agreement where it is at its default, or is missing where it is not")
+	}
 	stated := strings.Replace(last, `"leave-one-out"`, `"random"`, 1)
 	if _, err := agreement.Decode([]byte(stated)); err == nil || !strings.Contains(err.Error(), "canonical") {
 		t.Errorf("%v, want that a default that is stated is not canonical", err)

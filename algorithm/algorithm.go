@@ -177,8 +177,22 @@ type ClientSide interface {
 type Central interface {
 	// Epochs is how many passes over the ratings there are.
 	Epochs() int
-	// Train calls passed after each.
-	Train(ctx context.Context, run protocol.Runner, passed func(epoch int, p model.Predictor) error) (*model.Trained, error)
+	// Train calls passed after each. It begins with the first; where from has passes, it goes on after
+	// them to the same bits, and an error says what of it does not fit.
+	Train(ctx context.Context, run protocol.Runner, from Passes, passed func(Epoch) error) (*model.Trained, error)
+}
+
+// Epoch is where a Central is after a pass.
+type Epoch struct {
+	Number int // of the pass, from 1
+	Model  model.Predictor
+	Save   func() []byte // makes the State to go on from
+}
+
+// Passes are those after which a Central goes on. The zero Passes are none.
+type Passes struct {
+	Done  int
+	State []byte // saved after them
 }
 
 // Baseline is something that a run is compared with.

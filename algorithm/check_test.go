@@ -2,6 +2,7 @@ package algorithm_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,6 +155,26 @@ func TestWarnings(t *testing.T) {
 			if !strings.Contains(got[i], w) {
 				t.Errorf("%s: warning %q, want %q in it", tt.settings, got[i], w)
 			}
+		}
+	}
+}
+
+// A seed of the split has an effect where something of the split is drawn.
+func TestSeedOfASplitWithoutDraws(t *testing.T) {
+	for settings, idle := range map[string]bool{
+		"": false, "split.by=user-time": false, "split.by=leave-one-out": false, "split.validation=0.1": false,
+		"split.by=time": true, "split.by=time split.validation=0.1": true,
+		"split.test-file=t.csv": true, "split.test-file=t.csv split.validation=0.1": false,
+		"algorithm=ssp-c feedback=implicit split.by=time":                              false, // who is held out
+		"algorithm=ssp-c feedback=implicit split.test-file=t.csv":                      true,
+		"algorithm=ssp-c feedback=implicit split.test-file=t.csv split.validation=0.1": false,
+	} {
+		c, err := config.Resolve(set(settings + " split.seed=0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(algorithm.Idle(c), algorithm.SplitSeed.Key); got != idle {
+			t.Errorf("%s: without effect is %v, want %v", settings, got, idle)
 		}
 	}
 }

@@ -56,6 +56,7 @@ var effects = []struct {
 	{"model.start-mean=3", "device vertical horizontal central"},
 	{"model.start-spread=0.02", "device vertical horizontal central"},
 	{"split.validation=0.1", "device vertical horizontal central statistics bias"},
+	{"split.seed=2", "device vertical horizontal central statistics bias"},
 	{"seed=2", "device vertical horizontal central statistics bias"},
 	{"workers=2", "device vertical horizontal central statistics bias"},
 	{"eval.top-k=7", "device vertical horizontal central statistics bias"},

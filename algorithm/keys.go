@@ -18,11 +18,11 @@ import (
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
-	Columns, Duplicates, SplitBy, SplitTime, SplitSeed, SplitTestFile config.TextKey
+	Columns, Duplicates, SplitBy, SplitTime, SplitTestFile config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
-	Seed config.SeedKey
+	Seed, SplitSeed config.SeedKey
 )
 
 func init() {

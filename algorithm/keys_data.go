@@ -2,7 +2,6 @@ package algorithm
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -89,15 +88,14 @@ func declareSplit() {
 			return ""
 		},
 	})
-	SplitSeed = config.DeclareText(config.Key{
-		Name: "split.seed", Kind: config.Text, Default: "", Later: true,
-		Help: "Seed that draws which ratings, or users, are held out, so that runs of several seeds can share a split. Default: seed.",
-		When: func(c config.Config) bool { return SplitTestFile.Is(c, "") },
-		Check: func(c config.Config) string {
-			if _, err := strconv.ParseUint(SplitSeed.Of(c), 10, 64); err != nil && !SplitSeed.Is(c, "") {
-				return fmt.Sprintf("%q is no seed; one is a whole number from 0 to 2^64-1", SplitSeed.Of(c))
+	SplitSeed = config.DeclareSeed(config.Key{
+		Name: "split.seed", Kind: config.Seed, Default: "auto", Auto: "the seed of the run", Later: true,
+		Help: "What the draws of the split follow from: runs of other seeds that have this one in common are trained and measured on the same ratings.",
+		When: func(c config.Config) bool {
+			if !SplitTestFile.Is(c, "") { // it says what the test is, and leaves the validation part to draw
+				return SplitValidation.Value(c) > 0
 			}
-			return ""
+			return Ranks(c) || !SplitBy.Is(c, string(dataset.SplitTime))
 		},
 	})
 	Positive = config.DeclareNumber(config.Key{
@@ -146,15 +144,15 @@ func DataOptions(c config.Config) dataset.Options {
 
 // SplitParams say how a configuration splits.
 func SplitParams(c config.Config) dataset.SplitParams {
-	p := dataset.SplitParams{Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: Seed.Of(c), By: dataset.SplitBy(SplitBy.Of(c))}
-	if own, err := strconv.ParseUint(SplitSeed.Of(c), 10, 64); err == nil {
-		p.Seed = own
-	}
+	p := dataset.SplitParams{Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: SplitSeedOf(c), By: dataset.SplitBy(SplitBy.Of(c))}
 	if at, err := dataset.ParseTime(SplitTime.Of(c)); err == nil && p.By == dataset.SplitTime {
 		p.Cut = &at
 	}
 	return p
 }
+
+// SplitSeedOf is the seed of the split: that of the run where no other is given.
+func SplitSeedOf(c config.Config) uint64 { return SplitSeed.Or(c, Seed.Of(c)) }
 
 // ofUsers reports whether which of a user's ratings are trained on follows from the others of that
 // user.

@@ -27,6 +27,7 @@ type value struct {
 	text   string
 	number Number
 	seed   uint64
+	auto   bool // of a seed
 }
 
 // get is the value of a key, or its default.
@@ -79,6 +80,9 @@ func (c Config) Text(k *Key) string {
 	case Text, Word:
 		return v.text
 	case Seed:
+		if v.auto {
+			return "auto"
+		}
 		return strconv.FormatUint(v.seed, 10)
 	case Whole:
 		if n := v.number; n.Given && math.Abs(n.Value) < 1<<63 && n.Value == math.Trunc(n.Value) {
@@ -110,6 +114,8 @@ func (k *Key) parse(text string) (v value, err error) {
 	switch {
 	case k.Kind == Text || k.Kind == Word:
 		v.text = text
+	case k.Kind == Seed && k.Auto != "" && text == "auto":
+		v.auto = true
 	case k.Kind == Seed:
 		if v.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			err = fmt.Errorf("%q is not a whole number from 0 to 2^64-1", text)

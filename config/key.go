@@ -134,8 +134,16 @@ func (k TextKey) Set(c *Config, text string) { c.put(k.Key, value{text: text}) }
 // SeedKey is a key that holds a seed.
 type SeedKey struct{ *Key }
 
-// Of is its value.
+// Of is its value; 0 for auto.
 func (k SeedKey) Of(c Config) uint64 { return c.get(k.Key).seed }
+
+// Or is the seed, or def for auto.
+func (k SeedKey) Or(c Config, def uint64) uint64 {
+	if v := c.get(k.Key); !v.auto {
+		return v.seed
+	}
+	return def
+}
 
 // Set gives it a seed.
 func (k SeedKey) Set(c *Config, v uint64) { c.put(k.Key, value{seed: v}) }

@@ -133,6 +133,8 @@ func TestSet(t *testing.T) {
 		{"tolerance", "1e-3", config.Fixed(0.001)},
 		{"unit", "auto", "auto"},
 		{"seed", "18446744073709551615", uint64(math.MaxUint64)},
+		{"split.seed", "18446744073709551615", uint64(math.MaxUint64)},
+		{"split.seed", "auto", uint64(0)},
 		{"model.fit-ridge", "2", config.Fixed(2)},
 		{"network.stage-timeout-s", "9", config.Fixed(9)},
 	} {
@@ -150,6 +152,8 @@ func TestSet(t *testing.T) {
 		{"rounds", "", "not a number, inf or auto"},
 		{"seed", "-1", "from 0 to 2^64-1"},
 		{"seed", "18446744073709551616", "from 0 to 2^64-1"},
+		{"seed", "auto", "from 0 to 2^64-1"},
+		{"split.seed", "-1", "from 0 to 2^64-1"},
 		{"tolerance", "inf", "not a number"},
 		{"tolerance", "NaN", "not a number"},
 		{"tolerance", "auto", "not a number"},

@@ -48,8 +48,8 @@ func (e *Experiment) recordSettings(t *protocol.Transcript) {
 	t.Uint(uint64(e.Data.Users)).Uint(uint64(e.Data.Items)).Float(e.Data.Min).Float(e.Data.Max).Uint(alone)
 	facts := algorithm.FactsOf(e.Data)
 	for _, k := range e.About().Used() {
-		if aside(k) {
-			continue
+		if aside(k) || k == algorithm.SplitSeed.Key && algorithm.SplitSeedOf(e.Config) == algorithm.Seed.Of(e.Config) {
+			continue // a split by the seed of the run is what there is anyway
 		}
 		left := e.Config
 		left.Reset(k)

@@ -38,6 +38,7 @@ func TestSessionFollowsTheTraining(t *testing.T) {
 		"network.latency-ms=60 network.up-mbps=5 network.down-mbps=5 network.compute-ms=2 network.stage-timeout-s=70",
 		"eval.top-k=3 eval.relevant=2 eval.users=9",
 		"deployment.stage-timeout-s=5 deployment.gather-s=5",
+		"split.seed=1", "seed=2 split.seed=2", // the seed of the run, as by itself
 		"epsilon=10 unit=user dropout=0 parties=10 rank=1", // what is chosen anyway
 	} {
 		if session(t, settings) != first {
@@ -47,7 +48,7 @@ func TestSessionFollowsTheTraining(t *testing.T) {
 	seen := map[protocol.SessionID]string{first: "nothing else"}
 	for _, settings := range []string{
 		"local-steps=9", "train=both", "clip-norm=4", "clip-ratings=7", "sampling-rate=0.1", "parties=9", "rank=2", "epsilon=9", "tolerance=0.2", "colluders=0.2",
-		"dropout=0.1", "dropout=0.1 dropout-at=unmask", "leave=0.1", "away=0.1", "away=0.1 away-rounds=2", "sit-out=0.1", "split.test=0.2", "split.validation=0.1",
+		"dropout=0.1", "dropout=0.1 dropout-at=unmask", "leave=0.1", "away=0.1", "away=0.1 away-rounds=2", "sit-out=0.1", "split.test=0.2", "split.validation=0.1", "split.seed=2",
 		"model.start-spread=0.02", "model.start-mean=3", "model.item-rate=0.01",
 	} {
 		id := session(t, settings)

@@ -104,13 +104,18 @@ func TestRatingsInMemoryByTime(t *testing.T) {
 // The split is drawn by split.seed where it is said: runs of other seeds share it, and one without
 // it is split by its seed.
 func TestSplitHasItsOwnSeed(t *testing.T) {
-	digest := func(settings string) string { return opened.Experiment(t, "data=synthetic:small "+settings).Split.Digest }
+	digest := func(settings string) string {
+		return opened.Experiment(t, "data=synthetic:small "+settings).Split.Digest
+	}
 	own := digest("seed=7")
 	if digest("seed=1 split.seed=7") != own || digest("seed=2 split.seed=7") != own {
 		t.Error("runs with one split.seed have other splits")
 	}
 	if digest("seed=1") == own {
 		t.Error("runs with other seeds have one split")
+	}
+	if digest("split.by=leave-one-out seed=1 split.seed=7") != digest("split.by=leave-one-out seed=7") {
+		t.Error("the one that is left out is drawn by another seed than split.seed")
 	}
 	if liked := digest("feedback=implicit algorithm=ssp-c seed=1 split.seed=7"); liked != digest("feedback=implicit algorithm=ssp-c seed=7") {
 		t.Error("held-out users are drawn by another seed than split.seed")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -109,5 +111,45 @@ func TestCentralStops(t *testing.T) {
 	p.Epochs, p.LearningRate = 0, 0
 	if _, err := fedmf.Central(context.Background(), small, p); err == nil {
 		t.Error("no epochs and no learning rate were accepted")
+	}
+}
+
+// From the embeddings after any of its passes training ends where training without a stop does.
+func TestCentralGoesOn(t *testing.T) {
+	p := fedmf.CentralParams{Params: fitted(3, 2), Epochs: 4, LearningRate: 0.1}
+	left := make(map[int]*model.Factors)
+	p.Passed = func(epoch int, f *model.Factors) error {
+		left[epoch] = &model.Factors{Users: f.Users.Clone(), Items: f.Items.Clone()}
+		return nil
+	}
+	want, err := fedmf.Central(context.Background(), small, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := 1; done < p.Epochs; done++ {
+		again, passed := p, 0
+		again.From, again.Done = left[done], done
+		again.Passed = func(int, *model.Factors) error { passed++; return nil }
+		got, err := fedmf.Central(context.Background(), small, again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Users.Data(), want.Users.Data()) || !slices.Equal(got.Items.Data(), want.Items.Data()) || passed != p.Epochs-done {
+			t.Errorf("after %d passes it ends elsewhere, in %d passes", done, passed)
+		}
+		if slices.Equal(left[done].Items.Data(), want.Items.Data()) {
+			t.Errorf("nothing is learned after %d passes", done)
+		}
+	}
+	for _, done := range []int{-1, 0, 4} { // none, or all: there is nothing to go on with
+		bad := p
+		bad.From, bad.Done = want, done
+		if _, err := fedmf.Central(context.Background(), small, bad); err == nil || !strings.Contains(err.Error(), "passes are done") {
+			t.Errorf("%d of 4 passes: %v", done, err)
+		}
+	}
+	p.Done = 2
+	if _, err := fedmf.Central(context.Background(), small, p); err == nil {
+		t.Error("passes without what they left were accepted")
 	}
 }

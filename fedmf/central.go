@@ -17,6 +17,10 @@ type CentralParams struct {
 	LearningRate float64 // of the first 80% of the passes falling to a tenth
 	// Passed, if set, is called after each pass.
 	Passed func(epoch int, f *model.Factors) error
+	// From, if set, are the embeddings that Done passes left; those after them follow, to the
+	// same bits.
+	From *model.Factors
+	Done int
 }
 
 // Validate reports everything that makes the settings unusable.
@@ -27,6 +31,9 @@ func (p CentralParams) Validate() error {
 	}
 	if !(p.LearningRate > 0) {
 		errs = append(errs, fmt.Errorf("learning-rate is %v; it must be positive", p.LearningRate))
+	}
+	if p.From == nil && p.Done != 0 || p.From != nil && (p.Done < 1 || p.Done >= p.Epochs) {
+		errs = append(errs, fmt.Errorf("%d of %d passes are done; there must be embeddings that they left, and a pass to follow", p.Done, p.Epochs))
 	}
 	return errors.Join(errs...)
 }
@@ -49,9 +56,15 @@ func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*mode
 		}
 		Project(row, p.MaxRating)
 	}
+	if p.From != nil {
+		f = &model.Factors{Users: p.From.Users.Clone(), Items: p.From.Items.Clone()}
+	}
 	order := Order(train.Len())
 	for epoch := 1; epoch <= p.Epochs; epoch++ {
 		rng.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
+		if epoch <= p.Done { // each order follows from that before
+			continue
+		}
 		p.Pass(f.Users, f.Items, train.User, train.Item, train.Value, order, Schedule(p.LearningRate, epoch, p.Epochs))
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -3,6 +3,8 @@ package fedmf
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/model"
@@ -24,15 +26,36 @@ func openCentral(s *algorithm.Setup, p Params) (*centralInstance, error) {
 func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
 
 // Train implements algorithm.Central.
-func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, passed func(int, model.Predictor) error) (*model.Trained, error) {
-	f, err := Central(ctx, x.setup.Ratings, CentralParams{
-		Params: x.params, Epochs: x.Epochs(), LearningRate: learningRate.Value(x.setup.Config),
-		Passed: func(epoch int, f *model.Factors) error { return passed(epoch, f) },
-	})
+func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, from algorithm.Passes, passed func(algorithm.Epoch) error) (*model.Trained, error) {
+	p := CentralParams{
+		Params: x.params, Epochs: x.Epochs(), LearningRate: learningRate.Value(x.setup.Config), Done: from.Done,
+		Passed: func(epoch int, f *model.Factors) error {
+			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return slices.Concat(f.Users.Encode(), f.Items.Encode()) }})
+		},
+	}
+	if from.Done > 0 {
+		var err error
+		if p.From, err = x.restore(from.State); err != nil {
+			return nil, err
+		}
+	}
+	f, err := Central(ctx, x.setup.Ratings, p)
 	if err != nil {
 		return nil, err
 	}
 	return model.OfFactors(f), nil
+}
+
+// restore reads the embeddings of users, then those of items, as [model.Matrix.Encode] has them.
+func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
+	users, items := x.setup.Ratings.Users, x.setup.Ratings.Items
+	cut := min(len(state), model.EncodedSize(users, x.params.Rank))
+	u, err := model.NewBroadcast(state[:cut], users, x.params.Rank)
+	v, err2 := model.NewBroadcast(state[cut:], items, x.params.Rank)
+	if err = errors.Join(err, err2); err != nil {
+		return nil, fmt.Errorf("fedmf: a state of other users or items: %w", err)
+	}
+	return &model.Factors{Users: u.Matrix(), Items: v.Matrix()}, nil
 }
 
 // Baselines implements algorithm.Instance: a user who trains alone gets as many steps as

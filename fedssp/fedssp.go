@@ -145,12 +145,12 @@ type Params struct {
 	Solver      Solver
 	Gramian     GramianForm
 	Budgeting   Budgeting
-	Exponent    float64 // of the weights, 0 (equal) to 2
+	Exponent    float64    // of the weights, 0 (equal) to 2
 	Normalise   Normaliser // "" is PerUserNorm
-	Headroom    float64 // c(n) of GlobalNorm, positive; else 0
-	CountMargin float64 // deviations of their noise that are added to the counts, at least 0
-	PerUser     int     // ratings that a user's sample has at most; of the samplings only
-	CountCap    int     // θ_c, the items a user counts at most; of releases that need counts only
+	Headroom    float64    // c(n) of GlobalNorm, positive; else 0
+	CountMargin float64    // deviations of their noise that are added to the counts, at least 0
+	PerUser     int        // ratings that a user's sample has at most; of the samplings only
+	CountCap    int        // θ_c, the items a user counts at most; of releases that need counts only
 	// MeanCap is k: the ratings of a user that the mean is taken over, at most. 0: the
 	// middle of the scale is used and nothing is released. Explicit feedback only.
 	MeanCap int

@@ -93,7 +93,7 @@ func kinds(items, rank int) map[string]Params {
 	tastefulConvex.UserFeatures = tasteful.UserFeatures
 	out := map[string]Params{
 		"weights of one scale": global,
-		"pooled": pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,
+		"pooled":               pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,
 		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,
 		"plain": plain(items, rank), "full": full(items, rank), "full per item": perItem, "uniform": uniform, "tail": tail,
 		"implicit": implicit, "implicit one": implicitOne, "cmf": cmf,

@@ -16,8 +16,8 @@ import (
 type User struct {
 	params   *Params
 	ratings  model.Ratings
-	invalid  error // what is wrong with the ratings
-	chosen   []int // places of the ratings that take part; nil: not chosen as yet
+	invalid  error   // what is wrong with the ratings
+	chosen   []int   // places of the ratings that take part; nil: not chosen as yet
 	scale    float64 // of weights with [GlobalNorm]; 0: not computed as yet
 	u        []float64
 	bias     float64

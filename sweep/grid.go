@@ -344,6 +344,7 @@ func (g *Grid) run(said []config.Setting) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
+	g.share(&c, said)
 	r := Run{Varied: make(map[string]string), Digest: Digest(c), said: said}
 	words := []string{algorithm.Name.Of(c)}
 	for _, s := range g.varied(said) {
@@ -357,6 +358,24 @@ func (g *Grid) run(said []config.Setting) (Run, error) {
 	algorithm.RunName.Set(&c, r.Name)
 	r.Config = c
 	return r, nil
+}
+
+// share has a run take its split from the first seed of the grid, so that runs that differ
+// in one seed are trained and measured on the same ratings. Where split.seed is said, auto
+// included, it stands.
+func (g *Grid) share(c *config.Config, said []config.Setting) {
+	first := algorithm.Seed.Of(*c)
+	if at := slices.IndexFunc(g.Axes, func(a Axis) bool { return a.Key == algorithm.Seed.Key }); at >= 0 {
+		if v, err := strconv.ParseUint(g.Axes[at].Values[0], 10, 64); err == nil { // else runs with it are refused
+			first = v
+		}
+	}
+	if slices.ContainsFunc(said, func(s config.Setting) bool { return config.Find(s.Key) == algorithm.SplitSeed.Key }) {
+		return
+	}
+	if !slices.Contains(algorithm.Idle(*c), algorithm.SplitSeed.Key) {
+		algorithm.SplitSeed.Set(c, first)
+	}
 }
 
 // Digest is that of what a configuration computes: where results go, how many goroutines

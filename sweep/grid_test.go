@@ -69,6 +69,15 @@ func TestCombinations(t *testing.T) {
 			want: []string{"lfl-sgdmf 10", "lfl-sgdmf 20", "ssp-c 10"}},
 		"a text keeps its commas": {said: []string{"features=genres,year", "seed=1,2"}, keys: []string{"features", "seed"},
 			want: []string{"genres,year 1", "genres,year 2"}},
+		"one split for all seeds": {said: []string{"algorithm=ssp-c,lfl-sgdmf", "seed=4,9"}, keys: []string{"seed", "split.seed"},
+			want: []string{"4 4", "9 4", "4 4", "9 4"}},
+		"one split of one seed": {said: []string{"epsilon=1,5", "seed=7"}, keys: []string{"seed", "split.seed"}, want: []string{"7 7", "7 7"}},
+		"one split of no seed":  {said: []string{"epsilon=1,5"}, keys: []string{"seed", "split.seed"}, want: []string{"1 1", "1 1"}},
+		"a split for each seed": {said: []string{"seed=4,9", "split.seed=auto"}, keys: []string{"seed", "split.seed"}, want: []string{"4 auto", "9 auto"}},
+		"splits that are said":  {said: []string{"seed=4,9", "split.seed=1..2"}, keys: []string{"seed", "split.seed"}, want: []string{"4 1", "4 2", "9 1", "9 2"}},
+		"a split by a rule": {options: sweep.Options{When: []string{"seed=9: split.seed=auto"}}, said: []string{"seed=4,9"}, keys: []string{"seed", "split.seed"},
+			want: []string{"4 4", "9 auto"}},
+		"a split without draws":            {said: []string{"seed=4,9", "split.by=time"}, keys: []string{"seed", "split.seed"}, want: []string{"4 auto", "9 auto"}},
 		"a flag takes the place of a file": {said: []string{"epsilon=1,5", "seed=1", "epsilon=20"}, keys: []string{"epsilon"}, want: []string{"20"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,6 +106,25 @@ func TestRunsAreNamedByWhatTheyAre(t *testing.T) {
 	}
 	if other := runsOf(t, sweep.Options{}, "algorithm=ssp-c", "epsilon=inf", "seed=2"); other[0].Digest == runs[1].Digest {
 		t.Error("another seed has the same digest")
+	}
+}
+
+// A longer list of seeds has the runs of the shorter one, whose digests say that they are there.
+func TestLongerListsHaveTheSameRuns(t *testing.T) {
+	digests := func(pairs ...string) (list []string) {
+		for _, r := range runsOf(t, sweep.Options{}, pairs...) {
+			list = append(list, r.Digest)
+		}
+		return list
+	}
+	all := digests("algorithm=ssp-c", "seed=3..6")
+	for _, shorter := range [][]string{digests("algorithm=ssp-c", "seed=3"), digests("algorithm=ssp-c", "seed=3,4")} {
+		if !slices.Equal(shorter, all[:len(shorter)]) {
+			t.Errorf("%q, then %q", shorter, all)
+		}
+	}
+	if each := digests("algorithm=ssp-c", "seed=3..6", "split.seed=auto"); slices.ContainsFunc(each[1:], func(d string) bool { return slices.Contains(all, d) }) {
+		t.Errorf("runs with splits of their own have digests of those that share one: %q and %q", each, all)
 	}
 }
 

@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results"
 )
@@ -19,7 +23,7 @@ type runCmd struct {
 
 	From            string `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
 	DryRun          bool   `help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
-	Resume          bool   `help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start."`
+	Resume          bool   `help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start. With no settings but --out: the run that was stopped there."`
 	SavePredictions bool   `help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
 
 	Format string `enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
@@ -36,6 +40,12 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	said, err := r.settings()
 	if err != nil {
 		return err
+	}
+	how := fedsim.Keeping{Predictions: r.SavePredictions, Resume: r.Resume}
+	if r.Resume && r.File == "" {
+		if said, how.Checkpoint, err = stoppedRun(said); err != nil {
+			return err
+		}
 	}
 	if r.DryRun {
 		return plan(ctx, said, strings.TrimSuffix(r.Format, "l"), s)
@@ -55,12 +65,43 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	if r.Format == "jsonl" {
 		told = events{s.out}
 	}
-	result, err := fedsim.Keep(ctx, e, told, fedsim.Keeping{Predictions: r.SavePredictions, Resume: r.Resume})
+	result, err := fedsim.Keep(ctx, e, told, how)
 	if result == nil {
 		return err
 	}
 	p.Clear()
 	return errors.Join(err, r.print(s.out, result))
+}
+
+// stoppedRun are the settings and the checkpoint of the run that was stopped in the folder, where nothing
+// else is said than the folder and how many goroutines compute. The run without any settings is
+// meant where it is among several.
+func stoppedRun(said []config.Setting) (all []config.Setting, checkpoint string, err error) {
+	for _, s := range said {
+		if k := config.Find(s.Key); k != algorithm.Out.Key && k != algorithm.Workers.Key {
+			return said, "", nil
+		}
+	}
+	c, err := config.Resolve(said)
+	if err != nil {
+		return nil, "", err
+	}
+	dir := algorithm.Out.Of(c)
+	list, err := fedsim.StoppedRuns(dir)
+	if err != nil || len(list) == 0 || slices.ContainsFunc(list, func(r fedsim.StoppedRun) bool { return len(r.Settings) == 0 }) {
+		return said, "", err
+	}
+	if len(list) > 1 {
+		var runs strings.Builder
+		for _, r := range list {
+			fmt.Fprintf(&runs, "\n%s:", r.Path)
+			for _, s := range r.Settings {
+				fmt.Fprintf(&runs, " %s=%s", s.Key, s.Value)
+			}
+		}
+		return nil, "", cli.Misusef("in %s %d runs were stopped; say the settings of one, as when it began:%s", dir, len(list), &runs)
+	}
+	return append(list[0].Settings, said...), list[0].Path, nil
 }
 
 // print prints what came of it.

@@ -27,7 +27,7 @@ type sweepCmd struct {
 
 	keyFlags
 
-	Seeds string   `placeholder:"LIST" help:"Seeds, such as 1..5: --seed by another name."`
+	Seeds string   `placeholder:"LIST" help:"Seeds, such as 1..5: --seed by another name. Their runs share the split of the first, unless split.seed is set; auto gives each its own."`
 	Zip   []string `placeholder:"KEY,KEY" sep:"none" help:"Keys that take their values together instead of in all combinations; may be repeated."`
 	Skip  []string `placeholder:"KEY=VALUE..." sep:"none" help:"Combinations to leave out, in quotes: 'algorithm=lfl-sgdmf epsilon=inf'; may be repeated."`
 	When  []string `placeholder:"COND: KEY=VALUE..." sep:"none" help:"Settings of some combinations alone: 'algorithm=vfl-sgdmf: parties=5'; may be repeated."`

@@ -1,0 +1,20 @@
+package fedsim_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/internal/disktest"
+)
+
+// A checkpoint for which there is no room, or no right, leaves the one before as it is, which can
+// still be gone on with, and nothing beside it.
+func TestCheckpointOnABadDisk(t *testing.T) {
+	const name = ".x.checkpoint"
+	disktest.Run(t, []disktest.Writer{{
+		Name: "checkpoint", File: name,
+		Write: func(dir string, n int) error { return fedsim.WriteCheckpoint(filepath.Join(dir, name), n) },
+		Read:  func(dir string) (int, error) { return fedsim.ReadCheckpoint(filepath.Join(dir, name)) },
+	}})
+}

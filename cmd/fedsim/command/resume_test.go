@@ -1,0 +1,198 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/sweep"
+)
+
+// stoppable are runs that take some seconds, so that they write checkpoints before they are over.
+var stoppable = map[string][]string{
+	"ideal sums": {"--algorithm", "lfl-sgdmf", "--rounds", "400", "--dropout", "0.1", "--leave", "0.2"},
+	"real sums":  {"--algorithm", "hfl-synsgd", "--secagg", "real", "--rounds", "600", "--dropout", "0.1"},
+}
+
+// process is fedsim as a process, which is this test's own binary, by testscript.Main.
+func process(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+	t.Helper()
+	cmd, stderr = exec.CommandContext(t.Context(), "fedsim", args...), new(bytes.Buffer)
+	cmd.Stderr = stderr
+	return cmd, stderr
+}
+
+// signalled runs fedsim run until a checkpoint is there, sends the signal, and returns what the process
+// said and ended with. It looks for the file whenever a round is over.
+func signalled(t *testing.T, out string, sig os.Signal, args ...string) (said string, ended error) {
+	t.Helper()
+	cmd, stderr := process(t, append([]string{"run", "--format", "jsonl"}, args...)...)
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := false
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !sent && len(files) == 1 {
+			sent = true
+			if err = cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ended = cmd.Wait()
+	if !sent {
+		t.Fatalf("it was over before a checkpoint was there: %v\n%s", ended, stderr)
+	}
+	return stderr.String(), ended
+}
+
+// whole runs fedsim to its end.
+func whole(t *testing.T, args ...string) (said string) {
+	t.Helper()
+	cmd, stderr := process(t, args...)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("fedsim %v: %v\n%s", args, err, stderr)
+	}
+	return stderr.String()
+}
+
+// sameRuns demands that two folders hold the same, but for the summary, which has times of the wall
+// clock, and the configuration, which has the folder.
+func sameRuns(t *testing.T, a, b string) {
+	t.Helper()
+	files, err := os.ReadDir(a)
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%s holds %v, %v", a, files, err)
+	}
+	for _, f := range files {
+		if f.Name() == "summary.json" || f.Name() == "config.yaml" {
+			continue
+		}
+		x, err := os.ReadFile(filepath.Join(a, f.Name()))
+		y, err2 := os.ReadFile(filepath.Join(b, f.Name()))
+		if err = errors.Join(err, err2); err != nil || !bytes.Equal(x, y) {
+			t.Errorf("%s differs in %s and %s (%v)", f.Name(), a, b, err)
+		}
+	}
+}
+
+// A process that is killed, or stopped by Ctrl-C, is gone on with by --resume, to the same bits as one
+// that is not.
+func TestProcessThatIsStopped(t *testing.T) {
+	if brief() {
+		t.Skip("runs that are stopped in the middle take seconds: FEDSIM_TEST_LONG")
+	}
+	for name, args := range stoppable {
+		dir := t.TempDir()
+		at := func(out string) []string {
+			return append([]string{"--data", "synthetic:small", "--baselines", "quick", "--name", "run", "--out", filepath.Join(dir, out)}, args...)
+		}
+		whole(t, append([]string{"run"}, at("whole")...)...)
+		for how, sig := range map[string]os.Signal{"killed": syscall.SIGKILL, "interrupted": os.Interrupt} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				out := filepath.Join(dir, how)
+				said, ended := signalled(t, out, sig, at(how)...)
+				var exit *exec.ExitError
+				if !errors.As(ended, &exit) {
+					t.Fatalf("it ended with %v", ended)
+				}
+				if how == "interrupted" && (exit.ExitCode() != cli.Interrupted || !strings.Contains(said, "interrupted; the same command with --resume goes on after round ")) {
+					t.Errorf("exit code %d, and it said %s", exit.ExitCode(), said)
+				}
+				if _, err := os.Stat(filepath.Join(out, "run")); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("a run that is not complete is there: %v", err)
+				}
+				goesOn := append([]string{"run", "--resume"}, at(how)...)
+				if how == "interrupted" { // the folder says what it was
+					twoStopped(t, out)
+					goesOn = []string{"run", "--resume", "--out", out}
+				}
+				if said = whole(t, goesOn...); !strings.Contains(said, "goes on after round ") {
+					t.Errorf("it said %s", said)
+				}
+				sameRuns(t, filepath.Join(dir, "whole", "run"), filepath.Join(out, "run"))
+			})
+		}
+	}
+}
+
+// twoStopped sees to it that of two runs that were stopped in a folder one has to be named; each is told
+// with its settings.
+func twoStopped(t *testing.T, out string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	b, err := os.ReadFile(files[0])
+	other := filepath.Join(out, ".other.checkpoint")
+	if err == nil {
+		err = os.WriteFile(other, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr := process(t, "run", "--resume", "--out", out)
+	var exit *exec.ExitError
+	if err = cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.Misuse {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{"2 runs were stopped", files[0] + ": ", other + ": ", " data=synthetic:small ", " rounds="} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("it said %s, want %q in it", stderr, want)
+		}
+	}
+	if err = os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A sweep goes on with the run that was under way when it, and the machine, went down.
+func TestSweepThatIsKilledInARun(t *testing.T) {
+	if brief() {
+		t.Skip("runs that are stopped in the middle take seconds: FEDSIM_TEST_LONG")
+	}
+	dir := t.TempDir()
+	described := append([]string{"sweep", "--jobs", "1", "--seeds", "1..2", "--data", "synthetic:small", "--baselines", "quick"}, stoppable["ideal sums"]...)
+	parser, c := runParser(t)
+	if _, err := parser.Parse(described); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := c.Sweep.runs(nil, sweep.Options{})
+	if err != nil || len(runs) != 2 {
+		t.Fatal(len(runs), err)
+	}
+	cut := filepath.Join(dir, "cut")
+	if _, err = sweep.Prepare(cut, runs); err != nil {
+		t.Fatal(err)
+	}
+	// This is what a sweep has running at that moment.
+	if _, ended := signalled(t, cut, syscall.SIGKILL, filepath.Join(cut, "experiments", runs[0].Name+".yaml")); ended == nil {
+		t.Fatal("it was not killed")
+	}
+	for _, out := range []string{"cut", "whole"} {
+		whole(t, append(described, "--out", filepath.Join(dir, out))...)
+	}
+	for i, how := range []string{"goes on after round ", "no checkpoint of this run is there"} {
+		log, err := os.ReadFile(filepath.Join(cut, "logs", runs[i].Name+".txt"))
+		if err != nil || !strings.Contains(string(log), how) {
+			t.Errorf("of run %d it said %s (%v), want %q", i+1, log, err, how)
+		}
+		sameRuns(t, filepath.Join(dir, "whole", runs[i].Name), filepath.Join(cut, runs[i].Name))
+	}
+}
