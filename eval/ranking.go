@@ -43,21 +43,29 @@ type Buckets struct {
 // equals the one with the lower index first, and divides them into buckets whose sizes
 // differ by at most one. It reads exact counts: use it for measuring only.
 func NewBuckets(train dataset.Ratings) Buckets {
-	counts, order := make([]int, train.Items), make([]int, train.Items)
+	counts := make([]int, train.Items)
 	for _, j := range train.Item {
 		counts[j]++
 	}
+	b := Buckets{of: PopularityRanks(counts)}
+	for _, bucket := range b.of {
+		b.sizes[bucket]++
+	}
+	return b
+}
+
+// PopularityRanks deals items to buckets of the same size by their counts, the largest to bucket 0, of the
+// same count in their order.
+func PopularityRanks(counts []int) []uint8 {
+	order, of := make([]int, len(counts)), make([]uint8, len(counts))
 	for j := range order {
 		order[j] = j
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
-	b := Buckets{of: make([]uint8, train.Items)}
 	for rank, j := range order {
-		bucket := rank * PopularityBuckets / train.Items
-		b.of[j] = uint8(bucket)
-		b.sizes[bucket]++
+		of[j] = uint8(rank * PopularityBuckets / len(counts))
 	}
-	return b
+	return of
 }
 
 // Ranking is the quality of recommendations for held-out users: means over those who have

@@ -151,22 +151,13 @@ func (r *Recommender) PrintRecommendations(w io.Writer, list []Recommendation) e
 	for i, x := range list {
 		rows[i] = fmt.Sprintf("%.2f\t%s", x.Predicted, cells(x.Item))
 	}
-	return printTable(w, unit, rows)
-}
-
-// PrintNeighbours writes what Similar returned as a table.
-func PrintNeighbours(w io.Writer, list []Neighbour) error {
-	rows := make([]string, len(list))
-	for i, x := range list {
-		rows[i] = fmt.Sprintf("%.3f\t%s", x.Cosine, cells(x.Item))
-	}
-	return printTable(w, "COSINE", rows)
+	return printTable(w, unit, "", rows)
 }
 
 // printTable writes rows of a number and an item.
-func printTable(w io.Writer, number string, rows []string) error {
+func printTable(w io.Writer, number, last string, rows []string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if _, err := io.WriteString(t, number+"\tID\tTITLE\tGENRES\n"+strings.Join(append(rows, ""), "\n")); err != nil {
+	if _, err := io.WriteString(t, number+"\tID\tTITLE\tGENRES"+last+"\n"+strings.Join(append(rows, ""), "\n")); err != nil {
 		return err
 	}
 	return t.Flush()

@@ -56,8 +56,8 @@ func TestOwnRecommendations(t *testing.T) {
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
-	item, like, err := r.Similar("First", 1)
-	if err != nil || item.ID != "a" || len(like) != 1 || like[0].ID != "d" || like[0].Cosine != 1 {
+	item, like, err := r.Similar("First", 1, results.Cosine)
+	if err != nil || item.ID != "a" || len(like) != 1 || like[0].ID != "d" || *like[0].Cosine != 1 {
 		t.Errorf("like %v: %v, %v; want d with 1", item, like, err)
 	}
 	var table strings.Builder

@@ -3,14 +3,12 @@ package results
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/eval"
-	"github.com/fedsim/fedsim/model"
 )
 
 var (
@@ -33,12 +31,6 @@ type Item struct {
 type Recommendation struct {
 	Item
 	Predicted float64 `json:"predicted"` // in stars, taken to the rating scale; with implicit feedback a score
-}
-
-// Neighbour is an item like another.
-type Neighbour struct {
-	Item
-	Cosine float64 `json:"cosine"` // of the two embeddings
 }
 
 // Recommend returns the n items with the highest predictions for the user of an id, the
@@ -71,38 +63,6 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 // Stars reports whether predictions are ratings, and not scores of which only the order
 // counts.
 func (r *Recommender) Stars() bool { return !algorithm.Ranks(r.Config) }
-
-// Similar returns the item that a text names, and the n items whose embeddings have the
-// largest cosine with its own, the largest first. The text is a title or an id; else
-// some part of one title only, in upper or lower case.
-func (r *Recommender) Similar(text string, n int) (Item, []Neighbour, error) {
-	of, err := findItem(r.Data, text)
-	if err != nil {
-		return Item{}, nil, err
-	}
-	item := itemOf(r.Data, of)
-	v := r.saved.Items.Row(of)
-	if norm(v) == 0 {
-		return item, nil, fmt.Errorf("the embedding of %s is zero: the run learned nothing about it, and nothing is like it", item)
-	}
-	scores := make([]float64, r.Data.Items)
-	var but []int32 // itself, and what has no direction
-	for j := range scores {
-		w := r.saved.Items.Row(j)
-		if j == of || norm(w) == 0 {
-			but = append(but, int32(j))
-			continue
-		}
-		scores[j] = model.Dot(v, w) / (norm(v) * norm(w))
-	}
-	var list []Neighbour
-	for _, j := range eval.Top(scores, n, but) {
-		list = append(list, Neighbour{itemOf(r.Data, int(j)), scores[j]})
-	}
-	return item, list, nil
-}
-
-func norm(v []float64) float64 { return math.Sqrt(model.Dot(v, v)) }
 
 // Rank is the length of the embeddings. With 1 they have no direction but their sign.
 func (r *Recommender) Rank() int {

@@ -32,19 +32,23 @@ func made() *Recommender {
 	}}}
 }
 
+func near(id, title string, cosine float64) Neighbour {
+	return Neighbour{Item: Item{ID: id, Title: title}, Cosine: &cosine}
+}
+
 // TestSimilarByHand: cosines of 45, 90 and 180 degrees; what has no direction is like nothing.
 func TestSimilarByHand(t *testing.T) {
 	r := made()
-	item, got, err := r.Similar("EAST", 10)
+	item, got, err := r.Similar("EAST", 10, Cosine)
 	if !errors.Is(err, ErrAmbiguous) || got != nil {
 		t.Errorf("a part of two titles: %v, %v", item, err)
 	}
-	item, got, err = r.Similar("East", 10)
-	want := []Neighbour{{Item{ID: "c", Title: "North-East"}, math.Sqrt(0.5)}, {Item{ID: "b", Title: "North"}, 0}, {Item{ID: "d", Title: "West"}, -1}}
+	item, got, err = r.Similar("East", 10, Cosine)
+	want := []Neighbour{near("c", "North-East", math.Sqrt(0.5)), near("b", "North", 0), near("d", "West", -1)}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-15)); err != nil || item.ID != "a" || diff != "" {
 		t.Errorf("%v, %v (-want +got):\n%s", item, err, diff)
 	}
-	if _, got, err = r.Similar("e", 10); err == nil || got != nil || !strings.Contains(err.Error(), "the embedding of e is zero") {
+	if _, got, err = r.Similar("e", 10, Cosine); err == nil || got != nil || !strings.Contains(err.Error(), "the embedding of e is zero") {
 		t.Errorf("without a direction: %v, %v", got, err)
 	}
 }

@@ -47,14 +47,22 @@ func Handler(r *Recommender) http.Handler {
 	mux.HandleFunc("GET /similar", func(w http.ResponseWriter, q *http.Request) {
 		text := q.FormValue("item")
 		n, err := top(q)
-		if err == nil && text == "" {
+		by := Cosine
+		if q.FormValue("by") != "" {
+			by = Near(q.FormValue("by"))
+		}
+		switch {
+		case err != nil:
+		case text == "":
 			err = errors.New("item is missing: /similar?item=TITLE")
+		case by != Cosine && by != Inner:
+			err = fmt.Errorf("by is %q; it must be %s or %s", by, Cosine, Inner)
 		}
 		if err != nil {
 			answer(w, http.StatusBadRequest, problem{err.Error()})
 			return
 		}
-		item, list, err := r.Similar(text, n)
+		item, list, err := r.Similar(text, n, by)
 		if err != nil {
 			refuse(w, err)
 			return

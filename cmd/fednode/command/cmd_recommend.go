@@ -97,7 +97,7 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	item, list, err := r.Similar(c.Item, c.Top)
+	item, list, err := r.Similar(c.Item, c.Top, results.Cosine)
 	if err != nil {
 		return misnamed(err)
 	}
@@ -108,5 +108,5 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 		}{item, list})
 	}
 	fmt.Fprintf(s.out, "like %s\n\n", item)
-	return results.PrintNeighbours(s.out, list)
+	return results.PrintNeighbours(s.out, list, results.Cosine)
 }

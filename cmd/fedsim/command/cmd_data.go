@@ -14,11 +14,12 @@ import (
 
 // dataCmd is fedsim data.
 type dataCmd struct {
-	List   dataListCmd   `cmd:"" help:"List the data sets and formats there are, and which sets are in the cache."`
-	Get    dataGetCmd    `cmd:"" help:"Download a published set into the cache. Nothing else ever downloads."`
-	Info   dataInfoCmd   `cmd:"" help:"Describe a data set."`
-	IDs    dataIDsCmd    `cmd:"" name:"ids" help:"List the ids of a data set's users or items, one a line, in the order of a simulation: what fednode client --ids and fednode server --users read."`
-	Verify dataVerifyCmd `cmd:"" help:"Compare a copy of a published set with its digests and published counts."`
+	List    dataListCmd    `cmd:"" help:"List the data sets and formats there are, and which sets are in the cache."`
+	Get     dataGetCmd     `cmd:"" help:"Download a published set into the cache. Nothing else ever downloads."`
+	Info    dataInfoCmd    `cmd:"" help:"Describe a data set."`
+	IDs     dataIDsCmd     `cmd:"" name:"ids" help:"List the ids of a data set's users or items, one a line, in the order of a simulation: what fednode client --ids and fednode server --users read."`
+	Similar dataSimilarCmd `cmd:"" help:"Make features of items of a run on other people's data: which items are like which."`
+	Verify  dataVerifyCmd  `cmd:"" help:"Compare a copy of a published set with its digests and published counts."`
 }
 
 type dataListCmd struct {

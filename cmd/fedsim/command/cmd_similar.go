@@ -13,6 +13,8 @@ import (
 type similarCmd struct {
 	finishedRun
 
+	By string `enum:"cosine,inner" default:"cosine" help:"By what items are like one another: cosine (of their embeddings) or inner (the inner product, by which much-rated items are near to more)."`
+
 	Item string `required:"" placeholder:"TITLE" help:"The item: its title or id, or a part of its title that no other has."`
 }
 
@@ -22,7 +24,7 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	item, list, err := r.Similar(c.Item, c.Top)
+	item, list, err := r.Similar(c.Item, c.Top, results.Near(c.By))
 	if err != nil {
 		return namedWrongly(err)
 	}
@@ -37,5 +39,5 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 		}{c.Folder, item, list})
 	}
 	fmt.Fprintf(s.out, "like %s, by %s on %s\n\n", item, algorithm.Name.Of(r.Config), r.Data.Name)
-	return results.PrintNeighbours(s.out, list)
+	return results.PrintNeighbours(s.out, list, results.Near(c.By))
 }

@@ -97,7 +97,7 @@ func TestWhatADeploymentsModelTells(t *testing.T) {
 	item := e.Data.ItemIDs[0]
 	text, _ := called(t, []string{"similar", "--run", dir, "--item", item, "--format", "json"})
 	var got struct{ Items []results.Neighbour }
-	if err := json.Unmarshal(text, &got); err != nil || len(got.Items) != 10 || got.Items[0].Cosine < got.Items[9].Cosine {
+	if err := json.Unmarshal(text, &got); err != nil || len(got.Items) != 10 || got.Items[0].Nearness() < got.Items[9].Nearness() {
 		t.Fatalf("%v: %s", err, text)
 	}
 	titles := t.TempDir()

@@ -37,6 +37,7 @@ type commands struct {
 	Privacy   privacyCmd   `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
 	Data      dataCmd      `cmd:"" help:"List data sets, or describe one."`
 	Recommend recommendCmd `cmd:"" help:"List what a user might like and has not rated, by the model of a finished run."`
+	Overlap   overlapCmd   `cmd:"" help:"Say how many of their nearest items two finished runs have in common."`
 	Similar   similarCmd   `cmd:"" help:"List items like another, by the model of a finished run."`
 	cli.PagesCmd
 	Version kong.VersionFlag `help:"Print the version and exit."`

@@ -148,14 +148,14 @@ func checkSimilar(t *testing.T, r *results.Recommender, set *dataset.Set, items 
 		cosine := func(j int) float64 {
 			return mat.Dot(items.RowView(of), items.RowView(j)) / mat.Norm(items.RowView(of), 2) / mat.Norm(items.RowView(j), 2)
 		}
-		item, got, err := r.Similar(set.Titles[of], 400)
+		item, got, err := r.Similar(set.Titles[of], 400, results.Cosine)
 		if err != nil || item.ID != set.ItemIDs[of] || len(got) != set.Items-1 {
 			t.Fatalf("%s: like %+v are %d items, %v", set.Titles[of], item, len(got), err)
 		}
 		seen := map[string]bool{item.ID: true}
 		for k, x := range got {
 			j := slices.Index(set.ItemIDs, x.ID)
-			if seen[x.ID] || math.Abs(x.Cosine-cosine(j)) > 1e-12 || k > 0 && x.Cosine > got[k-1].Cosine {
+			if seen[x.ID] || math.Abs(x.Nearness()-cosine(j)) > 1e-12 || k > 0 && x.Nearness() > got[k-1].Nearness() {
 				t.Errorf("%s, place %d: %+v, the cosine is %v", item, k+1, x, cosine(j))
 			}
 			seen[x.ID] = true

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
+)
+
+// dataSimilarCmd is fedsim data similar.
+type dataSimilarCmd struct {
+	Folder     string `name:"run" required:"" placeholder:"DIR" help:"Folder of a finished run on public data: ratings of people who are not among the users of the features."`
+	Data       string `placeholder:"DATA" help:"Where the data of that run are now. Default: where they were."`
+	Neighbours int    `default:"100" placeholder:"K" help:"Nearest items that an item gets, at most."`
+	By         string `enum:"inner,cosine" default:"inner" help:"By what items are near: inner (product of their embeddings) or cosine."`
+	Binary     bool   `help:"Give every one of them the weight 1."`
+	Out        string `required:"" placeholder:"FILE.csv" help:"Where to write them; the setting features reads the file. It must not be there yet."`
+}
+
+// Run implements fedsim data similar.
+func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
+	if c.Neighbours < 1 {
+		return cli.Misusef("--neighbours %d: want at least 1", c.Neighbours)
+	}
+	p := newProgress(s.err)
+	r, err := results.OpenRun(ctx, c.Folder, c.Data, p.Loading("the data of "+c.Folder))
+	p.Clear()
+	if err != nil {
+		return err
+	}
+	if r.Rank() == 1 {
+		fmt.Fprintln(s.err, "warning: the run has embeddings of one number, by which an item is near to half of all; give it a larger --rank")
+	}
+	var text bytes.Buffer
+	items, err := r.WriteSimilar(&text, c.Neighbours, results.Near(c.By), c.Binary)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return cli.Misusef("--out %s: it is there already; give another name, or remove it", c.Out)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = text.WriteTo(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(c.Out))
+	}
+	spent := "it was trained without privacy"
+	if algorithm.Private(r.Config) {
+		spent = "its privacy is that of the run, which adds to theirs"
+	}
+	fmt.Fprintf(s.err, "warning: features are taken for public. This file follows from the ratings of %s (digest %.12s); %s. Do not use it where any of these users are among the federation's\n", r.Data.Name, r.Data.Digest, spent)
+	_, err = fmt.Fprintf(s.out, "%d of %d items have similar ones; use them with --features %s\n", items, r.Data.Items, c.Out)
+	return err
+}

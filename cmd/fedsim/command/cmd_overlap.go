@@ -1,0 +1,42 @@
+package command
+
+import (
+	"context"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
+)
+
+// overlapCmd is fedsim overlap.
+type overlapCmd struct {
+	A      string `arg:"" name:"a" help:"Folder of a finished run."`
+	B      string `arg:"" name:"b" help:"Folder of another one on the same data; without noise, say."`
+	Top    int    `default:"20" placeholder:"N" help:"Of how many nearest items."`
+	By     string `enum:"inner,cosine" default:"inner" help:"By what items are near: inner (product of their embeddings) or cosine."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// Run implements fedsim overlap.
+func (c *overlapCmd) Run(ctx context.Context, s streams) error {
+	if c.Top < 1 {
+		return cli.Misusef("--top %d: want at least 1", c.Top)
+	}
+	var runs [2]*results.Recommender
+	for i, dir := range []string{c.A, c.B} {
+		p := newProgress(s.err)
+		r, err := results.OpenRun(ctx, dir, "", p.Loading("the data of "+dir))
+		p.Clear()
+		if err != nil {
+			return err
+		}
+		runs[i] = r
+	}
+	o, err := results.OverlapOf(runs[0], runs[1], c.Top, results.Near(c.By))
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, o)
+	}
+	return o.Print(s.out)
+}

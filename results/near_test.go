@@ -1,0 +1,91 @@
+package results
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// rated is the made run with ratings: item a has three, c two, b one.
+func rated() *Recommender {
+	r := made()
+	set := dataset.Set{Ratings: dataset.Ratings{Users: 3, Items: 5, User: []int32{0, 0, 0, 1, 1, 2}, Item: []int32{0, 1, 2, 0, 2, 0}, Value: make([]float32, 6)}}
+	r.train = set.ByUser()
+	return r
+}
+
+// By inner product with (3, 0) the items (1, 1), (0, 1/2) and (-7, 0) are 3, 0 and -21 away, and
+// they have 2, 1 and no ratings.
+func TestSimilarByInnerProduct(t *testing.T) {
+	_, got, err := rated().Similar("East", 2, Inner)
+	if err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+	for k, want := range []struct {
+		id      string
+		inner   float64
+		ratings int
+	}{{"c", 3, 2}, {"b", 0, 1}} {
+		if x := got[k]; x.ID != want.id || x.Cosine != nil || x.Nearness() != want.inner || x.Ratings != want.ratings {
+			t.Errorf("place %d: %+v, want %+v", k+1, x, want)
+		}
+	}
+	var text bytes.Buffer
+	if err := PrintNeighbours(&text, got, Inner); err != nil {
+		t.Fatal(err)
+	}
+	const want = "INNER  ID  TITLE       GENRES  RATINGS\n3.000  c   North-East  -       2\n0.000  b   North       -       1\n"
+	if d := cmp.Diff(want, text.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+// The inner products by hand: a (3, 0) with c 3; b (0, 1/2) with c 1/2; c (1, 1) with a 3, with b
+// 1/2; d (-7, 0) with none above 0; e is zero.
+func TestWriteSimilarByHand(t *testing.T) {
+	const head = "item_id,category,value,weight\n"
+	for _, c := range []struct {
+		n      int
+		binary bool
+		want   string
+	}{
+		{5, false, head + "a,similar,c,3\nb,similar,c,0.5\nc,similar,a,3\nc,similar,b,0.5\n"},
+		{1, false, head + "a,similar,c,3\nb,similar,c,0.5\nc,similar,a,3\n"},
+		{5, true, head + "a,similar,c,1\nb,similar,c,1\nc,similar,a,1\nc,similar,b,1\n"},
+	} {
+		var got bytes.Buffer
+		items, err := rated().WriteSimilar(&got, c.n, Inner, c.binary)
+		if d := cmp.Diff(c.want, got.String()); err != nil || items != 3 || d != "" {
+			t.Errorf("%d nearest: %d items, %v:\n%s", c.n, items, err, d)
+		}
+	}
+	if got := quoted(`a "b", c`); got != `"a ""b"", c"` {
+		t.Errorf("a field is %s", got)
+	}
+}
+
+// Two models of the made items. By the one the nearest to a is c, to b c, to c a, to d b (a product of 0, before
+// -7 and -21); by the other, of which a and b change places, to a c, to b c, to c b, to d a. Items have a fifth each, by ratings a, c, b, d, e.
+func TestOverlapByHand(t *testing.T) {
+	a, b := rated(), rated()
+	rows := b.saved.Items
+	copy(rows.Row(0), []float64{0, 0.5})
+	copy(rows.Row(1), []float64{3, 0})
+	got, err := OverlapOf(a, b, 1, Inner)
+	want := &Overlap{Top: 1, By: Inner, Items: 4, Mean: 0.5, Buckets: []OverlapBucket{{1, 1}, {1, 0}, {1, 1}, {1, 0}, {0, 0}}}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+	same, err := OverlapOf(a, rated(), 2, Cosine)
+	if err != nil || same.Mean != 1 {
+		t.Errorf("a model and itself share %+v, %v", same, err)
+	}
+	b.Data.ItemIDs = []string{"a"}
+	if _, err = OverlapOf(a, b, 1, Inner); !errors.Is(err, ErrOtherItems) {
+		t.Error(err)
+	}
+}
