@@ -22,8 +22,9 @@ import (
 // What a role keeps between iterations is not in it: who set up what with whom ahead. The
 // roles go through the known iterations again instead, with nothing to compute: trainers
 // contribute nothing, sums have neither noise nor, but in active mode, cryptography, and the
-// strategy absorbs nothing. That takes a small part of the time, and a role may change without
-// a snapshot's form changing.
+// strategy absorbs nothing. A role may change without a snapshot's form changing. What is left is
+// the messages: a small part of the time with real sums, more than half with ideal ones where
+// trainers compute little, and all of it in active mode.
 //
 // It holds what clients keep to themselves.
 type Snapshot struct {
