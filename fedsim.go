@@ -118,6 +118,7 @@ func Keep(ctx context.Context, e *experiment.Experiment, p Progress, how Keeping
 	}
 	defer folder.Discard()
 	j := newJob(e, keeping{orSilent(p), folder})
+	j.timed = folder.Time
 	j.keeper = k
 	if k.from != nil {
 		if err = k.restore(j, folder.Append); err != nil {

@@ -3,6 +3,7 @@ package fedsim_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -91,7 +92,7 @@ func left(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
 	if err := fs.WalkDir(os.DirFS(out), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "summary.json" {
+		if err != nil || d.IsDir() || d.Name() == "summary.json" || d.Name() == "timings.jsonl" {
 			return err
 		}
 		b, err := os.ReadFile(filepath.Join(out, path))
@@ -184,6 +185,35 @@ func sameSummary(t *testing.T, want, got *fedsim.Result) {
 	if x, y := fmt.Sprintf("%+v", a.Privacy), fmt.Sprintf("%+v", b.Privacy); x != y || a.SkippedRounds != b.SkippedRounds || a.DroppedPerRound != b.DroppedPerRound ||
 		fmt.Sprint(a.BytesUpPerClient, a.BytesDownPerClient, a.Seconds, a.Baselines) != fmt.Sprint(b.BytesUpPerClient, b.BytesDownPerClient, b.Seconds, b.Baselines) {
 		t.Errorf("the summaries differ:\n%+v\n%+v", a, b)
+	}
+}
+
+// timings.jsonl has a line for every round, in order, of seconds that are not negative and add up to no more
+// than the run took.
+func TestTimingsOfRounds(t *testing.T) {
+	for _, settings := range []string{"algorithm=lfl-sgdmf rounds=4", "algorithm=sgd-mf model.epochs=3"} {
+		out, began := t.TempDir(), time.Now()
+		r, err := fedsim.Run(t.Context(), opened(t, out, settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := time.Since(began).Seconds()
+		b, err := os.ReadFile(filepath.Join(r.Folder, "timings.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum float64
+		lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+		for k, line := range lines {
+			var x results.Timing
+			if err := json.Unmarshal([]byte(line), &x); err != nil || x.Round != k+1 || x.Seconds < 0 || x.Measuring < 0 {
+				t.Errorf("%s: %s, %v", settings, line, err)
+			}
+			sum += x.Seconds + x.Measuring
+		}
+		if len(lines) != len(r.Metrics) || !(sum > 0 && sum <= whole) {
+			t.Errorf("%s: %d lines for %d rounds, %v seconds of %v", settings, len(lines), len(r.Metrics), sum, whole)
+		}
 	}
 }
 

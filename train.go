@@ -80,6 +80,9 @@ type job struct {
 	result   *Result
 	attempts []experiment.Attempt
 	keeper   *keeper // nil where no checkpoints are written
+
+	timed func(results.Timing) error // is told what each round took; nil: nobody is
+	ended time.Time                  // the round before, and its measuring
 }
 
 // train trains and measures the model.
@@ -197,6 +200,7 @@ func (j *job) federated(ctx context.Context) error {
 		return err
 	}
 	j.progress.Start(j.e.About().Name, j.e.Schedule.Iterations())
+	j.ended = time.Now()
 	c := Simulation(j.e, f, func(it sim.Iteration, shared []byte) error { return j.round(f, it, shared) })
 	if k := j.keeper; k != nil {
 		k.told()
@@ -269,6 +273,7 @@ func (j *job) round(f *experiment.Federation, it sim.Iteration, shared []byte) e
 	j.attempts = append(j.attempts, experiment.Attempt{
 		Survivors: it.Survivors, Answered: it.Answered, Summed: it.Skipped == nil, Sent: it.Sent > 0,
 	})
+	trained := time.Now()
 	quality, err := j.e.MeasureInterim(f, shared, j.e.Workers())
 	if err != nil {
 		return err
@@ -290,7 +295,20 @@ func (j *job) round(f *experiment.Federation, it sim.Iteration, shared []byte) e
 	if j.e.Private() && !math.IsInf(spent.Epsilon, 1) {
 		m.Epsilon, m.Delta = &spent.Epsilon, j.e.Privacy.Budget.Delta
 	}
-	return j.report(m, it.Skipped)
+	if err = j.report(m, it.Skipped); err != nil {
+		return err
+	}
+	return j.time(m.Round, trained)
+}
+
+// time writes down what a round took that was trained at a time, and measured by now.
+func (j *job) time(round int, trained time.Time) error {
+	began, now := j.ended, time.Now()
+	j.ended = now
+	if j.timed == nil {
+		return nil
+	}
+	return j.timed(results.Timing{Round: round, Seconds: trained.Sub(began).Seconds(), Measuring: now.Sub(trained).Seconds()})
 }
 
 func (j *job) report(m results.Metrics, skipped error) error {
@@ -303,6 +321,7 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 	r := j.result
 	j.progress.Start(j.e.About().Name, c.Epochs())
 	r.Rounds, r.Secagg = c.Epochs(), "none"
+	j.ended = time.Now()
 	k, from := j.keeper, algorithm.Passes{}
 	if k != nil {
 		k.told()
@@ -311,7 +330,11 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 		}
 	}
 	model, err := c.Train(ctx, j.e.Workers(), from, func(e algorithm.Epoch) error {
+		trained := time.Now()
 		failed := j.report(results.MetricsOf(j.e.Test.Measure(e.Model, j.e.Workers()), e.Number), nil)
+		if failed == nil {
+			failed = j.time(e.Number, trained)
+		}
 		if failed != nil || k == nil || e.Number == c.Epochs() {
 			return failed
 		}

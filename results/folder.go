@@ -34,6 +34,7 @@ type Folder struct {
 	made      string // the outermost folder made for it, "" if none had to be
 	metrics   *os.File
 	buffered  *bufio.Writer
+	timings   []byte
 }
 
 // defaultName says what a run is by its name.
@@ -149,6 +150,22 @@ func (f *Folder) Append(m Metrics) error {
 	return err
 }
 
+// Timing is a line of timings.jsonl: what a round took on the wall clock. It stands apart from
+// Metrics, which are the same bits each time.
+type Timing struct {
+	Round     int     `json:"round"`
+	Seconds   float64 `json:"seconds"`   // of training, with all that the roles do
+	Measuring float64 `json:"measuring"` // seconds of measuring the model after it, which no federation does
+}
+
+// Time adds a line to timings.jsonl. A run that was gone on with has those of the rounds since, the first
+// with what it took to go through those before.
+func (f *Folder) Time(t Timing) error {
+	b, err := json.Marshal(t)
+	f.timings = append(append(f.timings, b...), '\n')
+	return err
+}
+
 // Manifest is manifest.json: by whom and on what the run was made, to check a
 // repetition against. Its digests are of private data.
 type Manifest struct {
@@ -192,6 +209,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 		f.json("manifest.json", ManifestOf(e)),
 		f.json("summary.json", s),
 		f.writeSplit(e),
+		os.WriteFile(filepath.Join(f.temporary, "timings.jsonl"), f.timings, 0o644),
 	)
 	for _, x := range m.Matrices {
 		err = errors.Join(err, f.matrix(x, e.Data))

@@ -182,8 +182,8 @@ func TestCompleteDoesNotOverwrite(t *testing.T) {
 	if err := json.Unmarshal(b, &s); err != nil || s.Rounds != 1 {
 		t.Errorf("the summary there says %d rounds (%v), want that of the first run", s.Rounds, err)
 	}
-	if got := tree(t, "."); len(got) != 9 {
-		t.Errorf("left %v, want one run of seven files", got)
+	if got := tree(t, "."); len(got) != 10 {
+		t.Errorf("left %v, want one run of eight files", got)
 	}
 }
 

@@ -32,7 +32,7 @@ type Neighbour struct {
 	Item
 	Cosine  *float64 `json:"cosine,omitempty"`  // by Cosine
 	Inner   *float64 `json:"inner,omitempty"`   // by Inner
-	Ratings int      `json:"ratings,omitempty"` // of the item that were trained on, where the run's data are known
+	Ratings int      `json:"ratings,omitempty"` // by Inner: of the item that were trained on, where the run's data are known
 }
 
 // Nearness is the number by which the item is near.
@@ -55,7 +55,10 @@ func (r *Recommender) Similar(text string, n int, by Near) (Item, []Neighbour, e
 	if norm(r.saved.Items.Row(of)) == 0 {
 		return item, nil, fmt.Errorf("the embedding of %s is zero: the run learned nothing about it, and nothing is like it", item)
 	}
-	counts := r.trained()
+	var counts []int // an inner product is large where much is known, which is where these are
+	if by == Inner {
+		counts = r.trained()
+	}
 	scores := make([]float64, r.Data.Items)
 	var list []Neighbour
 	for _, j := range r.nearest(of, n, by, scores) {

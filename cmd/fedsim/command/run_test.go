@@ -127,7 +127,7 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 		}
 	}
 	if got, want := files(t, out), []string{"x", "x/config.yaml", "x/item_embeddings.ids.json", "x/item_embeddings.npy", "x/manifest.json",
-		"x/metrics.jsonl", "x/split.csv", "x/summary.json", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
+		"x/metrics.jsonl", "x/split.csv", "x/summary.json", "x/timings.jsonl", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
 		t.Errorf("it left %v, want %v", got, want)
 	}
 }
