@@ -1,0 +1,70 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/audit"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// auditCmd is fedsim audit.
+type auditCmd struct {
+	experimentFlags
+
+	Runs   int    `default:"4000" placeholder:"N" help:"Runs with the unit there, and as many with it empty; half of them choose the attack, half measure it. Default 4000."`
+	Claim  string `enum:"stated,published" default:"stated" help:"Which epsilon is audited: stated, that of the privacy statement, or published, what the published analysis of replaced noise claims. Default stated."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// notAudited are keys that have no meaning for an audit: it has data of its own and writes no folder.
+func notAudited(k *config.Key) bool {
+	return slices.Contains([]*config.Key{algorithm.Data.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
+}
+
+// Run implements fedsim audit.
+func (c *auditCmd) Run(ctx context.Context, s streams) error {
+	said, err := c.settings()
+	if err != nil {
+		return err
+	}
+	e, err := openAudit(said)
+	if err != nil {
+		return err
+	}
+	cfg := audit.Config{Runs: c.Runs, Claim: audit.Claim(c.Claim), Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
+	if err := cfg.Validate(); err != nil {
+		return cli.Misusef("%w", err)
+	}
+	bar := newProgress(s.err)
+	bar.Start("runs", 2*cfg.Runs)
+	cfg.Progress = func(done int) { bar.StepNote(done, "") }
+	report, err := audit.Run(ctx, e, cfg)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		err = cli.PrintJSON(s.out, report)
+	} else {
+		err = report.Print(s.out)
+	}
+	return errors.Join(err, report.Err())
+}
+
+// openAudit opens the experiment on the small federation of an audit.
+func openAudit(said []config.Setting) (*experiment.Experiment, error) {
+	c, err := config.Resolve(said)
+	if err != nil {
+		return nil, err
+	}
+	set, err := audit.Small(c)
+	if err != nil {
+		return nil, err
+	}
+	return experiment.OpenSet(c, set)
+}
