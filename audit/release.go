@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -24,9 +23,9 @@ import (
 type auditor struct {
 	e        *experiment.Experiment
 	cfg      Config
-	plans    []*protocol.Plan // of all attempts
-	shifts   [][][]int64      // of each plan and release, what the unit adds
-	samplers *client.Samplers
+	plans    []*protocol.Plan   // of all attempts
+	shifts   [][][]int64        // of each plan and release, what the unit adds
+	samplers []*client.Samplers // of each plan; those of a step share theirs
 	victim   victim
 	noise    string
 	released int  // vectors in a run
@@ -35,14 +34,20 @@ type auditor struct {
 
 func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 	n := e.Schedule.Noise()
-	a := &auditor{e: e, cfg: c, samplers: new(client.Samplers), victim: victim{map[string]protocol.Vector{}}, noise: n.Kind.String(), sampled: n.Kind == protocol.PartyNoise}
+	a := &auditor{e: e, cfg: c, victim: victim{map[string]protocol.Vector{}}, noise: n.Kind.String(), sampled: n.Kind == protocol.PartyNoise}
 	if a.sampled {
 		for _, ev := range e.Privacy.Run {
 			a.released += ev.Count
 		}
 		return a, watchable(e.Instance(), e.About().Name)
 	}
+	step := e.Schedule.At(1)
+	samplers := new(client.Samplers)
 	for t := range e.Schedule.Iterations() {
+		if now := e.Schedule.At(uint64(t) + 1); now != step {
+			step, samplers = now, new(client.Samplers) // one holds the tables of a few releases
+		}
+		a.samplers = append(a.samplers, samplers)
 		p := *e.Plan(uint64(t) + 1)
 		p.Releases = append([]protocol.Release(nil), p.Releases...)
 		shifts := make([][]int64, len(p.Releases))
@@ -79,11 +84,16 @@ func (a *auditor) views(ctx context.Context) (*[worlds][]view, error) {
 			k := from + i
 			all[k%worlds][k/worlds], errs[k] = a.run(k%worlds, k/worlds)
 		})
+		for _, err := range errs[from : from+n] {
+			if err != nil { // the others are of the same kind
+				return nil, err
+			}
+		}
 		if a.cfg.Progress != nil {
 			a.cfg.Progress(from + n)
 		}
 	}
-	return &all, errors.Join(errs...)
+	return &all, nil
 }
 
 // run makes all releases of one run, and is what the attacker makes of them.
@@ -93,14 +103,17 @@ func (a *auditor) run(world, number int) (view, error) {
 	if a.sampled {
 		return a.steps(world, sources)
 	}
-	honest := a.e.Cohort.Honest(a.e.Cohort.Clients)
-	clients := make([]*party, honest)
-	for i := range clients {
-		clients[i] = a.newParty(i, world, sources(fmt.Sprintf("client/%d", i)))
+	clients := make([]*party, a.e.Cohort.Honest(a.e.Cohort.Clients))
+	noise := make([]entropy.Source, len(clients))
+	for i := range noise {
+		noise[i] = sources(fmt.Sprintf("client/%d", i))
 	}
 	faults := sources("faults")
 	var v view
 	for t := range a.plans {
+		for i := range clients {
+			clients[i] = a.newParty(i, t, world, noise[i])
+		}
 		if err := a.attempt(t, clients, faults, &v); err != nil {
 			return v, fmt.Errorf("audit: run %d, attempt %d: %w", number+1, t+1, err)
 		}
@@ -114,14 +127,14 @@ type party struct {
 	id   protocol.ClientID
 }
 
-func (a *auditor) newParty(i, world int, src entropy.Source) *party {
+func (a *auditor) newParty(i, attempt, world int, src entropy.Source) *party {
 	t := victim{}
 	if i == 0 && world == 1 {
 		t = a.victim
 	}
 	id := protocol.ClientID(i)
 	return &party{id: id, role: client.New(client.Config{
-		ID: id, Session: a.plans[0].Session, Trainer: t, Entropy: src, Noise: a.samplers,
+		ID: id, Session: a.plans[attempt].Session, Trainer: t, Entropy: src, Noise: a.samplers[attempt],
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil },
 	})}
 }

@@ -3,12 +3,16 @@ package audit
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // The federation that is audited. What a release hides does not depend on how many items and
@@ -16,7 +20,33 @@ import (
 const (
 	Users = 12
 	Items = 3
+	// Parties is how many organisations there are, where organisations are clients.
+	Parties = 2
 )
+
+// Open opens an experiment as it is audited: on a small federation whose clients draw their own
+// noise, without the cryptography, which changes no sum.
+func Open(said []config.Setting) (*experiment.Experiment, error) {
+	var first []config.Setting
+	if k := algorithm.Parties.Key; !slices.ContainsFunc(said, func(s config.Setting) bool { return s.Key == k.Name }) {
+		// Its default is for more items than there are.
+		first = []config.Setting{{Key: k.Name, Value: strconv.Itoa(Parties), Origin: "the audit"}}
+	}
+	c, err := config.Resolve(slices.Concat(first, said))
+	if err != nil {
+		return nil, err
+	}
+	algorithm.NoiseDraw.Set(&c, "client")
+	if algorithm.Secagg.Is(c, "real") {
+		algorithm.Secagg.Set(&c, "ideal")
+		algorithm.Mode.Set(&c, graph.SemiHonest.String())
+	}
+	set, err := Small(c)
+	if err != nil {
+		return nil, err
+	}
+	return experiment.OpenSet(c, set)
+}
 
 // Small is the data of the audited federation: every user has rated every item, so that
 // nothing but the settings decides what is released. The ratings go up and down the scale.
@@ -38,7 +68,15 @@ func Small(c config.Config) (*dataset.Set, error) {
 			})
 		}
 	}
-	return dataset.FromRatings("audit", list, o)
+	set, err := dataset.FromRatings("audit", list, o)
+	if err != nil {
+		return nil, err
+	}
+	set.Genres = make([][]string, set.Items) // public, for what learns from features
+	for j := range set.Genres {
+		set.Genres[j] = []string{[]string{"Comedy", "Drama"}[j%2]}
+	}
+	return set, nil
 }
 
 // victim is the trainer of the unit's client: it sends what moves sums most.

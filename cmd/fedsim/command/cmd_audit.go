@@ -8,7 +8,6 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/audit"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -23,7 +22,7 @@ type auditCmd struct {
 
 // notAudited are keys that have no meaning for an audit: it has data of its own and writes no folder.
 func notAudited(k *config.Key) bool {
-	return slices.Contains([]*config.Key{algorithm.Data.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
+	return slices.Contains([]*config.Key{algorithm.Data.Key, algorithm.NoiseDraw.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
 }
 
 // Run implements fedsim audit.
@@ -32,7 +31,7 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	e, err := openAudit(said)
+	e, err := audit.Open(said)
 	if err != nil {
 		return err
 	}
@@ -54,17 +53,4 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 		err = report.Print(s.out)
 	}
 	return errors.Join(err, report.Err())
-}
-
-// openAudit opens the experiment on the small federation of an audit.
-func openAudit(said []config.Setting) (*experiment.Experiment, error) {
-	c, err := config.Resolve(said)
-	if err != nil {
-		return nil, err
-	}
-	set, err := audit.Small(c)
-	if err != nil {
-		return nil, err
-	}
-	return experiment.OpenSet(c, set)
 }
