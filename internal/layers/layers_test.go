@@ -210,7 +210,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 		},
 		{
 			rule{from: []string{"cmd/..."}, forbid: []string{"entropy/simulated"}},
-			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/sim/chaos -> " + module + "/entropy/simulated)",
+			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/audit -> " + module + "/entropy/simulated)",
 		},
 		{
 			rule{from: []string{"..."}, except: []string{"dataset"}, forbid: []string{"std:math/rand/v2"}, direct: true},

@@ -15,8 +15,10 @@ import (
 type auditCmd struct {
 	experimentFlags
 
-	Runs   int    `default:"4000" placeholder:"N" help:"Runs with the unit there, and as many with it empty; half of them choose the attack, half measure it. Default 4000."`
-	Claim  string `enum:"stated,published" default:"stated" help:"Which epsilon is audited: stated, that of the privacy statement, or published, what the published analysis of replaced noise claims. Default stated."`
+	Neighbours bool `help:"Compare instead two runs that differ in one unit, at the same noise: all that is seen but noised integers must be the same, byte for byte."`
+
+	Runs   *int   `placeholder:"N" help:"Runs with the unit there, and as many with it empty; half of them choose the attack, half measure it. Default 4000."`
+	Claim  string `enum:"stated,published," default:"" help:"Which epsilon is audited: stated, that of the privacy statement, or published, what the published analysis of replaced noise claims. Default stated."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
@@ -31,11 +33,20 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if c.Neighbours {
+		return c.neighbours(ctx, said, s)
+	}
 	e, err := audit.Open(said)
 	if err != nil {
 		return err
 	}
-	cfg := audit.Config{Runs: c.Runs, Claim: audit.Claim(c.Claim), Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
+	cfg := audit.Config{Runs: audit.DefaultRuns, Claim: audit.Stated, Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
+	if c.Runs != nil {
+		cfg.Runs = *c.Runs
+	}
+	if c.Claim != "" {
+		cfg.Claim = audit.Claim(c.Claim)
+	}
 	if err := cfg.Validate(); err != nil {
 		return cli.Misusef("%w", err)
 	}
@@ -53,4 +64,21 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 		err = report.Print(s.out)
 	}
 	return errors.Join(err, report.Err())
+}
+
+// neighbours compares two runs.
+func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s streams) error {
+	if c.Runs != nil || c.Claim != "" {
+		return cli.Misusef("--neighbours compares two runs and no claim; leave out --runs and --claim")
+	}
+	x, err := audit.Neighbours(ctx, said)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		err = cli.PrintJSON(s.out, x)
+	} else {
+		err = x.Print(s.out)
+	}
+	return errors.Join(err, x.Err())
 }
