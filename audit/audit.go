@@ -46,7 +46,7 @@ type Config struct {
 	mutant mutant
 }
 
-// DefaultRuns are enough to bound an ε of 10 from below by about 9.
+// DefaultRuns are enough to bound an ε of 10 from below by about 8.
 const DefaultRuns = 4000
 
 // fewest runs of a world: with fewer no bound of 95% says anything.

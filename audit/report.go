@@ -49,20 +49,20 @@ func (r *Report) attack(views *[worlds][]view, sampled bool) {
 	for w, all := range views {
 		first[w], second[w] = all[:half], all[half:]
 	}
-	price := curve(r.Delta)
+	priced := curve(r.Delta)
 	if sampled {
-		price = event(r.Delta) // a mixture is told apart by its tail, where no normal curve holds
+		priced = event(r.Delta) // a mixture is told apart by its tail, where no normal curve holds
 	}
 	best := -1.
 	for _, s := range statistics(&first) {
 		chosen := s.apply(&first)
-		threshold, bound := chosen.choose(price)
+		threshold, bound := chosen.choose(priced)
 		if bound <= best {
 			continue
 		}
 		best, r.Attack = bound, s.name
 		unseen := s.apply(&second)
-		b := unseen.measure(threshold, price)
+		b := unseen.measure(threshold, priced)
 		r.Bound, r.Point = b.Epsilon, b.Point
 		r.FalsePositives, r.TruePositives, r.HeldOut = b.FalsePositives, b.TruePositives, b.Runs
 		threshold, _ = chosen.choose(event(r.Delta))

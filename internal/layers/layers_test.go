@@ -128,6 +128,16 @@ var rules = []rule{
 		why:    "a sweep starts processes, and a study reads what they left",
 	},
 	{
+		name: "an audit knows no algorithm by name", from: []string{"audit"},
+		forbid: []string{"fedmf/...", "fedssp/...", "internal/families", "node/..."}, direct: true,
+		why: "it asks the registry, and audits what a program brings as it does what is built in",
+	},
+	{
+		name: "nobody below rests on an audit", from: []string{"..."}, except: []string{"cmd/fedsim/..."},
+		forbid: []string{"audit"}, direct: true,
+		why: "what is audited must not know that it is",
+	},
+	{
 		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "experiment/...", "forecast/...", "agreement/...", "results/...", "sim/...", "node/..."},
 		forbid: []string{"sweep/...", "study/..."},
 		why:    "a run of a sweep is what it is alone",

@@ -47,7 +47,7 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	if c.Claim != "" {
 		cfg.Claim = audit.Claim(c.Claim)
 	}
-	if err := cfg.Validate(); err != nil {
+	if err = cfg.Validate(); err != nil {
 		return cli.Misusef("%w", err)
 	}
 	bar := newProgress(s.err)
