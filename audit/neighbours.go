@@ -92,15 +92,9 @@ func emptied(e *experiment.Experiment) (*dataset.Set, error) {
 	if first < 0 {
 		return nil, config.Errorf("no rating of user 0 is in the training part; take another seed or a smaller test share")
 	}
-	set := *e.Data
-	set.Ratings = dataset.Ratings{Users: set.Users, Items: set.Items}
-	for k, u := range e.Data.User {
-		if u == 0 && (algorithm.UnitOf(e.Config) == dp.User || e.Data.Item[k] == train.Item[first]) {
-			continue
-		}
-		set.User, set.Item, set.Value = append(set.User, u), append(set.Item, e.Data.Item[k]), append(set.Value, e.Data.Value[k])
-	}
-	return &set, nil
+	return filter(e.Data, func(user, item int32) bool {
+		return user != 0 || algorithm.UnitOf(e.Config) == dp.Rating && item != train.Item[first]
+	}), nil
 }
 
 // different is the first difference of two lists; "" where there is none.
