@@ -100,7 +100,11 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 		Noise: a.noise, Clients: e.Cohort.Clients, Items: e.Data.Items, Colluders: e.Cohort.Colluding(), Dropout: algorithm.Dropout.Value(e.Config),
 		Releases: a.released, Runs: c.Runs, Seed: c.Seed,
 	}
-	r.attack(views, a.sampled)
+	p := curve(r.Delta)
+	if a.sampled {
+		p = family(e.Privacy.Run, r.Delta)
+	}
+	r.attack(views, p)
 	return r, nil
 }
 

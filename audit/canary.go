@@ -91,7 +91,11 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 		}
 		f.Strategy = sums
 	}
-	out, err := sim.Run(ctx, fedsim.Simulation(run, f, nil))
+	cfg := fedsim.Simulation(run, f, nil)
+	if sums != nil {
+		cfg.Sent = sums.hear
+	}
+	out, err := sim.Run(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +103,9 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 		return nil, err
 	}
 	r.attack("model", list)
-	if sums != nil {
-		for i := range list {
-			list[i].score = sums.scores[i]
+	if sums != nil && len(sums.events) > 0 {
+		for i, x := range sums.scores() {
+			list[i].score = x
 		}
 		r.attack("sums", list)
 	}
@@ -254,7 +258,7 @@ type CanaryError struct{ Report *CanaryReport }
 // Error says by how much.
 func (e *CanaryError) Error() string {
 	r := e.Report
-	return fmt.Sprintf("the stated epsilon of %s does not hold: from the %s it is at least %.4g at delta %g, with 95%% confidence", number(r.Claimed), r.worst().From, r.worst().Bound, r.Delta)
+	return fmt.Sprintf("the stated epsilon of %s does not hold: from the %s it is at least %.4g at delta %s, with 95%% confidence", number(r.Claimed), r.worst().From, r.worst().Bound, dp.RoundUp(r.Delta, 3))
 }
 
 // Print writes three lines: what was tried, the bounds and the claim.
@@ -267,13 +271,13 @@ func (r *CanaryReport) Print(w io.Writer) error {
 		if i > 0 {
 			b.WriteByte(';')
 		}
-		fmt.Fprintf(&b, " epsilon >= %.4g at delta %g from the %s (%d of %d guesses right)", a.Bound, r.Delta, a.From, a.Correct, a.Guesses)
+		fmt.Fprintf(&b, " epsilon >= %.4g at delta %s from the %s (%d of %d guesses right)", a.Bound, dp.RoundUp(r.Delta, 3), a.From, a.Correct, a.Guesses)
 	}
 	verdict := "the bounds stay below it"
 	if r.Err() != nil {
 		verdict = "it does not hold"
 	}
-	fmt.Fprintf(&b, "\nclaim: epsilon %s at delta %g (stated): %s\n", number(r.Claimed), r.Delta, verdict)
+	fmt.Fprintf(&b, "\nclaim: epsilon %s at delta %s (stated): %s\n", number(r.Claimed), dp.RoundUp(r.Delta, 3), verdict)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -3,6 +3,8 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy/simulated"
@@ -77,16 +79,23 @@ func mse(p model.Predictor, user int, r model.Ratings) float64 {
 	return sum / float64(len(out))
 }
 
-// summed is a strategy that scores canaries by every sum that it absorbs: by what the sum has in the
-// direction of what the canary sends, over the noise, after everything is taken out that is known,
-// and of each canary half of what it sends.
+// summed is a strategy that notes of every sum that it absorbs what the attacker makes of it: what
+// is left after all that is known is taken out, and of each canary half of what it would send.
 type summed struct {
 	server.Strategy
 	shadows []algorithm.Trainer // of all users, with all their ratings
 	place   []int               // of each user among the canaries; -1: none
 	seed    uint64
 	workers protocol.Workers
-	scores  []float64
+	arrived map[uint64]map[protocol.ClientID]bool // whose masked input is in the sum, by iteration
+	events  []summedEvent
+}
+
+// summedEvent is a sum as the attacker sees it.
+type summedEvent struct {
+	left   []float64
+	weight float64           // one over the variance of the noise
+	sent   []protocol.Vector // by canary, if it is in; an empty one of who was lost
 }
 
 func newSummed(full *experiment.Experiment, s server.Strategy, list []canary) (*summed, error) {
@@ -95,7 +104,7 @@ func newSummed(full *experiment.Experiment, s server.Strategy, list []canary) (*
 		return nil, err
 	}
 	x := &summed{Strategy: s, shadows: side.Trainers(), place: make([]int, full.Data.Users), seed: algorithm.Seed.Of(full.Config),
-		workers: full.Workers(), scores: make([]float64, len(list))}
+		workers: full.Workers(), arrived: make(map[uint64]map[protocol.ClientID]bool)}
 	for u := range x.place {
 		x.place[u] = -1
 	}
@@ -103,6 +112,16 @@ func newSummed(full *experiment.Experiment, s server.Strategy, list []canary) (*
 		x.place[c.user] = i
 	}
 	return x, nil
+}
+
+// hear notes who sends a masked input: the aggregator knows.
+func (s *summed) hear(_ time.Duration, e protocol.Envelope) {
+	if m, ok := e.Message.(*protocol.MaskedInput); ok {
+		if s.arrived[m.Iteration] == nil {
+			s.arrived[m.Iteration] = make(map[protocol.ClientID]bool)
+		}
+		s.arrived[m.Iteration][e.From.Client] = true
+	}
 }
 
 // Absorb implements server.Strategy.
@@ -116,24 +135,79 @@ func (s *summed) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runne
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	canaries := 0
+	for _, k := range s.place {
+		canaries = max(canaries, k+1)
+	}
 	for i, r := range p.Releases {
-		left := append([]float64(nil), sums.Values[i]...)
+		ev := summedEvent{left: slices.Clone(sums.Values[i]), weight: r.Scale * r.Scale / r.Noise.Variance, sent: make([]protocol.Vector, canaries)}
+		for k := range ev.sent {
+			ev.sent[k].Index = []uint32{}
+		}
 		for u, vectors := range sent {
+			if !s.arrived[p.Iteration][protocol.ClientID(u)] {
+				continue
+			}
 			known := 1.
-			if s.place[u] >= 0 {
-				known = 0.5
-			}
-			each(vectors[i], func(j int, x float64) { left[j] -= known * x })
-		}
-		for u, vectors := range sent {
 			if k := s.place[u]; k >= 0 {
-				var inner float64
-				each(vectors[i], func(j int, x float64) { inner += left[j] * x })
-				s.scores[k] += inner * r.Scale * r.Scale / r.Noise.Variance
+				known, ev.sent[k] = 0.5, vectors[i]
 			}
+			each(vectors[i], func(j int, x float64) { ev.left[j] -= known * x })
 		}
+		s.events = append(s.events, ev)
 	}
 	return s.Strategy.Absorb(p, sums, run)
+}
+
+// rounds of conjugate gradients: canaries are far fewer than coordinates, so that more change no rank.
+const solverSteps = 40
+
+// scores are how far each canary is likelier to be in than not: the mean of a coin of ±1/2, of
+// variance 1/4, given all sums, for normal noise. It solves (XWXᵀ + 4)β = XWr by conjugate
+// gradients, where rows of X are what canaries send, W is one over the variances and r is what is left of sums.
+func (s *summed) scores() []float64 {
+	n := len(s.events[0].sent)
+	beta, direction := make([]float64, n), s.gather(func(e summedEvent) []float64 { return e.left })
+	rest := slices.Clone(direction)
+	was := model.Dot(rest, rest)
+	for range solverSteps {
+		if was == 0 {
+			break
+		}
+		image := s.gather(func(e summedEvent) []float64 {
+			sum := make([]float64, len(e.left))
+			for k, v := range e.sent {
+				each(v, func(j int, x float64) { sum[j] += direction[k] * x })
+			}
+			return sum
+		})
+		for k := range image {
+			image[k] += 4 * direction[k]
+		}
+		step := was / model.Dot(direction, image)
+		for k := range beta {
+			beta[k] += step * direction[k]
+			rest[k] -= step * image[k]
+		}
+		is := model.Dot(rest, rest)
+		for k := range direction {
+			direction[k] = rest[k] + is/was*direction[k]
+		}
+		was = is
+	}
+	return beta
+}
+
+// gather is the weighted inner product of what each canary sends with something of each sum.
+func (s *summed) gather(of func(summedEvent) []float64) []float64 {
+	out := make([]float64, len(s.events[0].sent))
+	for _, e := range s.events {
+		values := of(e)
+		s.workers.Each(len(out), func(k int) {
+			each(e.sent[k], func(j int, x float64) { out[k] += e.weight * values[j] * x })
+		})
+	}
+	return out
 }
 
 // each goes through the coordinates that a vector lists.

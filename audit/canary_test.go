@@ -71,7 +71,7 @@ func TestGuessesAreRarelyTooGood(t *testing.T) {
 	}
 }
 
-// With next to no noise the sums give canaries away, and what claims an ε of a tenth for that is
+// With next to no noise the sums give canaries away, and what claims an ε of 1 for that is
 // caught; with noise for an ε of 1 nothing is.
 func TestCanaries(t *testing.T) {
 	e := opened.Experiment(t, "epsilon=1000 contribution=all-ratings")
@@ -80,14 +80,14 @@ func TestCanaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", r)
-	if len(r.Attacks) != 2 || r.Attacks[1].From != "sums" || r.Attacks[1].Bound < 0.2 {
-		t.Fatalf("attacks are %+v, want one by sums that bounds epsilon by 0.2 at the least", r.Attacks)
+	if len(r.Attacks) != 2 || r.Attacks[1].From != "sums" || r.Attacks[1].Bound < 2 {
+		t.Fatalf("attacks are %+v, want one by sums that bounds epsilon by 2 at the least", r.Attacks)
 	}
 	if r.Err() != nil {
 		t.Errorf("an honest run is accused: %v", r.Err())
 	}
-	if r.Claimed = 0.1; r.Err() == nil {
-		t.Error("a claim of 0.1 is not caught")
+	if r.Claimed = 1; r.Err() == nil {
+		t.Error("a claim of 1 is not caught")
 	}
 	if r, err = Canaries(t.Context(), opened.Experiment(t, "algorithm=vfl-sgdmf rounds=3 epsilon=1"), 200); err != nil || r.Err() != nil || len(r.Attacks) != 1 {
 		t.Errorf("parties: %+v, %v", r, err)

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
@@ -27,6 +28,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"thinning the wrong way", lfl + "dropout=0", 600, Stated, mutant{removal: wrongWay}},
 		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 600, Stated, mutant{claim: without(fedssp.Bias)}},
 		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 2000, Stated, mutant{plan: scaled(unitRatings)}},
+		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=10", 2000, Stated, mutant{claim: twice}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,6 +82,16 @@ func without(name string) func(*experiment.Experiment) (float64, error) {
 		cost, err := e.Cost(rest)
 		return cost.Epsilon, err
 	}
+}
+
+// twice claims what parties' steps would cost with twice the noise.
+func twice(e *experiment.Experiment) (float64, error) {
+	events := slices.Clone(e.Privacy.Run)
+	for i := range events {
+		events[i].NoiseMultiplier *= 2
+	}
+	cost, err := e.Cost(events)
+	return cost.Epsilon, err
 }
 
 // unitRatings is how much noise the multi-task paper's public code adds to moments, over what

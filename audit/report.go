@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
@@ -32,7 +33,8 @@ type Report struct {
 	Attack string `json:"attack"`
 	// Bound is the lower bound on ε at 95%, Point the estimate by the same counts. Where noise
 	// is summed over all coordinates they are read off the normal curve of trade-offs through
-	// the counts. Event is the bound by one event, which assumes nothing of the mechanism.
+	// the counts, of parties' steps off the curve of the same steps with as much noise as
+	// suits. Event is the bound by one event, which assumes nothing of the mechanism.
 	Bound float64 `json:"bound"`
 	Point float64 `json:"point"`
 	Event float64 `json:"event_bound"`
@@ -43,31 +45,29 @@ type Report struct {
 }
 
 // attack chooses the attack on the first half of the runs and measures it on the second.
-func (r *Report) attack(views *[worlds][]view, sampled bool) {
-	half := len(views[0]) / 2
+func (r *Report) attack(views *[worlds][]view, p price) {
+	n := len(views[0]) / 2
 	var first, second [worlds][]view
 	for w, all := range views {
-		first[w], second[w] = all[:half], all[half:]
+		first[w], second[w] = all[:n], all[n:]
 	}
-	priced := curve(r.Delta)
-	if sampled {
-		priced = event(r.Delta) // a mixture is told apart by its tail, where no normal curve holds
-	}
-	best := -1.
+	var unseen *half
+	var at, oneEvent float64
+	best := math.Inf(-1)
 	for _, s := range statistics(&first) {
 		chosen := s.apply(&first)
-		threshold, bound := chosen.choose(priced)
+		threshold, bound := chosen.choose(curve(r.Delta)) // which is quick, and near any
 		if bound <= best {
 			continue
 		}
-		best, r.Attack = bound, s.name
-		unseen := s.apply(&second)
-		b := unseen.measure(threshold, priced)
-		r.Bound, r.Point = b.Epsilon, b.Point
-		r.FalsePositives, r.TruePositives, r.HeldOut = b.FalsePositives, b.TruePositives, b.Runs
-		threshold, _ = chosen.choose(event(r.Delta))
-		r.Event = unseen.measure(threshold, event(r.Delta)).Epsilon
+		unseen = s.apply(&second)
+		best, r.Attack, at = bound, s.name, threshold
+		oneEvent, _ = chosen.choose(event(r.Delta))
 	}
+	b := unseen.measure(at, p)
+	r.Bound, r.Point = b.Epsilon, b.Point
+	r.FalsePositives, r.TruePositives, r.HeldOut = b.FalsePositives, b.TruePositives, b.Runs
+	r.Event = unseen.measure(oneEvent, event(r.Delta)).Epsilon
 }
 
 // Holds reports whether the bound stays below the claim.
@@ -79,7 +79,7 @@ type CaughtError struct{ Report *Report }
 // Error says by how much.
 func (e *CaughtError) Error() string {
 	r := e.Report
-	return fmt.Sprintf("the %s epsilon of %s does not hold: at least %.4g at delta %g, with 95%% confidence", r.Claim, number(r.Claimed), r.Bound, r.Delta)
+	return fmt.Sprintf("the %s epsilon of %s does not hold: at least %.4g at delta %s, with 95%% confidence", r.Claim, number(r.Claimed), r.Bound, dp.RoundUp(r.Delta, 3))
 }
 
 // Err is a [CaughtError] where the claim does not hold.
@@ -99,13 +99,13 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "tried: %s, %s noise, %d clients (%d collude, dropout %g), %d items: %s runs with a %s at the bounds and as many with it empty, %s %s each; %s\n",
 		r.Algorithm, r.Noise, r.Clients, r.Colluders, r.Dropout, r.Items, units.Grouped(int64(r.Runs)), r.Unit, units.Grouped(int64(r.Releases)), what, r.Attack)
-	fmt.Fprintf(&b, "bound: epsilon >= %.4g at delta %g with 95%% confidence (estimate %.4g; by one event, without a curve, %.4g): %d of %d empty and %d of %d full called full\n",
-		r.Bound, r.Delta, r.Point, r.Event, r.FalsePositives, r.HeldOut, r.TruePositives, r.HeldOut)
+	fmt.Fprintf(&b, "bound: epsilon >= %.4g at delta %s with 95%% confidence (estimate %.4g; by one event, without a curve, %.4g): %d of %d empty and %d of %d full called full\n",
+		r.Bound, dp.RoundUp(r.Delta, 3), r.Point, r.Event, r.FalsePositives, r.HeldOut, r.TruePositives, r.HeldOut)
 	verdict := "the bound stays below it"
 	if !r.Holds() {
 		verdict = "it does not hold"
 	}
-	fmt.Fprintf(&b, "claim: epsilon %s at delta %g (%s): %s\n", number(r.Claimed), r.Delta, r.Claim, verdict)
+	fmt.Fprintf(&b, "claim: epsilon %s at delta %s (%s): %s\n", number(r.Claimed), dp.RoundUp(r.Delta, 3), r.Claim, verdict)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
