@@ -32,13 +32,22 @@ func run(t *testing.T, e *experiment.Experiment, c Config) *Report {
 	return r
 }
 
+// slow leaves out of short tests what takes many thousands of runs.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes many runs")
+	}
+}
+
 // No honest algorithm is accused. A bound is above a claim that is met exactly in at most 5% of
-// seeds (Clopper-Pearson, 2.5% for each of two counts); noise here is 5% or more above what the
-// claim takes. The seed is fixed, so a failure is a change of the code.
+// seeds (Clopper-Pearson, 2.5% for each of two counts). The seed is fixed, so a failure is a
+// change of the code.
 func TestHonestAlgorithmsHold(t *testing.T) {
-	runs := 250
+	slow(t)
+	runs := 200
 	if os.Getenv("FEDSIM_TEST_LONG") != "" {
-		runs = DefaultRuns
+		runs = 1200
 	}
 	for _, a := range algorithm.All() {
 		about := a.About()

@@ -15,6 +15,7 @@ import (
 // audit must disprove what is claimed for it, and must not disprove the same experiment without
 // the mistake. Runs are few: a seed is fixed, so the outcome is.
 func TestMutantsAreCaught(t *testing.T) {
+	slow(t)
 	const lfl = "algorithm=lfl-sgdmf rounds=2 epsilon=20 "
 	for _, c := range []struct {
 		name, settings string

@@ -24,8 +24,8 @@ type watched struct {
 
 // watch prepares steps. The worst embeddings are u = v_j = √R·e for a rating of 0, of which the
 // error is the whole scale: its gradient is 2R^{3/2} long in both (FMF paper, section 4.1.1), and
-// those of a user's ratings point the same way. A step moves half of these instead, in the inside of
-// the ball.
+// those of a user's ratings point the same way. What a step moves by these gradients is in the
+// middle of the ball.
 func (x *partyInstance) watch(both, full bool, src entropy.Source) (func() (float64, error), error) {
 	p := x.params
 	ratings := 1
