@@ -221,6 +221,15 @@ type (
 		// LocalSteps are the noised steps of a party over the whole run.
 		LocalSteps() []LocalSteps
 	}
+	// StepWatcher is a LocalNoiser whose steps can be watched one by one, for an audit.
+	StepWatcher interface {
+		LocalNoiser
+		// Watch prepares a party's steps of LocalSteps()[kind], by the code that trains, on data
+		// of one unit that moves them as far as it may, or that is empty. Each call of what it
+		// returns takes a step, and says how far it went towards the unit: in sensitivities,
+		// noise of the run's multiplier included.
+		Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error)
+	}
 	// Chooser is an Instance that could send in other forms.
 	Chooser interface {
 		// Forms are the words of a key to compare the

@@ -231,7 +231,7 @@ func (e *Experiment) checkDelta() error {
 	if err == nil {
 		return nil
 	}
-	if e.Public() && algorithm.UnitOf(e.Config) == dp.Rating {
+	if f := algorithm.FactsOf(e.Data); algorithm.UnitOf(e.Config) == dp.Rating && f.Published == 0 {
 		err = fmt.Errorf("how many ratings there are is not public, there may be up to %d: %w", e.units(), err)
 	}
 	return config.Errorf("delta: %w", err)
@@ -261,17 +261,11 @@ func (e *Experiment) clients() int {
 	return e.Data.Users
 }
 
-// units is how many units of privacy there are, or may be as far as anybody knows:
-// δ must be well below one in so many.
+// units is how many units of privacy there may be as far as anybody knows: δ must be below one
+// in so many. How many ratings there are is private unless the set is published: if δ were
+// checked against it, a refusal would tell one rating more from one less.
 func (e *Experiment) units() int {
-	switch {
-	case e.Public():
-		return algorithm.PublicUnits(e.Config, algorithm.FactsOf(e.Data))
-	case algorithm.UnitOf(e.Config) == dp.Rating:
-		return e.Split.Train.Len()
-	default:
-		return e.Data.Users
-	}
+	return algorithm.PublicUnits(e.Config, algorithm.FactsOf(e.Data))
 }
 
 // Workers is how many goroutines compute.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
@@ -19,7 +20,7 @@ func TestOpenRefusesForOrganisations(t *testing.T) {
 		{"algorithm=fmf-vfl parties=401", "at most 400"},
 		{"algorithm=fmf-hfl parties=601", "at most 600"},
 		{"algorithm=vfl-sgdmf parties=401", "at most 400"},
-		{"algorithm=vfl-sgdmf delta=6e-5", "1/18015"},
+		{"algorithm=vfl-sgdmf delta=6e-5", "1/20000"},
 		{"algorithm=vfl-sgdmf unit=user delta=0.002", "1/600"},
 		{"algorithm=hfl-sgdmf delta=0.002", "1/600"},
 		{"algorithm=hfl-sgdmf parties=3 tolerance=0.9 colluders=0.5", "lower the tolerance or the colluders"},
@@ -49,9 +50,39 @@ func TestOpenRefusesForOrganisations(t *testing.T) {
 	}
 }
 
-// A delta below one of 18,015 ratings is enough where a rating is the unit.
+// A delta below one of the 20,000 ratings of the published set is enough where a rating is the
+// unit, and must not be checked against the 18,015 of them that are trained on.
 func TestDeltaIsHeldAgainstTheUnit(t *testing.T) {
-	if e := opened.Experiment(t, "algorithm=vfl-sgdmf delta=5e-5 accountant=rdp"); e.Privacy.Budget.Delta != 5e-5 || algorithm.UnitOf(e.Config) != dp.Rating {
+	if e := opened.Experiment(t, "algorithm=vfl-sgdmf delta=4.9e-5 accountant=rdp"); e.Privacy.Budget.Delta != 4.9e-5 || algorithm.UnitOf(e.Config) != dp.Rating {
 		t.Errorf("delta is %v of unit %s", e.Privacy.Budget.Delta, algorithm.UnitOf(e.Config))
+	}
+}
+
+// How many ratings there are of one's own data is private: with 7 of 3 users and 3 items a δ is
+// refused, or not, as with 8, at one in 9 that there may be.
+func TestDeltaTellsNothingOfRatings(t *testing.T) {
+	all := []dataset.Rating{
+		{User: "a", Item: "x", Value: 1}, {User: "a", Item: "y", Value: 2}, {User: "b", Item: "x", Value: 3}, {User: "b", Item: "z", Value: 4},
+		{User: "c", Item: "y", Value: 5}, {User: "c", Item: "z", Value: 1}, {User: "c", Item: "x", Value: 2}, {User: "a", Item: "z", Value: 3},
+	}
+	refusal := func(ratings []dataset.Rating, delta string) string {
+		c, err := config.Resolve(opened.Settings("algorithm=vfl-sgdmf parties=2 split.test=0.4 rating-min=1 rating-max=5 epsilon=5 delta=" + delta))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := dataset.FromRatings("own", ratings, experiment.DataOptions(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = experiment.OpenSet(c, set); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	for delta, want := range map[string]string{"0.12": "may be up to 9", "0.11": ""} {
+		more, fewer := refusal(all, delta), refusal(all[:7], delta)
+		if more != fewer || !strings.Contains(more, want) || (want == "") != (more == "") {
+			t.Errorf("delta %s: %q of 8 ratings, %q of 7, want %q in both", delta, more, fewer, want)
+		}
 	}
 }

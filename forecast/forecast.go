@@ -18,8 +18,12 @@ type Forecast struct {
 	Algorithm string       `json:"algorithm"`
 	Rounds    int          `json:"rounds"` // iterations to attempt; of sgd-mf passes
 	Data      DataForecast `json:"data"`
-	Secagg    string       `json:"secagg"` // as in the summary of the run
-	Noise     string       `json:"noise"`
+	// Uncovered are the fields that follow from the ratings exactly, by their names in JSON with
+	// dots between. The statement of privacy does not cover them: they are for whoever has the
+	// ratings.
+	Uncovered []string `json:"uncovered,omitempty"`
+	Secagg    string   `json:"secagg"` // as in the summary of the run
+	Noise     string   `json:"noise"`
 
 	// Of the federated algorithms only.
 	Cohort   *CohortForecast   `json:"cohort,omitempty"`
@@ -43,6 +47,20 @@ type DataForecast struct {
 	TrainingRatings   int    `json:"training_ratings"`
 	TestRatings       int    `json:"test_ratings"`
 	ValidationRatings int    `json:"validation_ratings"`
+}
+
+// Public is the forecast without what no statement of privacy covers.
+func (d DataForecast) Public() DataForecast {
+	d.TrainingRatings, d.TestRatings, d.ValidationRatings = 0, 0, 0
+	return d
+}
+
+// uncovered are the counts of ratings, unless they are of a set that everybody has.
+func (e of) uncovered() []string {
+	if algorithm.FactsOf(e.Data).Published > 0 || !e.Private() {
+		return nil
+	}
+	return []string{"data.training_ratings", "data.test_ratings", "data.validation_ratings"}
 }
 
 // CohortForecast is who takes part, and what is assumed of them in an iteration.
@@ -153,7 +171,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 		return nil, err
 	}
 	f := &Forecast{
-		Algorithm: e.About().Name, Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent),
+		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent),
 		Data: DataForecast{
 			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),

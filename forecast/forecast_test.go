@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
@@ -401,5 +403,37 @@ func TestForecastCentral(t *testing.T) {
 	}
 	if !math.IsInf(f.Privacy.Epsilon, 1) || f.Data.ValidationRatings == 0 {
 		t.Errorf("epsilon is %v, and %d ratings are for validation", f.Privacy.Epsilon, f.Data.ValidationRatings)
+	}
+}
+
+// Exact counts of one's own ratings are marked; those of a published set are everybody's, and
+// without noise nothing is stated.
+func TestUncoveredCountsAreMarked(t *testing.T) {
+	ratings := make([]dataset.Rating, 0, 60)
+	for u := range 12 {
+		for j := range 5 {
+			ratings = append(ratings, dataset.Rating{User: fmt.Sprint("u", u), Item: fmt.Sprint("i", j), Value: float64(1 + (u+j)%5)})
+		}
+	}
+	for _, c := range []struct {
+		settings map[string]string
+		ratings  []dataset.Rating
+		marked   bool
+	}{
+		{map[string]string{"rating-min": "1", "rating-max": "5"}, ratings, true},
+		{map[string]string{"rating-min": "1", "rating-max": "5", "epsilon": "inf"}, ratings, false},
+		{map[string]string{"data": "synthetic:small"}, nil, false},
+	} {
+		f, err := fedsim.Plan(t.Context(), fedsim.Options{Settings: c.settings, Ratings: c.ratings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := f.Print(&text); err != nil {
+			t.Fatal(err)
+		}
+		if marked := strings.Contains(text.String(), "test ratings*\n") && strings.HasSuffix(text.String(), "may not see the ratings\n"); marked != c.marked || (len(f.Uncovered) == 3) != c.marked {
+			t.Errorf("%v: uncovered are %v, in\n%s", c.settings, f.Uncovered, &text)
+		}
 	}
 }

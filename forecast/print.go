@@ -23,7 +23,11 @@ func (f *Forecast) Print(w io.Writer) error {
 	if d.ValidationRatings > 0 {
 		parts += fmt.Sprintf(", %s validation", units.Grouped(int64(d.ValidationRatings)))
 	}
-	p.head("data", "%s, %s users, %s items, %s and %s test ratings", d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Items)), parts, units.Grouped(int64(d.TestRatings)))
+	mark := ""
+	if len(f.Uncovered) > 0 {
+		mark = "*"
+	}
+	p.head("data", "%s, %s users, %s items, %s and %s test ratings"+mark, d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Items)), parts, units.Grouped(int64(d.TestRatings)))
 	if c := f.Cohort; c != nil {
 		p.head("cohort", "%s clients, of whom %s may be lost in a round and %s may collude",
 			units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))
@@ -49,6 +53,9 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.line("")
 	}
 	p.head("privacy", "%s", f.Privacy)
+	if mark != "" {
+		p.line("%s exact counts of ratings, which this statement does not cover: show them to nobody who may not see the ratings", mark)
+	}
 	_, err := io.WriteString(w, p.String())
 	return err
 }

@@ -37,8 +37,8 @@ type Folder struct {
 	timings   []byte
 }
 
-// defaultName says what a run is by its name.
-func defaultName(e *experiment.Experiment) string {
+// DefaultName says what a run is by the name of its folder, where none is given.
+func DefaultName(e *experiment.Experiment) string {
 	name := fmt.Sprintf("%s-%s-eps%s-seed%d", e.About().Name, e.Data.Name, algorithm.Epsilon.Of(e.Config), algorithm.Seed.Of(e.Config))
 	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(name, "-")
 }
@@ -49,7 +49,7 @@ func NewFolder(e *experiment.Experiment) (*Folder, error) {
 	out, name := algorithm.Out.Of(e.Config), algorithm.RunName.Of(e.Config)
 	named := name != ""
 	if !named {
-		name = defaultName(e)
+		name = DefaultName(e)
 	}
 	f := &Folder{out: out, name: name, named: named}
 	if err := f.choose(); err != nil {

@@ -36,6 +36,9 @@ func (f *federation) send(e protocol.Envelope) error {
 		f.present.Down += int64(size)
 		delay += transfer(size, f.cfg.Network.Down)
 	}
+	if f.cfg.Sent != nil {
+		f.cfg.Sent(f.now.Sub(epoch), e)
+	}
 	f.arrive(f.now.Add(delay), arrival{to: e.To, in: protocol.Received{Envelope: e}})
 	return nil
 }

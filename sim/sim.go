@@ -77,6 +77,11 @@ type Config struct {
 	// From, if set, is where the run goes on, of the same configuration. Of the iterations
 	// that it has neither Iteration nor Between are called.
 	From *Snapshot
+	// Sent and Logged, if set, are told of every message that reaches somebody, or will, and of
+	// every event that a role reports, at what virtual time: what passes on the wires and what
+	// parties log. They must not change what they are told of.
+	Sent   func(at time.Duration, e protocol.Envelope)
+	Logged func(at time.Duration, e protocol.Event)
 }
 
 // Validate reports everything that makes the federation unusable.
@@ -327,6 +332,9 @@ func (f *federation) step(a arrival) error {
 		}
 	}
 	for _, ev := range eff.Events {
+		if f.cfg.Logged != nil {
+			f.cfg.Logged(f.now.Sub(epoch), ev)
+		}
 		switch ev.Kind {
 		case protocol.SumRefused: // before the next plan, which ends the iteration
 			f.present.Skipped, f.present.Survivors, f.present.Answered = ev.Err, 0, 0

@@ -1,7 +1,7 @@
 // Package simulated makes repeatable entropy sources: the same seed repeats a whole run,
 // bit for bit, at any number of workers.
 //
-// Only the simulator and tests may import it; a linter rule and a test enforce that.
+// Only the simulator, the audit and tests may import it; a linter rule and a test enforce that.
 // Whoever knows the seed of a run can compute all of its secrets.
 package simulated
 

@@ -128,6 +128,16 @@ var rules = []rule{
 		why:    "a sweep starts processes, and a study reads what they left",
 	},
 	{
+		name: "an audit knows no algorithm by name", from: []string{"audit"},
+		forbid: []string{"fedmf/...", "fedssp/...", "internal/families", "node/..."}, direct: true,
+		why: "it asks the registry, and audits what a program brings as it does what is built in",
+	},
+	{
+		name: "nobody below rests on an audit", from: []string{"..."}, except: []string{"cmd/fedsim/..."},
+		forbid: []string{"audit"}, direct: true,
+		why: "what is audited must not know that it is",
+	},
+	{
 		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "experiment/...", "forecast/...", "agreement/...", "results/...", "sim/...", "node/..."},
 		forbid: []string{"sweep/...", "study/..."},
 		why:    "a run of a sweep is what it is alone",
@@ -143,9 +153,9 @@ var rules = []rule{
 		why: "whoever links the list has all algorithms: only programs and the door do",
 	},
 	{
-		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/..."},
+		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "audit"},
 		forbid: []string{"entropy/simulated"}, direct: true,
-		why: "repeatable streams protect nobody; only sim and tests may have them",
+		why: "repeatable streams protect nobody; only sim, audit and tests may have them",
 	},
 	{
 		name: "a deployment simulates nothing", from: []string{"node/...", "cmd/fednode/..."},
@@ -210,7 +220,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 		},
 		{
 			rule{from: []string{"cmd/..."}, forbid: []string{"entropy/simulated"}},
-			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/sim/chaos -> " + module + "/entropy/simulated)",
+			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/audit -> " + module + "/entropy/simulated)",
 		},
 		{
 			rule{from: []string{"..."}, except: []string{"dataset"}, forbid: []string{"std:math/rand/v2"}, direct: true},

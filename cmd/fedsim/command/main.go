@@ -34,6 +34,7 @@ type commands struct {
 	Export    exportCmd    `cmd:"" help:"Write the embeddings of a finished run, with ids, in a format that other programs read."`
 	Serve     serveCmd     `cmd:"" help:"Answer requests for recommendations by the model of a finished run, over HTTP in JSON."`
 	Chaos     chaosCmd     `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
+	Audit     auditCmd     `cmd:"" help:"Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound."`
 	Privacy   privacyCmd   `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
 	Data      dataCmd      `cmd:"" help:"List data sets, or describe one."`
 	Recommend recommendCmd `cmd:"" help:"List what a user might like and has not rated, by the model of a finished run."`
@@ -50,6 +51,7 @@ func newCommands() commands {
 	return commands{
 		Sweep: sweepCmd{keyFlags: newKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
 		Run:   runCmd{experimentFlags: newExperimentFlags(func(*config.Key) bool { return true })},
+		Audit: auditCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !notAudited(k) })},
 		Plan:  planCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })},
 	}
 }

@@ -1,0 +1,138 @@
+// Package audit tries to catch a stated ε out. It lets the parts of a simulation that add and
+// take back noise release the same sums thousands of times, once with the unit of privacy
+// there and once with it empty, plays the best attacker on all that server and aggregator
+// see, and bounds from below what privacy the attacker's success leaves room for.
+//
+// A bound above the claim disproves the claim. One below it proves nothing: it says how far
+// this attacker, with so many runs, came.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Claim is which ε is audited.
+type Claim string
+
+// The claims.
+const (
+	// Stated is the ε of the run's privacy statement.
+	Stated Claim = "stated"
+	// Published is what the published analysis of replaced noise states for the same noise.
+	Published Claim = "published"
+)
+
+// Config is an audit.
+type Config struct {
+	// Runs is how many times the whole experiment's releases are made in each of the two
+	// worlds; half of them choose the attack, the other half measure it. At least 40.
+	Runs  int
+	Claim Claim
+	Seed  uint64
+	// Workers make runs at once; the result does not depend on them.
+	Workers protocol.Workers
+	// Progress, if set, is told how many of the runs of both worlds are made.
+	Progress func(done int)
+
+	mutant mutant
+}
+
+// DefaultRuns are enough to bound an ε of 10 from below by about 8.
+const DefaultRuns = 4000
+
+// fewest runs of a world: with fewer no bound of 95% says anything.
+const fewest = 40
+
+// Validate reports everything that makes the audit unusable.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Runs < fewest {
+		errs = append(errs, fmt.Errorf("runs is %d; there must be at least %d", c.Runs, fewest))
+	}
+	if c.Claim != Stated && c.Claim != Published {
+		errs = append(errs, fmt.Errorf("claim is %q; it must be %s or %s", c.Claim, Stated, Published))
+	}
+	if c.Workers < 1 {
+		errs = append(errs, fmt.Errorf("workers is %d; there must be at least 1", c.Workers))
+	}
+	return errors.Join(errs...)
+}
+
+// mutant is what a test has clients do wrong. The zero value changes nothing.
+type mutant struct {
+	plan      func(*protocol.Plan)                          // what clients are told to release, in place
+	survivors func(p *protocol.Plan, told int) int          // how many survivors they are told of
+	removal   func(noise, removal []int64)                  // what a client takes back of its noise, in place
+	claim     func(*experiment.Experiment) (float64, error) // what is claimed
+}
+
+// worlds are the two data sets: in the first the unit is empty.
+const worlds = 2
+
+// Run audits an experiment. What cannot be audited is a [config.Error].
+func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	claim, err := claimed(e, c)
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAuditor(e, c)
+	if err != nil {
+		return nil, err
+	}
+	views, err := a.views(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Algorithm: e.About().Name, Claim: c.Claim, Claimed: claim, Delta: e.Privacy.Budget.Delta, Unit: algorithm.UnitOf(e.Config),
+		Noise: a.noise, Clients: e.Cohort.Clients, Items: e.Data.Items, Colluders: e.Cohort.Colluding(), Dropout: algorithm.Dropout.Value(e.Config),
+		Releases: a.released, Runs: c.Runs, Seed: c.Seed,
+	}
+	p := curve(r.Delta)
+	if a.sampled {
+		p = family(e.Privacy.Run, r.Delta)
+	}
+	r.attack(views, p)
+	return r, nil
+}
+
+// claimed is the ε that is audited.
+func claimed(e *experiment.Experiment, c Config) (float64, error) {
+	switch {
+	case !e.About().Federated() || !e.Private():
+		return 0, config.Errorf("%s with epsilon %v adds no noise, so there is no claim to audit; take a private algorithm and a finite epsilon",
+			e.About().Name, algorithm.Epsilon.Value(e.Config))
+	case c.mutant.claim != nil:
+		return c.mutant.claim(e)
+	case c.Claim == Published && e.Privacy.Claimed == 0:
+		return 0, config.Errorf("claim published is about replaced noise, whose published analysis differs from what is stated; say noise replace, or claim stated")
+	case c.Claim == Published:
+		return e.Privacy.Claimed, nil
+	}
+	planned, err := e.Planned()
+	return planned.Epsilon, err
+}
+
+// gaussian is the ε at δ of a mechanism that can be told apart as well as two normal laws of
+// deviation 1 whose means are μ apart; 0 where they cannot be told apart.
+func gaussian(mu, delta float64) float64 {
+	switch {
+	case !(mu > 0):
+		return 0
+	case math.IsInf(mu, 1):
+		return mu
+	}
+	return dp.GaussianEpsilon(mu, delta)
+}

@@ -1,0 +1,77 @@
+package audit
+
+import (
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/experiment"
+	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// open is an experiment on the audited federation.
+func open(t *testing.T, settings string) *experiment.Experiment {
+	t.Helper()
+	e, err := Open(opened.Settings(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func run(t *testing.T, e *experiment.Experiment, c Config) *Report {
+	t.Helper()
+	c.Seed, c.Workers = 1, protocol.Workers(runtime.GOMAXPROCS(0))
+	r, err := Run(t.Context(), e, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// slow leaves out of short tests what takes many thousands of runs.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes many runs")
+	}
+}
+
+// No honest algorithm is accused. A bound is above a claim that is met exactly in at most 5% of
+// seeds (Clopper-Pearson, 2.5% for each of two counts). The seed is fixed, so a failure is a
+// change of the code.
+func TestHonestAlgorithmsHold(t *testing.T) {
+	slow(t)
+	runs := 200
+	if os.Getenv("FEDSIM_TEST_LONG") != "" {
+		runs = 1200
+	}
+	for _, a := range algorithm.All() {
+		about := a.About()
+		if !about.Private {
+			continue
+		}
+		settings := []string{"epsilon=5"}
+		if about.Noise == algorithm.PartyNoise {
+			settings = []string{"epsilon=5 parties=2 rounds=3"}
+		} else if about.Name == "lfl-sgdmf" {
+			settings = append(settings, "epsilon=5 noise=replace", "epsilon=5 tolerance=0.5 dropout=0.4 dropout-at=unmask colluders=0.2")
+		}
+		for _, s := range settings {
+			t.Run(about.Name+" "+s, func(t *testing.T) {
+				t.Parallel()
+				r := run(t, open(t, "algorithm="+about.Name+" "+s), Config{Runs: runs, Claim: Stated})
+				t.Logf("%.4g claimed, at least %.4g, about %.4g", r.Claimed, r.Bound, r.Point)
+				if !r.Holds() {
+					t.Error(r.Err())
+				}
+				if r.Point < r.Claimed/4 && about.Noise == algorithm.DistributedNoise {
+					t.Errorf("about %.4g where %.4g is claimed: this audit could not catch anything", r.Point, r.Claimed)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package audit
+
+import (
+	"math"
+	"slices"
+)
+
+// error rates of the two bounds that a bound on ε takes: together 5%.
+const tail = 0.025
+
+// Bound is what an attacker's success on runs that it has not seen comes to.
+type Bound struct {
+	// Of the runs with the empty unit and with the full one, how many the attacker called
+	// full.
+	FalsePositives, TruePositives, Runs int
+	// Epsilon is the lower bound at 95%, and Point what the counts say by themselves.
+	Epsilon, Point float64
+}
+
+// half is the runs that choose an attack, or measure it: a number for each, in both worlds.
+type half [worlds][]float64
+
+// called counts the runs of a world whose number is above a threshold.
+func (h *half) called(w int, threshold float64) int {
+	n := 0
+	for _, x := range h[w] {
+		if x > threshold {
+			n++
+		}
+	}
+	return n
+}
+
+// price is what success of an attack comes to in ε: of counts, or of rates.
+type price func(falsely, truly float64) float64
+
+// thresholds are those that are tried: from far below to far above what is in the middle
+// of both worlds.
+const thresholds = 199
+
+// choose finds the threshold that gives the best bound on the runs that choose.
+func (h *half) choose(p price) (threshold, bound float64) {
+	pooled := slices.Concat(h[0], h[1])
+	slices.Sort(pooled)
+	bound = math.Inf(-1)
+	for i := 1; i <= thresholds; i++ {
+		t := pooled[i*len(pooled)/(thresholds+1)]
+		if b := h.measure(t, p).Epsilon; b > bound {
+			threshold, bound = t, b
+		}
+	}
+	return threshold, bound
+}
+
+// measure is what an attack comes to on these runs.
+func (h *half) measure(threshold float64, p price) Bound {
+	n := len(h[0])
+	b := Bound{FalsePositives: h.called(0, threshold), TruePositives: h.called(1, threshold), Runs: n}
+	b.Epsilon = p(upper(b.FalsePositives, n), lower(b.TruePositives, n))
+	// Half a run more on either side keeps what never happened from being impossible.
+	rate := func(k int) float64 { return (float64(k) + 0.5) / (float64(n) + 1) }
+	b.Point = p(rate(b.FalsePositives), rate(b.TruePositives))
+	return b
+}
+
+// event prices one event and its complement, whatever the mechanism: what is e^ε times as
+// likely in one world as in the other, but for δ.
+func event(delta float64) price {
+	return func(falsely, truly float64) float64 {
+		e := math.Log((truly - delta) / falsely)
+		if c := math.Log((1 - falsely - delta) / (1 - truly)); c > e || math.IsNaN(e) {
+			e = c
+		}
+		if math.IsNaN(e) {
+			return 0
+		}
+		return max(0, e)
+	}
+}
+
+// curve prices success at one threshold by the normal curve of trade-offs through it, which
+// says what success at the others, and so ε at a small δ, is.
+func curve(delta float64) price {
+	return func(falsely, truly float64) float64 { return gaussian(quantile(truly)-quantile(falsely), delta) }
+}
+
+// quantile is that of the standard normal law.
+func quantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
+
+// lower is the bound of Clopper and Pearson (1934) on a probability of which n trials
+// happened k times: from below, wrong with probability tail at the most.
+func lower(k, n int) float64 {
+	if k == 0 {
+		return 0
+	}
+	return solve(func(p float64) bool { return atLeast(k, n, p) < tail })
+}
+
+// upper is that from above.
+func upper(k, n int) float64 { return 1 - lower(n-k, n) }
+
+// solve is the largest p in [0, 1] for which something holds that holds below it.
+func solve(holds func(p float64) bool) float64 {
+	lo, hi := 0., 1.
+	for range 60 {
+		if mid := (lo + hi) / 2; holds(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// atLeast is the probability of k or more in n trials of probability p in (0, 1), k above 0.
+func atLeast(k, n int, p float64) float64 {
+	log := func(i int) float64 {
+		x, _ := math.Lgamma(float64(i) + 1)
+		return x
+	}
+	term := math.Exp(log(n) - log(k) - log(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+	above := float64(k) > p*float64(n)
+	if term == 0 && !above {
+		return 1 // all but nothing lies above k
+	}
+	odds, sum := p/(1-p), 0.
+	for i := k; i <= n; i++ {
+		sum += term
+		term *= float64(n-i) / float64(i+1) * odds
+		if term < 1e-18*sum && float64(i) > p*float64(n) {
+			break
+		}
+	}
+	return min(1, sum)
+}

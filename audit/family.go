@@ -1,0 +1,61 @@
+package audit
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+)
+
+// familyDeltas are those at which a trade-off is compared with counts. Success with rates of some
+// per cent and more shows at large ones.
+var familyDeltas = []float64{1e-3, 1e-2, 0.05, 0.15, 0.35, 0.6}
+
+// familySteps of halving an interval of noise multipliers of 16 to 1 place it within 0.6%.
+const familySteps = 9
+
+// family prices success against noised steps on samples by the same steps with more noise or
+// less: what is looked for is the most noise with which an attacker could be so successful, and its price
+// is that of the claim, by the accountant pld. Its curve of trade-offs is one of tails, which no normal
+// curve has. As pld errs to the side of more ε, the bound errs to that of less.
+func family(events []dp.Event, delta float64) price {
+	return func(falsely, truly float64) float64 {
+		if truly <= falsely {
+			return 0
+		}
+		possible := func(factor float64) bool {
+			for _, d := range familyDeltas {
+				if ratio := math.Exp(scaledCost(events, factor, d)); truly > ratio*falsely+d || 1-falsely > ratio*(1-truly)+d {
+					return false
+				}
+			}
+			return true
+		}
+		lo, hi := math.Log(0.25), math.Log(4.) // of the claimed noise
+		for range familySteps {
+			if mid := (lo + hi) / 2; possible(math.Exp(mid)) {
+				lo = mid
+			} else {
+				hi = mid
+			}
+		}
+		if lo == math.Log(0.25) {
+			return scaledCost(events, 0.25, delta) // or more
+		}
+		return scaledCost(events, math.Exp(hi), delta)
+	}
+}
+
+// scaledCost is the ε at δ of steps with noise multiplied by a factor. Where pld cannot say, it is
+// infinite, which disproves nothing.
+func scaledCost(events []dp.Event, factor, delta float64) float64 {
+	list := make([]dp.Event, len(events))
+	for i, ev := range events {
+		ev.NoiseMultiplier *= factor
+		list[i] = ev
+	}
+	cost, err := dp.Problem{Events: list, Delta: delta, Accountant: dp.PLD}.Epsilon()
+	if err != nil {
+		return math.Inf(1)
+	}
+	return cost.Epsilon
+}

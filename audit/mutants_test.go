@@ -1,0 +1,106 @@
+package audit
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Each of these is a mistake that a scheme like this one can make, or that one has made. The
+// audit must disprove what is claimed for it, and must not disprove the same experiment without
+// the mistake. Runs are few: a seed is fixed, so the outcome is.
+func TestMutantsAreCaught(t *testing.T) {
+	slow(t)
+	const lfl = "algorithm=lfl-sgdmf rounds=2 epsilon=20 "
+	for _, c := range []struct {
+		name, settings string
+		runs           int
+		claim          Claim
+		mutant         mutant
+	}{
+		{"replaced noise at the published claim", lfl + "noise=replace dropout=0", 2000, Published, mutant{}},
+		{"a sensitivity stated at half", lfl, 600, Stated, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 4 })}},
+		{"noise of the survivors only", lfl + "tolerance=0.5 dropout=0.9 dropout-at=masked-input", 2000, Stated, mutant{plan: untold, survivors: everybody}},
+		{"thinning the wrong way", lfl + "dropout=0", 600, Stated, mutant{removal: wrongWay}},
+		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 600, Stated, mutant{claim: without(fedssp.Bias)}},
+		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 2000, Stated, mutant{plan: scaled(unitRatings)}},
+		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=10", 2000, Stated, mutant{claim: twice}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, c.settings)
+			caught := run(t, e, Config{Runs: c.runs, Claim: c.claim, mutant: c.mutant})
+			t.Logf("%.4g claimed, at least %.4g, about %.4g", caught.Claimed, caught.Bound, caught.Point)
+			if caught.Holds() {
+				t.Errorf("at least %.4g and about %.4g where %.4g is claimed: not caught", caught.Bound, caught.Point, caught.Claimed)
+			}
+			if honest := run(t, e, Config{Runs: 400, Claim: Stated}); !honest.Holds() {
+				t.Errorf("without it %v", honest.Err())
+			}
+		})
+	}
+}
+
+// scaled has clients add noise of another variance than what is accounted for: of a
+// sensitivity that is f times as large, f² times the variance.
+func scaled(f func(protocol.Release) float64) func(*protocol.Plan) {
+	return func(p *protocol.Plan) {
+		for i := range p.Releases {
+			p.Releases[i].Noise.Variance *= f(p.Releases[i])
+		}
+	}
+}
+
+// untold has each client add 1/N of the noise, as if nobody could be lost.
+func untold(p *protocol.Plan) { p.Cohort.Tolerance = 0 }
+
+// everybody is that nobody was lost.
+func everybody(p *protocol.Plan, _ int) int { return p.Cohort.Clients }
+
+// wrongWay keeps of the noise what was to be taken back, and takes back what was to stay.
+func wrongWay(noise, removal []int64) {
+	for j := range removal {
+		removal[j] = -(noise[j] + removal[j])
+	}
+}
+
+// without claims what all other releases cost.
+func without(name string) func(*experiment.Experiment) (float64, error) {
+	return func(e *experiment.Experiment) (float64, error) {
+		var rest []dp.Event
+		for step, r := range e.Schedule.All() {
+			if r.Name == name {
+				continue
+			}
+			d2, d1 := r.Bounds()
+			rest = append(rest, dp.Skellam(r.Noise.Variance, d2, d1).Times(step.Iterations))
+		}
+		cost, err := e.Cost(rest)
+		return cost.Epsilon, err
+	}
+}
+
+// twice claims what parties' steps would cost with twice the noise.
+func twice(e *experiment.Experiment) (float64, error) {
+	events := slices.Clone(e.Privacy.Run)
+	for i := range events {
+		events[i].NoiseMultiplier *= 2
+	}
+	cost, err := e.Cost(events)
+	return cost.Epsilon, err
+}
+
+// unitRatings is how much noise the multi-task paper's public code adds to moments, over what
+// they need: as if centred ratings were from -1 to 1 (docs/divergence.md).
+func unitRatings(r protocol.Release) float64 {
+	if r.Name != fedssp.Moments {
+		return 1
+	}
+	const clipUser = 1 // Γ_u, the default
+	return math.Pow(clipUser/r.L2, 2)
+}

@@ -1,0 +1,277 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/units"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/server"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// Comparison is what two runs show that differ in one unit.
+type Comparison struct {
+	Algorithm string  `json:"algorithm"`
+	Unit      dp.Unit `json:"unit"`
+	// Compared counts what was compared, by what it is.
+	Compared []Compared `json:"compared"`
+	// Differences are the first of each kind; none where only noised integers differ.
+	Differences []string `json:"differences"`
+}
+
+// Compared is a number of things of a kind.
+type Compared struct {
+	What  string `json:"what"`
+	Count int    `json:"count"`
+}
+
+// kinds of what is seen, in the order of a comparison.
+var kinds = []string{"settings", "plans and charges", "file names", "messages and sizes", "log lines", "rounds and their times", "models"}
+
+// Neighbours runs an experiment twice, the second time with one unit emptied: user 0, or
+// the first rating that is trained on. The noise is the same, and the server of the second
+// run is handed the noised sums of the first, so that all that is left to differ is what the
+// noise does not cover. All of that must be the same, byte for byte: settings, plans, charges, names of
+// files, every message but for the noised integers in it, its size and time on the virtual clock,
+// what parties log, and the model.
+func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error) {
+	full, err := Open(said)
+	if err != nil {
+		return nil, err
+	}
+	if !full.About().Federated() {
+		return nil, config.Errorf("%s has all ratings in one place: there is nobody to see anything", full.About().Name)
+	}
+	set, err := emptied(full)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := experiment.OpenSet(full.Asked(), set)
+	if err != nil {
+		return nil, err
+	}
+	first, err := watch(ctx, full, nil)
+	if err != nil {
+		return nil, err
+	}
+	second, err := watch(ctx, empty, first.sums)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{Algorithm: full.About().Name, Unit: algorithm.UnitOf(full.Config), Differences: []string{}}
+	for _, kind := range kinds {
+		a, b := first.seen[kind], second.seen[kind]
+		c.Compared = append(c.Compared, Compared{kind, len(a)})
+		if d := different(a, b); d != "" {
+			c.Differences = append(c.Differences, kind+": "+d)
+		}
+	}
+	return c, nil
+}
+
+// emptied is the data with one unit emptied. Who there is, and which ratings of others are
+// trained on, stays.
+func emptied(e *experiment.Experiment) (*dataset.Set, error) {
+	train := e.Split.Train
+	first := slices.Index(train.User, 0)
+	if first < 0 {
+		return nil, config.Errorf("no rating of user 0 is in the training part; take another seed or a smaller test share")
+	}
+	return filter(e.Data, func(user, item int32) bool {
+		return user != 0 || algorithm.UnitOf(e.Config) == dp.Rating && item != train.Item[first]
+	}), nil
+}
+
+// different is the first difference of two lists; "" where there is none.
+func different(a, b []string) string {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("number %d is %q with the unit and %q without", i+1, cut(a[i], b[i]), cut(b[i], a[i]))
+		}
+	}
+	if len(a) != len(b) {
+		return fmt.Sprintf("there are %d with the unit and %d without", len(a), len(b))
+	}
+	return ""
+}
+
+// cut is the part of a line around where it differs from another.
+func cut(line, other string) string {
+	const around = 40
+	i := 0
+	for i < min(len(line), len(other)) && line[i] == other[i] {
+		i++
+	}
+	return line[max(0, i-around):min(len(line), i+around)]
+}
+
+// witness collects what is seen of a run.
+type witness struct {
+	seen map[string][]string
+	sums []protocol.Sums // released in each round that released any
+}
+
+func (w *witness) note(kind, format string, args ...any) {
+	w.seen[kind] = append(w.seen[kind], fmt.Sprintf(format, args...))
+}
+
+// watch runs an experiment. Where sums are given, its server absorbs these.
+func watch(ctx context.Context, e *experiment.Experiment, sums []protocol.Sums) (*witness, error) {
+	w := &witness{seen: make(map[string][]string)}
+	if err := w.opened(e); err != nil {
+		return nil, err
+	}
+	f, err := e.Federation()
+	if err != nil {
+		return nil, err
+	}
+	strategy := f.Strategy.(server.Durable) // as every experiment's is
+	f.Strategy = &absorbing{Durable: strategy, witness: w, replay: sums}
+	cfg := fedsim.Simulation(e, f, func(it sim.Iteration, model []byte) error {
+		w.note("rounds and their times", "%+v", it)
+		w.note("models", "%x", model)
+		return nil
+	})
+	cfg.Sent = w.sent
+	cfg.Logged = func(at time.Duration, ev protocol.Event) {
+		w.note("log lines", "%s: %s %s %s %s in %d: %v", at, ev.Kind, ev.Party, ev.By, ev.Stage, ev.Iteration, ev.Err)
+	}
+	out, err := sim.Run(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.note("rounds and their times", "%s, %v up, %v down, charged %v", out.Clock, out.Up, out.Down, out.Charged)
+	w.note("models", "%x", out.Model)
+	state, err := strategy.Save()
+	w.note("models", "%x", state)
+	return w, err
+}
+
+// opened notes what is fixed before anybody trains.
+func (w *witness) opened(e *experiment.Experiment) error {
+	for _, line := range bytes.Split(e.Config.YAML(), []byte("\n")) {
+		w.note("settings", "%s", line)
+	}
+	for _, p := range e.Plans() {
+		w.note("plans and charges", "%x", p.Hash())
+	}
+	w.note("plans and charges", "%+v", e.Privacy)
+	f, err := forecast.New(e)
+	if err != nil {
+		return err
+	}
+	f.Data = f.Data.Public()
+	text, err := json.Marshal(f)
+	w.note("plans and charges", "%s", text)
+	w.note("file names", "%s", filepath.Base(results.DefaultName(e)))
+	return err
+}
+
+// sent notes a message, all of it but for integers with noise in them.
+func (w *witness) sent(at time.Duration, e protocol.Envelope) {
+	m := e.Message
+	switch x := m.(type) {
+	case *protocol.MaskedInput:
+		y := *x
+		y.Vectors, y.Masked = nil, lengths(x.Masked)
+		m = &y
+	case *protocol.Result:
+		y := *x
+		y.Integers = nil
+		m = &y
+	case *protocol.Abort:
+		w.note("messages and sizes", "%s: %v", at, x.Reason)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		text = fmt.Appendf(nil, "%+v", m)
+	}
+	w.note("messages and sizes", "%s: %s to %s: %s, %d bytes: %s", at, e.From, e.To, m.Kind(), e.Message.Size(), text)
+}
+
+// lengths are vectors as long, of zeros.
+func lengths(list [][]byte) [][]byte {
+	var out [][]byte
+	for _, b := range list {
+		out = append(out, make([]byte, len(b)))
+	}
+	return out
+}
+
+// absorbing is a strategy whose sums are noted, or replaced by those of another run.
+type absorbing struct {
+	server.Durable
+	witness *witness
+	replay  []protocol.Sums // nil: none
+}
+
+// Absorb implements server.Strategy.
+func (s *absorbing) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
+	n := len(s.witness.sums)
+	if s.replay != nil && n < len(s.replay) {
+		sums.Values = clone(s.replay[n].Values)
+	}
+	s.witness.sums = append(s.witness.sums, protocol.Sums{Values: clone(sums.Values), Survivors: sums.Survivors})
+	return s.Durable.Absorb(p, sums, run)
+}
+
+func clone(values [][]float64) [][]float64 {
+	out := make([][]float64, len(values))
+	for i, v := range values {
+		out[i] = slices.Clone(v)
+	}
+	return out
+}
+
+// DifferError is returned where more differs than the noised integers.
+type DifferError struct{ Comparison *Comparison }
+
+// Error says what does.
+func (e *DifferError) Error() string {
+	return fmt.Sprintf("runs that differ in one %s differ in more than noised integers: %d of %d kinds of what is seen",
+		e.Comparison.Unit, len(e.Comparison.Differences), len(e.Comparison.Compared))
+}
+
+// Err is a [DifferError] where more differs than the noised integers.
+func (c *Comparison) Err() error {
+	if len(c.Differences) == 0 {
+		return nil
+	}
+	return &DifferError{c}
+}
+
+// Print writes what was compared, and what differs.
+func (c *Comparison) Print(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "compared: two runs of %s, one with a %s emptied, at the same noise:", c.Algorithm, c.Unit)
+	for i, x := range c.Compared {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, " %s %s", units.Grouped(int64(x.Count)), x.What)
+	}
+	b.WriteByte('\n')
+	for _, d := range c.Differences {
+		fmt.Fprintf(&b, "differs: %s\n", d)
+	}
+	if len(c.Differences) == 0 {
+		b.WriteString("differs: nothing but noised integers\n")
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

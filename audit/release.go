@@ -1,0 +1,261 @@
+package audit
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// auditor makes the releases of an experiment again and again. Client 0 has the unit. The
+// last of the others collude: whoever sees all they see takes their noise out of every sum,
+// so they are counted and add nothing. What the others send beside noise is known to the worst
+// attacker and taken out likewise: they send zero.
+type auditor struct {
+	e        *experiment.Experiment
+	cfg      Config
+	plans    []*protocol.Plan   // of all attempts
+	shifts   [][][]int64        // of each plan and release, what the unit adds
+	samplers []*client.Samplers // of each plan; those of a step share theirs
+	victim   victim
+	noise    string
+	released int  // vectors in a run
+	sampled  bool // the unit is in a sample, or not
+}
+
+func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
+	n := e.Schedule.Noise()
+	a := &auditor{e: e, cfg: c, victim: victim{map[string]protocol.Vector{}}, noise: n.Kind.String(), sampled: n.Kind == protocol.PartyNoise}
+	if a.sampled {
+		for _, ev := range e.Privacy.Run {
+			a.released += ev.Count
+		}
+		return a, watchable(e.Instance(), e.About().Name)
+	}
+	step := e.Schedule.At(1)
+	samplers := new(client.Samplers)
+	for t := range e.Schedule.Iterations() {
+		if now := e.Schedule.At(uint64(t) + 1); now != step {
+			step, samplers = now, new(client.Samplers) // one holds the tables of a few releases
+		}
+		a.samplers = append(a.samplers, samplers)
+		p := *e.Plan(uint64(t) + 1)
+		p.Releases = append([]protocol.Release(nil), p.Releases...)
+		shifts := make([][]int64, len(p.Releases))
+		for i, r := range p.Releases {
+			x := worst(r)
+			q, err := client.Quantize(x, r)
+			if err != nil {
+				return nil, err
+			}
+			shifts[i] = make([]int64, r.Len)
+			q.AddTo(shifts[i])
+			a.victim.vectors[r.Name] = x
+			a.released++
+		}
+		a.plans, a.shifts = append(a.plans, &p), append(a.shifts, shifts)
+	}
+	return a, nil
+}
+
+// views makes all runs of both worlds.
+func (a *auditor) views(ctx context.Context) (*[worlds][]view, error) {
+	var all [worlds][]view
+	for w := range all {
+		all[w] = make([]view, a.cfg.Runs)
+	}
+	errs := make([]error, worlds*a.cfg.Runs)
+	const batch = 256 // between two looks at the context
+	for from := 0; from < len(errs); from += batch {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n := min(batch, len(errs)-from)
+		a.cfg.Workers.Each(n, func(i int) {
+			k := from + i
+			all[k%worlds][k/worlds], errs[k] = a.run(k%worlds, k/worlds)
+		})
+		for _, err := range errs[from : from+n] {
+			if err != nil { // the others are of the same kind
+				return nil, err
+			}
+		}
+		if a.cfg.Progress != nil {
+			a.cfg.Progress(from + n)
+		}
+	}
+	return &all, nil
+}
+
+// run makes all releases of one run, and is what the attacker makes of them.
+func (a *auditor) run(world, number int) (view, error) {
+	name := fmt.Sprintf("audit/%d/%d/", world, number)
+	sources := func(party string) entropy.Source { return simulated.New(a.cfg.Seed, name+party) }
+	if a.sampled {
+		return a.steps(world, sources)
+	}
+	clients := make([]*party, a.e.Cohort.Honest(a.e.Cohort.Clients))
+	noise := make([]entropy.Source, len(clients))
+	for i := range noise {
+		noise[i] = sources(fmt.Sprintf("client/%d", i))
+	}
+	faults := sources("faults")
+	var v view
+	for t := range a.plans {
+		for i := range clients {
+			clients[i] = a.newParty(i, t, world, noise[i])
+		}
+		if err := a.attempt(t, clients, faults, &v); err != nil {
+			return v, fmt.Errorf("audit: run %d, attempt %d: %w", number+1, t+1, err)
+		}
+	}
+	return v, nil
+}
+
+// party is a client of a run, driven without a network or a clock.
+type party struct {
+	role *client.Client
+	id   protocol.ClientID
+}
+
+func (a *auditor) newParty(i, attempt, world int, src entropy.Source) *party {
+	t := victim{}
+	if i == 0 && world == 1 {
+		t = a.victim
+	}
+	id := protocol.ClientID(i)
+	return &party{id: id, role: client.New(client.Config{
+		ID: id, Session: a.plans[attempt].Session, Trainer: t, Entropy: src, Noise: a.samplers[attempt],
+		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil },
+	})}
+}
+
+// hear has the client take a message, and is what it answers.
+func (p *party) hear(m protocol.Message) (protocol.Message, error) {
+	in := protocol.Input(protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.ClientParty(p.id), Message: m}})
+	for {
+		eff := p.role.Step(time.Time{}, in)
+		for _, ev := range eff.Events {
+			return nil, fmt.Errorf("client %d: %s: %w", p.id, ev.Kind, ev.Err)
+		}
+		if len(eff.Send) > 0 {
+			return eff.Send[0].Message, nil
+		}
+		if len(eff.Work) != 1 {
+			return nil, fmt.Errorf("client %d has no answer to %s", p.id, protocol.Describe(m))
+		}
+		in = eff.Work[0].Do(protocol.Workers(1))
+	}
+}
+
+// input has the client send its masked input, as the ideal sum has it: without masks.
+func (p *party) input(plan *protocol.Plan) ([]protocol.Integers, error) {
+	for _, m := range []protocol.Message{&protocol.Announce{Plan: plan}, &protocol.Roster{Iteration: plan.Iteration, Clients: plan.Cohort.Clients}} {
+		if _, err := p.hear(m); err != nil {
+			return nil, err
+		}
+	}
+	m, err := p.hear(&protocol.Delivery{Iteration: plan.Iteration, Clients: plan.Cohort.Clients})
+	if err != nil {
+		return nil, err
+	}
+	return m.(*protocol.MaskedInput).Vectors, nil
+}
+
+// removal has the client take back what survivors leave no need for.
+func (p *party) removal(plan *protocol.Plan, survivors int) ([]protocol.Integers, error) {
+	m, err := p.hear(&protocol.Survivors{Iteration: plan.Iteration, Count: survivors})
+	if err != nil {
+		return nil, err
+	}
+	return m.(*protocol.Unmask).Removals, nil
+}
+
+// attempt makes the releases of a plan and adds them to the view.
+func (a *auditor) attempt(t int, clients []*party, faults entropy.Source, v *view) error {
+	p := *a.plans[t]
+	if a.cfg.mutant.plan != nil {
+		p.Releases = append([]protocol.Release(nil), p.Releases...)
+		a.cfg.mutant.plan(&p)
+	}
+	lost, err := a.lose(p.Iteration, len(clients), faults)
+	if err != nil {
+		return err
+	}
+	s := newSight(a.plans[t], a.shifts[t], lost)
+	told := s.survivors
+	if f := a.cfg.mutant.survivors; f != nil {
+		told = f(&p, told)
+	}
+	for i, c := range clients {
+		if lost[i] == beforeInput {
+			continue
+		}
+		input, err := c.input(&p)
+		if err != nil {
+			return err
+		}
+		s.hear(input)
+		if lost[i] == afterInput {
+			continue
+		}
+		removal, err := c.removal(&p, told)
+		if err != nil {
+			return err
+		}
+		if f := a.cfg.mutant.removal; f != nil {
+			for k := range removal {
+				f(input[k].Value, removal[k].Value)
+			}
+		}
+		s.takeBack(i == 0, removal)
+	}
+	s.note(v)
+	return nil
+}
+
+// loss is when a client is lost in an attempt.
+type loss uint8
+
+const (
+	never loss = iota
+	beforeInput
+	afterInput // before it takes noise back
+)
+
+// lose draws who is lost, as the experiment has clients drop out, and no more than are
+// tolerated: with more there is no sum. The unit's client stays: without it there is nothing
+// to see.
+func (a *auditor) lose(iteration uint64, honest int, src entropy.Source) ([]loss, error) {
+	lost := make([]loss, honest)
+	rate, stages := algorithm.Dropout.Value(a.e.Config), a.e.DropoutStages()
+	left := a.e.Cohort.Clients - a.e.Cohort.Required()
+	if rate == 0 {
+		return lost, nil
+	}
+	random := src.Stream("lost", iteration)
+	for i := 1; i < honest && left > 0; i++ {
+		var b [16]byte
+		if _, err := io.ReadFull(random, b[:]); err != nil {
+			return nil, err
+		}
+		if float64(binary.LittleEndian.Uint64(b[:])>>11)/(1<<53) >= rate {
+			continue
+		}
+		left--
+		lost[i] = afterInput
+		if stages[binary.LittleEndian.Uint64(b[8:])%uint64(len(stages))] <= protocol.StageMaskedInput {
+			lost[i] = beforeInput
+		}
+	}
+	return lost, nil
+}

@@ -1,0 +1,118 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// The federation that is audited. What a release hides does not depend on how many items and
+// clients there are, but for the clients that share its noise: few are audited fast.
+const (
+	Users = 12
+	Items = 3
+	// Parties is how many organisations there are, where organisations are clients.
+	Parties = 2
+)
+
+// Open opens an experiment as it is audited: on a small federation whose clients draw their own
+// noise, without the cryptography, which changes no sum.
+func Open(said []config.Setting) (*experiment.Experiment, error) {
+	var first []config.Setting
+	if k := algorithm.Parties.Key; !slices.ContainsFunc(said, func(s config.Setting) bool { return s.Key == k.Name }) {
+		// Its default is for more items than there are.
+		first = []config.Setting{{Key: k.Name, Value: strconv.Itoa(Parties), Origin: "the audit"}}
+	}
+	c, err := config.Resolve(slices.Concat(first, said))
+	if err != nil {
+		return nil, err
+	}
+	algorithm.NoiseDraw.Set(&c, "client")
+	if algorithm.Secagg.Is(c, "real") {
+		algorithm.Secagg.Set(&c, "ideal")
+		algorithm.Mode.Set(&c, graph.SemiHonest.String())
+	}
+	set, err := Small(c)
+	if err != nil {
+		return nil, err
+	}
+	return experiment.OpenSet(c, set)
+}
+
+// Small is the data of the audited federation: every user has rated every item, so that
+// nothing but the settings decides what is released. The ratings go up and down the scale.
+func Small(c config.Config) (*dataset.Set, error) {
+	o := experiment.DataOptions(c)
+	lo, hi := 1., 5.
+	if o.Min == nil {
+		o.Min = &lo
+	}
+	if o.Max == nil {
+		o.Max = &hi
+	}
+	var list []dataset.Rating
+	for u := range Users {
+		for j := range Items {
+			part := float64((u+2*j)%5) / 4
+			list = append(list, dataset.Rating{
+				User: fmt.Sprintf("user %d", u), Item: fmt.Sprintf("item %d", j), Value: *o.Min + math.Round(part*(*o.Max-*o.Min)), Time: float64(u*Items + j),
+			})
+		}
+	}
+	set, err := dataset.FromRatings("audit", list, o)
+	if err != nil {
+		return nil, err
+	}
+	set.Genres = make([][]string, set.Items) // public, for what learns from features
+	for j := range set.Genres {
+		set.Genres[j] = []string{[]string{"Comedy", "Drama"}[j%2]}
+	}
+	return set, nil
+}
+
+// victim is the trainer of the unit's client: it sends what moves sums most.
+type victim struct{ vectors map[string]protocol.Vector }
+
+// Contribute implements client.Trainer.
+func (v victim) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	list := make([]protocol.Vector, len(p.Releases))
+	for i, r := range p.Releases {
+		list[i] = protocol.Vector{Index: []uint32{}}
+		if x, there := v.vectors[r.Name]; there {
+			list[i] = x
+		}
+	}
+	return list, nil
+}
+
+// Finish implements client.Trainer.
+func (victim) Finish([]byte, protocol.Runner) error { return nil }
+
+// worst is the longest vector that the bounds of a release allow, on as few coordinates as
+// they allow: against noise that is alike on all of them the length is what tells worlds
+// apart, and of vectors of one length the L1 norm, which is least so.
+func worst(r protocol.Release) protocol.Vector {
+	most := func(bound float64) float64 {
+		if bound == 0 {
+			return math.Inf(1)
+		}
+		return bound
+	}
+	v := protocol.Vector{Value: make([]float64, r.Len)}
+	left2, left1 := r.L2*r.L2, most(r.L1)
+	for j := range r.MaxNonZero {
+		x := min(most(r.LInf), math.Sqrt(left2), left1)
+		v.Value[j] = x
+		left2, left1 = max(0, left2-x*x), left1-x
+	}
+	return v
+}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/audit"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// auditCmd is fedsim audit.
+type auditCmd struct {
+	experimentFlags
+
+	Neighbours bool `help:"Compare instead two runs that differ in one unit, at the same noise: all that is seen but noised integers must be the same, byte for byte."`
+
+	Canaries *int `placeholder:"M" help:"Make instead one run on --data in which M users or ratings are left out by coins each, and guess which, from the model and from the sums."`
+
+	Runs   *int   `placeholder:"N" help:"Runs with the unit there, and as many with it empty; half of them choose the attack, half measure it. Default 4000."`
+	Claim  string `enum:"stated,published," default:"" help:"Which epsilon is audited: stated, that of the privacy statement, or published, what the published analysis of replaced noise claims. Default stated."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// notAudited are keys that have no meaning for an audit: it draws noise as clients do and writes no folder.
+func notAudited(k *config.Key) bool {
+	return slices.Contains([]*config.Key{algorithm.NoiseDraw.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
+}
+
+// Run implements fedsim audit.
+func (c *auditCmd) Run(ctx context.Context, s streams) error {
+	said, err := c.settings()
+	if err != nil {
+		return err
+	}
+	switch {
+	case (c.Neighbours || c.Canaries != nil) && (c.Runs != nil || c.Claim != "") || c.Neighbours && c.Canaries != nil:
+		return cli.Misusef("--neighbours compares two runs and --canaries makes one, of what is stated; leave out the others of --neighbours, --canaries, --runs and --claim")
+	case c.Canaries == nil && slices.ContainsFunc(said, func(s config.Setting) bool { return s.Origin == "--data" }):
+		return cli.Misusef("an audit has data of its own; --data is for --canaries")
+	case c.Neighbours:
+		return c.neighbours(ctx, said, s)
+	case c.Canaries != nil:
+		return c.canaries(ctx, said, s)
+	}
+	e, err := audit.Open(said)
+	if err != nil {
+		return err
+	}
+	cfg := audit.Config{Runs: audit.DefaultRuns, Claim: audit.Stated, Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
+	if c.Runs != nil {
+		cfg.Runs = *c.Runs
+	}
+	if c.Claim != "" {
+		cfg.Claim = audit.Claim(c.Claim)
+	}
+	if err = cfg.Validate(); err != nil {
+		return cli.Misusef("%w", err)
+	}
+	bar := newProgress(s.err)
+	bar.Start("runs", 2*cfg.Runs)
+	cfg.Progress = func(done int) { bar.StepNote(done, "") }
+	report, err := audit.Run(ctx, e, cfg)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		err = cli.PrintJSON(s.out, report)
+	} else {
+		err = report.Print(s.out)
+	}
+	return errors.Join(err, report.Err())
+}
+
+// neighbours compares two runs.
+func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s streams) error {
+	x, err := audit.Neighbours(ctx, said)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		err = cli.PrintJSON(s.out, x)
+	} else {
+		err = x.Print(s.out)
+	}
+	return errors.Join(err, x.Err())
+}
+
+// canaries makes one run of full size.
+func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s streams) error {
+	p := newProgress(s.err)
+	defer p.Clear()
+	e, err := open(ctx, said, s, p)
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	r, err := audit.Canaries(ctx, e, *c.Canaries)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		err = cli.PrintJSON(s.out, r)
+	} else {
+		err = r.Print(s.out)
+	}
+	return errors.Join(err, r.Err())
+}

@@ -1,0 +1,140 @@
+package fedmf
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+)
+
+// watchGain is the length of a watched step: short enough that no row is projected, since
+// what is projected tells less.
+const watchGain = 1e-6
+
+// watched is one party's local step on data of one unit, which moves embeddings as far as
+// its bound allows, or on none.
+type watched struct {
+	steps  *stepper
+	at     *model.Matrix // U, at the worst
+	both   bool
+	toward []float64 // direction of the unit's gradient, of U and behind it V; of length 1
+	bound  float64
+}
+
+// watch prepares steps. The worst embeddings are u = v_j = √R·e for a rating of 0, of which the
+// error is the whole scale: its gradient is 2R^{3/2} long in both (FMF paper, section 4.1.1), and
+// those of a user's ratings point the same way. What a step moves by these gradients is in the
+// middle of the ball.
+func (x *partyInstance) watch(both, full bool, src entropy.Source) (func() (float64, error), error) {
+	p := x.params
+	ratings := 1
+	if p.Unit == dp.User {
+		ratings = max(1, p.ClipRatings)
+	}
+	one := model.Ratings{Items: make([]int32, ratings), Values: make([]float32, ratings)}
+	for j := range one.Items {
+		one.Items[j] = int32(j)
+	}
+	w := &watched{steps: newStepper(&p, newTable([]model.Ratings{one}), corner(ratings, p)), at: corner(1, p), both: both, bound: p.Sensitivity(both)}
+	if err := w.aim(); err != nil {
+		return nil, err
+	}
+	if !full {
+		w.steps.ratings = newTable([]model.Ratings{{}})
+	}
+	if err := w.steps.begin(x.setup.Schedule.Noise(), src, "local-steps", 1); err != nil {
+		return nil, err
+	}
+	if x.gradients {
+		return w.gradient, nil
+	}
+	return w.step, nil
+}
+
+// corner is a matrix all of whose rows are √R·e.
+func corner(rows int, p PartyParams) *model.Matrix {
+	m := model.NewMatrix(rows, p.Rank)
+	for i := range rows {
+		m.Row(i)[0] = math.Sqrt(p.MaxRating)
+	}
+	return m
+}
+
+// aim finds the gradient of the unit by a step that samples everything and adds no noise.
+func (w *watched) aim() error {
+	w.steps.sampler = newSampler(1, nil)
+	if err := w.steps.gradients(w.at, w.both); err != nil {
+		return err
+	}
+	w.toward = w.seen(w.steps.gradU, w.steps.gradV.Data())
+	norm := math.Sqrt(model.Dot(w.toward, w.toward))
+	for i := range w.toward {
+		w.toward[i] /= norm
+	}
+	return nil
+}
+
+// seen is what is seen of U, where it is moved, and of V.
+func (w *watched) seen(u, v []float64) []float64 {
+	var list []float64
+	if w.both {
+		list = append(list, u...)
+	}
+	return append(list, v...)
+}
+
+// step takes a noised step and is how far it went towards the unit's gradient, in sensitivities:
+// 0 or, if there is the unit and the sample has it, 1, and noise of deviation z.
+func (w *watched) step() (float64, error) {
+	s := w.steps
+	if err := s.gradients(w.at, w.both); err != nil {
+		return 0, err
+	}
+	sigma := s.z * w.bound
+	middle := func(rows int) *model.Matrix {
+		m := model.NewMatrix(rows, w.at.Cols())
+		for i := range m.Data() {
+			m.Data()[i] = math.Sqrt(s.params.MaxRating/float64(m.Cols())) / 2
+		}
+		return m
+	}
+	from := middle(1).Data()[0]
+	u, v := middle(1), middle(s.v.Rows())
+	if w.both {
+		if err := s.moveU(u, watchGain, sigma); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.move(v, s.gradV.Data(), nil, watchGain, sigma); err != nil {
+		return 0, err
+	}
+	moved := w.seen(u.Data(), v.Data())
+	for i := range moved {
+		moved[i] = (moved[i] - from) / watchGain
+	}
+	return model.Dot(moved, w.toward) / w.bound, nil
+}
+
+// gradient is step where the noisy gradient is sent and not the embeddings that it moves.
+func (w *watched) gradient() (float64, error) {
+	s := w.steps
+	if err := s.gradients(w.at, w.both); err != nil {
+		return 0, err
+	}
+	g := s.gradV.Clone()
+	if err := s.addNoise(g, s.z*w.bound); err != nil {
+		return 0, err
+	}
+	return model.Dot(g.Data(), w.toward) / w.bound, nil
+}
+
+// Watch implements algorithm.StepWatcher: steps on users and items, then on items alone.
+func (x *verticalInstance) Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error) {
+	return x.watch(kind == 0, full, src)
+}
+
+// Watch implements algorithm.StepWatcher.
+func (x *horizontalInstance) Watch(_ int, full bool, src entropy.Source) (func() (float64, error), error) {
+	return x.watch(false, full, src)
+}
