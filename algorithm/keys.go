@@ -142,7 +142,7 @@ func declareRun() {
 	})
 	FeatureSpec = config.DeclareText(config.Key{
 		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres and decades, as far as the set has them", Scope: config.Own, Flag: true, Placeholder: "SPEC",
-		Help:  "Public features of items to learn from: genres, year, CSV files (item_id, category, value and perhaps weight), with commas between, or none.",
+		Help:  "Public features of items to learn from: genres, year, CSV files (item_id, category, value and perhaps weight), FILE.csv:NAME for one category of a file, with commas between, or none.",
 		Check: checkFeatures,
 	})
 	Feedback = config.DeclareText(config.Key{

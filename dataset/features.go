@@ -59,6 +59,7 @@ const (
 //	year       the decade of release: 1990s
 //	COLUMN     another column of an items.csv ([ItemColumn])
 //	FILE.csv   a file with the columns item_id, category, value and perhaps weight
+//	FILE.csv:NAME  the category of that name of such a file
 //	none       none at all, likewise the empty spec; the result is nil
 //
 // Their order makes no difference. A file must have a header, may have its columns in

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,8 +28,15 @@ type featureColumns struct {
 	count                 int
 }
 
-// file adds the categories of a file.
+// file adds the categories of a file; of FILE.csv:NAME the one of that name.
 func (r *featureReader) file(path string) error {
+	only := ""
+	if at := strings.LastIndexByte(path, ':'); at > 0 && strings.HasSuffix(strings.ToLower(path[:at]), ".csv") {
+		path, only = path[:at], path[at+1:]
+		if only == "" {
+			return fmt.Errorf("%s: no category stands behind the colon; want FILE.csv:NAME, or FILE.csv for all of them", path)
+		}
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil && !strings.ContainsAny(path, `./\`): // looks like a word, not a path
@@ -43,12 +51,12 @@ func (r *featureReader) file(path string) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // read-only: nothing can be lost
-	return r.read(path, f)
+	return r.read(path, only, f)
 }
 
-// read adds the categories of a file's content. Its errors are *FileError, errors of
+// read adds the categories of a file's content, or only one. Its errors are *FileError, errors of
 // the reader, or wrap ErrNoFeatures.
-func (r *featureReader) read(file string, in io.Reader) error {
+func (r *featureReader) read(file, only string, in io.Reader) error {
 	if r.index == nil {
 		r.index = make(map[string]int32, len(r.set.ItemIDs))
 		for j, id := range r.set.ItemIDs {
@@ -64,7 +72,7 @@ func (r *featureReader) read(file string, in io.Reader) error {
 	if err != nil {
 		return s.locate(file, err)
 	}
-	rows := featureRows{featureReader: r, file: file, cols: cols, tables: make(map[string]*featureTable), lines: make(map[featureKey]int)}
+	rows := featureRows{featureReader: r, file: file, only: only, cols: cols, tables: make(map[string]*featureTable), lines: make(map[featureKey]int)}
 	for {
 		var record [][]byte
 		if record, err = s.next(); errors.Is(err, io.EOF) {
@@ -109,6 +117,8 @@ func featureHeader(header [][]byte) (featureColumns, error) {
 type featureRows struct {
 	*featureReader
 	file   string
+	only   string   // the category that is wanted; "": all
+	others []string // categories that are there and not wanted, the first few
 	cols   featureColumns
 	tables map[string]*featureTable
 	lines  map[featureKey]int // of what was said already
@@ -145,6 +155,12 @@ func (r *featureRows) add(record [][]byte, line int) error {
 		return fmt.Errorf("item %q was given the %s %s on line %d already; keep one of the two", id, quoteShort(category), quoteShort(value), before)
 	}
 	r.lines[key] = line
+	if r.only != "" && key.category != r.only {
+		if !slices.Contains(r.others, key.category) && len(r.others) < 10 {
+			r.others = append(r.others, key.category)
+		}
+		return nil
+	}
 	item, known := r.index[key.item]
 	if !known {
 		if r.set.Titles != nil {
@@ -175,6 +191,9 @@ func (r *featureRows) add(record [][]byte, line int) error {
 
 // end reports a file that was of no use.
 func (r *featureRows) end() error {
+	if r.kept == 0 && r.left == 0 && len(r.others) > 0 {
+		return fmt.Errorf("%s: %w: no row is of the category %q; there are such as %s", r.file, ErrNoFeatures, r.only, strings.Join(r.others, ", "))
+	}
 	if r.kept == 0 {
 		return fmt.Errorf("%s: %w: none of its %d rows is about an item of %s; want its item ids in the column item_id",
 			r.file, ErrNoFeatures, r.left, r.set.Name)

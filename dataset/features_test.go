@@ -136,6 +136,30 @@ func TestFeaturesOfUnknownItems(t *testing.T) {
 	}
 }
 
+// One category of a file is what a file of its rows alone is; another of the same file goes with it; one that is not
+// there is an error that says which are.
+func TestFeaturesOfOneCategory(t *testing.T) {
+	set := open(t, "testdata/good/movielens", Options{})
+	const header, cast, rest = "item_id,category,value\n", "2,cast,x\n3,cast,y\n", "2,director,z\n"
+	file := csvFile(t, header+cast+rest)
+	one := itemFeatures(t, set, file+":cast")
+	if diff := cmp.Diff(itemFeatures(t, set, csvFile(t, header+cast)), one); diff != "" {
+		t.Errorf("(-alone +one of two):\n%s", diff)
+	}
+	if diff := cmp.Diff(itemFeatures(t, set, file), itemFeatures(t, set, file+":director,"+file+":cast")); diff != "" {
+		t.Errorf("(-the file +its categories one by one):\n%s", diff)
+	}
+	for spec, want := range map[string]string{
+		file + ":crew":         `no row is of the category "crew"; there are such as cast, director`,
+		file + ":":             "no category stands behind the colon",
+		file + ":cast," + file: "cast",
+	} {
+		if _, err := set.Features(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
 func TestFeaturesErrors(t *testing.T) {
 	listed, unlisted := open(t, "testdata/good/movielens", Options{}), open(t, "testdata/good/no-movies", Options{})
 	const header = "item_id,category,value\n"
@@ -231,7 +255,7 @@ func TestFeaturesOfManyCategories(t *testing.T) {
 // Nor has a value that is a number a list as long as that: 16 MB for each category, of 20 bytes in the file.
 func TestFeaturesOfLargeNumbers(t *testing.T) {
 	r := featureReader{set: open(t, "testdata/good/movielens", Options{}), from: make(map[string]string)}
-	if err := r.read("mine.csv", strings.NewReader("item_id,category,value\n2,c,4194303\n3,c,7\n3,d,4194303\n5,c,4194303\n")); err != nil {
+	if err := r.read("mine.csv", "", strings.NewReader("item_id,category,value\n2,c,4194303\n3,c,7\n3,d,4194303\n5,c,4194303\n")); err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range r.categories {
@@ -257,7 +281,7 @@ func FuzzFeatures(f *testing.F) {
 	set := &Set{Name: "fuzzed", Ratings: Ratings{Items: 4}, ItemIDs: []string{"2", "3", "5", "10"}}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r := featureReader{set: set, from: make(map[string]string)}
-		err := r.read("mine.csv", bytes.NewReader(text))
+		err := r.read("mine.csv", "", bytes.NewReader(text))
 		if errors.Is(err, ErrNoFeatures) {
 			return
 		}
