@@ -313,7 +313,7 @@ func TestPublicHasNoRatings(t *testing.T) {
 // Connections are those of a simulation: a model that would take longer than a stage
 // over them can be deployed. At 10 Mbit/s its 61 million coordinates take minutes.
 func TestPublicKnowsNoConnections(t *testing.T) {
-	c, err := config.Resolve(opened.Settings("algorithm=fmf-lfl rank=1024"))
+	c, err := config.Resolve(opened.Settings("algorithm=fmf-lfl rank=1024 network.stage-timeout-s=60"))
 	if err != nil {
 		t.Fatal(err)
 	}

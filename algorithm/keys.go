@@ -306,7 +306,10 @@ func declareNetwork() {
 	Up = network("up-mbps", "10", "Mbit/s", config.Positive(), "Bandwidth from a client.")
 	Down = network("down-mbps", "50", "Mbit/s", config.Positive(), "Bandwidth to a client.")
 	Compute = network("compute-ms", "1000", "ms", config.Below(0, 1e9), "How long a client computes in a round.")
-	Patience = network("stage-timeout-s", "60", "s", config.Positive(), "How long the aggregator waits in a stage.")
+	Patience = config.DeclareNumber(config.Key{
+		Name: "network.stage-timeout-s", Kind: config.Real, Default: "auto", Auto: "60, or twice as long as the largest messages take where that is more", Range: config.Positive(),
+		Unit: "s", Scope: config.Simulated, Help: "How long the aggregator waits in a stage.",
+	})
 
 	StageTimeout = config.DeclareNumber(config.Key{
 		Name: "deployment.stage-timeout-s", Kind: config.Real, Default: "60", Range: config.Above(0, 86_400), Unit: "s", Scope: config.Deployed,

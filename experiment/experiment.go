@@ -216,8 +216,11 @@ func (e *Experiment) prepare() error {
 	}
 	e.Schedule = nil
 	var err error
-	if e.instance, err = algorithm.Of(c).Open(&e.Setup); err != nil || !about.Federated() {
+	if e.instance, err = algorithm.Of(c).Open(&e.Setup); err != nil {
 		return err
+	}
+	if !about.Federated() {
+		return e.checkNetwork() // of no messages
 	}
 	return e.settle()
 }
@@ -295,9 +298,26 @@ func (e *Experiment) checkSums() error {
 // Sums are the costs of real sums, for each step of the schedule; nil of ideal ones.
 func (e *Experiment) Sums() []secagg.Cost { return e.sums }
 
-// checkNetwork refuses connections over which every stage would end before its
-// messages arrive.
+// leastPatience is how many seconds the aggregator waits in a stage at the least, unless it is told.
+const leastPatience = 60
+
+// checkNetwork has the aggregator wait long enough for the messages of the model. Where it is told how
+// long, it refuses connections over which every stage would end before they arrive.
 func (e *Experiment) checkNetwork() error {
+	slowest := e.slowestStage()
+	patience := algorithm.Patience.Of(e.Config)
+	if !patience.Given {
+		algorithm.Patience.Set(&e.Config, max(leastPatience, math.Ceil(2*slowest)))
+		return nil
+	}
+	if slowest >= patience.Value {
+		return config.Errorf("network.stage-timeout-s: %v is too short: messages of this model take %.3g s; give more time or bandwidth", patience.Value, slowest)
+	}
+	return nil
+}
+
+// slowestStage is how many seconds a stage takes at the most, on the simulated connections.
+func (e *Experiment) slowestStage() float64 {
 	c := e.Config
 	latency, compute := algorithm.Latency.Value(c)/1000, algorithm.Compute.Value(c)/1000
 	up, down := 1e6*algorithm.Up.Value(c), 1e6*algorithm.Down.Value(c)
@@ -315,8 +335,5 @@ func (e *Experiment) checkNetwork() error {
 			slowest = max(slowest, 2*latency+compute+8*float64(bytes[stage[0]])/down+8*float64(bytes[stage[1]])/up)
 		}
 	}
-	if patience := algorithm.Patience.Value(c); slowest >= patience {
-		return config.Errorf("network.stage-timeout-s: %v is too short: messages of this model take %.3g s; give more time or bandwidth", patience, slowest)
-	}
-	return nil
+	return slowest
 }
