@@ -60,6 +60,7 @@ var effects = []struct {
 	{"seed=2", "device vertical horizontal central statistics bias"},
 	{"workers=2", "device vertical horizontal central statistics bias"},
 	{"eval.top-k=7", "device vertical horizontal central statistics bias"},
+	{"eval.buckets=4", "device vertical horizontal central statistics bias"},
 	{"eval.relevant=3", "device vertical horizontal central statistics bias"},
 	{"eval.users=7", "device vertical horizontal central statistics bias"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none

@@ -21,7 +21,7 @@ var (
 	Columns, Duplicates, SplitBy, SplitTime, SplitTestFile config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
-	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
+	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
 	Seed, SplitSeed config.SeedKey
 )
 
@@ -266,6 +266,10 @@ func declareEval() {
 			return known(f, func() float64 { return positiveShare * f.Max })
 		},
 	})
+	EvalBuckets = config.DeclareNumber(config.Key{ // the DP-CMF paper has four; no more than eval.MostBuckets
+		Name: "eval.buckets", Kind: config.Whole, Default: "5", Range: config.Between(1, 10), Scope: config.Simulated,
+		Help: "Into how many buckets of the same size items are divided by popularity, to measure each.",
+	})
 	EvalUsers = config.DeclareNumber(config.Key{ // at the shape of MovieLens 25M, seconds instead of minutes
 		Name: "eval.users", Kind: config.Whole, Default: "10000", Range: config.AtLeast(0), Scope: config.Simulated,
 		Help: "How many users such lists are made for at the most, evenly spread, with explicit feedback. 0 takes all.",
@@ -338,7 +342,7 @@ func Federated() []*config.Key {
 func always() []*config.Key {
 	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
 		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
-		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
+		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalBuckets.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
 		StageTimeout.Key, Tail.Key, Gather.Key}
 }
 

@@ -152,6 +152,7 @@ var refusals = []struct {
 	{"eval.top-k=5,ten", "eval.top-k", `"ten" is not a length of a list; give whole numbers`},
 	{"eval.top-k=0", "eval.top-k", "from 1 to 10000"},
 	{"eval.top-k=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "eval.top-k", "16 are the most"},
+	{"eval.buckets=11", "eval.buckets", "from 1 to 10"},
 	{"eval.relevant=-1", "eval.relevant", "at least 0"},
 	{"eval.users=-1", "eval.users", "at least 0"},
 	{"split.positive=-1", "split.positive", "at least 0"},
