@@ -31,6 +31,7 @@ var resumed = []string{
 	"algorithm=fmf-vfl rounds=4 parties=4",
 	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp",
 	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp train=both clip-ratings=3 secagg=real",
+	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp model.pretrain=no",
 	"algorithm=hfl-synsgd rounds=6 parties=4 accountant=rdp",
 	"algorithm=fmf-hfl rounds=4 parties=4",
 	"algorithm=dpals epsilon=200 statistics.per-user=3",

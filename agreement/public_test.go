@@ -161,7 +161,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "720bba56ed96c34c2e97a3b549bf9295abfbfa7734fc030032822c4c050fc10a" {
+	if err != nil || hex.EncodeToString(hash[:]) != "951985c79f41aa13e1931cd680956d9de3b4ac8a86340fcfe4567a63fdb73cdf" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

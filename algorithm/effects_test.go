@@ -47,6 +47,7 @@ var effects = []struct {
 	{"partition=category", "vertical"},
 	{"item-steps=5", "vertical"},
 	{"train=both", "horizontal"},
+	{"model.pretrain=no", "horizontal"},
 	{"model.fine-tune=3", "horizontal"},
 	{"model.fine-tune-rate=0.02", "horizontal"},
 	{"model.local-passes=3", "horizontal"},

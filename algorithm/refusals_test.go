@@ -141,6 +141,8 @@ var refusals = []struct {
 	{"algorithm=vfl-sgdmf clipping=norm", "clipping", "embedding, gradient, both"},
 	{"algorithm=vfl-sgdmf clipping=both clip-norm=-1", "clip-norm", "positive"},
 	{"algorithm=hfl-sgdmf train=users", "train", "auto, items, both"},
+	{"algorithm=hfl-sgdmf train=items model.pretrain=no", "model.pretrain", "use train both with it"},
+	{"algorithm=hfl-sgdmf model.pretrain=later", "model.pretrain", "yes, no"},
 	{"algorithm=vfl-sgdmf model.user-rate=0", "model.user-rate", "positive and finite"},
 	{"algorithm=vfl-sgdmf model.item-rate=inf", "model.item-rate", "positive and finite"},
 	{"algorithm=hfl-sgdmf model.density=0", "model.density", "above 0 and at most 1"},

@@ -152,7 +152,11 @@ func drawParties(t *rapid.T, c *config.Config) {
 		put(t, c, "clip-ratings", whole(0, 0).Draw(t, "clip-ratings"))
 	}
 	put(t, c, "clipping", word("embedding", "gradient", "both").Draw(t, "clipping"))
-	put(t, c, "train", word("auto", "items", "both").Draw(t, "train"))
+	train := word("auto", "items", "both").Draw(t, "train")
+	put(t, c, "train", train)
+	if train != "items" {
+		put(t, c, "model.pretrain", word("yes", "no").Draw(t, "pretrain"))
+	}
 	if algorithm.Parties.Of(*c) == config.Fixed(1) && slices.Contains(betweenOrganisations, algorithm.Name.Of(*c)) {
 		put(t, c, "secagg", word("ideal", "none").Draw(t, "secagg"))
 	}

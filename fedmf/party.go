@@ -36,6 +36,10 @@ type PartyParams struct {
 	// TrainUsers has an HFL party move its user embeddings in every step
 	// ("train-both" in the paper) and not only fit them before it trains V.
 	TrainUsers bool
+	// RandomUsers leaves stage 1 out of an HFL party: its user embeddings begin near the common
+	// start at random, and stages 2 and 3 go on from there, the vanilla form of FMF (FMF paper,
+	// figure 3(a) and section 5.3). With TrainUsers alone: else nothing would train them before stage 3.
+	RandomUsers bool
 	// FineTune is how many passes over its own ratings an HFL party makes in
 	// stage 3, on a copy of V that it keeps, with steps of FineTuneRate.
 	FineTune     int
@@ -87,6 +91,9 @@ func (p PartyParams) Validate() error {
 	}
 	if !(p.Density > 0 && p.Density <= 1) {
 		bad("density is %v; it must be above 0 and at most 1", p.Density)
+	}
+	if p.RandomUsers && !p.TrainUsers {
+		bad("users begin at random and are not trained; train both, or pre-train them")
 	}
 	switch p.Unit {
 	case dp.User:

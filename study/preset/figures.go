@@ -45,6 +45,14 @@ var All = []Preset{
 		},
 	},
 	{
+		Name: "fmf-fig8", Source: fmf + ", Figure 8", Title: "HFL with users pre-trained, or from a random start and trained along",
+		Grid: "algorithm=hfl-sgdmf model.pretrain=yes,no parties=2,5,10,20,40 model.fine-tune=0,5 epsilon=1,5,10 baselines=quick",
+		Claims: []Claim{
+			{Text: "Pre-training users is better than training both, before fine-tuning.", Lower: "model.pretrain=yes model.fine-tune=0", Than: "model.pretrain=no model.fine-tune=0"},
+			{Text: "And after it.", Lower: "model.pretrain=yes model.fine-tune=5", Than: "model.pretrain=no model.fine-tune=5"},
+		},
+	},
+	{
 		Name: "fmf-fig9", Source: fmf + ", Figure 9", Title: "HFL before and after fine-tuning",
 		Grid: "algorithm=hfl-sgdmf parties=10,40 epsilon=1,5,10",
 		Claims: []Claim{

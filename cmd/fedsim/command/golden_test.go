@@ -47,6 +47,7 @@ var goldenRuns = []struct{ name, flags string }{
 	{"hfl-sgdmf", "--algorithm hfl-sgdmf --dropout 0.1 --accountant rdp"},
 	{"hfl-sgdmf-real", "--algorithm hfl-sgdmf --dropout 0.1 --secagg real --train both --baselines quick --accountant rdp"},
 	{"hfl-synsgd", "--algorithm hfl-synsgd --rounds 8 --baselines quick --accountant rdp"},
+	{"hfl-sgdmf-vanilla", "--algorithm hfl-sgdmf --set model.pretrain=no --baselines quick --accountant rdp"},
 	{"fmf-hfl", "--algorithm fmf-hfl --rank 2 --baselines quick"},
 	{"dpals", "--algorithm dpals --baselines quick --epsilon 200"},
 	{"dpals-tail-real", "--algorithm dpals --set statistics.budgeting=tail --secagg real --baselines quick --epsilon 200"},
