@@ -25,6 +25,7 @@ var resumed = []string{
 	"algorithm=lfl-sgdmf rounds=4 secagg=real sit-out=0.1",
 	"algorithm=lfl-sgdmf rounds=4 secagg=real mode=active",
 	"algorithm=lfl-sgdmf rounds=4 noise=replace secagg=real",
+	"algorithm=lfl-sgdmf rounds=4 noise=local secagg=real",
 	"algorithm=fmf-lfl rounds=4",
 	"algorithm=vfl-sgdmf rounds=6 parties=4 accountant=rdp",
 	"algorithm=vfl-sgdmf rounds=6 parties=4 accountant=rdp unit=user item-steps=7 clip-ratings=3 secagg=real",

@@ -88,10 +88,12 @@ type About struct {
 	Help    string // what it does, in a line
 	Paper   string // and section; "" of what is ours alone
 
-	Clients  Clients
-	Noise    NoiseForm
-	Private  bool // it adds noise where ε is finite
-	Features FeatureUse
+	Clients Clients
+	Noise   NoiseForm
+	Private bool // it adds noise where ε is finite
+	// LocalNoise: its clients may add noise that suffices by itself (noise local).
+	LocalNoise bool
+	Features   FeatureUse
 	// NoFeatures says why there must be features, of those that need them.
 	NoFeatures string
 

@@ -54,7 +54,10 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 		return config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Iterations(), err)
 	}
 	kind := protocol.Split
-	if Noise.Is(s.Config, "replace") {
+	switch {
+	case Noise.Is(s.Config, protocol.LocalNoise.String()):
+		kind = protocol.LocalNoise
+	case Noise.Is(s.Config, "replace"):
 		kind, s.Privacy.Claimed = protocol.TwoRound, reached.Epsilon
 	}
 	n := 0
@@ -112,9 +115,9 @@ func (s *Setup) checkSamplers() error {
 // that samplers go up to.
 func (s *Setup) drawn(r *protocol.Release) (largest, limit float64) {
 	if NoiseDraw.Is(s.Config, "client") {
-		return s.Cohort.ShareVariance(r.Noise.Variance), 2 * noise.MaxThinningMean
+		return r.Noise.Share(s.Cohort), 2 * noise.MaxThinningMean
 	}
-	return s.Cohort.FinalVariance(r.Noise.Variance, s.Cohort.Clients, 0), 2 * noise.MaxMean
+	return r.Noise.Final(s.Cohort, s.Cohort.Clients, 0), 2 * noise.MaxMean
 }
 
 // coarsest is the most that rounding may add to a sensitivity, relatively.

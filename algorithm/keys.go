@@ -80,10 +80,15 @@ func declareRun() {
 		Check: checkAccountant,
 	})
 	Noise = config.DeclareText(config.Key{
-		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties; none where epsilon is inf", Words: []string{"split", "replace", "own", "none"},
-		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost) or none; of parties that are organisations own.",
+		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties; none where epsilon is inf", Words: []string{"split", "replace", "local", "own", "none"},
+		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost), local (each client's own suffices: nobody is trusted, and there is far more; of lfl-sgdmf) or none; of parties that are organisations own.",
 		Only: func(c config.Config) []string {
-			return slices.Concat([]string{"auto"}, noiseForms[Of(c).About().Noise].words, []string{"none"})
+			about := Of(c).About()
+			words := slices.Concat([]string{"auto"}, noiseForms[about.Noise].words)
+			if about.LocalNoise {
+				words = append(words, protocol.LocalNoise.String())
+			}
+			return append(words, "none")
 		},
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			if !Private(c) {

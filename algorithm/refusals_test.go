@@ -14,6 +14,7 @@ var refusals = []struct {
 	{"algorithm=sgd-mf epsilon=1", "epsilon", "use inf, or another algorithm"},
 	{"noise=split epsilon=inf", "noise", "use none, or a finite epsilon"},
 	{"noise=none epsilon=1", "noise", "epsilon inf"},
+	{"noise=local", "noise", "auto, split, replace, none"},
 	{"noise=laplace", "noise", "auto, split, replace, none"},
 	{"noise-draw=server", "noise-draw", "auto, sum, client"},
 	{"delta=0", "delta", "above 0 and below 1"},

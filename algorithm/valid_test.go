@@ -112,6 +112,9 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	if slices.Contains(betweenOrganisations, algorithm.Name.Of(*c)) {
 		noises, accountants = word("auto", "own"), word("auto", "rdp", "pld", "best")
 	}
+	if algorithm.Of(*c).About().LocalNoise {
+		noises = word("auto", "split", "replace", "local")
+	}
 	without := word("auto", "none")
 	adds := slices.Contains([]string{"lfl-sgdmf", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
 	switch how := rapid.IntRange(0, 2).Draw(t, "privacy"); {

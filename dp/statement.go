@@ -54,6 +54,18 @@ const (
 	FloatGaussianNoise NoiseLaw = "float-gaussian" // floating point: no integer guarantee is claimed
 )
 
+// Trust is whom a unit has to trust for its ε, apart from its own client.
+type Trust string
+
+// The trusts.
+const (
+	// SecureSum: that no more clients collude than are assumed, and the rest add their noise. It
+	// goes without saying.
+	SecureSum Trust = ""
+	// Nobody: ε holds for all that its client sends, whatever anybody else does (local privacy).
+	Nobody Trust = "none"
+)
+
 // Statement is everything that must be said for an ε to mean something.
 type Statement struct {
 	Epsilon    float64 // +Inf without noise; null in JSON
@@ -66,6 +78,8 @@ type Statement struct {
 	// ClaimedEpsilon is the ε that the run was configured for but does not meet. It is
 	// left out where it is 0 or equal to Epsilon.
 	ClaimedEpsilon float64
+	// Trust is left out where it is SecureSum.
+	Trust Trust
 }
 
 // Validate reports everything that makes the statement meaningless: values that do not
@@ -89,7 +103,8 @@ func (s Statement) Validate() error {
 	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove})
 	_, sampling := parse("sampling", string(s.Sampling), []Sampling{NoSampling, PoissonSampling})
 	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, FloatGaussianNoise})
-	errs = append(errs, unit, relation, sampling, noise)
+	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody})
+	errs = append(errs, unit, relation, sampling, noise, trust)
 	if allowed := s.accountants(); noise == nil && sampling == nil && !slices.Contains(allowed, s.Accountant) {
 		bad("accountant is %q; for noise=%s and sampling=%s it must be one of %v", s.Accountant, s.Noise, s.Sampling, allowed)
 	}
@@ -123,6 +138,9 @@ func (s Statement) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
 		roundUp(s.Epsilon), RoundUp(s.Delta, 3), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
+	if s.Trust != SecureSum {
+		fmt.Fprintf(&b, ", trust=%s", s.Trust)
+	}
 	if s.claims() {
 		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
 	}
@@ -176,11 +194,12 @@ type statementJSON struct {
 	Sampling       Sampling   `json:"sampling"`
 	Noise          NoiseLaw   `json:"noise"`
 	ClaimedEpsilon float64    `json:"claimed_epsilon,omitempty"`
+	Trust          Trust      `json:"trust,omitempty"`
 }
 
 // MarshalJSON writes epsilon as a number, or null where it is infinite.
 func (s Statement) MarshalJSON() ([]byte, error) {
-	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0}
+	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust}
 	if !math.IsInf(s.Epsilon, 1) {
 		j.Epsilon = &s.Epsilon
 	}
@@ -196,7 +215,7 @@ func (s *Statement) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return fmt.Errorf("dp: privacy statement: %w", err)
 	}
-	*s = Statement{math.Inf(1), j.Delta, j.Unit, j.Relation, j.Accountant, j.Sampling, j.Noise, j.ClaimedEpsilon}
+	*s = Statement{math.Inf(1), j.Delta, j.Unit, j.Relation, j.Accountant, j.Sampling, j.Noise, j.ClaimedEpsilon, j.Trust}
 	if j.Epsilon != nil {
 		s.Epsilon = *j.Epsilon
 	}

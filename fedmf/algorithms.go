@@ -45,7 +45,7 @@ func gradients(c config.Config) bool {
 func init() {
 	declareKeys()
 	for _, f := range []*family{
-		{about: users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6")},
+		{about: locally(users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6"))},
 		{about: vertical("vfl-sgdmf", "matrix factorization between organisations that each own some items and share the users' embeddings", "FMF, section 4")},
 		{about: horizontal("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
 		{about: horizontal("hfl-synsgd", "averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
@@ -68,6 +68,13 @@ func constant(v float64) func(config.Config) float64 {
 // plain is an algorithm without its noise.
 func plain(a algorithm.About) algorithm.About {
 	a.Private = false
+	return a
+}
+
+// locally is an algorithm whose clients may add noise that suffices by itself: its steps follow from
+// the noise in the sum, whoever added it.
+func locally(a algorithm.About) algorithm.About {
+	a.LocalNoise = true
 	return a
 }
 

@@ -70,6 +70,14 @@ var All = []Preset{
 		},
 	},
 	{
+		Name: "fmf-fig10-ldp", Source: fmf + ", Figure 10", Title: "LFL with noise of all clients together, and with each one's own enough alone",
+		Grid: "algorithm=lfl-sgdmf noise=split,local epsilon=1,5,10 baselines=quick",
+		Claims: []Claim{
+			{Text: "Distributed noise is better than each client's own.", Lower: "noise=split", Than: "noise=local"},
+			{Text: "Cooperating helps even with each client's own noise (the paper: it does not).", Lower: "noise=local", Baseline: "baselines.before_cooperation"},
+		},
+	},
+	{
 		Name: "ssp-fig1", Source: ssp + ", Figure 1", Title: "algorithms over ε (those that there are)",
 		Grid: "algorithm=dpals,dp-cmf,am-ssp,ssp-c epsilon=1,5,20 baselines=quick",
 		Claims: []Claim{

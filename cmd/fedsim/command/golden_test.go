@@ -37,6 +37,8 @@ var goldenRuns = []struct{ name, flags string }{
 	{"lfl-sgdmf-all-ratings", "--algorithm lfl-sgdmf --contribution all-ratings --rank 3 --leave 0.2 --away 0.2 --sit-out 0.1 --baselines quick --epsilon 200"},
 	{"lfl-sgdmf-replace", "--algorithm lfl-sgdmf --noise replace --rounds 4 --baselines quick"},
 	{"lfl-sgdmf-replace-real", "--algorithm lfl-sgdmf --noise replace --rounds 3 --secagg real --baselines quick"},
+	{"lfl-sgdmf-local", "--algorithm lfl-sgdmf --noise local --epsilon 200 --baselines quick"},
+	{"lfl-sgdmf-local-real", "--algorithm lfl-sgdmf --noise local --rounds 3 --secagg real --epsilon 200 --baselines quick"},
 	{"lfl-sgdmf-gdp", "--algorithm lfl-sgdmf --accountant gdp-skellam --epsilon 3 --baselines quick"},
 	{"fmf-lfl", "--algorithm fmf-lfl --rank 2 --baselines quick"},
 	{"vfl-sgdmf", "--algorithm vfl-sgdmf --dropout 0.1"},

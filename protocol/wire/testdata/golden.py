@@ -212,7 +212,7 @@ BAD = [
 
     # Out of range or order.
     ("iteration 0", "advertise", uint(1, 0) + data(2, *KEYS), "value", "iteration"),
-    ("a kind of noise too many", "open", release(uint(2, 1), data(9, uint(1, 5))), "value", "plan.releases[0].noise.kind"),
+    ("a kind of noise too many", "open", release(uint(2, 1), data(9, uint(1, 6))), "value", "plan.releases[0].noise.kind"),
     ("a stage too many", "abort", uint(1, 9) + data(2, uint(1, 7), uint(3, 4)), "value", "too_few.stage"),
     ("a client twice", "roster", uint(1, 9) + ROSTER[2] + ROSTER[2], "value", "members[1].client"),
     ("clients that descend", "quorum", uint(1, 9) + data(2, uint(1, 2), data(2, fill(64, 7))) + data(2, data(2, fill(64, 6))), "value", "signatures[1].client"),
