@@ -148,6 +148,38 @@ func (s Statement) String() string {
 	return b.String()
 }
 
+// Guarantee is an ε and the δ that goes with it.
+type Guarantee struct {
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+}
+
+// Replacement is what the statement gives for the other neighbours, data sets in which one unit is
+// replaced by another instead of being empty or absent: (2ε, δ(1 + e^ε)). Both are neighbours of the
+// set E without the unit, so that for any event S
+//
+//	P[A] <= e^ε·P[E] + δ <= e^ε(e^ε·P[B] + δ) + δ = e^2ε·P[B] + δ(1 + e^ε).
+//
+// The FMF paper (section 2.2.1) has (2ε, 2δ), which forgets the factor of the inner δ. It reports
+// false where nothing follows: without noise, and where δ would be 1 or more.
+func (s Statement) Replacement() (Guarantee, bool) {
+	g := Guarantee{2 * s.Epsilon, s.Delta * (1 + math.Exp(s.Epsilon))}
+	return g, g.Delta < 1
+}
+
+// ReplacementLine is Replacement in one line, for example
+// (epsilon=1.996, delta=3.72e-05), both rounded up; "" without noise.
+func (s Statement) ReplacementLine() string {
+	switch g, ok := s.Replacement(); {
+	case math.IsInf(s.Epsilon, 1):
+		return ""
+	case !ok:
+		return "nothing follows if a " + string(s.Unit) + " is replaced by another: delta would be 1 or more"
+	default:
+		return fmt.Sprintf("(epsilon=%s, delta=%s) if a %s is replaced by another", roundUp(g.Epsilon), RoundUp(g.Delta, 3), s.Unit)
+	}
+}
+
 func (s Statement) claims() bool {
 	return s.ClaimedEpsilon != 0 && s.ClaimedEpsilon != s.Epsilon
 }

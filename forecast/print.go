@@ -49,6 +49,9 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.line("")
 	}
 	p.head("privacy", "%s", f.Privacy)
+	if line := f.Privacy.ReplacementLine(); line != "" {
+		p.line("  %s", line)
+	}
 	_, err := io.WriteString(w, p.String())
 	return err
 }
