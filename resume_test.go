@@ -29,6 +29,7 @@ var resumed = []string{
 	"algorithm=fmf-lfl rounds=4",
 	"algorithm=vfl-sgdmf rounds=6 parties=4 accountant=rdp",
 	"algorithm=vfl-sgdmf rounds=6 parties=4 accountant=rdp unit=user item-steps=7 clip-ratings=3 secagg=real",
+	"algorithm=dp-sgld rounds=6 accountant=rdp item-steps=3",
 	"algorithm=fmf-vfl rounds=4 parties=4",
 	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp",
 	"algorithm=hfl-sgdmf rounds=6 parties=4 accountant=rdp train=both clip-ratings=3 secagg=real",

@@ -161,7 +161,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "951985c79f41aa13e1931cd680956d9de3b4ac8a86340fcfe4567a63fdb73cdf" {
+	if err != nil || hex.EncodeToString(hash[:]) != "3c3f8f73ab219c72a587b2b4a58a5cb518cbc0dc266bad15dc2c0cf07be9e164" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

@@ -93,7 +93,9 @@ type About struct {
 	Private bool // it adds noise where ε is finite
 	// LocalNoise: its clients may add noise that suffices by itself (noise local).
 	LocalNoise bool
-	Features   FeatureUse
+	// OneParty: it was made for ratings in one place, and has one party unless more are asked for.
+	OneParty bool
+	Features FeatureUse
 	// NoFeatures says why there must be features, of those that need them.
 	NoFeatures string
 

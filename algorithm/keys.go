@@ -141,9 +141,14 @@ func declareRun() {
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).About().Rank(c)) },
 	})
 	Parties = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
-		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
-		Help:         "Organisations that take part.",
-		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(10) },
+		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10; 1 of dp-sgld", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
+		Help: "Organisations that take part.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			if Of(c).About().OneParty {
+				return config.Fixed(1)
+			}
+			return config.Fixed(10)
+		},
 	})
 	FeatureSpec = config.DeclareText(config.Key{
 		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres and decades, as far as the set has them", Scope: config.Own, Flag: true, Placeholder: "SPEC",

@@ -98,10 +98,10 @@ func whole(lo, hi int) *rapid.Generator[config.Number] {
 }
 
 // betweenOrganisations are those whose parties are organisations.
-var betweenOrganisations = []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd", "fmf-vfl", "fmf-hfl"}
+var betweenOrganisations = []string{"dp-sgld", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd", "fmf-vfl", "fmf-hfl"}
 
 // vertical are those whose parties have items (VFL).
-var vertical = []string{"vfl-sgdmf", "fmf-vfl"}
+var vertical = []string{"dp-sgld", "vfl-sgdmf", "fmf-vfl"}
 
 // ofStatistics are those whose users sum statistics.
 var ofStatistics = []string{"dpals", "ada-dpals", "dp-cmf", "ssp-c", "ssp-i", "am-ssp", "ssp-convex", "private-item-bias"}
@@ -116,7 +116,7 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 		noises = word("auto", "split", "replace", "local")
 	}
 	without := word("auto", "none")
-	adds := slices.Contains([]string{"lfl-sgdmf", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
+	adds := slices.Contains([]string{"lfl-sgdmf", "dp-sgld", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
 	switch how := rapid.IntRange(0, 2).Draw(t, "privacy"); {
 	case !adds:
 		put(t, c, "epsilon", rapid.SampledFrom([]config.Number{config.Auto, config.Fixed(math.Inf(1))}).Draw(t, "epsilon"))
@@ -230,6 +230,7 @@ func drawModel(t *rapid.T, c *config.Config) {
 	put(t, c, "model.start-spread", share.Draw(t, "start-spread"))
 	put(t, c, "model.fit-steps", rapid.IntRange(0, 1000).Draw(t, "fit-steps"))
 	put(t, c, "model.fit-ridge", rapid.Float64Range(0, 1e300).Draw(t, "fit-ridge"))
+	put(t, c, "model.prior", rapid.Float64Range(0, 1e300).Draw(t, "prior"))
 	put(t, c, "model.epochs", rapid.IntRange(1, 1000).Draw(t, "epochs"))
 }
 

@@ -75,8 +75,9 @@ type Statement struct {
 	Accountant Accountant
 	Sampling   Sampling
 	Noise      NoiseLaw
-	// ClaimedEpsilon is the ε that the run was configured for but does not meet. It is
-	// left out where it is 0 or equal to Epsilon.
+	// ClaimedEpsilon is the ε that a published analysis states and the run was configured for: less
+	// than Epsilon where the analysis does not hold, more where it is loose. It is left out where it
+	// is 0 or equal to Epsilon.
 	ClaimedEpsilon float64
 	// Trust is left out where it is SecureSum.
 	Trust Trust

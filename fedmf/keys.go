@@ -12,11 +12,11 @@ import (
 
 // The keys of matrix factorization.
 var (
-	contribution, partition, clipping, train, pretrain                                 config.TextKey
-	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                         config.NumberKey
-	learningRate, userRate, itemRate, density, fineTune, fineTuneRate                  config.NumberKey
-	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs                    config.NumberKey
-	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, centralKeys []*config.Key
+	contribution, partition, clipping, train, pretrain                                               config.TextKey
+	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                                       config.NumberKey
+	learningRate, userRate, itemRate, density, fineTune, fineTuneRate                                config.NumberKey
+	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs, prior                           config.NumberKey
+	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, centralKeys, langevinKeys []*config.Key
 )
 
 // The words of train.
@@ -55,6 +55,7 @@ func declareKeys() {
 		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, clipRatings.Key, clipping.Key, clipNorm.Key,
 			userRate.Key, itemRate.Key, density.Key})
 	verticalKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key})
+	langevinKeys = append(slices.DeleteFunc(slices.Clone(verticalKeys), func(k *config.Key) bool { return k == clipping.Key || k == clipNorm.Key }), prior.Key)
 	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{train.Key, pretrain.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
 	centralKeys = slices.Concat(startKeys, fitKeys, []*config.Key{learningRate.Key, epochs.Key})
 }
@@ -131,7 +132,7 @@ func pretrains(c config.Config) bool {
 // defaultClipRatings is θ (FMF paper, sections 4.3 and 5.3); 0 where nothing is trimmed.
 // Where a user's whole gradient is clipped trimming would only lose ratings.
 func defaultClipRatings(c config.Config) float64 {
-	if algorithm.UnitOf(c) == dp.Rating || !clipping.Is(c, string(EmbeddingClipping)) {
+	if algorithm.UnitOf(c) == dp.Rating || !byEmbeddings(c) {
 		return 0
 	}
 	switch s := algorithm.Parties.Chosen(c); {
@@ -144,12 +145,17 @@ func defaultClipRatings(c config.Config) float64 {
 	}
 }
 
+// byEmbeddings reports whether the norms of embeddings alone bound a gradient.
+func byEmbeddings(c config.Config) bool {
+	return langevin(c) || clipping.Is(c, string(EmbeddingClipping))
+}
+
 func checkClipRatings(c config.Config) string {
 	unit, theta := algorithm.UnitOf(c), clipRatings.Chosen(c)
 	switch {
 	case !algorithm.Of(c).About().Clients.Organisations():
 		return ""
-	case unit == dp.User && theta < 1 && clipping.Is(c, string(EmbeddingClipping)):
+	case unit == dp.User && theta < 1 && byEmbeddings(c):
 		return "with unit user and clipping embedding a party must trim each user, to at least 1 rating"
 	case unit == dp.Rating && theta > 0:
 		return "with unit rating nothing is trimmed: which ratings of a user are kept would depend on the others"
@@ -197,6 +203,7 @@ func declareModelKeys() {
 			return ""
 		},
 	})
+	prior = real("prior", "1", "", config.AtLeast(0), "Precision of the Gaussian prior of embeddings in dp-sgld, in which a rating's error has the precision 2.")
 	fineTune = whole("fine-tune", "5", 0, "Passes over its own ratings with which an HFL party fine-tunes: 5 are best for parties of 15 to 600 users, more overfit.")
 	fineTuneRate = real("fine-tune-rate", "0.01", "", config.Positive(), "Step of an HFL party's fine-tuning for one rating.")
 	localPasses = config.DeclareNumber(config.Key{

@@ -241,7 +241,9 @@ func (n Noise) validate() error {
 }
 
 // Distributed reports whether clients add Skellam noise to what they send.
-func (n Noise) Distributed() bool { return n.Kind == Split || n.Kind == LocalNoise || n.Kind == TwoRound }
+func (n Noise) Distributed() bool {
+	return n.Kind == Split || n.Kind == LocalNoise || n.Kind == TwoRound
+}
 
 // Reduced reports whether clients change the noise once the survivors are known.
 func (n Noise) Reduced() bool { return n.Kind == Split || n.Kind == TwoRound }

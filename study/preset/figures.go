@@ -28,6 +28,14 @@ var All = []Preset{
 		},
 	},
 	{
+		Name: "fmf-fig5", Source: fmf + ", Figure 5", Title: "VFL-SGDMF with one party, and DP-SGLD at the epsilon that strong composition claims",
+		Grid: "algorithm=vfl-sgdmf,dp-sgld parties=1 unit=rating,user epsilon=1,5,10 baselines=quick",
+		Claims: []Claim{
+			{Text: "VFL-SGDMF is better than DP-SGLD, per rating.", Lower: "algorithm=vfl-sgdmf unit=rating", Than: "algorithm=dp-sgld unit=rating"},
+			{Text: "And per user.", Lower: "algorithm=vfl-sgdmf unit=user", Than: "algorithm=dp-sgld unit=user"},
+		},
+	},
+	{
 		Name: "fmf-fig6", Source: fmf + ", Figure 6", Title: "rounds against local steps, 18 parties",
 		Grid:    "algorithm=vfl-sgdmf parties=18 partition=category,random rounds=1000,100,20,1 local-steps=1,10,50,1000 epsilon=5 baselines=quick",
 		Options: sweep.Options{Zip: []string{"rounds,local-steps"}},
