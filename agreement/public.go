@@ -272,7 +272,7 @@ func (r releaseJSON) release() protocol.Release {
 		Name: r.Name, Len: r.Len, L2: r.L2, L1: r.L1, LInf: r.LInf, MaxNonZero: r.MaxNonZero, Scale: r.Scale, Width: r.Width,
 		Noise: protocol.Noise{Variance: n.Variance, Multiplier: n.Multiplier, SamplingRate: n.SamplingRate, Steps: n.Steps, Spread: n.Spread},
 	}
-	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.TwoRound, protocol.PartyNoise} {
+	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.TwoRound, protocol.PartyNoise, protocol.LocalNoise} {
 		if kind.String() == n.Kind {
 			out.Noise.Kind = kind
 		}

@@ -88,9 +88,13 @@ type About struct {
 	Help    string // what it does, in a line
 	Paper   string // and section; "" of what is ours alone
 
-	Clients  Clients
-	Noise    NoiseForm
-	Private  bool // it adds noise where ε is finite
+	Clients Clients
+	Noise   NoiseForm
+	Private bool // it adds noise where ε is finite
+	// LocalNoise: its clients may add noise that suffices by itself (noise local).
+	LocalNoise bool
+	// OneParty: it was made for ratings in one place, and has one party unless more are asked for.
+	OneParty bool
 	Features FeatureUse
 	// NoFeatures says why there must be features, of those that need them.
 	NoFeatures string

@@ -54,7 +54,10 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 		return config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Iterations(), err)
 	}
 	kind := protocol.Split
-	if Noise.Is(s.Config, "replace") {
+	switch {
+	case Noise.Is(s.Config, protocol.LocalNoise.String()):
+		kind = protocol.LocalNoise
+	case Noise.Is(s.Config, "replace"):
 		kind, s.Privacy.Claimed = protocol.TwoRound, reached.Epsilon
 	}
 	n := 0
@@ -112,9 +115,9 @@ func (s *Setup) checkSamplers() error {
 // that samplers go up to.
 func (s *Setup) drawn(r *protocol.Release) (largest, limit float64) {
 	if NoiseDraw.Is(s.Config, "client") {
-		return s.Cohort.ShareVariance(r.Noise.Variance), 2 * noise.MaxThinningMean
+		return r.Noise.Share(s.Cohort), 2 * noise.MaxThinningMean
 	}
-	return s.Cohort.FinalVariance(r.Noise.Variance, s.Cohort.Clients, 0), 2 * noise.MaxMean
+	return r.Noise.Final(s.Cohort, s.Cohort.Clients, 0), 2 * noise.MaxMean
 }
 
 // coarsest is the most that rounding may add to a sensitivity, relatively.
@@ -146,6 +149,32 @@ const gridStep = 5e-5
 // a unit may be in the data of all parties, and so in the steps of all of them. Without
 // privacy there is none.
 func (s *Setup) CalibrateParty(steps, perRound int, rate float64, spread bool) (protocol.Noise, error) {
+	return s.calibrateParty(steps, perRound, rate, spread, func(all int) (float64, error) {
+		target := s.target()
+		target.Epsilon *= 1 - gridStep
+		z, _, err := dp.NoiseMultiplier(target, all, rate)
+		return z, err
+	})
+}
+
+// CalibrateByComposition is CalibrateParty with the noise that strong composition asks for, as a
+// published algorithm has it. The budget is what that noise really costs, and ε what is claimed.
+func (s *Setup) CalibrateByComposition(steps, perRound int, rate float64, spread bool) (protocol.Noise, error) {
+	n, err := s.calibrateParty(steps, perRound, rate, spread, func(all int) (float64, error) { return dp.StrongMultiplier(s.target(), all, rate) })
+	if err != nil || !s.Private() {
+		return n, err
+	}
+	real, err := s.Cost(s.Privacy.Run)
+	if err != nil {
+		return n, err
+	}
+	s.Privacy.Claimed = s.Privacy.Budget.Epsilon
+	s.Privacy.Budget.Epsilon = real.Epsilon * (1 + gridStep)
+	return n, nil
+}
+
+// calibrateParty sets the noise of a party's steps, whose multiplier it is told for all of them.
+func (s *Setup) calibrateParty(steps, perRound int, rate float64, spread bool, multiplier func(steps int) (float64, error)) (protocol.Noise, error) {
 	if !s.Private() {
 		return protocol.Noise{}, nil
 	}
@@ -153,9 +182,8 @@ func (s *Setup) CalibrateParty(steps, perRound int, rate float64, spread bool) (
 	if spread {
 		parties = s.Cohort.Clients
 	}
-	epsilon, target := Epsilon.Value(s.Config), s.target()
-	target.Epsilon *= 1 - gridStep
-	z, _, err := dp.NoiseMultiplier(target, steps*parties, rate)
+	epsilon := Epsilon.Value(s.Config)
+	z, err := multiplier(steps * parties)
 	if err != nil {
 		return protocol.Noise{}, config.Errorf("epsilon %v over %d steps: %w", epsilon, steps*parties, err)
 	}

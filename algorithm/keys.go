@@ -80,10 +80,15 @@ func declareRun() {
 		Check: checkAccountant,
 	})
 	Noise = config.DeclareText(config.Key{
-		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties; none where epsilon is inf", Words: []string{"split", "replace", "own", "none"},
-		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost) or none; of parties that are organisations own.",
+		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties; none where epsilon is inf", Words: []string{"split", "replace", "local", "own", "none"},
+		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost), local (each client's own suffices: nobody is trusted, and there is far more; of lfl-sgdmf) or none; of parties that are organisations own.",
 		Only: func(c config.Config) []string {
-			return slices.Concat([]string{"auto"}, noiseForms[Of(c).About().Noise].words, []string{"none"})
+			about := Of(c).About()
+			words := slices.Concat([]string{"auto"}, noiseForms[about.Noise].words)
+			if about.LocalNoise {
+				words = append(words, protocol.LocalNoise.String())
+			}
+			return append(words, "none")
 		},
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			if !Private(c) {
@@ -136,9 +141,14 @@ func declareRun() {
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).About().Rank(c)) },
 	})
 	Parties = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
-		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
-		Help:         "Organisations that take part.",
-		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(10) },
+		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10; 1 of dp-sgld", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
+		Help: "Organisations that take part.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			if Of(c).About().OneParty {
+				return config.Fixed(1)
+			}
+			return config.Fixed(10)
+		},
 	})
 	FeatureSpec = config.DeclareText(config.Key{
 		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres and decades, as far as the set has them", Scope: config.Own, Flag: true, Placeholder: "SPEC",

@@ -7,13 +7,14 @@ var refusals = []struct {
 	key      string // that the message is about
 	reason   string
 }{
-	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, private-item-bias"},
+	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, private-item-bias"},
 	{"epsilon=0", "epsilon", "positive, or inf for no noise"},
 	{"epsilon=-1", "epsilon", "positive, or inf for no noise"},
 	{"algorithm=fmf-lfl epsilon=1", "epsilon", "use inf, or another algorithm"},
 	{"algorithm=sgd-mf epsilon=1", "epsilon", "use inf, or another algorithm"},
 	{"noise=split epsilon=inf", "noise", "use none, or a finite epsilon"},
 	{"noise=none epsilon=1", "noise", "epsilon inf"},
+	{"noise=local", "noise", "auto, split, replace, none"},
 	{"noise=laplace", "noise", "auto, split, replace, none"},
 	{"noise-draw=server", "noise-draw", "auto, sum, client"},
 	{"delta=0", "delta", "above 0 and below 1"},
@@ -58,6 +59,7 @@ var refusals = []struct {
 	{"model.start-mean=-1", "model.start-mean", "positive and finite"},
 	{"model.start-spread=1.1", "model.start-spread", "0 to 1"},
 	{"model.fit-steps=-1", "model.fit-steps", "at least 0"},
+	{"algorithm=dp-sgld model.prior=-1", "model.prior", "at least 0"},
 	{"model.fit-ridge=-1", "model.fit-ridge", "at least 0"},
 	{"model.epochs=0", "model.epochs", "at least 1"},
 	{"columns=shop=user", "columns", "user=NAME"},
@@ -141,6 +143,8 @@ var refusals = []struct {
 	{"algorithm=vfl-sgdmf clipping=norm", "clipping", "embedding, gradient, both"},
 	{"algorithm=vfl-sgdmf clipping=both clip-norm=-1", "clip-norm", "positive"},
 	{"algorithm=hfl-sgdmf train=users", "train", "auto, items, both"},
+	{"algorithm=hfl-sgdmf train=items model.pretrain=no", "model.pretrain", "use train both with it"},
+	{"algorithm=hfl-sgdmf model.pretrain=later", "model.pretrain", "yes, no"},
 	{"algorithm=vfl-sgdmf model.user-rate=0", "model.user-rate", "positive and finite"},
 	{"algorithm=vfl-sgdmf model.item-rate=inf", "model.item-rate", "positive and finite"},
 	{"algorithm=hfl-sgdmf model.density=0", "model.density", "above 0 and at most 1"},

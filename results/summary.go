@@ -345,6 +345,9 @@ func (p *printer) lists() {
 func (p *printer) cost() {
 	s := p.s
 	p.line("\nprivacy     %s", s.Privacy)
+	if line := s.Privacy.ReplacementLine(); line != "" {
+		p.line("            %s", line)
+	}
 	p.line("secure sum  %s, noise %s", s.Secagg, s.Noise)
 	if !p.e.About().Federated() {
 		return
