@@ -156,6 +156,8 @@ func (s settings) outerSteps() float64 {
 	switch {
 	case !s.private():
 		return 12
+	case s.manySteps():
+		return 12
 	case s.pooled():
 		return 6 // what is released of one averages with the others
 	case s.solver() == CMF && s.biases():
@@ -165,6 +167,24 @@ func (s settings) outerSteps() float64 {
 	default:
 		return 3
 	}
+}
+
+// growth is what a sum has of μ² beside the one before: users' embeddings settle, and later statistics say more.
+func (s settings) growth() float64 { return either(s.manySteps(), 1.4, 1) }
+
+// manySteps reports whether there is budget for outer steps in which users and items settle.
+func (s settings) manySteps() bool {
+	return s.private() && s.pooled() && !s.implicit() && algorithm.Epsilon.Chosen(s.Config) >= 3
+}
+
+// normBias is the largest norm of what a user adds to the sums for biases.
+func (s settings) normBias(f *config.Facts) float64 {
+	return either(s.private() && s.learns(), 0.5*halfScale(f), 0)
+}
+
+// normItems is that of what it adds to moments.
+func (s settings) normItems(f *config.Facts) float64 {
+	return either(s.private() && s.family().ours && s.biases(), 0.25*halfScale(f), 0)
 }
 
 // rank is d, as chosen or given.
@@ -292,9 +312,10 @@ func paramsOf(setup *algorithm.Setup) Params {
 		Normalise: Normaliser(keys.normalise.Of(c)), Headroom: keys.headroom.Value(c), CountMargin: keys.countMargin.Value(c),
 		CountCap: keys.countCap.Int(c), MeanCap: keys.meanCap.Int(c), Bias: s.biases(),
 		ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c), ClipBias: keys.clipBias.Value(c),
+		NormBias: keys.normBias.Value(c), NormItems: keys.normItems.Value(c),
 		UserRidge: keys.userRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c), ItemRidge: keys.itemRidge.Value(c),
 		ItemPrior: keys.itemPrior.Value(c), BiasRidge: keys.biasRidge.Value(c), Unobserved: keys.unobserved.Value(c),
-		Rounds: algorithm.Rounds.Int(c), Resample: int(keys.resample.Or(c, 1)), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
+		Rounds: algorithm.Rounds.Int(c), Growth: keys.growth.Value(c), Resample: int(keys.resample.Or(c, 1)), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
 		Loss: Loss(keys.loss.Of(c)), LossWidth: keys.lossWidth.Value(c),
 		CMF: CMFParams{
 			FeatureWeight: keys.featureWeight.Value(c), FeatureRidge: keys.featureRidge.Value(c),
