@@ -195,6 +195,25 @@ func (s settings) rank() float64 {
 	return s.fewestRank()
 }
 
+// rankOf is d for so many users. Where ε times users is small, noise is all there is in more than one or two directions, and
+// the Gramian cannot tell which they are.
+func (s settings) rankOf(f *config.Facts) config.Number {
+	if !s.items() || !s.private() || !s.pooled() || s.implicit() {
+		return config.Fixed(s.rank())
+	}
+	if f == nil {
+		return config.Auto
+	}
+	switch n := algorithm.Epsilon.Chosen(s.Config) * float64(f.Users); {
+	case n < 2400:
+		return config.Fixed(1)
+	case n < 9000:
+		return config.Fixed(2)
+	default:
+		return config.Fixed(s.rank())
+	}
+}
+
 // poolsRanks reports whether the solver that learns priors learns rankings, for which no
 // biases come first.
 func (s settings) poolsRanks() bool { return s.pooled() && s.implicit() }

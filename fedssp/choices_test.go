@@ -132,7 +132,7 @@ func TestDefaultsWithoutNoise(t *testing.T) {
 		"algorithm=dpals epsilon=inf":                             "12 8 4.5 4 4 20 1000",
 		"algorithm=dp-cmf epsilon=1":                              "4 4 1.125 1 2 10 auto",
 		"algorithm=dp-cmf epsilon=inf":                            "12 8 4.5 4 4 20 auto",
-		"algorithm=ssp-c epsilon=1":                               "6 4 1.125 1 2 auto auto",
+		"algorithm=ssp-c epsilon=1":                               "6 1 1.125 1 2 auto auto",
 		"algorithm=ssp-c epsilon=inf":                             "12 4 1.125 1 4 auto auto",
 		"algorithm=ssp-i epsilon=1":                               "2 4 1.125 1 1 20 auto",
 		"algorithm=ada-dpals epsilon=1":                           "3 4 1.125 1 1 5 auto",
