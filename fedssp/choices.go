@@ -294,7 +294,19 @@ func (s settings) encoderSteps() float64 {
 // be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about .95, .6
 // and .5, and at each from .7 to .95 with 610.
 func biasShare(epsilon float64, users int) float64 {
-	return min(max(0.95-0.215*math.Log(epsilon*float64(users)/6040), 0.5), 0.95)
+	return min(max(0.95-0.215*math.Log(epsilon*float64(users)/6040), 0.5), 0.95) - (meanShare(epsilon, users) - leastMean)
+}
+
+// leastMean is what the mean gets of μ² at the least, and mostMean at the most.
+const (
+	leastMean = 0.01
+	mostMean  = 0.05
+)
+
+// meanShare is the mean's share where biases follow: so much that noise moves it by about .05 stars of a scale of five, as far
+// as that is to be had. All who rated little are drawn to it.
+func meanShare(epsilon float64, users int) float64 {
+	return min(max(leastMean*sqr(2640/(epsilon*float64(users))), leastMean), mostMean)
 }
 
 // gramianShare is what second-order statistics get beside the moments: a single Gramian

@@ -297,10 +297,13 @@ func declareShares() {
 	}
 	keys.shareCounts = share("counts", settings.counted, "0.01", "Share of the budget for private counts.", value(0.01))
 	// No bias of a user's own makes up for the mean's noise where little can be learned.
-	keys.shareMean = share("mean", settings.averaged, "0.01; 0.03 where little can be learned", "Share of the budget for the private mean.",
-		func(s settings, f *config.Facts) config.Number {
-			return config.Fixed(either(f != nil && s.scarce(f) && !s.biases(), 0.03, 0.01))
-		})
+	keys.shareMean = share("mean", settings.averaged, "0.01 to 0.05, more where little can be learned", "Share of the budget for the private mean.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			if s.biases() {
+				return meanShare(algorithm.Epsilon.Chosen(s.Config), f.Users)
+			}
+			return either(s.scarce(f), 0.03, leastMean)
+		}))
 	keys.shareBias = config.DeclareNumber(config.Key{
 		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are", Range: config.Inside(0, 1),
 		When: condition(func(s settings) bool { return s.biases() && s.items() }).when(), Help: "Share of the budget for item biases.",
