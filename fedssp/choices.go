@@ -327,9 +327,10 @@ func (s settings) scarce(f *config.Facts) bool {
 }
 
 // nearStart reports whether V stays near its public start, in which users find weights of
-// features at no cost, and is not pulled to zero from there: without biases to begin with.
+// features at no cost, and is not pulled to zero from there: without biases to begin with. Rankings are not said by a user's
+// own few.
 func (s settings) nearStart(f *config.Facts) bool {
-	return s.encodes() && s.scarce(f) && !s.biases() && !s.featureless()
+	return s.encodes() && s.scarce(f) && !s.biases() && !s.featureless() && !s.implicit()
 }
 
 // paramsOf are the public settings of the algorithm, nothing left open.
