@@ -50,6 +50,7 @@ var resumed = []string{
 	"algorithm=am-ssp-ids epsilon=200 statistics.normalise=global",
 	"algorithm=ssp-convex epsilon=200",
 	"algorithm=private-item-bias epsilon=200",
+	"algorithm=objective-perturbation", // of one pass
 	"algorithm=sgd-mf model.epochs=5",
 }
 
@@ -82,7 +83,7 @@ func opened(t *testing.T, out, settings string) fedsim.Options {
 			delete(o.Settings, key)
 		}
 	}
-	if o.Settings["algorithm"] == "sgd-mf" {
+	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "objective-perturbation" {
 		for _, key := range []string{"dropout", "tolerance", "delta"} {
 			delete(o.Settings, key)
 		}

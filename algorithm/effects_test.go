@@ -14,7 +14,7 @@ import (
 
 // effects says which algorithms a setting means something to: with any other it
 // must be called out. Device stands for clients that are users, vertical for
-// parties with items (sgld of dp-sgld), horizontal for parties with users, central for one place, statistics for
+// parties with items (sgld of dp-sgld), horizontal for parties with users, central for one place (objective of objective-perturbation), statistics for
 // users who sum them, and bias for those of item biases alone.
 var effects = []struct {
 	setting string // of a value other than the default
@@ -35,8 +35,8 @@ var effects = []struct {
 	{"contribution=all-ratings", "device"},
 	{"model.learning-rate=0.01", "device central"},
 	{"model.epochs=3", "central"},
-	{"model.fit-steps=20", "device horizontal central"},
-	{"model.fit-ridge=2", "device horizontal central"},
+	{"model.fit-steps=20", "device horizontal central objective"},
+	{"model.fit-ridge=2", "device horizontal central objective"},
 	{"parties=3", "vertical sgld horizontal"},
 	{"local-steps=1", "vertical sgld horizontal"},
 	{"sampling-rate=0.1", "vertical sgld horizontal"},
@@ -45,6 +45,7 @@ var effects = []struct {
 	{"model.item-rate=0.01", "vertical sgld horizontal"},
 	{"model.density=0.02", "vertical sgld horizontal"},
 	{"model.prior=2", "sgld"},
+	{"model.item-ridge=200", "objective"},
 	{"partition=category", "vertical sgld"},
 	{"item-steps=5", "vertical sgld"},
 	{"train=both", "horizontal"},
@@ -52,19 +53,19 @@ var effects = []struct {
 	{"model.fine-tune=3", "horizontal"},
 	{"model.fine-tune-rate=0.02", "horizontal"},
 	{"model.local-passes=3", "horizontal"},
-	{"unit=user clip-ratings=4", "vertical sgld horizontal"},
-	{"rank=3", "device vertical sgld horizontal central statistics"},
-	{"rating-max=5", "device vertical sgld horizontal central statistics bias"},
-	{"model.start-mean=3", "device vertical sgld horizontal central"},
-	{"model.start-spread=0.02", "device vertical sgld horizontal central"},
-	{"split.validation=0.1", "device vertical sgld horizontal central statistics bias"},
-	{"split.seed=2", "device vertical sgld horizontal central statistics bias"},
-	{"seed=2", "device vertical sgld horizontal central statistics bias"},
-	{"workers=2", "device vertical sgld horizontal central statistics bias"},
-	{"eval.top-k=7", "device vertical sgld horizontal central statistics bias"},
-	{"eval.buckets=4", "device vertical sgld horizontal central statistics bias"},
-	{"eval.relevant=3", "device vertical sgld horizontal central statistics bias"},
-	{"eval.users=7", "device vertical sgld horizontal central statistics bias"},
+	{"unit=user clip-ratings=4", "vertical sgld horizontal objective"},
+	{"rank=3", "device vertical sgld horizontal central statistics objective"},
+	{"rating-max=5", "device vertical sgld horizontal central statistics bias objective"},
+	{"model.start-mean=3", "device vertical sgld horizontal central objective"},
+	{"model.start-spread=0.02", "device vertical sgld horizontal central objective"},
+	{"split.validation=0.1", "device vertical sgld horizontal central statistics bias objective"},
+	{"split.seed=2", "device vertical sgld horizontal central statistics bias objective"},
+	{"seed=2", "device vertical sgld horizontal central statistics bias objective"},
+	{"workers=2", "device vertical sgld horizontal central statistics bias objective"},
+	{"eval.top-k=7", "device vertical sgld horizontal central statistics bias objective"},
+	{"eval.buckets=4", "device vertical sgld horizontal central statistics bias objective"},
+	{"eval.relevant=3", "device vertical sgld horizontal central statistics bias objective"},
+	{"eval.users=7", "device vertical sgld horizontal central statistics bias objective"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},
@@ -114,7 +115,7 @@ var effects = []struct {
 
 var formOf = map[string]string{
 	"lfl-sgdmf": "device", "fmf-lfl": "device", "vfl-sgdmf": "vertical", "dp-sgld": "sgld", "fmf-vfl": "vertical",
-	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central",
+	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "objective-perturbation": "objective",
 	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics", "am-ssp-ids": "statistics",
 	"ssp-convex": "statistics", "private-item-bias": "bias",
 }

@@ -111,7 +111,9 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 // claimed is the ε that is audited.
 func claimed(e *experiment.Experiment, c Config) (float64, error) {
 	switch {
-	case !e.About().Federated() || !e.Private():
+	case e.Private() && !e.About().Federated():
+		return 0, config.Errorf("%s runs in one place and sums nothing, and what is audited are sums and parties' steps; take an algorithm with clients", e.About().Name)
+	case !e.Private():
 		return 0, config.Errorf("%s with epsilon %v adds no noise, so there is no claim to audit; take a private algorithm and a finite epsilon",
 			e.About().Name, algorithm.Epsilon.Value(e.Config))
 	case c.mutant.claim != nil:

@@ -32,6 +32,9 @@ const (
 	// Best is the smallest value among the proved accountants that apply: exact,
 	// pld and rdp.
 	Best Accountant = "best"
+	// Pure is the proof of a mechanism that needs no δ, of which there is no event: its ε is what its noise was
+	// made for. It composes nothing.
+	Pure Accountant = "pure"
 )
 
 var accountants = []Accountant{RDP, PLD, Exact, GDPSkellam, Best}

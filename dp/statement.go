@@ -51,6 +51,7 @@ type NoiseLaw string
 const (
 	NoNoise            NoiseLaw = "none"
 	SkellamNoise       NoiseLaw = "skellam"        // exact integers
+	ObjectiveNoise     NoiseLaw = "objective"      // of a length that falls off exponentially, on what is minimised; floating point
 	FloatGaussianNoise NoiseLaw = "float-gaussian" // floating point: no integer guarantee is claimed
 )
 
@@ -69,7 +70,7 @@ const (
 // Statement is everything that must be said for an ε to mean something.
 type Statement struct {
 	Epsilon    float64 // +Inf without noise; null in JSON
-	Delta      float64
+	Delta      float64 // 0 of Pure alone
 	Unit       Unit
 	Relation   Relation
 	Accountant Accountant
@@ -97,13 +98,18 @@ func (s Statement) Validate() error {
 	if !(s.ClaimedEpsilon >= 0) {
 		bad("claimed epsilon is %v; it must be at least 0", s.ClaimedEpsilon)
 	}
-	if !(s.Delta > 0 && s.Delta < 1) {
+	switch {
+	case s.Accountant == Pure:
+		if s.Delta != 0 {
+			bad("delta is %v; accountant pure has none", s.Delta)
+		}
+	case !(s.Delta > 0 && s.Delta < 1):
 		bad("delta is %v; it must be above 0 and below 1", s.Delta)
 	}
 	_, unit := ParseUnit(string(s.Unit))
 	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove})
 	_, sampling := parse("sampling", string(s.Sampling), []Sampling{NoSampling, PoissonSampling})
-	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, FloatGaussianNoise})
+	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, ObjectiveNoise, FloatGaussianNoise})
 	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody})
 	errs = append(errs, unit, relation, sampling, noise, trust)
 	if allowed := s.accountants(); noise == nil && sampling == nil && !slices.Contains(allowed, s.Accountant) {
@@ -120,6 +126,10 @@ func (s Statement) accountants() []Accountant {
 	switch {
 	case s.Noise == NoNoise:
 		return []Accountant{Unaccounted}
+	case s.Noise == ObjectiveNoise && s.Sampling == NoSampling:
+		return []Accountant{Pure}
+	case s.Noise == ObjectiveNoise:
+		return nil
 	case s.Noise == SkellamNoise && s.Sampling == PoissonSampling:
 		return []Accountant{GDPSkellam}
 	case s.Noise == SkellamNoise:

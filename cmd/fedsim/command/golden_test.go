@@ -47,6 +47,8 @@ var goldenRuns = []struct{ name, flags string }{
 	{"vfl-sgdmf-alone", "--algorithm vfl-sgdmf --parties 1 --baselines quick --accountant rdp"},
 	{"fmf-vfl", "--algorithm fmf-vfl --rank 2"},
 	{"dp-sgld", "--algorithm dp-sgld --rounds 12 --baselines quick --accountant rdp"},
+	{"objective-perturbation", "--algorithm objective-perturbation"},
+	{"objective-perturbation-user", "--algorithm objective-perturbation --unit user --rank 2"},
 	{"hfl-sgdmf", "--algorithm hfl-sgdmf --dropout 0.1 --accountant rdp"},
 	{"hfl-sgdmf-real", "--algorithm hfl-sgdmf --dropout 0.1 --secagg real --train both --baselines quick --accountant rdp"},
 	{"hfl-synsgd", "--algorithm hfl-synsgd --rounds 8 --baselines quick --accountant rdp"},
