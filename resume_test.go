@@ -51,6 +51,7 @@ var resumed = []string{
 	"algorithm=ssp-convex epsilon=200",
 	"algorithm=private-item-bias epsilon=200",
 	"algorithm=objective-perturbation", // of one pass
+	"algorithm=gd-dr rounds=5",
 	"algorithm=sgd-mf model.epochs=5",
 }
 
@@ -83,7 +84,7 @@ func opened(t *testing.T, out, settings string) fedsim.Options {
 			delete(o.Settings, key)
 		}
 	}
-	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "objective-perturbation" {
+	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "objective-perturbation" || a == "gd-dr" {
 		for _, key := range []string{"dropout", "tolerance", "delta"} {
 			delete(o.Settings, key)
 		}

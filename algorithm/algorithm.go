@@ -70,6 +70,8 @@ const (
 	PartyNoise
 	// ObjectiveNoise: what is minimised is noised once, with all ratings in one place. ε is pure: there is no δ.
 	ObjectiveNoise
+	// ResponseNoise: each user randomises what it sends, and somebody shuffles it.
+	ResponseNoise
 )
 
 // FeatureUse says whether an algorithm learns from public features of items.

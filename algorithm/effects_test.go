@@ -14,13 +14,13 @@ import (
 
 // effects says which algorithms a setting means something to: with any other it
 // must be called out. Device stands for clients that are users, vertical for
-// parties with items (sgld of dp-sgld), horizontal for parties with users, central for one place (objective of objective-perturbation), statistics for
+// parties with items (sgld of dp-sgld), horizontal for parties with users, central for one place (objective of objective-perturbation, responses of gd-dr), statistics for
 // users who sum them, and bias for those of item biases alone.
 var effects = []struct {
 	setting string // of a value other than the default
 	forms   string
 }{
-	{"rounds=7", "device vertical sgld horizontal statistics"},
+	{"rounds=7", "device vertical sgld horizontal statistics responses"},
 	{"dropout=0.15", "device vertical sgld horizontal statistics bias"},
 	{"dropout-at=share", "device vertical sgld horizontal statistics bias"},
 	{"leave=0.01", "device vertical sgld horizontal statistics bias"},
@@ -33,10 +33,10 @@ var effects = []struct {
 	{"clip-norm=2", "device vertical horizontal"},
 	{"noise-draw=client", "device statistics bias"},
 	{"contribution=all-ratings", "device"},
-	{"model.learning-rate=0.01", "device central"},
+	{"model.learning-rate=0.01", "device central responses"},
 	{"model.epochs=3", "central"},
-	{"model.fit-steps=20", "device horizontal central objective"},
-	{"model.fit-ridge=2", "device horizontal central objective"},
+	{"model.fit-steps=20", "device horizontal central objective responses"},
+	{"model.fit-ridge=2", "device horizontal central objective responses"},
 	{"parties=3", "vertical sgld horizontal"},
 	{"local-steps=1", "vertical sgld horizontal"},
 	{"sampling-rate=0.1", "vertical sgld horizontal"},
@@ -46,6 +46,7 @@ var effects = []struct {
 	{"model.density=0.02", "vertical sgld horizontal"},
 	{"model.prior=2", "sgld"},
 	{"model.item-ridge=200", "objective"},
+	{"model.dimensions=3", "responses"},
 	{"partition=category", "vertical sgld"},
 	{"item-steps=5", "vertical sgld"},
 	{"train=both", "horizontal"},
@@ -54,18 +55,18 @@ var effects = []struct {
 	{"model.fine-tune-rate=0.02", "horizontal"},
 	{"model.local-passes=3", "horizontal"},
 	{"unit=user clip-ratings=4", "vertical sgld horizontal objective"},
-	{"rank=3", "device vertical sgld horizontal central statistics objective"},
-	{"rating-max=5", "device vertical sgld horizontal central statistics bias objective"},
-	{"model.start-mean=3", "device vertical sgld horizontal central objective"},
-	{"model.start-spread=0.02", "device vertical sgld horizontal central objective"},
-	{"split.validation=0.1", "device vertical sgld horizontal central statistics bias objective"},
-	{"split.seed=2", "device vertical sgld horizontal central statistics bias objective"},
-	{"seed=2", "device vertical sgld horizontal central statistics bias objective"},
-	{"workers=2", "device vertical sgld horizontal central statistics bias objective"},
-	{"eval.top-k=7", "device vertical sgld horizontal central statistics bias objective"},
-	{"eval.buckets=4", "device vertical sgld horizontal central statistics bias objective"},
-	{"eval.relevant=3", "device vertical sgld horizontal central statistics bias objective"},
-	{"eval.users=7", "device vertical sgld horizontal central statistics bias objective"},
+	{"rank=3", "device vertical sgld horizontal central statistics objective responses"},
+	{"rating-max=5", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"model.start-mean=3", "device vertical sgld horizontal central objective responses"},
+	{"model.start-spread=0.02", "device vertical sgld horizontal central objective responses"},
+	{"split.validation=0.1", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"split.seed=2", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"seed=2", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"workers=2", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"eval.top-k=7", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"eval.buckets=4", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"eval.relevant=3", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"eval.users=7", "device vertical sgld horizontal central statistics bias objective responses"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},
@@ -115,7 +116,7 @@ var effects = []struct {
 
 var formOf = map[string]string{
 	"lfl-sgdmf": "device", "fmf-lfl": "device", "vfl-sgdmf": "vertical", "dp-sgld": "sgld", "fmf-vfl": "vertical",
-	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "objective-perturbation": "objective",
+	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "objective-perturbation": "objective", "gd-dr": "responses",
 	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics", "am-ssp-ids": "statistics",
 	"ssp-convex": "statistics", "private-item-bias": "bias",
 }

@@ -7,7 +7,7 @@ var refusals = []struct {
 	key      string // that the message is about
 	reason   string
 }{
-	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, objective-perturbation, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, private-item-bias"},
+	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, objective-perturbation, gd-dr, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, private-item-bias"},
 	{"epsilon=0", "epsilon", "positive, or inf for no noise"},
 	{"epsilon=-1", "epsilon", "positive, or inf for no noise"},
 	{"algorithm=fmf-lfl epsilon=1", "epsilon", "use inf, or another algorithm"},
@@ -63,6 +63,9 @@ var refusals = []struct {
 	{"algorithm=objective-perturbation accountant=rdp", "accountant", "one of auto, pure; the objective is noised once"},
 	{"algorithm=objective-perturbation clip-ratings=3", "clip-ratings", "with unit rating nothing is trimmed"},
 	{"algorithm=objective-perturbation unit=user clip-ratings=0", "clip-ratings", "must trim each user"},
+	{"algorithm=gd-dr model.dimensions=0", "model.dimensions", "at least 1"},
+	{"algorithm=gd-dr unit=rating", "unit", "privacy is stated per user"},
+	{"algorithm=gd-dr accountant=pure", "accountant", "one of auto, shuffling; users randomise what they send"},
 	{"algorithm=dp-sgld model.prior=-1", "model.prior", "at least 0"},
 	{"model.fit-ridge=-1", "model.fit-ridge", "at least 0"},
 	{"model.epochs=0", "model.epochs", "at least 1"},

@@ -116,11 +116,14 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	if objective {
 		noises, accountants = word("auto", "objective"), word("auto", "pure")
 	}
+	if algorithm.Name.Is(*c, "gd-dr") {
+		noises, accountants = word("auto", "response"), word("auto", "shuffling")
+	}
 	if algorithm.Of(*c).About().LocalNoise {
 		noises = word("auto", "split", "replace", "local")
 	}
 	without := word("auto", "none")
-	adds := slices.Contains([]string{"lfl-sgdmf", "dp-sgld", "objective-perturbation", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
+	adds := slices.Contains([]string{"lfl-sgdmf", "dp-sgld", "objective-perturbation", "gd-dr", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
 	switch how := rapid.IntRange(0, 2).Draw(t, "privacy"); {
 	case !adds:
 		put(t, c, "epsilon", rapid.SampledFrom([]config.Number{config.Auto, config.Fixed(math.Inf(1))}).Draw(t, "epsilon"))
@@ -236,6 +239,7 @@ func drawModel(t *rapid.T, c *config.Config) {
 	put(t, c, "model.fit-ridge", rapid.Float64Range(0, 1e300).Draw(t, "fit-ridge"))
 	put(t, c, "model.prior", rapid.Float64Range(0, 1e300).Draw(t, "prior"))
 	put(t, c, "model.item-ridge", orAuto(rapid.Float64Range(1e-9, 1e300)).Draw(t, "item-ridge"))
+	put(t, c, "model.dimensions", whole(1, mostWhole).Draw(t, "dimensions"))
 	put(t, c, "model.epochs", rapid.IntRange(1, 1000).Draw(t, "epochs"))
 }
 

@@ -11,11 +11,11 @@ import (
 
 // Planned is what a run costs if every attempt is charged the most.
 func (e *Experiment) Planned() (dp.Result, error) {
-	switch b := e.Privacy.Budget; {
+	switch {
 	case !e.Private():
 		return dp.Result{Epsilon: math.Inf(1), Accountant: dp.Unaccounted}, nil
-	case b.Accountant == dp.Pure:
-		return dp.Result{Epsilon: b.Epsilon, Accountant: dp.Pure}, nil
+	case e.Privacy.Proved.Accountant != "":
+		return e.Privacy.Proved, nil
 	}
 	return e.Cost(e.Privacy.Run)
 }
@@ -33,8 +33,12 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 	}
 	s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 	s.ClaimedEpsilon = e.Privacy.Claimed
-	if spent.Accountant == dp.Pure {
+	switch {
+	case spent.Accountant == dp.Pure:
 		s.Noise = dp.ObjectiveNoise
+		return s
+	case spent.Accountant == dp.Shuffling:
+		s.Noise, s.Trust, s.LocalEpsilon = dp.RandomizedResponse, dp.Shuffler, e.Privacy.Local
 		return s
 	}
 	n := e.Schedule.Noise()

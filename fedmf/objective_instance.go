@@ -36,7 +36,7 @@ func openObjective(s *algorithm.Setup, p Params) (*objectiveInstance, error) {
 		return nil, config.Wrap(err)
 	}
 	if s.Private() {
-		s.Privacy.Budget = dp.Budget{Epsilon: o.Epsilon, Accountant: dp.Pure}
+		s.Privacy.Proved = dp.Result{Epsilon: o.Epsilon, Accountant: dp.Pure}
 	}
 	return &objectiveInstance{setup: s, params: o}, nil
 }

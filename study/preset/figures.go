@@ -80,11 +80,14 @@ var All = []Preset{
 		},
 	},
 	{
-		Name: "fmf-fig10-ldp", Source: fmf + ", Figure 10", Title: "LFL with noise of all clients together, and with each one's own enough alone",
-		Grid: "algorithm=lfl-sgdmf noise=split,local epsilon=1,5,10 baselines=quick",
+		Name: "fmf-fig10-ldp", Source: fmf + ", Figure 10", Title: "LFL with noise of all clients together, and with each one's own enough alone, and GD-DR",
+		Grid:    "algorithm=lfl-sgdmf,gd-dr noise=split,local,response epsilon=1,5,10 baselines=quick",
+		Options: sweep.Options{Skip: []string{"algorithm=gd-dr noise=split", "algorithm=gd-dr noise=local", "algorithm=lfl-sgdmf noise=response"}},
 		Claims: []Claim{
 			{Text: "Distributed noise is better than each client's own.", Lower: "noise=split", Than: "noise=local"},
 			{Text: "Cooperating helps even with each client's own noise (the paper: it does not).", Lower: "noise=local", Baseline: "baselines.before_cooperation"},
+			{Text: "LFL-SGDMF is better than GD-DR.", Lower: "algorithm=lfl-sgdmf noise=split", Than: "algorithm=gd-dr"},
+			{Text: "GD-DR is better than what users have before they cooperate (the paper: it is worse).", Lower: "algorithm=gd-dr", Baseline: "baselines.before_cooperation"},
 		},
 	},
 	{

@@ -49,6 +49,7 @@ var goldenRuns = []struct{ name, flags string }{
 	{"dp-sgld", "--algorithm dp-sgld --rounds 12 --baselines quick --accountant rdp"},
 	{"objective-perturbation", "--algorithm objective-perturbation"},
 	{"objective-perturbation-user", "--algorithm objective-perturbation --unit user --rank 2"},
+	{"gd-dr", "--algorithm gd-dr --rounds 4"},
 	{"hfl-sgdmf", "--algorithm hfl-sgdmf --dropout 0.1 --accountant rdp"},
 	{"hfl-sgdmf-real", "--algorithm hfl-sgdmf --dropout 0.1 --secagg real --train both --baselines quick --accountant rdp"},
 	{"hfl-synsgd", "--algorithm hfl-synsgd --rounds 8 --baselines quick --accountant rdp"},
