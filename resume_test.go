@@ -46,6 +46,7 @@ var resumed = []string{
 	"algorithm=ssp-c epsilon=200",
 	"algorithm=ssp-c epsilon=200 secagg=real",
 	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3",
+	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3 statistics.sampling-rate=0.5",
 	"algorithm=am-ssp epsilon=200",
 	"algorithm=am-ssp-ids epsilon=200 statistics.normalise=global",
 	"algorithm=ssp-convex epsilon=200",

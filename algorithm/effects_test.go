@@ -98,6 +98,7 @@ var effects = []struct {
 	{"split.positive=3", ""},          // likewise
 	{"split.time=3", ""},              // of split.by time alone
 	{"statistics.resample=1", "statistics"},
+	{"statistics.sampling-rate=0.5", "statistics"},
 	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf ssp-c"},
 	{"statistics.loss=huber", "ssp-convex"},
 	{"statistics.loss-width=2", "ssp-convex"},

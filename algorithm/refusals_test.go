@@ -201,6 +201,8 @@ var refusals = []struct {
 	{"statistics.item-prior=0 statistics.item-ridge=0", "statistics.item-prior", "would have no solution"},
 	{"statistics.bias-ridge=0", "statistics.bias-ridge", "positive and finite"},
 	{"statistics.unobserved=0", "statistics.unobserved", "positive and finite"},
+	{"statistics.sampling-rate=0", "statistics.sampling-rate", "above 0 and at most 1"},
+	{"algorithm=ssp-i statistics.sampling-rate=0.5 noise=replace", "statistics.sampling-rate", "use split with batches"},
 	{"statistics.resample=0", "statistics.resample", "whole number from 1"},
 	{"algorithm=dp-cmf statistics.resample=2", "statistics.resample", "takes the statistics of a round once"},
 	{"algorithm=ssp-c encoder.steps=3 statistics.resample=4", "statistics.resample", "above encoder.steps, 3"},

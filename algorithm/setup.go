@@ -46,8 +46,10 @@ type Privacy struct {
 	Run    []dp.Event // what the whole run costs a client at the most; none without noise
 	// Proved is what a proof of its own says of the run, where there are no events; its accountant is "" elsewhere.
 	// Local is what holds of what a user sends where nobody is trusted, beside it.
-	Proved  dp.Result
-	Local   float64
+	Proved dp.Result
+	Local  float64
+	// Batched: what is claimed rests on units that a secret coin leaves out of releases.
+	Batched bool
 	Claimed float64 // with replaced noise: the ε that the published analysis would state; else 0
 }
 

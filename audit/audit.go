@@ -120,6 +120,8 @@ func claimed(e *experiment.Experiment, c Config) (float64, error) {
 		return c.mutant.claim(e)
 	case c.Claim == Published && e.Privacy.Claimed == 0:
 		return 0, config.Errorf("claim published is about replaced noise, whose published analysis differs from what is stated; say noise replace, or claim stated")
+	case c.Claim == Published && e.Privacy.Batched:
+		return 0, config.Errorf("claim published is of batches here, and the audit leaves nobody out of any; say claim stated, which counts on none")
 	case c.Claim == Published:
 		return e.Privacy.Claimed, nil
 	}
