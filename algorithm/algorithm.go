@@ -115,6 +115,9 @@ type About struct {
 	Keys []*config.Key
 	// Rounds and Rank are what auto stands for.
 	Rounds, Rank func(config.Config) float64
+	// RankOf is what auto stands for where that depends on the data, by how many users there are, and auto as long as
+	// these are not known; nil: Rank.
+	RankOf func(config.Config, *config.Facts) config.Number
 	// Sums is how many secure sums there are, where it is not Rounds.
 	Sums func(config.Config) int
 	// CheckFeedback refuses a feedback that it cannot learn from; nil: any.

@@ -27,7 +27,7 @@ func (s *Setup) CalibrateSplit(shares [][]float64) error {
 		return nil
 	}
 	for {
-		if err := s.calibrateSplit(shares); err == nil || shares == nil || !s.coarsen() {
+		if err := s.calibrateSplit(shares); shares == nil || !s.coarsen() {
 			return err
 		}
 	}
@@ -115,23 +115,49 @@ func (s *Setup) checkSamplers() error {
 // that samplers go up to.
 func (s *Setup) drawn(r *protocol.Release) (largest, limit float64) {
 	if NoiseDraw.Is(s.Config, "client") {
-		return r.Noise.Share(s.Cohort), 2 * noise.MaxThinningMean
+		return s.drawnByClients(r)
 	}
+	return s.drawnForSum(r)
+}
+
+func (s *Setup) drawnByClients(r *protocol.Release) (largest, limit float64) {
+	return r.Noise.Share(s.Cohort), 2 * noise.MaxThinningMean
+}
+
+func (s *Setup) drawnForSum(r *protocol.Release) (largest, limit float64) {
 	return r.Noise.Final(s.Cohort, s.Cohort.Clients, 0), 2 * noise.MaxMean
 }
 
-// coarsest is the most that rounding may add to a sensitivity, relatively.
-const coarsest = 0.1
+// undrawable reports whether one of the two ways could not draw a release's noise.
+func (s *Setup) undrawable(r *protocol.Release) bool {
+	one, most := s.drawnByClients(r)
+	sum, mostOfSum := s.drawnForSum(r)
+	return one > most || sum > mostOfSum
+}
+
+// coarsest is the most that rounding may add to a sensitivity, relatively, so that noise can be drawn at all; unasked is the most
+// so that it could be drawn the other way, too.
+const (
+	coarsest = 0.1
+	unasked  = 0.01
+)
 
 // coarsen lowers the scale of releases whose noise, in integers, samplers could not draw:
 // where there is so much noise a coarser fixed point costs little. It reports false where
-// nothing is left to be gained.
+// nothing is left to be gained. Whether clients draw the noise or it is drawn for their sum hardly ever decides
+// what is released, so that a simulation of either is one of the other.
 func (s *Setup) coarsen() bool {
 	changed := false
 	for _, r := range s.Schedule.All() {
 		const step = 2
 		added := math.Sqrt(float64(r.MaxNonZero)) / (2 * r.Scale * r.L2)
-		if largest, limit := s.drawn(r); largest > limit && step*added <= coarsest {
+		most := unasked
+		if largest, limit := s.drawn(r); largest > limit {
+			most = coarsest
+		} else if !s.undrawable(r) {
+			continue
+		}
+		if step*added <= most {
 			r.Scale /= step
 			changed = true
 		}

@@ -139,7 +139,13 @@ func declareRun() {
 	Rank = config.DeclareNumber(config.Key{
 		Name: "rank", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 1 where there is little but noise to learn from, up to 20", Range: config.Between(1, 1024),
 		Flag: true, Placeholder: "P", Help: "Length of an embedding.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).About().Rank(c)) },
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			about := Of(c).About()
+			if about.RankOf != nil {
+				return about.RankOf(c, f)
+			}
+			return config.Fixed(about.Rank(c))
+		},
 	})
 	Parties = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
 		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10; 1 of dp-sgld", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
