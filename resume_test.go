@@ -46,10 +46,13 @@ var resumed = []string{
 	"algorithm=ssp-c epsilon=200",
 	"algorithm=ssp-c epsilon=200 secagg=real",
 	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3",
+	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3 statistics.sampling-rate=0.5",
 	"algorithm=am-ssp epsilon=200",
 	"algorithm=am-ssp-ids epsilon=200 statistics.normalise=global",
 	"algorithm=ssp-convex epsilon=200",
 	"algorithm=private-item-bias epsilon=200",
+	"algorithm=objective-perturbation", // of one pass
+	"algorithm=gd-dr rounds=5",
 	"algorithm=sgd-mf model.epochs=5",
 }
 
@@ -82,7 +85,7 @@ func opened(t *testing.T, out, settings string) fedsim.Options {
 			delete(o.Settings, key)
 		}
 	}
-	if o.Settings["algorithm"] == "sgd-mf" {
+	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "objective-perturbation" || a == "gd-dr" {
 		for _, key := range []string{"dropout", "tolerance", "delta"} {
 			delete(o.Settings, key)
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/protocol"
@@ -329,7 +328,7 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 			from = algorithm.Passes{Done: k.from.Rounds, State: k.from.Central}
 		}
 	}
-	model, err := c.Train(ctx, j.e.Workers(), from, func(e algorithm.Epoch) error {
+	model, err := c.Train(ctx, j.e.Workers(), from, sim.Apart(algorithm.Seed.Of(j.e.Config), j.e.Session()), func(e algorithm.Epoch) error {
 		trained := time.Now()
 		failed := j.report(results.MetricsOf(j.e.Test.Measure(e.Model, j.e.Workers()), e.Number), nil)
 		if failed == nil {
@@ -343,7 +342,11 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 			return nil
 		})
 	})
-	r.Model, r.Privacy = model, j.e.Statement(dp.Result{Epsilon: math.Inf(1)})
+	if err != nil {
+		return err
+	}
+	spent, err := j.e.Planned()
+	r.Model, r.Privacy = model, j.e.Statement(spent)
 	return err
 }
 

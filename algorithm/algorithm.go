@@ -68,6 +68,10 @@ const (
 	DistributedNoise NoiseForm = iota
 	// PartyNoise: each party noises its own training.
 	PartyNoise
+	// ObjectiveNoise: what is minimised is noised once, with all ratings in one place. ε is pure: there is no δ.
+	ObjectiveNoise
+	// ResponseNoise: each user randomises what it sends, and somebody shuffles it.
+	ResponseNoise
 )
 
 // FeatureUse says whether an algorithm learns from public features of items.
@@ -186,7 +190,8 @@ type Central interface {
 	Epochs() int
 	// Train calls passed after each. It begins with the first; where from has passes, it goes on after
 	// them to the same bits, and an error says what of it does not fit.
-	Train(ctx context.Context, run protocol.Runner, from Passes, passed func(Epoch) error) (*model.Trained, error)
+	// What is secret it draws from src.
+	Train(ctx context.Context, run protocol.Runner, from Passes, src entropy.Source, passed func(Epoch) error) (*model.Trained, error)
 }
 
 // Epoch is where a Central is after a pass.

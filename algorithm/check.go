@@ -22,6 +22,8 @@ var noiseForms = map[NoiseForm]struct {
 }{
 	DistributedNoise: {[]string{"split", "replace"}, []dp.Accountant{dp.RDP, dp.GDPSkellam, dp.Best}, dp.RDP, "clients add Skellam noise"},
 	PartyNoise:       {[]string{"own"}, []dp.Accountant{dp.RDP, dp.PLD, dp.Best}, dp.PLD, "parties add Gaussian noise to samples"},
+	ObjectiveNoise:   {[]string{"objective"}, []dp.Accountant{dp.Pure}, dp.Pure, "the objective is noised once, and epsilon needs no delta"},
+	ResponseNoise:    {[]string{"response"}, []dp.Accountant{dp.Shuffling}, dp.Shuffling, "users randomise what they send, and somebody shuffles it"},
 }
 
 func checkEpsilon(c config.Config) string {

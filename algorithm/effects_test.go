@@ -14,13 +14,13 @@ import (
 
 // effects says which algorithms a setting means something to: with any other it
 // must be called out. Device stands for clients that are users, vertical for
-// parties with items (sgld of dp-sgld), horizontal for parties with users, central for one place, statistics for
+// parties with items (sgld of dp-sgld), horizontal for parties with users, central for one place (objective of objective-perturbation, responses of gd-dr), statistics for
 // users who sum them, and bias for those of item biases alone.
 var effects = []struct {
 	setting string // of a value other than the default
 	forms   string
 }{
-	{"rounds=7", "device vertical sgld horizontal statistics"},
+	{"rounds=7", "device vertical sgld horizontal statistics responses"},
 	{"dropout=0.15", "device vertical sgld horizontal statistics bias"},
 	{"dropout-at=share", "device vertical sgld horizontal statistics bias"},
 	{"leave=0.01", "device vertical sgld horizontal statistics bias"},
@@ -33,10 +33,10 @@ var effects = []struct {
 	{"clip-norm=2", "device vertical horizontal"},
 	{"noise-draw=client", "device statistics bias"},
 	{"contribution=all-ratings", "device"},
-	{"model.learning-rate=0.01", "device central"},
+	{"model.learning-rate=0.01", "device central responses"},
 	{"model.epochs=3", "central"},
-	{"model.fit-steps=20", "device horizontal central"},
-	{"model.fit-ridge=2", "device horizontal central"},
+	{"model.fit-steps=20", "device horizontal central objective responses"},
+	{"model.fit-ridge=2", "device horizontal central objective responses"},
 	{"parties=3", "vertical sgld horizontal"},
 	{"local-steps=1", "vertical sgld horizontal"},
 	{"sampling-rate=0.1", "vertical sgld horizontal"},
@@ -45,6 +45,8 @@ var effects = []struct {
 	{"model.item-rate=0.01", "vertical sgld horizontal"},
 	{"model.density=0.02", "vertical sgld horizontal"},
 	{"model.prior=2", "sgld"},
+	{"model.item-ridge=200", "objective"},
+	{"model.dimensions=3", "responses"},
 	{"partition=category", "vertical sgld"},
 	{"item-steps=5", "vertical sgld"},
 	{"train=both", "horizontal"},
@@ -52,19 +54,19 @@ var effects = []struct {
 	{"model.fine-tune=3", "horizontal"},
 	{"model.fine-tune-rate=0.02", "horizontal"},
 	{"model.local-passes=3", "horizontal"},
-	{"unit=user clip-ratings=4", "vertical sgld horizontal"},
-	{"rank=3", "device vertical sgld horizontal central statistics"},
-	{"rating-max=5", "device vertical sgld horizontal central statistics bias"},
-	{"model.start-mean=3", "device vertical sgld horizontal central"},
-	{"model.start-spread=0.02", "device vertical sgld horizontal central"},
-	{"split.validation=0.1", "device vertical sgld horizontal central statistics bias"},
-	{"split.seed=2", "device vertical sgld horizontal central statistics bias"},
-	{"seed=2", "device vertical sgld horizontal central statistics bias"},
-	{"workers=2", "device vertical sgld horizontal central statistics bias"},
-	{"eval.top-k=7", "device vertical sgld horizontal central statistics bias"},
-	{"eval.buckets=4", "device vertical sgld horizontal central statistics bias"},
-	{"eval.relevant=3", "device vertical sgld horizontal central statistics bias"},
-	{"eval.users=7", "device vertical sgld horizontal central statistics bias"},
+	{"unit=user clip-ratings=4", "vertical sgld horizontal objective"},
+	{"rank=3", "device vertical sgld horizontal central statistics objective responses"},
+	{"rating-max=5", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"model.start-mean=3", "device vertical sgld horizontal central objective responses"},
+	{"model.start-spread=0.02", "device vertical sgld horizontal central objective responses"},
+	{"split.validation=0.1", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"split.seed=2", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"seed=2", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"workers=2", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"eval.top-k=7", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"eval.buckets=4", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"eval.relevant=3", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"eval.users=7", "device vertical sgld horizontal central statistics bias objective responses"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},
@@ -99,6 +101,7 @@ var effects = []struct {
 	{"split.positive=3", ""},          // likewise
 	{"split.time=3", ""},              // of split.by time alone
 	{"statistics.resample=1", "statistics"},
+	{"statistics.sampling-rate=0.5", "statistics"},
 	{"statistics.start-spread=0.2", "dpals ada-dpals dp-cmf ssp-c"},
 	{"statistics.loss=huber", "ssp-convex"},
 	{"statistics.loss-width=2", "ssp-convex"},
@@ -117,7 +120,7 @@ var effects = []struct {
 
 var formOf = map[string]string{
 	"lfl-sgdmf": "device", "fmf-lfl": "device", "vfl-sgdmf": "vertical", "dp-sgld": "sgld", "fmf-vfl": "vertical",
-	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central",
+	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "objective-perturbation": "objective", "gd-dr": "responses",
 	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics", "am-ssp-ids": "statistics",
 	"ssp-convex": "statistics", "private-item-bias": "bias",
 }

@@ -60,6 +60,7 @@ func declareRun() {
 	Delta = config.DeclareNumber(config.Key{
 		Name: "delta", Kind: config.Real, Default: "auto", Auto: "the smaller of 1e-5 and 1/(10 units), of units that are public", Range: config.Inside(0, 1),
 		Flag: true, Placeholder: "D", Help: "The delta of it.",
+		When: func(c config.Config) bool { return Of(c).About().Noise != ObjectiveNoise || !Private(c) },
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			return known(f, func() float64 { return dp.DefaultDelta(PublicUnits(c, f)) })
 		},
@@ -71,17 +72,17 @@ func declareRun() {
 		Check:      checkUnit,
 	})
 	Accountant = config.DeclareText(config.Key{
-		Name: "accountant", Kind: config.Text, Default: "auto", Auto: "rdp of Skellam noise, pld of sampled Gaussian noise: the tightest that is proved",
+		Name: "accountant", Kind: config.Text, Default: "auto", Auto: "rdp of Skellam noise, pld of sampled Gaussian noise: the tightest that is proved; pure of a noised objective, shuffling of responses",
 		Flag: true, Placeholder: "NAME",
-		Help: "rdp (proved), gdp-skellam (of Skellam noise: numerical evidence, less noise), pld (of sampled Gaussian noise: proved and tight) or best.",
+		Help: "rdp (proved), gdp-skellam (of Skellam noise: numerical evidence, less noise), pld (of sampled Gaussian noise: proved and tight), pure (of a noised objective: proved, without a delta), shuffling (of responses that are shuffled: proved) or best.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			return string(noiseForms[Of(c).About().Noise].accountant)
 		},
 		Check: checkAccountant,
 	})
 	Noise = config.DeclareText(config.Key{
-		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties; none where epsilon is inf", Words: []string{"split", "replace", "local", "own", "none"},
-		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost), local (each client's own suffices: nobody is trusted, and there is far more; of lfl-sgdmf) or none; of parties that are organisations own.",
+		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties, or objective or response of what is so noised; none where epsilon is inf", Words: []string{"split", "replace", "local", "own", "objective", "response", "none"},
+		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost), local (each client's own suffices: nobody is trusted, and there is far more; of lfl-sgdmf) or none; of parties that are organisations own, of objective-perturbation objective, of gd-dr response.",
 		Only: func(c config.Config) []string {
 			about := Of(c).About()
 			words := slices.Concat([]string{"auto"}, noiseForms[about.Noise].words)

@@ -7,7 +7,7 @@ var refusals = []struct {
 	key      string // that the message is about
 	reason   string
 }{
-	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, private-item-bias"},
+	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, objective-perturbation, gd-dr, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, private-item-bias"},
 	{"epsilon=0", "epsilon", "positive, or inf for no noise"},
 	{"epsilon=-1", "epsilon", "positive, or inf for no noise"},
 	{"algorithm=fmf-lfl epsilon=1", "epsilon", "use inf, or another algorithm"},
@@ -59,6 +59,13 @@ var refusals = []struct {
 	{"model.start-mean=-1", "model.start-mean", "positive and finite"},
 	{"model.start-spread=1.1", "model.start-spread", "0 to 1"},
 	{"model.fit-steps=-1", "model.fit-steps", "at least 0"},
+	{"algorithm=objective-perturbation model.item-ridge=0", "model.item-ridge", "positive"},
+	{"algorithm=objective-perturbation accountant=rdp", "accountant", "one of auto, pure; the objective is noised once"},
+	{"algorithm=objective-perturbation clip-ratings=3", "clip-ratings", "with unit rating nothing is trimmed"},
+	{"algorithm=objective-perturbation unit=user clip-ratings=0", "clip-ratings", "must trim each user"},
+	{"algorithm=gd-dr model.dimensions=0", "model.dimensions", "at least 1"},
+	{"algorithm=gd-dr unit=rating", "unit", "privacy is stated per user"},
+	{"algorithm=gd-dr accountant=pure", "accountant", "one of auto, shuffling; users randomise what they send"},
 	{"algorithm=dp-sgld model.prior=-1", "model.prior", "at least 0"},
 	{"model.fit-ridge=-1", "model.fit-ridge", "at least 0"},
 	{"model.epochs=0", "model.epochs", "at least 1"},
@@ -197,6 +204,8 @@ var refusals = []struct {
 	{"statistics.item-prior=0 statistics.item-ridge=0", "statistics.item-prior", "would have no solution"},
 	{"statistics.bias-ridge=0", "statistics.bias-ridge", "positive and finite"},
 	{"statistics.unobserved=0", "statistics.unobserved", "positive and finite"},
+	{"statistics.sampling-rate=0", "statistics.sampling-rate", "above 0 and at most 1"},
+	{"algorithm=ssp-i statistics.sampling-rate=0.5 noise=replace", "statistics.sampling-rate", "use split with batches"},
 	{"statistics.resample=0", "statistics.resample", "whole number from 1"},
 	{"algorithm=dp-cmf statistics.resample=2", "statistics.resample", "takes the statistics of a round once"},
 	{"algorithm=ssp-c encoder.steps=3 statistics.resample=4", "statistics.resample", "above encoder.steps, 3"},

@@ -42,9 +42,15 @@ type Setup struct {
 
 // Privacy is what a run promises.
 type Privacy struct {
-	Budget  dp.Budget  // of each client's ledger; Epsilon +Inf without noise
-	Run     []dp.Event // what the whole run costs a client at the most; none without noise
-	Claimed float64    // with replaced noise: the ε that the published analysis would state; else 0
+	Budget dp.Budget  // of each client's ledger; Epsilon +Inf without noise
+	Run    []dp.Event // what the whole run costs a client at the most; none without noise
+	// Proved is what a proof of its own says of the run, where there are no events; its accountant is "" elsewhere.
+	// Local is what holds of what a user sends where nobody is trusted, beside it.
+	Proved dp.Result
+	Local  float64
+	// Batched: what is claimed rests on units that a secret coin leaves out of releases.
+	Batched bool
+	Claimed float64 // with replaced noise: the ε that the published analysis would state; else 0
 }
 
 // Top is the top of the rating scale. Ratings are float32, in which it may round up.

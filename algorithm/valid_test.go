@@ -112,11 +112,18 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	if slices.Contains(betweenOrganisations, algorithm.Name.Of(*c)) {
 		noises, accountants = word("auto", "own"), word("auto", "rdp", "pld", "best")
 	}
+	objective := algorithm.Name.Is(*c, "objective-perturbation")
+	if objective {
+		noises, accountants = word("auto", "objective"), word("auto", "pure")
+	}
+	if algorithm.Name.Is(*c, "gd-dr") {
+		noises, accountants = word("auto", "response"), word("auto", "shuffling")
+	}
 	if algorithm.Of(*c).About().LocalNoise {
 		noises = word("auto", "split", "replace", "local")
 	}
 	without := word("auto", "none")
-	adds := slices.Contains([]string{"lfl-sgdmf", "dp-sgld", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
+	adds := slices.Contains([]string{"lfl-sgdmf", "dp-sgld", "objective-perturbation", "gd-dr", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
 	switch how := rapid.IntRange(0, 2).Draw(t, "privacy"); {
 	case !adds:
 		put(t, c, "epsilon", rapid.SampledFrom([]config.Number{config.Auto, config.Fixed(math.Inf(1))}).Draw(t, "epsilon"))
@@ -134,7 +141,7 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	put(t, c, "accountant", accountants.Draw(t, "accountant"))
 	put(t, c, "noise-draw", word("sum", "client").Draw(t, "noise-draw"))
 	put(t, c, "unit", word("auto", "user").Draw(t, "unit"))
-	if slices.Contains(vertical, algorithm.Name.Of(*c)) {
+	if objective || slices.Contains(vertical, algorithm.Name.Of(*c)) {
 		put(t, c, "unit", word("auto", "user", "rating").Draw(t, "unit"))
 	}
 }
@@ -151,7 +158,7 @@ func drawParties(t *rapid.T, c *config.Config) {
 	put(t, c, "item-steps", rapid.IntRange(0, mostWhole).Draw(t, "item-steps"))
 	put(t, c, "sampling-rate", rapid.Float64Range(1e-300, 1).Draw(t, "sampling-rate"))
 	put(t, c, "clip-ratings", whole(1, 1_000_000).Draw(t, "clip-ratings"))
-	if rating := !algorithm.Unit.Is(*c, "user"); rating && slices.Contains(vertical, algorithm.Name.Of(*c)) {
+	if rating := !algorithm.Unit.Is(*c, "user"); rating && (algorithm.Name.Is(*c, "objective-perturbation") || slices.Contains(vertical, algorithm.Name.Of(*c))) {
 		put(t, c, "clip-ratings", whole(0, 0).Draw(t, "clip-ratings"))
 	}
 	put(t, c, "clipping", word("embedding", "gradient", "both").Draw(t, "clipping"))
@@ -188,6 +195,9 @@ func drawStatistics(t *rapid.T, c *config.Config) {
 	put(t, c, "statistics.item-prior", orAuto(positive).Draw(t, "item-prior"))
 	put(t, c, "statistics.bias-ridge", orAuto(positive).Draw(t, "bias-ridge"))
 	put(t, c, "statistics.unobserved", orAuto(positive).Draw(t, "unobserved"))
+	if !algorithm.Noise.Is(*c, "replace") {
+		put(t, c, "statistics.sampling-rate", rapid.Float64Range(1e-9, 1).Draw(t, "batches"))
+	}
 	put(t, c, "statistics.resample", whole(1, 1).Draw(t, "resample"))
 	put(t, c, "statistics.start-spread", orAuto(positive).Draw(t, "spread"))
 	put(t, c, "statistics.loss", word("auto", "squared", "huber", "logistic").Draw(t, "loss"))
@@ -231,6 +241,8 @@ func drawModel(t *rapid.T, c *config.Config) {
 	put(t, c, "model.fit-steps", rapid.IntRange(0, 1000).Draw(t, "fit-steps"))
 	put(t, c, "model.fit-ridge", rapid.Float64Range(0, 1e300).Draw(t, "fit-ridge"))
 	put(t, c, "model.prior", rapid.Float64Range(0, 1e300).Draw(t, "prior"))
+	put(t, c, "model.item-ridge", orAuto(rapid.Float64Range(1e-9, 1e300)).Draw(t, "item-ridge"))
+	put(t, c, "model.dimensions", whole(1, mostWhole).Draw(t, "dimensions"))
 	put(t, c, "model.epochs", rapid.IntRange(1, 1000).Draw(t, "epochs"))
 }
 

@@ -111,13 +111,17 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 // claimed is the ε that is audited.
 func claimed(e *experiment.Experiment, c Config) (float64, error) {
 	switch {
-	case !e.About().Federated() || !e.Private():
+	case e.Private() && !e.About().Federated():
+		return 0, config.Errorf("%s runs in one place and sums nothing, and what is audited are sums and parties' steps; take an algorithm with clients", e.About().Name)
+	case !e.Private():
 		return 0, config.Errorf("%s with epsilon %v adds no noise, so there is no claim to audit; take a private algorithm and a finite epsilon",
 			e.About().Name, algorithm.Epsilon.Value(e.Config))
 	case c.mutant.claim != nil:
 		return c.mutant.claim(e)
 	case c.Claim == Published && e.Privacy.Claimed == 0:
 		return 0, config.Errorf("claim published is about replaced noise, whose published analysis differs from what is stated; say noise replace, or claim stated")
+	case c.Claim == Published && e.Privacy.Batched:
+		return 0, config.Errorf("claim published is of batches here, and the audit leaves nobody out of any; say claim stated, which counts on none")
 	case c.Claim == Published:
 		return e.Privacy.Claimed, nil
 	}

@@ -3,6 +3,7 @@ package audit
 import (
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -52,6 +53,12 @@ func TestHonestAlgorithmsHold(t *testing.T) {
 	for _, a := range algorithm.All() {
 		about := a.About()
 		if !about.Private {
+			continue
+		}
+		if !about.Federated() {
+			if _, err := Run(t.Context(), open(t, "algorithm="+about.Name+" epsilon=5"), Config{Runs: runs, Claim: Stated, Seed: 1, Workers: 1}); err == nil || !strings.Contains(err.Error(), "in one place") {
+				t.Errorf("%s: %v", about.Name, err)
+			}
 			continue
 		}
 		settings := []string{"epsilon=5"}

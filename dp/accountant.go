@@ -32,6 +32,11 @@ const (
 	// Best is the smallest value among the proved accountants that apply: exact,
 	// pld and rdp.
 	Best Accountant = "best"
+	// Pure is the proof of a mechanism that needs no δ, of which there is no event: its ε is what its noise was
+	// made for. It composes nothing.
+	Pure Accountant = "pure"
+	// Shuffling is the proof of messages that users randomise and somebody shuffles: see [Local.Shuffled].
+	Shuffling Accountant = "shuffling"
 )
 
 var accountants = []Accountant{RDP, PLD, Exact, GDPSkellam, Best}

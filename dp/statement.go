@@ -50,7 +50,9 @@ type NoiseLaw string
 // The noise laws.
 const (
 	NoNoise            NoiseLaw = "none"
-	SkellamNoise       NoiseLaw = "skellam"        // exact integers
+	SkellamNoise       NoiseLaw = "skellam"   // exact integers
+	ObjectiveNoise     NoiseLaw = "objective" // of a length that falls off exponentially, on what is minimised; floating point
+	RandomizedResponse NoiseLaw = "randomized-response"
 	FloatGaussianNoise NoiseLaw = "float-gaussian" // floating point: no integer guarantee is claimed
 )
 
@@ -64,12 +66,14 @@ const (
 	SecureSum Trust = ""
 	// Nobody: ε holds for all that its client sends, whatever anybody else does (local privacy).
 	Nobody Trust = "none"
+	// Shuffler: that somebody shuffles the messages of all users before anybody else sees them.
+	Shuffler Trust = "shuffler"
 )
 
 // Statement is everything that must be said for an ε to mean something.
 type Statement struct {
 	Epsilon    float64 // +Inf without noise; null in JSON
-	Delta      float64
+	Delta      float64 // 0 of Pure alone
 	Unit       Unit
 	Relation   Relation
 	Accountant Accountant
@@ -81,6 +85,9 @@ type Statement struct {
 	ClaimedEpsilon float64
 	// Trust is left out where it is SecureSum.
 	Trust Trust
+	// LocalEpsilon is what holds of all that a unit's client sends where nobody is trusted, without a δ. It is left out where
+	// it is 0.
+	LocalEpsilon float64
 }
 
 // Validate reports everything that makes the statement meaningless: values that do not
@@ -97,17 +104,25 @@ func (s Statement) Validate() error {
 	if !(s.ClaimedEpsilon >= 0) {
 		bad("claimed epsilon is %v; it must be at least 0", s.ClaimedEpsilon)
 	}
-	if !(s.Delta > 0 && s.Delta < 1) {
+	switch {
+	case s.Accountant == Pure:
+		if s.Delta != 0 {
+			bad("delta is %v; accountant pure has none", s.Delta)
+		}
+	case !(s.Delta > 0 && s.Delta < 1):
 		bad("delta is %v; it must be above 0 and below 1", s.Delta)
 	}
 	_, unit := ParseUnit(string(s.Unit))
 	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove})
 	_, sampling := parse("sampling", string(s.Sampling), []Sampling{NoSampling, PoissonSampling})
-	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, FloatGaussianNoise})
-	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody})
+	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, ObjectiveNoise, RandomizedResponse, FloatGaussianNoise})
+	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody, Shuffler})
 	errs = append(errs, unit, relation, sampling, noise, trust)
 	if allowed := s.accountants(); noise == nil && sampling == nil && !slices.Contains(allowed, s.Accountant) {
 		bad("accountant is %q; for noise=%s and sampling=%s it must be one of %v", s.Accountant, s.Noise, s.Sampling, allowed)
+	}
+	if !(s.LocalEpsilon >= 0) || (s.Trust == Shuffler) != (s.LocalEpsilon > 0) {
+		bad("local epsilon is %v with trust=%s; whoever trusts a shuffler is told what holds without, and nobody else", s.LocalEpsilon, s.Trust)
 	}
 	if s.Noise == NoNoise && !math.IsInf(s.Epsilon, 1) {
 		bad("epsilon is %v; without noise it is infinite", s.Epsilon)
@@ -120,6 +135,12 @@ func (s Statement) accountants() []Accountant {
 	switch {
 	case s.Noise == NoNoise:
 		return []Accountant{Unaccounted}
+	case s.Noise == ObjectiveNoise && s.Sampling == NoSampling:
+		return []Accountant{Pure}
+	case s.Noise == RandomizedResponse && s.Sampling == NoSampling:
+		return []Accountant{Shuffling}
+	case s.Noise == ObjectiveNoise || s.Noise == RandomizedResponse:
+		return nil
 	case s.Noise == SkellamNoise && s.Sampling == PoissonSampling:
 		return []Accountant{GDPSkellam}
 	case s.Noise == SkellamNoise:
@@ -141,6 +162,9 @@ func (s Statement) String() string {
 		roundUp(s.Epsilon), RoundUp(s.Delta, 3), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
 	if s.Trust != SecureSum {
 		fmt.Fprintf(&b, ", trust=%s", s.Trust)
+	}
+	if s.LocalEpsilon != 0 {
+		fmt.Fprintf(&b, ", local_epsilon=%s", roundUp(s.LocalEpsilon))
 	}
 	if s.claims() {
 		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
@@ -228,11 +252,12 @@ type statementJSON struct {
 	Noise          NoiseLaw   `json:"noise"`
 	ClaimedEpsilon float64    `json:"claimed_epsilon,omitempty"`
 	Trust          Trust      `json:"trust,omitempty"`
+	LocalEpsilon   float64    `json:"local_epsilon,omitempty"`
 }
 
 // MarshalJSON writes epsilon as a number, or null where it is infinite.
 func (s Statement) MarshalJSON() ([]byte, error) {
-	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust}
+	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust, s.LocalEpsilon}
 	if !math.IsInf(s.Epsilon, 1) {
 		j.Epsilon = &s.Epsilon
 	}
@@ -248,7 +273,7 @@ func (s *Statement) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return fmt.Errorf("dp: privacy statement: %w", err)
 	}
-	*s = Statement{math.Inf(1), j.Delta, j.Unit, j.Relation, j.Accountant, j.Sampling, j.Noise, j.ClaimedEpsilon, j.Trust}
+	*s = Statement{math.Inf(1), j.Delta, j.Unit, j.Relation, j.Accountant, j.Sampling, j.Noise, j.ClaimedEpsilon, j.Trust, j.LocalEpsilon}
 	if j.Epsilon != nil {
 		s.Epsilon = *j.Epsilon
 	}

@@ -228,3 +228,25 @@ func TestStatementRoundsDeltaUp(t *testing.T) {
 		}
 	}
 }
+
+// A pure ε has no δ, and no other has none.
+func TestPureStatement(t *testing.T) {
+	s := Statement{Epsilon: 5, Unit: Rating, Relation: AddRemove, Accountant: Pure, Sampling: NoSampling, Noise: ObjectiveNoise}
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	if got, want := s.ReplacementLine(), "(epsilon=10, delta=0) if a rating is replaced by another"; got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
+	for reason, change := range map[string]func(*Statement){
+		"accountant pure has none": func(s *Statement) { s.Delta = 1e-5 },
+		"must be above 0":          func(s *Statement) { s.Accountant, s.Noise = RDP, SkellamNoise },
+		"accountant is":            func(s *Statement) { s.Sampling = PoissonSampling },
+		`accountant is "pure"`:     func(s *Statement) { s.Noise = FloatGaussianNoise },
+	} {
+		s := s
+		if change(&s); s.Validate() == nil || !strings.Contains(s.Validate().Error(), reason) {
+			t.Errorf("%v; want %s", s.Validate(), reason)
+		}
+	}
+}

@@ -220,6 +220,10 @@ func (e *Experiment) prepare() error {
 		return err
 	}
 	if !about.Federated() {
+		e.session = protocol.SessionID{}
+		if e.Private() { // noise is bound to the run
+			e.session = e.sessionID()
+		}
 		return e.checkNetwork() // of no messages
 	}
 	return e.settle()

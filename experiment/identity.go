@@ -29,7 +29,7 @@ func (e *Experiment) sessionID() protocol.SessionID {
 			t.Release(r)
 		}
 	}
-	if e.Schedule.Noise().Kind == protocol.PartyNoise {
+	if !e.About().Federated() || e.Schedule.Noise().Kind == protocol.PartyNoise {
 		e.recordSettings(t)
 	}
 	sum := t.Sum()

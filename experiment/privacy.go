@@ -10,7 +10,15 @@ import (
 )
 
 // Planned is what a run costs if every attempt is charged the most.
-func (e *Experiment) Planned() (dp.Result, error) { return e.Cost(e.Privacy.Run) }
+func (e *Experiment) Planned() (dp.Result, error) {
+	switch {
+	case !e.Private():
+		return dp.Result{Epsilon: math.Inf(1), Accountant: dp.Unaccounted}, nil
+	case e.Privacy.Proved.Accountant != "":
+		return e.Privacy.Proved, nil
+	}
+	return e.Cost(e.Privacy.Run)
+}
 
 // Statement is the privacy statement of a run in which the unit that spent most has spent
 // epsilon.
@@ -25,6 +33,14 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 	}
 	s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 	s.ClaimedEpsilon = e.Privacy.Claimed
+	switch {
+	case spent.Accountant == dp.Pure:
+		s.Noise = dp.ObjectiveNoise
+		return s
+	case spent.Accountant == dp.Shuffling:
+		s.Noise, s.Trust, s.LocalEpsilon = dp.RandomizedResponse, dp.Shuffler, e.Privacy.Local
+		return s
+	}
 	n := e.Schedule.Noise()
 	if n.Kind == protocol.LocalNoise {
 		s.Trust = dp.Nobody

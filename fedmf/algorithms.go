@@ -31,6 +31,12 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	case algorithm.UserParties:
 		return openHorizontal(s, p, f.gradients)
 	case algorithm.Nobody:
+		switch {
+		case f.about.Noise == algorithm.ObjectiveNoise:
+			return openObjective(s, p)
+		case f.about.Noise == algorithm.ResponseNoise:
+			return openResponse(s, p)
+		}
 		return openCentral(s, p)
 	default:
 		return openUsers(s, p)
@@ -57,6 +63,8 @@ func init() {
 		{about: horizontal("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
 		{about: horizontal("hfl-synsgd", "averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
 		{about: sampled(vertical("dp-sgld", "samples factorizations by noisy Langevin steps, in one place unless parties are more: what VFL-SGDMF is compared with", "FMF, Figure 5; Liu, Wang, Smola 2015")), langevin: true},
+		{about: perturbed()},
+		{about: responding()},
 		{about: plain(users("fmf-lfl", "lfl-sgdmf without noise", "FMF, section 6"))},
 		{about: plain(vertical("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
 		{about: plain(horizontal("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
@@ -122,6 +130,22 @@ func horizontal(name, help, paper string) algorithm.About {
 			"what can be proved is worse than privacy per user, which is what is stated",
 		Keys: horizontalKeys, Rounds: constant(100), Rank: constant(1),
 	}
+}
+
+// perturbed is objective perturbation.
+func perturbed() algorithm.About {
+	a := central("objective-perturbation", "fits items to ratings and to noise that is drawn once, in one place: what VFL-SGDMF is compared with", "FMF, Figure 5; Hua, Xia, Zhong 2015")
+	a.Private, a.Noise, a.Keys, a.Rank = true, algorithm.ObjectiveNoise, objectiveKeys, constant(1)
+	a.Units, a.Relation, a.OtherUnit = []dp.Unit{dp.Rating, dp.User}, dp.AddRemove, ""
+	return a
+}
+
+// responding is Private-GD-DR.
+func responding() algorithm.About {
+	a := central("gd-dr", "matrix factorization from randomized signs of users, simulated in one place: what LFL-SGDMF is compared with", "FMF, Figure 10; Shin, Kim, Shin, Xiao 2018")
+	a.Private, a.Noise, a.Keys, a.Rank, a.Rounds = true, algorithm.ResponseNoise, responseKeys, constant(1), constant(10)
+	a.OtherUnit = "a message of gd-dr hides all ratings of the user who sends it: privacy is stated per user"
+	return a
 }
 
 func central(name, help, paper string) algorithm.About {

@@ -7,26 +7,28 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // centralInstance is matrix factorization with all ratings in one place.
 type centralInstance struct {
+	nowhere
 	setup  *algorithm.Setup
 	params Params
 }
 
 func openCentral(s *algorithm.Setup, p Params) (*centralInstance, error) {
 	learningRate.Set(&s.Config, learningRate.Or(s.Config, centralLearningRate))
-	return &centralInstance{s, p}, nil
+	return &centralInstance{setup: s, params: p}, nil
 }
 
 // Epochs implements algorithm.Central.
 func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
 
 // Train implements algorithm.Central.
-func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, from algorithm.Passes, passed func(algorithm.Epoch) error) (*model.Trained, error) {
+func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	p := CentralParams{
 		Params: x.params, Epochs: x.Epochs(), LearningRate: learningRate.Value(x.setup.Config), Done: from.Done,
 		Passed: func(epoch int, f *model.Factors) error {
@@ -58,28 +60,32 @@ func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
 	return &model.Factors{Users: u.Matrix(), Items: v.Matrix()}, nil
 }
 
-// Baselines implements algorithm.Instance: a user who trains alone gets as many steps as
-// one of LFL.
+// alone is how many steps a user gets who trains alone: as many as one of LFL.
+const alone = 10
+
+// Baselines implements algorithm.Instance.
 func (x *centralInstance) Baselines() []algorithm.Baseline {
-	const steps = 10
-	return append(startBaselines(x.setup, x.params, steps), algorithm.NonPrivate(x.setup, nil))
+	return append(startBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
 }
+
+// nowhere is what an Instance without clients has not.
+type nowhere struct{}
 
 // errCentral is returned where a federation is asked for that there is not.
 var errCentral = errors.New("all ratings are in one place; there is no federation")
 
 // Strategy implements algorithm.Instance.
-func (x *centralInstance) Strategy(protocol.SessionID) (algorithm.Strategy, error) {
+func (nowhere) Strategy(protocol.SessionID) (algorithm.Strategy, error) {
 	return nil, errCentral
 }
 
 // ClientSide implements algorithm.Instance.
-func (x *centralInstance) ClientSide() (algorithm.ClientSide, error) { return nil, errCentral }
+func (nowhere) ClientSide() (algorithm.ClientSide, error) { return nil, errCentral }
 
 // Party implements algorithm.Instance.
-func (x *centralInstance) Party(algorithm.PartyData, *algorithm.LocalData) (*algorithm.Party, error) {
+func (nowhere) Party(algorithm.PartyData, *algorithm.LocalData) (*algorithm.Party, error) {
 	return nil, errCentral
 }
 
 // Shared implements algorithm.Instance.
-func (x *centralInstance) Shared([]byte) ([]model.Embeddings, error) { return nil, errCentral }
+func (nowhere) Shared([]byte) ([]model.Embeddings, error) { return nil, errCentral }

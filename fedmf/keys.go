@@ -12,11 +12,11 @@ import (
 
 // The keys of matrix factorization.
 var (
-	contribution, partition, clipping, train, pretrain                                               config.TextKey
-	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                                       config.NumberKey
-	learningRate, userRate, itemRate, density, fineTune, fineTuneRate                                config.NumberKey
-	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs, prior                           config.NumberKey
-	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, centralKeys, langevinKeys []*config.Key
+	contribution, partition, clipping, train, pretrain                                                                            config.TextKey
+	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                                                                    config.NumberKey
+	learningRate, userRate, itemRate, density, fineTune, fineTuneRate                                                             config.NumberKey
+	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs, prior, itemRidge, dimensions                                 config.NumberKey
+	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, centralKeys, langevinKeys, objectiveKeys, responseKeys []*config.Key
 )
 
 // The words of train.
@@ -57,6 +57,8 @@ func declareKeys() {
 	verticalKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key})
 	langevinKeys = append(slices.DeleteFunc(slices.Clone(verticalKeys), func(k *config.Key) bool { return k == clipping.Key || k == clipNorm.Key }), prior.Key)
 	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{train.Key, pretrain.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
+	objectiveKeys = slices.Concat(startKeys, fitKeys, []*config.Key{clipRatings.Key, itemRidge.Key})
+	responseKeys = slices.Concat(startKeys, fitKeys, []*config.Key{algorithm.Rounds.Key, learningRate.Key, dimensions.Key})
 	centralKeys = slices.Concat(startKeys, fitKeys, []*config.Key{learningRate.Key, epochs.Key})
 }
 
@@ -136,7 +138,7 @@ func defaultClipRatings(c config.Config) float64 {
 		return 0
 	}
 	switch s := algorithm.Parties.Chosen(c); {
-	case s == 1 || algorithm.Of(c).About().Clients == algorithm.UserParties:
+	case s == 1 || !algorithm.Of(c).About().Has(algorithm.Parties.Key) || algorithm.Of(c).About().Clients == algorithm.UserParties:
 		return 10
 	case s <= 10:
 		return 5
@@ -153,7 +155,7 @@ func byEmbeddings(c config.Config) bool {
 func checkClipRatings(c config.Config) string {
 	unit, theta := algorithm.UnitOf(c), clipRatings.Chosen(c)
 	switch {
-	case !algorithm.Of(c).About().Clients.Organisations():
+	case !algorithm.Of(c).About().Has(clipRatings.Key):
 		return ""
 	case unit == dp.User && theta < 1 && byEmbeddings(c):
 		return "with unit user and clipping embedding a party must trim each user, to at least 1 rating"
@@ -206,6 +208,13 @@ func declareModelKeys() {
 	prior = config.DeclareNumber(config.Key{
 		Name: "model.prior", Kind: config.Real, Default: "1", Range: config.AtLeast(0), Later: true,
 		Help: "Precision of the Gaussian prior of embeddings in dp-sgld, in which a rating's error has the precision 2.",
+	})
+	itemRidge = real("item-ridge", "auto", "such that the curvature of the objective takes a 20th of epsilon; 1 without noise", config.Positive(),
+		"How many ratings the start of an item's embedding weighs in objective-perturbation. Less costs more of epsilon.")
+	itemRidge.Later = true
+	dimensions = config.DeclareNumber(config.Key{
+		Name: "model.dimensions", Kind: config.Whole, Default: "auto", Auto: "a tenth of the items", Range: config.AtLeast(1), Later: true,
+		Help: "Rows that users of gd-dr project their gradients to, at most the items.",
 	})
 	fineTune = whole("fine-tune", "5", 0, "Passes over its own ratings with which an HFL party fine-tunes: 5 are best for parties of 15 to 600 users, more overfit.")
 	fineTuneRate = real("fine-tune-rate", "0.01", "", config.Positive(), "Step of an HFL party's fine-tuning for one rating.")

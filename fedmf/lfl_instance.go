@@ -172,7 +172,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	if err != nil {
 		return nil, err
 	}
-	users, err := files.Matrix("user_embeddings", set.Users, rank)
+	users, err := f.users(c, set, files, items)
 	if err != nil {
 		return nil, err
 	}
@@ -188,6 +188,18 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 			out[j] = model.Dot(u, v.Row(j))
 		}
 	}}, nil
+}
+
+// users are the embeddings of users: as they were written, or, of a run that wrote none, fitted again.
+func (f *family) users(c config.Config, set *dataset.Set, files algorithm.Files, items *model.Matrix) (*model.Matrix, error) {
+	if f.about.Noise != algorithm.ObjectiveNoise {
+		return files.Matrix("user_embeddings", set.Users, items.Cols())
+	}
+	p, err := paramsOf(&algorithm.Setup{Config: c, Data: set})
+	if err != nil {
+		return nil, err
+	}
+	return FitUsers(p, files.Train(), items, protocol.Workers(1)).Users, nil
 }
 
 // partyItems are the item embeddings by which each user's own party predicts.

@@ -347,7 +347,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 		NormBias: keys.normBias.Value(c), NormItems: keys.normItems.Value(c),
 		UserRidge: keys.userRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c), ItemRidge: keys.itemRidge.Value(c),
 		ItemPrior: keys.itemPrior.Value(c), BiasRidge: keys.biasRidge.Value(c), Unobserved: keys.unobserved.Value(c),
-		Rounds: algorithm.Rounds.Int(c), Growth: keys.growth.Value(c), Resample: int(keys.resample.Or(c, 1)), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
+		Rounds: algorithm.Rounds.Int(c), Growth: keys.growth.Value(c), Resample: int(keys.resample.Or(c, 1)), SamplingRate: keys.samplingRate.Value(c), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
 		Loss: Loss(keys.loss.Of(c)), LossWidth: keys.lossWidth.Value(c),
 		CMF: CMFParams{
 			FeatureWeight: keys.featureWeight.Value(c), FeatureRidge: keys.featureRidge.Value(c),
@@ -363,7 +363,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 		},
 	}
 	if !s.items() { // all that is left is the biases', and nothing else is fitted
-		p.Rank, p.Rounds = 1, 0
+		p.Rank, p.Rounds, p.SamplingRate = 1, 0, 1
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = One, 1, 1, 1, 1, 1
 		p.Shares.Bias = 1 - p.Shares.Counts - p.Shares.Mean
 	}

@@ -185,6 +185,9 @@ type Params struct {
 	// each with fresh noise, are taken in each: 1 is SSP-c, as many as the encoder takes
 	// gradient steps SSP-i. Users keep their embeddings within an outer step. Closed forms take one.
 	Rounds, Resample int
+	// SamplingRate is q, the chance of a user to be in the batch of a sum of statistics, by its own secret coin; 0 or 1: all
+	// are (am-ssp paper, Algorithm 4, which samples examples).
+	SamplingRate float64
 	// Growth is what the statistics of a sum have of μ² beside those of the sum before; 0 is 1, the same.
 	Growth float64
 
@@ -299,6 +302,8 @@ func (p Params) Validate() error {
 		e.add("rounds is 0 and there is no bias stage; nothing would be learned")
 	}
 	switch {
+	case !(p.SamplingRate >= 0 && p.SamplingRate <= 1):
+		e.add("sampling-rate is %v; it must be from 0 to 1", p.SamplingRate)
 	case p.Resample < 1:
 		e.add("resample is %d; it must be at least 1", p.Resample)
 	case p.Resample > 1 && !p.Encodes():

@@ -39,7 +39,10 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		r.Scale = algorithm.Scale(*r)
 	}
 	s.Schedule, shares = merged(s.Schedule, shares)
-	return x, s.CalibrateSplit(shares)
+	if err := s.CalibrateSplit(shares); err != nil {
+		return nil, err
+	}
+	return x, x.claim()
 }
 
 // merged joins steps that are alike, as their shares are.

@@ -17,7 +17,7 @@ var keys struct {
 	exponent, headroom, countMargin, perUser, countCap, meanCap, decay                       config.NumberKey
 	clipUser, clipRating, clipBias, normBias, normItems, growth                              config.NumberKey
 	userRidge, userBiasRidge, userFeatureWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
-	resample, startSpread, lossWidth                                                         config.NumberKey
+	resample, samplingRate, startSpread, lossWidth                                           config.NumberKey
 	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                       config.NumberKey
 
 	dense, ids, optimiser, rateDecay, warmStart            config.TextKey
@@ -124,6 +124,7 @@ func declareKeys() {
 	declareShares()
 	declareEncoder()
 	declareCMF()
+	declareBatches()
 }
 
 // declareForm declares what is summed.

@@ -123,7 +123,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		if r.values[WeightCounts] != nil {
 			s.keepWeights(r)
 		}
-		return s.step(r, run)
+		return s.step(s.params.undone(r), run)
 	}
 	return nil
 }

@@ -144,6 +144,7 @@ type contribution struct {
 	iteration uint64
 	clients   int
 
+	batch   coin
 	work    *workspace
 	weights []float64 // of the chosen ratings; nil: not computed yet
 	slopes  []float64 // of moments or gradients: what u is multiplied by; nil: not computed yet
@@ -178,6 +179,9 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	}
 	switch r.Name {
 	case Gramian:
+		if in, err := c.inBatch(); err != nil || !in {
+			return protocol.Vector{Index: []uint32{}}, err
+		}
 		c.fit()
 		v := protocol.Vector{Value: make([]float64, p.packed())}
 		packOuter(v.Value, c.embedding())
@@ -189,6 +193,9 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 		return c.biases(), nil
 	case WeightCounts:
 		return protocol.Vector{Index: c.items(), Value: c.weights}, nil
+	}
+	if in, err := c.inBatch(); err != nil || !in {
+		return protocol.Vector{Index: []uint32{}}, err
 	}
 	c.fit()
 	return c.statistics(r.Name), nil

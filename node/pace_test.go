@@ -85,12 +85,21 @@ func TestNeitherTimeNorSizeTellsRatings(t *testing.T) {
 			})
 			return written[1:] // but for the handshake, with signatures of several lengths
 		}
-		none, mean, all := line(t, 0), line(t, 165), line(t, films)
+		all := line(t, films)
 		if len(all) < 2 {
 			t.Fatalf("it writes %q", all)
 		}
-		for what, other := range map[string][]string{"no ratings": none, "165": mean} {
-			if d := cmp.Diff(all, other); d != "" {
+		for what, ratings := range map[string]int{"no ratings": 0, "165": 165} {
+			// On a busy machine yamux may tell its window in one frame of 12 bytes more or less. What follows from ratings differs
+			// each time; that does not.
+			var d string
+			for range 3 {
+				if d = cmp.Diff(all, line(t, ratings)); d == "" {
+					break
+				}
+				all = line(t, films)
+			}
+			if d != "" {
 				t.Errorf("%s: (-all films +%s):\n%s", settings, what, d)
 			}
 		}

@@ -49,6 +49,11 @@ func (c Config) identity() [sha256.Size]byte {
 		Uint(uint64(n.Compute)).Uint(uint64(n.StageTimeout)).Sum()
 }
 
+// Apart is where a run without clients draws what is secret, bound to its session.
+func Apart(seed uint64, session protocol.SessionID) entropy.Source {
+	return newStreams(Config{Seed: seed, Session: session}).keys("apart")
+}
+
 // planned takes note of a plan, before anything is drawn for it.
 func (s *streams) planned(p *protocol.Plan) {
 	if s.plans != nil {

@@ -28,11 +28,13 @@ var All = []Preset{
 		},
 	},
 	{
-		Name: "fmf-fig5", Source: fmf + ", Figure 5", Title: "VFL-SGDMF with one party, and DP-SGLD at the epsilon that strong composition claims",
-		Grid: "algorithm=vfl-sgdmf,dp-sgld parties=1 unit=rating,user epsilon=1,5,10 baselines=quick",
+		Name: "fmf-fig5", Source: fmf + ", Figure 5", Title: "VFL-SGDMF with one party, DP-SGLD at the epsilon that strong composition claims, and objective perturbation",
+		Grid: "algorithm=vfl-sgdmf,dp-sgld,objective-perturbation parties=1 unit=rating,user epsilon=1,5,10 baselines=quick",
 		Claims: []Claim{
 			{Text: "VFL-SGDMF is better than DP-SGLD, per rating.", Lower: "algorithm=vfl-sgdmf unit=rating", Than: "algorithm=dp-sgld unit=rating"},
 			{Text: "And per user.", Lower: "algorithm=vfl-sgdmf unit=user", Than: "algorithm=dp-sgld unit=user"},
+			{Text: "It is better than objective perturbation, per rating.", Lower: "algorithm=vfl-sgdmf unit=rating", Than: "algorithm=objective-perturbation unit=rating"},
+			{Text: "And above all per user.", Lower: "algorithm=vfl-sgdmf unit=user", Than: "algorithm=objective-perturbation unit=user"},
 		},
 	},
 	{
@@ -78,11 +80,14 @@ var All = []Preset{
 		},
 	},
 	{
-		Name: "fmf-fig10-ldp", Source: fmf + ", Figure 10", Title: "LFL with noise of all clients together, and with each one's own enough alone",
-		Grid: "algorithm=lfl-sgdmf noise=split,local epsilon=1,5,10 baselines=quick",
+		Name: "fmf-fig10-ldp", Source: fmf + ", Figure 10", Title: "LFL with noise of all clients together, and with each one's own enough alone, and GD-DR",
+		Grid:    "algorithm=lfl-sgdmf,gd-dr noise=split,local,response epsilon=1,5,10 baselines=quick",
+		Options: sweep.Options{Skip: []string{"algorithm=gd-dr noise=split", "algorithm=gd-dr noise=local", "algorithm=lfl-sgdmf noise=response"}},
 		Claims: []Claim{
 			{Text: "Distributed noise is better than each client's own.", Lower: "noise=split", Than: "noise=local"},
 			{Text: "Cooperating helps even with each client's own noise (the paper: it does not).", Lower: "noise=local", Baseline: "baselines.before_cooperation"},
+			{Text: "LFL-SGDMF is better than GD-DR.", Lower: "algorithm=lfl-sgdmf noise=split", Than: "algorithm=gd-dr"},
+			{Text: "GD-DR is better than what users have before they cooperate (the paper: it is worse).", Lower: "algorithm=gd-dr", Baseline: "baselines.before_cooperation"},
 		},
 	},
 	{

@@ -271,3 +271,42 @@ func TestOpenRunRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A run of objective-perturbation leaves item embeddings alone, and whoever asks it has users fitted again. Of rank 1 that is a quotient, with a
+// start that weighs as one rating: u = (Σxv + 3.5·√3.5)/(Σv² + 3.5).
+func TestRecommendFromItemsAlone(t *testing.T) {
+	_, train := small(t)
+	folder := leave(t, "--algorithm", "objective-perturbation")
+	for _, file := range []string{"user_embeddings.npy", "user_embeddings.ids.json"} {
+		if _, err := os.Stat(filepath.Join(folder, file)); err == nil {
+			t.Errorf("%s was written, which no statement of privacy covers", file)
+		}
+	}
+	items := matrix(t, filepath.Join(folder, "item_embeddings.npy"))
+	r, err := results.OpenRun(t.Context(), folder, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _ := small(t)
+	for _, u := range []int{0, 17, 599} {
+		rated, values := train.ByUser().Row(u)
+		top, bottom := 3.5*math.Sqrt(3.5), 3.5
+		for k, j := range rated {
+			v := items.At(int(j), 0)
+			top, bottom = top+float64(values[k])*v, bottom+v*v
+		}
+		got, err := r.Recommend(set.UserIDs[u], 1)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("user %d: %v, %v", u, got, err)
+		}
+		best := 0.
+		for j := range set.Items {
+			if !slices.Contains(rated, int32(j)) {
+				best = max(best, items.At(j, 0)*min(top/bottom, math.Sqrt(set.Max)))
+			}
+		}
+		if want := min(best, set.Max); math.Abs(got[0].Predicted-want) > 1e-9 {
+			t.Errorf("user %d is recommended something of %v stars; want %v", u, got[0].Predicted, want)
+		}
+	}
+}
