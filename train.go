@@ -96,7 +96,7 @@ func (j *job) train(ctx context.Context) error {
 	}
 	r, run := j.result, j.e.Workers()
 	quality := j.e.Test.Measure(r.Model, run)
-	var slices [eval.PopularityBuckets]eval.ErrorSlice
+	var slices []eval.ErrorSlice
 	if quality.Ranking == nil {
 		slices = j.e.Test.Slices(r.Model, run)
 	}

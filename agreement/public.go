@@ -13,6 +13,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
@@ -159,7 +160,7 @@ func (p *Public) Encode() ([]byte, error) {
 		form.Terms.Budget.Epsilon = &b.Epsilon
 	}
 	for _, k := range agreedKeys() {
-		if !k.Later || !p.Config.IsDefault(k) {
+		if !k.Later || !unstated(p.Config, k) {
 			form.Config[k.Name] = p.Config.Text(k)
 		}
 	}
@@ -170,6 +171,25 @@ func (p *Public) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("agreement: what is public cannot be encoded: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// unstated reports whether a later key is at what agreements without it mean. Open where everything else is
+// agreed on, it has no effect.
+func unstated(c config.Config, k *config.Key) bool {
+	return c.IsDefault(k) && (k.Before == "" || c.IsAuto(k)) || k.Before != "" && c.Text(k) == k.Before
+}
+
+// meant sets the later keys that an agreement does not state to what it means by them, where they have an effect.
+func meant(c *config.Config, stated map[string]string) error {
+	for _, k := range algorithm.Of(*c).About().Keys {
+		if _, ok := stated[k.Name]; ok || !k.Later || k.Before == "" || k.When != nil && !k.When(*c) {
+			continue
+		}
+		if err := c.Set(k.Name, k.Before); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Hash is what stands for a Public elsewhere: the SHA-256 of the transcript of the
@@ -232,6 +252,9 @@ func decode(b []byte) (*Public, error) {
 	if problems := p.Config.Problems(); len(problems) > 0 {
 		return nil, problems[0]
 	}
+	if err = meant(&p.Config, form.Config); err != nil {
+		return nil, err
+	}
 	p.Config = about(p.Config, p.Facts)
 	again, err := p.Encode()
 	if err != nil {
@@ -272,7 +295,7 @@ func (r releaseJSON) release() protocol.Release {
 		Name: r.Name, Len: r.Len, L2: r.L2, L1: r.L1, LInf: r.LInf, MaxNonZero: r.MaxNonZero, Scale: r.Scale, Width: r.Width,
 		Noise: protocol.Noise{Variance: n.Variance, Multiplier: n.Multiplier, SamplingRate: n.SamplingRate, Steps: n.Steps, Spread: n.Spread},
 	}
-	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.TwoRound, protocol.PartyNoise} {
+	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.TwoRound, protocol.PartyNoise, protocol.LocalNoise} {
 		if kind.String() == n.Kind {
 			out.Noise.Kind = kind
 		}

@@ -33,7 +33,7 @@ var deployable = []string{
 	"algorithm=hfl-sgdmf train=both accountant=rdp", "algorithm=hfl-synsgd accountant=rdp rounds=20", "algorithm=fmf-hfl parties=3 tolerance=0",
 	"algorithm=ssp-c", "algorithm=dp-cmf accountant=gdp-skellam features=year", "algorithm=ada-dpals rank=2 epsilon=inf", "algorithm=ssp-c feedback=implicit",
 	"algorithm=ssp-c features=none statistics.shares.bias=0.3", "algorithm=private-item-bias secagg=real mode=active data=",
-	"split.by=leave-one-out",
+	"split.by=leave-one-out", "algorithm=ssp-c statistics.norm-bias=0 statistics.norm-items=0 statistics.growth=1",
 }
 
 // TestLaterKeys: keys that came after sessions had begun stand in what is agreed on only where they are
@@ -55,6 +55,10 @@ func TestLaterKeys(t *testing.T) {
 	}
 	if own := encoded("split.seed=7"); strings.Contains(plain, "split.seed") || !strings.Contains(own, `"split.seed":"7"`) {
 		t.Error("split.seed stands in the agreement where it is at its default, or is missing where it is not")
+	}
+	// Without norm-bias an agreement means that there is none, and today's default is one.
+	if private := encoded("algorithm=ssp-c"); !strings.Contains(private, `"statistics.norm-bias":"1.125"`) || strings.Contains(encoded("algorithm=ssp-c epsilon=inf"), "norm-bias") {
+		t.Error("statistics.norm-bias is missing where it bounds something, or stands where it does not")
 	}
 	stated := strings.Replace(last, `"leave-one-out"`, `"random"`, 1)
 	if _, err := agreement.Decode([]byte(stated)); err == nil || !strings.Contains(err.Error(), "canonical") {

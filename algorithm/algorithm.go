@@ -88,9 +88,13 @@ type About struct {
 	Help    string // what it does, in a line
 	Paper   string // and section; "" of what is ours alone
 
-	Clients  Clients
-	Noise    NoiseForm
-	Private  bool // it adds noise where ε is finite
+	Clients Clients
+	Noise   NoiseForm
+	Private bool // it adds noise where ε is finite
+	// LocalNoise: its clients may add noise that suffices by itself (noise local).
+	LocalNoise bool
+	// OneParty: it was made for ratings in one place, and has one party unless more are asked for.
+	OneParty bool
 	Features FeatureUse
 	// NoFeatures says why there must be features, of those that need them.
 	NoFeatures string
@@ -107,6 +111,9 @@ type About struct {
 	Keys []*config.Key
 	// Rounds and Rank are what auto stands for.
 	Rounds, Rank func(config.Config) float64
+	// RankOf is what auto stands for where that depends on the data, by how many users there are, and auto as long as
+	// these are not known; nil: Rank.
+	RankOf func(config.Config, *config.Facts) config.Number
 	// Sums is how many secure sums there are, where it is not Rounds.
 	Sums func(config.Config) int
 	// CheckFeedback refuses a feedback that it cannot learn from; nil: any.

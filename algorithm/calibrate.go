@@ -27,7 +27,7 @@ func (s *Setup) CalibrateSplit(shares [][]float64) error {
 		return nil
 	}
 	for {
-		if err := s.calibrateSplit(shares); err == nil || shares == nil || !s.coarsen() {
+		if err := s.calibrateSplit(shares); shares == nil || !s.coarsen() {
 			return err
 		}
 	}
@@ -54,7 +54,10 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 		return config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Iterations(), err)
 	}
 	kind := protocol.Split
-	if Noise.Is(s.Config, "replace") {
+	switch {
+	case Noise.Is(s.Config, protocol.LocalNoise.String()):
+		kind = protocol.LocalNoise
+	case Noise.Is(s.Config, "replace"):
 		kind, s.Privacy.Claimed = protocol.TwoRound, reached.Epsilon
 	}
 	n := 0
@@ -112,23 +115,49 @@ func (s *Setup) checkSamplers() error {
 // that samplers go up to.
 func (s *Setup) drawn(r *protocol.Release) (largest, limit float64) {
 	if NoiseDraw.Is(s.Config, "client") {
-		return s.Cohort.ShareVariance(r.Noise.Variance), 2 * noise.MaxThinningMean
+		return s.drawnByClients(r)
 	}
-	return s.Cohort.FinalVariance(r.Noise.Variance, s.Cohort.Clients, 0), 2 * noise.MaxMean
+	return s.drawnForSum(r)
 }
 
-// coarsest is the most that rounding may add to a sensitivity, relatively.
-const coarsest = 0.1
+func (s *Setup) drawnByClients(r *protocol.Release) (largest, limit float64) {
+	return r.Noise.Share(s.Cohort), 2 * noise.MaxThinningMean
+}
+
+func (s *Setup) drawnForSum(r *protocol.Release) (largest, limit float64) {
+	return r.Noise.Final(s.Cohort, s.Cohort.Clients, 0), 2 * noise.MaxMean
+}
+
+// undrawable reports whether one of the two ways could not draw a release's noise.
+func (s *Setup) undrawable(r *protocol.Release) bool {
+	one, most := s.drawnByClients(r)
+	sum, mostOfSum := s.drawnForSum(r)
+	return one > most || sum > mostOfSum
+}
+
+// coarsest is the most that rounding may add to a sensitivity, relatively, so that noise can be drawn at all; unasked is the most
+// so that it could be drawn the other way, too.
+const (
+	coarsest = 0.1
+	unasked  = 0.01
+)
 
 // coarsen lowers the scale of releases whose noise, in integers, samplers could not draw:
 // where there is so much noise a coarser fixed point costs little. It reports false where
-// nothing is left to be gained.
+// nothing is left to be gained. Whether clients draw the noise or it is drawn for their sum hardly ever decides
+// what is released, so that a simulation of either is one of the other.
 func (s *Setup) coarsen() bool {
 	changed := false
 	for _, r := range s.Schedule.All() {
 		const step = 2
 		added := math.Sqrt(float64(r.MaxNonZero)) / (2 * r.Scale * r.L2)
-		if largest, limit := s.drawn(r); largest > limit && step*added <= coarsest {
+		most := unasked
+		if largest, limit := s.drawn(r); largest > limit {
+			most = coarsest
+		} else if !s.undrawable(r) {
+			continue
+		}
+		if step*added <= most {
 			r.Scale /= step
 			changed = true
 		}
@@ -146,6 +175,32 @@ const gridStep = 5e-5
 // a unit may be in the data of all parties, and so in the steps of all of them. Without
 // privacy there is none.
 func (s *Setup) CalibrateParty(steps, perRound int, rate float64, spread bool) (protocol.Noise, error) {
+	return s.calibrateParty(steps, perRound, rate, spread, func(all int) (float64, error) {
+		target := s.target()
+		target.Epsilon *= 1 - gridStep
+		z, _, err := dp.NoiseMultiplier(target, all, rate)
+		return z, err
+	})
+}
+
+// CalibrateByComposition is CalibrateParty with the noise that strong composition asks for, as a
+// published algorithm has it. The budget is what that noise really costs, and ε what is claimed.
+func (s *Setup) CalibrateByComposition(steps, perRound int, rate float64, spread bool) (protocol.Noise, error) {
+	n, err := s.calibrateParty(steps, perRound, rate, spread, func(all int) (float64, error) { return dp.StrongMultiplier(s.target(), all, rate) })
+	if err != nil || !s.Private() {
+		return n, err
+	}
+	real, err := s.Cost(s.Privacy.Run)
+	if err != nil {
+		return n, err
+	}
+	s.Privacy.Claimed = s.Privacy.Budget.Epsilon
+	s.Privacy.Budget.Epsilon = real.Epsilon * (1 + gridStep)
+	return n, nil
+}
+
+// calibrateParty sets the noise of a party's steps, whose multiplier it is told for all of them.
+func (s *Setup) calibrateParty(steps, perRound int, rate float64, spread bool, multiplier func(steps int) (float64, error)) (protocol.Noise, error) {
 	if !s.Private() {
 		return protocol.Noise{}, nil
 	}
@@ -153,9 +208,8 @@ func (s *Setup) CalibrateParty(steps, perRound int, rate float64, spread bool) (
 	if spread {
 		parties = s.Cohort.Clients
 	}
-	epsilon, target := Epsilon.Value(s.Config), s.target()
-	target.Epsilon *= 1 - gridStep
-	z, _, err := dp.NoiseMultiplier(target, steps*parties, rate)
+	epsilon := Epsilon.Value(s.Config)
+	z, err := multiplier(steps * parties)
 	if err != nil {
 		return protocol.Noise{}, config.Errorf("epsilon %v over %d steps: %w", epsilon, steps*parties, err)
 	}

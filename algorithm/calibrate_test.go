@@ -51,6 +51,29 @@ func TestGDPSkellamSavesNoise(t *testing.T) {
 	}
 }
 
+// Local noise is of each client the variance that the sum has of split noise, and so
+// there are √600 times its deviation in the sum; the statement says that nobody is trusted.
+func TestLocalNoise(t *testing.T) {
+	split, local := opened.Experiment(t, "epsilon=3"), opened.Experiment(t, "epsilon=3 noise=local")
+	s, l := split.Schedule.First().Noise, local.Schedule.First().Noise
+	if s.Variance != l.Variance || l.Kind != protocol.LocalNoise {
+		t.Errorf("each client adds %v of kind %s, the sum has %v where it is split", l.Variance, l.Kind, s.Variance)
+	}
+	if ratio := l.Final(local.Cohort, 600, 600) / s.Final(split.Cohort, 600, 600); math.Abs(ratio-600*570./600) > 1e-6 {
+		t.Errorf("the sum has %v times the variance, want 570: colluders' 30 shares are extra where it is split", ratio)
+	}
+	planned, err := local.Planned()
+	if err != nil || !(planned.Epsilon <= 3 && planned.Epsilon > 2.999) {
+		t.Errorf("a run costs %v, %v; want 3", planned.Epsilon, err)
+	}
+	if got := local.Statement(planned).String(); !strings.HasSuffix(got, ", noise=skellam, trust=none)") {
+		t.Error(got)
+	}
+	if got := split.Statement(planned).String(); !strings.HasSuffix(got, ", noise=skellam)") {
+		t.Error(got)
+	}
+}
+
 // At delta 1e-5 and tolerance 0.3 a claimed 1 is 1.34 in truth when nobody drops
 // out and 1.47 when 30% do before their masked input; 10 is 13.9 and 15.5
 // (of Gaussians composed exactly, as gdp-skellam composes).

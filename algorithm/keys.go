@@ -21,7 +21,7 @@ var (
 	Columns, Duplicates, SplitBy, SplitTime, SplitTestFile config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
-	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
+	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
 	Seed, SplitSeed config.SeedKey
 )
 
@@ -80,10 +80,15 @@ func declareRun() {
 		Check: checkAccountant,
 	})
 	Noise = config.DeclareText(config.Key{
-		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties; none where epsilon is inf", Words: []string{"split", "replace", "own", "none"},
-		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost) or none; of parties that are organisations own.",
+		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties; none where epsilon is inf", Words: []string{"split", "replace", "local", "own", "none"},
+		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost), local (each client's own suffices: nobody is trusted, and there is far more; of lfl-sgdmf) or none; of parties that are organisations own.",
 		Only: func(c config.Config) []string {
-			return slices.Concat([]string{"auto"}, noiseForms[Of(c).About().Noise].words, []string{"none"})
+			about := Of(c).About()
+			words := slices.Concat([]string{"auto"}, noiseForms[about.Noise].words)
+			if about.LocalNoise {
+				words = append(words, protocol.LocalNoise.String())
+			}
+			return append(words, "none")
 		},
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			if !Private(c) {
@@ -133,12 +138,23 @@ func declareRun() {
 	Rank = config.DeclareNumber(config.Key{
 		Name: "rank", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 1 where there is little but noise to learn from, up to 20", Range: config.Between(1, 1024),
 		Flag: true, Placeholder: "P", Help: "Length of an embedding.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).About().Rank(c)) },
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			about := Of(c).About()
+			if about.RankOf != nil {
+				return about.RankOf(c, f)
+			}
+			return config.Fixed(about.Rank(c))
+		},
 	})
 	Parties = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
-		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
-		Help:         "Organisations that take part.",
-		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(10) },
+		Name: "parties", Kind: config.Whole, Default: "auto", Auto: "10; 1 of dp-sgld", Range: config.Between(1, 1000), Flag: true, Placeholder: "S",
+		Help: "Organisations that take part.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			if Of(c).About().OneParty {
+				return config.Fixed(1)
+			}
+			return config.Fixed(10)
+		},
 	})
 	FeatureSpec = config.DeclareText(config.Key{
 		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres and decades, as far as the set has them", Scope: config.Own, Flag: true, Placeholder: "SPEC",
@@ -266,6 +282,10 @@ func declareEval() {
 			return known(f, func() float64 { return positiveShare * f.Max })
 		},
 	})
+	EvalBuckets = config.DeclareNumber(config.Key{ // the DP-CMF paper has four; no more than eval.MostBuckets
+		Name: "eval.buckets", Kind: config.Whole, Default: "5", Range: config.Between(1, 10), Scope: config.Simulated,
+		Help: "Into how many buckets of the same size items are divided by popularity, to measure each.",
+	})
 	EvalUsers = config.DeclareNumber(config.Key{ // at the shape of MovieLens 25M, seconds instead of minutes
 		Name: "eval.users", Kind: config.Whole, Default: "10000", Range: config.AtLeast(0), Scope: config.Simulated,
 		Help: "How many users such lists are made for at the most, evenly spread, with explicit feedback. 0 takes all.",
@@ -338,7 +358,7 @@ func Federated() []*config.Key {
 func always() []*config.Key {
 	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
 		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
-		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
+		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalBuckets.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
 		StageTimeout.Key, Tail.Key, Gather.Key}
 }
 

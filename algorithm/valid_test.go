@@ -98,10 +98,10 @@ func whole(lo, hi int) *rapid.Generator[config.Number] {
 }
 
 // betweenOrganisations are those whose parties are organisations.
-var betweenOrganisations = []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd", "fmf-vfl", "fmf-hfl"}
+var betweenOrganisations = []string{"dp-sgld", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd", "fmf-vfl", "fmf-hfl"}
 
 // vertical are those whose parties have items (VFL).
-var vertical = []string{"vfl-sgdmf", "fmf-vfl"}
+var vertical = []string{"dp-sgld", "vfl-sgdmf", "fmf-vfl"}
 
 // ofStatistics are those whose users sum statistics.
 var ofStatistics = []string{"dpals", "ada-dpals", "dp-cmf", "ssp-c", "ssp-i", "am-ssp", "am-ssp-ids", "ssp-convex", "private-item-bias"}
@@ -112,8 +112,11 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	if slices.Contains(betweenOrganisations, algorithm.Name.Of(*c)) {
 		noises, accountants = word("auto", "own"), word("auto", "rdp", "pld", "best")
 	}
+	if algorithm.Of(*c).About().LocalNoise {
+		noises = word("auto", "split", "replace", "local")
+	}
 	without := word("auto", "none")
-	adds := slices.Contains([]string{"lfl-sgdmf", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
+	adds := slices.Contains([]string{"lfl-sgdmf", "dp-sgld", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
 	switch how := rapid.IntRange(0, 2).Draw(t, "privacy"); {
 	case !adds:
 		put(t, c, "epsilon", rapid.SampledFrom([]config.Number{config.Auto, config.Fixed(math.Inf(1))}).Draw(t, "epsilon"))
@@ -152,7 +155,11 @@ func drawParties(t *rapid.T, c *config.Config) {
 		put(t, c, "clip-ratings", whole(0, 0).Draw(t, "clip-ratings"))
 	}
 	put(t, c, "clipping", word("embedding", "gradient", "both").Draw(t, "clipping"))
-	put(t, c, "train", word("auto", "items", "both").Draw(t, "train"))
+	train := word("auto", "items", "both").Draw(t, "train")
+	put(t, c, "train", train)
+	if train != "items" {
+		put(t, c, "model.pretrain", word("yes", "no").Draw(t, "pretrain"))
+	}
 	if algorithm.Parties.Of(*c) == config.Fixed(1) && slices.Contains(betweenOrganisations, algorithm.Name.Of(*c)) {
 		put(t, c, "secagg", word("ideal", "none").Draw(t, "secagg"))
 	}
@@ -223,6 +230,7 @@ func drawModel(t *rapid.T, c *config.Config) {
 	put(t, c, "model.start-spread", share.Draw(t, "start-spread"))
 	put(t, c, "model.fit-steps", rapid.IntRange(0, 1000).Draw(t, "fit-steps"))
 	put(t, c, "model.fit-ridge", rapid.Float64Range(0, 1e300).Draw(t, "fit-ridge"))
+	put(t, c, "model.prior", rapid.Float64Range(0, 1e300).Draw(t, "prior"))
 	put(t, c, "model.epochs", rapid.IntRange(1, 1000).Draw(t, "epochs"))
 }
 

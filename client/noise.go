@@ -37,7 +37,7 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 			continue
 		}
 		noised = true
-		variance := p.Cohort.ShareVariance(r.Noise.Variance)
+		variance := r.Noise.Share(p.Cohort)
 		if r.Noise.Kind == protocol.Split && variance/2 > noise.MaxThinningMean {
 			// Noise that could not be thinned later must not be added now.
 			return nil, nil, fmt.Errorf("release %q: a share of variance %g cannot be thinned; at most %g can", r.Name, variance, 2.*noise.MaxThinningMean)
@@ -63,7 +63,7 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 func (s *Samplers) remove(p *protocol.Plan, sh *shares, survivors int) ([]protocol.Integers, error) {
 	out := make([]protocol.Integers, len(p.Releases))
 	for i, r := range p.Releases {
-		if r.Noise.Variance == 0 {
+		if !r.Noise.Reduced() {
 			out[i].Index = []uint32{}
 			continue
 		}

@@ -56,6 +56,9 @@ type Key struct {
 	// Later: an agreed key that was declared after agreements had been published without it.
 	// They state it only where it is not at its default, so that those sessions go on.
 	Later bool
+	// Before is what agreements without such a key mean by it, where that is another than its default; they then state
+	// it where it is not this. "": its default.
+	Before string
 	// Placeholder stands for the value in --help, in capitals.
 	Placeholder string
 	Help        string // a sentence

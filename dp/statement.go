@@ -58,6 +58,18 @@ const (
 	FloatGaussianNoise NoiseLaw = "float-gaussian" // floating point: no integer guarantee is claimed
 )
 
+// Trust is whom a unit has to trust for its ε, apart from its own client.
+type Trust string
+
+// The trusts.
+const (
+	// SecureSum: that no more clients collude than are assumed, and the rest add their noise. It
+	// goes without saying.
+	SecureSum Trust = ""
+	// Nobody: ε holds for all that its client sends, whatever anybody else does (local privacy).
+	Nobody Trust = "none"
+)
+
 // Statement is everything that must be said for an ε to mean something.
 type Statement struct {
 	Epsilon    float64 // +Inf without noise; null in JSON
@@ -67,9 +79,12 @@ type Statement struct {
 	Accountant Accountant
 	Sampling   Sampling
 	Noise      NoiseLaw
-	// ClaimedEpsilon is the ε that the run was configured for but does not meet. It is
-	// left out where it is 0 or equal to Epsilon.
+	// ClaimedEpsilon is the ε that a published analysis states and the run was configured for: less
+	// than Epsilon where the analysis does not hold, more where it is loose. It is left out where it
+	// is 0 or equal to Epsilon.
 	ClaimedEpsilon float64
+	// Trust is left out where it is SecureSum.
+	Trust Trust
 }
 
 // Validate reports everything that makes the statement meaningless: values that do not
@@ -94,7 +109,8 @@ func (s Statement) Validate() error {
 	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove, Label})
 	_, sampling := parse("sampling", string(s.Sampling), []Sampling{NoSampling, PoissonSampling})
 	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, FloatGaussianNoise})
-	errs = append(errs, unit, relation, sampling, noise)
+	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody})
+	errs = append(errs, unit, relation, sampling, noise, trust)
 	if allowed := s.accountants(); noise == nil && sampling == nil && !slices.Contains(allowed, s.Accountant) {
 		bad("accountant is %q; for noise=%s and sampling=%s it must be one of %v", s.Accountant, s.Noise, s.Sampling, allowed)
 	}
@@ -134,11 +150,46 @@ func (s Statement) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
 		roundUp(s.Epsilon), RoundUp(s.Delta, 3), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
+	if s.Trust != SecureSum {
+		fmt.Fprintf(&b, ", trust=%s", s.Trust)
+	}
 	if s.claims() {
 		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
 	}
 	b.WriteByte(')')
 	return b.String()
+}
+
+// Guarantee is an ε and the δ that goes with it.
+type Guarantee struct {
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+}
+
+// Replacement is what the statement gives for the other neighbours, data sets in which one unit is
+// replaced by another instead of being empty or absent: (2ε, δ(1 + e^ε)). Both are neighbours of the
+// set E without the unit, so that for any event S
+//
+//	P[A] <= e^ε·P[E] + δ <= e^ε(e^ε·P[B] + δ) + δ = e^2ε·P[B] + δ(1 + e^ε).
+//
+// The FMF paper (section 2.2.1) has (2ε, 2δ), which forgets the factor of the inner δ. It reports
+// false where nothing follows: without noise, and where δ would be 1 or more.
+func (s Statement) Replacement() (Guarantee, bool) {
+	g := Guarantee{2 * s.Epsilon, s.Delta * (1 + math.Exp(s.Epsilon))}
+	return g, g.Delta < 1
+}
+
+// ReplacementLine is Replacement in one line, for example
+// (epsilon=1.996, delta=3.72e-05), both rounded up; "" without noise.
+func (s Statement) ReplacementLine() string {
+	switch g, ok := s.Replacement(); {
+	case math.IsInf(s.Epsilon, 1):
+		return ""
+	case !ok:
+		return "nothing follows if a " + string(s.Unit) + " is replaced by another: delta would be 1 or more"
+	default:
+		return fmt.Sprintf("(epsilon=%s, delta=%s) if a %s is replaced by another", roundUp(g.Epsilon), RoundUp(g.Delta, 3), s.Unit)
+	}
 }
 
 func (s Statement) claims() bool {
@@ -187,11 +238,12 @@ type statementJSON struct {
 	Sampling       Sampling   `json:"sampling"`
 	Noise          NoiseLaw   `json:"noise"`
 	ClaimedEpsilon float64    `json:"claimed_epsilon,omitempty"`
+	Trust          Trust      `json:"trust,omitempty"`
 }
 
 // MarshalJSON writes epsilon as a number, or null where it is infinite.
 func (s Statement) MarshalJSON() ([]byte, error) {
-	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0}
+	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust}
 	if !math.IsInf(s.Epsilon, 1) {
 		j.Epsilon = &s.Epsilon
 	}
@@ -207,7 +259,7 @@ func (s *Statement) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return fmt.Errorf("dp: privacy statement: %w", err)
 	}
-	*s = Statement{math.Inf(1), j.Delta, j.Unit, j.Relation, j.Accountant, j.Sampling, j.Noise, j.ClaimedEpsilon}
+	*s = Statement{math.Inf(1), j.Delta, j.Unit, j.Relation, j.Accountant, j.Sampling, j.Noise, j.ClaimedEpsilon, j.Trust}
 	if j.Epsilon != nil {
 		s.Epsilon = *j.Epsilon
 	}

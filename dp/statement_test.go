@@ -38,6 +38,11 @@ func TestStatement(t *testing.T) {
 			`{"epsilon":1.338001,"delta":0.00001,"unit":"user","relation":"zero-out","accountant":"rdp","sampling":"none","noise":"skellam","claimed_epsilon":1}`,
 		},
 		{
+			with(func(s *Statement) { s.Trust = Nobody }),
+			"(epsilon=0.998, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam, trust=none)",
+			`{"epsilon":0.998,"delta":0.00001,"unit":"user","relation":"zero-out","accountant":"rdp","sampling":"none","noise":"skellam","trust":"none"}`,
+		},
+		{
 			with(func(s *Statement) { s.ClaimedEpsilon = s.Epsilon }),
 			plain.String(),
 			`{"epsilon":0.998,"delta":0.00001,"unit":"user","relation":"zero-out","accountant":"rdp","sampling":"none","noise":"skellam"}`,
@@ -74,6 +79,34 @@ func TestStatement(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`{"epsilon":"low"}`), new(Statement)); err == nil {
 		t.Error("an ε that is a word was read")
+	}
+}
+
+// Under replacement, by hand: e^0.998 = 2.71285, so that δ is 3.71285e-5, rounded up. The paper's
+// (2ε, 2δ) is refuted by an event of chance 0.3 without the unit, 0.7 with one and 0.1 with another,
+// which use all of ε = ln 2 and δ = 0.1: 0.7 = 2·0.3 + 0.1 and 0.3 = 2·0.1 + 0.1. Then
+// 0.7 = 4·0.1 + 0.3 exactly, which is δ(1 + e^ε), and more than 4·0.1 + 2δ = 0.6.
+func TestReplacement(t *testing.T) {
+	if got := plain.ReplacementLine(); got != "(epsilon=1.996, delta=3.72e-05) if a user is replaced by another" {
+		t.Error(got)
+	}
+	s := plain
+	s.Epsilon, s.Delta = math.Ln2, 0.1
+	g, ok := s.Replacement()
+	const a, e, b = 0.7, 0.3, 0.1
+	if within := func(x, y float64) bool { return x <= 2*y+0.1+1e-12 }; !within(a, e) || !within(e, b) || !within(1-e, 1-a) || !within(1-b, 1-e) {
+		t.Error("the three are not neighbours of (ln 2, 0.1)")
+	}
+	if !ok || math.Abs(g.Epsilon-2*math.Ln2) > 1e-12 || math.Abs(math.Exp(g.Epsilon)*b+g.Delta-a) > 1e-12 {
+		t.Errorf("%+v, %t: want the bound that is met exactly", g, ok)
+	}
+	s.Epsilon = 3
+	if _, ok := s.Replacement(); ok || s.ReplacementLine() != "nothing follows if a user is replaced by another: delta would be 1 or more" {
+		t.Errorf("δ of 2.1 is given as a bound: %s", s.ReplacementLine())
+	}
+	s.Epsilon = math.Inf(1)
+	if _, ok := s.Replacement(); ok || s.ReplacementLine() != "" {
+		t.Error("without noise there is a bound")
 	}
 }
 

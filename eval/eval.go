@@ -49,9 +49,9 @@ type Test struct {
 }
 
 // NewTest is the test of a split, on the rating scale from low to high; held is nil
-// where the split is of ratings and not of users.
-func NewTest(s *dataset.Split, held *dataset.HoldOut, low, high float64) Test {
-	t := Test{Rows: s.Test.ByUser(), Held: held, Buckets: NewBuckets(s.Train), Min: low, Max: high, train: s.Train.ByUser()}
+// where the split is of ratings and not of users. Items are divided into so many buckets of popularity.
+func NewTest(s *dataset.Split, held *dataset.HoldOut, low, high float64, buckets int) Test {
+	t := Test{Rows: s.Test.ByUser(), Held: held, Buckets: NewBuckets(s.Train, buckets), Min: low, Max: high, train: s.Train.ByUser()}
 	t.known = t.train
 	if held != nil {
 		t.known = held.Test.History.ByUser()
@@ -141,11 +141,11 @@ func (t *Test) eachError(rows *dataset.Rows, p model.Predictor, run protocol.Run
 }
 
 // Slices is the RMSE of Measure in each bucket of popularity, from head to tail.
-func (t *Test) Slices(p model.Predictor, run protocol.Runner) [PopularityBuckets]ErrorSlice {
-	squared := make([][PopularityBuckets]float64, t.Rows.Len())
+func (t *Test) Slices(p model.Predictor, run protocol.Runner) []ErrorSlice {
+	squared := make([][MostBuckets]float64, t.Rows.Len())
 	b := t.Buckets
 	t.eachError(t.Rows, p, run, func(user int, item int32, d float64) { squared[user][b.of[item]] += d * d })
-	var out [PopularityBuckets]ErrorSlice
+	out := make([]ErrorSlice, len(b.sizes))
 	for user := range squared {
 		items, _ := t.Rows.Row(user)
 		for _, j := range items {

@@ -44,7 +44,7 @@ func (o *listOracle) open(t *testing.T) Test {
 	if err = json.Unmarshal(b, o); err != nil {
 		t.Fatal(err)
 	}
-	return NewTest(&dataset.Split{Train: o.part(o.Train), Validation: o.part(o.Validation), Test: o.part(o.Test)}, nil, 1, 5)
+	return NewTest(&dataset.Split{Train: o.part(o.Train), Validation: o.part(o.Validation), Test: o.part(o.Test)}, nil, 1, 5, PopularityBuckets)
 }
 
 // predictor predicts by a function of the user and the item.
@@ -121,7 +121,7 @@ func TestListsOfHeldOutUsers(t *testing.T) {
 		Target:  ratings(200, []int32{3, 19, 90}, nil, []int32{6, 8, 20, 21, 150}),
 	}
 	held := &dataset.HoldOut{Train: modulo(), Test: h}
-	test := NewTest(&dataset.Split{Train: held.Train, Test: h.Target}, held, 1, 5)
+	test := NewTest(&dataset.Split{Train: held.Train, Test: h.Target}, held, 1, 5, PopularityBuckets)
 	s := scored{scorer(func(_, item int) float64 { return -float64(item) })}
 	want := Rank(h, s, test.Buckets, protocol.Workers(1))
 	got := test.Lists(s, ListParams{Cutoffs: []int{RankingCutoff}, Relevant: 5, MostUsers: 1}, protocol.Workers(2))

@@ -23,8 +23,9 @@ const (
 	// RankingCutoff is the K of Recall@K and NDCG@K.
 	RankingCutoff = 20
 	// PopularityBuckets is the number of buckets into which items are divided by
-	// popularity.
+	// popularity, unless another is asked for; MostBuckets the largest.
 	PopularityBuckets = 5
+	MostBuckets       = 10
 	// rankingBlock is how many users share the memory for scores.
 	rankingBlock = 32
 )
@@ -33,37 +34,37 @@ const (
 // section 5): recall is lower in the tail, where a K of 20 would show nothing.
 func sliceCutoff(bucket int) int { return RankingCutoff * (bucket + 1) }
 
-// Buckets divides items into [PopularityBuckets] by their number of training ratings.
+// Buckets divides items by their number of training ratings.
 type Buckets struct {
 	of    []uint8 // of each item; 0 is the head
-	sizes [PopularityBuckets]int
+	sizes []int   // of each bucket
 }
 
 // NewBuckets orders the items by their training ratings, the most rated first and among
 // equals the one with the lower index first, and divides them into buckets whose sizes
 // differ by at most one. It reads exact counts: use it for measuring only.
-func NewBuckets(train dataset.Ratings) Buckets {
+func NewBuckets(train dataset.Ratings, n int) Buckets {
 	counts := make([]int, train.Items)
 	for _, j := range train.Item {
 		counts[j]++
 	}
-	b := Buckets{of: PopularityRanks(counts)}
+	b := Buckets{of: PopularityRanks(counts, n), sizes: make([]int, n)}
 	for _, bucket := range b.of {
 		b.sizes[bucket]++
 	}
 	return b
 }
 
-// PopularityRanks deals items to buckets of the same size by their counts, the largest to bucket 0, of the
+// PopularityRanks deals items to n buckets, 1 to [MostBuckets], of the same size by their counts, the largest to bucket 0, of the
 // same count in their order.
-func PopularityRanks(counts []int) []uint8 {
+func PopularityRanks(counts []int, n int) []uint8 {
 	order, of := make([]int, len(counts)), make([]uint8, len(counts))
 	for j := range order {
 		order[j] = j
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	for rank, j := range order {
-		of[j] = uint8(rank * PopularityBuckets / len(counts))
+		of[j] = uint8(rank * n / len(counts))
 	}
 	return of
 }
@@ -76,7 +77,7 @@ type Ranking struct {
 	NDCG   float64 `json:"ndcg@20"`   // likewise
 
 	// Slices are the buckets of popularity, from head to tail.
-	Slices [PopularityBuckets]RecallSlice `json:"slices"`
+	Slices []RecallSlice `json:"slices"`
 }
 
 // RecallSlice is the recall of the items of a bucket among the first K of all items: a
@@ -112,7 +113,7 @@ func Rank(h dataset.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 			}
 			seen, values := history.Row(user)
 			s.Score(user, seen, values, scores)
-			each[i] = b.rank(Top(scores, sliceCutoff(PopularityBuckets-1), seen), wanted)
+			each[i] = b.rank(Top(scores, sliceCutoff(len(b.sizes)-1), seen), wanted)
 		}
 	})
 	return b.mean(each)
@@ -122,7 +123,7 @@ func Rank(h dataset.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 type userRanking struct {
 	counted      bool
 	recall, ndcg float64
-	hits, wanted [PopularityBuckets]int // hits among the first K of the bucket
+	hits, wanted [MostBuckets]int // hits among the first K of the bucket
 }
 
 // rank compares a list with the target, which is ascending.
@@ -157,8 +158,8 @@ func discount(place int) float64 { return 1 / math.Log2(float64(place)+2) }
 
 // mean averages over users.
 func (b Buckets) mean(each []userRanking) Ranking {
-	var r Ranking
-	var recall [PopularityBuckets]float64
+	r := Ranking{Slices: make([]RecallSlice, len(b.sizes))}
+	var recall [MostBuckets]float64
 	for bucket := range r.Slices {
 		r.Slices[bucket].Items, r.Slices[bucket].K = b.sizes[bucket], sliceCutoff(bucket)
 	}

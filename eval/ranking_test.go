@@ -61,7 +61,7 @@ func TestRankByHand(t *testing.T) {
 		Target:  ratings(200, []int32{19, 20, 21, 60, 99, 100, 104}, thirty, nil, []int32{1}),
 	}
 	down := scorer(func(_, item int) float64 { return -float64(item) })
-	got := Rank(h, down, NewBuckets(modulo()), protocol.Workers(2))
+	got := Rank(h, down, NewBuckets(modulo(), PopularityBuckets), protocol.Workers(2))
 	// The first has one of seven among the first 20, at rank 20; the second 20 of 20;
 	// the third wants nothing, and the fourth is not held out.
 	if got.Users != 2 || !near(got.Recall, (1./7+1)/2) || !near(got.NDCG, (0.22767024869695300/3.63799963932074758+1)/2) {
@@ -90,7 +90,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-14 }
 // where there is nothing else; and a bucket without a target is null in JSON.
 func TestRankLeavesOut(t *testing.T) {
 	h := dataset.HeldOut{Users: []int32{0}, History: ratings(5, []int32{0, 3}), Target: ratings(5, []int32{1})}
-	b := NewBuckets(ratings(5, []int32{0, 1, 2, 3, 4}))
+	b := NewBuckets(ratings(5, []int32{0, 1, 2, 3, 4}), PopularityBuckets)
 	best := scorer(func(_, item int) float64 { return []float64{9, math.NaN(), math.Inf(-1), 8, 7}[item] })
 	got := Rank(h, best, b, protocol.Workers(1))
 	// Without the history 4 comes first, then 2, and 1, which has no score, last: rank 3 of 3.
@@ -100,6 +100,22 @@ func TestRankLeavesOut(t *testing.T) {
 	text, err := json.Marshal(got)
 	if err != nil || strings.Count(string(text), `"recall":null`) != 4 || !strings.Contains(string(text), `{"items":1,"k":40,"users":1,"recall":1}`) {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// Of nine items with 9 to 1 ratings the two buckets have the first five and the last four; in three they have
+// three each.
+func TestBucketsByHand(t *testing.T) {
+	var item []int32
+	for j := range 9 {
+		item = append(item, slices.Repeat([]int32{int32(j)}, 9-j)...)
+	}
+	train := dataset.Ratings{Users: 1, Items: 9, Item: item, User: make([]int32, len(item)), Value: make([]float32, len(item))}
+	for n, want := range map[int][]uint8{1: {0, 0, 0, 0, 0, 0, 0, 0, 0}, 2: {0, 0, 0, 0, 0, 1, 1, 1, 1}, 3: {0, 0, 0, 1, 1, 1, 2, 2, 2}} {
+		b := NewBuckets(train, n)
+		if !slices.Equal(b.of, want) || len(b.sizes) != n || b.sizes[0] != 9-9*(n-1)/n && n < 3 {
+			t.Errorf("%d buckets: %v of sizes %v, want %v", n, b.of, b.sizes, want)
+		}
 	}
 }
 
@@ -139,7 +155,7 @@ func TestRankBruteForce(t *testing.T) {
 			}
 		}
 		score := func(u, j int) float64 { return float64(draw(3, u, j) % 50) }
-		got := Rank(h, scorer(score), NewBuckets(train), protocol.Workers(3))
+		got := Rank(h, scorer(score), NewBuckets(train, PopularityBuckets), protocol.Workers(3))
 
 		count := make([]int, items)
 		for _, j := range train.Item {
@@ -154,7 +170,7 @@ func TestRankBruteForce(t *testing.T) {
 			}
 			return 5 * ahead / items
 		}
-		var want Ranking
+		want := Ranking{Slices: make([]RecallSlice, PopularityBuckets)}
 		var sums [5]float64
 		for _, u := range h.Users {
 			if len(wanted[u]) == 0 {
@@ -224,7 +240,7 @@ func TestRankWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := NewBuckets(held.Train)
+	b := NewBuckets(held.Train, PopularityBuckets)
 	popular := scorer(func(user, item int) float64 { return float64(item * (user + 3) % 17) })
 	one, _ := json.Marshal(Rank(held.Test, popular, b, protocol.Workers(1)))
 	three, _ := json.Marshal(Rank(held.Test, popular, b, protocol.Workers(3)))
@@ -251,7 +267,7 @@ func small(t *testing.T) *dataset.Split {
 // rated more than anything in the one before.
 func TestBucketsAreEqual(t *testing.T) {
 	split := small(t)
-	b := NewBuckets(split.Train)
+	b := NewBuckets(split.Train, PopularityBuckets)
 	counts := make([]int, split.Train.Items)
 	for _, j := range split.Train.Item {
 		counts[j]++
@@ -277,7 +293,7 @@ func TestBucketsAreEqual(t *testing.T) {
 // TestMeasureSlices compares with squares summed up rating by rating, and the whole with Measure.
 func TestMeasureSlices(t *testing.T) {
 	split := small(t)
-	e := NewTest(split, nil, 0.5, 5)
+	e := NewTest(split, nil, 0.5, 5, PopularityBuckets)
 	b := e.Buckets
 	p := ItemBias(split.Train)
 	got := e.Slices(p, protocol.Workers(2))
@@ -302,7 +318,7 @@ func TestMeasureSlices(t *testing.T) {
 	if mse := e.Measure(p, protocol.Workers(1)).MSE; math.Abs(all/float64(test.Len())-mse) > 1e-12 {
 		t.Errorf("together %v, want the MSE %v", all/float64(test.Len()), mse)
 	}
-	e.Buckets = Buckets{of: make([]uint8, split.Train.Items)}
+	e.Buckets = Buckets{of: make([]uint8, split.Train.Items), sizes: make([]int, 2)}
 	none := e.Slices(p, protocol.Workers(1))
 	if none[0].Ratings != test.Len() || none[1].RMSE != nil {
 		t.Errorf("a bucket without ratings: %+v", none)

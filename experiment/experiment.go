@@ -74,7 +74,7 @@ func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, e
 	e := &Experiment{Split: split}
 	e.Config, e.Data, e.Held, e.Ratings = c, set, held, split.Train
 	e.Train = split.Train.ByUser()
-	e.Test = eval.NewTest(split, held, set.Min, set.Max)
+	e.Test = eval.NewTest(split, held, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
 	err = e.derive()
 	e.Loading = time.Since(start)
 	return e, err
@@ -101,7 +101,7 @@ func OpenPublic(c config.Config, set *dataset.Set, features *dataset.ItemFeature
 	none := set.Ratings
 	e := &Experiment{Split: &dataset.Split{Train: none, Validation: none, Test: none}, session: session}
 	e.Config, e.Data, e.Features = c, set, features
-	e.Test = eval.NewTest(e.Split, nil, set.Min, set.Max)
+	e.Test = eval.NewTest(e.Split, nil, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
 	return e, e.derive()
 }
 

@@ -25,7 +25,11 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 	}
 	s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 	s.ClaimedEpsilon = e.Privacy.Claimed
-	if n := e.Schedule.Noise(); n.Kind == protocol.PartyNoise {
+	n := e.Schedule.Noise()
+	if n.Kind == protocol.LocalNoise {
+		s.Trust = dp.Nobody
+	}
+	if n.Kind == protocol.PartyNoise {
 		s.Noise = dp.FloatGaussianNoise
 		if n.SamplingRate < 1 {
 			s.Sampling = dp.PoissonSampling

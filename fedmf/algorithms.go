@@ -13,6 +13,7 @@ import (
 type family struct {
 	about     algorithm.About
 	gradients bool // parties send gradients and not embeddings
+	langevin  bool // parties take Langevin steps
 }
 
 // About implements algorithm.Algorithm.
@@ -26,7 +27,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	switch f.about.Clients {
 	case algorithm.ItemParties:
-		return openVertical(s, p)
+		return openVertical(s, p, f.langevin)
 	case algorithm.UserParties:
 		return openHorizontal(s, p, f.gradients)
 	case algorithm.Nobody:
@@ -42,13 +43,20 @@ func gradients(c config.Config) bool {
 	return ok && f.gradients
 }
 
+// langevin reports whether parties take Langevin steps.
+func langevin(c config.Config) bool {
+	f, ok := algorithm.Of(c).(*family)
+	return ok && f.langevin
+}
+
 func init() {
 	declareKeys()
 	for _, f := range []*family{
-		{about: users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6")},
+		{about: locally(users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6"))},
 		{about: vertical("vfl-sgdmf", "matrix factorization between organisations that each own some items and share the users' embeddings", "FMF, section 4")},
 		{about: horizontal("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
 		{about: horizontal("hfl-synsgd", "averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
+		{about: sampled(vertical("dp-sgld", "samples factorizations by noisy Langevin steps, in one place unless parties are more: what VFL-SGDMF is compared with", "FMF, Figure 5; Liu, Wang, Smola 2015")), langevin: true},
 		{about: plain(users("fmf-lfl", "lfl-sgdmf without noise", "FMF, section 6"))},
 		{about: plain(vertical("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
 		{about: plain(horizontal("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
@@ -68,6 +76,13 @@ func constant(v float64) func(config.Config) float64 {
 // plain is an algorithm without its noise.
 func plain(a algorithm.About) algorithm.About {
 	a.Private = false
+	return a
+}
+
+// locally is an algorithm whose clients may add noise that suffices by itself: its steps follow from
+// the noise in the sum, whoever added it.
+func locally(a algorithm.About) algorithm.About {
+	a.LocalNoise = true
 	return a
 }
 
@@ -91,6 +106,12 @@ func vertical(name, help, paper string) algorithm.About {
 		Genres: func(c config.Config) bool { return partition.Is(c, string(dataset.CategoryPartition)) },
 		Keys:   verticalKeys, Rounds: constant(100), Rank: constant(1), // FMF paper, section 4.3
 	}
+}
+
+// sampled is an algorithm of parties whose steps are Langevin's.
+func sampled(a algorithm.About) algorithm.About {
+	a.OneParty, a.Keys = true, langevinKeys
+	return a
 }
 
 func horizontal(name, help, paper string) algorithm.About {

@@ -46,16 +46,9 @@ func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*mode
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	f := &model.Factors{Users: model.NewMatrix(train.Users, p.Rank), Items: p.StartItems()}
+	f := &model.Factors{Users: p.StartUsers(train.Users), Items: p.StartItems()}
 	rng := entropy.Public(p.Seed, "baseline/central")
-	start := p.StartUser()
-	for u := range train.Users {
-		row := f.Users.Row(u)
-		for i := range row {
-			row[i] = start[i] * (1 + p.Spread*rng.NormFloat64())
-		}
-		Project(row, p.MaxRating)
-	}
+	p.scatter(f.Users, rng)
 	if p.From != nil {
 		f = &model.Factors{Users: p.From.Users.Clone(), Items: p.From.Items.Clone()}
 	}

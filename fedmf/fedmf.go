@@ -99,14 +99,21 @@ func (p Params) startValue() float64 { return math.Sqrt(p.StartMean / float64(p.
 // seeded spread, projected. Every algorithm and baseline of a run starts here.
 func (p Params) StartItems() *model.Matrix {
 	v := model.NewMatrix(p.Items, p.Rank)
-	rng := entropy.Public(p.Seed, "fedmf/start")
 	for i := range v.Data() {
-		v.Data()[i] = p.startValue() * (1 + p.Spread*rng.NormFloat64())
+		v.Data()[i] = p.startValue()
 	}
-	for j := range p.Items {
-		Project(v.Row(j), p.MaxRating)
-	}
+	p.scatter(v, entropy.Public(p.Seed, "fedmf/start"))
 	return v
+}
+
+// scatter moves every coordinate of m by the relative spread, and projects the rows.
+func (p Params) scatter(m *model.Matrix, rng interface{ NormFloat64() float64 }) {
+	for i, x := range m.Data() {
+		m.Data()[i] = x * (1 + p.Spread*rng.NormFloat64())
+	}
+	for i := range m.Rows() {
+		Project(m.Row(i), p.MaxRating)
+	}
 }
 
 // StartUser is where every u_i starts.

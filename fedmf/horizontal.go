@@ -56,7 +56,7 @@ func (t *Horizontal) Users() *model.Matrix { return t.u }
 // Tuned is what stage 3 made of it; nil before.
 func (t *Horizontal) Tuned() *Tuned { return t.tuned }
 
-// prepare trims the ratings, and fits U_k to all of them: stage 1, without noise.
+// prepare trims the ratings, and starts U_k: stage 1, without noise.
 // A user's embedding follows from the user's own ratings and the public start.
 func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.Runner) error {
 	trimmed := t.ratings
@@ -66,9 +66,21 @@ func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.R
 			return fmt.Errorf("fedmf: trimming: %w", err)
 		}
 	}
-	t.u = t.fit(v, run)
+	t.u = t.begin(v, run)
 	t.steps = newStepper(t.params, trimmed, v)
 	return nil
+}
+
+// begin is U_k as stage 1 makes it from V: fitted to all ratings or, with RandomUsers, the
+// start with the spread that V has, by the public seed.
+func (t *Horizontal) begin(v *model.Matrix, run protocol.Runner) *model.Matrix {
+	p := t.params
+	if !p.RandomUsers {
+		return t.fit(v, run)
+	}
+	u := p.StartUsers(len(t.users))
+	p.scatter(u, entropy.Public(p.Seed, fmt.Sprintf("fedmf/start-users/%d", t.users[0])))
+	return u
 }
 
 // fit fits the party's users to V.
@@ -165,12 +177,18 @@ func (t *Horizontal) Finish(model []byte, run protocol.Runner) error {
 	return nil
 }
 
-// Tune fits the party's users to V, then makes passes over the party's own
+// Tune fits the party's users to V or, with RandomUsers, takes them as stage 2 left
+// them, at their start if there was none; then it makes passes over the party's own
 // ratings, which move both U_k and V. V becomes the party's. Nothing of it is
 // private, and nothing is shown to anybody.
 func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *Tuned {
 	p, r := t.params, t.ratings
-	tuned := &Tuned{Users: t.fit(v, run), Items: v}
+	tuned := &Tuned{Items: v}
+	if p.RandomUsers && t.u != nil {
+		tuned.Users = t.u.Clone()
+	} else {
+		tuned.Users = t.begin(v, run)
+	}
 	users := make([]int32, len(r.items))
 	for i := range r.rows() {
 		for k := r.start[i]; k < r.start[i+1]; k++ {

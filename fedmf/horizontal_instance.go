@@ -26,7 +26,7 @@ func openHorizontal(s *algorithm.Setup, p Params, gradients bool) (*horizontalIn
 			return nil, config.Wrap(err)
 		}
 	}
-	x, err := openParties(s, p, algorithm.UserParties, gradients, s.Data.Items, false)
+	x, err := openParties(s, p, algorithm.UserParties, steps{gradients: gradients}, s.Data.Items, false)
 	if err != nil {
 		return nil, err
 	}

@@ -194,6 +194,54 @@ func TestStagesOfHorizontal(t *testing.T) {
 	}
 }
 
+// In the vanilla form nobody is fitted: U_k starts where the public start says, within a few
+// spreads of it, whatever the ratings are; stage 2 moves it by projected gradient steps on both,
+// computed here by hand from differences; and stage 3 with no pass leaves it there.
+func TestVanillaHorizontal(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	p := soundParams(4, 6, 2)
+	p.Unit, p.ClipRatings, p.TrainUsers, p.RandomUsers, p.Rounds, p.LocalSteps = dp.User, 6, true, true, 2, 1
+	p.SamplingRate, p.Density, p.UserRate, p.FineTune, p.Spread = 1, 0.3, 0.02, 0, 0.1
+	rows, v := someRatings(rng, 4, 6, 0.5), someMatrix(rng, 6, 2)
+	start := newHorizontal(t, &p, Order(4), make([]model.Ratings, 4)).Tune(v.Clone(), 0, serial{}).Users
+	distinct := map[float64]bool{}
+	for _, x := range start.Data() {
+		distinct[x] = true
+		if at := math.Sqrt(p.StartMean / 2); math.Abs(x-at) > 5*0.1*at {
+			t.Errorf("a user starts at %v, want about %v", x, at)
+		}
+	}
+	if len(distinct) != 8 {
+		t.Errorf("%d different coordinates at the start, want 8", len(distinct))
+	}
+	party := newHorizontal(t, &p, Order(4), rows)
+	contribute(t, party, planOf(&p, 1, v, protocol.Noise{}), simulated.New(1, "party"))
+	want := start.Clone()
+	for i, r := range rows {
+		for k, g := range differences(start, v, i, r, true) {
+			if k >= 12 {
+				want.Data()[k-12] -= 0.02 * g / (6 * 0.3)
+			}
+		}
+	}
+	for i := range rows {
+		Project(want.Row(i), p.MaxRating)
+	}
+	if apart(party.Users().Data(), want.Data()) > 1e-9 {
+		t.Errorf("after a step users are %v, want %v", party.Users().Data(), want.Data())
+	}
+	if err := party.Finish(v.Encode(), serial{}); err != nil {
+		t.Fatal(err)
+	}
+	if !cmp.Equal(party.Tuned().Users.Data(), party.Users().Data()) {
+		t.Error("stage 3 without a pass moved the users")
+	}
+	p.TrainUsers = false
+	if err := p.Validate(); err == nil {
+		t.Error("users that nobody trains were accepted")
+	}
+}
+
 // sequence is a slow stage 3: from the fit, one projected gradient step on u_i and
 // v_j for each rating, in the given order.
 func sequence(p *PartyParams, rows []model.Ratings, v *model.Matrix, order [][2]int, rate float64) *Tuned {

@@ -12,17 +12,23 @@ import (
 
 // The keys of matrix factorization.
 var (
-	contribution, partition, clipping, train                                           config.TextKey
-	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                         config.NumberKey
-	learningRate, userRate, itemRate, density, fineTune, fineTuneRate                  config.NumberKey
-	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs                    config.NumberKey
-	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, centralKeys []*config.Key
+	contribution, partition, clipping, train, pretrain                                               config.TextKey
+	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                                       config.NumberKey
+	learningRate, userRate, itemRate, density, fineTune, fineTuneRate                                config.NumberKey
+	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs, prior                           config.NumberKey
+	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, centralKeys, langevinKeys []*config.Key
 )
 
 // The words of train.
 const (
 	trainItems = "items"
 	trainBoth  = "both"
+)
+
+// The words of pretrain.
+const (
+	yes = "yes"
+	no  = "no"
 )
 
 const (
@@ -49,7 +55,8 @@ func declareKeys() {
 		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, clipRatings.Key, clipping.Key, clipNorm.Key,
 			userRate.Key, itemRate.Key, density.Key})
 	verticalKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key})
-	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{train.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
+	langevinKeys = append(slices.DeleteFunc(slices.Clone(verticalKeys), func(k *config.Key) bool { return k == clipping.Key || k == clipNorm.Key }), prior.Key)
+	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{train.Key, pretrain.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
 	centralKeys = slices.Concat(startKeys, fitKeys, []*config.Key{learningRate.Key, epochs.Key})
 }
 
@@ -105,10 +112,10 @@ func declarePartyKeys() {
 		Flag: true, Placeholder: "HOW", Help: "What bounds a party's gradients: embedding (the paper's form), gradient (DP-SGD, to --clip-norm) or both, which needs far less noise.",
 	})
 	train = config.DeclareText(config.Key{
-		Name: "train", Kind: config.Word, Default: "auto", Auto: "items; both of hfl-synsgd, as the paper has it", Words: []string{trainItems, trainBoth}, Flag: true, Placeholder: "WHAT",
+		Name: "train", Kind: config.Word, Default: "auto", Auto: "items; both of hfl-synsgd, as the paper has it, and where users are not pre-trained", Words: []string{trainItems, trainBoth}, Flag: true, Placeholder: "WHAT",
 		Help: "What an HFL party moves in a step: items (its users are fitted before) or both.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
-			if gradients(c) {
+			if gradients(c) || !pretrains(c) {
 				return trainBoth
 			}
 			return trainItems
@@ -116,10 +123,16 @@ func declarePartyKeys() {
 	})
 }
 
+// pretrains reports whether users are fitted before anything is shared: always but for parties
+// of HFL in the vanilla form.
+func pretrains(c config.Config) bool {
+	return pretrain.Is(c, yes) || algorithm.Of(c).About().Clients != algorithm.UserParties
+}
+
 // defaultClipRatings is θ (FMF paper, sections 4.3 and 5.3); 0 where nothing is trimmed.
 // Where a user's whole gradient is clipped trimming would only lose ratings.
 func defaultClipRatings(c config.Config) float64 {
-	if algorithm.UnitOf(c) == dp.Rating || !clipping.Is(c, string(EmbeddingClipping)) {
+	if algorithm.UnitOf(c) == dp.Rating || !byEmbeddings(c) {
 		return 0
 	}
 	switch s := algorithm.Parties.Chosen(c); {
@@ -132,12 +145,17 @@ func defaultClipRatings(c config.Config) float64 {
 	}
 }
 
+// byEmbeddings reports whether the norms of embeddings alone bound a gradient.
+func byEmbeddings(c config.Config) bool {
+	return langevin(c) || clipping.Is(c, string(EmbeddingClipping))
+}
+
 func checkClipRatings(c config.Config) string {
 	unit, theta := algorithm.UnitOf(c), clipRatings.Chosen(c)
 	switch {
 	case !algorithm.Of(c).About().Clients.Organisations():
 		return ""
-	case unit == dp.User && theta < 1 && clipping.Is(c, string(EmbeddingClipping)):
+	case unit == dp.User && theta < 1 && byEmbeddings(c):
 		return "with unit user and clipping embedding a party must trim each user, to at least 1 rating"
 	case unit == dp.Rating && theta > 0:
 		return "with unit rating nothing is trimmed: which ratings of a user are kept would depend on the others"
@@ -153,6 +171,10 @@ func declareModelKeys() {
 	}
 	whole := func(name, standard string, low float64, help string) config.NumberKey {
 		return config.DeclareNumber(config.Key{Name: "model." + name, Kind: config.Whole, Default: standard, Range: config.AtLeast(low), Help: help})
+	}
+	fitted := func(k config.NumberKey) config.NumberKey {
+		k.When = pretrains
+		return k
 	}
 	learningRate = real("learning-rate", "auto", byNoise, config.Positive(), "Step of the server, or of sgd-mf for one rating.")
 	userRate = real("user-rate", "auto", byNoise, config.Positive(), "Step of parties on the embeddings of users.")
@@ -171,6 +193,20 @@ func declareModelKeys() {
 			}
 		},
 	})
+	pretrain = config.DeclareText(config.Key{ // FMF paper, section 5.1: yes is what makes it HFL-SGDMF
+		Name: "model.pretrain", Kind: config.Word, Default: yes, Words: []string{yes, no}, Later: true,
+		Help: "Whether an HFL party fits its users to their ratings before items are trained. With no they begin at random, are trained along, and stages 2 and 3 go on from there: the paper's vanilla form.",
+		Check: func(c config.Config) string {
+			if pretrain.Is(c, no) && train.Is(c, trainItems) && algorithm.Of(c).About().Clients == algorithm.UserParties {
+				return "with train items nobody would train users who begin at random; use train both with it"
+			}
+			return ""
+		},
+	})
+	prior = config.DeclareNumber(config.Key{
+		Name: "model.prior", Kind: config.Real, Default: "1", Range: config.AtLeast(0), Later: true,
+		Help: "Precision of the Gaussian prior of embeddings in dp-sgld, in which a rating's error has the precision 2.",
+	})
 	fineTune = whole("fine-tune", "5", 0, "Passes over its own ratings with which an HFL party fine-tunes: 5 are best for parties of 15 to 600 users, more overfit.")
 	fineTuneRate = real("fine-tune-rate", "0.01", "", config.Positive(), "Step of an HFL party's fine-tuning for one rating.")
 	localPasses = config.DeclareNumber(config.Key{
@@ -188,7 +224,7 @@ func declareModelKeys() {
 		},
 	})
 	startSpread = real("start-spread", "0.01", "", config.Between(0, 1), "Relative spread of the start of embeddings: enough to let ranks differ, too little to be seen in the error.")
-	fitSteps = whole("fit-steps", "50", 0, "Most steps in which a user's embedding is fitted to its ratings: converged for the ranks that noise allows.")
-	fitRidge = real("fit-ridge", "1", "", config.AtLeast(0), "How many ratings the start of a user's embedding weighs: with 1 a user with one rating is believed half, and cold users do not overfit.")
+	fitSteps = fitted(whole("fit-steps", "50", 0, "Most steps in which a user's embedding is fitted to its ratings: converged for the ranks that noise allows."))
+	fitRidge = fitted(real("fit-ridge", "1", "", config.AtLeast(0), "How many ratings the start of a user's embedding weighs: with 1 a user with one rating is believed half, and cold users do not overfit."))
 	epochs = whole("epochs", "30", 1, "Passes of sgd-mf over all ratings: more overfit the small sets.")
 }

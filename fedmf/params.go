@@ -24,7 +24,7 @@ func partyParamsOf(s *algorithm.Setup, p Params, clients algorithm.Clients) Part
 		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: Clipping(clipping.Of(c)),
 		Rounds: algorithm.Rounds.Int(c), LocalSteps: localSteps.Int(c),
 		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: clipRatings.Int(c),
-		TrainUsers: train.Is(c, trainBoth), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate.Value(c),
+		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate.Value(c),
 	}
 	if clients == algorithm.ItemParties {
 		out.ItemSteps = itemSteps.Int(c)

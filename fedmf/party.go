@@ -36,6 +36,12 @@ type PartyParams struct {
 	// TrainUsers has an HFL party move its user embeddings in every step
 	// ("train-both" in the paper) and not only fit them before it trains V.
 	TrainUsers bool
+	// RandomUsers leaves stage 1 out of an HFL party: its user embeddings begin near the common
+	// start at random, and stages 2 and 3 go on from there, the vanilla form of FMF (FMF paper,
+	// figure 3(a) and section 5.3). With TrainUsers alone: else nothing would train them before stage 3.
+	RandomUsers bool
+	// Prior is the precision λ of embeddings' prior, with ResidualClipping alone.
+	Prior float64
 	// FineTune is how many passes over its own ratings an HFL party makes in
 	// stage 3, on a copy of V that it keeps, with steps of FineTuneRate.
 	FineTune     int
@@ -56,6 +62,11 @@ const (
 	// BothClippings projects embeddings and clips gradients. Ours: 2R^{3/2} is
 	// several times a typical gradient, so a small C needs far less noise.
 	BothClippings Clipping = "both"
+	// ResidualClipping cuts errors of predictions to [-R, R] and scales embeddings into the ball of
+	// squared norm R, of any sign. With it a step is one of stochastic gradient Langevin dynamics
+	// (DP-SGLD, what the paper compares with): it follows the log-posterior of ratings with errors of
+	// precision 2 and embeddings of precision Prior, and adds noise of at least Langevin's variance.
+	ResidualClipping Clipping = "residual"
 )
 
 // Validate reports everything that makes the settings unusable.
@@ -88,9 +99,12 @@ func (p PartyParams) Validate() error {
 	if !(p.Density > 0 && p.Density <= 1) {
 		bad("density is %v; it must be above 0 and at most 1", p.Density)
 	}
+	if p.RandomUsers && !p.TrainUsers {
+		bad("users begin at random and are not trained; train both, or pre-train them")
+	}
 	switch p.Unit {
 	case dp.User:
-		if least("clip-ratings", p.ClipRatings, 0); p.ClipRatings == 0 && p.Clipping == EmbeddingClipping {
+		if least("clip-ratings", p.ClipRatings, 0); p.ClipRatings == 0 && (p.Clipping == EmbeddingClipping || p.Clipping == ResidualClipping) {
 			bad("clip-ratings is 0; a user with any number of ratings could move the gradient by any length: trim, or clip gradients")
 		}
 	case dp.Rating:
@@ -103,10 +117,14 @@ func (p PartyParams) Validate() error {
 	}
 	switch p.Clipping {
 	case EmbeddingClipping:
+	case ResidualClipping:
+		if !(p.Prior >= 0) || math.IsInf(p.Prior, 1) {
+			bad("prior is %v; it must be at least 0", p.Prior)
+		}
 	case GradientClipping, BothClippings:
 		positive("clip", p.Clip)
 	default:
-		bad("clipping is %q; it must be %s, %s or %s", p.Clipping, EmbeddingClipping, GradientClipping, BothClippings)
+		bad("clipping is %q; it must be %s, %s, %s or %s", p.Clipping, EmbeddingClipping, GradientClipping, BothClippings, ResidualClipping)
 	}
 	return errors.Join(append(errs, p.Params.Validate())...)
 }
@@ -115,7 +133,8 @@ func (p PartyParams) Validate() error {
 // norm: of U and V together, or of V alone. A rating's gradient has norm at most
 // 2R^{3/2} with respect to either embedding (FMF paper, section 4.1.1). A user's
 // θ ratings add up in one row of U and touch θ different rows of V. Where
-// gradients are clipped it is at most C.
+// gradients are clipped it is at most C. With ResidualClipping an error is at most R and an embedding's
+// norm √R, so that a rating's gradient has the same bound, 2·R·√R.
 func (p PartyParams) Sensitivity(both bool) float64 {
 	inU, inV := 1.0, 1.0 // squared, in units of a rating's
 	if p.Unit == dp.User {
@@ -137,6 +156,18 @@ func (p PartyParams) Sensitivity(both bool) float64 {
 	default:
 		return bound
 	}
+}
+
+// langevin reports whether steps are Langevin's.
+func (p PartyParams) langevin() bool { return p.Clipping == ResidualClipping }
+
+// project makes an embedding feasible.
+func (p PartyParams) project(x []float64) {
+	if !p.langevin() {
+		Project(x, p.MaxRating)
+		return
+	}
+	clip(x, math.Sqrt(p.MaxRating))
 }
 
 // projects reports whether embeddings are projected after each step.
@@ -244,7 +275,7 @@ func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*mode
 	}
 	if m = b.Into(m); p.projects() {
 		for i := range rows {
-			Project(m.Row(i), p.MaxRating)
+			p.project(m.Row(i))
 		}
 	}
 	return m, nil

@@ -17,14 +17,25 @@ type partyInstance struct {
 	parts     dataset.Partition // each party's items or users; nil where that is private
 }
 
+// steps is what is not plain about the steps of parties.
+type steps struct {
+	gradients bool // they are sent, and not embeddings
+	langevin  bool
+}
+
 // openParties sets up rows of shared embeddings. spread says that a unit may be in the data
 // of all parties.
-func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, gradients bool, rows int, spread bool) (*partyInstance, error) {
+func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, kind steps, rows int, spread bool) (*partyInstance, error) {
 	if algorithm.Parties.Value(s.Config) == 1 {
 		algorithm.Secagg.Set(&s.Config, "none")
 	}
-	x := &partyInstance{setup: s, params: partyParamsOf(s, p, clients), gradients: gradients}
-	noise, err := s.CalibrateParty(x.params.Rounds*x.params.LocalSteps+x.params.ItemSteps, x.params.LocalSteps, x.params.SamplingRate, spread)
+	x := &partyInstance{setup: s, params: partyParamsOf(s, p, clients), gradients: kind.gradients}
+	calibrate := s.CalibrateParty
+	if kind.langevin {
+		calibrate = s.CalibrateByComposition
+		x.params.Clipping, x.params.Prior = ResidualClipping, prior.Value(s.Config)
+	}
+	noise, err := calibrate(x.params.Rounds*x.params.LocalSteps+x.params.ItemSteps, x.params.LocalSteps, x.params.SamplingRate, spread)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +44,7 @@ func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, gradie
 		return nil, config.Wrap(err)
 	}
 	release := x.params.Release(rows)
-	if gradients {
+	if kind.gradients {
 		release = x.params.GradientRelease(s.Data.Users/s.Cohort.Clients, noise.Multiplier)
 	}
 	release.Noise = noise

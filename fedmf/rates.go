@@ -16,7 +16,7 @@ const centralLearningRate = 0.01
 // and, for all-ratings, on MovieLens latest-small too.
 func chooseRate(s *algorithm.Setup, p Params) float64 {
 	r := s.Schedule.First()
-	sigma := math.Sqrt(r.Noise.Variance) / r.Scale // of the summed gradient
+	sigma := math.Sqrt(r.Noise.Target(s.Cohort)) / r.Scale // of the summed gradient
 	scale := math.Sqrt(p.StartMean) / float64(s.Cohort.Clients)
 	m := float64(p.Items)
 	if p.Contribution == AllRatings {

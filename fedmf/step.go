@@ -173,7 +173,7 @@ func (s *stepper) begin(n protocol.Noise, src entropy.Source, label string, iter
 	}
 	s.sampler = newSampler(n.SamplingRate, seed.Stream("sample"))
 	s.noise, s.z = nil, n.Multiplier
-	if n.Kind == protocol.PartyNoise {
+	if n.Kind == protocol.PartyNoise || s.params.langevin() {
 		s.noise = noise.NewBits(seed.Stream("noise"))
 	}
 	return nil
@@ -237,7 +237,13 @@ func (s *stepper) add(row int, u []float64, r model.Ratings, both bool) {
 	for k, j := range r.Items {
 		s.residuals = append(s.residuals, float64(r.Values[k])-model.Dot(u, s.v.Row(int(j))))
 	}
-	if s.params.Clipping != EmbeddingClipping {
+	switch s.params.Clipping {
+	case EmbeddingClipping:
+	case ResidualClipping:
+		for k, e := range s.residuals {
+			s.residuals[k] = min(max(e, -s.params.MaxRating), s.params.MaxRating)
+		}
+	default:
 		s.clip(u, r, both)
 	}
 	if both {
@@ -331,7 +337,11 @@ func (s *stepper) move(x *model.Matrix, grad []float64, rows []int, gain, sigma 
 		}
 		return nil
 	}
-	normal, err := noise.NewGaussian(gain * sigma)
+	deviation := gain * sigma
+	if s.params.langevin() {
+		deviation = s.langevin(x, gain, deviation)
+	}
+	normal, err := noise.NewGaussian(deviation)
 	if err != nil {
 		return fmt.Errorf("fedmf: %w", err)
 	}
@@ -355,6 +365,18 @@ func (s *stepper) move(x *model.Matrix, grad []float64, rows []int, gain, sigma 
 	return nil
 }
 
+// langevin takes the prior's part of a step of x, which no rating moves, and returns the deviation of
+// the step's noise. A step of η is η/2 times the gradient of the log-posterior, in which a sample of
+// rate q stands for 1/q as much: gain = η/(2q). Its noise has variance η, or that of privacy if it is more.
+func (s *stepper) langevin(x *model.Matrix, gain, private float64) float64 {
+	half := gain * s.params.SamplingRate
+	shrunk := max(0, 1-half*s.params.Prior)
+	for i, v := range x.Data() {
+		x.Data()[i] = v * shrunk
+	}
+	return max(private, math.Sqrt(2*half))
+}
+
 // addNoise adds noise to a whole matrix, if any is to be added.
 func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
 	if s.noise == nil {
@@ -374,7 +396,7 @@ func (s *stepper) shift(row, grad []float64, gain float64) {
 		row[c] += gain * g
 	}
 	if s.params.projects() {
-		Project(row, s.params.MaxRating)
+		s.params.project(row)
 		return
 	}
 	most := farthest * math.Sqrt(s.params.MaxRating)

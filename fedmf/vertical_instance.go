@@ -15,13 +15,13 @@ import (
 // verticalInstance is VFL with its data: parties own items and share U.
 type verticalInstance struct{ *partyInstance }
 
-func openVertical(s *algorithm.Setup, p Params) (*verticalInstance, error) {
+func openVertical(s *algorithm.Setup, p Params, langevin bool) (*verticalInstance, error) {
 	c := s.Config
 	parts, err := s.Data.PartitionItems(dataset.Partitioning(partition.Of(c)), algorithm.Parties.Int(c), algorithm.Seed.Of(c))
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
-	x, err := openParties(s, p, algorithm.ItemParties, false, s.Data.Users, algorithm.UnitOf(c) == dp.User)
+	x, err := openParties(s, p, algorithm.ItemParties, steps{langevin: langevin}, s.Data.Users, algorithm.UnitOf(c) == dp.User)
 	if err != nil {
 		return nil, err
 	}

@@ -90,6 +90,7 @@ func (f *family) complete() {
 		"what can be proved for a rating is no better than per user, which is what is stated (theorem 1 of the am-ssp paper takes u_i for given)"
 	a.Keys = f.keys()
 	a.Rank = func(c config.Config) float64 { return settings{c}.rank() }
+	a.RankOf = func(c config.Config, facts *config.Facts) config.Number { return settings{c}.rankOf(facts) }
 	a.Rounds = func(c config.Config) float64 { return settings{c}.outerSteps() }
 	a.Sums = func(c config.Config) int { return settings{c}.sums() }
 	a.CheckFeedback = func(c config.Config) string {

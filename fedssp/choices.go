@@ -156,6 +156,8 @@ func (s settings) outerSteps() float64 {
 	switch {
 	case !s.private():
 		return 12
+	case s.manySteps():
+		return 12
 	case s.pooled():
 		return 6 // what is released of one averages with the others
 	case s.solver() == CMF && s.biases():
@@ -167,12 +169,49 @@ func (s settings) outerSteps() float64 {
 	}
 }
 
+// growth is what a sum has of μ² beside the one before: users' embeddings settle, and later statistics say more.
+func (s settings) growth() float64 { return either(s.manySteps(), 1.4, 1) }
+
+// manySteps reports whether there is budget for outer steps in which users and items settle.
+func (s settings) manySteps() bool {
+	return s.private() && s.pooled() && !s.implicit() && algorithm.Epsilon.Chosen(s.Config) >= 3
+}
+
+// normBias is the largest norm of what a user adds to the sums for biases.
+func (s settings) normBias(f *config.Facts) float64 {
+	return either(s.private() && s.learns(), 0.5*halfScale(f), 0)
+}
+
+// normItems is that of what it adds to moments.
+func (s settings) normItems(f *config.Facts) float64 {
+	return either(s.private() && s.family().ours && s.biases(), 0.25*halfScale(f), 0)
+}
+
 // rank is d, as chosen or given.
 func (s settings) rank() float64 {
 	if !s.items() {
 		return 1 // of embeddings that stay zero
 	}
 	return s.fewestRank()
+}
+
+// rankOf is d for so many users. Where ε times users is small, noise is all there is in more than one or two directions, and
+// the Gramian cannot tell which they are.
+func (s settings) rankOf(f *config.Facts) config.Number {
+	if !s.items() || !s.private() || !s.pooled() || s.implicit() {
+		return config.Fixed(s.rank())
+	}
+	if f == nil {
+		return config.Auto
+	}
+	switch n := algorithm.Epsilon.Chosen(s.Config) * float64(f.Users); {
+	case n < 2400:
+		return config.Fixed(1)
+	case n < 9000:
+		return config.Fixed(2)
+	default:
+		return config.Fixed(s.rank())
+	}
 }
 
 // poolsRanks reports whether the solver that learns priors learns rankings, for which no
@@ -255,7 +294,19 @@ func (s settings) encoderSteps() float64 {
 // be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about .95, .6
 // and .5, and at each from .7 to .95 with 610.
 func biasShare(epsilon float64, users int) float64 {
-	return min(max(0.95-0.215*math.Log(epsilon*float64(users)/6040), 0.5), 0.95)
+	return min(max(0.95-0.215*math.Log(epsilon*float64(users)/6040), 0.5), 0.95) - (meanShare(epsilon, users) - leastMean)
+}
+
+// leastMean is what the mean gets of μ² at the least, and mostMean at the most.
+const (
+	leastMean = 0.01
+	mostMean  = 0.05
+)
+
+// meanShare is the mean's share where biases follow: so much that noise moves it by about .05 stars of a scale of five, as far
+// as that is to be had. All who rated little are drawn to it.
+func meanShare(epsilon float64, users int) float64 {
+	return min(max(leastMean*sqr(2640/(epsilon*float64(users))), leastMean), mostMean)
 }
 
 // gramianShare is what second-order statistics get beside the moments: a single Gramian
@@ -276,9 +327,10 @@ func (s settings) scarce(f *config.Facts) bool {
 }
 
 // nearStart reports whether V stays near its public start, in which users find weights of
-// features at no cost, and is not pulled to zero from there: without biases to begin with.
+// features at no cost, and is not pulled to zero from there: without biases to begin with. Rankings are not said by a user's
+// own few.
 func (s settings) nearStart(f *config.Facts) bool {
-	return s.encodes() && s.scarce(f) && !s.biases() && !s.featureless()
+	return s.encodes() && s.scarce(f) && !s.biases() && !s.featureless() && !s.implicit()
 }
 
 // paramsOf are the public settings of the algorithm, nothing left open.
@@ -292,9 +344,10 @@ func paramsOf(setup *algorithm.Setup) Params {
 		Normalise: Normaliser(keys.normalise.Of(c)), Headroom: keys.headroom.Value(c), CountMargin: keys.countMargin.Value(c),
 		CountCap: keys.countCap.Int(c), MeanCap: keys.meanCap.Int(c), Bias: s.biases(),
 		ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c), ClipBias: keys.clipBias.Value(c),
+		NormBias: keys.normBias.Value(c), NormItems: keys.normItems.Value(c),
 		UserRidge: keys.userRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c), ItemRidge: keys.itemRidge.Value(c),
 		ItemPrior: keys.itemPrior.Value(c), BiasRidge: keys.biasRidge.Value(c), Unobserved: keys.unobserved.Value(c),
-		Rounds: algorithm.Rounds.Int(c), Resample: int(keys.resample.Or(c, 1)), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
+		Rounds: algorithm.Rounds.Int(c), Growth: keys.growth.Value(c), Resample: int(keys.resample.Or(c, 1)), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
 		Loss: Loss(keys.loss.Of(c)), LossWidth: keys.lossWidth.Value(c),
 		CMF: CMFParams{
 			FeatureWeight: keys.featureWeight.Value(c), FeatureRidge: keys.featureRidge.Value(c),

@@ -22,7 +22,8 @@ func TestReleasesOfStatistics(t *testing.T) {
 		"algorithm=dpals statistics.budgeting=tail":                 "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
 		"algorithm=ada-dpals":                                       "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
 		"algorithm=dp-cmf rounds=1":                                 "mean | bias weight-counts | gramian moments",
-		"algorithm=ssp-c":                                           "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=ssp-c":                                           "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 12),
+		"algorithm=ssp-c epsilon=1":                                 "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
 		"algorithm=ssp-c encoder.optimiser=adam":                    "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
 		"algorithm=ssp-c statistics.mean-cap=0 rounds=1":            "bias weight-counts | gramian moments",
 		"algorithm=ssp-c rounds=1 statistics.gramian=per-item":      "mean | bias weight-counts | gramians moments",
@@ -100,16 +101,17 @@ func TestMergedSteps(t *testing.T) {
 // 6,040 have at ε = 3, so 30.2. What is given stays.
 func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
 	for settings, want := range map[string]string{
-		"algorithm=am-ssp epsilon=30":       "no 0.001 2 0.1",
-		"algorithm=am-ssp-ids epsilon=30":   "no 0.001 2 0.1",
-		"algorithm=am-ssp-ids epsilon=30.5": "yes 0.03 0.3 5",
-		"algorithm=am-ssp-ids epsilon=inf":  "yes 0.03 0.3 20",
-		"algorithm=ssp-i epsilon=1":         "yes 0.09486832980505137 0.3 20", // 0.3/√10
-		"algorithm=am-ssp epsilon=inf":      "no 0.03 0.3 20",                 // as published, it has no embedding of an item's own
-		"algorithm=am-ssp features=none":    "auto auto auto 5",
-		"algorithm=ssp-convex epsilon=1":    "yes 0.03 0.3 20",
-		"algorithm=dp-cmf epsilon=30":       "1",
-		"algorithm=dp-cmf epsilon=30.5":     "0.2",
+		"algorithm=am-ssp epsilon=30":                 "no 0.001 2 0.1",
+		"algorithm=am-ssp-ids epsilon=30":             "no 0.001 2 0.1",
+		"algorithm=am-ssp-ids epsilon=30.5":           "yes 0.03 0.3 5",
+		"algorithm=am-ssp-ids epsilon=inf":            "yes 0.03 0.3 20",
+		"algorithm=ssp-i epsilon=1":                   "yes 0.09486832980505137 0.3 20", // 0.3/√10
+		"algorithm=ssp-i epsilon=1 feedback=implicit": "yes 0.09486832980505137 0.3 5",  // rankings are learned, or they are nothing
+		"algorithm=am-ssp epsilon=inf":                "no 0.03 0.3 20",                 // as published, it has no embedding of an item's own
+		"algorithm=am-ssp features=none":              "auto auto auto 5",
+		"algorithm=ssp-convex epsilon=1":              "yes 0.03 0.3 20",
+		"algorithm=dp-cmf epsilon=30":                 "1",
+		"algorithm=dp-cmf epsilon=30.5":               "0.2",
 		"algorithm=am-ssp epsilon=1 encoder.ids=yes encoder.rate=0.5 encoder.start-norm=4 statistics.item-prior=7": "yes 0.5 4 7",
 		"algorithm=dp-cmf epsilon=1 cmf.feature-weight=0.7":                                                        "0.7",
 	} {
@@ -131,7 +133,7 @@ func TestDefaultsWithoutNoise(t *testing.T) {
 		"algorithm=dpals epsilon=inf":                             "12 8 4.5 4 4 20 1000",
 		"algorithm=dp-cmf epsilon=1":                              "4 4 1.125 1 2 10 auto",
 		"algorithm=dp-cmf epsilon=inf":                            "12 8 4.5 4 4 20 auto",
-		"algorithm=ssp-c epsilon=1":                               "6 4 1.125 1 2 auto auto",
+		"algorithm=ssp-c epsilon=1":                               "6 1 1.125 1 2 auto auto",
 		"algorithm=ssp-c epsilon=inf":                             "12 4 1.125 1 4 auto auto",
 		"algorithm=ssp-i epsilon=1":                               "2 4 1.125 1 1 20 auto",
 		"algorithm=ada-dpals epsilon=1":                           "3 4 1.125 1 1 5 auto",

@@ -22,10 +22,13 @@
 //	            mean                        Σ(y-mid)/(k·half), min(n,k)/k            √2
 //	bias        bias                        w_j·clip(y-μ-b_i)                        Γ
 //	            weight-counts               w_j                                      1
-//	statistics  gramian (one Gramian)       svec(u uᵀ)                               Γ_u²
-//	            gramians (one per item)     w_j·svec(u uᵀ)                           Γ_u²
-//	            moments                     w_j·clip(y-μ-b_i-b_j)·u                  Γ_yΓ_u
-//	            hessians, gradients         w_j·ℓ″·svec(u uᵀ), w_j·ℓ′·u              ℓ″Γ_u², ℓ′Γ_u
+//	statistics  gramian (one Gramian)       s·svec(u uᵀ)                             Γ_u²
+//	            gramians (one per item)     s·w_j·svec(u uᵀ)                         Γ_u²
+//	            moments                     s·w_j·clip(y-μ-b_i-b_j)·u                Γ_yΓ_u
+//	            hessians, gradients         s·w_j·ℓ″·svec(u uᵀ), s·w_j·ℓ′·u          ℓ″Γ_u², ℓ′Γ_u
+//
+// With Params.NormBias and NormItems the bounds of bias, and of moments or gradients, are those, if they are
+// smaller: a user whose contribution would be longer takes smaller weights w_j, or a smaller s, else 1.
 //
 // # Privacy
 //
@@ -43,6 +46,8 @@
 // norm, so ‖svec(u uᵀ)‖ = ‖u‖² <= Γ_u²; rows of different items stand at different
 // coordinates, so the norms of gramians, moments, bias, hessians and gradients are
 // √(Σ w_j² x_j²) with |x_j| at most the bound of one row, hence at most that bound.
+// That of bias, moments and gradients is besides measured and scaled down to NormBias or NormItems with
+// the client (restrain in user.go), by a factor of at most 1, which no other bound grows by.
 //
 // A broadcast that is not finite or absurdly large is neutralised with the client,
 // coordinate by coordinate, and never answered by an error that would depend on
@@ -159,6 +164,10 @@ type Params struct {
 	Bias bool
 
 	ClipUser, ClipRating, ClipBias float64 // Γ_u, Γ_y in rating units, Γ of the residuals of the bias stage
+	// NormBias and NormItems are the largest norms of all that a user adds to the sums of biases, and to moments or
+	// gradients. What would be longer is scaled down as a whole, and with it the user's part of what the sums
+	// are divided by: its ratings weigh less, and say nothing else. 0: what the clipping of single ratings comes to.
+	NormBias, NormItems float64
 
 	// UserRidge and UserBiasRidge are what the client adds to the diagonal for u and
 	// its bias. A rating adds ‖v_j‖² and 1.
@@ -176,6 +185,8 @@ type Params struct {
 	// each with fresh noise, are taken in each: 1 is SSP-c, as many as the encoder takes
 	// gradient steps SSP-i. Users keep their embeddings within an outer step. Closed forms take one.
 	Rounds, Resample int
+	// Growth is what the statistics of a sum have of μ² beside those of the sum before; 0 is 1, the same.
+	Growth float64
 
 	Seed uint64 // of where V starts, and of the encoder's batches; public
 	// StartSpread is the standard deviation of the coordinates of V at the start; an encoder has a
@@ -193,7 +204,7 @@ type Params struct {
 }
 
 // Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
-// statistics of all rounds share what they leave, evenly. What is not released gives its
+// statistics of all rounds share what they leave, each Growth times what the one before has. What is not released gives its
 // share to the others in proportion.
 type Shares struct {
 	Counts, Mean, Bias float64
@@ -274,6 +285,7 @@ func (p Params) Validate() error {
 	}
 	if p.Bias {
 		e.positive("clip-bias", p.ClipBias)
+		e.notNegative("norm-bias", p.NormBias)
 		if !p.learned() {
 			e.positive("bias-ridge", p.BiasRidge)
 		}
@@ -296,6 +308,9 @@ func (p Params) Validate() error {
 	case p.Resample > 1 && p.Resample > p.Encoder.Steps:
 		e.add("resample is %d; an encoder of %d steps takes fresh statistics at most so often", p.Resample, p.Encoder.Steps)
 	}
+	if !(p.Growth >= 0.1 && p.Growth <= 10) && p.Growth != 0 {
+		e.add("growth is %v; it must be from 0.1 to 10", p.Growth)
+	}
 	p.Shares.check(&p, &e)
 	return errors.Join(e...)
 }
@@ -303,6 +318,7 @@ func (p Params) Validate() error {
 // checkRounds checks what the outer steps need.
 func (p *Params) checkRounds(e *problems) {
 	e.positive("clip-user", p.ClipUser)
+	e.notNegative("norm-items", p.NormItems)
 	if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
 		e.positive("clip-rating", p.ClipRating)
 	}

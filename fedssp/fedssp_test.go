@@ -91,7 +91,11 @@ func kinds(items, rank int) map[string]Params {
 	tasteful.UserFeatures = NewUserFeatures(tasteful.Features, 0.7)
 	tastefulConvex := encodedConvex
 	tastefulConvex.UserFeatures = tasteful.UserFeatures
+	normed, normedPooled := perItem, tasteful
+	normed.NormBias, normed.NormItems, normed.Growth = 0.7, 0.3, 1.5
+	normedPooled.NormBias, normedPooled.NormItems, normedPooled.Growth = 0.7, 0.3, 1.5
 	out := map[string]Params{
+		"norms, per item": normed, "norms, pooled": normedPooled,
 		"weights of one scale": global,
 		"pooled":               pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,
 		"encoder": encoded, "encoder of ids, resampled": ids, "encoder, convex, resampled": encodedConvex,

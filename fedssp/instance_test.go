@@ -60,7 +60,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	for j := range scores {
 		scores[j] = float64(j * 7 % 400)
 	}
-	want := eval.Rank(e.Held.Test, scores, eval.NewBuckets(e.Split.Train), protocol.Workers(1))
+	want := eval.Rank(e.Held.Test, scores, eval.NewBuckets(e.Split.Train, eval.PopularityBuckets), protocol.Workers(1))
 	got := e.Test.Measure(&model.Trained{Predictor: scores}, protocol.Workers(2))
 	if got.Ranking == nil || got.Ranking.Recall != want.Recall || got.PrimaryMetric() != want.Recall || got.Ranking.Users != want.Users || want.Users == 0 {
 		t.Errorf("quality %+v, want %+v", got.Ranking, want)

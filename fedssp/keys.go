@@ -15,7 +15,7 @@ import (
 var keys struct {
 	gramian, budgeting, normalise, biasFirst, priors, loss                                   config.TextKey
 	exponent, headroom, countMargin, perUser, countCap, meanCap, decay                       config.NumberKey
-	clipUser, clipRating, clipBias                                                           config.NumberKey
+	clipUser, clipRating, clipBias, normBias, normItems, growth                              config.NumberKey
 	userRidge, userBiasRidge, userFeatureWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
 	resample, startSpread, lossWidth                                                         config.NumberKey
 	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                       config.NumberKey
@@ -188,9 +188,14 @@ func declareForm() {
 	})
 	keys.priors = word("statistics.priors", []string{"fixed", "learned"}, func(s settings) bool { return s.biases() && !s.pooled() }, "learned",
 		"Whether the priors of biases are fixed or learned from the released sums.", func(settings, *config.Facts) string { return "learned" })
-	keys.decay = number("statistics.decay", config.Below(0, 1), pooled, "0.5",
-		"How much the statistics of a round before weigh beside those of this one.", value(0.5))
+	keys.decay = number("statistics.decay", config.Below(0, 1), pooled, "0.5; 0.8 of many rounds",
+		"How much the statistics of a round before weigh beside those of this one.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
 	keys.decay.Former = "statistics.memory"
+	keys.growth = config.DeclareNumber(config.Key{
+		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, else 1", Range: config.Between(0.1, 10), When: items.when(), Later: true, Before: "1",
+		Help:         "What a sum of statistics has of the budget, beside the sum before it.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(settings{c}.growth()) },
+	})
 	keys.resample = config.DeclareNumber(config.Key{
 		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i", Range: config.Between(1, 10_000), When: items.when(),
 		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics.",
@@ -239,6 +244,17 @@ func declareBounds() {
 		}))
 	keys.clipBias = number("statistics.clip-bias", clips(), biased, "7/16 of the scale, or half of it", "Largest residual of a rating in the sums for biases, in stars.",
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.learns(), 0.875, 1) * halfScale(f) }))
+	norm := func(name string, when condition, auto, help string, choose func(settings, *config.Facts) float64) config.NumberKey {
+		k := config.Key{Name: "statistics." + name, Kind: config.Real, Default: "auto", Auto: auto, Range: config.AtLeast(0), When: when.when(), Later: true, Before: "0", Help: help}
+		k.ChooseNumber = func(c config.Config, f *config.Facts) config.Number { return byFacts(choose)(settings{c}, f) }
+		return config.DeclareNumber(k)
+	}
+	// What all of a user's ratings come to together varies less than one of them does, and the noise grows with its bound.
+	keys.normBias = norm("norm-bias", biased, "a quarter of the scale; 0 without noise",
+		"Largest norm of all that a user adds to the sums for biases, in stars: a longer one is scaled down. 0: what single ratings are clipped to.",
+		settings.normBias)
+	keys.normItems = norm("norm-items", items, "an eighth of the scale of our forms; 0 of the papers', without noise, and where no biases come first",
+		"Largest norm of all that a user adds to the sums for embeddings of items, likewise.", settings.normItems)
 }
 
 // declareRidges declares what regularises the solutions.
@@ -281,10 +297,13 @@ func declareShares() {
 	}
 	keys.shareCounts = share("counts", settings.counted, "0.01", "Share of the budget for private counts.", value(0.01))
 	// No bias of a user's own makes up for the mean's noise where little can be learned.
-	keys.shareMean = share("mean", settings.averaged, "0.01; 0.03 where little can be learned", "Share of the budget for the private mean.",
-		func(s settings, f *config.Facts) config.Number {
-			return config.Fixed(either(f != nil && s.scarce(f) && !s.biases(), 0.03, 0.01))
-		})
+	keys.shareMean = share("mean", settings.averaged, "0.01 to 0.05, more where little can be learned", "Share of the budget for the private mean.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			if s.biases() {
+				return meanShare(algorithm.Epsilon.Chosen(s.Config), f.Users)
+			}
+			return either(s.scarce(f), 0.03, leastMean)
+		}))
 	keys.shareBias = config.DeclareNumber(config.Key{
 		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are", Range: config.Inside(0, 1),
 		When: condition(func(s settings) bool { return s.biases() && s.items() }).when(), Help: "Share of the budget for item biases.",

@@ -19,7 +19,7 @@ type PoolParams struct {
 	// Iterations is how many of EM learn the priors; at least 1.
 	Iterations int
 	// Decay is ρ, from 0 to below 1: the statistics of an outer step weigh 1, those of the
-	// one before ρ, of the one before that ρ². Users' embeddings settle after a few steps, and the noise
+	// one before ρ, of the one before that ρ², besides what the noise in them makes of it. Users' embeddings settle after a few steps, and the noise
 	// of what was released before averages out. Of the pooled solver only.
 	Decay float64
 }
@@ -131,7 +131,7 @@ func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, er
 
 // kept are the statistics of the outer steps so far, the older the less they weigh.
 type kept struct {
-	weight   float64   // Σ ρ^age; 0: nothing is kept
+	weight   float64   // Σ precision·ρ^age; 0: nothing is kept
 	variance float64   // of the noise in a coordinate of moments
 	moments  []float64 // m x d
 	gramian  []float64 // d x d
@@ -140,21 +140,33 @@ type kept struct {
 // remember adds the statistics of a step to those kept, replaces them by the mean of all, and returns
 // the variance of the noise in a coordinate of moments.
 func (s *Strategy) remember(y *system, noise float64) float64 {
-	k, rho := &s.kept, s.params.Pool.Decay
+	k, rho, precision := &s.kept, s.params.Pool.Decay, s.precision(noise)
 	if k.weight == 0 {
 		k.moments, k.gramian = make([]float64, len(y.b)), make([]float64, len(y.gramian))
 	}
-	k.weight = 1 + rho*k.weight
-	k.variance = sqr(noise) + sqr(rho)*k.variance
+	k.weight = precision + rho*k.weight
+	k.variance = sqr(precision*noise) + sqr(rho)*k.variance
 	for i, x := range y.b {
-		k.moments[i] = x + rho*k.moments[i]
+		k.moments[i] = precision*x + rho*k.moments[i]
 		y.b[i] = k.moments[i] / k.weight
 	}
 	for i, x := range y.gramian {
-		k.gramian[i] = x + rho*k.gramian[i]
+		k.gramian[i] = precision*x + rho*k.gramian[i]
 		y.gramian[i] = k.gramian[i] / k.weight
 	}
 	return k.variance / sqr(k.weight)
+}
+
+// precision is what a step's statistics weigh with the given noise in a coordinate of moments: the inverse of its variance,
+// beside that of the last step with nobody lost. Where budgets grow from step to step, or a step lost many, it is not 1.
+func (s *Strategy) precision(noise float64) float64 {
+	last := s.params.Steps[len(s.params.Steps)-1]
+	for _, r := range last.Releases {
+		if r.Name == Moments && noise > 0 {
+			return sqr(deviation(r) / noise)
+		}
+	}
+	return 1
 }
 
 // solvePooled sets V to posterior means. In the eigenbasis of the one Gramian every coordinate of v_j has

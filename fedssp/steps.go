@@ -61,15 +61,16 @@ func (p Params) Steps() ([]Step, error) {
 	}
 	if p.Bias {
 		b := Step{Phase: BiasStage}
-		b.add(p.rows(Bias, 1, p.ClipBias), s.Bias*(1-s.WeightCounts))
+		b.add(p.rows(Bias, 1, p.biasBound()), s.Bias*(1-s.WeightCounts))
 		b.add(p.weightCountsRelease(), s.Bias*s.WeightCounts)
 		steps = append(steps, b)
 	}
 	sums := p.Rounds * p.Resample
 	left := 1 - s.Counts - s.Mean - s.Bias
+	parts := p.parts(sums)
 	for t := range sums {
 		step := Step{Phase: Statistics}
-		each := left / float64(sums)
+		each := left * parts[t]
 		if !p.Bias {
 			if t == 0 {
 				step.add(p.weightCountsRelease(), left*s.WeightCounts)
@@ -105,10 +106,10 @@ func normalise(steps []Step) {
 // addStatistics adds what an alternating step sums, for a share of μ².
 func (p *Params) addStatistics(s *Step, share float64) {
 	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
-	curvature, slope, name := 1.0, p.targetBound(), Moments
+	curvature, name := 1.0, Moments
 	items := Gramians
 	if p.Solver == Convex {
-		curvature, slope, name = p.curvatureBound(), p.slopeBound(), Gradients
+		curvature, name = p.curvatureBound(), Gradients
 		items = Hessians
 	}
 	norm2 := p.ClipUser * p.ClipUser
@@ -124,7 +125,42 @@ func (p *Params) addStatistics(s *Step, share float64) {
 	if p.Gramian == PerItem {
 		s.add(p.rows(items, p.packed(), curvature*norm2), second)
 	}
-	s.add(p.rows(name, p.Rank, slope*p.ClipUser), first)
+	s.add(p.rows(name, p.Rank, p.itemsBound()), first)
+}
+
+// parts are what each of so many sums has of the statistics' μ², together 1.
+func (p *Params) parts(sums int) []float64 {
+	parts, each, all := make([]float64, sums), 1., 0.
+	for t := range parts {
+		parts[t] = each
+		all += each
+		if p.Growth != 0 {
+			each *= p.Growth
+		}
+	}
+	for t := range parts {
+		parts[t] /= all
+	}
+	return parts
+}
+
+// atMost is a norm that is bounded as it is, and by the settings if they say one.
+func atMost(norm, bound float64) float64 {
+	if norm == 0 {
+		return bound
+	}
+	return min(norm, bound)
+}
+
+// biasBound is the largest norm of what a user adds to the sums of biases.
+func (p *Params) biasBound() float64 { return atMost(p.NormBias, p.ClipBias) }
+
+// itemsBound is that of moments or gradients.
+func (p *Params) itemsBound() float64 {
+	if p.Solver == Convex {
+		return atMost(p.NormItems, p.slopeBound()*p.ClipUser)
+	}
+	return atMost(p.NormItems, p.targetBound()*p.ClipUser)
 }
 
 // targetBound is the largest target of a rating.

@@ -146,6 +146,8 @@ type contribution struct {
 
 	work    *workspace
 	weights []float64 // of the chosen ratings; nil: not computed yet
+	slopes  []float64 // of moments or gradients: what u is multiplied by; nil: not computed yet
+	share   float64   // of the user's statistics that is left by NormItems; with slopes
 }
 
 func (c *contribution) free() {
@@ -170,16 +172,19 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 		return c.counts()
 	case Mean:
 		return c.mean()
-	case Gramian:
-		c.fit()
-		v := protocol.Vector{Value: make([]float64, p.packed())}
-		packOuter(v.Value, c.embedding())
-		return v, nil
 	}
 	if err := c.weigh(); err != nil {
 		return protocol.Vector{}, err
 	}
 	switch r.Name {
+	case Gramian:
+		c.fit()
+		v := protocol.Vector{Value: make([]float64, p.packed())}
+		packOuter(v.Value, c.embedding())
+		for i := range v.Value {
+			v.Value[i] *= c.share
+		}
+		return v, nil
 	case Bias:
 		return c.biases(), nil
 	case WeightCounts:
@@ -251,8 +256,27 @@ func (c *contribution) weigh() error {
 	default:
 		weigh(c.weights, counts, p.Exponent)
 	}
+	if p.Bias && p.NormBias > 0 {
+		restrain(c.weights, norm(c.biases().Value), p.biasBound())
+	}
 	return nil
 }
+
+// restrain scales x, the norm of which or of a multiple of it is given, by what brings that norm down to the bound, and returns the
+// factor; 1 where it is no longer. It is a little less than it need be, lest rounding passes the bound.
+func restrain(x []float64, norm, bound float64) float64 {
+	const less = 1 - 1e-15
+	if norm <= bound {
+		return 1
+	}
+	by := bound / norm * less
+	for i := range x {
+		x[i] *= by
+	}
+	return by
+}
+
+func norm(x []float64) float64 { return math.Sqrt(dot(x, x)) }
 
 // choose draws the ratings that take part in all of a run's sums.
 func (c *contribution) choose(counts []float64) ([]int, error) {
@@ -296,7 +320,7 @@ func (c *contribution) biases() protocol.Vector {
 	return v
 }
 
-// fit solves for the user and clips u.
+// fit solves for the user, clips u, and bounds what its ratings add to it. Weights must be there.
 func (c *contribution) fit() {
 	if c.work != nil {
 		return
@@ -307,6 +331,21 @@ func (c *contribution) fit() {
 	c.work.fit(p, c.model)
 	c.keep(c.work)
 	clipUser(c.embedding(), p.ClipUser)
+	c.slopes = make([]float64, len(c.chosen))
+	u, d := c.embedding(), p.Rank
+	for i, k := range c.chosen {
+		x := c.work.offset[k] + c.work.own(k, d)
+		if p.Solver == Convex {
+			_, slope, _ := p.derivatives(x+dot(u, c.work.row(k, d)), c.work.value[k])
+			c.slopes[i] = c.weights[i] * clampTo(slope, p.slopeBound())
+		} else {
+			c.slopes[i] = c.weights[i] * clampTo(c.work.value[k]-x, p.targetBound())
+		}
+	}
+	c.share = 1
+	if p.NormItems > 0 {
+		c.share = restrain(c.slopes, norm(c.slopes)*norm(u), p.itemsBound())
+	}
 }
 
 // embedding is u as it enters the statistics.
@@ -322,20 +361,16 @@ func (c *contribution) statistics(name string) protocol.Vector {
 		packOuter(row, u)
 	}
 	v := protocol.Vector{Index: c.items(), Block: len(row), Factor: make([]float64, len(c.chosen)), Value: row}
+	if name == Moments || name == Gradients {
+		copy(v.Factor, c.slopes)
+		return v
+	}
 	for i, k := range c.chosen {
-		x := c.weights[i]
-		switch name {
-		case Moments:
-			x *= clampTo(w.value[k]-w.offset[k]-w.own(k, d), p.targetBound())
-		case Hessians, Gradients:
-			_, slope, curvature := p.derivatives(w.offset[k]+w.own(k, d)+dot(u, w.row(k, d)), w.value[k])
-			if name == Hessians {
-				x *= curvature
-			} else {
-				x *= clampTo(slope, p.slopeBound())
-			}
+		v.Factor[i] = c.share * c.weights[i]
+		if name == Hessians {
+			_, _, curvature := p.derivatives(w.offset[k]+w.own(k, d)+dot(u, w.row(k, d)), w.value[k])
+			v.Factor[i] *= curvature
 		}
-		v.Factor[i] = x
 	}
 	return v
 }

@@ -257,10 +257,10 @@ func (e of) releaseForecast(r protocol.Release) ReleaseForecast {
 				n.step(s.Count, s.Sensitivity)
 			}
 		}
-	case protocol.Split, protocol.TwoRound:
+	case protocol.Split, protocol.TwoRound, protocol.LocalNoise:
 		n.Variance = r.Noise.Variance
 		n.ValueVariance = r.Noise.Variance / (r.Scale * r.Scale)
-		n.ShareVariance = e.Cohort.ShareVariance(r.Noise.Variance)
+		n.ShareVariance = r.Noise.Share(e.Cohort)
 	}
 	return f
 }

@@ -53,6 +53,9 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.line("")
 	}
 	p.head("privacy", "%s", f.Privacy)
+	if line := f.Privacy.ReplacementLine(); line != "" {
+		p.line("  %s", line)
+	}
 	if mark != "" {
 		p.line("%s exact counts of ratings, which this statement does not cover: show them to nobody who may not see the ratings", mark)
 	}

@@ -59,7 +59,7 @@ func TestOwnNoise(t *testing.T) {
 			t.Errorf("%d releases: own noise %t, want %t", len(c.releases), got, c.want)
 		}
 	}
-	for kind, want := range map[protocol.NoiseKind]string{protocol.NoNoise: "none", protocol.Split: "split", protocol.TwoRound: "replace", protocol.PartyNoise: "own", 4: "NoiseKind(4)"} {
+	for kind, want := range map[protocol.NoiseKind]string{protocol.NoNoise: "none", protocol.Split: "split", protocol.TwoRound: "replace", protocol.PartyNoise: "own", protocol.LocalNoise: "local", 5: "NoiseKind(5)"} {
 		if got := kind.String(); got != want {
 			t.Errorf("kind %d is %q, want %q", kind, got, want)
 		}

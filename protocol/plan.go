@@ -154,9 +154,13 @@ const (
 	// PartyNoise: each party noised its vector before it handed it over, in Steps
 	// local steps, each of them a Gaussian release over a Poisson sample.
 	PartyNoise
+	// LocalNoise: every client adds Skellam noise that suffices by itself, and takes
+	// nothing back: local differential privacy. What one client sends is private even
+	// from an aggregator and all other clients together.
+	LocalNoise
 )
 
-var noiseNames = [...]string{NoNoise: "none", Split: "split", TwoRound: "replace", PartyNoise: "own"}
+var noiseNames = [...]string{NoNoise: "none", Split: "split", TwoRound: "replace", PartyNoise: "own", LocalNoise: "local"}
 
 func (k NoiseKind) String() string {
 	if int(k) < len(noiseNames) {
@@ -170,7 +174,8 @@ type Noise struct {
 	Kind NoiseKind
 
 	// Variance is, of Split and Replace, the target variance of the honest
-	// clients' noise in the sum, per coordinate and in integer units (V = s²σ²).
+	// clients' noise in the sum, per coordinate and in integer units (V = s²σ²); of
+	// LocalNoise that of each client's.
 	Variance float64
 
 	// What a party with noise of its Own does: Steps steps, each over a Poisson
@@ -208,7 +213,7 @@ func (n Noise) validate() error {
 		}
 	}
 	switch n.Kind {
-	case Split, TwoRound:
+	case Split, TwoRound, LocalNoise:
 		if positive("variance", n.Variance); n.Variance > maxVariance && !math.IsInf(n.Variance, 1) {
 			bad("noise variance is %v; it must be at most %v", n.Variance, maxVariance)
 		}
@@ -224,15 +229,49 @@ func (n Noise) validate() error {
 		}
 	case NoNoise:
 	default:
-		return fmt.Errorf("noise is %s; it must be one of none, split, replace, own", n.Kind)
+		return fmt.Errorf("noise is %s; it must be one of none, split, replace, own, local", n.Kind)
 	}
-	if n.Variance != 0 && n.Kind != Split && n.Kind != TwoRound {
+	if n.Variance != 0 && !n.Distributed() {
 		bad("noise variance is %v, but the noise is %s", n.Variance, n.Kind)
 	}
 	if n.Kind != PartyNoise && (n.Multiplier != 0 || n.SamplingRate != 0 || n.Steps != 0 || n.Spread) {
 		bad("noise has a multiplier of %v, a sampling rate of %v and %d steps, but is %s", n.Multiplier, n.SamplingRate, n.Steps, n.Kind)
 	}
 	return errors.Join(errs...)
+}
+
+// Distributed reports whether clients add Skellam noise to what they send.
+func (n Noise) Distributed() bool {
+	return n.Kind == Split || n.Kind == LocalNoise || n.Kind == TwoRound
+}
+
+// Reduced reports whether clients change the noise once the survivors are known.
+func (n Noise) Reduced() bool { return n.Kind == Split || n.Kind == TwoRound }
+
+// Share is the variance of what each client adds before the survivors are known.
+func (n Noise) Share(c Cohort) float64 {
+	if n.Kind == LocalNoise {
+		return n.Variance
+	}
+	return c.ShareVariance(n.Variance)
+}
+
+// Final is the variance of the noise in the sum over u1 survivors of whom u2 reduced
+// theirs, where it is reduced.
+func (n Noise) Final(c Cohort, u1, u2 int) float64 {
+	if n.Kind == LocalNoise {
+		return float64(u1) * n.Variance
+	}
+	return c.FinalVariance(n.Variance, u1, u2)
+}
+
+// Target is the variance that is planned for in a sum: V, or, where noise is local, that
+// of all clients together.
+func (n Noise) Target(c Cohort) float64 {
+	if n.Kind == LocalNoise {
+		return float64(c.Clients) * n.Variance
+	}
+	return n.Variance
 }
 
 // event is what a release with noise of the parties' own costs each of clients.
@@ -311,7 +350,8 @@ var ErrUnprotected = errors.New("the plan releases an exact sum: no privacy budg
 
 // Charges is the most that taking part in the iteration can cost a client's privacy: the
 // events to charge before its masked input leaves. A split release costs one Skellam
-// release of the target variance. A replaced one is seen twice, and costs the maximum
+// release of the target variance, and so does one with local noise, whose variance is
+// each client's. A replaced one is seen twice, and costs the maximum
 // over all tolerated patterns of dropouts. A release that parties noise themselves costs
 // what their local steps do. ErrUnprotected is returned if a release has no noise.
 func (p *Plan) Charges() ([]dp.Event, error) {
@@ -320,7 +360,7 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 	for _, r := range p.Releases {
 		d2, d1 := r.Bounds()
 		switch r.Noise.Kind {
-		case Split:
+		case Split, LocalNoise:
 			events = append(events, dp.Skellam(r.Noise.Variance, d2, d1))
 		case TwoRound:
 			// Most is seen when nobody is lost before the masked input and as

@@ -27,7 +27,7 @@ const ReachFailure = 0x1p-40
 // which every client checks, and a coordinate at most that or the declared LInf, rounded.
 // Sums are at most as many times these.
 //
-// Noise is Skellam in each coordinate, independent, of a variance v that [Cohort.FinalVariance]
+// Noise is Skellam in each coordinate, independent, of a variance v that [Noise.Final]
 // knows. Let p = ReachFailure / (i(i+1)·releases): over iterations i = 1, 2, ... the
 // p add up to ReachFailure, however many there will be. With l = ln(4·Len/p),
 //
@@ -48,7 +48,7 @@ func (p *Plan) Reach(r Release, survivors, answered int) Reach {
 	n := float64(survivors)
 	out.L2, out.LInf = n*d2, n*out.Client.LInf
 	if r.Noise.Variance > 0 {
-		v, length, i := p.Cohort.FinalVariance(r.Noise.Variance, survivors, answered), float64(r.Len), float64(p.Iteration)
+		v, length, i := r.Noise.Final(p.Cohort, survivors, answered), float64(r.Len), float64(p.Iteration)
 		chance := ReachFailure / (i * (i + 1) * float64(len(p.Releases)))
 		t := tail(math.Log(4*length/chance), 1, v)
 		l := math.Log(2 / chance)

@@ -39,7 +39,7 @@ func (p *Plan) RemovalSize(survivors int) int {
 			a := p.Cohort.ShareVariance(r.Noise.Variance)
 			b := r.Noise.Variance / float64(p.Cohort.Honest(survivors))
 			n += expectedRiceSize(math.Sqrt(max(a-b, 0)), r.Len)
-		case NoNoise, PartyNoise: // nothing to remove
+		case NoNoise, PartyNoise, LocalNoise: // nothing to remove
 		}
 	}
 	return n

@@ -223,7 +223,7 @@ func OverlapOf(a, b *Recommender, top int, by Near) (*Overlap, error) {
 		}
 		shared[j] = float64(both) / float64(max(len(one), len(other), 1))
 	})
-	return overlap(shared, eval.PopularityRanks(counts), top, by), nil
+	return overlap(shared, eval.PopularityRanks(counts, eval.PopularityBuckets), top, by), nil
 }
 
 func overlap(shared []float64, bucket []uint8, top int, by Near) *Overlap {

@@ -50,7 +50,7 @@ type RatingSummary struct {
 	TestMSE  float64 `json:"test_mse"`
 	TestMAE  float64 `json:"test_mae"`
 	// Slices are the buckets of popularity, from head to tail.
-	Slices [eval.PopularityBuckets]eval.ErrorSlice `json:"test_slices"`
+	Slices []eval.ErrorSlice `json:"test_slices"`
 }
 
 // Baseline is what one comparison came to: the RMSE, or with implicit feedback Recall@20, on
@@ -123,7 +123,7 @@ func (s *Summary) RecordSkipped(round uint64, e *experiment.Experiment) {
 
 // SetQuality notes the quality of the model that the run ends with. slices are errors by
 // popularity, of explicit feedback.
-func (s *Summary) SetQuality(q eval.Quality, slices [eval.PopularityBuckets]eval.ErrorSlice) {
+func (s *Summary) SetQuality(q eval.Quality, slices []eval.ErrorSlice) {
 	if q.Ranking != nil {
 		s.Ranking, s.RankingMetrics = &RankingSummary{Ranking: q.Ranking}, &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}
 		return
@@ -345,6 +345,9 @@ func (p *printer) lists() {
 func (p *printer) cost() {
 	s := p.s
 	p.line("\nprivacy     %s", s.Privacy)
+	if line := s.Privacy.ReplacementLine(); line != "" {
+		p.line("            %s", line)
+	}
 	p.line("secure sum  %s, noise %s", s.Secagg, s.Noise)
 	if !p.e.About().Federated() {
 		return

@@ -54,7 +54,7 @@ func TestSummaryOfQuality(t *testing.T) {
 		{rankings, 0.25, `"recall@20":0.25,"ndcg@20":0.125`, "test_rmse", `"validation_recall@20":0.25`, "validation_rmse"},
 	} {
 		var s Summary
-		s.SetQuality(tt.quality, [eval.PopularityBuckets]eval.ErrorSlice{})
+		s.SetQuality(tt.quality, make([]eval.ErrorSlice, eval.PopularityBuckets))
 		before, err := json.Marshal(&s)
 		if err != nil {
 			t.Fatal(err)
@@ -79,13 +79,13 @@ func TestSummaryOfLists(t *testing.T) {
 	stars := 4.0
 	lists := &eval.ListQuality{Users: 3, OfUsers: 5, Relevant: &stars, At: []eval.ListMetrics{{K: 5, Recall: 0.5, NDCG: 0.25}, {K: 20, Recall: 0.125, Hit: 1}}}
 	var ratings, rankings Summary
-	ratings.SetQuality(eval.Quality{RMSE: 0.9}, [eval.PopularityBuckets]eval.ErrorSlice{})
+	ratings.SetQuality(eval.Quality{RMSE: 0.9}, make([]eval.ErrorSlice, eval.PopularityBuckets))
 	ratings.SetLists(nil)
 	if ratings.Ranking != nil {
 		t.Errorf("lists that were not made: %+v", ratings.Ranking)
 	}
 	ratings.SetLists(lists)
-	rankings.SetQuality(eval.Quality{Ranking: &eval.Ranking{Users: 3, Recall: 0.125, NDCG: 0.0625}}, [eval.PopularityBuckets]eval.ErrorSlice{})
+	rankings.SetQuality(eval.Quality{Ranking: &eval.Ranking{Users: 3, Recall: 0.125, NDCG: 0.0625}}, make([]eval.ErrorSlice, eval.PopularityBuckets))
 	rankings.SetLists(&eval.ListQuality{Users: 3, OfUsers: 3, At: lists.At})
 	for name, s := range map[string]Summary{"ratings": ratings, "rankings": rankings} {
 		b, err := json.Marshal(s.Ranking)

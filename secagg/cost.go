@@ -55,7 +55,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	}
 	var removed [][]byte
 	for _, r := range plan.Releases {
-		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.TwoRound {
+		if !r.Noise.Reduced() {
 			removed = append(removed, nil) // stands in the list, though empty
 		}
 	}

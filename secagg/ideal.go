@@ -226,10 +226,10 @@ func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 
 // addNoise draws the noise that u1 survivors, of whom u2 answered, leave in
 // the sum: b = V/(u1-c) from each who answered and a = V/w from each who fell
-// silent.
+// silent; V from each where noise is local.
 func (s *Ideal) addNoise(dst []int64, r protocol.Release) error {
 	u1, u2 := s.counts[protocol.StageMaskedInput], s.counts[protocol.StageUnmask]
-	sampler, err := s.tables.Skellam(s.plan.Cohort.FinalVariance(r.Noise.Variance, u1, u2))
+	sampler, err := s.tables.Skellam(r.Noise.Final(s.plan.Cohort, u1, u2))
 	if err != nil {
 		return err
 	}

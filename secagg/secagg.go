@@ -105,7 +105,7 @@ func noiseTail(c protocol.Cohort, r protocol.Release, iterations int) float64 {
 	if r.Noise.Variance == 0 {
 		return 0
 	}
-	v := float64(c.Clients) * c.ShareVariance(r.Noise.Variance)
+	v := float64(c.Clients) * r.Noise.Share(c)
 	l := math.Log(2 * float64(r.Len) * float64(iterations) / ringFailure)
 	return l/3 + math.Sqrt(l*l/9+2*l*v)
 }

@@ -74,7 +74,7 @@ func (c *Client) removed(removals []protocol.Integers, run protocol.Runner) ([][
 	}
 	out := make([][]byte, len(c.plan.Releases))
 	for i, r := range c.plan.Releases {
-		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.TwoRound {
+		if !r.Noise.Reduced() {
 			continue
 		}
 		if i >= len(removals) || removals[i].Index != nil || len(removals[i].Value) != r.Len {

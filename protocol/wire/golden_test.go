@@ -91,6 +91,8 @@ func messages() map[string]protocol.Message {
 		Broadcast: []byte("model"), Signature: fill(64, 3),
 	}
 	small := &protocol.Plan{Session: session, Iteration: math.MaxUint64, Cohort: protocol.Cohort{Clients: 2}, Releases: []protocol.Release{exact}}
+	local := &protocol.Plan{Session: session, Iteration: 3, Cohort: protocol.Cohort{Clients: 2},
+		Releases: []protocol.Release{{Name: "g", Len: 8, Noise: protocol.Noise{Kind: protocol.LocalNoise, Variance: 9}}}}
 
 	keys := protocol.Keys{Mask: protocol.Key(fill(32, 10)), Channel: protocol.Key(fill(32, 60))}
 	replaced := keys
@@ -117,6 +119,7 @@ func messages() map[string]protocol.Message {
 	out := map[string]protocol.Message{
 		"open":                       &protocol.Open{Plan: plan},
 		"open, of little":            &protocol.Open{Plan: small},
+		"open, of local noise":       &protocol.Open{Plan: local},
 		"announce":                   &protocol.Announce{Plan: plan},
 		"announce, set up ahead":     &protocol.Announce{Plan: small, Delivery: delivery},
 		"invite":                     &protocol.Invite{Setup: protocol.Setup{Session: session, Iteration: 8, Cohort: cohort}},

@@ -58,7 +58,7 @@ func TestMarshalRefuses(t *testing.T) {
 			wire.ErrValue, "unrecoverable.required"},
 		{"a negative number of survivors", changed("result", func(m *protocol.Result) { m.Survivors = -1 }), wire.ErrValue, "survivors"},
 		{"a short signature", &protocol.Consistency{Iteration: 1, Signature: fill(63, 0)}, wire.ErrValue, "signature"},
-		{"no such noise", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Kind = 4 }), wire.ErrValue, "plan.releases[1].noise.kind"},
+		{"no such noise", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Kind = 5 }), wire.ErrValue, "plan.releases[1].noise.kind"},
 		{"negative steps", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Steps = -1 }), wire.ErrValue, "plan.releases[1].noise.steps"},
 		{"a negative length", changed("open", func(m *protocol.Open) { m.Plan.Releases[2].Len = -1 }), wire.ErrValue, "plan.releases[2].len"},
 		{"a wide ring", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Width = 65 }), wire.ErrValue, "plan.releases[0].width"},

@@ -38,10 +38,10 @@ func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([]
 	out := make([][]int64, len(p.Releases))
 	for i, r := range p.Releases {
 		out[i] = make([]int64, r.Len)
-		if r.Noise.Kind != protocol.Split && r.Noise.Kind != protocol.TwoRound {
+		if !r.Noise.Distributed() || survivors > 0 && !r.Noise.Reduced() {
 			continue
 		}
-		share, err := n.share(p.Cohort.ShareVariance(r.Noise.Variance))
+		share, err := n.share(r.Noise.Share(p.Cohort))
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,14 @@ var All = []Preset{
 		},
 	},
 	{
+		Name: "fmf-fig5", Source: fmf + ", Figure 5", Title: "VFL-SGDMF with one party, and DP-SGLD at the epsilon that strong composition claims",
+		Grid: "algorithm=vfl-sgdmf,dp-sgld parties=1 unit=rating,user epsilon=1,5,10 baselines=quick",
+		Claims: []Claim{
+			{Text: "VFL-SGDMF is better than DP-SGLD, per rating.", Lower: "algorithm=vfl-sgdmf unit=rating", Than: "algorithm=dp-sgld unit=rating"},
+			{Text: "And per user.", Lower: "algorithm=vfl-sgdmf unit=user", Than: "algorithm=dp-sgld unit=user"},
+		},
+	},
+	{
 		Name: "fmf-fig6", Source: fmf + ", Figure 6", Title: "rounds against local steps, 18 parties",
 		Grid:    "algorithm=vfl-sgdmf parties=18 partition=category,random rounds=1000,100,20,1 local-steps=1,10,50,1000 epsilon=5 baselines=quick",
 		Options: sweep.Options{Zip: []string{"rounds,local-steps"}},
@@ -45,6 +53,14 @@ var All = []Preset{
 		},
 	},
 	{
+		Name: "fmf-fig8", Source: fmf + ", Figure 8", Title: "HFL with users pre-trained, or from a random start and trained along",
+		Grid: "algorithm=hfl-sgdmf model.pretrain=yes,no parties=2,5,10,20,40 model.fine-tune=0,5 epsilon=1,5,10 baselines=quick",
+		Claims: []Claim{
+			{Text: "Pre-training users is better than training both, before fine-tuning.", Lower: "model.pretrain=yes model.fine-tune=0", Than: "model.pretrain=no model.fine-tune=0"},
+			{Text: "And after it.", Lower: "model.pretrain=yes model.fine-tune=5", Than: "model.pretrain=no model.fine-tune=5"},
+		},
+	},
+	{
 		Name: "fmf-fig9", Source: fmf + ", Figure 9", Title: "HFL before and after fine-tuning",
 		Grid: "algorithm=hfl-sgdmf parties=10,40 epsilon=1,5,10",
 		Claims: []Claim{
@@ -59,6 +75,14 @@ var All = []Preset{
 		Claims: []Claim{
 			{Text: "Dropouts cost accuracy.", Lower: "dropout=0", Than: "dropout=0.2"},
 			{Text: "A larger tolerance costs accuracy under dropouts.", Lower: "tolerance=0.3 dropout=0.2", Than: "tolerance=0.6 dropout=0.2"},
+		},
+	},
+	{
+		Name: "fmf-fig10-ldp", Source: fmf + ", Figure 10", Title: "LFL with noise of all clients together, and with each one's own enough alone",
+		Grid: "algorithm=lfl-sgdmf noise=split,local epsilon=1,5,10 baselines=quick",
+		Claims: []Claim{
+			{Text: "Distributed noise is better than each client's own.", Lower: "noise=split", Than: "noise=local"},
+			{Text: "Cooperating helps even with each client's own noise (the paper: it does not).", Lower: "noise=local", Baseline: "baselines.before_cooperation"},
 		},
 	},
 	{

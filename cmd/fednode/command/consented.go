@@ -71,8 +71,8 @@ func toLiar(e *experiment.Experiment) float64 {
 		for _, r := range step.Releases {
 			share := 0.0
 			switch r.Noise.Kind {
-			case protocol.Split:
-				share = e.Cohort.ShareVariance(r.Noise.Variance)
+			case protocol.Split, protocol.LocalNoise:
+				share = r.Noise.Share(e.Cohort)
 			case protocol.TwoRound: // with nobody lost, what is replaced leaves the least
 				share = r.Noise.Variance / float64(e.Cohort.Honest(e.Cohort.Clients))
 			default:

@@ -48,6 +48,7 @@ REPLACE = data(5, data(1, "\u03be"), uint(2, 2**31 - 1), data(9, uint(1, 3), rea
 COHORT = uint(1, 300), real(2, 0.25), real(3, 0.125)
 PLAN = data(1, data(1, SESSION), uint(2, 7), data(3, "item-gradient"), data(4, *COHORT), SPLIT, OWN, EXACT, REPLACE,
             data(6, "model"), data(7, fill(64, 3)))
+LOCAL = data(1, data(1, SESSION), uint(2, 3), data(4, uint(1, 2)), data(5, data(1, "g"), uint(2, 8), data(9, uint(1, 5), real(2, 9.0))))
 SMALL = data(1, data(1, SESSION), uint(2, 2**64 - 1), data(4, uint(1, 2)), EXACT)
 
 # What messages are made of
@@ -70,6 +71,7 @@ CONSISTENCY = uint(1, 9) + data(2, fill(64, 5))
 GOOD = [
     ("open", "open", PLAN),
     ("open, of little", "open", SMALL),
+    ("open, of local noise", "open", LOCAL),
     ("announce", "announce", PLAN),
     ("announce, set up ahead", "announce", SMALL + data(2, *DELIVERY)),
     ("invite", "invite", data(1, SESSION) + uint(2, 8) + data(3, *COHORT)),
@@ -212,7 +214,7 @@ BAD = [
 
     # Out of range or order.
     ("iteration 0", "advertise", uint(1, 0) + data(2, *KEYS), "value", "iteration"),
-    ("a kind of noise too many", "open", release(uint(2, 1), data(9, uint(1, 5))), "value", "plan.releases[0].noise.kind"),
+    ("a kind of noise too many", "open", release(uint(2, 1), data(9, uint(1, 6))), "value", "plan.releases[0].noise.kind"),
     ("a stage too many", "abort", uint(1, 9) + data(2, uint(1, 7), uint(3, 4)), "value", "too_few.stage"),
     ("a client twice", "roster", uint(1, 9) + ROSTER[2] + ROSTER[2], "value", "members[1].client"),
     ("clients that descend", "quorum", uint(1, 9) + data(2, uint(1, 2), data(2, fill(64, 7))) + data(2, data(2, fill(64, 6))), "value", "signatures[1].client"),

@@ -130,6 +130,7 @@ const (
 	NoiseKind_NOISE_KIND_SPLIT       NoiseKind = 2
 	NoiseKind_NOISE_KIND_REPLACE     NoiseKind = 3
 	NoiseKind_NOISE_KIND_OWN         NoiseKind = 4
+	NoiseKind_NOISE_KIND_LOCAL       NoiseKind = 5
 )
 
 // Enum value maps for NoiseKind.
@@ -140,6 +141,7 @@ var (
 		2: "NOISE_KIND_SPLIT",
 		3: "NOISE_KIND_REPLACE",
 		4: "NOISE_KIND_OWN",
+		5: "NOISE_KIND_LOCAL",
 	}
 	NoiseKind_value = map[string]int32{
 		"NOISE_KIND_UNSPECIFIED": 0,
@@ -147,6 +149,7 @@ var (
 		"NOISE_KIND_SPLIT":       2,
 		"NOISE_KIND_REPLACE":     3,
 		"NOISE_KIND_OWN":         4,
+		"NOISE_KIND_LOCAL":       5,
 	}
 )
 
@@ -2325,13 +2328,14 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"KIND_ABORT\x10\x10\x12\x0e\n" +
 	"\n" +
-	"KIND_FINAL\x10\x11*~\n" +
+	"KIND_FINAL\x10\x11*\x94\x01\n" +
 	"\tNoiseKind\x12\x1a\n" +
 	"\x16NOISE_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fNOISE_KIND_NONE\x10\x01\x12\x14\n" +
 	"\x10NOISE_KIND_SPLIT\x10\x02\x12\x16\n" +
 	"\x12NOISE_KIND_REPLACE\x10\x03\x12\x12\n" +
-	"\x0eNOISE_KIND_OWN\x10\x04*\x98\x01\n" +
+	"\x0eNOISE_KIND_OWN\x10\x04\x12\x14\n" +
+	"\x10NOISE_KIND_LOCAL\x10\x05*\x98\x01\n" +
 	"\x05Stage\x12\x15\n" +
 	"\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSTAGE_ADVERTISE\x10\x01\x12\x0f\n" +

@@ -1,0 +1,129 @@
+package fedssp
+
+import (
+	"math"
+	"testing"
+
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// By hand: on a scale of 1 to 5 around 3 a user rates two items 5, so that residuals are 2 and its own mean is 4/(2+2) = 1.
+// Weights are √½ and what it adds to biases is √½·1 for each item, of norm 1. With NormBias of ½ weights are half as large,
+// and so is what it adds; a bound of 1 or more changes nothing.
+func TestNormOfBiases(t *testing.T) {
+	for bound, want := range map[float64]float64{0: 1, 0.5: 0.5, 1.25: 1} {
+		p := full(2, 1)
+		p.MeanCap, p.Exponent, p.NormBias = 0, 0, bound
+		u := NewUser(&p, model.Ratings{Items: []int32{0, 1}, Values: []float32{5, 5}})
+		s := newStrategy(t, p, 1, 0)
+		plan, sums := summed(t, s, []*User{u})
+		if plan.Phase != BiasStage {
+			t.Fatal(plan.Phase)
+		}
+		each := want * math.Sqrt(0.5)
+		near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
+		near(t, "weights", sums.Values[1], []float64{each, each}, 1e-12)
+		declared := map[float64]float64{0: 1.5, 0.5: 0.5, 1.25: 1.25}[bound]
+		if plan.Releases[0].L2 != declared {
+			t.Errorf("with a bound of %v the release declares %v, want %v", bound, plan.Releases[0].L2, declared)
+		}
+	}
+}
+
+// What a user adds to the sums of a step is what it would add without NormItems, times one factor for all of them, and moments
+// or gradients then have the norm that is declared. The oracle is the run without the bound.
+func TestNormOfItems(t *testing.T) {
+	for name, p := range kinds(12, 3) {
+		free := p
+		_, rows := people(&p, 40, 0.5, 8)
+		const bound = 0.05
+		p.NormItems = bound
+		held, before := complete(t, p, 0), complete(t, free, 0)
+		broadcast := ordinary(t, free)
+		scaledDown := 0
+		for i, row := range rows {
+			for step := range held {
+				if held[step].Phase != Statistics {
+					continue
+				}
+				plan := func(s Step) *protocol.Plan {
+					return &protocol.Plan{Iteration: uint64(step + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 40}, Releases: s.Releases, Broadcast: broadcast}
+				}
+				got := contribute(t, NewUser(&p, row), plan(held[step]), i)
+				want := contribute(t, NewUser(&free, row), plan(before[step]), i)
+				last := len(got) - 1
+				long := norm(dense(want[last], before[step].Releases[last].Len))
+				by := 1.
+				if long > bound {
+					by = bound / long
+					scaledDown++
+				}
+				for k, r := range held[step].Releases {
+					times := by
+					if r.Name == WeightCounts {
+						times = 1
+					}
+					near(t, name+", "+r.Name, dense(got[k], r.Len), scaled(dense(want[k], r.Len), times), 1e-9)
+				}
+			}
+		}
+		if scaledDown == 0 {
+			t.Errorf("%s: nobody's statistics were longer than %v", name, bound)
+		}
+	}
+}
+
+// ordinary is an ordinary model of the settings: what they start with.
+func ordinary(t *testing.T, p Params) []byte {
+	t.Helper()
+	m, err := p.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.withCounts() {
+		m.Counts = make([]float64, p.Items)
+		for j := range m.Counts {
+			m.Counts[j] = float64(j + 1)
+		}
+	}
+	if p.Bias {
+		m.Bias = make([]float64, p.Items)
+	}
+	return m.Encode()
+}
+
+// By hand: with a growth of 2 three sums have 1, 2 and 4 of 7 parts of what the statistics have.
+func TestGrowth(t *testing.T) {
+	p := plain(5, 2)
+	p.Rounds, p.Growth = 3, 2
+	steps, err := p.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, want := range []float64{1. / 7, 2. / 7, 4. / 7} {
+		shares := steps[k].Shares
+		var sum float64
+		for _, x := range shares[len(shares)-2:] { // second and first order; weights come before in the first
+			sum += x
+		}
+		near(t, "share", []float64{sum}, []float64{want * 0.8}, 1e-12)
+	}
+	if p.Growth = 11; p.Validate() == nil {
+		t.Error("a growth of 11 was taken")
+	}
+}
+
+// By hand: a step with four times the variance of the last one weighs a quarter; with decay ½ the mean of 8 and then 2 is
+// (½·¼·8 + 1·2)/(½·¼ + 1), and its noise has the variance (1 + (½·¼)²·4)/(9/8)² in units of the last.
+func TestPrecision(t *testing.T) {
+	p := kinds(1, 1)["pooled"]
+	p.Features, p.Rounds = nil, 2
+	s := newStrategy(t, p, 10, 1)
+	at := func(x float64) *system { return &system{b: []float64{x}, gramian: []float64{x}} }
+	s.remember(at(8), 2)
+	y := at(2)
+	variance := s.remember(y, 1)
+	near(t, "mean", append(y.b, y.gramian...), []float64{8. / 3, 8. / 3}, 1e-12)
+	near(t, "variance", []float64{variance}, []float64{(1 + 4./64) / (81. / 64)}, 1e-12)
+}
