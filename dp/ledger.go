@@ -30,7 +30,7 @@ func (p Protection) Validate() error {
 		errs = append(errs, err)
 	}
 	if p.Relation != "" {
-		_, err := parse("relation", string(p.Relation), []Relation{ZeroOut, AddRemove})
+		_, err := parse("relation", string(p.Relation), []Relation{ZeroOut, AddRemove, Label})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -15,12 +15,13 @@ type Unit string
 
 // The units.
 const (
-	User   Unit = "user"   // all ratings of one user
-	Rating Unit = "rating" // one rating
+	User    Unit = "user"    // all ratings of one user
+	Rating  Unit = "rating"  // one rating
+	Example Unit = "example" // one example of a regression; its features are public, see Label
 )
 
 // ParseUnit parses a unit's name. The error lists the valid ones.
-func ParseUnit(s string) (Unit, error) { return parse("unit", s, []Unit{User, Rating}) }
+func ParseUnit(s string) (Unit, error) { return parse("unit", s, []Unit{User, Rating, Example}) }
 
 // Relation is how neighbouring data sets differ in one unit.
 type Relation string
@@ -29,6 +30,9 @@ type Relation string
 const (
 	ZeroOut   Relation = "zero-out"   // the unit's record is empty; its client still takes part and adds noise
 	AddRemove Relation = "add-remove" // the unit is there or not
+	// Label: the label of one example is another; features, who takes part and which row is whose are public.
+	// What one example adds is replaced, so a sum of vectors of norm at most c has the sensitivity 2c.
+	Label Relation = "label"
 )
 
 // Sampling is how the units of a release are chosen.
@@ -94,7 +98,8 @@ type Statement struct {
 // exist, and an accountant that does not cover what was released. A statement names the
 // accountant that its ε rests on, never Best, and Unaccounted with an infinite ε exactly
 // where there is no noise. Poisson samples are accounted for by whether the unit is in
-// the sample, so both relations go with them.
+// the sample, so ZeroOut and AddRemove go with them. Label does not: there the unit is in both samples
+// and its vector differs, which no accountant here covers. Example and Label go together only.
 func (s Statement) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("dp: statement: "+format, args...)) }
@@ -113,7 +118,7 @@ func (s Statement) Validate() error {
 		bad("delta is %v; it must be above 0 and below 1", s.Delta)
 	}
 	_, unit := ParseUnit(string(s.Unit))
-	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove})
+	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove, Label})
 	_, sampling := parse("sampling", string(s.Sampling), []Sampling{NoSampling, PoissonSampling})
 	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, ObjectiveNoise, RandomizedResponse, FloatGaussianNoise})
 	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody, Shuffler})
@@ -123,6 +128,12 @@ func (s Statement) Validate() error {
 	}
 	if !(s.LocalEpsilon >= 0) || (s.Trust == Shuffler) != (s.LocalEpsilon > 0) {
 		bad("local epsilon is %v with trust=%s; whoever trusts a shuffler is told what holds without, and nobody else", s.LocalEpsilon, s.Trust)
+	}
+	if (s.Unit == Example) != (s.Relation == Label) {
+		bad("unit is %q and relation is %q; unit=%s goes with relation=%s and with no other", s.Unit, s.Relation, Example, Label)
+	}
+	if s.Relation == Label && s.Sampling == PoissonSampling {
+		bad("sampling is %q; with relation=%s it must be %q: accountants of samples do not cover a label that is replaced", s.Sampling, Label, NoSampling)
 	}
 	if s.Noise == NoNoise && !math.IsInf(s.Epsilon, 1) {
 		bad("epsilon is %v; without noise it is infinite", s.Epsilon)
@@ -196,7 +207,7 @@ func (s Statement) Replacement() (Guarantee, bool) {
 // (epsilon=1.996, delta=3.72e-05), both rounded up; "" without noise.
 func (s Statement) ReplacementLine() string {
 	switch g, ok := s.Replacement(); {
-	case math.IsInf(s.Epsilon, 1):
+	case math.IsInf(s.Epsilon, 1) || s.Relation == Label: // a label is replaced by another as it is
 		return ""
 	case !ok:
 		return "nothing follows if a " + string(s.Unit) + " is replaced by another: delta would be 1 or more"

@@ -250,3 +250,28 @@ func TestPureStatement(t *testing.T) {
 		}
 	}
 }
+
+// A label that is replaced is in both samples: no accountant of samples covers it. Each pair is judged
+// by the definition of [Label].
+func TestStatementOfALabel(t *testing.T) {
+	of := func(u Unit, r Relation, s Sampling) Statement {
+		return Statement{Epsilon: 1, Delta: 1e-6, Unit: u, Relation: r, Accountant: PLD, Sampling: s, Noise: FloatGaussianNoise}
+	}
+	if err := of(Example, Label, NoSampling).Validate(); err != nil {
+		t.Error(err)
+	}
+	if got, want := of(Example, Label, NoSampling).String(), "unit=example, relation=label"; !strings.Contains(got, want) {
+		t.Errorf("the statement is %s; it must say %s", got, want)
+	}
+	if line := of(Example, Label, NoSampling).ReplacementLine(); line != "" {
+		t.Errorf("%q; the relation is one of replacement already", line)
+	}
+	for _, bad := range []Statement{
+		of(Example, Label, PoissonSampling), of(User, Label, NoSampling), of(Rating, Label, NoSampling),
+		of(Example, ZeroOut, NoSampling), of(Example, AddRemove, NoSampling),
+	} {
+		if bad.Validate() == nil {
+			t.Errorf("%v was taken", bad)
+		}
+	}
+}

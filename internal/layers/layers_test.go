@@ -59,7 +59,7 @@ var rules = []rule{
 	},
 	{
 		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "client/..."},
-		forbid: []string{"algorithm/...", "fedmf/...", "fedssp/..."},
+		forbid: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/..."},
 		why:    "a role declares the small interface it needs and the algorithms satisfy it",
 	},
 	{
@@ -89,32 +89,37 @@ var rules = []rule{
 	},
 	{
 		name: "algorithm knows none by name", from: []string{"algorithm/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "internal/families", "experiment/...", "forecast/...", "agreement/...", "results/..."},
+		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "experiment/...", "forecast/...", "agreement/...", "results/..."},
 		why:    "algorithms register themselves; what every algorithm is must not depend on one",
 	},
 	{
-		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/..."},
+		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/..."},
 		forbid: []string{"server/...", "aggregator/...", "client/...", "sim/...", "node/...", "experiment/...", "forecast/...", "agreement/...", "results/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
 		name: "families know nothing of one another", from: []string{"fedmf/..."},
-		forbid: []string{"fedssp/..."},
+		forbid: []string{"fedssp/...", "fedcond/..."},
 		why:    "what two families need belongs to a room of its own",
 	},
 	{
 		name: "families know nothing of one another, either", from: []string{"fedssp/..."},
-		forbid: []string{"fedmf/..."},
+		forbid: []string{"fedmf/...", "fedcond/..."},
+		why:    "what two families need belongs to a room of its own",
+	},
+	{
+		name: "families know nothing of one another, of regressions neither", from: []string{"fedcond/..."},
+		forbid: []string{"fedmf/...", "fedssp/..."},
 		why:    "what two families need belongs to a room of its own",
 	},
 	{
 		name: "experiment knows no driver and no algorithm", from: []string{"experiment/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "internal/families", "forecast/...", "agreement/...", "results/..."},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "forecast/...", "agreement/...", "results/..."},
 		why:    "it asks the registry for the algorithm, and the door and the commands join it with a driver",
 	},
 	{
 		name: "rooms above the experiment", from: []string{"forecast/...", "agreement/...", "results/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "internal/families"},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families"},
 		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
 	{
@@ -124,12 +129,12 @@ var rules = []rule{
 	},
 	{
 		name: "many runs know no driver", from: []string{"sweep/...", "study/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "internal/families"},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families"},
 		why:    "a sweep starts processes, and a study reads what they left",
 	},
 	{
 		name: "an audit knows no algorithm by name", from: []string{"audit"},
-		forbid: []string{"fedmf/...", "fedssp/...", "internal/families", "node/..."}, direct: true,
+		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "node/..."}, direct: true,
 		why: "it asks the registry, and audits what a program brings as it does what is built in",
 	},
 	{
@@ -138,7 +143,7 @@ var rules = []rule{
 		why: "what is audited must not know that it is",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "experiment/...", "forecast/...", "agreement/...", "results/...", "sim/...", "node/..."},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "experiment/...", "forecast/...", "agreement/...", "results/...", "sim/...", "node/..."},
 		forbid: []string{"sweep/...", "study/..."},
 		why:    "a run of a sweep is what it is alone",
 	},
