@@ -207,7 +207,7 @@ func (s settings) rankOf(f *config.Facts) config.Number {
 	switch n := algorithm.Epsilon.Chosen(s.Config) * float64(f.Users); {
 	case n < 2400:
 		return config.Fixed(1)
-	case n < 9000:
+	case n < 12500:
 		return config.Fixed(2)
 	default:
 		return config.Fixed(s.rank())
