@@ -96,6 +96,7 @@ func ExampleList() {
 	// MovieLens 1M            0 ratings, 1 to 5
 	// MovieLens 100K          0 ratings, 1 to 5
 	// LibimSeTi               0 ratings, 1 to 10
+	// Million Song Dataset        0 ratings, 1 to 10000
 	// generic CSV             0 ratings, 0 to 5
 }
 

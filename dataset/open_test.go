@@ -168,6 +168,8 @@ func TestOpenBadFile(t *testing.T) {
 		"empty-item.data":   `:1: item id is empty; every row needs one`,
 		"libimseti":         `/ratings.dat:2: rating "11" is outside the range 1 to 10; correct it, or set the scale by rating-min and rating-max`,
 
+		"msd": `/train_triplets.txt:2: rating "0" is outside the range 1 to 10000; correct it, or set the scale by rating-min and rating-max`,
+
 		"movies-no-header": `/movies.csv:1: no header; want the first line to be movieId,title,genres`,
 		"movies-empty":     `/movies.csv:1: no header; want the first line to be movieId,title,genres`,
 		"movies-unquoted":  `/movies.csv:2: 4 fields, want 3: movieId,title,genres; a title with a comma must be quoted`,
@@ -215,7 +217,7 @@ func TestOpenBadSpec(t *testing.T) {
 		is      error
 	}{
 		{"testdata/none", Options{}, `data "testdata/none": stat testdata/none: no such file or directory` + wanted, fs.ErrNotExist},
-		{"testdata/good", Options{}, `testdata/good: no ratings: looked in it for ratings.csv, ratings.dat, u.data, ratings.tsv, ratings.inter, ratings.jsonl, ratings.parquet, good.inter`, ErrNoRatings},
+		{"testdata/good", Options{}, `testdata/good: no ratings: looked in it for ratings.csv, ratings.dat, u.data, ratings.tsv, ratings.inter, ratings.jsonl, ratings.parquet, train_triplets.txt, good.inter`, ErrNoRatings},
 		{"", Options{}, `data "": stat : no such file or directory` + wanted, fs.ErrNotExist},
 		{
 			"synthetic:ml-25m", Options{},
