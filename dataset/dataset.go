@@ -1,6 +1,6 @@
 // Package dataset reads, generates and divides data sets of ratings or clicks, together
-// with public features of the items. It reads every format of MovieLens, LibimSeTi, RecBole,
-// CSV, JSON lines and Parquet, from folders, zip archives and pipes, and generates synthetic sets of
+// with public features of the items. It reads every format of MovieLens, LibimSeTi, the
+// Million Song Dataset's plays, RecBole, CSV, JSON lines and Parquet, from folders, zip archives and pipes, and generates synthetic sets of
 // MovieLens' shape. It splits a set into training, validation and test parts, by chance or by time, or holds
 // out users; it partitions items or users among parties; it describes a set, and verifies
 // copies of published ones. It never downloads anything: see package download below it.
@@ -20,8 +20,8 @@
 //     ids are integers, else lexicographic. Ratings are sorted by user, then item.
 //     Neither depends on the order of rows in a file, nor do digests and splits.
 //   - The items of a set are a public catalogue where the source has one: a movies.csv,
-//     movies.dat or u.item lists all movies, rated or not. Without one, and in LibimSeTi
-//     and generic CSV files, the items are those with at least one rating. The list of
+//     movies.dat or u.item lists all movies, rated or not. Without one, and in LibimSeTi,
+//     the Million Song Dataset and generic CSV files, the items are those with at least one rating. The list of
 //     rated items is then assumed to be public: no privacy statement about the set
 //     protects it. The same holds for an item that is rated but not listed, which becomes
 //     an item of the set all the same.
@@ -87,7 +87,8 @@ type Set struct {
 type Options struct {
 	// Min and Max are the ends of the rating scale in stars. Where one is nil the
 	// format's default holds: 1 and 5 for MovieLens 100K and 1M, 0.5 and 5 for the later
-	// ones, 1 and 10 for LibimSeTi, 0 and 5 for other files of ratings, 0 and 1 for clicks, the
+	// ones, 1 and 10 for LibimSeTi, 1 and 10,000 for plays of the Million Song Dataset, 0 and 5 for
+	// other files of ratings, 0 and 1 for clicks, the
 	// shape's for synthetic sets. Ratings outside are refused.
 	Min, Max *float64
 

@@ -84,6 +84,7 @@ func ExampleList() {
 	// synthetic:small     20000 ratings, 0.5 to 5
 	// synthetic:ml-1m   1000209 ratings, 1 to 5
 	// synthetic:ml-10m 10000054 ratings, 0.5 to 5
+	// synthetic:ml-20m 20000263 ratings, 0.5 to 5
 	// ml-100k            100000 ratings, 1 to 5
 	// ml-1m             1000209 ratings, 1 to 5
 	// ml-10m           10000054 ratings, 0.5 to 5
@@ -96,6 +97,7 @@ func ExampleList() {
 	// MovieLens 1M            0 ratings, 1 to 5
 	// MovieLens 100K          0 ratings, 1 to 5
 	// LibimSeTi               0 ratings, 1 to 10
+	// Million Song Dataset        0 ratings, 1 to 10000
 	// generic CSV             0 ratings, 0 to 5
 }
 

@@ -48,14 +48,18 @@ var (
 		user: "UserID", item: "ProfileID", min: 1, max: 10,
 		dialect: commas, layout: "UserID,ProfileID,Rating", fields: 3, file: "ratings.dat",
 	}
+	tasteProfile = format{ // plays have no upper end: 10,000 is above the 9,667 of the published file
+		user: "user", item: "song", min: 1, max: 10_000,
+		dialect: tabs, layout: "user, song, plays, with tabs between", fields: 3, file: "train_triplets.txt",
+	}
 
-	headless = []format{movieLens100K, movieLens1M, movieLens10M, libimSeTi}
+	headless = []format{tasteProfile, movieLens100K, movieLens1M, movieLens10M, libimSeTi}
 )
 
 const wantColumns = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or others that are named (columns)"
 
 // ratingsFiles are the names of the file that is looked for in a folder.
-var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data", "ratings.tsv", "ratings.inter", "ratings.jsonl", "ratings.parquet"}
+var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data", "ratings.tsv", "ratings.inter", "ratings.jsonl", "ratings.parquet", tasteProfile.file}
 
 // dialectOf tells how the fields of a ratings file are separated from its first line.
 func dialectOf(line []byte) dialect {

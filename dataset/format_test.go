@@ -55,6 +55,15 @@ var formatSets = []Set{
 		},
 		UserIDs: []string{"1", "2"}, ItemIDs: []string{"133", "720"},
 	},
+	{ // the first user and songs are those of the published file
+		Name: "msd", Min: 1, Max: 10_000,
+		Ratings: Ratings{
+			Users: 2, Items: 2,
+			User: []int32{0, 1, 1}, Item: []int32{0, 0, 1}, Value: []float32{9667, 1, 2},
+		},
+		UserIDs: []string{"85c1f87fea955d09b4bec2e36aee110927aedf9a", "b80344d063b5ccb3212f76538f3d9e43d87dca9e"},
+		ItemIDs: []string{"SOAKIMP12A8C130995", "SOBBMDR12A8C13253B"},
+	},
 	{
 		Name: "generic.tsv", Min: 0, Max: 5,
 		Ratings: Ratings{
@@ -68,7 +77,7 @@ var formatSets = []Set{
 // TestOpenFormats reads every format from a folder, from its file of ratings, and from
 // zip archives that hold the folder or its files.
 func TestOpenFormats(t *testing.T) {
-	ratings := map[string]string{"ml-100k": "u.data", "ml-1m": "ratings.dat", "ml-10m": "ratings.dat", "libimseti": "ratings.dat"}
+	ratings := map[string]string{"ml-100k": "u.data", "ml-1m": "ratings.dat", "ml-10m": "ratings.dat", "libimseti": "ratings.dat", "msd": "train_triplets.txt"}
 	for _, want := range append([]Set{movieLensSet}, formatSets...) {
 		path := "testdata/good/" + want.Name
 		specs := map[string]string{ // spec: name of the set
@@ -174,6 +183,7 @@ func TestRecognizeScale(t *testing.T) {
 	}
 	for file, want := range map[string][2]float64{
 		write("ratings.dat", "1::2::3::4\n"):                       {0.5, 5},
+		write("train_triplets.txt", "1\t2\t3\n"):                   {1, 10_000},
 		write("u1.base", "1\t2\t3\t4\n"):                           {1, 5},
 		write("ratings.dat", "1,2,3\n"):                            {1, 10},
 		write("ratings.dat", "userId,movieId,rating\n1,2,3\n"):     {0.5, 5},

@@ -31,8 +31,8 @@ func addSeeds(f *testing.F, choice func(name string) int, extensions ...string) 
 // FuzzReadRatings: no text makes the reader of any format panic; what it accepts is
 // what strings.Split and strconv read, sorted and without a pair twice.
 func FuzzReadRatings(f *testing.F) {
-	names := []string{"mine.csv", "ratings.dat"} // LibimSeTi is known by the latter
-	addSeeds(f, func(name string) int { return slices.Index(names, name) }, ".csv", ".dat", ".data", ".tsv")
+	names := []string{"mine.csv", "ratings.dat", "train_triplets.txt"} // LibimSeTi and plays are known by the latter two
+	addSeeds(f, func(name string) int { return slices.Index(names, name) }, ".csv", ".dat", ".data", ".tsv", ".txt")
 	f.Fuzz(func(t *testing.T, text []byte, choice int) {
 		file := names[max(choice, 0)%len(names)]
 		read, err := readRatings(context.Background(), file, bytes.NewReader(text), func(string) bool { return choice%2 == 0 }, Options{}, nil)

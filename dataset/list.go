@@ -36,6 +36,7 @@ func List() []Entry {
 		{movieLens1M, "MovieLens 1M", "likewise, with a users.dat"},
 		{movieLens100K, "MovieLens 100K", "likewise: u.data with " + movieLens100K.layout + ", and u.item"},
 		{libimSeTi, "LibimSeTi", "likewise: ratings.dat with " + libimSeTi.layout},
+		{tasteProfile, "Million Song Dataset", "likewise: train_triplets.txt of the Taste Profile subset with " + tasteProfile.layout},
 		{genericCSV, "generic CSV", "likewise: any file with the columns user and item (or user_id and item_id), and rating unless it is of clicks; perhaps an items.csv with titles and features; also TSV, JSON lines, Parquet, .inter of RecBole"},
 	} {
 		list = append(list, Entry{Name: f.name, Description: f.description, Min: f.min, Max: f.max})

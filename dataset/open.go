@@ -36,7 +36,8 @@ const syntheticPrefix = "synthetic"
 //     pipe, and errors count its rows in place of lines.
 //   - Without a header, rows of four fields with tabs between are MovieLens 100K, with
 //     :: between them MovieLens 1M (where a users.dat stands beside them) or 10M. Rows
-//     of three with commas between, in a file called ratings.dat, are LibimSeTi.
+//     of three with commas between, in a file called ratings.dat, are LibimSeTi; of three
+//     with tabs between, in a file called train_triplets.txt, the Million Song Dataset's plays.
 //
 // The items of a MovieLens set are listed and described by the file beside it:
 // movies.csv, movies.dat or u.item, of which text that is not UTF-8 is read as ISO

@@ -168,6 +168,8 @@ func TestOpenBadFile(t *testing.T) {
 		"empty-item.data":   `:1: item id is empty; every row needs one`,
 		"libimseti":         `/ratings.dat:2: rating "11" is outside the range 1 to 10; correct it, or set the scale by rating-min and rating-max`,
 
+		"msd": `/train_triplets.txt:2: rating "0" is outside the range 1 to 10000; correct it, or set the scale by rating-min and rating-max`,
+
 		"movies-no-header": `/movies.csv:1: no header; want the first line to be movieId,title,genres`,
 		"movies-empty":     `/movies.csv:1: no header; want the first line to be movieId,title,genres`,
 		"movies-unquoted":  `/movies.csv:2: 4 fields, want 3: movieId,title,genres; a title with a comma must be quoted`,
@@ -207,7 +209,7 @@ func TestOpenBadFile(t *testing.T) {
 
 func TestOpenBadSpec(t *testing.T) {
 	const wanted = "; want a folder, zip archive or file of ratings, one of ml-100k, ml-1m, ml-10m, ml-20m, ml-25m, ml-latest-small, libimseti, " +
-		"or synthetic[:small|:ml-1m|:ml-10m]"
+		"or synthetic[:small|:ml-1m|:ml-10m|:ml-20m]"
 	for _, c := range []struct {
 		spec    string
 		options Options
@@ -215,13 +217,13 @@ func TestOpenBadSpec(t *testing.T) {
 		is      error
 	}{
 		{"testdata/none", Options{}, `data "testdata/none": stat testdata/none: no such file or directory` + wanted, fs.ErrNotExist},
-		{"testdata/good", Options{}, `testdata/good: no ratings: looked in it for ratings.csv, ratings.dat, u.data, ratings.tsv, ratings.inter, ratings.jsonl, ratings.parquet, good.inter`, ErrNoRatings},
+		{"testdata/good", Options{}, `testdata/good: no ratings: looked in it for ratings.csv, ratings.dat, u.data, ratings.tsv, ratings.inter, ratings.jsonl, ratings.parquet, train_triplets.txt, good.inter`, ErrNoRatings},
 		{"", Options{}, `data "": stat : no such file or directory` + wanted, fs.ErrNotExist},
 		{
 			"synthetic:ml-25m", Options{},
-			`data "synthetic:ml-25m": unknown synthetic shape "ml-25m"; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m`, ErrUnknownShape,
+			`data "synthetic:ml-25m": unknown synthetic shape "ml-25m"; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m`, ErrUnknownShape,
 		},
-		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m`, ErrUnknownShape},
+		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m`, ErrUnknownShape},
 		{
 			"synthetic:small", Options{Min: new(1.), Max: new(5.)},
 			`data "synthetic:small": impossible rating scale: 1 to 5 does not hold the shape's 0.5 to 5`, ErrScale,
