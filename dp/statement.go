@@ -17,7 +17,7 @@ type Unit string
 const (
 	User    Unit = "user"    // all ratings of one user
 	Rating  Unit = "rating"  // one rating
-	Example Unit = "example" // one example of a regression; its features are public, see Label
+	Example Unit = "example" // one example of a regression; what of it is private, see Label and PrivatePart
 )
 
 // ParseUnit parses a unit's name. The error lists the valid ones.
@@ -33,7 +33,13 @@ const (
 	// Label: the label of one example is another; features, who takes part and which row is whose are public.
 	// What one example adds is replaced, so a sum of vectors of norm at most c has the sensitivity 2c.
 	Label Relation = "label"
+	// PrivatePart: the label and the private features of one example are others; its public features, who takes part and which
+	// row is whose stay. What one example adds is replaced, as with Label.
+	PrivatePart Relation = "private-part"
 )
+
+// replaces reports whether neighbours have another value of the same unit, rather than one that is not there.
+func (r Relation) replaces() bool { return r == Label || r == PrivatePart }
 
 // Sampling is how the units of a release are chosen.
 type Sampling string
@@ -98,8 +104,8 @@ type Statement struct {
 // exist, and an accountant that does not cover what was released. A statement names the
 // accountant that its ε rests on, never Best, and Unaccounted with an infinite ε exactly
 // where there is no noise. Poisson samples are accounted for by whether the unit is in
-// the sample, so ZeroOut and AddRemove go with them. Label does not: there the unit is in both samples
-// and its vector differs, which no accountant here covers. Example and Label go together only.
+// the sample, so ZeroOut and AddRemove go with them. With Label and PrivatePart the unit is in both samples
+// and its vector differs: their ε with samples is that of [Budget.ForReplacement]. Those two go with Example only.
 func (s Statement) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("dp: statement: "+format, args...)) }
@@ -118,7 +124,7 @@ func (s Statement) Validate() error {
 		bad("delta is %v; it must be above 0 and below 1", s.Delta)
 	}
 	_, unit := ParseUnit(string(s.Unit))
-	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove, Label})
+	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove, Label, PrivatePart})
 	_, sampling := parse("sampling", string(s.Sampling), []Sampling{NoSampling, PoissonSampling})
 	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, ObjectiveNoise, RandomizedResponse, FloatGaussianNoise})
 	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody, Shuffler})
@@ -129,11 +135,8 @@ func (s Statement) Validate() error {
 	if !(s.LocalEpsilon >= 0) || (s.Trust == Shuffler) != (s.LocalEpsilon > 0) {
 		bad("local epsilon is %v with trust=%s; whoever trusts a shuffler is told what holds without, and nobody else", s.LocalEpsilon, s.Trust)
 	}
-	if (s.Unit == Example) != (s.Relation == Label) {
-		bad("unit is %q and relation is %q; unit=%s goes with relation=%s and with no other", s.Unit, s.Relation, Example, Label)
-	}
-	if s.Relation == Label && s.Sampling == PoissonSampling {
-		bad("sampling is %q; with relation=%s it must be %q: accountants of samples do not cover a label that is replaced", s.Sampling, Label, NoSampling)
+	if (s.Unit == Example) != s.Relation.replaces() {
+		bad("unit is %q and relation is %q; unit=%s goes with relation=%s or %s and with no other", s.Unit, s.Relation, Example, Label, PrivatePart)
 	}
 	if s.Noise == NoNoise && !math.IsInf(s.Epsilon, 1) {
 		bad("epsilon is %v; without noise it is infinite", s.Epsilon)
@@ -149,7 +152,7 @@ func (s Statement) accountants() []Accountant {
 	case s.Noise == ObjectiveNoise && s.Sampling == NoSampling:
 		return []Accountant{Pure}
 	case s.Noise == RandomizedResponse && s.Sampling == NoSampling:
-		return []Accountant{Shuffling}
+		return []Accountant{Shuffling, Pure}
 	case s.Noise == ObjectiveNoise || s.Noise == RandomizedResponse:
 		return nil
 	case s.Noise == SkellamNoise && s.Sampling == PoissonSampling:
@@ -207,7 +210,7 @@ func (s Statement) Replacement() (Guarantee, bool) {
 // (epsilon=1.996, delta=3.72e-05), both rounded up; "" without noise.
 func (s Statement) ReplacementLine() string {
 	switch g, ok := s.Replacement(); {
-	case math.IsInf(s.Epsilon, 1) || s.Relation == Label: // a label is replaced by another as it is
+	case math.IsInf(s.Epsilon, 1) || s.Relation.replaces(): // by another as it is
 		return ""
 	case !ok:
 		return "nothing follows if a " + string(s.Unit) + " is replaced by another: delta would be 1 or more"

@@ -251,14 +251,15 @@ func TestPureStatement(t *testing.T) {
 	}
 }
 
-// A label that is replaced is in both samples: no accountant of samples covers it. Each pair is judged
-// by the definition of [Label].
+// Each pair is judged by the definitions of [Label] and [PrivatePart]: one example has another value.
 func TestStatementOfALabel(t *testing.T) {
 	of := func(u Unit, r Relation, s Sampling) Statement {
 		return Statement{Epsilon: 1, Delta: 1e-6, Unit: u, Relation: r, Accountant: PLD, Sampling: s, Noise: FloatGaussianNoise}
 	}
-	if err := of(Example, Label, NoSampling).Validate(); err != nil {
-		t.Error(err)
+	for _, good := range []Statement{of(Example, Label, NoSampling), of(Example, Label, PoissonSampling), of(Example, PrivatePart, PoissonSampling)} {
+		if err := good.Validate(); err != nil {
+			t.Error(err)
+		}
 	}
 	if got, want := of(Example, Label, NoSampling).String(), "unit=example, relation=label"; !strings.Contains(got, want) {
 		t.Errorf("the statement is %s; it must say %s", got, want)
@@ -267,7 +268,7 @@ func TestStatementOfALabel(t *testing.T) {
 		t.Errorf("%q; the relation is one of replacement already", line)
 	}
 	for _, bad := range []Statement{
-		of(Example, Label, PoissonSampling), of(User, Label, NoSampling), of(Rating, Label, NoSampling),
+		of(User, Label, NoSampling), of(Rating, Label, NoSampling), of(User, PrivatePart, NoSampling),
 		of(Example, ZeroOut, NoSampling), of(Example, AddRemove, NoSampling),
 	} {
 		if bad.Validate() == nil {

@@ -29,7 +29,9 @@
 //	g, err := noise.NewGaussian(sigma)
 //	err = g.Add(gradient, bits) // one Bits for the whole training
 //
-// [Poisson] and [Thinning] can also be used on their own. Streams come from the caller:
+// [Poisson] and [Thinning] can also be used on their own. [Laplace] and [Response] are for
+// releases without a δ, of counts and of one of a few values; they are exact, without
+// tables. Streams come from the caller:
 // bytes that are uniform, independent between streams, secret and, for a Removal,
 // repeatable, such as AES in counter mode under a random key. The package has no
 // randomness itself. (Use the operating system's generator to key such a stream: reading

@@ -1,0 +1,156 @@
+package noise
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Laplace draws integers k with probabilities in proportion to e^(-rate·|k|): the discrete Laplace, or two-sided geometric,
+// law. Noise of it on counts that a unit moves by at most s in L1 norm is (rate·s)-DP, without a δ. It is immutable, so any
+// number of goroutines may share it, each with its own Bits.
+//
+// Draws are those of Canonne, Kamath and Steinke 2020 ("The Discrete Gaussian for Differential Privacy", algorithm 2): whole numbers
+// only, no table, and exact for a rate that is a ratio of integers, given uniform bits. How many words a draw takes depends on it.
+type Laplace struct{ rate Ratio }
+
+// Ratio is Num/Den, of which samplers without rounding are made. Both are at least 1 and at most 2^31.
+type Ratio struct{ Num, Den uint64 }
+
+const mostOfRatio = 1 << 31
+
+// Validate refuses what samplers do not take.
+func (r Ratio) Validate() error {
+	if r.Num < 1 || r.Den < 1 || r.Num > mostOfRatio || r.Den > mostOfRatio {
+		return fmt.Errorf("noise: ratio %d/%d; both must be from 1 to 2^31", r.Num, r.Den)
+	}
+	return nil
+}
+
+// Float is the ratio as a number.
+func (r Ratio) Float() float64 { return float64(r.Num) / float64(r.Den) }
+
+// NewLaplace returns the law of the rate.
+func NewLaplace(rate Ratio) (*Laplace, error) {
+	if err := rate.Validate(); err != nil {
+		return nil, fmt.Errorf("noise: Laplace: %w", err)
+	}
+	return &Laplace{rate}, nil
+}
+
+// Add adds an independent draw to every coordinate of dst. If the stream fails, Add clears dst, so that nothing with too little
+// noise can leave by mistake, and returns the stream's error.
+func (l *Laplace) Add(dst []int64, b *Bits) error {
+	for i := range dst {
+		dst[i] += l.draw(b)
+	}
+	return checkStreams(dst, b)
+}
+
+// draw is 0 once the stream has failed. x = u + Den·v is Den·(a geometric variable of rate 1) with digits u: it has probabilities in
+// proportion to e^(-x/Den), and its quotient by Num those of the rate. A sign makes it two-sided; 0 must not count twice.
+func (l *Laplace) draw(b *Bits) int64 {
+	for b.err == nil {
+		u := below(b, l.rate.Den)
+		if !happensExp(b, u, l.rate.Den) {
+			continue
+		}
+		var v uint64
+		for b.err == nil && happensExp(b, 1, 1) {
+			v++
+		}
+		k := (u + l.rate.Den*v) / l.rate.Num
+		negative := b.Uint64()>>63 == 1
+		switch {
+		case negative && k == 0:
+		case negative:
+			return -int64(k)
+		default:
+			return int64(k)
+		}
+	}
+	return 0
+}
+
+// Response is randomised response over n values: the true one with probability e^ε/(e^ε + n - 1), each other with
+// 1/(e^ε + n - 1). It is ε-DP for the value, without a δ: no answer is more than e^ε times as likely with another one. It
+// is immutable, so any number of goroutines may share it, each with its own Bits.
+type Response struct {
+	n       uint64
+	epsilon Ratio
+}
+
+// NewResponse returns randomised response over n values, at least 1.
+func NewResponse(n int, epsilon Ratio) (*Response, error) {
+	if err := epsilon.Validate(); err != nil {
+		return nil, fmt.Errorf("noise: randomised response: %w", err)
+	}
+	if n < 1 || n > mostOfRatio {
+		return nil, fmt.Errorf("noise: randomised response over %d values; there must be from 1 to 2^31", n)
+	}
+	return &Response{uint64(n), epsilon}, nil
+}
+
+// Keep is the probability of the true value less that of any other: (e^ε - 1)/(e^ε + n - 1).
+func (r *Response) Keep() float64 {
+	up := math.Expm1(r.epsilon.Float())
+	return up / (up + float64(r.n))
+}
+
+// Randomise replaces every value, from 0 to n-1, by an answer. Answers are drawn by rejection, in whole numbers only: a value drawn evenly is
+// taken if it is the true one, and else with the probability e^-ε. That is exact for the ratio ε, given uniform bits, and takes
+// at most min(n, e^ε) attempts on average. A value out of range is an error; if the stream fails, Randomise clears values and
+// returns the stream's error.
+func (r *Response) Randomise(values []int, b *Bits) error {
+	for i, v := range values {
+		if v < 0 || uint64(v) >= r.n {
+			clear(values)
+			return fmt.Errorf("noise: randomised response: value %d at %d; it must be from 0 to %d", v, i, r.n-1)
+		}
+		values[i] = r.answer(v, b)
+	}
+	if b.err != nil {
+		clear(values)
+	}
+	return b.err
+}
+
+// answer is 0 once the stream has failed.
+func (r *Response) answer(v int, b *Bits) int {
+	for b.err == nil {
+		if a := int(below(b, r.n)); a == v || r.other(b) {
+			return a
+		}
+	}
+	return 0
+}
+
+// other happens with the probability e^-ε: whole units of ε first, then the rest.
+func (r *Response) other(b *Bits) bool {
+	for range r.epsilon.Num / r.epsilon.Den {
+		if !happensExp(b, 1, 1) {
+			return false
+		}
+	}
+	return happensExp(b, r.epsilon.Num%r.epsilon.Den, r.epsilon.Den)
+}
+
+// happensExp happens with the probability e^(-num/den), num <= den <= 2^31, by von Neumann's series: of events with the chances γ, γ/2, γ/3, ..
+// the first that does not happen is an odd one with that probability. False once the stream has failed.
+func happensExp(b *Bits, num, den uint64) bool {
+	k := uint64(1)
+	for below(b, den*k) < num && b.err == nil {
+		k++ // 2^31 of them, which den·k has room for, do not happen: the chance is below 1/k!
+	}
+	return k&1 == 1 && b.err == nil
+}
+
+// below draws an integer below n >= 1, each equally likely (Lemire's method); 0 once the stream has failed.
+func below(b *Bits, n uint64) uint64 {
+	for {
+		hi, lo := bits.Mul64(b.Uint64(), n)
+		if lo >= n || lo >= -n%n || b.err != nil {
+			return hi
+		}
+	}
+}

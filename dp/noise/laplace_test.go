@@ -1,0 +1,92 @@
+package noise
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// Against the closed form (1-r)/(1+r)·r^|k| with r = e^-rate, over values shifted to be counts.
+func TestLaplaceLaw(t *testing.T) {
+	for i, rate := range []Ratio{{1, 20}, {3, 7}, {1, 1}, {5, 2}} {
+		l, err := NewLaplace(rate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const shift = 10_000
+		r, b := math.Exp(-rate.Float()), stream(byte(i))
+		checkLaw(t, fmt.Sprintf("Laplace(%v)", rate), 100_000, func() uint64 {
+			var x [1]int64
+			if err := l.Add(x[:], b); err != nil {
+				t.Fatal(err)
+			}
+			return uint64(shift + x[0])
+		}, func(k float64) float64 { return (1 - r) / (1 + r) * math.Pow(r, math.Abs(k-shift)) })
+	}
+}
+
+// Against the definition: e^ε/(e^ε + n - 1) for the value itself, 1/(e^ε + n - 1) for each other.
+func TestResponseLaw(t *testing.T) {
+	for i, c := range []struct {
+		n       int
+		epsilon Ratio
+	}{{2, Ratio{1, 4}}, {7, Ratio{3, 2}}, {10, Ratio{4, 1}}} {
+		r, err := NewResponse(c.n, c.epsilon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, b := math.Exp(c.epsilon.Float()), stream(byte(10+i))
+		total := up + float64(c.n) - 1
+		v := c.n / 2
+		checkLaw(t, fmt.Sprintf("Response(%d, %v)", c.n, c.epsilon), 100_000, func() uint64 {
+			x := []int{v}
+			if err := r.Randomise(x, b); err != nil {
+				t.Fatal(err)
+			}
+			return uint64(x[0])
+		}, func(k float64) float64 {
+			switch {
+			case int(k) == v:
+				return up / total
+			case int(k) < c.n:
+				return 1 / total
+			}
+			return 0
+		})
+		if want := (up - 1) / total; math.Abs(r.Keep()-want) > 1e-15 {
+			t.Errorf("%d values: keep is %v; by the definition %v", c.n, r.Keep(), want)
+		}
+	}
+}
+
+// A stream that fails gives an error and nothing else, and no sampler waits for it for ever.
+func TestLaplaceOfAFailedStream(t *testing.T) {
+	l, _ := NewLaplace(Ratio{1, 3})
+	x := []int64{5}
+	if err := l.Add(x, NewBits(iotest.ErrReader(fmt.Errorf("gone")))); err == nil || x[0] != 0 {
+		t.Errorf("error %v and %v; it must fail and clear", err, x)
+	}
+	r, _ := NewResponse(5, Ratio{3, 1})
+	v := []int{4}
+	if err := r.Randomise(v, NewBits(nil)); err == nil || v[0] != 0 {
+		t.Errorf("error %v and %v; it must fail and clear", err, v)
+	}
+	if err := r.Randomise([]int{5}, stream(1)); err == nil || !strings.Contains(err.Error(), "from 0 to 4") {
+		t.Errorf("value 5 of 5: error is %v", err)
+	}
+}
+
+func TestRatioRefuses(t *testing.T) {
+	for _, r := range []Ratio{{0, 1}, {1, 0}, {1<<31 + 1, 1}} {
+		_, laplace := NewLaplace(r)
+		_, response := NewResponse(2, r)
+		if laplace == nil || response == nil {
+			t.Errorf("ratio %v was taken", r)
+		}
+	}
+	if _, err := NewResponse(0, Ratio{1, 1}); err == nil {
+		t.Error("randomised response over no value was taken")
+	}
+}
