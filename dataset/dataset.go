@@ -77,6 +77,9 @@ type Set struct {
 
 	Columns []ItemColumn // others that an items.csv has
 
+	// Profile are public features of the users; nil where there are none.
+	Profile *Profile
+
 	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
 	// order, Times and Tested included where they are there, without name and range. Two sources of equal content have equal
 	// digests, whatever their paths and the order of their rows.
@@ -106,6 +109,9 @@ type Options struct {
 	// none. "" is no file. Its users and items are among those of the set, whether or not they are
 	// in the data.
 	Test string
+
+	// Fields leaves out the features of a regression as numbers, which take far more memory than categories ([Profile.Fields]).
+	Fields bool
 
 	// Input is what the spec "-" reads; nil stands for [os.Stdin].
 	Input io.Reader

@@ -50,6 +50,17 @@ func (s *Set) digest() string {
 			d.texts(values)
 		}
 	}
+	if s.Profile != nil {
+		d.text("profile")
+		if s.Profile.Source != "" {
+			d.text(s.Profile.Source)
+			return d.sum()
+		}
+		d.texts(s.Profile.Columns)
+		for _, v := range s.Profile.X {
+			d.number(math.Float64bits(v))
+		}
+	}
 	return d.sum()
 }
 

@@ -21,6 +21,10 @@ const syntheticPrefix = "synthetic"
 //	-                   the text that is piped in, as one of a file
 //	NAME                the copy in the cache of a published set; List names them
 //
+// With a label's name ([Columns]) the file is a table of a regression instead, with a header: a row is an example, and the columns
+// but the label's are features ([Set.Profile]). "synthetic:regression-DECAY-LABELS" is a generated one, "synthetic:fields" one of categories, and
+// "synthetic:fields-ROWS-private" one of so many rows with some that are private.
+//
 // A path that exists wins over a name. What a file is, its content says, not its
 // name:
 //
@@ -63,7 +67,14 @@ func Open(ctx context.Context, spec string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.load(ctx, o)
+	load := s.load
+	if o.Columns.Label != "" {
+		load = s.loadRegression
+		if o.Test != "" || o.Times {
+			return nil, errors.Join(fmt.Errorf("data %q: a regression has no timestamps and no test file; split.by random is needed", spec), s.close())
+		}
+	}
+	set, err := load(ctx, o)
 	return set, errors.Join(err, s.close())
 }
 

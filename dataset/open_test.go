@@ -221,9 +221,9 @@ func TestOpenBadSpec(t *testing.T) {
 		{"", Options{}, `data "": stat : no such file or directory` + wanted, fs.ErrNotExist},
 		{
 			"synthetic:ml-25m", Options{},
-			`data "synthetic:ml-25m": unknown synthetic shape "ml-25m"; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m`, ErrUnknownShape,
+			`data "synthetic:ml-25m": unknown synthetic shape "ml-25m"; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:regression or synthetic:fields`, ErrUnknownShape,
 		},
-		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m`, ErrUnknownShape},
+		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:regression or synthetic:fields`, ErrUnknownShape},
 		{
 			"synthetic:small", Options{Min: new(1.), Max: new(5.)},
 			`data "synthetic:small": impossible rating scale: 1 to 5 does not hold the shape's 0.5 to 5`, ErrScale,

@@ -41,9 +41,19 @@ func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
 	if spec != syntheticPrefix {
 		name = strings.TrimPrefix(spec, syntheticPrefix+":")
 	}
+	for prefix, open := range map[string]func(context.Context, string, Options) (*Set, error){regressionName: openRegression, fieldsName: openFields} {
+		if name != prefix && !strings.HasPrefix(name, prefix+"-") {
+			continue
+		}
+		set, err := open(ctx, name, o)
+		if err != nil {
+			return nil, fmt.Errorf("data %q: %w", spec, err)
+		}
+		return set, nil
+	}
 	i := slices.IndexFunc(shapes, func(s shape) bool { return s.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("data %q: %w %q; want synthetic:%s", spec, ErrUnknownShape, name, strings.Join(shapeNames(), ", synthetic:"))
+		return nil, fmt.Errorf("data %q: %w %q; want synthetic:%s, synthetic:%s or synthetic:%s", spec, ErrUnknownShape, name, strings.Join(shapeNames(), ", synthetic:"), regressionName, fieldsName)
 	}
 	s := shapes[i]
 	lo, hi := s.scale()

@@ -1,0 +1,160 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Profile are public features of the users of a set: a row of numbers each. A regression is a set of one item, the label,
+// that every user rates once: its examples are the users, and their profiles the features.
+type Profile struct {
+	Columns []string  // names
+	X       []float64 // row by row, users x columns; nil where only the moments are known
+	Moments []float64 // (1/users)·XᵀX, row by row: what conditioning needs, without the rows
+
+	// Fields are the same features as categories, where they come of a table, and Private features that are not public, which are nowhere else.
+	Fields, Private []Field
+	// Source is the digest of what both are made of, where that is neither.
+	Source string
+}
+
+// Features is how many there are: columns, or where there are none fields, the private ones included.
+func (p *Profile) Features() int {
+	if len(p.Columns) > 0 {
+		return len(p.Columns)
+	}
+	return len(p.Fields) + len(p.Private)
+}
+
+// newProfile takes features, row by row, which it keeps.
+func newProfile(columns []string, x []float64) *Profile {
+	p := &Profile{Columns: columns, X: x}
+	p.know()
+	return p
+}
+
+// know computes the moments.
+func (p *Profile) know() {
+	cols, x := len(p.Columns), p.X
+	rows := len(x) / cols
+	p.Moments = make([]float64, cols*cols)
+	for i := range rows {
+		row := p.Row(i)
+		for a, v := range row {
+			out := p.Moments[a*cols : (a+1)*cols]
+			for b := range a + 1 {
+				out[b] += float64(v * row[b])
+			}
+		}
+	}
+	for a := range cols {
+		for b := range a + 1 {
+			p.Moments[a*cols+b] /= float64(rows)
+			p.Moments[b*cols+a] = p.Moments[a*cols+b]
+		}
+	}
+}
+
+// Row are the features of a user; do not write to them.
+func (p *Profile) Row(user int) []float64 {
+	n := len(p.Columns)
+	return p.X[user*n : (user+1)*n : (user+1)*n]
+}
+
+// labelItem is the one item of a regression.
+const labelItem = "label"
+
+// FromRegression makes a set of a regression: its examples are the users 1 to Rows, and each rates the one item, by its
+// label, within the scale: labels beyond it are taken for its ends, since a label that is refused
+// would tell what it is. columns are the names of the features; nil numbers them.
+func FromRegression(name string, r *Regression, columns []string, lo, hi float64) (*Set, error) {
+	if r.Rows < 1 || r.Cols < 1 || len(r.X) != r.Rows*r.Cols || len(r.Y) != r.Rows || columns != nil && len(columns) != r.Cols {
+		return nil, fmt.Errorf("%s: %d features, %d labels and %d names for %d rows and %d columns; there must be a feature for each row and column, a label for each row and a name for each column",
+			name, len(r.X), len(r.Y), len(columns), r.Rows, r.Cols)
+	}
+	if !(lo < hi) || math.IsInf(lo, 0) || math.IsInf(hi, 0) {
+		return nil, fmt.Errorf("%s: %w: %v to %v; want two finite numbers, the lower first", name, ErrScale, lo, hi)
+	}
+	for k, v := range r.X {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("%s: feature %d of row %d is %v; features must be finite", name, k%r.Cols+1, k/r.Cols+1, v)
+		}
+	}
+	if columns == nil {
+		columns = make([]string, r.Cols)
+		for j := range columns {
+			columns[j] = fmt.Sprintf("x%d", j+1)
+		}
+	}
+	return fromLabels(name, newProfile(columns, r.X), r.Y, lo, hi)
+}
+
+// fromLabels makes a set of a profile and a label of each of its users.
+func fromLabels(name string, p *Profile, labels []float64, lo, hi float64) (*Set, error) {
+	rows := len(labels)
+	set := &Set{Name: name, Min: lo, Max: hi, Ratings: newRatings(rows, 1, rows), UserIDs: numbered(rows), ItemIDs: []string{labelItem}, Profile: p}
+	for i, y := range labels {
+		if math.IsNaN(y) {
+			y = lo
+		}
+		set.User[i], set.Value[i] = int32(i), float32(min(max(y, lo), hi))
+	}
+	set.Digest = set.digest()
+	return set, nil
+}
+
+// regressionName begins the names of synthetic regressions, within synthetic:.
+const regressionName = "regression"
+
+// The size of synthetic regressions, their noise, and the public range of labels, whose mean square is 1: six deviations
+// leave out one in 10⁹ where they are normal.
+const (
+	regressionRows, regressionCols = 20_000, 100
+	regressionNoise                = 0.1
+	regressionRange                = 6
+	regressionSeed                 = 1 // of the population, not of a run
+)
+
+// parseRegression reads regression[-DECAY[-LABELS]]: σ_i = i^-DECAY, by default 1, and labels in the bottom direction.
+func parseRegression(name string) (RegressionShape, error) {
+	s := RegressionShape{Rows: regressionRows, Cols: regressionCols, Decay: 1, Labels: BottomLabels, Noise: regressionNoise}
+	parts := strings.Split(name, "-")
+	var err error
+	if len(parts) > 1 {
+		s.Decay, err = strconv.ParseFloat(parts[1], 64)
+	}
+	if len(parts) > 2 {
+		s.Labels = Alignment(parts[2])
+	}
+	if err == nil {
+		err = s.Validate()
+	}
+	if err != nil || len(parts) > 3 {
+		return s, fmt.Errorf("%q is no regression; want %s, or %s-DECAY-LABELS such as %s-0.5-uniform: singular values i^-DECAY, and labels in the directions %s, %s or %s",
+			name, regressionName, regressionName, regressionName, TopLabels, UniformLabels, BottomLabels)
+	}
+	return s, nil
+}
+
+// openRegression generates the regression of a name.
+func openRegression(ctx context.Context, name string, o Options) (*Set, error) {
+	s, err := parseRegression(name)
+	if err != nil {
+		return nil, err
+	}
+	lo, hi, err := o.scaleOr(-regressionRange, regressionRange)
+	if err != nil {
+		return nil, err
+	}
+	r, err := SyntheticRegression(s, regressionSeed)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return FromRegression(syntheticPrefix+":"+name, r, nil, lo, hi)
+}

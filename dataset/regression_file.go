@@ -1,0 +1,466 @@
+package dataset
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Files of regressions: a row an example, a column a feature, and one the label ([Columns]).
+const (
+	// mostValues is how many values a column of words may have before they are hashed into as many buckets: what is named most in
+	// it is told apart from most else, and a profile stays one that can be decomposed.
+	mostValues = 50
+	// mostProfile bounds the columns that come of a file.
+	mostProfile = 2000
+)
+
+// criteoColumns are those of Criteo's Sponsored Search Conversion Log, whose file has no header.
+var criteoColumns = []string{
+	"Sale", "SalesAmountInEuro", "time_delay_for_conversion", "click_timestamp", "nb_clicks_1week", "product_price", "product_age_group", "device_type",
+	"audience_id", "product_gender", "product_brand", "product_category_1", "product_category_2", "product_category_3", "product_category_4",
+	"product_category_5", "product_category_6", "product_category_7", "product_country", "product_id", "product_title", "partner_id", "user_id",
+}
+
+// Of these the label and what is only known with it are no features, nor is the time of a click.
+const (
+	criteoLabel = "SalesAmountInEuro"
+	criteoSale  = "Sale"
+	criteoTop   = 400 // euros: larger amounts count as that much (Ghazi et al. 2023 leave them out, by the label)
+)
+
+var criteoAfter = []string{criteoSale, "time_delay_for_conversion", "click_timestamp"}
+
+// loadRegression reads a table with a header, with commas, tabs or semicolons between, as a regression: the label's column, and every other one
+// as features. Numbers are centred and divided by their deviation, over all rows, since features are public; a missing one is the mean. A column that
+// has anything else holds words: each value is a feature of its own, and above mostValues they are hashed. Constant columns are left out.
+// The columns that are said to be private are fields alone ([Profile.Private]), hashed to as many values each, whatever is in them.
+// A row without a label is left out. Labels beyond the scale count as its ends, and the scale has to be said.
+//
+// Criteo's log, of 23 columns without a header and with -1 for what is missing, is known by its label's name. Its examples are the clicks that a sale
+// followed: which these are is taken to be public, as those who published figures do.
+func (s *source) loadRegression(ctx context.Context, o Options) (*Set, error) {
+	r, size, err := s.open(s.file)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	t := &regressionTable{file: s.path(s.file), label: o.Columns.Label, id: o.Columns.User, private: o.Columns.privates()}
+	counted := &counting{Reader: r, done: func(n int64) {
+		if o.Progress != nil {
+			o.Progress(n, size)
+		}
+	}}
+	if err = t.read(ctx, counted); err != nil {
+		return nil, err
+	}
+	if t.criteo && o.Min == nil && o.Max == nil {
+		o.Min, o.Max = new(0.), new(float64(criteoTop))
+	}
+	if o.Min == nil || o.Max == nil {
+		return nil, fmt.Errorf("%s: %w: labels are private, and their range is not read off them; say rating-min and rating-max", t.file, ErrScale)
+	}
+	lo, hi, err := o.scaleOr(*o.Min, *o.Max)
+	if err != nil {
+		return nil, err
+	}
+	set, err := t.set(s.name, lo, hi, o.Fields)
+	if err != nil {
+		return nil, err
+	}
+	set.ItemIDs = []string{t.label}
+	if t.id != "" {
+		if set.UserIDs, err = t.ids, distinct(t.file, t.id, t.ids); err != nil {
+			return nil, err
+		}
+	}
+	set.Digest = set.digest()
+	return set, nil
+}
+
+// distinct refuses an id that stands twice.
+func distinct(file, column string, ids []string) error {
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		if id == "" || seen[id] {
+			return fmt.Errorf("%s: %q stands twice in the column %s, or is empty; the ids of examples must differ", file, id, column)
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+// counting tells how much was read.
+type counting struct {
+	io.Reader
+	n, told int64
+	done    func(int64)
+}
+
+// Read implements io.Reader.
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if c.n += int64(n); c.n-c.told > 1<<20 || err != nil {
+		c.told = c.n
+		c.done(c.n)
+	}
+	return n, err
+}
+
+// regressionTable is a file as it is read.
+type regressionTable struct {
+	file, label, id string
+	private         []string // names of columns
+	criteo          bool
+	columns         []*tableColumn
+	hidden          []hiddenColumn
+	y               []float64
+	ids             []string
+}
+
+// hiddenColumn is one of private features.
+type hiddenColumn struct {
+	Field
+	at int
+}
+
+// set is the table as a set, with features as numbers or, where only fields are asked for, as these alone.
+func (t *regressionTable) set(name string, lo, hi float64, fields bool) (*Set, error) {
+	p := &Profile{Source: t.digest(), Fields: t.fields()}
+	for _, c := range t.hidden {
+		p.Private = append(p.Private, c.Field)
+	}
+	if len(p.Fields)+len(p.Private) == 0 {
+		return nil, fmt.Errorf("%s: no column but the label's has two different values; there is nothing to learn from", t.file)
+	}
+	if fields || len(p.Fields) == 0 {
+		return fromLabels(name, p, t.y, lo, hi)
+	}
+	x, names, err := t.features()
+	if err != nil {
+		return nil, err
+	}
+	p.Columns, p.X = names, x
+	p.know()
+	return fromLabels(name, p, t.y, lo, hi)
+}
+
+// digest hashes what a profile is made of, whichever of its forms is.
+func (t *regressionTable) digest() string {
+	d := digester{hash: sha256.New()}
+	for _, c := range t.columns {
+		d.text("column")
+		d.text(c.name)
+		d.texts(c.values)
+		for _, w := range c.words {
+			d.number(uint64(int64(w)))
+		}
+		for _, v := range c.numbers {
+			d.number(math.Float64bits(v))
+		}
+	}
+	for _, c := range t.hidden {
+		d.text("private")
+		d.text(c.Name)
+		d.number(uint64(c.Size))
+		for _, v := range c.Values {
+			d.number(uint64(v))
+		}
+	}
+	return d.sum()
+}
+
+// tableColumn is a column of features: numbers until one value is none, then words.
+type tableColumn struct {
+	name    string
+	at      int
+	numbers []float64 // NaN where it is missing
+	words   []int32   // -1 where it is missing; nil of numbers
+	values  []string  // what words are indices of, in the order that they were met
+	index   map[string]int32
+}
+
+func (t *regressionTable) read(ctx context.Context, r io.Reader) error {
+	b := bufio.NewReaderSize(r, 1<<16)
+	first, err := b.Peek(1 << 12)
+	if len(first) == 0 && err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", t.file, err)
+	}
+	line, _, _ := strings.Cut(strings.TrimPrefix(string(first), "\ufeff"), "\n")
+	c := csv.NewReader(b)
+	c.ReuseRecord = true
+	for _, comma := range []rune{'\t', ';'} { // what stands between most fields of the first line
+		if strings.Count(line, string(comma)) > strings.Count(line, string(c.Comma)) {
+			c.Comma, c.LazyQuotes = comma, comma == '\t'
+		}
+	}
+	var header []string
+	if t.label == criteoLabel && c.Comma == '\t' && strings.Count(line, "\t") == len(criteoColumns)-1 && !strings.Contains(line, criteoLabel) {
+		header, t.criteo = criteoColumns, true
+	} else if header, err = c.Read(); err != nil {
+		return t.failed(c, err)
+	} else {
+		header = slices.Clone(header)
+		header[0] = strings.TrimPrefix(header[0], "\ufeff")
+	}
+	label, id, err := t.open(header)
+	if err != nil {
+		return err
+	}
+	for {
+		record, err := c.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && len(record) != len(header) {
+			err = fmt.Errorf("%d fields, want %d as in the header", len(record), len(header))
+		}
+		if err != nil {
+			return t.failed(c, err)
+		}
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		if err = t.take(record, label, id); err != nil {
+			return t.failed(c, err)
+		}
+	}
+	if len(t.y) == 0 {
+		return fmt.Errorf("%s: %w: no row has a label", t.file, ErrNoRatings)
+	}
+	return nil
+}
+
+// failed says where.
+func (t *regressionTable) failed(c *csv.Reader, err error) error {
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return &FileError{File: t.file, Line: parse.StartLine, Err: parse.Err}
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w: the file is empty", t.file, ErrNoRatings)
+	}
+	line, _ := c.FieldPos(0)
+	return &FileError{File: t.file, Line: line, Err: err}
+}
+
+// open finds the columns of a header.
+func (t *regressionTable) open(header []string) (label, id int, err error) {
+	for i, name := range header {
+		if slices.Contains(header[:i], name) {
+			return 0, 0, fmt.Errorf("%s: two columns are called %q; names must differ", t.file, name)
+		}
+	}
+	find := func(what, name string) (int, error) {
+		at := slices.Index(header, name)
+		if at < 0 {
+			return 0, fmt.Errorf("%s: no column is called %q, which is said to be the %s; there are %s", t.file, name, what, strings.Join(header, ", "))
+		}
+		return at, nil
+	}
+	if label, err = find("label", t.label); err != nil {
+		return 0, 0, err
+	}
+	id = -1
+	if t.id != "" {
+		if id, err = find("id of an example", t.id); err != nil {
+			return 0, 0, err
+		}
+	}
+	for i, name := range header {
+		if i == label || i == id || t.criteo && slices.Contains(criteoAfter, name) {
+			continue
+		}
+		if slices.Contains(t.private, name) {
+			t.hidden = append(t.hidden, hiddenColumn{Field{Name: name, Size: privateSize}, i})
+		} else {
+			t.columns = append(t.columns, &tableColumn{name: name, at: i})
+		}
+	}
+	for _, name := range t.private {
+		if _, err = find("name of private features", name); err == nil && !slices.ContainsFunc(t.hidden, func(c hiddenColumn) bool { return c.Name == name }) {
+			err = fmt.Errorf("%s: the column %q is the label, an id or known with the label; it is no feature", t.file, name)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return label, id, nil
+}
+
+// take adds a row.
+func (t *regressionTable) take(record []string, label, id int) error {
+	text := strings.TrimSpace(record[label])
+	if t.criteo && (record[0] != "1" || text == "-1") || text == "" {
+		return nil
+	}
+	y, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(y) {
+		return fmt.Errorf("the label, in the column %s, is no number", t.label) // and private: it is not shown
+	}
+	t.y = append(t.y, y)
+	if id >= 0 {
+		t.ids = append(t.ids, strings.Clone(record[id]))
+	}
+	for _, c := range t.columns {
+		v := strings.TrimSpace(record[c.at])
+		if t.criteo && v == "-1" {
+			v = ""
+		}
+		c.take(v, len(t.y)-1)
+	}
+	for k := range t.hidden {
+		c := &t.hidden[k]
+		c.Values = append(c.Values, hashed(c.Name, strings.TrimSpace(record[c.at]), c.Size))
+	}
+	return nil
+}
+
+// take adds a value to the rows before.
+func (c *tableColumn) take(v string, before int) {
+	if c.words == nil {
+		x, err := strconv.ParseFloat(v, 64)
+		switch {
+		case v == "":
+			c.numbers = append(c.numbers, math.NaN())
+			return
+		case err == nil && !math.IsInf(x, 0) && !math.IsNaN(x):
+			c.numbers = append(c.numbers, x)
+			return
+		}
+		c.index, c.words = make(map[string]int32), make([]int32, 0, before+1)
+		for _, x := range c.numbers { // numbers so far are words too
+			if math.IsNaN(x) {
+				c.words = append(c.words, -1)
+			} else {
+				c.words = append(c.words, c.word(strconv.FormatFloat(x, 'g', -1, 64)))
+			}
+		}
+		c.numbers = nil
+	}
+	if v == "" {
+		c.words = append(c.words, -1)
+		return
+	}
+	c.words = append(c.words, c.word(v))
+}
+
+func (c *tableColumn) word(v string) int32 {
+	at, known := c.index[v]
+	if !known {
+		at = int32(len(c.values))
+		v = strings.Clone(v)
+		c.index[v] = at
+		c.values = append(c.values, v)
+	}
+	return at
+}
+
+// features are the columns side by side, row by row, and their names.
+func (t *regressionTable) features() (x []float64, names []string, err error) {
+	rows := len(t.y)
+	var columns [][]float64
+	for _, c := range t.columns {
+		if c.words == nil {
+			if v := standardised(c.numbers); v != nil {
+				names, columns = append(names, c.name), append(columns, v)
+			}
+			continue
+		}
+		for _, f := range c.oneHot() {
+			names, columns = append(names, f.name), append(columns, f.values)
+		}
+		if len(names) > mostProfile {
+			break
+		}
+	}
+	switch n := len(names); {
+	case n == 0:
+		return nil, nil, fmt.Errorf("%s: no column but the label's has two different values; there is nothing to learn from", t.file)
+	case n > mostProfile:
+		return nil, nil, fmt.Errorf("%s: its columns make more than %d features; leave some out", t.file, mostProfile)
+	}
+	x = make([]float64, rows*len(names))
+	for j, v := range columns {
+		for i, f := range v {
+			x[i*len(names)+j] = f
+		}
+	}
+	return x, names, nil
+}
+
+// standardised are numbers with mean 0 and deviation 1, the mean where one is missing; nil of those that are all alike.
+func standardised(v []float64) []float64 {
+	var n, sum, square float64
+	for _, x := range v {
+		if !math.IsNaN(x) {
+			n++
+			sum += x
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	mean := sum / n
+	for _, x := range v {
+		if !math.IsNaN(x) {
+			square += float64((x - mean) * (x - mean))
+		}
+	}
+	deviation := math.Sqrt(square / n)
+	if !(deviation > 1e-12*math.Abs(mean)) || math.IsInf(deviation, 1) {
+		return nil
+	}
+	out := make([]float64, len(v))
+	for i, x := range v {
+		if !math.IsNaN(x) {
+			out[i] = (x - mean) / deviation
+		}
+	}
+	return out
+}
+
+// profileColumn is a column of a profile.
+type profileColumn struct {
+	name   string
+	values []float64
+}
+
+// oneHot is a feature for each value, in their order as text, or, where there are too many, for each bucket of their hashes.
+func (c *tableColumn) oneHot() []profileColumn {
+	bucket, names := make([]int, len(c.values)), slices.Sorted(slices.Values(c.values))
+	if len(names) > mostValues {
+		names = make([]string, mostValues)
+		for j := range names {
+			names[j] = fmt.Sprintf("#%d", j)
+		}
+	}
+	for k, v := range c.values {
+		if len(c.values) <= mostValues {
+			bucket[k], _ = slices.BinarySearch(names, v)
+			continue
+		}
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, v) // never fails, says hash.Hash
+		bucket[k] = int(h.Sum64() % mostValues)
+	}
+	out := make([]profileColumn, len(names))
+	for j, name := range names {
+		out[j] = profileColumn{c.name + "=" + name, make([]float64, len(c.words))}
+	}
+	for i, w := range c.words {
+		if w >= 0 {
+			out[bucket[w]].values[i] = 1
+		}
+	}
+	return slices.DeleteFunc(out, func(f profileColumn) bool { return slices.Min(f.values) == slices.Max(f.values) })
+}
