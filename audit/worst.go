@@ -108,7 +108,11 @@ func worst(r protocol.Release) protocol.Vector {
 		return bound
 	}
 	v := protocol.Vector{Value: make([]float64, r.Len)}
-	left2, left1 := r.L2*r.L2, most(r.L1)
+	length := r.L2
+	if r.Sensitivity > 0 { // what one unit makes of it
+		length = min(length, r.Sensitivity)
+	}
+	left2, left1 := length*length, most(r.L1)
 	for j := range r.MaxNonZero {
 		x := min(most(r.LInf), math.Sqrt(left2), left1)
 		v.Value[j] = x

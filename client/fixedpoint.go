@@ -23,7 +23,7 @@ const maxInteger = 1 << 53
 // Quantize converts a contribution to integers: values · scale, rounded to nearest. The
 // integers' norms are at most the release's declared D2 and D1; if rounding to nearest
 // would exceed them, the whole vector is rounded towards zero, and then its L2 norm
-// cannot exceed scale · L2. ErrOutOfBounds is returned for NaN, Inf, more non-zeros than
+// cannot exceed scale · L2; where the release declares a sensitivity it is refused instead. ErrOutOfBounds is returned for NaN, Inf, more non-zeros than
 // declared, and a norm above its bound; nothing is clipped. The error may be logged, so
 // it names the bound and never the value that broke it.
 func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) {
@@ -31,8 +31,12 @@ func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) 
 	if err != nil {
 		return protocol.Integers{}, fmt.Errorf("release %q: %w", r.Name, err)
 	}
-	d2, d1 := r.Bounds()
-	for _, nearest := range []bool{true, false} {
+	d2, d1 := r.VectorBounds()
+	ways := []bool{true, false}
+	if r.Sensitivity > 0 { // of neighbours one would be rounded so and the other so, and lie further apart than is declared
+		ways = ways[:1]
+	}
+	for _, nearest := range ways {
 		out, l2, l1 := rounded(v, r.Scale, largest, nearest)
 		if l2 <= d2*d2 && l1 <= d1 {
 			return out, nil

@@ -132,6 +132,10 @@ type Release struct {
 	// no better bound than L2), how many coordinates may be other than zero.
 	L2, L1, LInf float64
 	MaxNonZero   int
+	// Sensitivity is how far one unit of privacy moves the vector, in L2, where that is less than all
+	// of it: a client with many examples, of which one has another label. 0: the unit is all that
+	// the client has, and its vector is there or zero.
+	Sensitivity float64
 
 	Scale float64 // integers = round(values · Scale)
 	Width uint8   // bits of the ring the integers are added in, 8 to 64
@@ -286,8 +290,20 @@ func (n Noise) event(clients int) dp.Event {
 	return e.Times(n.Steps)
 }
 
-// Bounds returns the declared integer sensitivities (D2, D1) of the release.
+// Bounds returns the declared integer sensitivities (D2, D1) of the release: how far one unit of privacy
+// moves a client's vector. Where a Sensitivity is declared two vectors are compared of which each is rounded, so that
+// rounding adds up to 1 in a coordinate where one of them is not zero: D2 = s·Sensitivity + √h, of h such coordinates.
 func (r Release) Bounds() (d2, d1 float64) {
+	if r.Sensitivity == 0 {
+		return r.VectorBounds()
+	}
+	h := float64(min(2*r.MaxNonZero, r.Len))
+	d2 = r.Scale*r.Sensitivity + math.Sqrt(h)
+	return d2, max(d2, min(math.Sqrt(h)*d2, d2*d2))
+}
+
+// VectorBounds returns the bounds on the L2 and the L1 norm of a client's vector, in integers.
+func (r Release) VectorBounds() (d2, d1 float64) {
 	return dp.IntegerBounds(dp.Fixed{L2: r.L2, L1: r.L1, Scale: r.Scale, MaxNonZero: r.MaxNonZero})
 }
 
@@ -308,6 +324,9 @@ func (r Release) Validate() error {
 	}
 	if !(r.L1 >= 0) || math.IsInf(r.L1, 1) {
 		bad("L1 bound is %v; it must be positive and finite, or 0 for none", r.L1)
+	}
+	if !(r.Sensitivity >= 0) || r.Sensitivity > 2*r.L2 {
+		bad("sensitivity is %v; it must be from 0 to twice the L2 bound of %v", r.Sensitivity, r.L2)
 	}
 	if !(r.Scale > 0) || math.IsInf(r.Scale, 1) {
 		bad("scale is %v; it must be positive and finite", r.Scale)

@@ -206,6 +206,10 @@ func TestReleaseValidate(t *testing.T) {
 		{"LInf NaN", func(r *protocol.Release) { r.LInf = nan }, []string{"bound on coordinates is NaN"}},
 		{"LInf negative", func(r *protocol.Release) { r.LInf = -1 }, []string{"bound on coordinates is -1"}},
 		{"LInf Inf", func(r *protocol.Release) { r.LInf = inf }, []string{"bound on coordinates is +Inf"}},
+		{"sensitivity", func(r *protocol.Release) { r.Sensitivity = 4 }, nil},
+		{"sensitivity NaN", func(r *protocol.Release) { r.Sensitivity = nan }, []string{"sensitivity is NaN"}},
+		{"sensitivity negative", func(r *protocol.Release) { r.Sensitivity = -1 }, []string{"sensitivity is -1"}},
+		{"sensitivity of more than two vectors", func(r *protocol.Release) { r.Sensitivity = 4.1 }, []string{"sensitivity is 4.1; it must be from 0 to twice the L2 bound of 2"}},
 	} {
 		r := goodRelease()
 		c.change(&r)
@@ -289,6 +293,15 @@ func TestBounds(t *testing.T) {
 	r.L1 = 2.5 // s·L1 + h/2 = 27
 	if _, d1 := r.Bounds(); d1 != 27 {
 		t.Errorf("with an L1 bound D1 = %v, want 27", d1)
+	}
+	// Two vectors of 4 coordinates differ in 8 at the most, each by up to 1 more once both are rounded: 10·0.5 + √8, and √8
+	// times that.
+	r.Sensitivity = 0.5
+	if d2, d1 := r.Bounds(); math.Abs(d2-7.8284271) > 1e-6 || math.Abs(d1-22.1421356) > 1e-6 {
+		t.Errorf("with a sensitivity D2, D1 = %v, %v; want 7.8284271, 22.1421356", d2, d1)
+	}
+	if d2, _ := r.VectorBounds(); d2 != goodBounds.d2 {
+		t.Errorf("with a sensitivity a vector has D2 = %v, want %v", d2, goodBounds.d2)
 	}
 }
 

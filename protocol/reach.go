@@ -23,7 +23,7 @@ const ReachFailure = 0x1p-40
 // Reach is that of a release's sum over survivors clients, of whom answered reduced
 // their noise.
 //
-// Clients: a vector's norm is at most the declared D2 in integers ([Release.Bounds]),
+// Clients: a vector's norm is at most the declared D2 in integers ([Release.VectorBounds]),
 // which every client checks, and a coordinate at most that or the declared LInf, rounded.
 // Sums are at most as many times these.
 //
@@ -38,7 +38,7 @@ const ReachFailure = 0x1p-40
 // at most E S_j⁴ = 3v² + v. Bernstein once more, with l' = ln(2/p): the sum of the
 // X_j is at most Len·v + t²l'/3 + √((t²l'/3)² + 2l'·Len·(3v² + v)) but for p/2.
 func (p *Plan) Reach(r Release, survivors, answered int) Reach {
-	d2, _ := r.Bounds()
+	d2, _ := r.VectorBounds()
 	var out Reach
 	out.Client.L2, out.Client.LInf = d2, d2
 	if r.LInf > 0 {

@@ -224,7 +224,7 @@ func (c *Cohort) body() int {
 
 func (r *Release) body() int {
 	return some(len(r.Name)) + number(uint64(r.Len)) + float(r.L2) + float(r.L1) + float(r.LInf) +
-		number(uint64(r.MaxNonZero)) + float(r.Scale) + number(uint64(r.Width)) + entry(r.Noise.body())
+		number(uint64(r.MaxNonZero)) + float(r.Scale) + number(uint64(r.Width)) + entry(r.Noise.body()) + float(r.Sensitivity)
 }
 
 func (n *Noise) body() int {

@@ -39,16 +39,21 @@ func (t *Transcript) Uint(v uint64) *Transcript {
 // Float adds the bits of a number in IEEE 754: 8 bytes, big endian.
 func (t *Transcript) Float(v float64) *Transcript { return t.Uint(math.Float64bits(v)) }
 
-// Release adds every field of a release, the noise included, as an item each.
+// Release adds every field of a release, the noise included, as an item each. The sensitivity is one where it is declared: plans
+// without keep the hashes that they had before there was one.
 func (t *Transcript) Release(r Release) *Transcript {
 	spread := uint64(0)
 	if r.Noise.Spread {
 		spread = 1
 	}
-	return t.Text(r.Name).Uint(uint64(r.Len)).Float(r.L2).Float(r.L1).Float(r.LInf).
+	t.Text(r.Name).Uint(uint64(r.Len)).Float(r.L2).Float(r.L1).Float(r.LInf).
 		Uint(uint64(r.MaxNonZero)).Float(r.Scale).Uint(uint64(r.Width)).
 		Text(r.Noise.Kind.String()).Float(r.Noise.Variance).Float(r.Noise.Multiplier).
 		Float(r.Noise.SamplingRate).Uint(uint64(r.Noise.Steps)).Uint(spread)
+	if r.Sensitivity > 0 {
+		t.Text("sensitivity").Float(r.Sensitivity)
+	}
+	return t
 }
 
 // Encoding is what was written; the caller must not change it.
@@ -63,7 +68,7 @@ func (t *Transcript) Sum() [sha256.Size]byte { return sha256.Sum256(t.b) }
 // iteration, phase; clients, tolerance, colluders; how many releases there are; of
 // each its name, length, bounds (L2, L1, LInf), max-non-zero, scale, width, and of
 // its noise the kind's word, variance, multiplier, sampling rate, steps and 1 if it
-// is spread, else 0; and last the SHA-256 of the broadcast. testdata/plan.json
+// is spread, else 0, and where a sensitivity is declared the word and it; and last the SHA-256 of the broadcast. testdata/plan.json
 // holds an example.
 func (p *Plan) Hash() [sha256.Size]byte {
 	t := NewTranscript("fedsim/protocol/plan/v1").

@@ -67,6 +67,7 @@ var changes = []func(*protocol.Plan){
 	func(p *protocol.Plan) { p.Releases[0].L1++ },
 	func(p *protocol.Plan) { p.Releases[0].LInf++ },
 	func(p *protocol.Plan) { p.Releases[0].MaxNonZero++ },
+	func(p *protocol.Plan) { p.Releases[0].Sensitivity = 0.1 },
 	func(p *protocol.Plan) { p.Releases[0].Scale++ },
 	func(p *protocol.Plan) { p.Releases[0].Width++ },
 	func(p *protocol.Plan) { p.Releases[0].Noise.Kind = protocol.TwoRound },

@@ -85,7 +85,7 @@ func Width(c protocol.Cohort, r protocol.Release, iterations int) (uint8, error)
 	if iterations < 1 {
 		return 0, fmt.Errorf("%d iterations; there must be at least 1", iterations)
 	}
-	largest, _ := r.Bounds()
+	largest, _ := r.VectorBounds()
 	if r.LInf > 0 {
 		largest = min(largest, r.LInf*r.Scale+0.5) // rounded to nearest
 	}

@@ -238,7 +238,7 @@ func (d *decoder) plan(p *wirepb.Plan) *protocol.Plan {
 		out.Releases[i] = protocol.Release{
 			Name: r.GetName(), Len: d.count("len", r.GetLen(), math.MaxInt32), L2: r.GetL2(), L1: r.GetL1(), LInf: r.GetLInf(),
 			MaxNonZero: d.count("max_non_zero", r.GetMaxNonZero(), math.MaxInt32), Scale: r.GetScale(),
-			Width: uint8(d.count("width", r.GetWidth(), 64)), Noise: d.noise(r.GetNoise()),
+			Width: uint8(d.count("width", r.GetWidth(), 64)), Noise: d.noise(r.GetNoise()), Sensitivity: r.GetSensitivity(),
 		}
 		d.leave()
 	}

@@ -242,7 +242,7 @@ func (e *encoder) plan(p *protocol.Plan) *wirepb.Plan {
 		e.enter("releases", i)
 		out.Releases[i] = &wirepb.Release{
 			Name: e.text("name", r.Name), Len: e.count("len", r.Len), L2: r.L2, L1: r.L1, LInf: r.LInf,
-			MaxNonZero: e.count("max_non_zero", r.MaxNonZero), Scale: r.Scale, Width: uint32(r.Width),
+			MaxNonZero: e.count("max_non_zero", r.MaxNonZero), Scale: r.Scale, Width: uint32(r.Width), Sensitivity: r.Sensitivity,
 			Noise: &wirepb.Noise{
 				Kind: wirepb.NoiseKind(r.Noise.Kind) + 1, Variance: r.Noise.Variance, Multiplier: r.Noise.Multiplier,
 				SamplingRate: r.Noise.SamplingRate, Steps: e.count("noise.steps", r.Noise.Steps), Spread: r.Noise.Spread,

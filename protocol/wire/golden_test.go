@@ -92,7 +92,7 @@ func messages() map[string]protocol.Message {
 	}
 	small := &protocol.Plan{Session: session, Iteration: math.MaxUint64, Cohort: protocol.Cohort{Clients: 2}, Releases: []protocol.Release{exact}}
 	local := &protocol.Plan{Session: session, Iteration: 3, Cohort: protocol.Cohort{Clients: 2},
-		Releases: []protocol.Release{{Name: "g", Len: 8, Noise: protocol.Noise{Kind: protocol.LocalNoise, Variance: 9}}}}
+		Releases: []protocol.Release{{Name: "g", Len: 8, Sensitivity: 0.75, Noise: protocol.Noise{Kind: protocol.LocalNoise, Variance: 9}}}}
 
 	keys := protocol.Keys{Mask: protocol.Key(fill(32, 10)), Channel: protocol.Key(fill(32, 60))}
 	replaced := keys

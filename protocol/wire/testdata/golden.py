@@ -48,7 +48,7 @@ REPLACE = data(5, data(1, "\u03be"), uint(2, 2**31 - 1), data(9, uint(1, 3), rea
 COHORT = uint(1, 300), real(2, 0.25), real(3, 0.125)
 PLAN = data(1, data(1, SESSION), uint(2, 7), data(3, "item-gradient"), data(4, *COHORT), SPLIT, OWN, EXACT, REPLACE,
             data(6, "model"), data(7, fill(64, 3)))
-LOCAL = data(1, data(1, SESSION), uint(2, 3), data(4, uint(1, 2)), data(5, data(1, "g"), uint(2, 8), data(9, uint(1, 5), real(2, 9.0))))
+LOCAL = data(1, data(1, SESSION), uint(2, 3), data(4, uint(1, 2)), data(5, data(1, "g"), uint(2, 8), data(9, uint(1, 5), real(2, 9.0)), real(10, 0.75)))
 SMALL = data(1, data(1, SESSION), uint(2, 2**64 - 1), data(4, uint(1, 2)), EXACT)
 
 # What messages are made of

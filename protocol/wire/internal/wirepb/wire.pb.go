@@ -1501,6 +1501,7 @@ type Release struct {
 	Scale         float64                `protobuf:"fixed64,7,opt,name=scale,proto3" json:"scale,omitempty"`
 	Width         uint32                 `protobuf:"varint,8,opt,name=width,proto3" json:"width,omitempty"` // bits of the ring, at most 64
 	Noise         *Noise                 `protobuf:"bytes,9,opt,name=noise,proto3" json:"noise,omitempty"`
+	Sensitivity   float64                `protobuf:"fixed64,10,opt,name=sensitivity,proto3" json:"sensitivity,omitempty"` // 0: the whole vector
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1596,6 +1597,13 @@ func (x *Release) GetNoise() *Noise {
 		return x.Noise
 	}
 	return nil
+}
+
+func (x *Release) GetSensitivity() float64 {
+	if x != nil {
+		return x.Sensitivity
+	}
+	return 0
 }
 
 type Noise struct {
@@ -2252,7 +2260,7 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06Cohort\x12\x18\n" +
 	"\aclients\x18\x01 \x01(\rR\aclients\x12\x1c\n" +
 	"\ttolerance\x18\x02 \x01(\x01R\ttolerance\x12\x1c\n" +
-	"\tcolluders\x18\x03 \x01(\x01R\tcolluders\"\xdf\x01\n" +
+	"\tcolluders\x18\x03 \x01(\x01R\tcolluders\"\x81\x02\n" +
 	"\aRelease\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03len\x18\x02 \x01(\rR\x03len\x12\x0e\n" +
@@ -2263,7 +2271,9 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"maxNonZero\x12\x14\n" +
 	"\x05scale\x18\a \x01(\x01R\x05scale\x12\x14\n" +
 	"\x05width\x18\b \x01(\rR\x05width\x12+\n" +
-	"\x05noise\x18\t \x01(\v2\x15.fedsim.wire.v1.NoiseR\x05noise\"\xc5\x01\n" +
+	"\x05noise\x18\t \x01(\v2\x15.fedsim.wire.v1.NoiseR\x05noise\x12 \n" +
+	"\vsensitivity\x18\n" +
+	" \x01(\x01R\vsensitivity\"\xc5\x01\n" +
 	"\x05Noise\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.fedsim.wire.v1.NoiseKindR\x04kind\x12\x1a\n" +
 	"\bvariance\x18\x02 \x01(\x01R\bvariance\x12\x1e\n" +
