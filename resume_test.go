@@ -51,7 +51,15 @@ var resumed = []string{
 	"algorithm=am-ssp-ids epsilon=200 statistics.normalise=global",
 	"algorithm=ssp-convex epsilon=200",
 	"algorithm=private-item-bias epsilon=200",
+	"algorithm=dp-sgd rounds=5",
+	"algorithm=cond-dp rounds=5 parties=4 secagg=real",
+	"algorithm=switch-cond-dp rounds=6 parties=4",
 	"algorithm=objective-perturbation", // of one pass
+	"algorithm=rr-on-bins",             // likewise
+	"algorithm=rr-dp-sgd rounds=5",     // likewise
+	"algorithm=mlp-dp-sgd rounds=5",
+	"algorithm=mlp-cond-dp rounds=5",
+	"algorithm=mlp-switch-cond-dp rounds=6",
 	"algorithm=gd-dr rounds=5",
 	"algorithm=sgd-mf model.epochs=5",
 }
@@ -85,7 +93,7 @@ func opened(t *testing.T, out, settings string) fedsim.Options {
 			delete(o.Settings, key)
 		}
 	}
-	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "objective-perturbation" || a == "gd-dr" {
+	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "objective-perturbation" || a == "gd-dr" || strings.HasPrefix(a, "rr-") {
 		for _, key := range []string{"dropout", "tolerance", "delta"} {
 			delete(o.Settings, key)
 		}

@@ -171,6 +171,9 @@ func (j *job) again(ctx context.Context, b algorithm.Baseline) (*float64, error)
 	if err != nil {
 		return nil, err
 	}
+	if c, ok := e.Instance().(algorithm.Central); ok {
+		return j.centralAgain(ctx, b, e, c)
+	}
 	f, err := e.Federation()
 	if err != nil {
 		return nil, err
@@ -184,6 +187,21 @@ func (j *job) again(ctx context.Context, b algorithm.Baseline) (*float64, error)
 		return nil, err
 	}
 	m, err := e.Final(f, out.Model, e.Workers())
+	if err != nil {
+		return nil, err
+	}
+	v := e.Test.Measure(m, e.Workers()).PrimaryMetric()
+	j.clock.lap(b.Name)
+	return &v, nil
+}
+
+// centralAgain is again of an algorithm in one place.
+func (j *job) centralAgain(ctx context.Context, b algorithm.Baseline, e *experiment.Experiment, c algorithm.Central) (*float64, error) {
+	j.progress.Start(strings.ReplaceAll(b.Name, "_", " "), c.Epochs())
+	m, err := c.Train(ctx, e.Workers(), algorithm.Passes{}, sim.Apart(algorithm.Seed.Of(e.Config), e.Session()), func(at algorithm.Epoch) error {
+		j.progress.Step(at.Number)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}

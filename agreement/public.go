@@ -39,7 +39,7 @@ type Public struct {
 type Facts struct {
 	Name      string  `json:"name"`
 	Published bool    `json:"published"` // counts of the set of this name are published, see dataset.List
-	Min       float64 `json:"min"`       // of the rating scale, in stars; at least 0
+	Min       float64 `json:"min"`       // of the rating scale, in stars; at least 0, but of a regression
 	Max       float64 `json:"max"`
 	Users     int     `json:"users"` // over all parties
 
@@ -53,6 +53,8 @@ type Facts struct {
 	Genres [][]string `json:"genres,omitempty"`
 	// Features are the public features of the items, where something is learned from them.
 	Features []dataset.Category `json:"features,omitempty"`
+	// Profile are the names of the public features of users, where something is learned from them.
+	Profile []string `json:"profile,omitempty"`
 }
 
 // Terms are what follows from configuration and facts, stated so that parties which
@@ -115,6 +117,8 @@ type releaseJSON struct {
 	Scale      float64   `json:"scale"`
 	Width      uint8     `json:"ring_bits"`
 	Noise      noiseJSON `json:"noise"`
+	// Sensitivity is left out where it is 0.
+	Sensitivity float64 `json:"sensitivity,omitempty"`
 }
 
 type noiseJSON struct {
@@ -152,6 +156,7 @@ func (p *Public) Encode() ([]byte, error) {
 			step.Releases = append(step.Releases, releaseJSON{
 				r.Name, r.Len, r.L2, r.L1, r.LInf, r.MaxNonZero, r.Scale, r.Width,
 				noiseJSON{r.Noise.Kind.String(), r.Noise.Variance, r.Noise.Multiplier, r.Noise.SamplingRate, r.Noise.Steps, r.Noise.Spread},
+				r.Sensitivity,
 			})
 		}
 		form.Terms.Steps = append(form.Terms.Steps, step)
@@ -292,7 +297,7 @@ func (t termsJSON) terms() Terms {
 func (r releaseJSON) release() protocol.Release {
 	n := r.Noise
 	out := protocol.Release{
-		Name: r.Name, Len: r.Len, L2: r.L2, L1: r.L1, LInf: r.LInf, MaxNonZero: r.MaxNonZero, Scale: r.Scale, Width: r.Width,
+		Name: r.Name, Len: r.Len, L2: r.L2, L1: r.L1, LInf: r.LInf, MaxNonZero: r.MaxNonZero, Scale: r.Scale, Width: r.Width, Sensitivity: r.Sensitivity,
 		Noise: protocol.Noise{Variance: n.Variance, Multiplier: n.Multiplier, SamplingRate: n.SamplingRate, Steps: n.Steps, Spread: n.Spread},
 	}
 	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.TwoRound, protocol.PartyNoise, protocol.LocalNoise} {

@@ -138,6 +138,9 @@ func FactsOf(c config.Config, set *dataset.Set) (Facts, error) {
 	if genres {
 		f.Genres = set.Genres
 	}
+	if set.Profile != nil && algorithm.Of(c).About().Profiles {
+		f.Profile = set.Profile.Columns
+	}
 	if !usesFeatures(c) {
 		return f, nil
 	}
@@ -174,6 +177,9 @@ func openFacts(c config.Config, f Facts, session protocol.SessionID) (*experimen
 		Name: f.Name, Min: f.Min, Max: f.Max, Ratings: dataset.Ratings{Users: f.Users, Items: len(f.ItemIDs)},
 		UserIDs: f.UserIDs, ItemIDs: f.ItemIDs, Genres: f.Genres,
 	}
+	if len(f.Profile) > 0 {
+		set.Profile = &dataset.Profile{Columns: f.Profile}
+	}
 	e, err := experiment.OpenPublic(about(c, f), set, features, session)
 	if err != nil {
 		return nil, err
@@ -208,7 +214,11 @@ func (f Facts) validate(c config.Config) error {
 	if _, published := algorithm.PublishedSet(f.Name); published != f.Published {
 		bad("it is said that counts of a set of this name are published: %t; as far as is known here: %t", f.Published, published)
 	}
-	if !(f.Min >= 0 && f.Min < f.Max) || math.IsInf(f.Max, 1) {
+	least := 0.
+	if algorithm.Of(c).About().Profiles { // labels may be negative
+		least = -math.MaxFloat64
+	}
+	if !(f.Min >= least && f.Min < f.Max) || math.IsInf(f.Max, 1) {
 		bad("the rating scale is %v to %v; there must be two finite numbers, the lower first and not negative", f.Min, f.Max)
 	}
 	if lo, hi := algorithm.RatingMin.Or(c, f.Min), algorithm.RatingMax.Or(c, f.Max); lo != f.Min || hi != f.Max {
@@ -237,6 +247,12 @@ func (f Facts) validate(c config.Config) error {
 	}
 	if len(f.Features) > 0 && !usesFeatures(c) {
 		bad("%d categories of features are stated; %s learns from none", len(f.Features), algorithm.Name.Of(c))
+	}
+	if len(f.Profile) > 0 && !algorithm.Of(c).About().Profiles {
+		bad("%d features of users are stated; %s learns from none", len(f.Profile), algorithm.Name.Of(c))
+	}
+	if len(f.Profile) > 0 {
+		errs = append(errs, checkIDs("feature", f.Profile))
 	}
 	return errors.Join(errs...)
 }

@@ -153,6 +153,7 @@ func (c *comparison) release(is, must protocol.Release) {
 	c.number("L1 bound", is.L1, must.L1)
 	c.number("bound on coordinates", is.LInf, must.LInf)
 	compareExactly(c, "max-non-zero", is.MaxNonZero, must.MaxNonZero)
+	c.number("sensitivity", is.Sensitivity, must.Sensitivity)
 	c.number("scale", is.Scale, must.Scale)
 	compareExactly(c, "ring width", is.Width, must.Width)
 	compareExactly(c, "noise", is.Noise.Kind, must.Noise.Kind)

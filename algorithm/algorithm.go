@@ -72,6 +72,12 @@ const (
 	ObjectiveNoise
 	// ResponseNoise: each user randomises what it sends, and somebody shuffles it.
 	ResponseNoise
+	// LabelNoise: labels are randomised once, with all examples in one place. ε is pure.
+	LabelNoise
+	// LabelStepNoise: so they are, and steps are noised besides.
+	LabelStepNoise
+	// StepNoise: steps on samples of examples are noised, with all of them in one place.
+	StepNoise
 )
 
 // FeatureUse says whether an algorithm learns from public features of items.
@@ -100,6 +106,10 @@ type About struct {
 	// OneParty: it was made for ratings in one place, and has one party unless more are asked for.
 	OneParty bool
 	Features FeatureUse
+	// Profiles: it learns from public features of users, and of regressions ([dataset.Set.Profile]).
+	Profiles bool
+	// Fields: from their categories alone ([dataset.Profile.Fields]); the same features as numbers are not needed.
+	Fields bool
 	// NoFeatures says why there must be features, of those that need them.
 	NoFeatures string
 
@@ -268,7 +278,7 @@ type LocalSteps struct {
 	Sensitivity float64
 }
 
-// registry holds the algorithms, in the order of their registration.
+// registry holds the algorithms, in the order of their registration, those of regressions last.
 var registry []Algorithm
 
 // Register makes an algorithm known by its name. A name that is taken, and a default that
@@ -285,9 +295,18 @@ func Register(a Algorithm) {
 		Name.Default = about.Name
 	}
 	registry = append(registry, a)
+	slices.SortStableFunc(registry, func(a, b Algorithm) int { return rank(a) - rank(b) })
 }
 
-// All lists the algorithms, in the order of their registration.
+// rank has regressions listed behind what learns from ratings.
+func rank(a Algorithm) int {
+	if a.About().Profiles {
+		return 1
+	}
+	return 0
+}
+
+// All lists the algorithms, in the order of their registration, those of regressions last.
 func All() []Algorithm { return slices.Clone(registry) }
 
 // Names lists their names.

@@ -150,7 +150,7 @@ func (s *Setup) coarsen() bool {
 	changed := false
 	for _, r := range s.Schedule.All() {
 		const step = 2
-		added := math.Sqrt(float64(r.MaxNonZero)) / (2 * r.Scale * r.L2)
+		added := rounding(*r, r.Scale)
 		most := unasked
 		if largest, limit := s.drawn(r); largest > limit {
 			most = coarsest

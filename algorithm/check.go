@@ -23,6 +23,9 @@ var noiseForms = map[NoiseForm]struct {
 	DistributedNoise: {[]string{"split", "replace"}, []dp.Accountant{dp.RDP, dp.GDPSkellam, dp.Best}, dp.RDP, "clients add Skellam noise"},
 	PartyNoise:       {[]string{"own"}, []dp.Accountant{dp.RDP, dp.PLD, dp.Best}, dp.PLD, "parties add Gaussian noise to samples"},
 	ObjectiveNoise:   {[]string{"objective"}, []dp.Accountant{dp.Pure}, dp.Pure, "the objective is noised once, and epsilon needs no delta"},
+	LabelNoise:       {[]string{"labels"}, []dp.Accountant{dp.Pure}, dp.Pure, "labels are randomised once, and epsilon needs no delta"},
+	LabelStepNoise:   {[]string{"labels"}, []dp.Accountant{dp.PLD}, dp.PLD, "labels are randomised once, and steps are noised"},
+	StepNoise:        {[]string{"steps"}, []dp.Accountant{dp.RDP, dp.PLD, dp.Best}, dp.PLD, "steps on samples of examples are noised"},
 	ResponseNoise:    {[]string{"response"}, []dp.Accountant{dp.Shuffling}, dp.Shuffling, "users randomise what they send, and somebody shuffles it"},
 }
 

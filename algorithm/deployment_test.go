@@ -39,7 +39,7 @@ func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 			continue
 		}
 		for _, setting := range append(all, simulationOnly...) {
-			c, err := config.Resolve(set(fmt.Sprintf("algorithm=%s %s", a, setting)))
+			c, err := config.Resolve(set(fmt.Sprintf("algorithm=%s %s", a, settingsFor(a, setting))))
 			if err != nil {
 				t.Fatalf("%s %s: %v", a, setting, err)
 			}

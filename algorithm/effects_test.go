@@ -10,34 +10,36 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 )
 
 // effects says which algorithms a setting means something to: with any other it
 // must be called out. Device stands for clients that are users, vertical for
 // parties with items (sgld of dp-sgld), horizontal for parties with users, central for one place (objective of objective-perturbation, responses of gd-dr), statistics for
-// users who sum them, and bias for those of item biases alone.
+// users who sum them, bias for those of item biases alone, regression for labels of examples, labels for those that are randomised, and perceptron for
+// embeddings under one.
 var effects = []struct {
 	setting string // of a value other than the default
 	forms   string
 }{
-	{"rounds=7", "device vertical sgld horizontal statistics responses"},
-	{"dropout=0.15", "device vertical sgld horizontal statistics bias"},
-	{"dropout-at=share", "device vertical sgld horizontal statistics bias"},
-	{"leave=0.01", "device vertical sgld horizontal statistics bias"},
-	{"away=0.01", "device vertical sgld horizontal statistics bias"},
-	{"away-rounds=2", "device vertical sgld horizontal statistics bias"},
-	{"tolerance=0.4", "device vertical sgld horizontal statistics bias"},
-	{"colluders=0.1", "device vertical sgld horizontal statistics bias"},
-	{"sit-out=0.1", "device vertical sgld horizontal statistics bias"},
-	{"baselines=quick", "device vertical sgld horizontal statistics bias"},
+	{"rounds=7", "device vertical sgld horizontal statistics responses regression rr-dp-sgd perceptron"},
+	{"dropout=0.15", "device vertical sgld horizontal statistics bias regression"},
+	{"dropout-at=share", "device vertical sgld horizontal statistics bias regression"},
+	{"leave=0.01", "device vertical sgld horizontal statistics bias regression"},
+	{"away=0.01", "device vertical sgld horizontal statistics bias regression"},
+	{"away-rounds=2", "device vertical sgld horizontal statistics bias regression"},
+	{"tolerance=0.4", "device vertical sgld horizontal statistics bias regression"},
+	{"colluders=0.1", "device vertical sgld horizontal statistics bias regression"},
+	{"sit-out=0.1", "device vertical sgld horizontal statistics bias regression"},
+	{"baselines=quick", "device vertical sgld horizontal statistics bias regression"},
 	{"clip-norm=2", "device vertical horizontal"},
-	{"noise-draw=client", "device statistics bias"},
+	{"noise-draw=client", "device statistics bias regression"},
 	{"contribution=all-ratings", "device"},
 	{"model.learning-rate=0.01", "device central responses"},
 	{"model.epochs=3", "central"},
 	{"model.fit-steps=20", "device horizontal central objective responses"},
 	{"model.fit-ridge=2", "device horizontal central objective responses"},
-	{"parties=3", "vertical sgld horizontal"},
+	{"parties=3", "vertical sgld horizontal regression"},
 	{"local-steps=1", "vertical sgld horizontal"},
 	{"sampling-rate=0.1", "vertical sgld horizontal"},
 	{"clipping=both", "vertical horizontal"},
@@ -55,22 +57,22 @@ var effects = []struct {
 	{"model.fine-tune-rate=0.02", "horizontal"},
 	{"model.local-passes=3", "horizontal"},
 	{"unit=user clip-ratings=4", "vertical sgld horizontal objective"},
-	{"rank=3", "device vertical sgld horizontal central statistics objective responses"},
-	{"rating-max=5", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"rank=3", "device vertical sgld horizontal central statistics objective responses perceptron"},
+	{"rating-max=5", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
 	{"model.start-mean=3", "device vertical sgld horizontal central objective responses"},
 	{"model.start-spread=0.02", "device vertical sgld horizontal central objective responses"},
-	{"split.validation=0.1", "device vertical sgld horizontal central statistics bias objective responses"},
-	{"split.seed=2", "device vertical sgld horizontal central statistics bias objective responses"},
-	{"seed=2", "device vertical sgld horizontal central statistics bias objective responses"},
-	{"workers=2", "device vertical sgld horizontal central statistics bias objective responses"},
-	{"eval.top-k=7", "device vertical sgld horizontal central statistics bias objective responses"},
-	{"eval.buckets=4", "device vertical sgld horizontal central statistics bias objective responses"},
-	{"eval.relevant=3", "device vertical sgld horizontal central statistics bias objective responses"},
-	{"eval.users=7", "device vertical sgld horizontal central statistics bias objective responses"},
+	{"split.validation=0.1", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
+	{"split.seed=2", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
+	{"seed=2", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
+	{"workers=2", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
+	{"eval.top-k=7", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
+	{"eval.buckets=4", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
+	{"eval.relevant=3", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
+	{"eval.users=7", "device vertical sgld horizontal central statistics bias objective responses regression labels perceptron"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},
-	{"features=genres", "dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex"},
+	{"features=genres", "regression labels dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex"},
 	{"statistics.gramian=one", "statistics"},
 	{"statistics.budgeting=weights", "statistics bias"},
 	{"statistics.exponent=0.5", "ada-dpals dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex private-item-bias"},
@@ -114,6 +116,18 @@ var effects = []struct {
 	{"encoder.ids=no", "ssp-i am-ssp am-ssp-ids ssp-convex"},
 	{"encoder.rate=0.1", "ssp-i am-ssp am-ssp-ids ssp-convex"},
 	{"encoder.start-norm=2", "ssp-i am-ssp am-ssp-ids ssp-convex"},
+	{"regression.step=0.5", "regression rr-dp-sgd"},
+	{"regression.clip=2", "regression rr-dp-sgd perceptron"},
+	{"regression.floor=0.01", "cond-dp switch-cond-dp mlp-cond-dp mlp-switch-cond-dp"},
+	{"regression.switch=0.25", "switch-cond-dp mlp-switch-cond-dp"},
+	{"regression.label-share=0.3", "rr-dp-sgd"},
+	{"regression.rate=0.1", "perceptron"},
+	{"regression.batch=100", "perceptron"},
+	{"regression.hidden=8-4", "perceptron"},
+	{"regression.item-ridge=3", "regression labels"},
+	{"regression.item-ids=no", "regression labels"},
+	{"regression.user-bias=yes", "regression labels"},
+	{"regression.user-ridge=3", "regression labels"},
 	{"cmf.sweeps=2", "dp-cmf"},
 	{"cmf.feature-weight=2", "dp-cmf"},
 }
@@ -122,12 +136,21 @@ var formOf = map[string]string{
 	"lfl-sgdmf": "device", "fmf-lfl": "device", "vfl-sgdmf": "vertical", "dp-sgld": "sgld", "fmf-vfl": "vertical",
 	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "objective-perturbation": "objective", "gd-dr": "responses",
 	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics", "am-ssp-ids": "statistics",
-	"ssp-convex": "statistics", "private-item-bias": "bias",
+	"ssp-convex": "statistics", "private-item-bias": "bias", "dp-sgd": "regression", "cond-dp": "regression", "switch-cond-dp": "regression", "rr-on-bins": "labels", "rr-dp-sgd": "labels",
+	"mlp-dp-sgd": "perceptron", "mlp-cond-dp": "perceptron", "mlp-switch-cond-dp": "perceptron",
 }
 
 // keyOf is the key of the last of the settings.
 func keyOf(settings string) string {
 	return settings[strings.LastIndexByte(settings, ' ')+1 : strings.LastIndexByte(settings, '=')]
+}
+
+// settingsFor are those of a line, without a unit that the algorithm refuses.
+func settingsFor(a, line string) string {
+	if slices.Contains(algorithm.Find(a).About().Units, dp.Example) {
+		return strings.TrimPrefix(line, "unit=user ")
+	}
+	return line
 }
 
 // matters looks a key up in effects; what is not there matters always.
@@ -144,7 +167,7 @@ func matters(key string, a string) bool {
 func TestSettingsWithoutEffectAreCalledOut(t *testing.T) {
 	for _, a := range algorithm.Names() {
 		for _, tt := range effects {
-			c, err := config.Resolve(set(fmt.Sprintf("algorithm=%s %s", a, tt.setting)))
+			c, err := config.Resolve(set(fmt.Sprintf("algorithm=%s %s", a, settingsFor(a, tt.setting))))
 			if err != nil {
 				t.Errorf("%s %s: %v", a, tt.setting, err)
 				continue

@@ -60,29 +60,31 @@ func declareRun() {
 	Delta = config.DeclareNumber(config.Key{
 		Name: "delta", Kind: config.Real, Default: "auto", Auto: "the smaller of 1e-5 and 1/(10 units), of units that are public", Range: config.Inside(0, 1),
 		Flag: true, Placeholder: "D", Help: "The delta of it.",
-		When: func(c config.Config) bool { return Of(c).About().Noise != ObjectiveNoise || !Private(c) },
+		When: func(c config.Config) bool {
+			return noiseForms[Of(c).About().Noise].accountant != dp.Pure || !Private(c)
+		},
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			return known(f, func() float64 { return dp.DefaultDelta(PublicUnits(c, f)) })
 		},
 	})
 	Unit = config.DeclareText(config.Key{
-		Name: "unit", Kind: config.Word, Default: "auto", Auto: "user; rating where parties see single ratings only", Words: []string{string(dp.User), string(dp.Rating)},
-		Flag: true, Placeholder: "UNIT", Help: "What is protected: all ratings of a user, or one rating.",
+		Name: "unit", Kind: config.Word, Default: "auto", Auto: "user; rating where parties see single ratings only; example where features are public and labels are not", Words: []string{string(dp.User), string(dp.Rating), string(dp.Example)},
+		Flag: true, Placeholder: "UNIT", Help: "What is protected: all ratings of a user, one rating, or the label of one example, whose features are public.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string { return string(Of(c).About().Units[0]) },
 		Check:      checkUnit,
 	})
 	Accountant = config.DeclareText(config.Key{
-		Name: "accountant", Kind: config.Text, Default: "auto", Auto: "rdp of Skellam noise, pld of sampled Gaussian noise: the tightest that is proved; pure of a noised objective, shuffling of responses",
+		Name: "accountant", Kind: config.Text, Default: "auto", Auto: "rdp of Skellam noise, pld of sampled Gaussian noise: the tightest that is proved; pure of a noised objective and of labels, shuffling of responses",
 		Flag: true, Placeholder: "NAME",
-		Help: "rdp (proved), gdp-skellam (of Skellam noise: numerical evidence, less noise), pld (of sampled Gaussian noise: proved and tight), pure (of a noised objective: proved, without a delta), shuffling (of responses that are shuffled: proved) or best.",
+		Help: "rdp (proved), gdp-skellam (of Skellam noise: numerical evidence, less noise), pld (of sampled Gaussian noise: proved and tight), pure (of a noised objective, or of randomised labels: proved, without a delta), shuffling (of responses that are shuffled: proved) or best.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			return string(noiseForms[Of(c).About().Noise].accountant)
 		},
 		Check: checkAccountant,
 	})
 	Noise = config.DeclareText(config.Key{
-		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties, or objective or response of what is so noised; none where epsilon is inf", Words: []string{"split", "replace", "local", "own", "objective", "response", "none"},
-		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost), local (each client's own suffices: nobody is trusted, and there is far more; of lfl-sgdmf) or none; of parties that are organisations own, of objective-perturbation objective, of gd-dr response.",
+		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties, or objective, response, labels or steps of what is so noised; none where epsilon is inf", Words: []string{"split", "replace", "local", "own", "objective", "response", "labels", "steps", "none"},
+		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost), local (each client's own suffices: nobody is trusted, and there is far more; of lfl-sgdmf) or none; of parties that are organisations own, of objective-perturbation objective, of gd-dr response, of rr-on-bins and rr-dp-sgd labels, of embeddings under a perceptron steps.",
 		Only: func(c config.Config) []string {
 			about := Of(c).About()
 			words := slices.Concat([]string{"auto"}, noiseForms[about.Noise].words)
@@ -402,6 +404,8 @@ func PublicUnits(c config.Config, f *config.Facts) int {
 		return f.Users
 	case f.Published > 0:
 		return f.Published
+	case UnitOf(c) == dp.Example && f.Examples > 0: // how many there are is public, other than of ratings
+		return f.Examples
 	default:
 		return f.Users * f.Items
 	}

@@ -11,22 +11,34 @@ import (
 // declareData declares how data are read: their scale, their columns, and what stands twice.
 func declareData() {
 	RatingMin = config.DeclareNumber(config.Key{
-		Name: "rating-min", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.AtLeast(0),
+		Name: "rating-min", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars",
 		Flag: true, Placeholder: "STARS", Help: "Bottom of the rating scale, for data whose format does not say it.",
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
 			return known(f, func() float64 { return f.Min })
 		},
+		Check: func(c config.Config) string {
+			if v := RatingMin.Of(c); v.Given && v.Value < 0 && !Of(c).About().Profiles {
+				return fmt.Sprintf("%v is below 0; %s bounds ratings by the top of their scale, and only labels of regressions may be negative", v.Value, Name.Of(c))
+			}
+			return ""
+		},
 	})
 	RatingMax = config.DeclareNumber(config.Key{
-		Name: "rating-max", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars", Range: config.Positive(),
+		Name: "rating-max", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars",
 		Flag: true, Placeholder: "STARS", Help: "Top of the rating scale, likewise.",
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
 			return known(f, func() float64 { return f.Max })
 		},
+		Check: func(c config.Config) string {
+			if v := RatingMax.Of(c); v.Given && !(v.Value > 0) && !Of(c).About().Profiles {
+				return fmt.Sprintf("%v is not above 0, and only labels of regressions may be negative", v.Value)
+			}
+			return ""
+		},
 	})
 	Columns = config.DeclareText(config.Key{
 		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
-		Help: "What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click.",
+		Help: "What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click. label=NAME makes the file a regression's: that column is the label, user=NAME may be the id of an example, and all others are features.",
 		Check: func(c config.Config) string {
 			if _, err := dataset.ParseColumns(Columns.Of(c)); err != nil {
 				return err.Error()
@@ -131,7 +143,7 @@ func checkSplitTime(c config.Config) string {
 
 // DataOptions are those that a configuration has for reading data.
 func DataOptions(c config.Config) dataset.Options {
-	o := dataset.Options{Test: SplitTestFile.Of(c), Duplicates: dataset.Duplicates(Duplicates.Of(c)), Times: !SplitBy.Is(c, string(dataset.SplitRandom))}
+	o := dataset.Options{Test: SplitTestFile.Of(c), Duplicates: dataset.Duplicates(Duplicates.Of(c)), Times: !SplitBy.Is(c, string(dataset.SplitRandom)), Fields: Of(c).About().Fields}
 	o.Columns, _ = dataset.ParseColumns(Columns.Of(c)) // checked with the configuration
 	if lo := RatingMin.Of(c); lo.Given {
 		o.Min = &lo.Value

@@ -48,6 +48,11 @@ type Privacy struct {
 	// Local is what holds of what a user sends where nobody is trusted, beside it.
 	Proved dp.Result
 	Local  float64
+	// Law is the noise of what is proved so, where it does not follow from the accountant.
+	Law dp.NoiseLaw
+	// Relation and Sampling are those of what is proved so, where they are not the algorithm's and none; "" elsewhere.
+	Relation dp.Relation
+	Sampling dp.Sampling
 	// Batched: what is claimed rests on units that a secret coin leaves out of releases.
 	Batched bool
 	Claimed float64 // with replaced noise: the ε that the published analysis would state; else 0
@@ -73,7 +78,10 @@ func (s *Setup) Public() bool { return s.Train == nil }
 
 // FactsOf are the facts about a set that choices may go by.
 func FactsOf(set *dataset.Set) *config.Facts {
-	f := &config.Facts{Name: set.Name, Users: set.Users, Items: set.Items, Min: set.Min, Max: set.Max}
+	f := &config.Facts{Name: set.Name, Users: set.Users, Items: set.Items, Min: set.Min, Max: set.Max, Examples: set.Len()}
+	if set.Profile != nil {
+		f.Columns = len(set.Profile.Columns)
+	}
 	if known, ok := PublishedSet(set.Name); ok {
 		f.Published = known.Ratings
 	}
@@ -120,7 +128,17 @@ func Scale(r protocol.Release) float64 {
 	if r.MaxNonZero > 1000 {
 		share = 1e-2
 	}
-	return math.Sqrt(float64(r.MaxNonZero)) / (2 * share * r.L2)
+	return rounding(r, share)
+}
+
+// rounding is what rounding adds to a release's sensitivity, as a part of it, at a scale; and the scale at which it adds a
+// share. It is half a unit in each coordinate or, where two vectors that differ in one unit of privacy are
+// both rounded, a whole one.
+func rounding(r protocol.Release, scale float64) float64 {
+	if r.Sensitivity > 0 {
+		return math.Sqrt(float64(min(2*r.MaxNonZero, r.Len))) / (scale * r.Sensitivity)
+	}
+	return math.Sqrt(float64(r.MaxNonZero)) / (2 * scale * r.L2)
 }
 
 // ErrPartyData is wrapped by the error for data that do not hold what a party is said to

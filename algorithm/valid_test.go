@@ -116,6 +116,15 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	if objective {
 		noises, accountants = word("auto", "objective"), word("auto", "pure")
 	}
+	if algorithm.Name.Is(*c, "rr-on-bins") {
+		noises, accountants = word("auto", "labels"), word("auto", "pure")
+	}
+	if algorithm.Name.Is(*c, "rr-dp-sgd") {
+		noises, accountants = word("auto", "labels"), word("auto", "pld")
+	}
+	if strings.HasPrefix(algorithm.Name.Of(*c), "mlp-") {
+		noises, accountants = word("auto", "steps"), word("auto", "rdp", "pld", "best")
+	}
 	if algorithm.Name.Is(*c, "gd-dr") {
 		noises, accountants = word("auto", "response"), word("auto", "shuffling")
 	}
@@ -123,7 +132,7 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 		noises = word("auto", "split", "replace", "local")
 	}
 	without := word("auto", "none")
-	adds := slices.Contains([]string{"lfl-sgdmf", "dp-sgld", "objective-perturbation", "gd-dr", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
+	adds := slices.Contains([]string{"dp-sgd", "cond-dp", "switch-cond-dp", "rr-on-bins", "rr-dp-sgd", "mlp-dp-sgd", "mlp-cond-dp", "mlp-switch-cond-dp", "lfl-sgdmf", "dp-sgld", "objective-perturbation", "gd-dr", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
 	switch how := rapid.IntRange(0, 2).Draw(t, "privacy"); {
 	case !adds:
 		put(t, c, "epsilon", rapid.SampledFrom([]config.Number{config.Auto, config.Fixed(math.Inf(1))}).Draw(t, "epsilon"))
@@ -140,7 +149,7 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	put(t, c, "delta", orAuto(rapid.Float64Range(1e-300, 0.999)).Draw(t, "delta"))
 	put(t, c, "accountant", accountants.Draw(t, "accountant"))
 	put(t, c, "noise-draw", word("sum", "client").Draw(t, "noise-draw"))
-	put(t, c, "unit", word("auto", "user").Draw(t, "unit"))
+	put(t, c, "unit", word("auto", string(algorithm.Of(*c).About().Units[0])).Draw(t, "unit"))
 	if objective || slices.Contains(vertical, algorithm.Name.Of(*c)) {
 		put(t, c, "unit", word("auto", "user", "rating").Draw(t, "unit"))
 	}
@@ -167,7 +176,7 @@ func drawParties(t *rapid.T, c *config.Config) {
 	if train != "items" {
 		put(t, c, "model.pretrain", word("yes", "no").Draw(t, "pretrain"))
 	}
-	if algorithm.Parties.Of(*c) == config.Fixed(1) && slices.Contains(betweenOrganisations, algorithm.Name.Of(*c)) {
+	if algorithm.Parties.Of(*c) == config.Fixed(1) && algorithm.Of(*c).About().Clients.Organisations() {
 		put(t, c, "secagg", word("ideal", "none").Draw(t, "secagg"))
 	}
 }

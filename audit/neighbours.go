@@ -44,7 +44,7 @@ type Compared struct {
 var kinds = []string{"settings", "plans and charges", "file names", "messages and sizes", "log lines", "rounds and their times", "models"}
 
 // Neighbours runs an experiment twice, the second time with one unit emptied: user 0, or
-// the first rating that is trained on. The noise is the same, and the server of the second
+// the first rating that is trained on, or with another label of that. The noise is the same, and the server of the second
 // run is handed the noised sums of the first, so that all that is left to differ is what the
 // noise does not cover. All of that must be the same, byte for byte: settings, plans, charges, names of
 // files, every message but for the noised integers in it, its size and time on the virtual clock,
@@ -85,12 +85,26 @@ func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error)
 }
 
 // emptied is the data with one unit emptied. Who there is, and which ratings of others are
-// trained on, stays.
+// trained on, stays. Of an example, whose label alone is private, another label takes its place: the end of the scale that
+// is farther from it.
 func emptied(e *experiment.Experiment) (*dataset.Set, error) {
 	train := e.Split.Train
 	first := slices.Index(train.User, 0)
 	if first < 0 {
 		return nil, config.Errorf("no rating of user 0 is in the training part; take another seed or a smaller test share")
+	}
+	if algorithm.UnitOf(e.Config) == dp.Example {
+		set := *e.Data
+		set.Value = slices.Clone(set.Value)
+		for k := range set.Value {
+			if set.User[k] == 0 && set.Item[k] == train.Item[first] {
+				v, lo, hi := float64(set.Value[k]), set.Min, set.Max
+				if set.Value[k] = float32(lo); v-lo < hi-v {
+					set.Value[k] = float32(hi)
+				}
+			}
+		}
+		return &set, nil
 	}
 	return filter(e.Data, func(user, item int32) bool {
 		return user != 0 || algorithm.UnitOf(e.Config) == dp.Rating && item != train.Item[first]

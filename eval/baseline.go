@@ -127,6 +127,9 @@ func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
 	if ranks {
 		return []Comparison{{"popularity", "the same for everybody, by exact counts, not private", func() model.Predictor { return Popularity(train) }}}
 	}
+	if train.Items == 1 { // a regression, of which each user has one label
+		return []Comparison{{"global_mean", "one mean for all, not private", func() model.Predictor { return GlobalMean(train) }}}
+	}
 	return []Comparison{
 		{"user_mean", "each user's own mean", func() model.Predictor { return UserMean(rows, float64(GlobalMean(train))) }},
 		{"global_mean", "one mean for all, not private", func() model.Predictor { return GlobalMean(train) }},

@@ -67,6 +67,9 @@ func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, e
 	if err := checkClicks(c, set); err != nil {
 		return nil, err
 	}
+	if err := checkProfile(c, set); err != nil {
+		return nil, err
+	}
 	split, held, err := SplitOf(c, set)
 	if err != nil {
 		return nil, err
@@ -93,6 +96,16 @@ func checkClicks(c config.Config, set *dataset.Set) error {
 	})
 	return config.Errorf("%s has no column of ratings, so that every row is a click; say feedback implicit, with one of the algorithms %s, or which column has the ratings: columns rating=NAME",
 		set.Name, strings.Join(who, ", "))
+}
+
+// checkProfile refuses a regression where nothing is learned from its features.
+func checkProfile(c config.Config, set *dataset.Set) error {
+	if set.Profile == nil || algorithm.Of(c).About().Profiles {
+		return nil
+	}
+	who := slices.DeleteFunc(algorithm.Names(), func(name string) bool { return !algorithm.Find(name).About().Profiles })
+	return config.Errorf("%s is a regression: its rows are examples with public features and a label. %s learns from ratings; take one of the algorithms %s, or other data",
+		set.Name, algorithm.Name.Of(c), strings.Join(who, ", "))
 }
 
 // OpenPublic makes the experiment of a configuration and a set without ratings, for

@@ -91,8 +91,11 @@ func (e *Experiment) MeasureInterim(f *Federation, shared []byte, run protocol.R
 }
 
 // MeasureLists is the quality of the lists of recommendations that the configuration asks
-// for; nil where it asks for none, or where no user wants anything of the test part.
+// for; nil where it asks for none, where no user wants anything of the test part, and of a regression, which has one item.
 func (e *Experiment) MeasureLists(p model.Predictor, run protocol.Runner) (*eval.ListQuality, error) {
+	if e.Data.Profile != nil {
+		return nil, nil
+	}
 	cutoffs, err := algorithm.Cutoffs(e.Config)
 	if err != nil {
 		return nil, err

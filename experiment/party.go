@@ -134,10 +134,11 @@ func (e *Experiment) localData(which algorithm.PartyData, set *dataset.Set) (*al
 	if err != nil {
 		return nil, err
 	}
+	low := min(0, e.Bottom()) // what is below the scale and not below 0 exceeds no bound
 	for k, v := range train.Value {
-		if !(v >= 0 && float64(v) <= e.Top()) {
-			return nil, fmt.Errorf("%w: user %q rates item %q with %v, outside of the scale of 0 to %v",
-				algorithm.ErrPartyData, set.UserIDs[train.User[k]], set.ItemIDs[train.Item[k]], v, e.Top())
+		if !(float64(v) >= low && float64(v) <= e.Top()) {
+			return nil, fmt.Errorf("%w: user %q rates item %q with %v, outside of the scale of %v to %v",
+				algorithm.ErrPartyData, set.UserIDs[train.User[k]], set.ItemIDs[train.Item[k]], v, low, e.Top())
 		}
 	}
 	l := &algorithm.LocalData{Set: set, Rows: train.ByUser(), Items: places(set.ItemIDs, e.Data.ItemIDs)}

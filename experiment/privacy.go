@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -34,6 +35,12 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 	s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
 	s.ClaimedEpsilon = e.Privacy.Claimed
 	switch {
+	case e.Privacy.Law != "":
+		s.Noise, s.Relation, s.Sampling = e.Privacy.Law, cmp.Or(e.Privacy.Relation, s.Relation), cmp.Or(e.Privacy.Sampling, s.Sampling)
+		if spent.Accountant == dp.Pure {
+			s.Delta = 0
+		}
+		return s
 	case spent.Accountant == dp.Pure:
 		s.Noise = dp.ObjectiveNoise
 		return s

@@ -1,90 +1,276 @@
-// Package fedcond learns regressions whose features are public and whose labels are private:
-// DP-SGD, Cond-DP and Switch-Cond-DP ("Private Learning with Public Feature Conditioning",
-// ICML 2026) of a linear model, by one organisation that has all examples.
-//
-// The three differ in one matrix. [Train] with no conditioning is DP-SGD, with that of
-// [Conditioning] Cond-DP, and with a step at which it ends Switch-Cond-DP.
 package fedcond
 
 import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/model"
 )
 
-// floor is the least singular value that is inverted, as a part of the largest. It bounds the
-// condition number of C, on which Theorem 4.8 depends.
-const floor = 1e-3
+// inversion says how singular values are inverted.
+type inversion struct {
+	invert bool    // otherwise features are only scaled
+	floor  float64 // those below this part of the largest count as that much
+	// ridge is how many labels' worth of weight zero has in an item's own weight, by how many directions are noised; nil: none.
+	ridge func(directions float64) float64
+}
 
-// Conditioning is C = VΣ⁻¹Vᵀ of the public features X = UΣVᵀ (key design 1), a symmetric p x p
-// matrix. Singular values below a thousandth of the largest count as that much. C is scaled such that max‖Cx_i‖ =
-// max‖x_i‖, so that learning rates and clipping thresholds mean the same with and without it.
-// It depends on no label and costs no privacy. Features that are all zero, or not finite, are
-// an error.
-func Conditioning(r *dataset.Regression) (*model.Matrix, error) {
-	p := r.Cols
-	gram := mat.NewSymDense(p, nil)
-	x := features(r.X, r.Rows, p)
-	blas64.Syrk(blas.Trans, 1, x, 0, gram.RawSymmetric())
-	for _, v := range gram.RawSymmetric().Data {
+// spectrum are the directions of a block of features, from its second moments XᵀX/n = VΣ²Vᵀ.
+type spectrum struct {
+	squares []float64  // Σ², none below the floor's
+	vectors *mat.Dense // V, a column each
+}
+
+// spectrumOf finds the directions. Squares below noise, which moments have where they are noisy, count as that much: there is nothing
+// to know them by. It depends on no label. Features that are all zero, or not finite, are an error.
+func spectrumOf(moments *mat.SymDense, floor, noise float64) (*spectrum, error) {
+	p := moments.SymmetricDim()
+	for _, v := range moments.RawSymmetric().Data {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, errors.New("fedcond: features are not finite, or too large to square; scale them")
 		}
 	}
 	var eigen mat.EigenSym
-	if !eigen.Factorize(gram, true) {
+	if !eigen.Factorize(moments, true) {
 		return nil, fmt.Errorf("fedcond: the spectrum of %d features was not found; scale them to a similar size", p)
 	}
-	squares := eigen.Values(nil) // ascending
-	top := math.Sqrt(squares[p-1])
-	if !(top > 0) {
+	s := &spectrum{squares: eigen.Values(nil), vectors: &mat.Dense{}} // ascending
+	if !(s.squares[p-1] > 0) {
 		return nil, errors.New("fedcond: all features are zero; there is nothing to condition")
 	}
-	var v, c mat.Dense
-	eigen.VectorsTo(&v)
-	inverse := mat.NewDiagDense(p, nil)
-	for i, s := range squares {
-		inverse.SetDiag(i, 1/math.Max(math.Sqrt(math.Max(s, 0)), floor*top))
+	eigen.VectorsTo(s.vectors)
+	least := max(floor*floor*s.squares[p-1], noise)
+	for i, v := range s.squares {
+		s.squares[i] = max(v, least)
 	}
-	c.Product(&v, inverse, v.T())
-	plain, conditioned := longest(x), longest(times(x, c.RawMatrix()))
-	c.Scale(plain/conditioned, &c)
-	return model.Wrap(p, p, c.RawMatrix().Data), nil
+	return s, nil
 }
 
-// features views values as rows of features.
-func features(values []float64, rows, cols int) blas64.General {
-	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: values}
+// whiten is VΣ⁻¹Vᵀ (key design 1), a symmetric matrix.
+func (s *spectrum) whiten() *model.Matrix {
+	p := len(s.squares)
+	inverse, c := mat.NewDiagDense(p, nil), mat.Dense{}
+	for i, v := range s.squares {
+		inverse.SetDiag(i, 1/math.Sqrt(v))
+	}
+	c.Product(s.vectors, inverse, s.vectors.T())
+	return model.Wrap(p, p, c.RawMatrix().Data)
 }
 
-// times is x·c.
-func times(x, c blas64.General) blas64.General {
-	out := features(make([]float64, x.Rows*c.Cols), x.Rows, c.Cols)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, x, c, 0, out)
+// settle finds the ridge of items, as a share of all examples, that fits the directions that are left with it: items with far fewer labels
+// hardly are one. Of the rest of the features all are.
+func (i *inversion) settle(m moments, rest int) (ridge float64) {
+	if i.ridge == nil {
+		return 0
+	}
+	for range 20 {
+		n := float64(rest)
+		for _, share := range m.shares {
+			if share > 0 {
+				n += share / (share + ridge)
+			}
+		}
+		ridge = i.ridge(n) / m.examples
+	}
+	return ridge
+}
+
+// transform is what features are multiplied by before anybody trains on them: one number, or a block each
+// for the profile and the features of items, and a number for each item's own.
+type transform struct {
+	scale             float64
+	profile, features *model.Matrix // without scale; nil: the identity
+	ids               []float64     // likewise
+	ridge             float64       // of items' own weights, plain ones, in shares of all examples
+	curvature         float64       // the largest eigenvalue of the transformed features' second moments, at the most
+}
+
+// newTransform conditions public features, or scales them alone, such that ‖Cx‖² has the mean 1: rates and clips then mean the
+// same whatever the features are. m are exact or noisy moments.
+func newTransform(l layout, m moments, how inversion) (*transform, error) {
+	t := &transform{}
+	if l.ids > 0 {
+		t.ridge = how.settle(m, l.profile+l.features)
+	}
+	if how.invert {
+		if err := t.condition(l, m, how); err != nil {
+			return nil, err
+		}
+	}
+	var trace float64
+	for _, b := range []struct {
+		n       int
+		moments *mat.SymDense
+		c       *model.Matrix
+	}{{l.profile, m.profile, t.profile}, {l.features, m.features, t.features}} {
+		if b.n == 0 {
+			continue
+		}
+		after := mat.NewDense(b.n, b.n, nil)
+		after.Copy(b.moments)
+		if b.c != nil {
+			c := mat.NewDense(b.n, b.n, b.c.Data())
+			after.Product(c, b.moments, c.T())
+		}
+		trace += mat.Trace(after)
+		top, err := largest(after)
+		if err != nil {
+			return nil, err
+		}
+		t.curvature += top
+	}
+	if l.ids > 0 {
+		top := 0.
+		for j, share := range m.shares {
+			square := 1.
+			if t.ids != nil {
+				square = t.ids[j] * t.ids[j]
+			}
+			share *= square
+			trace += share
+			top = max(top, share+t.ridge*square)
+		}
+		t.curvature += top
+	}
+	if !(trace > 0) || math.IsInf(trace, 1) {
+		return nil, errors.New("fedcond: all features are zero, or not finite; there is nothing to learn from")
+	}
+	t.scale = 1 / math.Sqrt(trace)
+	t.curvature /= trace
+	return t, nil
+}
+
+// condition chooses the blocks.
+func (t *transform) condition(l layout, m moments, how inversion) error {
+	if l.profile > 0 {
+		s, err := spectrumOf(m.profile, how.floor, m.noise)
+		if err != nil {
+			return err
+		}
+		t.profile = s.whiten()
+	}
+	if l.features > 0 {
+		s, err := spectrumOf(m.features, how.floor, 0)
+		if err != nil {
+			return err
+		}
+		t.features = s.whiten()
+	}
+	if l.ids == 0 {
+		return nil
+	}
+	least := how.floor * how.floor * slices.Max(m.shares)
+	t.ids = make([]float64, l.ids)
+	for j, share := range m.shares { // the singular values of one-hot features are the roots of their shares
+		t.ids[j] = 1 / math.Sqrt(max(share, least)+t.ridge)
+	}
+	return nil
+}
+
+// largest is the largest eigenvalue of a symmetric matrix.
+func largest(m *mat.Dense) (float64, error) {
+	n, _ := m.Dims()
+	s := mat.NewSymDense(n, nil)
+	for a := range n {
+		for b := range a + 1 {
+			s.SetSym(a, b, (m.At(a, b)+m.At(b, a))/2)
+		}
+	}
+	var eigen mat.EigenSym
+	if !eigen.Factorize(s, false) {
+		return 0, fmt.Errorf("fedcond: the spectrum of %d features was not found; scale them to a similar size", n)
+	}
+	return eigen.Values(nil)[n-1], nil
+}
+
+// apply is Cθ: the weights of plain features.
+func (t *transform) apply(l layout, theta []float64) []float64 {
+	out := make([]float64, len(theta))
+	times := func(c *model.Matrix, from, n int) {
+		for j := range n {
+			if c == nil {
+				out[from+j] = t.scale * theta[from+j]
+			} else {
+				out[from+j] = t.scale * model.Dot(c.Row(j), theta[from:from+n])
+			}
+		}
+	}
+	times(t.profile, 0, l.profile)
+	times(t.features, l.profile, l.features)
+	for j := range l.ids {
+		k := l.profile + l.features + j
+		out[k] = t.scale * theta[k]
+		if t.ids != nil {
+			out[k] *= t.ids[j]
+		}
+	}
 	return out
 }
 
-// norms are the lengths of the rows.
-func norms(x blas64.General) []float64 {
-	out := make([]float64, x.Rows)
-	for i := range out {
-		out[i] = blas64.Nrm2(blas64.Vector{N: x.Cols, Inc: 1, Data: x.Data[i*x.Stride:]})
+// penalise adds to a sum of gradients of so many examples what the ridge of items' own weights has: 2·examples·ridge·C(Cθ) there.
+func (t *transform) penalise(l layout, gradient, theta []float64, examples float64) {
+	if t.ridge == 0 {
+		return
+	}
+	for k := l.profile + l.features; k < l.len(); k++ {
+		c := t.scale
+		if t.ids != nil {
+			c *= t.ids[k-l.profile-l.features]
+		}
+		gradient[k] += 2 * examples * t.ridge * c * c * theta[k]
+	}
+}
+
+// undo is the θ of other features whose predictions are those of the plain weights: with one scale that is
+// a division.
+func (t *transform) undo(weights []float64) []float64 {
+	out := make([]float64, len(weights))
+	for j, w := range weights {
+		out[j] = w / t.scale
 	}
 	return out
 }
 
-// longest is the length of the longest row.
-func longest(x blas64.General) float64 {
-	var most float64
-	for _, n := range norms(x) {
-		most = math.Max(most, n)
+// numbers are the transform as it is broadcast.
+func (t *transform) numbers() []float64 {
+	out := []float64{t.scale}
+	for _, c := range []*model.Matrix{t.profile, t.features} {
+		if c != nil {
+			out = append(out, c.Data()...)
+		}
 	}
-	return most
+	return append(out, t.ids...)
+}
+
+// size is how many numbers a transform is broadcast as.
+func (l layout) size(conditioned bool) int {
+	if !conditioned {
+		return 1
+	}
+	return 1 + l.profile*l.profile + l.features*l.features + l.ids
+}
+
+// readTransform reads what numbers wrote.
+func readTransform(l layout, v []float64) *transform {
+	t := &transform{scale: v[0]}
+	if len(v) == 1 {
+		return t
+	}
+	v = v[1:]
+	take := func(n int) *model.Matrix {
+		if n == 0 {
+			return nil
+		}
+		m := model.Wrap(n, n, v[:n*n])
+		v = v[n*n:]
+		return m
+	}
+	t.profile = take(l.profile)
+	t.features = take(l.features)
+	t.ids = v[:l.ids]
+	return t
 }

@@ -71,30 +71,13 @@ func (x *horizontalInstance) newParty(users []int32, rows []model.Ratings) (*Hor
 
 // Party implements algorithm.Instance.
 func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
-	users, err := x.partyUsers(which)
+	users, rows, _, err := x.setup.PartyRows(which, l)
 	if err != nil {
 		return nil, err
 	}
-	at := make(map[string]int, l.Set.Users)
-	for k, id := range l.Set.UserIDs {
-		at[id] = k
-	}
-	rows := make([]model.Ratings, len(users))
 	ratings := 0
-	for i, u := range users {
-		k, rated := at[which.IDs[u]]
-		if !rated {
-			k = -1
-		}
-		rows[i] = l.Row(k)
-		ratings += len(rows[i].Items)
-		delete(at, which.IDs[u])
-	}
-	if which.Part == 0 { // the users of others are not left out of all data, but not listed in the party's own
-		for _, k := range at {
-			items, _ := l.Rows.Row(k)
-			l.Skipped += len(items)
-		}
+	for _, r := range rows {
+		ratings += len(r.Items)
 	}
 	t, err := x.newParty(users, rows)
 	if err != nil {
@@ -107,41 +90,6 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 			{Named: model.Named{Name: "item_embeddings", Matrix: tuned.Items}, IDs: x.setup.Data.ItemIDs},
 		}
 	}}, nil
-}
-
-// partyUsers are the users of a party, as ascending indices of those that are stated. Where
-// these are not all, they are not the indices of the federation, which nobody knows; they decide nothing
-// but the order in which the party fine-tunes for itself.
-func (x *horizontalInstance) partyUsers(which algorithm.PartyData) ([]int32, error) {
-	if err := x.setup.CheckPart(which); err != nil {
-		return nil, err
-	}
-	is, must := len(which.IDs), x.setup.Data.Users
-	if which.Part == 0 {
-		if err := which.CheckStated("the users that are the party's"); err != nil {
-			return nil, err
-		}
-		if is > must {
-			return nil, fmt.Errorf("%w: %d users are stated; all parties together have %d", algorithm.ErrPartyData, is, must)
-		}
-		users := make([]int32, is)
-		for i := range users {
-			users[i] = int32(i)
-		}
-		return users, nil
-	}
-	if err := which.CheckStated(fmt.Sprintf("the users of all parties, all %d, of whom part %d is dealt", must, which.Part)); err != nil {
-		return nil, err
-	}
-	if is != must {
-		return nil, fmt.Errorf("%w: %d users are stated, and a part is dealt of all %d; state all, or the party's own without a part", algorithm.ErrPartyData, is, must)
-	}
-	all := dataset.Set{Ratings: dataset.Ratings{Users: is}, UserIDs: which.IDs}
-	parts, err := all.PartitionUsers(algorithm.Parties.Int(x.setup.Config), algorithm.Seed.Of(x.setup.Config))
-	if err != nil {
-		return nil, err
-	}
-	return parts[which.Part-1], nil
 }
 
 // Shared implements algorithm.Instance.

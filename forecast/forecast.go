@@ -44,6 +44,7 @@ type DataForecast struct {
 	Name              string `json:"name"`
 	Users             int    `json:"users"`
 	Items             int    `json:"items"`
+	Features          int    `json:"features,omitempty"` // of a regression: columns of the profile; users are its examples
 	TrainingRatings   int    `json:"training_ratings"`
 	TestRatings       int    `json:"test_ratings"`
 	ValidationRatings int    `json:"validation_ratings"`
@@ -55,9 +56,10 @@ func (d DataForecast) Public() DataForecast {
 	return d
 }
 
-// uncovered are the counts of ratings, unless they are of a set that everybody has.
+// uncovered are the counts of ratings, unless they are of a set that everybody has, or only labels are private and who has
+// one is public.
 func (e of) uncovered() []string {
-	if algorithm.FactsOf(e.Data).Published > 0 || !e.Private() {
+	if algorithm.FactsOf(e.Data).Published > 0 || !e.Private() || algorithm.UnitOf(e.Config) == dp.Example {
 		return nil
 	}
 	return []string{"data.training_ratings", "data.test_ratings", "data.validation_ratings"}
@@ -115,8 +117,10 @@ type ReleaseForecast struct {
 	L1         *float64 `json:"l1"`
 	LInf       *float64 `json:"linf"`
 	MaxNonZero int      `json:"max_non_zero"`
-	IntegerL2  float64  `json:"integer_l2"`
-	IntegerL1  float64  `json:"integer_l1"`
+	// Sensitivity is how far one unit of privacy moves the vector, where that is less than all of it.
+	Sensitivity *float64 `json:"sensitivity,omitempty"`
+	IntegerL2   float64  `json:"integer_l2"`
+	IntegerL1   float64  `json:"integer_l1"`
 
 	Noise  NoiseForecast  `json:"noise"`
 	Unseen UnseenForecast `json:"unseen"`
@@ -176,6 +180,9 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),
 		},
+	}
+	if profile := e.Data.Profile; profile != nil {
+		f.Data.Features = profile.Features()
 	}
 	if c, ok := e.Instance().(algorithm.Central); ok {
 		f.Rounds = c.Epochs()
@@ -243,7 +250,7 @@ func (e of) releaseForecast(r protocol.Release) ReleaseForecast {
 	}
 	f := ReleaseForecast{
 		Name: r.Name, Len: r.Len, Width: r.Width, Scale: r.Scale,
-		L2: r.L2, L1: known(r.L1), LInf: known(r.LInf), MaxNonZero: r.MaxNonZero,
+		L2: r.L2, L1: known(r.L1), LInf: known(r.LInf), Sensitivity: known(r.Sensitivity), MaxNonZero: r.MaxNonZero,
 		Noise: NoiseForecast{Kind: r.Noise.Kind.String()},
 	}
 	f.IntegerL2, f.IntegerL1 = r.Bounds()

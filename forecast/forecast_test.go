@@ -423,6 +423,8 @@ func TestUncoveredCountsAreMarked(t *testing.T) {
 		{map[string]string{"rating-min": "1", "rating-max": "5"}, ratings, true},
 		{map[string]string{"rating-min": "1", "rating-max": "5", "epsilon": "inf"}, ratings, false},
 		{map[string]string{"data": "synthetic:small"}, nil, false},
+		// Only labels are private there: who has one is public.
+		{map[string]string{"rating-min": "1", "rating-max": "5", "algorithm": "cond-dp", "features": "none"}, ratings, false},
 	} {
 		f, err := fedsim.Plan(t.Context(), fedsim.Options{Settings: c.settings, Ratings: c.ratings})
 		if err != nil {

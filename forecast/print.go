@@ -27,7 +27,11 @@ func (f *Forecast) Print(w io.Writer) error {
 	if len(f.Uncovered) > 0 {
 		mark = "*"
 	}
-	p.head("data", "%s, %s users, %s items, %s and %s test ratings"+mark, d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Items)), parts, units.Grouped(int64(d.TestRatings)))
+	if d.Features > 0 {
+		p.head("data", "%s, %s examples, %s features, %s and %s test examples", d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Features)), parts, units.Grouped(int64(d.TestRatings)))
+	} else {
+		p.head("data", "%s, %s users, %s items, %s and %s test ratings"+mark, d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Items)), parts, units.Grouped(int64(d.TestRatings)))
+	}
 	if c := f.Cohort; c != nil {
 		p.head("cohort", "%s clients, of whom %s may be lost in a round and %s may collude",
 			units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))
@@ -125,6 +129,9 @@ func (p *forecastPrinter) release(r ReleaseForecast) {
 	}
 	if r.LInf != nil {
 		bounds += fmt.Sprintf(", a coordinate %.6g", *r.LInf)
+	}
+	if r.Sensitivity != nil {
+		bounds += fmt.Sprintf("; one unit moves it by at most %.6g", *r.Sensitivity)
 	}
 	p.row("bounds", "%s; in integers L2 %.6g, L1 %.6g", bounds, r.IntegerL2, r.IntegerL1)
 	p.row("scale", "%.6g integers to a unit", r.Scale)

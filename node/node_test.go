@@ -37,10 +37,12 @@ func TestConformance(t *testing.T) {
 		"ada-dpals":         "algorithm=ada-dpals epsilon=inf rounds=2 rank=2",
 		"dpals by the tail": "algorithm=dpals statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
 		"biases":            "algorithm=private-item-bias epsilon=inf",
-		"a program's own":   "algorithm=item-mean epsilon=inf rounds=2",
+		// What is public of examples, then gradients of conditioned features, and of plain ones.
+		"switch-cond-dp":  "algorithm=switch-cond-dp epsilon=inf rounds=3 parties=4 colluders=0.2 features=" + features(t, 12),
+		"a program's own": "algorithm=item-mean epsilon=inf rounds=2",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !slices.Contains([]string{"lfl", "lfl active", "vfl", "hfl", "ssp-c", "dp-cmf", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
+			if !slices.Contains([]string{"lfl", "lfl active", "vfl", "hfl", "ssp-c", "dp-cmf", "switch-cond-dp", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
 				t.Skip("the others have the same forms of rounds: FEDSIM_TEST_LONG")
 			}
 			f := newFederation(t, settings+" tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, 8, 12))
@@ -115,6 +117,7 @@ func TestConformanceWithDropouts(t *testing.T) {
 		"hfl":        {"algorithm=fmf-hfl parties=4 colluders=0.2", 0.4, stages},
 		"ssp-c":      {"algorithm=ssp-c epsilon=inf rank=2 features=" + features(t, 12), 0.2, stages},
 		"dp-cmf":     {"algorithm=dp-cmf epsilon=inf rank=2 features=" + features(t, 12), 0.2, stages},
+		"cond-dp":    {"algorithm=cond-dp epsilon=inf parties=4 colluders=0.2", 0.3, stages},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

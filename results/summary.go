@@ -236,6 +236,12 @@ func (p *printer) optional(name string, v *float64, note string) {
 
 func (p *printer) head() {
 	s, d := p.s, p.e.Data
+	if d.Profile != nil {
+		p.line("%s on %s: %s examples with %s features, %s to train and %s to test\n", s.Algorithm, s.Data,
+			units.Count(d.Users), units.Count(d.Profile.Features()), units.Count(p.e.Split.Train.Len()), units.Count(p.e.Split.Test.Len()))
+		p.line("test RMSE, in units of the label (the simulator measures it; no budget is spent on that)")
+		return
+	}
 	p.line("%s on %s: %s users, %s items, %s training and %s test ratings\n", s.Algorithm, s.Data,
 		units.Count(d.Users), units.Count(d.Items), units.Count(p.e.Split.Train.Len()), units.Count(p.e.Split.Test.Len()))
 	if s.RankingMetrics != nil {
@@ -258,6 +264,9 @@ func (p *printer) quality() {
 	}
 	if s.RankingMetrics != nil {
 		p.row("  NDCG@20", s.NDCG, "of it")
+	}
+	if p.e.Data.Profile != nil {
+		p.row("  MSE", s.TestMSE, "of it, its square")
 	}
 	p.optional("  on validation", s.ValidationRecall, "users who are neither trained nor tested on")
 	p.optional("  on validation", s.ValidationRMSE, "the part that is neither trained nor tested on")

@@ -3,6 +3,7 @@
 package families
 
 import (
+	_ "github.com/fedsim/fedsim/fedcond"
 	_ "github.com/fedsim/fedsim/fedmf"
 	_ "github.com/fedsim/fedsim/fedssp"
 )

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/study"
 	"github.com/fedsim/fedsim/study/page"
 	"github.com/fedsim/fedsim/sweep"
@@ -21,6 +22,8 @@ type Preset struct {
 	Source string // paper and figure
 	Title  string
 	Grid   string // "KEY=VALUE,VALUE ...", but for data and seeds
+	// Data are those of each scale, where they are not the ratings of all presets.
+	Data map[string]string
 	sweep.Options
 	Claims []Claim
 }
@@ -41,7 +44,23 @@ const (
 )
 
 // Each seed has its own split: the intervals are to hold for other test ratings, too.
-var scales = map[string]string{Small: "data=synthetic:small seed=1..3 split.seed=auto", Full: "data=synthetic:ml-1m seed=1..5 split.seed=auto"}
+var (
+	seeds   = map[string]string{Small: "seed=1..3 split.seed=auto", Full: "seed=1..5 split.seed=auto"}
+	ratings = map[string]string{Small: "synthetic:small", Full: "synthetic:ml-1m"}
+	// regressions are all spectra and directions of labels, or at the small scale one spectrum.
+	regressions = map[string]string{Small: spectra("1"), Full: spectra("0", "0.5", "1", "2")}
+)
+
+// spectra are synthetic regressions whose singular values fall off so, with labels in each of three directions.
+func spectra(decays ...string) string {
+	var list []string
+	for _, d := range decays {
+		for _, a := range []dataset.Alignment{dataset.TopLabels, dataset.UniformLabels, dataset.BottomLabels} {
+			list = append(list, fmt.Sprintf("synthetic:regression-%s-%s", d, a))
+		}
+	}
+	return strings.Join(list, " data=") // a text with commas would be one value
+}
 
 // Find is the preset of a name.
 func Find(name string) (Preset, error) {
@@ -57,12 +76,16 @@ func Find(name string) (Preset, error) {
 
 // Settings are those of the grid at a scale, for sweep.New.
 func (p Preset) Settings(scale string) ([]config.Setting, error) {
-	base, ok := scales[scale]
+	base, ok := seeds[scale]
+	data := p.Data
+	if data == nil {
+		data = ratings
+	}
 	if !ok {
 		return nil, config.Errorf("--scale %s: %s or %s is needed", scale, Small, Full)
 	}
 	var list []config.Setting
-	for f := range strings.FieldsSeq(base + " " + p.Grid) {
+	for f := range strings.FieldsSeq("data=" + data[scale] + " " + base + " " + p.Grid) {
 		key, value, _ := strings.Cut(f, "=")
 		list = append(list, config.Setting{Key: key, Value: value, Origin: "preset " + p.Name})
 	}
