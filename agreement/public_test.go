@@ -148,7 +148,7 @@ func checkStrategies(t *testing.T, a, b *experiment.Experiment) {
 // The encoding of a small experiment. Its hash was computed with Python's hashlib from
 // the file: SHA-256 of domain and file, each behind its length in eight bytes, big endian.
 func TestPublicFile(t *testing.T) {
-	c, err := config.Resolve(opened.Settings("algorithm=fmf-lfl rounds=2 rating-max=5 rating-min=1 tolerance=0.25"))
+	c, err := config.Resolve(opened.Settings("algorithm=fmf-lfl accountant=rdp rounds=2 rating-max=5 rating-min=1 tolerance=0.25"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"", told("delta", "0.01"), "delta: dp: delta is too large: 0.01 is not below 1/600"},
 		{"", told("rating-max", "4"), "the rating scale is 0.5 to 5; that of the configuration is 0.5 to 4"},
 		{"", told("mode", "active"), "secagg real: "},
-		{"", told("epsilon", "1e-9"), "the smallest that can be shown"},
+		{"", told("epsilon", "1e-9"), "samplers go up to"},
 		{vfl, told("parties", "1"), "parties: a party that is alone"},
 		{vfl, told("parties", "401"), "impossible number of parties: 401 for 400 items"},
 		{"algorithm=fmf-hfl", told("parties", "601"), "impossible number of parties: 601 for 600 users"},

@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/fedsim/fedsim/config"
@@ -37,20 +38,32 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 	b := &s.Privacy.Budget
 	_, coordinates := s.Schedule.Vectors()
 	b.SamplerError = dp.SamplerError(s.Cohort.Clients, coordinates, 1)
-	var events []dp.Event
+	var variances []float64
 	for i, step := range s.Schedule {
 		for j, r := range step.Releases {
-			d2, d1 := r.Bounds()
-			ev := dp.Skellam(1, d2, d1).Times(step.Iterations)
+			v := 1.
 			if shares != nil {
-				ev.Variance = d2 * d2 / shares[i][j]
+				d2, _ := r.Bounds()
+				v = d2 * d2 / shares[i][j]
 			}
-			events = append(events, ev)
+			variances = append(variances, v)
+		}
+	}
+	noised := func(kind protocol.NoiseKind, factor float64) {
+		n := 0
+		for _, r := range s.Schedule.All() {
+			r.Noise = protocol.Noise{Kind: kind, Variance: factor * variances[n], SamplingRate: r.Noise.SamplingRate}
+			n++
 		}
 	}
 	epsilon := Epsilon.Value(s.Config)
-	factor, reached, err := dp.SkellamFactor(s.target(), events)
-	if err != nil {
+	var refused error
+	factor, reached, err := dp.CalibrateFactor(s.target(), variances, func(factor float64) (events []dp.Event) {
+		noised(protocol.Split, factor)
+		events, refused = s.Charges(s.Schedule.Iterations())
+		return events
+	})
+	if err = cmp.Or(refused, err); err != nil {
 		return config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Iterations(), err)
 	}
 	kind := protocol.Split
@@ -60,11 +73,7 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 	case Noise.Is(s.Config, "replace"):
 		kind, s.Privacy.Claimed = protocol.TwoRound, reached.Epsilon
 	}
-	n := 0
-	for _, r := range s.Schedule.All() {
-		r.Noise = protocol.Noise{Kind: kind, Variance: factor * events[n].Variance}
-		n++
-	}
+	noised(kind, factor)
 	b.Epsilon = epsilon
 	if s.Privacy.Run, err = s.Charges(s.Schedule.Iterations()); err != nil {
 		return err
@@ -81,14 +90,6 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 // scheme really costs at the worst, which is more than it claims.
 func (s *Setup) agreeToWorst() error {
 	b := &s.Privacy.Budget
-	// At the edge of gdp-skellam's region more noise is charged more, so the
-	// most that a view may hold must be inside for the worst case to be one.
-	for _, r := range s.Schedule.All() {
-		widest := r.Noise.Variance * float64(s.Cohort.Honest(s.Cohort.Clients)) / float64(s.Cohort.Honest(s.Cohort.Required()))
-		if b.Accountant == dp.GDPSkellam && widest > dp.CertifiedMaxVariance {
-			return config.Errorf("accountant gdp-skellam is certified up to a variance of %g, and a view of replaced noise may have %.3g; use rdp", dp.CertifiedMaxVariance, widest)
-		}
-	}
 	worst, err := s.Cost(s.Privacy.Run)
 	if err != nil {
 		return err

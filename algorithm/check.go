@@ -20,7 +20,7 @@ var noiseForms = map[NoiseForm]struct {
 	accountant  dp.Accountant
 	who         string
 }{
-	DistributedNoise: {[]string{"split", "replace"}, []dp.Accountant{dp.RDP, dp.GDPSkellam, dp.Best}, dp.RDP, "clients add Skellam noise"},
+	DistributedNoise: {[]string{"split", "replace"}, []dp.Accountant{dp.GDPSkellam, dp.RDP, dp.Best}, dp.GDPSkellam, "clients add Skellam noise"},
 	PartyNoise:       {[]string{"own"}, []dp.Accountant{dp.RDP, dp.PLD, dp.Best}, dp.PLD, "parties add Gaussian noise to samples"},
 	ObjectiveNoise:   {[]string{"objective"}, []dp.Accountant{dp.Pure}, dp.Pure, "the objective is noised once, and epsilon needs no delta"},
 	LabelNoise:       {[]string{"labels"}, []dp.Accountant{dp.Pure}, dp.Pure, "labels are randomised once, and epsilon needs no delta"},

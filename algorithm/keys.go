@@ -74,9 +74,9 @@ func declareRun() {
 		Check:      checkUnit,
 	})
 	Accountant = config.DeclareText(config.Key{
-		Name: "accountant", Kind: config.Text, Default: "auto", Auto: "rdp of Skellam noise, pld of sampled Gaussian noise: the tightest that is proved; pure of a noised objective and of labels, shuffling of responses",
+		Name: "accountant", Kind: config.Text, Default: "auto", Auto: "gdp-skellam of Skellam noise, pld of sampled Gaussian noise: the tightest that is proved; pure of a noised objective and of labels, shuffling of responses",
 		Flag: true, Placeholder: "NAME",
-		Help: "rdp (proved), gdp-skellam (of Skellam noise: numerical evidence, less noise), pld (of sampled Gaussian noise: proved and tight), pure (of a noised objective, or of randomised labels: proved, without a delta), shuffling (of responses that are shuffled: proved) or best.",
+		Help: "gdp-skellam (of Skellam noise: proved and tight), rdp (of Skellam and Gaussian noise: proved, 5 to 9% more noise), pld (of sampled Gaussian noise: proved and tight), pure (of a noised objective, or of randomised labels: proved, without a delta), shuffling (of responses that are shuffled: proved) or best.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			return string(noiseForms[Of(c).About().Noise].accountant)
 		},

@@ -53,9 +53,7 @@ type Privacy struct {
 	// Relation and Sampling are those of what is proved so, where they are not the algorithm's and none; "" elsewhere.
 	Relation dp.Relation
 	Sampling dp.Sampling
-	// Batched: what is claimed rests on units that a secret coin leaves out of releases.
-	Batched bool
-	Claimed float64 // with replaced noise: the ε that the published analysis would state; else 0
+	Claimed  float64 // with replaced noise: the ε that the published analysis would state; else 0
 }
 
 // Top is the top of the rating scale. Ratings are float32, in which it may round up.

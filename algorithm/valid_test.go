@@ -204,7 +204,7 @@ func drawStatistics(t *rapid.T, c *config.Config) {
 	put(t, c, "statistics.item-prior", orAuto(positive).Draw(t, "item-prior"))
 	put(t, c, "statistics.bias-ridge", orAuto(positive).Draw(t, "bias-ridge"))
 	put(t, c, "statistics.unobserved", orAuto(positive).Draw(t, "unobserved"))
-	if !algorithm.Noise.Is(*c, "replace") {
+	if !algorithm.Noise.Is(*c, "replace") && !algorithm.Accountant.Is(*c, "rdp") {
 		put(t, c, "statistics.sampling-rate", rapid.Float64Range(1e-9, 1).Draw(t, "batches"))
 	}
 	put(t, c, "statistics.resample", whole(1, 1).Draw(t, "resample"))

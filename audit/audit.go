@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -101,7 +102,7 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 		Releases: a.released, Runs: c.Runs, Seed: c.Seed,
 	}
 	p := curve(r.Delta)
-	if a.sampled {
+	if slices.ContainsFunc(e.Privacy.Run, func(ev dp.Event) bool { return ev.Mechanism.Sampled() }) {
 		p = family(e.Privacy.Run, r.Delta)
 	}
 	r.attack(views, p)
@@ -120,8 +121,6 @@ func claimed(e *experiment.Experiment, c Config) (float64, error) {
 		return c.mutant.claim(e)
 	case c.Claim == Published && e.Privacy.Claimed == 0:
 		return 0, config.Errorf("claim published is about replaced noise, whose published analysis differs from what is stated; say noise replace, or claim stated")
-	case c.Claim == Published && e.Privacy.Batched:
-		return 0, config.Errorf("claim published is of batches here, and the audit leaves nobody out of any; say claim stated, which counts on none")
 	case c.Claim == Published:
 		return e.Privacy.Claimed, nil
 	}

@@ -67,6 +67,9 @@ func TestHonestAlgorithmsHold(t *testing.T) {
 		} else if about.Name == "lfl-sgdmf" {
 			settings = append(settings, "epsilon=5 noise=replace", "epsilon=5 tolerance=0.5 dropout=0.4 dropout-at=unmask colluders=0.2")
 		}
+		if about.Name == "ssp-i" {
+			settings = append(settings, "epsilon=5 rounds=2 statistics.sampling-rate=0.3")
+		}
 		for _, s := range settings {
 			t.Run(about.Name+" "+s, func(t *testing.T) {
 				t.Parallel()

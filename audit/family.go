@@ -15,16 +15,26 @@ const familySteps = 9
 
 // family prices success against noised steps on samples by the same steps with more noise or
 // less: what is looked for is the most noise with which an attacker could be so successful, and its price
-// is that of the claim, by the accountant pld. Its curve of trade-offs is one of tails, which no normal
+// is that of the claim, by the tightest accountant. Its curve of trade-offs is one of tails, which no normal
 // curve has. As pld errs to the side of more ε, the bound errs to that of less.
 func family(events []dp.Event, delta float64) price {
+	costs := map[[2]float64]float64{} // thresholds ask for the same factors again and again
+	scaledCost := func(factor, delta float64) float64 {
+		key := [2]float64{factor, delta}
+		cost, known := costs[key]
+		if !known {
+			cost = scaledCost(events, factor, delta)
+			costs[key] = cost
+		}
+		return cost
+	}
 	return func(falsely, truly float64) float64 {
 		if truly <= falsely {
 			return 0
 		}
 		possible := func(factor float64) bool {
 			for _, d := range familyDeltas {
-				if ratio := math.Exp(scaledCost(events, factor, d)); truly > ratio*falsely+d || 1-falsely > ratio*(1-truly)+d {
+				if ratio := math.Exp(scaledCost(factor, d)); truly > ratio*falsely+d || 1-falsely > ratio*(1-truly)+d {
 					return false
 				}
 			}
@@ -39,9 +49,9 @@ func family(events []dp.Event, delta float64) price {
 			}
 		}
 		if lo == math.Log(0.25) {
-			return scaledCost(events, 0.25, delta) // or more
+			return scaledCost(0.25, delta) // or more
 		}
-		return scaledCost(events, math.Exp(hi), delta)
+		return scaledCost(math.Exp(hi), delta)
 	}
 }
 
@@ -51,9 +61,10 @@ func scaledCost(events []dp.Event, factor, delta float64) float64 {
 	list := make([]dp.Event, len(events))
 	for i, ev := range events {
 		ev.NoiseMultiplier *= factor
+		ev.Variance *= factor * factor
 		list[i] = ev
 	}
-	cost, err := dp.Problem{Events: list, Delta: delta, Accountant: dp.PLD}.Epsilon()
+	cost, err := dp.Problem{Events: list, Delta: delta, Accountant: dp.Best}.Epsilon()
 	if err != nil {
 		return math.Inf(1)
 	}

@@ -29,6 +29,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"thinning the wrong way", lfl + "dropout=0", 600, Stated, mutant{removal: wrongWay}},
 		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 600, Stated, mutant{claim: without(fedssp.Bias)}},
 		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 2000, Stated, mutant{plan: scaled(unitRatings)}},
+		{"everybody in every batch", "algorithm=dpals rounds=2 epsilon=2 statistics.sampling-rate=0.1", 1000, Stated, mutant{plan: everyBatch}},
 		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=10", 2000, Stated, mutant{claim: twice}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,6 +54,13 @@ func scaled(f func(protocol.Release) float64) func(*protocol.Plan) {
 		for i := range p.Releases {
 			p.Releases[i].Noise.Variance *= f(p.Releases[i])
 		}
+	}
+}
+
+// everyBatch has clients toss no coin.
+func everyBatch(p *protocol.Plan) {
+	for i := range p.Releases {
+		p.Releases[i].Noise.SamplingRate = 0
 	}
 }
 

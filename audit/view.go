@@ -74,10 +74,16 @@ func (s *sight) add(k int, vectors []protocol.Integers) {
 	}
 }
 
-// note adds the attempt to the view of a run.
+// note adds the attempt to the view of a run. Releases of a sample are there together or not at all.
 func (s *sight) note(v *view) {
+	var together, rate float64
+	defer func() { v.likelihood += math.Log1p(rate * math.Expm1(together)) }()
 	for i, r := range s.plan.Releases {
 		variance := r.Noise.Variance
+		told := &v.likelihood
+		if q := sampled(r); q < 1 {
+			told, rate = &together, q
+		}
 		for j, d := range s.shifts[i] {
 			if d == 0 {
 				continue
@@ -86,7 +92,7 @@ func (s *sight) note(v *view) {
 				v.feature[k] += float64(d) * float64(s.sums[k][i][j]) / variance
 			}
 			released := s.sums[inputs][i][j] + s.sums[own][i][j] + s.sums[others][i][j]
-			v.likelihood += ratio(released, d, s.left(r))
+			*told += ratio(released, d, s.left(r))
 			if r.Noise.Kind == protocol.TwoRound {
 				first := float64(s.silent+s.answered) * s.plan.Cohort.ShareVariance(variance)
 				v.likelihood += ratio(s.sums[inputs][i][j], d, first)

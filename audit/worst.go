@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -82,16 +84,29 @@ func Small(c config.Config) (*dataset.Set, error) {
 // victim is the trainer of the unit's client: it sends what moves sums most.
 type victim struct{ vectors map[string]protocol.Vector }
 
-// Contribute implements client.Trainer.
-func (v victim) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+// Contribute implements client.Trainer. Of releases of a sample it gives something where its coin says so.
+func (v victim) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(src.Stream("batch", p.Iteration), b[:]); err != nil {
+		return nil, err
+	}
+	toss := float64(binary.LittleEndian.Uint64(b[:])>>11) / (1 << 53)
 	list := make([]protocol.Vector, len(p.Releases))
 	for i, r := range p.Releases {
 		list[i] = protocol.Vector{Index: []uint32{}}
-		if x, there := v.vectors[r.Name]; there {
+		if x, there := v.vectors[r.Name]; there && toss < sampled(r) {
 			list[i] = x
 		}
 	}
 	return list, nil
+}
+
+// sampled is the chance of a client to be in a release.
+func sampled(r protocol.Release) float64 {
+	if r.Noise.SamplingRate == 0 {
+		return 1
+	}
+	return r.Noise.SamplingRate
 }
 
 // Finish implements client.Trainer.

@@ -11,7 +11,7 @@ type Accountant string
 
 const (
 	// RDP adds up Rényi divergences and converts once. Proved, covers every
-	// mechanism but SubsampledSkellam; the default of runs. It is not tight.
+	// mechanism but SubsampledSkellam. It is not tight.
 	RDP Accountant = "rdp"
 	// PLD composes the distributions of the privacy loss by Fourier transform,
 	// in both directions of add/remove, on a grid that rounds up (Doroshenko et
@@ -26,11 +26,13 @@ const (
 	// Exact is the tight answer for plain Gaussians, which compose to one
 	// (Balle and Wang 2018). Proved.
 	Exact Accountant = "exact"
-	// GDPSkellam charges a Skellam release as a slightly narrower Gaussian.
-	// Numerical evidence inside the certified region, RDP outside of it.
+	// GDPSkellam charges a Skellam release as a Gaussian that is narrower by (1 + 0.5/V), V being
+	// its variance in integers, and those over Poisson samples likewise; then it is as tight as Exact
+	// and PLD are. Proved from a variance of 16 on (docs/privacy-proofs.md), RDP below; the default
+	// of runs with Skellam noise.
 	GDPSkellam Accountant = "gdp-skellam"
-	// Best is the smallest value among the proved accountants that apply: exact,
-	// pld and rdp.
+	// Best is the smallest value among the accountants that apply: exact, pld,
+	// gdp-skellam and rdp.
 	Best Accountant = "best"
 	// Pure is the proof of a mechanism that needs no δ, of which there is no event: its ε is what its noise was
 	// made for. It composes nothing.
@@ -54,8 +56,8 @@ type Result struct {
 	// for.
 	Epsilon float64
 	// Accountant is the one that the number rests on: where Best was asked for, the one
-	// with the smallest ε; where GDPSkellam was asked for but an event lies outside its
-	// certified region, RDP.
+	// with the smallest ε; where GDPSkellam was asked for but an event has too little noise
+	// for its theorem, RDP.
 	Accountant Accountant
 }
 
@@ -135,11 +137,15 @@ func (s settings) epsilon(c composition) (Result, error) {
 	return Result{Epsilon: s.solve(b), Accountant: used}, nil
 }
 
-// best tries the proved accountants, the tightest first.
+// best tries the accountants, the tightest first.
 func (s settings) best(c composition) (Result, error) {
 	found := Result{Epsilon: math.NaN()}
 	var errs []error
-	for _, a := range []Accountant{Exact, PLD, RDP} {
+	tried := []Accountant{Exact, PLD, RDP}
+	if _, integer := c.first(Mechanism.Integer); integer {
+		tried = []Accountant{GDPSkellam, RDP}
+	}
+	for _, a := range tried {
 		r, err := settings{a, s.delta, s.samplerError}.epsilon(c)
 		switch {
 		case errors.Is(err, ErrNoAccountant):

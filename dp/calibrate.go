@@ -51,14 +51,14 @@ func SkellamVariance(b Budget, release Event) (v float64, r Result, err error) {
 // releases are at least one, Skellam or SubsampledSkellam events with their
 // sensitivities and counts, and variances that are positive and finite, in any unit.
 // The factor is within 1e-8 relative of the least, and at least 1e-6. (Under
-// GDPSkellam, where ε jumps as one of them enters or leaves the certified region, all
+// GDPSkellam, where ε jumps as one of them comes to have noise enough for its theorem, all
 // pieces between jumps are searched.)
 func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err error) {
 	if len(releases) == 0 {
 		return 0, Result{}, errors.New("dp: no releases are given; there is nothing to calibrate")
 	}
-	var starts []float64
-	for _, e := range releases {
+	variances := make([]float64, len(releases))
+	for i, e := range releases {
 		if !e.Mechanism.Integer() {
 			return 0, Result{}, fmt.Errorf("dp: a %s event has no variance to calibrate; use a %s or %s one",
 				e.Mechanism, SkellamMechanism, SubsampledSkellamMechanism)
@@ -66,17 +66,10 @@ func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err er
 		if !(e.Variance > 0) || math.IsInf(e.Variance, 1) {
 			return 0, Result{}, fmt.Errorf("dp: the variance to be multiplied is %v; it must be positive and finite", e.Variance)
 		}
-		if b.Accountant == GDPSkellam {
-			low := max(CertifiedMinVariance, e.L2*e.L2/(CertifiedMaxShift*CertifiedMaxShift))
-			if low <= CertifiedMaxVariance {
-				starts = append(starts, low/e.Variance, math.Nextafter(CertifiedMaxVariance, math.Inf(1))/e.Variance)
-			}
-		}
+		variances[i] = e.Variance
 	}
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
 	scaled := slices.Clone(releases)
-	return calibrate(b, starts, func(factor float64) []Event {
+	return CalibrateFactor(b, variances, func(factor float64) []Event {
 		for i, e := range releases {
 			scaled[i].Variance = factor * e.Variance
 		}
@@ -84,11 +77,24 @@ func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err er
 	})
 }
 
+// CalibrateFactor is SkellamFactor for whoever makes the events of the multiplied variances itself: several releases
+// may be charged as one.
+func CalibrateFactor(b Budget, variances []float64, events func(factor float64) []Event) (factor float64, r Result, err error) {
+	var starts []float64
+	if b.Accountant == GDPSkellam || b.Accountant == Best {
+		for _, v := range variances {
+			starts = append(starts, MinGaussianVariance/v)
+		}
+	}
+	slices.Sort(starts)
+	return calibrate(b, slices.Compact(starts), events)
+}
+
 // Calibrate returns the least noise with which events(noise) meets the budget, and what
 // they then cost: at most b.Epsilon. It is for several releases that share a budget:
 // events maps the noise, in any unit, to the releases, and more noise must not cost more.
-// (Under GDPSkellam ε jumps where an event leaves the certified region; the budget is met
-// all the same, but a smaller noise on the other side of the jump may meet it too. PLD is
+// (Under GDPSkellam ε jumps where an event has too little noise for its theorem; the budget is
+// met all the same, but a smaller noise on the other side of the jump may meet it too. PLD is
 // monotone to a few 1e-5, see NoiseMultiplier.) The result is within 1e-8 relative of the
 // least, and at least 1e-6.
 func Calibrate(b Budget, events func(noise float64) []Event) (noise float64, r Result, err error) {

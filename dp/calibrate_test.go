@@ -120,30 +120,11 @@ func TestSkellamVarianceRoundTrip(t *testing.T) {
 			release.Variance = v
 			return []Event{release}
 		}
-		if r.Accountant == GDPSkellam && (v == CertifiedMinVariance || v == d2*d2/64) {
-			return // the least noise is where the certified region begins
+		if r.Accountant == GDPSkellam && v == MinGaussianVariance {
+			return // the least noise is where the theorem begins
 		}
 		least(t, budget, v, r, events)
 	})
-}
-
-// Where the budget just allows the top of the certified region, what lies
-// above it costs more by Rényi; the least variance is still found below.
-func TestSkellamVarianceAcrossTheJump(t *testing.T) {
-	release := Skellam(0.9*CertifiedMaxVariance, 1e4, 1e6).Times(10)
-	r := epsilon(t, GDPSkellam, 1e-5, release)
-	release.Variance = 1.01 * CertifiedMaxVariance
-	if above := epsilon(t, GDPSkellam, 1e-5, release); above.Accountant != RDP || above.Epsilon <= r.Epsilon*0.97 {
-		t.Fatalf("no jump to test: %+v above the region, %+v in it", above, r)
-	}
-	v, got, err := SkellamVariance(Budget{Epsilon: r.Epsilon, Delta: 1e-5, Accountant: GDPSkellam}, release)
-	if err != nil {
-		t.Fatal(err)
-	}
-	within(t, "V", v, 0.9*CertifiedMaxVariance, 1e-6)
-	if got.Accountant != GDPSkellam {
-		t.Errorf("accountant is %s", got.Accountant)
-	}
 }
 
 // The gain that the design states for charging Skellam as a Gaussian: 5 to 9%
@@ -190,7 +171,6 @@ func TestCalibrationRefuses(t *testing.T) {
 		{"epsilon below what rdp can show", Budget{Epsilon: 0.001, Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10), ErrUnattainable, "the smallest that can be shown is 0.0035"},
 		{"samplers use delta up", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP, SamplerError: 1e-5}, Skellam(1, 10, 10), ErrUnattainable, "sampler error 1e-05"},
 		{"no accountant", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, sampled, ErrNoAccountant, "gdp-skellam"},
-		{"not certified", Budget{Epsilon: 1, Delta: 1e-5, Accountant: GDPSkellam}, SubsampledSkellam(1, 1e7, 1e9, 0.1), ErrNoAccountant, "L2 sensitivity up to 8"},
 		{"no variance", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, Gaussian(1), nil, "has no variance"},
 		{"no steps", Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10).Times(0), nil, "count is 0"},
 		{"unlimited", Budget{Epsilon: math.Inf(1), Delta: 1e-5, Accountant: RDP}, Skellam(1, 10, 10), nil, "epsilon is +Inf; it must be positive and finite"},

@@ -13,9 +13,9 @@
 // that a run prints.
 //
 // Which accountant to use: [Exact] for Gaussians without sampling; [PLD] for Gaussians
-// over Poisson samples, alone or together with others; [RDP] for Skellam, and for
-// mixtures with it; [Best] for the smallest ε of these. [GDPSkellam] needs 5 to 9% less
-// noise than [RDP], where numerical evidence instead of a proof is acceptable. For
+// over Poisson samples, alone or together with others; [GDPSkellam] for Skellam,
+// with and without samples, and for mixtures with it, where it needs 5 to 9% less noise than
+// [RDP]; [Best] for the smallest ε of these. For
 // example, 1,000 samples of 1% with z = 1 cost ε = 1.829 at δ = 1e-5 by PLD, 2.102 by
 // RDP.
 //
@@ -29,8 +29,8 @@
 // rounding, about 1e-16 relative); a bound on what was cut off is added to a truncated
 // series or distribution, and a bound on its error to a Fourier transform. A mechanism
 // that no accountant covers is an error ([ErrNoAccountant]), never a guess. All
-// accountants but [GDPSkellam] rest on a proof; that one rests on numerical evidence over
-// a certified region, falls back to [RDP] outside, and is named in the result.
+// accountants rest on proofs. That of [GDPSkellam] needs a variance of 16; below it falls back
+// to [RDP], which the result names.
 //
 // Results depend on the events only, not on their order, nor on the contents of a
 // [Cache]. Everything in the package is deterministic. PLD takes 2 to 50 ms for up to

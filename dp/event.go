@@ -23,8 +23,8 @@ const (
 	// variance V, to every coordinate of an integer vector of sensitivities
 	// D2 (L2) and D1 (L1).
 	SkellamMechanism Mechanism = "skellam"
-	// SubsampledSkellamMechanism is the same over a Poisson sample. Only the
-	// accountant GDPSkellam covers it.
+	// SubsampledSkellamMechanism is the same over a Poisson sample. Only
+	// GDPSkellam (and so Best) covers it.
 	SubsampledSkellamMechanism Mechanism = "subsampled-skellam"
 )
 

@@ -44,8 +44,8 @@ func eventCurve(e Event) (renyiCurve, error) {
 	case SkellamMechanism:
 		at = func(alpha float64) float64 { return skellamRenyi(e.Variance, e.L2, e.L1, alpha) }
 	default:
-		return nil, fmt.Errorf("%w: accountant %s has nothing for %s events; %s has, inside its certified region (%s)",
-			ErrNoAccountant, RDP, e.Mechanism, GDPSkellam, certifiedRegion)
+		return nil, fmt.Errorf("%w: accountant %s has nothing for %s events; %s has, from a variance of %g on",
+			ErrNoAccountant, RDP, e.Mechanism, GDPSkellam, MinGaussianVariance)
 	}
 	curve := make(renyiCurve, len(renyiOrders))
 	for i, alpha := range renyiOrders {

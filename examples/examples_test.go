@@ -60,7 +60,7 @@ func expect(t *testing.T, text string, patterns ...string) {
 	}
 }
 
-const statement = `\(epsilon=\d+(\.\d+)?, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam\)`
+const statement = `\(epsilon=\d+(\.\d+)?, delta=1e-05, unit=user, relation=zero-out, accountant=gdp-skellam, sampling=none, noise=skellam\)`
 
 func TestOwnRatings(t *testing.T) {
 	t.Parallel()

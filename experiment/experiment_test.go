@@ -68,7 +68,7 @@ func TestOpenRefuses(t *testing.T) {
 	for _, tt := range []struct{ settings, reason string }{
 		{"data=synthetic:small delta=0.002", "1/600"},
 		{"data=synthetic:small tolerance=0.9 colluders=0.5", "lower the tolerance or the colluders"},
-		{"data=synthetic:small epsilon=1e-9", "the smallest that can be shown"},
+		{"data=synthetic:small epsilon=1e-9 accountant=rdp", "the smallest that can be shown"},
 		{"data=synthetic:small split.validation=0.95", "leave nothing to train on"},
 		{"data=synthetic:small network.stage-timeout-s=1", "give more time or bandwidth"},
 		{"data=synthetic:small rating-min=3 rating-max=1", "3 to 1"},

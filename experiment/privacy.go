@@ -54,7 +54,9 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 	}
 	if n.Kind == protocol.PartyNoise {
 		s.Noise = dp.FloatGaussianNoise
-		if n.SamplingRate < 1 {
+	}
+	for _, ev := range e.Privacy.Run {
+		if ev.SamplingRate > 0 && ev.SamplingRate < 1 {
 			s.Sampling = dp.PoissonSampling
 		}
 	}

@@ -146,8 +146,8 @@ func TestWithoutNoiseNothingIsGained(t *testing.T) {
 func TestStatements(t *testing.T) {
 	set := shaped(t, dataset.UniformLabels)
 	for settings, want := range map[string]string{
-		"algorithm=cond-dp rounds=3":                                           "unit=example, relation=label, accountant=rdp, sampling=none, noise=skellam)",
-		"algorithm=switch-cond-dp rounds=4 parties=5 dropout=0.1":              "unit=example, relation=label, accountant=rdp, sampling=none, noise=skellam)",
+		"algorithm=cond-dp rounds=3":                                           "unit=example, relation=label, accountant=gdp-skellam, sampling=none, noise=skellam)",
+		"algorithm=switch-cond-dp rounds=4 parties=5 dropout=0.1":              "unit=example, relation=label, accountant=gdp-skellam, sampling=none, noise=skellam)",
 		"algorithm=dp-sgd rounds=3 accountant=gdp-skellam":                     "accountant=gdp-skellam",
 		"algorithm=rr-on-bins":                                                 "delta=0, unit=example, relation=label, accountant=pure, sampling=none, noise=randomized-response)",
 		"algorithm=rr-dp-sgd rounds=5":                                         "delta=1e-06, unit=example, relation=label, accountant=pld, sampling=none, noise=float-gaussian)",

@@ -4,21 +4,26 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // declareBatches declares what makes batches of users.
 func declareBatches() {
 	keys.samplingRate = config.DeclareNumber(config.Key{
 		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: items.when(), Later: true,
-		Help: "Chance of a user to be in the batch of a sum of statistics, by a coin that nobody else learns of: mini-batches. The noise is for all users, so that epsilon does not rest on the coin; claimed_epsilon does.",
+		Help: "Chance of a user to be in the batch of a sum of statistics, by a coin that nobody else learns of: mini-batches. Epsilon counts on the coin, so that a sum needs less noise; accountant gdp-skellam alone covers that.",
 		Check: func(c config.Config) string {
-			if s := (settings{c}); s.family().about.Name != "" && s.batched() && algorithm.Noise.Is(c, "replace") {
-				return "noise replace has a claimed epsilon of its own; use split with batches"
+			s := settings{c}
+			switch {
+			case s.family().about.Name == "" || !s.batched():
+			case algorithm.Noise.Is(c, "replace"):
+				return "what replaced noise shows of batches has no accountant; use noise split with batches"
+			case algorithm.Accountant.Is(c, string(dp.RDP)):
+				return "accountant rdp has nothing for batches of Skellam noise; use gdp-skellam"
 			}
 			return ""
 		},
@@ -59,6 +64,28 @@ func (c *contribution) inBatch() (bool, error) {
 	return c.batch == in, nil
 }
 
+// asSampled refuses a release that is charged as another sample than the coin makes.
+func (c *contribution) asSampled(r protocol.Release) error {
+	want := 0.
+	if c.params.batched() && r.Noise.Distributed() && inStatistics(r.Name) {
+		want = c.params.SamplingRate
+	}
+	if got := r.Noise.SamplingRate; got != want {
+		return fmt.Errorf("it is charged at a sampling rate of %v; the settings make it %v (0: no samples)", got, want)
+	}
+	return nil
+}
+
+// inStatistics reports whether a release is one that coins decide about.
+func inStatistics(name string) bool {
+	switch name {
+	case Counts, Mean, Bias, WeightCounts:
+		return false
+	default:
+		return true
+	}
+}
+
 // undone has sums of batches stand for all users: of every statistic, and of its noise, 1/q as much. Weight counts are
 // of all users as it is.
 func (p *Params) undone(r absorbed) absorbed {
@@ -73,31 +100,16 @@ func (p *Params) undone(r absorbed) absorbed {
 	return r
 }
 
-// claim sets the ε that amplification by sampling would claim of the noise: with normal noise of the same deviations, each release over a Poisson
-// sample, all of an iteration by one coin. It is charged nowhere: what is proved of Skellam noise here does not rest on a coin, and every
-// ledger is charged as if its user were in all batches, which costs the most that any toss could (a user who is out sends what an empty record does).
-func (x *instance) claim() error {
-	s, q := x.setup, x.params.SamplingRate
-	if !s.Private() || !x.params.batched() {
-		return nil
-	}
-	var events []dp.Event
-	for _, step := range s.Schedule {
-		sampled := 0. // Σ D²/V of what one coin decides
-		for _, r := range step.Releases {
-			d2, _ := r.Bounds()
-			mu2 := d2 * d2 / r.Noise.Variance
-			if step.Phase == Statistics && r.Name != WeightCounts {
-				sampled += mu2
-				continue
+// sampled says of the releases that coins decide about that they are of samples. Weight counts are of everybody.
+func (p *Params) sampled(steps []protocol.Step) {
+	for i := range steps {
+		if !p.batched() || steps[i].Phase != Statistics {
+			continue
+		}
+		for k := range steps[i].Releases {
+			if r := &steps[i].Releases[k]; inStatistics(r.Name) {
+				r.Noise.SamplingRate = p.SamplingRate
 			}
-			events = append(events, dp.Gaussian(1/math.Sqrt(mu2)).Times(step.Iterations))
-		}
-		if sampled > 0 {
-			events = append(events, dp.SubsampledGaussian(1/math.Sqrt(sampled), q).Times(step.Iterations))
 		}
 	}
-	claimed, err := dp.Problem{Events: events, Delta: s.Privacy.Budget.Delta, Accountant: dp.PLD}.Epsilon()
-	s.Privacy.Claimed, s.Privacy.Batched = claimed.Epsilon, true
-	return err
 }

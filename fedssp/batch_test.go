@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
@@ -109,35 +110,71 @@ func TestBatchesStandForAll(t *testing.T) {
 	}
 }
 
-// What is charged is the same with batches and without, to the bit, and what amplification claims is between the closed form of what no coin touches, by normal
-// noise (Balle and Wang), and that of all releases.
-func TestBatchesAreChargedInFull(t *testing.T) {
-	settings := "algorithm=ssp-i data=synthetic:small epsilon=5 rounds=1 encoder.steps=4"
-	whole, half := opened.Experiment(t, settings), opened.Experiment(t, settings+" statistics.sampling-rate=0.5")
-	if !slices.Equal(whole.Privacy.Run, half.Privacy.Run) || whole.Privacy.Budget != half.Privacy.Budget {
-		t.Error("batches changed what is charged")
-	}
-	var fixed, every float64
-	for _, step := range half.Schedule {
+// All that a coin decides about in an iteration is charged as one release over a Poisson sample: the whole is by package dp, of events
+// counted out by hand. There is less noise than without batches, and it meets the same ε.
+func TestBatchesAreChargedAsSamples(t *testing.T) {
+	settings := "algorithm=dpals data=synthetic:small epsilon=5 rounds=4"
+	whole, some := opened.Experiment(t, settings), opened.Experiment(t, settings+" statistics.sampling-rate=0.1")
+	var events []dp.Event
+	for _, step := range some.Schedule {
+		least, mu2 := math.Inf(1), 0.
 		for _, r := range step.Releases {
-			d2, _ := r.Bounds()
-			mu2 := float64(step.Iterations) * d2 * d2 / r.Noise.Variance
-			if every += mu2; step.Phase != Statistics || r.Name == WeightCounts {
-				fixed += mu2
+			d2, d1 := r.Bounds()
+			v := r.Noise.Variance
+			if step.Phase != Statistics || r.Name == WeightCounts {
+				events = append(events, dp.Skellam(v, d2, d1).Times(step.Iterations))
+				continue
 			}
+			least, mu2 = min(least, v), mu2+d2*d2/v
+		}
+		if mu2 > 0 {
+			z := 1 / math.Sqrt(mu2) / (1 + 0.5/least)
+			events = append(events, dp.SubsampledGaussian(z, 0.1).Times(step.Iterations))
 		}
 	}
-	exactly := func(mu2 float64) float64 {
-		r, err := dp.Problem{Events: []dp.Event{dp.Gaussian(1 / math.Sqrt(mu2))}, Delta: half.Privacy.Budget.Delta, Accountant: dp.Exact}.Epsilon()
-		if err != nil {
-			t.Fatal(err)
+	b := some.Privacy.Budget
+	want, err := dp.Problem{Events: events, Delta: b.Delta, Accountant: dp.GDPSkellam, SamplerError: b.SamplerError}.Epsilon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned, err := some.Planned()
+	if err != nil || math.Abs(planned.Epsilon-want.Epsilon) > 1e-9 || math.Abs(want.Epsilon-5) > 1e-3 {
+		t.Errorf("planned is %v, %v; counted out by hand it is %v, for a budget of 5", planned.Epsilon, err, want.Epsilon)
+	}
+	last := len(some.Schedule) - 1
+	if less, full := some.Schedule[last].Releases[0].Noise.Variance, whole.Schedule[last].Releases[0].Noise.Variance; !(less < 0.8*full) {
+		t.Errorf("batches of a tenth need variance %v, all users %v", less, full)
+	}
+	statement := some.Statement(planned)
+	if statement.Sampling != dp.PoissonSampling || statement.Accountant != dp.GDPSkellam {
+		t.Errorf("the statement is %v", statement)
+	}
+	if err := statement.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A plan that charges another sampling rate than the client's own coin has is refused, either way.
+func TestSamplesAreChargedAsTheyAre(t *testing.T) {
+	p := plain(8, 2)
+	p.SamplingRate = 0.5
+	whole := p
+	whole.SamplingRate = 0
+	r := model.Ratings{Items: []int32{0, 3}, Values: []float32{1, 4}}
+	for name, c := range map[string]struct {
+		params *Params
+		rate   float64
+	}{"less than it is": {&p, 0.1}, "all": {&p, 0}, "there are no batches": {&whole, 0.5}} {
+		plan := batchPlan(t, c.params, 1)
+		for k := range plan.Releases {
+			n := protocol.Noise{Kind: protocol.Split, Variance: 1e4}
+			if plan.Releases[k].Name != WeightCounts {
+				n.SamplingRate = c.rate
+			}
+			plan.Releases[k].Noise = n
 		}
-		return r.Epsilon
-	}
-	if got, low, high := half.Privacy.Claimed, exactly(fixed), exactly(every); got <= low || got >= high {
-		t.Errorf("claimed %v; it must be above %v, of what everybody sends, and below %v, of all", got, low, high)
-	}
-	if whole.Privacy.Claimed != 0 || !half.Privacy.Batched {
-		t.Errorf("without batches %v is claimed", whole.Privacy.Claimed)
+		if _, err := NewUser(c.params, r).Contribute(plan, simulated.New(1, "sampled"), serial{}); err == nil || !strings.Contains(err.Error(), "charged at a sampling rate") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -39,10 +39,10 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		r.Scale = algorithm.Scale(*r)
 	}
 	s.Schedule, shares = merged(s.Schedule, shares)
-	if err := s.CalibrateSplit(shares); err != nil {
-		return nil, err
+	if s.Private() {
+		x.params.sampled(s.Schedule)
 	}
-	return x, x.claim()
+	return x, s.CalibrateSplit(shares)
 }
 
 // merged joins steps that are alike, as their shares are.

@@ -165,6 +165,9 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	} else if r.Len != want {
 		return protocol.Vector{}, fmt.Errorf("it has %d coordinates; it must have %d", r.Len, want)
 	}
+	if err := c.asSampled(r); err != nil {
+		return protocol.Vector{}, err
+	}
 	if len(c.ratings.Items) == 0 {
 		return protocol.Vector{Index: []uint32{}}, nil
 	}

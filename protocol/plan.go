@@ -185,6 +185,10 @@ type Noise struct {
 	// What a party with noise of its Own does: Steps steps, each over a Poisson
 	// sample of rate SamplingRate in (0, 1], noised with Multiplier times the L2
 	// sensitivity of the step.
+	//
+	// Of Split and LocalNoise a SamplingRate in (0, 1) says that each client gives something with that
+	// chance, by a coin of its own that nobody else learns of, and sends zeros and noise else; one toss
+	// is for all releases of an iteration of that rate. 0 is all clients.
 	Multiplier, SamplingRate float64
 	Steps                    int
 	// Spread: the data of one unit of privacy may be spread over all clients of the
@@ -238,7 +242,8 @@ func (n Noise) validate() error {
 	if n.Variance != 0 && !n.Distributed() {
 		bad("noise variance is %v, but the noise is %s", n.Variance, n.Kind)
 	}
-	if n.Kind != PartyNoise && (n.Multiplier != 0 || n.SamplingRate != 0 || n.Steps != 0 || n.Spread) {
+	batched := (n.Kind == Split || n.Kind == LocalNoise) && n.SamplingRate >= minSamplingRate && n.SamplingRate < 1
+	if n.Kind != PartyNoise && (n.Multiplier != 0 || n.SamplingRate != 0 && !batched || n.Steps != 0 || n.Spread) {
 		bad("noise has a multiplier of %v, a sampling rate of %v and %d steps, but is %s", n.Multiplier, n.SamplingRate, n.Steps, n.Kind)
 	}
 	return errors.Join(errs...)
@@ -248,6 +253,9 @@ func (n Noise) validate() error {
 func (n Noise) Distributed() bool {
 	return n.Kind == Split || n.Kind == LocalNoise || n.Kind == TwoRound
 }
+
+// batched reports whether the release is of a sample of the clients.
+func (n Noise) batched() bool { return n.Distributed() && n.SamplingRate > 0 }
 
 // Reduced reports whether clients change the noise once the survivors are known.
 func (n Noise) Reduced() bool { return n.Kind == Split || n.Kind == TwoRound }
@@ -340,6 +348,9 @@ func (r Release) Validate() error {
 	if err := r.Noise.validate(); err != nil {
 		bad("%w", err)
 	}
+	if r.Sensitivity != 0 && r.Noise.batched() {
+		bad("samples of clients are accounted for by whether one is in, and a sensitivity of %v is of what one exchanges", r.Sensitivity)
+	}
 	return errors.Join(errs...)
 }
 
@@ -370,16 +381,22 @@ var ErrUnprotected = errors.New("the plan releases an exact sum: no privacy budg
 // Charges is the most that taking part in the iteration can cost a client's privacy: the
 // events to charge before its masked input leaves. A split release costs one Skellam
 // release of the target variance, and so does one with local noise, whose variance is
-// each client's. A replaced one is seen twice, and costs the maximum
+// each client's; those of a sample, which one coin decides about, cost one release together. A
+// replaced one is seen twice, and costs the maximum
 // over all tolerated patterns of dropouts. A release that parties noise themselves costs
 // what their local steps do. ErrUnprotected is returned if a release has no noise.
 func (p *Plan) Charges() ([]dp.Event, error) {
 	c := p.Cohort
 	var events []dp.Event
+	var sample sample
 	for _, r := range p.Releases {
 		d2, d1 := r.Bounds()
 		switch r.Noise.Kind {
 		case Split, LocalNoise:
+			if r.Noise.batched() {
+				sample.add(r.Noise, d2, d1)
+				continue
+			}
 			events = append(events, dp.Skellam(r.Noise.Variance, d2, d1))
 		case TwoRound:
 			// Most is seen when nobody is lost before the masked input and as
@@ -395,7 +412,7 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 			return nil, fmt.Errorf("release %q: %w", r.Name, ErrUnprotected)
 		}
 	}
-	return events, nil
+	return sample.events(events)
 }
 
 // OwnNoise reports whether parties add the noise of some release themselves, during

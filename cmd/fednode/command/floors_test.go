@@ -101,7 +101,7 @@ func TestConsentIsLoggedAndKept(t *testing.T) {
 	c := kept[0]
 	d2, _ := e.Schedule.First().Bounds()
 	z := math.Sqrt(e.Schedule.First().Noise.Variance/14) / d2
-	liar, err := dp.Problem{Events: []dp.Event{dp.Gaussian(z).Times(5)}, Delta: 1e-5, Accountant: dp.RDP}.Epsilon()
+	liar, err := dp.Problem{Events: []dp.Event{dp.Gaussian(z).Times(5)}, Delta: 1e-5, Accountant: dp.Exact}.Epsilon()
 	if err != nil {
 		t.Fatal(err)
 	}

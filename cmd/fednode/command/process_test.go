@@ -271,10 +271,10 @@ func (m *machine) checkResults(printed string) {
 		m.t.Fatal(err)
 	}
 	if s.Secagg != "real" || s.Rounds != 5 || s.SkippedRounds != 0 || !(s.Privacy.Epsilon > 9.9 && s.Privacy.Epsilon <= 10) ||
-		s.Privacy.Noise != "skellam" || s.Privacy.Accountant != "rdp" {
+		s.Privacy.Noise != "skellam" || s.Privacy.Accountant != "gdp-skellam" {
 		m.t.Errorf("summary %s", text)
 	}
-	if !strings.Contains(printed, "unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam") || !strings.Contains(printed, "5 attempted, 0 skipped") {
+	if !strings.Contains(printed, "unit=user, relation=zero-out, accountant=gdp-skellam, sampling=none, noise=skellam") || !strings.Contains(printed, "5 attempted, 0 skipped") {
 		m.t.Errorf("printed %s", printed)
 	}
 	for file, rows := range map[string]int{"model/item_embeddings": 30, "alone/result/user_embeddings": 1, "together/client-7/result/user_embeddings": 1} {
