@@ -23,6 +23,8 @@ type PartyConfig struct {
 	// Identity signs for the client in active mode; its public half is on the
 	// enrolment list.
 	Identity ed25519.PrivateKey
+	// Agreements, in a simulation, are shared by all its parties; nil in a deployment.
+	Agreements *Agreements
 	// Last is the latest iteration of the session that was recorded before a restart: the
 	// party takes part in later ones only. 0: none.
 	Last uint64

@@ -34,7 +34,7 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	}
 	errs := make([]error, len(places))
 	run.Each(len(places), func(i int) {
-		out[i].Secret, errs[i] = c.roster.pairSecret(ofInputs, c.own[ofInputs].maskKey, c.self, places[i])
+		out[i].Secret, errs[i] = c.roster.pairSecret(ofInputs, c.own[ofInputs].maskKey, c.self, places[i], nil)
 	})
 	for i, err := range errs {
 		if err != nil {

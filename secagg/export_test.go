@@ -168,3 +168,14 @@ func (c *Client) Accuse(id protocol.ClientID) {
 		}
 	}
 }
+
+// Left counts what nobody has taken away yet.
+func (a *Agreements) Left() int {
+	n := 0
+	for _, t := range a.tables {
+		for i := range t {
+			n += len(t[i].left)
+		}
+	}
+	return n
+}

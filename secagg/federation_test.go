@@ -17,6 +17,7 @@ import (
 
 // federation is a real sum among clients, driven by hand.
 type federation struct {
+	agreements *secagg.Agreements // of all parties; nil where each computes its own
 	t          testing.TB
 	plan       *protocol.Plan
 	params     secagg.Params
@@ -92,7 +93,7 @@ func identities(t testing.TB, n int) ([]ed25519.PrivateKey, []ed25519.PublicKey)
 func (f *federation) party(i int, last uint64) *secagg.Party {
 	f.t.Helper()
 	cfg := secagg.PartyConfig{ID: protocol.ClientID(i), Session: f.plan.Session, Params: f.params, Last: last,
-		Entropy: simulated.New(1, fmt.Sprint("client/", i))}
+		Entropy: simulated.New(1, fmt.Sprint("client/", i)), Agreements: f.agreements}
 	if f.identities != nil {
 		cfg.Identity = f.identities[i]
 	}

@@ -158,7 +158,9 @@ func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]m
 		}
 	}
 	errs := make([]error, len(places))
-	run.Each(len(places), func(i int) { out[i].secret, errs[i] = c.roster.pairSecret(l, own.maskKey, c.self, places[i]) })
+	run.Each(len(places), func(i int) {
+		out[i].secret, errs[i] = c.roster.pairSecret(l, own.maskKey, c.self, places[i], c.party.cfg.Agreements)
+	})
 	for i, err := range errs {
 		if err != nil {
 			return nil, c.fault(protocol.ClientParty(c.roster.members[places[i]].Client), protocol.StageAdvertise, fmt.Errorf("%w: %w", ErrKeys, err))

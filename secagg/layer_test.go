@@ -51,7 +51,7 @@ func TestLayersAreKeptApart(t *testing.T) {
 		differs("hash of the seed of "+name, hash, nil)
 		key, err := maskKey(l, scalars[0], setup, 0)
 		differs("mask key of "+name, [32]byte(key.Bytes()), err)
-		pair, err := r.pairSecret(l, own, 0, 1)
+		pair, err := r.pairSecret(l, own, 0, 1, nil)
 		differs("pair secret of "+name, pair, err)
 	}
 	inputs := r.context(&protocol.Plan{Iteration: 3, Cohort: setup.Cohort}, protocol.Bitmap{7})

@@ -198,7 +198,7 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 		r := secrets[pairs[i].lost]
 		// The survivor subtracted the mask if the peer, the lost one, stands before it.
 		m := masking{kind: mask.Pair, sub: r.at > pairs[i].survivor}
-		m.secret, errs[i] = a.roster.pairSecret(l, r.key, r.at, pairs[i].survivor)
+		m.secret, errs[i] = a.roster.pairSecret(l, r.key, r.at, pairs[i].survivor, nil)
 		out[first+i] = m
 	})
 	return out, firstError(errs)

@@ -199,8 +199,8 @@ func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.Client
 // pairSecret is what the clients at places i and j have in common in a layer; own
 // is the mask key of i. It is bound to both, so that a client which advertises another's
 // key as its own does not make two pairs have one mask.
-func (r *roster) pairSecret(l layer, own *ecdh.PrivateKey, i, j int) (out [32]byte, err error) {
-	secret, err := common(own, l.key(&r.members[j].Keys))
+func (r *roster) pairSecret(l layer, own *ecdh.PrivateKey, i, j int, known *Agreements) (out [32]byte, err error) {
+	secret, err := known.common(r.setup.Iteration, own, l.key(&r.members[i].Keys), l.key(&r.members[j].Keys))
 	if err != nil {
 		return out, err
 	}

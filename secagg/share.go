@@ -131,7 +131,7 @@ func (c *Client) join(m *protocol.Roster) error {
 func (c *Client) deal(p *peer, h *holdings) (protocol.EncryptedShare, error) {
 	to := c.roster.members[p.at]
 	var err error
-	if p.channel, err = common(c.party.channel, to.Keys.Channel); err != nil {
+	if p.channel, err = c.party.cfg.Agreements.common(c.setup.Iteration, c.party.channel, c.keys.Channel, to.Keys.Channel); err != nil {
 		return protocol.EncryptedShare{}, c.fault(protocol.ClientParty(to.Client), protocol.StageShare, fmt.Errorf("%w: %w", ErrKeys, err))
 	}
 	ch := channel{c.roster, c.self, p.at}

@@ -60,9 +60,11 @@ func realSums(cfg Config, from *streams) (sums, error) {
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(s, params) },
 		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
 	}
+	agreements := new(secagg.Agreements)
 	for i := range s.client {
 		party, err := secagg.NewParty(secagg.PartyConfig{
 			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: from.keys(clientName(i)), Identity: identities[i],
+			Agreements: agreements,
 		})
 		if err != nil {
 			return sums{}, fmt.Errorf("client %d: %w", i, err)
