@@ -268,12 +268,13 @@ func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int)
 	g, n, rounds := f.Graph, f.Cohort.Clients, f.Rounds
 	alone := 5 + varintField(1)
 	keys := []int{bytesField(32), bytesField(32)}
-	sealed := []int{varintField(n - 1), bytesField(64 + 16)}
-	revealed := []int{varintField(n - 1), bytesField(32)}
+	last := n - 1
+	sealed := []int{varintField(last), bytesField(64 + 16)}
+	revealed := []int{varintField(last), bytesField(32)}
 	hashes, signature := bytesField(32), bytesField(64)
 	if g.Mode == "active" {
 		keys = append(keys, signature)
-		sealed = []int{varintField(n - 1), bytesField(64 + 2*16 + 16), bytesField(bytesField(32), bytesField(32), signature)}
+		sealed = []int{varintField(last), bytesField(64 + 2*16 + 16), bytesField(bytesField(32), bytesField(32), signature)}
 		revealed = append(revealed, bytesField(16))
 	}
 	replaces := f.Releases[0].Noise.Kind == "replace"
@@ -284,6 +285,14 @@ func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int)
 	}
 	bitmap := bytesField((n + 7) / 8)
 	roster, quorum := bytesField(bytesField(keys...)), bytesField(signature) // of client 0
+	if n > 500 && g.Mode != "active" {
+		// A client and its neighbours, the last ones; how many there are; a hash, a position and at the
+		// most two hashes for each of the ten levels of a tree of 512 to 1,024. Of a set their bits, its weight and a hash.
+		roster = varintField(n) + bytesField(bytesField(32), varintField(n-1), 2*10*bytesField(32)) +
+			(g.Degree+1)*bytesField(varintField(n-1), bytesField(keys...))
+		bitmap = bytesField((g.Degree+8)/8) + varintField(n) + bytesField(32)
+		n = 1 // of whom all have been counted
+	}
 	for i := 1; i < n; i++ {
 		roster += bytesField(varintField(i), bytesField(keys...))
 		quorum += bytesField(varintField(i), signature)

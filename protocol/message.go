@@ -159,11 +159,21 @@ type Advertise struct {
 }
 
 // Roster opens the stage share: who advertised, in ascending order of clients,
-// with their keys. Of an ideal sum it says how many only.
+// with their keys. Of an ideal sum it says how many only. With a Ring, Members are the
+// receiver and its neighbours alone, of so many Clients.
 type Roster struct {
 	Iteration uint64
 	Clients   int
 	Members   []Member
+	Ring      *Ring
+}
+
+// Ring is what a client needs to know about all the clients of a roster that it is shown a
+// part of (package secagg).
+type Ring struct {
+	Keys  Hash   // of everybody's keys, from which the order on the ring follows
+	Start int    // the position at which the receiver's part of the ring begins
+	Proof []Hash // that it is a part of the ring
 }
 
 // Shares carries the client's encrypted shares for its neighbours, in ascending
@@ -179,12 +189,15 @@ type Shares struct {
 }
 
 // Delivery opens the stage masked-input: whose shares arrived, as a number and as
-// a subset of the roster, and what they dealt to this client, in ascending order.
+// a subset of the roster's members, and what they dealt to this client, in ascending
+// order. Digest, here and in Survivors and Answered, stands for the whole set where the
+// receiver's roster has a part of the clients; elsewhere it is nil.
 type Delivery struct {
 	Iteration uint64
 	Clients   int
 	Arrived   Bitmap
 	Shares    []EncryptedShare
+	Digest    *Hash
 }
 
 // MaskedInput carries the client's vectors, one per release of the plan, masked and
@@ -203,12 +216,13 @@ type MaskedInput struct {
 }
 
 // Survivors opens the stage after masked-input: whose masked inputs arrived, as a
-// number and, unless the sum is ideal, as a subset of the roster.
+// number and, unless the sum is ideal, as a subset of the roster's members.
 type Survivors struct {
 	Iteration uint64
 	Count     int
 	U1        Bitmap
 	Next      *Roster // of the next iteration, if it is set up ahead
+	Digest    *Hash
 }
 
 // Consistency is a client's signature over the survivors that it was shown.
@@ -240,11 +254,12 @@ type Unmask struct {
 }
 
 // Answered opens the stage replace: who answered the stage unmask, and so replaced
-// its noise, as a number and, unless the sum is ideal, as a subset of the roster.
+// its noise, as a number and, unless the sum is ideal, as a subset of the roster's members.
 type Answered struct {
 	Iteration uint64
 	Count     int
 	U2        Bitmap
+	Digest    *Hash
 }
 
 // Replacement is a client's answer once it is known who replaced its noise: its shares of

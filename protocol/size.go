@@ -139,7 +139,22 @@ func (m *Roster) body() int {
 	for i := range m.Members {
 		n += entry(number(uint64(m.Members[i].Client)) + entry(m.Members[i].Keys.body()))
 	}
+	if m.Ring != nil {
+		n += number(uint64(m.Clients)) + entry(m.Ring.body())
+	}
 	return n
+}
+
+func (r *Ring) body() int {
+	return some(HashSize) + number(uint64(r.Start)) + len(r.Proof)*entry(HashSize)
+}
+
+// digestBody is the size of the fields that stand for a set of which a part is shown.
+func digestBody(count int, digest *Hash) int {
+	if digest == nil {
+		return 0
+	}
+	return number(uint64(count)) + some(HashSize)
 }
 
 func (m *Shares) body() int {
@@ -154,7 +169,7 @@ func (m *Shares) body() int {
 }
 
 func (m *Delivery) body() int {
-	return number(m.Iteration) + some(len(m.Arrived)) + sharesBody(m.Shares)
+	return number(m.Iteration) + some(len(m.Arrived)) + sharesBody(m.Shares) + digestBody(m.Clients, m.Digest)
 }
 
 func (m *MaskedInput) body() int {
@@ -168,7 +183,9 @@ func (m *MaskedInput) body() int {
 	return n
 }
 
-func (m *Survivors) body() int { return number(m.Iteration) + some(len(m.U1)) + PiggybackSize(m) }
+func (m *Survivors) body() int {
+	return number(m.Iteration) + some(len(m.U1)) + PiggybackSize(m) + digestBody(m.Count, m.Digest)
+}
 
 func (m *Consistency) body() int { return number(m.Iteration) + some(len(m.Signature)) }
 
@@ -188,7 +205,9 @@ func (m *Unmask) body() int {
 	return n
 }
 
-func (m *Answered) body() int { return number(m.Iteration) + some(len(m.U2)) }
+func (m *Answered) body() int {
+	return number(m.Iteration) + some(len(m.U2)) + digestBody(m.Count, m.Digest)
+}
 
 func (m *Replacement) body() int { return number(m.Iteration) + revealedBody(m.Shares) }
 

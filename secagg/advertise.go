@@ -104,6 +104,7 @@ func (a *Aggregator) closeAdvertise() error {
 	if a.roster, err = newRoster(a.setup, a.params, a.setting, slices.Clip(members)); err != nil {
 		return err
 	}
+	a.roster.arrange()
 	a.graph, err = a.roster.graph()
 	a.dealt = make([]*protocol.Shares, len(members))
 	for l := range layersOf(a.setup) {

@@ -28,6 +28,7 @@ type Aggregator struct {
 	arrived protocol.Bitmap
 	sums    []*mask.Vector
 	u1, u2  protocol.Bitmap // whose masked inputs arrived; who of them replaced noise
+	latest  told            // the set that clients were last told parts of
 	signed  []protocol.Signed
 
 	complaints map[edge][32]byte // with the secret of the mask that is missing on one side
@@ -219,15 +220,17 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 func (a *Aggregator) Next(closed protocol.Stage, to protocol.ClientID) protocol.Message {
 	switch closed {
 	case protocol.StageAdvertise:
-		return &protocol.Roster{Iteration: a.setup.Iteration, Clients: len(a.roster.members), Members: a.roster.members}
+		return a.roster.shown(a.roster.find(to))
 	case protocol.StageShare:
 		return a.delivery(to)
 	case protocol.StageMaskedInput:
-		return &protocol.Survivors{Iteration: a.setup.Iteration, Count: a.u1.Count(), U1: a.u1}
+		t := a.told(a.u1, a.roster.find(to))
+		return &protocol.Survivors{Iteration: a.setup.Iteration, Count: t.count, U1: t.known, Digest: t.digest}
 	case protocol.StageConsistency:
 		return &protocol.Quorum{Iteration: a.setup.Iteration, Signatures: a.signed}
 	default:
-		return &protocol.Answered{Iteration: a.setup.Iteration, Count: a.u2.Count(), U2: a.u2}
+		t := a.told(a.u2, a.roster.find(to))
+		return &protocol.Answered{Iteration: a.setup.Iteration, Count: t.count, U2: t.known, Digest: t.digest}
 	}
 }
 

@@ -104,15 +104,15 @@ type Client struct {
 	self    int // place on the roster
 	peers   []peer
 	held    [layers][]holding // what each peer dealt, if its shares arrived
-	arrived protocol.Bitmap
+	arrived told
 	context mask.Context
 
-	survivors protocol.Bitmap       // the only ones; nil before they are shown
+	survivors told                  // the only ones; empty before they are shown
 	confirmed *protocol.Consistency // in active mode, over survivors
 	checked   bool                  // Check accepted them
 	answer    *protocol.Unmask
 
-	answered    protocol.Bitmap // U2, the only one; nil before it is shown
+	answered    told // U2, the only one; empty before it is shown
 	replacement *protocol.Replacement
 }
 

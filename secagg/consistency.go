@@ -1,7 +1,6 @@
 package secagg
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/ed25519"
 	"fmt"
@@ -37,28 +36,29 @@ func (c *Client) Confirm(m *protocol.Survivors) (*protocol.Consistency, error) {
 // lock checks survivors and makes them the only ones. Survivors that cannot be
 // end the client's part in the iteration; others than the first leave it as it is.
 func (c *Client) lock(m *protocol.Survivors) error {
-	if c.survivors != nil {
-		if m.Count == c.survivors.Count() && bytes.Equal(m.U1, c.survivors) {
+	u1 := told{m.Count, m.U1, m.Digest}
+	if c.survivors.known != nil {
+		if u1.is(c.survivors) {
 			return nil
 		}
 		return c.lie(protocol.StageUnmask, ErrLocked)
 	}
-	err := c.isAmong(m.Count, m.U1, c.arrived)
+	err := c.isAmong(u1, c.arrived)
 	if err != nil {
 		c.stage = protocol.Stages
 		return c.lie(protocol.StageUnmask, err)
 	}
-	c.survivors = slices.Clone(m.U1)
+	c.survivors = u1.clone()
 	return nil
 }
 
 // isAmong checks a set that a sum is to be over, of those who were there before it:
 // the client must be one of them.
-func (c *Client) isAmong(count int, set, of protocol.Bitmap) error {
-	if err := c.roster.survivors(count, set, of); err != nil {
+func (c *Client) isAmong(set, of told) error {
+	if err := c.roster.survivors(set, of); err != nil {
 		return err
 	}
-	if !set.Has(c.self) {
+	if !set.known.Has(c.self) {
 		return fmt.Errorf("%w: this client is not among them", ErrSurvivors)
 	}
 	return nil
@@ -87,8 +87,8 @@ func (c *Client) verifyQuorum(q *protocol.Quorum, run protocol.Runner) error {
 	}
 	run.Each(len(valid), func(i int) {
 		s := q.Signatures[i]
-		valid[i] = c.survivors.Has(c.roster.find(s.Client)) && len(s.Signature) == ed25519.SignatureSize &&
-			ed25519.Verify(c.party.cfg.Params.Identities[s.Client], signedSurvivors(c.context.Binding, s.Client, c.survivors), s.Signature)
+		valid[i] = c.survivors.known.Has(c.roster.find(s.Client)) && len(s.Signature) == ed25519.SignatureSize &&
+			ed25519.Verify(c.party.cfg.Params.Identities[s.Client], signedSurvivors(c.context.Binding, s.Client, c.survivors.known), s.Signature)
 	})
 	count := 0
 	for _, ok := range valid {

@@ -2,6 +2,7 @@ package secagg
 
 import (
 	"crypto/ed25519"
+	"math/bits"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
@@ -60,18 +61,24 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		}
 	}
 	c := Cost{Choice: choice, Removal: plan.RemovalSize(n)}
+	roster, set := &protocol.Roster{Iteration: it, Clients: n, Members: members}, told{count: n, known: protocol.NewBitmap(n)}
+	if p.inParts(setup) {
+		roster.Members = members[max(0, n-k-1):]
+		roster.Ring = &protocol.Ring{Start: n - 1, Proof: make([]protocol.Hash, 2*bits.Len(uint(n-1)))} // at the most
+		set.known, set.digest = protocol.NewBitmap(len(roster.Members)), new(protocol.Hash)
+	}
 	messages := []protocol.Message{
-		&protocol.Announce{Plan: plan}, &protocol.Advertise{Iteration: it, Keys: &members[0].Keys}, &protocol.Roster{Iteration: it, Members: members},
+		&protocol.Announce{Plan: plan}, &protocol.Advertise{Iteration: it, Keys: &members[0].Keys}, roster,
 		&protocol.Shares{Iteration: it, ChangeHash: changeHash, Shares: shares},
-		&protocol.Delivery{Iteration: it, Arrived: protocol.NewBitmap(n), Shares: shares},
-		&protocol.MaskedInput{Iteration: it, Packed: plan.PackedSize()}, &protocol.Survivors{Iteration: it, U1: protocol.NewBitmap(n)},
+		&protocol.Delivery{Iteration: it, Clients: n, Arrived: set.known, Digest: set.digest, Shares: shares},
+		&protocol.MaskedInput{Iteration: it, Packed: plan.PackedSize()}, &protocol.Survivors{Iteration: it, Count: n, U1: set.known, Digest: set.digest},
 		&protocol.Unmask{Iteration: it, Shares: revealed, Removed: removed, Packed: c.Removal},
 	}
 	if p.Mode == graph.Active {
 		messages = append(messages, &protocol.Consistency{Iteration: it, Signature: signature}, &protocol.Quorum{Iteration: it, Signatures: signed})
 	}
 	if setup.Replaces {
-		messages = append(messages, &protocol.Answered{Iteration: it, U2: protocol.NewBitmap(n)}, &protocol.Replacement{Iteration: it, Shares: revealed})
+		messages = append(messages, &protocol.Answered{Iteration: it, Count: n, U2: set.known, Digest: set.digest}, &protocol.Replacement{Iteration: it, Shares: revealed})
 	}
 	for _, m := range messages {
 		c.Bytes[m.Kind()] = m.Size()

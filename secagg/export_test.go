@@ -88,7 +88,7 @@ func (c *Client) Maskings(m *protocol.Delivery, run protocol.Runner) (maskings [
 	if err = f.open(m, run); err != nil {
 		return nil, nil, err
 	}
-	return f.maskings(ofInputs, f.arrived, f.roster.context(f.plan, f.arrived), run)
+	return f.maskings(ofInputs, f.arrived.known, f.roster.context(f.plan, f.arrived), run)
 }
 
 // ChangeMaskings are those over what the client's noise changes by once it is given
@@ -98,7 +98,7 @@ func (c *Client) ChangeMaskings(m *protocol.Survivors, run protocol.Runner) (mas
 	if err = f.Check(m, nil, run); err != nil {
 		return nil, nil, err
 	}
-	return f.maskings(ofChanges, f.survivors, f.roster.changeContext(f.context, f.survivors), run)
+	return f.maskings(ofChanges, f.survivors.known, f.roster.changeContext(f.context, f.survivors), run)
 }
 
 func (c *Client) maskings(l layer, among protocol.Bitmap, ctx mask.Context, run protocol.Runner) (maskings []Masking, sub []bool, err error) {

@@ -32,7 +32,7 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 	if out.Complaints, err = c.complaints(run); err != nil {
 		return nil, err
 	}
-	masks, err := c.masks(ofInputs, c.arrived, run)
+	masks, err := c.masks(ofInputs, c.arrived.known, run)
 	if err != nil {
 		return nil, err
 	}
@@ -48,16 +48,17 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 
 // open checks who delivered shares and decrypts the client's.
 func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
-	n, required := len(c.roster.members), c.plan.Cohort.Required()
+	required, arrived := c.plan.Cohort.Required(), told{m.Clients, m.Arrived, m.Digest}
+	if err := c.roster.fits(arrived); err != nil {
+		return c.lie(protocol.StageMaskedInput, err)
+	}
 	switch {
-	case !m.Arrived.Fits(n) || m.Arrived.Count() != m.Clients:
-		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: %d of a roster of %d in %d bytes", ErrMalformed, m.Clients, n, len(m.Arrived)))
 	case m.Clients < required:
 		return &protocol.TooFew{Iteration: c.plan.Iteration, Stage: protocol.StageShare, Left: m.Clients, Required: required}
 	case !m.Arrived.Has(c.self):
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: this client's shares arrived", ErrSurvivors))
 	}
-	c.arrived = m.Arrived
+	c.arrived = arrived.clone()
 	var live []int
 	for i, p := range c.peers {
 		if m.Arrived.Has(p.at) {
@@ -210,6 +211,6 @@ func (a *Aggregator) closeInput() error {
 			a.u1.Set(i)
 		}
 	}
-	a.contexts[ofInputs] = a.roster.context(a.plan, a.arrived)
+	a.contexts[ofInputs] = a.roster.context(a.plan, a.wholly(a.arrived))
 	return a.starved(a.arrived, a.u1)
 }

@@ -1,11 +1,6 @@
 package secagg
 
-import (
-	"bytes"
-	"slices"
-
-	"github.com/fedsim/fedsim/protocol"
-)
+import "github.com/fedsim/fedsim/protocol"
 
 // Stage 5, replace (where noise is replaced; not in Bonawitz et al.): the unmasking
 // of the second sum. The answers to unmask carried what noise changes by, masked as
@@ -18,8 +13,9 @@ import (
 // requires and must include this client; otherwise it takes no further part in the
 // iteration.
 func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
+	u2 := told{m.Count, m.U2, m.Digest}
 	if c.replacement != nil {
-		if m.Count == c.answered.Count() && bytes.Equal(m.U2, c.answered) {
+		if u2.is(c.answered) {
 			return c.replacement, nil
 		}
 		return nil, c.lie(protocol.StageReplace, ErrLocked)
@@ -27,11 +23,11 @@ func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 	if err := c.enter(protocol.StageReplace); err != nil {
 		return nil, err
 	}
-	if err := c.isAmong(m.Count, m.U2, c.survivors); err != nil {
+	if err := c.isAmong(u2, c.survivors); err != nil {
 		return nil, c.lie(protocol.StageReplace, err)
 	}
-	c.answered = slices.Clone(m.U2)
-	c.replacement = &protocol.Replacement{Iteration: c.plan.Iteration, Shares: c.reveal(ofChanges, c.survivors, c.answered)}
+	c.answered = u2.clone()
+	c.replacement = &protocol.Replacement{Iteration: c.plan.Iteration, Shares: c.reveal(ofChanges, c.survivors.known, c.answered.known)}
 	return c.replacement, nil
 }
 
@@ -47,7 +43,7 @@ func (a *Aggregator) closeUnmask() error {
 			a.u2.Set(i)
 		}
 	}
-	a.contexts[ofChanges] = a.roster.changeContext(a.contexts[ofInputs], a.u1)
+	a.contexts[ofChanges] = a.roster.changeContext(a.contexts[ofInputs], a.wholly(a.u1))
 	return a.starved(a.arrived, a.u2)
 }
 

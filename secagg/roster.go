@@ -18,31 +18,48 @@ type roster struct {
 	params  Params
 	setting protocol.Hash
 	hash    protocol.Hash // of the members and the setting
-	members []protocol.Member
+	clients int
+	members []protocol.Member // all of them or, at a client that was shown a part, that
 	choice  graph.Choice
+	ring    *ring // the aggregator's, where clients are shown parts; else nil
 }
 
-// newRoster checks that the members ascend and that there may be as many.
+// newRoster is the roster of all its members.
 func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, members []protocol.Member) (*roster, error) {
-	r := &roster{setup: setup, params: params, setting: setting, members: members}
+	r := &roster{setup: setup, params: params, setting: setting, clients: len(members), members: members}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
 	t := protocol.NewTranscript("fedsim/secagg/roster/v1").Bytes(setting[:]).Uint(uint64(len(members)))
 	for i := range members {
-		m := &members[i]
-		if int64(m.Client) >= int64(setup.Cohort.Clients) || i > 0 && members[i-1].Client >= m.Client {
-			return nil, fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, setup.Cohort.Clients)
-		}
-		t.Uint(uint64(m.Client)).Bytes(m.Keys.Mask[:]).Bytes(m.Keys.Channel[:])
-		if err := checkChange(setup, &m.Keys); err != nil {
-			return nil, fmt.Errorf("client %d: %w", m.Client, err)
-		}
-		if m.Keys.Change != nil {
-			t.Bytes(m.Keys.Change[:])
-		}
+		appendMember(t, &members[i])
 	}
 	r.hash = t.Sum()
 	var err error
-	r.choice, err = graph.ForRoster(params.Graph(setup), len(members))
+	r.choice, err = graph.ForRoster(params.Graph(setup), r.clients)
 	return r, err
+}
+
+// check says if the members do not ascend, or have keys too few or too many.
+func (r *roster) check() error {
+	for i := range r.members {
+		m := &r.members[i]
+		if int64(m.Client) >= int64(r.setup.Cohort.Clients) || i > 0 && r.members[i-1].Client >= m.Client {
+			return fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, r.setup.Cohort.Clients)
+		}
+		if err := checkChange(r.setup, &m.Keys); err != nil {
+			return fmt.Errorf("client %d: %w", m.Client, err)
+		}
+	}
+	return nil
+}
+
+// appendMember writes who a member is and its keys into a transcript.
+func appendMember(t *protocol.Transcript, m *protocol.Member) {
+	t.Uint(uint64(m.Client)).Bytes(m.Keys.Mask[:]).Bytes(m.Keys.Channel[:])
+	if m.Keys.Change != nil {
+		t.Bytes(m.Keys.Change[:])
+	}
 }
 
 // checkChange says whether keys have one too few or one too many.
@@ -53,8 +70,11 @@ func checkChange(setup protocol.Setup, k *protocol.Keys) error {
 	return nil
 }
 
-// graph draws the neighbours. Nobody keeps it longer than it takes to read them.
+// graph draws the neighbours. No client keeps it longer than it takes to read them.
 func (r *roster) graph() (*graph.Graph, error) {
+	if r.ring != nil {
+		return graph.Arrange(r.ring.order, r.choice.Degree)
+	}
 	seed := protocol.NewTranscript("fedsim/secagg/ring/v1").Bytes(r.hash[:]).Bytes(r.params.Beacon).Sum()
 	return graph.New(len(r.members), r.choice.Degree, seed)
 }
@@ -83,33 +103,34 @@ func (r *roster) verify(run protocol.Runner) error {
 
 // binding is what masks, and the signatures over survivors, are bound to: the
 // plan, the model, the setting, the roster, and who of it delivered shares.
-func (r *roster) binding(plan *protocol.Plan, arrived protocol.Bitmap) protocol.Hash {
+func (r *roster) binding(plan *protocol.Plan, arrived told) protocol.Hash {
 	h := plan.Hash()
-	return protocol.NewTranscript("fedsim/secagg/binding/v1").Bytes(h[:]).Bytes(r.setting[:]).Bytes(r.hash[:]).Bytes(arrived).Sum()
+	return protocol.NewTranscript("fedsim/secagg/binding/v1").Bytes(h[:]).Bytes(r.setting[:]).Bytes(r.hash[:]).Bytes(arrived.whole()).Sum()
 }
 
-func (r *roster) context(plan *protocol.Plan, arrived protocol.Bitmap) mask.Context {
+func (r *roster) context(plan *protocol.Plan, arrived told) mask.Context {
 	return mask.Context{Session: r.setup.Session, Iteration: r.setup.Iteration, Binding: r.binding(plan, arrived)}
 }
 
 // changeContext is that of the masks over what noise changes by. They are put on once
 // U1 is known, and cancel only among clients that were shown the same.
-func (r *roster) changeContext(c mask.Context, u1 protocol.Bitmap) mask.Context {
-	c.Binding = protocol.NewTranscript("fedsim/secagg/change-binding/v1").Bytes(c.Binding[:]).Bytes(u1).Sum()
+func (r *roster) changeContext(c mask.Context, u1 told) mask.Context {
+	c.Binding = protocol.NewTranscript("fedsim/secagg/change-binding/v1").Bytes(c.Binding[:]).Bytes(u1.whole()).Sum()
 	return c
 }
 
 // survivors checks a set that a sum is to be over: U1 of those who delivered shares,
 // or U2 of U1.
-func (r *roster) survivors(count int, set, of protocol.Bitmap) error {
+func (r *roster) survivors(set, of told) error {
 	c := r.setup.Cohort
+	if err := r.fits(set); err != nil {
+		return err
+	}
 	switch {
-	case !set.Fits(len(r.members)) || set.Count() != count:
-		return fmt.Errorf("%w: %d of a roster of %d in %d bytes", ErrMalformed, count, len(r.members), len(set))
-	case !set.Subset(of):
+	case !set.known.Subset(of.known) || set.count > of.count:
 		return fmt.Errorf("%w: somebody is among them who was lost before", ErrSurvivors)
-	case count < c.Required() || count <= c.Colluding():
-		return fmt.Errorf("%w: %d, and at least %d are required", ErrSurvivors, count, max(c.Required(), c.Colluding()+1))
+	case set.count < c.Required() || set.count <= c.Colluding():
+		return fmt.Errorf("%w: %d, and at least %d are required", ErrSurvivors, set.count, max(c.Required(), c.Colluding()+1))
 	}
 	return nil
 }

@@ -26,6 +26,8 @@
 // follow from the plan and the number of clients on the roster ([graph]). After the
 // masked inputs, neighbours reveal their shares of the first secret for clients that
 // survived, and of the second for clients that were lost, never of both for one client.
+// In a federation of more than [WholeUpTo] clients, in semi-honest mode, a client is shown its
+// neighbours alone, with a proof that they are its part of a ring under one root.
 // Masks ([mask]), channels and signatures are bound to the plan, the model, the roster
 // and the list of clients whose shares arrived, so the masks of clients that were told
 // different things do not cancel.

@@ -96,11 +96,7 @@ func (c *Client) splitSecrets() ([]holdings, error) {
 // join checks the roster, but for its signatures, and finds the client's
 // neighbours on it.
 func (c *Client) join(m *protocol.Roster) error {
-	if m.Clients != len(m.Members) {
-		return fmt.Errorf("%w: a roster of %d clients with %d members", ErrMalformed, m.Clients, len(m.Members))
-	}
-	var err error
-	if c.roster, err = newRoster(c.setup, c.party.cfg.Params, c.setting, m.Members); err != nil {
+	if err := c.read(m); err != nil {
 		return err
 	}
 	c.self = c.roster.find(c.party.cfg.ID)
@@ -115,16 +111,46 @@ func (c *Client) join(m *protocol.Roster) error {
 	if !good {
 		return fmt.Errorf("%w: the roster has others for this client", ErrKeys)
 	}
-	g, err := c.roster.graph()
-	if err != nil {
-		return err
-	}
-	places := g.Neighbours(c.self)
+	places, err := c.neighbours()
 	c.peers = make([]peer, len(places))
 	for i, at := range places {
 		c.peers[i].at = at
 	}
-	return nil
+	return err
+}
+
+// read takes a roster, whole or the client's part of it, as the federation's size asks for.
+func (c *Client) read(m *protocol.Roster) (err error) {
+	params := c.party.cfg.Params
+	switch part := m.Ring != nil; {
+	case part != params.inParts(c.setup):
+		return fmt.Errorf("%w: of a roster of up to %d clients, or in active mode, all are shown, else a part", ErrMalformed, WholeUpTo)
+	case part:
+		c.roster, err = newPart(c.setup, params, c.setting, m, c.party.cfg.ID)
+	case m.Clients != len(m.Members):
+		return fmt.Errorf("%w: a roster of %d clients with %d members", ErrMalformed, m.Clients, len(m.Members))
+	default:
+		c.roster, err = newRoster(c.setup, params, c.setting, m.Members)
+	}
+	return err
+}
+
+// neighbours are their places among the members, ascending.
+func (c *Client) neighbours() ([]int, error) {
+	if c.roster.parts() {
+		places := make([]int, 0, len(c.roster.members)-1)
+		for i := range c.roster.members {
+			if i != c.self {
+				places = append(places, i)
+			}
+		}
+		return places, nil
+	}
+	g, err := c.roster.graph()
+	if err != nil {
+		return nil, err
+	}
+	return g.Neighbours(c.self), nil
 }
 
 // deal encrypts what one holder gets.
@@ -204,8 +230,10 @@ func (a *Aggregator) closeShare() error {
 
 // delivery is what a client's neighbours dealt to it.
 func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
-	out := &protocol.Delivery{Iteration: a.setup.Iteration, Clients: a.arrived.Count(), Arrived: a.arrived}
-	for _, j := range a.graph.Neighbours(a.roster.find(to)) {
+	place := a.roster.find(to)
+	t := a.told(a.arrived, place)
+	out := &protocol.Delivery{Iteration: a.setup.Iteration, Clients: t.count, Arrived: t.known, Digest: t.digest}
+	for _, j := range a.graph.Neighbours(place) {
 		if s := a.dealtTo(j, to); s != nil {
 			out.Shares = append(out.Shares, protocol.EncryptedShare{Peer: a.roster.members[j].Client, Ciphertext: s.Ciphertext, Committed: s.Committed})
 		}

@@ -46,8 +46,8 @@ func (quiet) Finish([]byte, protocol.Runner) error { return nil }
 // BenchmarkThousand is an iteration of 1,000 clients with 213,540 coordinates each,
 // a tenth of whom fall silent before the masked input, through all roles in one
 // process: with split noise, on all cores, with the command's setting of the collector. The floor is that of package secagg's other
-// benchmarks, for all clients and the unmasking, spread over the cores; noise is not
-// in it.
+// benchmarks, for all clients and the unmasking, spread over the cores, but for what two clients
+// have in common, which a simulation computes once (secagg.Agreements); noise is not in it.
 func BenchmarkThousand(b *testing.B) {
 	const n = 1000
 	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as the command does
@@ -79,7 +79,7 @@ func BenchmarkThousand(b *testing.B) {
 		}
 		f := measureFloors(b)
 		k, t := choice.Degree, choice.Threshold
-		perClient := time.Duration(2*k)*f.ecdh + 2*f.generate + time.Duration(k+1)*f.keystream + time.Duration(2*k*t)*f.multiplyAdd
+		perClient := time.Duration(k)*f.ecdh + 2*f.generate + time.Duration(k+1)*f.keystream + time.Duration(2*k*t)*f.multiplyAdd
 		live := k * survivors / n // neighbours of a lost client, on average
 		unmask := time.Duration(survivors)*f.keystream + time.Duration((n-survivors)*live)*(f.ecdh+f.keystream) +
 			time.Duration(n*t)*f.multiplyAdd + time.Duration(survivors)*f.addVector
@@ -88,6 +88,53 @@ func BenchmarkThousand(b *testing.B) {
 		b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(max(1, b.N))/float64(floor.Nanoseconds()), "of-floor")
 		b.ReportMetric(peak(b), "peak-GB")
 		b.StartTimer()
+	}
+}
+
+// BenchmarkCrowd is an iteration of many clients that send little, 3,883 items at rank 2: what grows
+// with the number of clients counts here, and not the vectors. The exponent is that of the time over
+// the number of clients, from one number to the next; 10,000 clients take half a minute, and are timed where
+// FEDSIM_TEST_LONG is set.
+func BenchmarkCrowd(b *testing.B) {
+	numbers := []int{300, 1000, 3000}
+	if os.Getenv("FEDSIM_TEST_LONG") != "" {
+		numbers = append(numbers, 10_000)
+	}
+	var before, least float64
+	for i, n := range numbers {
+		b.Run(fmt.Sprint("clients=", n), func(b *testing.B) {
+			least = math.Inf(1)
+			for b.Loop() {
+				start := time.Now()
+				crowdRound(b, n)
+				least = min(least, time.Since(start).Seconds())
+			}
+			b.ReportMetric(peak(b), "peak-GB")
+			if i > 0 {
+				b.ReportMetric(math.Log(least/before)/math.Log(float64(n)/float64(numbers[i-1])), "exponent")
+			}
+		})
+		before = least
+	}
+}
+
+func crowdRound(b *testing.B, n int) {
+	b.Helper()
+	r := exact("V", 2*3883, 32)
+	r.Noise = protocol.Noise{Kind: protocol.Split, Variance: 1e6}
+	p := plan(n, r)
+	p.Cohort = protocol.Cohort{Clients: n, Tolerance: 0.3, Colluders: 0.05}
+	trainers := make([]client.Trainer, n)
+	for i := range trainers {
+		trainers[i] = quiet{}
+	}
+	out, err := sim.Run(b.Context(), sim.Config{
+		Strategy: &once{plan: p}, Trainers: trainers, Rounds: 1, Real: true, Seed: 1, Workers: protocol.Workers(runtime.GOMAXPROCS(0)),
+		Faults:  sim.Faults{Dropout: 0.1, Stages: []protocol.Stage{protocol.StageMaskedInput}},
+		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Hour},
+	})
+	if err != nil || out.Iterations[0].Skipped != nil {
+		b.Fatal(err, out)
 	}
 }
 

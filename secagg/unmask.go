@@ -1,7 +1,6 @@
 package secagg
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -40,7 +39,7 @@ func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.R
 // the client's noise: one dense vector for each release (not read where noise is neither
 // split nor replaced). Asked again it gives the same answer.
 func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error) {
-	if !c.checked || !bytes.Equal(m.U1, c.survivors) {
+	if !c.checked || !c.survivors.is(told{m.Count, m.U1, m.Digest}) {
 		return nil, fmt.Errorf("%w: these survivors were not checked", ErrOrder)
 	}
 	if c.answer != nil {
@@ -54,7 +53,7 @@ func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run
 	if out.Removed, err = c.removed(removals, run); err != nil {
 		return nil, err
 	}
-	out.Shares = c.reveal(ofInputs, c.arrived, c.survivors)
+	out.Shares = c.reveal(ofInputs, c.arrived.known, c.survivors.known)
 	c.answer = out
 	c.stage = c.course().After(protocol.StageUnmask)
 	return out, nil
@@ -67,7 +66,7 @@ func (c *Client) removed(removals []protocol.Integers, run protocol.Runner) ([][
 	var masks []masking
 	if c.setup.Replaces {
 		var err error
-		if masks, err = c.masks(ofChanges, c.survivors, run); err != nil {
+		if masks, err = c.masks(ofChanges, c.survivors.known, run); err != nil {
 			return nil, err
 		}
 		defer clear(masks)

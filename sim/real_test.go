@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -70,6 +71,28 @@ func TestRealIsIdeal(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// The same of a federation so large that clients are shown parts of the roster, over rounds of which the later ones
+// are set up ahead and anew.
+func TestCrowdIsIdeal(t *testing.T) {
+	if os.Getenv("FEDSIM_TEST_LONG") == "" {
+		t.Skip("keys of 510 clients take seconds: FEDSIM_TEST_LONG")
+	}
+	const n = secagg.WholeUpTo + 10
+	both := make([]*adder, 2)
+	for i := range both {
+		trainers, _ := bits(n)
+		both[i] = newAdder(protocol.Cohort{Clients: n, Tolerance: 0.2, Colluders: 0.02}, noisy(n, protocol.Split), 3)
+		_, err := Run(t.Context(), Config{Strategy: both[i], Trainers: trainers, Rounds: 3, Network: network, Seed: 3, Draw: secagg.DrawClient, Real: i == 1,
+			SitOut: 0.1, Workers: 2, Faults: Faults{Dropout: 0.05, Stages: []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(both[0].sums, both[1].sums); d != "" || len(both[1].sums) != 3 {
+		t.Errorf("%d sums (-ideal +real):\n%s", len(both[1].sums), d)
 	}
 }
 

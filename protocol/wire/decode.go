@@ -86,7 +86,44 @@ func (d *decoder) roster(m *wirepb.Roster) *protocol.Roster {
 		out.Members[i] = protocol.Member{Client: d.next("client", x.GetClient(), &last), Keys: d.keys(x.GetKeys())}
 		d.leave()
 	}
+	if m.GetRing() == nil {
+		d.none("clients", m.GetClients())
+		return out
+	}
+	out.Clients = d.clients("clients", m.GetClients())
+	d.enter("ring", -1)
+	out.Ring = d.ring(m.GetRing())
+	d.leave()
 	return out
+}
+
+func (d *decoder) ring(r *wirepb.Ring) *protocol.Ring {
+	out := &protocol.Ring{Keys: protocol.Hash(d.fixed("keys", r.GetKeys(), protocol.HashSize)),
+		Start: d.count("start", r.GetStart(), math.MaxInt32), Proof: make([]protocol.Hash, len(r.GetProof()))}
+	for i, h := range r.GetProof() {
+		d.enter("proof", i)
+		out.Proof[i] = protocol.Hash(d.fixed("", h, protocol.HashSize))
+		d.leave()
+	}
+	return out
+}
+
+// whole is how many a set has of which some are shown, and what stands for it; nil where
+// all are.
+func (d *decoder) whole(field string, shown protocol.Bitmap, count uint32, digest []byte) (int, *protocol.Hash) {
+	b := d.optional("digest", digest, protocol.HashSize)
+	if b == nil {
+		d.none(field, count)
+		return shown.Count(), nil
+	}
+	return d.clients(field, count), (*protocol.Hash)(b)
+}
+
+// none refuses a number that belongs to something which is not there.
+func (d *decoder) none(field string, v uint32) {
+	if v != 0 {
+		d.fail(ErrValue, field, "%d, of something that is missing", v)
+	}
 }
 
 func (d *decoder) shares(m *wirepb.Shares) *protocol.Shares {
@@ -99,9 +136,10 @@ func (d *decoder) shares(m *wirepb.Shares) *protocol.Shares {
 }
 
 func (d *decoder) delivery(m *wirepb.Delivery) *protocol.Delivery {
-	arrived := d.bitmap("arrived", m.GetArrived())
-	return &protocol.Delivery{Iteration: d.iteration(m.GetIteration()), Clients: arrived.Count(), Arrived: arrived,
+	out := &protocol.Delivery{Iteration: d.iteration(m.GetIteration()), Arrived: d.bitmap("arrived", m.GetArrived()),
 		Shares: d.encryptedShares(m.GetShares())}
+	out.Clients, out.Digest = d.whole("clients", out.Arrived, m.GetClients(), m.GetDigest())
+	return out
 }
 
 func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
@@ -128,8 +166,8 @@ func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
 }
 
 func (d *decoder) survivors(m *wirepb.Survivors) *protocol.Survivors {
-	u1 := d.bitmap("u1", m.GetU1())
-	out := &protocol.Survivors{Iteration: d.iteration(m.GetIteration()), Count: u1.Count(), U1: u1}
+	out := &protocol.Survivors{Iteration: d.iteration(m.GetIteration()), U1: d.bitmap("u1", m.GetU1())}
+	out.Count, out.Digest = d.whole("count", out.U1, m.GetCount(), m.GetDigest())
 	if m.GetNext() != nil {
 		d.enter("next", -1)
 		out.Next = d.roster(m.GetNext())
@@ -167,8 +205,9 @@ func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
 }
 
 func (d *decoder) answered(m *wirepb.Answered) *protocol.Answered {
-	u2 := d.bitmap("u2", m.GetU2())
-	return &protocol.Answered{Iteration: d.iteration(m.GetIteration()), Count: u2.Count(), U2: u2}
+	out := &protocol.Answered{Iteration: d.iteration(m.GetIteration()), U2: d.bitmap("u2", m.GetU2())}
+	out.Count, out.Digest = d.whole("count", out.U2, m.GetCount(), m.GetDigest())
+	return out
 }
 
 func (d *decoder) result(m *wirepb.Result) *protocol.Result {

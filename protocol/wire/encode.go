@@ -79,12 +79,33 @@ func (e *encoder) roster(m *protocol.Roster) *wirepb.Roster {
 	if len(m.Members) == 0 && m.Clients != 0 {
 		e.fail(ErrIdeal, "members", "there are none, of %d clients", m.Clients)
 	}
-	e.counts("members", len(m.Members), m.Clients)
 	out := &wirepb.Roster{Iteration: m.Iteration, Members: make([]*wirepb.Member, len(m.Members))}
 	for i := range m.Members {
 		out.Members[i] = &wirepb.Member{Client: uint32(m.Members[i].Client), Keys: keys(&m.Members[i].Keys)}
 	}
+	if m.Ring == nil {
+		e.counts("members", len(m.Members), m.Clients)
+		return out
+	}
+	out.Clients = e.count("clients", m.Clients)
+	out.Ring = &wirepb.Ring{Keys: m.Ring.Keys[:], Start: e.count("ring.start", m.Ring.Start), Proof: make([][]byte, len(m.Ring.Proof))}
+	for i := range m.Ring.Proof {
+		out.Ring.Proof[i] = m.Ring.Proof[i][:]
+	}
 	return out
+}
+
+// whole is what a message says of a set of which the receiver is shown a part: how many it
+// has and what stands for it. A set that is shown whole is counted by whoever gets it.
+func (e *encoder) whole(field string, shown protocol.Bitmap, count int, digest *protocol.Hash) (uint32, []byte) {
+	if len(shown) == 0 {
+		e.fail(ErrIdeal, field, "it is empty")
+	}
+	if digest == nil {
+		e.counts(field, shown.Count(), count)
+		return 0, nil
+	}
+	return e.count("count", count), digest[:]
 }
 
 func (e *encoder) shares(m *protocol.Shares) *wirepb.Shares {
@@ -99,11 +120,9 @@ func (e *encoder) shares(m *protocol.Shares) *wirepb.Shares {
 }
 
 func (e *encoder) delivery(m *protocol.Delivery) *wirepb.Delivery {
-	if len(m.Arrived) == 0 {
-		e.fail(ErrIdeal, "arrived", "it is empty")
-	}
-	e.counts("arrived", m.Arrived.Count(), m.Clients)
-	return &wirepb.Delivery{Iteration: m.Iteration, Arrived: m.Arrived, Shares: encryptedShares(m.Shares)}
+	out := &wirepb.Delivery{Iteration: m.Iteration, Arrived: m.Arrived, Shares: encryptedShares(m.Shares)}
+	out.Clients, out.Digest = e.whole("arrived", m.Arrived, m.Clients, m.Digest)
+	return out
 }
 
 func (e *encoder) maskedInput(m *protocol.MaskedInput) *wirepb.MaskedInput {
@@ -123,11 +142,8 @@ func (e *encoder) maskedInput(m *protocol.MaskedInput) *wirepb.MaskedInput {
 }
 
 func (e *encoder) survivors(m *protocol.Survivors) *wirepb.Survivors {
-	if len(m.U1) == 0 {
-		e.fail(ErrIdeal, "u1", "it is empty")
-	}
-	e.counts("u1", m.U1.Count(), m.Count)
 	out := &wirepb.Survivors{Iteration: m.Iteration, U1: m.U1}
+	out.Count, out.Digest = e.whole("u1", m.U1, m.Count, m.Digest)
 	if m.Next != nil {
 		e.enter("next", -1)
 		out.Next = e.roster(m.Next)
@@ -166,11 +182,9 @@ func (e *encoder) unmask(m *protocol.Unmask) *wirepb.Unmask {
 }
 
 func (e *encoder) answered(m *protocol.Answered) *wirepb.Answered {
-	if len(m.U2) == 0 {
-		e.fail(ErrIdeal, "u2", "it is empty")
-	}
-	e.counts("u2", m.U2.Count(), m.Count)
-	return &wirepb.Answered{Iteration: m.Iteration, U2: m.U2}
+	out := &wirepb.Answered{Iteration: m.Iteration, U2: m.U2}
+	out.Count, out.Digest = e.whole("u2", m.U2, m.Count, m.Digest)
+	return out
 }
 
 func (e *encoder) replacement(m *protocol.Replacement) *wirepb.Replacement {

@@ -109,6 +109,9 @@ func messages() map[string]protocol.Message {
 	delivery := &protocol.Delivery{Iteration: 9, Clients: 3, Arrived: protocol.Bitmap{0x81, 0x04},
 		Shares: []protocol.EncryptedShare{{Peer: 5, Ciphertext: fill(80, 3)}}}
 	roster := &protocol.Roster{Iteration: 9, Clients: 3, Members: []protocol.Member{{Keys: keys}, {Client: 127, Keys: keys}, {Client: 128, Keys: keys}}}
+	ring := &protocol.Ring{Keys: protocol.Hash(fill(32, 120)), Start: 249, Proof: []protocol.Hash{protocol.Hash(fill(32, 130)), protocol.Hash(fill(32, 140))}}
+	part := &protocol.Roster{Iteration: 9, Clients: 250, Members: roster.Members, Ring: ring}
+	digest := (*protocol.Hash)(fill(32, 150))
 	advertise := &protocol.Advertise{Iteration: 10, Keys: &keys}
 	ahead := &protocol.Advertise{Iteration: 10, Ahead: true, Keys: &keys}
 	revealed := []protocol.RevealedShare{{Share: [32]byte(fill(32, 8))}, {Of: 299, Share: [32]byte(fill(32, 9))}}
@@ -130,23 +133,27 @@ func messages() map[string]protocol.Message {
 		"roster":                     roster,
 		"roster, replaced":           &protocol.Roster{Iteration: 10, Clients: 2, Members: []protocol.Member{{Keys: replaced}, {Client: 7, Keys: replaced}}},
 		"roster, active":             &protocol.Roster{Iteration: 1, Clients: 1, Members: []protocol.Member{{Client: 299, Keys: active}}},
+		"roster, in part":            part,
 		"shares":                     shares,
 		"shares, ahead, replaced":    replacedShares,
 		"shares, active":             activeShares,
 		"delivery":                   delivery,
+		"delivery, of a part":        &protocol.Delivery{Iteration: 9, Clients: 240, Arrived: delivery.Arrived, Shares: delivery.Shares, Digest: digest},
 		"masked-input":               &protocol.MaskedInput{Iteration: 9, Masked: masked},
 		"masked-input, with complaints": &protocol.MaskedInput{Iteration: 9, Masked: masked, Complaints: []protocol.Complaint{
 			{Of: 0, Secret: [32]byte(fill(32, 3))}, {Of: 299, Secret: [32]byte(fill(32, 4))}}},
-		"masked-input, next set up": &protocol.MaskedInput{Iteration: 9, Masked: masked, Next: ahead},
-		"survivors":                 &protocol.Survivors{Iteration: 9, Count: 2, U1: protocol.Bitmap{3}},
-		"survivors, next set up":    &protocol.Survivors{Iteration: 8, Count: survivors, U1: fill(38, 1), Next: roster},
-		"consistency":               &protocol.Consistency{Iteration: 9, Signature: fill(64, 5)},
-		"quorum":                    &protocol.Quorum{Iteration: 9, Signatures: []protocol.Signed{{Signature: fill(64, 6)}, {Client: 2, Signature: fill(64, 7)}}},
-		"unmask":                    &protocol.Unmask{Iteration: 9, Removed: [][]byte{fill(5, 6), nil}, Shares: revealed},
+		"masked-input, next set up":         &protocol.MaskedInput{Iteration: 9, Masked: masked, Next: ahead},
+		"survivors":                         &protocol.Survivors{Iteration: 9, Count: 2, U1: protocol.Bitmap{3}},
+		"survivors, next set up":            &protocol.Survivors{Iteration: 8, Count: survivors, U1: fill(38, 1), Next: roster},
+		"survivors, of a part, next set up": &protocol.Survivors{Iteration: 8, Count: 240, U1: protocol.Bitmap{3}, Next: part, Digest: digest},
+		"consistency":                       &protocol.Consistency{Iteration: 9, Signature: fill(64, 5)},
+		"quorum":                            &protocol.Quorum{Iteration: 9, Signatures: []protocol.Signed{{Signature: fill(64, 6)}, {Client: 2, Signature: fill(64, 7)}}},
+		"unmask":                            &protocol.Unmask{Iteration: 9, Removed: [][]byte{fill(5, 6), nil}, Shares: revealed},
 		"unmask, active, next set up": &protocol.Unmask{Iteration: 299, Removed: [][]byte{nil}, Next: activeShares,
 			Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
 		"unmask, replaced, next set up": &protocol.Unmask{Iteration: 9, Removed: [][]byte{masked[1], nil}, Shares: revealed[1:], Next: replacedShares},
 		"answered":                      &protocol.Answered{Iteration: 9, Count: 3, U2: protocol.Bitmap{0x81, 0x04}},
+		"answered, of a part":           &protocol.Answered{Iteration: 9, Count: 239, U2: protocol.Bitmap{0x81, 0x04}, Digest: digest},
 		"replacement":                   &protocol.Replacement{Iteration: 9, Shares: revealed},
 		"replacement, active":           &protocol.Replacement{Iteration: 300, Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
 		"result":                        &protocol.Result{Iteration: 9, Survivors: 290, Answered: 5, Integers: [][]int64{{1, -2, 1 << 62}, {math.MinInt64, math.MaxInt64}}},

@@ -48,6 +48,7 @@ const (
 	complaintSize = 42  // of a masked input: client, secret
 	releaseSize   = 128 // of a plan, its name aside
 	vectorSize    = 16  // what a vector has besides its content
+	proofHashes   = 2 * 20 // of a part of a roster of 2^20 clients, which is the largest: two a level
 	slack         = 256 // what any message has besides lists and content, and room to grow
 )
 
@@ -138,6 +139,8 @@ func (l Limits) entries(list protoreflect.Name) int {
 	switch list {
 	case "members", "signatures":
 		return l.Clients
+	case "proof":
+		return proofHashes
 	case "shares", "complaints":
 		return l.Neighbours
 	case "releases", "masked", "removed", "integers":

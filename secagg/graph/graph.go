@@ -63,6 +63,30 @@ func New(clients, degree int, seed [SeedSize]byte) (*Graph, error) {
 	return g, nil
 }
 
+// Arrange is the graph of an even degree below clients-1 on a ring whose order was drawn
+// already, from all orders alike: order has the client at each position. A degree of
+// clients-1 or more makes it complete.
+func Arrange(order []int32, degree int) (*Graph, error) {
+	clients := len(order)
+	if clients < 2 || clients > MaxClients || degree < 2 || degree < clients-1 && degree%2 != 0 {
+		return nil, fmt.Errorf("graph: degree %d for %d clients in a given order", degree, clients)
+	}
+	if degree >= clients-1 {
+		return &Graph{clients: clients, degree: clients - 1}, nil
+	}
+	g := &Graph{clients: clients, degree: degree, ring: slices.Clone(order), position: make([]int32, clients)}
+	for i := range g.position {
+		g.position[i] = -1
+	}
+	for p, client := range order {
+		if client < 0 || int(client) >= clients || g.position[client] >= 0 {
+			return nil, fmt.Errorf("graph: %d at position %d of an order of %d clients, each of whom stands in it once", client, p, clients)
+		}
+		g.position[client] = int32(p)
+	}
+	return g, nil
+}
+
 // Clients is how many there are.
 func (g *Graph) Clients() int { return g.clients }
 

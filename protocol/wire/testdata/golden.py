@@ -60,6 +60,8 @@ ACTIVE_SHARES = (uint(1, 300), data(2, fill(32, 70)), data(3, uint(1, 127), data
                  data(3, uint(1, 128), data(2, fill(112, 2)), COMMITTED))
 DELIVERY = uint(1, 9), data(2, b"\x81\x04"), data(3, uint(1, 5), data(2, fill(80, 3)))
 ROSTER = uint(1, 9), data(2, data(2, *KEYS)), data(2, uint(1, 127), data(2, *KEYS)), data(2, uint(1, 128), data(2, *KEYS))
+RING = uint(3, 250), data(4, data(1, fill(32, 120)), uint(2, 249), data(3, fill(32, 130)), data(3, fill(32, 140)))
+DIGEST = fill(32, 150)
 ADVERTISE = uint(1, 10), data(2, *KEYS)
 CHANGE = data(4, fill(32, 90))  # where noise is replaced
 REPLACED_SHARES = (uint(1, 10), data(2, fill(32, 70)), data(3, uint(1, 4), data(2, fill(144, 1))), uint(4, 1), data(5, fill(32, 80)))
@@ -82,16 +84,19 @@ GOOD = [
     ("roster", "roster", b"".join(ROSTER)),
     ("roster, replaced", "roster", uint(1, 10) + data(2, data(2, *KEYS, CHANGE)) + data(2, uint(1, 7), data(2, *KEYS, CHANGE))),
     ("roster, active", "roster", uint(1, 1) + data(2, uint(1, 299), data(2, *ACTIVE_KEYS))),
+    ("roster, in part", "roster", b"".join(ROSTER + RING)),
     ("shares", "shares", b"".join(SHARES)),
     ("shares, ahead, replaced", "shares", b"".join(REPLACED_SHARES)),
     ("shares, active", "shares", b"".join(ACTIVE_SHARES)),
     ("delivery", "delivery", b"".join(DELIVERY)),
+    ("delivery, of a part", "delivery", b"".join(DELIVERY) + uint(4, 240) + data(5, DIGEST)),
     ("masked-input", "masked-input", b"".join((uint(1, 9),) + MASKED)),
     ("masked-input, next set up", "masked-input", b"".join((uint(1, 9),) + MASKED) + data(3, *ADVERTISE, uint(3, 1))),
     ("masked-input, with complaints", "masked-input",
      b"".join((uint(1, 9),) + MASKED) + data(4, data(2, fill(32, 3))) + data(4, uint(1, 299), data(2, fill(32, 4)))),
     ("survivors", "survivors", uint(1, 9) + data(2, b"\x03")),
     ("survivors, next set up", "survivors", uint(1, 8) + data(2, fill(38, 1)) + data(3, *ROSTER)),
+    ("survivors, of a part, next set up", "survivors", uint(1, 8) + data(2, b"\x03") + data(3, *ROSTER, *RING) + uint(4, 240) + data(5, DIGEST)),
     ("consistency", "consistency", CONSISTENCY),
     ("quorum", "quorum", uint(1, 9) + data(2, data(2, fill(64, 6))) + data(2, uint(1, 2), data(2, fill(64, 7)))),
     ("unmask", "unmask", b"".join((uint(1, 9),) + REVEALED + REMOVED)),
@@ -99,6 +104,7 @@ GOOD = [
      uint(1, 299) + data(2, uint(1, 3), data(2, fill(32, 8)), data(3, fill(16, 1))) + data(3) + data(4, *ACTIVE_SHARES)),
     ("unmask, replaced, next set up", "unmask", uint(1, 9) + REVEALED[1] + data(3, fill(200, 5)) + data(3) + data(4, *REPLACED_SHARES)),
     ("answered", "answered", uint(1, 9) + data(2, b"\x81\x04")),
+    ("answered, of a part", "answered", uint(1, 9) + data(2, b"\x81\x04") + uint(3, 239) + data(4, DIGEST)),
     ("replacement", "replacement", b"".join((uint(1, 9),) + REVEALED)),
     ("replacement, active", "replacement", uint(1, 300) + data(2, uint(1, 3), data(2, fill(32, 8)), data(3, fill(16, 1)))),
     ("result", "result", uint(1, 9) + uint(2, 290) + uint(3, 5) + data(4, struct.pack("<qqq", 1, -2, 2**62))
@@ -212,6 +218,10 @@ BAD = [
     ("half a coordinate", "result", uint(1, 9) + data(4, bytes(8)) + data(4, bytes(12)), "value", "integers[1]"),
     ("a final model's short signature", "final", data(1, "m") + data(2, fill(1, 0)), "value", "signature"),
 
+    ("a short hash of all keys", "roster", b"".join(ROSTER) + RING[0] + data(4, data(1, fill(31, 0))), "value", "ring.keys"),
+    ("a short hash of a proof", "roster", b"".join(ROSTER) + RING[0] + data(4, data(1, fill(32, 0)), data(3, fill(31, 0))), "value", "ring.proof[0]"),
+    ("a short hash of a set", "delivery", b"".join(DELIVERY) + uint(4, 240) + data(5, fill(31, 0)), "value", "digest"),
+
     # Out of range or order.
     ("iteration 0", "advertise", uint(1, 0) + data(2, *KEYS), "value", "iteration"),
     ("a kind of noise too many", "open", release(uint(2, 1), data(9, uint(1, 6))), "value", "plan.releases[0].noise.kind"),
@@ -221,6 +231,10 @@ BAD = [
     ("peers that descend", "shares", SHARES[0] + SHARES[1] + SHARES[3] + SHARES[2], "value", "shares[1].peer"),
     ("dealers that descend", "unmask", uint(1, 9) + REVEALED[1] + REVEALED[0] + REMOVED[0], "value", "shares[1].of"),
     ("dealers that descend in a replacement", "replacement", uint(1, 9) + REVEALED[1] + REVEALED[0], "value", "shares[1].of"),
+    ("a number of clients without a ring", "roster", b"".join(ROSTER) + RING[0], "value", "clients"),
+    ("a weight without a hash", "delivery", b"".join(DELIVERY) + uint(4, 240), "value", "clients"),
+    ("survivors counted without a hash", "survivors", uint(1, 9) + data(2, b"\x03") + uint(4, 240), "value", "count"),
+    ("a position of 2^31", "roster", b"".join(ROSTER) + RING[0] + data(4, data(1, fill(32, 0)), uint(2, 2**31)), "value", "ring.start"),
     ("a ring of 65 bits", "open", release(uint(2, 1), uint(8, 65), NOISE), "value", "plan.releases[0].width"),
     ("2^31 coordinates", "open", release(uint(2, 2**31), NOISE), "value", "plan.releases[0].len"),
     ("2^31 that are not zero", "open", release(uint(6, 2**31), NOISE), "value", "plan.releases[0].max_non_zero"),
@@ -232,6 +246,9 @@ BAD = [
     ("a share for client 300", "shares", SHARES[0] + SHARES[1] + data(3, uint(1, 300), data(2, b"c")), "limit", "shares[0].peer"),
     ("a cohort of 301", "invite", data(1, SESSION) + uint(2, 8) + data(3, uint(1, 301)), "limit", "cohort.clients"),
     ("301 members", "roster", uint(1, 9) + data(2) * 301, "limit", "members"),
+    ("301 clients on a ring", "roster", b"".join(ROSTER) + uint(3, 301) + RING[1], "limit", "clients"),
+    ("301 who arrived", "delivery", b"".join(DELIVERY) + uint(4, 301) + data(5, DIGEST), "limit", "clients"),
+    ("41 hashes of a proof", "roster", b"".join(ROSTER) + RING[0] + data(4, data(1, fill(32, 0)), data(3, b"") * 41), "limit", "ring.proof"),
     ("301 signatures", "quorum", uint(1, 9) + data(2) * 301, "limit", "signatures"),
     ("5 shares", "shares", SHARES[0] + SHARES[1] + data(3) * 5, "limit", "shares"),
     ("5 revealed shares", "unmask", uint(1, 9) + data(2) * 5, "limit", "shares"),

@@ -474,6 +474,8 @@ type Roster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
 	Members       []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	Clients       uint32                 `protobuf:"varint,3,opt,name=clients,proto3" json:"clients,omitempty"` // with a ring: how many there are
+	Ring          *Ring                  `protobuf:"bytes,4,opt,name=ring,proto3" json:"ring,omitempty"`        // if the members are the receiver and its neighbours alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -522,6 +524,80 @@ func (x *Roster) GetMembers() []*Member {
 	return nil
 }
 
+func (x *Roster) GetClients() uint32 {
+	if x != nil {
+		return x.Clients
+	}
+	return 0
+}
+
+func (x *Roster) GetRing() *Ring {
+	if x != nil {
+		return x.Ring
+	}
+	return nil
+}
+
+type Ring struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []byte                 `protobuf:"bytes,1,opt,name=keys,proto3" json:"keys,omitempty"` // fixed: 32
+	Start         uint32                 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	Proof         [][]byte               `protobuf:"bytes,3,rep,name=proof,proto3" json:"proof,omitempty"` // fixed: 32 each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ring) Reset() {
+	*x = Ring{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ring) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ring) ProtoMessage() {}
+
+func (x *Ring) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ring.ProtoReflect.Descriptor instead.
+func (*Ring) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Ring) GetKeys() []byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Ring) GetStart() uint32 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Ring) GetProof() [][]byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
 // Client to aggregator.
 type Shares struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -536,7 +612,7 @@ type Shares struct {
 
 func (x *Shares) Reset() {
 	*x = Shares{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[5]
+	mi := &file_protocol_wire_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +624,7 @@ func (x *Shares) String() string {
 func (*Shares) ProtoMessage() {}
 
 func (x *Shares) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[5]
+	mi := &file_protocol_wire_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +637,7 @@ func (x *Shares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shares.ProtoReflect.Descriptor instead.
 func (*Shares) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{5}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Shares) GetIteration() uint64 {
@@ -603,15 +679,17 @@ func (x *Shares) GetChangeHash() []byte {
 type Delivery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
-	Arrived       []byte                 `protobuf:"bytes,2,opt,name=arrived,proto3" json:"arrived,omitempty"` // a subset of the roster, member i at bit i mod 8 of byte i/8
+	Arrived       []byte                 `protobuf:"bytes,2,opt,name=arrived,proto3" json:"arrived,omitempty"` // a subset of the roster's members, member i at bit i mod 8 of byte i/8
 	Shares        []*EncryptedShare      `protobuf:"bytes,3,rep,name=shares,proto3" json:"shares,omitempty"`
+	Clients       uint32                 `protobuf:"varint,4,opt,name=clients,proto3" json:"clients,omitempty"` // with a digest: how many there are
+	Digest        []byte                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`    // fixed: 32, if the roster has a ring
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[6]
+	mi := &file_protocol_wire_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +701,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[6]
+	mi := &file_protocol_wire_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +714,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{6}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Delivery) GetIteration() uint64 {
@@ -660,6 +738,20 @@ func (x *Delivery) GetShares() []*EncryptedShare {
 	return nil
 }
 
+func (x *Delivery) GetClients() uint32 {
+	if x != nil {
+		return x.Clients
+	}
+	return 0
+}
+
+func (x *Delivery) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 // Client to aggregator.
 type MaskedInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -673,7 +765,7 @@ type MaskedInput struct {
 
 func (x *MaskedInput) Reset() {
 	*x = MaskedInput{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[7]
+	mi := &file_protocol_wire_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +777,7 @@ func (x *MaskedInput) String() string {
 func (*MaskedInput) ProtoMessage() {}
 
 func (x *MaskedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[7]
+	mi := &file_protocol_wire_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +790,7 @@ func (x *MaskedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskedInput.ProtoReflect.Descriptor instead.
 func (*MaskedInput) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{7}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MaskedInput) GetIteration() uint64 {
@@ -739,7 +831,7 @@ type Complaint struct {
 
 func (x *Complaint) Reset() {
 	*x = Complaint{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	mi := &file_protocol_wire_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +843,7 @@ func (x *Complaint) String() string {
 func (*Complaint) ProtoMessage() {}
 
 func (x *Complaint) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	mi := &file_protocol_wire_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +856,7 @@ func (x *Complaint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complaint.ProtoReflect.Descriptor instead.
 func (*Complaint) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{8}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Complaint) GetClient() uint32 {
@@ -785,15 +877,17 @@ func (x *Complaint) GetSecret() []byte {
 type Survivors struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
-	U1            []byte                 `protobuf:"bytes,2,opt,name=u1,proto3" json:"u1,omitempty"`     // a subset of the roster, as in Delivery
-	Next          *Roster                `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"` // if the next iteration is set up ahead
+	U1            []byte                 `protobuf:"bytes,2,opt,name=u1,proto3" json:"u1,omitempty"`        // a subset of the roster's members, as in Delivery
+	Next          *Roster                `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`    // if the next iteration is set up ahead
+	Count         uint32                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // as in Delivery
+	Digest        []byte                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Survivors) Reset() {
 	*x = Survivors{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[9]
+	mi := &file_protocol_wire_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +899,7 @@ func (x *Survivors) String() string {
 func (*Survivors) ProtoMessage() {}
 
 func (x *Survivors) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[9]
+	mi := &file_protocol_wire_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +912,7 @@ func (x *Survivors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Survivors.ProtoReflect.Descriptor instead.
 func (*Survivors) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{9}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Survivors) GetIteration() uint64 {
@@ -842,6 +936,20 @@ func (x *Survivors) GetNext() *Roster {
 	return nil
 }
 
+func (x *Survivors) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Survivors) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 // Client to aggregator, in active mode.
 type Consistency struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -853,7 +961,7 @@ type Consistency struct {
 
 func (x *Consistency) Reset() {
 	*x = Consistency{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[10]
+	mi := &file_protocol_wire_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +973,7 @@ func (x *Consistency) String() string {
 func (*Consistency) ProtoMessage() {}
 
 func (x *Consistency) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[10]
+	mi := &file_protocol_wire_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +986,7 @@ func (x *Consistency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consistency.ProtoReflect.Descriptor instead.
 func (*Consistency) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{10}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Consistency) GetIteration() uint64 {
@@ -906,7 +1014,7 @@ type Quorum struct {
 
 func (x *Quorum) Reset() {
 	*x = Quorum{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[11]
+	mi := &file_protocol_wire_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1026,7 @@ func (x *Quorum) String() string {
 func (*Quorum) ProtoMessage() {}
 
 func (x *Quorum) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[11]
+	mi := &file_protocol_wire_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1039,7 @@ func (x *Quorum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quorum.ProtoReflect.Descriptor instead.
 func (*Quorum) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{11}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Quorum) GetIteration() uint64 {
@@ -963,7 +1071,7 @@ type Unmask struct {
 
 func (x *Unmask) Reset() {
 	*x = Unmask{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[12]
+	mi := &file_protocol_wire_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1083,7 @@ func (x *Unmask) String() string {
 func (*Unmask) ProtoMessage() {}
 
 func (x *Unmask) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[12]
+	mi := &file_protocol_wire_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1096,7 @@ func (x *Unmask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unmask.ProtoReflect.Descriptor instead.
 func (*Unmask) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{12}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Unmask) GetIteration() uint64 {
@@ -1023,14 +1131,16 @@ func (x *Unmask) GetNext() *Shares {
 type Answered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
-	U2            []byte                 `protobuf:"bytes,2,opt,name=u2,proto3" json:"u2,omitempty"` // a subset of the roster, as in Delivery
+	U2            []byte                 `protobuf:"bytes,2,opt,name=u2,proto3" json:"u2,omitempty"`        // a subset of the roster's members, as in Delivery
+	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"` // as in Delivery
+	Digest        []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Answered) Reset() {
 	*x = Answered{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[13]
+	mi := &file_protocol_wire_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1152,7 @@ func (x *Answered) String() string {
 func (*Answered) ProtoMessage() {}
 
 func (x *Answered) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[13]
+	mi := &file_protocol_wire_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1165,7 @@ func (x *Answered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answered.ProtoReflect.Descriptor instead.
 func (*Answered) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{13}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Answered) GetIteration() uint64 {
@@ -1072,6 +1182,20 @@ func (x *Answered) GetU2() []byte {
 	return nil
 }
 
+func (x *Answered) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Answered) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 // Client to aggregator, where noise is replaced.
 type Replacement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1083,7 +1207,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[14]
+	mi := &file_protocol_wire_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1219,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[14]
+	mi := &file_protocol_wire_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1232,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{14}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Replacement) GetIteration() uint64 {
@@ -1138,7 +1262,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[15]
+	mi := &file_protocol_wire_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1274,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[15]
+	mi := &file_protocol_wire_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1287,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{15}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Result) GetIteration() uint64 {
@@ -1209,7 +1333,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[16]
+	mi := &file_protocol_wire_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1345,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[16]
+	mi := &file_protocol_wire_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1358,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{16}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Abort) GetIteration() uint64 {
@@ -1296,7 +1420,7 @@ type Final struct {
 
 func (x *Final) Reset() {
 	*x = Final{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[17]
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1432,7 @@ func (x *Final) String() string {
 func (*Final) ProtoMessage() {}
 
 func (x *Final) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[17]
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1445,7 @@ func (x *Final) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Final.ProtoReflect.Descriptor instead.
 func (*Final) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{17}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Final) GetModel() []byte {
@@ -1353,7 +1477,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1489,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1502,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Plan) GetSession() []byte {
@@ -1441,7 +1565,7 @@ type Cohort struct {
 
 func (x *Cohort) Reset() {
 	*x = Cohort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1577,7 @@ func (x *Cohort) String() string {
 func (*Cohort) ProtoMessage() {}
 
 func (x *Cohort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1590,7 @@ func (x *Cohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cohort.ProtoReflect.Descriptor instead.
 func (*Cohort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Cohort) GetClients() uint32 {
@@ -1508,7 +1632,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1644,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1657,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Release) GetName() string {
@@ -1620,7 +1744,7 @@ type Noise struct {
 
 func (x *Noise) Reset() {
 	*x = Noise{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1756,7 @@ func (x *Noise) String() string {
 func (*Noise) ProtoMessage() {}
 
 func (x *Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1769,7 @@ func (x *Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noise.ProtoReflect.Descriptor instead.
 func (*Noise) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Noise) GetKind() NoiseKind {
@@ -1702,7 +1826,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1838,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1851,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Keys) GetMask() []byte {
@@ -1768,7 +1892,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1904,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1917,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Member) GetClient() uint32 {
@@ -1821,7 +1945,7 @@ type EncryptedShare struct {
 
 func (x *EncryptedShare) Reset() {
 	*x = EncryptedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +1957,7 @@ func (x *EncryptedShare) String() string {
 func (*EncryptedShare) ProtoMessage() {}
 
 func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +1970,7 @@ func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EncryptedShare.ProtoReflect.Descriptor instead.
 func (*EncryptedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EncryptedShare) GetPeer() uint32 {
@@ -1881,7 +2005,7 @@ type Commitments struct {
 
 func (x *Commitments) Reset() {
 	*x = Commitments{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2017,7 @@ func (x *Commitments) String() string {
 func (*Commitments) ProtoMessage() {}
 
 func (x *Commitments) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2030,7 @@ func (x *Commitments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commitments.ProtoReflect.Descriptor instead.
 func (*Commitments) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Commitments) GetSeed() []byte {
@@ -1941,7 +2065,7 @@ type RevealedShare struct {
 
 func (x *RevealedShare) Reset() {
 	*x = RevealedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2077,7 @@ func (x *RevealedShare) String() string {
 func (*RevealedShare) ProtoMessage() {}
 
 func (x *RevealedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2090,7 @@ func (x *RevealedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealedShare.ProtoReflect.Descriptor instead.
 func (*RevealedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RevealedShare) GetOf() uint32 {
@@ -2000,7 +2124,7 @@ type Signed struct {
 
 func (x *Signed) Reset() {
 	*x = Signed{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2136,7 @@ func (x *Signed) String() string {
 func (*Signed) ProtoMessage() {}
 
 func (x *Signed) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2149,7 @@ func (x *Signed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signed.ProtoReflect.Descriptor instead.
 func (*Signed) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Signed) GetClient() uint32 {
@@ -2053,7 +2177,7 @@ type TooFew struct {
 
 func (x *TooFew) Reset() {
 	*x = TooFew{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2189,7 @@ func (x *TooFew) String() string {
 func (*TooFew) ProtoMessage() {}
 
 func (x *TooFew) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2202,7 @@ func (x *TooFew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TooFew.ProtoReflect.Descriptor instead.
 func (*TooFew) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TooFew) GetStage() Stage {
@@ -2114,7 +2238,7 @@ type Unrecoverable struct {
 
 func (x *Unrecoverable) Reset() {
 	*x = Unrecoverable{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2250,7 @@ func (x *Unrecoverable) String() string {
 func (*Unrecoverable) ProtoMessage() {}
 
 func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2263,7 @@ func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unrecoverable.ProtoReflect.Descriptor instead.
 func (*Unrecoverable) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Unrecoverable) GetClient() uint32 {
@@ -2188,21 +2312,29 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\tAdvertise\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12(\n" +
 	"\x04keys\x18\x02 \x01(\v2\x14.fedsim.wire.v1.KeysR\x04keys\x12\x14\n" +
-	"\x05ahead\x18\x03 \x01(\bR\x05ahead\"X\n" +
+	"\x05ahead\x18\x03 \x01(\bR\x05ahead\"\x9c\x01\n" +
 	"\x06Roster\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x120\n" +
-	"\amembers\x18\x02 \x03(\v2\x16.fedsim.wire.v1.MemberR\amembers\"\xb2\x01\n" +
+	"\amembers\x18\x02 \x03(\v2\x16.fedsim.wire.v1.MemberR\amembers\x12\x18\n" +
+	"\aclients\x18\x03 \x01(\rR\aclients\x12(\n" +
+	"\x04ring\x18\x04 \x01(\v2\x14.fedsim.wire.v1.RingR\x04ring\"F\n" +
+	"\x04Ring\x12\x12\n" +
+	"\x04keys\x18\x01 \x01(\fR\x04keys\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\rR\x05start\x12\x14\n" +
+	"\x05proof\x18\x03 \x03(\fR\x05proof\"\xb2\x01\n" +
 	"\x06Shares\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x1b\n" +
 	"\tseed_hash\x18\x02 \x01(\fR\bseedHash\x126\n" +
 	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\x12\x14\n" +
 	"\x05ahead\x18\x04 \x01(\bR\x05ahead\x12\x1f\n" +
 	"\vchange_hash\x18\x05 \x01(\fR\n" +
-	"changeHash\"z\n" +
+	"changeHash\"\xac\x01\n" +
 	"\bDelivery\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x18\n" +
 	"\aarrived\x18\x02 \x01(\fR\aarrived\x126\n" +
-	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\"\xad\x01\n" +
+	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\x12\x18\n" +
+	"\aclients\x18\x04 \x01(\rR\aclients\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xad\x01\n" +
 	"\vMaskedInput\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x16\n" +
 	"\x06masked\x18\x02 \x03(\fR\x06masked\x12-\n" +
@@ -2212,11 +2344,13 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"complaints\";\n" +
 	"\tComplaint\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\fR\x06secret\"e\n" +
+	"\x06secret\x18\x02 \x01(\fR\x06secret\"\x93\x01\n" +
 	"\tSurvivors\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x0e\n" +
 	"\x02u1\x18\x02 \x01(\fR\x02u1\x12*\n" +
-	"\x04next\x18\x03 \x01(\v2\x16.fedsim.wire.v1.RosterR\x04next\"I\n" +
+	"\x04next\x18\x03 \x01(\v2\x16.fedsim.wire.v1.RosterR\x04next\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\rR\x05count\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"I\n" +
 	"\vConsistency\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\"^\n" +
@@ -2229,10 +2363,12 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x125\n" +
 	"\x06shares\x18\x02 \x03(\v2\x1d.fedsim.wire.v1.RevealedShareR\x06shares\x12\x18\n" +
 	"\aremoved\x18\x03 \x03(\fR\aremoved\x12*\n" +
-	"\x04next\x18\x04 \x01(\v2\x16.fedsim.wire.v1.SharesR\x04next\"8\n" +
+	"\x04next\x18\x04 \x01(\v2\x16.fedsim.wire.v1.SharesR\x04next\"f\n" +
 	"\bAnswered\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x0e\n" +
-	"\x02u2\x18\x02 \x01(\fR\x02u2\"b\n" +
+	"\x02u2\x18\x02 \x01(\fR\x02u2\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\"b\n" +
 	"\vReplacement\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x125\n" +
 	"\x06shares\x18\x02 \x03(\v2\x1d.fedsim.wire.v1.RevealedShareR\x06shares\"|\n" +
@@ -2368,7 +2504,7 @@ func file_protocol_wire_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_protocol_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_protocol_wire_wire_proto_goTypes = []any{
 	(Kind)(0),              // 0: fedsim.wire.v1.Kind
 	(NoiseKind)(0),         // 1: fedsim.wire.v1.NoiseKind
@@ -2378,62 +2514,64 @@ var file_protocol_wire_wire_proto_goTypes = []any{
 	(*Invite)(nil),         // 5: fedsim.wire.v1.Invite
 	(*Advertise)(nil),      // 6: fedsim.wire.v1.Advertise
 	(*Roster)(nil),         // 7: fedsim.wire.v1.Roster
-	(*Shares)(nil),         // 8: fedsim.wire.v1.Shares
-	(*Delivery)(nil),       // 9: fedsim.wire.v1.Delivery
-	(*MaskedInput)(nil),    // 10: fedsim.wire.v1.MaskedInput
-	(*Complaint)(nil),      // 11: fedsim.wire.v1.Complaint
-	(*Survivors)(nil),      // 12: fedsim.wire.v1.Survivors
-	(*Consistency)(nil),    // 13: fedsim.wire.v1.Consistency
-	(*Quorum)(nil),         // 14: fedsim.wire.v1.Quorum
-	(*Unmask)(nil),         // 15: fedsim.wire.v1.Unmask
-	(*Answered)(nil),       // 16: fedsim.wire.v1.Answered
-	(*Replacement)(nil),    // 17: fedsim.wire.v1.Replacement
-	(*Result)(nil),         // 18: fedsim.wire.v1.Result
-	(*Abort)(nil),          // 19: fedsim.wire.v1.Abort
-	(*Final)(nil),          // 20: fedsim.wire.v1.Final
-	(*Plan)(nil),           // 21: fedsim.wire.v1.Plan
-	(*Cohort)(nil),         // 22: fedsim.wire.v1.Cohort
-	(*Release)(nil),        // 23: fedsim.wire.v1.Release
-	(*Noise)(nil),          // 24: fedsim.wire.v1.Noise
-	(*Keys)(nil),           // 25: fedsim.wire.v1.Keys
-	(*Member)(nil),         // 26: fedsim.wire.v1.Member
-	(*EncryptedShare)(nil), // 27: fedsim.wire.v1.EncryptedShare
-	(*Commitments)(nil),    // 28: fedsim.wire.v1.Commitments
-	(*RevealedShare)(nil),  // 29: fedsim.wire.v1.RevealedShare
-	(*Signed)(nil),         // 30: fedsim.wire.v1.Signed
-	(*TooFew)(nil),         // 31: fedsim.wire.v1.TooFew
-	(*Unrecoverable)(nil),  // 32: fedsim.wire.v1.Unrecoverable
+	(*Ring)(nil),           // 8: fedsim.wire.v1.Ring
+	(*Shares)(nil),         // 9: fedsim.wire.v1.Shares
+	(*Delivery)(nil),       // 10: fedsim.wire.v1.Delivery
+	(*MaskedInput)(nil),    // 11: fedsim.wire.v1.MaskedInput
+	(*Complaint)(nil),      // 12: fedsim.wire.v1.Complaint
+	(*Survivors)(nil),      // 13: fedsim.wire.v1.Survivors
+	(*Consistency)(nil),    // 14: fedsim.wire.v1.Consistency
+	(*Quorum)(nil),         // 15: fedsim.wire.v1.Quorum
+	(*Unmask)(nil),         // 16: fedsim.wire.v1.Unmask
+	(*Answered)(nil),       // 17: fedsim.wire.v1.Answered
+	(*Replacement)(nil),    // 18: fedsim.wire.v1.Replacement
+	(*Result)(nil),         // 19: fedsim.wire.v1.Result
+	(*Abort)(nil),          // 20: fedsim.wire.v1.Abort
+	(*Final)(nil),          // 21: fedsim.wire.v1.Final
+	(*Plan)(nil),           // 22: fedsim.wire.v1.Plan
+	(*Cohort)(nil),         // 23: fedsim.wire.v1.Cohort
+	(*Release)(nil),        // 24: fedsim.wire.v1.Release
+	(*Noise)(nil),          // 25: fedsim.wire.v1.Noise
+	(*Keys)(nil),           // 26: fedsim.wire.v1.Keys
+	(*Member)(nil),         // 27: fedsim.wire.v1.Member
+	(*EncryptedShare)(nil), // 28: fedsim.wire.v1.EncryptedShare
+	(*Commitments)(nil),    // 29: fedsim.wire.v1.Commitments
+	(*RevealedShare)(nil),  // 30: fedsim.wire.v1.RevealedShare
+	(*Signed)(nil),         // 31: fedsim.wire.v1.Signed
+	(*TooFew)(nil),         // 32: fedsim.wire.v1.TooFew
+	(*Unrecoverable)(nil),  // 33: fedsim.wire.v1.Unrecoverable
 }
 var file_protocol_wire_wire_proto_depIdxs = []int32{
-	21, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
-	21, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
-	9,  // 2: fedsim.wire.v1.Announce.delivery:type_name -> fedsim.wire.v1.Delivery
-	22, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
-	25, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
-	26, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
-	27, // 6: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
-	27, // 7: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
-	6,  // 8: fedsim.wire.v1.MaskedInput.next:type_name -> fedsim.wire.v1.Advertise
-	11, // 9: fedsim.wire.v1.MaskedInput.complaints:type_name -> fedsim.wire.v1.Complaint
-	7,  // 10: fedsim.wire.v1.Survivors.next:type_name -> fedsim.wire.v1.Roster
-	30, // 11: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
-	29, // 12: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
-	8,  // 13: fedsim.wire.v1.Unmask.next:type_name -> fedsim.wire.v1.Shares
-	29, // 14: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
-	31, // 15: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
-	32, // 16: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
-	22, // 17: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
-	23, // 18: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
-	24, // 19: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
-	1,  // 20: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
-	25, // 21: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
-	28, // 22: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
-	2,  // 23: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	22, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
+	22, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
+	10, // 2: fedsim.wire.v1.Announce.delivery:type_name -> fedsim.wire.v1.Delivery
+	23, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
+	26, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
+	27, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
+	8,  // 6: fedsim.wire.v1.Roster.ring:type_name -> fedsim.wire.v1.Ring
+	28, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	28, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	6,  // 9: fedsim.wire.v1.MaskedInput.next:type_name -> fedsim.wire.v1.Advertise
+	12, // 10: fedsim.wire.v1.MaskedInput.complaints:type_name -> fedsim.wire.v1.Complaint
+	7,  // 11: fedsim.wire.v1.Survivors.next:type_name -> fedsim.wire.v1.Roster
+	31, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
+	30, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
+	9,  // 14: fedsim.wire.v1.Unmask.next:type_name -> fedsim.wire.v1.Shares
+	30, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
+	32, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
+	33, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
+	23, // 18: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
+	24, // 19: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
+	25, // 20: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
+	1,  // 21: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
+	26, // 22: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
+	29, // 23: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
+	2,  // 24: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_protocol_wire_wire_proto_init() }
@@ -2441,7 +2579,7 @@ func file_protocol_wire_wire_proto_init() {
 	if File_protocol_wire_wire_proto != nil {
 		return
 	}
-	file_protocol_wire_wire_proto_msgTypes[16].OneofWrappers = []any{
+	file_protocol_wire_wire_proto_msgTypes[17].OneofWrappers = []any{
 		(*Abort_TooFew)(nil),
 		(*Abort_Unrecoverable)(nil),
 	}
@@ -2451,7 +2589,7 @@ func file_protocol_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_wire_wire_proto_rawDesc), len(file_protocol_wire_wire_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

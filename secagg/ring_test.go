@@ -1,0 +1,302 @@
+package secagg_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// crowd is a federation that is large enough for clients to be shown parts of the roster.
+type crowd struct {
+	t          *testing.T
+	plan       *protocol.Plan
+	params     secagg.Params
+	aggregator *secagg.Aggregator
+	clients    []*secagg.Client
+	inputs     [][]protocol.Integers
+	lost       []protocol.Stage // the stage from which on a client is silent
+	inbox      []protocol.Message
+}
+
+const crowdSize = secagg.WholeUpTo + 20
+
+func newCrowd(t *testing.T, kind protocol.NoiseKind) *crowd {
+	t.Helper()
+	p := plan(crowdSize, exact("g", 5, 32), exact("h", 3, 45))
+	p.Cohort.Tolerance, p.Cohort.Colluders = 0.1, 0.02
+	if kind != protocol.NoNoise {
+		p.Releases[1].Noise = protocol.Noise{Kind: kind, Variance: 1e4}
+	}
+	c := &crowd{t: t, plan: p, params: secagg.Params{Iterations: 1}, inbox: make([]protocol.Message, crowdSize), lost: make([]protocol.Stage, crowdSize)}
+	var err error
+	if c.aggregator, err = secagg.NewAggregator(p.Setup(), c.params); err == nil {
+		err = c.aggregator.Begin(p)
+	}
+	agreements := new(secagg.Agreements)
+	for i := range crowdSize {
+		c.lost[i] = protocol.Stages
+		party, e := secagg.NewParty(secagg.PartyConfig{ID: protocol.ClientID(i), Session: p.Session, Params: c.params,
+			Entropy: simulated.New(1, fmt.Sprint("client/", i)), Agreements: agreements})
+		if e != nil {
+			t.Fatal(e)
+		}
+		client, e := join(party, p)
+		err = errors.Join(err, e)
+		c.clients = append(c.clients, client)
+		var in []protocol.Integers
+		for _, r := range p.Releases {
+			v := protocol.Integers{Value: make([]int64, r.Len)}
+			for j := range v.Value {
+				v.Value[j] = int64(i*(j+1)) - 1000
+			}
+			in = append(in, v)
+		}
+		c.inputs = append(c.inputs, in)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *crowd) answer(i int) (protocol.Message, error) {
+	zeros := make([]protocol.Integers, len(c.plan.Releases))
+	for k, r := range c.plan.Releases {
+		zeros[k].Value = make([]int64, r.Len)
+	}
+	switch in := c.inbox[i].(type) {
+	case nil:
+		return c.clients[i].Advertise()
+	case *protocol.Roster:
+		return c.clients[i].Share(in, serial{})
+	case *protocol.Delivery:
+		return c.clients[i].MaskedInput(in, c.inputs[i], serial{})
+	case *protocol.Survivors:
+		if err := c.clients[i].Check(in, nil, serial{}); err != nil {
+			return nil, err
+		}
+		return c.clients[i].Unmask(in, zeros, serial{})
+	default:
+		return c.clients[i].Replace(in.(*protocol.Answered))
+	}
+}
+
+// stage has everybody answer who is still there, and the aggregator tell them what follows.
+func (c *crowd) stage(s protocol.Stage) {
+	c.t.Helper()
+	for i := range c.clients {
+		if c.lost[i] <= s {
+			continue
+		}
+		m, err := c.answer(i)
+		if err == nil {
+			err = c.aggregator.Receive(protocol.ClientID(i), m.(protocol.StageMessage))
+		}
+		if err != nil {
+			c.t.Fatalf("client %d at %s: %v", i, s, err)
+		}
+	}
+	if err := c.aggregator.Close(s); err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range c.clients {
+		if c.lost[i] > s && s != protocol.StageReplace && (s != protocol.StageUnmask || c.plan.Setup().Replaces) {
+			c.inbox[i] = c.aggregator.Next(s, protocol.ClientID(i))
+		}
+	}
+}
+
+func (c *crowd) stages() []protocol.Stage {
+	out := []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}
+	if c.plan.Setup().Replaces {
+		out = append(out, protocol.StageReplace)
+	}
+	return out
+}
+
+// The sum is that over exactly who delivered a masked input, whoever is lost at whatever stage, and no
+// client got more than its part of the roster, whose size does not follow from how many there are.
+func TestCrowd(t *testing.T) {
+	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
+		t.Run(kind.String(), func(t *testing.T) {
+			c := newCrowd(t, kind)
+			for k, s := range c.stages() {
+				for i := k; i < crowdSize; i += 60 {
+					c.lost[i] = s
+				}
+			}
+			for _, s := range c.stages() {
+				c.stage(s)
+				if s == protocol.StageAdvertise {
+					c.sizes()
+				}
+			}
+			got, err := c.aggregator.Sum(serial{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := [][]int64{make([]int64, 5), make([]int64, 3)}
+			for i, in := range c.inputs {
+				for k := range want {
+					if c.lost[i] > protocol.StageMaskedInput {
+						in[k].AddTo(want[k])
+					}
+				}
+			}
+			if !slices.EqualFunc(got, want, slices.Equal) {
+				t.Errorf("the sum is %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func (c *crowd) sizes() {
+	c.t.Helper()
+	cost, err := c.params.Cost(c.plan)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	arrived := crowdSize - 9 // of whom one in 60 is lost before
+	choice, err := graph.ForRoster(c.params.Graph(c.plan.Setup()), arrived)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i, m := range c.inbox {
+		r, ok := m.(*protocol.Roster)
+		if !ok {
+			continue
+		}
+		if len(r.Members) != choice.Degree+1 || r.Clients != arrived || r.Size() > cost.Bytes[protocol.KindRoster] {
+			c.t.Fatalf("client %d is shown %d of %d clients in %d bytes; %d are stated, of %d neighbours",
+				i, len(r.Members), r.Clients, r.Size(), cost.Bytes[protocol.KindRoster], choice.Degree)
+		}
+	}
+}
+
+// A part of a roster that is none is refused.
+func TestPartsAreChecked(t *testing.T) {
+	c := newCrowd(t, protocol.NoNoise)
+	c.stage(protocol.StageAdvertise)
+	good := c.inbox[7].(*protocol.Roster)
+	other := c.inbox[8].(*protocol.Roster)
+	for name, change := range map[string]func(*protocol.Roster){
+		"the whole roster":             func(m *protocol.Roster) { m.Ring = nil; m.Clients = len(m.Members) },
+		"the part of another":          func(m *protocol.Roster) { *m = *other },
+		"a neighbour less":             func(m *protocol.Roster) { m.Members = m.Members[1:] },
+		"a client twice":               func(m *protocol.Roster) { m.Members[1] = m.Members[0] },
+		"an impossible client":         func(m *protocol.Roster) { m.Members[len(m.Members)-1].Client = crowdSize },
+		"a position beyond the ring":   func(m *protocol.Roster) { m.Ring.Start = m.Clients },
+		"fewer clients than there are": func(m *protocol.Roster) { m.Clients = 100 },
+		"more than may be":             func(m *protocol.Roster) { m.Clients = crowdSize + 1 },
+		"no proof":                     func(m *protocol.Roster) { m.Ring.Proof = nil },
+		"a longer proof":               func(m *protocol.Roster) { m.Ring.Proof = append(m.Ring.Proof, protocol.Hash{}) },
+		"another key of its own": func(m *protocol.Roster) {
+			for i := range m.Members {
+				if m.Members[i].Client == 7 {
+					m.Members[i].Keys.Mask[0] ^= 1
+				}
+			}
+		},
+	} {
+		bad := *good
+		ring := *good.Ring
+		bad.Ring, bad.Members, ring.Proof = &ring, slices.Clone(good.Members), slices.Clone(ring.Proof)
+		change(&bad)
+		if _, err := c.clients[7].Fork().Share(&bad, serial{}); err == nil {
+			t.Errorf("%s is taken", name)
+		} else if _, ok := errors.AsType[*secagg.Fault](err); !ok {
+			t.Errorf("%s: %v names nobody", name, err)
+		}
+	}
+	if _, err := c.clients[7].Fork().Share(good, serial{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Masks are bound to the whole roster and to everybody whose shares arrived, though a client is
+// shown a part: where one client is told anything else, of those it knows or of the others, nothing cancels.
+func TestCrowdsAreBound(t *testing.T) {
+	c := newCrowd(t, protocol.NoNoise)
+	c.stage(protocol.StageAdvertise)
+	before, part := c.clients[7].Fork(), c.inbox[7].(*protocol.Roster)
+	c.stage(protocol.StageShare)
+	delivery := *c.inbox[7].(*protocol.Delivery)
+	masked := func(from *secagg.Client, d *protocol.Delivery) []byte {
+		t.Helper()
+		m, err := from.Fork().MaskedInput(d, c.inputs[7], serial{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Masked[0]
+	}
+	honest := masked(c.clients[7], &delivery)
+	d := delivery
+	digest := *d.Digest
+	digest[0] ^= 1
+	d.Digest = &digest
+	if slices.Equal(masked(c.clients[7], &d), honest) {
+		t.Error("masks do not depend on who else delivered shares")
+	}
+	// With the same neighbours on another ring, nothing that they deal opens.
+	for name, change := range map[string]func(*protocol.Ring){
+		"another hash of all keys": func(r *protocol.Ring) { r.Keys[0] ^= 1 },
+		"another position":         func(r *protocol.Ring) { r.Start = (r.Start + 1) % crowdSize },
+		"another proof":            func(r *protocol.Ring) { r.Proof[0][5] ^= 1 },
+	} {
+		m := *part
+		ring := *m.Ring
+		ring.Proof = slices.Clone(ring.Proof)
+		m.Ring = &ring
+		change(&ring)
+		client := before.Fork()
+		if _, err := client.Share(&m, serial{}); err != nil {
+			continue // by chance it cannot be the client's part at all
+		}
+		if _, err := client.MaskedInput(&delivery, c.inputs[7], serial{}); !errors.Is(err, secagg.ErrShare) {
+			t.Errorf("%s: what neighbours on the true ring deal: %v", name, err)
+		}
+	}
+}
+
+// Survivors are locked with what is told of those that the client does not know.
+func TestCrowdSurvivorsAreLocked(t *testing.T) {
+	c := newCrowd(t, protocol.NoNoise)
+	for _, s := range c.stages()[:3] {
+		c.stage(s)
+	}
+	good := c.inbox[7].(*protocol.Survivors)
+	for name, change := range map[string]func(*protocol.Survivors){
+		"without a hash":       func(m *protocol.Survivors) { m.Digest = nil },
+		"too few":              func(m *protocol.Survivors) { m.Count = crowdSize / 2 },
+		"more than arrived":    func(m *protocol.Survivors) { m.Count++ },
+		"fewer than are known": func(m *protocol.Survivors) { m.Count = 3 },
+		"a longer set":         func(m *protocol.Survivors) { m.U1 = append(slices.Clone(m.U1), 0) },
+		"without the client":   func(m *protocol.Survivors) { m.U1 = protocol.NewBitmap(8 * len(m.U1)) },
+	} {
+		bad := *good
+		change(&bad)
+		if err := c.clients[7].Fork().Check(&bad, nil, serial{}); err == nil {
+			t.Errorf("%s: survivors are taken", name)
+		}
+	}
+	client := c.clients[7].Fork()
+	if err := client.Check(good, nil, serial{}); err != nil {
+		t.Fatal(err)
+	}
+	other := *good
+	digest := *other.Digest
+	digest[31] ^= 1
+	other.Digest = &digest
+	if err := client.Check(&other, nil, serial{}); !errors.Is(err, secagg.ErrLocked) {
+		t.Errorf("survivors with another hash: %v", err)
+	}
+	if err := client.Check(good, nil, serial{}); err != nil {
+		t.Errorf("the same survivors again: %v", err)
+	}
+}

@@ -1,0 +1,82 @@
+package secagg
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// told is a set of clients as a client is told of it: those among the members that it knows
+// and, where these are not all, how many there are and what stands for the whole set in hashes.
+type told struct {
+	count  int
+	known  protocol.Bitmap
+	digest *protocol.Hash // nil where all members are known
+}
+
+// whole is what stands for the set in hashes.
+func (t told) whole() []byte {
+	if t.digest != nil {
+		return t.digest[:]
+	}
+	return t.known
+}
+
+// is reports whether somebody is told the same again.
+func (t told) is(o told) bool {
+	return t.count == o.count && bytes.Equal(t.known, o.known) && (t.digest == nil) == (o.digest == nil) && bytes.Equal(t.whole(), o.whole())
+}
+
+// clone is a copy that nobody else holds.
+func (t told) clone() told {
+	t.known = slices.Clone(t.known)
+	if t.digest != nil {
+		d := *t.digest
+		t.digest = &d
+	}
+	return t
+}
+
+// fits says what is wrong with the form of a set of clients of the roster.
+func (r *roster) fits(t told) error {
+	n, known := len(r.members), t.known.Count()
+	part := t.digest != nil
+	switch {
+	case !t.known.Fits(n) || part != r.parts() || !part && known != t.count:
+		return fmt.Errorf("%w: %d of a roster of %d in %d bytes", ErrMalformed, t.count, n, len(t.known))
+	case known > t.count || t.count-known > r.clients-n:
+		return fmt.Errorf("%w: %d clients, of %d that are known and %d others", ErrMalformed, t.count, known, r.clients-n)
+	}
+	return nil
+}
+
+// told is what the client at a place is told of a set of clients: of those that it knows
+// and, where these are not all, the weight of the set and its hash.
+func (a *Aggregator) told(set protocol.Bitmap, place int) told {
+	if a.roster.ring == nil {
+		return told{count: set.Count(), known: set}
+	}
+	t := a.wholly(set)
+	places := a.roster.ring.part(place, a.roster.choice.Degree)
+	t.known = protocol.NewBitmap(len(places))
+	for i, j := range places {
+		if set.Has(j) {
+			t.known.Set(i)
+		}
+	}
+	return t
+}
+
+// wholly is the part of it that everybody is told alike, computed once for each set.
+func (a *Aggregator) wholly(set protocol.Bitmap) told {
+	if a.roster.ring == nil {
+		return told{count: set.Count(), known: set}
+	}
+	if a.latest.digest == nil || !bytes.Equal(a.latest.known, set) {
+		digest := protocol.Hash(protocol.NewTranscript("fedsim/secagg/set/v1").Uint(uint64(a.roster.clients)).Bytes(set).Sum())
+		a.latest = told{count: set.Count(), known: slices.Clone(set), digest: &digest}
+	}
+	return told{count: a.latest.count, digest: a.latest.digest}
+}
