@@ -73,7 +73,7 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 	if err != nil {
 		err = Misusef("%w; %s --help tells what there is", err, p.Name)
 	} else {
-		err = p.call(call)
+		err = p.call(tree, call)
 	}
 	return p.report(stderr, err, wantsJSON(args))
 }
@@ -93,10 +93,13 @@ func joined(args []string) []string {
 	return list
 }
 
-func (p Program) call(call *kong.Context) error {
+func (p Program) call(tree any, call *kong.Context) error {
 	bound, err := p.Bind()
 	if err != nil {
 		return err
+	}
+	if t, ok := tree.(interface{ profiles() *ProfileFlags }); ok {
+		return t.profiles().around(func() error { return call.Run(bound) })
 	}
 	return call.Run(bound)
 }

@@ -30,6 +30,7 @@ type commands struct {
 	Status     statusCmd     `cmd:"" help:"Ask a process on this machine what it is doing."`
 	LogLevel   string        `enum:"debug,info,warn,error" default:"info" help:"What is logged to stderr: debug, info, warn or error and what is worse. Debug tells of messages that are ignored."`
 	cli.PagesCmd
+	cli.ProfileFlags
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 

@@ -41,6 +41,7 @@ type commands struct {
 	Overlap   overlapCmd   `cmd:"" help:"Say how many of their nearest items two finished runs have in common."`
 	Similar   similarCmd   `cmd:"" help:"List items like another, by the model of a finished run."`
 	cli.PagesCmd
+	cli.ProfileFlags
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
