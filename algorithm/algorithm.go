@@ -258,11 +258,26 @@ type (
 		// traffic of; none where there is but one.
 		Forms() (key *config.Key, words []string)
 	}
+	// Coster is an Instance that fits an encoder to statistics, where DP-SGD would go through it for examples.
+	Coster interface {
+		// FitCost compares the two; nil where no encoder is fitted, and where nobody has all ratings.
+		FitCost() (*FitCost, error)
+	}
 	// Worder is an Instance with words of its own in the summary.
 	Worder interface {
 		Words() Words
 	}
 )
+
+// FitCost is the cost of fitting an encoder to statistics beside that of DP-SGD on the same ratings, with as many batches an epoch. It
+// counts multiplications, up to constants that are alike. Visits and Ratio follow from exact counts of ratings.
+type FitCost struct {
+	Batch  int     `json:"batch"`  // items of a gradient step
+	Epochs float64 `json:"epochs"` // times that each item is gone through
+	Pass   float64 `json:"pass"`   // of the encoder, forward and back for an item
+	Visits float64 `json:"visits"` // of an item in an epoch of DP-SGD, which goes through it once a batch that it is in
+	Ratio  float64 `json:"ratio"`  // of the cost of statistics and gradients to that of DP-SGD
+}
 
 // Words are an algorithm's own in the summary. Each may be "".
 type Words struct {

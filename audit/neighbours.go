@@ -189,7 +189,7 @@ func (w *witness) opened(e *experiment.Experiment) error {
 	if err != nil {
 		return err
 	}
-	f.Data = f.Data.Public()
+	f.Data, f.Encoder = f.Data.Public(), nil // these are what is marked as uncovered
 	text, err := json.Marshal(f)
 	w.note("plans and charges", "%s", text)
 	w.note("file names", "%s", filepath.Base(results.DefaultName(e)))

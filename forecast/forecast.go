@@ -33,6 +33,8 @@ type Forecast struct {
 	// Forms compares forms of the statistics, of algorithms that sum them.
 	Forms  []FormForecast  `json:"gramian_forms,omitempty"`
 	Memory *MemoryForecast `json:"aggregator_memory_bytes,omitempty"`
+	// Encoder is what fitting one costs the server, of algorithms that do.
+	Encoder *algorithm.FitCost `json:"encoder,omitempty"`
 
 	// Privacy is the statement that the run ends with if every attempt is charged
 	// in full.
@@ -196,7 +198,15 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 	f.Releases = e.releaseForecasts()
 	f.Bytes = e.bytesForecast()
 	f.Memory = e.memoryForecast()
-	f.Forms, err = e.forms()
+	if f.Forms, err = e.forms(); err != nil {
+		return nil, err
+	}
+	if c, ok := e.Instance().(algorithm.Coster); ok {
+		f.Encoder, err = c.FitCost()
+		if f.Encoder != nil && len(f.Uncovered) > 0 {
+			f.Uncovered = append(f.Uncovered, "encoder.visits", "encoder.ratio")
+		}
+	}
 	return f, err
 }
 

@@ -52,6 +52,9 @@ func (f *Forecast) Print(w io.Writer) error {
 	if len(f.Forms) > 0 {
 		p.forms(f.Forms)
 	}
+	if c := f.Encoder; c != nil {
+		p.head("encoder", "%s epochs in batches of %s items cost %.3g of what DP-SGD does in as many steps, which visits an item %.4g times an epoch"+mark, units.Grouped(int64(c.Epochs+0.5)), units.Grouped(int64(c.Batch)), c.Ratio, c.Visits)
+	}
 	if f.Memory != nil {
 		p.memory(f.Memory, f.Graph != nil)
 		p.line("")

@@ -1,0 +1,40 @@
+package fedssp
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+)
+
+// FitCost implements algorithm.Coster by Proposition 2 and (9) of the am-ssp paper. The statistics are taken once a sum; DP-SGD has as many batches an epoch
+// as gradient steps go through all items once.
+func (x *instance) FitCost() (*algorithm.FitCost, error) {
+	p := &x.params
+	if !p.Encodes() || x.setup.Public() || len(x.setup.Ratings.Item) == 0 {
+		return nil, nil
+	}
+	e, err := p.newEncoder()
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]float64, p.Items)
+	for _, j := range x.setup.Ratings.Item {
+		counts[j]++
+	}
+	c := &algorithm.FitCost{Batch: p.Items, Pass: e.PassCost()}
+	if p.Encoder.Batch > 0 {
+		c.Batch = min(p.Encoder.Batch, p.Items)
+	}
+	batches := math.Ceil(float64(p.Items) / float64(c.Batch))
+	c.Epochs = float64(p.Rounds*p.Encoder.Steps) / batches
+	ratings := float64(len(x.setup.Ratings.Item))
+	taken := float64(p.Rounds * p.Resample) // times that a rating is in the statistics
+	if p.batched() {
+		taken *= p.SamplingRate
+	}
+	cost := encoder.Cost{Examples: ratings * taken, Items: float64(p.Items), Rank: float64(p.Rank), Pass: c.Pass, Epochs: c.Epochs,
+		Visits: encoder.Visits(counts, ratings/batches)}
+	c.Visits, c.Ratio = cost.Visits/float64(p.Items), cost.Ratio()
+	return c, nil
+}

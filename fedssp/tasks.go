@@ -1,0 +1,420 @@
+package fedssp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+)
+
+// Tasks are many linear regressions on features of the same users (multi-task paper, section 3): label y of user j for task i is fitted by
+// <u_j, θ_i>. u_j is known to user j and nobody else, and is not learned.
+type Tasks struct {
+	Count, Dim int             // of the tasks, and d
+	X          []float64       // u_j, users x Dim
+	Rows       []model.Ratings // the tasks and labels of each user: no task twice
+}
+
+// TasksOptions is how they are learned. Bounds are Γ_x = 1 and Γ_* = 1: longer features are shortened to norm 1, larger labels clipped to ±1, and
+// solutions of norm above 1 shortened.
+type TasksOptions struct {
+	Exponent  float64    // μ of ω_i ∝ n_i^-μ, at least 0
+	Normalise Normaliser // what brings a user's weights to Σ w² <= 1
+	Headroom  float64    // of GlobalNorm, positive: 1 over an average user's Σ w²
+
+	// Counts are n_i, by task, where they are public: facts that no user's data moved. nil: they are released, with noise, for
+	// CountShare of the budget.
+	Counts     []float64
+	CountShare float64 // in (0, 1) without Counts
+	CountCap   float64 // how many tasks a user counts in; where it has more, it counts less in each. At least 1 without Counts
+	Margin     float64 // deviations of their noise that are added to released counts, at least 0 (appendix B)
+
+	Steps  int       // T of [DescendTasks], at least 1
+	Clip   float64   // Γ of [DescendTasks], of the gradient of one label; positive
+	Budget dp.Budget // +Inf: no noise
+}
+
+// DefaultTasksOptions are the paper's: weights of n^-1/2 that each user normalises. Counts are released.
+func DefaultTasksOptions(b dp.Budget) TasksOptions {
+	return TasksOptions{Exponent: 0.5, Normalise: PerUserNorm, Headroom: 1, CountShare: 0.1, CountCap: 20, Steps: 100, Clip: 0.5, Budget: b}
+}
+
+// TaskRegressions are fitted tasks.
+type TaskRegressions struct {
+	Theta     *model.Matrix // θ_i, tasks x Dim
+	Statement dp.Statement  // of Theta and of the counts, if they are released
+}
+
+// Predict is <u, θ_i>, for u of any norm.
+func (f *TaskRegressions) Predict(task int, u []float64) float64 { return dot(f.Theta.Row(task), u) }
+
+// SolveTasks is task-weighted SSP, AdaDPALS with users' vectors given (multi-task, Algorithm 1): Â_i = Σ_j w_ij u_j u_jᵀ and b̂_i = Σ_j w_ij y_ij u_j are
+// released once, with noise, and solved.
+//
+// # Sensitivity
+//
+// User j adds w_ij·(svec(u_j u_jᵀ), y_ij u_j) to task i, which has the norm w_ij·√(‖u‖⁴ + y²‖u‖²) <= w_ij·√2, and to no other coordinates for any
+// other task. Weights depend on public or released counts and on the user's own data, and have Σ_i w_ij² <= 1 whatever they are
+// ([weigh], [weighGlobally]). So all that the user adds has norm at most √2. The counts, if they are released, move by at most √CountCap.
+// Both releases together, with normal noise of z·√2 and z_c·√CountCap, are those of two Gaussian mechanisms, and are accounted for as such.
+//
+// Line 5 of the algorithm adds w_ij·λI inside the noised sum, which the paper's proof leaves out of the sensitivity. Here what holds θ_i is a
+// function of released sums alone ([solveTask]), and costs nothing.
+func SolveTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegressions, error) {
+	r, err := newTasksRun(t, o, 1, math.Sqrt2, src)
+	if err != nil {
+		return nil, err
+	}
+	sums := r.statistics()
+	if err = r.release(sums, r.sigma); err != nil {
+		return nil, err
+	}
+	d := t.Dim
+	each := len(sums) / t.Count
+	e := newEigen(d)
+	a := make([]float64, d*d)
+	for i := range t.Count {
+		s := sums[i*each : (i+1)*each]
+		unpack(a, s, d, 1)
+		solveTask(r.theta.Row(i), e, a, s[each-d:], r.sigma)
+	}
+	return r.done(), nil
+}
+
+// statistics are Σ_j w_ij·(svec(u_j u_jᵀ), y_ij u_j), one task after the other.
+func (r *tasksRun) statistics() []float64 {
+	d := r.t.Dim
+	each := d*(d+1)/2 + d
+	sums, add := make([]float64, r.t.Count*each), make([]float64, each)
+	for j, row := range r.t.Rows {
+		u := r.t.clipped(j)
+		packOuter(add, u)
+		for k, i := range row.Items {
+			y := clampTo(float64(row.Values[k]), 1)
+			for c, x := range u {
+				add[each-d+c] = y * x
+			}
+			axpy(sums[int(i)*each:(int(i)+1)*each], r.weights[j][k], add)
+		}
+	}
+	return sums
+}
+
+// solveTask sets theta to the solution of Aθ = b for released sums that have noise of deviation sigma. A is projected to the positive
+// semidefinite, and what is not in it is left at zero. A ridge holds θ: with A = aI, noise of variance 2σ² in b - Aθ, and θ of
+// variance 1/d a coordinate, 2σ²d/a is the one of the least error. a is read off the trace.
+func solveTask(theta []float64, e *eigen, a, b []float64, sigma float64) {
+	e.decompose(a)
+	d := len(theta)
+	var trace float64
+	for _, x := range e.values {
+		trace += x / float64(d)
+	}
+	ridge := 0.
+	if sigma > 0 {
+		ridge = 2 * sigma * sigma * float64(d) / max(trace, sigma)
+	}
+	clear(theta)
+	for k, x := range e.values {
+		if x+ridge <= 1e-9*e.values[d-1] || x+ridge == 0 {
+			continue
+		}
+		var along float64
+		for c := range d {
+			along += e.vectors[c*d+k] * b[c]
+		}
+		for c := range d {
+			theta[c] += e.vectors[c*d+k] * along / (x + ridge)
+		}
+	}
+	shorten(theta)
+}
+
+// DescendTasks is task-weighted noisy gradient descent, AdaDPSGD with users' vectors given (multi-task, Algorithm 2): every step releases Σ_j w_ij·g_ij of all
+// tasks with noise, where g_ij = (<u_j, θ_i> - y_ij)u_j, shortened to norm Clip.
+//
+// # Sensitivity
+//
+// User j adds vectors of norm w_ij·Clip to disjoint coordinates, and Σ_i w_ij² <= 1: at most Clip together, in each of the steps. Line 5 of the
+// algorithm clips the sum over users instead, which bounds no user's part of it.
+//
+// Rates are those of Theorem 3.12(b), 1/(λ_i t), for the curvature that tasks have by their counts: ω_i n_i/d, as if features were of norm 1 in all directions
+// alike, plus a ridge that the noise is worth.
+func DescendTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegressions, error) {
+	if err := checkDescent(o); err != nil {
+		return nil, err
+	}
+	r, err := newTasksRun(t, o, o.Steps, o.Clip, src)
+	if err != nil {
+		return nil, err
+	}
+	d := t.Dim
+	ridge, curvature := make([]float64, t.Count), make([]float64, t.Count)
+	mean := r.sigma / math.Sqrt(float64(o.Steps)) // deviation of the steps' mean
+	for i := range curvature {
+		a := r.scale * math.Pow(clampCount(r.counts[i]), 1-o.Exponent) / float64(d)
+		ridge[i] = mean * mean * float64(d) / max(a, mean, 1e-300)
+		curvature[i] = a + ridge[i]
+	}
+	g := make([]float64, t.Count*d)
+	for step := range o.Steps {
+		r.gradient(g, o.Clip)
+		if err = r.release(g, r.sigma); err != nil {
+			return nil, err
+		}
+		for i := range t.Count {
+			theta := r.theta.Row(i)
+			rate := 1 / (curvature[i] * float64(step+1))
+			for c := range theta {
+				theta[c] -= rate * (g[i*d+c] + ridge[i]*theta[c])
+			}
+			shorten(theta)
+		}
+	}
+	return r.done(), nil
+}
+
+// gradient sets g to Σ_j w_ij·g_ij at theta, one task after the other.
+func (r *tasksRun) gradient(g []float64, clip float64) {
+	d := r.t.Dim
+	clear(g)
+	for j, row := range r.t.Rows {
+		u := r.t.clipped(j)
+		norm := math.Sqrt(dot(u, u))
+		if norm == 0 {
+			continue
+		}
+		for k, i := range row.Items {
+			residual := dot(r.theta.Row(int(i)), u) - clampTo(float64(row.Values[k]), 1)
+			axpy(g[int(i)*d:(int(i)+1)*d], r.weights[j][k]*clampTo(residual, clip/norm), u)
+		}
+	}
+}
+
+// tasksRun is what both ways have in common.
+type tasksRun struct {
+	t         *Tasks
+	counts    []float64   // public or released
+	scale     float64     // ω_i = scale·n_i^-μ, about, where users normalise their weights
+	weights   [][]float64 // w_ij, by user
+	sigma     float64     // deviation of the noise of a release
+	bits      *noise.Bits
+	theta     *model.Matrix
+	statement dp.Statement
+}
+
+// newTasksRun calibrates the noise of steps releases of a sensitivity, releases the counts if they are not public, and weighs all users.
+func newTasksRun(t *Tasks, o TasksOptions, steps int, sensitivity float64, src entropy.Source) (*tasksRun, error) {
+	if err := errors.Join(t.Validate(), o.validate(t)); err != nil {
+		return nil, err
+	}
+	r := &tasksRun{t: t, counts: o.Counts, bits: noise.NewBits(src.Stream("tasks", 0)), theta: model.NewMatrix(t.Count, t.Dim)}
+	countSigma, err := r.calibrate(o, steps, sensitivity)
+	if err != nil {
+		return nil, err
+	}
+	if r.counts == nil {
+		if err := r.count(o, countSigma); err != nil {
+			return nil, err
+		}
+	}
+	headroom := 1.
+	if o.Normalise == GlobalNorm {
+		headroom = o.Headroom
+	}
+	r.scale = globalScale(func(i int) float64 { return r.counts[i] }, t.Count, len(t.Rows), o.Exponent, headroom)
+	r.weights = make([][]float64, len(t.Rows))
+	var of []float64
+	for j, row := range t.Rows {
+		of = of[:0]
+		for _, i := range row.Items {
+			of = append(of, r.counts[i])
+		}
+		w := make([]float64, len(of))
+		switch {
+		case len(w) == 0:
+		case o.Normalise == GlobalNorm:
+			weighGlobally(w, of, o.Exponent, r.scale)
+		default:
+			weigh(w, of, o.Exponent)
+		}
+		r.weights[j] = w
+	}
+	return r, nil
+}
+
+// calibrate sets the noise of a release and the statement, and returns the noise of the counts. With a share s of μ² for counts, their
+// multiplier is z/√s and that of each step z·√(steps/(1-s)), where z is that of a single release.
+func (r *tasksRun) calibrate(o TasksOptions, steps int, sensitivity float64) (counts float64, err error) {
+	r.statement = dp.Statement{Epsilon: math.Inf(1), Delta: o.Budget.Delta, Unit: dp.User, Relation: dp.ZeroOut, Accountant: dp.Unaccounted, Sampling: dp.NoSampling, Noise: dp.NoNoise}
+	if math.IsInf(o.Budget.Epsilon, 1) {
+		return 0, r.statement.Validate()
+	}
+	share := o.CountShare
+	if r.counts != nil {
+		share = 0
+	}
+	events := func(z float64) []dp.Event {
+		list := []dp.Event{dp.Gaussian(z * math.Sqrt(float64(steps)/(1-share))).Times(steps)}
+		if share > 0 {
+			list = append(list, dp.Gaussian(z/math.Sqrt(share)))
+		}
+		return list
+	}
+	z, cost, err := dp.Calibrate(o.Budget, events)
+	if err != nil {
+		return 0, err
+	}
+	list := events(z)
+	r.sigma = list[0].NoiseMultiplier * sensitivity
+	if share > 0 {
+		counts = list[1].NoiseMultiplier * math.Sqrt(o.CountCap)
+	}
+	r.statement.Epsilon, r.statement.Accountant, r.statement.Noise = cost.Epsilon, cost.Accountant, dp.FloatGaussianNoise
+	return counts, r.statement.Validate()
+}
+
+// count releases how many users each task has. A user of k tasks adds min(1, √(CountCap/k)) to each of them, a vector of norm at most √CountCap.
+func (r *tasksRun) count(o TasksOptions, sigma float64) error {
+	r.counts = make([]float64, r.t.Count)
+	for _, row := range r.t.Rows {
+		each := math.Min(1, math.Sqrt(o.CountCap/float64(len(row.Items))))
+		for _, i := range row.Items {
+			r.counts[i] += each
+		}
+	}
+	if err := r.release(r.counts, sigma); err != nil {
+		return err
+	}
+	for i := range r.counts {
+		r.counts[i] += o.Margin * sigma
+	}
+	return nil
+}
+
+// taskGridBits is how much finer than the noise the grid of released sums is: coarse against the spacing of draws, whose low bits may betray
+// what they are added to.
+const taskGridBits = 20
+
+// release adds noise of deviation sigma to sums, and rounds to a grid that depends on sigma alone.
+func (r *tasksRun) release(sums []float64, sigma float64) error {
+	if sigma == 0 {
+		return nil
+	}
+	normal, err := noise.NewGaussian(sigma)
+	if err != nil {
+		return err
+	}
+	if err = normal.Add(sums, r.bits); err != nil {
+		return fmt.Errorf("fedssp: drawing noise: %w", err)
+	}
+	_, exponent := math.Frexp(sigma)
+	grid := math.Ldexp(1, exponent-taskGridBits)
+	for k, x := range sums {
+		sums[k] = math.RoundToEven(x/grid) * grid
+	}
+	return nil
+}
+
+func (r *tasksRun) done() *TaskRegressions {
+	return &TaskRegressions{Theta: r.theta, Statement: r.statement}
+}
+
+// clipped is u_j, shortened to norm 1.
+func (t *Tasks) clipped(j int) []float64 {
+	u := append([]float64(nil), t.X[j*t.Dim:(j+1)*t.Dim]...)
+	shorten(u)
+	return u
+}
+
+// shorten shortens a vector to norm 1, if it is longer.
+func shorten(x []float64) {
+	if norm := math.Sqrt(dot(x, x)); norm > 1 {
+		for c := range x {
+			x[c] /= norm
+		}
+	}
+}
+
+// Validate reports everything that makes the tasks unusable.
+func (t *Tasks) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedssp: tasks: "+format, args...)) }
+	if t.Count < 1 || t.Dim < 1 || len(t.X) != len(t.Rows)*t.Dim {
+		bad("%d tasks of dimension %d, and %d features for %d users; there must be at least one of each, and %d features a user", t.Count, t.Dim, len(t.X), len(t.Rows), t.Dim)
+		return errors.Join(errs...)
+	}
+	for k, x := range t.X {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			bad("feature %d of user %d is %v; features must be finite", k%t.Dim, k/t.Dim, x)
+			break
+		}
+	}
+	seen := make([]int, t.Count) // the last user that had the task, from 1
+	for j, row := range t.Rows {
+		if len(row.Items) != len(row.Values) {
+			bad("user %d has %d tasks and %d labels; each task needs one", j, len(row.Items), len(row.Values))
+			return errors.Join(errs...)
+		}
+		for k, i := range row.Items {
+			switch y := float64(row.Values[k]); {
+			case i < 0 || int(i) >= t.Count:
+				bad("user %d has task %d; they are from 0 to %d", j, i, t.Count-1)
+				return errors.Join(errs...)
+			case seen[i] == j+1:
+				bad("user %d has task %d twice; a user has one label a task", j, i)
+				return errors.Join(errs...)
+			case math.IsNaN(y) || math.IsInf(y, 0):
+				bad("user %d has the label %v; labels must be finite", j, y)
+				return errors.Join(errs...)
+			}
+			seen[i] = j + 1
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o TasksOptions) validate(t *Tasks) error {
+	errs := []error{o.Budget.Validate()}
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedssp: tasks: "+format, args...)) }
+	if !(o.Exponent >= 0 && o.Exponent <= 2) {
+		bad("exponent is %v; it must be from 0 to 2", o.Exponent)
+	}
+	if o.Normalise != PerUserNorm && o.Normalise != GlobalNorm {
+		bad("normalise is %q; it must be %s or %s", o.Normalise, PerUserNorm, GlobalNorm)
+	}
+	if o.Normalise == GlobalNorm && (!(o.Headroom > 0) || math.IsInf(o.Headroom, 1)) {
+		bad("headroom is %v; it must be positive and finite", o.Headroom)
+	}
+	if o.Counts != nil {
+		if len(o.Counts) != t.Count {
+			bad("there are %d counts; each of the %d tasks needs one", len(o.Counts), t.Count)
+		}
+		return errors.Join(errs...)
+	}
+	if !(o.CountShare > 0 && o.CountShare < 1) {
+		bad("the share of counts is %v; it must be above 0 and below 1 where they are not public", o.CountShare)
+	}
+	if !(o.CountCap >= 1) || math.IsInf(o.CountCap, 1) {
+		bad("the cap of counts is %v; it must be at least 1 and finite: without it a user could move them by any length", o.CountCap)
+	}
+	if !(o.Margin >= 0) || math.IsInf(o.Margin, 1) {
+		bad("the margin of counts is %v; it must be at least 0 and finite", o.Margin)
+	}
+	return errors.Join(errs...)
+}
+
+func checkDescent(o TasksOptions) error {
+	var errs []error
+	if o.Steps < 1 {
+		errs = append(errs, fmt.Errorf("fedssp: tasks: steps are %d; there must be at least 1", o.Steps))
+	}
+	if !(o.Clip > 0) || math.IsInf(o.Clip, 1) {
+		errs = append(errs, fmt.Errorf("fedssp: tasks: clip is %v; it must be positive and finite", o.Clip))
+	}
+	return errors.Join(errs...)
+}
