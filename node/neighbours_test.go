@@ -22,7 +22,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/agreement"
-	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/experiment"
@@ -194,7 +193,7 @@ func (n neighbour) run(t *testing.T, w *witness) {
 	here := gathering{monitors[protocol.Aggregator], make(chan struct{}, 2*f.federation.Clients)}
 	f.also[protocol.Aggregator] = here
 	f.strategy = func(s server.Durable) server.Durable { return &absorbing{s, w, n.sums} }
-	if n.virtual && f.simulated.About().Clients == algorithm.UserParties { // in virtual time nothing else takes any
+	if n.virtual && !f.simulated.About().Clients.Organisations() { // in virtual time training takes none by itself
 		f.trainer = func(id protocol.ClientID, own client.Trainer) client.Trainer {
 			if id == changed {
 				return slow{own, own.(*experiment.Party).Ratings}
@@ -262,7 +261,7 @@ func (f *federation) empty(id protocol.ClientID) {
 		f.t.Fatal(err)
 	}
 	f.simulated = e
-	if f.public, err = agreement.Of(e, firstSession); err != nil {
+	if f.public, err = agreement.Of(e, f.public.Session); err != nil {
 		f.t.Fatal(err)
 	}
 	file := filepath.Join(f.t.TempDir(), "own.csv")
