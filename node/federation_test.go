@@ -28,6 +28,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/server"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -48,6 +49,8 @@ type federation struct {
 	sessions    int                  // how often the aggregator has had a session begin, or found one that ended
 	hear        func(protocol.Event) // the server's
 	registryLog store.Log
+	also        map[protocol.Role]node.Observer                        // hear what the aggregator and the server report, too
+	strategy    func(server.Durable) server.Durable                    // in place of the server's own; nil: none is
 	trainer     func(protocol.ClientID, client.Trainer) client.Trainer // in place of a client's own; nil: none is
 	trained     func(protocol.ClientID, client.Trainer)                // hears of every party that is made; nil: nobody does
 	written     map[protocol.ClientID]func(n int)                      // hear how many bytes clients write; nil: nobody does
@@ -61,6 +64,7 @@ type federation struct {
 	simulated   *experiment.Experiment // with all ratings
 	public      *agreement.Public
 	log         zerolog.Logger
+	now         func() time.Time // the operator's clock
 }
 
 // ratings are those of a few users on a few items, as a CSV file.
@@ -130,15 +134,21 @@ func testLog(t testing.TB) zerolog.Logger {
 // newFederationOver is newFederation over a network, and with a log for everybody in it.
 func newFederationOver(t testing.TB, network *memory, settings string, log zerolog.Logger) *federation {
 	t.Helper()
+	return foundFederation(t, network, settings, log, time.Now)
+}
+
+// foundFederation is newFederationOver by a clock of the operator's.
+func foundFederation(t testing.TB, network *memory, settings string, log zerolog.Logger, now func() time.Time) *federation {
+	t.Helper()
 	f := &federation{t: t, network: network, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
-		log: log.With().Timestamp().Logger()}
+		log: log.With().Timestamp().Logger(), now: now}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	f.ctx = ctx
 	f.simulated, f.public = f.experiment(settings, firstSession)
 	f.operator = f.key("operator")
 	var err error
-	f.federation, err = admission.NewFederation(f.operator, "Test", f.simulated.Cohort.Clients, time.Now(), simulated.New(seed, "federation"))
+	f.federation, err = admission.NewFederation(f.operator, "Test", f.simulated.Cohort.Clients, now(), simulated.New(seed, "federation"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,11 +175,25 @@ func (o observer) Event(e protocol.Event) {
 // watcher is the aggregator's observer.
 type watcher struct{ f *federation }
 
-func (w watcher) Session(protocol.SessionID) { w.f.sessions++ }
-func (w watcher) Registered(int)             {}
+func (w watcher) Session(id protocol.SessionID) {
+	w.f.sessions++
+	if o := w.f.also[protocol.Aggregator]; o != nil {
+		o.Session(id)
+	}
+}
+
+func (w watcher) Registered(n int) {
+	if o := w.f.also[protocol.Aggregator]; o != nil {
+		o.Registered(n)
+	}
+}
+
 func (w watcher) Event(e protocol.Event) {
 	if w.f.watch != nil {
 		w.f.watch(e)
+	}
+	if o := w.f.also[protocol.Aggregator]; o != nil {
+		o.Event(e)
 	}
 }
 
@@ -239,11 +263,11 @@ func (f *federation) invite(p admission.Place, until time.Time) *admission.Invit
 // join enrols the holder of a place with the aggregator.
 func (f *federation) join(p admission.Place) *admission.Membership {
 	f.t.Helper()
-	m, err := f.invite(p, time.Now().Add(time.Hour)).Accept(f.identity(p))
+	m, err := f.invite(p, f.now().Add(time.Hour)).Accept(f.identity(p))
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if err = f.registry.Redeem(time.Now(), &m.Enrolment); err != nil {
+	if err = f.registry.Redeem(f.now(), &m.Enrolment); err != nil {
 		f.t.Fatal(err)
 	}
 	f.memberships[p] = m
@@ -408,8 +432,14 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
 		State: f.states(), Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
 	config.Over(f.network.option()...)
+	if o := f.also[protocol.Server]; o != nil {
+		config.Observer = o
+	}
 	if config.Strategy, err = e.Strategy(); err != nil {
 		f.t.Fatal(err)
+	}
+	if f.strategy != nil {
+		config.Strategy = f.strategy(config.Strategy)
 	}
 	if config.Experiment, err = f.public.Encode(); err != nil {
 		f.t.Fatal(err)
@@ -430,7 +460,7 @@ func (f *federation) tapped() *tap {
 			}
 		}
 		return party{}, false
-	})
+	}, f.network.option()...)
 	f.contact.Addresses = []string{x.address()}
 	return x
 }

@@ -33,6 +33,7 @@ type tap struct {
 	hub   peer.AddrInfo
 	// holder is who a peer is, with its key; false for who is not known.
 	holder func(peer.ID) (party, bool)
+	over   []libp2p.Option // other transports; nil: TCP
 
 	mu    sync.Mutex
 	rules []func(*passing)
@@ -99,21 +100,21 @@ func (p *passing) iteration() uint64 {
 func (p *passing) said(key string) bool { _, ok := p.notice[key]; return ok }
 
 // newTap opens a tap before the hub. Rules are added before anybody dials.
-func newTap(t testing.TB, aggregator admission.PrivateKey, hub peer.AddrInfo, holder func(peer.ID) (party, bool)) *tap {
+func newTap(t testing.TB, aggregator admission.PrivateKey, hub peer.AddrInfo, holder func(peer.ID) (party, bool), over ...libp2p.Option) *tap {
 	t.Helper()
 	key, err := crypto.UnmarshalEd25519PrivateKey(aggregator.Ed25519())
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, err := libp2p.New(libp2p.Identity(key), libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableRelay(),
+	front, err := libp2p.New(append([]libp2p.Option{libp2p.Identity(key), libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableRelay(),
 		libp2p.ResourceManager(&network.NullResourceManager{}),
 		// Parties would be told of it, and could go round a line that fails.
-		libp2p.AddrsFactory(func([]multiaddr.Multiaddr) []multiaddr.Multiaddr { return nil }))
+		libp2p.AddrsFactory(func([]multiaddr.Multiaddr) []multiaddr.Multiaddr { return nil })}, over...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	x := &tap{t: t, front: front, hub: hub, holder: holder, ctx: ctx, stop: stop}
+	x := &tap{t: t, front: front, hub: hub, holder: holder, over: over, ctx: ctx, stop: stop}
 	front.SetStreamHandler(node.ProtocolID, x.handle)
 	front.SetStreamHandler(node.EnrolID, x.handle)
 	t.Cleanup(func() {
@@ -155,7 +156,7 @@ func (x *tap) handle(s network.Stream) {
 	if err != nil {
 		return
 	}
-	back, err := libp2p.New(libp2p.Identity(key), libp2p.NoListenAddrs, libp2p.DisableRelay())
+	back, err := libp2p.New(append([]libp2p.Option{libp2p.Identity(key), libp2p.NoListenAddrs, libp2p.DisableRelay()}, x.over...)...)
 	if err != nil {
 		return
 	}
