@@ -77,7 +77,7 @@ var goldenRuns = []struct{ name, flags string }{
 	{"ssp-c-implicit", "--algorithm ssp-c --feedback implicit --set split.validation=0.1 --baselines quick --epsilon 200"},
 	{"ssp-c-no-noise", "--algorithm ssp-c --epsilon inf --rank 6 --set split.validation=0.1 --baselines quick"},
 	{"ssp-i", "--algorithm ssp-i --rounds 1 --baselines quick --epsilon 200"},
-	{"ssp-i-batches", "--algorithm ssp-i --rounds 1 --set statistics.resample=3 --set statistics.sampling-rate=0.5 --baselines quick --epsilon 200"},
+	{"ssp-i-batches", "--algorithm ssp-i --rounds 1 --set statistics.resample=3 --set statistics.sampling-rate=0.5 --baselines quick --epsilon 5"},
 	{"ssp-i-real", "--algorithm ssp-i --secagg real --rounds 1 --set statistics.resample=3 --baselines quick --epsilon 200"},
 	{"am-ssp", "--algorithm am-ssp --baselines quick --epsilon 200"},
 	{"am-ssp-real", "--algorithm am-ssp --secagg real --set encoder.dim=5 --baselines quick --epsilon 200"},
