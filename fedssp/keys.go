@@ -27,7 +27,7 @@ var keys struct {
 
 // keys are those that the algorithm has.
 func (f *family) keys() []*config.Key {
-	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key, algorithm.Feedback.Key, algorithm.Positive.Key})
+	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key})
 	if f.about.Features != algorithm.NoFeatures {
 		list = append(list, algorithm.FeatureSpec.Key)
 	}
