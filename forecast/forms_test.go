@@ -45,7 +45,7 @@ func TestGramianForms(t *testing.T) {
 		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
 	}
 	// The other form is what it would be if it were asked for, whatever else is chosen by it.
-	for _, algorithm := range []string{"ssp-c encoder.optimiser=adam", "ssp-c", "ssp-c rank=3", "ssp-i", "am-ssp", "ssp-convex", "dp-cmf", "ada-dpals", "dpals"} {
+	for _, algorithm := range []string{"ssp-c encoder.optimiser=adam", "ssp-c", "ssp-c rank=3", "ssp-i", "am-ssp", "ssp-convex", "dp-cmf", "ada-dpals", "dpals", "dpals statistics.top-items=0.2"} {
 		for _, epsilon := range []string{"1", "inf"} {
 			settings := "algorithm=" + algorithm + " epsilon=" + epsilon
 			_, one := forms(t, settings+" statistics.gramian=one")
