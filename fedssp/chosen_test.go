@@ -167,8 +167,19 @@ func TestLostCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Skip(plan, errors.New("nobody came"))
+	state, err := s.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err = s.Next(); !errors.Is(err, ErrNotCounted) {
 		t.Errorf("the round after: %v", err)
+	}
+	again := newStrategy(t, p, 10, 0)
+	if err = again.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = again.Next(); !errors.Is(err, ErrNotCounted) {
+		t.Errorf("the round after, of a server that was restarted: %v", err)
 	}
 	m, err := DecodeModel(s.Model(), &p)
 	if err != nil {

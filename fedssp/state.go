@@ -97,6 +97,7 @@ func (s *Strategy) Restore(state []byte) error {
 		}
 	}
 	next.encoded, next.kept = len(b) > 0 && b[0] == 1, memory
+	next.uncounted = model.unchosen && iteration > 0
 	next.iteration, next.model, next.weight, next.weightNoise = iteration, model, weight, deviation
 	*s = next
 	return nil

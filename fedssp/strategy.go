@@ -27,6 +27,7 @@ type Strategy struct {
 	params    StrategyParams // once items are chosen, those of these
 	all       Params         // of the whole catalogue
 	chosen    *chosen        // nil where all items are trained on, and until they are chosen
+	uncounted bool           // the round that was to say which was lost
 	iteration uint64
 	model     *Model
 	// weight is c_j/|U1|, nil until they are released; weightNoise is the deviation of their noise.
@@ -120,10 +121,10 @@ func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 	if s.iteration == uint64(len(s.params.Steps)) {
 		return nil, true, nil
 	}
-	step := s.params.Steps[s.iteration]
-	if s.model.unchosen && step.Phase != Prepare {
+	if s.uncounted {
 		return nil, false, ErrNotCounted
 	}
+	step := s.params.Steps[s.iteration]
 	s.iteration++
 	return &protocol.Plan{
 		Session: s.params.Session, Iteration: s.iteration, Phase: step.Phase,
@@ -133,7 +134,10 @@ func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 
 // Skip implements server.Strategy: the attempt is used up. The model stays, unless other sums of the
 // outer step that ends here moved it.
-func (s *Strategy) Skip(*protocol.Plan, error) { s.follow(protocol.Workers(1)) }
+func (s *Strategy) Skip(*protocol.Plan, error) {
+	s.uncounted = s.model.unchosen
+	s.follow(protocol.Workers(1))
+}
 
 // Model implements server.Strategy: the model, encoded.
 func (s *Strategy) Model() []byte { return s.model.Encode() }
