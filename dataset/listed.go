@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"slices"
@@ -11,24 +10,19 @@ import (
 // ListedItems reads a list of items, an id a line, and returns those that the set has, ascending. Empty lines are skipped, and so
 // are ids that the set does not have; a list of which none is left is an error, and so is one that names an item twice.
 func (s *Set) ListedItems(path string) ([]int32, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	index := make(map[string]int32, len(s.ItemIDs))
 	for j, id := range s.ItemIDs {
 		index[id] = int32(j)
 	}
 	var items []int32
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if j, known := index[strings.TrimSpace(lines.Text())]; known {
+	for line := range strings.Lines(string(text)) {
+		if j, known := index[strings.TrimSpace(line)]; known {
 			items = append(items, j)
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	slices.Sort(items)
 	for i := range items {
