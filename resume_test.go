@@ -43,6 +43,7 @@ var resumed = []string{
 	"algorithm=dpals epsilon=200 statistics.per-user=3 statistics.budgeting=tail secagg=real",
 	"algorithm=ada-dpals epsilon=200",
 	"algorithm=dp-cmf epsilon=200 data=synthetic:small",
+	"algorithm=dp-cmf epsilon=200 data=synthetic:small statistics.top-items=0.3",
 	"algorithm=ssp-c epsilon=200",
 	"algorithm=ssp-c epsilon=200 secagg=real",
 	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3",

@@ -20,7 +20,7 @@ import (
 var simulationOnly = []string{
 	"dropout=0.2", "dropout-at=share", "leave=0.1", "away=0.1", "away-rounds=2", "model.local-passes=3", "baselines=quick",
 	"network.latency-ms=1", "network.up-mbps=1", "network.down-mbps=1", "network.compute-ms=1", "network.stage-timeout-s=61",
-	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7",
+	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7", "statistics.items-file=items.txt",
 }
 
 const idealWarning = "secagg ideal is for simulations, where somebody is trusted with adding up: in a deployment sums are real"
@@ -126,8 +126,10 @@ func TestDeployed(t *testing.T) {
 
 func TestDeployedRefuses(t *testing.T) {
 	for settings, want := range map[string]string{
-		"split.test-file=t.csv": "split.test-file: nobody measures in a deployment; each party leaves out of its data what it does not want trained on",
-		"split.by=time":         "split.by: nobody knows the timestamps of all; say the moment with split.time",
+		"split.test-file=t.csv":                                  "split.test-file: nobody measures in a deployment; each party leaves out of its data what it does not want trained on",
+		"split.test=500 algorithm=ssp-c feedback=implicit":       "split.test: who is among a number of held-out users follows from all users, whom no party knows; use a share below 1",
+		"split.validation=500 algorithm=ssp-c feedback=implicit": "split.validation: who is among a number of held-out users follows from all users, whom no party knows; use a share below 1",
+		"split.by=time": "split.by: nobody knows the timestamps of all; say the moment with split.time",
 		"split.by=user-time algorithm=vfl-sgdmf unit=rating":   "split.by: user-time is not covered by unit rating, since one rating more may move another into the training part; use unit user, random, or time",
 		"split.by=leave-one-out algorithm=vfl-sgdmf unit=user": "split.by: leave-one-out needs all ratings of a user, of which each party has some; use random, or time",
 		"algorithm=sgd-mf":              "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",

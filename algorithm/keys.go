@@ -18,10 +18,10 @@ import (
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
-	Columns, Duplicates, SplitBy, SplitTime, SplitTestFile config.TextKey
+	Columns, Duplicates, SplitBy, SplitTime, SplitTestFile, SplitTarget config.TextKey
 	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
-	SplitTest, SplitValidation, Positive, EvalRelevant, EvalUsers, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
+	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
 	Seed, SplitSeed config.SeedKey
 )
 
@@ -30,6 +30,7 @@ func init() {
 	declareData()
 	declareFederation()
 	declareSplit()
+	declareHoldOut()
 	declareEval()
 	declareNetwork()
 }

@@ -2,6 +2,7 @@ package algorithm
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -62,15 +63,17 @@ func declareData() {
 // declareSplit declares how the data are split.
 func declareSplit() {
 	SplitTest = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
-		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.Inside(0, 1),
-		Help: "Share of the ratings, or with implicit feedback of the users, that quality is measured on.",
+		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.Positive(),
+		Help:  "Share of the ratings, or with implicit feedback of the users, that quality is measured on; from 1 on, how many users.",
+		Check: func(c config.Config) string { return checkHeldOut(c, SplitTest) },
 		When: func(c config.Config) bool {
 			return SplitTestFile.Is(c, "") && (Ranks(c) || !SplitBy.Is(c, string(dataset.SplitLeaveOneOut)))
 		},
 	})
 	SplitValidation = config.DeclareNumber(config.Key{
-		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.Below(0, 1),
-		Help: "Share that is neither trained nor tested on, for choosing settings; with leave-one-out, above 0: the one before the last.",
+		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.AtLeast(0),
+		Help:  "Share that is neither trained nor tested on, for choosing settings, or with implicit feedback, from 1 on, how many users; with leave-one-out, above 0: the one before the last.",
+		Check: func(c config.Config) string { return checkHeldOut(c, SplitValidation) },
 	})
 	SplitBy = config.DeclareText(config.Key{
 		Name: "split.by", Kind: config.Word, Default: string(dataset.SplitRandom), Later: true,
@@ -121,6 +124,44 @@ func declareSplit() {
 			return known(f, func() float64 { return positiveShare * f.Max })
 		},
 	})
+}
+
+// declareHoldOut declares how users are held out, as Liang et al. (WWW 2018) do where these are at other values.
+func declareHoldOut() {
+	SplitLeast = config.DeclareNumber(config.Key{
+		Name: "split.least", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Later: true, When: Ranks,
+		Help: "Fewest liked items of a user who takes part, with implicit feedback: those of users with fewer are left out of training and test.",
+	})
+	SplitTarget = config.DeclareText(config.Key{
+		Name: "split.target", Kind: config.Word, Default: targetEach, Words: []string{targetEach, targetExact}, Later: true,
+		When: func(c config.Config) bool {
+			return Ranks(c) && SplitTestFile.Is(c, "") && SplitBy.Is(c, string(dataset.SplitRandom))
+		},
+		Help: "Which fifth of what a held-out user likes is to be predicted: each item by itself with that probability, or exactly so many, rounded down.",
+	})
+}
+
+// The words of split.target.
+const (
+	targetEach  = "each"
+	targetExact = "exact"
+)
+
+// TargetsExactly reports whether exactly a share of what each held-out user likes is to be predicted.
+func TargetsExactly(c config.Config) bool { return SplitTarget.Is(c, targetExact) }
+
+// checkHeldOut checks a part that may be a share, or a number of users.
+func checkHeldOut(c config.Config, k config.NumberKey) string {
+	switch v := k.Value(c); {
+	case v < 1:
+		return ""
+	case !Ranks(c):
+		return fmt.Sprintf("%v is no share: ratings are held out by a share below 1. Users are held out by number, with feedback implicit", v)
+	case v != math.Trunc(v):
+		return fmt.Sprintf("%v is neither a share below 1 nor a whole number of users", v)
+	default:
+		return ""
+	}
 }
 
 // positiveShare of the scale's top counts as liked: four stars of five, as Liang et al.
@@ -190,6 +231,11 @@ func undeployed(c config.Config) []config.Problem {
 	bad := func(k *config.Key, reason string) { list = append(list, config.Problem{Key: k, Reason: reason}) }
 	if !SplitTestFile.Is(c, "") {
 		bad(SplitTestFile.Key, "nobody measures in a deployment; each party leaves out of its data what it does not want trained on")
+	}
+	for _, k := range []config.NumberKey{SplitTest, SplitValidation} {
+		if k.Value(c) >= 1 {
+			bad(k.Key, "who is among a number of held-out users follows from all users, whom no party knows; use a share below 1")
+		}
 	}
 	switch {
 	case SplitBy.Is(c, string(dataset.SplitTime)) && SplitTime.Is(c, ""):

@@ -43,6 +43,28 @@ func (c *Category) Features(j int) (values []int32, weights []float64) {
 	return c.Value[from:to:to], c.Weight[from:to:to]
 }
 
+// Pick are the features of some items, which become items 0, 1, ... in that order. Vocabularies stay, with values
+// that none of them may have.
+func (f *ItemFeatures) Pick(items []int32) *ItemFeatures {
+	d := digester{hash: sha256.New()}
+	d.text("fedsim picked item features v1")
+	d.text(f.Digest)
+	for _, j := range items {
+		d.number(uint64(j))
+	}
+	out := &ItemFeatures{Items: len(items), Digest: d.sum()}
+	for _, c := range f.Categories {
+		picked := Category{Name: c.Name, Values: c.Values, Start: make([]int32, 1, len(items)+1)}
+		for _, j := range items {
+			values, weights := c.Features(int(j))
+			picked.Value, picked.Weight = append(picked.Value, values...), append(picked.Weight, weights...)
+			picked.Start = append(picked.Start, int32(len(picked.Value)))
+		}
+		out.Categories = append(out.Categories, picked)
+	}
+	return out
+}
+
 // ErrNoFeatures is wrapped by the error of a set without the features that were asked
 // for, and of a file that describes no item of the set.
 var ErrNoFeatures = errors.New("no such features")

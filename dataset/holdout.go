@@ -1,10 +1,12 @@
 package dataset
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // DefaultTarget is the share of a held-out user's ratings to be predicted when
@@ -13,11 +15,18 @@ const DefaultTarget = 0.2
 
 // HoldOutParams say how users are held out.
 type HoldOutParams struct {
-	Test       float64 // share of users held out for the test, 0 < Test < 1; zero means DefaultTest
-	Validation float64 // share held out for tuning, 0 for none; Test + Validation < 1
+	Test       float64 // share of users held out for the test, 0 < Test < 1, or from 1 on how many; zero means DefaultTest
+	Validation float64 // share held out for tuning, or from 1 on how many; 0 for none. Somebody must be left to train
 	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means DefaultTarget
 	Positive   float64 // ratings of fewer stars are left out everywhere, in training too; 0 for none
 	Seed       uint64  // public; another seed holds out others
+
+	// Least is how many ratings of enough stars a user must have: those of a user with fewer are left out everywhere. 0: none
+	// are.
+	Least int
+	// Exact has the target be the share of each held-out user's ratings, rounded down, in place of every rating by itself
+	// with that probability. Of no meaning by time and with a test file.
+	Exact bool
 
 	By  SplitBy  // which ratings of held-out users are to be predicted; zero means SplitRandom
 	Cut *float64 // as of [SplitParams]
@@ -27,13 +36,13 @@ type HoldOutParams struct {
 func (p HoldOutParams) Validate() error {
 	var errs []error
 	test, target := p.test(), p.target()
-	if !(test > 0 && test < 1) {
-		errs = append(errs, fmt.Errorf("held-out users: test share is %v; want more than 0 and less than 1", p.Test))
+	if !(test > 0 && (test < 1 || whole(test))) {
+		errs = append(errs, fmt.Errorf("held-out users: test share is %v; want more than 0 and less than 1, or a whole number of users", p.Test))
 	}
-	if !(p.Validation >= 0 && p.Validation < 1) {
-		errs = append(errs, fmt.Errorf("held-out users: validation share is %v; want at least 0 and less than 1", p.Validation))
+	if !(p.Validation >= 0 && (p.Validation < 1 || whole(p.Validation))) {
+		errs = append(errs, fmt.Errorf("held-out users: validation share is %v; want at least 0 and less than 1, or a whole number of users", p.Validation))
 	}
-	if len(errs) == 0 && test+p.Validation >= 1 {
+	if len(errs) == 0 && !p.counted() && test+p.Validation >= 1 {
 		errs = append(errs, fmt.Errorf("held-out users: test share %v and validation share %v leave nobody to train; want a sum below 1", test, p.Validation))
 	}
 	if !(target > 0 && target < 1) {
@@ -43,7 +52,40 @@ func (p HoldOutParams) Validate() error {
 	if math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0) {
 		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
 	}
+	if p.Least < 0 {
+		errs = append(errs, fmt.Errorf("held-out users: a user must have at least %d ratings; want 0, to leave out nobody, or more", p.Least))
+	}
 	return errors.Join(errs...)
+}
+
+// whole reports whether x is a number of users.
+func whole(x float64) bool { return x == math.Trunc(x) && x <= math.MaxInt32 }
+
+// counted reports whether users are held out by number.
+func (p HoldOutParams) counted() bool { return p.test() >= 1 || p.Validation >= 1 }
+
+// checkCounts refuses to hold out as many users as there are, or more.
+func (p HoldOutParams) checkCounts(users int) error {
+	if !p.counted() {
+		return nil
+	}
+	test, validation := p.numbers(users)
+	if test+validation >= users {
+		return fmt.Errorf("held-out users: %d for the test and %d for validation are to be held out of %d users, which leaves nobody to train; want fewer, or shares below 1",
+			test, validation, users)
+	}
+	return nil
+}
+
+// numbers are how many users are held out by number; a share beside a number is that of all users.
+func (p HoldOutParams) numbers(users int) (test, validation int) {
+	number := func(x float64) int {
+		if x < 1 {
+			x = math.Round(x * float64(users))
+		}
+		return int(x)
+	}
+	return number(p.test()), number(p.Validation)
 }
 
 func (p HoldOutParams) test() float64 { return SplitParams{Test: p.Test}.test() }
@@ -79,16 +121,21 @@ type HeldOut struct {
 const (
 	partHistory byte = 3 + iota
 	partTarget
-	partLeftOut // fewer stars than count
+	partLeftOut // fewer stars than count, or of a user with too few ratings
 )
 
 // HoldOut holds users out as Liang et al. do (Variational autoencoders for
 // collaborative filtering, WWW 2018): every user, independently of all others, goes to
 // the test part with probability p.Test, to the validation part with p.Validation, else
 // to training; every rating of a held-out user goes to the target with p.Target, else to
-// the history. Liang et al. take p.Target = 0.2 of each user exactly, keep ratings of 4
-// stars and more (p.Positive), and leave out users with fewer than 5 of them. Here such
-// a user stays, and counts where something of theirs is in the target.
+// the history. Liang et al. hold out so many users (p.Test and p.Validation of 1 or more), take
+// p.Target = 0.2 of each user exactly (p.Exact), keep ratings of 4 stars and more
+// (p.Positive), and leave out users with fewer than 5 of them (p.Least).
+//
+// A number of users are those whose draws are the least among all users of the set, whatever they
+// rated. Liang et al. leave users with few ratings out first, and draw of the others. Then whether a user
+// has so many ratings would decide about another one, who trains or does not; here it decides about
+// that user alone, and those held out who have fewer are not measured on.
 //
 // By time, the target is what comes last: the share of each held-out user's ratings, one of them, or
 // what comes after one moment for all, after which nothing is trained on either. With a test
@@ -96,13 +143,17 @@ const (
 //
 // The draws are hashes of the seed and the user's id, and of the seed, the user's and the
 // item's id, and of nothing else: as with [Set.Split], adding or removing other ratings,
-// users or items moves nobody and no rating to another part. The user's draw is
-// independent of Split's.
+// users or items moves nobody and no rating to another part. By number, other users do, and with p.Exact
+// a held-out user's other ratings. Neither a number nor p.Exact has one user's ratings decide about what is trained
+// on of another's. The user's draw is independent of Split's.
 //
 // It is an error when ids are missing (see [Set.Split]), and when nothing is left in the
 // training ratings, or in the target of a part that was asked for.
 func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
-	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs(), s.checkTimes(p.By)); err != nil {
+	if err := s.checkHoldOut(p); err != nil {
+		return nil, err
+	}
+	if err := p.checkCounts(s.Users); err != nil {
 		return nil, err
 	}
 	users, parts := s.holdOutParts(p)
@@ -140,13 +191,22 @@ func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
 
 // HoldOutTraining is the training part alone, as [Set.HoldOut] divides it. Unlike there, it
 // may be empty: a party that holds the ratings of one user gets those on which a run over
-// all ratings would train, and none if that user is held out.
+// all ratings would train, and none if that user is held out. Users that are held out by
+// number follow from who else there is, and are refused.
 func (s *Set) HoldOutTraining(p HoldOutParams) (Ratings, error) {
-	if err := errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs(), s.checkTimes(p.By)); err != nil {
+	if err := s.checkHoldOut(p); err != nil {
 		return Ratings{}, err
+	}
+	if p.counted() {
+		return Ratings{}, errors.New("held-out users: who is among a number of them follows from all users, whom a party does not know; want shares below 1")
 	}
 	users, parts := s.holdOutParts(p)
 	return s.pickOf(users, partTrain, parts, partTrain), nil
+}
+
+// checkHoldOut reports everything that keeps users of the set from being held out, but for how many.
+func (s *Set) checkHoldOut(p HoldOutParams) error {
+	return errors.Join(p.Validate(), s.Ratings.Validate(), s.checkIDs(), s.checkTimes(p.By))
 }
 
 // holdOutParts draws the part of every user and rating.
@@ -159,25 +219,91 @@ func (s *Set) holdOutParts(p HoldOutParams) (users, parts []byte) {
 		hashes[u] = mix(seed ^ h)
 		users[u] = split.part(hashes[u])
 	}
+	if p.counted() {
+		p.count(hashes, users)
+	}
 	if s.Tested != nil {
 		s.holdOutTested(p, users)
 	}
+	few := s.few(p)
 	target := SplitParams{Test: p.target()}
 	parts = make([]byte, s.Len())
 	for k, u := range s.User {
 		switch {
-		case float64(s.Value[k]) < p.Positive:
+		case float64(s.Value[k]) < p.Positive, few != nil && few[u]:
 			parts[k] = partLeftOut
 		case users[u] == partTrain:
 			parts[k] = partTrain
+		case p.Exact:
+			parts[k] = partHistory
 		case target.part(mix(hashes[u]^items[s.Item[k]])) == partTest:
 			parts[k] = partTarget
 		default:
 			parts[k] = partHistory
 		}
 	}
+	if p.Exact {
+		s.targetExactly(p, parts, func(k int) uint64 { return mix(hashes[s.User[k]] ^ items[s.Item[k]]) })
+	}
 	s.retarget(p, users, parts)
 	return users, parts
+}
+
+// count gives parts to users by their draws: the least are for the test, the next for validation.
+func (p HoldOutParams) count(draws []uint64, users []byte) {
+	order := make([]int, len(users))
+	for u := range order {
+		order[u], users[u] = u, partTrain
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(draws[a], draws[b]), a-b) })
+	test, validation := p.numbers(len(users))
+	for rank, u := range order[:min(test+validation, len(order))] {
+		users[u] = partTest
+		if rank >= test {
+			users[u] = partValidation
+		}
+	}
+}
+
+// few tells which users have fewer ratings than they must; nil: nobody.
+func (s *Set) few(p HoldOutParams) []bool {
+	if p.Least == 0 {
+		return nil
+	}
+	counts, few := make([]int, s.Users), make([]bool, s.Users)
+	for k, u := range s.User {
+		if float64(s.Value[k]) >= p.Positive {
+			counts[u]++
+		}
+	}
+	for u, n := range counts {
+		few[u] = n < p.Least
+	}
+	return few
+}
+
+// targetExactly moves the share of each held-out user's history, rounded down, to the target: the ratings with
+// the least draws.
+func (s *Set) targetExactly(p HoldOutParams, parts []byte, draw func(k int) uint64) {
+	type drawn struct {
+		hash uint64
+		at   int
+	}
+	history := make(map[int32][]drawn)
+	for k, part := range parts {
+		if part == partHistory {
+			history[s.User[k]] = append(history[s.User[k]], drawn{draw(k), k})
+		}
+	}
+	for _, list := range history {
+		slices.SortFunc(list, func(a, b drawn) int {
+			return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(s.Item[a.at], s.Item[b.at]))
+		})
+		const rounding = 1e-9 // of a product that is a whole number
+		for _, d := range list[:int(p.target()*float64(len(list))+rounding)] {
+			parts[d.at] = partTarget
+		}
+	}
 }
 
 // usersOf lists the users of a part.

@@ -230,6 +230,7 @@ func TestHoldOutErrors(t *testing.T) {
 	one := open(t, "testdata/good/one.csv", Options{})
 	nan := math.NaN()
 	const more = ", or use more ratings, those of fewer stars, or another seed"
+	const number = ", or a whole number of users"
 	for _, c := range []struct {
 		set     *Set
 		params  HoldOutParams
@@ -242,12 +243,12 @@ func TestHoldOutErrors(t *testing.T) {
 			"held-out users: the training users have none of 1 ratings; lower the test and validation shares" + more +
 				"\nheld-out users: the target of validation users has none of 1 ratings; raise the validation share or set it to 0" + more +
 				"\nheld-out users: the target of test users has none of 1 ratings; raise the test share" + more},
-		{one, HoldOutParams{Test: 1, Validation: -0.1, Target: 1, Positive: nan},
-			"held-out users: test share is 1; want more than 0 and less than 1\nheld-out users: validation share is -0.1; want at least 0 and less than 1\n" +
+		{one, HoldOutParams{Test: 1.5, Validation: -0.1, Target: 1, Positive: nan},
+			"held-out users: test share is 1.5; want more than 0 and less than 1" + number + "\nheld-out users: validation share is -0.1; want at least 0 and less than 1" + number + "\n" +
 				"held-out users: target share is 1; want more than 0 and less than 1\n" +
 				"held-out users: the least positive rating is NaN; want a number of stars, or 0 to take all"},
 		{one, HoldOutParams{Test: nan, Target: nan},
-			"held-out users: test share is NaN; want more than 0 and less than 1\nheld-out users: target share is NaN; want more than 0 and less than 1"},
+			"held-out users: test share is NaN; want more than 0 and less than 1" + number + "\nheld-out users: target share is NaN; want more than 0 and less than 1"},
 		{one, HoldOutParams{Test: 0.5, Validation: 0.5},
 			"held-out users: test share 0.5 and validation share 0.5 leave nobody to train; want a sum below 1"},
 		{&Set{Ratings: one.Ratings, ItemIDs: one.ItemIDs}, HoldOutParams{}, "split: 0 user ids for 1 users; want one for each, the draw is a hash of them"},

@@ -168,7 +168,10 @@ func holdOutParams(c config.Config, set *dataset.Set) dataset.HoldOutParams {
 		liked = algorithm.Positive.ChooseNumber(c, algorithm.FactsOf(set))
 	}
 	p := algorithm.SplitParams(c)
-	return dataset.HoldOutParams{Test: p.Test, Validation: p.Validation, Positive: liked.Value, Seed: p.Seed, By: p.By, Cut: p.Cut}
+	return dataset.HoldOutParams{
+		Test: p.Test, Validation: p.Validation, Positive: liked.Value, Seed: p.Seed, By: p.By, Cut: p.Cut,
+		Least: algorithm.SplitLeast.Int(c), Exact: algorithm.TargetsExactly(c),
+	}
 }
 
 // derive fixes everything that follows from configuration, data and split.

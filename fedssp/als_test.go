@@ -291,7 +291,9 @@ func TestNoisyFirstStages(t *testing.T) {
 	p = full(3, 2)
 	for _, x := range []struct{ sum, n, want float64 }{{1, 1.5, 3}, {1, 4, 3.5}, {-9, 4, 1}, {9, 4, 5}, {1, -4, 3}} {
 		s := newStrategy(t, p, 20, 4)
-		s.prepared(absorbed{values: map[string][]float64{Mean: {x.sum, x.n}}, noise: map[string]float64{Mean: 2}, users: 10})
+		if err := s.prepared(absorbed{values: map[string][]float64{Mean: {x.sum, x.n}}, noise: map[string]float64{Mean: 2}, users: 10}); err != nil {
+			t.Fatal(err)
+		}
 		near(t, "mean", []float64{s.model.Mean}, []float64{x.want}, 1e-12)
 	}
 }

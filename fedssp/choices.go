@@ -125,9 +125,9 @@ func (s settings) weighsFeatures() bool {
 
 func (s settings) weights() bool { return keys.budgeting.Chosen(s.Config) == string(Weights) }
 
-// counted reports whether item counts are released: where weights or samples go by them.
+// counted reports whether item counts are released: where weights, samples or the choice of items go by them.
 func (s settings) counted() bool {
-	return keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0)
+	return s.chooses() || keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0)
 }
 
 // global reports whether one scale of weights serves all users.
@@ -362,6 +362,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 			WeightCounts: keys.shareWeightCounts.Value(c), Gramian: keys.shareGramian.Value(c),
 		},
 	}
+	p.TopItems, p.choices = s.topItems(p.Items), new(choices)
 	if !s.items() { // all that is left is the biases', and nothing else is fitted
 		p.Rank, p.Rounds, p.SamplingRate = 1, 0, 1
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = One, 1, 1, 1, 1, 1

@@ -73,20 +73,52 @@ type collective struct {
 
 // newCollective numbers the features of all categories.
 func newCollective(p *Params) *collective {
-	c := &collective{CMFParams: p.CMF, rank: p.Rank, items: make([][]entry, p.Items)}
-	for _, cat := range p.Features.Categories {
-		base := len(c.features)
-		c.features = append(c.features, make([][]entry, len(cat.Values))...)
-		for j := range p.Items {
-			for k := cat.Start[j]; k < cat.Start[j+1]; k++ {
-				feature := base + int(cat.Value[k])
-				c.items[j] = append(c.items[j], entry{feature, cat.Weight[k]})
-				c.features[feature] = append(c.features[feature], entry{j, cat.Weight[k]})
-			}
+	c := &collective{CMFParams: p.CMF, rank: p.Rank}
+	var features int
+	c.items, features = entriesOf(p.Features)
+	c.features = make([][]entry, features)
+	for j, of := range c.items {
+		for _, e := range of {
+			c.features[e.index] = append(c.features[e.index], entry{j, e.value})
 		}
 	}
-	c.f = make([]float64, len(c.features)*p.Rank)
+	c.f = make([]float64, features*p.Rank)
 	return c
+}
+
+// entriesOf are the features of each item, numbered through all categories, and how many numbers there are.
+func entriesOf(f *dataset.ItemFeatures) (items [][]entry, features int) {
+	items = make([][]entry, f.Items)
+	for _, cat := range f.Categories {
+		for j := range items {
+			for k := cat.Start[j]; k < cat.Start[j+1]; k++ {
+				items[j] = append(items[j], entry{features + int(cat.Value[k]), cat.Weight[k]})
+			}
+		}
+		features += len(cat.Values)
+	}
+	return items, features
+}
+
+// others are the embeddings of items of which there are no statistics: what their features say, with the ridge of one rating.
+func (c *collective) others(y *system, v []float64, rest *dataset.ItemFeatures, run protocol.Runner) []float64 {
+	c.fitFeatures(v, run)
+	every, d := c.everyFeature(), c.rank
+	items, _ := entriesOf(rest)
+	out := make([]float64, len(items)*d)
+	blocks(run, len(items), func(from, to int) {
+		w := newWorker(d)
+		for j := from; j < to; j++ {
+			clear(w.a)
+			clear(w.b)
+			c.add(w, every, items[j])
+			for i := range d {
+				w.a[i*d+i] += (y.p.ItemRidge + y.p.ItemPrior) * y.typical
+			}
+			w.solve(out[j*d : (j+1)*d])
+		}
+	})
+	return out
 }
 
 // start sets v to the mean of embeddings of an item's features, whose coordinates are drawn; items
@@ -120,7 +152,7 @@ func (c *collective) solve(y *system, v []float64, run protocol.Runner) {
 			for j := from; j < to; j++ {
 				copy(w.a, a[j*d*d:])
 				copy(w.b, b[j*d:])
-				c.addTo(w, every, j)
+				c.add(w, every, c.items[j])
 				w.solve(v[j*d : (j+1)*d])
 			}
 		})
@@ -160,11 +192,11 @@ func (c *collective) gather(a, b []float64, entries []entry, rows []float64) {
 	}
 }
 
-// addTo adds α times the exact statistics of item j's features to the system in w; every is
+// add adds α times the exact statistics of an item's features to the system in w; every is
 // unobserved·Σ f fᵀ over all features.
-func (c *collective) addTo(w *worker, every []float64, j int) {
+func (c *collective) add(w *worker, every []float64, features []entry) {
 	clear(w.part)
-	c.gather(w.part, w.scratch, c.items[j], c.f)
+	c.gather(w.part, w.scratch, features, c.f)
 	for i := range w.a {
 		w.a[i] += c.FeatureWeight * (w.part[i] + every[i])
 	}

@@ -84,6 +84,9 @@ func (s *Strategy) follow(run protocol.Runner) {
 		return
 	}
 	s.encoder.Embed(s.model.Items, run)
+	if s.chosen != nil && s.chosen.rest != nil {
+		s.model.rest = s.encoder.EmbedOthers(s.chosen.rest)
+	}
 	s.model.complete(&s.params.Params)
 	s.encoded = false
 }

@@ -30,6 +30,8 @@
 // With Params.NormBias and NormItems the bounds of bias, and of moments or gradients, are those, if they are
 // smaller: a user whose contribution would be longer takes smaller weights w_j, or a smaller s, else 1.
 //
+// With Params.TopItems all but counts are of the items that are trained on, which counts decide (chosen.go).
+//
 // # Privacy
 //
 // The unit is a user and the relation zero-out: the user's record is replaced by
@@ -156,6 +158,11 @@ type Params struct {
 	CountMargin float64    // deviations of their noise that are added to the counts, at least 0
 	PerUser     int        // ratings that a user's sample has at most; of the samplings only
 	CountCap    int        // θ_c, the items a user counts at most; of releases that need counts only
+	// TopItems is how many items are trained on, those with the largest private counts; 0: all are. See chosen.go.
+	TopItems int
+	// Listed are the items that are trained on, ascending, where a public list names them, and no counts; TopItems is then how
+	// many they are.
+	Listed []int32
 	// MeanCap is k: the ratings of a user that the mean is taken over, at most. 0: the
 	// middle of the scale is used and nothing is released. Explicit feedback only.
 	MeanCap int
@@ -204,6 +211,8 @@ type Params struct {
 	UserFeatures *UserFeatures         // public features that clients weigh for themselves; nil: none. Explicit feedback only
 	Features     *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Shares       Shares
+
+	choices *choices // what was read of a choice last, by all who go by the same settings; nil: it is read anew
 }
 
 // Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
@@ -221,6 +230,9 @@ type Shares struct {
 func (p *Params) withCounts() bool {
 	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == GlobalNorm)
 }
+
+// releasesCounts reports whether private counts are released, for weights or to choose items by.
+func (p *Params) releasesCounts() bool { return p.withCounts() || p.chooses() }
 
 func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
 
@@ -273,8 +285,9 @@ func (p Params) Validate() error {
 	var e problems
 	e.atLeast("items", p.Items, 1)
 	e.atLeast("rank", p.Rank, 1)
-	if p.Items >= 1 && p.Rank >= 1 && float64(p.Items)*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
-		e.add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.Items, p.Rank, protocol.MaxLen)
+	p.checkTop(&e)
+	if p.Items >= 1 && p.Rank >= 1 && float64(p.trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
+		e.add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.trained(), p.Rank, protocol.MaxLen)
 	}
 	if !(p.Min < p.Max) || math.IsInf(p.Min, 0) || math.IsInf(p.Max, 0) {
 		e.add("the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
@@ -405,7 +418,7 @@ func (p *Params) checkBudgeting(e *problems) {
 	default:
 		e.add("budgeting is %q; it must be %s, %s or %s", p.Budgeting, Weights, UniformSample, TailSample)
 	}
-	if p.withCounts() {
+	if p.releasesCounts() {
 		e.atLeast("count-cap", p.CountCap, 1)
 		if !(p.CountMargin >= 0 && p.CountMargin <= 100) {
 			e.add("count-margin is %v; it must be from 0 to 100", p.CountMargin)
@@ -421,7 +434,7 @@ func (s Shares) check(p *Params, e *problems) {
 		value float64
 		used  bool
 	}{
-		{"counts", s.Counts, p.withCounts()}, {"mean", s.Mean, p.withMean()}, {"bias", s.Bias, p.Bias},
+		{"counts", s.Counts, p.releasesCounts()}, {"mean", s.Mean, p.withMean()}, {"bias", s.Bias, p.Bias},
 		{"weight-counts", s.WeightCounts, true}, {"gramian", s.Gramian, p.Rounds > 0},
 	} {
 		if !(x.value >= 0 && x.value < 1) {

@@ -24,6 +24,9 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		return nil, config.Errorf("features: %s factors features of the items beside the ratings, and there are none", f.about.Name)
 	}
 	x := &instance{setup: s, params: paramsOf(s)}
+	if err := x.params.list(s); err != nil {
+		return nil, err
+	}
 	steps, err := x.params.Steps()
 	if err != nil {
 		return nil, config.Wrap(err)
@@ -34,7 +37,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		shares[i] = step.Shares
 		s.Schedule[i] = protocol.Step{Iterations: 1, Phase: step.Phase, Releases: step.Releases, Model: x.params.ModelSize(step.Phase)}
 	}
-	s.Schedule[len(steps)-1].Model = x.params.ModelSize(Statistics) // the final one is broadcast too
+	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final one is broadcast too
 	for _, r := range s.Schedule.All() {
 		r.Scale = algorithm.Scale(*r)
 	}
@@ -119,7 +122,9 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 func (x *instance) Baselines() []algorithm.Baseline {
 	list := []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "the same start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
-			start, err := x.params.Start()
+			all := x.params
+			all.TopItems, all.Listed = 0, nil
+			start, err := all.Start()
 			if err != nil {
 				return nil, err
 			}
@@ -186,7 +191,7 @@ func (x *instance) matrices(m *Model) []model.Named {
 	list := []model.Named{{Name: "item_embeddings", Matrix: items}}
 	if x.params.Bias {
 		bias := model.NewMatrix(x.params.Items, 1)
-		copy(bias.Data(), m.Bias) // zeros where the biases were skipped
+		copy(bias.Data(), m.biasesOf(x.params.Items)) // zeros where the biases were skipped
 		list = append(list, model.Named{Name: "item_bias", Matrix: bias})
 	}
 	return list

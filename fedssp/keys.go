@@ -14,7 +14,8 @@ import (
 // keys are the keys of sufficient statistics.
 var keys struct {
 	gramian, budgeting, normalise, biasFirst, priors, loss                                   config.TextKey
-	exponent, headroom, countMargin, perUser, countCap, meanCap, decay                       config.NumberKey
+	exponent, headroom, countMargin, perUser, countCap, meanCap, decay, topItems             config.NumberKey
+	itemsFile                                                                                config.TextKey
 	clipUser, clipRating, clipBias, normBias, normItems, growth                              config.NumberKey
 	userRidge, userBiasRidge, userFeatureWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
 	resample, samplingRate, startSpread, lossWidth                                           config.NumberKey
@@ -27,7 +28,7 @@ var keys struct {
 
 // keys are those that the algorithm has.
 func (f *family) keys() []*config.Key {
-	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key, algorithm.Feedback.Key, algorithm.Positive.Key})
+	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key})
 	if f.about.Features != algorithm.NoFeatures {
 		list = append(list, algorithm.FeatureSpec.Key)
 	}
@@ -125,6 +126,7 @@ func declareKeys() {
 	declareEncoder()
 	declareCMF()
 	declareBatches()
+	declareChoice()
 }
 
 // declareForm declares what is summed.

@@ -2,6 +2,7 @@ package fedssp
 
 import (
 	"errors"
+	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -16,7 +17,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	if err != nil {
 		return nil, err
 	}
-	var m saved
+	m := saved{lastUnknown: s.implicit() && (s.chooses() || !keys.itemsFile.Is(c, ""))}
 	read := func(name string, rows, cols int) *model.Matrix {
 		x, readErr := files.Matrix(name, rows, cols)
 		err = errors.Join(err, readErr)
@@ -68,6 +69,7 @@ type saved struct {
 	userBias, itemBias *model.Matrix // nil of a model without
 	mean               float64
 	logistic           *Model // of a model whose predictions are logits; nil of another
+	lastUnknown        bool   // an item without an embedding was not trained on, and comes last
 }
 
 // logits puts a model together that predicts by logits.
@@ -88,6 +90,10 @@ func (m *saved) score(user int, out []float64) {
 	for j := range out {
 		if m.logistic != nil {
 			out[j] = m.logistic.Predict(u, own, j)
+			continue
+		}
+		if m.lastUnknown && nothing(m.items.Row(j)) {
+			out[j] = math.NaN()
 			continue
 		}
 		out[j] = m.mean + model.Dot(u, m.items.Row(j))

@@ -20,6 +20,13 @@ import (
 // FitUser is what a client does locally with a model: it returns u, with the user's weights of public features behind it, and
 // the user's own bias, 0 where users have none. The ratings, items ascending, must be valid for the settings (see [NewUser]).
 func (p *Params) FitUser(m *Model, r model.Ratings) (u []float64, bias float64) {
+	switch {
+	case m.unchosen:
+		return make([]float64, p.Rank+p.UserFeatures.Width()), 0
+	case m.chosen != nil:
+		p = m.chosen.inner
+		r, _ = m.chosen.of(r)
+	}
 	w := newWorkspace(p)
 	defer w.free()
 	w.gather(p, m, r)

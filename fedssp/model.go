@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -21,12 +22,19 @@ type Model struct {
 
 	scale   scale
 	weighed *UserFeatures
+
+	// Where not all items are trained on, all of the above is of those that are, in their order.
+	chosen   *chosen   // nil: all are
+	unchosen bool      // it is not known yet which: there is no item
+	rest     []float64 // embeddings of the others, nil: none
+	restBias []float64 // their biases, nil: none
 }
 
 // scale says how predictions stand on the rating scale.
 type scale struct {
 	min, max float64
 	logistic bool
+	ranked   bool // predictions are scores, of which only the order counts
 }
 
 // Start is the model before the first iteration: the middle of the scale, and V where an encoder
@@ -60,7 +68,23 @@ func (p *Params) Start() (*Model, error) {
 	return m, nil
 }
 
-func (p *Params) scale() scale { return scale{p.Min, p.Max, p.logistic()} }
+func (p *Params) scale() scale { return scale{p.Min, p.Max, p.logistic(), p.Feedback == Implicit} }
+
+// unchosen is the model while nobody knows which items are trained on.
+func (p *Params) unchosen() *Model {
+	m := &Model{Mean: p.middle(), scale: p.scale(), weighed: p.UserFeatures, unchosen: true}
+	if p.Feedback == Implicit {
+		m.Mean = 0
+	}
+	return m
+}
+
+// training is the model as clients train with it, without what is said of other items.
+func (m *Model) training() *Model {
+	out := *m
+	out.rest, out.restBias = nil, nil
+	return &out
+}
 
 // complete computes what follows from the items.
 func (m *Model) complete(p *Params) {
@@ -92,15 +116,19 @@ func (s scale) offset(mean, bias float64) float64 {
 
 // Predict is the rating that a user of embedding u and the given bias gives the item: μ +
 // b_j + b_u + <u, v_j> + <t, x_j>, u as [Params.FitUser] returns it, not clipped to the scale; with a logistic loss the logit's place on the scale.
-// With implicit feedback it is a score.
+// With implicit feedback it is a score: NaN, which comes last, of an item of which nothing is known since it was not trained on.
 func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 	d := len(u) - m.weighed.Width()
-	x := bias + dot(u[:d], m.row(item, u[:d])) + m.weighed.of(u[d:], item)
-	if m.Bias != nil {
-		x += m.scale.offset(m.Mean, m.Bias[item])
-	} else {
-		x += m.scale.offset(m.Mean, 0)
+	row, own := m.item(item, d)
+	x := bias
+	switch {
+	case row != nil && (m.chosen == nil || !m.scale.ranked || m.chosen.place[item] >= 0 || !nothing(row)):
+		x += dot(u[:d], row)
+	case m.scale.ranked:
+		return math.NaN()
 	}
+	x += m.weighed.of(u[d:], item)
+	x += m.scale.offset(m.Mean, own)
 	if m.scale.logistic {
 		return m.scale.min + (m.scale.max-m.scale.min)*sigmoid(x)
 	}
@@ -113,14 +141,21 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 //
 //	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any)
 //
-// Numbers are little-endian float64, so that a client reads the rows it needs in place.
+// Numbers are little-endian float64, so that a client reads the rows it needs in place. Where m of M items are trained on, it is
+//
+//	model = domain ‖ flags (1) ‖ mean                       while it is not known which, and then
+//	model = domain ‖ flags (1) ‖ mean ‖ choice (m·4 bytes) ‖ counts ‖ bias ‖ items ‖ gramian ‖
+//	        bias of the others (M-m, if any) ‖ the others ((M-m)·d, if any)
 const modelDomain = "fedsim/fedssp/model/v1\n"
 
 const (
 	hasCounts = 1 << iota
 	hasBias
 	hasGramian
-	allFlags = hasCounts | hasBias | hasGramian
+	hasChoice
+	hasRestBias
+	hasRest
+	allFlags = hasCounts | hasBias | hasGramian | hasChoice | hasRestBias | hasRest
 )
 
 // Encode is the model as it is broadcast.
@@ -135,13 +170,27 @@ func (m *Model) Encode() []byte {
 	if m.Gramian != nil {
 		flags |= hasGramian
 	}
-	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+len(m.Items)+len(m.Gramian)))
+	if m.chosen != nil {
+		flags |= hasChoice
+	}
+	if m.restBias != nil {
+		flags |= hasRestBias
+	}
+	if m.rest != nil {
+		flags |= hasRest
+	}
+	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.restBias)+len(m.rest)))
 	b = append(append(b, modelDomain...), flags)
 	b = appendFloats(b, m.Mean)
+	if m.chosen != nil {
+		b = m.chosen.append(b)
+	}
 	b = appendFloats(b, m.Counts...)
 	b = appendFloats(b, m.Bias...)
 	b = appendFloats(b, m.Items...)
-	return appendFloats(b, m.Gramian...)
+	b = appendFloats(b, m.Gramian...)
+	b = appendFloats(b, m.restBias...)
+	return appendFloats(b, m.rest...)
 }
 
 func appendFloats(b []byte, x ...float64) []byte {
@@ -162,11 +211,14 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale(), weighed: p.UserFeatures}
+	m := &Model{
+		Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale(), weighed: p.UserFeatures,
+		chosen: v.chosen, unchosen: v.unchosen(), restBias: numbers(v.restBias), rest: numbers(v.rest),
+	}
 	for _, part := range []struct {
 		name   string
 		values []float64
-	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}} {
+	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.restBias}, {"other items", m.rest}} {
 		for i, x := range part.values {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
@@ -190,9 +242,22 @@ func numbers(b []byte) []float64 {
 
 // broadcast is an encoded model in place. A client reads what its ratings touch and no more.
 type broadcast struct {
-	p                               *Params
-	mean, counts, bias, items, gram []byte // counts, bias, gram nil: none
+	p                               *Params // of the items that are trained on
+	mean, counts, bias, items, gram []byte  // counts, bias, gram nil: none
+	chosen                          *chosen // nil: all are, or it is not known yet which
+	rest, restBias                  []byte  // nil: none
 }
+
+// trainedOn are a user's ratings of items that are trained on, by their places among them.
+func (v broadcast) trainedOn(r model.Ratings) model.Ratings {
+	if v.chosen != nil {
+		r, _ = v.chosen.of(r)
+	}
+	return r
+}
+
+// unchosen reports whether it is not known yet which items are trained on.
+func (v broadcast) unchosen() bool { return v.items == nil }
 
 // openBroadcast checks form and lengths, and no number: which of them a client looks at depends
 // on what its user rated, so that what is wrong with one is neutralised there, not refused.
@@ -204,32 +269,59 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	if flags&^allFlags != 0 {
 		return broadcast{}, fmt.Errorf("fedssp: the model has flags %#x; only %#x are known", flags, allFlags)
 	}
-	if want := p.Feedback == Implicit; want != (flags&hasGramian != 0) {
+	chosen := flags&hasChoice != 0
+	switch {
+	case p.TopItems == 0 && flags&(hasChoice|hasRest|hasRestBias) != 0:
+		return broadcast{}, errors.New("fedssp: the model is of some of the items; all are trained on")
+	case p.chooses() && !chosen && flags == 0:
+		return openUnchosen(b, p)
+	case p.TopItems > 0 && !chosen:
+		return broadcast{}, errors.New("fedssp: the model does not say which items are trained on")
+	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
 		return broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
 	}
 	v := broadcast{p: p}
-	rest := b[len(modelDomain)+1:]
-	need := 0
+	rest, need := b[len(modelDomain)+1:], len(modelDomain)+1
 	take := func(present bool, n int, dst *[]byte) {
 		if !present {
 			return
 		}
-		need += 8 * n
-		if len(rest) >= 8*n {
-			*dst, rest = rest[:8*n:8*n], rest[8*n:]
+		need += n
+		if len(rest) >= n {
+			*dst, rest = rest[:n:n], rest[n:]
 		} else {
 			rest = nil
 		}
 	}
-	take(true, 1, &v.mean)
-	take(flags&hasCounts != 0, p.Items, &v.counts)
-	take(flags&hasBias != 0, p.Items, &v.bias)
-	take(true, p.Items*p.Rank, &v.items)
-	take(flags&hasGramian != 0, p.packed(), &v.gram)
-	if need += len(modelDomain) + 1; len(b) != need {
-		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), p.Items, p.Rank, need)
+	items, others, choice := p.trained(), p.Items-p.trained(), []byte(nil)
+	take(true, 8, &v.mean)
+	take(chosen, choiceBytes*items, &choice)
+	take(flags&hasCounts != 0, 8*items, &v.counts)
+	take(flags&hasBias != 0, 8*items, &v.bias)
+	take(true, 8*items*p.Rank, &v.items)
+	take(flags&hasGramian != 0, 8*p.packed(), &v.gram)
+	take(flags&hasRestBias != 0, 8*others, &v.restBias)
+	take(flags&hasRest != 0, 8*others*p.Rank, &v.rest)
+	if len(b) != need {
+		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
+	}
+	if chosen {
+		var err error
+		if v.chosen, err = p.chosenBy(choice); err != nil {
+			return broadcast{}, err
+		}
+		v.p = v.chosen.inner
 	}
 	return v, nil
+}
+
+// openUnchosen opens a model from before items are chosen.
+func openUnchosen(b []byte, p *Params) (broadcast, error) {
+	const head = len(modelDomain) + 1
+	if len(b) != head+8 {
+		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), head+8)
+	}
+	return broadcast{p: p, mean: b[head:]}, nil
 }
 
 // shared is a model as a client reads it, decoded or in place.

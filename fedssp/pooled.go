@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/posterior"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -51,29 +52,46 @@ const maxColumns = 500
 // a category with norm 1. Weights below typical, that of a rating, count as that: without noise there
 // are items of weight zero, whose logarithms would leave the others hardly any deviation.
 func (p *Params) design(weight []float64, typical float64) posterior.Design {
+	columns, group := p.columns()
+	return designOf(p.Features, columns, group, standardLogs(weight, typical))
+}
+
+// designOfOthers has the same columns for items that are not trained on, as if they were rated as often as those that are: that it
+// is less often says too much, by an effect that was learned among items that many rate.
+func (s *Strategy) designOfOthers() posterior.Design {
+	columns, group := s.params.columns()
+	return designOf(s.chosen.rest, columns, group, make([]float64, len(s.chosen.others)))
+}
+
+// columns are those of features' values, and the groups of all.
+func (p *Params) columns() (columns [][]int, group []int) {
 	const fixed = 2 // the columns of 1 and of logarithms, a group each
-	d := posterior.Design{Start: []int{0}, Group: []int{0, 1}}
-	var columns [][]int
-	if p.Features != nil {
-		var category []int
-		columns, category = commonest(p.Features, maxColumns)
-		for _, c := range category {
-			d.Group = append(d.Group, fixed+c)
-		}
-		for _, values := range columns {
-			for v, c := range values {
-				if c >= 0 {
-					values[v] = fixed + c
-				}
+	group = []int{0, 1}
+	if p.Features == nil {
+		return nil, group
+	}
+	columns, category := commonest(p.Features, maxColumns)
+	for _, c := range category {
+		group = append(group, fixed+c)
+	}
+	for _, values := range columns {
+		for v, c := range values {
+			if c >= 0 {
+				values[v] = fixed + c
 			}
 		}
 	}
-	logs := standardLogs(weight, typical)
-	for j := range p.Items {
+	return columns, group
+}
+
+// designOf has a row for each of the logarithms, with the features of the item in its place.
+func designOf(f *dataset.ItemFeatures, columns [][]int, group []int, logs []float64) posterior.Design {
+	d := posterior.Design{Start: []int{0}, Group: group}
+	for j, x := range logs {
 		d.Column = append(d.Column, 0, 1)
-		d.Value = append(d.Value, 1, logs[j])
+		d.Value = append(d.Value, 1, x)
 		for c := range columns {
-			d.Column, d.Value = appendFeatures(d.Column, d.Value, &p.Features.Categories[c], columns[c], j)
+			d.Column, d.Value = appendFeatures(d.Column, d.Value, &f.Categories[c], columns[c], j)
 		}
 		d.Start = append(d.Start, len(d.Column))
 	}
@@ -119,14 +137,22 @@ func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, er
 		variance[j] = sqr(noise) + sqr(s.weightNoise*n*startOwn) + scatter*c[j]
 	}
 	d := p.design(c, typical)
-	b, _, err := posterior.Estimate(d, posterior.Measurements{Value: moments, Gain: gain, Variance: variance}, prior(d), p.Pool.Iterations)
+	b, effects, _, err := posterior.EstimateEffects(d, posterior.Measurements{Value: moments, Gain: gain, Variance: variance}, prior(d), p.Pool.Iterations)
 	if err != nil {
 		return nil, fmt.Errorf("fedssp: biases: %w", err)
 	}
-	for j := range b {
-		b[j] = clampTo(b[j], p.ClipBias)
+	if s.chosen != nil {
+		s.model.restBias = clampAll(s.designOfOthers().Predict(effects), p.ClipBias)
 	}
-	return b, nil
+	return clampAll(b, p.ClipBias), nil
+}
+
+// clampAll clamps in place.
+func clampAll(x []float64, bound float64) []float64 {
+	for j := range x {
+		x[j] = clampTo(x[j], bound)
+	}
+	return x
 }
 
 // kept are the statistics of the outer steps so far, the older the less they weigh.
@@ -182,7 +208,7 @@ func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) er
 	turned := make([]float64, m*d)
 	rows := func(x []float64) blas64.General { return blas64.General{Rows: m, Cols: d, Stride: d, Data: x} }
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(y.b), square(e.vectors, d), 0, rows(turned))
-	errs := make([]error, d)
+	effects, errs := make([][]float64, d), make([]error, d)
 	run.Each(d, func(k int) {
 		x := posterior.Measurements{Value: make([]float64, m), Gain: make([]float64, m), Variance: make([]float64, m)}
 		for j := range m {
@@ -191,10 +217,11 @@ func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) er
 			x.Gain[j] = max(y.share[j]-y.weight[j]+raw[j], 0) * e.values[k]
 			x.Variance[j] = variance + scatter*x.Gain[j]
 		}
-		v, _, err := posterior.Estimate(design, x, prior(design), p.Pool.Iterations)
+		v, of, _, err := posterior.EstimateEffects(design, x, prior(design), p.Pool.Iterations)
 		if errs[k] = err; err != nil {
 			return
 		}
+		effects[k] = of
 		for j, value := range v {
 			turned[j*d+k] = value
 		}
@@ -205,5 +232,22 @@ func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) er
 		}
 	}
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), square(e.vectors, d), 0, rows(s.model.Items))
+	if s.chosen != nil && s.chosen.rest != nil {
+		s.model.rest = predictOthers(s.designOfOthers(), effects, square(e.vectors, d))
+	}
 	return nil
+}
+
+// predictOthers are the embeddings that effects of each coordinate of a basis predict, in the basis that it is turned out of.
+func predictOthers(design posterior.Design, effects [][]float64, basis blas64.General) []float64 {
+	n, d := design.Items(), len(effects)
+	turned, out := make([]float64, n*d), make([]float64, n*d)
+	for k, of := range effects {
+		for j, x := range design.Predict(of) {
+			turned[j*d+k] = x
+		}
+	}
+	rows := func(x []float64) blas64.General { return blas64.General{Rows: n, Cols: d, Stride: d, Data: x} }
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), basis, 0, rows(out))
+	return out
 }

@@ -1,18 +1,40 @@
 package fedssp
 
 // ModelSize is the length in bytes of the model that comes with the plans of a phase, at
-// the most: what it has besides V grows as phases release it. The final model is no longer
-// than that of the phase Statistics.
+// the most: what it has besides V grows as phases release it.
 func (p *Params) ModelSize(phase string) int {
-	n := 1 + p.Items*p.Rank
+	const head = len(modelDomain) + 1 + 8 // and the mean
+	if phase == Prepare && p.chooses() {
+		return head
+	}
+	items := p.trained()
+	n := items * p.Rank
 	if phase != Prepare && p.withCounts() {
-		n += p.Items
+		n += items
 	}
 	if phase == Statistics && p.Bias {
-		n += p.Items
+		n += items
 	}
 	if p.Feedback == Implicit {
 		n += p.packed()
 	}
-	return len(modelDomain) + 1 + 8*n
+	size := head + 8*n
+	if p.TopItems > 0 {
+		size += choiceBytes * items
+	}
+	return size
+}
+
+// FinalSize is that of the model that a run ends with: that of the phase Statistics, and of items that were not trained on what
+// their features say.
+func (p *Params) FinalSize() int {
+	n, others := 0, p.Items-p.trained()
+	items, biases := p.speaks()
+	if items {
+		n += others * p.Rank
+	}
+	if biases {
+		n += others
+	}
+	return p.ModelSize(Statistics) + 8*n
 }

@@ -62,6 +62,7 @@ func (s *Strategy) Restore(state []byte) error {
 		return fmt.Errorf("fedssp: the state is of session %x; this one is %x", got, session)
 	}
 	b = b[len(session):]
+	next := *s // what is read, all of it or nothing
 	iteration, length := binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
 	if iteration > uint64(len(s.params.Steps)) {
 		return fmt.Errorf("fedssp: the state is of iteration %d; the last one is %d", iteration, len(s.params.Steps))
@@ -70,32 +71,50 @@ func (s *Strategy) Restore(state []byte) error {
 	if uint64(length) > uint64(len(b)) {
 		return fmt.Errorf("fedssp: the state ends within its model of %d bytes", length)
 	}
-	model, err := DecodeModel(b[:length], &s.params.Params)
+	model, err := DecodeModel(b[:length], &s.all)
 	if err != nil {
 		return err
 	}
-	weight, deviation, b, err := s.decodeWeights(b[length:])
+	if err = next.turnBack(model); err != nil {
+		return err
+	}
+	weight, deviation, b, err := next.decodeWeights(b[length:])
 	if err != nil {
 		return err
 	}
-	memory, b, err := s.decodeKept(b)
+	memory, b, err := next.decodeKept(b)
 	if err != nil {
 		return err
 	}
-	encoded := len(b) > 0 && b[0] == 1
 	switch {
-	case s.encoder == nil && len(b) > 0:
+	case next.encoder == nil && len(b) > 0:
 		return fmt.Errorf("fedssp: %d bytes stand behind the state; there must be none", len(b))
-	case s.encoder != nil && (len(b) == 0 || b[0] > 1):
+	case next.encoder != nil && (len(b) == 0 || b[0] > 1):
 		return errors.New("fedssp: the state ends before that of its encoder, which 0 or 1 must lead")
-	case s.encoder != nil:
-		if err := s.encoder.Restore(b[1:]); err != nil {
+	case next.encoder != nil:
+		if err := next.encoder.Restore(b[1:]); err != nil {
 			return err
 		}
 	}
-	s.encoded, s.kept = encoded, memory
-	s.iteration, s.model, s.weight, s.weightNoise = iteration, model, weight, deviation
+	next.encoded, next.kept = len(b) > 0 && b[0] == 1, memory
+	next.uncounted = model.unchosen && iteration > 0
+	next.iteration, next.model, next.weight, next.weightNoise = iteration, model, weight, deviation
+	*s = next
 	return nil
+}
+
+// turnBack sets the strategy to the items that a model was trained on.
+func (s *Strategy) turnBack(m *Model) error {
+	switch {
+	case m.unchosen:
+		s.chosen, s.params.Params, s.encoder, s.collective = nil, s.all, nil, nil
+		return nil
+	case m.chosen != nil:
+		s.turnTo(m.chosen)
+		return s.prepareSolver()
+	default:
+		return nil
+	}
 }
 
 // decodeWeights reads what stands behind the model, and returns what stands behind that.

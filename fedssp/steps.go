@@ -49,7 +49,7 @@ func (p Params) Steps() ([]Step, error) {
 	s := p.Shares
 	var steps []Step
 	var prepare Step
-	if p.withCounts() {
+	if p.releasesCounts() {
 		prepare.add(p.countsRelease(), s.Counts)
 	}
 	if p.withMean() {
@@ -171,19 +171,19 @@ func (p *Params) targetBound() float64 {
 	return p.ClipRating
 }
 
-// rows is a release of a row of the given length for each item of which one user's has norm at
+// rows is a release of a row of the given length for each item that is trained on, of which one user's has norm at
 // most w_j·bound.
 func (p *Params) rows(name string, length int, bound float64) protocol.Release {
-	return protocol.Release{Name: name, Len: p.Items * length, L2: bound, LInf: bound, MaxNonZero: p.mostRated() * length}
+	return protocol.Release{Name: name, Len: p.trained() * length, L2: bound, LInf: bound, MaxNonZero: p.mostRated() * length}
 }
 
-// mostRated is how many items a user contributes to at most. Without sampling it is all of them:
+// mostRated is how many items a user contributes to at most. Without sampling it is all that are trained on:
 // how many a user rated is private: it must not show in the plan or in a message's length.
 func (p *Params) mostRated() int {
 	if p.Budgeting == Weights {
-		return p.Items
+		return p.trained()
 	}
-	return min(p.PerUser, p.Items)
+	return min(p.PerUser, p.trained())
 }
 
 func (p *Params) weightCountsRelease() protocol.Release {
@@ -203,14 +203,16 @@ func (p *Params) length(name string) int {
 	switch name {
 	case Mean:
 		return 2
-	case Counts, Bias, WeightCounts:
+	case Counts:
 		return p.Items
+	case Bias, WeightCounts:
+		return p.trained()
 	case Gramian:
 		return p.packed()
 	case Gramians, Hessians:
-		return p.Items * p.packed()
+		return p.trained() * p.packed()
 	case Moments, Gradients:
-		return p.Items * p.Rank
+		return p.trained() * p.Rank
 	default:
 		return 0
 	}

@@ -24,7 +24,10 @@ type StrategyParams struct {
 // equal, without a mean the middle of the scale is it, without biases they are zero, without
 // statistics V stays. Later steps run all the same.
 type Strategy struct {
-	params    StrategyParams
+	params    StrategyParams // once items are chosen, those of these
+	all       Params         // of the whole catalogue
+	chosen    *chosen        // nil where all items are trained on, and until they are chosen
+	uncounted bool           // the round that was to say which was lost
 	iteration uint64
 	model     *Model
 	// weight is c_j/|U1|, nil until they are released; weightNoise is the deviation of their noise.
@@ -46,19 +49,41 @@ func New(p StrategyParams) (*Strategy, error) {
 	if err = errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("fedssp: %w", err)
 	}
-	s := &Strategy{params: p}
-	if s.model, err = s.params.Start(); err != nil {
-		return nil, err
+	s := &Strategy{params: p, all: p.Params}
+	switch {
+	case p.chooses():
+		s.model = p.unchosen()
+	case p.TopItems > 0:
+		err = s.adopt(p.Listed)
+	default:
+		err = s.begin()
 	}
+	return s, err
+}
+
+// begin sets model and solver to their start.
+func (s *Strategy) begin() error {
+	p := &s.params.Params
+	m, err := p.Start()
+	if err != nil {
+		return err
+	}
+	m.chosen, m.weighed = s.chosen, s.all.UserFeatures
+	s.model = m
+	return s.prepareSolver()
+}
+
+// prepareSolver sets up what the solver has beside the model.
+func (s *Strategy) prepareSolver() error {
+	p := &s.params.Params
+	var err error
 	if p.Encodes() {
-		if s.encoder, err = s.params.newEncoder(); err != nil {
-			return nil, err
-		}
+		s.encoder, err = p.newEncoder()
 	}
 	if p.Solver == CMF {
-		s.collective = newCollective(&s.params.Params)
+		s.collective = newCollective(p)
 	}
-	return s, nil
+	return err
 }
 
 // checkSteps checks that the steps are those of the settings, completed.
@@ -86,23 +111,33 @@ func checkSteps(got, want []Step) error {
 // Current is the model as it stands, not a copy.
 func (s *Strategy) Current() *Model { return s.model }
 
+// ErrNotCounted is returned for the round after the one that counts the items, where that one was lost.
+var ErrNotCounted = errors.New("fedssp: the round that counts the items was skipped, so that nobody knows which to train on; nothing but that round is spent. " +
+	"Run it again, name the items in a public list (statistics.items-file), or train on all of them (statistics.top-items 0)")
+
 // Next implements server.Strategy. A skipped iteration is an attempt like any other: the
 // budget is planned over attempts.
 func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 	if s.iteration == uint64(len(s.params.Steps)) {
 		return nil, true, nil
 	}
+	if s.uncounted {
+		return nil, false, ErrNotCounted
+	}
 	step := s.params.Steps[s.iteration]
 	s.iteration++
 	return &protocol.Plan{
 		Session: s.params.Session, Iteration: s.iteration, Phase: step.Phase,
-		Cohort: s.params.Cohort, Releases: step.Releases, Broadcast: s.model.Encode(),
+		Cohort: s.params.Cohort, Releases: step.Releases, Broadcast: s.model.training().Encode(),
 	}, false, nil
 }
 
 // Skip implements server.Strategy: the attempt is used up. The model stays, unless other sums of the
 // outer step that ends here moved it.
-func (s *Strategy) Skip(*protocol.Plan, error) { s.follow(protocol.Workers(1)) }
+func (s *Strategy) Skip(*protocol.Plan, error) {
+	s.uncounted = s.model.unchosen
+	s.follow(protocol.Workers(1))
+}
 
 // Model implements server.Strategy: the model, encoded.
 func (s *Strategy) Model() []byte { return s.model.Encode() }
@@ -115,7 +150,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 	}
 	switch plan.Phase {
 	case Prepare:
-		s.prepared(r)
+		return s.prepared(r)
 	case BiasStage:
 		s.keepWeights(r)
 		return s.biases(r)
@@ -149,13 +184,24 @@ func scaled(x []float64, by float64) []float64 {
 	return out
 }
 
-// prepared takes in counts and mean.
-func (s *Strategy) prepared(r absorbed) {
+// prepared takes in counts and mean, and chooses items.
+func (s *Strategy) prepared(r absorbed) error {
 	if x := r.values[Counts]; x != nil {
 		n := s.params.total() / r.users
-		s.model.Counts = scaled(x, n)
+		counts := scaled(x, n)
+		if s.model.unchosen {
+			if err := s.adopt(most(counts, s.all.TopItems)); err != nil {
+				return err
+			}
+		}
 		for j := range x { // multi-task paper, appendix B: a count that noise makes small must not weigh for it
-			s.model.Counts[j] += s.params.CountMargin * r.noise[Counts] * n
+			counts[j] += s.params.CountMargin * r.noise[Counts] * n
+		}
+		if s.chosen != nil {
+			counts = s.chosen.pick(counts)
+		}
+		if s.params.withCounts() {
+			s.model.Counts = counts
 		}
 	}
 	if x := r.values[Mean]; x != nil {
@@ -165,6 +211,7 @@ func (s *Strategy) prepared(r absorbed) {
 			s.model.Mean = p.middle() + (p.Max-p.Min)/2*clampTo(x[0]/x[1], 1)
 		}
 	}
+	return nil
 }
 
 func (s *Strategy) keepWeights(r absorbed) {
@@ -225,6 +272,9 @@ func (s *Strategy) step(r absorbed, run protocol.Runner) error {
 		return s.fitEncoder(y, run)
 	case p.Solver == CMF:
 		s.collective.solve(y, v, run)
+		if s.chosen != nil {
+			s.model.rest = s.collective.others(y, v, s.chosen.rest, run)
+		}
 	case p.Solver == Pooled:
 		if err := s.solvePooled(y, r.noise[Moments]*n, run); err != nil {
 			return err

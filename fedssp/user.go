@@ -17,7 +17,7 @@ type User struct {
 	params   *Params
 	ratings  model.Ratings
 	invalid  error   // what is wrong with the ratings
-	chosen   []int   // places of the ratings that take part; nil: not chosen as yet
+	chosen   []int   // places of the ratings that take part, among all; nil: not chosen as yet
 	scale    float64 // of weights with [GlobalNorm]; 0: not computed as yet
 	u        []float64
 	bias     float64
@@ -71,7 +71,10 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if t.invalid != nil {
 		return nil, t.invalid
 	}
-	c := contribution{User: t, model: m, src: src, iteration: p.Iteration, clients: p.Cohort.Clients}
+	c := contribution{User: t, params: m.p, ratings: t.ratings, model: m, src: src, iteration: p.Iteration, clients: p.Cohort.Clients}
+	if m.chosen != nil {
+		c.ratings, c.from = m.chosen.of(t.ratings)
+	}
 	defer c.free()
 	vectors := make([]protocol.Vector, len(p.Releases))
 	for i, r := range p.Releases {
@@ -91,10 +94,13 @@ func (t *User) Finish(model []byte, _ protocol.Runner) error {
 	if t.invalid != nil {
 		return t.invalid
 	}
-	w := newWorkspace(t.params)
+	if m.unchosen() {
+		return ErrNotCounted
+	}
+	w := newWorkspace(m.p)
 	defer w.free()
-	w.gather(t.params, m, t.ratings)
-	w.fit(t.params, m)
+	w.gather(m.p, m, m.trainedOn(t.ratings))
+	w.fit(m.p, m)
 	t.keep(w)
 	t.finished = true
 	return nil
@@ -139,6 +145,10 @@ func (t *User) keep(w *workspace) {
 // contribution is what one iteration asks of a user, computed as far as it is asked for.
 type contribution struct {
 	*User
+	params    *Params       // of the items that are trained on
+	ratings   model.Ratings // of these, by their places among them
+	from      []int         // which of the user's they are; nil: all
+	chosen    []int         // which of them take part
 	model     broadcast
 	src       entropy.Source
 	iteration uint64
@@ -159,8 +169,7 @@ func (c *contribution) free() {
 
 // vector computes one release.
 func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
-	p := c.params
-	if want := p.length(r.Name); want == 0 {
+	if want := c.User.params.length(r.Name); want == 0 {
 		return protocol.Vector{}, errors.New("no such release is known")
 	} else if r.Len != want {
 		return protocol.Vector{}, fmt.Errorf("it has %d coordinates; it must have %d", r.Len, want)
@@ -168,7 +177,13 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	if err := c.asSampled(r); err != nil {
 		return protocol.Vector{}, err
 	}
-	if len(c.ratings.Items) == 0 {
+	ratings := c.ratings
+	if r.Name == Counts || r.Name == Mean { // of all items
+		ratings = c.User.ratings
+	} else if c.model.unchosen() {
+		return protocol.Vector{}, errors.New("the model does not say which items are trained on")
+	}
+	if len(ratings.Items) == 0 {
 		return protocol.Vector{Index: []uint32{}}, nil
 	}
 	switch r.Name {
@@ -177,6 +192,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	case Mean:
 		return c.mean()
 	}
+	p := c.params
 	if err := c.weigh(); err != nil {
 		return protocol.Vector{}, err
 	}
@@ -204,15 +220,16 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	return c.statistics(r.Name), nil
 }
 
-// counts is 1 for each of at most θ_c items, each rated one as likely.
+// counts is 1 for each of at most θ_c items of the whole catalogue, each rated one as likely.
 func (c *contribution) counts() (protocol.Vector, error) {
-	places, err := sample(len(c.ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.iteration))
+	ratings := c.User.ratings
+	places, err := sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.iteration))
 	if err != nil {
 		return protocol.Vector{}, err
 	}
 	v := protocol.Vector{Index: make([]uint32, len(places)), Value: make([]float64, len(places))}
 	for i, k := range places {
-		v.Index[i], v.Value[i] = uint32(c.ratings.Items[k]), 1
+		v.Index[i], v.Value[i] = uint32(ratings.Items[k]), 1
 	}
 	return v, nil
 }
@@ -220,14 +237,14 @@ func (c *contribution) counts() (protocol.Vector, error) {
 // mean is Σ(y - mid)/(k·half), in [-1, 1], and min(n, k)/k, in [0, 1], over at most k ratings,
 // each as likely: together of norm at most √2.
 func (c *contribution) mean() (protocol.Vector, error) {
-	p := c.params
-	places, err := sample(len(c.ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.iteration))
+	p, ratings := c.params, c.User.ratings
+	places, err := sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.iteration))
 	if err != nil {
 		return protocol.Vector{}, err
 	}
 	var sum float64
 	for _, k := range places {
-		sum += (float64(c.ratings.Values[k]) - p.middle()) / ((p.Max - p.Min) / 2)
+		sum += (float64(ratings.Values[k]) - p.middle()) / ((p.Max - p.Min) / 2)
 	}
 	n := float64(p.MeanCap)
 	return protocol.Vector{Value: []float64{clampTo(sum/n, 1), float64(len(places)) / n}}, nil // rounding may pass 1
@@ -246,12 +263,14 @@ func (c *contribution) weigh() error {
 			counts[k] = c.model.count(int(j))
 		}
 	}
-	if c.chosen == nil {
-		var err error
-		if c.chosen, err = c.choose(counts); err != nil {
+	if c.User.chosen == nil {
+		places, err := c.choose(counts)
+		if err != nil {
 			return err
 		}
+		c.User.chosen = c.own(places)
 	}
+	c.chosen = c.among(c.User.chosen)
 	c.weights = make([]float64, len(c.chosen))
 	switch {
 	case p.Budgeting != Weights:
@@ -304,6 +323,32 @@ func (c *contribution) choose(counts []float64) ([]int, error) {
 		}
 		return all, nil
 	}
+}
+
+// own are places among all of the user's ratings, of places among those of items that are trained on.
+func (c *contribution) own(places []int) []int {
+	if c.from == nil {
+		return places
+	}
+	out := make([]int, len(places))
+	for i, k := range places {
+		out[i] = c.from[k]
+	}
+	return out
+}
+
+// among is the way back. A rating of an item that is not trained on, which it was when the sample was drawn, is left out.
+func (c *contribution) among(own []int) []int {
+	if c.from == nil {
+		return own
+	}
+	var out []int
+	for _, k := range own {
+		if i, in := slices.BinarySearch(c.from, k); in {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // items are those of the chosen ratings.

@@ -63,6 +63,20 @@ func (t *UserFeatures) Width() int {
 	return t.width
 }
 
+// pick are the features of some items, in the same columns; nil of nil.
+func (t *UserFeatures) pick(items []int32) *UserFeatures {
+	if t == nil {
+		return nil
+	}
+	out := &UserFeatures{width: t.width, start: make([]int, 1, len(items)+1)}
+	for _, j := range items {
+		from, to := t.start[j], t.start[j+1]
+		out.column, out.value = append(out.column, t.column[from:to]...), append(out.value, t.value[from:to]...)
+		out.start = append(out.start, len(out.column))
+	}
+	return out
+}
+
 // columns are those in which x_j is not zero, ascending.
 func (t *UserFeatures) columns(j int) []int { return t.column[t.start[j]:t.start[j+1]] }
 
@@ -135,7 +149,8 @@ func (m *Model) Extended(p *Params) []float64 {
 	out := make([]float64, p.Items*width)
 	for j := range p.Items {
 		row := out[j*width : (j+1)*width]
-		copy(row, m.Items[j*d:(j+1)*d])
+		known, _ := m.item(j, d)
+		copy(row, known)
 		if p.UserFeatures != nil {
 			p.UserFeatures.row(j, row[d:])
 		}

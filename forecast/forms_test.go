@@ -45,7 +45,7 @@ func TestGramianForms(t *testing.T) {
 		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
 	}
 	// The other form is what it would be if it were asked for, whatever else is chosen by it.
-	for _, algorithm := range []string{"ssp-c encoder.optimiser=adam", "ssp-c", "ssp-c rank=3", "ssp-i", "am-ssp", "ssp-convex", "dp-cmf", "ada-dpals", "dpals"} {
+	for _, algorithm := range []string{"ssp-c encoder.optimiser=adam", "ssp-c", "ssp-c rank=3", "ssp-i", "am-ssp", "ssp-convex", "dp-cmf", "ada-dpals", "dpals", "dpals statistics.top-items=0.2"} {
 		for _, epsilon := range []string{"1", "inf"} {
 			settings := "algorithm=" + algorithm + " epsilon=" + epsilon
 			_, one := forms(t, settings+" statistics.gramian=one")
@@ -166,4 +166,25 @@ func masked(bytes int) int {
 		length++
 	}
 	return header + iteration + tag + length + bytes
+}
+
+// What trains on a fifth of 400 items sends and gets vectors of 80 from the round after that of counts. By hand, of rank 4: a packed
+// matrix has 10 numbers; a model has 32 bytes before its items, and then 4 for each item's number, 8 for its count and 32 for its row.
+func TestForecastOfTopItems(t *testing.T) {
+	e, f := forms(t, "algorithm=ada-dpals statistics.top-items=0.2")
+	want := map[string]int{"counts": 400, "mean": 2, "weight-counts": 80, "gramians": 800, "moments": 320}
+	for _, r := range f.Releases {
+		if r.Len != want[r.Name] {
+			t.Errorf("release %q has %d coordinates, want %d", r.Name, r.Len, want[r.Name])
+		}
+	}
+	for i, step := range e.Schedule {
+		model := 32
+		if i > 0 {
+			model += 80 * (4 + 8 + 32)
+		}
+		if step.Model != model {
+			t.Errorf("step %d has a model of %d bytes, want %d", i+1, step.Model, model)
+		}
+	}
 }

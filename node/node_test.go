@@ -35,6 +35,7 @@ func TestConformance(t *testing.T) {
 		"ssp-convex":        "algorithm=ssp-convex encoder.steps=10" + public,
 		"dp-cmf":            "algorithm=dp-cmf" + public,
 		"ada-dpals":         "algorithm=ada-dpals epsilon=inf rounds=2 rank=2",
+		"of some items":     "algorithm=dp-cmf statistics.top-items=5" + public,
 		"dpals by the tail": "algorithm=dpals statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
 		"biases":            "algorithm=private-item-bias epsilon=inf",
 		// What is public of examples, then gradients of conditioned features, and of plain ones.

@@ -3,6 +3,7 @@ package results
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -52,6 +53,9 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	var list []Recommendation
 	for _, j := range eval.Top(scores, n, rated) {
 		predicted := scores[j]
+		if math.IsNaN(predicted) { // nothing is known of it, nor of those after it
+			break
+		}
 		if r.Stars() {
 			predicted = min(max(predicted, r.Data.Min), r.Data.Max)
 		}

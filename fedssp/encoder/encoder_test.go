@@ -171,3 +171,32 @@ func TestSettingsValidate(t *testing.T) {
 		}
 	}
 }
+
+// By hand: another item has the average of its values' embeddings, through the dense layer, and nothing of a value that no item of the
+// encoder's has, nor of an id.
+func TestEmbedOthersByHand(t *testing.T) {
+	all := &dataset.ItemFeatures{Items: 4, Categories: []dataset.Category{
+		{Name: "a", Values: []string{"x", "y", "never"}, Start: []int32{0, 1, 2, 4, 5}, Value: []int32{0, 1, 0, 1, 2}, Weight: []float64{1, 1, 1, 3, 1}},
+		{Name: "b", Values: []string{"z"}, Start: []int32{0, 1, 1, 2, 2}, Value: []int32{0, 0}, Weight: []float64{2, 5}},
+	}}
+	own, others := all.Pick([]int32{0, 1}), all.Pick([]int32{2, 3})
+	s := plain()
+	s.Dim, s.IDs = 1, true
+	for dense, want := range map[bool][]float64{
+		false: {0.25*4 + 0.75*8 + 100, 0},
+		true:  {7*2 + 100*3, 0}, // a goes through 2, b through 3
+	} {
+		s.Dense = dense
+		e, err := New(own, 2, 1, s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(e.theta, []float64{4, 8, 1e6, 100, 1e7, 1e7})
+		if dense {
+			copy(e.dense, []float64{2, 3, 1e9})
+		}
+		if got := e.EmbedOthers(others); !slices.Equal(got, want) {
+			t.Errorf("dense %t: %v, want %v", dense, got, want)
+		}
+	}
+}

@@ -107,8 +107,14 @@ var ErrDegenerate = errors.New("posterior: nothing can be estimated from these m
 // iterations from a prior, and the prior that they led to. With no iterations the prior
 // is used as it is. No iteration makes the measurements less likely.
 func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
+	means, _, learned, err := EstimateEffects(d, m, p, iterations)
+	return means, learned, err
+}
+
+// EstimateEffects is Estimate, with the posterior means of the features' effects: see [Design.Predict].
+func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, effects []float64, learned Prior, err error) {
 	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.Groups())); err != nil {
-		return nil, Prior{}, err
+		return nil, nil, Prior{}, err
 	}
 	e := &estimate{items: d, y: m, own: p.Own * p.Own, group: make([]float64, len(p.Groups))}
 	for g, t := range p.Groups {
@@ -116,7 +122,7 @@ func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Pri
 	}
 	for i := 0; ; i++ {
 		if err := e.solve(); err != nil {
-			return nil, Prior{}, err
+			return nil, nil, Prior{}, err
 		}
 		if i == iterations {
 			break
@@ -127,7 +133,19 @@ func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Pri
 	for g, v := range e.group {
 		out.Groups[g] = math.Sqrt(v)
 	}
-	return e.means(), out, nil
+	return e.means(), e.beta, out, nil
+}
+
+// Predict is what effects of the columns say of items that were not measured.
+func (d Design) Predict(effects []float64) []float64 {
+	out := make([]float64, d.Items())
+	for j := range out {
+		columns, values := d.row(j)
+		for i, c := range columns {
+			out[j] += values[i] * effects[c]
+		}
+	}
+	return out
 }
 
 func (m Measurements) validate(items int) error {

@@ -225,3 +225,36 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// What effects predict of items that were not measured is what an estimate says of them if they stand beside the others with
+// a gain of 0: their features alone determine it.
+func TestPredict(t *testing.T) {
+	d, m, _ := world(60, 0.4, []float64{1, 0.5}, 3)
+	p := Prior{Own: 0.4, Groups: []float64{1, 0.5}}
+	with := Measurements{Value: m.Value, Gain: append([]float64(nil), m.Gain...), Variance: m.Variance}
+	for j := 40; j < 60; j++ {
+		with.Gain[j] = 0
+	}
+	want, _, err := Estimate(d, with, p, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func(from, to int) Design {
+		out := Design{Start: []int{0}, Group: d.Group}
+		for j := from; j < to; j++ {
+			columns, values := d.row(j)
+			out.Column, out.Value = append(out.Column, columns...), append(out.Value, values...)
+			out.Start = append(out.Start, len(out.Column))
+		}
+		return out
+	}
+	_, effects, _, err := EstimateEffects(part(0, 40), Measurements{Value: m.Value[:40], Gain: m.Gain[:40], Variance: m.Variance[:40]}, p, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range part(40, 60).Predict(effects) {
+		if math.Abs(x-want[40+i]) > 1e-9 {
+			t.Errorf("item %d is predicted at %v, want %v", 40+i, x, want[40+i])
+		}
+	}
+}

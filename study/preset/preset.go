@@ -24,6 +24,8 @@ type Preset struct {
 	Grid   string // "KEY=VALUE,VALUE ...", but for data and seeds
 	// Data are those of each scale, where they are not the ratings of all presets.
 	Data map[string]string
+	// Sizes are settings of each scale that go with the size of the data, beside the grid.
+	Sizes map[string]string
 	sweep.Options
 	Claims []Claim
 }
@@ -47,6 +49,13 @@ const (
 var (
 	seeds   = map[string]string{Small: "seed=1..3 split.seed=auto", Full: "seed=1..5 split.seed=auto"}
 	ratings = map[string]string{Small: "synthetic:small", Full: "synthetic:ml-1m"}
+	// rankings are data, and how many users are held out and items trained on, as Liang et al. do with MovieLens 20M. With some hundred items a
+	// tenth is too few to rank 20.
+	rankings = map[string]string{Small: "synthetic:small", Full: "synthetic:ml-20m"}
+	liang    = map[string]string{
+		Small: "split.test=120 split.validation=60 statistics.top-items=0.25",
+		Full:  "split.test=10000 split.validation=10000 statistics.top-items=0.1",
+	}
 	// regressions are all spectra and directions of labels, or at the small scale one spectrum.
 	regressions = map[string]string{Small: spectra("1"), Full: spectra("0", "0.5", "1", "2")}
 )
@@ -85,7 +94,7 @@ func (p Preset) Settings(scale string) ([]config.Setting, error) {
 		return nil, config.Errorf("--scale %s: %s or %s is needed", scale, Small, Full)
 	}
 	var list []config.Setting
-	for f := range strings.FieldsSeq("data=" + data[scale] + " " + base + " " + p.Grid) {
+	for f := range strings.FieldsSeq("data=" + data[scale] + " " + base + " " + p.Sizes[scale] + " " + p.Grid) {
 		key, value, _ := strings.Cut(f, "=")
 		list = append(list, config.Setting{Key: key, Value: value, Origin: "preset " + p.Name})
 	}

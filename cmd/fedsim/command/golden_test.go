@@ -83,6 +83,8 @@ var goldenRuns = []struct{ name, flags string }{
 	{"am-ssp-real", "--algorithm am-ssp --secagg real --set encoder.dim=5 --baselines quick --epsilon 200"},
 	{"am-ssp-ids", "--algorithm am-ssp-ids --baselines quick --epsilon 200"},
 	{"ada-dpals-global", "--algorithm ada-dpals --set statistics.normalise=global --set statistics.count-margin=2 --baselines quick --epsilon 200"},
+	{"ada-dpals-top-items", "--algorithm ada-dpals --feedback implicit --set statistics.top-items=0.3 --set split.test=6 --set split.validation=5 --set split.least=3 --set split.target=exact --baselines quick --epsilon 200"},
+	{"dp-cmf-top-items-real", "--algorithm dp-cmf --secagg real --set statistics.top-items=9 --baselines quick --epsilon 200"},
 	{"ssp-convex", "--algorithm ssp-convex --baselines quick --epsilon 200"},
 	{"ssp-convex-real", "--algorithm ssp-convex --secagg real --set statistics.loss=logistic --baselines quick --epsilon 200"},
 	{"private-item-bias", "--algorithm private-item-bias --epsilon 200"},

@@ -80,7 +80,7 @@ func leftBehind(t *testing.T, args ...string) map[string]string {
 var ofStatistics = []string{
 	"--algorithm ssp-c --set encoder.steps=20", "--algorithm dp-cmf --set statistics.gramian=per-item", "--algorithm dpals --set statistics.per-user=5",
 	"--algorithm ada-dpals --noise-draw client", "--algorithm ssp-i --rounds 1 --set statistics.resample=3", "--algorithm ssp-convex --features none",
-	"--algorithm private-item-bias",
+	"--algorithm private-item-bias", "--algorithm ada-dpals --set statistics.top-items=0.4",
 }
 
 // Real sums and ideal ones whose clients draw their own noise train the same model to the bit,

@@ -1,0 +1,319 @@
+package fedssp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// chosenKinds are settings of every kind of run, which train on so many of the items.
+func chosenKinds(items, rank, top int) map[string]Params {
+	out := kinds(items, rank)
+	for name, p := range out {
+		p.TopItems, p.Shares.Counts, p.CountCap = top, 0.05, 7
+		out[name] = p
+	}
+	return out
+}
+
+// everyThird are items 1, 4, 7, ...
+func everyThird(items int) []int32 {
+	var list []int32
+	for j := 1; j < items; j += 3 {
+		list = append(list, int32(j))
+	}
+	return list
+}
+
+// A user's contribution stays within every declared bound whichever items a server chooses, and if it chooses others in every
+// round: 1,000 users, random and adversarial, of every kind of run. The norms are taken here.
+func TestSensitivityOfChosenItems(t *testing.T) {
+	const items, top = 30, 12
+	for _, name := range kindNames() {
+		p := chosenKinds(items, 3, top)[name]
+		p.UserRidge = 1e-4 // u as long as the clipping allows
+		steps := complete(t, p, 0)
+		rng := rand.New(rand.NewPCG(13, 13))
+		worst := 0.
+		for k := range 1000 {
+			user := NewUser(&p, record(&p, rng, k))
+			for i, s := range steps {
+				choice := make([]int32, 0, top)
+				for _, j := range rng.Perm(items)[:top] {
+					choice = append(choice, int32(j))
+				}
+				slices.Sort(choice)
+				c, err := p.over(choice)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := hostile(c.inner, rng, k/8)
+				m.chosen = c
+				plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: m.Encode()}
+				for r, v := range contribute(t, user, plan, k) {
+					share := within(t, fmt.Sprintf("%s: user %d, step %d", name, k, i+1), s.Releases[r], v)
+					if s.Releases[r].Name == WeightCounts {
+						worst = max(worst, share)
+					}
+				}
+			}
+		}
+		if worst < 0.99 && name != "weights of one scale" {
+			t.Errorf("%s: weights reach %.3f of their bound at most: it is not tight", name, worst)
+		}
+	}
+}
+
+// With a public list of items everything is as if there were no others: the same run over these items alone, of users
+// who rated nothing else, ends with the same embeddings and biases, to the bit.
+func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
+	const items = 30
+	list := everyThird(items)
+	for _, name := range kindNames() {
+		p := chosenKinds(items, 2, len(list))[name]
+		p.Listed, p.CountCap, p.MeanCap = list, items, 0 // counts are of all ratings, and none is of other items
+		alone := p
+		alone.Items, alone.TopItems, alone.Listed = len(list), 0, nil
+		if p.Features != nil {
+			alone.Features = p.Features.Pick(list)
+		}
+		alone.UserFeatures = p.UserFeatures.pick(list)
+		users, rows := people(&p, 40, 0.5, 9)
+		same := make([]*User, len(rows))
+		for i, r := range rows {
+			var own model.Ratings
+			for k, j := range r.Items {
+				if at, in := slices.BinarySearch(list, j); in {
+					own.Items, own.Values = append(own.Items, int32(at)), append(own.Values, r.Values[k])
+				}
+			}
+			same[i] = NewUser(&alone, own)
+		}
+		if p.Budgeting != Weights { // a sample of others' is drawn from other ratings
+			p.PerUser, alone.PerUser = items, items
+		}
+		got, want := newStrategy(t, p, 40, 0), newStrategy(t, alone, 40, 0)
+		train(t, got, users)
+		train(t, want, same)
+		if !slices.Equal(got.model.Items, want.model.Items) || !slices.Equal(got.model.Bias, want.model.Bias) || !slices.Equal(got.model.Gramian, want.model.Gramian) {
+			t.Errorf("%s: with other items in the catalogue the run ends elsewhere", name)
+		}
+		m, err := DecodeModel(got.Model(), &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range rows {
+			u, bias := p.FitUser(m, r)
+			v, own := alone.FitUser(want.model, same[i].ratings)
+			if !slices.Equal(u, v) || bias != own {
+				t.Fatalf("%s: user %d is fitted otherwise", name, i)
+			}
+			for at, j := range list {
+				if x, y := m.Predict(u, bias, int(j)), want.model.Predict(v, own, at); x != y {
+					t.Fatalf("%s: item %d is predicted at %v, and at %v without others", name, j, x, y)
+				}
+			}
+		}
+	}
+}
+
+// The items chosen are those with the largest sums that were released, noise included, and no others: here the
+// noise makes the least rated item the first. Among equals the lower index comes first.
+func TestItemsAreChosenByReleasedCounts(t *testing.T) {
+	p := plain(6, 2)
+	p.TopItems, p.CountCap, p.Shares.Counts = 3, 6, 0.1
+	s := newStrategy(t, p, 10, 1)
+	plan, _, err := s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Phase != Prepare || len(plan.Releases) != 1 || plan.Releases[0].Name != Counts || plan.Releases[0].Len != 6 {
+		t.Fatalf("the first round is %q with %+v", plan.Phase, plan.Releases)
+	}
+	if len(plan.Broadcast) != p.ModelSize(Prepare) {
+		t.Errorf("it comes with a model of %d bytes, of %d", len(plan.Broadcast), p.ModelSize(Prepare))
+	}
+	if err = s.Absorb(plan, protocol.Sums{Values: [][]float64{{4, -2, 4, 4, 1, 9}}, Survivors: 10}, serial{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int32{0, 2, 5}; !slices.Equal(s.chosen.items, want) {
+		t.Errorf("items %v are chosen, want %v", s.chosen.items, want)
+	}
+	plan, _, err = s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range plan.Releases { // 3 items, of rank 2 with 3 numbers of a packed matrix
+		if want := map[string]int{WeightCounts: 3, Gramians: 9, Moments: 6}[r.Name]; r.Len != want {
+			t.Errorf("release %q has %d coordinates, want %d", r.Name, r.Len, want)
+		}
+	}
+}
+
+// Without counts nobody knows what to train on: the round after a lost one is refused.
+func TestLostCounts(t *testing.T) {
+	p := chosenKinds(20, 2, 5)["full"]
+	s := newStrategy(t, p, 10, 0)
+	plan, _, err := s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Skip(plan, errors.New("nobody came"))
+	state, err := s.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = s.Next(); !errors.Is(err, ErrNotCounted) {
+		t.Errorf("the round after: %v", err)
+	}
+	again := newStrategy(t, p, 10, 0)
+	if err = again.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = again.Next(); !errors.Is(err, ErrNotCounted) {
+		t.Errorf("the round after, of a server that was restarted: %v", err)
+	}
+	m, err := DecodeModel(s.Model(), &p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := m.Predict([]float64{1, 1}, 0.25, 3); x != 3.25 { // the middle of 1 to 5, and the user's own bias
+		t.Errorf("a model without items predicts %v", x)
+	}
+}
+
+// What is saved is what is restored, before items are chosen and after, and models are as long as was planned.
+func TestRestoreChosen(t *testing.T) {
+	for _, name := range kindNames() {
+		p := chosenKinds(12, 2, 5)[name]
+		users, _ := people(&p, 15, 0.4, 5)
+		whole := newStrategy(t, p, 15, 0.01)
+		var states, models [][]byte
+		for {
+			state, err := whole.Save()
+			if err != nil {
+				t.Fatal(err)
+			}
+			states, models = append(states, state), append(models, whole.Model())
+			if !round(t, whole, users, nil) {
+				break
+			}
+		}
+		if n, want := len(models[len(models)-1]), p.FinalSize(); n != want {
+			t.Errorf("%s: the final model has %d bytes, %d were planned", name, n, want)
+		}
+		for k := range states {
+			s := newStrategy(t, p, 15, 0.01)
+			if err := s.Restore(states[k]); err != nil {
+				t.Fatalf("%s: after %d iterations: %v", name, k, err)
+			}
+			if !bytes.Equal(s.Model(), models[k]) {
+				t.Fatalf("%s: restored after %d iterations, the model is another", name, k)
+			}
+			train(t, s, users)
+			if !bytes.Equal(s.Model(), models[len(models)-1]) {
+				t.Fatalf("%s: continued after %d iterations, the run ends elsewhere", name, k)
+			}
+		}
+	}
+}
+
+// Every model of a run is as long as its phase says, where everything is released that can be.
+func TestChosenModelSizes(t *testing.T) {
+	for _, name := range kindNames() {
+		p := chosenKinds(12, 2, 5)[name]
+		users, _ := people(&p, 15, 0.4, 5)
+		s := newStrategy(t, p, 15, 0.01)
+		for {
+			plan, done, err := s.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done {
+				break
+			}
+			if n, want := len(plan.Broadcast), p.ModelSize(plan.Phase); n != want {
+				t.Errorf("%s: iteration %d, %s, comes with a model of %d bytes; %d were planned", name, plan.Iteration, plan.Phase, n, want)
+			}
+			s.iteration--
+			round(t, s, users, nil)
+		}
+	}
+}
+
+// Choices that are none, and models that do not go with the settings, are refused by what they are.
+func TestChoicesAreRefused(t *testing.T) {
+	p := chosenKinds(6, 2, 3)["plain"]
+	c, err := p.over([]int32{0, 2, 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := start(*c.inner)
+	m.chosen = c
+	good := m.Encode()
+	if _, err = DecodeModel(good, &p); err != nil {
+		t.Fatal(err)
+	}
+	at := len(modelDomain) + 1 + 8
+	put := func(i int, x byte) []byte {
+		b := slices.Clone(good)
+		b[i] = x
+		return b
+	}
+	all := plain(6, 2)
+	for _, bad := range []struct {
+		model []byte
+		want  string
+	}{
+		{put(at, 2), "do not ascend"},
+		{put(at+4, 6), "do not ascend, or one is not below 6"},
+		{put(at+3, 0x80), "not below 6"},
+		{good[:len(good)-8], "bytes"},
+		{put(len(modelDomain), hasCounts), "does not say which items"},
+		{start(all).Encode(), "bytes; before items are chosen it has"},
+	} {
+		if _, err := DecodeModel(bad.model, &p); err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%v, want %q", err, bad.want)
+		}
+	}
+	if _, err := DecodeModel(good, &all); err == nil || !strings.Contains(err.Error(), "all are trained on") {
+		t.Errorf("a choice where there is none: %v", err)
+	}
+	user, empty := NewUser(&p, model.Ratings{Items: []int32{2}, Values: []float32{3}}), NewUser(&p, model.Ratings{})
+	step := complete(t, p, 0)[1]
+	plan := &protocol.Plan{Iteration: 2, Phase: step.Phase, Releases: step.Releases, Broadcast: p.unchosen().Encode()}
+	for _, u := range []*User{user, empty} {
+		if _, err := u.Contribute(plan, simulated.New(5, "client"), serial{}); err == nil || !strings.Contains(err.Error(), "does not say which items") {
+			t.Errorf("statistics before items are chosen: %v", err)
+		}
+	}
+}
+
+func TestTopItemsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		top    int
+		listed []int32
+		want   string
+	}{
+		{10, nil, "top-items are 10 of 10 items; there must be from 1 to 9, or 0 to train on all"},
+		{-1, nil, "top-items are -1 of 10"},
+		{2, []int32{3}, "1 items are chosen; 2 are trained on"},
+		{2, []int32{3, 3}, "do not ascend"},
+		{2, []int32{3, 10}, "not below 10"},
+		{0, []int32{3}, "top-items are 0 of 10"},
+	} {
+		p := full(10, 2)
+		p.TopItems, p.Listed = c.top, c.listed
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d, %v: %v, want %q", c.top, c.listed, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package fedssp
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/fedsim/fedsim/model"
+)
+
+// Items that are not trained on have embeddings where the solver learns from features, of the size that was planned, and
+// biases where their priors are learned; elsewhere there are none.
+func TestOthersAreEmbedded(t *testing.T) {
+	const items, top = 30, 12
+	for _, name := range kindNames() {
+		p := chosenKinds(items, 2, top)[name]
+		users, _ := people(&p, 60, 0.4, 5)
+		s := newStrategy(t, p, 60, 1e-4)
+		train(t, s, users)
+		embedded, biased := p.speaks()
+		if (s.model.rest != nil) != embedded || (s.model.restBias != nil) != biased {
+			t.Errorf("%s: others have embeddings: %v, want %v; biases: %v, want %v", name, s.model.rest != nil, embedded, s.model.restBias != nil, biased)
+		}
+		if n := len(s.model.rest); embedded && n != (items-top)*p.Rank {
+			t.Errorf("%s: %d numbers of %d other items of rank %d", name, n, items-top, p.Rank)
+		}
+		if embedded && nothing(s.model.rest) {
+			t.Errorf("%s: nothing is said of others", name)
+		}
+	}
+}
+
+// An encoder without ids knows items by their features alone: one that is not trained on has the embedding of another that is and
+// has the same features.
+func TestOthersAreAsTheirTwins(t *testing.T) {
+	const items = 30
+	for _, name := range []string{"encoder", "encoder, convex, resampled"} {
+		p := kinds(items, 2)[name]
+		// Item j+15 is the twin of item j, and the first of them are trained on.
+		twins := make([]int32, items)
+		for j := range twins {
+			twins[j] = int32(j % 15)
+		}
+		p.Features = p.Features.Pick(twins)
+		p.TopItems = 15
+		for j := range int32(15) {
+			p.Listed = append(p.Listed, j)
+		}
+		users, _ := people(&p, 40, 0.5, 9)
+		s := newStrategy(t, p, 40, 0)
+		train(t, s, users)
+		near(t, name, s.model.rest, s.model.Items, 1e-12)
+	}
+}
+
+// The embedding of another item solves the least squares of its features: the gradient there, which is summed over features here, one by
+// one, is zero.
+func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
+	p := chosenKinds(30, 3, 12)["cmf"]
+	users, _ := people(&p, 60, 0.4, 5)
+	s := newStrategy(t, p, 60, 1e-4)
+	train(t, s, users)
+	_, typical := s.weights()
+	ridge := (p.ItemRidge + p.ItemPrior) * typical
+	for i := range s.chosen.others {
+		v := s.model.rest[i*3 : (i+1)*3]
+		gradient, feature := make([]float64, 3), 0
+		for _, cat := range s.chosen.rest.Categories {
+			of := make(map[int32]float64)
+			values, weights := cat.Features(i)
+			for k, value := range values {
+				of[value] = weights[k]
+			}
+			for value := range cat.Values {
+				f := s.collective.f[feature*3 : (feature+1)*3]
+				feature++
+				weight := p.CMF.Unobserved
+				target, has := of[int32(value)]
+				if has {
+					weight = 1
+				}
+				for a := range gradient {
+					gradient[a] += p.CMF.FeatureWeight * (weight*dot(f, v) - target) * f[a]
+				}
+			}
+		}
+		for a := range gradient {
+			if gradient[a] += ridge * v[a]; math.Abs(gradient[a]) > 1e-9 {
+				t.Fatalf("item %d: the gradient is %v", i, gradient)
+			}
+		}
+	}
+}
+
+// Where nothing is known of an item its score is NaN, which comes last in rankings; on a scale of ratings it is what the
+// user gives on average. So it is of models that are read again.
+func TestUnknownItemsComeLast(t *testing.T) {
+	const items, top = 30, 12
+	rng := rand.New(rand.NewPCG(2, 8))
+	for _, name := range []string{"implicit", "plain"} {
+		p := chosenKinds(items, 2, top)[name]
+		users, _ := people(&p, 40, 0.4, 5)
+		s := newStrategy(t, p, 40, 0)
+		train(t, s, users)
+		m, err := DecodeModel(s.Model(), &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := []float64{rng.NormFloat64(), rng.NormFloat64()}
+		read := saved{users: model.NewMatrix(1, 2), items: model.NewMatrix(items, 2), mean: m.Mean, lastUnknown: name == "implicit"}
+		copy(read.users.Row(0), u)
+		copy(read.items.Data(), m.Extended(&p))
+		scores := make([]float64, items)
+		read.score(0, scores)
+		for j := range items {
+			x, trained := m.Predict(u, 0, j), m.chosen.place[j] >= 0
+			switch {
+			case trained && (math.IsNaN(x) || x == m.Mean):
+				t.Errorf("%s: item %d, which is trained on, is predicted at %v", name, j, x)
+			case !trained && name == "implicit" && !math.IsNaN(x), !trained && name == "plain" && x != m.Mean:
+				t.Errorf("%s: item %d, of which nothing is known, is predicted at %v", name, j, x)
+			}
+			if math.Float64bits(scores[j]) != math.Float64bits(x) && !(math.IsNaN(x) && math.IsNaN(scores[j])) && math.Abs(x-scores[j]) > 1e-12 {
+				t.Errorf("%s: item %d is predicted at %v, and at %v by the model that is read", name, j, x, scores[j])
+			}
+		}
+	}
+}
