@@ -184,7 +184,7 @@ var shapes = []shape{
 
 // libimSeTiShape is LibimSeTi (Brozovsky, Petricek 2007) or a part of its users and profiles. Published in
 // numbers are the counts, that a user gave 20 ratings at least, and the squared test error of a matrix
-// factorization, 4.24 (FMF paper, section 4.3). The histogram, whose ends are its highest, the medians, 60
+// factorization, 4.24 (FMF paper, section 4.3), which the noise was chosen towards but not held against. The histogram, whose ends are its highest, the medians, 60
 // ratings of a user and 14 of a profile, and the maxima are assumed: no study of how popular profiles are
 // should rest on them.
 func libimSeTiShape(name, description string, users, items, ratings int, activity, popularity rankCurve) shape {
