@@ -363,6 +363,9 @@ func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, str
 	specs := []string{FeatureSpec.Of(c)}
 	if c.IsAuto(FeatureSpec.Key) {
 		specs = []string{"genres,year", "genres", "year"}
+		if set.Raters != nil {
+			specs = []string{"genres,year,rater", "genres,rater", "year,rater", "rater"}
+		}
 		if Of(c).About().Features != NeedsFeatures {
 			specs = append(specs, "none")
 		}

@@ -129,12 +129,13 @@ func TestDeployedRefuses(t *testing.T) {
 		"split.test-file=t.csv":                                  "split.test-file: nobody measures in a deployment; each party leaves out of its data what it does not want trained on",
 		"split.test=500 algorithm=ssp-c feedback=implicit":       "split.test: who is among a number of held-out users follows from all users, whom no party knows; use a share below 1",
 		"split.validation=500 algorithm=ssp-c feedback=implicit": "split.validation: who is among a number of held-out users follows from all users, whom no party knows; use a share below 1",
-		"split.by=time": "split.by: nobody knows the timestamps of all; say the moment with split.time",
+		"split.by=time":                                        "split.by: nobody knows the timestamps of all; say the moment with split.time",
+		"algorithm=dp-cmf public-users=10":                     "public-users: nobody has all users' ratings in a deployment, to take some out; do not invite these users, and name a file of what they gave in features, which is public: fedsim data raters writes it",
 		"split.by=user-time algorithm=vfl-sgdmf unit=rating":   "split.by: user-time is not covered by unit rating, since one rating more may move another into the training part; use unit user, random, or time",
 		"split.by=leave-one-out algorithm=vfl-sgdmf unit=user": "split.by: leave-one-out needs all ratings of a user, of which each party has some; use random, or time",
-		"algorithm=sgd-mf":              "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
-		"noise=replace":                 "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
-		"algorithm=vfl-sgdmf parties=1": "parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
+		"algorithm=sgd-mf":                                     "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
+		"noise=replace":                                        "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
+		"algorithm=vfl-sgdmf parties=1":                        "parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
 		"algorithm=hfl-sgdmf parties=1 secagg=none": "secagg: none is a plain sum, which shows what is in it; the sums of a deployment are real\n" +
 			"parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
 	} {

@@ -18,8 +18,8 @@ import (
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
-	Columns, Duplicates, SplitBy, SplitTime, SplitTestFile, SplitTarget config.TextKey
-	RatingMin, RatingMax, Epsilon, Delta, Rounds, Rank, Parties,
+	Columns, Duplicates, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget config.TextKey
+	RatingMin, RatingMax, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
 	Seed, SplitSeed config.SeedKey
@@ -49,7 +49,7 @@ func declareRun() {
 		// hundred of a small set the noise of any ε below 100 drowns what they could learn
 		// of thousands of items.
 		Name: "data", Kind: config.Text, Default: "synthetic", Scope: config.Own, Flag: true, Placeholder: "DATA",
-		Help: "synthetic[:small|:ml-1m|:ml-10m], a folder, zip archive or file of ratings, - for one that is piped in, or the name of a set that fedsim data get has downloaded. synthetic is synthetic:ml-1m.",
+		Help: "synthetic[:small|:ml-1m|:ml-10m] or another shape that fedsim data list names, a folder, zip archive or file of ratings, - for one that is piped in, or the name of a set that fedsim data get has downloaded. synthetic is synthetic:ml-1m.",
 	})
 
 	Epsilon = config.DeclareNumber(config.Key{
@@ -161,8 +161,8 @@ func declareRun() {
 		},
 	})
 	FeatureSpec = config.DeclareText(config.Key{
-		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres and decades, as far as the set has them", Scope: config.Own, Flag: true, Placeholder: "SPEC",
-		Help:  "Public features of items to learn from: genres, year, CSV files (item_id, category, value and perhaps weight), FILE.csv:NAME for one category of a file, with commas between, or none.",
+		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres, decades and what public users gave, as far as the set has them", Scope: config.Own, Flag: true, Placeholder: "SPEC",
+		Help:  "Public features of items to learn from: genres, year, rater (of public-users), CSV files (item_id, category, value and perhaps weight), FILE.csv:NAME for one category of a file, with commas between, or none.",
 		Check: checkFeatures,
 	})
 	Feedback = config.DeclareText(config.Key{
@@ -361,7 +361,7 @@ func Federated() []*config.Key {
 // always are the keys that mean something to every algorithm.
 func always() []*config.Key {
 	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
-		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, PublicUsers.Key, PublicIDs.Key, PublicBinary.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
 		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalBuckets.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
 		StageTimeout.Key, Tail.Key, Gather.Key}
 }

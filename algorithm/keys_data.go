@@ -3,6 +3,8 @@ package algorithm
 import (
 	"fmt"
 	"math"
+	"os"
+	"strings"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -58,6 +60,88 @@ func declareData() {
 			return ""
 		},
 	})
+	PublicUsers = config.DeclareNumber(config.Key{ // DP-CMF paper, section 4 and Figure 5
+		Name: "public-users", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Later: true, Flag: true, Placeholder: "N",
+		Help: "So many users, drawn by their ids, whose ratings are public. They leave before the split, so that nothing of theirs is trained or tested on, and what they gave is a feature of the items, rater.",
+		Check: func(c config.Config) string {
+			if PublicUsers.Int(c) > 0 && labelled(c) {
+				return "rows of a regression have features of their own"
+			}
+			return ""
+		},
+	})
+	PublicIDs = config.DeclareText(config.Key{
+		Name: "public-ids", Kind: config.Text, Default: "", Later: true, Flag: true, Placeholder: "FILE",
+		Help: "The same of those users whose ids a file has, one a line.",
+		Check: func(c config.Config) string {
+			switch {
+			case PublicIDs.Is(c, ""):
+				return ""
+			case PublicUsers.Int(c) > 0:
+				return "public-users draws as many; say either who they are or how many"
+			case labelled(c):
+				return "rows of a regression have features of their own"
+			default:
+				return ""
+			}
+		},
+	})
+	PublicBinary = config.DeclareText(config.Key{
+		Name: "public-binary", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Later: true, Flag: true, Placeholder: "yes|no",
+		Help: "Take of public users' ratings those of 0.8 of the scale's top or more, four stars of five, each with the weight 1. Otherwise the stars are the weight.",
+		When: anyPublic,
+	})
+}
+
+// labelled reports whether the data are a regression's.
+func labelled(c config.Config) bool {
+	columns, err := dataset.ParseColumns(Columns.Of(c))
+	return err == nil && columns.Label != ""
+}
+
+// anyPublic reports whether there are public users.
+func anyPublic(c config.Config) bool { return PublicUsers.Int(c) > 0 || !PublicIDs.Is(c, "") }
+
+// TakeOut is a set without its public users, if the configuration has some and they are still in it. What
+// is wrong with them is a [config.Error].
+func TakeOut(c config.Config, set *dataset.Set) (*dataset.Set, error) {
+	if !anyPublic(c) || set.Raters != nil {
+		return set, nil
+	}
+	key, p := PublicUsers.Name, dataset.PublicUsers{Count: PublicUsers.Int(c)}
+	var err error
+	if file := PublicIDs.Of(c); file != "" {
+		key = PublicIDs.Name
+		if p.IDs, err = readIDs(file); err != nil {
+			return nil, config.Errorf("%s: %w; want a file with an id in each line", key, err)
+		}
+	}
+	if PublicBinary.Is(c, "yes") {
+		p.Least = positiveShare * set.Max
+	}
+	out, err := set.TakeOut(p)
+	if err != nil {
+		return nil, config.Errorf("%s: %w", key, err)
+	}
+	return out, nil
+}
+
+// readIDs reads a file of ids, one a line; empty lines do not count.
+func readIDs(file string) ([]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			ids = append(ids, line)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%s has no ids", file)
+	}
+	return ids, nil
 }
 
 // declareSplit declares how the data are split.
@@ -236,6 +320,9 @@ func undeployed(c config.Config) []config.Problem {
 		if k.Value(c) >= 1 {
 			bad(k.Key, "who is among a number of held-out users follows from all users, whom no party knows; use a share below 1")
 		}
+	}
+	if anyPublic(c) {
+		bad(PublicUsers.Key, "nobody has all users' ratings in a deployment, to take some out; do not invite these users, and name a file of what they gave in features, which is public: fedsim data raters writes it")
 	}
 	switch {
 	case SplitBy.Is(c, string(dataset.SplitTime)) && SplitTime.Is(c, ""):

@@ -82,6 +82,9 @@ func FactsOf(set *dataset.Set) *config.Facts {
 	}
 	if known, ok := PublishedSet(set.Name); ok {
 		f.Published = known.Ratings
+		if set.Raters != nil {
+			f.Published -= set.Raters.Len() // whose ratings are public
+		}
 	}
 	return f
 }

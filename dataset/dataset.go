@@ -77,11 +77,14 @@ type Set struct {
 
 	Columns []ItemColumn // others that an items.csv has
 
+	// Raters are public users that were taken out of the set ([Set.TakeOut]); nil where there are none.
+	Raters *Raters
+
 	// Profile are public features of the users; nil where there are none.
 	Profile *Profile
 
 	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
-	// order, Times and Tested included where they are there, without name and range. Two sources of equal content have equal
+	// order, Times, Tested and Raters included where they are there, without name and range. Two sources of equal content have equal
 	// digests, whatever their paths and the order of their rows.
 	Digest string
 }

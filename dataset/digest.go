@@ -15,13 +15,7 @@ func (s *Set) digest() string {
 	d.text("fedsim dataset v1")
 	d.texts(s.UserIDs)
 	d.texts(s.ItemIDs)
-	d.number(uint64(s.Len()))
-	for k, v := range s.Value {
-		d.buf = binary.LittleEndian.AppendUint32(d.buf, uint32(s.User[k]))
-		d.buf = binary.LittleEndian.AppendUint32(d.buf, uint32(s.Item[k]))
-		d.buf = binary.LittleEndian.AppendUint32(d.buf, math.Float32bits(v))
-		d.flush(4 << 10)
-	}
+	d.ratings(s.Ratings)
 	d.texts(s.Titles)
 	d.number(uint64(len(s.Genres)))
 	for _, genres := range s.Genres {
@@ -49,6 +43,11 @@ func (s *Set) digest() string {
 		for _, values := range c.Values {
 			d.texts(values)
 		}
+	}
+	if s.Raters != nil {
+		d.text("public users")
+		d.texts(s.Raters.IDs)
+		d.ratings(s.Raters.Ratings)
 	}
 	if s.Profile != nil {
 		d.text("profile")
@@ -92,6 +91,16 @@ func (d *digester) texts(list []string) {
 	d.number(uint64(len(list)))
 	for _, s := range list {
 		d.text(s)
+	}
+}
+
+func (d *digester) ratings(r Ratings) {
+	d.number(uint64(r.Len()))
+	for k, v := range r.Value {
+		d.buf = binary.LittleEndian.AppendUint32(d.buf, uint32(r.User[k]))
+		d.buf = binary.LittleEndian.AppendUint32(d.buf, uint32(r.Item[k]))
+		d.buf = binary.LittleEndian.AppendUint32(d.buf, math.Float32bits(v))
+		d.flush(4 << 10)
 	}
 }
 

@@ -85,6 +85,10 @@ func ExampleList() {
 	// synthetic:ml-1m   1000209 ratings, 1 to 5
 	// synthetic:ml-10m 10000054 ratings, 0.5 to 5
 	// synthetic:ml-20m 20000263 ratings, 0.5 to 5
+	// synthetic:ml-25m 25000095 ratings, 0.5 to 5
+	// synthetic:libimseti 17359346 ratings, 1 to 10
+	// synthetic:libimseti-tenth  1735935 ratings, 1 to 10
+	// synthetic:msd    33633450 ratings, 1 to 10000
 	// ml-100k            100000 ratings, 1 to 5
 	// ml-1m             1000209 ratings, 1 to 5
 	// ml-10m           10000054 ratings, 0.5 to 5

@@ -79,6 +79,7 @@ const (
 //
 //	genres     the genres of the list of items
 //	year       the decade of release: 1990s
+//	rater      what public users gave, where some were taken out ([Set.TakeOut])
 //	COLUMN     another column of an items.csv ([ItemColumn])
 //	FILE.csv   a file with the columns item_id, category, value and perhaps weight
 //	FILE.csv:NAME  the category of that name of such a file
@@ -116,6 +117,10 @@ func (s *Set) Features(spec string) (*ItemFeatures, error) {
 		case featureYear:
 			err = r.decades()
 		default:
+			if part == featureRater && s.Raters != nil {
+				err = r.raters()
+				break
+			}
 			if k := slices.IndexFunc(s.Columns, func(c ItemColumn) bool { return c.Name == part }); k >= 0 {
 				err = r.column(s.Columns[k])
 			} else {

@@ -209,7 +209,7 @@ func TestOpenBadFile(t *testing.T) {
 
 func TestOpenBadSpec(t *testing.T) {
 	const wanted = "; want a folder, zip archive or file of ratings, one of ml-100k, ml-1m, ml-10m, ml-20m, ml-25m, ml-latest-small, libimseti, " +
-		"or synthetic[:small|:ml-1m|:ml-10m|:ml-20m]"
+		"or synthetic[:small|:ml-1m|:ml-10m|:ml-20m|:ml-25m|:libimseti|:libimseti-tenth|:msd]"
 	for _, c := range []struct {
 		spec    string
 		options Options
@@ -220,10 +220,10 @@ func TestOpenBadSpec(t *testing.T) {
 		{"testdata/good", Options{}, `testdata/good: no ratings: looked in it for ratings.csv, ratings.dat, u.data, ratings.tsv, ratings.inter, ratings.jsonl, ratings.parquet, train_triplets.txt, good.inter`, ErrNoRatings},
 		{"", Options{}, `data "": stat : no such file or directory` + wanted, fs.ErrNotExist},
 		{
-			"synthetic:ml-25m", Options{},
-			`data "synthetic:ml-25m": unknown synthetic shape "ml-25m"; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:regression or synthetic:fields`, ErrUnknownShape,
+			"synthetic:ml-50m", Options{},
+			`data "synthetic:ml-50m": unknown synthetic shape "ml-50m"; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:ml-25m, synthetic:libimseti, synthetic:libimseti-tenth, synthetic:msd, synthetic:regression or synthetic:fields`, ErrUnknownShape,
 		},
-		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:regression or synthetic:fields`, ErrUnknownShape},
+		{"synthetic:", Options{}, `data "synthetic:": unknown synthetic shape ""; want synthetic:small, synthetic:ml-1m, synthetic:ml-10m, synthetic:ml-20m, synthetic:ml-25m, synthetic:libimseti, synthetic:libimseti-tenth, synthetic:msd, synthetic:regression or synthetic:fields`, ErrUnknownShape},
 		{
 			"synthetic:small", Options{Min: new(1.), Max: new(5.)},
 			`data "synthetic:small": impossible rating scale: 1 to 5 does not hold the shape's 0.5 to 5`, ErrScale,

@@ -73,8 +73,13 @@ func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
 	return set, nil
 }
 
-// scale returns the lowest and the highest rating.
-func (s shape) scale() (lo, hi float64) { return s.levels[0], s.levels[len(s.levels)-1] }
+// scale returns the lowest and the highest rating; of plays, the scale of the published file.
+func (s shape) scale() (lo, hi float64) {
+	if s.plays.most > 0 {
+		return tasteProfile.min, tasteProfile.max
+	}
+	return s.levels[0], s.levels[len(s.levels)-1]
+}
 
 // population is what the ratings of a synthetic set are drawn from.
 type population struct {
@@ -124,7 +129,9 @@ func (s shape) generate(ctx context.Context, progress func(done, total int64)) (
 		return nil, err
 	}
 	set := &Set{Ratings: out, UserIDs: numbered(s.users), ItemIDs: numbered(s.items)}
-	set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
+	if !s.bare {
+		set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
+	}
 	return set, nil
 }
 
@@ -246,6 +253,9 @@ func (w *worker) match(i int) float64 {
 
 // level cuts a latent rating.
 func (w *worker) level(x float64) float32 {
+	if w.plays.most > 0 {
+		return float32(w.plays.at(x))
+	}
 	k := 0
 	for k < len(w.cuts) && x >= w.cuts[k] {
 		k++

@@ -70,6 +70,10 @@ func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, e
 	if err := checkProfile(c, set); err != nil {
 		return nil, err
 	}
+	set, err := algorithm.TakeOut(c, set)
+	if err != nil {
+		return nil, err
+	}
 	split, held, err := SplitOf(c, set)
 	if err != nil {
 		return nil, err
@@ -118,7 +122,7 @@ func OpenPublic(c config.Config, set *dataset.Set, features *dataset.ItemFeature
 	return e, e.derive()
 }
 
-// OpenData opens a set on the rating scale of the configuration.
+// OpenData opens a set on the rating scale of the configuration, without its public users.
 func OpenData(ctx context.Context, c config.Config, data string, progress func(done, total int64)) (*dataset.Set, error) {
 	o := DataOptions(c)
 	o.Progress = progress
@@ -128,8 +132,10 @@ func OpenData(ctx context.Context, c config.Config, data string, progress func(d
 		return nil, config.Errorf("rating-min, rating-max: %w", err)
 	case errors.Is(err, dataset.ErrDuplicates):
 		return nil, config.Wrap(err)
+	case err != nil:
+		return nil, err
 	}
-	return set, err
+	return algorithm.TakeOut(c, set)
 }
 
 // DataOptions are those for reading data.

@@ -50,6 +50,9 @@ type DataForecast struct {
 	TrainingRatings   int    `json:"training_ratings"`
 	TestRatings       int    `json:"test_ratings"`
 	ValidationRatings int    `json:"validation_ratings"`
+	// PublicUsers left the set, and PublicRatings of theirs are public: nothing protects them.
+	PublicUsers   int `json:"public_users,omitempty"`
+	PublicRatings int `json:"public_ratings,omitempty"`
 }
 
 // Public is the forecast without what no statement of privacy covers.
@@ -182,6 +185,9 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),
 		},
+	}
+	if r := e.Data.Raters; r != nil {
+		f.Data.PublicUsers, f.Data.PublicRatings = r.Users, r.Len()
 	}
 	if profile := e.Data.Profile; profile != nil {
 		f.Data.Features = profile.Features()

@@ -32,6 +32,9 @@ func (f *Forecast) Print(w io.Writer) error {
 	} else {
 		p.head("data", "%s, %s users, %s items, %s and %s test ratings"+mark, d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Items)), parts, units.Grouped(int64(d.TestRatings)))
 	}
+	if d.PublicUsers > 0 {
+		p.head("public", "%s more users with %s ratings, which everybody may know: no epsilon covers them", units.Grouped(int64(d.PublicUsers)), units.Grouped(int64(d.PublicRatings)))
+	}
 	if c := f.Cohort; c != nil {
 		p.head("cohort", "%s clients, of whom %s may be lost in a round and %s may collude",
 			units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))

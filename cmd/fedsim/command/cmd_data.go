@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -19,6 +20,7 @@ type dataCmd struct {
 	Info    dataInfoCmd    `cmd:"" help:"Describe a data set."`
 	IDs     dataIDsCmd     `cmd:"" name:"ids" help:"List the ids of a data set's users or items, one a line, in the order of a simulation: what fednode client --ids and fednode server --users read."`
 	Similar dataSimilarCmd `cmd:"" help:"Make features of items of a run on other people's data: which items are like which."`
+	Raters  dataRatersCmd  `cmd:"" help:"Write what public users gave as features of items: what public-users makes of them in a simulation, for a deployment without them."`
 	Verify  dataVerifyCmd  `cmd:"" help:"Compare a copy of a published set with its digests and published counts."`
 }
 
@@ -65,19 +67,23 @@ func (c *dataListCmd) Run(s streams) error {
 }
 
 type dataInfoCmd struct {
-	Data       string   `arg:"" help:"As for fedsim run --data."`
-	RatingMin  *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
-	RatingMax  *float64 `help:"Top of the rating scale, likewise."`
-	Columns    string   `placeholder:"user=NAME,..." help:"What the data call their columns, as of fedsim run."`
-	Duplicates string   `enum:"error,last,mean,count" default:"error" help:"What several rows of one user and item are, as of fedsim run."`
-	Features   string   `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
-	Format     string   `enum:"table,json" default:"table" help:"table or json."`
+	Data         string   `arg:"" help:"As for fedsim run --data."`
+	RatingMin    *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
+	RatingMax    *float64 `help:"Top of the rating scale, likewise."`
+	Columns      string   `placeholder:"user=NAME,..." help:"What the data call their columns, as of fedsim run."`
+	Duplicates   string   `enum:"error,last,mean,count" default:"error" help:"What several rows of one user and item are, as of fedsim run."`
+	Features     string   `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
+	ByPopularity bool     `help:"Tell of each category of features on how popular items they are, too. That reads exact counts of ratings: for measuring only, covered by no epsilon."`
+	Buckets      int      `default:"4" placeholder:"N" help:"Into how many buckets of the same size items are divided for that, 1 to 10."`
+	Format       string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // described is what fedsim data info says.
 type described struct {
 	dataset.Info
 	Features *describedFeatures `json:"features,omitempty"` // where they were asked for
+	// ByPopularity follows from exact counts of private ratings; where it was asked for.
+	ByPopularity []eval.FeatureShares `json:"by_popularity,omitempty"`
 }
 
 // describedFeatures describes public item features.
@@ -99,6 +105,12 @@ type describedCategory struct {
 
 // Run implements fedsim data info.
 func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
+	switch {
+	case c.ByPopularity && c.Features == "":
+		return cli.Misusef("--by-popularity: of which features? say --features")
+	case c.Buckets < 1 || c.Buckets > eval.MostBuckets:
+		return cli.Misusef("--buckets %d: want 1 to %d", c.Buckets, eval.MostBuckets)
+	}
 	p := newProgress(s.err)
 	defer p.Clear()
 	columns, err := parseColumns(c.Columns)
@@ -125,6 +137,9 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	info := described{Info: set.Info()}
 	if features != nil {
 		info.Features = describeFeatures(features)
+		if c.ByPopularity {
+			info.ByPopularity = eval.ByPopularity(features, eval.NewBuckets(set.Ratings, c.Buckets))
+		}
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, info)
@@ -209,5 +224,25 @@ func printInfo(w io.Writer, i described) error {
 		}
 		row("digest of features", "%s", f.Digest)
 	}
+	printPopularity(row, i.ByPopularity)
 	return t.Flush()
+}
+
+// printPopularity prints on how popular items features are.
+func printPopularity(row func(name, format string, args ...any), list []eval.FeatureShares) {
+	if len(list) == 0 {
+		return
+	}
+	row("by popularity", "from exact counts of ratings: for measuring only, covered by no epsilon")
+	for _, c := range list {
+		var shares, head []string
+		for k := range c.Shares {
+			shares = append(shares, fmt.Sprintf("%.1f%%", 100*c.Shares[k]))
+		}
+		for _, n := range c.Head {
+			head = append(head, fmt.Sprint(n))
+		}
+		row("entries of "+c.Category, "%s of them, from the most rated bucket to the least", strings.Join(shares, " "))
+		row("values of "+c.Category, "%s of them have 0-10%%, 10-20%%, ... of their items in the first", strings.Join(head, " "))
+	}
 }

@@ -41,18 +41,8 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return cli.Misusef("--out %s: it is there already; give another name, or remove it", c.Out)
-	}
-	if err != nil {
+	if err = writeNew(c.Out, &text); err != nil {
 		return err
-	}
-	if _, err = text.WriteTo(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(c.Out))
 	}
 	spent := "it was trained without privacy"
 	if algorithm.Private(r.Config) {
@@ -61,4 +51,22 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
 	fmt.Fprintf(s.err, "warning: features are taken for public. This file follows from the ratings of %s (digest %.12s); %s. Do not use it where any of these users are among the federation's\n", r.Data.Name, r.Data.Digest, spent)
 	_, err = fmt.Fprintf(s.out, "%d of %d items have similar ones; use them with --features %s\n", items, r.Data.Items, c.Out)
 	return err
+}
+
+// writeNew writes the file of --out, which must not be there yet.
+func writeNew(name string, text *bytes.Buffer) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return cli.Misusef("--out %s: it is there already; give another name, or remove it", name)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = text.WriteTo(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
 }
