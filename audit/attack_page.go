@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/study"
 	"github.com/fedsim/fedsim/study/page"
 )
@@ -64,12 +65,19 @@ func (r *AttackReport) command() string {
 	return c
 }
 
-// name is an algorithm, or the control of it.
+// name is an algorithm with what was asked for besides, and whether it is the control.
 func (r *AttackReport) name() string {
-	if r.Control {
-		return r.Algorithm + " (control)"
+	name := r.Algorithm
+	for _, s := range r.Settings {
+		key, _, _ := strings.Cut(s, "=")
+		if !slices.Contains([]string{algorithm.Name.Name, algorithm.Data.Name, algorithm.Seed.Name}, key) {
+			name += ", " + strings.Replace(s, "=", " ", 1)
+		}
 	}
-	return r.Algorithm
+	if r.Control {
+		name += " (control)"
+	}
+	return name
 }
 
 // figures are the pictures of an attack on some algorithms.
@@ -240,7 +248,7 @@ func tightest(r *AttackReport) (*Limit, Epsilon) {
 // attributeFigure is how often favourites are guessed.
 func attributeFigure(list []*AttackReport, budgets []Epsilon) page.Drawn {
 	d := byBudget(string(AttributeGenre), "Which genre does a user like best?", "share of the guesses that are right",
-		"The attacker knows half of the user's ratings and has the released model. Bands are intervals of 95% over targets. "+notShown[5], budgets)
+		"The attacker knows half of the user's ratings and has the released model. Intervals of 95% over targets, which are wider than what lines differ by, stand with the numbers. "+notShown[5], budgets)
 	for _, r := range list {
 		line(&d, r.name()+", user in the run", budgets, r, func(at *AttackAt) (Interval, bool) { return at.Attribute.In, true })
 		line(&d, r.name()+", user not in it", budgets, r, func(at *AttackAt) (Interval, bool) { return at.Attribute.Out, true })
@@ -249,7 +257,11 @@ func attributeFigure(list []*AttackReport, budgets []Epsilon) page.Drawn {
 	level(&d, "the known ratings alone", x.Ratings.Value)
 	level(&d, "popularity alone", x.Popularity.Value)
 	level(&d, "what most like best", x.Majority.Value)
-	return numbered(d)
+	d = numbered(d)
+	for i := range d.Series { // bands that lie on each other hide what they are about
+		d.Series[i].Low, d.Series[i].High = nil, nil
+	}
+	return d
 }
 
 // rebuiltFigure is how much of a client's ratings is found.

@@ -86,7 +86,7 @@ func (r *AttackReport) tried() string {
 	case r.Control:
 		how += " by the coins, and in none in fact"
 	}
-	return fmt.Sprintf("%s on %s (%s): %d targets, half of them the most active; unit %s, %s", r.Algorithm, r.Data, what, r.Targets, r.Unit, how)
+	return fmt.Sprintf("%s on %s (%s): %d targets, half of them the most active; unit %s, %s", r.name(), r.Data, what, r.Targets, r.Unit, how)
 }
 
 // Print writes a table.

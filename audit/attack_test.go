@@ -349,7 +349,7 @@ func TestAttackSection(t *testing.T) {
 		}
 		return x
 	}
-	r := &AttackReport{Attack: MembershipUser, Algorithm: "x", Shadows: 8, Targets: 4, Settings: []string{"data=my films"}, Budgets: []AttackAt{at(1, 0.6), at(inf, 0.9)}}
+	r := &AttackReport{Attack: MembershipUser, Algorithm: "x", Shadows: 8, Targets: 4, Settings: []string{"data=my films", "rank=2"}, Budgets: []AttackAt{at(1, 0.6), at(inf, 0.9)}}
 	s := AttackSection([]*AttackReport{r})
 	if len(s.Figures) != 2 || len(s.Tables) != 1 || len(s.NotShown) == 0 {
 		t.Fatalf("%+v", s)
@@ -358,7 +358,7 @@ func TestAttackSection(t *testing.T) {
 	if !slices.Equal(areas.Ticks, []string{"1", "∞"}) {
 		t.Errorf("places %q", areas.Ticks)
 	}
-	want := map[string][]float64{"x, by the sums": {0.6, 0.9}, "x, by the model": {0.5, 0.5}, "limit of any attack": {math.E / (1 + math.E), 1}, "guessing": {0.5, 0.5}}
+	want := map[string][]float64{"x, rank 2, by the sums": {0.6, 0.9}, "x, rank 2, by the model": {0.5, 0.5}, "limit of any attack": {math.E / (1 + math.E), 1}, "guessing": {0.5, 0.5}}
 	for _, x := range areas.Series {
 		for i, y := range want[x.Name] {
 			if math.Abs(x.Y[i]-y) > 1e-12 {
@@ -374,7 +374,7 @@ func TestAttackSection(t *testing.T) {
 	if got := s.Figures[1].Numbers.Rows; !reflect.DeepEqual(got, [][]string{{"0.1%", "0.2000", "0.2000"}, {"1%", "0.5000", "0.5000"}, {"10%", "0.5000", "0.5000"}}) {
 		t.Errorf("numbers %q", got)
 	}
-	if want := "fedsim attack membership-user --epsilon 1,inf --shadows 8 --targets 4 --set 'data=my films'"; s.Repeat[0] != want {
+	if want := "fedsim attack membership-user --epsilon 1,inf --shadows 8 --targets 4 --set 'data=my films' --set rank=2"; s.Repeat[0] != want {
 		t.Errorf("%s, want %s", s.Repeat[0], want)
 	}
 }
