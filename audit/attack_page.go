@@ -156,6 +156,9 @@ func numbered(d page.Drawn) page.Drawn {
 	return d
 }
 
+// anyAttack is the line above which no attack can be.
+const anyAttack = "limit of any attack"
+
 // areaFigure is the AUC over budgets.
 func areaFigure(kind Attack, list []*AttackReport, budgets []Epsilon) page.Drawn {
 	what := "a user"
@@ -175,7 +178,7 @@ func areaFigure(kind Attack, list []*AttackReport, budgets []Epsilon) page.Drawn
 			})
 		}
 	}
-	line(&d, "limit of any attack", budgets, list[0], func(at *AttackAt) (Interval, bool) {
+	line(&d, anyAttack, budgets, list[0], func(at *AttackAt) (Interval, bool) {
 		switch {
 		case math.IsInf(float64(at.Epsilon), 1):
 			return Interval{1, 1, 1}, true
@@ -184,6 +187,9 @@ func areaFigure(kind Attack, list []*AttackReport, budgets []Epsilon) page.Drawn
 		}
 		return Interval{at.Limit.AUC, at.Limit.AUC, at.Limit.AUC}, true
 	})
+	if last := &d.Series[len(d.Series)-1]; last.Name == anyAttack {
+		last.Level, last.Low, last.High = true, nil, nil // nothing that was measured
+	}
 	level(&d, "guessing", 0.5)
 	return numbered(d)
 }

@@ -273,6 +273,8 @@ func numbers(f *study.Figure) grid {
 		for _, s := range f.Series {
 			i := slices.Index(s.X, x)
 			switch {
+			case s.Level && i >= 0: // one that is not even
+				row = append(row, fmt.Sprintf("%.4f", s.Y[i]))
 			case s.Level:
 				row = append(row, fmt.Sprintf("%.4f", s.Y[0]))
 			case i < 0:
