@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -59,11 +60,14 @@ type Config struct {
 	// Real makes sums run the whole protocol of secure aggregation, in the given Mode;
 	// otherwise sums are ideal and Mode is SemiHonest. The released integers are the same
 	// as those of ideal sums for which each client draws its noise.
-	Real    bool
-	Mode    graph.Mode
-	Draw    secagg.Draw // who draws the noise of ideal sums
-	Rounds  int         // T, iterations the strategy plans (else ErrRounds), over which absences spread
-	SitOut  float64     // share of the clients that may sit an iteration out (aggregator.Config)
+	Real bool
+	Mode graph.Mode
+	Draw secagg.Draw // who draws the noise of ideal sums
+	// Tables, if set, are those that ideal sums draw by: runs of one schedule may share them, whose building
+	// takes longer than small runs. They change no draw.
+	Tables  *noise.Tables
+	Rounds  int     // T, iterations the strategy plans (else ErrRounds), over which absences spread
+	SitOut  float64 // share of the clients that may sit an iteration out (aggregator.Config)
 	Faults  Faults
 	Network Network
 	Seed    uint64

@@ -30,7 +30,10 @@ func newSums(cfg Config, from *streams) (sums, error) {
 
 // idealSums are sums by a trusted adder.
 func idealSums(cfg Config, from *streams) sums {
-	src, tables := from.noise("ideal-sum"), new(noise.Tables)
+	src, tables := from.noise("ideal-sum"), cfg.Tables
+	if tables == nil {
+		tables = new(noise.Tables)
+	}
 	s := sums{
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },
 		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),

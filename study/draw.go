@@ -34,10 +34,16 @@ func (f *Figure) Draw(w io.Writer, format string, width float64) error {
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{235}, color.Gray{225}
 	p.Add(grid)
-	if f.Log {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(f.logTicks())
+	switch places := f.Places(); {
+	case f.Log && len(places) > ManyPlaces:
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	case f.Log:
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(logTicks(places))
 	}
-	if f.Bars {
+	if f.LogY {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	if f.Ticks != nil {
 		p.NominalX(f.Ticks...)
 	}
 	for i, s := range f.Series {
@@ -120,16 +126,19 @@ func (f *Figure) add(p *plot.Plot, i int, s Series) error {
 	}
 	marks.Color, marks.Shape, marks.Radius = c, draw.CircleGlyph{}, vg.Points(2.2)
 	p.Add(line)
-	if len(points) <= 20 {
+	if len(points) <= ManyPlaces {
 		p.Add(marks)
 	}
 	p.Legend.Add(s.Name, line)
 	return nil
 }
 
+// ManyPlaces are too many to name each on a logarithmic axis, and to mark each on a line.
+const ManyPlaces = 20
+
 // logTicks are the values of x that there are.
-func (f *Figure) logTicks() (ticks []plot.Tick) {
-	for _, x := range f.Places() {
+func logTicks(places []float64) (ticks []plot.Tick) {
+	for _, x := range places {
 		ticks = append(ticks, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
 	}
 	return ticks

@@ -19,10 +19,11 @@ import (
 type Figure struct {
 	ID     string // in file names and addresses: letters and dashes
 	Title  string
-	X, Y   string // labels with units
-	Log    bool   // the x axis is logarithmic
-	Bars   bool   // each series has a bar at each of Ticks
-	Ticks  []string
+	X, Y   string   // labels with units
+	Log    bool     // the x axis is logarithmic
+	LogY   bool     // so is the y axis; all values are above 0
+	Bars   bool     // each series has a bar at each of Ticks
+	Ticks  []string // names of the places 0, 1, ... on the x axis; nil: they are numbers
 	Series []Series
 	Note   string // a sentence: what bands and lines are
 }

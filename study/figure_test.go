@@ -119,7 +119,13 @@ func TestSecondsByStage(t *testing.T) {
 
 // Pictures are such files as their names say, and hold all that is drawn.
 func TestDraw(t *testing.T) {
-	for _, f := range []Figure{someRuns(t).QualityByEpsilon(), someRuns(t).BytesByMessage()} {
+	logarithmic := Figure{ID: "logarithmic", Log: true, LogY: true, Series: []Series{{Name: "a"}}}
+	for x := 1e-4; x < 1; x *= 1.3 { // more places than are named
+		s := &logarithmic.Series[0]
+		s.X, s.Y = append(s.X, x), append(s.Y, x*x)
+	}
+	named := Figure{ID: "named", Ticks: []string{"1", "inf"}, Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{0.5, 0.7}}}}
+	for _, f := range []Figure{someRuns(t).QualityByEpsilon(), someRuns(t).BytesByMessage(), logarithmic, named} {
 		var b bytes.Buffer
 		if err := f.Draw(&b, "png", 12); err != nil {
 			t.Fatal(err)

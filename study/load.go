@@ -44,24 +44,10 @@ func Load(dirs ...string) (Runs, error) {
 	var runs Runs
 	for _, dir := range dirs {
 		before := len(runs)
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case !d.IsDir():
-				return nil
-			case path != dir && d.Name()[0] == '.':
-				return filepath.SkipDir // a run that is not complete
-			}
-			if _, err = os.Stat(filepath.Join(path, "summary.json")); errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
+		err := find(dir, func(path string) error {
 			r, err := read(path)
-			if err != nil {
-				return err
-			}
 			runs = append(runs, r)
-			return filepath.SkipDir
+			return err
 		})
 		if err != nil {
 			return nil, err
@@ -71,6 +57,37 @@ func Load(dirs ...string) (Runs, error) {
 		}
 	}
 	return runs, nil
+}
+
+// Holds reports whether a folder is a run or holds one, as [Load] would read it.
+func Holds(dir string) (bool, error) {
+	held := false
+	err := find(dir, func(string) error {
+		held = true
+		return fs.SkipAll
+	})
+	return held, err
+}
+
+// find calls run for each folder of a run in a folder.
+func find(dir string, run func(path string) error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			return nil
+		case path != dir && d.Name()[0] == '.':
+			return filepath.SkipDir // a run that is not complete
+		}
+		if _, err = os.Stat(filepath.Join(path, "summary.json")); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err = run(path); err != nil {
+			return err
+		}
+		return filepath.SkipDir
+	})
 }
 
 func read(path string) (*Run, error) {

@@ -6,6 +6,10 @@ import "sync"
 // deviations and depends on public numbers only, so that the iterations and the clients of a
 // process share one Tables. It is safe for concurrent use; the zero value is ready.
 type Tables struct {
+	// Keep is how many samplers of a kind are kept; 0 is 16: those of a plan's releases now and of the iteration
+	// before. More serve many runs of one schedule. A sampler takes up to 20 MB.
+	Keep int
+
 	mu       sync.Mutex
 	skellam  cache[float64, *Skellam]
 	thinning cache[kept, *Thinning]
@@ -21,18 +25,17 @@ type kept struct {
 func (t *Tables) Skellam(variance float64) (*Skellam, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.skellam.get(variance, func() (*Skellam, error) { return NewSkellam(variance) })
+	return t.skellam.get(t.Keep, variance, func() (*Skellam, error) { return NewSkellam(variance) })
 }
 
 // Thinning is NewThinning.
 func (t *Tables) Thinning(mean float64, keepNum, keepDen uint64) (*Thinning, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.thinning.get(kept{mean, keepNum, keepDen}, func() (*Thinning, error) { return NewThinning(mean, keepNum, keepDen) })
+	return t.thinning.get(t.Keep, kept{mean, keepNum, keepDen}, func() (*Thinning, error) { return NewThinning(mean, keepNum, keepDen) })
 }
 
-// cached is how many samplers of a kind are kept: a plan's releases now and of the
-// iteration before.
+// cached is how many samplers of a kind are kept unless it is said.
 const cached = 16
 
 // cache keeps the latest values made, by key.
@@ -41,7 +44,7 @@ type cache[K comparable, V any] struct {
 	order  []K
 }
 
-func (c *cache[K, V]) get(k K, build func() (V, error)) (V, error) {
+func (c *cache[K, V]) get(keep int, k K, build func() (V, error)) (V, error) {
 	if v, ok := c.values[k]; ok {
 		return v, nil
 	}
@@ -52,7 +55,10 @@ func (c *cache[K, V]) get(k K, build func() (V, error)) (V, error) {
 	if c.values == nil {
 		c.values = make(map[K]V)
 	}
-	if len(c.order) == cached {
+	if keep == 0 {
+		keep = cached
+	}
+	if len(c.order) == keep {
 		delete(c.values, c.order[0])
 		c.order = c.order[1:]
 	}

@@ -23,8 +23,32 @@ var text string
 
 // Content is what a page has.
 type Content struct {
-	Title string
-	Parts []Part
+	Title    string
+	Parts    []Part
+	Sections []Section // behind the parts
+}
+
+// Section is what a page says of something else than runs.
+type Section struct {
+	ID, Title string
+	Words     []string // paragraphs above the pictures
+	Figures   []Drawn
+	Tables    []Table
+	NotShown  []string // what it does not show, in sentences
+	Repeat    []string // commands
+}
+
+// Drawn is a picture with the numbers behind it.
+type Drawn struct {
+	study.Figure
+	Numbers Table
+}
+
+// Table is one whose first column are names of rows.
+type Table struct {
+	Caption string
+	Head    []string
+	Rows    [][]string
 }
 
 // Part is what a page says of some runs.
@@ -46,6 +70,14 @@ type view struct {
 	Title   string
 	Parts   []part
 	Colours []colour
+
+	Sections []section
+}
+
+type section struct {
+	Section
+	Figures []figure
+	Tables  []grid
 }
 
 type part struct {
@@ -105,6 +137,9 @@ func Write(w io.Writer, c Content) error {
 		}
 		v.Parts = append(v.Parts, x)
 	}
+	for _, s := range c.Sections {
+		v.Sections = append(v.Sections, s.view())
+	}
 	return page.Execute(w, v)
 }
 
@@ -128,6 +163,22 @@ func (p Part) view() (part, error) {
 	}
 	return x, nil
 }
+
+func (s Section) view() section {
+	x := section{Section: s}
+	of := func(t Table, id string) grid { return grid{Caption: t.Caption, Of: id, Head: t.Head, Rows: t.Rows} }
+	for _, d := range s.Figures {
+		d.ID = s.ID + "-" + d.ID
+		x.Figures = append(x.Figures, figure{Figure: d.Figure, Picture: draw(&d.Figure), Numbers: of(d.Numbers, d.ID)})
+	}
+	for _, t := range s.Tables {
+		x.Tables = append(x.Tables, of(t, s.ID))
+	}
+	return x
+}
+
+// Quoted is a text as a shell reads it back.
+func Quoted(text string) string { return quoted([]string{text})[0] }
 
 // quoted are texts as a shell reads them back.
 func quoted(list []string) []string {
@@ -200,6 +251,12 @@ func means(runs study.Runs) grid {
 	return g
 }
 
+// Numbers are those behind a figure.
+func Numbers(f *study.Figure) Table {
+	g := numbers(f)
+	return Table{Caption: g.Caption, Head: g.Head, Rows: g.Rows}
+}
+
 // numbers are those behind a figure.
 func numbers(f *study.Figure) grid {
 	g := grid{Caption: f.Title + ": the numbers", Head: []string{f.X}}
@@ -209,17 +266,21 @@ func numbers(f *study.Figure) grid {
 	}
 	for _, x := range places {
 		name := number(x)
-		if f.Bars {
+		if f.Ticks != nil {
 			name = f.Ticks[int(x)]
 		}
 		row := []string{name}
 		for _, s := range f.Series {
 			i := slices.Index(s.X, x)
 			switch {
+			case s.Level && i >= 0: // one that is not even
+				row = append(row, fmt.Sprintf("%.4f", s.Y[i]))
 			case s.Level:
 				row = append(row, fmt.Sprintf("%.4f", s.Y[0]))
 			case i < 0:
 				row = append(row, "–")
+			case s.High != nil && f.Ticks != nil && !f.Bars: // an interval, which need not be symmetrical
+				row = append(row, fmt.Sprintf("%.4f (%.4f to %.4f)", s.Y[i], s.Low[i], s.High[i]))
 			case s.High != nil:
 				row = append(row, fmt.Sprintf("%.4f ± %.4f", s.Y[i], s.High[i]-s.Y[i]))
 			default:

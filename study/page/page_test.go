@@ -122,3 +122,27 @@ func TestSteps(t *testing.T) {
 		}
 	}
 }
+
+// A section stands alone on a page, with its pictures on logarithmic axes, tables and sentences. 0.01 is in the middle of
+// 0.0001 and 1 on such an axis: half way between the ends, which are 58 and 628 across and, but for a tenth of room, 12 and 286
+// up.
+func TestSection(t *testing.T) {
+	f := study.Figure{ID: "roc", Title: "Found <falsely>", X: "x", Y: "y", Log: true, LogY: true,
+		Series: []study.Series{{Name: "a", X: []float64{0.0001, 0.01, 1}, Y: []float64{0.0001, 0.01, 1}}}}
+	steps := study.Figure{ID: "steps", Title: "By budget", X: "ε", Y: "y", Ticks: []string{"1", "∞"},
+		Series: []study.Series{{Name: "b", X: []float64{0, 1}, Y: []float64{0.5, 0.7}, Low: []float64{0.4, 0.69}, High: []float64{0.55, 0.9}}}}
+	var b bytes.Buffer
+	err := Write(&b, Content{Title: "A page", Sections: []Section{{ID: "s", Title: "A <section>", Words: []string{"Some words."}, NotShown: []string{"Much."}, Repeat: []string{"fedsim attack"},
+		Figures: []Drawn{{Figure: f}, {Figure: steps, Numbers: Numbers(&steps)}}, Tables: []Table{{Caption: "All", Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, want := range []string{`<h2 id="s">A &lt;section&gt;</h2>`, "Found &lt;falsely&gt;", "<p>Some words.</p>", "<li>Much.</li>", "fedsim attack\n",
+		`M58.0 283.2L343.0 149.0L628.0 14.8"`, // 274 units are 4 decades and 2 log10(1.1): 2.78 of room at either end
+		">∞</text>", "<td>0.7000 (0.6900 to 0.9000)</td>", "<caption>All</caption>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text[strings.Index(text, "<main>"):])
+		}
+	}
+}

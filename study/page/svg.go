@@ -82,17 +82,24 @@ func (d *drawing) scales() {
 	if room == 0 {
 		room = max(math.Abs(y1)*0.05, 1e-9)
 	}
-	if d.f.Bars {
+	switch {
+	case d.f.LogY:
+		y0, y1 = y0/1.1, y1*1.1
+	case d.f.Bars:
 		x0, x1, y0, y1 = -0.5, float64(len(d.f.Ticks))-0.5, 0, y1+room
-	} else {
+	default:
 		y0, y1 = y0-room, y1+room
 	}
 	d.x = scale{from: x0, to: x1, a: left, b: width - right, log: d.f.Log}
-	d.y = scale{from: y0, to: y1, a: height - bottom, b: top}
+	d.y = scale{from: y0, to: y1, a: height - bottom, b: top, log: d.f.LogY}
 }
 
 func (d *drawing) axes() {
-	for _, v := range steps(d.y.from, d.y.to, 5) {
+	rows := steps(d.y.from, d.y.to, 5)
+	if d.f.LogY {
+		rows = decades(d.y.from, d.y.to)
+	}
+	for _, v := range rows {
 		y := d.y.at(v)
 		d.put(`<path class="grid" d="M%d %.1fH%d"/><text class="tick" x="%d" y="%.1f" text-anchor="end">%s</text>`, left, y, width-right, left-6, y+4, number(v))
 	}
@@ -100,9 +107,13 @@ func (d *drawing) axes() {
 		d.put(`<text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`, d.x.at(v), height-bottom+20, template.HTMLEscapeString(text))
 	}
 	switch {
-	case d.f.Bars:
+	case d.f.Ticks != nil:
 		for i, text := range d.f.Ticks {
 			label(float64(i), text)
+		}
+	case d.f.Log && len(d.f.Places()) > study.ManyPlaces:
+		for _, v := range decades(d.x.from, d.x.to) {
+			label(v, number(v))
 		}
 	case d.f.Log:
 		last := math.Inf(-1)
@@ -133,6 +144,14 @@ func steps(from, to float64, about int) (list []float64) {
 	}
 	for k := math.Ceil(from / step); k*step <= to; k++ {
 		list = append(list, k*step)
+	}
+	return list
+}
+
+// decades are the powers of ten between two.
+func decades(from, to float64) (list []float64) {
+	for k := math.Ceil(math.Log10(from) - 1e-9); k <= math.Log10(to)+1e-9; k++ {
+		list = append(list, math.Pow(10, k))
 	}
 	return list
 }
@@ -176,7 +195,7 @@ func (d *drawing) line(i int, s study.Series) {
 		d.put("%s%.1f %.1f", command(k), d.x.at(s.X[k]), d.y.at(s.Y[k]))
 	}
 	d.put(`"/>`)
-	if s.Level || len(s.X) > 20 {
+	if s.Level || len(s.X) > study.ManyPlaces {
 		return
 	}
 	for k := range s.X {

@@ -5,31 +5,70 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/fedsim/fedsim/audit"
 	"github.com/fedsim/fedsim/study"
 	"github.com/fedsim/fedsim/study/page"
 )
 
-// reportCmd is fedsim report: one page of finished runs.
+// reportCmd is fedsim report: one page of finished runs and of attacks.
 type reportCmd struct {
-	Dirs  []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
+	Dirs  []string `arg:"" name:"dir" help:"Folders of runs or of attacks, or folders that hold some."`
 	Out   string   `default:"report.html" placeholder:"FILE" help:"File to write. Default report.html."`
 	Title string   `default:"Private recommenders: a study" help:"Its title."`
 }
 
 // Run implements fedsim report.
 func (c *reportCmd) Run(s streams) error {
-	runs, err := study.Load(c.Dirs...)
+	content, what, err := c.content()
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	if err = page.Write(&b, page.Content{Title: c.Title, Parts: []page.Part{{ID: "runs", Dirs: c.Dirs, Runs: runs}}}); err != nil {
+	if err = page.Write(&b, *content); err != nil {
 		return err
 	}
 	if err = os.WriteFile(c.Out, b.Bytes(), 0o666); err != nil {
 		_ = os.Remove(c.Out) // half of it
 		return err
 	}
-	fmt.Fprintf(s.err, "%s: %d runs\n", c.Out, len(runs))
+	fmt.Fprintf(s.err, "%s: %s\n", c.Out, what)
 	return nil
+}
+
+// content is what the folders hold, and how much that is.
+func (c *reportCmd) content() (*page.Content, string, error) {
+	x := &page.Content{Title: c.Title}
+	var ofRuns []string // folders that do not hold attacks alone
+	var attacks []*audit.AttackReport
+	for _, dir := range c.Dirs {
+		list, err := audit.LoadAttacks(dir)
+		if err != nil {
+			return nil, "", err
+		}
+		attacks = append(attacks, list...)
+		held, err := study.Holds(dir)
+		if err != nil {
+			return nil, "", err
+		}
+		if held || len(list) == 0 { // where there is neither, loading says so
+			ofRuns = append(ofRuns, dir)
+		}
+	}
+	what := ""
+	if len(ofRuns) > 0 {
+		runs, err := study.Load(ofRuns...)
+		if err != nil {
+			return nil, "", err
+		}
+		x.Parts = []page.Part{{ID: "runs", Dirs: ofRuns, Runs: runs}}
+		what = fmt.Sprintf("%d runs", len(runs))
+	}
+	if len(attacks) > 0 {
+		x.Sections = []page.Section{audit.AttackSection(attacks)}
+		if what != "" {
+			what += ", "
+		}
+		what += fmt.Sprintf("%d attacks", len(attacks))
+	}
+	return x, what, nil
 }

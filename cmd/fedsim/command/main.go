@@ -35,6 +35,7 @@ type commands struct {
 	Serve     serveCmd     `cmd:"" help:"Answer requests for recommendations by the model of a finished run, over HTTP in JSON."`
 	Chaos     chaosCmd     `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
 	Audit     auditCmd     `cmd:"" help:"Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound."`
+	Attack    attackCmd    `cmd:"" help:"Attack simulated runs: who was in them, what a user likes, what a client sent; how often it works at each epsilon."`
 	Privacy   privacyCmd   `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
 	Data      dataCmd      `cmd:"" help:"List data sets, or describe one."`
 	Recommend recommendCmd `cmd:"" help:"List what a user might like and has not rated, by the model of a finished run."`
@@ -50,10 +51,11 @@ func newCommands() commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
 	perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
 	return commands{
-		Sweep: sweepCmd{keyFlags: newKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
-		Run:   runCmd{experimentFlags: newExperimentFlags(func(*config.Key) bool { return true })},
-		Audit: auditCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !notAudited(k) })},
-		Plan:  planCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })},
+		Sweep:  sweepCmd{keyFlags: newKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
+		Run:    runCmd{experimentFlags: newExperimentFlags(func(*config.Key) bool { return true })},
+		Audit:  auditCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !notAudited(k) })},
+		Attack: attackCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !notAttacked(k) })},
+		Plan:   planCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })},
 	}
 }
 

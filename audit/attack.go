@@ -1,0 +1,371 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// Attack is what an attacker is after.
+type Attack string
+
+// The attacks.
+const (
+	// MembershipUser tells whether all ratings of a user were trained on.
+	MembershipUser Attack = "membership-user"
+	// MembershipRating tells whether one rating of a user was.
+	MembershipRating Attack = "membership-rating"
+	// AttributeGenre tells which genre a user likes best.
+	AttributeGenre Attack = "attribute"
+	// Reconstruction tells which items a client rated, and how.
+	Reconstruction Attack = "reconstruction"
+)
+
+// Attacks are all of them.
+var Attacks = []Attack{MembershipUser, MembershipRating, AttributeGenre, Reconstruction}
+
+// AttackConfig is an attack on the releases of simulated runs.
+type AttackConfig struct {
+	Attack   Attack
+	Epsilons []Epsilon // each is attacked by itself
+	// Shadows are runs of which the attacker knows whom they had, and learns. As many, whose
+	// coins it does not know, measure it. Of [AttributeGenre] it learns nothing from them, and all measure;
+	// [Reconstruction] takes a run or two of its own.
+	Shadows int
+	// Targets are those that are attacked; 0: as many as [Attack.Targets] says.
+	Targets int
+	// Control leaves all targets out of all runs, whatever their coins: the attacks of membership have
+	// nothing to find then, and an attack that finds something is wrong.
+	Control bool
+	// Progress, if set, is told how many of the runs of all budgets are made.
+	Progress func(done, total int)
+}
+
+// DefaultShadows are enough for a normal law of each target in both worlds.
+const DefaultShadows = 32
+
+// fewestShadows and fewestTargets: with fewer there is nothing to fit, and no interval.
+const (
+	fewestShadows = 8
+	fewestTargets = 2
+)
+
+// Targets is how many there are unless it is said.
+func (a Attack) Targets() int {
+	if a == MembershipUser || a == MembershipRating {
+		return 40
+	}
+	return 100
+}
+
+// membership reports whether the attack is one of membership.
+func (a Attack) membership() bool { return a == MembershipUser || a == MembershipRating }
+
+// Validate reports everything that makes the attack unusable.
+func (c AttackConfig) Validate() error {
+	var errs []error
+	if !slices.Contains(Attacks, c.Attack) {
+		errs = append(errs, fmt.Errorf("attack is %q; it must be one of %v", c.Attack, Attacks))
+	}
+	if len(c.Epsilons) == 0 {
+		errs = append(errs, errors.New("no epsilon is given; there must be at least one"))
+	}
+	for i, e := range c.Epsilons {
+		if !(e > 0) {
+			errs = append(errs, fmt.Errorf("epsilon is %v; it must be above 0, or inf", e))
+		}
+		if slices.Contains(c.Epsilons[:i], e) {
+			errs = append(errs, fmt.Errorf("epsilon %v is there twice", e))
+		}
+	}
+	if c.Shadows < fewestShadows || c.Shadows%2 != 0 {
+		errs = append(errs, fmt.Errorf("shadows is %d; it must be even, and at least %d", c.Shadows, fewestShadows))
+	}
+	if c.Targets != 0 && c.Targets < fewestTargets {
+		errs = append(errs, fmt.Errorf("targets is %d; there must be at least %d", c.Targets, fewestTargets))
+	}
+	if c.Control && !c.Attack.membership() {
+		errs = append(errs, fmt.Errorf("control is for attacks of membership; %s has no coins to find", c.Attack))
+	}
+	return errors.Join(errs...)
+}
+
+// Epsilon is a budget; in JSON a number or "inf".
+type Epsilon float64
+
+// String is the number, or inf.
+func (e Epsilon) String() string {
+	if math.IsInf(float64(e), 1) {
+		return "inf"
+	}
+	return strconv.FormatFloat(float64(e), 'g', -1, 64)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e Epsilon) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(e), 1) {
+		return []byte(`"inf"`), nil
+	}
+	return json.Marshal(float64(e))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Epsilon) UnmarshalJSON(b []byte) error {
+	if string(b) == `"inf"` {
+		*e = Epsilon(math.Inf(1))
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(e))
+}
+
+// target is who is attacked.
+type target struct {
+	user   int
+	item   int32 // of a rating; -1: all of the user's
+	active bool  // it is one of those with the most ratings
+}
+
+// attacker makes the runs of one budget.
+type attacker struct {
+	cfg     AttackConfig
+	config  config.Config // of the runs but for the seed
+	seed    uint64
+	full    *experiment.Experiment // with all targets
+	bare    *experiment.Experiment // without any; nil but for membership
+	targets []target
+	tables  *noise.Tables // that all runs share
+	made    func()        // a run is made
+}
+
+// RunAttack attacks an experiment at each budget, on the data that its settings name. What
+// cannot be attacked is a [config.Error].
+func RunAttack(ctx context.Context, said []config.Setting, c AttackConfig) (*AttackReport, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Targets == 0 {
+		c.Targets = c.Attack.Targets()
+	}
+	var set *dataset.Set
+	var r *AttackReport
+	done, total := 0, 0
+	var lock sync.Mutex
+	for _, e := range c.Epsilons {
+		total += c.runs(e)
+	}
+	made := func() {
+		lock.Lock()
+		defer lock.Unlock()
+		if done++; c.Progress != nil {
+			c.Progress(done, total)
+		}
+	}
+	for _, e := range c.Epsilons {
+		a, err := newAttacker(ctx, said, c, e, set)
+		if err != nil {
+			return nil, err
+		}
+		a.made, set = made, a.full.Data
+		if r == nil {
+			r = a.report(said)
+		}
+		at, err := a.attack(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		r.Budgets = append(r.Budgets, *at)
+	}
+	return r, nil
+}
+
+// runs is how many a budget takes.
+func (c AttackConfig) runs(e Epsilon) int {
+	switch {
+	case c.Attack.membership():
+		return 2 * c.Shadows
+	case c.Attack == AttributeGenre:
+		return c.Shadows
+	case math.IsInf(float64(e), 1):
+		return 1
+	}
+	return 2
+}
+
+// samplers that are kept of a budget: those of all releases of all rounds, of most schedules.
+const samplers = 64
+
+// newAttacker opens the experiment at a budget, and draws the targets. set is the data, if
+// they are read.
+func newAttacker(ctx context.Context, said []config.Setting, c AttackConfig, e Epsilon, set *dataset.Set) (*attacker, error) {
+	// Everybody is in every round unless it is said otherwise: nobody whom the attacker is after is out of its sight.
+	first := []config.Setting{{Key: algorithm.Dropout.Name, Value: "0", Origin: "the attack"}}
+	cfg, err := config.Resolve(append(slices.Concat(first, said), config.Setting{Key: algorithm.Epsilon.Name, Value: e.String(), Origin: "--epsilon"}))
+	if err != nil {
+		return nil, err
+	}
+	algorithm.NoiseDraw.Set(&cfg, "sum")
+	if algorithm.Secagg.Is(cfg, "real") { // which changes no sum
+		algorithm.Secagg.Set(&cfg, "ideal")
+		algorithm.Mode.Set(&cfg, graph.SemiHonest.String())
+	}
+	algorithm.SplitSeed.Set(&cfg, algorithm.SplitSeedOf(cfg))
+	if set == nil {
+		if set, err = experiment.OpenData(ctx, cfg, algorithm.Data.Of(cfg), nil); err != nil {
+			return nil, err
+		}
+	}
+	a := &attacker{cfg: c, config: cfg, seed: algorithm.Seed.Of(cfg), tables: &noise.Tables{Keep: samplers}}
+	if a.full, err = experiment.OpenSet(cfg, set); err != nil {
+		return nil, err
+	}
+	about := a.full.About()
+	if about.Clients != algorithm.Users || about.Noise != algorithm.DistributedNoise {
+		return nil, config.Errorf("%s has no clients that are users and whose vectors are summed, and what is attacked is what these release; take an algorithm with such clients, ssp-c or lfl-sgdmf say", about.Name)
+	}
+	if a.targets, err = a.draw(); err != nil {
+		return nil, err
+	}
+	if c.Attack.membership() {
+		a.bare, err = experiment.OpenSet(cfg, a.without(func(int) bool { return true }))
+	}
+	return a, err
+}
+
+// draw takes half of the targets from those with the most ratings, whom a model has to follow most,
+// and half at random from the others, all of them with ratings enough.
+func (a *attacker) draw() ([]target, error) {
+	const enough = 4 // to know half of them and have some left
+	var users []int
+	for u := range a.full.Data.Users {
+		if items, _ := a.full.Train.Row(u); len(items) >= enough {
+			users = append(users, u)
+		}
+	}
+	n := a.cfg.Targets
+	if most := len(users) / 2; n > most {
+		return nil, config.Errorf("targets is %d; of %d users with at least %d ratings in the training part, at most half can be", n, len(users), enough)
+	}
+	count := func(u int) int {
+		items, _ := a.full.Train.Row(u)
+		return len(items)
+	}
+	slices.SortStableFunc(users, func(u, v int) int { return cmp.Compare(count(v), count(u)) })
+	random := entropy.Public(a.seed, "audit/attack/targets")
+	rest := users[n/2:]
+	random.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	list := make([]target, n)
+	for i, u := range users[:n] {
+		list[i] = target{user: u, item: -1, active: i < n/2}
+		if a.cfg.Attack == MembershipRating {
+			items, _ := a.full.Train.Row(u)
+			list[i].item = items[random.IntN(len(items))]
+		}
+	}
+	return list, nil
+}
+
+// without is the data without the targets that out says.
+func (a *attacker) without(out func(target int) bool) *dataset.Set {
+	gone := make(map[int]int32)
+	for i, t := range a.targets {
+		if out(i) {
+			gone[t.user] = t.item
+		}
+	}
+	return filter(a.full.Data, func(user, item int32) bool {
+		which, is := gone[int(user)]
+		return !is || which >= 0 && which != item
+	})
+}
+
+// coins say of each run which targets are in it: half of the runs from the first on that learn, and half of
+// those behind them that measure.
+func (a *attacker) coins(runs int, parts int) [][]bool {
+	in := make([][]bool, runs)
+	for r := range in {
+		in[r] = make([]bool, len(a.targets))
+	}
+	random := entropy.Public(a.seed, "audit/attack/coins")
+	size := runs / parts
+	for t := range a.targets {
+		for p := range parts {
+			for k, r := range random.Perm(size) {
+				in[p*size+r][t] = k < size/2
+			}
+		}
+	}
+	return in
+}
+
+// each makes runs on all workers, and stops at the first error.
+func (a *attacker) each(ctx context.Context, runs int, f func(run int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a.full.Workers().Each(runs, func(r int) {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := f(r); err != nil {
+			cancel(err)
+			return
+		}
+		a.made()
+	})
+	return context.Cause(ctx)
+}
+
+// open is the experiment of one run: it differs in whom it has, and in all that is drawn but the split.
+func (a *attacker) open(run int, set *dataset.Set) (*experiment.Experiment, error) {
+	c := a.config
+	algorithm.Seed.Set(&c, entropy.Public(a.seed, fmt.Sprintf("audit/attack/run/%d", run)).Uint64()>>1)
+	return experiment.OpenSet(c, set)
+}
+
+// attack is what comes out at a budget.
+func (a *attacker) attack(ctx context.Context, e Epsilon) (*AttackAt, error) {
+	at := &AttackAt{Epsilon: e, Limit: a.limit(e)}
+	if a.full.Private() {
+		at.Delta = a.full.Privacy.Budget.Delta
+	}
+	var err error
+	switch a.cfg.Attack {
+	case AttributeGenre:
+		at.Attribute, err = a.attribute(ctx)
+	case Reconstruction:
+		at.Reconstruction, err = a.reconstruct(ctx)
+	default:
+		at.Membership, err = a.membership(ctx)
+	}
+	return at, err
+}
+
+// limit is what ε allows any attack on what was attacked, whoever makes it; nil where that says nothing.
+func (a *attacker) limit(e Epsilon) *Limit {
+	if !a.cfg.Attack.membership() || !a.full.Private() {
+		return nil
+	}
+	epsilon, delta := float64(e), a.full.Privacy.Budget.Delta
+	switch unit := algorithm.UnitOf(a.full.Config); {
+	case unit == dp.Rating && a.cfg.Attack == MembershipUser:
+		return nil // a user is as many units as ratings
+	case unit == dp.User && a.cfg.Attack == MembershipRating:
+		// The user without the rating is another user: two steps over the empty one.
+		epsilon, delta = 2*epsilon, delta*(1+math.Exp(epsilon))
+	}
+	return newLimit(epsilon, min(1, delta))
+}

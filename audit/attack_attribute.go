@@ -1,0 +1,289 @@
+package audit
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// shrink is so many ratings of a user's mean that each genre has besides its own, so that one rated film does
+// not make a favourite.
+const shrink = 5
+
+// guesses is what the attackers of a favourite genre work with.
+type guesses struct {
+	a       *attacker
+	genres  [][]int // of each item
+	names   []string
+	labels  []int // favourite of each user; -1: no rated item has a genre
+	half    *experiment.Experiment
+	learn   []int       // users whom the attacker learns from
+	ratings [][]float64 // of each user, what the known half of the ratings says
+	popular [][]float64 // of each user, which items are known to be rated, by popularity alone
+}
+
+// attribute guesses favourite genres from half of each user's ratings, which the attacker knows, and the
+// released model, to which it fits the user by them. Of all users that are not attacked it knows the
+// favourites, and learns from them how they show (a linear classifier). The same is tried without the model,
+// and from nothing but how popular the known items are.
+func (a *attacker) attribute(ctx context.Context) (*Attribute, error) {
+	g, err := a.newGuesses()
+	if err != nil {
+		return nil, err
+	}
+	in := a.coins(a.cfg.Shadows, 1)
+	right := make([][]float64, len(in))
+	err = a.each(ctx, len(in), func(r int) error {
+		run, failed := a.open(r, a.without(func(t int) bool { return !in[r][t] }))
+		if failed == nil {
+			right[r], failed = g.byModel(ctx, run)
+		}
+		return failed
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Of each target the share of the runs in which the guess is right, with it and without.
+	with, without := make([]float64, len(a.targets)), make([]float64, len(a.targets))
+	for r := range in {
+		for t := range a.targets {
+			if in[r][t] {
+				with[t] += right[r][t] / float64(len(in)/2)
+			} else {
+				without[t] += right[r][t] / float64(len(in)/2)
+			}
+		}
+	}
+	gain := make([]float64, len(with))
+	for t := range gain {
+		gain[t] = with[t] - without[t]
+	}
+	mean := func(v []float64) Interval { return means(v, a.seed) }
+	return &Attribute{
+		Genres: len(g.names), Runs: len(in), In: mean(with), Out: mean(without), Gain: mean(gain),
+		Ratings: mean(g.right(g.ratings)), Popularity: mean(g.right(g.popular)), Majority: mean(g.majority()),
+	}, nil
+}
+
+// means is a mean over targets with the interval of a bootstrap over them.
+func means(values []float64, seed uint64) Interval {
+	random := entropy.Public(seed, "audit/attack/bootstrap")
+	n := len(values)
+	of := func(pick func(i int) int) float64 {
+		var sum float64
+		for i := range n {
+			sum += values[pick(i)]
+		}
+		return sum / float64(n)
+	}
+	samples := make([]float64, resamples)
+	for i := range samples {
+		samples[i] = of(func(int) int { return random.IntN(n) })
+	}
+	return percentiles(of(func(i int) int { return i }), samples)
+}
+
+// newGuesses finds out the favourites and what the attacker knows.
+func (a *attacker) newGuesses() (*guesses, error) {
+	e := a.full
+	g := &guesses{a: a, genres: make([][]int, e.Data.Items)}
+	for _, list := range e.Data.Genres {
+		g.names = append(g.names, list...)
+	}
+	slices.Sort(g.names)
+	g.names = slices.Compact(g.names)
+	if len(g.names) < 2 {
+		return nil, config.Errorf("%s names no genres of its items, and favourite genres are what is guessed; take data with genres", e.Data.Name)
+	}
+	for j, list := range e.Data.Genres {
+		for _, name := range list {
+			k, _ := slices.BinarySearch(g.names, name)
+			g.genres[j] = append(g.genres[j], k)
+		}
+	}
+	for u := range e.Data.Users {
+		label := -1
+		if likes := g.likes(e.Row(u)); slices.ContainsFunc(likes, func(x float64) bool { return x != 0 }) {
+			label = slices.Index(likes, slices.Max(likes))
+		}
+		g.labels = append(g.labels, label)
+	}
+	var err error
+	if g.half, err = a.halved(); err != nil {
+		return nil, err
+	}
+	g.known()
+	return g, nil
+}
+
+// likes is how much a user likes each genre: the sum of how far its ratings are above the user's mean, over
+// how many there are and some more.
+func (g *guesses) likes(r model.Ratings) []float64 {
+	sum, n := make([]float64, len(g.names)), make([]float64, len(g.names))
+	var mean float64
+	for _, x := range r.Values {
+		mean += float64(x) / float64(len(r.Values))
+	}
+	for k, j := range r.Items {
+		for _, genre := range g.genres[j] {
+			sum[genre] += float64(r.Values[k]) - mean
+			n[genre]++
+		}
+	}
+	for k := range sum {
+		sum[k] /= n[k] + shrink
+	}
+	return sum
+}
+
+// halved is the experiment with the half of each user's training ratings that the attacker knows.
+func (a *attacker) halved() (*experiment.Experiment, error) {
+	random := entropy.Public(a.seed, "audit/attack/known")
+	unknown := make(map[[2]int32]bool)
+	for u := range a.full.Data.Users {
+		items, _ := a.full.Train.Row(u)
+		for i, k := range random.Perm(len(items)) {
+			if i%2 == 1 {
+				unknown[[2]int32{int32(u), items[k]}] = true //nolint:gosec // users are counted in 32 bits
+			}
+		}
+	}
+	return experiment.OpenSet(a.config, filter(a.full.Data, func(user, item int32) bool { return !unknown[[2]int32{user, item}] }))
+}
+
+// known computes what is known without a model.
+func (g *guesses) known() {
+	e := g.half
+	popularity := make([]float64, e.Data.Items)
+	for u := range e.Data.Users {
+		for _, j := range g.a.full.Row(u).Items {
+			popularity[j]++
+		}
+	}
+	targeted := make(map[int]bool)
+	for _, t := range g.a.targets {
+		targeted[t.user] = true
+	}
+	for u := range e.Data.Users {
+		r := e.Row(u)
+		count, mean := float64(len(r.Items)), 0.
+		for _, j := range r.Items {
+			mean += math.Log(popularity[j]) / count
+		}
+		g.popular = append(g.popular, []float64{math.Log1p(count), mean})
+		g.ratings = append(g.ratings, g.likes(r))
+		if !targeted[u] && g.labels[u] >= 0 && count > 0 {
+			g.learn = append(g.learn, u)
+		}
+	}
+}
+
+// byModel makes a run, and says of each target 1 where its favourite is guessed.
+func (g *guesses) byModel(ctx context.Context, run *experiment.Experiment) ([]float64, error) {
+	f, err := run.Federation()
+	if err != nil {
+		return nil, err
+	}
+	out, err := g.a.simulate(ctx, run, f, nil)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = g.half.Federation(); err != nil {
+		return nil, err
+	}
+	m, err := g.half.Final(f, out.Model, protocol.Workers(1))
+	if err != nil {
+		return nil, err
+	}
+	features := make([][]float64, len(g.labels))
+	for _, u := range g.learn {
+		features[u] = g.predicted(m.Predictor, u)
+	}
+	for _, t := range g.a.targets {
+		features[t.user] = g.predicted(m.Predictor, t.user)
+	}
+	return g.right(features), nil
+}
+
+// predicted is what the known ratings say, and by how much the model expects a user to like the items of
+// each genre more than others.
+func (g *guesses) predicted(p model.Predictor, user int) []float64 {
+	items := make([]int32, len(g.genres))
+	for j := range items {
+		items[j] = int32(j) //nolint:gosec // items are counted in 32 bits
+	}
+	out := make([]float64, len(items))
+	p.Predict(user, items, out)
+	sum, n := make([]float64, len(g.names)), make([]float64, len(g.names))
+	var mean float64
+	for j, x := range out {
+		mean += x / float64(len(out))
+		for _, genre := range g.genres[j] {
+			sum[genre] += x
+			n[genre]++
+		}
+	}
+	for k := range sum {
+		sum[k] = sum[k]/max(n[k], 1) - mean
+	}
+	return slices.Concat(sum, g.ratings[user])
+}
+
+// right learns from features of users, and says of each target 1 where its favourite is guessed.
+func (g *guesses) right(features [][]float64) []float64 {
+	var x, y [][]float64
+	for _, u := range g.learn {
+		x = append(x, features[u])
+		of := make([]float64, len(g.names))
+		of[g.labels[u]] = 1
+		y = append(y, of)
+	}
+	fit := fitRidge(x, y)
+	out := make([]float64, len(g.a.targets))
+	for i, t := range g.a.targets {
+		says := fit.predict(features[t.user])
+		if g.labels[t.user] == slices.Index(says, slices.Max(says)) {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// majority guesses the favourite that most users have.
+func (g *guesses) majority() []float64 {
+	count := make([]int, len(g.names))
+	for _, u := range g.learn {
+		count[g.labels[u]]++
+	}
+	most := slices.Index(count, slices.Max(count))
+	out := make([]float64, len(g.a.targets))
+	for i, t := range g.a.targets {
+		if g.labels[t.user] == most {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// Attribute is how often a favourite genre is guessed.
+type Attribute struct {
+	Genres int `json:"genres"`
+	Runs   int `json:"runs"`
+	// In and Out are the shares that are right with the model and half of a user's ratings, in runs that
+	// trained on the user and in runs that did not, and Gain is what the first has more than the second: what
+	// the user's part in the training gave away.
+	In   Interval `json:"in"`
+	Out  Interval `json:"out"`
+	Gain Interval `json:"gain"`
+	// Ratings is the same without the model, Popularity knows how many items are known to be rated and how
+	// popular they are, and Majority guesses what most users like best.
+	Ratings    Interval `json:"ratings"`
+	Popularity Interval `json:"popularity"`
+	Majority   Interval `json:"majority"`
+}

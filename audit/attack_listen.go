@@ -1,0 +1,222 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/server"
+)
+
+// How often the attacker draws what a client that draws some of it might send: of those that it is not
+// after, for the mean and the spread, and of a target, for each thing that it might have sent.
+const (
+	drawsOfOthers  = 8
+	drawsOfTargets = 32
+)
+
+// sureEnough is as much as one release may say for or against a target: e^30 to 1. More only makes the
+// normal laws of LiRA wider.
+const sureEnough = 30
+
+// listener is a strategy that hears all released sums. The attacker knows all ratings but whether targets
+// are there, and so what everybody sends, but for what clients draw and for the noise.
+type listener struct {
+	server.Strategy
+	full, bare []algorithm.Trainer // of all users, with all targets and without
+	targets    []target
+	place      []int // of each user among the targets; -1: none
+	seed       uint64
+	arrived    map[uint64]map[protocol.ClientID]bool // whose masked input is in the sum, by iteration
+	// Of each target, the logarithm of how much likelier the sums are with it.
+	scores []float64
+}
+
+// newListener listens for the attacker's targets.
+func (a *attacker) newListener(s server.Strategy, run uint64) (*listener, error) {
+	l := &listener{Strategy: s, targets: a.targets, place: make([]int, a.full.Data.Users), seed: run,
+		arrived: make(map[uint64]map[protocol.ClientID]bool), scores: make([]float64, len(a.targets))}
+	for u := range l.place {
+		l.place[u] = -1
+	}
+	for i, t := range a.targets {
+		l.place[t.user] = i
+	}
+	var err error
+	if l.full, err = trainers(a.full); err == nil && a.bare != nil {
+		l.bare, err = trainers(a.bare)
+	}
+	return l, err
+}
+
+// trainers are those of an experiment, untrained.
+func trainers(e *experiment.Experiment) ([]algorithm.Trainer, error) {
+	side, err := e.Instance().ClientSide()
+	if err != nil {
+		return nil, err
+	}
+	return side.Trainers(), nil
+}
+
+// hear notes who sends a masked input: the aggregator knows.
+func (l *listener) hear(_ time.Duration, e protocol.Envelope) {
+	if m, ok := e.Message.(*protocol.MaskedInput); ok {
+		if l.arrived[m.Iteration] == nil {
+			l.arrived[m.Iteration] = make(map[protocol.ClientID]bool)
+		}
+		l.arrived[m.Iteration][e.From.Client] = true
+	}
+}
+
+// Absorb implements server.Strategy.
+func (l *listener) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
+	if err := l.listen(p, sums); err != nil {
+		return err
+	}
+	return l.Strategy.Absorb(p, sums, run)
+}
+
+// sendings are what a client might send in a round: draws of a vector for each release.
+type sendings [][]protocol.Vector
+
+// draw has a client say n times what it might send.
+func (l *listener) draw(t algorithm.Trainer, p *protocol.Plan, user, n int) (sendings, error) {
+	list := make(sendings, n)
+	for k := range list {
+		var err error
+		src := simulated.New(l.seed, fmt.Sprintf("audit/attack/%d/%d", user, k))
+		if list[k], err = t.Contribute(p, src, protocol.Workers(1)); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// draws reports whether clients draw some of what they send in a round.
+func (l *listener) draws(p *protocol.Plan) (bool, error) {
+	for _, t := range l.targets {
+		two, err := l.draw(l.full[t.user], p, t.user, 2)
+		if err != nil || !reflect.DeepEqual(two[0], two[1]) {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// background is the normal law of a released sum without some of the clients: what is left of it, and the
+// variance of what is not known of that, at least that of rounding once.
+type background struct {
+	left, variance []float64
+	quantum        float64
+}
+
+// moments takes the mean of what a client might send out of the sum, and adds the variance of it times a
+// factor; with sign -1 it undoes that.
+func (b *background) moments(list sendings, release int, sign, factor float64) {
+	n := float64(len(list))
+	sum, squares := make(map[int]float64), make(map[int]float64)
+	for _, vectors := range list {
+		each(vectors[release], func(j int, x float64) { sum[j] += x; squares[j] += x * x })
+	}
+	for j, x := range sum {
+		b.left[j] -= sign * x / n
+		b.variance[j] += sign * max(0, squares[j]/n-x*x/n/n) * factor
+	}
+}
+
+// add takes a client out of the sum of whom the attacker knows all ratings.
+func (b *background) add(list sendings, release int) {
+	if n := float64(len(list)); n > 1 {
+		b.moments(list, release, 1, (n+1)/(n-1)) // of a sample, and its mean is one of a sample too
+		return
+	}
+	each(list[0][release], func(j int, x float64) {
+		b.left[j] -= x
+		if x != 0 {
+			b.variance[j] += b.quantum
+		}
+	})
+}
+
+// listen adds what the sums of one round say of each target.
+func (l *listener) listen(p *protocol.Plan, sums protocol.Sums) error {
+	drawn, err := l.draws(p)
+	if err != nil {
+		return err
+	}
+	ofOthers, ofTargets := 1, 1
+	if drawn {
+		ofOthers, ofTargets = drawsOfOthers, drawsOfTargets
+	}
+	others := make([]sendings, len(l.full))
+	with, without := make([]sendings, len(l.targets)), make([]sendings, len(l.targets))
+	for u, t := range l.full {
+		k := l.place[u]
+		if k < 0 {
+			others[u], err = l.draw(t, p, u, ofOthers)
+		} else if with[k], err = l.draw(t, p, u, ofTargets); err == nil {
+			without[k], err = l.draw(l.bare[u], p, u, ofTargets)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i, r := range p.Releases {
+		b := newBackground(r, p.Cohort, sums.Values[i])
+		for u := range l.full {
+			if !l.arrived[p.Iteration][protocol.ClientID(u)] {
+				continue
+			}
+			if k := l.place[u]; k >= 0 { // in or out, at odds of 1 to 1
+				b.moments(slices.Concat(with[k], without[k]), i, 1, 1)
+			} else {
+				b.add(others[u], i)
+			}
+		}
+		for k, t := range l.targets {
+			if !l.arrived[p.Iteration][protocol.ClientID(t.user)] {
+				continue
+			}
+			both := slices.Concat(with[k], without[k])
+			b.moments(both, i, -1, 1)
+			l.scores[k] += min(max(b.likelihood(with[k], i)-b.likelihood(without[k], i), -sureEnough), sureEnough)
+			b.moments(both, i, 1, 1)
+		}
+	}
+	return nil
+}
+
+// newBackground is a sum with its noise, out of which nothing is taken as yet.
+func newBackground(r protocol.Release, c protocol.Cohort, sum []float64) background {
+	quantum := 1 / (12 * r.Scale * r.Scale) // the variance of rounding
+	noise := quantum
+	if r.Noise.Distributed() {
+		noise += r.Noise.Target(c) / (r.Scale * r.Scale)
+	}
+	return background{left: slices.Clone(sum), variance: slices.Repeat([]float64{noise}, r.Len), quantum: quantum}
+}
+
+// likelihood is the logarithm of how likely what is left is if it holds one of the sendings, each as likely,
+// over how likely it is if it holds nothing.
+func (b *background) likelihood(list sendings, release int) float64 {
+	logs := make([]float64, len(list))
+	for k, vectors := range list {
+		each(vectors[release], func(j int, x float64) {
+			if x != 0 {
+				logs[k] += x * (b.left[j] - x/2) / max(b.variance[j], b.quantum)
+			}
+		})
+	}
+	most := slices.Max(logs)
+	var sum float64
+	for _, x := range logs {
+		sum += math.Exp(x - most)
+	}
+	return most + math.Log(sum/float64(len(list)))
+}

@@ -1,0 +1,365 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Rebuilt is what an attacker makes of what it sees of a client in a run.
+type Rebuilt struct {
+	From string `json:"from"`
+	// Precision is the share that the client rated of so many items as it rated: the attacker is told the number.
+	Precision Interval `json:"precision"`
+	// Error is the root of the mean squared error of the ratings, in stars, of the items that were found, and Plain
+	// that of guessing each item's mean.
+	Error Interval `json:"rating_rmse"`
+	Plain Interval `json:"item_mean_rmse"`
+}
+
+// What the attacker sees, in order.
+const (
+	fromUpdates    = "plain updates"
+	fromNoised     = "updates with the client's share of noise"
+	fromOthers     = "sum, all others known"
+	fromSum        = "sum"
+	fromPopularity = "popularity alone"
+)
+
+// students are clients that the attacker learns from what a sum or an update looks like: it runs them itself.
+const students = 100
+
+// traces are what the attacker sees of one client in a run: of each release whose coordinates are items, or blocks of
+// them, the sum over rounds, and the energy, of every item in deviations of what is not known.
+type traces map[string]*trace
+
+type trace struct{ sum, energy []float64 }
+
+// take adds a vector of a round.
+func (t traces) take(r protocol.Release, items int, x, variance func(j int) float64) {
+	if r.Len%items != 0 {
+		return
+	}
+	of := t[r.Name]
+	if of == nil {
+		of = &trace{energy: make([]float64, items)}
+		if r.Len == items {
+			of.sum = make([]float64, items)
+		}
+		t[r.Name] = of
+	}
+	block := r.Len / items
+	for j := range r.Len {
+		z := x(j) / math.Sqrt(variance(j))
+		of.energy[j/block] += z * z
+		if of.sum != nil {
+			of.sum[j] += z
+		}
+	}
+}
+
+// features are numbers of an item, alike for clients whose weights differ.
+func (t traces) features(item int) []float64 {
+	var list []float64
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		list = append(list, math.Log1p(t[name].energy[item]))
+		if s := t[name].sum; s != nil {
+			list = append(list, math.Copysign(math.Log1p(math.Abs(s[item])), s[item]))
+		}
+	}
+	return list
+}
+
+// relative are numbers of an item by which ratings show: the signed sums, over their root mean square for
+// the items of a list.
+func (t traces) relative(item int, list []int32) []float64 {
+	var out []float64
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		s := t[name].sum
+		if s == nil {
+			continue
+		}
+		var square float64
+		for _, j := range list {
+			square += s[j] * s[j] / float64(len(list))
+		}
+		if square == 0 {
+			square = 1
+		}
+		out = append(out, s[item]/math.Sqrt(square))
+	}
+	return out
+}
+
+// watcher hears what some clients send, and the sums.
+type watcher struct {
+	*listener
+	e       *experiment.Experiment
+	follow  []int // clients
+	updates map[int]traces
+	others  map[int]traces
+	sum     traces
+	pending map[uint64]map[int][]protocol.Integers // of rounds that are not summed as yet
+}
+
+// Absorb implements server.Strategy.
+func (w *watcher) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
+	if err := w.watch(p, sums); err != nil {
+		return err
+	}
+	return w.Strategy.Absorb(p, sums, run)
+}
+
+// hear keeps what the followed clients send.
+func (w *watcher) hear(at time.Duration, e protocol.Envelope) {
+	w.listener.hear(at, e)
+	m, ok := e.Message.(*protocol.MaskedInput)
+	if !ok || !slices.Contains(w.follow, int(e.From.Client)) {
+		return
+	}
+	if w.pending[m.Iteration] == nil {
+		w.pending[m.Iteration] = make(map[int][]protocol.Integers)
+	}
+	w.pending[m.Iteration][int(e.From.Client)] = m.Vectors
+}
+
+// watch takes in one round.
+func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
+	items := w.e.Data.Items
+	own, err := w.sendings(p)
+	if err != nil {
+		return err
+	}
+	for i, r := range p.Releases {
+		if r.Len%items != 0 {
+			continue
+		}
+		share := 1. / 12 // the variance of rounding
+		if w.e.Draw().String() == "client" && r.Noise.Distributed() {
+			share += r.Noise.Share(p.Cohort)
+		}
+		for _, u := range w.follow {
+			x := make([]int64, r.Len) // zeros of who is lost
+			if vectors := w.pending[p.Iteration][u]; vectors != nil {
+				vectors[i].AddTo(x)
+			}
+			w.updates[u].take(r, items, func(j int) float64 { return float64(x[j]) }, func(int) float64 { return share })
+		}
+		b := newBackground(r, p.Cohort, sums.Values[i])
+		noise := b.variance[0]
+		w.sum.take(r, items, func(j int) float64 { return sums.Values[i][j] }, func(int) float64 { return noise })
+		for u, list := range own {
+			if w.arrived[p.Iteration][protocol.ClientID(u)] {
+				b.add(list, i)
+			}
+		}
+		for _, u := range w.follow {
+			mine := make([]float64, r.Len)
+			if w.arrived[p.Iteration][protocol.ClientID(u)] {
+				for _, vectors := range own[u] {
+					each(vectors[i], func(j int, x float64) { mine[j] += x / float64(len(own[u])) })
+				}
+			}
+			w.others[u].take(r, items, func(j int) float64 { return b.left[j] + mine[j] }, func(j int) float64 { return b.variance[j] })
+		}
+	}
+	delete(w.pending, p.Iteration)
+	return nil
+}
+
+// sendings are what every client might send in a round.
+func (w *watcher) sendings(p *protocol.Plan) ([]sendings, error) {
+	n := 1
+	drawn, err := w.draws(p)
+	if err != nil {
+		return nil, err
+	}
+	if drawn {
+		n = drawsOfOthers
+	}
+	own := make([]sendings, len(w.full))
+	for u, t := range w.full {
+		if own[u], err = w.draw(t, p, u, n); err != nil {
+			return nil, err
+		}
+	}
+	return own, nil
+}
+
+// reconstruct makes a run whose clients leave the noise to the sum, so that what they send is plain, and
+// one in which they add their shares, as a deployment's do.
+func (a *attacker) reconstruct(ctx context.Context) ([]Rebuilt, error) {
+	follow := a.pupils()
+	for _, t := range a.targets {
+		follow = append(follow, t.user)
+	}
+	seen := make([]*watcher, a.cfg.runs(Epsilon(algorithm.Epsilon.Value(a.full.Config))))
+	err := a.each(ctx, len(seen), func(r int) error {
+		var err error
+		seen[r], err = a.watched(ctx, r, follow)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := []Rebuilt{a.rebuild(fromUpdates, func(u int) traces { return seen[0].updates[u] })}
+	if len(seen) > 1 {
+		list = append(list, a.rebuild(fromNoised, func(u int) traces { return seen[1].updates[u] }))
+	}
+	return append(list,
+		a.rebuild(fromOthers, func(u int) traces { return seen[0].others[u] }),
+		a.rebuild(fromSum, func(int) traces { return seen[0].sum }),
+		a.rebuild(fromPopularity, func(int) traces { return traces{} }),
+	), nil
+}
+
+// pupils are users that the attacker learns from, in the order of their numbers.
+func (a *attacker) pupils() []int {
+	random := entropy.Public(a.seed, "audit/attack/students")
+	var list []int
+	for _, u := range random.Perm(a.full.Data.Users) {
+		attacked := slices.ContainsFunc(a.targets, func(t target) bool { return t.user == u })
+		if items, _ := a.full.Train.Row(u); len(list) < students && len(items) > 0 && !attacked {
+			list = append(list, u)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// watched makes a run: the second one has clients draw their noise.
+func (a *attacker) watched(ctx context.Context, r int, follow []int) (*watcher, error) {
+	b := *a
+	if r == 1 {
+		algorithm.NoiseDraw.Set(&b.config, "client")
+	}
+	run, err := b.open(r, a.full.Data)
+	if err != nil {
+		return nil, err
+	}
+	f, err := run.Federation()
+	if err != nil {
+		return nil, err
+	}
+	l, err := a.newListener(f.Strategy, algorithm.Seed.Of(run.Config))
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{listener: l, e: run, follow: follow, updates: make(map[int]traces), others: make(map[int]traces), sum: make(traces),
+		pending: make(map[uint64]map[int][]protocol.Integers)}
+	for _, u := range follow {
+		w.updates[u], w.others[u] = make(traces), make(traces)
+	}
+	f.Strategy = w
+	_, err = a.simulate(ctx, run, f, w.hear)
+	return w, err
+}
+
+// rebuild learns from the students to tell rated items and their ratings, and tries on the targets.
+func (a *attacker) rebuild(from string, seen func(user int) traces) Rebuilt {
+	learn := a.pupils()
+	count, mean := a.popularity(learn)
+	view := func(u, j int) []float64 {
+		f := []float64{math.Log1p(count[j])}
+		if len(seen(u)) > 0 {
+			f = append(f, seen(u).features(j)...)
+		}
+		return f
+	}
+	value := func(u, j int, list []int32) []float64 {
+		return append([]float64{mean[j]}, seen(u).relative(j, list)...)
+	}
+	var x, y, v, w [][]float64
+	for _, u := range learn {
+		r := a.full.Row(u)
+		rated := make(map[int32]bool)
+		for k, j := range r.Items {
+			rated[j] = true
+			v, w = append(v, value(u, int(j), r.Items)), append(w, []float64{float64(r.Values[k])})
+		}
+		for j := range a.full.Data.Items {
+			is := 0.
+			if rated[int32(j)] { //nolint:gosec // items are counted in 32 bits
+				is = 1
+			}
+			x, y = append(x, view(u, j)), append(y, []float64{is})
+		}
+	}
+	detector, reader := fitRidge(x, y), fitRidge(v, w)
+	var found []float64
+	var squares, plain [][]float64
+	for _, t := range a.targets {
+		r := a.full.Row(t.user)
+		list := topItems(a.full.Data.Items, len(r.Items), func(j int) float64 { return detector.predict(view(t.user, j))[0] })
+		right := 0.
+		var s, p []float64
+		for k, j := range r.Items {
+			if !slices.Contains(list, j) {
+				continue
+			}
+			right++
+			miss := reader.predict(value(t.user, int(j), list))[0] - float64(r.Values[k])
+			s, p = append(s, miss*miss), append(p, (mean[j]-float64(r.Values[k]))*(mean[j]-float64(r.Values[k])))
+		}
+		found = append(found, right/float64(len(r.Items)))
+		squares, plain = append(squares, s), append(plain, p)
+	}
+	return Rebuilt{From: from, Precision: means(found, a.seed), Error: rootMeans(squares, a.seed), Plain: rootMeans(plain, a.seed)}
+}
+
+// topItems are the n items of the largest scores, the first of equal ones.
+func topItems(items, n int, of func(j int) float64) []int32 {
+	scores, order := make([]float64, items), make([]int32, items)
+	for j := range order {
+		scores[j], order[j] = of(j), int32(j) //nolint:gosec // items are counted in 32 bits
+	}
+	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(scores[j], scores[i]) })
+	return order[:n]
+}
+
+// popularity is how often the students rated each item, and the mean of their ratings with one of the
+// middle of all.
+func (a *attacker) popularity(learn []int) (count, mean []float64) {
+	count, mean = make([]float64, a.full.Data.Items), make([]float64, a.full.Data.Items)
+	var all, n float64
+	for _, u := range learn {
+		r := a.full.Row(u)
+		for k, j := range r.Items {
+			count[j]++
+			mean[j] += float64(r.Values[k])
+			all, n = all+float64(r.Values[k]), n+1
+		}
+	}
+	for j := range mean {
+		mean[j] = (mean[j] + all/n) / (count[j] + 1)
+	}
+	return count, mean
+}
+
+// rootMeans is the root of the mean of lists of squares, one of each target, with the interval of a bootstrap over
+// targets; all 0 where nothing was found.
+func rootMeans(lists [][]float64, seed uint64) Interval {
+	random := entropy.Public(seed, "audit/attack/bootstrap")
+	of := func(pick func(i int) int) float64 {
+		var sum, n float64
+		for i := range lists {
+			for _, x := range lists[pick(i)] {
+				sum, n = sum+x, n+1
+			}
+		}
+		return math.Sqrt(sum / max(n, 1))
+	}
+	samples := make([]float64, resamples)
+	for i := range samples {
+		samples[i] = of(func(int) int { return random.IntN(len(lists)) })
+	}
+	return percentiles(of(func(i int) int { return i }), samples)
+}

@@ -1,0 +1,206 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+)
+
+// AttackReport is what an attack comes to.
+type AttackReport struct {
+	Attack    Attack  `json:"attack"`
+	Algorithm string  `json:"algorithm"`
+	Data      string  `json:"data"`
+	Unit      dp.Unit `json:"unit"`
+	Seed      uint64  `json:"seed"`
+	Shadows   int     `json:"shadows"`
+	Targets   int     `json:"targets"`
+	Control   bool    `json:"control"`
+	// Settings are those that were asked for, KEY=VALUE, but for the budgets.
+	Settings []string `json:"settings"`
+	// Budgets are the attacks, in the order in which they were asked for.
+	Budgets []AttackAt `json:"budgets"`
+}
+
+// AttackAt is an attack at a budget. Of its kinds it has one.
+type AttackAt struct {
+	Epsilon Epsilon `json:"epsilon"`
+	Delta   float64 `json:"delta"` // 0 without noise
+	// Limit is what no attack of membership can exceed; nil where the budget says nothing of what is attacked.
+	Limit          *Limit       `json:"limit,omitempty"`
+	Membership     []Membership `json:"membership,omitempty"`
+	Attribute      *Attribute   `json:"attribute,omitempty"`
+	Reconstruction []Rebuilt    `json:"reconstruction,omitempty"`
+}
+
+// Membership is how well targets that are in a run are told from those that are not.
+type Membership struct {
+	// From is what the attacker sees: the model that is released in the end, or the sums of all rounds.
+	From   string   `json:"from"`
+	Trials int      `json:"trials"` // targets in held-out runs, half of them in
+	AUC    Interval `json:"auc"`
+	Active Interval `json:"auc_active"` // of the half of the targets with the most ratings
+	Random Interval `json:"auc_random"` // of the others
+	// FPR is the largest rate of false alarms of at most 1% that a threshold has, and TPR what is found there.
+	FPR float64  `json:"fpr"`
+	TPR Interval `json:"tpr"`
+	ROC Curve    `json:"roc"`
+}
+
+// report begins one of what was asked for.
+func (a *attacker) report(said []config.Setting) *AttackReport {
+	e := a.full
+	settings := []string{}
+	for _, s := range said {
+		if s.Key != algorithm.Epsilon.Name && s.Key != algorithm.Workers.Name {
+			settings = append(settings, s.Key+"="+s.Value)
+		}
+	}
+	return &AttackReport{Attack: a.cfg.Attack, Algorithm: e.About().Name, Data: e.Data.Name, Unit: algorithm.UnitOf(e.Config), Seed: a.seed,
+		Shadows: a.cfg.Shadows, Targets: len(a.targets), Control: a.cfg.Control, Settings: settings}
+}
+
+// String is a value with its interval.
+func (i Interval) String() string { return fmt.Sprintf("%.3f (%.3f to %.3f)", i.Value, i.Low, i.High) }
+
+// tried is what was done, in a sentence.
+func (r *AttackReport) tried() string {
+	what := map[Attack]string{MembershipUser: "all ratings of a user", MembershipRating: "one rating of a user", AttributeGenre: "the favourite genre of a user", Reconstruction: "the ratings of a client"}[r.Attack]
+	how := fmt.Sprintf("%d shadow runs and as many held out, a target in half of each", r.Shadows)
+	switch {
+	case r.Attack == AttributeGenre:
+		how = fmt.Sprintf("%d runs, a target in half of them, of whose ratings the attacker knows half", r.Shadows)
+	case r.Attack == Reconstruction:
+		how = "one run, and one more with noise, of which the attacker sees all rounds"
+	case r.Control:
+		how += " by the coins, and in none in fact"
+	}
+	return fmt.Sprintf("%s on %s (%s): %d targets, half of them the most active; unit %s, %s", r.name(), r.Data, what, r.Targets, r.Unit, how)
+}
+
+// Print writes a table.
+func (r *AttackReport) Print(w io.Writer) error {
+	fmt.Fprintf(w, "tried: %s\n", r.tried()) //nolint:errcheck // the table below says so, too
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head, rows := r.table()
+	for _, row := range append([][]string{head}, rows...) {
+		fmt.Fprintln(t, strings.Join(row, "\t")) //nolint:errcheck // Flush does
+	}
+	return t.Flush()
+}
+
+// table is what the attack comes to.
+func (r *AttackReport) table() (head []string, rows [][]string) {
+	for _, at := range r.Budgets {
+		e := at.Epsilon.String()
+		switch r.Attack {
+		case AttributeGenre:
+			head = []string{"epsilon", "user in", "user out", "gain", "ratings alone", "popularity alone", "majority"}
+			x := at.Attribute
+			rows = append(rows, []string{e, x.In.String(), x.Out.String(), x.Gain.String(), x.Ratings.String(), x.Popularity.String(), x.Majority.String()})
+		case Reconstruction:
+			head = []string{"epsilon", "seen", "rated items found", "rating RMSE", "of item means"}
+			for _, x := range at.Reconstruction {
+				rows = append(rows, []string{e, x.From, x.Precision.String(), x.Error.String(), x.Plain.String()})
+			}
+		default:
+			head = []string{"epsilon", "seen", "AUC", "most active", "others", "limit", "TPR at FPR 1%", "limit"}
+			area, rate := "", ""
+			if at.Limit != nil {
+				area, rate = fmt.Sprintf("%.4f", at.Limit.AUC), fmt.Sprintf("%.4f", at.Limit.TPR)
+			}
+			for _, x := range at.Membership {
+				rows = append(rows, []string{e, x.From, x.AUC.String(), x.Active.String(), x.Random.String(), area, x.TPR.String(), rate})
+			}
+		}
+	}
+	return head, rows
+}
+
+// attackFiles is how names of files with reports begin; they end in .json.
+const attackFiles = "attack-"
+
+// Write leaves the report in a folder, which it makes, and returns the path. The name has the attack, the algorithm and
+// a digest of what was asked for: the same again takes the place of what was there.
+func (r *AttackReport) Write(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	digest := sha256.Sum256([]byte(r.command()))
+	name := fmt.Sprintf("%s%s-%s-%x.json", attackFiles, r.Attack, r.Algorithm, digest[:4])
+	path := filepath.Join(dir, name)
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if err = os.WriteFile(path, append(b, '\n'), 0o666); err != nil {
+		return "", errors.Join(err, os.Remove(path)) // half of it
+	}
+	return path, nil
+}
+
+// LoadAttacks reads the reports in folders, at any depth, in the order of their paths. What begins
+// with a dot is not looked at.
+func LoadAttacks(dirs ...string) ([]*AttackReport, error) {
+	var list []*AttackReport
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && path != dir && d.Name()[0] == '.':
+				return filepath.SkipDir
+			case d.IsDir() || !strings.HasPrefix(d.Name(), attackFiles) || filepath.Ext(path) != ".json":
+				return nil
+			}
+			r, err := readAttack(path)
+			list = append(list, r)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// readAttack reads one report.
+func readAttack(path string) (*AttackReport, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := new(AttackReport)
+	if err = json.Unmarshal(b, r); err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return nil, config.Errorf("%s is no report of fedsim attack: %w", path, err)
+	}
+	return r, nil
+}
+
+// check refuses a report that lacks what its attack comes to.
+func (r *AttackReport) check() error {
+	if len(r.Budgets) == 0 {
+		return errors.New("it has no budgets")
+	}
+	for _, at := range r.Budgets {
+		has := map[Attack]bool{MembershipUser: len(at.Membership) > 0, MembershipRating: len(at.Membership) > 0, AttributeGenre: at.Attribute != nil, Reconstruction: len(at.Reconstruction) > 0}
+		if !has[r.Attack] {
+			return fmt.Errorf("it has nothing of attack %q at epsilon %s", r.Attack, at.Epsilon)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/audit"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// attackCmd is fedsim attack.
+type attackCmd struct {
+	Attack audit.Attack `arg:"" enum:"membership-user,membership-rating,attribute,reconstruction" help:"What the attacker is after: membership-user, whether all ratings of a user were trained on; membership-rating, whether one was; attribute, a user's favourite genre; reconstruction, which items a client rated and how."`
+
+	experimentFlags
+
+	Epsilon []string `placeholder:"E,..." help:"Budgets, each attacked by itself; inf for no noise. Default: that of the file, or 1,5,20,inf."`
+	Shadows int      `default:"32" placeholder:"N" help:"Runs that the attacker learns from; as many are held out to measure it. Default 32."`
+	Targets int      `placeholder:"N" help:"How many are attacked, half of them the most active users. Default: 40 of membership, else 100."`
+	Control bool     `help:"Leave all targets out of all runs, whatever the coins say: what an attack of membership finds then is chance."`
+	Keep    string   `placeholder:"DIR" help:"Folder to leave the result in, as a file; fedsim report makes pictures of all that are there."`
+	Format  string   `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// notAttacked are keys that have no meaning for an attack, or a flag of its own.
+func notAttacked(k *config.Key) bool { return notAudited(k) || k == algorithm.Epsilon.Key }
+
+// attackedBudgets are those that are attacked unless others are asked for.
+var attackedBudgets = []string{"1", "5", "20", "inf"}
+
+// attackedData is a set on which many runs are quick.
+const attackedData = "synthetic:small"
+
+// Run implements fedsim attack.
+func (c *attackCmd) Run(ctx context.Context, s streams) error {
+	said, err := c.settings()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(said, func(s config.Setting) bool { return s.Key == algorithm.Data.Name }) {
+		said = append([]config.Setting{{Key: algorithm.Data.Name, Value: attackedData, Origin: "the attack"}}, said...)
+	}
+	cfg := audit.AttackConfig{Attack: c.Attack, Shadows: c.Shadows, Targets: c.Targets, Control: c.Control}
+	if cfg.Epsilons, err = c.budgets(said); err != nil {
+		return err
+	}
+	if err = cfg.Validate(); err != nil {
+		return cli.Misusef("%w", err)
+	}
+	bar := newProgress(s.err)
+	bar.Start("runs", 0)
+	started := false
+	cfg.Progress = func(done, total int) {
+		if !started {
+			bar.Start("runs", total)
+			started = true
+		}
+		bar.StepNote(done, "")
+	}
+	report, err := audit.RunAttack(ctx, said, cfg)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		err = cli.PrintJSON(s.out, report)
+	} else {
+		err = report.Print(s.out)
+	}
+	if c.Keep == "" {
+		return err
+	}
+	path, failed := report.Write(c.Keep)
+	if failed == nil {
+		fmt.Fprintln(s.err, path)
+	}
+	return errors.Join(err, failed)
+}
+
+// budgets are those of the flag, or that of the file or of --set, or all of the default.
+func (c *attackCmd) budgets(said []config.Setting) ([]audit.Epsilon, error) {
+	words := c.Epsilon
+	if len(words) == 0 {
+		words = attackedBudgets
+		for _, s := range said {
+			if s.Key == algorithm.Epsilon.Name {
+				words = []string{s.Value}
+			}
+		}
+	}
+	var list []audit.Epsilon
+	for _, w := range words {
+		e, err := strconv.ParseFloat(w, 64)
+		if w == "inf" {
+			e, err = math.Inf(1), nil
+		}
+		if err != nil {
+			return nil, cli.Misusef("--epsilon: %q is neither a number nor inf", w)
+		}
+		list = append(list, audit.Epsilon(e))
+	}
+	return list, nil
+}
