@@ -20,6 +20,8 @@ var keys struct {
 	resample, samplingRate, startSpread, lossWidth                                           config.NumberKey
 	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                       config.NumberKey
 
+	passes, alsRidge, alsShrink config.NumberKey // of ratings in one place
+
 	dense, ids, optimiser, rateDecay, warmStart            config.TextKey
 	dim, startNorm, rate, steps, batch, ridge              config.NumberKey
 	featureWeight, featureRidge, unobservedFeature, sweeps config.NumberKey
@@ -125,6 +127,7 @@ func declareKeys() {
 	declareEncoder()
 	declareCMF()
 	declareBatches()
+	declareCentral()
 }
 
 // declareForm declares what is summed.
