@@ -20,6 +20,7 @@ import (
 
 // mlpInstance trains embeddings of fields under a perceptron, with all examples in one place.
 type mlpInstance struct {
+	algorithm.OnePlace
 	setup       *algorithm.Setup
 	o           MLPOptions
 	conditioned bool
@@ -315,22 +316,6 @@ func (r *mlpRun) restore(state []byte, done int) error {
 	}
 	return nil
 }
-
-// Strategy implements algorithm.Instance.
-func (x *mlpInstance) Strategy(protocol.SessionID) (algorithm.Strategy, error) {
-	return nil, errCentral
-}
-
-// ClientSide implements algorithm.Instance.
-func (x *mlpInstance) ClientSide() (algorithm.ClientSide, error) { return nil, errCentral }
-
-// Party implements algorithm.Instance.
-func (x *mlpInstance) Party(algorithm.PartyData, *algorithm.LocalData) (*algorithm.Party, error) {
-	return nil, errCentral
-}
-
-// Shared implements algorithm.Instance.
-func (x *mlpInstance) Shared([]byte) ([]model.Embeddings, error) { return nil, errCentral }
 
 // Lost implements algorithm.Loser: there are no rounds.
 func (x *mlpInstance) Lost(protocol.Step) string { return "" }

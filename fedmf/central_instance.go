@@ -14,7 +14,7 @@ import (
 
 // centralInstance is matrix factorization with all ratings in one place.
 type centralInstance struct {
-	nowhere
+	algorithm.OnePlace
 	setup  *algorithm.Setup
 	params Params
 }
@@ -67,25 +67,3 @@ const alone = 10
 func (x *centralInstance) Baselines() []algorithm.Baseline {
 	return append(startBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
 }
-
-// nowhere is what an Instance without clients has not.
-type nowhere struct{}
-
-// errCentral is returned where a federation is asked for that there is not.
-var errCentral = errors.New("all ratings are in one place; there is no federation")
-
-// Strategy implements algorithm.Instance.
-func (nowhere) Strategy(protocol.SessionID) (algorithm.Strategy, error) {
-	return nil, errCentral
-}
-
-// ClientSide implements algorithm.Instance.
-func (nowhere) ClientSide() (algorithm.ClientSide, error) { return nil, errCentral }
-
-// Party implements algorithm.Instance.
-func (nowhere) Party(algorithm.PartyData, *algorithm.LocalData) (*algorithm.Party, error) {
-	return nil, errCentral
-}
-
-// Shared implements algorithm.Instance.
-func (nowhere) Shared([]byte) ([]model.Embeddings, error) { return nil, errCentral }

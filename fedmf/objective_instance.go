@@ -19,7 +19,7 @@ const curvatureShare = 0.05
 
 // objectiveInstance is objective perturbation with all ratings in one place.
 type objectiveInstance struct {
-	nowhere
+	algorithm.OnePlace
 	setup  *algorithm.Setup
 	params ObjectiveParams
 }

@@ -15,7 +15,7 @@ import (
 
 // responseInstance is Private-GD-DR with its data.
 type responseInstance struct {
-	nowhere
+	algorithm.OnePlace
 	setup  *algorithm.Setup
 	params ResponseParams
 }

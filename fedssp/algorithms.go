@@ -79,6 +79,7 @@ func init() {
 		f.complete()
 		algorithm.Register(f)
 	}
+	algorithm.Register(newCentral())
 }
 
 // complete adds what all have in common.

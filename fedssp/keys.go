@@ -21,6 +21,8 @@ var keys struct {
 	resample, samplingRate, startSpread, lossWidth                                           config.NumberKey
 	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                       config.NumberKey
 
+	passes, alsRidge, alsShrink config.NumberKey // of ratings in one place
+
 	dense, ids, optimiser, rateDecay, warmStart            config.TextKey
 	dim, startNorm, rate, steps, batch, ridge              config.NumberKey
 	featureWeight, featureRidge, unobservedFeature, sweeps config.NumberKey
@@ -127,6 +129,7 @@ func declareKeys() {
 	declareCMF()
 	declareBatches()
 	declareChoice()
+	declareCentral()
 }
 
 // declareForm declares what is summed.
