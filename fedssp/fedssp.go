@@ -93,6 +93,15 @@ const (
 	// the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7), or with
 	// features fits an encoder to the expansion.
 	Convex Solver = "convex"
+	// Gradient: v_j takes projected steps against noisy sums of the gradients of single ratings, each clipped (multi-task
+	// paper, Algorithm 2): DPSGD and AdaDPSGD.
+	Gradient Solver = "gradient"
+	// EncoderGradient: the parameters of the encoder take steps against noisy sums of users' clipped gradients (am-ssp
+	// paper, Algorithm 6): AM-DPSGD.
+	EncoderGradient Solver = "encoder-gradient"
+	// Joint: the same, with users' embeddings that are not solved for but take a step of their own in every round: plain
+	// DP-SGD on all parameters (am-ssp paper, E.1.5).
+	Joint Solver = "joint"
 )
 
 // GramianForm says which second-order statistic is released.
@@ -199,11 +208,14 @@ type Params struct {
 	Loss         Loss // Convex only
 	LossWidth    float64
 	CMF          CMFParams
+	Descent      DescentParams         // of the solvers that take gradients
 	Pool         PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
 	Encoder      encoder.Settings      // where there is one, see Encodes
 	UserFeatures *UserFeatures         // public features that clients weigh for themselves; nil: none. Explicit feedback only
 	Features     *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Shares       Shares
+
+	shape *encoder.Encoder // that clients of a simulation share; nil: each makes its own where it needs one
 }
 
 // Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
@@ -226,7 +238,7 @@ func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explici
 
 // Encodes reports whether items are the output of an encoder.
 func (p *Params) Encodes() bool {
-	return p.Rounds > 0 && (p.Solver == Encoded || p.Solver == Convex && p.Features != nil)
+	return p.Rounds > 0 && (p.Solver == Encoded || p.Solver == Convex && p.Features != nil || p.descends())
 }
 
 // learned reports whether priors are learned from the statistics.
@@ -310,7 +322,9 @@ func (p Params) Validate() error {
 		e.add("resample is %d; a closed form takes the statistics of a round once, so it must be 1", p.Resample)
 	case p.Rounds > maxSums/p.Resample:
 		e.add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
-	case p.Resample > 1 && p.Resample > p.Encoder.Steps:
+	case p.Resample > 1 && p.Solver == Joint:
+		e.add("resample is %d; solver %s takes one sum in a round", p.Resample, Joint)
+	case p.Resample > 1 && p.Resample > p.Encoder.Steps && p.Solver != Gradient:
 		e.add("resample is %d; an encoder of %d steps takes fresh statistics at most so often", p.Resample, p.Encoder.Steps)
 	}
 	if !(p.Growth >= 0.1 && p.Growth <= 10) && p.Growth != 0 {
@@ -322,17 +336,21 @@ func (p Params) Validate() error {
 
 // checkRounds checks what the outer steps need.
 func (p *Params) checkRounds(e *problems) {
-	e.positive("clip-user", p.ClipUser)
 	e.notNegative("norm-items", p.NormItems)
-	if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
-		e.positive("clip-rating", p.ClipRating)
-	}
 	e.notNegative("item-ridge", p.ItemRidge)
 	e.notNegative("item-prior", p.ItemPrior)
-	if p.ItemRidge == 0 && p.ItemPrior == 0 && p.Solver != Pooled {
-		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
+	if p.descends() {
+		p.Descent.check(p, e)
+	} else {
+		e.positive("clip-user", p.ClipUser)
+		if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
+			e.positive("clip-rating", p.ClipRating)
+		}
+		if p.ItemRidge == 0 && p.ItemPrior == 0 && p.Solver != Pooled {
+			e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
+		}
 	}
-	if !p.Encodes() {
+	if !p.Encodes() || p.Solver == Gradient {
 		e.positive("start-spread", p.StartSpread)
 	} else if err := p.Encoder.Validate(p.Rank); err != nil {
 		*e = append(*e, err)
@@ -347,14 +365,14 @@ func (p *Params) checkForm(e *problems) {
 		if p.Bias || p.MeanCap > 0 {
 			e.add("implicit feedback has no rating scale: the bias stage and the mean must be off")
 		}
-		if p.Solver == Convex {
-			e.add("solver %s is for explicit feedback", Convex)
+		if p.Solver == Convex || p.descends() {
+			e.add("solver %s is for explicit feedback", p.Solver)
 		}
 	default:
 		e.add("feedback is %q; it must be %s or %s", p.Feedback, Explicit, Implicit)
 	}
 	switch p.Solver {
-	case ALS, Encoded:
+	case ALS, Encoded, Gradient, EncoderGradient, Joint:
 	case Pooled:
 		if p.Gramian != One {
 			e.add("solver %s needs gramian %s", Pooled, One)
@@ -370,12 +388,12 @@ func (p *Params) checkForm(e *problems) {
 			e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
 		}
 	default:
-		e.add("solver is %q; it must be %s, %s, %s, %s or %s", p.Solver, ALS, Pooled, CMF, Encoded, Convex)
+		e.add("solver is %q; it must be %s, %s, %s, %s, %s, %s, %s or %s", p.Solver, ALS, Pooled, CMF, Encoded, Convex, Gradient, EncoderGradient, Joint)
 	}
 	if p.learned() {
 		p.Pool.check(e)
 	}
-	if p.Gramian != PerItem && p.Gramian != One {
+	if p.Gramian != PerItem && p.Gramian != One && !p.descends() {
 		e.add("gramian is %q; it must be %s or %s", p.Gramian, PerItem, One)
 	}
 	if f := p.Features; f != nil {
@@ -422,7 +440,7 @@ func (s Shares) check(p *Params, e *problems) {
 		used  bool
 	}{
 		{"counts", s.Counts, p.withCounts()}, {"mean", s.Mean, p.withMean()}, {"bias", s.Bias, p.Bias},
-		{"weight-counts", s.WeightCounts, true}, {"gramian", s.Gramian, p.Rounds > 0},
+		{"weight-counts", s.WeightCounts, p.weighsItems()}, {"gramian", s.Gramian, p.Rounds > 0 && !p.descends()},
 	} {
 		if !(x.value >= 0 && x.value < 1) {
 			e.add("the share of %s is %v; it must be from 0 to below 1", x.name, x.value)

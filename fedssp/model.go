@@ -18,6 +18,9 @@ type Model struct {
 	Items  []float64 // V, m x d, row by row
 	// Gramian is svec of Σ_j v_j v_jᵀ, which clients need with implicit feedback; nil otherwise.
 	Gramian []float64
+	// Theta are the parameters that gradients are taken at, of solvers that take them; nil in a final model. Items are
+	// what users are fitted to, which stays within an outer step.
+	Theta []float64
 
 	scale   scale
 	weighed *UserFeatures
@@ -111,7 +114,8 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // modelDomain begins an encoded model and ends in the version of the form.
 //
-//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any)
+//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
+//	        parameters (if any)
 //
 // Numbers are little-endian float64, so that a client reads the rows it needs in place.
 const modelDomain = "fedsim/fedssp/model/v1\n"
@@ -120,7 +124,8 @@ const (
 	hasCounts = 1 << iota
 	hasBias
 	hasGramian
-	allFlags = hasCounts | hasBias | hasGramian
+	hasTheta
+	allFlags = hasCounts | hasBias | hasGramian | hasTheta
 )
 
 // Encode is the model as it is broadcast.
@@ -135,13 +140,17 @@ func (m *Model) Encode() []byte {
 	if m.Gramian != nil {
 		flags |= hasGramian
 	}
-	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+len(m.Items)+len(m.Gramian)))
+	if m.Theta != nil {
+		flags |= hasTheta
+	}
+	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+len(m.Items)+len(m.Gramian)+len(m.Theta)))
 	b = append(append(b, modelDomain...), flags)
 	b = appendFloats(b, m.Mean)
 	b = appendFloats(b, m.Counts...)
 	b = appendFloats(b, m.Bias...)
 	b = appendFloats(b, m.Items...)
-	return appendFloats(b, m.Gramian...)
+	b = appendFloats(b, m.Gramian...)
+	return appendFloats(b, m.Theta...)
 }
 
 func appendFloats(b []byte, x ...float64) []byte {
@@ -162,11 +171,11 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale(), weighed: p.UserFeatures}
+	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), Theta: numbers(v.theta), scale: p.scale(), weighed: p.UserFeatures}
 	for _, part := range []struct {
 		name   string
 		values []float64
-	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}} {
+	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"parameters", m.Theta}} {
 		for i, x := range part.values {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
@@ -190,8 +199,8 @@ func numbers(b []byte) []float64 {
 
 // broadcast is an encoded model in place. A client reads what its ratings touch and no more.
 type broadcast struct {
-	p                               *Params
-	mean, counts, bias, items, gram []byte // counts, bias, gram nil: none
+	p                                      *Params
+	mean, counts, bias, items, gram, theta []byte // counts, bias, gram, theta nil: none
 }
 
 // openBroadcast checks form and lengths, and no number: which of them a client looks at depends
@@ -206,6 +215,9 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	}
 	if want := p.Feedback == Implicit; want != (flags&hasGramian != 0) {
 		return broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
+	}
+	if flags&hasTheta != 0 && !p.descends() {
+		return broadcast{}, errors.New("fedssp: a model has parameters of an encoder where gradients are taken by them, and only there")
 	}
 	v := broadcast{p: p}
 	rest := b[len(modelDomain)+1:]
@@ -226,6 +238,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	take(flags&hasBias != 0, p.Items, &v.bias)
 	take(true, p.Items*p.Rank, &v.items)
 	take(flags&hasGramian != 0, p.packed(), &v.gram)
+	take(flags&hasTheta != 0, p.parameters(), &v.theta)
 	if need += len(modelDomain) + 1; len(b) != need {
 		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), p.Items, p.Rank, need)
 	}
@@ -310,3 +323,11 @@ func (v broadcast) row(j int, dst []float64) []float64 {
 // packedGramian trusts the server with what follows from its own items: it shapes u, which is
 // zero where it cannot be computed, and clipped.
 func (v broadcast) packedGramian() []float64 { return numbers(v.gram) }
+
+// parameters decodes as many as dst has of those that gradients are taken at, from a place on.
+func (v broadcast) parameters(from int, dst []float64) []float64 {
+	for i := range dst {
+		dst[i] = tame(floatAt(v.theta, from+i), farthest)
+	}
+	return dst
+}

@@ -14,5 +14,8 @@ func (p *Params) ModelSize(phase string) int {
 	if p.Feedback == Implicit {
 		n += p.packed()
 	}
+	if phase == Statistics && p.descends() {
+		n += p.parameters()
+	}
 	return len(modelDomain) + 1 + 8*n
 }
