@@ -3,11 +3,12 @@
 // send are sums from which the server solves for the items at once. It follows
 //
 //   - Krichene, Jain, Song, Sundararajan, Thakurta, Zhang, "Multi-task differential
-//     privacy under distribution skew" (ICML 2023): DPALS and AdaDPALS;
+//     privacy under distribution skew" (ICML 2023): DPALS and AdaDPALS, DPSGD and AdaDPSGD;
 //   - Curmei, Krichene, Zhang, Sundararajan, "Private matrix factorization with
 //     public item features" (RecSys 2023): DP-CMF;
 //   - Krichene, Mayoraz, Rendle, Song, Thakurta, Zhang, "Private learning with
-//     public features" (AISTATS 2024): sufficient statistics perturbation, SSP.
+//     public features" (AISTATS 2024): sufficient statistics perturbation, SSP, and AM-DPSGD and DP-SGD, which it is
+//     compared with.
 //
 // docs/divergence.md says where it departs from them and why.
 //
@@ -26,6 +27,8 @@
 //	            gramians (one per item)     s·w_j·svec(u uᵀ)                         Γ_u²
 //	            moments                     s·w_j·clip(y-μ-b_i-b_j)·u                Γ_yΓ_u
 //	            hessians, gradients         s·w_j·ℓ″·svec(u uᵀ), s·w_j·ℓ′·u          ℓ″Γ_u², ℓ′Γ_u
+//	            gradients (DPSGD)           w_j·clip((prediction - y)·u)             Γ
+//	            encoder-gradient            clip(Σ_j w_j·(prediction - y)·J_j u)      Γ
 //
 // With Params.NormBias and NormItems the bounds of bias, and of moments or gradients, are those, if they are
 // smaller: a user whose contribution would be longer takes smaller weights w_j, or a smaller s, else 1.
@@ -47,7 +50,8 @@
 // coordinates, so the norms of gramians, moments, bias, hessians and gradients are
 // √(Σ w_j² x_j²) with |x_j| at most the bound of one row, hence at most that bound.
 // That of bias, moments and gradients is besides measured and scaled down to NormBias or NormItems with
-// the client (restrain in user.go), by a factor of at most 1, which no other bound grows by.
+// the client (restrain in user.go), by a factor of at most 1, which no other bound grows by. What the solvers that take gradients
+// add is bounded in gradient.go.
 //
 // A broadcast that is not finite or absurdly large is neutralised with the client,
 // coordinate by coordinate, and never answered by an error that would depend on

@@ -169,7 +169,7 @@ func declareForm() {
 			return string(PerItem)
 		})
 	keys.budgeting = word("statistics.budgeting", []string{string(Weights), string(UniformSample), string(TailSample)}, nil,
-		"weights; uniform of dpals", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
+		"weights; uniform of dpals and dpsgd", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
 		func(s settings, _ *config.Facts) string {
 			if s.family().sampled {
 				return string(UniformSample)
@@ -178,7 +178,7 @@ func declareForm() {
 		})
 	// Counts cost more than the weights gain where the biases come first, and noise makes
 	// weights of 1/4 worse than equal ones.
-	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals and am-ssp-ids; 0.25 of am-ssp, as published",
+	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals, ada-dpsgd and am-ssp-ids; 0.25 of am-ssp, am-dpsgd and dp-sgd-mf, as published",
 		"How much more a rating of a rare item weighs: by the item's private count to the power of minus this.",
 		always(func(s settings) float64 {
 			if s.family().dense {
@@ -297,7 +297,7 @@ func declareBounds() {
 
 // declareRidges declares what regularises the solutions.
 func declareRidges() {
-	keys.userRidge = number("statistics.user-ridge", config.Positive(), items, "1 or 2, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
+	keys.userRidge = number("statistics.user-ridge", config.Positive(), items, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
 		always(func(s settings) float64 { return s.userRidge() * s.rankPenalty() }))
 	keys.userBiasRidge = number("statistics.user-bias-ridge", config.Positive(), biased, "5", "Ridge of a user's own bias.", value(5))
 	keys.userFeatureWeight = number("statistics.user-feature-weight", config.Between(0, 10), settings.weighsFeatures, "0.35 of our forms, 0 of the papers'",
@@ -382,9 +382,9 @@ func declareEncoder() {
 	keys.dim = config.DeclareNumber(config.Key{
 		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
 	})
-	keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
+	keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
 		func(s settings, _ *config.Facts) string { return yesIf(s.family().dense) })
-	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, as published", "Whether items have an embedding of their own besides those of their features.",
+	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether items have an embedding of their own besides those of their features.",
 		func(s settings, f *config.Facts) string {
 			if s.family().dense {
 				return no
