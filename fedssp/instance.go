@@ -174,7 +174,7 @@ func (x *instance) Lost(step protocol.Step) string {
 
 // Forms implements algorithm.Chooser: second-order statistics have two.
 func (x *instance) Forms() (*config.Key, []string) {
-	if !(settings{x.setup.Config}).items() {
+	if !bySums(settings{x.setup.Config}) {
 		return nil, nil
 	}
 	return keys.gramian.Key, []string{string(PerItem), string(One)}

@@ -90,7 +90,7 @@ var goldenRuns = []struct{ name, flags string }{
 	{"ada-dpsgd", "--algorithm ada-dpsgd --rounds 2 --epsilon 200"},
 	{"ada-dpsgd-real", "--algorithm ada-dpsgd --set statistics.bias-first=yes --set statistics.resample=3 --rounds 2 --secagg real --baselines quick --epsilon 200"},
 	{"am-dpsgd", "--algorithm am-dpsgd --rounds 2 --baselines quick --epsilon 200"},
-	{"am-dpsgd-real", "--algorithm am-dpsgd --rounds 2 --set statistics.sampling-rate=0.5 --secagg real --baselines quick --epsilon 200"},
+	{"am-dpsgd-real", "--algorithm am-dpsgd --rounds 2 --set statistics.resample=2 --features genres --secagg real --baselines quick --epsilon 200"},
 	{"dp-sgd-mf", "--algorithm dp-sgd-mf --rounds 6 --baselines quick --epsilon 200"},
 	{"dp-sgd-mf-real", "--algorithm dp-sgd-mf --rounds 6 --features none --secagg real --baselines quick --epsilon 200"},
 	{"private-item-bias", "--algorithm private-item-bias --epsilon 200"},
