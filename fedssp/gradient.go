@@ -32,11 +32,11 @@ type DescentParams struct {
 
 func (x DescentParams) check(p *Params, e *problems) {
 	e.positive("clip", x.Clip)
-	switch p.Solver {
-	case Gradient:
+	if p.Solver == Gradient {
 		e.positive("radius", x.Radius)
 		e.positive("rate", x.Rate)
-	case Joint:
+	}
+	if p.Solver == Joint {
 		e.positive("user-rate", x.UserRate)
 	}
 	if f, s := p.encoded(); p.Items >= 1 && p.Rank >= 1 {

@@ -71,7 +71,7 @@ func TestDescend(t *testing.T) {
 	}
 	copy(e.theta, []float64{1, -1, 2, 0})
 	for step := range 3 {
-		if err := e.Descend([]float64{1, 0, -1, 0}, step); err != nil {
+		if err = e.Descend([]float64{1, 0, -1, 0}, step); err != nil {
 			t.Fatal(err)
 		}
 	}
