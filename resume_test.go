@@ -51,6 +51,11 @@ var resumed = []string{
 	"algorithm=am-ssp epsilon=200",
 	"algorithm=am-ssp-ids epsilon=200 statistics.normalise=global",
 	"algorithm=ssp-convex epsilon=200",
+	"algorithm=dpsgd epsilon=200 rounds=2 statistics.per-user=3",
+	"algorithm=ada-dpsgd epsilon=200 rounds=2 secagg=real",
+	"algorithm=am-dpsgd epsilon=200 rounds=2",
+	"algorithm=dp-sgd-mf epsilon=200 rounds=6 secagg=real",
+	"algorithm=dp-sgd-mf epsilon=200 rounds=6 statistics.budgeting=uniform statistics.per-user=3 statistics.bias-first=yes",
 	"algorithm=private-item-bias epsilon=200",
 	"algorithm=dp-sgd rounds=5",
 	"algorithm=cond-dp rounds=5 parties=4 secagg=real",
@@ -63,6 +68,7 @@ var resumed = []string{
 	"algorithm=mlp-switch-cond-dp rounds=6",
 	"algorithm=gd-dr rounds=5",
 	"algorithm=sgd-mf model.epochs=5",
+	"algorithm=als als.passes=5",
 }
 
 // few are ratings of 24 users.
@@ -94,7 +100,7 @@ func opened(t *testing.T, out, settings string) fedsim.Options {
 			delete(o.Settings, key)
 		}
 	}
-	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "objective-perturbation" || a == "gd-dr" || strings.HasPrefix(a, "rr-") {
+	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "als" || a == "objective-perturbation" || a == "gd-dr" || strings.HasPrefix(a, "rr-") {
 		for _, key := range []string{"dropout", "tolerance", "delta"} {
 			delete(o.Settings, key)
 		}
@@ -326,6 +332,7 @@ func TestResumedRunIsStoppedAgain(t *testing.T) {
 		"algorithm=lfl-sgdmf rounds=5 secagg=real leave=0.3 away=0.3 away-rounds=2 sit-out=0.1",
 		"algorithm=hfl-synsgd rounds=4 parties=4 accountant=rdp",
 		"algorithm=am-ssp epsilon=200 rounds=3 secagg=real",
+		"algorithm=dp-sgd-mf epsilon=200 rounds=4 statistics.budgeting=uniform statistics.per-user=3",
 	} {
 		whole, out := t.TempDir(), t.TempDir()
 		want, err := fedsim.Run(t.Context(), opened(t, whole, settings))

@@ -7,7 +7,7 @@ var refusals = []struct {
 	key      string // that the message is about
 	reason   string
 }{
-	{"algorithm=als", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, objective-perturbation, gd-dr, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, private-item-bias, dp-sgd, cond-dp, switch-cond-dp, rr-on-bins, rr-dp-sgd, mlp-dp-sgd, mlp-cond-dp, mlp-switch-cond-dp"},
+	{"algorithm=als-mf", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, objective-perturbation, gd-dr, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, dpsgd, ada-dpsgd, am-dpsgd, dp-sgd-mf, private-item-bias, als, dp-sgd, cond-dp, switch-cond-dp, rr-on-bins, rr-dp-sgd, mlp-dp-sgd, mlp-cond-dp, mlp-switch-cond-dp"},
 	{"epsilon=0", "epsilon", "positive, or inf for no noise"},
 	{"epsilon=-1", "epsilon", "positive, or inf for no noise"},
 	{"algorithm=fmf-lfl epsilon=1", "epsilon", "use inf, or another algorithm"},
@@ -88,6 +88,9 @@ var refusals = []struct {
 	{"algorithm=gd-dr accountant=pure", "accountant", "one of auto, shuffling; users randomise what they send"},
 	{"algorithm=dp-sgld model.prior=-1", "model.prior", "at least 0"},
 	{"model.fit-ridge=-1", "model.fit-ridge", "at least 0"},
+	{"algorithm=als als.passes=0", "als.passes", "at least 1"},
+	{"algorithm=als als.ridge=-1", "als.ridge", "at least 0"},
+	{"algorithm=als als.shrinkage=-0.1", "als.shrinkage", "at least 0"},
 	{"model.epochs=0", "model.epochs", "at least 1"},
 	{"columns=shop=user", "columns", "user=NAME"},
 	{"duplicates=first", "duplicates", "error, last, mean, count"},
@@ -265,6 +268,12 @@ var refusals = []struct {
 	{"encoder.batch=-1", "encoder.batch", "at least 0"},
 	{"encoder.warm-start=perhaps", "encoder.warm-start", "yes, no"},
 	{"encoder.ridge=-1", "encoder.ridge", "at least 0"},
+	{"gradient.clip=0", "gradient.clip", "outside 1e-09 to 1e+09"},
+	{"gradient.radius=2e9", "gradient.radius", "outside 1e-09 to 1e+09"},
+	{"gradient.rate=0", "gradient.rate", "positive and finite"},
+	{"gradient.user-rate=-1", "gradient.user-rate", "positive and finite"},
+	{"algorithm=am-dpsgd encoder.optimiser=exact", "encoder.optimiser", "is for ssp-c, am-ssp and am-ssp-ids"},
+	{"algorithm=ada-dpsgd feedback=implicit", "feedback", "it takes explicit feedback"},
 	{"cmf.feature-weight=0", "cmf.feature-weight", "positive and finite"},
 	{"cmf.feature-ridge=0", "cmf.feature-ridge", "positive and finite"},
 	{"cmf.unobserved=1", "cmf.unobserved", "below 1"},

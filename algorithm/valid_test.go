@@ -104,7 +104,7 @@ var betweenOrganisations = []string{"dp-sgld", "vfl-sgdmf", "hfl-sgdmf", "hfl-sy
 var vertical = []string{"dp-sgld", "vfl-sgdmf", "fmf-vfl"}
 
 // ofStatistics are those whose users sum statistics.
-var ofStatistics = []string{"dpals", "ada-dpals", "dp-cmf", "ssp-c", "ssp-i", "am-ssp", "am-ssp-ids", "ssp-convex", "private-item-bias"}
+var ofStatistics = []string{"dpals", "ada-dpals", "dp-cmf", "ssp-c", "ssp-i", "am-ssp", "am-ssp-ids", "ssp-convex", "dpsgd", "ada-dpsgd", "am-dpsgd", "dp-sgd-mf", "private-item-bias"}
 
 // drawPrivacy draws what may go together of ε, δ, noise and accountant.
 func drawPrivacy(t *rapid.T, c *config.Config) {

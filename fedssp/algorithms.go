@@ -72,6 +72,24 @@ func init() {
 			solver: Convex, ours: true, explicit: true,
 		},
 		{
+			about:  algorithm.About{Name: "dpsgd", Help: "takes steps against gradients of at most so many ratings of each user", Paper: "multi-task, table 2"},
+			solver: Gradient, sampled: true, explicit: true,
+		},
+		{
+			about:  algorithm.About{Name: "ada-dpsgd", Help: "dpsgd of all ratings, with weights that favour rare items", Paper: "multi-task, algorithm 2"},
+			solver: Gradient, weighted: true, explicit: true,
+		},
+		{
+			about: algorithm.About{Name: "am-dpsgd", Help: "am-ssp with sums of gradients of its encoder in place of statistics", Paper: "AM-SSP, algorithm 6",
+				Features: algorithm.TakesFeatures},
+			solver: EncoderGradient, weighted: true, dense: true, explicit: true,
+		},
+		{
+			about: algorithm.About{Name: "dp-sgd-mf", Help: "plain DP-SGD on all parameters of am-dpsgd at once, users' among them", Paper: "AM-SSP, E.1.5",
+				Features: algorithm.TakesFeatures},
+			solver: Joint, weighted: true, dense: true, explicit: true,
+		},
+		{
 			about:  algorithm.About{Name: "private-item-bias", Help: "learns a bias of every item and nothing else: what any of these must beat"},
 			solver: ALS, biasOnly: true, explicit: true,
 		},

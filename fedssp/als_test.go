@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -255,15 +256,19 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(15, 2)[name]
 		p.CountCap, p.MeanCap, p.PerUser = 15, min(15, p.MeanCap*15), 15 // nothing is sampled
-		first, rows := people(&p, 20, 0.4, 5)
-		all := first
-		for _, r := range rows {
-			all = append(all, NewUser(&p, r))
+		_, rows := people(&p, 20, 0.4, 5)
+		twins := func() []*User {
+			var all []*User
+			for _, r := range slices.Concat(rows, rows) {
+				all = append(all, NewUser(&p, r))
+			}
+			return all
 		}
 		for odd := range 2 {
 			whole, lossy := newStrategy(t, p, 40, 0), newStrategy(t, p, 40, 0)
+			all, others := twins(), twins()
 			for i := 0; round(t, whole, all, nil); i++ {
-				round(t, lossy, all, func(u int) bool { return i%2 == odd && u >= 20 })
+				round(t, lossy, others, func(u int) bool { return i%2 == odd && u >= 20 })
 			}
 			near(t, name+": items", lossy.model.Items, whole.model.Items, 1e-9)
 			near(t, name+": biases", lossy.model.Bias, whole.model.Bias, 1e-9)

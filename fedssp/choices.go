@@ -99,8 +99,13 @@ func (s settings) learns() bool {
 
 // encodes reports whether items are the output of an encoder.
 func (s settings) encodes() bool {
-	return s.solver() == Encoded || s.solver() == Convex && !s.featureless()
+	return s.solver() == Encoded || s.solver() == Convex && !s.featureless() || s.byUser()
 }
+
+// descends reports whether steps are taken against sums of gradients, and byUser whether against those of an encoder.
+func (s settings) descends() bool { return s.solver() == Gradient || s.byUser() }
+
+func (s settings) byUser() bool { return s.solver() == EncoderGradient || s.solver() == Joint }
 
 // items reports whether embeddings of items are learned.
 func (s settings) items() bool { return !s.family().biasOnly }
@@ -154,6 +159,10 @@ func (s settings) sums() int {
 // outerSteps is T. Noise makes late steps dear; without it users and items go on to settle.
 func (s settings) outerSteps() float64 {
 	switch {
+	case s.solver() == Joint:
+		return 50 // of one step each
+	case s.descends():
+		return 10 // of several
 	case !s.private():
 		return 12
 	case s.manySteps():
@@ -246,6 +255,8 @@ func (s settings) clipUser() float64 {
 // userRidge is λ_u: without noise what V fits by chance is regularised by it alone.
 func (s settings) userRidge() float64 {
 	switch {
+	case s.descends():
+		return either(s.private(), 3, 1)
 	case !s.private():
 		return 4
 	case s.pooled(), s.solver() == CMF && s.biases():
@@ -270,6 +281,8 @@ func (s settings) rankPenalty() float64 {
 // what biases leave is little.
 func (s settings) itemPrior() float64 {
 	switch {
+	case s.solver() == Gradient:
+		return 10
 	case !s.private():
 		return 20
 	case !s.biases():
@@ -330,7 +343,7 @@ func (s settings) scarce(f *config.Facts) bool {
 // features at no cost, and is not pulled to zero from there: without biases to begin with. Rankings are not said by a user's
 // own few.
 func (s settings) nearStart(f *config.Facts) bool {
-	return s.encodes() && s.scarce(f) && !s.biases() && !s.featureless() && !s.implicit()
+	return s.encodes() && !s.descends() && s.scarce(f) && !s.biases() && !s.featureless() && !s.implicit()
 }
 
 // paramsOf are the public settings of the algorithm, nothing left open.
@@ -363,6 +376,10 @@ func paramsOf(setup *algorithm.Setup) Params {
 		},
 	}
 	p.TopItems, p.choices = s.topItems(p.Items), new(choices)
+	if s.descends() {
+		p.Descent = DescentParams{Clip: keys.clipGradient.Value(c), Radius: keys.radius.Value(c), Rate: keys.itemRate.Value(c), UserRate: keys.userRate.Value(c)}
+		p.Encoder.Steps, p.Encoder.WarmStart = p.Rounds*p.Resample, true
+	}
 	if !s.items() { // all that is left is the biases', and nothing else is fitted
 		p.Rank, p.Rounds, p.SamplingRate = 1, 0, 1
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = One, 1, 1, 1, 1, 1

@@ -11,7 +11,7 @@ import (
 // declareChoice declares which items are trained on: see chosen.go.
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
-		Name: "statistics.top-items", Kind: config.Real, Default: "0", Range: config.AtLeast(0), Later: true, When: items.when(),
+		Name: "statistics.top-items", Kind: config.Real, Default: "0", Range: config.AtLeast(0), Later: true, When: bySums.when(),
 		Help: "Items that are trained on, those with the largest private counts: a share below 1, or how many; 0 trains on all. The others are scored by their features, or last.",
 		Check: func(c config.Config) string {
 			switch v := keys.topItems.Value(c); {
@@ -25,13 +25,13 @@ func declareChoice() {
 		},
 	})
 	keys.itemsFile = config.DeclareText(config.Key{
-		Name: "statistics.items-file", Kind: config.Text, Default: "", Scope: config.Simulated, When: items.when(),
+		Name: "statistics.items-file", Kind: config.Text, Default: "", Scope: config.Simulated, When: bySums.when(),
 		Help: "A public list of the items that are trained on, one id a line, in place of private counts. In a deployment the catalogue is such a list.",
 	})
 }
 
 // chooses reports whether private counts say which items are trained on.
-func (s settings) chooses() bool { return s.items() && keys.topItems.Value(s.Config) > 0 }
+func (s settings) chooses() bool { return bySums(s) && keys.topItems.Value(s.Config) > 0 }
 
 // topItems is how many of the items are trained on by their private counts; 0: all.
 func (s settings) topItems(items int) int {
@@ -48,7 +48,7 @@ func (s settings) topItems(items int) int {
 // list takes the public list of items, if there is one.
 func (p *Params) list(s *algorithm.Setup) error {
 	path := keys.itemsFile.Of(s.Config)
-	if path == "" || s.Public() || !(settings{s.Config}).items() {
+	if path == "" || s.Public() || !bySums(settings{s.Config}) {
 		return nil
 	}
 	listed, err := s.Data.ListedItems(path)

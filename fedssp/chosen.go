@@ -52,6 +52,9 @@ func (p *Params) checkTop(e *problems) {
 		e.add("top-items are %d of %d items; there must be from 1 to %d, or 0 to train on all", p.TopItems, p.Items, p.Items-1)
 		return
 	}
+	if p.descends() {
+		e.add("top-items are %d, and gradients are taken by all items; there must be 0", p.TopItems)
+	}
 	if p.Listed != nil {
 		if err := p.checkChoice(p.Listed); err != nil {
 			e.add("%w", err)

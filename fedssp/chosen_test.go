@@ -14,7 +14,13 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// chosenKinds are settings of every kind of run, which train on so many of the items.
+// chosenNames are the kinds of runs that may train on some of the items: those that take no gradients.
+func chosenNames() []string {
+	all := kinds(10, 2)
+	return slices.DeleteFunc(kindNames(), func(name string) bool { p := all[name]; return p.descends() })
+}
+
+// chosenKinds are settings of every such kind, which train on so many of the items.
 func chosenKinds(items, rank, top int) map[string]Params {
 	out := kinds(items, rank)
 	for name, p := range out {
@@ -37,7 +43,7 @@ func everyThird(items int) []int32 {
 // round: 1,000 users, random and adversarial, of every kind of run. The norms are taken here.
 func TestSensitivityOfChosenItems(t *testing.T) {
 	const items, top = 30, 12
-	for _, name := range kindNames() {
+	for _, name := range chosenNames() {
 		p := chosenKinds(items, 3, top)[name]
 		p.UserRidge = 1e-4 // u as long as the clipping allows
 		steps := complete(t, p, 0)
@@ -77,7 +83,7 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 	const items = 30
 	list := everyThird(items)
-	for _, name := range kindNames() {
+	for _, name := range chosenNames() {
 		p := chosenKinds(items, 2, len(list))[name]
 		p.Listed, p.CountCap, p.MeanCap = list, items, 0 // counts are of all ratings, and none is of other items
 		alone := p
@@ -192,7 +198,7 @@ func TestLostCounts(t *testing.T) {
 
 // What is saved is what is restored, before items are chosen and after, and models are as long as was planned.
 func TestRestoreChosen(t *testing.T) {
-	for _, name := range kindNames() {
+	for _, name := range chosenNames() {
 		p := chosenKinds(12, 2, 5)[name]
 		users, _ := people(&p, 15, 0.4, 5)
 		whole := newStrategy(t, p, 15, 0.01)
@@ -228,7 +234,7 @@ func TestRestoreChosen(t *testing.T) {
 
 // Every model of a run is as long as its phase says, where everything is released that can be.
 func TestChosenModelSizes(t *testing.T) {
-	for _, name := range kindNames() {
+	for _, name := range chosenNames() {
 		p := chosenKinds(12, 2, 5)[name]
 		users, _ := people(&p, 15, 0.4, 5)
 		s := newStrategy(t, p, 15, 0.01)

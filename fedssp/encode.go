@@ -8,7 +8,8 @@ import (
 )
 
 func (p *Params) newEncoder() (*encoder.Encoder, error) {
-	e, err := encoder.New(p.Features, p.Items, p.Rank, p.Encoder, p.Seed)
+	features, settings := p.encoded()
+	e, err := encoder.New(features, p.Items, p.Rank, settings, p.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("fedssp: %w", err)
 	}
@@ -60,7 +61,7 @@ func (o *objective) Gradient(j int, v, g []float64) float64 {
 // outer is the outer step, from 0, that an iteration belongs to, and which of its sums it is.
 func (s *Strategy) outer() (step int, part encoder.Part) {
 	p := &s.params.Params
-	sum := int(s.iteration) - 1 - (len(s.params.Steps) - p.Rounds*p.Resample)
+	sum := s.sums()
 	return sum / p.Resample, encoder.Part{Index: sum % p.Resample, Of: p.Resample}
 }
 

@@ -3,11 +3,12 @@
 // send are sums from which the server solves for the items at once. It follows
 //
 //   - Krichene, Jain, Song, Sundararajan, Thakurta, Zhang, "Multi-task differential
-//     privacy under distribution skew" (ICML 2023): DPALS and AdaDPALS;
+//     privacy under distribution skew" (ICML 2023): DPALS and AdaDPALS, DPSGD and AdaDPSGD;
 //   - Curmei, Krichene, Zhang, Sundararajan, "Private matrix factorization with
 //     public item features" (RecSys 2023): DP-CMF;
 //   - Krichene, Mayoraz, Rendle, Song, Thakurta, Zhang, "Private learning with
-//     public features" (AISTATS 2024): sufficient statistics perturbation, SSP.
+//     public features" (AISTATS 2024): sufficient statistics perturbation, SSP, and AM-DPSGD and DP-SGD, which it is
+//     compared with.
 //
 // docs/divergence.md says where it departs from them and why.
 //
@@ -26,6 +27,8 @@
 //	            gramians (one per item)     s·w_j·svec(u uᵀ)                         Γ_u²
 //	            moments                     s·w_j·clip(y-μ-b_i-b_j)·u                Γ_yΓ_u
 //	            hessians, gradients         s·w_j·ℓ″·svec(u uᵀ), s·w_j·ℓ′·u          ℓ″Γ_u², ℓ′Γ_u
+//	            gradients (DPSGD)           w_j·clip((prediction - y)·u)             Γ
+//	            encoder-gradient            clip(Σ_j w_j·(prediction - y)·J_j u)      Γ
 //
 // With Params.NormBias and NormItems the bounds of bias, and of moments or gradients, are those, if they are
 // smaller: a user whose contribution would be longer takes smaller weights w_j, or a smaller s, else 1.
@@ -49,7 +52,8 @@
 // coordinates, so the norms of gramians, moments, bias, hessians and gradients are
 // √(Σ w_j² x_j²) with |x_j| at most the bound of one row, hence at most that bound.
 // That of bias, moments and gradients is besides measured and scaled down to NormBias or NormItems with
-// the client (restrain in user.go), by a factor of at most 1, which no other bound grows by.
+// the client (restrain in user.go), by a factor of at most 1, which no other bound grows by. What the solvers that take gradients
+// add is bounded in gradient.go.
 //
 // A broadcast that is not finite or absurdly large is neutralised with the client,
 // coordinate by coordinate, and never answered by an error that would depend on
@@ -95,6 +99,15 @@ const (
 	// the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7), or with
 	// features fits an encoder to the expansion.
 	Convex Solver = "convex"
+	// Gradient: v_j takes projected steps against noisy sums of the gradients of single ratings, each clipped (multi-task
+	// paper, Algorithm 2): DPSGD and AdaDPSGD.
+	Gradient Solver = "gradient"
+	// EncoderGradient: the parameters of the encoder take steps against noisy sums of users' clipped gradients (am-ssp
+	// paper, Algorithm 6): AM-DPSGD.
+	EncoderGradient Solver = "encoder-gradient"
+	// Joint: the same, with users' embeddings that are not solved for but take a step of their own in every round: plain
+	// DP-SGD on all parameters (am-ssp paper, E.1.5).
+	Joint Solver = "joint"
 )
 
 // GramianForm says which second-order statistic is released.
@@ -206,13 +219,15 @@ type Params struct {
 	Loss         Loss // Convex only
 	LossWidth    float64
 	CMF          CMFParams
+	Descent      DescentParams         // of the solvers that take gradients
 	Pool         PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
 	Encoder      encoder.Settings      // where there is one, see Encodes
 	UserFeatures *UserFeatures         // public features that clients weigh for themselves; nil: none. Explicit feedback only
 	Features     *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Shares       Shares
 
-	choices *choices // what was read of a choice last, by all who go by the same settings; nil: it is read anew
+	choices *choices         // what was read of a choice last, by all who go by the same settings; nil: it is read anew
+	shape   *encoder.Encoder // that clients of a simulation share; nil: each makes its own where it needs one
 }
 
 // Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
@@ -238,7 +253,7 @@ func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explici
 
 // Encodes reports whether items are the output of an encoder.
 func (p *Params) Encodes() bool {
-	return p.Rounds > 0 && (p.Solver == Encoded || p.Solver == Convex && p.Features != nil)
+	return p.Rounds > 0 && (p.Solver == Encoded || p.Solver == Convex && p.Features != nil || p.descends())
 }
 
 // learned reports whether priors are learned from the statistics.
@@ -323,7 +338,9 @@ func (p Params) Validate() error {
 		e.add("resample is %d; a closed form takes the statistics of a round once, so it must be 1", p.Resample)
 	case p.Rounds > maxSums/p.Resample:
 		e.add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
-	case p.Resample > 1 && p.Resample > p.Encoder.Steps:
+	case p.Resample > 1 && p.Solver == Joint:
+		e.add("resample is %d; solver %s takes one sum in a round", p.Resample, Joint)
+	case p.Resample > 1 && p.Resample > p.Encoder.Steps && p.Solver != Gradient:
 		e.add("resample is %d; an encoder of %d steps takes fresh statistics at most so often", p.Resample, p.Encoder.Steps)
 	}
 	if !(p.Growth >= 0.1 && p.Growth <= 10) && p.Growth != 0 {
@@ -335,17 +352,21 @@ func (p Params) Validate() error {
 
 // checkRounds checks what the outer steps need.
 func (p *Params) checkRounds(e *problems) {
-	e.positive("clip-user", p.ClipUser)
 	e.notNegative("norm-items", p.NormItems)
-	if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
-		e.positive("clip-rating", p.ClipRating)
-	}
 	e.notNegative("item-ridge", p.ItemRidge)
 	e.notNegative("item-prior", p.ItemPrior)
-	if p.ItemRidge == 0 && p.ItemPrior == 0 && p.Solver != Pooled {
-		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
+	if p.descends() {
+		p.Descent.check(p, e)
+	} else {
+		e.positive("clip-user", p.ClipUser)
+		if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
+			e.positive("clip-rating", p.ClipRating)
+		}
+		if p.ItemRidge == 0 && p.ItemPrior == 0 && p.Solver != Pooled {
+			e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
+		}
 	}
-	if !p.Encodes() {
+	if !p.Encodes() || p.Solver == Gradient {
 		e.positive("start-spread", p.StartSpread)
 	} else if err := p.Encoder.Validate(p.Rank); err != nil {
 		*e = append(*e, err)
@@ -360,14 +381,14 @@ func (p *Params) checkForm(e *problems) {
 		if p.Bias || p.MeanCap > 0 {
 			e.add("implicit feedback has no rating scale: the bias stage and the mean must be off")
 		}
-		if p.Solver == Convex {
-			e.add("solver %s is for explicit feedback", Convex)
+		if p.Solver == Convex || p.descends() {
+			e.add("solver %s is for explicit feedback", p.Solver)
 		}
 	default:
 		e.add("feedback is %q; it must be %s or %s", p.Feedback, Explicit, Implicit)
 	}
 	switch p.Solver {
-	case ALS, Encoded:
+	case ALS, Encoded, Gradient, EncoderGradient, Joint:
 	case Pooled:
 		if p.Gramian != One {
 			e.add("solver %s needs gramian %s", Pooled, One)
@@ -383,12 +404,12 @@ func (p *Params) checkForm(e *problems) {
 			e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
 		}
 	default:
-		e.add("solver is %q; it must be %s, %s, %s, %s or %s", p.Solver, ALS, Pooled, CMF, Encoded, Convex)
+		e.add("solver is %q; it must be %s, %s, %s, %s, %s, %s, %s or %s", p.Solver, ALS, Pooled, CMF, Encoded, Convex, Gradient, EncoderGradient, Joint)
 	}
 	if p.learned() {
 		p.Pool.check(e)
 	}
-	if p.Gramian != PerItem && p.Gramian != One {
+	if p.Gramian != PerItem && p.Gramian != One && !p.descends() {
 		e.add("gramian is %q; it must be %s or %s", p.Gramian, PerItem, One)
 	}
 	if f := p.Features; f != nil {
@@ -435,7 +456,7 @@ func (s Shares) check(p *Params, e *problems) {
 		used  bool
 	}{
 		{"counts", s.Counts, p.releasesCounts()}, {"mean", s.Mean, p.withMean()}, {"bias", s.Bias, p.Bias},
-		{"weight-counts", s.WeightCounts, true}, {"gramian", s.Gramian, p.Rounds > 0},
+		{"weight-counts", s.WeightCounts, p.weighsItems()}, {"gramian", s.Gramian, p.Rounds > 0 && !p.descends()},
 	} {
 		if !(x.value >= 0 && x.value < 1) {
 			e.add("the share of %s is %v; it must be from 0 to below 1", x.name, x.value)

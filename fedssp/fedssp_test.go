@@ -94,7 +94,24 @@ func kinds(items, rank int) map[string]Params {
 	normed, normedPooled := perItem, tasteful
 	normed.NormBias, normed.NormItems, normed.Growth = 0.7, 0.3, 1.5
 	normedPooled.NormBias, normedPooled.NormItems, normedPooled.Growth = 0.7, 0.3, 1.5
+	descent := plain(items, rank)
+	descent.Solver, descent.Gramian, descent.ClipUser, descent.ClipRating, descent.Shares.Gramian = Gradient, "", 0, 0, 0
+	descent.Resample, descent.ItemPrior, descent.Descent = 3, 0.5, DescentParams{Clip: 0.5, Radius: 2, Rate: 1}
+	descentAfterAll := full(items, rank)
+	descentAfterAll.Solver, descentAfterAll.Descent, descentAfterAll.NormItems = Gradient, descent.Descent, 0.3
+	descentAfterAll.Budgeting, descentAfterAll.PerUser, descentAfterAll.Exponent = TailSample, 4, 0
+	byEncoder := tasteful
+	byEncoder.Solver, byEncoder.Pool, byEncoder.Encoder, byEncoder.Resample = EncoderGradient, PoolParams{}, encoded.Encoder, 3
+	byEncoder.BiasRidge, byEncoder.Descent = 2, DescentParams{Clip: 0.4}
+	byIDs := descent
+	byIDs.Solver, byIDs.Encoder, byIDs.Resample, byIDs.Budgeting, byIDs.PerUser = EncoderGradient, ids.Encoder, 2, UniformSample, 4
+	joint := byEncoder
+	joint.Solver, joint.Resample, joint.Descent.UserRate = Joint, 1, 0.5
+	jointSample := joint
+	jointSample.Bias, jointSample.UserFeatures, jointSample.Budgeting, jointSample.PerUser, jointSample.Exponent = false, nil, UniformSample, 4, 0
 	out := map[string]Params{
+		"gradients": descent, "gradients, after all stages": descentAfterAll, "gradients of an encoder": byEncoder, "gradients of ids": byIDs,
+		"joint": joint, "joint, of samples": jointSample,
 		"norms, per item": normed, "norms, pooled": normedPooled,
 		"weights of one scale": global,
 		"pooled":               pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,

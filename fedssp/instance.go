@@ -31,6 +31,11 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
+	if x.params.byUser() {
+		if x.params.shape, err = x.params.newEncoder(); err != nil {
+			return nil, config.Wrap(err)
+		}
+	}
 	shares := make([][]float64, len(steps))
 	s.Schedule = make(protocol.Schedule, len(steps))
 	for i, step := range steps {
@@ -174,7 +179,7 @@ func (x *instance) Lost(step protocol.Step) string {
 
 // Forms implements algorithm.Chooser: second-order statistics have two.
 func (x *instance) Forms() (*config.Key, []string) {
-	if !(settings{x.setup.Config}).items() {
+	if !bySums(settings{x.setup.Config}) {
 		return nil, nil
 	}
 	return keys.gramian.Key, []string{string(PerItem), string(One)}
@@ -182,7 +187,7 @@ func (x *instance) Forms() (*config.Key, []string) {
 
 // width is the length of embeddings, those of users with weights of features and of items with
 // the features that they are for.
-func (x *instance) width() int { return x.params.Rank + x.params.UserFeatures.Width() }
+func (x *instance) width() int { return x.params.width() }
 
 // matrices are those of the shared model.
 func (x *instance) matrices(m *Model) []model.Named {

@@ -23,6 +23,7 @@ var keys struct {
 
 	passes, alsRidge, alsShrink config.NumberKey // of ratings in one place
 
+	clipGradient, radius, itemRate, userRate               config.NumberKey
 	dense, ids, optimiser, rateDecay, warmStart            config.TextKey
 	dim, startNorm, rate, steps, batch, ridge              config.NumberKey
 	featureWeight, featureRidge, unobservedFeature, sweeps config.NumberKey
@@ -39,7 +40,7 @@ func (f *family) keys() []*config.Key {
 	}
 	for _, k := range config.Keys() {
 		switch k.Section() {
-		case "statistics", "encoder", "cmf":
+		case "statistics", "gradient", "encoder", "cmf":
 			list = append(list, k)
 		}
 	}
@@ -65,7 +66,9 @@ var (
 	pooled   condition = settings.pooled
 	encoded  condition = settings.encodes
 	byCMF    condition = func(s settings) bool { return s.solver() == CMF }
-	notPool  condition = func(s settings) bool { return s.items() && !s.pooled() }
+	notPool  condition = func(s settings) bool { return s.items() && !s.pooled() && !s.byUser() }
+	bySums   condition = func(s settings) bool { return s.items() && !s.descends() }
+	inPasses condition = func(s settings) bool { return s.encodes() && !s.descends() }
 )
 
 // number declares a number that is chosen by the other settings where it is open.
@@ -130,11 +133,39 @@ func declareKeys() {
 	declareBatches()
 	declareChoice()
 	declareCentral()
+	declareDescent()
+}
+
+// declareDescent declares how steps are taken against sums of gradients: see [DescentParams].
+func declareDescent() {
+	number := func(name string, r config.Range, when condition, auto, help string, choose func(settings) float64) config.NumberKey {
+		return config.DeclareNumber(config.Key{
+			Name: "gradient." + name, Kind: config.Real, Default: "auto", Auto: auto, Range: r, When: when.when(), Later: true, Help: help,
+			ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(choose(settings{c})) },
+		})
+	}
+	keys.clipGradient = number("clip", clips(), settings.descends, "0.5; 1 without noise", "Largest norm of a gradient: of each rating by its item, or of all of a user's by the encoder.",
+		func(s settings) float64 { return either(s.private(), 0.5, 1) })
+	byItems := func(s settings) bool { return s.solver() == Gradient }
+	keys.radius = number("radius", clips(), byItems, "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
+		func(s settings) float64 {
+			switch {
+			case !s.private():
+				return 4
+			case s.biases():
+				return 0.3
+			default:
+				return 1
+			}
+		})
+	keys.itemRate = number("rate", config.Positive(), byItems, "2", "What the steps of items that theory proposes are multiplied by (multi-task, theorem 3.12).", func(settings) float64 { return 2 })
+	keys.userRate = number("user-rate", config.Positive(), func(s settings) bool { return s.solver() == Joint }, "1",
+		"Learning rate of a user's own embedding, on the mean of its ratings.", func(settings) float64 { return 1 })
 }
 
 // declareForm declares what is summed.
 func declareForm() {
-	keys.gramian = word("statistics.gramian", []string{string(PerItem), string(One)}, items,
+	keys.gramian = word("statistics.gramian", []string{string(PerItem), string(One)}, bySums,
 		"one, by which far less is sent and noised; per-item of the papers' algorithms", "Form of the second-order statistics: one for each item, or a single one for all.",
 		func(s settings, _ *config.Facts) string {
 			if s.family().ours || s.pooled() {
@@ -143,7 +174,7 @@ func declareForm() {
 			return string(PerItem)
 		})
 	keys.budgeting = word("statistics.budgeting", []string{string(Weights), string(UniformSample), string(TailSample)}, nil,
-		"weights; uniform of dpals", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
+		"weights; uniform of dpals and dpsgd", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
 		func(s settings, _ *config.Facts) string {
 			if s.family().sampled {
 				return string(UniformSample)
@@ -152,7 +183,7 @@ func declareForm() {
 		})
 	// Counts cost more than the weights gain where the biases come first, and noise makes
 	// weights of 1/4 worse than equal ones.
-	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals and am-ssp-ids; 0.25 of am-ssp, as published",
+	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals, ada-dpsgd and am-ssp-ids; 0.25 of am-ssp, am-dpsgd and dp-sgd-mf, as published",
 		"How much more a rating of a rare item weighs: by the item's private count to the power of minus this.",
 		always(func(s settings) float64 {
 			if s.family().dense {
@@ -203,11 +234,17 @@ func declareForm() {
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(settings{c}.growth()) },
 	})
 	keys.resample = config.DeclareNumber(config.Key{
-		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i", Range: config.Between(1, 10_000), When: items.when(),
-		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics.",
+		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of dpsgd, ada-dpsgd and am-dpsgd", Range: config.Between(1, 10_000), When: condition(func(s settings) bool { return s.items() && s.solver() != Joint }).when(),
+		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics, or of gradients.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			s := settings{c}
-			return config.Fixed(either(s.family().resampled, s.encoderSteps(), 1))
+			switch s := (settings{c}); {
+			case s.family().resampled:
+				return config.Fixed(s.encoderSteps())
+			case s.descends() && s.solver() != Joint:
+				return config.Fixed(5)
+			default:
+				return config.Fixed(1)
+			}
 		},
 		Check: checkResample,
 	})
@@ -226,7 +263,7 @@ func checkResample(c config.Config) string {
 		return "" // what else is wrong says enough
 	}
 	switch n := keys.resample.Chosen(c); {
-	case keys.optimiser.Is(c, exact): // checkOptimiser says it
+	case keys.optimiser.Is(c, exact), s.descends(): // checkOptimiser says it, and every step is one
 		return ""
 	case n > 1 && !s.encodes():
 		return fmt.Sprintf("%s solves in closed form here, and takes the statistics of a round once", s.family().about.Name)
@@ -239,11 +276,11 @@ func checkResample(c config.Config) string {
 
 // declareBounds declares what bounds a user's contribution.
 func declareBounds() {
-	keys.clipUser = number("statistics.clip-user", clips(), items, "1; 4 without noise; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
+	keys.clipUser = number("statistics.clip-user", clips(), bySums, "1; 4 without noise; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
 	// A star of five: what biases and mean leave of a rating is seldom more, and the noise grows with
 	// it. Without noise it bounds what one rating can do where priors are learned, and else nothing.
 	keys.clipRating = number("statistics.clip-rating", clips(), func(s settings) bool {
-		return s.items() && !s.implicit() && (s.solver() != Convex || keys.loss.Chosen(s.Config) == string(Squared))
+		return bySums(s) && !s.implicit() && (s.solver() != Convex || keys.loss.Chosen(s.Config) == string(Squared))
 	}, "a quarter of the scale; all of it without noise", "Largest residual of a rating in what a user sends, in stars.",
 		byFacts(func(s settings, f *config.Facts) float64 {
 			return either(s.private() || s.pooled(), 0.5, 2) * halfScale(f)
@@ -259,13 +296,13 @@ func declareBounds() {
 	keys.normBias = norm("norm-bias", biased, "a quarter of the scale; 0 without noise",
 		"Largest norm of all that a user adds to the sums for biases, in stars: a longer one is scaled down. 0: what single ratings are clipped to.",
 		settings.normBias)
-	keys.normItems = norm("norm-items", items, "an eighth of the scale of our forms; 0 of the papers', without noise, and where no biases come first",
+	keys.normItems = norm("norm-items", func(s settings) bool { return s.items() && !s.byUser() }, "an eighth of the scale of our forms; 0 of the papers', without noise, and where no biases come first",
 		"Largest norm of all that a user adds to the sums for embeddings of items, likewise.", settings.normItems)
 }
 
 // declareRidges declares what regularises the solutions.
 func declareRidges() {
-	keys.userRidge = number("statistics.user-ridge", config.Positive(), items, "1 or 2, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
+	keys.userRidge = number("statistics.user-ridge", config.Positive(), items, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
 		always(func(s settings) float64 { return s.userRidge() * s.rankPenalty() }))
 	keys.userBiasRidge = number("statistics.user-bias-ridge", config.Positive(), biased, "5", "Ridge of a user's own bias.", value(5))
 	keys.userFeatureWeight = number("statistics.user-feature-weight", config.Between(0, 10), settings.weighsFeatures, "0.35 of our forms, 0 of the papers'",
@@ -322,9 +359,9 @@ func declareShares() {
 		Check: checkShares,
 	})
 	// What many liked is most of what rankings know where little can be learned.
-	keys.shareWeightCounts = share("weight-counts", nil, "0.3; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
+	keys.shareWeightCounts = share("weight-counts", func(s settings) bool { return s.biases() || !s.byUser() }, "0.3; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
 		always(func(s settings) float64 { return either(s.poolsRanks(), 0.8, 0.3) }))
-	keys.shareGramian = share("gramian", items, "0.05 of a single Gramian, 0.3 of one an item", "Part of the statistics' share that is for second-order statistics.",
+	keys.shareGramian = share("gramian", bySums, "0.05 of a single Gramian, 0.3 of one an item", "Part of the statistics' share that is for second-order statistics.",
 		always(func(s settings) float64 { return gramianShare(keys.gramian.Chosen(s.Config)) }))
 }
 
@@ -344,15 +381,15 @@ func checkShares(c config.Config) string {
 
 // declareEncoder declares the public encoder of items: see [encoder.Settings].
 func declareEncoder() {
-	plain := func(name, standard string, words []string, help string) config.TextKey {
-		return config.DeclareText(config.Key{Name: "encoder." + name, Kind: config.Word, Default: standard, Words: words, When: encoded.when(), Help: help})
+	plain := func(name, standard string, when condition, words []string, help string) config.TextKey {
+		return config.DeclareText(config.Key{Name: "encoder." + name, Kind: config.Word, Default: standard, Words: words, When: when.when(), Help: help})
 	}
 	keys.dim = config.DeclareNumber(config.Key{
 		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
 	})
-	keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
+	keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
 		func(s settings, _ *config.Facts) string { return yesIf(s.family().dense) })
-	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, as published", "Whether items have an embedding of their own besides those of their features.",
+	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether items have an embedding of their own besides those of their features.",
 		func(s settings, f *config.Facts) string {
 			if s.family().dense {
 				return no
@@ -362,8 +399,13 @@ func declareEncoder() {
 			}
 			return yesIf(!s.nearStart(f))
 		})
-	keys.startNorm = number("encoder.start-norm", config.Positive(), encoded, "0.3; 2 where little can be learned", "Typical norm of an item at the start.",
-		byFacts(func(s settings, f *config.Facts) float64 { return either(s.nearStart(f), 2, 0.3) }))
+	keys.startNorm = number("encoder.start-norm", config.Positive(), encoded, "0.3; 2 where little can be learned; 0.1 of am-dpsgd and dp-sgd-mf", "Typical norm of an item at the start.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			if s.byUser() {
+				return 0.1
+			}
+			return either(s.nearStart(f), 2, 0.3)
+		}))
 	keys.optimiser = config.DeclareText(config.Key{
 		Name: "encoder.optimiser", Kind: config.Word, Default: "auto", Auto: "exact of ssp-c, adam of the others", Words: []string{exact, string(encoder.Adam), string(encoder.SGD)},
 		When: condition(func(s settings) bool { return s.encodes() || s.pooled() }).when(),
@@ -380,16 +422,19 @@ func declareEncoder() {
 		},
 		Check: checkOptimiser,
 	})
-	keys.rate = number("encoder.rate", config.Positive(), encoded, "0.3/√encoder.steps; 0.001 where little can be learned", "Learning rate of the encoder.",
+	keys.rate = number("encoder.rate", config.Positive(), encoded, "0.3/√encoder.steps; 0.001 where little can be learned; 0.01 of am-dpsgd and dp-sgd-mf", "Learning rate of the encoder.",
 		byFacts(func(s settings, f *config.Facts) float64 { // fewer steps are longer
+			if s.byUser() {
+				return 0.01
+			}
 			return either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps()))
 		}))
-	keys.rateDecay = plain("decay", string(encoder.Cosine), []string{string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear)}, "How the learning rate falls.")
-	keys.steps = count("encoder.steps", config.Between(1, 1e6), encoded, "100; 10 of ssp-i", "Gradient steps of a round.", settings.encoderSteps)
+	keys.rateDecay = plain("decay", string(encoder.Cosine), encoded, []string{string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear)}, "How the learning rate falls.")
+	keys.steps = count("encoder.steps", config.Between(1, 1e6), inPasses, "100; 10 of ssp-i", "Gradient steps of a round.", settings.encoderSteps)
 	keys.batch = config.DeclareNumber(config.Key{
-		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Most items of a gradient step; 0 takes all.",
+		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: inPasses.when(), Help: "Most items of a gradient step; 0 takes all.",
 	})
-	keys.warmStart = plain("warm-start", yes, []string{yes, no}, "Whether a round begins where the last one ended.")
+	keys.warmStart = plain("warm-start", yes, inPasses, []string{yes, no}, "Whether a round begins where the last one ended.")
 	keys.ridge = config.DeclareNumber(config.Key{
 		Name: "encoder.ridge", Kind: config.Real, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Ridge of the encoder's parameters.",
 	})

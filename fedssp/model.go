@@ -19,6 +19,9 @@ type Model struct {
 	Items  []float64 // V, m x d, row by row
 	// Gramian is svec of Σ_j v_j v_jᵀ, which clients need with implicit feedback; nil otherwise.
 	Gramian []float64
+	// Theta are the parameters that gradients are taken at, of solvers that take them; nil in a final model. Items are
+	// what users are fitted to, which stays within an outer step.
+	Theta []float64
 
 	scale   scale
 	weighed *UserFeatures
@@ -139,7 +142,8 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // modelDomain begins an encoded model and ends in the version of the form.
 //
-//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any)
+//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
+//	        parameters (if any)
 //
 // Numbers are little-endian float64, so that a client reads the rows it needs in place. Where m of M items are trained on, it is
 //
@@ -155,7 +159,8 @@ const (
 	hasChoice
 	hasRestBias
 	hasRest
-	allFlags = hasCounts | hasBias | hasGramian | hasChoice | hasRestBias | hasRest
+	hasTheta
+	allFlags = hasCounts | hasBias | hasGramian | hasChoice | hasRestBias | hasRest | hasTheta
 )
 
 // Encode is the model as it is broadcast.
@@ -179,7 +184,10 @@ func (m *Model) Encode() []byte {
 	if m.rest != nil {
 		flags |= hasRest
 	}
-	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.restBias)+len(m.rest)))
+	if m.Theta != nil {
+		flags |= hasTheta
+	}
+	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.restBias)+len(m.rest)+len(m.Theta)))
 	b = append(append(b, modelDomain...), flags)
 	b = appendFloats(b, m.Mean)
 	if m.chosen != nil {
@@ -190,7 +198,8 @@ func (m *Model) Encode() []byte {
 	b = appendFloats(b, m.Items...)
 	b = appendFloats(b, m.Gramian...)
 	b = appendFloats(b, m.restBias...)
-	return appendFloats(b, m.rest...)
+	b = appendFloats(b, m.rest...)
+	return appendFloats(b, m.Theta...)
 }
 
 func appendFloats(b []byte, x ...float64) []byte {
@@ -212,13 +221,13 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{
-		Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale(), weighed: p.UserFeatures,
+		Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), Theta: numbers(v.theta), scale: p.scale(), weighed: p.UserFeatures,
 		chosen: v.chosen, unchosen: v.unchosen(), restBias: numbers(v.restBias), rest: numbers(v.rest),
 	}
 	for _, part := range []struct {
 		name   string
 		values []float64
-	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.restBias}, {"other items", m.rest}} {
+	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.restBias}, {"other items", m.rest}, {"parameters", m.Theta}} {
 		for i, x := range part.values {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
@@ -242,10 +251,10 @@ func numbers(b []byte) []float64 {
 
 // broadcast is an encoded model in place. A client reads what its ratings touch and no more.
 type broadcast struct {
-	p                               *Params // of the items that are trained on
-	mean, counts, bias, items, gram []byte  // counts, bias, gram nil: none
-	chosen                          *chosen // nil: all are, or it is not known yet which
-	rest, restBias                  []byte  // nil: none
+	p                                      *Params // of the items that are trained on
+	mean, counts, bias, items, gram, theta []byte  // counts, bias, gram, theta nil: none
+	chosen                                 *chosen // nil: all are, or it is not known yet which
+	rest, restBias                         []byte  // nil: none
 }
 
 // trainedOn are a user's ratings of items that are trained on, by their places among them.
@@ -280,6 +289,9 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
 		return broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
 	}
+	if flags&hasTheta != 0 && !p.descends() {
+		return broadcast{}, errors.New("fedssp: a model has parameters of an encoder where gradients are taken by them, and only there")
+	}
 	v := broadcast{p: p}
 	rest, need := b[len(modelDomain)+1:], len(modelDomain)+1
 	take := func(present bool, n int, dst *[]byte) {
@@ -302,6 +314,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	take(flags&hasGramian != 0, 8*p.packed(), &v.gram)
 	take(flags&hasRestBias != 0, 8*others, &v.restBias)
 	take(flags&hasRest != 0, 8*others*p.Rank, &v.rest)
+	take(flags&hasTheta != 0, 8*p.parameters(), &v.theta)
 	if len(b) != need {
 		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
 	}
@@ -402,3 +415,11 @@ func (v broadcast) row(j int, dst []float64) []float64 {
 // packedGramian trusts the server with what follows from its own items: it shapes u, which is
 // zero where it cannot be computed, and clipped.
 func (v broadcast) packedGramian() []float64 { return numbers(v.gram) }
+
+// parameters decodes as many as dst has of those that gradients are taken at, from a place on.
+func (v broadcast) parameters(from int, dst []float64) []float64 {
+	for i := range dst {
+		dst[i] = tame(floatAt(v.theta, from+i), farthest)
+	}
+	return dst
+}

@@ -2,6 +2,7 @@ package fedssp
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/fedsim/fedsim/model"
@@ -50,8 +51,12 @@ func TestNormOfItems(t *testing.T) {
 				plan := func(s Step) *protocol.Plan {
 					return &protocol.Plan{Iteration: uint64(step + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 40}, Releases: s.Releases, Broadcast: broadcast}
 				}
-				got := contribute(t, NewUser(&p, row), plan(held[step]), i)
-				want := contribute(t, NewUser(&free, row), plan(before[step]), i)
+				one, other := NewUser(&p, row), NewUser(&free, row)
+				if p.Solver == Joint { // it begins at zero, and says nothing there
+					one.u = slices.Repeat([]float64{1}, p.width())
+					other.u = slices.Clone(one.u)
+				}
+				got, want := contribute(t, one, plan(held[step]), i), contribute(t, other, plan(before[step]), i)
 				last := len(got) - 1
 				long := norm(dense(want[last], before[step].Releases[last].Len))
 				by := 1.
@@ -89,6 +94,13 @@ func ordinary(t *testing.T, p Params) []byte {
 	}
 	if p.Bias {
 		m.Bias = make([]float64, p.Items)
+	}
+	if p.descends() {
+		e, err := p.newEncoder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Theta = e.Theta()
 	}
 	return m.Encode()
 }

@@ -12,7 +12,7 @@ import (
 // biases where their priors are learned; elsewhere there are none.
 func TestOthersAreEmbedded(t *testing.T) {
 	const items, top = 30, 12
-	for _, name := range kindNames() {
+	for _, name := range chosenNames() {
 		p := chosenKinds(items, 2, top)[name]
 		users, _ := people(&p, 60, 0.4, 5)
 		s := newStrategy(t, p, 60, 1e-4)

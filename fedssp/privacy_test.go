@@ -65,6 +65,14 @@ func hostile(p *Params, rng *rand.Rand, k int) *Model {
 			}
 		}
 	}
+	if p.descends() {
+		e, err := p.newEncoder()
+		if err != nil {
+			panic(err)
+		}
+		m.Theta = e.Theta()
+		fill(m.Theta, []float64{0, 0, 0.3, 0, 0.1, 1}[k%6])
+	}
 	switch k % 6 {
 	case 0:
 	case 1: // counts that put all the weight on one item
@@ -182,6 +190,9 @@ func TestContributionsAreTaken(t *testing.T) {
 			p.ClipUser, p.UserRidge = 0.1+rng.Float64(), 1e-4
 			if p.Solver == Convex && p.Loss == Huber {
 				p.LossWidth = 0.1 + rng.Float64()
+			}
+			if p.descends() {
+				p.Descent.Clip = 0.1 + rng.Float64()
 			}
 			if p.MeanCap > 0 {
 				p.MeanCap = 1

@@ -21,12 +21,22 @@ func TestRatingMovesAllThatItsUserSends(t *testing.T) {
 		if p.Feedback == Implicit || p.Budgeting == UniformSample || p.Budgeting == TailSample {
 			continue // values are no matter; or which ratings are sent is another draw
 		}
+		if p.byUser() {
+			continue // one gradient of all ratings, clipped as a whole: each of them moves all of it
+		}
 		steps := complete(t, p, 0)
 		last := steps[len(steps)-1]
 		m := start(p)
 		m.Counts, m.Bias = make([]float64, p.Items), make([]float64, p.Items)
 		for j := range m.Counts {
 			m.Counts[j] = float64(10 + j)
+		}
+		if p.descends() {
+			e, err := p.newEncoder()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Theta = e.Theta()
 		}
 		sent := func(value float64) []float64 {
 			var r model.Ratings

@@ -18,6 +18,9 @@ func (p *Params) ModelSize(phase string) int {
 	if p.Feedback == Implicit {
 		n += p.packed()
 	}
+	if phase == Statistics && p.descends() {
+		n += p.parameters()
+	}
 	size := head + 8*n
 	if p.TopItems > 0 {
 		size += choiceBytes * items

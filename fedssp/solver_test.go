@@ -357,9 +357,9 @@ func TestVFollowsWhenTheLastSumIsLost(t *testing.T) {
 func TestWorkersDoNotMatter(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(200, 3)[name] // several blocks of items
-		users, _ := people(&p, 10, 0.3, 5)
 		var models [][]byte
 		for _, workers := range []int{1, 2, 7} {
+			users, _ := people(&p, 10, 0.3, 5)
 			s := newStrategy(t, p, 10, 0.01)
 			for {
 				plan, done, err := s.Next()

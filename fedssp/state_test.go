@@ -3,11 +3,13 @@ package fedssp
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -20,12 +22,13 @@ func TestRestoreContinuesExactly(t *testing.T) {
 		users, _ := people(&p, 15, 0.4, 5)
 		whole := newStrategy(t, p, 15, 0.01)
 		var states, models [][]byte
+		var kept [][][]byte
 		for {
 			state, err := whole.Save()
 			if err != nil {
 				t.Fatal(err)
 			}
-			states, models = append(states, state), append(models, whole.Model())
+			states, models, kept = append(states, state), append(models, whole.Model()), append(kept, snapshots(t, users))
 			if !round(t, whole, users, nil) {
 				break
 			}
@@ -42,12 +45,32 @@ func TestRestoreContinuesExactly(t *testing.T) {
 			if err != nil || !bytes.Equal(again, states[k]) {
 				t.Fatalf("%s: saved again after %d iterations, the state is another (%v)", name, k, err)
 			}
-			train(t, s, users)
+			others, _ := people(&p, 15, 0.4, 5)
+			for i, u := range others {
+				if kept[k][i] != nil {
+					if err := u.Resume(kept[k][i], simulated.New(5, fmt.Sprint("client/", i))); err != nil {
+						t.Fatalf("%s: user %d after %d iterations: %v", name, i, k, err)
+					}
+				}
+			}
+			train(t, s, others)
 			if !bytes.Equal(s.Model(), models[len(models)-1]) {
 				t.Fatalf("%s: continued after %d iterations, the run ends elsewhere", name, k)
 			}
 		}
 	}
+}
+
+// snapshots are those of all users.
+func snapshots(t testing.TB, users []*User) [][]byte {
+	out := make([][]byte, len(users))
+	for i, u := range users {
+		var err error
+		if out[i], err = u.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
 }
 
 // trained is a strategy in the middle of a run and its state.

@@ -24,6 +24,7 @@ const (
 	Moments      = "moments"
 	Hessians     = "hessians"
 	Gradients    = "gradients"
+	ByEncoder    = "encoder-gradient"
 )
 
 // Step is one iteration of the run: what is asked, and what share of the run's μ² each release
@@ -71,7 +72,7 @@ func (p Params) Steps() ([]Step, error) {
 	for t := range sums {
 		step := Step{Phase: Statistics}
 		each := left * parts[t]
-		if !p.Bias {
+		if !p.Bias && p.weighsItems() {
 			if t == 0 {
 				step.add(p.weightCountsRelease(), left*s.WeightCounts)
 			}
@@ -105,6 +106,10 @@ func normalise(steps []Step) {
 
 // addStatistics adds what an alternating step sums, for a share of μ².
 func (p *Params) addStatistics(s *Step, share float64) {
+	if p.descends() {
+		s.add(p.gradientRelease(), share)
+		return
+	}
 	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
 	curvature, name := 1.0, Moments
 	items := Gramians
@@ -157,8 +162,11 @@ func (p *Params) biasBound() float64 { return atMost(p.NormBias, p.ClipBias) }
 
 // itemsBound is that of moments or gradients.
 func (p *Params) itemsBound() float64 {
-	if p.Solver == Convex {
+	switch {
+	case p.Solver == Convex:
 		return atMost(p.NormItems, p.slopeBound()*p.ClipUser)
+	case p.descends():
+		return atMost(p.NormItems, p.Descent.Clip)
 	}
 	return atMost(p.NormItems, p.targetBound()*p.ClipUser)
 }
@@ -213,6 +221,11 @@ func (p *Params) length(name string) int {
 		return p.trained() * p.packed()
 	case Moments, Gradients:
 		return p.trained() * p.Rank
+	case ByEncoder:
+		if !p.byUser() {
+			return 0
+		}
+		return p.parameters()
 	default:
 		return 0
 	}

@@ -128,7 +128,7 @@ func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 	s.iteration++
 	return &protocol.Plan{
 		Session: s.params.Session, Iteration: s.iteration, Phase: step.Phase,
-		Cohort: s.params.Cohort, Releases: step.Releases, Broadcast: s.model.training().Encode(),
+		Cohort: s.params.Cohort, Releases: step.Releases, Broadcast: s.broadcast(step.Phase),
 	}, false, nil
 }
 
@@ -139,8 +139,15 @@ func (s *Strategy) Skip(*protocol.Plan, error) {
 	s.follow(protocol.Workers(1))
 }
 
-// Model implements server.Strategy: the model, encoded.
-func (s *Strategy) Model() []byte { return s.model.Encode() }
+// Model implements server.Strategy: the model, encoded, as it is after the last sum that was taken in.
+func (s *Strategy) Model() []byte {
+	m := *s.model
+	if s.params.descends() && s.encoded {
+		m.Items = make([]float64, len(m.Items))
+		s.encoder.Embed(m.Items, protocol.Workers(1))
+	}
+	return m.Encode()
+}
 
 // Absorb implements server.Strategy.
 func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run protocol.Runner) error {
@@ -158,7 +165,11 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		if r.values[WeightCounts] != nil {
 			s.keepWeights(r)
 		}
-		return s.step(s.params.undone(r), run)
+		r = s.params.undone(r)
+		if s.params.descends() {
+			return s.descend(r, run)
+		}
+		return s.step(r, run)
 	}
 	return nil
 }

@@ -106,13 +106,20 @@ func (t *User) Finish(model []byte, _ protocol.Runner) error {
 	return nil
 }
 
-// Snapshot implements client.Resumable: the ratings that were sampled, where they are; what was fitted is
-// fitted anew in every iteration.
+// Snapshot implements client.Resumable: what the user's steps came to, where it takes some, and the ratings that were sampled, where they
+// are; what was fitted is fitted anew in every iteration.
 func (t *User) Snapshot() ([]byte, error) {
-	if t.chosen == nil || t.params.Budgeting == Weights {
+	if t.chosen == nil || t.params.Budgeting == Weights && t.params.Solver != Joint {
 		return nil, nil
 	}
-	b := make([]byte, 0, 4*len(t.chosen))
+	b := make([]byte, 0, t.stepsSize()+4*len(t.chosen))
+	if t.params.Solver == Joint {
+		b = appendFloats(appendFloats(b, t.u...), make([]float64, t.params.width()-len(t.u))...)
+		b = appendFloats(b, t.bias)
+	}
+	if t.params.Budgeting == Weights {
+		return b, nil
+	}
 	for _, k := range t.chosen {
 		b = binary.LittleEndian.AppendUint32(b, uint32(k))
 	}
@@ -121,6 +128,20 @@ func (t *User) Snapshot() ([]byte, error) {
 
 // Resume implements client.Resumable.
 func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
+	if snapshot == nil {
+		return nil
+	}
+	size := t.stepsSize()
+	if len(snapshot) < size {
+		return fmt.Errorf("fedssp: a snapshot of %d bytes; what a user's steps come to has %d", len(snapshot), size)
+	}
+	steps := numbers(snapshot[:size])
+	for _, x := range steps {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("fedssp: a snapshot of steps that come to %v; numbers are finite", x)
+		}
+	}
+	snapshot = snapshot[size:]
 	n := len(snapshot) / 4
 	if len(snapshot)%4 != 0 || n > len(t.ratings.Items) || n > t.params.PerUser {
 		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, of which at most %d count", len(snapshot), len(t.ratings.Items), t.params.PerUser)
@@ -133,9 +154,25 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 		}
 		chosen[i] = int(k)
 	}
-	t.chosen = chosen
+	if size > 0 {
+		t.u, t.bias = steps[:len(steps)-1], steps[len(steps)-1]
+	}
+	if t.params.Budgeting != Weights {
+		t.chosen = chosen
+	}
 	return nil
 }
+
+// stepsSize is how many bytes of a snapshot are what a user's steps came to.
+func (t *User) stepsSize() int {
+	if t.params.Solver != Joint {
+		return 0
+	}
+	return 8 * (t.params.width() + 1)
+}
+
+// width is the length of a user's embedding with its weights of public features.
+func (p *Params) width() int { return p.Rank + p.UserFeatures.Width() }
 
 func (t *User) keep(w *workspace) {
 	t.u = w.embedding(t.params, t.u[:0])
@@ -215,6 +252,9 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	}
 	if in, err := c.inBatch(); err != nil || !in {
 		return protocol.Vector{Index: []uint32{}}, err
+	}
+	if p.descends() {
+		return c.gradient()
 	}
 	c.fit()
 	return c.statistics(r.Name), nil

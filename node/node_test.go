@@ -37,13 +37,18 @@ func TestConformance(t *testing.T) {
 		"ada-dpals":         "algorithm=ada-dpals epsilon=inf rounds=2 rank=2",
 		"of some items":     "algorithm=dp-cmf statistics.top-items=5" + public,
 		"dpals by the tail": "algorithm=dpals statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
+		// Gradients at parameters that come beside the model, and a user's own steps between rounds.
+		"dpsgd by the tail": "algorithm=dpsgd statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
+		"ada-dpsgd":         "algorithm=ada-dpsgd epsilon=inf rounds=2 rank=2",
+		"am-dpsgd":          "algorithm=am-dpsgd statistics.resample=3" + public,
+		"dp-sgd-mf":         "algorithm=dp-sgd-mf statistics.exponent=0" + public + " rounds=4",
 		"biases":            "algorithm=private-item-bias epsilon=inf",
 		// What is public of examples, then gradients of conditioned features, and of plain ones.
 		"switch-cond-dp":  "algorithm=switch-cond-dp epsilon=inf rounds=3 parties=4 colluders=0.2 features=" + features(t, 12),
 		"a program's own": "algorithm=item-mean epsilon=inf rounds=2",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !slices.Contains([]string{"lfl", "lfl active", "vfl", "hfl", "ssp-c", "dp-cmf", "switch-cond-dp", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
+			if !slices.Contains([]string{"lfl", "lfl active", "vfl", "hfl", "ssp-c", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
 				t.Skip("the others have the same forms of rounds: FEDSIM_TEST_LONG")
 			}
 			f := newFederation(t, settings+" tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, 8, 12))

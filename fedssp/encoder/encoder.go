@@ -60,12 +60,7 @@ func New(f *dataset.ItemFeatures, items, rank int, s Settings, seed uint64) (*En
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if s.Dim == 0 {
-		s.Dim = rank
-	}
-	if f == nil || len(f.Categories) == 0 {
-		f, s.IDs = &dataset.ItemFeatures{Items: items}, true
-	}
+	f, s = complete(f, items, rank, s)
 	e := &Encoder{settings: s, seed: seed, items: items, rank: rank, fingerprint: fingerprint(f, rank, s, seed)}
 	if err := e.lay(f); err != nil {
 		return nil, err
@@ -87,7 +82,7 @@ func (e *Encoder) lay(f *dataset.ItemFeatures) error {
 	if e.settings.IDs {
 		e.bags = append(e.bags, idBag(e.items))
 	}
-	if n := e.numbers(); n > maxNumbers {
+	if n := numbers(f, e.items, e.rank, e.settings); n > maxNumbers {
 		return fmt.Errorf("encoder: %.3g parameters and coordinates of embeddings; %d is the most: lower the rank or dim, or give fewer features",
 			n, maxNumbers)
 	}
@@ -128,16 +123,43 @@ const maxNumbers = math.MaxInt32
 
 // numbers is how many θ and the embeddings of all items have, in floating point since it
 // is there to find what is out of all proportion.
-func (e *Encoder) numbers() float64 {
-	dim, rank := float64(e.settings.Dim), float64(e.rank)
-	n := float64(e.items) * rank
-	for _, b := range e.bags {
-		n += float64(b.values()) * dim
-		if e.settings.Dense {
-			n += dim * rank
-		}
+func numbers(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
+	return float64(items)*float64(rank) + parameters(f, items, rank, s)
+}
+
+// Parameters is how many numbers θ of an encoder of these settings has, in floating point for the same reason. Settings
+// are those that [New] takes.
+func Parameters(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
+	f, s = complete(f, items, rank, s)
+	return parameters(f, items, rank, s)
+}
+
+// parameters is the same of settings that are complete.
+func parameters(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
+	n, categories := 0., 0.
+	for i := range f.Categories {
+		n += float64(len(f.Categories[i].Values)) * float64(s.Dim)
+		categories++
+	}
+	if s.IDs {
+		n += float64(items) * float64(s.Dim)
+		categories++
+	}
+	if s.Dense {
+		n += categories * float64(s.Dim) * float64(rank)
 	}
 	return n
+}
+
+// complete replaces what stands for something else in settings.
+func complete(f *dataset.ItemFeatures, items, rank int, s Settings) (*dataset.ItemFeatures, Settings) {
+	if s.Dim == 0 {
+		s.Dim = rank
+	}
+	if f == nil || len(f.Categories) == 0 {
+		f, s.IDs = &dataset.ItemFeatures{Items: items}, true
+	}
+	return f, s
 }
 
 // start puts θ at its public start and forgets what the optimiser knows. The paper does

@@ -87,9 +87,18 @@ var goldenRuns = []struct{ name, flags string }{
 	{"dp-cmf-top-items-real", "--algorithm dp-cmf --secagg real --set statistics.top-items=9 --baselines quick --epsilon 200"},
 	{"ssp-convex", "--algorithm ssp-convex --baselines quick --epsilon 200"},
 	{"ssp-convex-real", "--algorithm ssp-convex --secagg real --set statistics.loss=logistic --baselines quick --epsilon 200"},
+	{"dpsgd", "--algorithm dpsgd --rounds 2 --baselines quick --epsilon 200"},
+	{"dpsgd-tail-real", "--algorithm dpsgd --set statistics.budgeting=tail --rounds 2 --secagg real --baselines quick --epsilon 200"},
+	{"ada-dpsgd", "--algorithm ada-dpsgd --rounds 2 --epsilon 200"},
+	{"ada-dpsgd-real", "--algorithm ada-dpsgd --set statistics.bias-first=yes --set statistics.resample=3 --rounds 2 --secagg real --baselines quick --epsilon 200"},
+	{"am-dpsgd", "--algorithm am-dpsgd --rounds 2 --baselines quick --epsilon 200"},
+	{"am-dpsgd-real", "--algorithm am-dpsgd --rounds 2 --set statistics.resample=2 --features genres --secagg real --baselines quick --epsilon 200"},
+	{"dp-sgd-mf", "--algorithm dp-sgd-mf --rounds 6 --baselines quick --epsilon 200"},
+	{"dp-sgd-mf-real", "--algorithm dp-sgd-mf --rounds 6 --features none --secagg real --baselines quick --epsilon 200"},
 	{"private-item-bias", "--algorithm private-item-bias --epsilon 200"},
 	{"private-item-bias-real", "--algorithm private-item-bias --secagg real --baselines quick --epsilon 200"},
 	{"sgd-mf", "--algorithm sgd-mf --set model.epochs=4"},
+	{"als", "--algorithm als --set als.passes=4"},
 }
 
 func TestGolden(t *testing.T) {
