@@ -94,7 +94,13 @@ func kinds(items, rank int) map[string]Params {
 	normed, normedPooled := perItem, tasteful
 	normed.NormBias, normed.NormItems, normed.Growth = 0.7, 0.3, 1.5
 	normedPooled.NormBias, normedPooled.NormItems, normedPooled.Growth = 0.7, 0.3, 1.5
+	refinedPooled, refinedConvex := normedPooled, tastefulConvex
+	refinedPooled.BiasRounds, refinedPooled.Pool.Strength = 3, 50
+	refinedConvex.BiasRounds = 2
+	popular := implicitOne
+	popular.Rounds = 0
 	out := map[string]Params{
+		"refined": refinedPooled, "refined, convex": refinedConvex, "popularity": popular,
 		"norms, per item": normed, "norms, pooled": normedPooled,
 		"weights of one scale": global,
 		"pooled":               pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,

@@ -8,7 +8,7 @@ func (p *Params) ModelSize(phase string) int {
 	if phase != Prepare && p.withCounts() {
 		n += p.Items
 	}
-	if phase == Statistics && p.Bias {
+	if (phase == Statistics || phase == Refine) && p.Bias || phase == Statistics && p.popularity() {
 		n += p.Items
 	}
 	if p.Feedback == Implicit {

@@ -75,6 +75,7 @@ var goldenRuns = []struct{ name, flags string }{
 	{"ssp-c-real", "--algorithm ssp-c --secagg real --baselines quick --epsilon 200"},
 	{"ssp-c-per-item", "--algorithm ssp-c --set statistics.gramian=per-item --features genres --baselines quick --epsilon 200"},
 	{"ssp-c-implicit", "--algorithm ssp-c --feedback implicit --set split.validation=0.1 --baselines quick --epsilon 200"},
+	{"ssp-c-refined-real", "--algorithm ssp-c --secagg real --set statistics.bias-rounds=3 --set statistics.prior-strength=100 --baselines quick --epsilon 200"},
 	{"ssp-c-no-noise", "--algorithm ssp-c --epsilon inf --rank 6 --set split.validation=0.1 --baselines quick"},
 	{"ssp-i", "--algorithm ssp-i --rounds 1 --baselines quick --epsilon 200"},
 	{"ssp-i-batches", "--algorithm ssp-i --rounds 1 --set statistics.resample=3 --set statistics.sampling-rate=0.5 --baselines quick --epsilon 200"},
@@ -86,6 +87,7 @@ var goldenRuns = []struct{ name, flags string }{
 	{"ssp-convex", "--algorithm ssp-convex --baselines quick --epsilon 200"},
 	{"ssp-convex-real", "--algorithm ssp-convex --secagg real --set statistics.loss=logistic --baselines quick --epsilon 200"},
 	{"private-item-bias", "--algorithm private-item-bias --epsilon 200"},
+	{"private-item-bias-implicit", "--algorithm private-item-bias --feedback implicit --baselines quick --epsilon 200"},
 	{"private-item-bias-real", "--algorithm private-item-bias --secagg real --baselines quick --epsilon 200"},
 	{"sgd-mf", "--algorithm sgd-mf --set model.epochs=4"},
 }
