@@ -118,7 +118,7 @@ func TestReplaceStatesItsTrueCost(t *testing.T) {
 // Where the noise would be more than samplers draw, in integers, a coarser fixed point makes
 // it less; only where even that does not help is an experiment refused.
 func TestNoiseMakesTheScaleCoarser(t *testing.T) {
-	fine, coarse := opened.Experiment(t, "algorithm=ssp-c epsilon=1"), opened.Experiment(t, "algorithm=ssp-c epsilon=0.05")
+	fine, coarse := opened.Experiment(t, "algorithm=ssp-c epsilon=1"), opened.Experiment(t, "algorithm=ssp-c epsilon=0.08")
 	lowered := 0
 	for i, step := range coarse.Schedule {
 		for k, r := range step.Releases {

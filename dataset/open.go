@@ -15,6 +15,7 @@ const syntheticPrefix = "synthetic"
 //
 //	synthetic           the same as synthetic:ml-1m
 //	synthetic:SHAPE     a generated set; List names the shapes
+//	synthetic:SHAPE-N   the same with N users, who rate as many of the same items each
 //	DIR                 a folder that holds ratings.csv, .tsv, .dat, .inter, .jsonl or .parquet, or u.data
 //	ZIP                 an archive of which one folder holds one of these, or of a single file
 //	FILE                a file of ratings

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -51,11 +52,10 @@ func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
 		}
 		return set, nil
 	}
-	i := slices.IndexFunc(shapes, func(s shape) bool { return s.name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("data %q: %w %q; want synthetic:%s, synthetic:%s or synthetic:%s", spec, ErrUnknownShape, name, strings.Join(shapeNames(), ", synthetic:"), regressionName, fieldsName)
+	s, err := shapeOf(name)
+	if err != nil {
+		return nil, fmt.Errorf("data %q: %w", spec, err)
 	}
-	s := shapes[i]
 	lo, hi := s.scale()
 	setMin, setMax, err := o.scaleOr(lo, hi)
 	if err == nil && (setMin > lo || setMax < hi) {
@@ -71,6 +71,34 @@ func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
 	set.Name, set.Min, set.Max = syntheticPrefix+":"+name, setMin, setMax
 	set.Digest = set.digest()
 	return set, nil
+}
+
+// Of a shape there are so many users at the least and at the most.
+const (
+	fewestUsers = 20
+	mostUsers   = 10_000_000
+)
+
+// shapeOf is the shape of a name: NAME as it is, or NAME-USERS with so many users, each as active as in the other, so
+// that there are more or fewer ratings of the same items.
+func shapeOf(name string) (shape, error) {
+	find := func(name string) int { return slices.IndexFunc(shapes, func(s shape) bool { return s.name == name }) }
+	if i := find(name); i >= 0 {
+		return shapes[i], nil
+	}
+	if at := strings.LastIndexByte(name, '-'); at >= 0 && find(name[:at]) >= 0 {
+		s := shapes[find(name[:at])]
+		least, most := max(fewestUsers, (s.items*s.users-1)/s.ratings+1), mostUsers // every item has a rating
+		users, err := strconv.Atoi(name[at+1:])
+		if err != nil || users < least || users > most {
+			return shape{}, fmt.Errorf("%q names no number of users of %s; there are %d to %d of them", name[at+1:], s.name, least, most)
+		}
+		s.ratings = int(int64(s.ratings) * int64(users) / int64(s.users))
+		s.name, s.users = name, users
+		return s, nil
+	}
+	return shape{}, fmt.Errorf("%w %q; want synthetic:%s, one of these with -USERS behind it, synthetic:%s or synthetic:%s",
+		ErrUnknownShape, name, strings.Join(shapeNames(), ", synthetic:"), regressionName, fieldsName)
 }
 
 // scale returns the lowest and the highest rating; of plays, the scale of the published file.

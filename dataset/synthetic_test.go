@@ -445,3 +445,21 @@ func TestList(t *testing.T) {
 		t.Errorf("%d synthetic sets are listed, want %d", listed, len(shapes))
 	}
 }
+
+// A shape with other users has the same items and as many ratings of a user: those of small are 20,000 of 600 users, so 6,666 of 200.
+func TestShapeWithOtherUsers(t *testing.T) {
+	small, err := Open(t.Context(), "synthetic:small", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few, err := Open(t.Context(), "synthetic:small-200", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if few.Name != "synthetic:small-200" || few.Users != 200 || few.Items != 400 || few.Len() != 6666 || !slices.Equal(few.Titles, small.Titles) {
+		t.Errorf("%s: %d users, %d items and %d ratings", few.Name, few.Users, few.Items, few.Len())
+	}
+	if err := few.Validate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -156,7 +156,7 @@ func TestPartyRefusesData(t *testing.T) {
 	if _, err := opened.Joined(t, opened.Experiment(t, "")).Party(algorithm.PartyData{User: "4"}, &nameless, nil); err == nil || !strings.Contains(err.Error(), "0 user ids for 600 users") {
 		t.Errorf("without ids: %v", err)
 	}
-	if _, err := opened.Experiment(t, "algorithm=sgd-mf").Party(algorithm.PartyData{}, small, nil); err == nil || !strings.Contains(err.Error(), "all ratings are in one place") {
+	if _, err := opened.Experiment(t, "algorithm=sgd-mf").Party(algorithm.PartyData{}, small, nil); err == nil || !strings.Contains(err.Error(), "all data are in one place") {
 		t.Errorf("of sgd-mf: %v", err)
 	}
 }

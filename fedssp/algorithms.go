@@ -90,8 +90,8 @@ func init() {
 			solver: Joint, weighted: true, dense: true, explicit: true,
 		},
 		{
-			about:  algorithm.About{Name: "private-item-bias", Help: "learns a bias of every item and nothing else: what any of these must beat"},
-			solver: ALS, biasOnly: true, explicit: true,
+			about:  algorithm.About{Name: "private-item-bias", Help: "learns a bias of every item, or for rankings how popular it is, and nothing else: what any of these must beat"},
+			solver: ALS, biasOnly: true,
 		},
 	} {
 		f.complete()

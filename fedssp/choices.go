@@ -108,13 +108,36 @@ func (s settings) descends() bool { return s.solver() == Gradient || s.byUser() 
 func (s settings) byUser() bool { return s.solver() == EncoderGradient || s.solver() == Joint }
 
 // items reports whether embeddings of items are learned.
-func (s settings) items() bool { return !s.family().biasOnly }
+func (s settings) items() bool { return !s.family().biasOnly && !s.popular() }
+
+// popular reports whether of rankings nothing but how popular items are is learned.
+func (s settings) popular() bool {
+	return s.implicit() && (s.family().biasOnly || keys.learn.Is(s.Config, popularity))
+}
+
+// What rankings learn.
+const (
+	embeddings = "embeddings"
+	popularity = "popularity"
+)
+
+// ranksBy is what rankings learn where nothing is said. Noise that leaves of embeddings next to nothing still shows which items most
+// rated, and the whole budget shows it best. Priors that are learned from features (the pooled solver) find more where items are many and each is rated
+// by few; the other solvers need far more budget to. Papers' forms stay as they are, and who names a form of second-order statistics has them.
+func (s settings) ranksBy(f *config.Facts) string {
+	switch {
+	case !s.private() || !s.family().ours || !keys.gramian.Is(s.Config, "auto"), s.pooled() && !s.fewUsers(f), !s.scarce(f):
+		return embeddings
+	default:
+		return popularity
+	}
+}
 
 // biases reports whether item biases are released first.
 func (s settings) biases() bool {
 	switch {
 	case s.family().biasOnly:
-		return true
+		return !s.implicit()
 	case !keys.biasFirst.Is(s.Config, "auto"):
 		return keys.biasFirst.Is(s.Config, yes)
 	default: // half of what there is to learn is biases, and they need far less noise
@@ -144,6 +167,9 @@ func (s settings) averaged() bool { return !s.implicit() && keys.meanCap.Chosen(
 // sums is how many secure sums are attempted.
 func (s settings) sums() int {
 	n := 0
+	if s.popular() {
+		n++
+	}
 	if s.items() {
 		n = int(algorithm.Rounds.Chosen(s.Config)) * int(keys.resample.Chosen(s.Config))
 	}
@@ -151,7 +177,7 @@ func (s settings) sums() int {
 		n++
 	}
 	if s.biases() {
-		n++
+		n += max(int(keys.biasRounds.Chosen(s.Config)), 1)
 	}
 	return n
 }
@@ -188,7 +214,14 @@ func (s settings) manySteps() bool {
 
 // normBias is the largest norm of what a user adds to the sums for biases.
 func (s settings) normBias(f *config.Facts) float64 {
-	return either(s.private() && s.learns(), 0.5*halfScale(f), 0)
+	switch {
+	case !s.private() || !s.learns():
+		return 0
+	case s.starved(f):
+		return halfScale(f) / 3 // nearly every user is scaled down to it
+	default:
+		return 0.5 * halfScale(f)
+	}
 }
 
 // normItems is that of what it adds to moments.
@@ -339,6 +372,28 @@ func (s settings) scarce(f *config.Facts) bool {
 	return few(algorithm.Epsilon.Chosen(s.Config), f.Users)
 }
 
+// starved reports whether biases are about all that there is budget to learn, and hardly those: less than ε = 1 and MovieLens 1M's
+// users. Then what is usual holds their priors, and they are refined once. Where items are many beside users each is rated by few, their features
+// say most of it, and nothing was gained.
+func (s settings) starved(f *config.Facts) bool {
+	return s.private() && s.biases() && s.learns() && f != nil && s.fewUsers(f)
+}
+
+// starvedBelow is ε times users.
+const starvedBelow = 5000
+
+// fewUsers reports whether ε times users is small, and items are not many beside them.
+func (s settings) fewUsers(f *config.Facts) bool {
+	return algorithm.Epsilon.Chosen(s.Config)*float64(f.Users) < starvedBelow && f.Items <= 2*f.Users
+}
+
+// Shares of a starved run: what is not of the mean is of biases but for a last bit. Weight counts are drawn to their own law and need little.
+const (
+	starvedMean   = 0.02
+	starvedRest   = 0.005 // of statistics
+	starvedCounts = 0.1
+)
+
 // nearStart reports whether V stays near its public start, in which users find weights of
 // features at no cost, and is not pulled to zero from there: without biases to begin with. Rankings are not said by a user's
 // own few.
@@ -357,7 +412,8 @@ func paramsOf(setup *algorithm.Setup) Params {
 		Normalise: Normaliser(keys.normalise.Of(c)), Headroom: keys.headroom.Value(c), CountMargin: keys.countMargin.Value(c),
 		CountCap: keys.countCap.Int(c), MeanCap: keys.meanCap.Int(c), Bias: s.biases(),
 		ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c), ClipBias: keys.clipBias.Value(c),
-		NormBias: keys.normBias.Value(c), NormItems: keys.normItems.Value(c),
+		BiasRounds: int(keys.biasRounds.Or(c, 1)),
+		NormBias:   keys.normBias.Value(c), NormItems: keys.normItems.Value(c),
 		UserRidge: keys.userRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c), ItemRidge: keys.itemRidge.Value(c),
 		ItemPrior: keys.itemPrior.Value(c), BiasRidge: keys.biasRidge.Value(c), Unobserved: keys.unobserved.Value(c),
 		Rounds: algorithm.Rounds.Int(c), Growth: keys.growth.Value(c), Resample: int(keys.resample.Or(c, 1)), SamplingRate: keys.samplingRate.Value(c), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
@@ -366,7 +422,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 			FeatureWeight: keys.featureWeight.Value(c), FeatureRidge: keys.featureRidge.Value(c),
 			Unobserved: keys.unobservedFeature.Value(c), Sweeps: keys.sweeps.Int(c),
 		},
-		Pool:         PoolParams{Iterations: int(either(s.learns(), priorSteps, 0)), Decay: keys.decay.Value(c)},
+		Pool:         PoolParams{Iterations: int(either(s.learns(), priorSteps, 0)), Strength: keys.priorStrength.Value(c), Decay: keys.decay.Value(c)},
 		Encoder:      encoderOf(c),
 		Features:     setup.Features,
 		UserFeatures: s.userFeatures(setup.Features),
@@ -383,7 +439,10 @@ func paramsOf(setup *algorithm.Setup) Params {
 	if !s.items() { // all that is left is the biases', and nothing else is fitted
 		p.Rank, p.Rounds, p.SamplingRate = 1, 0, 1
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = One, 1, 1, 1, 1, 1
-		p.Shares.Bias = 1 - p.Shares.Counts - p.Shares.Mean
+		p.Shares.Bias, p.Resample = 1-p.Shares.Counts-p.Shares.Mean, 1
+		if s.popular() {
+			p.Solver, p.Unobserved, p.Shares.Bias, p.Shares.WeightCounts = ALS, 1, 0, 0.5 // of which nothing is used
+		}
 	}
 	return p
 }

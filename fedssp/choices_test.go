@@ -19,22 +19,30 @@ import (
 func TestReleasesOfStatistics(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=dpals": "mean | weight-counts gramians moments | gramians moments | gramians moments",
-		"algorithm=dpals statistics.budgeting=tail":                 "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
-		"algorithm=ada-dpals":                                       "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
-		"algorithm=dp-cmf rounds=1":                                 "mean | bias weight-counts | gramian moments",
-		"algorithm=ssp-c":                                           "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 12),
-		"algorithm=ssp-c epsilon=1":                                 "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
-		"algorithm=ssp-c encoder.optimiser=adam":                    "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
-		"algorithm=ssp-c statistics.mean-cap=0 rounds=1":            "bias weight-counts | gramian moments",
-		"algorithm=ssp-c rounds=1 statistics.gramian=per-item":      "mean | bias weight-counts | gramians moments",
-		"algorithm=ssp-i rounds=1 statistics.resample=3":            "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
-		"algorithm=am-ssp rounds=1":                                 "counts mean | weight-counts gramians moments",
-		"algorithm=ssp-convex rounds=1":                             "mean | bias weight-counts | gramian gradients",
-		"algorithm=ssp-convex rounds=1 statistics.gramian=per-item": "mean | bias weight-counts | hessians gradients",
-		"algorithm=private-item-bias":                               "mean | bias weight-counts",
-		"algorithm=ssp-c feedback=implicit rounds=1":                "weight-counts gramian moments",
-		"algorithm=ada-dpals feedback=implicit rounds=1":            "counts | weight-counts gramian gramians moments",
-		"algorithm=ada-dpals statistics.bias-first=yes rounds=1":    "counts mean | bias weight-counts | gramians moments",
+		"algorithm=dpals statistics.budgeting=tail":                                             "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=ada-dpals":                                                                   "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=dp-cmf rounds=1":                                                             "mean | bias weight-counts | gramian moments",
+		"algorithm=ssp-c":                                                                       "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 12),
+		"algorithm=ssp-c epsilon=8.4":                                                           "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 12),
+		"algorithm=ssp-c epsilon=1":                                                             "mean | bias weight-counts | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=ssp-c epsilon=1 statistics.bias-rounds=1":                                    "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=ssp-c encoder.optimiser=adam":                                                "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
+		"algorithm=ssp-c statistics.mean-cap=0 rounds=1":                                        "bias weight-counts | gramian moments",
+		"algorithm=ssp-c rounds=1 statistics.gramian=per-item":                                  "mean | bias weight-counts | gramians moments",
+		"algorithm=ssp-i rounds=1 statistics.resample=3":                                        "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
+		"algorithm=am-ssp rounds=1":                                                             "counts mean | weight-counts gramians moments",
+		"algorithm=ssp-convex rounds=1":                                                         "mean | bias weight-counts | gramian gradients",
+		"algorithm=ssp-convex rounds=1 statistics.gramian=per-item":                             "mean | bias weight-counts | hessians gradients",
+		"algorithm=private-item-bias":                                                           "mean | bias weight-counts",
+		"algorithm=private-item-bias epsilon=8.3":                                               "mean | bias weight-counts | bias weight-counts",
+		"algorithm=private-item-bias feedback=implicit":                                         "weight-counts",
+		"algorithm=ssp-c feedback=implicit epsilon=1":                                           "weight-counts",
+		"algorithm=ssp-c feedback=implicit statistics.learn=popularity statistics.exponent=0.1": "counts | weight-counts",
+		"algorithm=dp-cmf feedback=implicit":                                                    "weight-counts",
+		"algorithm=dp-cmf feedback=implicit epsilon=31":                                         "weight-counts gramian moments | gramian moments | gramian moments",
+		"algorithm=ssp-c feedback=implicit rounds=1":                                            "weight-counts gramian moments",
+		"algorithm=ada-dpals feedback=implicit rounds=1":                                        "counts | weight-counts gramian gramians moments",
+		"algorithm=ada-dpals statistics.bias-first=yes rounds=1":                                "counts mean | bias weight-counts | gramians moments",
 	} {
 		e := opened.Experiment(t, settings)
 		var got []string
@@ -101,17 +109,18 @@ func TestMergedSteps(t *testing.T) {
 // 6,040 have at ε = 3, so 30.2. What is given stays.
 func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
 	for settings, want := range map[string]string{
-		"algorithm=am-ssp epsilon=30":                 "no 0.001 2 0.1",
-		"algorithm=am-ssp-ids epsilon=30":             "no 0.001 2 0.1",
-		"algorithm=am-ssp-ids epsilon=30.5":           "yes 0.03 0.3 5",
-		"algorithm=am-ssp-ids epsilon=inf":            "yes 0.03 0.3 20",
-		"algorithm=ssp-i epsilon=1":                   "yes 0.09486832980505137 0.3 20", // 0.3/√10
-		"algorithm=ssp-i epsilon=1 feedback=implicit": "yes 0.09486832980505137 0.3 5",  // rankings are learned, or they are nothing
-		"algorithm=am-ssp epsilon=inf":                "no 0.03 0.3 20",                 // as published, it has no embedding of an item's own
-		"algorithm=am-ssp features=none":              "auto auto auto 5",
-		"algorithm=ssp-convex epsilon=1":              "yes 0.03 0.3 20",
-		"algorithm=dp-cmf epsilon=30":                 "1",
-		"algorithm=dp-cmf epsilon=30.5":               "0.2",
+		"algorithm=am-ssp epsilon=30":                                             "no 0.001 2 0.1",
+		"algorithm=am-ssp-ids epsilon=30":                                         "no 0.001 2 0.1",
+		"algorithm=am-ssp-ids epsilon=30.5":                                       "yes 0.03 0.3 5",
+		"algorithm=am-ssp-ids epsilon=inf":                                        "yes 0.03 0.3 20",
+		"algorithm=ssp-i epsilon=1":                                               "yes 0.09486832980505137 0.3 20",   // 0.3/√10
+		"algorithm=ssp-i epsilon=1 feedback=implicit":                             "yes 0.09486832980505137 0.3 auto", // what many rated is all that is learned
+		"algorithm=ssp-i epsilon=1 feedback=implicit statistics.learn=embeddings": "yes 0.09486832980505137 0.3 5",    // rankings are learned, or they are nothing
+		"algorithm=am-ssp epsilon=inf":                                            "no 0.03 0.3 20",                   // as published, it has no embedding of an item's own
+		"algorithm=am-ssp features=none":                                          "auto auto auto 5",
+		"algorithm=ssp-convex epsilon=1":                                          "yes 0.03 0.3 20",
+		"algorithm=dp-cmf epsilon=30":                                             "1",
+		"algorithm=dp-cmf epsilon=30.5":                                           "0.2",
 		"algorithm=am-ssp epsilon=1 encoder.ids=yes encoder.rate=0.5 encoder.start-norm=4 statistics.item-prior=7": "yes 0.5 4 7",
 		"algorithm=dp-cmf epsilon=1 cmf.feature-weight=0.7":                                                        "0.7",
 	} {

@@ -23,6 +23,9 @@
 //	            mean                        Σ(y-mid)/(k·half), min(n,k)/k            √2
 //	bias        bias                        w_j·clip(y-μ-b_i)                        Γ
 //	            weight-counts               w_j                                      1
+//	refine      bias                        w_j·clip(what b_j, b_i, t_i leave)       .85Γ
+//	            weight-counts               w_j                                      1
+//	popularity  weight-counts               w_j                                      1
 //	statistics  gramian (one Gramian)       s·svec(u uᵀ)                             Γ_u²
 //	            gramians (one per item)     s·w_j·svec(u uᵀ)                         Γ_u²
 //	            moments                     s·w_j·clip(y-μ-b_i-b_j)·u                Γ_yΓ_u
@@ -53,7 +56,9 @@
 // √(Σ w_j² x_j²) with |x_j| at most the bound of one row, hence at most that bound.
 // That of bias, moments and gradients is besides measured and scaled down to NormBias or NormItems with
 // the client (restrain in user.go), by a factor of at most 1, which no other bound grows by. What the solvers that take gradients
-// add is bounded in gradient.go.
+// add is bounded in gradient.go. Sums of biases that are refined
+// ([Params.BiasRounds]) are measured and scaled down to what their release declares, .85 of the first bound, whatever the fit to
+// the biases of the server left; their weight-counts are the same w_j once more.
 //
 // A broadcast that is not finite or absurdly large is neutralised with the client,
 // coordinate by coordinate, and never answered by an error that would depend on
@@ -189,6 +194,10 @@ type Params struct {
 	// are divided by: its ratings weigh less, and say nothing else. 0: what the clipping of single ratings comes to.
 	NormBias, NormItems float64
 
+	// BiasRounds is how many sums biases are learned from; 0 is 1. Later ones are of what the biases before, and users' fits to them, leave of
+	// ratings, which is less, and so is the noise; an item's bias is what all of them say together.
+	BiasRounds int
+
 	// UserRidge and UserBiasRidge are what the client adds to the diagonal for u and
 	// its bias. A rating adds ‖v_j‖² and 1.
 	UserRidge, UserBiasRidge float64
@@ -201,7 +210,7 @@ type Params struct {
 	// Unobserved is what an item that a user did not rate weighs beside one it did; implicit feedback only.
 	Unobserved float64
 
-	// Rounds is T, the outer steps; 0 with Bias: biases only. Resample is how many secure sums,
+	// Rounds is T, the outer steps; 0 with Bias: biases only; 0 with implicit feedback: how popular items are, and nothing else. Resample is how many secure sums,
 	// each with fresh noise, are taken in each: 1 is SSP-c, as many as the encoder takes
 	// gradient steps SSP-i. Users keep their embeddings within an outer step. Closed forms take one.
 	Rounds, Resample int
@@ -249,6 +258,9 @@ func (p *Params) withCounts() bool {
 // releasesCounts reports whether private counts are released, for weights or to choose items by.
 func (p *Params) releasesCounts() bool { return p.withCounts() || p.chooses() }
 
+// popularity reports whether all that is learned is how popular items are: of implicit feedback without rounds.
+func (p *Params) popularity() bool { return p.Feedback == Implicit && p.Rounds == 0 }
+
 func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
 
 // Encodes reports whether items are the output of an encoder.
@@ -295,6 +307,9 @@ func (e *problems) atLeast(name string, x, least int) {
 // schedule has each of them, and is made by everybody to whom settings are stated.
 const maxSums = 100_000
 
+// maxBiasRounds is how many sums biases are learned from at most.
+const maxBiasRounds = 100
+
 // Validate reports everything that makes the settings unusable.
 func (p Params) Validate() error {
 	var e problems
@@ -317,6 +332,9 @@ func (p Params) Validate() error {
 	if p.Bias {
 		e.positive("clip-bias", p.ClipBias)
 		e.notNegative("norm-bias", p.NormBias)
+		if p.BiasRounds < 0 || p.BiasRounds > maxBiasRounds {
+			e.add("bias-rounds is %d; it must be from 0 to %d", p.BiasRounds, maxBiasRounds)
+		}
 		if !p.learned() {
 			e.positive("bias-ridge", p.BiasRidge)
 		}
@@ -326,7 +344,7 @@ func (p Params) Validate() error {
 		e.positive("unobserved", p.Unobserved)
 	}
 	e.atLeast("rounds", p.Rounds, 0)
-	if p.Rounds == 0 && !p.Bias {
+	if p.Rounds == 0 && !p.Bias && !p.popularity() {
 		e.add("rounds is 0 and there is no bias stage; nothing would be learned")
 	}
 	switch {

@@ -109,9 +109,15 @@ func kinds(items, rank int) map[string]Params {
 	joint.Solver, joint.Resample, joint.Descent.UserRate = Joint, 1, 0.5
 	jointSample := joint
 	jointSample.Bias, jointSample.UserFeatures, jointSample.Budgeting, jointSample.PerUser, jointSample.Exponent = false, nil, UniformSample, 4, 0
+	refinedPooled, refinedConvex := normedPooled, tastefulConvex
+	refinedPooled.BiasRounds, refinedPooled.Pool.Strength = 3, 50
+	refinedConvex.BiasRounds = 2
+	popular := implicitOne
+	popular.Rounds = 0
 	out := map[string]Params{
 		"gradients": descent, "gradients, after all stages": descentAfterAll, "gradients of an encoder": byEncoder, "gradients of ids": byIDs,
 		"joint": joint, "joint, of samples": jointSample,
+		"refined": refinedPooled, "refined, convex": refinedConvex, "popularity": popular,
 		"norms, per item": normed, "norms, pooled": normedPooled,
 		"weights of one scale": global,
 		"pooled":               pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,

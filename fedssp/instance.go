@@ -136,18 +136,19 @@ func (x *instance) Baselines() []algorithm.Baseline {
 			return x.fitted(start, run), nil
 		}},
 	}
-	if b, ok := x.itemBias(); ok {
-		list = append(list, b)
-	}
+	list = append(list, x.itemBias())
 	// Learning rates are of the factorization alone: nothing here is chosen by the noise.
 	return append(list, algorithm.NonPrivate(x.setup, nil))
 }
 
-// itemBias is what a private bias of every item reaches at the same budget, spent on nothing
-// else; there is none without a scale of ratings.
-func (x *instance) itemBias() (algorithm.Baseline, bool) {
+// itemBias is what a private bias of every item or, without a scale of ratings, its popularity by private counts reaches at the
+// same budget, spent on nothing else.
+func (x *instance) itemBias() algorithm.Baseline {
 	s := settings{x.setup.Config}
 	b := algorithm.Baseline{Name: "private_item_bias", Note: "a private bias of every item for the same budget, users' own stay with their clients", Itself: !s.items()}
+	if s.implicit() {
+		b.Name, b.Note = "private_popularity", "the same for everybody, by private counts for the same budget"
+	}
 	b.Vary = func(c *config.Config) {
 		algorithm.Name.Set(c, biasOnlyName())
 		for _, k := range config.Keys() {
@@ -156,7 +157,7 @@ func (x *instance) itemBias() (algorithm.Baseline, bool) {
 			}
 		}
 	}
-	return b, !s.implicit()
+	return b
 }
 
 // biasOnlyName is the algorithm that learns biases alone.
@@ -172,6 +173,9 @@ func biasOnlyName() string {
 // Lost implements algorithm.Loser. One round says how many ratings, by weight, an item has.
 func (x *instance) Lost(step protocol.Step) string {
 	if slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == WeightCounts }) {
+		if x.params.BiasRounds > 1 {
+			return "a round that tells how much each item was rated was skipped: less is known of items, and nothing if all of them are"
+		}
 		return "the round that tells how much each item was rated was skipped: nothing is learned of items without it"
 	}
 	return ""
@@ -194,7 +198,7 @@ func (x *instance) matrices(m *Model) []model.Named {
 	items := model.NewMatrix(x.params.Items, x.width())
 	copy(items.Data(), m.Extended(&x.params))
 	list := []model.Named{{Name: "item_embeddings", Matrix: items}}
-	if x.params.Bias {
+	if x.params.Bias || x.params.popularity() {
 		bias := model.NewMatrix(x.params.Items, 1)
 		copy(bias.Data(), m.biasesOf(x.params.Items)) // zeros where the biases were skipped
 		list = append(list, model.Named{Name: "item_bias", Matrix: bias})

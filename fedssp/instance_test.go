@@ -101,7 +101,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	}
 	for _, b := range e.Baselines() { // none is of a scale of ratings, nor of training alone
 		switch b.Name {
-		case "before_cooperation", "non_private", "popularity":
+		case "before_cooperation", "private_popularity", "non_private", "popularity":
 		default:
 			t.Errorf("it is compared with %s", b.Name)
 		}

@@ -13,10 +13,10 @@ import (
 
 // keys are the keys of sufficient statistics.
 var keys struct {
-	gramian, budgeting, normalise, biasFirst, priors, loss                                   config.TextKey
+	learn, gramian, budgeting, normalise, biasFirst, priors, loss                            config.TextKey
 	exponent, headroom, countMargin, perUser, countCap, meanCap, decay, topItems             config.NumberKey
 	itemsFile                                                                                config.TextKey
-	clipUser, clipRating, clipBias, normBias, normItems, growth                              config.NumberKey
+	clipUser, clipRating, clipBias, normBias, normItems, growth, biasRounds, priorStrength   config.NumberKey
 	userRidge, userBiasRidge, userFeatureWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
 	resample, samplingRate, startSpread, lossWidth                                           config.NumberKey
 	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                       config.NumberKey
@@ -61,7 +61,7 @@ func (w condition) when() func(config.Config) bool {
 var (
 	items    condition = settings.items
 	explicit condition = func(s settings) bool { return !s.implicit() }
-	implicit condition = settings.implicit
+	implicit condition = func(s settings) bool { return s.implicit() && s.items() }
 	biased   condition = settings.biases
 	pooled   condition = settings.pooled
 	encoded  condition = settings.encodes
@@ -92,6 +92,13 @@ func word(name string, words []string, when condition, auto, help string, choose
 		Name: name, Kind: config.Word, Default: "auto", Auto: auto, Words: words, When: when.when(), Help: help,
 		ChooseWord: func(c config.Config, f *config.Facts) string { return choose(settings{c}, f) },
 	})
+}
+
+// later declares a number of statistics that there was not at first: before was as if it were the given one.
+func later(name string, kind config.Kind, r config.Range, when condition, before, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
+	k := config.Key{Name: "statistics." + name, Kind: kind, Default: "auto", Auto: auto, Range: r, When: when.when(), Later: true, Before: before, Help: help}
+	k.ChooseNumber = func(c config.Config, f *config.Facts) config.Number { return choose(settings{c}, f) }
+	return config.DeclareNumber(k)
 }
 
 // always chooses without facts.
@@ -165,6 +172,17 @@ func declareDescent() {
 
 // declareForm declares what is summed.
 func declareForm() {
+	keys.learn = config.DeclareText(config.Key{
+		Name: "statistics.learn", Kind: config.Word, Default: "auto", Auto: "popularity where rankings have little to learn from, else embeddings", Words: []string{embeddings, popularity},
+		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && !s.family().biasOnly }).when(), Later: true, Before: embeddings,
+		Help: "What rankings learn: embeddings of items, or only how popular they are, by private counts.",
+		ChooseWord: func(c config.Config, f *config.Facts) string {
+			if f == nil {
+				return "auto"
+			}
+			return settings{c}.ranksBy(f)
+		},
+	})
 	keys.gramian = word("statistics.gramian", []string{string(PerItem), string(One)}, bySums,
 		"one, by which far less is sent and noised; per-item of the papers' algorithms", "Form of the second-order statistics: one for each item, or a single one for all.",
 		func(s settings, _ *config.Facts) string {
@@ -225,6 +243,12 @@ func declareForm() {
 	})
 	keys.priors = word("statistics.priors", []string{"fixed", "learned"}, func(s settings) bool { return s.biases() && !s.pooled() }, "learned",
 		"Whether the priors of biases are fixed or learned from the released sums.", func(settings, *config.Facts) string { return "learned" })
+	keys.priorStrength = later("prior-strength", config.Real, config.AtLeast(0), func(s settings) bool { return s.biases() && s.learns() }, "0", "100 where little can be learned, else 0",
+		"How many items' worth what is usual of ratings weighs in learned priors of biases; with 0 the mean and how often items are rated are not held to it either.",
+		byFacts(func(s settings, f *config.Facts) float64 { return either(s.starved(f), 100, 0) }))
+	keys.biasRounds = later("bias-rounds", config.Whole, config.Between(1, maxBiasRounds), biased, "1", "2 where little can be learned, else 1",
+		"Secure sums that biases are learned from, the later ones from what is left of ratings.",
+		byFacts(func(s settings, f *config.Facts) float64 { return either(s.starved(f), 2, 1) }))
 	keys.decay = number("statistics.decay", config.Below(0, 1), pooled, "0.5; 0.8 of many rounds",
 		"How much the statistics of a round before weigh beside those of this one.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
 	keys.decay.Former = "statistics.memory"
@@ -288,12 +312,10 @@ func declareBounds() {
 	keys.clipBias = number("statistics.clip-bias", clips(), biased, "7/16 of the scale, or half of it", "Largest residual of a rating in the sums for biases, in stars.",
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.learns(), 0.875, 1) * halfScale(f) }))
 	norm := func(name string, when condition, auto, help string, choose func(settings, *config.Facts) float64) config.NumberKey {
-		k := config.Key{Name: "statistics." + name, Kind: config.Real, Default: "auto", Auto: auto, Range: config.AtLeast(0), When: when.when(), Later: true, Before: "0", Help: help}
-		k.ChooseNumber = func(c config.Config, f *config.Facts) config.Number { return byFacts(choose)(settings{c}, f) }
-		return config.DeclareNumber(k)
+		return later(name, config.Real, config.AtLeast(0), when, "0", auto, help, byFacts(choose))
 	}
 	// What all of a user's ratings come to together varies less than one of them does, and the noise grows with its bound.
-	keys.normBias = norm("norm-bias", biased, "a quarter of the scale; 0 without noise",
+	keys.normBias = norm("norm-bias", biased, "a quarter of the scale, a sixth where little can be learned; 0 without noise",
 		"Largest norm of all that a user adds to the sums for biases, in stars: a longer one is scaled down. 0: what single ratings are clipped to.",
 		settings.normBias)
 	keys.normItems = norm("norm-items", func(s settings) bool { return s.items() && !s.byUser() }, "an eighth of the scale of our forms; 0 of the papers', without noise, and where no biases come first",
@@ -342,6 +364,9 @@ func declareShares() {
 	// No bias of a user's own makes up for the mean's noise where little can be learned.
 	keys.shareMean = share("mean", settings.averaged, "0.01 to 0.05, more where little can be learned", "Share of the budget for the private mean.",
 		byFacts(func(s settings, f *config.Facts) float64 {
+			if s.starved(f) {
+				return starvedMean
+			}
 			if s.biases() {
 				return meanShare(algorithm.Epsilon.Chosen(s.Config), f.Users)
 			}
@@ -354,13 +379,18 @@ func declareShares() {
 			if f == nil {
 				return config.Auto
 			}
+			if (settings{c}).starved(f) {
+				return config.Fixed(max(1-starvedRest-keys.shareMean.Value(c)-keys.shareCounts.Value(c), starvedRest))
+			}
 			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users))
 		},
 		Check: checkShares,
 	})
 	// What many liked is most of what rankings know where little can be learned.
-	keys.shareWeightCounts = share("weight-counts", func(s settings) bool { return s.biases() || !s.byUser() }, "0.3; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
-		always(func(s settings) float64 { return either(s.poolsRanks(), 0.8, 0.3) }))
+	keys.shareWeightCounts = share("weight-counts", func(s settings) bool { return !s.popular() && (s.biases() || !s.byUser()) }, "0.3, 0.1 where little can be learned; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			return either(s.starved(f), starvedCounts, either(s.poolsRanks(), 0.8, 0.3))
+		}))
 	keys.shareGramian = share("gramian", bySums, "0.05 of a single Gramian, 0.3 of one an item", "Part of the statistics' share that is for second-order statistics.",
 		always(func(s settings) float64 { return gramianShare(keys.gramian.Chosen(s.Config)) }))
 }

@@ -100,6 +100,23 @@ func (w *workspace) own(k, d int) float64 {
 	return dot(w.beta[d:], w.rows[k*w.width+d:(k+1)*w.width])
 }
 
+// residuals fits the user without V, and writes what the fit leaves of its ratings, in stars, to dst.
+func (w *workspace) residuals(p *Params, m shared, r model.Ratings, dst []float64) {
+	w.gather(p, m, r)
+	for k := range r.Items {
+		clear(w.row(k, p.Rank))
+	}
+	w.fit(p, m)
+	for k := range dst {
+		x := w.offset[k] + w.own(k, p.Rank)
+		if p.logistic() {
+			dst[k] = (w.value[k] - sigmoid(x)) * (p.Max - p.Min)
+		} else {
+			dst[k] = w.value[k] - x
+		}
+	}
+}
+
 // gather collects what a user's ratings touch of the model.
 func (w *workspace) gather(p *Params, m shared, r model.Ratings) {
 	n, s := len(r.Items), p.scale()

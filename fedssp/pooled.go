@@ -19,6 +19,9 @@ import (
 type PoolParams struct {
 	// Iterations is how many of EM learn the priors; at least 1.
 	Iterations int
+	// Strength is how many items' worth what is usual of biases weighs in their learned priors; 0: nothing. Where it is positive, the mean
+	// and what items are rated are held to what is usual too (usual.go).
+	Strength float64
 	// Decay is ρ, from 0 to below 1: the statistics of an outer step weigh 1, those of the
 	// one before ρ, of the one before that ρ², besides what the noise in them makes of it. Users' embeddings settle after a few steps, and the noise
 	// of what was released before averages out. Of the pooled solver only.
@@ -27,6 +30,7 @@ type PoolParams struct {
 
 func (c PoolParams) check(e *problems) {
 	e.atLeast("pool-iterations", c.Iterations, 1)
+	e.notNegative("prior-strength", c.Strength)
 	if !(c.Decay >= 0 && c.Decay < 1) {
 		e.add("the memory is %v; it must be from 0 to below 1", c.Decay)
 	}
@@ -121,6 +125,26 @@ func standardLogs(weight []float64, floor float64) []float64 {
 	return logs
 }
 
+// usualPrior is where EM begins and what holds it, of biases that what is usual has a say in.
+func (p *Params) usualPrior(d posterior.Design) posterior.Prior {
+	width := p.Max - p.Min
+	return posterior.Prior{Own: usualOwn * width, Groups: slices.Repeat([]float64{usualFeatures * width}, d.Groups()), Strength: p.Pool.Strength}
+}
+
+// itemsPrior is that of a coordinate of embeddings. Where what is usual has a say, they have so little of the budget that EM takes noise for
+// what items differ in: V stays near zero, and users' fits with it at what biases say, unless much speaks against it.
+func (p *Params) itemsPrior(d posterior.Design) posterior.Prior {
+	if !p.Pool.held() {
+		return prior(d)
+	}
+	few := p.usualPrior(d)
+	few.Own, few.Strength = few.Own/10, 10*few.Strength
+	for g := range few.Groups {
+		few.Groups[g] /= 10
+	}
+	return few
+}
+
 // prior is where EM begins.
 func prior(d posterior.Design) posterior.Prior {
 	return posterior.Prior{Own: startOwn, Groups: slices.Repeat([]float64{startFeatures}, d.Groups())}
@@ -131,13 +155,26 @@ func prior(d posterior.Design) posterior.Prior {
 func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, error) {
 	p, n := &s.params.Params, s.params.total()
 	c, typical := s.weights()
-	gain, variance := scaled(s.weight, n), make([]float64, p.Items)
+	x := posterior.Measurements{Value: moments, Gain: scaled(s.weight, n), Variance: make([]float64, p.Items)}
 	scatter := sqr(p.residual(p.ClipBias)) * typical
-	for j := range variance {
-		variance[j] = sqr(noise) + sqr(s.weightNoise*n*startOwn) + scatter*c[j]
+	var d posterior.Design
+	var start posterior.Prior
+	if p.Pool.held() {
+		k := shrink(x.Gain, s.weightNoise*n, n)
+		x.Gain = k.mean
+		d = p.design(k.middle, 1e-9)
+		start = p.usualPrior(d)
+		for j := range x.Variance {
+			x.Variance[j] = sqr(noise) + sqr(start.Own)*k.variance[j] + scatter*k.mean[j]
+		}
+	} else {
+		d = p.design(c, typical)
+		start = prior(d)
+		for j := range x.Variance {
+			x.Variance[j] = sqr(noise) + sqr(s.weightNoise*n*startOwn) + scatter*c[j]
+		}
 	}
-	d := p.design(c, typical)
-	b, effects, _, err := posterior.EstimateEffects(d, posterior.Measurements{Value: moments, Gain: gain, Variance: variance}, prior(d), p.Pool.Iterations)
+	b, effects, _, err := posterior.EstimateEffects(d, x, start, p.Pool.Iterations)
 	if err != nil {
 		return nil, fmt.Errorf("fedssp: biases: %w", err)
 	}
@@ -217,7 +254,7 @@ func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) er
 			x.Gain[j] = max(y.share[j]-y.weight[j]+raw[j], 0) * e.values[k]
 			x.Variance[j] = variance + scatter*x.Gain[j]
 		}
-		v, of, _, err := posterior.EstimateEffects(design, x, prior(design), p.Pool.Iterations)
+		v, of, _, err := posterior.EstimateEffects(design, x, p.itemsPrior(design), p.Pool.Iterations)
 		if errs[k] = err; err != nil {
 			return
 		}

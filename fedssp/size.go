@@ -12,7 +12,7 @@ func (p *Params) ModelSize(phase string) int {
 	if phase != Prepare && p.withCounts() {
 		n += items
 	}
-	if phase == Statistics && p.Bias {
+	if (phase == Statistics || phase == Refine) && p.Bias || phase == Statistics && p.popularity() {
 		n += items
 	}
 	if p.Feedback == Implicit {

@@ -11,7 +11,8 @@ import (
 // has planned, the model, and the weight counts.
 //
 //	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ model length (4) ‖ model ‖
-//	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖ (kept, with the pooled solver) ‖
+//	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖
+//	        (0 or 1 ‖ (deviation ‖ sums for biases (m), if 1), with several of them) ‖ (kept, with the pooled solver) ‖
 //	        (0 or 1 ‖ encoder, if there is one)
 //	kept = weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0)
 //
@@ -28,10 +29,9 @@ func (s *Strategy) Save() ([]byte, error) {
 	b = binary.BigEndian.AppendUint64(b, s.iteration)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(model)))
 	b = append(b, model...)
-	if s.weight == nil {
-		b = append(b, 0)
-	} else {
-		b = appendFloats(appendFloats(append(b, 1), s.weightNoise), s.weight...)
+	b = appendMeasured(b, s.weight, s.weightNoise)
+	if s.params.BiasRounds > 1 {
+		b = appendMeasured(b, s.left.sums, s.left.noise)
 	}
 	if s.params.Solver == Pooled {
 		b = appendFloats(b, s.kept.weight, s.kept.variance)
@@ -44,6 +44,14 @@ func (s *Strategy) Save() ([]byte, error) {
 		return append(append(b, 1), s.encoder.Save()...), nil
 	}
 	return append(append(b, 0), s.encoder.Save()...), nil
+}
+
+// appendMeasured appends numbers of every item and the deviation of their noise, or that there are none.
+func appendMeasured(b []byte, x []float64, noise float64) []byte {
+	if x == nil {
+		return append(b, 0)
+	}
+	return appendFloats(appendFloats(append(b, 1), noise), x...)
 }
 
 // Restore implements server.Durable. A state that is not one of this session, or does not fit,
@@ -78,9 +86,15 @@ func (s *Strategy) Restore(state []byte) error {
 	if err = next.turnBack(model); err != nil {
 		return err
 	}
-	weight, deviation, b, err := next.decodeWeights(b[length:])
+	weight, deviation, b, err := next.decodeMeasured("weight counts", b[length:])
 	if err != nil {
 		return err
+	}
+	var before left
+	if next.params.BiasRounds > 1 {
+		if before.sums, before.noise, b, err = next.decodeMeasured("sums for biases", b); err != nil {
+			return err
+		}
 	}
 	memory, b, err := next.decodeKept(b)
 	if err != nil {
@@ -96,7 +110,7 @@ func (s *Strategy) Restore(state []byte) error {
 			return err
 		}
 	}
-	next.encoded, next.kept = len(b) > 0 && b[0] == 1, memory
+	next.encoded, next.kept, next.left = len(b) > 0 && b[0] == 1, memory, before
 	next.uncounted = model.unchosen && iteration > 0
 	next.iteration, next.model, next.weight, next.weightNoise = iteration, model, weight, deviation
 	*s = next
@@ -117,19 +131,19 @@ func (s *Strategy) turnBack(m *Model) error {
 	}
 }
 
-// decodeWeights reads what stands behind the model, and returns what stands behind that.
-func (s *Strategy) decodeWeights(b []byte) (weight []float64, deviation float64, rest []byte, err error) {
+// decodeMeasured reads what appendMeasured wrote, and returns what stands behind it.
+func (s *Strategy) decodeMeasured(what string, b []byte) (x []float64, deviation float64, rest []byte, err error) {
 	if len(b) > 0 && b[0] == 0 {
 		return nil, 0, b[1:], nil
 	}
 	end := 1 + 8*(1+s.params.Items)
 	if len(b) < end || b[0] != 1 {
-		return nil, 0, nil, fmt.Errorf("fedssp: the state has %d bytes of weight counts and more; 0 leads none, and 1 %d bytes for %d items", len(b), end-1, s.params.Items)
+		return nil, 0, nil, fmt.Errorf("fedssp: the state has %d bytes of %s and more; 0 leads none, and 1 %d bytes for %d items", len(b), what, end-1, s.params.Items)
 	}
-	x := numbers(b[1:end])
+	x = numbers(b[1:end])
 	for i, v := range x {
 		if math.IsNaN(v) || math.IsInf(v, 0) || i == 0 && v < 0 {
-			return nil, 0, nil, fmt.Errorf("fedssp: the state's weight counts hold %v at place %d; they are finite, and their deviation not negative", v, i)
+			return nil, 0, nil, fmt.Errorf("fedssp: the state's %s hold %v at place %d; they are finite, and their deviation not negative", what, v, i)
 		}
 	}
 	return x[1:], x[0], b[end:], nil

@@ -10,6 +10,8 @@ import (
 const (
 	Prepare    = "prepare"
 	BiasStage  = "bias"
+	Refine     = "refine"
+	Popularity = "popularity"
 	Statistics = "statistics"
 )
 
@@ -40,7 +42,11 @@ type Step struct {
 // next to nothing.
 const commonShare = 0.1
 
-// Steps is the schedule: at most one preparation, at most one bias stage, then Rounds·Resample
+// refined is the bound of what a user adds to later sums of biases, beside that of the first: what biases of items, a user's own and its
+// weights of features leave of ratings is less than what its mean does.
+const refined = 0.85
+
+// Steps is the schedule: at most one preparation, the bias stage of BiasRounds sums if there is one, then Rounds·Resample
 // sums of statistics. Bounds of the releases hold by construction; scale, width and noise are left to
 // be set. An error says what is wrong with the settings.
 func (p Params) Steps() ([]Step, error) {
@@ -61,10 +67,23 @@ func (p Params) Steps() ([]Step, error) {
 		steps = append(steps, prepare)
 	}
 	if p.Bias {
-		b := Step{Phase: BiasStage}
-		b.add(p.rows(Bias, 1, p.biasBound()), s.Bias*(1-s.WeightCounts))
-		b.add(p.weightCountsRelease(), s.Bias*s.WeightCounts)
-		steps = append(steps, b)
+		rounds := max(p.BiasRounds, 1)
+		share := s.Bias / float64(rounds)
+		for t := range rounds {
+			b, bound := Step{Phase: BiasStage}, p.biasBound()
+			if t > 0 {
+				b.Phase, bound = Refine, refined*bound
+			}
+			b.add(p.rows(Bias, 1, bound), share*(1-s.WeightCounts))
+			b.add(p.weightCountsRelease(), share*s.WeightCounts)
+			steps = append(steps, b)
+		}
+	}
+	if p.popularity() {
+		var all Step
+		all.Phase = Popularity
+		all.add(p.weightCountsRelease(), 1-s.Counts)
+		steps = append(steps, all)
 	}
 	sums := p.Rounds * p.Resample
 	left := 1 - s.Counts - s.Mean - s.Bias

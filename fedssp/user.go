@@ -71,7 +71,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if t.invalid != nil {
 		return nil, t.invalid
 	}
-	c := contribution{User: t, params: m.p, ratings: t.ratings, model: m, src: src, iteration: p.Iteration, clients: p.Cohort.Clients}
+	c := contribution{User: t, params: m.p, ratings: t.ratings, model: m, src: src, iteration: p.Iteration, phase: p.Phase, clients: p.Cohort.Clients}
 	if m.chosen != nil {
 		c.ratings, c.from = m.chosen.of(t.ratings)
 	}
@@ -189,6 +189,7 @@ type contribution struct {
 	model     broadcast
 	src       entropy.Source
 	iteration uint64
+	phase     string
 	clients   int
 
 	batch   coin
@@ -246,7 +247,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 		}
 		return v, nil
 	case Bias:
-		return c.biases(), nil
+		return c.sumsOfBiases(r.L2), nil
 	case WeightCounts:
 		return protocol.Vector{Index: c.items(), Value: c.weights}, nil
 	}
@@ -412,6 +413,30 @@ func (c *contribution) biases() protocol.Vector {
 	for i, k := range c.chosen {
 		v.Value[i] = c.weights[i] * clampTo(float64(c.ratings.Values[k])-centre-own, p.ClipBias)
 	}
+	return v
+}
+
+// sumsOfBiases is what the user adds to sums of biases: biases or, where those are refined, w_j·e_j with e_j what the model's biases, the user's
+// own and its weights of features leave of the rating, clipped.
+//
+// Its norm is at most the bound that the release declares. With Σ w_j² <= 1 and |e_j| at most ClipBias it is at most ClipBias, and the
+// weights are scaled down for that of biases to be at most NormBias. The bound of refined sums is smaller: the vector is measured and, where it is longer,
+// scaled down as a whole. Which model was broadcast makes no difference to that.
+func (c *contribution) sumsOfBiases(bound float64) protocol.Vector {
+	p, v := c.params, c.biases()
+	if c.phase != Refine {
+		return v
+	}
+	if c.model.bias != nil { // else the first sums were lost
+		w := newWorkspace(p)
+		defer w.free()
+		left := make([]float64, len(c.ratings.Items))
+		w.residuals(p, c.model, c.ratings, left)
+		for i, k := range c.chosen {
+			v.Value[i] = c.weights[i] * clampTo(left[k], p.ClipBias)
+		}
+	}
+	restrain(v.Value, norm(v.Value), min(bound, p.biasBound()))
 	return v
 }
 

@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 		"hfl":        "algorithm=fmf-hfl rounds=3 parties=4 colluders=0.2",
 		// Iterations of up to three kinds: the mean and counts, biases, statistics.
 		"ssp-c":             "algorithm=ssp-c" + public,
+		"ssp-c refined":     "algorithm=ssp-c statistics.bias-rounds=2" + public,
 		"ssp-c adam":        "algorithm=ssp-c encoder.optimiser=adam encoder.steps=10" + public,
 		"ssp-c implicit":    "algorithm=ssp-c" + public + " feedback=implicit split.positive=1 split.test=0.3 rounds=2",
 		"ssp-i":             "algorithm=ssp-i statistics.resample=3" + public,

@@ -298,10 +298,10 @@ func (p *printer) quality() {
 }
 
 // Names of baselines, as in summary.json: what parties reach without cooperating, and what a
-// private bias of every item reaches for the same budget.
+// private bias or count of every item reaches for the same budget.
 var (
 	apart      = []string{"before_cooperation", "local_only", "user_mean"}
-	sameBudget = "private_item_bias"
+	sameBudget = []string{"private_item_bias", "private_popularity"}
 )
 
 // means says what cooperating was worth, and whether something simpler is worth more at the
@@ -324,9 +324,13 @@ func (s *Summary) means() (list []string) {
 			list = append(list, fmt.Sprintf("cooperating gained nothing here: %s, without it, is %.4f better", best.Name, -gain))
 		}
 	}
-	if bias, measured := s.Baselines.Of(sameBudget); measured {
+	for _, name := range sameBudget {
+		bias, measured := s.Baselines.Of(name)
+		if !measured {
+			continue
+		}
 		if lead := sign * (bias - s.PrimaryMetric()); lead > 0 {
-			list = append(list, fmt.Sprintf("%s is %.4f better for the same budget: the ratings are few for what is learned here", sameBudget, lead))
+			list = append(list, fmt.Sprintf("%s is %.4f better for the same budget: the ratings are few for what is learned here", name, lead))
 		}
 	}
 	return list

@@ -93,7 +93,14 @@ type Measurements struct {
 type Prior struct {
 	Own    float64   // τ
 	Groups []float64 // t of each group
+	// Strength is how many items' worth the deviations that EM begins with weigh in those that it ends with, and groupItems of
+	// them are one column's: scaled inverse chi-squared priors of τ² and t². 0: they are where it begins and no more. Where
+	// measurements are nearly all noise, they say as little of deviations as of items, and what is usual has to.
+	Strength float64
 }
+
+// groupItems of [Prior.Strength] are a column's worth in a group.
+const groupItems = 40
 
 // leastVariance keeps a variance from zero, where nothing would move it again.
 const leastVariance = 1e-12
@@ -105,7 +112,8 @@ var ErrDegenerate = errors.New("posterior: nothing can be estimated from these m
 
 // Estimate returns the posterior mean of every item's number after the given number of EM
 // iterations from a prior, and the prior that they led to. With no iterations the prior
-// is used as it is. No iteration makes the measurements less likely.
+// is used as it is. No iteration makes the measurements less likely, or with a strength what they and the
+// deviations are together.
 func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
 	means, _, learned, err := EstimateEffects(d, m, p, iterations)
 	return means, learned, err
@@ -116,7 +124,7 @@ func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, 
 	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.Groups())); err != nil {
 		return nil, nil, Prior{}, err
 	}
-	e := &estimate{items: d, y: m, own: p.Own * p.Own, group: make([]float64, len(p.Groups))}
+	e := &estimate{items: d, y: m, start: p, own: p.Own * p.Own, group: make([]float64, len(p.Groups))}
 	for g, t := range p.Groups {
 		e.group[g] = t * t
 	}
@@ -129,7 +137,7 @@ func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, 
 		}
 		e.maximise()
 	}
-	out := Prior{Own: math.Sqrt(e.own), Groups: make([]float64, len(e.group))}
+	out := Prior{Own: math.Sqrt(e.own), Groups: make([]float64, len(e.group)), Strength: p.Strength}
 	for g, v := range e.group {
 		out.Groups[g] = math.Sqrt(v)
 	}
@@ -169,6 +177,9 @@ func (p Prior) validate(groups int) error {
 			return fmt.Errorf("posterior: a prior deviation of %v; it must be positive and finite", t)
 		}
 	}
+	if !(p.Strength >= 0) || math.IsInf(p.Strength, 1) {
+		return fmt.Errorf("posterior: a strength of %v of the prior deviations; it must be at least 0 and finite", p.Strength)
+	}
 	return nil
 }
 
@@ -177,6 +188,7 @@ func (p Prior) validate(groups int) error {
 type estimate struct {
 	items Design
 	y     Measurements
+	start Prior
 	own   float64
 	group []float64
 
@@ -256,9 +268,10 @@ func (e *estimate) maximise() {
 		sums[g] += e.beta[c]*e.beta[c] + e.cov.At(c, c)
 		counts[g]++
 	}
-	e.own = max(own/float64(e.items.Items()), leastVariance)
-	for g := range e.group {
-		e.group[g] = max(sums[g]/max(counts[g], 1), leastVariance)
+	items, columns := e.start.Strength, e.start.Strength/groupItems
+	e.own = max((own+items*e.start.Own*e.start.Own)/(float64(e.items.Items())+items), leastVariance)
+	for g, t := range e.start.Groups {
+		e.group[g] = max((sums[g]+columns*t*t)/max(counts[g]+columns, 1), leastVariance)
 	}
 }
 

@@ -140,9 +140,9 @@ func TestIterationsClimb(t *testing.T) {
 	}
 	top := likelihood(t, d, m, p)
 	for i, near := range []Prior{
-		{p.Own * 1.1, p.Groups}, {p.Own / 1.1, p.Groups},
-		{p.Own, []float64{p.Groups[0] * 1.1, p.Groups[1]}}, {p.Own, []float64{p.Groups[0] / 1.1, p.Groups[1]}},
-		{p.Own, []float64{p.Groups[0], p.Groups[1] * 1.1}}, {p.Own, []float64{p.Groups[0], p.Groups[1] / 1.1}},
+		{Own: p.Own * 1.1, Groups: p.Groups}, {Own: p.Own / 1.1, Groups: p.Groups},
+		{Own: p.Own, Groups: []float64{p.Groups[0] * 1.1, p.Groups[1]}}, {Own: p.Own, Groups: []float64{p.Groups[0] / 1.1, p.Groups[1]}},
+		{Own: p.Own, Groups: []float64{p.Groups[0], p.Groups[1] * 1.1}}, {Own: p.Own, Groups: []float64{p.Groups[0], p.Groups[1] / 1.1}},
 	} {
 		if likelihood(t, d, m, near) > top {
 			t.Errorf("neighbour %d of where it stopped is likelier", i)

@@ -1,0 +1,107 @@
+package fedssp
+
+import "math"
+
+// Where a small budget is shared by few users, noise hides not only items but also what priors are learned from. What is usual of
+// ratings then has to say more: where their mean is, how much items differ, and by what law some are rated more than others. It is all
+// public, and as strong as [PoolParams.Strength] makes it; with more users or budget the released sums outweigh it.
+
+// In shares of the rating scale: where the mean usually is, and how far from there it may be; how much biases of items
+// differ, and how much of it a feature explains. Films, books and products have means of .63 to .8.
+const (
+	usualMean        = 0.65
+	usualMeanSpread  = 0.06
+	usualOwn         = 1. / 9
+	usualFeatures    = 1. / 56
+	usualWeightRatio = 1.2 // the standard deviation of log c_j, to begin with
+)
+
+// held reports whether what is usual has a say.
+func (c PoolParams) held() bool { return c.Iterations > 0 && c.Strength > 0 }
+
+// heldMean is the posterior mean of μ, of sums of ratings' places on the scale and of how many there are, with noise of the given deviation in
+// both.
+func (p *Params) heldMean(sum, count, noise float64) float64 {
+	width := p.Max - p.Min
+	count = max(count, noise)
+	if count == 0 {
+		return p.Min + usualMean*width
+	}
+	measured := p.middle() + width/2*clampTo(sum/count, 1)
+	prior, variance := sqr(usualMeanSpread*width), sqr(width/2*noise/count)
+	return p.Min + usualMean*width + prior/(prior+variance)*(measured-p.Min-usualMean*width)
+}
+
+// known is what is known of the weights c_j of all items: mean and variance, and the exponential of their mean logarithm.
+type known struct{ mean, variance, middle []float64 }
+
+// Weights are taken to lie on a grid of logarithms, so many steps wide around that of their mean.
+const (
+	weightSteps = 80
+	weightBelow = 4.
+	weightAbove = 3.5
+)
+
+// shrink is the posterior of weights c_j that were released with normal noise of the given deviation, when their logarithms are normal:
+// of the known total, and of a deviation that EM learns from them. A few items have most of the ratings, and most of the others' noise is
+// more than their ratings: to divide by it, or by a floor, makes noise of their biases. Every user has a weight of at least 1 in all.
+func shrink(released []float64, noise, users float64) known {
+	m := len(released)
+	k := known{mean: make([]float64, m), variance: make([]float64, m), middle: make([]float64, m)}
+	if noise == 0 {
+		for j, c := range released {
+			k.mean[j], k.middle[j] = max(c, 0), max(c, 0)
+		}
+		return k
+	}
+	var total float64
+	for _, c := range released {
+		total += c
+	}
+	mean := max(total, users) / float64(m)
+	logs, grid, mass := make([]float64, weightSteps), make([]float64, weightSteps), make([]float64, weightSteps)
+	for g := range grid {
+		logs[g] = math.Log(mean) - weightBelow + (weightBelow+weightAbove)*(float64(g)+0.5)/weightSteps
+		grid[g] = math.Exp(logs[g])
+	}
+	deviation := usualWeightRatio
+	// moments are those of an item's posterior: of c_j, c_j², log c_j and its square.
+	moments := func(c float64) (x [4]float64) {
+		centre := math.Log(mean) - sqr(deviation)/2
+		best := math.Inf(-1)
+		for g := range grid {
+			mass[g] = -sqr((logs[g]-centre)/deviation)/2 - sqr((c-grid[g])/noise)/2
+			best = max(best, mass[g])
+		}
+		var all float64
+		for g, l := range mass {
+			w := math.Exp(l - best)
+			all += w
+			x[0] += w * grid[g]
+			x[1] += w * sqr(grid[g])
+			x[2] += w * logs[g]
+			x[3] += w * sqr(logs[g])
+		}
+		for i := range x {
+			x[i] /= all
+		}
+		return x
+	}
+	for range priorSteps {
+		var first, second float64
+		for _, c := range released {
+			x := moments(c)
+			first += x[2] / float64(m)
+			second += x[3] / float64(m)
+		}
+		deviation = math.Sqrt(max(second-sqr(first), sqr(leastRatio)))
+	}
+	for j, c := range released {
+		x := moments(c)
+		k.mean[j], k.variance[j], k.middle[j] = x[0], max(x[1]-sqr(x[0]), 0), math.Exp(x[2])
+	}
+	return k
+}
+
+// leastRatio keeps the law of weights from becoming a point, which nothing would move it from again.
+const leastRatio = 0.3
