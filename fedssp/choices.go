@@ -123,6 +123,14 @@ func (s settings) weighsFeatures() bool {
 	return s.family().about.Features != algorithm.NoFeatures && !s.featureless() && !s.implicit()
 }
 
+// weighsPopularity reports whether clients weigh how many rated an item: where that is released with the biases.
+func (s settings) weighsPopularity() bool {
+	return s.popularity() && keys.popularityWeight.Chosen(s.Config) > 0
+}
+
+// popularity reports whether clients may.
+func (s settings) popularity() bool { return s.pooled() && s.items() && s.biases() }
+
 func (s settings) weights() bool { return keys.budgeting.Chosen(s.Config) == string(Weights) }
 
 // counted reports whether item counts are released: where weights or samples go by them.
@@ -357,6 +365,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 		Encoder:      encoderOf(c),
 		Features:     setup.Features,
 		UserFeatures: s.userFeatures(setup.Features),
+		Popularity:   either(s.popularity(), keys.popularityWeight.Chosen(c), 0),
 		Shares: Shares{
 			Counts: keys.shareCounts.Value(c), Mean: keys.shareMean.Value(c), Bias: keys.shareBias.Value(c),
 			WeightCounts: keys.shareWeightCounts.Value(c), Gramian: keys.shareGramian.Value(c),

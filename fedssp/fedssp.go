@@ -202,6 +202,7 @@ type Params struct {
 	Pool         PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
 	Encoder      encoder.Settings      // where there is one, see Encodes
 	UserFeatures *UserFeatures         // public features that clients weigh for themselves; nil: none. Explicit feedback only
+	Popularity   float64               // how strongly users are expected to differ in what they think of what many rate; 0: not at all. With Bias only
 	Features     *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Shares       Shares
 }
@@ -282,6 +283,10 @@ func (p Params) Validate() error {
 	p.checkForm(&e)
 	p.checkBudgeting(&e)
 	p.checkUserFeatures(&e)
+	e.notNegative("popularity", p.Popularity)
+	if p.Popularity > 0 && !p.Bias {
+		e.add("popularity is %v without a bias stage, in which it is released", p.Popularity)
+	}
 	e.positive("user-ridge", p.UserRidge)
 	if p.Rounds > 0 {
 		p.checkRounds(&e)

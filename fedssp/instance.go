@@ -177,7 +177,7 @@ func (x *instance) Forms() (*config.Key, []string) {
 
 // width is the length of embeddings, those of users with weights of features and of items with
 // the features that they are for.
-func (x *instance) width() int { return x.params.Rank + x.params.UserFeatures.Width() }
+func (x *instance) width() int { return x.params.Rank + x.params.ownWidth() }
 
 // matrices are those of the shared model.
 func (x *instance) matrices(m *Model) []model.Named {

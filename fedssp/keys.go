@@ -13,12 +13,12 @@ import (
 
 // keys are the keys of sufficient statistics.
 var keys struct {
-	gramian, budgeting, normalise, biasFirst, priors, loss                                   config.TextKey
-	exponent, headroom, countMargin, perUser, countCap, meanCap, decay                       config.NumberKey
-	clipUser, clipRating, clipBias, normBias, normItems, growth                              config.NumberKey
-	userRidge, userBiasRidge, userFeatureWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
-	resample, samplingRate, startSpread, lossWidth                                           config.NumberKey
-	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                       config.NumberKey
+	gramian, budgeting, normalise, biasFirst, priors, loss                                                     config.TextKey
+	exponent, headroom, countMargin, perUser, countCap, meanCap, decay                                         config.NumberKey
+	clipUser, clipRating, clipBias, normBias, normItems, growth                                                config.NumberKey
+	userRidge, userBiasRidge, userFeatureWeight, popularityWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
+	resample, samplingRate, startSpread, lossWidth                                                             config.NumberKey
+	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                                         config.NumberKey
 
 	dense, ids, optimiser, rateDecay, warmStart            config.TextKey
 	dim, startNorm, rate, steps, batch, ridge              config.NumberKey
@@ -267,6 +267,10 @@ func declareRidges() {
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
 		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
 	keys.userFeatureWeight.Former = "statistics.taste-weight"
+	keys.popularityWeight = config.DeclareNumber(config.Key{
+		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "0.15", Range: config.Between(0, 10), When: condition(settings.popularity).when(), Later: true, Before: "0",
+		Help: "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
+	})
 	keys.itemRidge = number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", value(0.01))
 	keys.itemPrior = config.DeclareNumber(config.Key{
 		Name: "statistics.item-prior", Kind: config.Real, Default: "auto", Auto: "5 to 20; 0.1 where little can be learned", Range: config.AtLeast(0), When: notPool.when(),

@@ -50,6 +50,9 @@ func (s settings) savedWidth(set *dataset.Set, f *dataset.ItemFeatures) (int, er
 	if !s.items() {
 		rank = 1
 	}
+	if s.weighsPopularity() {
+		rank++
+	}
 	if !s.weighsFeatures() {
 		return rank, nil
 	}

@@ -18,9 +18,13 @@ type Model struct {
 	Items  []float64 // V, m x d, row by row
 	// Gramian is svec of Σ_j v_j v_jᵀ, which clients need with implicit feedback; nil otherwise.
 	Gramian []float64
+	// Popularity is what clients weigh for their users besides public features: the standardised logarithm of an item's
+	// released weight times Params.Popularity, one per item; nil: there is none, or none was released.
+	Popularity []float64
 
 	scale   scale
 	weighed *UserFeatures
+	popular int // Params.popularWidth
 }
 
 // scale says how predictions stand on the rating scale.
@@ -34,7 +38,7 @@ type scale struct {
 // which users begin with weights of features. Users fit it before they have cooperated: a baseline
 // of that starts here. Without rounds V is zero, and users have biases only.
 func (p *Params) Start() (*Model, error) {
-	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale(), weighed: p.UserFeatures}
+	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale(), weighed: p.UserFeatures, popular: p.popularWidth()}
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
@@ -94,8 +98,11 @@ func (s scale) offset(mean, bias float64) float64 {
 // b_j + b_u + <u, v_j> + <t, x_j>, u as [Params.FitUser] returns it, not clipped to the scale; with a logistic loss the logit's place on the scale.
 // With implicit feedback it is a score.
 func (m *Model) Predict(u []float64, bias float64, item int) float64 {
-	d := len(u) - m.weighed.Width()
-	x := bias + dot(u[:d], m.row(item, u[:d])) + m.weighed.of(u[d:], item)
+	d := len(u) - m.popular - m.weighed.Width()
+	x := bias + dot(u[:d], m.row(item, u[:d])) + m.weighed.of(u[d+m.popular:], item)
+	if m.popular > 0 {
+		x += u[d] * m.popularity(item)
+	}
 	if m.Bias != nil {
 		x += m.scale.offset(m.Mean, m.Bias[item])
 	} else {
@@ -111,7 +118,8 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // modelDomain begins an encoded model and ends in the version of the form.
 //
-//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any)
+//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
+//	        popularity (m, if any)
 //
 // Numbers are little-endian float64, so that a client reads the rows it needs in place.
 const modelDomain = "fedsim/fedssp/model/v1\n"
@@ -120,7 +128,8 @@ const (
 	hasCounts = 1 << iota
 	hasBias
 	hasGramian
-	allFlags = hasCounts | hasBias | hasGramian
+	hasPopularity
+	allFlags = hasCounts | hasBias | hasGramian | hasPopularity
 )
 
 // Encode is the model as it is broadcast.
@@ -135,13 +144,17 @@ func (m *Model) Encode() []byte {
 	if m.Gramian != nil {
 		flags |= hasGramian
 	}
-	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+len(m.Items)+len(m.Gramian)))
+	if m.Popularity != nil {
+		flags |= hasPopularity
+	}
+	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+len(m.Items)+len(m.Gramian)+len(m.Popularity)))
 	b = append(append(b, modelDomain...), flags)
 	b = appendFloats(b, m.Mean)
 	b = appendFloats(b, m.Counts...)
 	b = appendFloats(b, m.Bias...)
 	b = appendFloats(b, m.Items...)
-	return appendFloats(b, m.Gramian...)
+	b = appendFloats(b, m.Gramian...)
+	return appendFloats(b, m.Popularity...)
 }
 
 func appendFloats(b []byte, x ...float64) []byte {
@@ -162,11 +175,11 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), scale: p.scale(), weighed: p.UserFeatures}
+	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), Popularity: numbers(v.popular), scale: p.scale(), weighed: p.UserFeatures, popular: p.popularWidth()}
 	for _, part := range []struct {
 		name   string
 		values []float64
-	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}} {
+	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"popularity", m.Popularity}} {
 		for i, x := range part.values {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
@@ -190,8 +203,8 @@ func numbers(b []byte) []float64 {
 
 // broadcast is an encoded model in place. A client reads what its ratings touch and no more.
 type broadcast struct {
-	p                               *Params
-	mean, counts, bias, items, gram []byte // counts, bias, gram nil: none
+	p                                        *Params
+	mean, counts, bias, items, gram, popular []byte // counts, bias, gram, popular nil: none
 }
 
 // openBroadcast checks form and lengths, and no number: which of them a client looks at depends
@@ -206,6 +219,9 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	}
 	if want := p.Feedback == Implicit; want != (flags&hasGramian != 0) {
 		return broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
+	}
+	if flags&hasPopularity != 0 && p.popularWidth() == 0 {
+		return broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
 	}
 	v := broadcast{p: p}
 	rest := b[len(modelDomain)+1:]
@@ -226,6 +242,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	take(flags&hasBias != 0, p.Items, &v.bias)
 	take(true, p.Items*p.Rank, &v.items)
 	take(flags&hasGramian != 0, p.packed(), &v.gram)
+	take(flags&hasPopularity != 0, p.Items, &v.popular)
 	if need += len(modelDomain) + 1; len(b) != need {
 		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), p.Items, p.Rank, need)
 	}
@@ -234,10 +251,11 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 
 // shared is a model as a client reads it, decoded or in place.
 type shared interface {
-	centre() float64        // μ
-	count(j int) float64    // n̂_j
-	counted() bool          // whether there are counts
-	itemBias(j int) float64 // b_j, 0 if there are none
+	centre() float64          // μ
+	count(j int) float64      // n̂_j
+	counted() bool            // whether there are counts
+	itemBias(j int) float64   // b_j, 0 if there are none
+	popularity(j int) float64 // 0 if there is none
 	row(j int, dst []float64) []float64
 	packedGramian() []float64
 }
@@ -253,6 +271,13 @@ func (m *Model) itemBias(j int) float64 {
 		return 0
 	}
 	return m.Bias[j]
+}
+
+func (m *Model) popularity(j int) float64 {
+	if m.Popularity == nil {
+		return 0
+	}
+	return m.Popularity[j]
 }
 
 // farthest is the largest coordinate of a broadcast that is taken at its word: squares of it, summed
@@ -293,6 +318,13 @@ func (v broadcast) itemBias(j int) float64 {
 		return 0
 	}
 	return tame(floatAt(v.bias, j), v.p.Max-v.p.Min)
+}
+
+func (v broadcast) popularity(j int) float64 {
+	if v.popular == nil {
+		return 0
+	}
+	return tame(floatAt(v.popular, j), farthest)
 }
 
 func (v broadcast) row(j int, dst []float64) []float64 {

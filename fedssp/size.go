@@ -11,6 +11,9 @@ func (p *Params) ModelSize(phase string) int {
 	if phase == Statistics && p.Bias {
 		n += p.Items
 	}
+	if phase == Statistics {
+		n += p.Items * p.popularWidth()
+	}
 	if p.Feedback == Implicit {
 		n += p.packed()
 	}

@@ -118,6 +118,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		s.prepared(r)
 	case BiasStage:
 		s.keepWeights(r)
+		s.popularity()
 		return s.biases(r)
 	case Statistics:
 		if r.values[WeightCounts] != nil {
@@ -189,6 +190,15 @@ func (s *Strategy) weights() (c []float64, typical float64) {
 		return c, 1 / math.Sqrt(float64(s.params.PerUser))
 	}
 	return c, n / max(sum, n)
+}
+
+// popularity is what clients weigh for their users: how many rated an item is rated otherwise by some users than by
+// others. It follows from what was released, and is of deviation Params.Popularity.
+func (s *Strategy) popularity() {
+	if p := &s.params.Params; p.Popularity > 0 {
+		c, typical := s.weights()
+		s.model.Popularity = scaled(standardLogs(c, typical), p.Popularity)
+	}
 }
 
 // biases solves for b_j: the system of an outer step in one dimension.
