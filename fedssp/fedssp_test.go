@@ -94,7 +94,12 @@ func kinds(items, rank int) map[string]Params {
 	normed, normedPooled := perItem, tasteful
 	normed.NormBias, normed.NormItems, normed.Growth = 0.7, 0.3, 1.5
 	normedPooled.NormBias, normedPooled.NormItems, normedPooled.Growth = 0.7, 0.3, 1.5
+	popular := tasteful
+	popular.Popularity = 0.2
+	variational := popular
+	variational.Solver, variational.Gramian, variational.ClipUser, variational.UserRidge = Variational, PerItem, 1, 0
 	out := map[string]Params{
+		"popularity": popular, "variational": variational,
 		"norms, per item": normed, "norms, pooled": normedPooled,
 		"weights of one scale": global,
 		"pooled":               pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,

@@ -37,6 +37,7 @@ type workspace struct {
 	beta   []float64 // the solution: u, the bias if there is one, weights of features
 	gram   []float64 // width x width
 	newton newton
+	fits   fits // of the variational solver
 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
@@ -152,9 +153,12 @@ func (w *workspace) fit(p *Params, m shared) {
 	if len(w.value) == 0 {
 		return
 	}
-	if p.Solver == Convex && p.Loss != Squared {
+	switch {
+	case p.Solver == Variational:
+		w.variational(p, m)
+	case p.Solver == Convex && p.Loss != Squared:
 		w.newton.fit(w, p)
-	} else {
+	default:
 		w.leastSquares(p, m)
 	}
 	for _, x := range w.beta {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
@@ -21,6 +22,11 @@ type Model struct {
 	// Popularity is what clients weigh for their users besides public features: the standardised logarithm of an item's
 	// released weight times Params.Popularity, one per item; nil: there is none, or none was released.
 	Popularity []float64
+
+	// Covariance is the packed posterior covariance of [v_j, b_j], item by item, and Variances what priors and residuals
+	// have, of the variational solver; nil of another, and at the start.
+	Covariance []float64
+	Variances  *Variances
 
 	scale   scale
 	weighed *UserFeatures
@@ -119,7 +125,7 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 // modelDomain begins an encoded model and ends in the version of the form.
 //
 //	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
-//	        popularity (m, if any)
+//	        popularity (m, if any) ‖ (covariance (m·(d+1)(d+2)/2) ‖ variances (4), if any)
 //
 // Numbers are little-endian float64, so that a client reads the rows it needs in place.
 const modelDomain = "fedsim/fedssp/model/v1\n"
@@ -129,7 +135,8 @@ const (
 	hasBias
 	hasGramian
 	hasPopularity
-	allFlags = hasCounts | hasBias | hasGramian | hasPopularity
+	hasPosterior
+	allFlags = hasCounts | hasBias | hasGramian | hasPopularity | hasPosterior
 )
 
 // Encode is the model as it is broadcast.
@@ -147,14 +154,20 @@ func (m *Model) Encode() []byte {
 	if m.Popularity != nil {
 		flags |= hasPopularity
 	}
-	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+len(m.Items)+len(m.Gramian)+len(m.Popularity)))
+	var posterior []float64
+	if m.Variances != nil {
+		flags |= hasPosterior
+		posterior = slices.Concat(m.Covariance, m.Variances.list())
+	}
+	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+len(m.Items)+len(m.Gramian)+len(m.Popularity)+len(posterior)))
 	b = append(append(b, modelDomain...), flags)
 	b = appendFloats(b, m.Mean)
 	b = appendFloats(b, m.Counts...)
 	b = appendFloats(b, m.Bias...)
 	b = appendFloats(b, m.Items...)
 	b = appendFloats(b, m.Gramian...)
-	return appendFloats(b, m.Popularity...)
+	b = appendFloats(b, m.Popularity...)
+	return appendFloats(b, posterior...)
 }
 
 func appendFloats(b []byte, x ...float64) []byte {
@@ -176,10 +189,13 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), Popularity: numbers(v.popular), scale: p.scale(), weighed: p.UserFeatures, popular: p.popularWidth()}
+	if x := numbers(v.spread); x != nil {
+		m.Covariance, m.Variances = numbers(v.covariance), variancesOf(x)
+	}
 	for _, part := range []struct {
 		name   string
 		values []float64
-	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"popularity", m.Popularity}} {
+	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"popularity", m.Popularity}, {"covariance", m.Covariance}, {"variances", m.Variances.list()}} {
 		for i, x := range part.values {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
@@ -205,6 +221,7 @@ func numbers(b []byte) []float64 {
 type broadcast struct {
 	p                                        *Params
 	mean, counts, bias, items, gram, popular []byte // counts, bias, gram, popular nil: none
+	covariance, spread                       []byte // nil: none
 }
 
 // openBroadcast checks form and lengths, and no number: which of them a client looks at depends
@@ -222,6 +239,9 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	}
 	if flags&hasPopularity != 0 && p.popularWidth() == 0 {
 		return broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
+	}
+	if flags&hasPosterior != 0 && p.Solver != Variational {
+		return broadcast{}, fmt.Errorf("fedssp: the model has posteriors; they are of the solver %s", Variational)
 	}
 	v := broadcast{p: p}
 	rest := b[len(modelDomain)+1:]
@@ -243,6 +263,8 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	take(true, p.Items*p.Rank, &v.items)
 	take(flags&hasGramian != 0, p.packed(), &v.gram)
 	take(flags&hasPopularity != 0, p.Items, &v.popular)
+	take(flags&hasPosterior != 0, p.Items*p.packedJoint(), &v.covariance)
+	take(flags&hasPosterior != 0, numVariances, &v.spread)
 	if need += len(modelDomain) + 1; len(b) != need {
 		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), p.Items, p.Rank, need)
 	}
@@ -258,6 +280,8 @@ type shared interface {
 	popularity(j int) float64 // 0 if there is none
 	row(j int, dst []float64) []float64
 	packedGramian() []float64
+	addCovariance(j int, dst []float64) // adds the packed covariance of [v_j, b_j], if there is one
+	variances(p *Params) Variances
 }
 
 func (m *Model) centre() float64                     { return m.Mean }
@@ -271,6 +295,19 @@ func (m *Model) itemBias(j int) float64 {
 		return 0
 	}
 	return m.Bias[j]
+}
+
+func (m *Model) addCovariance(j int, dst []float64) {
+	if m.Covariance != nil {
+		axpy(dst, 1, m.Covariance[j*len(dst):(j+1)*len(dst)])
+	}
+}
+
+func (m *Model) variances(p *Params) Variances {
+	if m.Variances == nil {
+		return p.startVariances()
+	}
+	return *m.Variances
 }
 
 func (m *Model) popularity(j int) float64 {
@@ -318,6 +355,30 @@ func (v broadcast) itemBias(j int) float64 {
 		return 0
 	}
 	return tame(floatAt(v.bias, j), v.p.Max-v.p.Min)
+}
+
+func (v broadcast) addCovariance(j int, dst []float64) {
+	if v.covariance == nil {
+		return
+	}
+	for i := range dst {
+		dst[i] += tame(floatAt(v.covariance, j*len(dst)+i), farthest)
+	}
+}
+
+// variances are those of the start where they are no variances.
+func (v broadcast) variances(p *Params) Variances {
+	x := numbers(v.spread)
+	for _, y := range x {
+		if !(y > 0 && y <= farthest) {
+			x = nil
+			break
+		}
+	}
+	if x == nil {
+		return p.startVariances()
+	}
+	return *variancesOf(x)
 }
 
 func (v broadcast) popularity(j int) float64 {

@@ -14,6 +14,9 @@ func (p *Params) ModelSize(phase string) int {
 	if phase == Statistics {
 		n += p.Items * p.popularWidth()
 	}
+	if phase == Statistics && p.Solver == Variational {
+		n += p.Items*p.packedJoint() + numVariances
+	}
 	if p.Feedback == Implicit {
 		n += p.packed()
 	}

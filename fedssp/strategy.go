@@ -229,6 +229,9 @@ func (s *Strategy) step(r absorbed, run protocol.Runner) error {
 		return nil
 	}
 	p, n, v := &s.params.Params, s.params.total()/r.users, s.model.Items
+	if p.Solver == Variational {
+		return s.solveVariational(r, run)
+	}
 	y := s.system(r, n)
 	switch {
 	case s.encoder != nil:

@@ -177,6 +177,9 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	case Mean:
 		return c.mean()
 	}
+	if p.Solver == Variational && !slices.Contains([]string{Bias, WeightCounts}, r.Name) {
+		return c.variational(r.Name), nil
+	}
 	if err := c.weigh(); err != nil {
 		return protocol.Vector{}, err
 	}
