@@ -280,8 +280,9 @@ func declareRidges() {
 		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
 	keys.userFeatureWeight.Former = "statistics.taste-weight"
 	keys.popularityWeight = config.DeclareNumber(config.Key{
-		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "0.15", Range: config.Between(0, 10), When: condition(settings.popularity).when(), Later: true, Before: "0",
-		Help: "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
+		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15", Range: config.Between(0, 10), When: condition(settings.popularity).when(), Later: true, Before: "0",
+		Help:         "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
+		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(0.15) },
 	})
 	keys.itemRidge = number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", value(0.01))
 	keys.itemPrior = config.DeclareNumber(config.Key{

@@ -16,6 +16,9 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	if err != nil {
 		return nil, err
 	}
+	if _, err := files.Matrix("item_embeddings", set.Items, width); err != nil && s.weighsPopularity() {
+		width-- // a run of before popularity was weighed
+	}
 	var m saved
 	read := func(name string, rows, cols int) *model.Matrix {
 		x, readErr := files.Matrix(name, rows, cols)
