@@ -135,7 +135,7 @@ func TestNoiseMakesTheScaleCoarser(t *testing.T) {
 			}
 		}
 	}
-	if planned, err := coarse.Planned(); err != nil || lowered == 0 || planned.Epsilon > 0.05 || planned.Epsilon < 0.0499 {
+	if planned, err := coarse.Planned(); err != nil || lowered == 0 || planned.Epsilon > 0.08 || planned.Epsilon < 0.0799 {
 		t.Errorf("%d scales are lower, and the run costs %v, %v", lowered, planned, err)
 	}
 	c, err := config.Resolve(opened.Settings("algorithm=ssp-c epsilon=0.01 data=synthetic:small"))

@@ -68,6 +68,8 @@ func (s settings) solver() Solver {
 	switch f := s.family(); {
 	case f.solver != "":
 		return f.solver
+	case s.variational():
+		return Variational
 	case s.exact():
 		return Pooled
 	case !s.featureless() || keys.resample.Or(s.Config, 1) > 1:
@@ -77,8 +79,52 @@ func (s settings) solver() Solver {
 	}
 }
 
+// variational reports whether users contribute moments of posteriors: where no noise forbids it, and nothing is asked for that
+// it does not do.
+func (s settings) variational() bool {
+	switch {
+	case keys.posteriors.Is(s.Config, yes):
+		return s.problemOfPosteriors() == ""
+	case keys.posteriors.Is(s.Config, no):
+		return false
+	default:
+		return s.problemOfPosteriors() == "" && keys.gramian.Is(s.Config, "auto")
+	}
+}
+
+// problemOfPosteriors is what stands against them; "" if nothing does.
+func (s settings) problemOfPosteriors() string {
+	switch c := s.Config; {
+	case !s.family().exact:
+		return "they are of ssp-c"
+	case s.private():
+		return "there is noise; they are of runs with epsilon inf"
+	case s.implicit():
+		return "they are of explicit feedback"
+	case keys.gramian.Is(c, string(One)):
+		return "each item has its own; statistics.gramian must be " + string(PerItem)
+	case !keys.optimiser.Is(c, "auto") && !keys.optimiser.Is(c, exact):
+		return "they are solved for; encoder.optimiser must be " + exact
+	case keys.resample.Or(c, 1) > 1:
+		return "a round's statistics are taken once; statistics.resample must be 1"
+	case !s.biases():
+		return "biases come first; statistics.bias-first must be yes"
+	case !keys.budgeting.Is(c, "auto") && !keys.budgeting.Is(c, string(Weights)):
+		return "all ratings take part; statistics.budgeting must be " + string(Weights)
+	case keys.samplingRate.Or(c, 1) < 1:
+		return "all users take part; statistics.sampling-rate must be 1"
+	case s.ofSomeItems():
+		return "they are of all items; leave out statistics.top-items and statistics.items-file"
+	default:
+		return ""
+	}
+}
+
 // exact reports whether the encoder's best parameters are solved for.
 func (s settings) exact() bool {
+	if s.variational() {
+		return true
+	}
 	switch keys.optimiser.Of(s.Config) {
 	case exact:
 		return true
@@ -89,7 +135,8 @@ func (s settings) exact() bool {
 	}
 }
 
-func (s settings) pooled() bool { return s.solver() == Pooled }
+// pooled reports whether priors of items are learned.
+func (s settings) pooled() bool { return s.solver() == Pooled || s.variational() }
 
 // learns reports whether priors are learned from the statistics: those of biases, and with
 // the exact encoder those of items.
@@ -102,10 +149,11 @@ func (s settings) encodes() bool {
 	return s.solver() == Encoded || s.solver() == Convex && !s.featureless() || s.byUser()
 }
 
-// descends reports whether steps are taken against sums of gradients, and byUser whether against those of an encoder.
-func (s settings) descends() bool { return s.solver() == Gradient || s.byUser() }
+// descends reports whether steps are taken against sums of gradients, and byUser whether against those of an encoder. Only
+// solvers that an algorithm fixes do.
+func (s settings) descends() bool { return s.family().solver.descends() }
 
-func (s settings) byUser() bool { return s.solver() == EncoderGradient || s.solver() == Joint }
+func (s settings) byUser() bool { return s.family().solver.byUser() }
 
 // items reports whether embeddings of items are learned.
 func (s settings) items() bool { return !s.family().biasOnly && !s.popular() }
@@ -151,6 +199,16 @@ func (s settings) weighsFeatures() bool {
 	return s.family().about.Features != algorithm.NoFeatures && !s.featureless() && !s.implicit()
 }
 
+// weighsPopularity reports whether clients weigh how many rated an item: where that is released with the biases.
+func (s settings) weighsPopularity() bool {
+	return s.popularity() && keys.popularityWeight.Chosen(s.Config) > 0
+}
+
+// popularity reports whether clients may.
+func (s settings) popularity() bool {
+	return s.pooled() && s.items() && s.biases() && !s.ofSomeItems()
+}
+
 func (s settings) weights() bool { return keys.budgeting.Chosen(s.Config) == string(Weights) }
 
 // counted reports whether item counts are released: where weights, samples or the choice of items go by them.
@@ -189,6 +247,8 @@ func (s settings) outerSteps() float64 {
 		return 50 // of one step each
 	case s.descends():
 		return 10 // of several
+	case s.variational():
+		return 16
 	case !s.private():
 		return 12
 	case s.manySteps():
@@ -266,6 +326,8 @@ func (s settings) fewestRank() float64 {
 	switch {
 	case s.poolsRanks():
 		return 16 // no biases say most of it
+	case s.variational():
+		return 12 // what is uncertain does no harm
 	case s.private() || s.pooled():
 		return 4
 	default:
@@ -276,6 +338,8 @@ func (s settings) fewestRank() float64 {
 // clipUser is Γ_u: of implicit feedback, whose targets do not differ, directions say most.
 func (s settings) clipUser() float64 {
 	switch {
+	case s.variational(): // beyond what users of unit deviations reach
+		return 3 * math.Sqrt(algorithm.Rank.Or(s.Config, s.rank()))
 	case s.private() && s.poolsRanks():
 		return 0.3
 	case s.private() || s.pooled():
@@ -426,6 +490,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 		Encoder:      encoderOf(c),
 		Features:     setup.Features,
 		UserFeatures: s.userFeatures(setup.Features),
+		Popularity:   either(s.popularity(), keys.popularityWeight.Chosen(c), 0),
 		Shares: Shares{
 			Counts: keys.shareCounts.Value(c), Mean: keys.shareMean.Value(c), Bias: keys.shareBias.Value(c),
 			WeightCounts: keys.shareWeightCounts.Value(c), Gramian: keys.shareGramian.Value(c),

@@ -143,7 +143,8 @@ func TestDefaultsWithoutNoise(t *testing.T) {
 		"algorithm=dp-cmf epsilon=1":                              "4 4 1.125 1 2 10 auto",
 		"algorithm=dp-cmf epsilon=inf":                            "12 8 4.5 4 4 20 auto",
 		"algorithm=ssp-c epsilon=1":                               "6 1 1.125 1 2 auto auto",
-		"algorithm=ssp-c epsilon=inf":                             "12 4 1.125 1 4 auto auto",
+		"algorithm=ssp-c epsilon=inf":                             "16 12 4.5 10.392304845413264 auto auto auto", // three times the root of the rank
+		"algorithm=ssp-c epsilon=inf statistics.posteriors=no":    "12 4 1.125 1 4 auto auto",
 		"algorithm=ssp-i epsilon=1":                               "2 4 1.125 1 1 20 auto",
 		"algorithm=ada-dpals epsilon=1":                           "3 4 1.125 1 1 5 auto",
 		"algorithm=ada-dpals epsilon=1 statistics.bias-first=yes": "3 4 1.125 1 1 20 auto",
@@ -160,12 +161,13 @@ func TestDefaultsWithoutNoise(t *testing.T) {
 // ridge over squared weight, which is what holds tastes back, stays as it is. Rankings have settings of their own.
 func TestRidgeFollowsTheRank(t *testing.T) {
 	for settings, want := range map[string]string{
-		"algorithm=ssp-c rank=2":                    "2 0.35",
-		"algorithm=ssp-c":                           "2 0.35",
-		"algorithm=ssp-c rank=16":                   "8 0.7",
-		"algorithm=ssp-c rank=16 epsilon=inf":       "16 0.7",
-		"algorithm=ssp-c rank=16 feedback=implicit": "2 auto",
-		"algorithm=dp-cmf rank=16":                  "2 0.35",
+		"algorithm=ssp-c rank=2":              "2 0.35",
+		"algorithm=ssp-c":                     "2 0.35",
+		"algorithm=ssp-c rank=16":             "8 0.7",
+		"algorithm=ssp-c rank=12 epsilon=inf": "auto 0.35", // priors are learned
+		"algorithm=ssp-c rank=16 epsilon=inf statistics.posteriors=no":                       "16 0.7",
+		"algorithm=ssp-c rank=16 feedback=implicit":                                          "2 auto",
+		"algorithm=dp-cmf rank=16":                                                           "2 0.35",
 		"algorithm=ssp-c rank=16 statistics.user-ridge=3 statistics.user-feature-weight=0.1": "3 0.1",
 	} {
 		if got := texts(opened.Experiment(t, settings).Config, "statistics.user-ridge", "statistics.user-feature-weight"); got != want {

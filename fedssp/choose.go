@@ -31,7 +31,12 @@ func declareChoice() {
 }
 
 // chooses reports whether private counts say which items are trained on.
-func (s settings) chooses() bool { return bySums(s) && keys.topItems.Value(s.Config) > 0 }
+func (s settings) chooses() bool {
+	return s.items() && !s.family().solver.descends() && keys.topItems.Value(s.Config) > 0
+}
+
+// ofSomeItems reports whether not all items are trained on.
+func (s settings) ofSomeItems() bool { return s.chooses() || !keys.itemsFile.Is(s.Config, "") }
 
 // topItems is how many of the items are trained on by their private counts; 0: all.
 func (s settings) topItems(items int) int {

@@ -52,14 +52,19 @@ func (p *Params) checkTop(e *problems) {
 		e.add("top-items are %d of %d items; there must be from 1 to %d, or 0 to train on all", p.TopItems, p.Items, p.Items-1)
 		return
 	}
-	if p.descends() {
-		e.add("top-items are %d, and gradients are taken by all items; there must be 0", p.TopItems)
+	if !p.takesSome() {
+		e.add("top-items are %d, and gradients, posteriors and weights of popularity are of all items; there must be 0", p.TopItems)
 	}
 	if p.Listed != nil {
 		if err := p.checkChoice(p.Listed); err != nil {
 			e.add("%w", err)
 		}
 	}
+}
+
+// takesSome reports whether some of the items may be trained on without the others.
+func (p *Params) takesSome() bool {
+	return !p.descends() && p.Solver != Variational && p.Popularity == 0
 }
 
 // checkChoice checks a list of items to train on.

@@ -14,10 +14,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// chosenNames are the kinds of runs that may train on some of the items: those that take no gradients.
+// chosenNames are the kinds of runs that may train on some of the items: all but those of gradients, posteriors and weights of popularity.
 func chosenNames() []string {
 	all := kinds(10, 2)
-	return slices.DeleteFunc(kindNames(), func(name string) bool { p := all[name]; return p.descends() })
+	return slices.DeleteFunc(kindNames(), func(name string) bool { p := all[name]; return !p.takesSome() })
 }
 
 // chosenKinds are settings of every such kind, which train on so many of the items.

@@ -29,6 +29,7 @@
 //	statistics  gramian (one Gramian)       s·svec(u uᵀ)                             Γ_u²
 //	            gramians (one per item)     s·w_j·svec(u uᵀ)                         Γ_u²
 //	            moments                     s·w_j·clip(y-μ-b_i-b_j)·u                Γ_yΓ_u
+//	            second-moments, first-moments, scales: see variational.go
 //	            hessians, gradients         s·w_j·ℓ″·svec(u uᵀ), s·w_j·ℓ′·u          ℓ″Γ_u², ℓ′Γ_u
 //	            gradients (DPSGD)           w_j·clip((prediction - y)·u)             Γ
 //	            encoder-gradient            clip(Σ_j w_j·(prediction - y)·J_j u)      Γ
@@ -98,6 +99,8 @@ const (
 	// Pooled: v_j is what features and weight of the item say, and an offset of its own, each trusted
 	// as far as the statistics have taught (package posterior). Ours; with one Gramian only.
 	Pooled Solver = "pooled"
+	// Variational: v_j and b_j have posteriors, and users contribute moments of theirs (variational Bayes). Ours; without noise.
+	Variational Solver = "variational"
 	// CMF: the same as ALS with exact statistics of public features added (DP-CMF).
 	CMF Solver = "cmf"
 	// Convex: users send the second-order expansion of a convex loss around V, and
@@ -232,6 +235,7 @@ type Params struct {
 	Pool         PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
 	Encoder      encoder.Settings      // where there is one, see Encodes
 	UserFeatures *UserFeatures         // public features that clients weigh for themselves; nil: none. Explicit feedback only
+	Popularity   float64               // how strongly users are expected to differ in what they think of what many rate; 0: not at all. With Bias only
 	Features     *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Shares       Shares
 
@@ -269,7 +273,9 @@ func (p *Params) Encodes() bool {
 }
 
 // learned reports whether priors are learned from the statistics.
-func (p *Params) learned() bool { return p.Solver == Pooled || p.Pool.Iterations != 0 }
+func (p *Params) learned() bool {
+	return p.Solver == Pooled || p.Solver == Variational || p.Pool.Iterations != 0
+}
 
 // middle is what every prediction is before anything is released.
 func (p *Params) middle() float64 { return (p.Min + p.Max) / 2 }
@@ -325,7 +331,13 @@ func (p Params) Validate() error {
 	p.checkForm(&e)
 	p.checkBudgeting(&e)
 	p.checkUserFeatures(&e)
-	e.positive("user-ridge", p.UserRidge)
+	e.notNegative("popularity", p.Popularity)
+	if p.Popularity > 0 && !p.Bias {
+		e.add("popularity is %v without a bias stage, in which it is released", p.Popularity)
+	}
+	if p.Solver != Variational {
+		e.positive("user-ridge", p.UserRidge)
+	}
 	if p.Rounds > 0 {
 		p.checkRounds(&e)
 	}
@@ -380,7 +392,7 @@ func (p *Params) checkRounds(e *problems) {
 		if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
 			e.positive("clip-rating", p.ClipRating)
 		}
-		if p.ItemRidge == 0 && p.ItemPrior == 0 && p.Solver != Pooled {
+		if p.ItemRidge == 0 && p.ItemPrior == 0 && p.Solver != Pooled && p.Solver != Variational {
 			e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
 		}
 	}
@@ -411,6 +423,13 @@ func (p *Params) checkForm(e *problems) {
 		if p.Gramian != One {
 			e.add("solver %s needs gramian %s", Pooled, One)
 		}
+	case Variational:
+		if p.Gramian != PerItem || !p.Bias || p.Budgeting != Weights || p.SamplingRate > 0 && p.SamplingRate < 1 {
+			e.add("solver %s needs gramian %s, a bias stage, weights and all users in every sum", Variational, PerItem)
+		}
+		if p.NormItems > 0 {
+			e.add("solver %s has no bound on all of a user's moments; norm-items must be 0", Variational)
+		}
 	case CMF:
 		p.CMF.check(p, e)
 	case Convex:
@@ -422,7 +441,7 @@ func (p *Params) checkForm(e *problems) {
 			e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
 		}
 	default:
-		e.add("solver is %q; it must be %s, %s, %s, %s, %s, %s, %s or %s", p.Solver, ALS, Pooled, CMF, Encoded, Convex, Gradient, EncoderGradient, Joint)
+		e.add("solver is %q; it must be %s, %s, %s, %s, %s, %s, %s, %s or %s", p.Solver, ALS, Pooled, Variational, CMF, Encoded, Convex, Gradient, EncoderGradient, Joint)
 	}
 	if p.learned() {
 		p.Pool.check(e)

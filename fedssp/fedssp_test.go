@@ -114,10 +114,15 @@ func kinds(items, rank int) map[string]Params {
 	refinedConvex.BiasRounds = 2
 	popular := implicitOne
 	popular.Rounds = 0
+	weighed := tasteful
+	weighed.Popularity = 0.2
+	variational := weighed
+	variational.Solver, variational.Gramian, variational.ClipUser, variational.UserRidge = Variational, PerItem, 1, 0
 	out := map[string]Params{
 		"gradients": descent, "gradients, after all stages": descentAfterAll, "gradients of an encoder": byEncoder, "gradients of ids": byIDs,
 		"joint": joint, "joint, of samples": jointSample,
 		"refined": refinedPooled, "refined, convex": refinedConvex, "popularity": popular,
+		"popularity of users": weighed, "variational": variational,
 		"norms, per item": normed, "norms, pooled": normedPooled,
 		"weights of one scale": global,
 		"pooled":               pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,

@@ -47,10 +47,14 @@ func (x DescentParams) check(p *Params, e *problems) {
 }
 
 // descends reports whether steps are taken against sums of gradients.
-func (p *Params) descends() bool { return p.Solver == Gradient || p.byUser() }
+func (p *Params) descends() bool { return p.Solver.descends() }
+
+func (s Solver) descends() bool { return s == Gradient || s.byUser() }
 
 // byUser reports whether a user's gradient is clipped as a whole.
-func (p *Params) byUser() bool { return p.Solver == EncoderGradient || p.Solver == Joint }
+func (p *Params) byUser() bool { return p.Solver.byUser() }
+
+func (s Solver) byUser() bool { return s == EncoderGradient || s == Joint }
 
 // weighsItems reports whether how much items were rated is released.
 func (p *Params) weighsItems() bool { return p.Bias || !p.byUser() }

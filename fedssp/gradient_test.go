@@ -242,7 +242,7 @@ func TestParametersOfABroadcast(t *testing.T) {
 	q := plain(12, 2)
 	n := start(q)
 	n.Theta = []float64{1}
-	if _, err := DecodeModel(n.Encode(), &q); err == nil || !strings.Contains(err.Error(), "parameters of an encoder") {
+	if _, err := DecodeModel(n.Encode(), &q); err == nil || !strings.Contains(err.Error(), "the solver als has neither") {
 		t.Errorf("parameters without gradients: %v", err)
 	}
 	m.Theta = []float64{1}

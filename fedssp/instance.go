@@ -45,6 +45,9 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final one is broadcast too
 	for _, r := range s.Schedule.All() {
 		r.Scale = algorithm.Scale(*r)
+		if x.params.Solver == Variational {
+			r.Scale *= finer
+		}
 	}
 	s.Schedule, shares = merged(s.Schedule, shares)
 	if s.Private() {
@@ -52,6 +55,10 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	return x, s.CalibrateSplit(shares)
 }
+
+// finer is how much finer the variational solver rounds than noise would ask for: there is none, and a rating is
+// a small part of what it could be at the most.
+const finer = 256
 
 // merged joins steps that are alike, as their shares are.
 func merged(s protocol.Schedule, shares [][]float64) (protocol.Schedule, [][]float64) {

@@ -13,13 +13,13 @@ import (
 
 // keys are the keys of sufficient statistics.
 var keys struct {
-	learn, gramian, budgeting, normalise, biasFirst, priors, loss                            config.TextKey
-	exponent, headroom, countMargin, perUser, countCap, meanCap, decay, topItems             config.NumberKey
-	itemsFile                                                                                config.TextKey
-	clipUser, clipRating, clipBias, normBias, normItems, growth, biasRounds, priorStrength   config.NumberKey
-	userRidge, userBiasRidge, userFeatureWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
-	resample, samplingRate, startSpread, lossWidth                                           config.NumberKey
-	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                       config.NumberKey
+	learn, gramian, budgeting, normalise, biasFirst, posteriors, priors, loss                                  config.TextKey
+	exponent, headroom, countMargin, perUser, countCap, meanCap, decay, topItems                               config.NumberKey
+	itemsFile                                                                                                  config.TextKey
+	clipUser, clipRating, clipBias, normBias, normItems, growth, biasRounds, priorStrength                     config.NumberKey
+	userRidge, userBiasRidge, userFeatureWeight, popularityWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
+	resample, samplingRate, startSpread, lossWidth                                                             config.NumberKey
+	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                                         config.NumberKey
 
 	passes, alsRidge, alsShrink config.NumberKey // of ratings in one place
 
@@ -63,7 +63,6 @@ var (
 	explicit condition = func(s settings) bool { return !s.implicit() }
 	implicit condition = func(s settings) bool { return s.implicit() && s.items() }
 	biased   condition = settings.biases
-	pooled   condition = settings.pooled
 	encoded  condition = settings.encodes
 	byCMF    condition = func(s settings) bool { return s.solver() == CMF }
 	notPool  condition = func(s settings) bool { return s.items() && !s.pooled() && !s.byUser() }
@@ -183,10 +182,23 @@ func declareForm() {
 			return settings{c}.ranksBy(f)
 		},
 	})
+	// Before what follows from it: keys are chosen in this order.
+	keys.posteriors = config.DeclareText(config.Key{
+		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise", Words: []string{yes, no}, Later: true, Before: no,
+		When:       condition(func(s settings) bool { return s.items() && s.family().exact && !s.implicit() }).when(),
+		Help:       "Whether users send moments of the posteriors of their embeddings, not embeddings as if they were certain, and items have posteriors.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf((settings{c}).variational()) },
+		Check: func(c config.Config) string {
+			if keys.posteriors.Is(c, yes) {
+				return (settings{c}).problemOfPosteriors()
+			}
+			return ""
+		},
+	})
 	keys.gramian = word("statistics.gramian", []string{string(PerItem), string(One)}, bySums,
-		"one, by which far less is sent and noised; per-item of the papers' algorithms", "Form of the second-order statistics: one for each item, or a single one for all.",
+		"one, by which far less is sent and noised; per-item of the papers' algorithms, and with posteriors", "Form of the second-order statistics: one for each item, or a single one for all.",
 		func(s settings, _ *config.Facts) string {
-			if s.family().ours || s.pooled() {
+			if !s.variational() && (s.family().ours || s.pooled()) {
 				return string(One)
 			}
 			return string(PerItem)
@@ -249,7 +261,7 @@ func declareForm() {
 	keys.biasRounds = later("bias-rounds", config.Whole, config.Between(1, maxBiasRounds), biased, "1", "2 where little can be learned, else 1",
 		"Secure sums that biases are learned from, the later ones from what is left of ratings.",
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.starved(f), 2, 1) }))
-	keys.decay = number("statistics.decay", config.Below(0, 1), pooled, "0.5; 0.8 of many rounds",
+	keys.decay = number("statistics.decay", config.Below(0, 1), func(s settings) bool { return s.solver() == Pooled }, "0.5; 0.8 of many rounds",
 		"How much the statistics of a round before weigh beside those of this one.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
 	keys.decay.Former = "statistics.memory"
 	keys.growth = config.DeclareNumber(config.Key{
@@ -300,14 +312,14 @@ func checkResample(c config.Config) string {
 
 // declareBounds declares what bounds a user's contribution.
 func declareBounds() {
-	keys.clipUser = number("statistics.clip-user", clips(), bySums, "1; 4 without noise; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
+	keys.clipUser = number("statistics.clip-user", clips(), bySums, "1; 4 without noise, more with posteriors; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
 	// A star of five: what biases and mean leave of a rating is seldom more, and the noise grows with
 	// it. Without noise it bounds what one rating can do where priors are learned, and else nothing.
 	keys.clipRating = number("statistics.clip-rating", clips(), func(s settings) bool {
 		return bySums(s) && !s.implicit() && (s.solver() != Convex || keys.loss.Chosen(s.Config) == string(Squared))
 	}, "a quarter of the scale; all of it without noise", "Largest residual of a rating in what a user sends, in stars.",
 		byFacts(func(s settings, f *config.Facts) float64 {
-			return either(s.private() || s.pooled(), 0.5, 2) * halfScale(f)
+			return either(s.private() || s.solver() == Pooled, 0.5, 2) * halfScale(f)
 		}))
 	keys.clipBias = number("statistics.clip-bias", clips(), biased, "7/16 of the scale, or half of it", "Largest residual of a rating in the sums for biases, in stars.",
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.learns(), 0.875, 1) * halfScale(f) }))
@@ -318,19 +330,24 @@ func declareBounds() {
 	keys.normBias = norm("norm-bias", biased, "a quarter of the scale, a sixth where little can be learned; 0 without noise",
 		"Largest norm of all that a user adds to the sums for biases, in stars: a longer one is scaled down. 0: what single ratings are clipped to.",
 		settings.normBias)
-	keys.normItems = norm("norm-items", func(s settings) bool { return s.items() && !s.byUser() }, "an eighth of the scale of our forms; 0 of the papers', without noise, and where no biases come first",
+	keys.normItems = norm("norm-items", func(s settings) bool { return s.items() && !s.byUser() && !s.variational() }, "an eighth of the scale of our forms; 0 of the papers', without noise, and where no biases come first",
 		"Largest norm of all that a user adds to the sums for embeddings of items, likewise.", settings.normItems)
 }
 
 // declareRidges declares what regularises the solutions.
 func declareRidges() {
-	keys.userRidge = number("statistics.user-ridge", config.Positive(), items, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
+	keys.userRidge = number("statistics.user-ridge", config.Positive(), func(s settings) bool { return s.items() && !s.variational() }, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
 		always(func(s settings) float64 { return s.userRidge() * s.rankPenalty() }))
 	keys.userBiasRidge = number("statistics.user-bias-ridge", config.Positive(), biased, "5", "Ridge of a user's own bias.", value(5))
 	keys.userFeatureWeight = number("statistics.user-feature-weight", config.Between(0, 10), settings.weighsFeatures, "0.35 of our forms, 0 of the papers'",
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
 		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
 	keys.userFeatureWeight.Former = "statistics.taste-weight"
+	keys.popularityWeight = config.DeclareNumber(config.Key{
+		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15", Range: config.Between(0, 10), When: condition(settings.popularity).when(), Later: true, Before: "0",
+		Help:         "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
+		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(0.15) },
+	})
 	keys.itemRidge = number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", value(0.01))
 	keys.itemPrior = config.DeclareNumber(config.Key{
 		Name: "statistics.item-prior", Kind: config.Real, Default: "auto", Auto: "5 to 20; 0.1 where little can be learned", Range: config.AtLeast(0), When: notPool.when(),
@@ -487,7 +504,7 @@ func checkOptimiser(c config.Config) string {
 	switch {
 	case !f.pooled:
 		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
-	case keys.gramian.Is(c, string(PerItem)):
+	case keys.gramian.Is(c, string(PerItem)) && !(settings{c}).variational():
 		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, One)
 	case keys.resample.Or(c, 1) > 1:
 		return fmt.Sprintf("%s solves for a round's statistics once; statistics.resample must be 1", exact)

@@ -17,7 +17,10 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	if err != nil {
 		return nil, err
 	}
-	m := saved{lastUnknown: s.implicit() && (s.chooses() || !keys.itemsFile.Is(c, ""))}
+	if _, err := files.Matrix("item_embeddings", set.Items, width); err != nil && s.weighsPopularity() {
+		width-- // a run of before popularity was weighed
+	}
+	m := saved{lastUnknown: s.implicit() && s.ofSomeItems()}
 	read := func(name string, rows, cols int) *model.Matrix {
 		x, readErr := files.Matrix(name, rows, cols)
 		err = errors.Join(err, readErr)
@@ -50,6 +53,9 @@ func (s settings) savedWidth(set *dataset.Set, f *dataset.ItemFeatures) (int, er
 	rank := int(algorithm.Rank.Or(s.Config, s.rank()))
 	if !s.items() {
 		rank = 1
+	}
+	if s.weighsPopularity() {
+		rank++
 	}
 	if !s.weighsFeatures() {
 		return rank, nil

@@ -11,7 +11,7 @@ import (
 //
 //	min  Σ_j ℓ(μ + b_j + b + <u, v_j> + <t, x_j>; y_j) + λ_u/2 (‖u‖² + ‖t‖²) + λ_b/2 b²,
 //
-// with t its weights of public features, if it weighs any ([UserFeatures]), and
+// with t its weights of public features, if it weighs any ([UserFeatures]), and of popularity, if it was released, and
 // ℓ half the squared error but for the other losses of the Convex solver. With implicit feedback the
 // target is 1 and α/2·Σ_j <u, v_j>² over all items is added. Nothing of it is sent as such.
 //
@@ -38,12 +38,13 @@ func (p *Params) FitUser(m *Model, r model.Ratings) (u []float64, bias float64) 
 type workspace struct {
 	width  int       // of a row: d, 1 with a bias of the user's, and what public features it weighs
 	items  []int32   // that were rated
-	rows   []float64 // n x width: v_j, 1 where there is a bias, x_j
+	rows   []float64 // n x width: v_j, 1 where there is a bias, popularity where it is weighed, x_j
 	offset []float64 // μ + b_j, or its logit
 	value  []float64 // y_j; for Logistic scaled to 0..1
 	beta   []float64 // the solution: u, the bias if there is one, weights of features
 	gram   []float64 // width x width
 	newton newton
+	fits   fits // of the variational solver
 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
@@ -74,13 +75,27 @@ func resize(x []float64, n int) []float64 {
 // row is the embedding of the k-th rated item.
 func (w *workspace) row(k, d int) []float64 { return w.rows[k*w.width : k*w.width+d : k*w.width+d] }
 
-// weightsAt is where weights of features begin in a row.
-func (p *Params) weightsAt() int {
+// biasWidth is 1 where users have a bias of their own, else 0.
+func (p *Params) biasWidth() int {
 	if p.Bias {
-		return p.Rank + 1
+		return 1
 	}
-	return p.Rank
+	return 0
 }
+
+// popularWidth is 1 where clients weigh popularity for their users, else 0.
+func (p *Params) popularWidth() int {
+	if p.Popularity > 0 {
+		return 1
+	}
+	return 0
+}
+
+// weightsAt is where weights of features begin in a row: behind v_j, the bias's 1 and popularity.
+func (p *Params) weightsAt() int { return p.Rank + p.biasWidth() + p.popularWidth() }
+
+// ownWidth is how many weights stand behind u in what a client keeps: of popularity and of features.
+func (p *Params) ownWidth() int { return p.popularWidth() + p.UserFeatures.Width() }
 
 // bias is the user's, after a fit.
 func (w *workspace) bias(p *Params) float64 {
@@ -92,7 +107,7 @@ func (w *workspace) bias(p *Params) float64 {
 
 // embedding appends u and weights of features to dst, after a fit.
 func (w *workspace) embedding(p *Params, dst []float64) []float64 {
-	return append(append(dst, w.beta[:p.Rank]...), w.beta[p.weightsAt():]...)
+	return append(append(dst, w.beta[:p.Rank]...), w.beta[p.Rank+p.biasWidth():]...)
 }
 
 // own is what bias and weights say of the k-th rating, after a fit.
@@ -130,6 +145,9 @@ func (w *workspace) gather(p *Params, m shared, r model.Ratings) {
 		if p.Bias {
 			row[p.Rank] = 1
 		}
+		if p.popularWidth() > 0 {
+			row[p.weightsAt()-1] = m.popularity(j)
+		}
 		if p.UserFeatures != nil {
 			p.UserFeatures.row(j, row[p.weightsAt():])
 		}
@@ -159,9 +177,12 @@ func (w *workspace) fit(p *Params, m shared) {
 	if len(w.value) == 0 {
 		return
 	}
-	if p.Solver == Convex && p.Loss != Squared {
+	switch {
+	case p.Solver == Variational:
+		w.variational(p, m)
+	case p.Solver == Convex && p.Loss != Squared:
 		w.newton.fit(w, p)
-	} else {
+	default:
 		w.leastSquares(p, m)
 	}
 	for _, x := range w.beta {

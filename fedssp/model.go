@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/model"
@@ -22,9 +23,18 @@ type Model struct {
 	// Theta are the parameters that gradients are taken at, of solvers that take them; nil in a final model. Items are
 	// what users are fitted to, which stays within an outer step.
 	Theta []float64
+	// Popularity is what clients weigh for their users besides public features: the standardised logarithm of an item's
+	// released weight times Params.Popularity, one per item; nil: there is none, or none was released.
+	Popularity []float64
+
+	// Covariance is the packed posterior covariance of [v_j, b_j], item by item, and Variances what priors and residuals
+	// have, of the variational solver; nil of another, and at the start.
+	Covariance []float64
+	Variances  *Variances
 
 	scale   scale
 	weighed *UserFeatures
+	popular int // Params.popularWidth
 
 	// Where not all items are trained on, all of the above is of those that are, in their order.
 	chosen   *chosen   // nil: all are
@@ -45,7 +55,7 @@ type scale struct {
 // which users begin with weights of features. Users fit it before they have cooperated: a baseline
 // of that starts here. Without rounds V is zero, and users have biases only.
 func (p *Params) Start() (*Model, error) {
-	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale(), weighed: p.UserFeatures}
+	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale(), weighed: p.UserFeatures, popular: p.popularWidth()}
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
@@ -121,7 +131,7 @@ func (s scale) offset(mean, bias float64) float64 {
 // b_j + b_u + <u, v_j> + <t, x_j>, u as [Params.FitUser] returns it, not clipped to the scale; with a logistic loss the logit's place on the scale.
 // With implicit feedback it is a score: NaN, which comes last, of an item of which nothing is known since it was not trained on.
 func (m *Model) Predict(u []float64, bias float64, item int) float64 {
-	d := len(u) - m.weighed.Width()
+	d := len(u) - m.popular - m.weighed.Width()
 	row, own := m.item(item, d)
 	x := bias
 	switch {
@@ -130,7 +140,10 @@ func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 	case m.scale.ranked:
 		return math.NaN()
 	}
-	x += m.weighed.of(u[d:], item)
+	x += m.weighed.of(u[d+m.popular:], item)
+	if m.popular > 0 {
+		x += u[d] * m.popularity(item)
+	}
 	x += m.scale.offset(m.Mean, own)
 	if m.scale.logistic {
 		return m.scale.min + (m.scale.max-m.scale.min)*sigmoid(x)
@@ -143,7 +156,7 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 // modelDomain begins an encoded model and ends in the version of the form.
 //
 //	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
-//	        parameters (if any)
+//	        popularity (m, if any) ‖ of the solver: parameters, or covariance (m·(d+1)(d+2)/2) ‖ variances (4), if any
 //
 // Numbers are little-endian float64, so that a client reads the rows it needs in place. Where m of M items are trained on, it is
 //
@@ -159,8 +172,8 @@ const (
 	hasChoice
 	hasRestBias
 	hasRest
-	hasTheta
-	allFlags = hasCounts | hasBias | hasGramian | hasChoice | hasRestBias | hasRest | hasTheta
+	hasPopularity
+	hasSolver // what the solver has besides: parameters where gradients are taken by them, posteriors of the variational one; the last bit there is
 )
 
 // Encode is the model as it is broadcast.
@@ -184,10 +197,17 @@ func (m *Model) Encode() []byte {
 	if m.rest != nil {
 		flags |= hasRest
 	}
-	if m.Theta != nil {
-		flags |= hasTheta
+	if m.Popularity != nil {
+		flags |= hasPopularity
 	}
-	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.restBias)+len(m.rest)+len(m.Theta)))
+	solver := m.Theta
+	if m.Variances != nil {
+		solver = slices.Concat(m.Covariance, m.Variances.list())
+	}
+	if solver != nil {
+		flags |= hasSolver
+	}
+	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.restBias)+len(m.rest)+len(m.Popularity)+len(solver)))
 	b = append(append(b, modelDomain...), flags)
 	b = appendFloats(b, m.Mean)
 	if m.chosen != nil {
@@ -199,7 +219,8 @@ func (m *Model) Encode() []byte {
 	b = appendFloats(b, m.Gramian...)
 	b = appendFloats(b, m.restBias...)
 	b = appendFloats(b, m.rest...)
-	return appendFloats(b, m.Theta...)
+	b = appendFloats(b, m.Popularity...)
+	return appendFloats(b, solver...)
 }
 
 func appendFloats(b []byte, x ...float64) []byte {
@@ -221,13 +242,20 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{
-		Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), Theta: numbers(v.theta), scale: p.scale(), weighed: p.UserFeatures,
+		Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), Theta: numbers(v.theta), Popularity: numbers(v.popular),
+		scale: p.scale(), weighed: p.UserFeatures, popular: p.popularWidth(),
 		chosen: v.chosen, unchosen: v.unchosen(), restBias: numbers(v.restBias), rest: numbers(v.rest),
+	}
+	if x := numbers(v.spread); x != nil {
+		m.Covariance, m.Variances = numbers(v.covariance), variancesOf(x)
 	}
 	for _, part := range []struct {
 		name   string
 		values []float64
-	}{{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.restBias}, {"other items", m.rest}, {"parameters", m.Theta}} {
+	}{
+		{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.restBias}, {"other items", m.rest},
+		{"popularity", m.Popularity}, {"parameters", m.Theta}, {"covariance", m.Covariance}, {"variances", m.Variances.list()},
+	} {
 		for i, x := range part.values {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
@@ -251,10 +279,11 @@ func numbers(b []byte) []float64 {
 
 // broadcast is an encoded model in place. A client reads what its ratings touch and no more.
 type broadcast struct {
-	p                                      *Params // of the items that are trained on
-	mean, counts, bias, items, gram, theta []byte  // counts, bias, gram, theta nil: none
-	chosen                                 *chosen // nil: all are, or it is not known yet which
-	rest, restBias                         []byte  // nil: none
+	p                                               *Params // of the items that are trained on
+	mean, counts, bias, items, gram, theta, popular []byte  // counts, bias, gram, theta, popular nil: none
+	covariance, spread                              []byte  // nil: none
+	chosen                                          *chosen // nil: all are, or it is not known yet which
+	rest, restBias                                  []byte  // nil: none
 }
 
 // trainedOn are a user's ratings of items that are trained on, by their places among them.
@@ -275,9 +304,6 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 		return broadcast{}, fmt.Errorf("fedssp: the model must begin with %q; it is of another algorithm or version", modelDomain)
 	}
 	flags := b[len(modelDomain)]
-	if flags&^allFlags != 0 {
-		return broadcast{}, fmt.Errorf("fedssp: the model has flags %#x; only %#x are known", flags, allFlags)
-	}
 	chosen := flags&hasChoice != 0
 	switch {
 	case p.TopItems == 0 && flags&(hasChoice|hasRest|hasRestBias) != 0:
@@ -289,8 +315,11 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
 		return broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
 	}
-	if flags&hasTheta != 0 && !p.descends() {
-		return broadcast{}, errors.New("fedssp: a model has parameters of an encoder where gradients are taken by them, and only there")
+	if flags&hasPopularity != 0 && p.popularWidth() == 0 {
+		return broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
+	}
+	if flags&hasSolver != 0 && !p.descends() && p.Solver != Variational {
+		return broadcast{}, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
 	}
 	v := broadcast{p: p}
 	rest, need := b[len(modelDomain)+1:], len(modelDomain)+1
@@ -314,7 +343,12 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	take(flags&hasGramian != 0, 8*p.packed(), &v.gram)
 	take(flags&hasRestBias != 0, 8*others, &v.restBias)
 	take(flags&hasRest != 0, 8*others*p.Rank, &v.rest)
-	take(flags&hasTheta != 0, 8*p.parameters(), &v.theta)
+	take(flags&hasPopularity != 0, 8*items, &v.popular)
+	if flags&hasSolver != 0 {
+		take(p.descends(), 8*p.parameters(), &v.theta)
+		take(p.Solver == Variational, 8*p.Items*p.packedJoint(), &v.covariance)
+		take(p.Solver == Variational, 8*numVariances, &v.spread)
+	}
 	if len(b) != need {
 		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
 	}
@@ -339,12 +373,15 @@ func openUnchosen(b []byte, p *Params) (broadcast, error) {
 
 // shared is a model as a client reads it, decoded or in place.
 type shared interface {
-	centre() float64        // μ
-	count(j int) float64    // n̂_j
-	counted() bool          // whether there are counts
-	itemBias(j int) float64 // b_j, 0 if there are none
+	centre() float64          // μ
+	count(j int) float64      // n̂_j
+	counted() bool            // whether there are counts
+	itemBias(j int) float64   // b_j, 0 if there are none
+	popularity(j int) float64 // 0 if there is none
 	row(j int, dst []float64) []float64
 	packedGramian() []float64
+	addCovariance(j int, dst []float64) // adds the packed covariance of [v_j, b_j], if there is one
+	variances(p *Params) Variances
 }
 
 func (m *Model) centre() float64                     { return m.Mean }
@@ -358,6 +395,26 @@ func (m *Model) itemBias(j int) float64 {
 		return 0
 	}
 	return m.Bias[j]
+}
+
+func (m *Model) addCovariance(j int, dst []float64) {
+	if m.Covariance != nil {
+		axpy(dst, 1, m.Covariance[j*len(dst):(j+1)*len(dst)])
+	}
+}
+
+func (m *Model) variances(p *Params) Variances {
+	if m.Variances == nil {
+		return p.startVariances()
+	}
+	return *m.Variances
+}
+
+func (m *Model) popularity(j int) float64 {
+	if m.Popularity == nil {
+		return 0
+	}
+	return m.Popularity[j]
 }
 
 // farthest is the largest coordinate of a broadcast that is taken at its word: squares of it, summed
@@ -398,6 +455,37 @@ func (v broadcast) itemBias(j int) float64 {
 		return 0
 	}
 	return tame(floatAt(v.bias, j), v.p.Max-v.p.Min)
+}
+
+func (v broadcast) addCovariance(j int, dst []float64) {
+	if v.covariance == nil {
+		return
+	}
+	for i := range dst {
+		dst[i] += tame(floatAt(v.covariance, j*len(dst)+i), farthest)
+	}
+}
+
+// variances are those of the start where they are no variances.
+func (v broadcast) variances(p *Params) Variances {
+	x := numbers(v.spread)
+	for _, y := range x {
+		if !(y > 0 && y <= farthest) {
+			x = nil
+			break
+		}
+	}
+	if x == nil {
+		return p.startVariances()
+	}
+	return *variancesOf(x)
+}
+
+func (v broadcast) popularity(j int) float64 {
+	if v.popular == nil {
+		return 0
+	}
+	return tame(floatAt(v.popular, j), farthest)
 }
 
 func (v broadcast) row(j int, dst []float64) []float64 {

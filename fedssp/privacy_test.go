@@ -97,6 +97,19 @@ func hostile(p *Params, rng *rand.Rand, k int) *Model {
 	if p.Feedback == Implicit {
 		m.Bias = nil
 	}
+	if p.popularWidth() > 0 && k%2 == 0 {
+		m.Popularity = make([]float64, p.Items)
+		fill(m.Popularity, 0.5)
+	}
+	if p.Solver == Variational && k%3 > 0 {
+		m.Covariance, m.Variances = make([]float64, p.Items*p.packedJoint()), variancesOf([]float64{0.5, 0.2, 1e-6, 9})
+		fill(m.Covariance, []float64{0, 0.1, 1}[rng.IntN(3)])
+		if k%4 == 0 {
+			x := m.Variances.list()
+			fill(x, 0.5)
+			m.Variances = variancesOf(x)
+		}
+	}
 	return m
 }
 
@@ -130,6 +143,12 @@ func TestSensitivity(t *testing.T) {
 					least = 0.99 // all ratings at an end of the scale
 				case (release == Gramian || release == Gramians) && p.NormItems > 0:
 					least = 0.8 // a u that is long comes with residuals that are, and is scaled down with them
+				case p.Solver == Variational && (release == SecondMoments || release == FirstMoments):
+					least = 0.24 // of a user as precise as others; up to four times that is left for others
+				case release == Scales:
+					least = 0.15 // all of them are not at their largest at once
+				case p.Solver == Variational && release == Gramian:
+					least = 0.6 // the rest of the bound is of the 1 and the means beside u
 				case release == Hessians && p.Loss == Huber:
 					least = 0.3 // half the items are beyond the width
 				case (release == Hessians || release == Gradients) && p.Loss == Logistic:

@@ -15,6 +15,12 @@ func (p *Params) ModelSize(phase string) int {
 	if (phase == Statistics || phase == Refine) && p.Bias || phase == Statistics && p.popularity() {
 		n += items
 	}
+	if phase == Statistics || phase == Refine {
+		n += items * p.popularWidth()
+	}
+	if phase == Statistics && p.Solver == Variational {
+		n += p.Items*p.packedJoint() + numVariances
+	}
 	if p.Feedback == Implicit {
 		n += p.packed()
 	}

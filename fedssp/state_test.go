@@ -117,7 +117,7 @@ func TestRestoreRefuses(t *testing.T) {
 		{"a later iteration", at(begin+7, 5), "of iteration 5; the last one is 4"},
 		{"a long model", at(begin+8, 1), "ends within its model"},
 		{"another model", at(begin+12, 'x'), "another algorithm or version"},
-		{"unknown flags", at(model-1, 0xff), "flags"},
+		{"flags of another form", at(model-1, 0xff), "some of the items"},
 		{"NaN in the model", put(model, nan), "mean hold NaN"},
 		{"NaN in the weights", put(len(state)-8, nan), "weight counts hold NaN"},
 		{"a negative deviation", put(len(state)-8*7, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1))), "their deviation not negative"},

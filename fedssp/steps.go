@@ -27,6 +27,10 @@ const (
 	Hessians     = "hessians"
 	Gradients    = "gradients"
 	ByEncoder    = "encoder-gradient"
+
+	SecondMoments = "second-moments"
+	FirstMoments  = "first-moments"
+	Scales        = "scales"
 )
 
 // Step is one iteration of the run: what is asked, and what share of the run's μ² each release
@@ -137,6 +141,10 @@ func (p *Params) addStatistics(s *Step, share float64) {
 		items = Hessians
 	}
 	norm2 := p.ClipUser * p.ClipUser
+	if p.Solver == Variational {
+		p.addMoments(s, second, first)
+		return
+	}
 	if p.Gramian == One || p.Feedback == Implicit {
 		common := protocol.Release{Name: Gramian, Len: p.packed(), L2: norm2, LInf: norm2, MaxNonZero: p.packed()}
 		if p.Gramian == One {
@@ -150,6 +158,19 @@ func (p *Params) addStatistics(s *Step, share float64) {
 		s.add(p.rows(items, p.packed(), curvature*norm2), second)
 	}
 	s.add(p.rows(name, p.Rank, p.itemsBound()), first)
+}
+
+// addMoments adds what a step of the variational solver sums ([contribution.variational]). No rating weighs more
+// than 1/√m.
+func (p *Params) addMoments(s *Step, second, first float64) {
+	norm2, each := p.ClipUser*p.ClipUser, 1/math.Sqrt(float64(p.Items))
+	items, biased := p.rows(SecondMoments, p.packedJoint(), norm2), p.rows(FirstMoments, p.joint(), p.ClipRating*p.ClipUser)
+	items.LInf *= each
+	biased.LInf *= each
+	s.add(protocol.Release{Name: Gramian, Len: p.packed(), L2: norm2, LInf: norm2, MaxNonZero: p.packed()}, second*commonShare)
+	s.add(protocol.Release{Name: Scales, Len: numScales, L2: p.scalesBound() * math.Sqrt(numScales), LInf: p.scalesBound(), MaxNonZero: numScales}, second*commonShare)
+	s.add(items, second*(1-2*commonShare))
+	s.add(biased, first)
 }
 
 // parts are what each of so many sums has of the statistics' μ², together 1.
@@ -236,6 +257,12 @@ func (p *Params) length(name string) int {
 		return p.trained()
 	case Gramian:
 		return p.packed()
+	case Scales:
+		return numScales
+	case SecondMoments:
+		return p.Items * p.packedJoint()
+	case FirstMoments:
+		return p.Items * p.joint()
 	case Gramians, Hessians:
 		return p.trained() * p.packed()
 	case Moments, Gradients:

@@ -161,6 +161,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		return s.prepared(r)
 	case BiasStage, Refine:
 		s.keepWeights(r)
+		s.popularity()
 		return s.biases(r)
 	case Popularity:
 		s.keepWeights(r)
@@ -304,6 +305,15 @@ func (s *Strategy) weights() (c []float64, typical float64) {
 	return c, n / max(sum, n)
 }
 
+// popularity is what clients weigh for their users: how many rated an item is rated otherwise by some users than by
+// others. It follows from what was released, and is of deviation Params.Popularity.
+func (s *Strategy) popularity() {
+	if p := &s.params.Params; p.Popularity > 0 {
+		c, typical := s.weights()
+		s.model.Popularity = scaled(standardLogs(c, typical), p.Popularity)
+	}
+}
+
 // biases solves for b_j: the system of an outer step in one dimension.
 func (s *Strategy) biases(r absorbed) error {
 	p, n := &s.params.Params, s.params.total()/r.users
@@ -333,6 +343,9 @@ func (s *Strategy) step(r absorbed, run protocol.Runner) error {
 		return nil
 	}
 	p, n, v := &s.params.Params, s.params.total()/r.users, s.model.Items
+	if p.Solver == Variational {
+		return s.solveVariational(r, run)
+	}
 	y := s.system(r, n)
 	switch {
 	case s.encoder != nil:

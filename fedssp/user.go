@@ -171,8 +171,8 @@ func (t *User) stepsSize() int {
 	return 8 * (t.params.width() + 1)
 }
 
-// width is the length of a user's embedding with its weights of public features.
-func (p *Params) width() int { return p.Rank + p.UserFeatures.Width() }
+// width is the length of a user's embedding with its weights of popularity and of public features.
+func (p *Params) width() int { return p.Rank + p.ownWidth() }
 
 func (t *User) keep(w *workspace) {
 	t.u = w.embedding(t.params, t.u[:0])
@@ -231,6 +231,9 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 		return c.mean()
 	}
 	p := c.params
+	if p.Solver == Variational && !slices.Contains([]string{Bias, WeightCounts}, r.Name) {
+		return c.variational(r.Name), nil
+	}
 	if err := c.weigh(); err != nil {
 		return protocol.Vector{}, err
 	}

@@ -142,17 +142,20 @@ func appendFeatures(column []int, value []float64, cat *dataset.Category, column
 }
 
 // Extended is the shared embeddings with the features that clients weigh behind them, m x
-// (d + UserFeatures.Width), row by row: <Extended_j, [u_i, t_i]> is all of a prediction but
+// (d + what popularity and UserFeatures.Width take), row by row: <Extended_j, [u_i, t_i]> is all of a prediction but
 // what is constant for the item or the user.
 func (m *Model) Extended(p *Params) []float64 {
-	d, width := p.Rank, p.Rank+p.UserFeatures.Width()
+	d, width := p.Rank, p.Rank+p.ownWidth()
 	out := make([]float64, p.Items*width)
 	for j := range p.Items {
 		row := out[j*width : (j+1)*width]
 		known, _ := m.item(j, d)
 		copy(row, known)
+		if p.popularWidth() > 0 {
+			row[d] = m.popularity(j)
+		}
 		if p.UserFeatures != nil {
-			p.UserFeatures.row(j, row[d:])
+			p.UserFeatures.row(j, row[d+p.popularWidth():])
 		}
 	}
 	return out

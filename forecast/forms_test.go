@@ -74,7 +74,7 @@ func TestGramianForms(t *testing.T) {
 	}
 	for settings, want := range map[string]string{
 		"algorithm=ssp-c rank=180 statistics.gramian=per-item epsilon=inf": "with statistics.gramian one it would be ",
-		"algorithm=ssp-c rank=180 epsilon=inf":                             "",
+		"algorithm=ssp-c rank=180 epsilon=inf statistics.posteriors=no":    "",
 		"algorithm=ssp-c statistics.gramian=per-item":                      "",
 		"algorithm=private-item-bias":                                      "",
 		"algorithm=vfl-sgdmf epsilon=inf":                                  "",

@@ -1,0 +1,260 @@
+package fedssp
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
+
+	"github.com/fedsim/fedsim/fedssp/posterior"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Without noise what is left to lose is that a user or an item with few ratings is taken at its word. The
+// variational solver keeps how uncertain both are (variational Bayes; Lim and Teh 2007), in
+//
+//	y_ij = μ + b_j + b_i + <u_i, v_j> + <t_i, x_j> + e,  e ~ N(0, σ²σ_i²),
+//
+// with u_i ~ N(0, I), b_i and t_i normal around 0, and v_j and b_j around what popularity and features of the item
+// say. The server broadcasts means and covariances of [v_j, b_j], and variances; a client computes the posterior of
+// [u_i, b_i, t_i] and its σ_i, and contributes, g = [u, 1] and p_i = 1/σ_i²,
+//
+//	second-moments  p_i·E[g gᵀ] for each rated item      first-moments  p_i·E[(y - μ - b_i - <t_i, x_j>)·g]
+//	gramian         E[u uᵀ]                              scales         what variances are learned from
+//
+// from which posteriors of all items have a closed form, and every prior and variance is the likeliest. After that
+// u and v are turned so that users' second moment is I again, as it is in the prior, and what items differ
+// in has its axes on the coordinates: without, variances would take a hundred steps (Luttinen and Ilin 2010).
+
+// Variances are those that the variational solver learns; those of weights are relative to the size of their features.
+type Variances struct {
+	Residual   float64 // σ², in squared rating units
+	UserBias   float64 // of b_i, likewise
+	Features   float64 // of each weight of a public feature
+	Popularity float64 // of the weight of popularity
+}
+
+const numVariances = 4
+
+// list are all of them; none of nil.
+func (v *Variances) list() []float64 {
+	if v == nil {
+		return nil
+	}
+	return []float64{v.Residual, v.UserBias, v.Features, v.Popularity}
+}
+
+func variancesOf(x []float64) *Variances { return &Variances{x[0], x[1], x[2], x[3]} }
+
+// startVariances are those of the first fit.
+func (p *Params) startVariances() Variances {
+	s := sqr((p.Max - p.Min) / 4)
+	return Variances{Residual: 0.8 * s, UserBias: 0.2 * s, Features: 1, Popularity: 1}
+}
+
+// leastVariance keeps what is learned from zero, where nothing would move it again.
+const leastVariance = 1e-6
+
+// joint is e, the length of [v_j, b_j], and packedJoint that of its packed covariance.
+func (p *Params) joint() int       { return p.Rank + 1 }
+func (p *Params) packedJoint() int { return p.joint() * (p.joint() + 1) / 2 }
+
+// itemPrior is what [v_j, b_j] is before it is rated: m x e means, and e variances around them.
+type itemPrior struct{ mean, variance []float64 }
+
+// fitPrior takes the prior under which the posteriors of the items are likeliest: its means are a regression on the design.
+func (s *Strategy) fitPrior(d posterior.Design) (*itemPrior, error) {
+	p, m, e := &s.params.Params, s.params.Items, s.params.joint()
+	x := &itemPrior{mean: make([]float64, m*e), variance: make([]float64, e)}
+	n := len(d.Group)
+	gram := make([]float64, n*n)
+	for j := range m {
+		for a := d.Start[j]; a < d.Start[j+1]; a++ {
+			for b := d.Start[j]; b < d.Start[j+1]; b++ {
+				gram[d.Column[a]*n+d.Column[b]] += d.Value[a] * d.Value[b]
+			}
+		}
+	}
+	for k := range e {
+		mean := func(j int) float64 { return s.model.jointMean(p, j, k) }
+		var around float64
+		for j := range m {
+			around += sqr(mean(j)) / float64(m)
+		}
+		a, w := make([]float64, n*n), make([]float64, n)
+		copy(a, gram)
+		for i := range n {
+			a[i*n+i] += around/sqr(startFeatures) + leastVariance
+		}
+		for j := range m {
+			for i := d.Start[j]; i < d.Start[j+1]; i++ {
+				w[d.Column[i]] += d.Value[i] * mean(j)
+			}
+		}
+		if !solveUpper(a, w, n) {
+			return nil, fmt.Errorf("fedssp: the prior of items: %w", posterior.ErrDegenerate)
+		}
+		var sum float64
+		for j := range m {
+			var y float64
+			for i := d.Start[j]; i < d.Start[j+1]; i++ {
+				y += d.Value[i] * w[d.Column[i]]
+			}
+			x.mean[j*e+k] = y
+			sum += sqr(mean(j)-y) + s.model.jointCovariance(p, j, k, k)
+		}
+		x.variance[k] = max(sum/float64(m), leastVariance)
+	}
+	return x, nil
+}
+
+// jointMean is coordinate k of the posterior mean of [v_j, b_j].
+func (m *Model) jointMean(p *Params, j, k int) float64 {
+	if k == p.Rank {
+		return m.itemBias(j)
+	}
+	return m.Items[j*p.Rank+k]
+}
+
+// jointCovariance is that of its coordinates a >= b; at the start items are certain.
+func (m *Model) jointCovariance(p *Params, j, a, b int) float64 {
+	if m.Covariance == nil {
+		return 0
+	}
+	x := m.Covariance[j*p.packedJoint()+a*(a+1)/2+b]
+	if a != b {
+		x /= math.Sqrt2
+	}
+	return x
+}
+
+// solveVariational sets the posteriors of all items, and the variances, from the sums of all N clients.
+func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
+	p, n := &s.params.Params, s.params.total()/r.users
+	m, d, e, size := p.Items, p.Rank, p.joint(), p.packedJoint()
+	c, typical := s.weights()
+	design := p.design(c, typical)
+	before, err := s.fitPrior(design)
+	if err != nil {
+		return err
+	}
+	v := s.model.variances(p)
+	scale := n * p.fullWeight() / v.Residual
+	second, first := r.values[SecondMoments], r.values[FirstMoments]
+	covariance, bias := make([]float64, m*size), make([]float64, m)
+	blocks(run, m, func(from, to int) {
+		a, b := make([]float64, e*e), make([]float64, e)
+		for j := from; j < to; j++ {
+			unpack(a, second[j*size:(j+1)*size], e, scale)
+			for k := range e {
+				a[k*e+k] += 1 / before.variance[k]
+				b[k] = scale*first[j*e+k] + before.mean[j*e+k]/before.variance[k]
+			}
+			if !solveUpper(a, b, e) { // rounding made a hardly determined item indefinite: what is known beforehand
+				clear(a)
+				for k := range e {
+					a[k*e+k] = math.Sqrt(1 / before.variance[k])
+				}
+				copy(b, before.mean[j*e:(j+1)*e])
+			}
+			invertUpper(a, e)
+			pack(covariance[j*size:(j+1)*size], a, e)
+			copy(s.model.Items[j*d:(j+1)*d], b)
+			bias[j] = b[d]
+		}
+	})
+	s.model.Bias, s.model.Covariance = bias, covariance
+	s.model.Variances = p.learn(v, r.values[Scales])
+	after, err := s.fitPrior(design)
+	if err != nil {
+		return err
+	}
+	s.turn(after, r.values[Gramian], r.users, run)
+	return nil
+}
+
+// invertUpper replaces the factor in the upper triangle of a by the whole inverse of what was factored.
+func invertUpper(a []float64, d int) {
+	lapack64.Potri(triangular(a, d))
+	for i := range d {
+		for k := range i {
+			a[i*d+k] = a[k*d+i]
+		}
+	}
+}
+
+func triangular(a []float64, d int) blas64.Triangular {
+	return blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: a}
+}
+
+// learn are the variances that scales, summed over users ([contribution.scales]), make likeliest.
+func (p *Params) learn(v Variances, x []float64) *Variances {
+	users := x[scaleUsers]
+	if !(users > 0) {
+		return &v
+	}
+	if x[scaleRatings] > 0 {
+		v.Residual = max(x[scaleResiduals]/x[scaleRatings], leastVariance*sqr(p.Max-p.Min))
+	}
+	v.UserBias = max(x[scaleBias]/users, leastVariance*sqr(p.Max-p.Min))
+	// The fixed point of MacKay (1992), which EM takes ten times the steps to.
+	if known := x[scaleKnown]; known > 0 {
+		v.Features = max(x[scaleFeatures]/known, leastVariance)
+	}
+	v.Popularity = max(x[scalePopularity]/users, leastVariance)
+	return &v
+}
+
+// turn takes u to M⁻ᵀu and v to Mv, so that the second moment of users is I and that of items, around their prior, diagonal.
+func (s *Strategy) turn(prior *itemPrior, gramian []float64, users float64, run protocol.Runner) {
+	p := &s.params.Params
+	m, d, e, size := p.Items, p.Rank, p.joint(), p.packedJoint()
+	root := make([]float64, d*d)
+	unpack(root, gramian, d, 1/users)
+	if _, ok := lapack64.Potrf(upper(root, d)); !ok {
+		return // nobody left says where to
+	}
+	for i := range d {
+		clear(root[i*d : i*d+i])
+	}
+	around := make([]float64, d*d)
+	for j := range m {
+		for a := range d {
+			x := s.model.Items[j*d+a] - prior.mean[j*e+a]
+			for b := range a + 1 {
+				around[a*d+b] += x*(s.model.Items[j*d+b]-prior.mean[j*e+b]) + s.model.jointCovariance(p, j, a, b)
+			}
+		}
+	}
+	for a := range d {
+		for b := range a {
+			around[b*d+a] = around[a*d+b]
+		}
+	}
+	half, turned := make([]float64, d*d), make([]float64, d*d)
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, square(root, d), square(around, d), 0, square(half, d))
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, square(half, d), square(root, d), 0, square(turned, d))
+	q := newEigen(d)
+	q.decompose(turned)
+	matrix := make([]float64, e*e) // M, and 1 for b_j
+	top := blas64.General{Rows: d, Cols: d, Stride: e, Data: matrix}
+	blas64.Gemm(blas.Trans, blas.NoTrans, 1, square(q.vectors, d), square(root, d), 0, top)
+	matrix[e*e-1] = 1
+	blocks(run, m, func(from, to int) {
+		full, part, v := make([]float64, e*e), make([]float64, e*e), make([]float64, d)
+		for j := from; j < to; j++ {
+			row := s.model.Items[j*d : (j+1)*d]
+			copy(v, row)
+			for a := range row {
+				row[a] = dot(matrix[a*e:a*e+d], v)
+			}
+			packed := s.model.Covariance[j*size : (j+1)*size]
+			unpack(full, packed, e, 1)
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, square(matrix, e), square(full, e), 0, square(part, e))
+			blas64.Gemm(blas.NoTrans, blas.Trans, 1, square(part, e), square(matrix, e), 0, square(full, e))
+			pack(packed, full, e)
+		}
+	})
+}

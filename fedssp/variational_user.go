@@ -1,0 +1,284 @@
+package fedssp
+
+import (
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// The client's side of the variational solver.
+
+const (
+	// ownNoise is how many ratings of σ_i = 1 a user's own ratings stand beside where σ_i² is estimated.
+	ownNoise = 50
+	// mostPrecise is the largest 1/σ_i² with which a user's ratings count.
+	mostPrecise = 4
+	// scalesBound is the largest of a user's scales, beside the square of the rating scale.
+	scalesBound = 25
+)
+
+// What the release of scales has of a user, by place.
+const (
+	scaleUsers      = iota // 1
+	scaleResiduals         // Σ_j E[e²]/σ_i², divided by m
+	scaleRatings           // how many ratings it has, divided by m
+	scaleBias              // E[b_i²]
+	scaleFeatures          // Σ E[t]², divided by how many there are
+	scaleKnown             // how many of them the ratings determine, likewise
+	scalePopularity        // the same of popularity
+	numScales
+)
+
+// fullWeight is what a sum is to be multiplied by, that a rating of σ_i = 1 counts as one: a rating weighs p_i of mostPrecise,
+// divided by √m.
+func (p *Params) fullWeight() float64 { return mostPrecise * math.Sqrt(float64(p.Items)) }
+
+// fits is the posterior of a user beside its means, which are beta.
+type fits struct {
+	covariance []float64 // width x width
+	known      []float64 // packed: Σ_j Cov[v_j, b_j]
+	joint      []float64 // e x e, of it and of E[g gᵀ]
+	moments    []float64 // e x e: E[g gᵀ]
+	normal     []float64 // width x width: Σ_j E[h hᵀ], the upper triangle, h_j the row of item j
+	factor     []float64 // width x width
+	right      []float64 // Σ_j E[h (y - μ - b_j)]
+	precision  float64   // 1/σ_i²
+	residuals  float64   // Σ_j E[e²]/σ_i²
+}
+
+// variational sets beta, and what else is known of the user. What cannot be computed is a beta of zeros
+// with nothing known.
+func (w *workspace) variational(p *Params, m shared) {
+	v := m.variances(p)
+	f, n, e := &w.fits, w.width, p.joint()
+	f.covariance, f.normal, f.factor, f.right = resize(f.covariance, n*n), resize(f.normal, n*n), resize(f.factor, n*n), resize(f.right, n)
+	f.known, f.joint, f.moments = resize(f.known, p.packedJoint()), resize(f.joint, e*e), resize(f.moments, e*e)
+	for _, j := range w.items {
+		m.addCovariance(int(j), f.known)
+	}
+	unpack(f.joint, f.known, e, 1)
+	clear(w.gram)
+	addOuter(w.gram, w.rows, p.weightsAt(), n)
+	if p.UserFeatures != nil {
+		w.addUserFeatures(p.UserFeatures, p.weightsAt())
+	}
+	copy(f.normal, w.gram)
+	for a := range p.Rank {
+		for b := a; b < p.Rank; b++ {
+			f.normal[a*n+b] += f.joint[a*e+b]
+		}
+		f.right[a] = -f.joint[a*e+p.Rank]
+	}
+	for k, y := range w.value {
+		axpy(f.right, y-w.offset[k], w.rows[k*n:(k+1)*n])
+	}
+	f.precision = 1
+	for again := true; ; again = false {
+		if !w.fitPosterior(p, v) {
+			clear(w.beta)
+			clear(f.covariance)
+			f.residuals = 0
+			break
+		}
+		w.expectedResiduals(p)
+		if !again {
+			break
+		}
+		ratings := float64(len(w.value))
+		f.precision = 1 / ((f.residuals/v.Residual + ownNoise) / (ratings + ownNoise))
+		if !(f.precision <= mostPrecise) {
+			f.precision = mostPrecise
+		}
+	}
+	f.residuals *= f.precision
+	w.secondMoments(p)
+}
+
+// fitPosterior solves for means and covariance of beta; false where float64 cannot.
+func (w *workspace) fitPosterior(p *Params, v Variances) bool {
+	f, n := &w.fits, w.width
+	by := f.precision / v.Residual
+	for i, x := range f.normal {
+		f.factor[i] = by * x
+	}
+	for i := range n {
+		f.factor[i*n+i] += 1 / w.variance(p, v, i)
+		w.beta[i] = by * f.right[i]
+	}
+	if !solveUpper(f.factor, w.beta, n) {
+		return false
+	}
+	copy(f.covariance, f.factor)
+	invertUpper(f.covariance, n)
+	for _, x := range [][]float64{w.beta, f.covariance} {
+		for _, y := range x {
+			if math.IsNaN(y) || math.IsInf(y, 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// variance is that of the prior of coordinate i of beta.
+func (w *workspace) variance(p *Params, v Variances, i int) float64 {
+	switch {
+	case i < p.Rank:
+		return 1
+	case i == p.Rank:
+		return v.UserBias
+	case i < p.weightsAt():
+		return v.Popularity
+	default:
+		return v.Features
+	}
+}
+
+// secondMoments sets E[g gᵀ].
+func (w *workspace) secondMoments(p *Params) {
+	f, e, d := &w.fits, p.joint(), p.Rank
+	for a := range d {
+		for b := range d {
+			f.moments[a*e+b] = w.beta[a]*w.beta[b] + f.covariance[a*w.width+b]
+		}
+		f.moments[a*e+d], f.moments[d*e+a] = w.beta[a], w.beta[a]
+	}
+	f.moments[e*e-1] = 1
+}
+
+// expectedResiduals sets Σ_j E[e²]: that of means, what users' uncertainty adds to it, and what items' does.
+func (w *workspace) expectedResiduals(p *Params) {
+	f, n := &w.fits, w.width
+	w.secondMoments(p)
+	f.residuals = dot(f.joint, f.moments)
+	for k, y := range w.value {
+		f.residuals += sqr(y - w.offset[k] - dot(w.beta, w.rows[k*n:(k+1)*n]))
+	}
+	for a := range n {
+		f.residuals += w.gram[a*n+a] * f.covariance[a*n+a]
+		for b := a + 1; b < n; b++ {
+			f.residuals += 2 * w.gram[a*n+b] * f.covariance[a*n+b]
+		}
+	}
+}
+
+// share is 1, or what brings E[g gᵀ] down to the bound: a user of which more is said counts less.
+func (w *workspace) share(p *Params) float64 {
+	x := norm(w.fits.moments)
+	switch bound := sqr(p.ClipUser); {
+	case x <= bound:
+		return justBelow
+	case math.IsInf(x, 0) || math.IsNaN(x):
+		return 0
+	default:
+		return bound / x * justBelow
+	}
+}
+
+// justBelow is a little below 1, lest rounding passes a bound.
+const justBelow = 1 - 1e-12
+
+// variational is what the user adds to a release of the variational solver.
+//
+// Each rating weighs w_i <= 1/√m, so that Σ_j w_i² <= 1 over at most m ratings, whatever the server says. A block of
+// second-moments is w_i·E[g gᵀ], whose norm is w_i·Γ_u² at most by [workspace.share]; one of first-moments is clipped to the
+// norm Γ_y·Γ_u before it is weighed; so both are within those bounds, and no coordinate beyond 1/√m of them. E[u uᵀ] is a part
+// of E[g gᵀ] and scaled as it is. Scales are each clipped to their range.
+func (c *contribution) variational(name string) protocol.Vector {
+	c.fitVariational()
+	p, w, f := c.params, c.work, &c.work.fits
+	share := w.share(p)
+	switch name {
+	case Gramian:
+		v := protocol.Vector{Value: make([]float64, p.packed())}
+		square := make([]float64, p.Rank*p.Rank)
+		for a := range p.Rank {
+			copy(square[a*p.Rank:(a+1)*p.Rank], f.moments[a*p.joint():])
+		}
+		pack(v.Value, square, p.Rank)
+		for i := range v.Value {
+			v.Value[i] *= share
+		}
+		return v
+	case Scales:
+		return protocol.Vector{Value: c.scales()}
+	}
+	weight := share * f.precision / p.fullWeight()
+	items := make([]uint32, len(c.ratings.Items))
+	for k, j := range c.ratings.Items {
+		items[k] = uint32(j)
+	}
+	if name == SecondMoments {
+		row := make([]float64, p.packedJoint())
+		pack(row, f.moments, p.joint())
+		return protocol.Vector{Index: items, Block: len(row), Factor: slices.Repeat([]float64{weight}, len(items)), Value: row}
+	}
+	return protocol.Vector{Index: items, Block: p.joint(), Value: c.firstMoments(weight)}
+}
+
+func (c *contribution) fitVariational() {
+	if c.work != nil {
+		return
+	}
+	c.work = newWorkspace(c.params)
+	c.work.gather(c.params, c.model, c.ratings)
+	c.work.fit(c.params, c.model)
+	c.keep(c.work)
+}
+
+// firstMoments are, of each rated item, E[(y - μ - b_i - <t_i, x_j>)·g] times a weight.
+func (c *contribution) firstMoments(weight float64) []float64 {
+	p, w, f := c.params, c.work, &c.work.fits
+	d, e, n := p.Rank, p.joint(), w.width
+	out := make([]float64, len(w.value)*e)
+	bound := p.ClipRating * p.ClipUser
+	for k, y := range w.value {
+		own := w.rows[k*n+d : (k+1)*n]
+		target := clampTo(y-w.offset[k]+c.model.itemBias(int(w.items[k]))-w.own(k, d), p.ClipRating)
+		row := out[k*e : (k+1)*e]
+		for a := range d {
+			row[a] = target*w.beta[a] - dot(f.covariance[a*n+d:(a+1)*n], own)
+		}
+		row[d] = target
+		by := weight
+		switch x := norm(row); {
+		case math.IsNaN(x) || math.IsInf(x, 0):
+			clear(row)
+		case x > bound:
+			by *= bound / x
+		}
+		for a := range row {
+			row[a] *= by
+		}
+	}
+	return out
+}
+
+// scales are what variances are learned from.
+func (c *contribution) scales() []float64 {
+	p, w, f := c.params, c.work, &c.work.fits
+	v, n, m := c.model.variances(p), w.width, float64(p.Items)
+	second := func(i int) float64 { return sqr(w.beta[i]) + f.covariance[i*n+i] }
+	x := make([]float64, numScales)
+	x[scaleUsers] = 1
+	x[scaleResiduals], x[scaleRatings] = f.residuals/m, float64(len(w.value))/m
+	x[scaleBias] = second(p.Rank)
+	if p.popularWidth() > 0 {
+		x[scalePopularity] = second(p.weightsAt() - 1)
+	}
+	for i := p.weightsAt(); i < n; i++ {
+		x[scaleFeatures] += sqr(w.beta[i]) / float64(n-p.weightsAt())
+		x[scaleKnown] += (1 - f.covariance[i*n+i]/v.Features) / float64(n-p.weightsAt())
+	}
+	for i := range x {
+		if math.IsNaN(x[i]) {
+			x[i] = 0
+		}
+		x[i] = clampTo(x[i], p.scalesBound())
+	}
+	return x
+}
+
+// scalesBound is the largest of a user's scales.
+func (p *Params) scalesBound() float64 { return max(sqr(p.Max-p.Min), scalesBound) }
