@@ -8,10 +8,10 @@ import (
 )
 
 // FitCost implements algorithm.Coster by Proposition 2 and (9) of the am-ssp paper. The statistics are taken once a sum; DP-SGD has as many batches an epoch
-// as gradient steps go through all items once.
+// as gradient steps go through all items once. Where gradients are what is summed there is nothing to compare.
 func (x *instance) FitCost() (*algorithm.FitCost, error) {
 	p := &x.params
-	if !p.Encodes() || x.setup.Public() || len(x.setup.Ratings.Item) == 0 {
+	if !p.Encodes() || p.descends() || x.setup.Public() || len(x.setup.Ratings.Item) == 0 {
 		return nil, nil
 	}
 	e, err := p.newEncoder()
