@@ -243,6 +243,11 @@ func TestCrowdsAreBound(t *testing.T) {
 	if slices.Equal(masked(c.clients[7], &d), honest) {
 		t.Error("masks do not depend on who else delivered shares")
 	}
+	d = delivery
+	d.Clients--
+	if slices.Equal(masked(c.clients[7], &d), honest) {
+		t.Error("masks do not depend on how many are said to have delivered shares")
+	}
 	// With the same neighbours on another ring, nothing that they deal opens.
 	for name, change := range map[string]func(*protocol.Ring){
 		"another hash of all keys": func(r *protocol.Ring) { r.Keys[0] ^= 1 },
@@ -261,6 +266,52 @@ func TestCrowdsAreBound(t *testing.T) {
 		if _, err := client.MaskedInput(&delivery, c.inputs[7], serial{}); !errors.Is(err, secagg.ErrShare) {
 			t.Errorf("%s: what neighbours on the true ring deal: %v", name, err)
 		}
+	}
+}
+
+// Of survivors that the client does not know there can be no more than there were before: where
+// fewer of its neighbours are left, the weight, which sets the noise, must be less as well.
+func TestCrowdLosesWhomItMisses(t *testing.T) {
+	c := newCrowd(t, protocol.TwoRound)
+	c.stage(protocol.StageAdvertise)
+	known := func(id protocol.ClientID) bool {
+		return slices.ContainsFunc(c.inbox[7].(*protocol.Roster).Members, func(m protocol.Member) bool { return m.Client == id })
+	}
+	for i := range crowdSize { // the first whom client 7 does not know
+		if !known(protocol.ClientID(i)) {
+			c.lost[i] = protocol.StageShare
+			break
+		}
+	}
+	c.stage(protocol.StageShare)
+	c.stage(protocol.StageMaskedInput)
+	without := func(set protocol.Bitmap) protocol.Bitmap { // a neighbour of client 7
+		out := protocol.NewBitmap(8 * len(set))
+		skip := true
+		for i := range 8 * len(set) {
+			if set.Has(i) && (!skip || c.clients[7].Knows(i) == 7) {
+				out.Set(i)
+			} else if set.Has(i) {
+				skip = false
+			}
+		}
+		return out
+	}
+	u1 := c.inbox[7].(*protocol.Survivors)
+	bad := *u1
+	bad.U1 = without(u1.U1)
+	if err := c.clients[7].Fork().Check(&bad, nil, serial{}); !errors.Is(err, secagg.ErrSurvivors) {
+		t.Errorf("%d survivors of as many who delivered shares, though a neighbour is lost: %v", bad.Count, err)
+	}
+	bad.Count--
+	if err := c.clients[7].Fork().Check(&bad, nil, serial{}); err != nil {
+		t.Errorf("one survivor less, a neighbour: %v", err)
+	}
+	c.stage(protocol.StageUnmask)
+	u2 := *c.inbox[7].(*protocol.Answered)
+	u2.U2 = without(u2.U2)
+	if _, err := c.clients[7].Fork().Replace(&u2); !errors.Is(err, secagg.ErrSurvivors) {
+		t.Errorf("%d answers of as many survivors, though a neighbour is lost: %v", u2.Count, err)
 	}
 }
 
