@@ -14,7 +14,7 @@ import (
 
 // crowd is a federation that is large enough for clients to be shown parts of the roster.
 type crowd struct {
-	t          *testing.T
+	t          testing.TB
 	plan       *protocol.Plan
 	params     secagg.Params
 	aggregator *secagg.Aggregator
@@ -26,7 +26,7 @@ type crowd struct {
 
 const crowdSize = secagg.WholeUpTo + 20
 
-func newCrowd(t *testing.T, kind protocol.NoiseKind) *crowd {
+func newCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
 	t.Helper()
 	p := plan(crowdSize, exact("g", 5, 32), exact("h", 3, 45))
 	p.Cohort.Tolerance, p.Cohort.Colluders = 0.1, 0.02
@@ -65,25 +65,28 @@ func newCrowd(t *testing.T, kind protocol.NoiseKind) *crowd {
 	return c
 }
 
-func (c *crowd) answer(i int) (protocol.Message, error) {
+func (c *crowd) answer(i int) (protocol.Message, error) { return c.answerOf(c.clients[i], i) }
+
+// answerOf has a client answer what client i was told.
+func (c *crowd) answerOf(client *secagg.Client, i int) (protocol.Message, error) {
 	zeros := make([]protocol.Integers, len(c.plan.Releases))
 	for k, r := range c.plan.Releases {
 		zeros[k].Value = make([]int64, r.Len)
 	}
 	switch in := c.inbox[i].(type) {
 	case nil:
-		return c.clients[i].Advertise()
+		return client.Advertise()
 	case *protocol.Roster:
-		return c.clients[i].Share(in, serial{})
+		return client.Share(in, serial{})
 	case *protocol.Delivery:
-		return c.clients[i].MaskedInput(in, c.inputs[i], serial{})
+		return client.MaskedInput(in, c.inputs[i], serial{})
 	case *protocol.Survivors:
-		if err := c.clients[i].Check(in, nil, serial{}); err != nil {
+		if err := client.Check(in, nil, serial{}); err != nil {
 			return nil, err
 		}
-		return c.clients[i].Unmask(in, zeros, serial{})
+		return client.Unmask(in, zeros, serial{})
 	default:
-		return c.clients[i].Replace(in.(*protocol.Answered))
+		return client.Replace(in.(*protocol.Answered))
 	}
 }
 
