@@ -28,8 +28,13 @@ const crowdSize = secagg.WholeUpTo + 20
 
 func newCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
 	t.Helper()
+	return newCrowdWith(t, kind, 0.1, 0.02)
+}
+
+func newCrowdWith(t testing.TB, kind protocol.NoiseKind, tolerance, colluders float64) *crowd {
+	t.Helper()
 	p := plan(crowdSize, exact("g", 5, 32), exact("h", 3, 45))
-	p.Cohort.Tolerance, p.Cohort.Colluders = 0.1, 0.02
+	p.Cohort.Tolerance, p.Cohort.Colluders = tolerance, colluders
 	if kind != protocol.NoNoise {
 		p.Releases[1].Noise = protocol.Noise{Kind: kind, Variance: 1e4}
 	}
@@ -140,21 +145,48 @@ func TestCrowd(t *testing.T) {
 					c.sizes()
 				}
 			}
-			got, err := c.aggregator.Sum(serial{})
-			if err != nil {
-				t.Fatal(err)
+			c.sum()
+		})
+	}
+}
+
+// sum compares the sum with that over who delivered a masked input.
+func (c *crowd) sum() {
+	c.t.Helper()
+	got, err := c.aggregator.Sum(serial{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	want := [][]int64{make([]int64, 5), make([]int64, 3)}
+	for i, in := range c.inputs {
+		for k := range want {
+			if c.lost[i] > protocol.StageMaskedInput {
+				in[k].AddTo(want[k])
 			}
-			want := [][]int64{make([]int64, 5), make([]int64, 3)}
-			for i, in := range c.inputs {
-				for k := range want {
-					if c.lost[i] > protocol.StageMaskedInput {
-						in[k].AddTo(want[k])
-					}
+		}
+	}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		c.t.Errorf("the sum is %v, want %v", got, want)
+	}
+}
+
+// Of a large federation so few may arrive that everybody is everybody's neighbour, an even number or an
+// odd one: the part of each is then the whole ring.
+func TestCrowdOfWhomFewCame(t *testing.T) {
+	for _, came := range []int{19, 20} {
+		t.Run(fmt.Sprint(came), func(t *testing.T) {
+			c := newCrowdWith(t, protocol.TwoRound, 0.97, 0.026) // 16 are required, and 14 may collude
+			for i := range crowdSize - came {
+				c.lost[i] = protocol.StageAdvertise
+			}
+			c.lost[crowdSize-1], c.lost[crowdSize-2], c.lost[crowdSize-5] = protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask
+			for _, s := range c.stages() {
+				c.stage(s)
+				if m, ok := c.inbox[crowdSize-3].(*protocol.Roster); ok && (m.Clients != came || len(m.Members) != came || m.Ring == nil) {
+					t.Fatalf("a client is shown %d of %d clients, ring %v", len(m.Members), m.Clients, m.Ring)
 				}
 			}
-			if !slices.EqualFunc(got, want, slices.Equal) {
-				t.Errorf("the sum is %v, want %v", got, want)
-			}
+			c.sum()
 		})
 	}
 }
