@@ -12,7 +12,7 @@ import (
 // Agreements has parties of one process compute what two keys have in common once instead
 // of twice, which is most of what a simulated real sum takes: the first of a pair computes
 // it and leaves it here, the other takes it away. What was left for a client that is lost
-// is forgotten with the iteration after.
+// is forgotten two iterations later.
 //
 // It is for simulations, whose process holds the keys of both anyway. In a deployment each
 // party must be without one. It is safe for concurrent use.

@@ -73,6 +73,9 @@ func (a *Aggregator) ReceiveUnverified(from protocol.ClientID, m *protocol.Share
 	return nil
 }
 
+// Knows is the client at a place of the roster that the client was shown.
+func (c *Client) Knows(place int) protocol.ClientID { return c.roster.members[place].Client }
+
 // Masking is all that a mask is derived from.
 type Masking struct {
 	Secret  [mask.SecretSize]byte

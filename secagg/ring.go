@@ -29,7 +29,8 @@ func (p Params) inParts(s protocol.Setup) bool {
 func (r *roster) parts() bool { return r.params.inParts(r.setup) }
 
 // ring is the order of all clients on the ring. It follows from everybody's keys, so that
-// nobody can know it before they are fixed, and a client can tell for any two others who comes first.
+// nobody can know it before they are fixed, and a client can tell for any two others who comes first. That
+// the hash which it is told is of all keys a client takes on the aggregator's word.
 type ring struct {
 	keys  protocol.Hash // of all members
 	order []int32       // the place on the roster at each position

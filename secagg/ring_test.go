@@ -14,7 +14,7 @@ import (
 
 // crowd is a federation that is large enough for clients to be shown parts of the roster.
 type crowd struct {
-	t          *testing.T
+	t          testing.TB
 	plan       *protocol.Plan
 	params     secagg.Params
 	aggregator *secagg.Aggregator
@@ -26,10 +26,15 @@ type crowd struct {
 
 const crowdSize = secagg.WholeUpTo + 20
 
-func newCrowd(t *testing.T, kind protocol.NoiseKind) *crowd {
+func newCrowd(t testing.TB, kind protocol.NoiseKind) *crowd {
+	t.Helper()
+	return newCrowdWith(t, kind, 0.1, 0.02)
+}
+
+func newCrowdWith(t testing.TB, kind protocol.NoiseKind, tolerance, colluders float64) *crowd {
 	t.Helper()
 	p := plan(crowdSize, exact("g", 5, 32), exact("h", 3, 45))
-	p.Cohort.Tolerance, p.Cohort.Colluders = 0.1, 0.02
+	p.Cohort.Tolerance, p.Cohort.Colluders = tolerance, colluders
 	if kind != protocol.NoNoise {
 		p.Releases[1].Noise = protocol.Noise{Kind: kind, Variance: 1e4}
 	}
@@ -65,25 +70,28 @@ func newCrowd(t *testing.T, kind protocol.NoiseKind) *crowd {
 	return c
 }
 
-func (c *crowd) answer(i int) (protocol.Message, error) {
+func (c *crowd) answer(i int) (protocol.Message, error) { return c.answerOf(c.clients[i], i) }
+
+// answerOf has a client answer what client i was told.
+func (c *crowd) answerOf(client *secagg.Client, i int) (protocol.Message, error) {
 	zeros := make([]protocol.Integers, len(c.plan.Releases))
 	for k, r := range c.plan.Releases {
 		zeros[k].Value = make([]int64, r.Len)
 	}
 	switch in := c.inbox[i].(type) {
 	case nil:
-		return c.clients[i].Advertise()
+		return client.Advertise()
 	case *protocol.Roster:
-		return c.clients[i].Share(in, serial{})
+		return client.Share(in, serial{})
 	case *protocol.Delivery:
-		return c.clients[i].MaskedInput(in, c.inputs[i], serial{})
+		return client.MaskedInput(in, c.inputs[i], serial{})
 	case *protocol.Survivors:
-		if err := c.clients[i].Check(in, nil, serial{}); err != nil {
+		if err := client.Check(in, nil, serial{}); err != nil {
 			return nil, err
 		}
-		return c.clients[i].Unmask(in, zeros, serial{})
+		return client.Unmask(in, zeros, serial{})
 	default:
-		return c.clients[i].Replace(in.(*protocol.Answered))
+		return client.Replace(in.(*protocol.Answered))
 	}
 }
 
@@ -137,21 +145,48 @@ func TestCrowd(t *testing.T) {
 					c.sizes()
 				}
 			}
-			got, err := c.aggregator.Sum(serial{})
-			if err != nil {
-				t.Fatal(err)
+			c.sum()
+		})
+	}
+}
+
+// sum compares the sum with that over who delivered a masked input.
+func (c *crowd) sum() {
+	c.t.Helper()
+	got, err := c.aggregator.Sum(serial{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	want := [][]int64{make([]int64, 5), make([]int64, 3)}
+	for i, in := range c.inputs {
+		for k := range want {
+			if c.lost[i] > protocol.StageMaskedInput {
+				in[k].AddTo(want[k])
 			}
-			want := [][]int64{make([]int64, 5), make([]int64, 3)}
-			for i, in := range c.inputs {
-				for k := range want {
-					if c.lost[i] > protocol.StageMaskedInput {
-						in[k].AddTo(want[k])
-					}
+		}
+	}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		c.t.Errorf("the sum is %v, want %v", got, want)
+	}
+}
+
+// Of a large federation so few may arrive that everybody is everybody's neighbour, an even number or an
+// odd one: the part of each is then the whole ring.
+func TestCrowdOfWhomFewCame(t *testing.T) {
+	for _, came := range []int{19, 20} {
+		t.Run(fmt.Sprint(came), func(t *testing.T) {
+			c := newCrowdWith(t, protocol.TwoRound, 0.97, 0.026) // 16 are required, and 14 may collude
+			for i := range crowdSize - came {
+				c.lost[i] = protocol.StageAdvertise
+			}
+			c.lost[crowdSize-1], c.lost[crowdSize-2], c.lost[crowdSize-5] = protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask
+			for _, s := range c.stages() {
+				c.stage(s)
+				if m, ok := c.inbox[crowdSize-3].(*protocol.Roster); ok && (m.Clients != came || len(m.Members) != came || m.Ring == nil) {
+					t.Fatalf("a client is shown %d of %d clients, ring %v", len(m.Members), m.Clients, m.Ring)
 				}
 			}
-			if !slices.EqualFunc(got, want, slices.Equal) {
-				t.Errorf("the sum is %v, want %v", got, want)
-			}
+			c.sum()
 		})
 	}
 }
@@ -243,6 +278,11 @@ func TestCrowdsAreBound(t *testing.T) {
 	if slices.Equal(masked(c.clients[7], &d), honest) {
 		t.Error("masks do not depend on who else delivered shares")
 	}
+	d = delivery
+	d.Clients--
+	if slices.Equal(masked(c.clients[7], &d), honest) {
+		t.Error("masks do not depend on how many are said to have delivered shares")
+	}
 	// With the same neighbours on another ring, nothing that they deal opens.
 	for name, change := range map[string]func(*protocol.Ring){
 		"another hash of all keys": func(r *protocol.Ring) { r.Keys[0] ^= 1 },
@@ -261,6 +301,52 @@ func TestCrowdsAreBound(t *testing.T) {
 		if _, err := client.MaskedInput(&delivery, c.inputs[7], serial{}); !errors.Is(err, secagg.ErrShare) {
 			t.Errorf("%s: what neighbours on the true ring deal: %v", name, err)
 		}
+	}
+}
+
+// Of survivors that the client does not know there can be no more than there were before: where
+// fewer of its neighbours are left, the weight, which sets the noise, must be less as well.
+func TestCrowdLosesWhomItMisses(t *testing.T) {
+	c := newCrowd(t, protocol.TwoRound)
+	c.stage(protocol.StageAdvertise)
+	known := func(id protocol.ClientID) bool {
+		return slices.ContainsFunc(c.inbox[7].(*protocol.Roster).Members, func(m protocol.Member) bool { return m.Client == id })
+	}
+	for i := range crowdSize { // the first whom client 7 does not know
+		if !known(protocol.ClientID(i)) {
+			c.lost[i] = protocol.StageShare
+			break
+		}
+	}
+	c.stage(protocol.StageShare)
+	c.stage(protocol.StageMaskedInput)
+	without := func(set protocol.Bitmap) protocol.Bitmap { // a neighbour of client 7
+		out := protocol.NewBitmap(8 * len(set))
+		skip := true
+		for i := range 8 * len(set) {
+			if set.Has(i) && (!skip || c.clients[7].Knows(i) == 7) {
+				out.Set(i)
+			} else if set.Has(i) {
+				skip = false
+			}
+		}
+		return out
+	}
+	u1 := c.inbox[7].(*protocol.Survivors)
+	bad := *u1
+	bad.U1 = without(u1.U1)
+	if err := c.clients[7].Fork().Check(&bad, nil, serial{}); !errors.Is(err, secagg.ErrSurvivors) {
+		t.Errorf("%d survivors of as many who delivered shares, though a neighbour is lost: %v", bad.Count, err)
+	}
+	bad.Count--
+	if err := c.clients[7].Fork().Check(&bad, nil, serial{}); err != nil {
+		t.Errorf("one survivor less, a neighbour: %v", err)
+	}
+	c.stage(protocol.StageUnmask)
+	u2 := *c.inbox[7].(*protocol.Answered)
+	u2.U2 = without(u2.U2)
+	if _, err := c.clients[7].Fork().Replace(&u2); !errors.Is(err, secagg.ErrSurvivors) {
+		t.Errorf("%d answers of as many survivors, though a neighbour is lost: %v", u2.Count, err)
 	}
 }
 

@@ -127,7 +127,7 @@ func (r *roster) survivors(set, of told) error {
 		return err
 	}
 	switch {
-	case !set.known.Subset(of.known) || set.count > of.count:
+	case !set.known.Subset(of.known) || set.unknown() > of.unknown():
 		return fmt.Errorf("%w: somebody is among them who was lost before", ErrSurvivors)
 	case set.count < c.Required() || set.count <= c.Colluding():
 		return fmt.Errorf("%w: %d, and at least %d are required", ErrSurvivors, set.count, max(c.Required(), c.Colluding()+1))

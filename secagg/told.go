@@ -16,13 +16,18 @@ type told struct {
 	digest *protocol.Hash // nil where all members are known
 }
 
-// whole is what stands for the set in hashes.
+// whole is what stands for the set in hashes: its weight, too, of which the hash tells a client
+// nothing, so that masks cancel only among clients that are told the same.
 func (t told) whole() []byte {
-	if t.digest != nil {
-		return t.digest[:]
+	if t.digest == nil {
+		return t.known
 	}
-	return t.known
+	h := protocol.NewTranscript("fedsim/secagg/told/v1").Uint(uint64(t.count)).Bytes(t.digest[:]).Sum()
+	return h[:]
 }
+
+// unknown is how many there are whom the client does not know.
+func (t told) unknown() int { return t.count - t.known.Count() }
 
 // is reports whether somebody is told the same again.
 func (t told) is(o told) bool {

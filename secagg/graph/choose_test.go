@@ -161,7 +161,7 @@ func TestChooseAgainstSlowSearch(t *testing.T) {
 		compare(t, p, p.Clients)
 		compare(t, p, p.Required()+(p.Clients-p.Required())/2)
 	}
-	if compared < 80 || sparse < 15 || refused < 15 {
+	if !testing.Short() && (compared < 80 || sparse < 15 || refused < 15) { // in short, rapid draws a fifth
 		t.Errorf("only %d were compared, %d of them sparse, %d refused", compared, sparse, refused)
 	}
 }

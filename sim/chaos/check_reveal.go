@@ -76,7 +76,7 @@ func (c *oneKind) Observe(o Observation) error {
 // secret a share is follows from the clients in the sum that its holder was shown.
 type oneSecret struct {
 	schedule *Schedule
-	members  map[uint64][]protocol.Member // of an iteration's roster
+	rosters  map[clientIteration]*protocol.Roster // as a client was shown it, whole or its part
 	shown    map[shownTo]protocol.Bitmap
 	held     map[dealing]*holders
 }
@@ -114,7 +114,7 @@ func (c *oneSecret) Observe(o Observation) error {
 		}
 	case Left:
 		if m, ok := o.Envelope.Message.(*protocol.Roster); ok {
-			c.members[m.Iteration] = m.Members
+			c.rosters[clientIteration{o.Envelope.To.Client, m.Iteration}] = m
 		}
 		if sum, shares, ok := revealed(o.Envelope.Message); ok {
 			return c.revealed(o.Envelope.From.Client, sum, shares)
@@ -128,8 +128,11 @@ func (c *oneSecret) revealed(holder protocol.ClientID, sum summing, shares []pro
 	if shown == nil {
 		return fmt.Errorf("%s: client %d reveals shares without having been shown who is in the sum", sum, holder)
 	}
-	members := c.members[sum.iteration]
-	t, err := c.schedule.threshold(len(members))
+	roster := c.rosters[clientIteration{holder, sum.iteration}]
+	if roster == nil {
+		return fmt.Errorf("%s: client %d reveals shares without having been shown a roster", sum, holder)
+	}
+	t, err := c.schedule.threshold(roster.Clients)
 	if err != nil {
 		return err
 	}
@@ -140,7 +143,7 @@ func (c *oneSecret) revealed(holder protocol.ClientID, sum summing, shares []pro
 			c.held[dealing{sum, s.Of}] = h
 		}
 		of := &h.key
-		if place := slices.IndexFunc(members, func(p protocol.Member) bool { return p.Client == s.Of }); shown.Has(place) {
+		if place := slices.IndexFunc(roster.Members, func(p protocol.Member) bool { return p.Client == s.Of }); shown.Has(place) {
 			of = &h.seed
 		}
 		if !slices.Contains(*of, holder) {

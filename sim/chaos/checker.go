@@ -24,7 +24,7 @@ func Checkers(s *Schedule) []Checker {
 		&exactSum{schedule: s, iterations: make(map[uint64]*contributions)},
 		&threshold{schedule: s, rosters: make(map[uint64]int)},
 		&oneKind{seen: make(map[holding][32]byte)},
-		&oneSecret{schedule: s, members: make(map[uint64][]protocol.Member), shown: make(map[shownTo]protocol.Bitmap), held: make(map[dealing]*holders)},
+		&oneSecret{schedule: s, rosters: make(map[clientIteration]*protocol.Roster), shown: make(map[shownTo]protocol.Bitmap), held: make(map[dealing]*holders)},
 		&oneAnswer{sent: make(map[answer]protocol.Message)},
 		&freshKeys{first: make(map[protocol.Key]clientIteration)},
 		&nobodyForgotten{schedule: s, told: make(map[protocol.ClientID]bool)},

@@ -409,3 +409,49 @@ func TestCheckersFireOnReplacedNoise(t *testing.T) {
 		{&oneAnswer{}, "a second answer to replace", after(left[*protocol.Replacement], resent[protocol.Replacement](func(m *protocol.Replacement) { m.Shares = m.Shares[1:] }))},
 	})
 }
+
+// Where clients are shown parts of the roster, what a client's bits stand for follows from its own part.
+func TestRevealedOfParts(t *testing.T) {
+	const dealer = 100
+	s := &Schedule{Cohort: protocol.Cohort{Clients: 520, Tolerance: 0.1, Colluders: 0.02}, Iterations: 1}
+	need, err := s.threshold(510)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bit := func(i int) protocol.Bitmap {
+		b := protocol.NewBitmap(2)
+		b.Set(i)
+		return b
+	}
+	// answer is that of a holder, which knows the dealer and another, one before and one behind it by turns,
+	// and is shown that one of the two survived.
+	answer := func(i int, survived bool) []Observation {
+		holder, a := protocol.ClientParty(protocol.ClientID(200+i)), protocol.Party{Role: protocol.Aggregator}
+		members, place := []protocol.Member{{Client: dealer}, {Client: holder.Client}}, 0
+		if i%2 == 1 {
+			members, place = []protocol.Member{{Client: 50}, {Client: dealer}}, 1
+		}
+		if !survived {
+			place = 1 - place
+		}
+		return []Observation{
+			Left{protocol.Envelope{From: a, To: holder, Message: &protocol.Roster{Iteration: 1, Clients: 510, Members: members, Ring: new(protocol.Ring)}}},
+			Heard{Envelope: protocol.Envelope{From: a, To: holder, Message: &protocol.Survivors{Iteration: 1, Count: 500, U1: bit(place), Digest: new(protocol.Hash)}}},
+			Left{protocol.Envelope{From: holder, To: a, Message: &protocol.Unmask{Iteration: 1, Shares: []protocol.RevealedShare{{Of: dealer}}}}},
+		}
+	}
+	reveal := func(seeds, keys int) error {
+		var shown, answered []Observation
+		for i := range seeds + keys {
+			o := answer(i, i < seeds)
+			shown, answered = append(shown, o[:2]...), append(answered, o[2])
+		}
+		return fires(s, (&oneSecret{}).Rule(), append(shown, answered...))
+	}
+	if err := reveal(need, need-1); err != nil {
+		t.Errorf("%d shares of one secret and one less of the other: %v", need, err)
+	}
+	if err := reveal(need, need); err == nil {
+		t.Errorf("%d shares of either secret are not seen", need)
+	}
+}
