@@ -344,9 +344,12 @@ func declareRidges() {
 		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
 	keys.userFeatureWeight.Former = "statistics.taste-weight"
 	keys.popularityWeight = config.DeclareNumber(config.Key{
-		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15", Range: config.Between(0, 10), When: condition(settings.popularity).when(), Later: true, Before: "0",
+		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15 with posteriors, which learn how much users differ; else 0", Range: config.Between(0, 10), When: condition(settings.popularity).when(), Later: true, Before: "0",
 		Help:         "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
-		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(0.15) },
+		// With noise .15 gains .001 to .002 on MovieLens latest-small, and loses .0007 on synthetic:ml-1m.
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			return config.Fixed(either(settings{c}.variational(), 0.15, 0))
+		},
 	})
 	keys.itemRidge = number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", value(0.01))
 	keys.itemPrior = config.DeclareNumber(config.Key{
