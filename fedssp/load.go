@@ -17,7 +17,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := files.Matrix("item_embeddings", set.Items, width); err != nil && s.weighsPopularity() {
+	if _, missing := files.Matrix("item_embeddings", set.Items, width); missing != nil && s.weighsPopularity() {
 		width-- // a run of before popularity was weighed
 	}
 	m := saved{lastUnknown: s.implicit() && s.ofSomeItems()}

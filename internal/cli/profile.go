@@ -18,7 +18,7 @@ type ProfileFlags struct {
 	Trace      string `name:"trace" placeholder:"FILE" help:"Write what each goroutine does when, for go tool trace."`
 }
 
-func (f *ProfileFlags) profiles() *ProfileFlags { return f }
+func (p *ProfileFlags) profiles() *ProfileFlags { return p }
 
 // around has what is asked for recorded while f runs, also if f fails. A file that cannot be
 // made is an error before anything runs.

@@ -41,15 +41,15 @@ type Session struct {
 // noise, of semi-honest mode, has a key of 34 bytes besides and 32 more of ciphertext,
 // but no signatures of 66 and no commitments.
 const (
-	memberSize    = 146 // of a roster: client, two keys, signature
-	sealedSize    = 260 // of shares: peer, 112 bytes of ciphertext, two hashes, signature
-	revealedSize  = 60  // of an answer to unmask: client, share, nonce
-	signedSize    = 74  // of a quorum: client, signature
-	complaintSize = 42  // of a masked input: client, secret
-	releaseSize   = 128 // of a plan, its name aside
-	vectorSize    = 16  // what a vector has besides its content
+	memberSize    = 146    // of a roster: client, two keys, signature
+	sealedSize    = 260    // of shares: peer, 112 bytes of ciphertext, two hashes, signature
+	revealedSize  = 60     // of an answer to unmask: client, share, nonce
+	signedSize    = 74     // of a quorum: client, signature
+	complaintSize = 42     // of a masked input: client, secret
+	releaseSize   = 128    // of a plan, its name aside
+	vectorSize    = 16     // what a vector has besides its content
 	proofHashes   = 2 * 20 // of a part of a roster of 2^20 clients, which is the largest: two a level
-	slack         = 256 // what any message has besides lists and content, and room to grow
+	slack         = 256    // what any message has besides lists and content, and room to grow
 )
 
 // LimitsFor computes the limits of a session. With N clients, k neighbours, B bytes
