@@ -29,7 +29,8 @@ const sureEnough = 30
 // are there, and so what everybody sends, but for what clients draw and for the noise.
 type listener struct {
 	server.Strategy
-	full, bare []algorithm.Trainer // of all users, with all targets and without
+	full, bare []algorithm.Trainer    // of all users, with all targets and without
+	probes     [2][]algorithm.Trainer // as full: whether two say the same. Each trainer says one thing a round, since some keep what they did
 	targets    []target
 	place      []int // of each user among the targets; -1: none
 	seed       uint64
@@ -49,6 +50,11 @@ func (a *attacker) newListener(s server.Strategy, run uint64) (*listener, error)
 		l.place[t.user] = i
 	}
 	var err error
+	for i := range l.probes {
+		if l.probes[i], err = trainers(a.full); err != nil {
+			return nil, err
+		}
+	}
 	if l.full, err = trainers(a.full); err == nil && a.bare != nil {
 		l.bare, err = trainers(a.bare)
 	}
@@ -100,13 +106,19 @@ func (l *listener) draw(t algorithm.Trainer, p *protocol.Plan, user, n int) (sen
 
 // draws reports whether clients draw some of what they send in a round.
 func (l *listener) draws(p *protocol.Plan) (bool, error) {
+	drawn := false
 	for _, t := range l.targets {
-		two, err := l.draw(l.full[t.user], p, t.user, 2)
-		if err != nil || !reflect.DeepEqual(two[0], two[1]) {
-			return true, err
+		var two [2][]protocol.Vector
+		for i, probe := range l.probes {
+			src := simulated.New(l.seed, fmt.Sprintf("audit/attack/%d/%d", t.user, i))
+			var err error
+			if two[i], err = probe[t.user].Contribute(p, src, protocol.Workers(1)); err != nil {
+				return true, err
+			}
 		}
+		drawn = drawn || !reflect.DeepEqual(two[0], two[1])
 	}
-	return false, nil
+	return drawn, nil
 }
 
 // background is the normal law of a released sum without some of the clients: what is left of it, and the

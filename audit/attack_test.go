@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -179,6 +180,9 @@ func TestAllAlgorithmsAreAttacked(t *testing.T) {
 		about := algorithm.Find(name).About()
 		if about.Clients != algorithm.Users || about.Noise != algorithm.DistributedNoise || testing.Short() && tried > 0 {
 			continue
+		}
+		if os.Getenv("FEDSIM_TEST_LONG") == "" && tried > 2 {
+			break // two seconds each
 		}
 		tried++
 		c := AttackConfig{Attack: MembershipUser, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 40}
