@@ -364,7 +364,7 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 		return err
 	}
 	spent, err := j.e.Planned()
-	r.Model, r.Privacy = model, j.e.Statement(spent)
+	r.Model, r.Mean, r.Privacy = model, model.Mean, j.e.Statement(spent)
 	return err
 }
 
