@@ -31,8 +31,8 @@ func newCentral() *central {
 	}}
 }
 
-// alsRank is the rank at which validation errors on synthetic:ml-1m and MovieLens latest-small are least, or within
-// .001 of that.
+// alsRank has the least validation error of the ranks 6, 8 and 10 at the other defaults, on synthetic:ml-1m and on MovieLens
+// latest-small (one split each).
 const alsRank = 8
 
 // declareCentral declares the keys of als.
