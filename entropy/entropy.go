@@ -76,15 +76,48 @@ func Keyed(key []byte) io.Reader {
 	if err != nil {
 		return failing{err}
 	}
-	return &keystream{cipher.NewCTR(block, make([]byte, aes.BlockSize))}
+	return &keystream{block: block}
 }
 
-type keystream struct{ ctr cipher.Stream }
+// keystream is AES-CTR. Most streams of a simulation are read for a number or two: their blocks are
+// computed one by one, since a cipher.Stream is half a kilobyte.
+type keystream struct {
+	block cipher.Block
+	few   [2 * aes.BlockSize]byte // the first blocks, once something was read
+	read  int                     // of these
+	ctr   cipher.Stream           // of the rest; nil before it is read
+}
 
 func (k *keystream) Read(p []byte) (int, error) {
+	n := len(p)
+	if n == 0 {
+		return 0, nil
+	}
+	if k.ctr == nil {
+		if k.read == 0 {
+			k.start()
+		}
+		taken := copy(p, k.few[k.read:])
+		clear(k.few[k.read : k.read+taken]) // what was given is not kept
+		k.read += taken
+		if p = p[taken:]; len(p) == 0 {
+			return n, nil
+		}
+		counter := [aes.BlockSize]byte{aes.BlockSize - 1: byte(len(k.few) / aes.BlockSize)}
+		k.ctr = cipher.NewCTR(k.block, counter[:])
+	}
 	clear(p)
 	k.ctr.XORKeyStream(p, p)
-	return len(p), nil
+	return n, nil
+}
+
+// start computes the first blocks: the cipher of the counters 0, 1, ..., big-endian.
+func (k *keystream) start() {
+	for i := 0; i < len(k.few); i += aes.BlockSize {
+		block := k.few[i : i+aes.BlockSize]
+		block[aes.BlockSize-1] = byte(i / aes.BlockSize)
+		k.block.Encrypt(block, block)
+	}
 }
 
 type failing struct{ err error }

@@ -3,6 +3,7 @@ package entropy_test
 import (
 	"bytes"
 	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -145,6 +146,30 @@ func TestKeyedIgnoresTheBuffer(t *testing.T) {
 	// GCM specification.
 	if zero := "66e94bd4ef8a2c3b884cfa59ca342b2e"; hex.EncodeToString(want[:16]) != zero {
 		t.Errorf("first block %x, want %s", want[:16], zero)
+	}
+}
+
+// The oracle is crypto/cipher's own counter mode.
+func TestKeyedIsCounterModeHoweverItIsRead(t *testing.T) {
+	key := []byte("a key of 32 bytes for this test!")
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]byte, 200)
+	cipher.NewCTR(block, make([]byte, aes.BlockSize)).XORKeyStream(want, want)
+	for _, sizes := range [][]int{{200}, {8}, {0, 8, 0, 24, 0, 168}, {32, 168}, {31, 1, 1, 167}, {33, 167}, {7, 50, 143}, {16, 16, 16}} {
+		k, got := entropy.Keyed(key), []byte(nil)
+		for _, n := range sizes {
+			p := make([]byte, n)
+			if m, err := k.Read(p); m != n || err != nil {
+				t.Fatalf("reading %d: %d, %v", n, m, err)
+			}
+			got = append(got, p...)
+		}
+		if !bytes.Equal(got, want[:len(got)]) {
+			t.Errorf("read by %d: another stream than counter mode's", sizes)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package secagg
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
@@ -35,10 +36,24 @@ type IdealClient struct {
 	setup protocol.Setup
 	plan  *protocol.Plan // nil before Begin
 	draw  Draw
+	size  *atomic.Pointer[removalSize] // that clients of one process share; nil: they do not
+}
+
+// removalSize is how long removals of a plan are that are not drawn.
+type removalSize struct {
+	plan                *protocol.Plan
+	survivors, expected int
 }
 
 // NewIdealClient makes a client's side of an iteration.
 func NewIdealClient(s protocol.Setup, d Draw) *IdealClient { return &IdealClient{setup: s, draw: d} }
+
+// IdealClients makes the sides of many clients of one process. What they all compute of a plan, which they must
+// share too, is computed once. The function may be called at the same time.
+func IdealClients(d Draw) func(protocol.Setup) *IdealClient {
+	size := new(atomic.Pointer[removalSize])
+	return func(s protocol.Setup) *IdealClient { return &IdealClient{setup: s, draw: d, size: size} }
+}
 
 // Begin takes the plan of the iteration, before the masked input; ErrPlan is
 // returned for one of another iteration.
@@ -90,11 +105,26 @@ func (c *IdealClient) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runn
 // Unmask is the client's answer to the survivors: the change of its noise. Where the sum
 // draws the noise there is no change, but the answer counts as large as if there were.
 func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers, _ protocol.Runner) (*protocol.Unmask, error) {
-	size := c.plan.RemovalsSize(removals)
+	var size int
 	if c.DrawsNoise() {
-		size = c.plan.RemovalSize(m.Count)
+		size = c.expected(m.Count)
+	} else {
+		size = c.plan.RemovalsSize(removals)
 	}
 	return &protocol.Unmask{Iteration: c.plan.Iteration, Removals: removals, Packed: size}, nil
+}
+
+// expected is how long the removals would be.
+func (c *IdealClient) expected(survivors int) int {
+	if c.size == nil {
+		return c.plan.RemovalSize(survivors)
+	}
+	known := c.size.Load()
+	if known == nil || known.plan != c.plan || known.survivors != survivors {
+		known = &removalSize{c.plan, survivors, c.plan.RemovalSize(survivors)}
+		c.size.Store(known)
+	}
+	return known.expected
 }
 
 // Replace acknowledges the clients that replaced their noise.

@@ -32,6 +32,7 @@ type arrival struct {
 type queue struct {
 	heap   instants
 	byTime map[int64]*instant
+	spare  []*instant // with room for works and inputs, empty
 }
 
 func newQueue() *queue { return &queue{byTime: make(map[int64]*instant)} }
@@ -42,9 +43,29 @@ func (q *queue) at(t time.Time) *instant {
 	if i, ok := q.byTime[key]; ok {
 		return i
 	}
-	i := &instant{at: t}
+	i := q.fresh()
+	i.at = t
 	q.byTime[key] = i
 	heap.Push(&q.heap, i)
+	return i
+}
+
+// recycle takes back an instant that has happened. Nothing of it may be used any more.
+func (q *queue) recycle(i *instant) {
+	clear(i.works)
+	clear(i.inputs)
+	i.works, i.inputs = i.works[:0], i.inputs[:0]
+	q.spare = append(q.spare, i)
+}
+
+// fresh is an instant with nothing in it.
+func (q *queue) fresh() *instant {
+	n := len(q.spare)
+	if n == 0 {
+		return new(instant)
+	}
+	i := q.spare[n-1]
+	q.spare = q.spare[:n-1]
 	return i
 }
 

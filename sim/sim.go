@@ -214,10 +214,11 @@ type federation struct {
 	clients    []role
 	faults     calendar
 	lost       []protocol.Stage // of each client in the present iteration
-	present    *Iteration       // the iteration in progress, nil before the first
-	began      time.Time        // when it began
-	staged     time.Time        // when its latest stage was closed
-	ended      bool             // the server has sent the final model
+	together   together
+	present    *Iteration // the iteration in progress, nil before the first
+	began      time.Time  // when it began
+	staged     time.Time  // when its latest stage was closed
+	ended      bool       // the server has sent the final model
 	out        *Outcome
 
 	// Of a run that is gone on with, or may be.
@@ -267,11 +268,16 @@ func (f *federation) happen(ctx context.Context, i *instant) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range append(done, i.inputs...) {
-		if err := f.step(a); err != nil {
-			return err
+	for _, arrivals := range [][]arrival{done, i.inputs} {
+		for len(arrivals) > 0 {
+			n := f.batch(arrivals)
+			if err := f.step(arrivals[:n]); err != nil {
+				return err
+			}
+			arrivals = arrivals[n:]
 		}
 	}
+	f.queue.recycle(i)
 	return nil
 }
 
@@ -282,7 +288,7 @@ func (f *federation) compute(ctx context.Context, works []work) ([]arrival, erro
 	if len(works) == 1 {
 		inner = f.cfg.Workers // a lone computation, of the server say, gets all of them
 	}
-	for pass := range passes(works) {
+	for _, pass := range f.passes(works) {
 		f.cfg.Workers.Each(len(pass), func(k int) {
 			if ctx.Err() != nil {
 				return
@@ -298,35 +304,8 @@ func (f *federation) compute(ctx context.Context, works []work) ([]arrival, erro
 	return done, nil
 }
 
-// passes splits works so that each pass has at most one of a role.
-func passes(works []work) func(yield func([]int) bool) {
-	return func(yield func([]int) bool) {
-		left := make([]int, len(works))
-		for i := range left {
-			left[i] = i
-		}
-		for len(left) > 0 {
-			seen := make(map[protocol.Party]bool, len(left))
-			var pass, rest []int
-			for _, i := range left {
-				if seen[works[i].by] {
-					rest = append(rest, i)
-					continue
-				}
-				seen[works[i].by] = true
-				pass = append(pass, i)
-			}
-			if !yield(pass) {
-				return
-			}
-			left = rest
-		}
-	}
-}
-
-// step feeds one input to its role and carries out the effects.
-func (f *federation) step(a arrival) error {
-	eff := f.role(a.to).Step(f.now, a.in)
+// carryOut does what a role asks for in answer to an input.
+func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	if _, tick := a.in.(protocol.Tick); !tick { // deadlines of stages long closed do not count
 		f.out.Clock = f.now.Sub(epoch) + f.ahead
 	}
@@ -371,17 +350,6 @@ func (f *federation) step(a arrival) error {
 		}
 	}
 	return nil
-}
-
-func (f *federation) role(p protocol.Party) role {
-	switch p.Role {
-	case protocol.Server:
-		return f.server
-	case protocol.Aggregator:
-		return f.aggregator
-	default:
-		return f.clients[p.Client]
-	}
 }
 
 func (f *federation) arrive(t time.Time, a arrival) {

@@ -38,8 +38,9 @@ func idealSums(cfg Config, from *streams) sums {
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },
 		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
 	}
+	join := secagg.IdealClients(cfg.Draw)
 	for i := range s.client {
-		s.client[i] = func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, cfg.Draw), nil }
+		s.client[i] = func(s protocol.Setup) (client.Sum, error) { return join(s), nil }
 	}
 	return s
 }

@@ -1,0 +1,99 @@
+package sim
+
+import "github.com/fedsim/fedsim/protocol"
+
+// Clients do not hear of each other within an instant: what one sends arrives later. So
+// those that are due one after the other step at once, on all workers, and then what they
+// ask for is carried out in their order: the run is the same at any number of workers.
+
+// largestBatch is how many clients step at once: enough to keep workers busy, and few
+// enough that what they ask for stays in the cache.
+const largestBatch = 4096
+
+// together is what a batch of clients needs of memory, used again from batch to batch.
+type together struct {
+	number  uint32   // of the batch
+	latest  []uint32 // by client: the number of the latest batch that it was in
+	effects [largestBatch]protocol.Effects
+}
+
+// again begins a batch: no client is in it as yet.
+func (t *together) again(clients int) {
+	if t.number++; t.latest == nil || t.number == 0 {
+		t.latest, t.number = make([]uint32, clients), 1
+	}
+}
+
+// take reports whether a client was not in the batch before; it is now.
+func (t *together) take(c protocol.ClientID) bool {
+	first := t.latest[c] != t.number
+	t.latest[c] = t.number
+	return first
+}
+
+// batch is how many of the first arrivals can step at once: clients, each one once, or one other role.
+func (f *federation) batch(arrivals []arrival) int {
+	f.together.again(len(f.clients))
+	for n, a := range arrivals[:min(len(arrivals), largestBatch)] {
+		if a.to.Role != protocol.Client || !f.together.take(a.to.Client) {
+			return max(n, 1)
+		}
+	}
+	return min(len(arrivals), largestBatch)
+}
+
+// step feeds inputs to their roles, which are a batch, and carries out the effects in order.
+func (f *federation) step(arrivals []arrival) error {
+	effects := f.together.effects[:len(arrivals)]
+	f.cfg.Workers.Each(len(arrivals), func(k int) {
+		effects[k] = f.role(arrivals[k].to).Step(f.now, arrivals[k].in)
+	})
+	for k := range effects {
+		if err := f.carryOut(arrivals[k], &effects[k]); err != nil {
+			return err
+		}
+		effects[k] = protocol.Effects{} // what was sent is not to be kept alive
+	}
+	return nil
+}
+
+func (f *federation) role(p protocol.Party) role {
+	switch p.Role {
+	case protocol.Server:
+		return f.server
+	case protocol.Aggregator:
+		return f.aggregator
+	default:
+		return f.clients[p.Client]
+	}
+}
+
+// passes splits works so that each pass has at most one of a role. Works of many clients mostly are one pass.
+func (f *federation) passes(works []work) [][]int {
+	var passes [][]int
+	left := make([]int, len(works))
+	for i := range left {
+		left[i] = i
+	}
+	for len(left) > 0 {
+		f.together.again(len(f.clients))
+		var heard [protocol.Client]bool // of the server and the aggregator
+		var rest []int
+		pass := left[:0]
+		for _, i := range left {
+			first := false
+			if by := works[i].by; by.Role == protocol.Client {
+				first = f.together.take(by.Client)
+			} else {
+				first, heard[by.Role] = !heard[by.Role], true
+			}
+			if first {
+				pass = append(pass, i)
+			} else {
+				rest = append(rest, i)
+			}
+		}
+		passes, left = append(passes, pass), rest
+	}
+	return passes
+}
