@@ -68,11 +68,7 @@ func (c *attackCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		err = cli.PrintJSON(s.out, report)
-	} else {
-		err = report.Print(s.out)
-	}
+	err = printAs(s.out, c.Format, report)
 	if c.Keep == "" {
 		return err
 	}

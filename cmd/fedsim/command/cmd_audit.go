@@ -67,12 +67,7 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		err = cli.PrintJSON(s.out, report)
-	} else {
-		err = report.Print(s.out)
-	}
-	return errors.Join(err, report.Err())
+	return errors.Join(printAs(s.out, c.Format, report), report.Err())
 }
 
 // neighbours compares two runs.
@@ -81,12 +76,7 @@ func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s stre
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		err = cli.PrintJSON(s.out, x)
-	} else {
-		err = x.Print(s.out)
-	}
-	return errors.Join(err, x.Err())
+	return errors.Join(printAs(s.out, c.Format, x), x.Err())
 }
 
 // canaries makes one run of full size.
@@ -102,10 +92,5 @@ func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s stream
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		err = cli.PrintJSON(s.out, r)
-	} else {
-		err = r.Print(s.out)
-	}
-	return errors.Join(err, r.Err())
+	return errors.Join(printAs(s.out, c.Format, r), r.Err())
 }

@@ -52,12 +52,7 @@ func (c *chaosCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		err = cli.PrintJSON(s.out, report)
-	} else {
-		err = report.Print(s.out)
-	}
-	return errors.Join(err, report.Err())
+	return errors.Join(printAs(s.out, c.Format, report), report.Err())
 }
 
 // replay tells what happens in one schedule, a line or an object for each thing.
