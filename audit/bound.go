@@ -3,10 +3,9 @@ package audit
 import (
 	"math"
 	"slices"
-)
 
-// error rates of the two bounds that a bound on ε takes: together 5%.
-const tail = 0.025
+	"github.com/fedsim/fedsim/audit/internal/binomial"
+)
 
 // Bound is what an attacker's success on runs that it has not seen comes to.
 type Bound struct {
@@ -56,7 +55,7 @@ func (h *half) choose(p price) (threshold, bound float64) {
 func (h *half) measure(threshold float64, p price) Bound {
 	n := len(h[0])
 	b := Bound{FalsePositives: h.called(0, threshold), TruePositives: h.called(1, threshold), Runs: n}
-	b.Epsilon = p(upper(b.FalsePositives, n), lower(b.TruePositives, n))
+	b.Epsilon = p(binomial.Upper(b.FalsePositives, n), binomial.Lower(b.TruePositives, n))
 	// Half a run more on either side keeps what never happened from being impossible.
 	rate := func(k int) float64 { return (float64(k) + 0.5) / (float64(n) + 1) }
 	b.Point = p(rate(b.FalsePositives), rate(b.TruePositives))
@@ -86,50 +85,3 @@ func curve(delta float64) price {
 
 // quantile is that of the standard normal law.
 func quantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
-
-// lower is the bound of Clopper and Pearson (1934) on a probability of which n trials
-// happened k times: from below, wrong with probability tail at the most.
-func lower(k, n int) float64 {
-	if k == 0 {
-		return 0
-	}
-	return solve(func(p float64) bool { return atLeast(k, n, p) < tail })
-}
-
-// upper is that from above.
-func upper(k, n int) float64 { return 1 - lower(n-k, n) }
-
-// solve is the largest p in [0, 1] for which something holds that holds below it.
-func solve(holds func(p float64) bool) float64 {
-	lo, hi := 0., 1.
-	for range 60 {
-		if mid := (lo + hi) / 2; holds(mid) {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return lo
-}
-
-// atLeast is the probability of k or more in n trials of probability p in (0, 1), k above 0.
-func atLeast(k, n int, p float64) float64 {
-	log := func(i int) float64 {
-		x, _ := math.Lgamma(float64(i) + 1)
-		return x
-	}
-	term := math.Exp(log(n) - log(k) - log(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
-	above := float64(k) > p*float64(n)
-	if term == 0 && !above {
-		return 1 // all but nothing lies above k
-	}
-	odds, sum := p/(1-p), 0.
-	for i := k; i <= n; i++ {
-		sum += term
-		term *= float64(n-i) / float64(i+1) * odds
-		if term < 1e-18*sum && float64(i) > p*float64(n) {
-			break
-		}
-	}
-	return min(1, sum)
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/audit/internal/binomial"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
@@ -151,29 +152,9 @@ func leftOut(e *experiment.Experiment, list []canary) *dataset.Set {
 			gone[key{c.user, c.item}] = true
 		}
 	}
-	return filter(e.Data, func(user, item int32) bool {
+	return e.Data.Where(func(user, item int32) bool {
 		return !gone[key{int(user), -1}] && !gone[key{int(user), item}]
 	})
-}
-
-// filter is a set with some of its ratings. Who and what there is stays.
-func filter(from *dataset.Set, keep func(user, item int32) bool) *dataset.Set {
-	set := *from
-	set.Ratings = dataset.Ratings{Users: from.Users, Items: from.Items}
-	set.Times, set.Tested = nil, nil
-	for k, u := range from.User {
-		if !keep(u, from.Item[k]) {
-			continue
-		}
-		set.User, set.Item, set.Value = append(set.User, u), append(set.Item, from.Item[k]), append(set.Value, from.Value[k])
-		if from.Times != nil {
-			set.Times = append(set.Times, from.Times[k])
-		}
-		if from.Tested != nil {
-			set.Tested = append(set.Tested, from.Tested[k])
-		}
-	}
-	return &set
 }
 
 // shares of the canaries that are guessed: half of them as included, half as left out. Each has a
@@ -196,7 +177,7 @@ func (r *CanaryReport) attack(from string, list []canary) {
 				a.Correct++
 			}
 		}
-		a.Bound = guessed(len(ranked), a.Guesses, a.Correct, r.Delta, 2*tail/float64(len(shares)))
+		a.Bound = guessed(len(ranked), a.Guesses, a.Correct, r.Delta, 2*binomial.Tail/float64(len(shares)))
 		if a.Bound > best.Bound {
 			best = a
 		}
@@ -208,7 +189,7 @@ func (r *CanaryReport) attack(from string, list []canary) {
 // error rate: 0 where they disprove none.
 func guessed(m, r, v int, delta, rate float64) float64 {
 	const most = 50
-	share := solve(func(x float64) bool { return chance(m, r, v, most*x, delta) < rate })
+	share := binomial.Solve(func(x float64) bool { return chance(m, r, v, most*x, delta) < rate })
 	if share < 1e-9 {
 		return 0
 	}
@@ -228,7 +209,7 @@ func chance(m, r, v int, epsilon, delta float64) float64 {
 		sum += mass(v-i, r, q) // that from v-i to v-1 are right
 		alpha = max(alpha, sum/float64(i))
 	}
-	return min(1, atLeast(v, r, q)+2*float64(m)*delta*alpha)
+	return min(1, binomial.AtLeast(v, r, q)+2*float64(m)*delta*alpha)
 }
 
 // mass is the probability of k in n trials of probability p in (0, 1).

@@ -50,33 +50,11 @@ func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shar
 		c := &list[i]
 		r := full.Row(c.user)
 		if c.item >= 0 {
-			r = only(r, c.item)
+			r = r.Only(c.item)
 		}
-		c.score = mse(before, c.user, r) - mse(after, c.user, r)
+		c.score = model.MSE(before, c.user, r) - model.MSE(after, c.user, r)
 	}
 	return nil
-}
-
-// only is one of a user's ratings.
-func only(r model.Ratings, item int32) model.Ratings {
-	for k, j := range r.Items {
-		if j == item {
-			return model.Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
-		}
-	}
-	return model.Ratings{}
-}
-
-// mse is the mean squared error of predictions.
-func mse(p model.Predictor, user int, r model.Ratings) float64 {
-	out := make([]float64, len(r.Items))
-	p.Predict(user, r.Items, out)
-	var sum float64
-	for k, x := range out {
-		d := x - float64(r.Values[k])
-		sum += d * d
-	}
-	return sum / float64(len(out))
 }
 
 // summed is a strategy that notes of every sum that it absorbs what the attacker makes of it: what
@@ -152,7 +130,7 @@ func (s *summed) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runne
 			if k := s.place[u]; k >= 0 {
 				known, ev.sent[k] = 0.5, vectors[i]
 			}
-			each(vectors[i], func(j int, x float64) { ev.left[j] -= known * x })
+			vectors[i].Each(func(j int, x float64) { ev.left[j] -= known * x })
 		}
 		s.events = append(s.events, ev)
 	}
@@ -177,7 +155,7 @@ func (s *summed) scores() []float64 {
 		image := s.gather(func(e summedEvent) []float64 {
 			sum := make([]float64, len(e.left))
 			for k, v := range e.sent {
-				each(v, func(j int, x float64) { sum[j] += direction[k] * x })
+				v.Each(func(j int, x float64) { sum[j] += direction[k] * x })
 			}
 			return sum
 		})
@@ -204,30 +182,8 @@ func (s *summed) gather(of func(summedEvent) []float64) []float64 {
 	for _, e := range s.events {
 		values := of(e)
 		s.workers.Each(len(out), func(k int) {
-			each(e.sent[k], func(j int, x float64) { out[k] += e.weight * values[j] * x })
+			e.sent[k].Each(func(j int, x float64) { out[k] += e.weight * values[j] * x })
 		})
 	}
 	return out
-}
-
-// each goes through the coordinates that a vector lists.
-func each(v protocol.Vector, f func(coordinate int, x float64)) {
-	block := max(1, v.Block)
-	if v.Index == nil {
-		for j, x := range v.Value {
-			f(j, x)
-		}
-		return
-	}
-	for i, at := range v.Index {
-		for a := range block {
-			x := 0.
-			if v.Factor != nil {
-				x = v.Factor[i] * v.Value[a]
-			} else {
-				x = v.Value[i*block+a]
-			}
-			f(int(at)*block+a, x)
-		}
-	}
 }

@@ -106,7 +106,7 @@ func emptied(e *experiment.Experiment) (*dataset.Set, error) {
 		}
 		return &set, nil
 	}
-	return filter(e.Data, func(user, item int32) bool {
+	return e.Data.Where(func(user, item int32) bool {
 		return user != 0 || algorithm.UnitOf(e.Config) == dp.Rating && item != train.Item[first]
 	}), nil
 }

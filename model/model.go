@@ -3,6 +3,8 @@
 // algorithm, so that algorithms, metrics and file formats can share it.
 package model
 
+import "slices"
+
 // Ratings are one user's: Values[k] is what the user gave to Items[k], in stars. Items
 // are indices into the catalogue, or into the part of it that a party has, each at most
 // once. Algorithms that need them ascending say so.
@@ -11,11 +13,31 @@ type Ratings struct {
 	Values []float32
 }
 
+// Only are the ratings of one item: one or none.
+func (r Ratings) Only(item int32) Ratings {
+	if k := slices.Index(r.Items, item); k >= 0 {
+		return Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
+	}
+	return Ratings{}
+}
+
 // Predictor predicts ratings.
 type Predictor interface {
 	// Predict writes to out[i] the rating, in stars, that it expects from user for
 	// items[i]. It is safe for concurrent use for different users.
 	Predict(user int, items []int32, out []float64)
+}
+
+// MSE is the mean squared error of the predictions of a user's ratings; NaN where there are none.
+func MSE(p Predictor, user int, r Ratings) float64 {
+	out := make([]float64, len(r.Items))
+	p.Predict(user, r.Items, out)
+	var sum float64
+	for k, x := range out {
+		d := x - float64(r.Values[k])
+		sum += d * d
+	}
+	return sum / float64(len(out))
 }
 
 // Factors predict the inner product of a user's and an item's embedding.

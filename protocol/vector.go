@@ -45,6 +45,28 @@ func (v Vector) Validate(n int) error {
 	return checkIndex(v.Index, v.Block, n)
 }
 
+// Each goes through the coordinates that are listed, in order.
+func (v Vector) Each(f func(coordinate int, x float64)) {
+	block := max(1, v.Block)
+	if v.Index == nil {
+		for j, x := range v.Value {
+			f(j, x)
+		}
+		return
+	}
+	for i, at := range v.Index {
+		for a := range block {
+			x := 0.
+			if v.Factor != nil {
+				x = v.Factor[i] * v.Value[a]
+			} else {
+				x = v.Value[i*block+a]
+			}
+			f(int(at)*block+a, x)
+		}
+	}
+}
+
 // Parts yields the values that are listed, in order and in parts of any length. A
 // part is valid until the next.
 func (v Vector) Parts() iter.Seq[[]float64] {

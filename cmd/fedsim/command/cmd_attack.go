@@ -9,14 +9,14 @@ import (
 	"strconv"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/audit"
+	"github.com/fedsim/fedsim/audit/attack"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
 // attackCmd is fedsim attack.
 type attackCmd struct {
-	Attack audit.Attack `arg:"" enum:"membership-user,membership-rating,attribute,reconstruction" help:"What the attacker is after: membership-user, whether all ratings of a user were trained on; membership-rating, whether one was; attribute, a user's favourite genre; reconstruction, which items a client rated and how."`
+	Attack attack.Kind `arg:"" enum:"membership-user,membership-rating,attribute,reconstruction" help:"What the attacker is after: membership-user, whether all ratings of a user were trained on; membership-rating, whether one was; attribute, a user's favourite genre; reconstruction, which items a client rated and how."`
 
 	experimentFlags
 
@@ -46,7 +46,7 @@ func (c *attackCmd) Run(ctx context.Context, s streams) error {
 	if !slices.ContainsFunc(said, func(s config.Setting) bool { return s.Key == algorithm.Data.Name }) {
 		said = append([]config.Setting{{Key: algorithm.Data.Name, Value: attackedData, Origin: "the attack"}}, said...)
 	}
-	cfg := audit.AttackConfig{Attack: c.Attack, Shadows: c.Shadows, Targets: c.Targets, Control: c.Control}
+	cfg := attack.Config{Kind: c.Attack, Shadows: c.Shadows, Targets: c.Targets, Control: c.Control}
 	if cfg.Epsilons, err = c.budgets(said); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *attackCmd) Run(ctx context.Context, s streams) error {
 		}
 		bar.StepNote(done, "")
 	}
-	report, err := audit.RunAttack(ctx, said, cfg)
+	report, err := attack.Run(ctx, said, cfg)
 	bar.Clear()
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (c *attackCmd) Run(ctx context.Context, s streams) error {
 }
 
 // budgets are those of the flag, or that of the file or of --set, or all of the default.
-func (c *attackCmd) budgets(said []config.Setting) ([]audit.Epsilon, error) {
+func (c *attackCmd) budgets(said []config.Setting) ([]attack.Epsilon, error) {
 	words := c.Epsilon
 	if len(words) == 0 {
 		words = attackedBudgets
@@ -90,7 +90,7 @@ func (c *attackCmd) budgets(said []config.Setting) ([]audit.Epsilon, error) {
 			}
 		}
 	}
-	var list []audit.Epsilon
+	var list []attack.Epsilon
 	for _, w := range words {
 		e, err := strconv.ParseFloat(w, 64)
 		if w == "inf" {
@@ -99,7 +99,7 @@ func (c *attackCmd) budgets(said []config.Setting) ([]audit.Epsilon, error) {
 		if err != nil {
 			return nil, cli.Misusef("--epsilon: %q is neither a number nor inf", w)
 		}
-		list = append(list, audit.Epsilon(e))
+		list = append(list, attack.Epsilon(e))
 	}
 	return list, nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/fedsim/fedsim/audit"
+	"github.com/fedsim/fedsim/audit/attack"
 	"github.com/fedsim/fedsim/study"
 	"github.com/fedsim/fedsim/study/page"
 )
@@ -39,9 +39,9 @@ func (c *reportCmd) Run(s streams) error {
 func (c *reportCmd) content() (*page.Content, string, error) {
 	x := &page.Content{Title: c.Title}
 	var ofRuns []string // folders that do not hold attacks alone
-	var attacks []*audit.AttackReport
+	var attacks []*attack.Report
 	for _, dir := range c.Dirs {
-		list, err := audit.LoadAttacks(dir)
+		list, err := attack.Load(dir)
 		if err != nil {
 			return nil, "", err
 		}
@@ -64,7 +64,7 @@ func (c *reportCmd) content() (*page.Content, string, error) {
 		what = fmt.Sprintf("%d runs", len(runs))
 	}
 	if len(attacks) > 0 {
-		x.Sections = []page.Section{audit.AttackSection(attacks)}
+		x.Sections = []page.Section{attack.Section(attacks)}
 		if what != "" {
 			what += ", "
 		}

@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"cmp"
@@ -165,7 +165,7 @@ func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
 			mine := make([]float64, r.Len)
 			if w.arrived[p.Iteration][protocol.ClientID(u)] {
 				for _, vectors := range own[u] {
-					each(vectors[i], func(j int, x float64) { mine[j] += x / float64(len(own[u])) })
+					vectors[i].Each(func(j int, x float64) { mine[j] += x / float64(len(own[u])) })
 				}
 			}
 			w.others[u].take(r, items, func(j int) float64 { return b.left[j] + mine[j] }, func(j int) float64 { return b.variance[j] })

@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"fmt"
@@ -134,7 +134,7 @@ func (b *background) moments(list sendings, release int, sign, factor float64) {
 	n := float64(len(list))
 	sum, squares := make(map[int]float64), make(map[int]float64)
 	for _, vectors := range list {
-		each(vectors[release], func(j int, x float64) { sum[j] += x; squares[j] += x * x })
+		vectors[release].Each(func(j int, x float64) { sum[j] += x; squares[j] += x * x })
 	}
 	for j, x := range sum {
 		b.left[j] -= sign * x / n
@@ -148,7 +148,7 @@ func (b *background) add(list sendings, release int) {
 		b.moments(list, release, 1, (n+1)/(n-1)) // of a sample, and its mean is one of a sample too
 		return
 	}
-	each(list[0][release], func(j int, x float64) {
+	list[0][release].Each(func(j int, x float64) {
 		b.left[j] -= x
 		if x != 0 {
 			b.variance[j] += b.quantum
@@ -219,7 +219,7 @@ func newBackground(r protocol.Release, c protocol.Cohort, sum []float64) backgro
 func (b *background) likelihood(list sendings, release int) float64 {
 	logs := make([]float64, len(list))
 	for k, vectors := range list {
-		each(vectors[release], func(j int, x float64) {
+		vectors[release].Each(func(j int, x float64) {
 			if x != 0 {
 				logs[k] += x * (b.left[j] - x/2) / max(b.variance[j], b.quantum)
 			}

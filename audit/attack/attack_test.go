@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/audit/internal/binomial"
 	"github.com/fedsim/fedsim/config"
 )
 
@@ -26,9 +27,9 @@ func attacked(pairs ...string) []config.Setting {
 	return list
 }
 
-func ran(t *testing.T, said []config.Setting, c AttackConfig) *AttackReport {
+func ran(t *testing.T, said []config.Setting, c Config) *Report {
 	t.Helper()
-	r, err := RunAttack(t.Context(), said, c)
+	r, err := Run(t.Context(), said, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +145,8 @@ func TestMembershipWithoutNoise(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some dozens of runs")
 	}
-	for kind, name := range map[Attack]string{MembershipUser: "ssp-c", MembershipRating: "private-item-bias"} {
-		c := AttackConfig{Attack: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20}
+	for kind, name := range map[Kind]string{MembershipUser: "ssp-c", MembershipRating: "private-item-bias"} {
+		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20}
 		m := ran(t, attacked("algorithm", name), c).Budgets[0].Membership
 		if m[1].AUC.Value < 0.99 || m[1].TPR.Low < 0.9 {
 			t.Errorf("%s from the sums: AUC %v, TPR %v", kind, m[1].AUC, m[1].TPR)
@@ -162,8 +163,8 @@ func TestControlIsChance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some dozens of runs")
 	}
-	for _, kind := range []Attack{MembershipUser, MembershipRating} {
-		c := AttackConfig{Attack: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20, Control: true}
+	for _, kind := range []Kind{MembershipUser, MembershipRating} {
+		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20, Control: true}
 		for _, x := range ran(t, attacked("algorithm", "private-item-bias"), c).Budgets[0].Membership {
 			if !x.AUC.Holds(0.5) {
 				t.Errorf("%s from the %s: AUC %v", kind, x.From, x.AUC)
@@ -185,7 +186,7 @@ func TestAllAlgorithmsAreAttacked(t *testing.T) {
 			break // two seconds each
 		}
 		tried++
-		c := AttackConfig{Attack: MembershipUser, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 40}
+		c := Config{Kind: MembershipUser, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 40}
 		a, err := newAttacker(t.Context(), attacked("algorithm", name), c, inf, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -223,11 +224,11 @@ func TestMembershipKeepsToEpsilon(t *testing.T) {
 		epsilon Epsilon
 		holds   bool
 	}{{1, true}, {inf, false}} {
-		a := AttackConfig{Attack: MembershipUser, Epsilons: []Epsilon{c.epsilon}, Shadows: 16, Targets: 20}
+		a := Config{Kind: MembershipUser, Epsilons: []Epsilon{c.epsilon}, Shadows: 16, Targets: 20}
 		m := ran(t, attacked("algorithm", "private-item-bias"), a).Budgets[0].Membership[1]
 		n := m.Trials / 2
 		x := m.ROC[slices.IndexFunc(m.ROC, func(x Rates) bool { return x.False+x.True >= 1 })]
-		truly, falsely := lower(int(math.Round(x.True*float64(n))), n), upper(int(math.Round(x.False*float64(n))), n)
+		truly, falsely := binomial.Lower(int(math.Round(x.True*float64(n))), n), binomial.Upper(int(math.Round(x.False*float64(n))), n)
 		if holds := truly <= newLimit(1, 1e-5).allows(falsely); holds != c.holds {
 			t.Errorf("ε = %s: %v at least and %v at most of %d", c.epsilon, truly, falsely, n)
 		}
@@ -240,7 +241,7 @@ func TestReconstruction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some dozens of runs")
 	}
-	r := ran(t, attacked("algorithm", "ssp-c"), AttackConfig{Attack: Reconstruction, Epsilons: []Epsilon{5, inf}, Shadows: DefaultShadows, Targets: 40})
+	r := ran(t, attacked("algorithm", "ssp-c"), Config{Kind: Reconstruction, Epsilons: []Epsilon{5, inf}, Shadows: DefaultShadows, Targets: 40})
 	at := func(i int, from string) Rebuilt {
 		list := r.Budgets[i].Reconstruction
 		return list[slices.IndexFunc(list, func(x Rebuilt) bool { return x.From == from })]
@@ -268,7 +269,7 @@ func TestReconstruction(t *testing.T) {
 // Guesses by the model are as good as those by the known ratings alone, within the interval, and are not always right; the favourites
 // are those of a count by hand.
 func TestAttribute(t *testing.T) {
-	x := ran(t, attacked("algorithm", "private-item-bias"), AttackConfig{Attack: AttributeGenre, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 60}).Budgets[0].Attribute
+	x := ran(t, attacked("algorithm", "private-item-bias"), Config{Kind: AttributeGenre, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 60}).Budgets[0].Attribute
 	for _, v := range []Interval{x.In, x.Out, x.Ratings, x.Popularity, x.Majority} {
 		if !(v.Low <= v.Value && v.Value <= v.High && v.High < 1) {
 			t.Errorf("%+v", x)
@@ -284,7 +285,7 @@ func TestAttackRepeats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some dozens of runs")
 	}
-	c := AttackConfig{Attack: MembershipUser, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 8}
+	c := Config{Kind: MembershipUser, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 8}
 	a := ran(t, attacked("algorithm", "lfl-sgdmf", "workers", "1"), c)
 	b := ran(t, attacked("algorithm", "lfl-sgdmf", "workers", "3"), c)
 	if !reflect.DeepEqual(a, b) {
@@ -298,7 +299,7 @@ func TestAttackRepeats(t *testing.T) {
 	if _, err := a.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	list, err := LoadAttacks(dir)
+	list, err := Load(dir)
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
@@ -310,35 +311,35 @@ func TestAttackRepeats(t *testing.T) {
 
 // What cannot be attacked is refused, with what would be right.
 func TestAttackRefusals(t *testing.T) {
-	c := AttackConfig{Attack: MembershipUser, Epsilons: []Epsilon{1}, Shadows: 8}
+	c := Config{Kind: MembershipUser, Epsilons: []Epsilon{1}, Shadows: 8}
 	for _, x := range []struct {
-		change func(*AttackConfig)
+		change func(*Config)
 		said   []config.Setting
 		want   string
 	}{
-		{func(c *AttackConfig) { c.Attack = "all" }, nil, "it must be one of [membership-user"},
-		{func(c *AttackConfig) { c.Epsilons = nil }, nil, "no epsilon is given"},
-		{func(c *AttackConfig) { c.Epsilons = []Epsilon{0, 1, 1} }, nil, "must be above 0"},
-		{func(c *AttackConfig) { c.Epsilons = []Epsilon{1, 1} }, nil, "is there twice"},
-		{func(c *AttackConfig) { c.Shadows = 7 }, nil, "must be even, and at least 8"},
-		{func(c *AttackConfig) { c.Targets = 1 }, nil, "at least 2"},
-		{func(c *AttackConfig) { c.Targets = 301 }, nil, "at most half can be"},
-		{func(c *AttackConfig) { c.Attack, c.Control = Reconstruction, true }, nil, "control is for attacks of membership"},
-		{func(*AttackConfig) {}, attacked("algorithm", "vfl-sgdmf"), "take an algorithm with such clients"},
-		{func(*AttackConfig) {}, attacked("algorithm", "dp-sgld"), "take an algorithm with such clients"},
+		{func(c *Config) { c.Kind = "all" }, nil, "it must be one of [membership-user"},
+		{func(c *Config) { c.Epsilons = nil }, nil, "no epsilon is given"},
+		{func(c *Config) { c.Epsilons = []Epsilon{0, 1, 1} }, nil, "must be above 0"},
+		{func(c *Config) { c.Epsilons = []Epsilon{1, 1} }, nil, "is there twice"},
+		{func(c *Config) { c.Shadows = 7 }, nil, "must be even, and at least 8"},
+		{func(c *Config) { c.Targets = 1 }, nil, "at least 2"},
+		{func(c *Config) { c.Targets = 301 }, nil, "at most half can be"},
+		{func(c *Config) { c.Kind, c.Control = Reconstruction, true }, nil, "control is for attacks of membership"},
+		{func(*Config) {}, attacked("algorithm", "vfl-sgdmf"), "take an algorithm with such clients"},
+		{func(*Config) {}, attacked("algorithm", "dp-sgld"), "take an algorithm with such clients"},
 	} {
 		changed, said := c, x.said
 		x.change(&changed)
 		if said == nil {
 			said = attacked()
 		}
-		if _, err := RunAttack(t.Context(), said, changed); err == nil || !strings.Contains(err.Error(), x.want) {
+		if _, err := Run(t.Context(), said, changed); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%v, want %q", err, x.want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c.Progress = func(int, int) { cancel() }
-	if _, err := RunAttack(ctx, attacked("algorithm", "private-item-bias"), c); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, attacked("algorithm", "private-item-bias"), c); !errors.Is(err, context.Canceled) {
 		t.Errorf("after it was stopped: %v", err)
 	}
 }
@@ -346,15 +347,15 @@ func TestAttackRefusals(t *testing.T) {
 // The pictures have a place for every budget, the limit beside them, and say what attacks do not show.
 func TestAttackSection(t *testing.T) {
 	roc := Curve{{0, 0.2}, {0.01, 0.5}, {0.2, 0.8}, {1, 1}}
-	at := func(e Epsilon, auc float64) AttackAt {
-		x := AttackAt{Epsilon: e, Membership: []Membership{{From: "model", AUC: Interval{0.5, 0.4, 0.6}}, {From: "sums", AUC: Interval{auc, auc - 0.1, auc + 0.05}, ROC: roc}}}
+	at := func(e Epsilon, auc float64) At {
+		x := At{Epsilon: e, Membership: []Membership{{From: "model", AUC: Interval{0.5, 0.4, 0.6}}, {From: "sums", AUC: Interval{auc, auc - 0.1, auc + 0.05}, ROC: roc}}}
 		if e != inf {
 			x.Limit = newLimit(float64(e), 0)
 		}
 		return x
 	}
-	r := &AttackReport{Attack: MembershipUser, Algorithm: "x", Shadows: 8, Targets: 4, Settings: []string{"data=my films", "rank=2"}, Budgets: []AttackAt{at(1, 0.6), at(inf, 0.9)}}
-	s := AttackSection([]*AttackReport{r})
+	r := &Report{Kind: MembershipUser, Algorithm: "x", Shadows: 8, Targets: 4, Settings: []string{"data=my films", "rank=2"}, Budgets: []At{at(1, 0.6), at(inf, 0.9)}}
+	s := Section([]*Report{r})
 	if len(s.Figures) != 2 || len(s.Tables) != 1 || len(s.NotShown) == 0 {
 		t.Fatalf("%+v", s)
 	}

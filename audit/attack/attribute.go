@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"context"
@@ -154,7 +154,7 @@ func (a *attacker) halved() (*experiment.Experiment, error) {
 			}
 		}
 	}
-	return experiment.OpenSet(a.config, filter(a.full.Data, func(user, item int32) bool { return !unknown[[2]int32{user, item}] }))
+	return experiment.OpenSet(a.config, a.full.Data.Where(func(user, item int32) bool { return !unknown[[2]int32{user, item}] }))
 }
 
 // known computes what is known without a model.

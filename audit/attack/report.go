@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"crypto/sha256"
@@ -17,9 +17,9 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// AttackReport is what an attack comes to.
-type AttackReport struct {
-	Attack    Attack  `json:"attack"`
+// Report is what an attack comes to.
+type Report struct {
+	Kind      Kind    `json:"attack"`
 	Algorithm string  `json:"algorithm"`
 	Data      string  `json:"data"`
 	Unit      dp.Unit `json:"unit"`
@@ -30,11 +30,11 @@ type AttackReport struct {
 	// Settings are those that were asked for, KEY=VALUE, but for the budgets.
 	Settings []string `json:"settings"`
 	// Budgets are the attacks, in the order in which they were asked for.
-	Budgets []AttackAt `json:"budgets"`
+	Budgets []At `json:"budgets"`
 }
 
-// AttackAt is an attack at a budget. Of its kinds it has one.
-type AttackAt struct {
+// At is an attack at a budget. Of its kinds it has one.
+type At struct {
 	Epsilon Epsilon `json:"epsilon"`
 	Delta   float64 `json:"delta"` // 0 without noise
 	// Limit is what no attack of membership can exceed; nil where the budget says nothing of what is attacked.
@@ -59,7 +59,7 @@ type Membership struct {
 }
 
 // report begins one of what was asked for.
-func (a *attacker) report(said []config.Setting) *AttackReport {
+func (a *attacker) report(said []config.Setting) *Report {
 	e := a.full
 	settings := []string{}
 	for _, s := range said {
@@ -67,7 +67,7 @@ func (a *attacker) report(said []config.Setting) *AttackReport {
 			settings = append(settings, s.Key+"="+s.Value)
 		}
 	}
-	return &AttackReport{Attack: a.cfg.Attack, Algorithm: e.About().Name, Data: e.Data.Name, Unit: algorithm.UnitOf(e.Config), Seed: a.seed,
+	return &Report{Kind: a.cfg.Kind, Algorithm: e.About().Name, Data: e.Data.Name, Unit: algorithm.UnitOf(e.Config), Seed: a.seed,
 		Shadows: a.cfg.Shadows, Targets: len(a.targets), Control: a.cfg.Control, Settings: settings}
 }
 
@@ -75,13 +75,13 @@ func (a *attacker) report(said []config.Setting) *AttackReport {
 func (i Interval) String() string { return fmt.Sprintf("%.3f (%.3f to %.3f)", i.Value, i.Low, i.High) }
 
 // tried is what was done, in a sentence.
-func (r *AttackReport) tried() string {
-	what := map[Attack]string{MembershipUser: "all ratings of a user", MembershipRating: "one rating of a user", AttributeGenre: "the favourite genre of a user", Reconstruction: "the ratings of a client"}[r.Attack]
+func (r *Report) tried() string {
+	what := map[Kind]string{MembershipUser: "all ratings of a user", MembershipRating: "one rating of a user", AttributeGenre: "the favourite genre of a user", Reconstruction: "the ratings of a client"}[r.Kind]
 	how := fmt.Sprintf("%d shadow runs and as many held out, a target in half of each", r.Shadows)
 	switch {
-	case r.Attack == AttributeGenre:
+	case r.Kind == AttributeGenre:
 		how = fmt.Sprintf("%d runs, a target in half of them, of whose ratings the attacker knows half", r.Shadows)
-	case r.Attack == Reconstruction:
+	case r.Kind == Reconstruction:
 		how = "one run, and one more with noise, of which the attacker sees all rounds"
 	case r.Control:
 		how += " by the coins, and in none in fact"
@@ -90,7 +90,7 @@ func (r *AttackReport) tried() string {
 }
 
 // Print writes a table.
-func (r *AttackReport) Print(w io.Writer) error {
+func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintf(w, "tried: %s\n", r.tried()) //nolint:errcheck // the table below says so, too
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head, rows := r.table()
@@ -101,10 +101,10 @@ func (r *AttackReport) Print(w io.Writer) error {
 }
 
 // table is what the attack comes to.
-func (r *AttackReport) table() (head []string, rows [][]string) {
+func (r *Report) table() (head []string, rows [][]string) {
 	for _, at := range r.Budgets {
 		e := at.Epsilon.String()
-		switch r.Attack {
+		switch r.Kind {
 		case AttributeGenre:
 			head = []string{"epsilon", "user in", "user out", "gain", "ratings alone", "popularity alone", "majority"}
 			x := at.Attribute
@@ -133,12 +133,12 @@ const attackFiles = "attack-"
 
 // Write leaves the report in a folder, which it makes, and returns the path. The name has the attack, the algorithm and
 // a digest of what was asked for: the same again takes the place of what was there.
-func (r *AttackReport) Write(dir string) (string, error) {
+func (r *Report) Write(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
 	digest := sha256.Sum256([]byte(r.command()))
-	name := fmt.Sprintf("%s%s-%s-%x.json", attackFiles, r.Attack, r.Algorithm, digest[:4])
+	name := fmt.Sprintf("%s%s-%s-%x.json", attackFiles, r.Kind, r.Algorithm, digest[:4])
 	path := filepath.Join(dir, name)
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -150,10 +150,10 @@ func (r *AttackReport) Write(dir string) (string, error) {
 	return path, nil
 }
 
-// LoadAttacks reads the reports in folders, at any depth, in the order of their paths. What begins
+// Load reads the reports in folders, at any depth, in the order of their paths. What begins
 // with a dot is not looked at.
-func LoadAttacks(dirs ...string) ([]*AttackReport, error) {
-	var list []*AttackReport
+func Load(dirs ...string) ([]*Report, error) {
+	var list []*Report
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			switch {
@@ -176,12 +176,12 @@ func LoadAttacks(dirs ...string) ([]*AttackReport, error) {
 }
 
 // readAttack reads one report.
-func readAttack(path string) (*AttackReport, error) {
+func readAttack(path string) (*Report, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	r := new(AttackReport)
+	r := new(Report)
 	if err = json.Unmarshal(b, r); err == nil {
 		err = r.check()
 	}
@@ -192,14 +192,14 @@ func readAttack(path string) (*AttackReport, error) {
 }
 
 // check refuses a report that lacks what its attack comes to.
-func (r *AttackReport) check() error {
+func (r *Report) check() error {
 	if len(r.Budgets) == 0 {
 		return errors.New("it has no budgets")
 	}
 	for _, at := range r.Budgets {
-		has := map[Attack]bool{MembershipUser: len(at.Membership) > 0, MembershipRating: len(at.Membership) > 0, AttributeGenre: at.Attribute != nil, Reconstruction: len(at.Reconstruction) > 0}
-		if !has[r.Attack] {
-			return fmt.Errorf("it has nothing of attack %q at epsilon %s", r.Attack, at.Epsilon)
+		has := map[Kind]bool{MembershipUser: len(at.Membership) > 0, MembershipRating: len(at.Membership) > 0, AttributeGenre: at.Attribute != nil, Reconstruction: len(at.Reconstruction) > 0}
+		if !has[r.Kind] {
+			return fmt.Errorf("it has nothing of attack %q at epsilon %s", r.Kind, at.Epsilon)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"cmp"
@@ -24,16 +24,16 @@ var notShown = []string{
 	"Without noise other defaults hold, longer embeddings say: lines to ε = ∞ join runs that differ in more than the noise.",
 }
 
-// AttackSection is what a page says of attacks, which are at least one.
-func AttackSection(list []*AttackReport) page.Section {
+// Section is what a page says of attacks, which are at least one.
+func Section(list []*Report) page.Section {
 	s := page.Section{ID: "attacks", Title: "What an attacker gets in practice", NotShown: notShown, Words: []string{
 		"These attacks were made on simulated runs, each figure in that run or in runs like it. An AUC of 0.5 is guessing: it is the chance that a target that was in a run looks more like it than one that was not. " +
 			"The limit is what ε allows any attack, whoever makes it.",
 	}}
-	for _, kind := range Attacks {
-		var of []*AttackReport
+	for _, kind := range Kinds {
+		var of []*Report
 		for _, r := range list {
-			if r.Attack == kind {
+			if r.Kind == kind {
 				of = append(of, r)
 			}
 		}
@@ -50,12 +50,12 @@ func AttackSection(list []*AttackReport) page.Section {
 }
 
 // command repeats the attack.
-func (r *AttackReport) command() string {
+func (r *Report) command() string {
 	var budgets []string
 	for _, at := range r.Budgets {
 		budgets = append(budgets, at.Epsilon.String())
 	}
-	c := fmt.Sprintf("fedsim attack %s --epsilon %s --shadows %d --targets %d", r.Attack, strings.Join(budgets, ","), r.Shadows, r.Targets)
+	c := fmt.Sprintf("fedsim attack %s --epsilon %s --shadows %d --targets %d", r.Kind, strings.Join(budgets, ","), r.Shadows, r.Targets)
 	if r.Control {
 		c += " --control"
 	}
@@ -66,7 +66,7 @@ func (r *AttackReport) command() string {
 }
 
 // name is an algorithm with what was asked for besides, and whether it is the control.
-func (r *AttackReport) name() string {
+func (r *Report) name() string {
 	name := r.Algorithm
 	for _, s := range r.Settings {
 		key, _, _ := strings.Cut(s, "=")
@@ -81,7 +81,7 @@ func (r *AttackReport) name() string {
 }
 
 // figures are the pictures of an attack on some algorithms.
-func figures(kind Attack, list []*AttackReport) []page.Drawn {
+func figures(kind Kind, list []*Report) []page.Drawn {
 	budgets := ladder(list)
 	var all []page.Drawn
 	switch kind {
@@ -101,7 +101,7 @@ func figures(kind Attack, list []*AttackReport) []page.Drawn {
 }
 
 // ladder are the budgets of some attacks, ascending.
-func ladder(list []*AttackReport) (budgets []Epsilon) {
+func ladder(list []*Report) (budgets []Epsilon) {
 	for _, r := range list {
 		for _, at := range r.Budgets {
 			budgets = append(budgets, at.Epsilon)
@@ -129,7 +129,7 @@ func (e Epsilon) sign() string {
 }
 
 // line adds a series of what is measured at each budget; where there is nothing it has no point.
-func line(d *page.Drawn, name string, budgets []Epsilon, r *AttackReport, of func(*AttackAt) (Interval, bool)) {
+func line(d *page.Drawn, name string, budgets []Epsilon, r *Report, of func(*At) (Interval, bool)) {
 	s := study.Series{Name: name, Colour: len(d.Series), Runs: 1}
 	for k, e := range budgets {
 		for i := range r.Budgets {
@@ -160,7 +160,7 @@ func numbered(d page.Drawn) page.Drawn {
 const anyAttack = "limit of any attack"
 
 // areaFigure is the AUC over budgets.
-func areaFigure(kind Attack, list []*AttackReport, budgets []Epsilon) page.Drawn {
+func areaFigure(kind Kind, list []*Report, budgets []Epsilon) page.Drawn {
 	what := "a user"
 	if kind == MembershipRating {
 		what = "a rating"
@@ -168,7 +168,7 @@ func areaFigure(kind Attack, list []*AttackReport, budgets []Epsilon) page.Drawn
 	d := byBudget(string(kind), fmt.Sprintf("Was %s in the run?", what), "AUC of the attack", "Bands are intervals of 95%. "+notShown[0], budgets)
 	for _, r := range list {
 		for _, from := range []string{"sums", "model"} {
-			line(&d, r.name()+", by the "+from, budgets, r, func(at *AttackAt) (Interval, bool) {
+			line(&d, r.name()+", by the "+from, budgets, r, func(at *At) (Interval, bool) {
 				for _, m := range at.Membership {
 					if m.From == from {
 						return m.AUC, true
@@ -178,7 +178,7 @@ func areaFigure(kind Attack, list []*AttackReport, budgets []Epsilon) page.Drawn
 			})
 		}
 	}
-	line(&d, anyAttack, budgets, list[0], func(at *AttackAt) (Interval, bool) {
+	line(&d, anyAttack, budgets, list[0], func(at *At) (Interval, bool) {
 		switch {
 		case math.IsInf(float64(at.Epsilon), 1):
 			return Interval{1, 1, 1}, true
@@ -198,12 +198,12 @@ func areaFigure(kind Attack, list []*AttackReport, budgets []Epsilon) page.Drawn
 var shownRates = []float64{0.001, 0.01, 0.1}
 
 // rocFigure is the curve by the sums, on logarithmic axes: what matters is who is found with few false alarms.
-func rocFigure(r *AttackReport, i int) page.Drawn {
+func rocFigure(r *Report, i int) page.Drawn {
 	what := "user"
-	if r.Attack == MembershipRating {
+	if r.Kind == MembershipRating {
 		what = "rating"
 	}
-	d := page.Drawn{Figure: study.Figure{ID: fmt.Sprintf("%s-roc-%d", r.Attack, i), Title: fmt.Sprintf("Was a %s in the run of %s? Found against falsely found, by the sums", what, r.name()),
+	d := page.Drawn{Figure: study.Figure{ID: fmt.Sprintf("%s-roc-%d", r.Kind, i), Title: fmt.Sprintf("Was a %s in the run of %s? Found against falsely found, by the sums", what, r.name()),
 		X: "share of those who were not in it that are called in", Y: "share of those who were in it that are called in, both logarithmic", Log: true, LogY: true,
 		Note: fmt.Sprintf("Curves are of all targets together, from the runs that the attacker did not learn from; their left ends rest on few, and may cross the limit there by chance. %s", notShown[1])}}
 	d.Numbers = page.Table{Caption: d.Title + ": the numbers", Head: []string{"falsely found, at most"}}
@@ -246,18 +246,18 @@ func rocFigure(r *AttackReport, i int) page.Drawn {
 }
 
 // tightest is the limit of the smallest budget; nil where there is none.
-func tightest(r *AttackReport) (*Limit, Epsilon) {
-	at := slices.MinFunc(r.Budgets, func(a, b AttackAt) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
+func tightest(r *Report) (*Limit, Epsilon) {
+	at := slices.MinFunc(r.Budgets, func(a, b At) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
 	return at.Limit, at.Epsilon
 }
 
 // attributeFigure is how often favourites are guessed.
-func attributeFigure(list []*AttackReport, budgets []Epsilon) page.Drawn {
+func attributeFigure(list []*Report, budgets []Epsilon) page.Drawn {
 	d := byBudget(string(AttributeGenre), "Which genre does a user like best?", "share of the guesses that are right",
 		"The attacker knows half of the user's ratings and has the released model. Intervals of 95% over targets, which are wider than what lines differ by, stand with the numbers. "+notShown[5], budgets)
 	for _, r := range list {
-		line(&d, r.name()+", user in the run", budgets, r, func(at *AttackAt) (Interval, bool) { return at.Attribute.In, true })
-		line(&d, r.name()+", user not in it", budgets, r, func(at *AttackAt) (Interval, bool) { return at.Attribute.Out, true })
+		line(&d, r.name()+", user in the run", budgets, r, func(at *At) (Interval, bool) { return at.Attribute.In, true })
+		line(&d, r.name()+", user not in it", budgets, r, func(at *At) (Interval, bool) { return at.Attribute.Out, true })
 	}
 	x := list[0].Budgets[0].Attribute
 	level(&d, "the known ratings alone", x.Ratings.Value)
@@ -271,11 +271,11 @@ func attributeFigure(list []*AttackReport, budgets []Epsilon) page.Drawn {
 }
 
 // rebuiltFigure is how much of a client's ratings is found.
-func rebuiltFigure(r *AttackReport, budgets []Epsilon, i int) page.Drawn {
+func rebuiltFigure(r *Report, budgets []Epsilon, i int) page.Drawn {
 	d := byBudget(fmt.Sprintf("%s-%d", Reconstruction, i), fmt.Sprintf("What did a client of %s rate?", r.name()), "share of the rated items among as many that the attacker names",
 		"Updates are what a server sees without the secure sum; with it, it sees sums. A client's share of the noise is made to suffice in the sum of all, and does not by itself. Bands are intervals of 95% over targets.", budgets)
 	for _, from := range []string{fromUpdates, fromNoised, fromOthers, fromSum} {
-		line(&d, from, budgets, r, func(at *AttackAt) (Interval, bool) {
+		line(&d, from, budgets, r, func(at *At) (Interval, bool) {
 			for _, x := range at.Reconstruction {
 				if x.From == from {
 					return x.Precision, true

@@ -1,4 +1,7 @@
-package audit
+// Package attack measures what attackers get of simulated runs at each ε: who was trained on, what a user likes, which
+// items a client rated, from the released model, from the sums, or from what single clients send. Package audit
+// asks whether the stated ε holds; this one, what it is worth.
+package attack
 
 import (
 	"cmp"
@@ -21,33 +24,33 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Attack is what an attacker is after.
-type Attack string
+// Kind is what an attacker is after.
+type Kind string
 
-// The attacks.
+// The kinds of attack.
 const (
 	// MembershipUser tells whether all ratings of a user were trained on.
-	MembershipUser Attack = "membership-user"
+	MembershipUser Kind = "membership-user"
 	// MembershipRating tells whether one rating of a user was.
-	MembershipRating Attack = "membership-rating"
+	MembershipRating Kind = "membership-rating"
 	// AttributeGenre tells which genre a user likes best.
-	AttributeGenre Attack = "attribute"
+	AttributeGenre Kind = "attribute"
 	// Reconstruction tells which items a client rated, and how.
-	Reconstruction Attack = "reconstruction"
+	Reconstruction Kind = "reconstruction"
 )
 
-// Attacks are all of them.
-var Attacks = []Attack{MembershipUser, MembershipRating, AttributeGenre, Reconstruction}
+// Kinds are all of them.
+var Kinds = []Kind{MembershipUser, MembershipRating, AttributeGenre, Reconstruction}
 
-// AttackConfig is an attack on the releases of simulated runs.
-type AttackConfig struct {
-	Attack   Attack
+// Config is an attack on the releases of simulated runs.
+type Config struct {
+	Kind     Kind
 	Epsilons []Epsilon // each is attacked by itself
 	// Shadows are runs of which the attacker knows whom they had, and learns. As many, whose
 	// coins it does not know, measure it. Of [AttributeGenre] it learns nothing from them, and all measure;
 	// [Reconstruction] takes a run or two of its own.
 	Shadows int
-	// Targets are those that are attacked; 0: as many as [Attack.Targets] says.
+	// Targets are those that are attacked; 0: as many as [Kind.Targets] says.
 	Targets int
 	// Control leaves all targets out of all runs, whatever their coins: the attacks of membership have
 	// nothing to find then, and an attack that finds something is wrong.
@@ -66,21 +69,21 @@ const (
 )
 
 // Targets is how many there are unless it is said.
-func (a Attack) Targets() int {
-	if a == MembershipUser || a == MembershipRating {
+func (k Kind) Targets() int {
+	if k.membership() {
 		return 40
 	}
 	return 100
 }
 
 // membership reports whether the attack is one of membership.
-func (a Attack) membership() bool { return a == MembershipUser || a == MembershipRating }
+func (k Kind) membership() bool { return k == MembershipUser || k == MembershipRating }
 
 // Validate reports everything that makes the attack unusable.
-func (c AttackConfig) Validate() error {
+func (c Config) Validate() error {
 	var errs []error
-	if !slices.Contains(Attacks, c.Attack) {
-		errs = append(errs, fmt.Errorf("attack is %q; it must be one of %v", c.Attack, Attacks))
+	if !slices.Contains(Kinds, c.Kind) {
+		errs = append(errs, fmt.Errorf("attack is %q; it must be one of %v", c.Kind, Kinds))
 	}
 	if len(c.Epsilons) == 0 {
 		errs = append(errs, errors.New("no epsilon is given; there must be at least one"))
@@ -99,8 +102,8 @@ func (c AttackConfig) Validate() error {
 	if c.Targets != 0 && c.Targets < fewestTargets {
 		errs = append(errs, fmt.Errorf("targets is %d; there must be at least %d", c.Targets, fewestTargets))
 	}
-	if c.Control && !c.Attack.membership() {
-		errs = append(errs, fmt.Errorf("control is for attacks of membership; %s has no coins to find", c.Attack))
+	if c.Control && !c.Kind.membership() {
+		errs = append(errs, fmt.Errorf("control is for attacks of membership; %s has no coins to find", c.Kind))
 	}
 	return errors.Join(errs...)
 }
@@ -142,7 +145,7 @@ type target struct {
 
 // attacker makes the runs of one budget.
 type attacker struct {
-	cfg     AttackConfig
+	cfg     Config
 	config  config.Config // of the runs but for the seed
 	seed    uint64
 	full    *experiment.Experiment // with all targets
@@ -152,17 +155,17 @@ type attacker struct {
 	made    func()        // a run is made
 }
 
-// RunAttack attacks an experiment at each budget, on the data that its settings name. What
+// Run attacks an experiment at each budget, on the data that its settings name. What
 // cannot be attacked is a [config.Error].
-func RunAttack(ctx context.Context, said []config.Setting, c AttackConfig) (*AttackReport, error) {
+func Run(ctx context.Context, said []config.Setting, c Config) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	if c.Targets == 0 {
-		c.Targets = c.Attack.Targets()
+		c.Targets = c.Kind.Targets()
 	}
 	var set *dataset.Set
-	var r *AttackReport
+	var r *Report
 	done, total := 0, 0
 	var lock sync.Mutex
 	for _, e := range c.Epsilons {
@@ -194,11 +197,11 @@ func RunAttack(ctx context.Context, said []config.Setting, c AttackConfig) (*Att
 }
 
 // runs is how many a budget takes.
-func (c AttackConfig) runs(e Epsilon) int {
+func (c Config) runs(e Epsilon) int {
 	switch {
-	case c.Attack.membership():
+	case c.Kind.membership():
 		return 2 * c.Shadows
-	case c.Attack == AttributeGenre:
+	case c.Kind == AttributeGenre:
 		return c.Shadows
 	case math.IsInf(float64(e), 1):
 		return 1
@@ -211,7 +214,7 @@ const samplers = 64
 
 // newAttacker opens the experiment at a budget, and draws the targets. set is the data, if
 // they are read.
-func newAttacker(ctx context.Context, said []config.Setting, c AttackConfig, e Epsilon, set *dataset.Set) (*attacker, error) {
+func newAttacker(ctx context.Context, said []config.Setting, c Config, e Epsilon, set *dataset.Set) (*attacker, error) {
 	// Everybody is in every round unless it is said otherwise: nobody whom the attacker is after is out of its sight.
 	first := []config.Setting{{Key: algorithm.Dropout.Name, Value: "0", Origin: "the attack"}}
 	cfg, err := config.Resolve(append(slices.Concat(first, said), config.Setting{Key: algorithm.Epsilon.Name, Value: e.String(), Origin: "--epsilon"}))
@@ -240,7 +243,7 @@ func newAttacker(ctx context.Context, said []config.Setting, c AttackConfig, e E
 	if a.targets, err = a.draw(); err != nil {
 		return nil, err
 	}
-	if c.Attack.membership() {
+	if c.Kind.membership() {
 		a.bare, err = experiment.OpenSet(cfg, a.without(func(int) bool { return true }))
 	}
 	return a, err
@@ -271,7 +274,7 @@ func (a *attacker) draw() ([]target, error) {
 	list := make([]target, n)
 	for i, u := range users[:n] {
 		list[i] = target{user: u, item: -1, active: i < n/2}
-		if a.cfg.Attack == MembershipRating {
+		if a.cfg.Kind == MembershipRating {
 			items, _ := a.full.Train.Row(u)
 			list[i].item = items[random.IntN(len(items))]
 		}
@@ -287,7 +290,7 @@ func (a *attacker) without(out func(target int) bool) *dataset.Set {
 			gone[t.user] = t.item
 		}
 	}
-	return filter(a.full.Data, func(user, item int32) bool {
+	return a.full.Data.Where(func(user, item int32) bool {
 		which, is := gone[int(user)]
 		return !is || which >= 0 && which != item
 	})
@@ -337,13 +340,13 @@ func (a *attacker) open(run int, set *dataset.Set) (*experiment.Experiment, erro
 }
 
 // attack is what comes out at a budget.
-func (a *attacker) attack(ctx context.Context, e Epsilon) (*AttackAt, error) {
-	at := &AttackAt{Epsilon: e, Limit: a.limit(e)}
+func (a *attacker) attack(ctx context.Context, e Epsilon) (*At, error) {
+	at := &At{Epsilon: e, Limit: a.limit(e)}
 	if a.full.Private() {
 		at.Delta = a.full.Privacy.Budget.Delta
 	}
 	var err error
-	switch a.cfg.Attack {
+	switch a.cfg.Kind {
 	case AttributeGenre:
 		at.Attribute, err = a.attribute(ctx)
 	case Reconstruction:
@@ -356,14 +359,14 @@ func (a *attacker) attack(ctx context.Context, e Epsilon) (*AttackAt, error) {
 
 // limit is what ε allows any attack on what was attacked, whoever makes it; nil where that says nothing.
 func (a *attacker) limit(e Epsilon) *Limit {
-	if !a.cfg.Attack.membership() || !a.full.Private() {
+	if !a.cfg.Kind.membership() || !a.full.Private() {
 		return nil
 	}
 	epsilon, delta := float64(e), a.full.Privacy.Budget.Delta
 	switch unit := algorithm.UnitOf(a.full.Config); {
-	case unit == dp.Rating && a.cfg.Attack == MembershipUser:
+	case unit == dp.Rating && a.cfg.Kind == MembershipUser:
 		return nil // a user is as many units as ratings
-	case unit == dp.User && a.cfg.Attack == MembershipRating:
+	case unit == dp.User && a.cfg.Kind == MembershipRating:
 		// The user without the rating is another user: two steps over the empty one.
 		epsilon, delta = 2*epsilon, delta*(1+math.Exp(epsilon))
 	}

@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -81,7 +82,7 @@ func (a *attacker) simulate(ctx context.Context, run *experiment.Experiment, f *
 // whom the attacker fits to it by its ratings, these; or the one rating, which it leaves out of the fit.
 func (a *attacker) losses(shared []byte) ([]float64, error) {
 	e := a.full
-	if a.cfg.Attack == MembershipRating {
+	if a.cfg.Kind == MembershipRating {
 		e = a.bare
 	}
 	f, err := e.Federation()
@@ -96,9 +97,9 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 	for i, t := range a.targets {
 		r := a.full.Row(t.user)
 		if t.item >= 0 {
-			r = only(r, t.item)
+			r = r.Only(t.item)
 		}
-		out[i] = -mse(m.Predictor, t.user, r)
+		out[i] = -model.MSE(m.Predictor, t.user, r)
 	}
 	return out, nil
 }
@@ -131,7 +132,7 @@ type laws struct{ without, with, variance float64 }
 
 // fitLaws fits them to shadow runs.
 func fitLaws(values [][]float64, in [][]bool, target int) laws {
-	var sum, squares, n [worlds]float64
+	var sum, squares, n [2]float64 // without the target, and with it
 	for r, v := range values {
 		w := 0
 		if in[r][target] {
@@ -141,7 +142,7 @@ func fitLaws(values [][]float64, in [][]bool, target int) laws {
 		sum[w] += v[target]
 		squares[w] += v[target] * v[target]
 	}
-	mean := [worlds]float64{sum[0] / n[0], sum[1] / n[1]}
+	mean := [2]float64{sum[0] / n[0], sum[1] / n[1]}
 	rest := max(0, squares[0]-n[0]*mean[0]*mean[0]) + max(0, squares[1]-n[1]*mean[1]*mean[1])
 	return laws{without: mean[0], with: mean[1], variance: rest / (n[0] + n[1] - 2)}
 }

@@ -1,10 +1,11 @@
-package audit
+package attack
 
 import (
 	"cmp"
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/audit/internal/binomial"
 	"github.com/fedsim/fedsim/entropy"
 )
 
@@ -91,9 +92,9 @@ func (s scored) area(seed uint64, runs int) Interval {
 	pairs := min(in, out)
 	switch {
 	case x.Low == 1:
-		x.Low = lower(pairs, pairs)
+		x.Low = binomial.Lower(pairs, pairs)
 	case x.High == 0:
-		x.High = upper(0, pairs)
+		x.High = binomial.Upper(0, pairs)
 	}
 	return x
 }
@@ -104,7 +105,7 @@ func percentiles(v float64, samples []float64) Interval {
 	at := func(share float64) float64 {
 		return samples[min(len(samples)-1, int(share*float64(len(samples))))]
 	}
-	return Interval{Value: v, Low: min(v, at(tail)), High: max(v, at(1-tail))}
+	return Interval{Value: v, Low: min(v, at(binomial.Tail)), High: max(v, at(1-binomial.Tail))}
 }
 
 // counts are those that are in and those that are not.
@@ -168,7 +169,7 @@ func (s scored) at(rate float64) (falsely float64, truly Interval) {
 		}
 	}
 	k := ts[best]
-	return float64(fs[best]) / float64(out), Interval{Value: float64(k) / float64(in), Low: lower(k, in), High: upper(k, in)}
+	return float64(fs[best]) / float64(out), Interval{Value: float64(k) / float64(in), Low: binomial.Lower(k, in), High: binomial.Upper(k, in)}
 }
 
 // roc is the curve, thinned to what a logarithmic picture shows.
