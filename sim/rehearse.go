@@ -16,6 +16,7 @@ import (
 type Fate struct {
 	Trained protocol.Bitmap // clients that took the plan up: their trainers contribute, whether or not it arrives
 	Summed  protocol.Bitmap // of them, those whose inputs the sum has
+	Charged protocol.Bitmap // clients whose ledgers were charged
 }
 
 // ErrRehearsed is returned for a configuration whose fates depend on what clients contribute.
@@ -40,7 +41,7 @@ func Rehearse(ctx context.Context, c Config, each func(Iteration, Fate, []byte) 
 	c.watch, c.Between = w, nil
 	c.Iteration = func(it Iteration, shared []byte) error {
 		s := w.at(it.Number)
-		return each(it, Fate{Trained: bitmap(s.trained), Summed: bitmap(s.summed)}, shared)
+		return each(it, Fate{Trained: bitmap(s.trained), Summed: bitmap(s.summed), Charged: bitmap(s.charged)}, shared)
 	}
 	c.Trainers = make([]client.Trainer, w.clients)
 	for i := range c.Trainers {
@@ -57,21 +58,33 @@ type watch struct {
 
 // seen is a fate in the making: a byte for each client, since clients compute side by side.
 type seen struct {
-	iteration       uint64
-	trained, summed []bool
+	iteration                uint64
+	trained, summed, charged []bool
 }
 
 // planned begins an iteration, of which the plan is known.
 func (w *watch) planned(p *protocol.Plan) {
 	if w != nil {
-		w.seen = seen{p.Iteration, make([]bool, w.clients), make([]bool, w.clients)}
+		w.seen = w.begin(p.Iteration)
+	}
+}
+
+func (w *watch) begin(iteration uint64) seen {
+	of := func() []bool { return make([]bool, w.clients) }
+	return seen{iteration, of(), of(), of()}
+}
+
+// charged notes that a client's ledger was charged.
+func (w *watch) charged(c protocol.ClientID, iteration uint64) {
+	if w != nil {
+		w.at(iteration).charged[c] = true
 	}
 }
 
 // at is what is seen of an iteration. Of one that is over nobody takes note any more.
 func (w *watch) at(iteration uint64) seen {
 	if w.seen.iteration != iteration {
-		return seen{trained: make([]bool, w.clients), summed: make([]bool, w.clients)}
+		return w.begin(iteration)
 	}
 	return w.seen
 }

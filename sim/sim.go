@@ -335,6 +335,7 @@ func (f *federation) step(a arrival) error {
 	for _, r := range eff.Persist {
 		if c, ok := r.(protocol.Charged); ok && len(c.Events) > 0 {
 			f.out.Charged[a.to.Client]++
+			f.cfg.watch.charged(a.to.Client, c.Iteration)
 		}
 	}
 	for _, ev := range eff.Events {
