@@ -15,8 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
@@ -93,20 +91,12 @@ func newRun(o Options, e *experiment.Experiment, f *experiment.Federation, c sim
 		o.Shards = max(usualShards, o.Processes)
 	}
 	o.Shards, o.Attempts = min(o.Shards, clients), max(1, o.Attempts)
-	done = func() error { return nil }
-	if o.Exchange == "" {
-		if o.Exchange, err = os.MkdirTemp("", "fedbeam-*"); err != nil {
-			return nil, nil, err
-		}
-		done = func() error { return os.RemoveAll(o.Exchange) }
-	}
-	// What an earlier run of another experiment left there has another name.
-	x := exchange(strings.TrimRight(o.Exchange, "/") + "/" + fedsim.Identity(e)[:16])
-	if err = x.make(); err != nil {
-		return nil, nil, errors.Join(err, done())
+	x, err := newExchange(o.Exchange, fedsim.Identity(e))
+	if err != nil {
+		return nil, nil, err
 	}
 	r = &run{o: o, e: e, f: f, c: c, x: x, job: newJob(e, x, o.Shards), site: newSite(e), everyRound: e.About().Clients != algorithm.Users}
-	return r, done, nil
+	return r, x.remove, nil
 }
 
 // run submits the jobs and follows what they write.

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -79,13 +80,42 @@ func (x exchange) read(ctx context.Context, name string) (b []byte, err error) {
 	return all[:n], nil
 }
 
-// onDisk reports whether the folder is of this machine, or seems to be.
-func (x exchange) onDisk() bool { return !strings.Contains(string(x), "://") }
-
-// make makes the folder, where folders are made.
-func (x exchange) make() error {
+// newExchange makes a folder for one run, within one that is given; "": within that of temporary files. Its name is new:
+// what an earlier run left behind there must not be taken for this one's.
+func newExchange(within, identity string) (exchange, error) {
+	if within == "" {
+		within = os.TempDir()
+	}
+	var b [8]byte
+	rand.Read(b[:]) //nolint:errcheck // it never fails
+	x := exchange(fmt.Sprintf("%s/fedbeam-%s-%x", strings.TrimRight(within, "/"), identity[:16], b))
 	if !x.onDisk() {
+		return x, nil // folders are made by the files in them
+	}
+	return x, os.MkdirAll(string(x), 0o700)
+}
+
+// remove removes the folder with all that is in it.
+func (x exchange) remove() error {
+	if x.onDisk() {
+		return os.RemoveAll(string(x))
+	}
+	ctx := context.Background()
+	system, err := filesystem.New(ctx, string(x))
+	if err != nil {
+		return err
+	}
+	defer system.Close() //nolint:errcheck // nothing was written by it
+	r, ok := system.(filesystem.Remover)
+	if !ok {
 		return nil
 	}
-	return os.MkdirAll(string(x), 0o700)
+	files, err := system.List(ctx, string(x)+"/*")
+	for _, f := range files {
+		err = errors.Join(err, r.Remove(ctx, f))
+	}
+	return err
 }
+
+// onDisk reports whether the folder is of this machine, or seems to be.
+func (x exchange) onDisk() bool { return !strings.Contains(string(x), "://") }

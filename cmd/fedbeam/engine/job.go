@@ -11,12 +11,14 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/sim"
 )
 
 // Job says to a worker what it is part of. It is all that a worker is told besides the elements: it opens the
 // experiment by itself, once, from data that it reaches by the same name.
 type Job struct {
+	Version  string           // of the program, which the workers must be of, too
 	Settings []config.Setting // of the experiment, what is not at its default
 	Identity string           // of what they must come to, see fedsim.Identity
 	Exchange string           // the folder that workers and the program share
@@ -29,7 +31,7 @@ func newJob(e *experiment.Experiment, x exchange, shards int) Job {
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key} { // the program's
 		asked.Reset(key)
 	}
-	j := Job{Identity: fedsim.Identity(e), Exchange: string(x), Shards: shards}
+	j := Job{Version: programVersion(), Identity: fedsim.Identity(e), Exchange: string(x), Shards: shards}
 	for _, key := range asked.Differs(config.Config{}) {
 		j.Settings = append(j.Settings, config.Setting{Key: key.Name, Value: asked.Text(key), Origin: key.Name})
 	}
@@ -96,7 +98,15 @@ func (j Job) site(ctx context.Context) (*site, error) {
 	return o.site, o.err
 }
 
+func programVersion() string {
+	v := version.Get()
+	return v.Version + " " + v.Source()
+}
+
 func (j Job) open(ctx context.Context) (*site, error) {
+	if here := programVersion(); here != j.Version {
+		return nil, fmt.Errorf("a worker is of fedbeam %s, and the program of %s, which may compute other bits", here, j.Version)
+	}
 	c, err := config.Resolve(j.Settings)
 	if err != nil {
 		return nil, fmt.Errorf("a worker cannot open the experiment: %w", err)

@@ -46,9 +46,10 @@ func build(job Job, fates []*fate, first, last, groups int, everyRound bool) *be
 	p, s := beam.NewPipelineWithRoot()
 	server := beam.ParDo(s.Scope("begin"), &beginFn{job, first}, beam.Impulse(s))
 	groups = min(groups, job.Shards)
-	shards := make([]beam.PCollection, groups)
+	shards, scopes := make([]beam.PCollection, groups), make([]beam.Scope, groups)
 	for g := range shards {
-		in := s.Scope(groupScope(g)).Scope("shards")
+		scopes[g] = s.Scope(groupScope(g))
+		in := scopes[g].Scope("shards")
 		var list []int
 		for shard := g; shard < job.Shards; shard += groups {
 			list = append(list, shard)
@@ -59,7 +60,7 @@ func build(job Job, fates []*fate, first, last, groups int, everyRound bool) *be
 	for round := first; round <= last; round++ {
 		sums := make([]beam.PCollection, groups)
 		for g := range shards {
-			in := s.Scope(groupScope(g)).Scope(fmt.Sprintf("round-%d", round))
+			in := scopes[g].Scope(fmt.Sprintf("round-%d", round))
 			f := &contributeFn{Job: job, Round: round, Fate: fates[round-1], Write: everyRound || round == last}
 			var sum beam.PCollection
 			shards[g], sum = beam.ParDo2(in, f, shards[g], beam.SideInput{Input: server})
@@ -131,9 +132,6 @@ type contributeFn struct {
 
 // ProcessElement implements a DoFn.
 func (f *contributeFn) ProcessElement(ctx context.Context, shard int, state, server []byte, next func(int, []byte), sum func([]byte)) error {
-	if err := sabotage(f.Round, shard); err != nil {
-		return err
-	}
 	s, err := f.Job.site(ctx)
 	if err != nil {
 		return err
@@ -146,6 +144,9 @@ func (f *contributeFn) ProcessElement(ctx context.Context, shard int, state, ser
 		return fmt.Errorf("the server plans no round %d", f.Round)
 	}
 	out, err := s.contribute(ctx, f.Job, shard, state, t.Plan, f.Fate)
+	if err == nil {
+		err = sabotage(f.Round, shard)
+	}
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (f *contributeFn) ProcessElement(ctx context.Context, shard int, state, ser
 	return nil
 }
 
-// sabotage is for tests: it makes work fail.
+// sabotage is for tests: it makes work fail when its trainers have done it and nobody has heard of it yet.
 var sabotage = func(round, shard int) error { return nil }
 
 // addFn adds up sums. The order does not matter to integers.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/container/tools"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/harness"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
@@ -20,6 +22,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/runnerlib"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // Prism has one worker for each environment of a pipeline, and the Go SDK gives a pipeline one environment. So that
@@ -49,9 +52,30 @@ func ServeAsWorker(ctx context.Context, args []string) (was bool, err error) {
 	if err != nil {
 		return true, fmt.Errorf("worker %s: %w", id, err)
 	}
-	return true, harness.MainWithOptions(ctx, info.GetLoggingEndpoint().GetUrl(), info.GetControlEndpoint().GetUrl(), harness.Options{
+	if err = takeOptions(info.GetPipelineOptions()); err != nil {
+		return true, fmt.Errorf("worker %s: %w", id, err)
+	}
+	control, stop, err := serveRelay(id, info.GetControlEndpoint().GetUrl())
+	if err != nil {
+		return true, fmt.Errorf("worker %s: %w", id, err)
+	}
+	defer stop()
+	return true, harness.MainWithOptions(ctx, info.GetLoggingEndpoint().GetUrl(), control, harness.Options{
 		RunnerCapabilities: info.GetRunnerCapabilities(), StatusEndpoint: info.GetStatusEndpoint().GetUrl(),
 	})
+}
+
+// takeOptions has Beam know the options of the pipeline, as the container of a worker does.
+func takeOptions(options *structpb.Struct) error {
+	text, err := tools.ProtoToJSON(options)
+	if err != nil {
+		return err
+	}
+	var o runtime.RawOptionsWrapper
+	if err = json.Unmarshal([]byte(text), &o); err == nil {
+		runtime.GlobalOptions.Import(o.Options)
+	}
+	return err
 }
 
 // jobServer is a Prism in this process, for all jobs.
