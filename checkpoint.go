@@ -68,7 +68,7 @@ type keeper struct {
 // newKeeper makes the keeper of an experiment. With resume it reads the checkpoint, if there is
 // one.
 func newKeeper(e *experiment.Experiment, p Progress, how Keeping) (*keeper, error) {
-	id := identity(e)
+	id := Identity(e)
 	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, given: given(e), rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
 	if !how.Resume {
 		return k, nil
@@ -99,8 +99,9 @@ func roundsOf(e *experiment.Experiment) int {
 	return e.Schedule.Iterations()
 }
 
-// identity is that of all that a run's bits follow from, but for the program.
-func identity(e *experiment.Experiment) string {
+// Identity is that of all that a run's bits follow from, but for the program: settings, data and session. It does not
+// change with where results go, what files are called and how many goroutines compute.
+func Identity(e *experiment.Experiment) string {
 	c := e.Config
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key} {
 		c.Reset(key)

@@ -98,6 +98,8 @@ type Keeping struct {
 	// not begins at the start. From time to time a run writes down where it is, in a hidden file
 	// beside its folder, which is removed when the run is there.
 	Resume bool
+	// Engine, if set, computes the rounds in place of the simulator. Such a run writes no checkpoints.
+	Engine Engine
 	// Checkpoint, if set, is the one that is gone on from ([StoppedRuns]): it is an error where the
 	// experiment is another one, or on other data.
 	Checkpoint string
@@ -108,6 +110,9 @@ type Keeping struct {
 // that are missing. Result and error are then both returned. So they are where the folder
 // cannot be written.
 func Keep(ctx context.Context, e *experiment.Experiment, p Progress, how Keeping) (*Result, error) {
+	if how.Engine != nil && how.Resume {
+		return nil, errors.New("fedsim: only runs of the simulator can be gone on with")
+	}
 	k, err := newKeeper(e, p, how)
 	if err != nil {
 		return nil, err
@@ -119,7 +124,9 @@ func Keep(ctx context.Context, e *experiment.Experiment, p Progress, how Keeping
 	defer folder.Discard()
 	j := newJob(e, keeping{orSilent(p), folder})
 	j.timed = folder.Time
-	j.keeper = k
+	if j.engine = how.Engine; j.engine == nil {
+		j.keeper = k
+	}
 	if k.from != nil {
 		if err = k.restore(j, folder.Append); err != nil {
 			return nil, err

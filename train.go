@@ -29,6 +29,16 @@ type Progress interface {
 // on that was asked to ([Keeping]); after 0 where no checkpoint of it is there.
 type Resumer interface{ Resumed(after, rounds int) }
 
+// Engine computes the rounds of a federation: what [sim.Run] does with its configuration, to the same bits, by other
+// means. Where it calls c.Iteration, the ledgers of f must be charged as they are then, and trainers that are
+// organisations stand as they do then; in the end all trainers must stand as the last round left them.
+type Engine func(ctx context.Context, e *experiment.Experiment, f *experiment.Federation, c sim.Config) (*sim.Outcome, error)
+
+// simulate is the simulator as an engine.
+func simulate(ctx context.Context, _ *experiment.Experiment, _ *experiment.Federation, c sim.Config) (*sim.Outcome, error) {
+	return sim.Run(ctx, c)
+}
+
 // silent ignores progress.
 type silent struct{}
 
@@ -79,6 +89,7 @@ type job struct {
 	result   *Result
 	attempts []experiment.Attempt
 	keeper   *keeper // nil where no checkpoints are written
+	engine   Engine  // nil: the simulator
 
 	timed func(results.Timing) error // is told what each round took; nil: nobody is
 	ended time.Time                  // the round before, and its measuring
@@ -234,7 +245,11 @@ func (j *job) federated(ctx context.Context) error {
 			c.From = &k.from.Run
 		}
 	}
-	out, err := sim.Run(ctx, c)
+	run := j.engine
+	if run == nil {
+		run = simulate
+	}
+	out, err := run(ctx, j.e, f, c)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,8 @@ type Resumable interface {
 	Trainer
 	// Snapshot is what the trainer keeps; nil while there is nothing.
 	Snapshot() ([]byte, error)
-	// Resume goes back to a snapshot of the same party, before any other call. src is the
+	// Resume goes to a snapshot of the same party, before any other call but Resume: a driver
+	// that has others compute may follow them, from one snapshot to a later one. src is the
 	// source that Contribute gets. One that does not fit is an error that says why.
 	Resume(snapshot []byte, src entropy.Source) error
 }

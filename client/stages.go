@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -14,13 +15,20 @@ type prepared struct {
 	state    []byte  // of the trainer, after this iteration's steps; nil: none to keep
 }
 
+// Inputs is what a party gives to the iteration of a plan: its trainer's contribution in fixed point, a
+// vector for each release, within its bounds and without noise. A driver that has no use for the role's
+// messages, since nobody needs to be kept from seeing the inputs, may add them up itself.
+func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Integers, error) {
+	vectors, err := t.Contribute(p, src, run)
+	if err != nil {
+		return nil, err
+	}
+	return quantizeAll(p, vectors)
+}
+
 // prepare computes what the client will send: it runs as work.
 func (c *Config) prepare(p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
-	vectors, err := c.Trainer.Contribute(p, c.Entropy, run)
-	if err == nil {
-		x.inputs, err = quantizeAll(p, vectors)
-	}
-	if err != nil {
+	if x.inputs, err = Inputs(c.Trainer, p, c.Entropy, run); err != nil {
 		// The aggregator must not hear of it: zero and noise, like anybody.
 		x.unusable, x.inputs = err, zeros(p)
 	}

@@ -35,8 +35,10 @@ func (t *Horizontal) Snapshot() ([]byte, error) {
 
 // Resume implements client.Resumable. The ratings are trimmed as they were before.
 func (t *Horizontal) Resume(snapshot []byte, src entropy.Source) error {
-	if err := t.prepare(t.params.StartItems(), src, protocol.Workers(1)); err != nil {
-		return err
+	if t.steps == nil {
+		if err := t.prepare(t.params.StartItems(), src, protocol.Workers(1)); err != nil {
+			return err
+		}
 	}
 	return readNumbers(t.u.Data(), snapshot)
 }

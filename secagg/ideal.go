@@ -195,6 +195,34 @@ func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 	return nil
 }
 
+// Add takes what others have added up, in place of messages: per release the sum of the inputs of so many
+// clients, modulo 2^64, of whom so many answered the survivors. The sum then has the noise that it has where
+// all of them were heard.
+func (s *Ideal) Add(sums [][]int64, inputs, answered int) error {
+	if s.plan == nil {
+		return ErrOrder
+	}
+	if len(sums) != len(s.sums) {
+		return fmt.Errorf("%d sums; the plan has %d releases", len(sums), len(s.sums))
+	}
+	if inputs < 0 || answered < 0 || answered > inputs {
+		return fmt.Errorf("%d clients answered of %d whose inputs were added", answered, inputs)
+	}
+	for i, r := range s.plan.Releases {
+		if len(sums[i]) != r.Len {
+			return fmt.Errorf("release %q: %d coordinates, %d expected", r.Name, len(sums[i]), r.Len)
+		}
+	}
+	for i, v := range sums {
+		for j, x := range v {
+			s.sums[i][j] += x
+		}
+	}
+	s.counts[protocol.StageMaskedInput] += inputs
+	s.counts[protocol.StageUnmask] += answered
+	return nil
+}
+
 // Verify is nil: nothing in an ideal sum is signed.
 func (s *Ideal) Verify(protocol.ClientID, protocol.StageMessage) func(protocol.Runner) func() error {
 	return nil

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -55,7 +56,10 @@ var ErrOtherRun = errors.New("the snapshot is of another run")
 
 // known is how many iterations are known before the run begins.
 func (c Config) known() uint64 {
-	if c.From == nil {
+	switch {
+	case c.watch != nil: // nothing is computed in a rehearsal
+		return math.MaxUint64
+	case c.From == nil:
 		return 0
 	}
 	return uint64(len(c.From.Iterations))
@@ -137,7 +141,12 @@ func (t pausing) Contribute(p *protocol.Plan, src entropy.Source, run protocol.R
 	if p.Iteration > t.known {
 		return t.Trainer.Contribute(p, src, run)
 	}
-	return slices.Repeat([]protocol.Vector{{Index: []uint32{}}}, len(p.Releases)), nil
+	return nothing(p), nil
+}
+
+// nothing is a contribution of zeros.
+func nothing(p *protocol.Plan) []protocol.Vector {
+	return slices.Repeat([]protocol.Vector{{Index: []uint32{}}}, len(p.Releases))
 }
 
 // idle is a client's side of a hollow sum. What is set up ahead with it may be real, and is
@@ -153,7 +162,7 @@ func (i idle) Heavy() bool { return i.heavy }
 // hollow are sums of which those of the known iterations hold nothing. In active mode they are as they
 // would be: clients may be lost at a stage that no other sum has.
 func (c Config) hollow(s sums, src entropy.Source) sums {
-	if c.From == nil || c.Mode == graph.Active {
+	if c.known() == 0 || c.Mode == graph.Active {
 		return s
 	}
 	known, tables := c.known(), new(noise.Tables)
@@ -180,7 +189,7 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 
 // resumed prepares the configuration: its strategy and trainers go through known iterations idly.
 func (f *federation) resumed(cfg Config) Config {
-	if cfg.From == nil && cfg.Between == nil {
+	if cfg.From == nil && cfg.Between == nil && cfg.watch == nil {
 		return cfg
 	}
 	trainers := cfg.Trainers

@@ -79,6 +79,7 @@ func (f *federation) observe(e protocol.Envelope) error {
 			return err
 		}
 		f.streams.planned(m.Plan)
+		f.cfg.watch.planned(m.Plan)
 		f.open(m.Plan.Iteration)
 	case *protocol.Result:
 		f.present.Survivors, f.present.Answered = m.Survivors, m.Answered
@@ -125,7 +126,7 @@ func (f *federation) close(model []byte) error {
 	}
 	it := *f.present
 	it.Duration = f.now.Sub(f.began)
-	if it.Number <= f.cfg.known() {
+	if f.cfg.watch == nil && it.Number <= f.cfg.known() {
 		return f.passKnown(it)
 	}
 	f.out.Iterations = append(f.out.Iterations, it)

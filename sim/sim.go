@@ -86,6 +86,8 @@ type Config struct {
 	// parties log. They must not change what they are told of.
 	Sent   func(at time.Duration, e protocol.Envelope)
 	Logged func(at time.Duration, e protocol.Event)
+
+	watch *watch // of a rehearsal; else nil
 }
 
 // Validate reports everything that makes the federation unusable.
@@ -241,7 +243,7 @@ func newFederation(cfg Config) (*federation, error) {
 	if err != nil {
 		return nil, err
 	}
-	sides = cfg.hollow(sides, streams.noise("ideal-sum"))
+	sides = cfg.watched(cfg.hollow(sides, streams.noise(idealSum)))
 	f.aggregator = aggregator.New(aggregator.Config{
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Iterations: uint64(cfg.Rounds), SitOut: cfg.SitOut,
@@ -312,6 +314,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	for _, r := range eff.Persist {
 		if c, ok := r.(protocol.Charged); ok && len(c.Events) > 0 {
 			f.out.Charged[a.to.Client]++
+			f.cfg.watch.charged(a.to.Client, c.Iteration)
 		}
 	}
 	for _, ev := range eff.Events {

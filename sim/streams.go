@@ -49,6 +49,20 @@ func (c Config) identity() [sha256.Size]byte {
 		Uint(uint64(n.Compute)).Uint(uint64(n.StageTimeout)).Sum()
 }
 
+// Entropy is where the parties of a run of a session draw, for a driver that computes a part of it.
+type Entropy struct{ streams *streams }
+
+// EntropyOf is that of a run with a seed and a session ([Config]), which must not be zero.
+func EntropyOf(seed uint64, session protocol.SessionID) Entropy {
+	return Entropy{newStreams(Config{Seed: seed, Session: session})}
+}
+
+// Client is where the client with that ID draws.
+func (e Entropy) Client(i int) entropy.Source { return e.streams.noise(clientName(i)) }
+
+// Sum is where an ideal sum draws its noise.
+func (e Entropy) Sum() entropy.Source { return e.streams.noise(idealSum) }
+
 // Apart is where a run without clients draws what is secret, bound to its session.
 func Apart(seed uint64, session protocol.SessionID) entropy.Source {
 	return newStreams(Config{Seed: seed, Session: session}).keys("apart")

@@ -30,7 +30,7 @@ func newSums(cfg Config, from *streams) (sums, error) {
 
 // idealSums are sums by a trusted adder.
 func idealSums(cfg Config, from *streams) sums {
-	src, tables := from.noise("ideal-sum"), cfg.Tables
+	src, tables := from.noise(idealSum), cfg.Tables
 	if tables == nil {
 		tables = new(noise.Tables)
 	}
@@ -77,6 +77,9 @@ func realSums(cfg Config, from *streams) (sums, error) {
 	}
 	return s, nil
 }
+
+// idealSum is the name of the entropy of ideal sums.
+const idealSum = "ideal-sum"
 
 // clientName is the name of a client's entropy.
 func clientName(i int) string { return "client/" + strconv.Itoa(i) }

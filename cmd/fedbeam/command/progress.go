@@ -1,0 +1,84 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
+)
+
+// progress tells a person how far a run is. Rounds are told by one goroutine, jobs by another.
+type progress struct {
+	*cli.Bar
+
+	w      io.Writer
+	mu     sync.Mutex
+	totals engine.Counts
+	again  int // jobs that were run again
+}
+
+// Start implements fedsim.Progress.
+func (p *progress) Start(label string, rounds int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Bar.Start(label, rounds)
+}
+
+// Step implements fedsim.Progress.
+func (p *progress) Step(done int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Bar.Step(done)
+}
+
+// Round implements fedsim.Progress.
+func (p *progress) Round(m results.Metrics, skipped error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	note := ""
+	if m.RatingMetrics != nil {
+		note = fmt.Sprintf("rmse %.4f", m.RMSE)
+	} else {
+		note = fmt.Sprintf("recall@20 %.4f", m.Recall)
+	}
+	if m.Epsilon != nil {
+		note += fmt.Sprintf("  epsilon %.3f", *m.Epsilon)
+	}
+	if m.Federated != nil {
+		note += fmt.Sprintf("  alive %d/%d", m.Alive, m.Alive+m.Dropped)
+	}
+	if skipped != nil {
+		note += "  skipped: " + skipped.Error()
+	}
+	return p.Line(m.Round, note)
+}
+
+// counted adds up what jobs counted.
+func (p *progress) counted(c engine.Counts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, n := range c {
+		p.totals[name] += n
+	}
+}
+
+// retried says that a job is run again.
+func (p *progress) retried(attempt int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.again++
+	p.Clear()
+	fmt.Fprintf(p.w, "attempt %d failed, and is repeated: %v\n", attempt, err) //nolint:errcheck // it is only progress
+}
+
+// tell says what Beam's counters came to.
+func (p *progress) tell(w io.Writer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.totals
+	fmt.Fprintf(w, "beam: %d rounds, %d contributions, of which %d are in sums, %d bytes of sums of shards, %d jobs repeated\n", //nolint:errcheck // likewise
+		c[engine.Rounds], c[engine.Trained], c[engine.Inputs], c[engine.SumBytes], p.again)
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// books say what clients do in each round and what passes between them and the aggregator. They are kept by the
+// simulator, which goes through the run with models of the lengths that the schedule says, and with nothing in them.
+type books struct {
+	e     *experiment.Experiment
+	list  []book
+	ready []chan struct{} // by round: closed when it is in list
+	done  chan struct{}   // closed when nothing follows
+	out   *sim.Outcome
+	err   error
+}
+
+// book is a round's.
+type book struct {
+	it      sim.Iteration
+	fate    *fate
+	charged protocol.Bitmap
+}
+
+// rehearse begins to keep the books. Where clients may be lost it waits for them, to know who is; elsewhere the pipeline
+// takes for granted that nobody is, and it is found out meanwhile that this is so.
+func (r *run) rehearse(ctx context.Context) error {
+	other, err := r.e.Federation()
+	if err != nil {
+		return err
+	}
+	b := &books{e: r.e, list: make([]book, r.c.Rounds), ready: make([]chan struct{}, r.c.Rounds), done: make(chan struct{})}
+	for i := range b.ready {
+		b.ready[i] = make(chan struct{})
+	}
+	r.books = b
+	c, n := r.c, len(r.f.Trainers)
+	c.Strategy, c.Ledgers = &scheduled{e: r.e}, other.ClientLedgers()
+	keep := func() {
+		defer close(b.done)
+		b.out, b.err = sim.Rehearse(ctx, c, func(it sim.Iteration, from sim.Fate, _ []byte) error {
+			f, err := fateOf(it, from, n)
+			b.list[it.Number-1] = book{it, f, from.Charged}
+			close(b.ready[it.Number-1])
+			return err
+		})
+	}
+	if f := r.c.Faults; f.Dropout == 0 && f.Leave == 0 && f.Away == 0 {
+		r.fates = slices.Repeat([]*fate{{Survivors: n, Answered: n}}, r.c.Rounds)
+		go keep()
+		return nil
+	}
+	keep()
+	for i := range b.list {
+		r.fates = append(r.fates, b.list[i].fate)
+	}
+	return b.err
+}
+
+// at waits for a round's.
+func (b *books) at(ctx context.Context, round int) (*book, error) {
+	select {
+	case <-b.ready[round-1]:
+		return &b.list[round-1], nil
+	case <-b.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case <-b.ready[round-1]: // both were
+		return &b.list[round-1], nil
+	default:
+		return nil, b.err
+	}
+}
+
+// outcome waits for that of the run.
+func (b *books) outcome(ctx context.Context) (*sim.Outcome, error) {
+	select {
+	case <-b.done:
+		return b.out, b.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// fit reports whether the books rest on a plan like that of the pipeline, and on a last model as long.
+func (b *books) fit(p *protocol.Plan, model []byte, last bool) bool {
+	bare := *p
+	bare.Broadcast = nil
+	if size := b.e.Schedule.At(p.Iteration).Model; len(p.Broadcast) != size || last && len(model) != size {
+		return false
+	}
+	return bare.Hash() == b.e.Plan(p.Iteration).Hash()
+}
+
+// scheduled is a strategy whose plans are those of the schedule, with empty models.
+type scheduled struct {
+	e     *experiment.Experiment
+	round uint64
+}
+
+// Next implements server.Strategy.
+func (s *scheduled) Next() (plan *protocol.Plan, done bool, err error) {
+	s.round++
+	if plan = s.e.Plan(s.round); plan == nil {
+		return nil, true, nil
+	}
+	plan.Broadcast = make([]byte, s.e.Schedule.At(s.round).Model)
+	return plan, false, nil
+}
+
+// Absorb implements server.Strategy.
+func (*scheduled) Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error { return nil }
+
+// Skip implements server.Strategy.
+func (*scheduled) Skip(*protocol.Plan, error) {}
+
+// Model implements server.Strategy.
+func (s *scheduled) Model() []byte { return make([]byte, s.e.Schedule[len(s.e.Schedule)-1].Model) }
+
+// Save implements server.Durable; there is nothing to go on from.
+func (*scheduled) Save() ([]byte, error) { return nil, nil }
+
+// Restore implements server.Durable; it is never asked to.
+func (*scheduled) Restore([]byte) error { return nil }

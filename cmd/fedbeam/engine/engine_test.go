@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// Worker processes of tests leave a file named by their number in the folder workFolder; where killFile names one that is
+// not there, the first of them to come to round 2 makes it, and dies.
+const (
+	workFolder = "FEDBEAM_TEST_WORK"
+	killFile   = "FEDBEAM_TEST_KILL"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(workFolder); dir != "" {
+		sabotage = func(round, shard int) error {
+			if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(os.Getpid())), nil, 0o600); err != nil || round != 2 {
+				return err
+			}
+			if f, err := os.OpenFile(os.Getenv(killFile), os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+				f.Close() //nolint:errcheck // it is empty
+				os.Exit(7)
+			}
+			return nil
+		}
+	}
+	if was, err := ServeAsWorker(context.Background(), os.Args[1:]); was {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	flag.Parse()
+	beam.Init()
+	os.Exit(m.Run())
+}
+
+// small are settings of short runs of the algorithms, in which clients drop out at all stages, leave and go away.
+var small = map[string]map[string]string{
+	"lfl-sgdmf": {"rounds": "4"},
+	"ssp-c":     {"rounds": "2", "rank": "4"},
+	"dp-cmf":    {"rounds": "2", "rank": "4"},
+	"vfl-sgdmf": {"rounds": "3", "rank": "4", "local-steps": "2"},
+	"hfl-sgdmf": {"rounds": "3", "rank": "4", "local-steps": "2"},
+}
+
+func opened(t *testing.T, algorithm string, more map[string]string) *experiment.Experiment {
+	t.Helper()
+	s := map[string]string{"algorithm": algorithm, "data": "synthetic:small", "baselines": "quick", "out": t.TempDir(),
+		"dropout": "0.1", "leave": "0.05", "away": "0.1", "away-rounds": "1", "tolerance": "0.3"}
+	maps.Copy(s, small[algorithm])
+	maps.Copy(s, more)
+	e, err := fedsim.Open(t.Context(), fedsim.Options{Settings: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func train(t *testing.T, e *experiment.Experiment, engine fedsim.Engine) *fedsim.Result {
+	t.Helper()
+	r, err := fedsim.Keep(t.Context(), e, nil, fedsim.Keeping{Engine: engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// same compares a run with one of the simulator, in all but time and memory.
+func same(t *testing.T, got, want *fedsim.Result) {
+	t.Helper()
+	if len(want.Model.Matrices) == 0 || len(want.Metrics) == 0 {
+		t.Fatal("there is nothing to compare")
+	}
+	if !reflect.DeepEqual(got.Model.Matrices, want.Model.Matrices) {
+		t.Error("the model differs from the simulator's")
+	}
+	if !reflect.DeepEqual(got.Metrics, want.Metrics) {
+		t.Errorf("metrics of rounds:\n%+v\nthe simulator's:\n%+v", got.Metrics, want.Metrics)
+	}
+	g, w := *got.Summary, *want.Summary
+	g.Seconds, w.Seconds, g.PeakMemory, w.PeakMemory = nil, nil, 0, 0
+	if !reflect.DeepEqual(g, w) {
+		t.Errorf("summary:\n%+v\nthe simulator's:\n%+v", g, w)
+	}
+}
+
+// The simulator is the oracle: another driver of the same roles, with messages, in another order.
+func TestEngineIsTheSimulator(t *testing.T) {
+	shards := []int{1, 3, 16}
+	if testing.Short() {
+		shards = []int{3}
+	}
+	for a := range small {
+		t.Run(a, func(t *testing.T) {
+			want := train(t, opened(t, a, nil), nil)
+			if want.DroppedPerRound == 0 {
+				t.Fatal("nobody is lost in this run, which is to show what becomes of that")
+			}
+			for _, n := range shards {
+				var counts Counts
+				got := train(t, opened(t, a, nil), New(Options{Runner: Prism, Shards: n, Counted: func(c Counts) { counts = c }}))
+				same(t, got, want)
+				if counts[Rounds] != int64(want.Rounds) || counts[Inputs] == 0 || counts[Trained] <= counts[Inputs] {
+					t.Errorf("%d shards: counted %v in %d rounds, in which clients are lost", n, counts, want.Rounds)
+				}
+			}
+		})
+	}
+}
+
+// Nobody is lost, which the pipeline takes for granted; models are shorter than the schedule says while they
+// hold nothing of a public list of items, so that books are kept anew.
+func TestWithoutFaults(t *testing.T) {
+	none := map[string]string{"dropout": "0", "leave": "0", "away": "0"}
+	for _, a := range []string{"lfl-sgdmf", "ssp-c", "hfl-sgdmf"} {
+		t.Run(a, func(t *testing.T) {
+			same(t, train(t, opened(t, a, none), New(Options{Runner: Prism})), train(t, opened(t, a, none), nil))
+		})
+	}
+}
+
+// Rounds in which too many are lost release nothing, and cost what they cost.
+func TestSkippedRounds(t *testing.T) {
+	more := map[string]string{"dropout": "0.3", "tolerance": "0.32"}
+	want := train(t, opened(t, "lfl-sgdmf", more), nil)
+	if want.SkippedRounds == 0 || want.SkippedRounds == want.Rounds {
+		t.Fatalf("%d of %d rounds are skipped; some should be", want.SkippedRounds, want.Rounds)
+	}
+	same(t, train(t, opened(t, "lfl-sgdmf", more), New(Options{Runner: Prism})), want)
+}
+
+// A run is cut into several pipelines, of which the later ones take up what the earlier ones left.
+func TestJobsFollowEachOther(t *testing.T) {
+	for _, a := range []string{"lfl-sgdmf", "vfl-sgdmf"} {
+		jobs := 0
+		got := train(t, opened(t, a, nil), New(Options{Runner: Prism, RoundsPerJob: 2, Counted: func(Counts) { jobs++ }}))
+		if jobs != 2 {
+			t.Errorf("%s: %d jobs of at most 2 rounds", a, jobs)
+		}
+		same(t, got, train(t, opened(t, a, nil), nil))
+	}
+}
+
+// Work fails when its trainers have moved and nobody has heard of it: an error, and a panic.
+func TestFailedWorkIsRepeated(t *testing.T) {
+	defer func() { sabotage = func(int, int) error { return nil } }()
+	broken := errors.New("the worker broke")
+	for _, a := range []string{"lfl-sgdmf", "hfl-sgdmf"} {
+		var left, calls atomic.Int32
+		left.Store(2)
+		sabotage = func(round, shard int) error {
+			calls.Add(1)
+			if round != 2 || shard != 1 {
+				return nil
+			}
+			switch left.Add(-1) {
+			case 1:
+				return broken
+			case 0:
+				panic(broken)
+			default:
+				return nil
+			}
+		}
+		var failures []string
+		got := train(t, opened(t, a, nil), New(Options{Runner: Prism, Shards: 2, Attempts: 3, Retried: func(_ int, err error) { failures = append(failures, err.Error()) }}))
+		if len(failures) != 2 || left.Load() > 0 || int(calls.Load()) <= 2*got.Rounds {
+			t.Errorf("%s: %d failures of 2, %d pieces of work", a, len(failures), calls.Load())
+		}
+		for _, f := range failures {
+			if !strings.Contains(f, broken.Error()) {
+				t.Errorf("%s: failed by %q, not by what was broken", a, f)
+			}
+		}
+		sabotage = func(int, int) error { return nil }
+		same(t, got, train(t, opened(t, a, nil), nil))
+	}
+}
+
+// What fails every time ends the run.
+func TestFailureIsReported(t *testing.T) {
+	defer func() { sabotage = func(int, int) error { return nil } }()
+	sabotage = func(round, shard int) error { return errors.New("the disk is full") }
+	_, err := fedsim.Keep(t.Context(), opened(t, "lfl-sgdmf", nil), nil, fedsim.Keeping{Engine: New(Options{Runner: Prism, Attempts: 2})})
+	if err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("error %v; it does not say what failed", err)
+	}
+}
+
+// The shards lie with two processes, of which one is killed in the middle and started anew.
+func TestProcesses(t *testing.T) {
+	want := train(t, opened(t, "lfl-sgdmf", nil), nil)
+	work, killed := t.TempDir(), filepath.Join(t.TempDir(), "killed")
+	t.Setenv(workFolder, work)
+	workers := func() int {
+		list, err := os.ReadDir(work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	var counts Counts
+	again := 0
+	o := Options{Runner: Prism, Processes: 2, Shards: 3, Attempts: 2, Counted: func(c Counts) { counts = c }, Retried: func(int, error) { again++ }}
+	same(t, train(t, opened(t, "lfl-sgdmf", nil), New(o)), want)
+	if _, err := os.Stat(filepath.Join(work, strconv.Itoa(os.Getpid()))); workers() != 2 || err == nil || again != 0 {
+		t.Errorf("%d processes have worked, %d jobs were repeated; two others than the test's should have", workers(), again)
+	}
+	if counts[Inputs] == 0 {
+		t.Errorf("counted %v", counts)
+	}
+	t.Setenv(killFile, killed)
+	same(t, train(t, opened(t, "lfl-sgdmf", nil), New(o)), want)
+	if _, err := os.Stat(killed); err != nil || again != 1 || workers() < 5 {
+		t.Errorf("%d jobs were repeated, and %d processes have worked, after a worker was killed (%v)", again, workers(), err)
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	for _, c := range []struct{ algorithm, key, value, right string }{
+		{"lfl-sgdmf", "secagg", "real", "secagg ideal"},
+		{"lfl-sgdmf", "noise-draw", "client", "noise-draw sum"},
+		{"sgd-mf", "", "", "fedsim run"},
+	} {
+		more := map[string]string{"dropout": "0", "leave": "0", "away": "0"}
+		if c.key != "" {
+			more[c.key] = c.value
+		}
+		err := Check(opened(t, c.algorithm, more))
+		if !cli.IsMisuse(err) || !strings.Contains(err.Error(), c.right) {
+			t.Errorf("%s %s=%s: error %v; it should say %q", c.algorithm, c.key, c.value, err, c.right)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// fate is what becomes of the clients in a round, as the pipeline has it. The zero fate but for its numbers is that of a
+// round in which nobody is lost.
+type fate struct {
+	Trained, Summed     protocol.Bitmap  // nil: all clients
+	Survivors, Answered int              // how many inputs the sum has, and how many of these clients answered
+	TooFew              *protocol.TooFew // why there is no sum; nil where there is
+}
+
+func (f *fate) trained(i int) bool { return f.Trained == nil || f.Trained.Has(i) }
+
+func (f *fate) summed(i int) bool {
+	return f.TooFew == nil && (f.Summed == nil || f.Summed.Has(i))
+}
+
+// fateOf is what the simulator says of a round.
+func fateOf(it sim.Iteration, from sim.Fate, clients int) (*fate, error) {
+	f := &fate{Trained: unlessAll(from.Trained, clients), Summed: unlessAll(from.Summed, clients)}
+	if it.Skipped != nil {
+		if !errors.As(it.Skipped, &f.TooFew) {
+			return nil, fmt.Errorf("round %d: %w", it.Number, it.Skipped)
+		}
+		return f, nil
+	}
+	f.Survivors, f.Answered = it.Survivors, it.Answered
+	if got := from.Summed.Count(); got != f.Survivors {
+		return nil, fmt.Errorf("round %d: %d inputs are in a sum of %d", it.Number, got, f.Survivors)
+	}
+	return f, nil
+}
+
+func unlessAll(b protocol.Bitmap, n int) protocol.Bitmap {
+	if b.Count() == n {
+		return nil
+	}
+	return b
+}
+
+// equal reports whether two fates are the same.
+func (f *fate) equal(o *fate) bool {
+	return bytes.Equal(f.Trained, o.Trained) && bytes.Equal(f.Summed, o.Summed) && f.Survivors == o.Survivors && f.Answered == o.Answered &&
+		(f.TooFew == nil) == (o.TooFew == nil) && (f.TooFew == nil || *f.TooFew == *o.TooFew)
+}
