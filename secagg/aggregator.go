@@ -17,6 +17,7 @@ type Aggregator struct {
 	setup   protocol.Setup
 	plan    *protocol.Plan // nil before Begin
 	params  Params
+	known   *Agreements // of a simulation, else nil
 	setting protocol.Hash
 	stage   protocol.Stage
 	heard   map[protocol.ClientID]protocol.Stage // the stage that a client answered last
@@ -51,6 +52,10 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 		complaints: make(map[edge][32]byte),
 	}, nil
 }
+
+// Use has the aggregator of a simulation take what lost clients had in common with others from the keys that its
+// parties left there.
+func (a *Aggregator) Use(known *Agreements) { a.known = known }
 
 // Begin takes the plan of the iteration that was set up, once, before the first masked
 // input at the latest. ErrPlan is returned for a plan of another setup; otherwise the

@@ -58,7 +58,7 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Party{cfg: cfg, channel: k, last: cfg.Last}, nil
+	return &Party{cfg: cfg, channel: k, last: cfg.Last}, cfg.Agreements.leaveChannel(k)
 }
 
 // Join sets up an iteration with new secrets, so that a setup that failed can be started
@@ -124,9 +124,9 @@ type secrets struct {
 
 // peer is a neighbour on the graph.
 type peer struct {
-	at      int    // place on the roster
-	channel []byte // what the two channel keys have in common
-	faulty  bool   // it dealt shares of which no use can be made
+	at      int      // place on the roster
+	channel [32]byte // what the two channel keys have in common
+	faulty  bool     // it dealt shares of which no use can be made
 }
 
 // Begin takes the plan of the iteration that was set up, before the masked input at the

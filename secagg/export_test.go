@@ -172,13 +172,8 @@ func (c *Client) Accuse(id protocol.ClientID) {
 	}
 }
 
-// Left counts what nobody has taken away yet.
-func (a *Agreements) Left() int {
-	n := 0
-	for _, t := range a.tables {
-		for i := range t {
-			n += len(t[i].left)
-		}
-	}
-	return n
-}
+// Kept counts the mask keys that are kept of an iteration.
+func (a *Agreements) Kept(iteration uint64) int { return len(a.tables[iteration]) }
+
+// LowOrder reports whether a public key is taken to be of low order.
+var LowOrder = lowOrder

@@ -100,7 +100,7 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	}
 	switch {
 	case c.active() && (err != nil || !ch.matches(&h[ofInputs], s.Committed)):
-		p.faulty, p.channel = true, nil
+		p.faulty, p.channel = true, [32]byte{}
 		return nil
 	case err != nil:
 		return c.fault(protocol.ClientParty(dealer.Client), protocol.StageShare, ErrShare)
@@ -108,7 +108,7 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	for l := range n {
 		c.held[l][i] = h[l]
 	}
-	p.channel = nil // of no more use
+	p.channel = [32]byte{} // of no more use
 	return nil
 }
 
@@ -158,17 +158,15 @@ func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]m
 			out = append(out, masking{kind: mask.Pair, sub: p.at < c.self})
 		}
 	}
-	errs := make([]error, len(places))
-	run.Each(len(places), func(i int) {
-		out[i].secret, errs[i] = c.roster.pairSecret(l, own.maskKey, c.self, places[i], c.party.cfg.Agreements)
-	})
+	shared, errs := c.roster.pairSecrets(l, own.maskKey, c.self, places, c.party.cfg.Agreements, run)
 	for i, err := range errs {
+		out[i].secret = shared[i]
 		if err != nil {
 			return nil, c.fault(protocol.ClientParty(c.roster.members[places[i]].Client), protocol.StageAdvertise, fmt.Errorf("%w: %w", ErrKeys, err))
 		}
 	}
-	seed, _, err := selfSeed(l, own.seed, c.setup, c.party.cfg.ID)
-	return append(out, masking{secret: seed, kind: mask.Self}), err
+	seed, _ := selfSeed(l, own.seed, c.setup, c.party.cfg.ID)
+	return append(out, masking{secret: seed, kind: mask.Self}), nil
 }
 
 // masked adds all masks to the vector of a release and packs it.

@@ -4,14 +4,13 @@ import (
 	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/ed25519"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"fmt"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg/internal/kdf"
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
@@ -99,18 +98,16 @@ type channel struct {
 // aead is the cipher of the one message that goes this way. Its key comes from
 // what the two channel keys have in common, and is bound to roster and direction:
 // it is used once, so the nonce may be zero.
-func (c channel) aead(secret []byte) (cipher.AEAD, error) {
+func (c channel) aead(secret [32]byte) (cipher.AEAD, error) {
 	d, h := c.roster.members[c.dealer], c.roster.members[c.holder]
 	info := protocol.NewTranscript("fedsim/secagg/channel/v1").Bytes(c.roster.hash[:]).
 		Uint(uint64(d.Client)).Bytes(d.Keys.Channel[:]).Uint(uint64(h.Client)).Bytes(h.Keys.Channel[:]).Encoding()
-	key, err := hkdf.Key(sha256.New, secret, nil, string(info), chacha20poly1305.KeySize)
-	if err != nil {
-		return nil, err
-	}
-	return chacha20poly1305.New(key)
+	key := kdf.Key(secret, info)
+	defer clear(key[:])
+	return chacha20poly1305.New(key[:])
 }
 
-func (c channel) seal(secret, plain []byte) ([]byte, error) {
+func (c channel) seal(secret [32]byte, plain []byte) ([]byte, error) {
 	a, err := c.aead(secret)
 	if err != nil {
 		return nil, err
@@ -118,7 +115,7 @@ func (c channel) seal(secret, plain []byte) ([]byte, error) {
 	return a.Seal(nil, make([]byte, a.NonceSize()), plain, nil), nil
 }
 
-func (c channel) open(secret, sealed []byte) ([]byte, error) {
+func (c channel) open(secret [32]byte, sealed []byte) ([]byte, error) {
 	a, err := c.aead(secret)
 	if err != nil {
 		return nil, err
@@ -128,12 +125,14 @@ func (c channel) open(secret, sealed []byte) ([]byte, error) {
 
 // common is the X25519 secret of a key and another's public one; an error for a
 // public key of low order.
-func common(own *ecdh.PrivateKey, peer protocol.Key) ([]byte, error) {
+func common(own *ecdh.PrivateKey, peer protocol.Key) (out [32]byte, err error) {
 	public, err := ecdh.X25519().NewPublicKey(peer[:])
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	return own.ECDH(public)
+	secret, err := own.ECDH(public)
+	copy(out[:], secret)
+	return out, err
 }
 
 // commitment is H(context, dealer, holder, share, nonce).
@@ -171,44 +170,44 @@ func (c channel) matches(h *holding, m *protocol.Commitments) bool {
 }
 
 // derive makes 32 bytes of a shared secret, for the one use that kind names.
-func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (out [32]byte, err error) {
-	b := s.Bytes()
+func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) [32]byte {
 	info := protocol.NewTranscript("fedsim/secagg/secret/v1").Text(kind).Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Encoding()
-	key, err := hkdf.Key(sha256.New, b[:], nil, string(info), len(out))
-	copy(out[:], key)
-	return out, err
+	return kdf.Key(s.Bytes(), info)
 }
 
 // maskKey is the X25519 key that a shared secret stands for.
 func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (*ecdh.PrivateKey, error) {
-	b, err := derive(l.tag(keyKind), s, setup, id)
-	if err != nil {
-		return nil, err
-	}
+	b := derive(l.tag(keyKind), s, setup, id)
 	return ecdh.X25519().NewPrivateKey(b[:])
 }
 
 // selfSeed is the secret of the self-mask that a shared secret stands for, and
 // the hash that is advertised of it.
-func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash, err error) {
-	seed, err = derive(l.tag(seedKind), s, setup, id)
+func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash) {
+	seed = derive(l.tag(seedKind), s, setup, id)
 	hash = protocol.NewTranscript("fedsim/secagg/" + l.tag("seed-hash") + "/v1").Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Bytes(seed[:]).Sum()
-	return seed, hash, err
+	return seed, hash
 }
 
-// pairSecret is what the clients at places i and j have in common in a layer; own
-// is the mask key of i. It is bound to both, so that a client which advertises another's
+// pairSecrets are what the client at place i and each of those at others have in common in a layer; own
+// is its mask key. They are bound to both, so that a client which advertises another's
 // key as its own does not make two pairs have one mask.
-func (r *roster) pairSecret(l layer, own *ecdh.PrivateKey, i, j int, known *Agreements) (out [32]byte, err error) {
-	secret, err := known.common(r.setup.Iteration, own, l.key(&r.members[i].Keys), l.key(&r.members[j].Keys))
-	if err != nil {
-		return out, err
+func (r *roster) pairSecrets(l layer, own *ecdh.PrivateKey, i int, others []int, known *Agreements, run protocol.Runner) ([][32]byte, []error) {
+	keys := make([]protocol.Key, len(others))
+	for k, j := range others {
+		keys[k] = l.key(&r.members[j].Keys)
 	}
-	low, high := &r.members[min(i, j)], &r.members[max(i, j)]
+	out, errs := known.common(r.setup.Iteration, own, keys, run)
+	for k, j := range others {
+		out[k] = kdf.Key(out[k], r.pairInfo(l, min(i, j), max(i, j)))
+	}
+	return out, errs
+}
+
+// pairInfo is what the secret is bound to of the clients at two places.
+func (r *roster) pairInfo(l layer, i, j int) []byte {
+	low, high := &r.members[i], &r.members[j]
 	lowKey, highKey := l.key(&low.Keys), l.key(&high.Keys)
-	info := protocol.NewTranscript("fedsim/secagg/" + l.tag("pair") + "/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
+	return protocol.NewTranscript("fedsim/secagg/" + l.tag("pair") + "/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
 		Uint(uint64(high.Client)).Bytes(highKey[:]).Encoding()
-	key, err := hkdf.Key(sha256.New, secret, nil, string(info), len(out))
-	copy(out[:], key)
-	return out, err
 }

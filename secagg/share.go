@@ -40,14 +40,13 @@ func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
 		return nil, err
 	}
 	out := &protocol.Shares{Iteration: c.setup.Iteration, Shares: make([]protocol.EncryptedShare, len(c.peers))}
-	if _, out.SeedHash, err = selfSeed(ofInputs, c.own[ofInputs].seed, c.setup, c.party.cfg.ID); err != nil {
-		return nil, err
-	}
+	_, out.SeedHash = selfSeed(ofInputs, c.own[ofInputs].seed, c.setup, c.party.cfg.ID)
 	if c.setup.Replaces {
 		out.ChangeHash = new(protocol.Hash)
-		if _, *out.ChangeHash, err = selfSeed(ofChanges, c.own[ofChanges].seed, c.setup, c.party.cfg.ID); err != nil {
-			return nil, err
-		}
+		_, *out.ChangeHash = selfSeed(ofChanges, c.own[ofChanges].seed, c.setup, c.party.cfg.ID)
+	}
+	if err = c.agree(run); err != nil {
+		return nil, err
 	}
 	errs := make([]error, len(c.peers))
 	run.Each(len(c.peers), func(i int) { out.Shares[i], errs[i] = c.deal(&c.peers[i], &dealt[i]) })
@@ -153,15 +152,28 @@ func (c *Client) neighbours() ([]int, error) {
 	return g.Neighbours(c.self), nil
 }
 
+// agree computes what the client's channel key has in common with its neighbours'.
+func (c *Client) agree(run protocol.Runner) error {
+	keys := make([]protocol.Key, len(c.peers))
+	for i, p := range c.peers {
+		keys[i] = c.roster.members[p.at].Keys.Channel
+	}
+	shared, errs := c.party.cfg.Agreements.common(c.setup.Iteration, c.party.channel, keys, run)
+	for i, err := range errs {
+		if err != nil {
+			return c.fault(protocol.ClientParty(c.roster.members[c.peers[i].at].Client), protocol.StageShare, fmt.Errorf("%w: %w", ErrKeys, err))
+		}
+		c.peers[i].channel = shared[i]
+	}
+	return nil
+}
+
 // deal encrypts what one holder gets.
 func (c *Client) deal(p *peer, h *holdings) (protocol.EncryptedShare, error) {
 	to := c.roster.members[p.at]
-	var err error
-	if p.channel, err = c.party.cfg.Agreements.common(c.setup.Iteration, c.party.channel, c.keys.Channel, to.Keys.Channel); err != nil {
-		return protocol.EncryptedShare{}, c.fault(protocol.ClientParty(to.Client), protocol.StageShare, fmt.Errorf("%w: %w", ErrKeys, err))
-	}
 	ch := channel{c.roster, c.self, p.at}
 	out := protocol.EncryptedShare{Peer: to.Client}
+	var err error
 	if out.Ciphertext, err = ch.seal(p.channel, h.append(nil, layersOf(c.setup))); err == nil && c.active() {
 		out.Committed = ch.commitments(&h[ofInputs], out.Ciphertext, c.party.cfg.Identity)
 	}
