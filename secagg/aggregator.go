@@ -144,7 +144,9 @@ func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage) error
 	case *protocol.Advertise:
 		a.keys[from] = m.Keys
 	case *protocol.Shares:
-		a.dealt[a.roster.find(from)] = m
+		own := *m // the message stays as it is
+		own.Shares = slices.Clone(m.Shares)
+		a.dealt[a.roster.find(from)] = &own
 	case *protocol.MaskedInput:
 		return a.input(from, m)
 	case *protocol.Consistency:
@@ -221,7 +223,7 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 }
 
 // Next is the message that opens the stage after the closed one, for a client
-// that answered it.
+// that answered it. It is asked for once for each.
 func (a *Aggregator) Next(closed protocol.Stage, to protocol.ClientID) protocol.Message {
 	switch closed {
 	case protocol.StageAdvertise:

@@ -26,7 +26,7 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	for _, p := range c.peers {
 		if p.faulty {
 			places = append(places, p.at)
-			out = append(out, protocol.Complaint{Of: c.roster.members[p.at].Client})
+			out = append(out, protocol.Complaint{Of: p.id})
 		}
 	}
 	if most := c.setup.Cohort.Liars(); len(out) > most {

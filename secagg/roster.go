@@ -20,13 +20,14 @@ type roster struct {
 	hash    protocol.Hash // of the members and the setting
 	clients int
 	members []protocol.Member // all of them or, at a client that was shown a part, that
+	known   int               // how many these are
 	choice  graph.Choice
 	ring    *ring // the aggregator's, where clients are shown parts; else nil
 }
 
 // newRoster is the roster of all its members.
 func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, members []protocol.Member) (*roster, error) {
-	r := &roster{setup: setup, params: params, setting: setting, clients: len(members), members: members}
+	r := &roster{setup: setup, params: params, setting: setting, clients: len(members), members: members, known: len(members)}
 	if err := r.check(); err != nil {
 		return nil, err
 	}

@@ -22,8 +22,22 @@ const (
 
 // holding is what a holder has of one dealer in a layer.
 type holding struct {
-	seed, key           [shamir.Size]byte
-	seedNonce, keyNonce []byte // of active mode
+	seed, key [shamir.Size]byte
+	nonces    *[2 * protocol.NonceSize]byte // of the seed's share and of the key's; nil in semi-honest mode
+}
+
+func (h *holding) seedNonce() []byte {
+	if h.nonces == nil {
+		return nil
+	}
+	return h.nonces[:protocol.NonceSize:protocol.NonceSize]
+}
+
+func (h *holding) keyNonce() []byte {
+	if h.nonces == nil {
+		return nil
+	}
+	return h.nonces[protocol.NonceSize:]
 }
 
 // holdings is what it has in each.
@@ -32,9 +46,9 @@ type holdings [layers]holding
 // revealed is the one kind of share that may be shown, with its nonce.
 func (h *holding) revealed(survived bool) (share [shamir.Size]byte, nonce []byte) {
 	if survived {
-		return h.seed, h.seedNonce
+		return h.seed, h.seedNonce()
 	}
-	return h.key, h.keyNonce
+	return h.key, h.keyNonce()
 }
 
 // plaintextSize counts, for each of n layers, the two shares and, in active mode,
@@ -52,8 +66,8 @@ func (h *holdings) append(dst []byte, n layer) []byte {
 	for l := range n {
 		dst = append(dst, h[l].seed[:]...)
 		dst = append(dst, h[l].key[:]...)
-		dst = append(dst, h[l].seedNonce...)
-		dst = append(dst, h[l].keyNonce...)
+		dst = append(dst, h[l].seedNonce()...)
+		dst = append(dst, h[l].keyNonce()...)
 	}
 	return dst
 }
@@ -83,8 +97,7 @@ func parseHolding(b []byte, m graph.Mode) (holding, error) {
 		}
 	}
 	if m == graph.Active {
-		b = b[2*shamir.Size:]
-		h.seedNonce, h.keyNonce = b[:protocol.NonceSize:protocol.NonceSize], b[protocol.NonceSize:]
+		h.nonces = (*[2 * protocol.NonceSize]byte)(b[2*shamir.Size:])
 	}
 	return h, nil
 }
@@ -144,7 +157,7 @@ func (c channel) commitment(kind string, share [shamir.Size]byte, nonce []byte) 
 
 // commitments are the dealer's to what it deals, in the ciphertext.
 func (c channel) commitments(h *holding, ciphertext []byte, identity ed25519.PrivateKey) *protocol.Commitments {
-	out := &protocol.Commitments{Seed: c.commitment(seedKind, h.seed, h.seedNonce), Key: c.commitment(keyKind, h.key, h.keyNonce)}
+	out := &protocol.Commitments{Seed: c.commitment(seedKind, h.seed, h.seedNonce()), Key: c.commitment(keyKind, h.key, h.keyNonce())}
 	out.Signature = ed25519.Sign(identity, c.signed(ciphertext, out))
 	return out
 }
@@ -166,7 +179,7 @@ func (c channel) verify(s *protocol.EncryptedShare) bool {
 
 // matches says whether shares are what the dealer committed to.
 func (c channel) matches(h *holding, m *protocol.Commitments) bool {
-	return m.Seed == c.commitment(seedKind, h.seed, h.seedNonce) && m.Key == c.commitment(keyKind, h.key, h.keyNonce)
+	return m.Seed == c.commitment(seedKind, h.seed, h.seedNonce()) && m.Key == c.commitment(keyKind, h.key, h.keyNonce())
 }
 
 // derive makes 32 bytes of a shared secret, for the one use that kind names.
