@@ -109,7 +109,7 @@ func lowOrder(k protocol.Key) bool {
 // closeAdvertise makes the roster.
 func (a *Aggregator) closeAdvertise() error {
 	members := make([]protocol.Member, 0, len(a.keys))
-	for id := range protocol.ClientID(a.setup.Cohort.Clients) {
+	for id := range protocol.ClientID(a.setup.Cohort.All()) {
 		if k := a.keys[id]; k != nil {
 			members = append(members, protocol.Member{Client: id, Keys: *k})
 		}

@@ -183,8 +183,10 @@ func (a *Aggregator) expects(from protocol.ClientID, iteration uint64, stage pro
 	switch {
 	case stage == protocol.StageMaskedInput && a.plan == nil:
 		return fmt.Errorf("%w: there is no plan yet", ErrOrder)
-	case int64(from) >= int64(a.setup.Cohort.Clients):
-		return fmt.Errorf("%w: %d clients may take part", ErrOrder, a.setup.Cohort.Clients)
+	case !a.setup.Chooses(from):
+		return fmt.Errorf("%w: %d clients may take part, and this is none of them", ErrOrder, a.setup.Cohort.Clients)
+	case stage == protocol.StageAdvertise && !any && len(a.keys) >= a.setup.Cohort.Wanted():
+		return fmt.Errorf("%w: %d clients have advertised, and more are not waited for", ErrOrder, len(a.keys))
 	case any && last == stage:
 		return fmt.Errorf("%w: the client has answered", ErrOrder)
 	case stage != protocol.StageAdvertise && (!any || a.course().After(last) != stage):

@@ -71,7 +71,7 @@ func (p *Party) Join(s protocol.Setup) (*Client, error) {
 	if err := errors.Join(s.Cohort.Validate(), p.cfg.Params.validateSetup(s)); err != nil {
 		return nil, err
 	}
-	if int64(p.cfg.ID) >= int64(s.Cohort.Clients) {
+	if !s.Chooses(p.cfg.ID) {
 		return nil, fmt.Errorf("secagg: client %d is none of the %d that take part", p.cfg.ID, s.Cohort.Clients)
 	}
 	p.setups++

@@ -23,7 +23,7 @@ const WholeUpTo = 500
 
 // inParts reports whether clients are shown parts of the roster.
 func (p Params) inParts(s protocol.Setup) bool {
-	return p.Mode == graph.SemiHonest && s.Cohort.Clients > WholeUpTo
+	return p.Mode == graph.SemiHonest && s.Cohort.Wanted() > WholeUpTo
 }
 
 func (r *roster) parts() bool { return r.params.inParts(r.setup) }

@@ -43,10 +43,16 @@ func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, membe
 
 // check says if the members do not ascend, or have keys too few or too many.
 func (r *roster) check() error {
+	if most := r.setup.Cohort.Wanted(); r.clients > most {
+		return fmt.Errorf("%w: a roster of %d clients; an iteration goes on with %d", ErrMalformed, r.clients, most)
+	}
 	for i := range r.members {
 		m := &r.members[i]
-		if int64(m.Client) >= int64(r.setup.Cohort.Clients) || i > 0 && r.members[i-1].Client >= m.Client {
-			return fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, r.setup.Cohort.Clients)
+		if int64(m.Client) >= int64(r.setup.Cohort.All()) || i > 0 && r.members[i-1].Client >= m.Client {
+			return fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, r.setup.Cohort.All())
+		}
+		if !r.setup.Chooses(m.Client) {
+			return fmt.Errorf("%w: client %d is on the roster, and it is not its turn", ErrMalformed, m.Client)
 		}
 		if err := checkChange(r.setup, &m.Keys); err != nil {
 			return fmt.Errorf("client %d: %w", m.Client, err)
