@@ -100,8 +100,9 @@ type Aggregator struct {
 // round is an iteration in progress, or one that is set up.
 type round struct {
 	setup    protocol.Setup
-	ahead    bool           // it was set up before there was a plan
-	plan     *protocol.Plan // nil before there is one
+	chosen   []protocol.ClientID // whom it asks, in the order in which they are told
+	ahead    bool                // it was set up before there was a plan
+	plan     *protocol.Plan      // nil before there is one
 	sum      Sum
 	stage    protocol.Stage
 	deadline time.Time
@@ -197,8 +198,10 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	if ahead {
 		eff = a.begin(r)
 	} else {
-		eff = a.relay(&protocol.Announce{Plan: p})
-		eff.Send = slices.DeleteFunc(eff.Send, func(e protocol.Envelope) bool { return a.blame.excluded[e.To.Client] })
+		eff.Send = make([]protocol.Envelope, len(r.chosen))
+		for i, id := range r.chosen {
+			eff.Send[i] = toClient(id, &protocol.Announce{Plan: p})
+		}
 	}
 	a.sent(r, eff.Send)
 	eff.Wake = r.deadline
@@ -208,14 +211,13 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 
 func (a *Aggregator) newRound(s protocol.Setup) (*round, error) {
 	sum, err := a.cfg.NewSum(s)
-	r := &round{setup: s, sum: sum, expected: a.cfg.Clients, awaited: make([]protocol.Stage, a.cfg.Clients),
+	r := &round{setup: s, sum: sum, chosen: s.Chosen(), awaited: slices.Repeat([]protocol.Stage{gone}, a.cfg.Clients),
 		missed: make([]bool, a.cfg.Clients), verifying: make([]bool, a.cfg.Clients)}
-	for id := range a.blame.excluded {
-		if int(id) < len(r.awaited) {
-			r.awaited[id] = gone
-			r.expected--
-		}
+	r.chosen = slices.DeleteFunc(r.chosen, func(id protocol.ClientID) bool { return a.blame.excluded[id] })
+	for _, id := range r.chosen {
+		r.awaited[id] = protocol.StageAdvertise
 	}
+	r.expected = len(r.chosen)
 	return r, err
 }
 
@@ -224,8 +226,8 @@ func (a *Aggregator) accept(p *protocol.Plan) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if p.Cohort.Clients != a.cfg.Clients {
-		return fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.Clients, a.cfg.Clients)
+	if p.Cohort.All() != a.cfg.Clients {
+		return fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.All(), a.cfg.Clients)
 	}
 	if p.Session == a.session && p.Iteration <= a.last {
 		return fmt.Errorf("iteration %d is not later than %d, the last one opened", p.Iteration, a.last)
@@ -297,6 +299,10 @@ func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 	}
 	return nil
 }
+
+// complete reports whether nobody else is waited for at the present stage: all have answered who may, or as many as
+// the iteration is to go on with.
+func (r *round) complete() bool { return r.answered >= min(r.expected, r.setup.Cohort.Wanted()) }
 
 // following is the stage after the present one.
 func (r *round) following() protocol.Stage {

@@ -10,7 +10,7 @@ import (
 // openNext begins to set up the next iteration, if there is to be one. What keeps
 // it from being set up is heard of when it is planned.
 func (a *Aggregator) openNext() {
-	if s := a.round.setup.Following(); s.Iteration <= a.cfg.Iterations {
+	if s := a.round.setup.Following(); s.Iteration <= a.cfg.Iterations && s.Cohort.Enrolled == 0 { // else others are asked
 		if r, err := a.newRound(s); err == nil {
 			r.ahead = true
 			a.next = r

@@ -98,6 +98,9 @@ type cohortJSON struct {
 	Clients   int     `json:"clients"`
 	Tolerance float64 `json:"tolerance"`
 	Colluders float64 `json:"colluders"`
+	// Of those that take turns; left out where all take part.
+	Enrolled int `json:"enrolled,omitempty"`
+	Goal     int `json:"goal,omitempty"`
 }
 
 type stepJSON struct {

@@ -111,6 +111,8 @@ func (c *comparison) cohort(is, must protocol.Cohort) {
 	compareExactly(c, "clients", is.Clients, must.Clients)
 	compareExactly(c, "tolerance", is.Tolerance, must.Tolerance)
 	compareExactly(c, "colluders", is.Colluders, must.Colluders)
+	compareExactly(c, "enrolled", is.Enrolled, must.Enrolled)
+	compareExactly(c, "goal", is.Goal, must.Goal)
 }
 
 // schedule compares step by step: where one is a step longer, what the others say is

@@ -126,7 +126,7 @@ func (s *Setup) drawnByClients(r *protocol.Release) (largest, limit float64) {
 }
 
 func (s *Setup) drawnForSum(r *protocol.Release) (largest, limit float64) {
-	return r.Noise.Final(s.Cohort, s.Cohort.Clients, 0), 2 * noise.MaxMean
+	return r.Noise.Final(s.Cohort, s.Cohort.Wanted(), 0), 2 * noise.MaxMean
 }
 
 // undrawable reports whether one of the two ways could not draw a release's noise.
@@ -230,7 +230,8 @@ func (s *Setup) Cost(events []dp.Event) (dp.Result, error) {
 	return dp.Problem{Events: events, Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}.Epsilon()
 }
 
-// Charges are what attempts from the first on are charged, together.
+// Charges are what attempts from the first on are charged, together; where clients take turns, those of a client that has
+// as many of each step's as one can have ([protocol.Cohort.Turns]).
 func (s *Setup) Charges(attempts int) ([]dp.Event, error) {
 	var all []dp.Event
 	for _, step := range s.Schedule {
@@ -244,7 +245,7 @@ func (s *Setup) Charges(attempts int) ([]dp.Event, error) {
 			return nil, err
 		}
 		for _, ev := range one {
-			all = append(all, ev.Times(n))
+			all = append(all, ev.Times(s.Cohort.Turns(n)))
 		}
 		attempts -= n
 	}

@@ -40,6 +40,22 @@ func checkEpsilon(c config.Config) string {
 	}
 }
 
+// checkCohort refuses what does not go with turns.
+func checkCohort(c config.Config) string {
+	switch {
+	case CohortSize.Value(c) == 0:
+		return ""
+	case Mode.Is(c, graph.Active.String()):
+		return "the order of turns follows from the session, which an active server would draw until it suits it; take all clients, or mode semi-honest"
+	case Noise.Is(c, "replace"):
+		return "replaced noise is charged for all rounds together; use noise split with turns"
+	case SitOut.Value(c) > 0:
+		return "rounds of different clients are not set up ahead, so nobody can sit one out; leave sit-out at 0"
+	default:
+		return ""
+	}
+}
+
 // checkUnit refuses units that an algorithm cannot protect.
 func checkUnit(c config.Config) string {
 	about := Of(c).About()

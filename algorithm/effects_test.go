@@ -31,6 +31,8 @@ var effects = []struct {
 	{"tolerance=0.4", "device vertical sgld horizontal statistics items encoder joint bias regression"},
 	{"colluders=0.1", "device vertical sgld horizontal statistics items encoder joint bias regression"},
 	{"sit-out=0.1", "device vertical sgld horizontal statistics items encoder joint bias regression"},
+	{"cohort.size=100", "device"},
+	{"cohort.size=100 cohort.over=1.5", "device"},
 	{"baselines=quick", "device vertical sgld horizontal statistics items encoder joint bias regression"},
 	{"clip-norm=2", "device vertical horizontal"},
 	{"noise-draw=client", "device statistics items encoder joint bias regression"},
@@ -159,8 +161,11 @@ func keyOf(settings string) string {
 	return settings[strings.LastIndexByte(settings, ' ')+1 : strings.LastIndexByte(settings, '=')]
 }
 
-// settingsFor are those of a line, without a unit that the algorithm refuses.
+// settingsFor are those of a line, without a unit that the algorithm refuses, and without turns that it does not take.
 func settingsFor(a, line string) string {
+	if formOf[a] != "device" {
+		line = strings.TrimPrefix(line, "cohort.size=100 ")
+	}
 	if slices.Contains(algorithm.Find(a).About().Units, dp.Example) {
 		return strings.TrimPrefix(line, "unit=user ")
 	}

@@ -20,7 +20,7 @@ var (
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
 	Columns, Duplicates, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget config.TextKey
 	RatingMin, RatingMax, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
-	Dropout, Tolerance, Colluders, SitOut, Leave, Away, AwayRounds, Workers,
+	Dropout, Tolerance, Colluders, CohortSize, CohortOver, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
 	Seed, SplitSeed config.SeedKey
 )
@@ -208,6 +208,16 @@ func declareFederation() {
 			}
 			return config.Fixed(0.05)
 		},
+	})
+	CohortSize = config.DeclareNumber(config.Key{
+		Name: "cohort.size", Kind: config.Whole, Default: "0", Range: config.Between(0, 1e9), Later: true,
+		Help:  "Clients that a round goes on with, in turns by a public order that the session settles: noise is for the turns of one client. 0 takes all in every round.",
+		Check: checkCohort,
+	})
+	CohortOver = config.DeclareNumber(config.Key{
+		Name: "cohort.over", Kind: config.Real, Default: "1.2", Range: config.Between(1, 100), Later: true,
+		Help: "How many times as many clients a round asks, to go on with the first that come.",
+		When: func(c config.Config) bool { return CohortSize.Value(c) > 0 },
 	})
 	SitOut = config.DeclareNumber(config.Key{
 		Name: "sit-out", Kind: config.Real, Default: "0", Range: config.Between(0, 1), Flag: true, Placeholder: "SHARE",

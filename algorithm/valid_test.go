@@ -36,6 +36,7 @@ func validConfig() *rapid.Generator[config.Config] {
 		}
 		put(t, &c, "dropout", orAuto(share).Draw(t, "dropout"))
 		put(t, &c, "tolerance", share.Draw(t, "tolerance"))
+		put(t, &c, "cohort.over", rapid.Float64Range(1, 100).Draw(t, "over"))
 		put(t, &c, "colluders", orAuto(share).Draw(t, "colluders"))
 		put(t, &c, "dropout-at", word("advertise", "share", "masked-input", "unmask", "any").Draw(t, "dropout-at"))
 		if algorithm.Noise.Is(c, "replace") && rapid.Bool().Draw(t, "at-replace") {

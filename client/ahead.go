@@ -11,9 +11,9 @@ import (
 // unmask. An iteration is then two exchanges with each client instead of four, and
 // one more each where survivors are confirmed and where noise is replaced.
 
-// ahead makes the round of an iteration to come; nil if there is none.
+// ahead makes the round of an iteration to come; nil if there is none, or if it asks others than this one.
 func (c *Client) ahead(s protocol.Setup) (*round, error) {
-	if s.Iteration > c.cfg.Iterations {
+	if s.Iteration > c.cfg.Iterations || s.Cohort.Enrolled > 0 {
 		return nil, nil
 	}
 	r, err := c.newRound(s)
@@ -25,7 +25,7 @@ func (c *Client) ahead(s protocol.Setup) (*round, error) {
 // present one began without it.
 func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	switch {
-	case s.Session != c.cfg.Session || s.Iteration > c.cfg.Iterations || s.Iteration <= c.last || c.finished:
+	case s.Session != c.cfg.Session || s.Iteration > c.cfg.Iterations || s.Iteration <= c.last || c.finished || s.Cohort.Enrolled > 0:
 		return c.ignored(protocol.StageAdvertise, fmt.Errorf("no iteration %d is to come here", s.Iteration))
 	case c.next != nil && c.next.setup.Iteration == s.Iteration || c.round != nil && c.round.setup.Iteration+1 >= s.Iteration:
 		return c.ignored(protocol.StageAdvertise, fmt.Errorf("iteration %d is being set up here already", s.Iteration))

@@ -227,6 +227,9 @@ func (c *Client) accept(p *protocol.Plan) error {
 	if p.Iteration <= c.last {
 		return fmt.Errorf("iteration %d is not later than %d, the last one taken up", p.Iteration, c.last)
 	}
+	if !p.Setup().Chooses(c.cfg.ID) {
+		return fmt.Errorf("iteration %d asks %d of %d clients, and this is none of them", p.Iteration, p.Cohort.Clients, p.Cohort.All())
+	}
 	if c.cfg.Agreed != nil {
 		if err := c.cfg.Agreed(p); err != nil {
 			return err

@@ -89,7 +89,7 @@ func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
 	if err != nil || r.plan == nil {
 		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("iteration %d does not wait for shares here", m.Iteration))
 	}
-	if need := r.plan.Cohort.Required(); m.Clients < need || m.Clients > r.plan.Cohort.Clients {
+	if need := r.plan.Cohort.Required(); m.Clients < need || m.Clients > r.plan.Cohort.Wanted() {
 		c.leave(r)
 		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageShare, Left: m.Clients, Required: need})
 	}

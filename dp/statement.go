@@ -95,6 +95,9 @@ type Statement struct {
 	ClaimedEpsilon float64
 	// Trust is left out where it is SecureSum.
 	Trust Trust
+	// Turns is in how many of the Rounds a unit's client takes part at the most, where clients take turns: ε is for these. Both
+	// are left out where they are 0: all take part in all.
+	Turns, Rounds int
 	// LocalEpsilon is what holds of all that a unit's client sends where nobody is trusted, without a δ. It is left out where
 	// it is 0.
 	LocalEpsilon float64
@@ -134,6 +137,9 @@ func (s Statement) Validate() error {
 	}
 	if !(s.LocalEpsilon >= 0) || (s.Trust == Shuffler) != (s.LocalEpsilon > 0) {
 		bad("local epsilon is %v with trust=%s; whoever trusts a shuffler is told what holds without, and nobody else", s.LocalEpsilon, s.Trust)
+	}
+	if s.Turns < 0 || s.Turns > s.Rounds || (s.Turns == 0) != (s.Rounds == 0) {
+		bad("a unit takes part in %d of %d rounds; it must be in from 1 to all, or both be 0", s.Turns, s.Rounds)
 	}
 	if (s.Unit == Example) != s.Relation.replaces() {
 		bad("unit is %q and relation is %q; unit=%s goes with relation=%s or %s and with no other", s.Unit, s.Relation, Example, Label, PrivatePart)
@@ -176,6 +182,9 @@ func (s Statement) String() string {
 		roundUp(s.Epsilon), RoundUp(s.Delta, 3), s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise)
 	if s.Trust != SecureSum {
 		fmt.Fprintf(&b, ", trust=%s", s.Trust)
+	}
+	if s.Turns != 0 {
+		fmt.Fprintf(&b, ", turns=%d/%d", s.Turns, s.Rounds)
 	}
 	if s.LocalEpsilon != 0 {
 		fmt.Fprintf(&b, ", local_epsilon=%s", roundUp(s.LocalEpsilon))
@@ -266,12 +275,14 @@ type statementJSON struct {
 	Noise          NoiseLaw   `json:"noise"`
 	ClaimedEpsilon float64    `json:"claimed_epsilon,omitempty"`
 	Trust          Trust      `json:"trust,omitempty"`
+	Turns          int        `json:"turns,omitempty"`
+	Rounds         int        `json:"rounds,omitempty"`
 	LocalEpsilon   float64    `json:"local_epsilon,omitempty"`
 }
 
 // MarshalJSON writes epsilon as a number, or null where it is infinite.
 func (s Statement) MarshalJSON() ([]byte, error) {
-	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust, s.LocalEpsilon}
+	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust, s.Turns, s.Rounds, s.LocalEpsilon}
 	if !math.IsInf(s.Epsilon, 1) {
 		j.Epsilon = &s.Epsilon
 	}
@@ -287,7 +298,8 @@ func (s *Statement) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return fmt.Errorf("dp: privacy statement: %w", err)
 	}
-	*s = Statement{math.Inf(1), j.Delta, j.Unit, j.Relation, j.Accountant, j.Sampling, j.Noise, j.ClaimedEpsilon, j.Trust, j.LocalEpsilon}
+	*s = Statement{Epsilon: math.Inf(1), Delta: j.Delta, Unit: j.Unit, Relation: j.Relation, Accountant: j.Accountant, Sampling: j.Sampling, Noise: j.Noise,
+		ClaimedEpsilon: j.ClaimedEpsilon, Trust: j.Trust, Turns: j.Turns, Rounds: j.Rounds, LocalEpsilon: j.LocalEpsilon}
 	if j.Epsilon != nil {
 		s.Epsilon = *j.Epsilon
 	}

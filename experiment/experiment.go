@@ -228,9 +228,8 @@ func (e *Experiment) prepare() error {
 	c := e.Config
 	e.Privacy = algorithm.Privacy{Budget: dp.Budget{Epsilon: math.Inf(1), Delta: algorithm.Delta.Value(c), Accountant: dp.Accountant(algorithm.Accountant.Of(c))}}
 	if about.Federated() {
-		e.Cohort = protocol.Cohort{Clients: e.clients(), Tolerance: algorithm.Tolerance.Value(c), Colluders: algorithm.Colluders.Value(c)}
-		if err := e.Cohort.Validate(); err != nil {
-			return config.Errorf("%s: %w", e.Data.Name, err)
+		if err := e.chooseCohort(); err != nil {
+			return err
 		}
 		if err := e.checkDelta(); err != nil {
 			return err
@@ -249,6 +248,24 @@ func (e *Experiment) prepare() error {
 		return e.checkNetwork() // of no messages
 	}
 	return e.settle()
+}
+
+// chooseCohort sets who takes part in a round: all clients, or in turns a part of them, of whom more are asked than a round
+// goes on with.
+func (e *Experiment) chooseCohort() error {
+	c, n := e.Config, e.clients()
+	e.Cohort = protocol.Cohort{Clients: n, Tolerance: algorithm.Tolerance.Value(c), Colluders: algorithm.Colluders.Value(c)}
+	if size := algorithm.CohortSize.Int(c); size > 0 && e.About().Has(algorithm.CohortSize.Key) {
+		if size >= n {
+			return config.Errorf("%s: a cohort.size of %d of %d clients; it must be below, or 0 for all", e.Data.Name, size, n)
+		}
+		e.Cohort.Goal, e.Cohort.Enrolled = size, n
+		e.Cohort.Clients = int(min(float64(n), math.Ceil(algorithm.CohortOver.Value(c)*float64(size)-1e-9)))
+	}
+	if err := e.Cohort.Validate(); err != nil {
+		return config.Errorf("%s: %w", e.Data.Name, err)
+	}
+	return nil
 }
 
 // checkDelta refuses a δ that promises nothing.

@@ -15,13 +15,13 @@ import (
 // to cancel each other's. (Whoever knows the seed knows the noise of a simulation anyway.)
 //
 // It is the first half of the SHA-256 of the transcript of the domain
-// "fedsim/session/v1" with these items: clients, tolerance, colluders; how many steps the
+// "fedsim/session/v1" with these items: the cohort ([protocol.Transcript.Cohort]); how many steps the
 // schedule has, of each its rounds, its phase, how many releases it has, and each of these
 // ([protocol.Transcript.Release]). Noise that parties add is in every step that they take,
 // so any setting of theirs makes another session: see [Experiment.recordSettings].
 func (e *Experiment) sessionID() protocol.SessionID {
 	t := protocol.NewTranscript("fedsim/session/v1").
-		Uint(uint64(e.Cohort.Clients)).Float(e.Cohort.Tolerance).Float(e.Cohort.Colluders).
+		Cohort(e.Cohort).
 		Uint(uint64(len(e.Schedule)))
 	for _, step := range e.Schedule {
 		t.Uint(uint64(step.Iterations)).Text(step.Phase).Uint(uint64(len(step.Releases)))

@@ -48,6 +48,13 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 		s.Noise, s.Trust, s.LocalEpsilon = dp.RandomizedResponse, dp.Shuffler, e.Privacy.Local
 		return s
 	}
+	if rounds := e.Schedule.Iterations(); e.Cohort.Enrolled > 0 {
+		s.Rounds = rounds
+		for _, step := range e.Schedule {
+			s.Turns += e.Cohort.Turns(step.Iterations)
+		}
+		s.Turns = min(s.Turns, rounds)
+	}
 	n := e.Schedule.Noise()
 	if n.Kind == protocol.LocalNoise {
 		s.Trust = dp.Nobody

@@ -50,7 +50,7 @@ func declareKeys() {
 	startKeys = []*config.Key{algorithm.Rank.Key, startMean.Key, startSpread.Key}
 	fitKeys = []*config.Key{fitSteps.Key, fitRidge.Key}
 	userKeys = slices.Concat(algorithm.Federated(), startKeys, fitKeys,
-		[]*config.Key{algorithm.Rounds.Key, algorithm.NoiseDraw.Key, contribution.Key, clipNorm.Key, learningRate.Key})
+		[]*config.Key{algorithm.CohortSize.Key, algorithm.CohortOver.Key, algorithm.Rounds.Key, algorithm.NoiseDraw.Key, contribution.Key, clipNorm.Key, learningRate.Key})
 	partyKeys = slices.Concat(algorithm.Federated(), startKeys,
 		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, clipRatings.Key, clipping.Key, clipNorm.Key,
 			userRate.Key, itemRate.Key, density.Key})

@@ -17,7 +17,7 @@ const centralLearningRate = 0.01
 func chooseRate(s *algorithm.Setup, p Params) float64 {
 	r := s.Schedule.First()
 	sigma := math.Sqrt(r.Noise.Target(s.Cohort)) / r.Scale // of the summed gradient
-	scale := math.Sqrt(p.StartMean) / float64(s.Cohort.Clients)
+	scale := math.Sqrt(p.StartMean) / float64(s.Cohort.Wanted())
 	m := float64(p.Items)
 	if p.Contribution == AllRatings {
 		// What counts is how far one user can move V, g = η·m·C, and the noise
@@ -33,7 +33,7 @@ func chooseRate(s *algorithm.Setup, p Params) float64 {
 	// outnumber users a single rating does, when it takes its item more than a
 	// sixth of the way.
 	const linear, square = 5.6, 0.21
-	still := max(1/0.03, 6*2*p.StartMean*m/float64(s.Cohort.Clients))
+	still := max(1/0.03, 6*2*p.StartMean*m/float64(s.Cohort.Wanted()))
 	kappa := scale * m * sigma
 	return 1 / (still + linear*kappa + square*kappa*kappa)
 }

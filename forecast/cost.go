@@ -68,7 +68,7 @@ func (e of) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int) {
 		messages := []protocol.Message{
 			&protocol.Advertise{Iteration: it}, &protocol.Roster{Iteration: it}, &protocol.Shares{Iteration: it}, &protocol.Delivery{Iteration: it},
 			&protocol.MaskedInput{Iteration: it, Packed: plan.PackedSize()}, &protocol.Survivors{Iteration: it},
-			&protocol.Unmask{Iteration: it, Packed: plan.RemovalSize(e.Cohort.Clients)},
+			&protocol.Unmask{Iteration: it, Packed: plan.RemovalSize(e.Cohort.Wanted())},
 		}
 		if plan.Setup().Replaces {
 			messages = append(messages, &protocol.Answered{Iteration: it}, &protocol.Replacement{Iteration: it})
@@ -96,8 +96,9 @@ func (e of) bytesForecast() *BytesForecast {
 		}
 		plan.Iteration = 1
 		plan.Broadcast = make([]byte, step.Model)
-		f.Removal = max(f.Removal, plan.RemovalSize(e.Cohort.Clients))
+		f.Removal = max(f.Removal, plan.RemovalSize(e.Cohort.Wanted()))
 		var each Traffic
+		turns := e.Cohort.Turns(step.Iterations)
 		for k, size := range e.sizes(i, plan) {
 			if size == 0 {
 				continue
@@ -105,8 +106,8 @@ func (e of) bytesForecast() *BytesForecast {
 			m := &kinds[k]
 			m.Kind, m.Direction = protocol.Kind(k).String(), direction(protocol.Kind(k))
 			m.Bytes = max(m.Bytes, size)
-			m.Times += step.Iterations
-			m.Run += int64(size) * int64(step.Iterations)
+			m.Times += turns
+			m.Run += int64(size) * int64(turns)
 			each.add(m.Direction, int64(size))
 		}
 		if each.Up+each.Down > f.Iteration.Up+f.Iteration.Down {
@@ -191,7 +192,7 @@ func (e of) stepMemory(step int) *MemoryForecast {
 		f.Sums += 8 * int64(r.Len)
 	}
 	if e.Sums() != nil {
-		n, sum := float64(e.Cohort.Clients), e.Sums()[step]
+		n, sum := float64(e.Cohort.Wanted()), e.Sums()[step]
 		b := sum.Bytes
 		kept := func(bytes int) int64 { return int64(math.Ceil(keptPerByte * n * float64(bytes))) }
 		f.Keys = kept(b[protocol.KindAdvertise] + b[protocol.KindConsistency])

@@ -72,7 +72,12 @@ func (e of) uncovered() []string {
 
 // CohortForecast is who takes part, and what is assumed of them in an iteration.
 type CohortForecast struct {
-	Clients   int `json:"clients"`   // N
+	Clients int `json:"clients"` // N
+	// Of clients that take turns: of how many, how many of them a round goes on with, which is what may be lost is of,
+	// and for how many rounds one is asked at the most.
+	Enrolled  int `json:"enrolled,omitempty"`
+	Goal      int `json:"goal,omitempty"`
+	Turns     int `json:"turns,omitempty"`
 	Lost      int `json:"lost"`      // ⌊ωN⌋ of them may be
 	Required  int `json:"required"`  // the others, ⌈(1-ω)N⌉
 	Colluding int `json:"colluding"` // ⌈γN⌉ may be
@@ -199,7 +204,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 	f.Rounds, f.Secagg = e.Schedule.Iterations(), algorithm.Secagg.Of(e.Config)
 	f.Cohort = e.cohortForecast()
 	if sums := e.Sums(); sums != nil { // the graph follows from the cohort, so it is that of all
-		f.Graph = graphForecast(e.Mode(), e.Cohort.Clients, sums[0].Choice, f.Rounds)
+		f.Graph = graphForecast(e.Mode(), e.Cohort.Wanted(), sums[0].Choice, f.Rounds)
 	}
 	f.Releases = e.releaseForecasts()
 	f.Bytes = e.bytesForecast()
@@ -218,7 +223,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 
 func (e of) cohortForecast() *CohortForecast {
 	n := e.Cohort
-	f := &CohortForecast{Clients: n.Clients, Lost: n.Clients - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
+	f := &CohortForecast{Clients: n.Clients, Lost: n.Wanted() - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
 	if e.Mode() == graph.Active {
 		f.Exchanges++
 	}
@@ -226,6 +231,10 @@ func (e of) cohortForecast() *CohortForecast {
 		f.Exchanges++
 	}
 	f.SetupExchanges = f.Exchanges + 2
+	if n.Enrolled > 0 {
+		f.Enrolled, f.Goal, f.Turns = n.Enrolled, n.Goal, e.Statement(dp.Result{}).Turns
+		f.Exchanges = f.SetupExchanges // nothing is set up ahead
+	}
 	return f
 }
 
@@ -291,7 +300,7 @@ func (e of) releaseForecast(r protocol.Release) ReleaseForecast {
 // unseenForecast is of one of several releases of an iteration, the last of the run.
 func (e of) unseenForecast(releases int, r protocol.Release) UnseenForecast {
 	p := protocol.Plan{Iteration: uint64(e.Schedule.Iterations()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
-	reach := p.Reach(r, e.Cohort.Clients, e.Cohort.Required())
+	reach := p.Reach(r, e.Cohort.Wanted(), e.Cohort.Required())
 	f := UnseenForecast{Coordinate: reach.LInf / r.Scale, L2: reach.L2 / r.Scale, L2Clients: reach.L2 / reach.Client.L2}
 	if reach.Client.LInf > 0 {
 		f.CoordinateClients = reach.LInf / reach.Client.LInf

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -36,8 +37,12 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.head("public", "%s more users with %s ratings, which everybody may know: no epsilon covers them", units.Grouped(int64(d.PublicUsers)), units.Grouped(int64(d.PublicRatings)))
 	}
 	if c := f.Cohort; c != nil {
+		if c.Enrolled > 0 {
+			p.head("turns", "a round asks %s of %s clients and goes on with the first %s; nobody is asked for more than %s",
+				units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Enrolled)), units.Grouped(int64(c.Goal)), counted(c.Turns, "round"))
+		}
 		p.head("cohort", "%s clients, of whom %s may be lost in a round and %s may collude",
-			units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))
+			units.Grouped(int64(cmp.Or(c.Goal, c.Clients))), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))
 		p.head("exchanges", "%d with each client in a round, %d in the first and after a loss", c.Exchanges, c.SetupExchanges)
 	}
 	if f.Graph == nil {
@@ -50,7 +55,11 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.release(r)
 	}
 	if f.Bytes != nil {
-		p.bytes(f.Bytes, f.Rounds)
+		rounds := f.Rounds
+		if f.Cohort != nil && f.Cohort.Turns > 0 {
+			rounds = f.Cohort.Turns
+		}
+		p.bytes(f.Bytes, rounds)
 	}
 	if len(f.Forms) > 0 {
 		p.forms(f.Forms)

@@ -17,7 +17,7 @@ func TestEmptyClientTakesPart(t *testing.T) {
 	} {
 		f := newFederation(t, settings+" data="+ratings(t, 8, 12))
 		f.empty(empty)
-		if n := f.simulated.Cohort.Clients; n != 8 {
+		if n := f.simulated.Cohort.All(); n != 8 {
 			t.Fatalf("%d clients in the simulation, want 8", n)
 		}
 		want := f.simulate(sim.Faults{})

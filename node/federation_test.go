@@ -148,7 +148,7 @@ func foundFederation(t testing.TB, network *memory, settings string, log zerolog
 	f.simulated, f.public = f.experiment(settings, firstSession)
 	f.operator = f.key("operator")
 	var err error
-	f.federation, err = admission.NewFederation(f.operator, "Test", f.simulated.Cohort.Clients, now(), simulated.New(seed, "federation"))
+	f.federation, err = admission.NewFederation(f.operator, "Test", f.simulated.Cohort.All(), now(), simulated.New(seed, "federation"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,6 +222,12 @@ func (f *federation) experiment(settings string, session protocol.SessionID) (*e
 		f.t.Fatal(err)
 	}
 	return e, public
+}
+
+// likeSimulated has the server state the session that the simulator has, since turns follow from that.
+func (f *federation) likeSimulated(settings string) {
+	f.t.Helper()
+	_, f.public = f.experiment(settings, f.simulated.Session())
 }
 
 func (f *federation) key(name string) admission.PrivateKey {
@@ -388,7 +394,7 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 	if err != nil {
 		return nil, err
 	}
-	if f.simulated.Cohort.Clients == f.simulated.Data.Users {
+	if f.simulated.Cohort.All() == f.simulated.Data.Users {
 		return e.Party(algorithm.PartyData{User: f.simulated.Data.UserIDs[id]}, set, planned(e))
 	}
 	which := algorithm.PartyData{Part: int(id) + 1}

@@ -188,7 +188,7 @@ func (a *Aggregator) lead(p *session, d *Descriptor, server admission.PublicKey,
 	params := s.terms.sums(list)
 	s.driver = &driver{
 		role: aggregator.New(aggregator.Config{
-			Clients: s.terms.Cohort.Clients, StageTimeout: s.terms.StageTimeout,
+			Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
 			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
 			Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
 			Presence: true, Grace: grace, Tail: s.terms.Tail,

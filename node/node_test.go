@@ -23,8 +23,10 @@ func TestConformance(t *testing.T) {
 	for name, settings := range map[string]string{
 		"lfl":        "algorithm=fmf-lfl rounds=3",
 		"lfl active": "algorithm=fmf-lfl rounds=3 mode=active secagg=real",
-		"vfl":        "algorithm=fmf-vfl rounds=3 parties=4 colluders=0.2",
-		"hfl":        "algorithm=fmf-hfl rounds=3 parties=4 colluders=0.2",
+		// Others are asked every round.
+		"lfl in turns": "algorithm=fmf-lfl rounds=5 cohort.size=5 cohort.over=1 secagg=real",
+		"vfl":          "algorithm=fmf-vfl rounds=3 parties=4 colluders=0.2",
+		"hfl":          "algorithm=fmf-hfl rounds=3 parties=4 colluders=0.2",
 		// Iterations of up to three kinds: the mean and counts, biases, statistics.
 		"ssp-c":             "algorithm=ssp-c" + public,
 		"ssp-c refined":     "algorithm=ssp-c statistics.bias-rounds=2" + public,
@@ -49,10 +51,12 @@ func TestConformance(t *testing.T) {
 		"a program's own": "algorithm=item-mean epsilon=inf rounds=2",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !slices.Contains([]string{"lfl", "lfl active", "vfl", "hfl", "ssp-c", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
+			if !slices.Contains([]string{"lfl", "lfl active", "lfl in turns", "vfl", "hfl", "ssp-c", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
 				t.Skip("the others have the same forms of rounds: FEDSIM_TEST_LONG")
 			}
-			f := newFederation(t, settings+" tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, 8, 12))
+			settings += " tolerance=0.25 deployment.stage-timeout-s=20 data=" + ratings(t, 8, 12)
+			f := newFederation(t, settings)
+			f.likeSimulated(settings)
 			out := f.run()
 			want := f.simulate(sim.Faults{})
 			if !bytes.Equal(want.Model, out.Model) {
@@ -118,17 +122,20 @@ func TestConformanceWithDropouts(t *testing.T) {
 		dropout  float64
 		stages   []protocol.Stage
 	}{
-		"lfl":        {"algorithm=fmf-lfl", 0.2, stages},
-		"lfl active": {"algorithm=fmf-lfl mode=active secagg=real", 0.2, append(slices.Clone(stages), protocol.StageConsistency)},
-		"vfl":        {"algorithm=fmf-vfl parties=4 colluders=0.2", 0.4, stages},
-		"hfl":        {"algorithm=fmf-hfl parties=4 colluders=0.2", 0.4, stages},
-		"ssp-c":      {"algorithm=ssp-c epsilon=inf rank=2 features=" + features(t, 12), 0.2, stages},
-		"dp-cmf":     {"algorithm=dp-cmf epsilon=inf rank=2 features=" + features(t, 12), 0.2, stages},
-		"cond-dp":    {"algorithm=cond-dp epsilon=inf parties=4 colluders=0.2", 0.3, stages},
+		"lfl":          {"algorithm=fmf-lfl", 0.2, stages},
+		"lfl active":   {"algorithm=fmf-lfl mode=active secagg=real", 0.2, append(slices.Clone(stages), protocol.StageConsistency)},
+		"lfl in turns": {"algorithm=fmf-lfl cohort.size=6 cohort.over=1", 0.1, stages},
+		"vfl":          {"algorithm=fmf-vfl parties=4 colluders=0.2", 0.4, stages},
+		"hfl":          {"algorithm=fmf-hfl parties=4 colluders=0.2", 0.4, stages},
+		"ssp-c":        {"algorithm=ssp-c epsilon=inf rank=2 features=" + features(t, 12), 0.2, stages},
+		"dp-cmf":       {"algorithm=dp-cmf epsilon=inf rank=2 features=" + features(t, 12), 0.2, stages},
+		"cond-dp":      {"algorithm=cond-dp epsilon=inf parties=4 colluders=0.2", 0.3, stages},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFederation(t, c.settings+" rounds=4 tolerance=0.25 deployment.stage-timeout-s=6 data="+ratings(t, 8, 12))
+			settings := c.settings + " rounds=4 tolerance=0.25 deployment.stage-timeout-s=6 data=" + ratings(t, 8, 12)
+			f := newFederation(t, settings)
+			f.likeSimulated(settings)
 			faults := sim.Faults{Dropout: c.dropout, Stages: c.stages}
 			x := f.tapped()
 			x.loses(t, faults, name == "lfl active")

@@ -274,7 +274,7 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (an
 // a while is as long as one of them may pause before it dials again.
 func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, list *admission.List) (*admission.List, error) {
 	cohort := s.cfg.Terms.Cohort
-	enough, wait := cohort.Clients, s.cfg.Gather
+	enough, wait := cohort.All(), s.cfg.Gather
 	if s.over() || s.finished {
 		return list, nil // nobody is needed
 	}

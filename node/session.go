@@ -75,7 +75,7 @@ func (t *Terms) plans() []*protocol.Plan {
 // limits are those of what one role sends another in the session. Nothing else is
 // read: what somebody else may send can be much larger.
 func (t *Terms) limits(from, to protocol.Role) wire.Limits {
-	all := wire.LimitsFor(wire.Session{Plans: t.plans(), Neighbours: t.Cohort.Clients - 1, Model: t.Steps.Model()})
+	all := wire.LimitsFor(wire.Session{Plans: t.plans(), Neighbours: t.Cohort.Wanted() - 1, Model: t.Steps.Model()})
 	return all.Between(from, to)
 }
 
@@ -135,8 +135,8 @@ func (d *session) verify(f *admission.Federation, server admission.PublicKey) (*
 	switch {
 	case out.Federation != f.Hash():
 		return nil, fmt.Errorf("%w: it is of another federation", ErrSession)
-	case out.Terms.Cohort.Clients != f.Clients:
-		return nil, fmt.Errorf("%w: it names %d clients, the operator signed for %d", ErrSession, out.Terms.Cohort.Clients, f.Clients)
+	case out.Terms.Cohort.All() != f.Clients:
+		return nil, fmt.Errorf("%w: it names %d clients, the operator signed for %d", ErrSession, out.Terms.Cohort.All(), f.Clients)
 	}
 	if err := out.Terms.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSession, err)

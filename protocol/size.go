@@ -238,7 +238,7 @@ func (p *Plan) body() int {
 }
 
 func (c *Cohort) body() int {
-	return number(uint64(c.Clients)) + float(c.Tolerance) + float(c.Colluders)
+	return number(uint64(c.Clients)) + float(c.Tolerance) + float(c.Colluders) + number(uint64(c.Enrolled)) + number(uint64(c.Goal))
 }
 
 func (r *Release) body() int {

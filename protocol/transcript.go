@@ -39,6 +39,16 @@ func (t *Transcript) Uint(v uint64) *Transcript {
 // Float adds the bits of a number in IEEE 754: 8 bytes, big endian.
 func (t *Transcript) Float(v float64) *Transcript { return t.Uint(math.Float64bits(v)) }
 
+// Cohort adds clients, tolerance and colluders, an item each; and where the clients are chosen, the word for that, the number of those
+// who are enrolled, and the goal.
+func (t *Transcript) Cohort(c Cohort) *Transcript {
+	t.Uint(uint64(c.Clients)).Float(c.Tolerance).Float(c.Colluders)
+	if c.Enrolled != 0 {
+		t.Text("chosen").Uint(uint64(c.Enrolled)).Uint(uint64(c.Goal))
+	}
+	return t
+}
+
 // Release adds every field of a release, the noise included, as an item each. The sensitivity is one where it is declared: plans
 // without keep the hashes that they had before there was one.
 func (t *Transcript) Release(r Release) *Transcript {
@@ -65,7 +75,7 @@ func (t *Transcript) Sum() [sha256.Size]byte { return sha256.Sum256(t.b) }
 // Hash binds everything a plan says, the model it broadcasts included and its
 // signature aside: two plans of one hash are the same. It is the SHA-256 of the
 // transcript of the domain "fedsim/protocol/plan/v1" with these items: session,
-// iteration, phase; clients, tolerance, colluders; how many releases there are; of
+// iteration, phase; clients, tolerance, colluders, and of clients that are chosen the word, enrolled and goal; how many releases there are; of
 // each its name, length, bounds (L2, L1, LInf), max-non-zero, scale, width, and of
 // its noise the kind's word, variance, multiplier, sampling rate, steps and 1 if it
 // is spread, else 0, and where a sensitivity is declared the word and it; and last the SHA-256 of the broadcast. testdata/plan.json
@@ -73,7 +83,7 @@ func (t *Transcript) Sum() [sha256.Size]byte { return sha256.Sum256(t.b) }
 func (p *Plan) Hash() [sha256.Size]byte {
 	t := NewTranscript("fedsim/protocol/plan/v1").
 		Bytes(p.Session[:]).Uint(p.Iteration).Text(p.Phase).
-		Uint(uint64(p.Cohort.Clients)).Float(p.Cohort.Tolerance).Float(p.Cohort.Colluders).
+		Cohort(p.Cohort).
 		Uint(uint64(len(p.Releases)))
 	for _, r := range p.Releases {
 		t.Release(r)

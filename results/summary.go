@@ -366,8 +366,11 @@ func (p *printer) cost() {
 		return
 	}
 	n := p.e.Cohort
-	p.line("cohort      %s clients, of whom %s may be lost in a round and %s may collude", units.Count(n.Clients),
-		units.Count(n.Clients-n.Required()), units.Count(n.Colluding()))
+	if n.Enrolled > 0 {
+		p.line("turns       a round asks %s of %s clients and goes on with the first %s", units.Count(n.Clients), units.Count(n.Enrolled), units.Count(n.Goal))
+	}
+	p.line("cohort      %s clients, of whom %s may be lost in a round and %s may collude", units.Count(n.Wanted()),
+		units.Count(n.Wanted()-n.Required()), units.Count(n.Colluding()))
 	p.line("rounds      %d attempted, %d skipped; %.1f clients dropped out in each on average", s.Rounds, s.SkippedRounds, s.DroppedPerRound)
 	p.line("per client  %s", traffic("up", s.BytesUpPerClient))
 	p.line("            %s", traffic("down", s.BytesDownPerClient))

@@ -1,12 +1,12 @@
 package secagg
 
 import (
-	"crypto/ecdh"
 	"crypto/ed25519"
 	"fmt"
 	"io"
 	"slices"
-	"sync"
+
+	"filippo.io/edwards25519/field"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/shamir"
@@ -49,8 +49,10 @@ func (c *Client) generate(l layer, random io.Reader) (err error) {
 	if own.key, err = shamir.NewSecret(random); err != nil {
 		return err
 	}
-	own.maskKey, err = maskKey(l, own.key, c.setup, c.party.cfg.ID)
-	return err
+	if own.maskKey, err = maskKey(l, own.key, c.setup, c.party.cfg.ID); err != nil {
+		return err
+	}
+	return c.party.cfg.Agreements.leaveMask(c.setup.Iteration, own.maskKey)
 }
 
 // checkAdvertised says what is wrong with a client's keys.
@@ -69,32 +71,45 @@ func (a *Aggregator) checkAdvertised(from protocol.ClientID, m *protocol.Adverti
 	return checkOrder(m.Keys)
 }
 
-// probe is a key for trying others out.
-var probe = sync.OnceValues(func() (*ecdh.PrivateKey, error) { return ecdh.X25519().NewPrivateKey(make([]byte, 32)) })
-
 // checkOrder refuses keys of low order, with which nobody can have a secret in common:
 // whoever advertised one would stop its neighbours, stages later.
 func checkOrder(k *protocol.Keys) error {
-	own, err := probe()
-	if err != nil {
-		return err
-	}
 	keys := []protocol.Key{k.Mask, k.Channel}
 	if k.Change != nil {
 		keys = append(keys, *k.Change)
 	}
 	for _, key := range keys {
-		if _, err := common(own, key); err != nil {
-			return fmt.Errorf("%w: %w", ErrKeys, err)
+		if lowOrder(key) {
+			return fmt.Errorf("%w: a public key is of low order", ErrKeys)
 		}
 	}
 	return nil
 }
 
+// lowOrders are the coordinates of all points on the curve and its twist whose order divides 8, which is what
+// private keys are multiples of: 0, 1, -1 and two others (RFC 7748, section 6.1, as Bernstein lists them).
+var lowOrders = [][32]byte{
+	{},
+	{1},
+	{0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+	{0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4, 0x6a,
+		0xda, 0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49, 0xb8, 0x00},
+	{0x5f, 0x9c, 0x95, 0xbc, 0xa3, 0x50, 0x8c, 0x24, 0xb1, 0xd0, 0xb1, 0x55, 0x9c, 0x83, 0xef, 0x5b,
+		0x04, 0x44, 0x5c, 0xc4, 0x58, 0x1c, 0x8e, 0x86, 0xd8, 0x22, 0x4e, 0xdd, 0xd0, 0x9f, 0x11, 0x57},
+}
+
+// lowOrder reports whether X25519 of a public key gives zeros. The coordinate is taken modulo 2^255-19, and
+// without its highest bit, as X25519 takes it.
+func lowOrder(k protocol.Key) bool {
+	u, err := new(field.Element).SetBytes(k[:])
+	return err != nil || slices.Contains(lowOrders, [32]byte(u.Bytes()))
+}
+
 // closeAdvertise makes the roster.
 func (a *Aggregator) closeAdvertise() error {
 	members := make([]protocol.Member, 0, len(a.keys))
-	for id := range protocol.ClientID(a.setup.Cohort.Clients) {
+	for id := range protocol.ClientID(a.setup.Cohort.All()) {
 		if k := a.keys[id]; k != nil {
 			members = append(members, protocol.Member{Client: id, Keys: *k})
 		}

@@ -17,6 +17,7 @@ type Aggregator struct {
 	setup   protocol.Setup
 	plan    *protocol.Plan // nil before Begin
 	params  Params
+	known   *Agreements // of a simulation, else nil
 	setting protocol.Hash
 	stage   protocol.Stage
 	heard   map[protocol.ClientID]protocol.Stage // the stage that a client answered last
@@ -51,6 +52,10 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 		complaints: make(map[edge][32]byte),
 	}, nil
 }
+
+// Use has the aggregator of a simulation take what lost clients had in common with others from the keys that its
+// parties left there.
+func (a *Aggregator) Use(known *Agreements) { a.known = known }
 
 // Begin takes the plan of the iteration that was set up, once, before the first masked
 // input at the latest. ErrPlan is returned for a plan of another setup; otherwise the
@@ -139,7 +144,9 @@ func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage) error
 	case *protocol.Advertise:
 		a.keys[from] = m.Keys
 	case *protocol.Shares:
-		a.dealt[a.roster.find(from)] = m
+		own := *m // the message stays as it is
+		own.Shares = slices.Clone(m.Shares)
+		a.dealt[a.roster.find(from)] = &own
 	case *protocol.MaskedInput:
 		return a.input(from, m)
 	case *protocol.Consistency:
@@ -176,8 +183,10 @@ func (a *Aggregator) expects(from protocol.ClientID, iteration uint64, stage pro
 	switch {
 	case stage == protocol.StageMaskedInput && a.plan == nil:
 		return fmt.Errorf("%w: there is no plan yet", ErrOrder)
-	case int64(from) >= int64(a.setup.Cohort.Clients):
-		return fmt.Errorf("%w: %d clients may take part", ErrOrder, a.setup.Cohort.Clients)
+	case !a.setup.Chooses(from):
+		return fmt.Errorf("%w: %d clients may take part, and this is none of them", ErrOrder, a.setup.Cohort.Clients)
+	case stage == protocol.StageAdvertise && !any && len(a.keys) >= a.setup.Cohort.Wanted():
+		return fmt.Errorf("%w: %d clients have advertised, and more are not waited for", ErrOrder, len(a.keys))
 	case any && last == stage:
 		return fmt.Errorf("%w: the client has answered", ErrOrder)
 	case stage != protocol.StageAdvertise && (!any || a.course().After(last) != stage):
@@ -216,7 +225,7 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 }
 
 // Next is the message that opens the stage after the closed one, for a client
-// that answered it.
+// that answered it. It is asked for once for each.
 func (a *Aggregator) Next(closed protocol.Stage, to protocol.ClientID) protocol.Message {
 	switch closed {
 	case protocol.StageAdvertise:

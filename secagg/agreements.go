@@ -1,98 +1,108 @@
 package secagg
 
 import (
-	"bytes"
 	"crypto/ecdh"
-	"encoding/binary"
 	"sync"
 
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/internal/basepoint"
 )
 
-// Agreements has parties of one process compute what two keys have in common once instead
-// of twice, which is most of what a simulated real sum takes: the first of a pair computes
-// it and leaves it here, the other takes it away. What was left for a client that is lost
-// is forgotten two iterations later.
+// Agreements has parties of one process leave their private keys to each other, so that what two of
+// them have in common comes from both private keys, which takes a seventh of the time that it takes from one
+// and the other's public key (package basepoint). The bytes are the same. Otherwise that would be most of what a simulated real sum
+// takes. Keys of an iteration are forgotten two iterations later.
 //
 // It is for simulations, whose process holds the keys of both anyway. In a deployment each
 // party must be without one. It is safe for concurrent use.
 type Agreements struct {
-	mu     sync.Mutex
-	tables map[uint64]*agreementTable // of the present iteration, and of those beside it
+	mu      sync.RWMutex
+	session privateKeys            // channel keys
+	tables  map[uint64]privateKeys // mask keys, of the present iteration and of those beside it
 }
 
-// agreementShards keep workers from waiting for each other.
-const agreementShards = 64
+// privateKeys are found by their public halves.
+type privateKeys map[protocol.Key]*basepoint.Key
 
-// agreementTable is what is left in an iteration, by the two public keys in order.
-type agreementTable [agreementShards]agreementShard
-
-type agreementShard struct {
-	mu   sync.Mutex
-	left map[[2]protocol.Key][]byte
-}
-
-// take is what the other of a pair left, which is then gone; nil if nothing is there.
-func (s *agreementShard) take(pair [2]protocol.Key) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	secret := s.left[pair]
-	delete(s.left, pair)
-	return secret
-}
-
-// leave leaves a secret to the other of a pair, unless both computed it at once: then
-// nobody needs it any more.
-func (s *agreementShard) leave(pair [2]protocol.Key, secret []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, both := s.left[pair]; both {
-		delete(s.left, pair)
-		return
+// leaveChannel leaves the key of a session to the others.
+func (a *Agreements) leaveChannel(key *ecdh.PrivateKey) error {
+	if a == nil {
+		return nil
 	}
-	if s.left == nil {
-		s.left = make(map[[2]protocol.Key][]byte)
+	k, err := basepoint.NewKey(key.Bytes())
+	if err != nil {
+		return err
 	}
-	s.left[pair] = secret
-}
-
-// in is the table of an iteration. Iterations are set up at most one ahead.
-func (a *Agreements) in(iteration uint64) *agreementTable {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := a.tables[iteration]
-	if t == nil {
-		t = new(agreementTable)
-		if a.tables == nil {
-			a.tables = make(map[uint64]*agreementTable)
-		}
+	if a.session == nil {
+		a.session = make(privateKeys)
+	}
+	a.session[protocol.Key(key.PublicKey().Bytes())] = k
+	return nil
+}
+
+// leaveMask leaves the key of an iteration to the others. Iterations are set up at most one ahead.
+func (a *Agreements) leaveMask(iteration uint64, key *ecdh.PrivateKey) error {
+	if a == nil {
+		return nil
+	}
+	k, err := basepoint.NewKey(key.Bytes())
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tables == nil {
+		a.tables = make(map[uint64]privateKeys)
+	}
+	if a.tables[iteration] == nil {
+		a.tables[iteration] = make(privateKeys)
 		for old := range a.tables {
 			if old+1 < iteration {
 				delete(a.tables, old)
 			}
 		}
-		a.tables[iteration] = t
 	}
-	return t
+	a.tables[iteration][protocol.Key(key.PublicKey().Bytes())] = k
+	return nil
 }
 
-// common is as the function of that name; own must be the key behind public. Nil computes
-// it every time.
-func (a *Agreements) common(iteration uint64, own *ecdh.PrivateKey, public, peer protocol.Key) ([]byte, error) {
+// find are the private keys that were left behind public ones; nil where there is none.
+func (a *Agreements) find(iteration uint64, public ...protocol.Key) []*basepoint.Key {
+	out := make([]*basepoint.Key, len(public))
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	masks := a.tables[iteration]
+	for i, p := range public {
+		if out[i] = masks[p]; out[i] == nil {
+			out[i] = a.session[p]
+		}
+	}
+	return out
+}
+
+// common is what a key has in common with each of others, and an error where it has nothing: where the
+// other's is of low order. Nil takes everybody's public key.
+func (a *Agreements) common(iteration uint64, own *ecdh.PrivateKey, peers []protocol.Key, run protocol.Runner) ([][32]byte, []error) {
+	out, errs := make([][32]byte, len(peers)), make([]error, len(peers))
+	if !a.products(iteration, own, peers, out) {
+		run.Each(len(peers), func(i int) { out[i], errs[i] = common(own, peers[i]) })
+	}
+	return out, errs
+}
+
+// products computes it from private keys, if all were left.
+func (a *Agreements) products(iteration uint64, own *ecdh.PrivateKey, peers []protocol.Key, out [][32]byte) bool {
 	if a == nil {
-		return common(own, peer)
+		return false
 	}
-	pair := [2]protocol.Key{public, peer}
-	if bytes.Compare(public[:], peer[:]) > 0 {
-		pair = [2]protocol.Key{peer, public}
+	keys := a.find(iteration, append(peers[:len(peers):len(peers)], protocol.Key(own.PublicKey().Bytes()))...)
+	for _, k := range keys {
+		if k == nil {
+			return false
+		}
 	}
-	shard := &a.in(iteration)[binary.LittleEndian.Uint64(pair[0][:])%agreementShards]
-	if secret := shard.take(pair); secret != nil {
-		return secret, nil
-	}
-	secret, err := common(own, peer)
-	if err == nil {
-		shard.leave(pair, secret)
-	}
-	return secret, err
+	copy(out, keys[len(peers)].Common(keys[:len(peers)]))
+	return true
 }

@@ -58,7 +58,7 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Party{cfg: cfg, channel: k, last: cfg.Last}, nil
+	return &Party{cfg: cfg, channel: k, last: cfg.Last}, cfg.Agreements.leaveChannel(k)
 }
 
 // Join sets up an iteration with new secrets, so that a setup that failed can be started
@@ -71,7 +71,7 @@ func (p *Party) Join(s protocol.Setup) (*Client, error) {
 	if err := errors.Join(s.Cohort.Validate(), p.cfg.Params.validateSetup(s)); err != nil {
 		return nil, err
 	}
-	if int64(p.cfg.ID) >= int64(s.Cohort.Clients) {
+	if !s.Chooses(p.cfg.ID) {
 		return nil, fmt.Errorf("secagg: client %d is none of the %d that take part", p.cfg.ID, s.Cohort.Clients)
 	}
 	p.setups++
@@ -100,12 +100,13 @@ type Client struct {
 	own  [layers]secrets // a layer's are forgotten when its vectors are masked
 	keys protocol.Keys
 
-	roster  *roster
-	self    int // place on the roster
-	peers   []peer
-	held    [layers][]holding // what each peer dealt, if its shares arrived
-	arrived told
-	context mask.Context
+	roster   *roster
+	self     int // place on the roster
+	peers    []peer
+	channels [][32]byte        // what the channel keys of client and peer have in common; nil once the shares are opened
+	held     [layers][]holding // what each peer dealt, if its shares arrived
+	arrived  told
+	context  mask.Context
 
 	survivors told                  // the only ones; empty before they are shown
 	confirmed *protocol.Consistency // in active mode, over survivors
@@ -124,9 +125,9 @@ type secrets struct {
 
 // peer is a neighbour on the graph.
 type peer struct {
-	at      int    // place on the roster
-	channel []byte // what the two channel keys have in common
-	faulty  bool   // it dealt shares of which no use can be made
+	at     int // place on the roster
+	id     protocol.ClientID
+	faulty bool // it dealt shares of which no use can be made
 }
 
 // Begin takes the plan of the iteration that was set up, before the masked input at the

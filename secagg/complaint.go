@@ -26,17 +26,18 @@ func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	for _, p := range c.peers {
 		if p.faulty {
 			places = append(places, p.at)
-			out = append(out, protocol.Complaint{Of: c.roster.members[p.at].Client})
+			out = append(out, protocol.Complaint{Of: p.id})
 		}
 	}
 	if most := c.setup.Cohort.Liars(); len(out) > most {
 		return nil, fmt.Errorf("%w: %d neighbours deal falsely, and at most %d clients are taken to", ErrShare, len(out), most)
 	}
-	errs := make([]error, len(places))
-	run.Each(len(places), func(i int) {
-		out[i].Secret, errs[i] = c.roster.pairSecret(ofInputs, c.own[ofInputs].maskKey, c.self, places[i], nil)
-	})
+	if len(places) == 0 {
+		return nil, nil
+	}
+	shared, errs := c.roster.pairSecrets(ofInputs, c.own[ofInputs].maskKey, c.self, places, nil, run)
 	for i, err := range errs {
+		out[i].Secret = shared[i]
 		if err != nil {
 			return nil, c.fault(protocol.ClientParty(out[i].Of), protocol.StageAdvertise, fmt.Errorf("%w: %w", ErrKeys, err))
 		}

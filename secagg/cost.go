@@ -32,8 +32,9 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	if err != nil {
 		return Cost{}, err
 	}
-	n, k, it := plan.Cohort.Clients, choice.Degree, plan.Iteration
-	last := protocol.ClientID(n - 1) // of all clients the one whose number takes most
+	n, k, it := plan.Cohort.Wanted(), choice.Degree, plan.Iteration
+	first := protocol.ClientID(plan.Cohort.All() - n) // of all clients those whose numbers take most
+	last := first + protocol.ClientID(n-1)
 	var signature, nonce []byte
 	share := protocol.EncryptedShare{Peer: last, Ciphertext: make([]byte, plaintextSize(p.Mode, layersOf(setup))+chacha20poly1305.Overhead)}
 	if p.Mode == graph.Active {
@@ -51,8 +52,8 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	}
 	members, signed := make([]protocol.Member, n), make([]protocol.Signed, n)
 	for i := range members {
-		members[i] = protocol.Member{Client: protocol.ClientID(i), Keys: protocol.Keys{Change: change, Signature: signature}}
-		signed[i] = protocol.Signed{Client: protocol.ClientID(i), Signature: signature}
+		members[i] = protocol.Member{Client: first + protocol.ClientID(i), Keys: protocol.Keys{Change: change, Signature: signature}}
+		signed[i] = protocol.Signed{Client: first + protocol.ClientID(i), Signature: signature}
 	}
 	var removed [][]byte
 	for _, r := range plan.Releases {

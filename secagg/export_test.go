@@ -130,21 +130,19 @@ func (c *Client) DealFalsely(i int, s *protocol.EncryptedShare) error {
 // Redeal flips bits of what the client deals to its i-th neighbour, and signs that;
 // commits says whether its commitments go with it.
 func (c *Client) Redeal(i int, s *protocol.EncryptedShare, flip []byte, commits bool) error {
-	p := &c.peers[i]
-	ch := channel{c.roster, c.self, p.at}
-	plain, err := ch.open(p.channel, s.Ciphertext)
+	ch := channel{c.roster, c.self, c.peers[i].at}
+	plain, err := ch.open(c.channels[i], s.Ciphertext)
 	if err != nil {
 		return err
 	}
 	for k := range min(len(flip), len(plain)) {
 		plain[k] ^= flip[k]
 	}
-	if s.Ciphertext, err = ch.seal(p.channel, plain); err != nil {
+	if s.Ciphertext, err = ch.seal(c.channels[i], plain); err != nil {
 		return err
 	}
 	if commits {
-		n, k := 2*shamir.Size, protocol.NonceSize
-		h := holding{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:]), seedNonce: plain[n : n+k], keyNonce: plain[n+k:]}
+		h := holding{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:]), nonces: (*[2 * protocol.NonceSize]byte)(plain[2*shamir.Size:])}
 		s.Committed = ch.commitments(&h, s.Ciphertext, c.party.cfg.Identity)
 	}
 	c.SignDealt(i, s)
@@ -172,13 +170,8 @@ func (c *Client) Accuse(id protocol.ClientID) {
 	}
 }
 
-// Left counts what nobody has taken away yet.
-func (a *Agreements) Left() int {
-	n := 0
-	for _, t := range a.tables {
-		for i := range t {
-			n += len(t[i].left)
-		}
-	}
-	return n
-}
+// Kept counts the mask keys that are kept of an iteration.
+func (a *Agreements) Kept(iteration uint64) int { return len(a.tables[iteration]) }
+
+// LowOrder reports whether a public key is taken to be of low order.
+var LowOrder = lowOrder

@@ -42,6 +42,9 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 		}
 	}
 	clear(masks)
+	if c.roster.parts() && !c.setup.Replaces {
+		c.roster = c.roster.withoutKeys()
+	}
 	c.stage = c.course().After(protocol.StageMaskedInput)
 	return out, nil
 }
@@ -73,6 +76,7 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 	}
 	errs := make([]error, len(live))
 	run.Each(len(live), func(i int) { errs[i] = c.unseal(live[i], &m.Shares[i]) })
+	c.channels = nil // of no more use
 	return firstError(errs)
 }
 
@@ -94,13 +98,13 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("shares of client %d: %w", dealer.Client, ErrSignature))
 	}
 	var h holdings
-	plain, err := ch.open(p.channel, s.Ciphertext)
+	plain, err := ch.open(c.channels[i], s.Ciphertext)
 	if err == nil {
 		h, err = parseHoldings(plain, c.party.cfg.Params.Mode, n)
 	}
 	switch {
 	case c.active() && (err != nil || !ch.matches(&h[ofInputs], s.Committed)):
-		p.faulty, p.channel = true, nil
+		p.faulty = true
 		return nil
 	case err != nil:
 		return c.fault(protocol.ClientParty(dealer.Client), protocol.StageShare, ErrShare)
@@ -108,7 +112,6 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	for l := range n {
 		c.held[l][i] = h[l]
 	}
-	p.channel = nil // of no more use
 	return nil
 }
 
@@ -158,17 +161,15 @@ func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]m
 			out = append(out, masking{kind: mask.Pair, sub: p.at < c.self})
 		}
 	}
-	errs := make([]error, len(places))
-	run.Each(len(places), func(i int) {
-		out[i].secret, errs[i] = c.roster.pairSecret(l, own.maskKey, c.self, places[i], c.party.cfg.Agreements)
-	})
+	shared, errs := c.roster.pairSecrets(l, own.maskKey, c.self, places, c.party.cfg.Agreements, run)
 	for i, err := range errs {
+		out[i].secret = shared[i]
 		if err != nil {
 			return nil, c.fault(protocol.ClientParty(c.roster.members[places[i]].Client), protocol.StageAdvertise, fmt.Errorf("%w: %w", ErrKeys, err))
 		}
 	}
-	seed, _, err := selfSeed(l, own.seed, c.setup, c.party.cfg.ID)
-	return append(out, masking{secret: seed, kind: mask.Self}), err
+	seed, _ := selfSeed(l, own.seed, c.setup, c.party.cfg.ID)
+	return append(out, masking{secret: seed, kind: mask.Self}), nil
 }
 
 // masked adds all masks to the vector of a release and packs it.
@@ -212,5 +213,12 @@ func (a *Aggregator) closeInput() error {
 		}
 	}
 	a.contexts[ofInputs] = a.roster.context(a.plan, a.wholly(a.arrived))
+	if a.roster.ring != nil {
+		for _, m := range a.dealt {
+			if m != nil {
+				m.Shares = nil // all are delivered
+			}
+		}
+	}
 	return a.starved(a.arrived, a.u1)
 }

@@ -46,13 +46,13 @@ func TestLayersAreKeptApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for l, name := range map[layer]string{ofInputs: "inputs", ofChanges: "changes"} {
-		seed, hash, err := selfSeed(l, scalars[0], setup, 0)
-		differs("seed of "+name, seed, err)
+		seed, hash := selfSeed(l, scalars[0], setup, 0)
+		differs("seed of "+name, seed, nil)
 		differs("hash of the seed of "+name, hash, nil)
 		key, err := maskKey(l, scalars[0], setup, 0)
 		differs("mask key of "+name, [32]byte(key.Bytes()), err)
-		pair, err := r.pairSecret(l, own, 0, 1, nil)
-		differs("pair secret of "+name, pair, err)
+		pairs, errs := r.pairSecrets(l, own, 0, []int{1}, nil, protocol.Workers(1))
+		differs("pair secret of "+name, pairs[0], errs[0])
 	}
 	inputs := r.context(&protocol.Plan{Iteration: 3, Cohort: setup.Cohort}, told{known: protocol.Bitmap{7}})
 	differs("binding of inputs", inputs.Binding, nil)

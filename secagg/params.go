@@ -32,6 +32,10 @@ type Params struct {
 // replaced it are a second set of survivors, for which the protocol has no quorum.
 var ErrReplace = errors.New("secagg: replaced noise is summed in semi-honest mode alone, since in active mode clients would have to agree on who replaced it; split the noise, or use semi-honest mode")
 
+// ErrChosen is returned in active mode where a part of the clients is asked: who draws the session's ID could try until one
+// choice has a client among colluding ones, and nobody supplies a beacon that cannot be known before.
+var ErrChosen = errors.New("secagg: a part of the clients is chosen by the ID of the session, which an active server would draw until it suits it; ask all, or use semi-honest mode")
+
 // Validate reports everything that makes a real sum of the plan impossible; it names the
 // bound that fails where no graph meets all bounds.
 func (p Params) Validate(plan *protocol.Plan) error {
@@ -44,6 +48,9 @@ func (p Params) validateSetup(s protocol.Setup) error {
 	if p.Mode == graph.Active {
 		if s.Replaces {
 			errs = append(errs, ErrReplace)
+		}
+		if s.Cohort.Enrolled > 0 {
+			errs = append(errs, ErrChosen)
 		}
 		if n := s.Cohort.Clients; len(p.Identities) != n {
 			errs = append(errs, fmt.Errorf("the enrolment list has %d keys for %d clients", len(p.Identities), n))
@@ -65,8 +72,12 @@ func (p Params) validateSetup(s protocol.Setup) error {
 // graph.
 func (p Params) Graph(s protocol.Setup) graph.Params {
 	c := s.Cohort
+	colluders := c.Colluders
+	if c.Enrolled > 0 { // all that collude may be among those that the iteration goes on with
+		colluders = float64(c.Colluding()) / float64(c.Wanted())
+	}
 	return graph.Params{
-		Clients: c.Clients, Tolerance: c.Tolerance, Colluders: c.Colluders,
+		Clients: c.Wanted(), Tolerance: c.Tolerance, Colluders: colluders,
 		Mode: p.Mode, Iterations: p.Iterations * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
 	}
 }
@@ -83,7 +94,7 @@ func Quorum(c protocol.Cohort, n int) int {
 // take part in it, and the parameters. The plan may not be known by then.
 func (p Params) setting(s protocol.Setup) protocol.Hash {
 	t := protocol.NewTranscript("fedsim/secagg/setting/v1").Bytes(s.Session[:]).Uint(s.Iteration).
-		Uint(uint64(s.Cohort.Clients)).Float(s.Cohort.Tolerance).Float(s.Cohort.Colluders).
+		Cohort(s.Cohort).
 		Uint(uint64(layersOf(s))).Text(p.Mode.String()).Uint(uint64(p.Iterations)).Bytes(p.Beacon).Uint(uint64(len(p.Identities)))
 	for _, k := range p.Identities {
 		t.Bytes(k)

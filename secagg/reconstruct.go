@@ -131,7 +131,7 @@ func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 	good := false
 	if _, in := a.masked(l); in.Has(r.at) {
 		var hash protocol.Hash
-		r.seed, hash, err = selfSeed(l, r.secret, a.setup, id)
+		r.seed, hash = selfSeed(l, r.secret, a.setup, id)
 		good = hash == l.seedHash(a.dealt[r.at])
 	} else if r.key, err = maskKey(l, r.secret, a.setup, id); err == nil {
 		good = protocol.Key(r.key.PublicKey().Bytes()) == l.key(&a.roster.members[r.at].Keys)
@@ -178,29 +178,39 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner) ([]masking, error) {
 	_, in := a.masked(l)
 	out := a.onesided()
-	type pair struct{ lost, survivor int } // lost: place in secrets
-	var pairs []pair
-	for k, r := range secrets {
+	type lost struct {
+		*restored
+		with  []int // places
+		masks []masking
+	}
+	var all []lost
+	for k := range secrets {
+		r := &secrets[k]
 		if r.key == nil {
 			out = append(out, masking{secret: r.seed, kind: mask.Self, sub: true})
 			continue
 		}
+		x := lost{restored: r}
 		for _, j := range a.graph.Neighbours(r.at) {
 			if in.Has(j) && a.holds(j, r.at) {
-				pairs = append(pairs, pair{k, j})
+				x.with = append(x.with, j)
 			}
 		}
+		all = append(all, x)
 	}
-	first := len(out)
-	out = append(out, make([]masking, len(pairs))...)
-	errs := make([]error, len(pairs))
-	run.Each(len(pairs), func(i int) {
-		r := secrets[pairs[i].lost]
-		// The survivor subtracted the mask if the peer, the lost one, stands before it.
-		m := masking{kind: mask.Pair, sub: r.at > pairs[i].survivor}
-		m.secret, errs[i] = a.roster.pairSecret(l, r.key, r.at, pairs[i].survivor, nil)
-		out[first+i] = m
+	errs := make([]error, len(all))
+	run.Each(len(all), func(i int) {
+		x := &all[i]
+		shared, failed := a.roster.pairSecrets(l, x.key, x.at, x.with, a.known, protocol.Workers(1))
+		errs[i] = firstError(failed)
+		for k, j := range x.with {
+			// The survivor subtracted the mask if the peer, the lost one, stands before it.
+			x.masks = append(x.masks, masking{secret: shared[k], kind: mask.Pair, sub: x.at > j})
+		}
 	})
+	for _, x := range all {
+		out = append(out, x.masks...)
+	}
 	return out, firstError(errs)
 }
 

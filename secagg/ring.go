@@ -23,7 +23,7 @@ const WholeUpTo = 500
 
 // inParts reports whether clients are shown parts of the roster.
 func (p Params) inParts(s protocol.Setup) bool {
-	return p.Mode == graph.SemiHonest && s.Cohort.Clients > WholeUpTo
+	return p.Mode == graph.SemiHonest && s.Cohort.Wanted() > WholeUpTo
 }
 
 func (r *roster) parts() bool { return r.params.inParts(r.setup) }
@@ -128,11 +128,18 @@ func (r *roster) shown(place int) *protocol.Roster {
 	return out
 }
 
+// withoutKeys is a client's part of the roster once nothing is masked or opened by it any more.
+func (r *roster) withoutKeys() *roster {
+	slim := *r
+	slim.members = nil
+	return &slim
+}
+
 // newPart is the roster of a client that is shown its part of the ring. Its members must stand in
 // the order of the ring, from the position on that is said, with the client in their middle, and the
 // proof must be of them.
 func newPart(setup protocol.Setup, params Params, setting protocol.Hash, m *protocol.Roster, self protocol.ClientID) (*roster, error) {
-	r := &roster{setup: setup, params: params, setting: setting, clients: m.Clients, members: m.Members}
+	r := &roster{setup: setup, params: params, setting: setting, clients: m.Clients, members: m.Members, known: len(m.Members)}
 	if err := r.check(); err != nil {
 		return nil, err
 	}

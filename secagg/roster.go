@@ -20,13 +20,14 @@ type roster struct {
 	hash    protocol.Hash // of the members and the setting
 	clients int
 	members []protocol.Member // all of them or, at a client that was shown a part, that
+	known   int               // how many these are
 	choice  graph.Choice
 	ring    *ring // the aggregator's, where clients are shown parts; else nil
 }
 
 // newRoster is the roster of all its members.
 func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, members []protocol.Member) (*roster, error) {
-	r := &roster{setup: setup, params: params, setting: setting, clients: len(members), members: members}
+	r := &roster{setup: setup, params: params, setting: setting, clients: len(members), members: members, known: len(members)}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -42,10 +43,16 @@ func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, membe
 
 // check says if the members do not ascend, or have keys too few or too many.
 func (r *roster) check() error {
+	if most := r.setup.Cohort.Wanted(); r.clients > most {
+		return fmt.Errorf("%w: a roster of %d clients; an iteration goes on with %d", ErrMalformed, r.clients, most)
+	}
 	for i := range r.members {
 		m := &r.members[i]
-		if int64(m.Client) >= int64(r.setup.Cohort.Clients) || i > 0 && r.members[i-1].Client >= m.Client {
-			return fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, r.setup.Cohort.Clients)
+		if int64(m.Client) >= int64(r.setup.Cohort.All()) || i > 0 && r.members[i-1].Client >= m.Client {
+			return fmt.Errorf("%w: client %d at place %d of the roster; clients must ascend below %d", ErrMalformed, m.Client, i, r.setup.Cohort.All())
+		}
+		if !r.setup.Chooses(m.Client) {
+			return fmt.Errorf("%w: client %d is on the roster, and it is not its turn", ErrMalformed, m.Client)
 		}
 		if err := checkChange(r.setup, &m.Keys); err != nil {
 			return fmt.Errorf("client %d: %w", m.Client, err)

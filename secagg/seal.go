@@ -4,14 +4,13 @@ import (
 	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/ed25519"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"fmt"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
+	"github.com/fedsim/fedsim/secagg/internal/kdf"
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
@@ -23,8 +22,22 @@ const (
 
 // holding is what a holder has of one dealer in a layer.
 type holding struct {
-	seed, key           [shamir.Size]byte
-	seedNonce, keyNonce []byte // of active mode
+	seed, key [shamir.Size]byte
+	nonces    *[2 * protocol.NonceSize]byte // of the seed's share and of the key's; nil in semi-honest mode
+}
+
+func (h *holding) seedNonce() []byte {
+	if h.nonces == nil {
+		return nil
+	}
+	return h.nonces[:protocol.NonceSize:protocol.NonceSize]
+}
+
+func (h *holding) keyNonce() []byte {
+	if h.nonces == nil {
+		return nil
+	}
+	return h.nonces[protocol.NonceSize:]
 }
 
 // holdings is what it has in each.
@@ -33,9 +46,9 @@ type holdings [layers]holding
 // revealed is the one kind of share that may be shown, with its nonce.
 func (h *holding) revealed(survived bool) (share [shamir.Size]byte, nonce []byte) {
 	if survived {
-		return h.seed, h.seedNonce
+		return h.seed, h.seedNonce()
 	}
-	return h.key, h.keyNonce
+	return h.key, h.keyNonce()
 }
 
 // plaintextSize counts, for each of n layers, the two shares and, in active mode,
@@ -53,8 +66,8 @@ func (h *holdings) append(dst []byte, n layer) []byte {
 	for l := range n {
 		dst = append(dst, h[l].seed[:]...)
 		dst = append(dst, h[l].key[:]...)
-		dst = append(dst, h[l].seedNonce...)
-		dst = append(dst, h[l].keyNonce...)
+		dst = append(dst, h[l].seedNonce()...)
+		dst = append(dst, h[l].keyNonce()...)
 	}
 	return dst
 }
@@ -84,8 +97,7 @@ func parseHolding(b []byte, m graph.Mode) (holding, error) {
 		}
 	}
 	if m == graph.Active {
-		b = b[2*shamir.Size:]
-		h.seedNonce, h.keyNonce = b[:protocol.NonceSize:protocol.NonceSize], b[protocol.NonceSize:]
+		h.nonces = (*[2 * protocol.NonceSize]byte)(b[2*shamir.Size:])
 	}
 	return h, nil
 }
@@ -99,18 +111,16 @@ type channel struct {
 // aead is the cipher of the one message that goes this way. Its key comes from
 // what the two channel keys have in common, and is bound to roster and direction:
 // it is used once, so the nonce may be zero.
-func (c channel) aead(secret []byte) (cipher.AEAD, error) {
+func (c channel) aead(secret [32]byte) (cipher.AEAD, error) {
 	d, h := c.roster.members[c.dealer], c.roster.members[c.holder]
 	info := protocol.NewTranscript("fedsim/secagg/channel/v1").Bytes(c.roster.hash[:]).
 		Uint(uint64(d.Client)).Bytes(d.Keys.Channel[:]).Uint(uint64(h.Client)).Bytes(h.Keys.Channel[:]).Encoding()
-	key, err := hkdf.Key(sha256.New, secret, nil, string(info), chacha20poly1305.KeySize)
-	if err != nil {
-		return nil, err
-	}
-	return chacha20poly1305.New(key)
+	key := kdf.Key(secret, info)
+	defer clear(key[:])
+	return chacha20poly1305.New(key[:])
 }
 
-func (c channel) seal(secret, plain []byte) ([]byte, error) {
+func (c channel) seal(secret [32]byte, plain []byte) ([]byte, error) {
 	a, err := c.aead(secret)
 	if err != nil {
 		return nil, err
@@ -118,7 +128,7 @@ func (c channel) seal(secret, plain []byte) ([]byte, error) {
 	return a.Seal(nil, make([]byte, a.NonceSize()), plain, nil), nil
 }
 
-func (c channel) open(secret, sealed []byte) ([]byte, error) {
+func (c channel) open(secret [32]byte, sealed []byte) ([]byte, error) {
 	a, err := c.aead(secret)
 	if err != nil {
 		return nil, err
@@ -128,12 +138,14 @@ func (c channel) open(secret, sealed []byte) ([]byte, error) {
 
 // common is the X25519 secret of a key and another's public one; an error for a
 // public key of low order.
-func common(own *ecdh.PrivateKey, peer protocol.Key) ([]byte, error) {
+func common(own *ecdh.PrivateKey, peer protocol.Key) (out [32]byte, err error) {
 	public, err := ecdh.X25519().NewPublicKey(peer[:])
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	return own.ECDH(public)
+	secret, err := own.ECDH(public)
+	copy(out[:], secret)
+	return out, err
 }
 
 // commitment is H(context, dealer, holder, share, nonce).
@@ -145,7 +157,7 @@ func (c channel) commitment(kind string, share [shamir.Size]byte, nonce []byte) 
 
 // commitments are the dealer's to what it deals, in the ciphertext.
 func (c channel) commitments(h *holding, ciphertext []byte, identity ed25519.PrivateKey) *protocol.Commitments {
-	out := &protocol.Commitments{Seed: c.commitment(seedKind, h.seed, h.seedNonce), Key: c.commitment(keyKind, h.key, h.keyNonce)}
+	out := &protocol.Commitments{Seed: c.commitment(seedKind, h.seed, h.seedNonce()), Key: c.commitment(keyKind, h.key, h.keyNonce())}
 	out.Signature = ed25519.Sign(identity, c.signed(ciphertext, out))
 	return out
 }
@@ -167,48 +179,48 @@ func (c channel) verify(s *protocol.EncryptedShare) bool {
 
 // matches says whether shares are what the dealer committed to.
 func (c channel) matches(h *holding, m *protocol.Commitments) bool {
-	return m.Seed == c.commitment(seedKind, h.seed, h.seedNonce) && m.Key == c.commitment(keyKind, h.key, h.keyNonce)
+	return m.Seed == c.commitment(seedKind, h.seed, h.seedNonce()) && m.Key == c.commitment(keyKind, h.key, h.keyNonce())
 }
 
 // derive makes 32 bytes of a shared secret, for the one use that kind names.
-func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (out [32]byte, err error) {
-	b := s.Bytes()
+func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) [32]byte {
 	info := protocol.NewTranscript("fedsim/secagg/secret/v1").Text(kind).Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Encoding()
-	key, err := hkdf.Key(sha256.New, b[:], nil, string(info), len(out))
-	copy(out[:], key)
-	return out, err
+	return kdf.Key(s.Bytes(), info)
 }
 
 // maskKey is the X25519 key that a shared secret stands for.
 func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (*ecdh.PrivateKey, error) {
-	b, err := derive(l.tag(keyKind), s, setup, id)
-	if err != nil {
-		return nil, err
-	}
+	b := derive(l.tag(keyKind), s, setup, id)
 	return ecdh.X25519().NewPrivateKey(b[:])
 }
 
 // selfSeed is the secret of the self-mask that a shared secret stands for, and
 // the hash that is advertised of it.
-func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash, err error) {
-	seed, err = derive(l.tag(seedKind), s, setup, id)
+func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash) {
+	seed = derive(l.tag(seedKind), s, setup, id)
 	hash = protocol.NewTranscript("fedsim/secagg/" + l.tag("seed-hash") + "/v1").Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Bytes(seed[:]).Sum()
-	return seed, hash, err
+	return seed, hash
 }
 
-// pairSecret is what the clients at places i and j have in common in a layer; own
-// is the mask key of i. It is bound to both, so that a client which advertises another's
+// pairSecrets are what the client at place i and each of those at others have in common in a layer; own
+// is its mask key. They are bound to both, so that a client which advertises another's
 // key as its own does not make two pairs have one mask.
-func (r *roster) pairSecret(l layer, own *ecdh.PrivateKey, i, j int, known *Agreements) (out [32]byte, err error) {
-	secret, err := known.common(r.setup.Iteration, own, l.key(&r.members[i].Keys), l.key(&r.members[j].Keys))
-	if err != nil {
-		return out, err
+func (r *roster) pairSecrets(l layer, own *ecdh.PrivateKey, i int, others []int, known *Agreements, run protocol.Runner) ([][32]byte, []error) {
+	keys := make([]protocol.Key, len(others))
+	for k, j := range others {
+		keys[k] = l.key(&r.members[j].Keys)
 	}
-	low, high := &r.members[min(i, j)], &r.members[max(i, j)]
+	out, errs := known.common(r.setup.Iteration, own, keys, run)
+	for k, j := range others {
+		out[k] = kdf.Key(out[k], r.pairInfo(l, min(i, j), max(i, j)))
+	}
+	return out, errs
+}
+
+// pairInfo is what the secret is bound to of the clients at two places.
+func (r *roster) pairInfo(l layer, i, j int) []byte {
+	low, high := &r.members[i], &r.members[j]
 	lowKey, highKey := l.key(&low.Keys), l.key(&high.Keys)
-	info := protocol.NewTranscript("fedsim/secagg/" + l.tag("pair") + "/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
+	return protocol.NewTranscript("fedsim/secagg/" + l.tag("pair") + "/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
 		Uint(uint64(high.Client)).Bytes(highKey[:]).Encoding()
-	key, err := hkdf.Key(sha256.New, secret, nil, string(info), len(out))
-	copy(out[:], key)
-	return out, err
 }

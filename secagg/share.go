@@ -40,17 +40,16 @@ func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
 		return nil, err
 	}
 	out := &protocol.Shares{Iteration: c.setup.Iteration, Shares: make([]protocol.EncryptedShare, len(c.peers))}
-	if _, out.SeedHash, err = selfSeed(ofInputs, c.own[ofInputs].seed, c.setup, c.party.cfg.ID); err != nil {
-		return nil, err
-	}
+	_, out.SeedHash = selfSeed(ofInputs, c.own[ofInputs].seed, c.setup, c.party.cfg.ID)
 	if c.setup.Replaces {
 		out.ChangeHash = new(protocol.Hash)
-		if _, *out.ChangeHash, err = selfSeed(ofChanges, c.own[ofChanges].seed, c.setup, c.party.cfg.ID); err != nil {
-			return nil, err
-		}
+		_, *out.ChangeHash = selfSeed(ofChanges, c.own[ofChanges].seed, c.setup, c.party.cfg.ID)
+	}
+	if err = c.agree(run); err != nil {
+		return nil, err
 	}
 	errs := make([]error, len(c.peers))
-	run.Each(len(c.peers), func(i int) { out.Shares[i], errs[i] = c.deal(&c.peers[i], &dealt[i]) })
+	run.Each(len(c.peers), func(i int) { out.Shares[i], errs[i] = c.deal(i, &dealt[i]) })
 	if err = firstError(errs); err != nil {
 		return nil, err
 	}
@@ -62,7 +61,7 @@ func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
 func (c *Client) splitSecrets() ([]holdings, error) {
 	holders := make([]shamir.Index, len(c.peers))
 	for i, p := range c.peers {
-		holders[i] = index(c.roster.members[p.at].Client)
+		holders[i] = index(p.id)
 	}
 	out := make([]holdings, len(c.peers))
 	random := c.stream("polynomials")
@@ -76,7 +75,7 @@ func (c *Client) splitSecrets() ([]holdings, error) {
 			return nil, err
 		}
 		for i := range out {
-			out[i][l].seed, out[i][l].key = seeds[i].Bytes(), keys[i].Bytes()
+			out[i][l] = holding{seed: seeds[i].Bytes(), key: keys[i].Bytes()}
 		}
 	}
 	if !c.active() {
@@ -87,8 +86,7 @@ func (c *Client) splitSecrets() ([]holdings, error) {
 		return nil, err
 	}
 	for i := range out {
-		n := nonces[2*protocol.NonceSize*i:]
-		out[i][ofInputs].seedNonce, out[i][ofInputs].keyNonce = n[:protocol.NonceSize:protocol.NonceSize], n[protocol.NonceSize:2*protocol.NonceSize:2*protocol.NonceSize]
+		out[i][ofInputs].nonces = (*[2 * protocol.NonceSize]byte)(nonces[2*protocol.NonceSize*i:])
 	}
 	return out, nil
 }
@@ -114,7 +112,7 @@ func (c *Client) join(m *protocol.Roster) error {
 	places, err := c.neighbours()
 	c.peers = make([]peer, len(places))
 	for i, at := range places {
-		c.peers[i].at = at
+		c.peers[i] = peer{at: at, id: c.roster.members[at].Client}
 	}
 	return err
 }
@@ -153,16 +151,29 @@ func (c *Client) neighbours() ([]int, error) {
 	return g.Neighbours(c.self), nil
 }
 
-// deal encrypts what one holder gets.
-func (c *Client) deal(p *peer, h *holdings) (protocol.EncryptedShare, error) {
-	to := c.roster.members[p.at]
-	var err error
-	if p.channel, err = c.party.cfg.Agreements.common(c.setup.Iteration, c.party.channel, c.keys.Channel, to.Keys.Channel); err != nil {
-		return protocol.EncryptedShare{}, c.fault(protocol.ClientParty(to.Client), protocol.StageShare, fmt.Errorf("%w: %w", ErrKeys, err))
+// agree computes what the client's channel key has in common with its neighbours'.
+func (c *Client) agree(run protocol.Runner) error {
+	keys := make([]protocol.Key, len(c.peers))
+	for i, p := range c.peers {
+		keys[i] = c.roster.members[p.at].Keys.Channel
 	}
+	var errs []error
+	c.channels, errs = c.party.cfg.Agreements.common(c.setup.Iteration, c.party.channel, keys, run)
+	for i, err := range errs {
+		if err != nil {
+			return c.fault(protocol.ClientParty(c.peers[i].id), protocol.StageShare, fmt.Errorf("%w: %w", ErrKeys, err))
+		}
+	}
+	return nil
+}
+
+// deal encrypts what the i-th neighbour gets.
+func (c *Client) deal(i int, h *holdings) (protocol.EncryptedShare, error) {
+	p := &c.peers[i]
 	ch := channel{c.roster, c.self, p.at}
-	out := protocol.EncryptedShare{Peer: to.Client}
-	if out.Ciphertext, err = ch.seal(p.channel, h.append(nil, layersOf(c.setup))); err == nil && c.active() {
+	out := protocol.EncryptedShare{Peer: p.id}
+	var err error
+	if out.Ciphertext, err = ch.seal(c.channels[i], h.append(nil, layersOf(c.setup))); err == nil && c.active() {
 		out.Committed = ch.commitments(&h[ofInputs], out.Ciphertext, c.party.cfg.Identity)
 	}
 	return out, err
@@ -228,7 +239,7 @@ func (a *Aggregator) closeShare() error {
 	return a.starved(a.arrived, a.arrived)
 }
 
-// delivery is what a client's neighbours dealt to it.
+// delivery is what a client's neighbours dealt to it, handed over once.
 func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
 	place := a.roster.find(to)
 	t := a.told(a.arrived, place)
@@ -236,6 +247,9 @@ func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
 	for _, j := range a.graph.Neighbours(place) {
 		if s := a.dealtTo(j, to); s != nil {
 			out.Shares = append(out.Shares, protocol.EncryptedShare{Peer: a.roster.members[j].Client, Ciphertext: s.Ciphertext, Committed: s.Committed})
+			if a.roster.ring != nil {
+				s.Ciphertext = nil // handed over; there are very many
+			}
 		}
 	}
 	return out

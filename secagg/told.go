@@ -46,7 +46,7 @@ func (t told) clone() told {
 
 // fits says what is wrong with the form of a set of clients of the roster.
 func (r *roster) fits(t told) error {
-	n, known := len(r.members), t.known.Count()
+	n, known := r.known, t.known.Count()
 	part := t.digest != nil
 	switch {
 	case !t.known.Fits(n) || part != r.parts() || !part && known != t.count:

@@ -116,10 +116,11 @@ func (c *Client) reveal(l layer, among, in protocol.Bitmap) []protocol.RevealedS
 	for i, p := range c.peers {
 		if among.Has(p.at) && !p.faulty {
 			share, nonce := c.held[l][i].revealed(in.Has(p.at))
-			out = append(out, protocol.RevealedShare{Of: c.roster.members[p.at].Client, Share: share, Nonce: nonce})
+			out = append(out, protocol.RevealedShare{Of: p.id, Share: share, Nonce: nonce})
 		}
 	}
 	clear(c.held[l])
+	c.held[l] = nil
 	return out
 }
 

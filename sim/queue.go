@@ -89,6 +89,7 @@ func (h *instants) Push(x any)        { *h = append(*h, x.(*instant)) }
 func (h *instants) Pop() any {
 	old := *h
 	last := old[len(old)-1]
+	old[len(old)-1] = nil // what happened may hold the messages of a whole cohort
 	*h = old[:len(old)-1]
 	return last
 }

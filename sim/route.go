@@ -80,7 +80,7 @@ func (f *federation) observe(e protocol.Envelope) error {
 		}
 		f.streams.planned(m.Plan)
 		f.cfg.watch.planned(m.Plan)
-		f.open(m.Plan.Iteration)
+		f.open(m.Plan.Setup())
 	case *protocol.Result:
 		f.present.Survivors, f.present.Answered = m.Survivors, m.Answered
 	case *protocol.Abort:
@@ -106,14 +106,16 @@ func (f *federation) end(model []byte) error {
 	return nil
 }
 
-// open begins an iteration and draws who will be lost in it.
-func (f *federation) open(number uint64) {
-	f.present, f.began, f.staged = &Iteration{Number: number}, f.now, f.now
-	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), number) })
-	for _, stage := range f.lost {
-		if stage < protocol.Stages {
+// open begins an iteration and draws who will be lost in it, of those that it asks.
+func (f *federation) open(s protocol.Setup) {
+	f.present, f.began, f.staged = &Iteration{Number: s.Iteration}, f.now, f.now
+	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), s.Iteration) })
+	for id, stage := range f.lost {
+		switch {
+		case !s.Chooses(protocol.ClientID(id)):
+		case stage < protocol.Stages:
 			f.present.Dropped++
-		} else {
+		default:
 			f.present.Alive++
 		}
 	}

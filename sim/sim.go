@@ -125,8 +125,8 @@ type Iteration struct {
 	Survivors int           // |U1|; 0 when nothing was released
 	Answered  int           // of them, those who answered the stage unmask
 	Skipped   error         // why nothing was released; nil when something was
-	Alive     int           // clients that were there to the end of it
-	Dropped   int           // clients lost on the way
+	Alive     int           // clients that it asked and that were there to the end of it
+	Dropped   int           // clients that it asked and that were lost on the way
 	Sent      int           // masked inputs that left their clients, and so were charged
 	Up, Down  int64         // bytes that clients sent and got
 	Duration  time.Duration // of virtual time, from its plan to the next or the end

@@ -60,11 +60,17 @@ func realSums(cfg Config, from *streams) (sums, error) {
 			params.Identities[i] = identities[i].Public().(ed25519.PublicKey)
 		}
 	}
-	s := sums{
-		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(s, params) },
-		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
-	}
 	agreements := new(secagg.Agreements)
+	s := sums{
+		aggregator: func(s protocol.Setup) (aggregator.Sum, error) {
+			a, err := secagg.NewAggregator(s, params)
+			if err == nil {
+				a.Use(agreements)
+			}
+			return a, err
+		},
+		client: make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
+	}
 	for i := range s.client {
 		party, err := secagg.NewParty(secagg.PartyConfig{
 			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: from.keys(clientName(i)), Identity: identities[i],

@@ -305,7 +305,8 @@ func (d *decoder) cohort(c *wirepb.Cohort) protocol.Cohort {
 	}
 	d.enter("cohort", -1)
 	defer d.leave()
-	return protocol.Cohort{Clients: d.clients("clients", c.GetClients()), Tolerance: c.GetTolerance(), Colluders: c.GetColluders()}
+	return protocol.Cohort{Clients: d.clients("clients", c.GetClients()), Tolerance: c.GetTolerance(), Colluders: c.GetColluders(),
+		Enrolled: d.clients("enrolled", c.GetEnrolled()), Goal: d.clients("goal", c.GetGoal())}
 }
 
 func (d *decoder) keys(k *wirepb.Keys) protocol.Keys {

@@ -268,7 +268,8 @@ func (e *encoder) plan(p *protocol.Plan) *wirepb.Plan {
 }
 
 func (e *encoder) cohort(c protocol.Cohort) *wirepb.Cohort {
-	return &wirepb.Cohort{Clients: e.count("cohort.clients", c.Clients), Tolerance: c.Tolerance, Colluders: c.Colluders}
+	return &wirepb.Cohort{Clients: e.count("cohort.clients", c.Clients), Tolerance: c.Tolerance, Colluders: c.Colluders,
+		Enrolled: e.count("cohort.enrolled", c.Enrolled), Goal: e.count("cohort.goal", c.Goal)}
 }
 
 func keys(k *protocol.Keys) *wirepb.Keys {

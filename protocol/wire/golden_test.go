@@ -120,9 +120,11 @@ func messages() map[string]protocol.Message {
 	const survivors = 96
 
 	out := map[string]protocol.Message{
-		"open":                       &protocol.Open{Plan: plan},
-		"open, of little":            &protocol.Open{Plan: small},
-		"open, of local noise":       &protocol.Open{Plan: local},
+		"open":                 &protocol.Open{Plan: plan},
+		"open, of little":      &protocol.Open{Plan: small},
+		"open, of local noise": &protocol.Open{Plan: local},
+		"open, in turns": &protocol.Open{Plan: &protocol.Plan{Session: session, Iteration: 3, Releases: []protocol.Release{exact},
+			Cohort: protocol.Cohort{Clients: 12, Tolerance: 0.25, Enrolled: 300, Goal: 10}}},
 		"announce":                   &protocol.Announce{Plan: plan},
 		"announce, set up ahead":     &protocol.Announce{Plan: small, Delivery: delivery},
 		"invite":                     &protocol.Invite{Setup: protocol.Setup{Session: session, Iteration: 8, Cohort: cohort}},

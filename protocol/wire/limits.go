@@ -14,7 +14,7 @@ type Limits struct {
 	// Bytes is the most bytes of a message of each kind, frame headers aside; 0:
 	// none of that kind is taken.
 	Bytes [protocol.Kinds]int
-	// Clients is N: their numbers are below it, no number of clients is above it,
+	// Clients is N, of all that are enrolled: their numbers are below it, no number of clients is above it,
 	// and lists of clients are no longer.
 	Clients int
 	// Neighbours is the most shares, or complaints, in a message.
@@ -93,7 +93,7 @@ func LimitsFor(s Session) Limits {
 }
 
 func limitsFor(p *protocol.Plan, s Session) Limits {
-	n, releases := p.Cohort.Clients, len(p.Releases)
+	n, releases := p.Cohort.All(), len(p.Releases)
 	plan := slack + len(p.Phase) + s.Model
 	coordinates := 0
 	for _, r := range p.Releases {

@@ -1,11 +1,11 @@
 package mask
 
 import (
-	"crypto/hkdf"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/fedsim/fedsim/secagg/internal/kdf"
 )
 
 // SecretSize is the length in bytes of the secret behind a mask.
@@ -95,12 +95,9 @@ func DeriveKey(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) ([Key
 	t.integer(uint64(spec.Width))
 	t.integer(uint64(spec.Len))
 	defer clear(secret[:])
-	derived, err := hkdf.Key(sha256.New, secret[:], nil, string(t), KeySize)
-	if err != nil {
-		return [KeySize]byte{}, fmt.Errorf("mask: vector %q: deriving the key: %w", spec.Name, err)
-	}
-	defer clear(derived)
-	return [KeySize]byte(derived), nil
+	derived := kdf.Key(secret, t)
+	defer clear(derived[:])
+	return [KeySize]byte(derived[:]), nil
 }
 
 // transcript is a list of items, each preceded by its length, so that no two

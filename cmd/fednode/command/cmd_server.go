@@ -142,8 +142,8 @@ func (c *serverCmd) experiment(ctx context.Context, settings config.Config, m *m
 	if err != nil {
 		return nil, nil, err
 	}
-	if e.Cohort.Clients != federation.Clients {
-		return nil, nil, cli.Misusef("the experiment has %d parties, and the federation %q has %d clients", e.Cohort.Clients, federation.Name, federation.Clients)
+	if e.Cohort.All() != federation.Clients {
+		return nil, nil, cli.Misusef("the experiment has %d parties, and the federation %q has %d clients", e.Cohort.All(), federation.Name, federation.Clients)
 	}
 	if err = c.checkOut(next.public); err != nil {
 		return nil, nil, err
@@ -190,7 +190,7 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	s := &summary{
 		Algorithm: e.About().Name, Items: e.Data.Items, Session: fmt.Sprintf("%x", e.Session()),
 		Secagg: algorithm.Secagg.Of(e.Config), Mode: algorithm.Mode.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
-		Clients: e.Cohort.Clients, Lost: e.Cohort.Clients - e.Cohort.Required(), Collude: e.Cohort.Colluding(),
+		Clients: e.Cohort.All(), Lost: e.Cohort.Wanted() - e.Cohort.Required(), Collude: e.Cohort.Colluding(),
 		Rounds: out.Attempts.Opened, SkippedRounds: out.Attempts.Opened - out.Attempts.Released,
 		Privacy: e.Statement(spent), Seconds: took.Seconds(), Results: dir,
 	}

@@ -47,7 +47,7 @@ func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 	}
 	c := &store.Consent{
 		Session: fmt.Sprintf("%x", e.Session()), At: time.Now().UTC(), Algorithm: e.About().Name, Privacy: e.Statement(planned),
-		Mode: e.Mode().String(), Clients: e.Cohort.Clients, Colluders: e.Cohort.Colluders, Tolerance: e.Cohort.Tolerance, Rounds: e.Schedule.Iterations(),
+		Mode: e.Mode().String(), Clients: e.Cohort.All(), Colluders: e.Cohort.Colluders, Tolerance: e.Cohort.Tolerance, Rounds: e.Schedule.Iterations(),
 	}
 	if !e.Private() {
 		return c, nil
@@ -74,12 +74,12 @@ func toLiar(e *experiment.Experiment) float64 {
 			case protocol.Split, protocol.LocalNoise:
 				share = r.Noise.Share(e.Cohort)
 			case protocol.TwoRound: // with nobody lost, what is replaced leaves the least
-				share = r.Noise.Variance / float64(e.Cohort.Honest(e.Cohort.Clients))
+				share = r.Noise.Variance / float64(e.Cohort.Honest(e.Cohort.Wanted()))
 			default:
 				return 0
 			}
 			d2, d1 := r.Bounds()
-			problem.Events = append(problem.Events, dp.Skellam(share, d2, d1).Times(step.Iterations))
+			problem.Events = append(problem.Events, dp.Skellam(share, d2, d1).Times(e.Cohort.Turns(step.Iterations)))
 		}
 	}
 	liar, err := problem.Epsilon()

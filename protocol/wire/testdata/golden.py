@@ -49,6 +49,7 @@ COHORT = uint(1, 300), real(2, 0.25), real(3, 0.125)
 PLAN = data(1, data(1, SESSION), uint(2, 7), data(3, "item-gradient"), data(4, *COHORT), SPLIT, OWN, EXACT, REPLACE,
             data(6, "model"), data(7, fill(64, 3)))
 LOCAL = data(1, data(1, SESSION), uint(2, 3), data(4, uint(1, 2)), data(5, data(1, "g"), uint(2, 8), data(9, uint(1, 5), real(2, 9.0)), real(10, 0.75)))
+TURNS = data(1, data(1, SESSION), uint(2, 3), data(4, uint(1, 12), real(2, 0.25), uint(4, 300), uint(5, 10)), EXACT)
 SMALL = data(1, data(1, SESSION), uint(2, 2**64 - 1), data(4, uint(1, 2)), EXACT)
 
 # What messages are made of
@@ -74,6 +75,7 @@ GOOD = [
     ("open", "open", PLAN),
     ("open, of little", "open", SMALL),
     ("open, of local noise", "open", LOCAL),
+    ("open, in turns", "open", TURNS),
     ("announce", "announce", PLAN),
     ("announce, set up ahead", "announce", SMALL + data(2, *DELIVERY)),
     ("invite", "invite", data(1, SESSION) + uint(2, 8) + data(3, *COHORT)),
@@ -245,6 +247,8 @@ BAD = [
     ("client 300", "roster", uint(1, 9) + data(2, uint(1, 300), data(2, *KEYS)), "limit", "members[0].client"),
     ("a share for client 300", "shares", SHARES[0] + SHARES[1] + data(3, uint(1, 300), data(2, b"c")), "limit", "shares[0].peer"),
     ("a cohort of 301", "invite", data(1, SESSION) + uint(2, 8) + data(3, uint(1, 301)), "limit", "cohort.clients"),
+    ("301 that take turns", "invite", data(1, SESSION) + uint(2, 8) + data(3, uint(1, 3), uint(4, 301)), "limit", "cohort.enrolled"),
+    ("a goal of 301", "invite", data(1, SESSION) + uint(2, 8) + data(3, uint(1, 3), uint(5, 301)), "limit", "cohort.goal"),
     ("301 members", "roster", uint(1, 9) + data(2) * 301, "limit", "members"),
     ("301 clients on a ring", "roster", b"".join(ROSTER) + uint(3, 301) + RING[1], "limit", "clients"),
     ("301 who arrived", "delivery", b"".join(DELIVERY) + uint(4, 301) + data(5, DIGEST), "limit", "clients"),

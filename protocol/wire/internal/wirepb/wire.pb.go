@@ -1559,6 +1559,8 @@ type Cohort struct {
 	Clients       uint32                 `protobuf:"varint,1,opt,name=clients,proto3" json:"clients,omitempty"`
 	Tolerance     float64                `protobuf:"fixed64,2,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
 	Colluders     float64                `protobuf:"fixed64,3,opt,name=colluders,proto3" json:"colluders,omitempty"`
+	Enrolled      uint32                 `protobuf:"varint,4,opt,name=enrolled,proto3" json:"enrolled,omitempty"` // of how many the clients are chosen; 0: they are all
+	Goal          uint32                 `protobuf:"varint,5,opt,name=goal,proto3" json:"goal,omitempty"`         // how many that advertise are waited for; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1610,6 +1612,20 @@ func (x *Cohort) GetTolerance() float64 {
 func (x *Cohort) GetColluders() float64 {
 	if x != nil {
 		return x.Colluders
+	}
+	return 0
+}
+
+func (x *Cohort) GetEnrolled() uint32 {
+	if x != nil {
+		return x.Enrolled
+	}
+	return 0
+}
+
+func (x *Cohort) GetGoal() uint32 {
+	if x != nil {
+		return x.Goal
 	}
 	return 0
 }
@@ -2392,11 +2408,13 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06cohort\x18\x04 \x01(\v2\x16.fedsim.wire.v1.CohortR\x06cohort\x123\n" +
 	"\breleases\x18\x05 \x03(\v2\x17.fedsim.wire.v1.ReleaseR\breleases\x12\x1c\n" +
 	"\tbroadcast\x18\x06 \x01(\fR\tbroadcast\x12\x1c\n" +
-	"\tsignature\x18\a \x01(\fR\tsignature\"^\n" +
+	"\tsignature\x18\a \x01(\fR\tsignature\"\x8e\x01\n" +
 	"\x06Cohort\x12\x18\n" +
 	"\aclients\x18\x01 \x01(\rR\aclients\x12\x1c\n" +
 	"\ttolerance\x18\x02 \x01(\x01R\ttolerance\x12\x1c\n" +
-	"\tcolluders\x18\x03 \x01(\x01R\tcolluders\"\x81\x02\n" +
+	"\tcolluders\x18\x03 \x01(\x01R\tcolluders\x12\x1a\n" +
+	"\benrolled\x18\x04 \x01(\rR\benrolled\x12\x12\n" +
+	"\x04goal\x18\x05 \x01(\rR\x04goal\"\x81\x02\n" +
 	"\aRelease\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03len\x18\x02 \x01(\rR\x03len\x12\x0e\n" +

@@ -1,0 +1,243 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+)
+
+// Cohort is how many clients a plan has and what is assumed of them. The same ω and γ
+// hold for graph, threshold and noise.
+//
+// Where a plan asks a part of those who are enrolled, everybody can tell whom ([Setup.Chooses]), and the
+// iteration goes on with the first that come: with Goal of the Clients that are asked. ω is then of Goal, so that noise
+// and threshold hold for the fewest that may be left of these, and γ of all that are enrolled.
+type Cohort struct {
+	Clients   int     // N, the clients the plan names
+	Tolerance float64 // ω in [0, 1): the share of N that may be lost in an iteration, at all stages together
+	Colluders float64 // γ in [0, 1): the share of N that may pool what they see with the aggregator and the server
+	Enrolled  int     // of how many the clients are chosen; 0: they are all
+	Goal      int     // how many that advertise are waited for; 0: all
+}
+
+// All is how many clients are enrolled.
+func (c Cohort) All() int { return max(c.Clients, c.Enrolled) }
+
+// Wanted is with how many clients an iteration goes on where nobody is lost.
+func (c Cohort) Wanted() int {
+	if c.Goal > 0 {
+		return c.Goal
+	}
+	return c.Clients
+}
+
+// Turns is the most of any iterations that follow one another for which a client may be chosen: clients take turns, so
+// that each comes up every Enrolled/Clients iterations.
+func (c Cohort) Turns(iterations int) int {
+	if c.Enrolled == 0 {
+		return iterations
+	}
+	return int((int64(iterations)*int64(c.Clients) + int64(c.Enrolled) - 1) / int64(c.Enrolled))
+}
+
+// slack keeps ⌊ωN⌋ and ⌈γN⌉ what they are on paper: 0.3·10 is 3, although the
+// nearest float64 of 0.3 is a little less.
+const slack = 1e-9
+
+// Required is ⌈(1-ω)N⌉, the fewest survivors an iteration may end with; of Goal where there is one.
+func (c Cohort) Required() int {
+	return c.Wanted() - int(math.Floor(c.Tolerance*float64(c.Wanted())+slack))
+}
+
+// Colluding is c = ⌈γN⌉, the clients that may collude: their noise and their secrets
+// protect nobody. Of clients that are chosen from more it is as many as there are at the most, but with a chance
+// of 2^-60, which over a million iterations is 2^-40: see [mostChosen].
+func (c Cohort) Colluding() int {
+	least := 0
+	if c.Colluders > 0 {
+		least = 1
+	}
+	all := max(least, int(math.Ceil(c.Colluders*float64(c.All())-slack)))
+	if c.Enrolled == 0 {
+		return all
+	}
+	return mostChosen(c.Enrolled, all, c.Clients)
+}
+
+// chance is the one with which more of the clients that are chosen collude than are reckoned with.
+const chance = 0x1p-60
+
+// mostChosen is a number that a sample of n of all, drawn without putting back, has of marked ones at the most, but with
+// a chance of 2^-60. The number in it is at least k with a chance of at most exp(-n·D(k/n ‖ p)), of p = marked/all and the
+// relative entropy D, if k/n is above p (Hoeffding 1963, theorem 1, which section 6 has hold without putting
+// back). Whom of them an iteration goes on with is up to the aggregator: all that were chosen count.
+func mostChosen(all, marked, n int) int {
+	p, most := float64(marked)/float64(all), min(marked, n)
+	for k := int(p*float64(n)) + 1; k <= most; k++ {
+		if q := float64(k) / float64(n); float64(n)*relativeEntropy(q, p) >= -math.Log(chance) {
+			return k - 1
+		}
+	}
+	return most
+}
+
+// relativeEntropy is D(q ‖ p) of two coins, q above p.
+func relativeEntropy(q, p float64) float64 {
+	d := q * math.Log(q/p)
+	if q < 1 {
+		d += (1 - q) * math.Log((1-q)/(1-p))
+	}
+	return d
+}
+
+// Liars is how many of the clients are taken to break the protocol at the most: those
+// that may collude, and one that may be no more than broken. What more clients than
+// these say of another is true.
+func (c Cohort) Liars() int { return max(1, c.Colluding()) }
+
+// Honest is how many of n clients are certain to be honest: n - c.
+func (c Cohort) Honest(n int) int { return n - c.Colluding() }
+
+// ShareVariance is a = V/w, what each client adds before the survivors are
+// known: w = ⌈(1-ω)N⌉ - c honest ones make up the target variance V.
+func (c Cohort) ShareVariance(v float64) float64 {
+	return v / float64(c.Honest(c.Required()))
+}
+
+// FinalVariance is the variance of the noise in the sum over u1 survivors of
+// whom u2 reduced their noise to b = V/(u1-c) and the others kept a = V/w:
+// the formula of the FMF paper, section 6.2, with c colluders taken out of the
+// denominators. Colluders' own noise is part of the sum and of this number.
+func (c Cohort) FinalVariance(v float64, u1, u2 int) float64 {
+	return float64(u2)*v/float64(c.Honest(u1)) + float64(u1-u2)*c.ShareVariance(v)
+}
+
+// Validate reports everything that makes the cohort unusable.
+func (c Cohort) Validate() error {
+	var errs []error
+	if c.Clients < 1 {
+		errs = append(errs, fmt.Errorf("clients is %d; a federation needs at least 1", c.Clients))
+	}
+	if !(c.Tolerance >= 0 && c.Tolerance < 1) {
+		errs = append(errs, fmt.Errorf("tolerance is %v; it must be at least 0 and below 1", c.Tolerance))
+	}
+	if !(c.Colluders >= 0 && c.Colluders < 1) {
+		errs = append(errs, fmt.Errorf("colluders is %v; it must be at least 0 and below 1", c.Colluders))
+	}
+	if c.Enrolled != 0 || c.Goal != 0 {
+		if c.Clients > c.Enrolled {
+			errs = append(errs, fmt.Errorf("%d clients of %d that are enrolled are asked; there must be as many", c.Clients, c.Enrolled))
+		}
+		if c.Goal < 1 || c.Goal > c.Clients {
+			errs = append(errs, fmt.Errorf("%d clients of %d that are asked are waited for; there must be from 1 to as many as are asked", c.Goal, c.Clients))
+		}
+	}
+	if errs == nil && c.Honest(c.Required()) < 1 {
+		errs = append(errs, fmt.Errorf("of %d clients, %d may be lost and %d may collude: no honest one is certain to remain; lower the tolerance or the colluders",
+			c.Wanted(), c.Wanted()-c.Required(), c.Colluding()))
+	}
+	return errors.Join(errs...)
+}
+
+// Chooses reports whether an iteration asks a client. Where it asks a part of those who are enrolled, these stand in a
+// circle, in the order of hashes of session and number, and iteration i asks those from place (i-1)·Clients on: so everybody
+// takes as many turns as everybody else, give or take one. It is a public choice, which the session's ID
+// settles and everybody can make again. It hides nobody: who was asked is known, so that being asked by chance buys no privacy; what does is that
+// a client releases something in its turns only.
+func (s Setup) Chooses(id ClientID) bool {
+	c := s.Cohort
+	if int64(id) >= int64(c.All()) {
+		return false
+	}
+	if c.Enrolled == 0 {
+		return true
+	}
+	n := uint64(c.Enrolled)
+	first := (s.Iteration - 1) % n * uint64(c.Clients) % n
+	return (uint64(circleOf(s.Session, c.Enrolled).place[id])+n-first)%n < uint64(c.Clients)
+}
+
+// Chosen lists the clients that an iteration asks, in the order in which they are told: where they are a part, one
+// drawn for this iteration, since of clients that are alike the first that are told are the first to come.
+func (s Setup) Chosen() []ClientID {
+	c := s.Cohort
+	out := make([]ClientID, c.Clients)
+	if c.Enrolled == 0 {
+		for i := range out {
+			out[i] = ClientID(i)
+		}
+		return out
+	}
+	n := uint64(c.Enrolled)
+	first := (s.Iteration - 1) % n * uint64(c.Clients) % n
+	order := circleOf(s.Session, c.Enrolled).order
+	for i := range out {
+		out[i] = order[(first+uint64(i))%n]
+	}
+	return shuffled(out, func(id ClientID) Hash {
+		return NewTranscript("fedsim/protocol/told/v1").Bytes(s.Session[:]).Uint(s.Iteration).Uint(uint64(id)).Sum()
+	})
+}
+
+// circle is the clients of a session in the order of their turns.
+type circle struct {
+	order []ClientID
+	place []uint32 // the inverse
+}
+
+// circles are kept, since all clients of a simulation ask for the same one: those of a few sessions.
+var circles struct {
+	mu sync.Mutex
+	of map[circleKey]*circle
+}
+
+type circleKey struct {
+	session SessionID
+	n       int
+}
+
+const fewCircles = 16
+
+func circleOf(session SessionID, n int) *circle {
+	circles.mu.Lock()
+	defer circles.mu.Unlock()
+	key := circleKey{session, n}
+	if c := circles.of[key]; c != nil {
+		return c
+	}
+	if circles.of == nil || len(circles.of) >= fewCircles {
+		circles.of = make(map[circleKey]*circle)
+	}
+	ids := make([]ClientID, n)
+	for i := range ids {
+		ids[i] = ClientID(i)
+	}
+	c := &circle{place: make([]uint32, n), order: shuffled(ids, func(id ClientID) Hash {
+		return NewTranscript("fedsim/protocol/turn/v1").Bytes(session[:]).Uint(uint64(id)).Sum()
+	})}
+	for p, id := range c.order {
+		c.place[id] = uint32(p)
+	}
+	circles.of[key] = c
+	return c
+}
+
+// shuffled puts clients in the order of their hashes.
+func shuffled(ids []ClientID, hash func(ClientID) Hash) []ClientID {
+	type keyed struct {
+		id  ClientID
+		key Hash
+	}
+	list := make([]keyed, len(ids))
+	for i, id := range ids {
+		list[i] = keyed{id, hash(id)}
+	}
+	slices.SortFunc(list, func(a, b keyed) int { return bytes.Compare(a.key[:], b.key[:]) })
+	for i, x := range list {
+		ids[i] = x.id
+	}
+	return ids
+}
