@@ -213,7 +213,7 @@ func (s settings) weights() bool { return keys.budgeting.Chosen(s.Config) == str
 
 // counted reports whether item counts are released: where weights, samples or the choice of items go by them.
 func (s settings) counted() bool {
-	return s.chooses() || keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0)
+	return s.choosesByCounts() || keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0)
 }
 
 // global reports whether one scale of weights serves all users.
@@ -497,6 +497,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 		},
 	}
 	p.TopItems, p.choices = s.topItems(p.Items), new(choices)
+	p.ByWeights, p.Single = p.TopItems > 0 && keys.chooseBy.Is(c, byWeights), s.broadcasts() && keys.broadcast.Is(c, single)
 	if s.descends() {
 		p.Descent = DescentParams{Clip: keys.clipGradient.Value(c), Radius: keys.radius.Value(c), Rate: keys.itemRate.Value(c), UserRate: keys.userRate.Value(c)}
 		p.Encoder.Steps, p.Encoder.WarmStart = p.Rounds*p.Resample, true

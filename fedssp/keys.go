@@ -15,7 +15,7 @@ import (
 var keys struct {
 	learn, gramian, budgeting, normalise, biasFirst, posteriors, priors, loss                                  config.TextKey
 	exponent, headroom, countMargin, perUser, countCap, meanCap, decay, topItems                               config.NumberKey
-	itemsFile                                                                                                  config.TextKey
+	itemsFile, chooseBy, broadcast                                                                             config.TextKey
 	clipUser, clipRating, clipBias, normBias, normItems, growth, biasRounds, priorStrength                     config.NumberKey
 	userRidge, userBiasRidge, userFeatureWeight, popularityWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
 	resample, samplingRate, startSpread, lossWidth                                                             config.NumberKey
