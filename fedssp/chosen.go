@@ -264,7 +264,7 @@ func (p *Params) speaks() (items, biases bool) {
 		return false, false
 	}
 	items = p.Features != nil && (p.Encodes() || p.Solver == Pooled || p.Solver == CMF) && p.Rounds > 0
-	return items, p.Bias && p.learned()
+	return items, p.Bias && (p.learned() || p.ByWeights)
 }
 
 // item is what is known of an item of the catalogue: its embedding, nil where there is none, and its bias.

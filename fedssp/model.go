@@ -2,6 +2,7 @@ package fedssp
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -77,6 +78,9 @@ func (p *Params) Start() (*Model, error) {
 			newCollective(p).start(m.Items, draw)
 		}
 	}
+	if p.Single {
+		m.round()
+	}
 	m.complete(p)
 	return m, nil
 }
@@ -115,7 +119,7 @@ func (m *Model) complete(p *Params) {
 	}
 	d := p.Rank
 	gram := make([]float64, d*d)
-	for j := range len(m.Items) / d {
+	for j := range p.Items {
 		row := m.Items[j*d : (j+1)*d]
 		for a, x := range row {
 			axpy(gram[a*d:a*d+a+1], x, row[:a+1])
@@ -266,6 +270,12 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 		scale: p.scale(), weighed: p.UserFeatures, popular: p.popularWidth(),
 		chosen: v.chosen, unchosen: v.unchosen, restBias: v.otherBiases(), rest: v.all(v.rest),
 	}
+	switch {
+	case p.Single && !m.unchosen && m.Items == nil:
+		m.Items = make([]float64, p.trained()*p.Rank)
+	case p.Single && m.Items != nil && nothing(m.Items):
+		return nil, errors.New("fedssp: the model's items are all zero; in single precision they are left out then")
+	}
 	if x := numbers(v.spread); x != nil {
 		m.Covariance, m.Variances = numbers(v.covariance), variancesOf(x)
 	}
@@ -324,9 +334,6 @@ func (m *Model) row(j int, dst []float64) []float64 {
 			return dst
 		}
 		return row
-	case m.Items == nil:
-		clear(dst)
-		return dst
 	default:
 		return m.Items[j*len(dst) : (j+1)*len(dst)]
 	}

@@ -13,8 +13,8 @@ import (
 //	        bias of the others (a byte each, if any) ‖ the others ‖ popularity
 //
 // Numbers are little-endian float32, but for the mean and the Gramian: float64. The bias of an item that is not trained on is a signed byte, in steps of
-// 1/127 of [Params.ClipBias], the farthest from zero that a bias is: on a scale of five within .007 stars. V is left out of the models of rounds that do not
-// look at it.
+// 1/127 of [Params.ClipBias], the farthest from zero that a bias is: on a scale of five within .007 stars. V is left out where it is all zero, and of the models
+// of rounds that do not look at it.
 const singleDomain = "fedsim/fedssp/model/v2\n"
 
 // mostSteps is how many steps make the farthest bias of an item that is not trained on.
@@ -43,9 +43,12 @@ func (p *Params) bytesOfOther() int {
 	return 8
 }
 
-// encodeSingle is the model in single precision. Items are there unless they are nil.
+// encodeSingle is the model in single precision. Items that are all zero are left out.
 func (m *Model) encodeSingle(flags uint16) []byte {
-	if m.Items != nil {
+	items := m.Items
+	if nothing(items) {
+		items = nil
+	} else {
 		flags |= hasItems
 	}
 	b := append([]byte(nil), singleDomain...)
@@ -56,7 +59,7 @@ func (m *Model) encodeSingle(flags uint16) []byte {
 	}
 	b = appendSingles(b, m.Counts)
 	b = appendSingles(b, m.Bias)
-	b = appendSingles(b, m.Items)
+	b = appendSingles(b, items)
 	b = appendFloats(b, m.Gramian...)
 	for _, x := range m.restBias {
 		b = append(b, byte(m.scale.steps(x)))

@@ -70,11 +70,7 @@ func (s *Strategy) begin() error {
 		return err
 	}
 	m.chosen, m.weighed = s.chosen, s.all.UserFeatures
-	if m.scale.single && p.Rounds == 0 {
-		m.Items = nil // which nobody is fitted to
-	}
 	s.model = m
-	s.settle()
 	return s.prepareSolver()
 }
 
