@@ -11,7 +11,7 @@ import (
 // declareChoice declares which items are trained on: see chosen.go.
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
-		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue 5 for 1000 users and unit of ε, at least 1000; else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
+		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) 5000 where weights choose them, else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
 		Help: "Items that are trained on, those that private counts or weights show to be rated most: a share below 1, or how many; 0 trains on all. The others are scored by their biases and features, or last.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
@@ -31,7 +31,7 @@ func declareChoice() {
 		},
 	})
 	keys.chooseBy = config.DeclareText(config.Key{
-		Name: "statistics.choose-by", Kind: config.Word, Default: "auto", Auto: "weights of a wide catalogue whose biases come first, else counts", Words: []string{byCounts, byWeights}, Later: true, Before: byCounts,
+		Name: "statistics.choose-by", Kind: config.Word, Default: "auto", Auto: "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts", Words: []string{byCounts, byWeights}, Later: true, Before: byCounts,
 		When: condition(settings.chooses).when(),
 		Help: "What says which items are trained on: private counts before all else, or the weights that are released with biases of all items, which the others then keep.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {
@@ -51,7 +51,7 @@ func declareChoice() {
 		},
 	})
 	keys.broadcast = config.DeclareText(config.Key{
-		Name: "statistics.broadcast", Kind: config.Word, Default: "auto", Auto: "single of a wide catalogue, else double", Words: []string{double, single}, Later: true, Before: double,
+		Name: "statistics.broadcast", Kind: config.Word, Default: "auto", Auto: "single of a wide catalogue (more than 20000 items), else double", Words: []string{double, single}, Later: true, Before: double,
 		When: condition(settings.broadcasts).when(),
 		Help: "Precision of the models that are broadcast: numbers of 64 bits, or of 32 and without what a round does not look at.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {
@@ -90,6 +90,11 @@ const wideFrom = 20_000
 
 func (s settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
 
+// usersOfBiases is how many users a bias share goes by: of a wide catalogue as if it were not, with as many users for each item.
+func usersOfBiases(f *config.Facts) float64 {
+	return float64(f.Users) * min(1, wideFrom/float64(f.Items))
+}
+
 // broadcasts reports whether models may be in single precision: not those that gradients are taken at, nor posteriors.
 func (s settings) broadcasts() bool { return !s.family().solver.descends() && !s.variational() }
 
@@ -108,16 +113,21 @@ func (s settings) problemOfWeights() string {
 }
 
 // choosesByCounts reports whether counts are released to choose items by.
-func (s settings) choosesByCounts() bool { return s.chooses() && !keys.chooseBy.Is(s.Config, byWeights) }
+func (s settings) choosesByCounts() bool {
+	return s.chooses() && !keys.chooseBy.Is(s.Config, byWeights)
+}
 
-// most is how many items are trained on where nothing is said. Of a wide catalogue those that noise leaves something of: an item's part of
-// statistics grows with the users who rated it, and with ε.
+// mostItems is how many items of a wide catalogue are trained on: what keeps a run of 160,000 items below 3 MB up, and more than noise leaves anything of at
+// budgets up to 5.
+const mostItems = 5000
+
+// most is how many items are trained on where nothing is said.
 func (s settings) most(f *config.Facts) float64 {
 	switch {
 	case !s.wide(f), !s.private(), !s.pooled(), s.problemOfWeights() != "", keys.chooseBy.Is(s.Config, byCounts), !keys.itemsFile.Is(s.Config, ""), keys.popularityWeight.Or(s.Config, 0) > 0:
 		return 0
 	}
-	return min(max(math.Round(algorithm.Epsilon.Chosen(s.Config)*float64(f.Users)/200), 1000), float64(f.Items)/2)
+	return mostItems
 }
 
 // ofSomeItems reports whether not all items are trained on.

@@ -309,11 +309,11 @@ func numbers(b []byte) []float64 {
 
 // shared is a model as a client reads it, decoded or in place.
 type shared interface {
-	centre() float64          // μ
-	count(j int) float64      // n̂_j
-	counted() bool            // whether there are counts
-	itemBias(j int) float64   // b_j, 0 if there are none
-	popularity(j int) float64 // 0 if there is none
+	centre() float64                    // μ
+	count(j int) float64                // n̂_j
+	counted() bool                      // whether there are counts
+	itemBias(j int) float64             // b_j, 0 if there are none
+	popularity(j int) float64           // 0 if there is none
 	row(j int, dst []float64) []float64 // v_j, in dst or in place
 	packedGramian() []float64
 	addCovariance(j int, dst []float64) // adds the packed covariance of [v_j, b_j], if there is one

@@ -246,7 +246,9 @@ func (p *Params) biased() int {
 	return p.trained()
 }
 
-func (p *Params) biasRelease(bound float64) protocol.Release { return p.rowsOf(p.biased(), Bias, 1, bound) }
+func (p *Params) biasRelease(bound float64) protocol.Release {
+	return p.rowsOf(p.biased(), Bias, 1, bound)
+}
 
 func (p *Params) weightCountsRelease() protocol.Release {
 	r := p.rowsOf(p.biased(), WeightCounts, 1, 1)
