@@ -46,6 +46,7 @@ var resumed = []string{
 	"algorithm=dp-cmf epsilon=200 data=synthetic:small statistics.top-items=0.3",
 	"algorithm=ssp-c epsilon=200",
 	"algorithm=ssp-c epsilon=200 secagg=real",
+	"algorithm=ssp-c epsilon=200 statistics.top-items=0.3 statistics.choose-by=weights statistics.broadcast=single",
 	"algorithm=ssp-c epsilon=200 statistics.bias-rounds=3 statistics.prior-strength=50",
 	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3",
 	"algorithm=ssp-i epsilon=200 rounds=2 statistics.resample=3 statistics.sampling-rate=0.5",

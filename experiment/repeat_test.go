@@ -31,7 +31,7 @@ var repeatable = []string{
 	"algorithm=hfl-synsgd accountant=rdp", "algorithm=hfl-synsgd train=items clip-ratings=3 accountant=rdp",
 	"algorithm=dpals", "algorithm=dpals statistics.budgeting=tail noise=replace", "algorithm=ada-dpals accountant=gdp-skellam", "algorithm=dp-cmf epsilon=1",
 	"algorithm=ssp-c", "algorithm=ssp-c features=none", "algorithm=ssp-c encoder.optimiser=adam", "algorithm=am-ssp encoder.optimiser=exact",
-	"algorithm=dp-cmf statistics.priors=fixed", "algorithm=dp-cmf statistics.user-feature-weight=0", "algorithm=ada-dpals statistics.bias-first=yes", "algorithm=ada-dpals statistics.top-items=0.2", "algorithm=ssp-c feedback=implicit rank=3", "algorithm=ssp-c epsilon=inf", "algorithm=ssp-i statistics.resample=5",
+	"algorithm=dp-cmf statistics.priors=fixed", "algorithm=dp-cmf statistics.user-feature-weight=0", "algorithm=ada-dpals statistics.bias-first=yes", "algorithm=ada-dpals statistics.top-items=0.2", "algorithm=ssp-c statistics.top-items=0.2 statistics.choose-by=weights statistics.broadcast=single", "algorithm=ssp-c feedback=implicit rank=3", "algorithm=ssp-c epsilon=inf", "algorithm=ssp-i statistics.resample=5",
 	"algorithm=am-ssp", "algorithm=am-ssp-ids statistics.normalise=global", "algorithm=ssp-convex statistics.loss=logistic", "algorithm=ssp-convex features=year", "algorithm=private-item-bias", "algorithm=private-item-bias feedback=implicit",
 	"algorithm=dpsgd statistics.budgeting=tail", "algorithm=ada-dpsgd statistics.bias-first=yes", "algorithm=ada-dpsgd epsilon=inf", "algorithm=am-dpsgd", "algorithm=am-dpsgd features=none", "algorithm=dp-sgd-mf epsilon=2",
 	"algorithm=fmf-vfl", "algorithm=fmf-vfl unit=user parties=1", "algorithm=fmf-hfl", "algorithm=fmf-hfl parties=2",

@@ -11,8 +11,14 @@ import (
 // declareChoice declares which items are trained on: see chosen.go.
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
-		Name: "statistics.top-items", Kind: config.Real, Default: "0", Range: config.AtLeast(0), Later: true, When: bySums.when(),
-		Help: "Items that are trained on, those with the largest private counts: a share below 1, or how many; 0 trains on all. The others are scored by their features, or last.",
+		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) 5000 where weights choose them, else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
+		Help: "Items that are trained on, those that private counts or weights show to be rated most: a share below 1, or how many; 0 trains on all. The others are scored by their biases and features, or last.",
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			if f == nil {
+				return config.Auto
+			}
+			return config.Fixed(settings{c}.most(f))
+		},
 		Check: func(c config.Config) string {
 			switch v := keys.topItems.Value(c); {
 			case v >= 1 && v != math.Trunc(v):
@@ -21,6 +27,41 @@ func declareChoice() {
 				return "there is a statistics.items-file, which names the items; leave one of the two out"
 			default:
 				return ""
+			}
+		},
+	})
+	keys.chooseBy = config.DeclareText(config.Key{
+		Name: "statistics.choose-by", Kind: config.Word, Default: "auto", Auto: "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts", Words: []string{byCounts, byWeights}, Later: true, Before: byCounts,
+		When: condition(settings.chooses).when(),
+		Help: "What says which items are trained on: private counts before all else, or the weights that are released with biases of all items, which the others then keep.",
+		ChooseWord: func(c config.Config, f *config.Facts) string {
+			if f == nil {
+				return "auto"
+			}
+			if s := (settings{c}); s.wide(f) && s.problemOfWeights() == "" {
+				return byWeights
+			}
+			return byCounts
+		},
+		Check: func(c config.Config) string {
+			if s := (settings{c}); keys.chooseBy.Is(c, byWeights) && s.chooses() {
+				return s.problemOfWeights()
+			}
+			return ""
+		},
+	})
+	keys.broadcast = config.DeclareText(config.Key{
+		Name: "statistics.broadcast", Kind: config.Word, Default: "auto", Auto: "single of a wide catalogue (more than 20000 items), else double", Words: []string{double, single}, Later: true, Before: double,
+		When: condition(settings.broadcasts).when(),
+		Help: "Precision of the models that are broadcast: numbers of 64 bits, or of 32 and without what a round does not look at.",
+		ChooseWord: func(c config.Config, f *config.Facts) string {
+			switch {
+			case f == nil:
+				return "auto"
+			case f.Items > wideFrom:
+				return single
+			default:
+				return double
 			}
 		},
 	})
@@ -33,6 +74,60 @@ func declareChoice() {
 // chooses reports whether private counts say which items are trained on.
 func (s settings) chooses() bool {
 	return s.items() && !s.family().solver.descends() && keys.topItems.Value(s.Config) > 0
+}
+
+// What items are chosen by, and the precision of models.
+const (
+	byCounts  = "counts"
+	byWeights = "weights"
+	double    = "double"
+	single    = "single"
+)
+
+// wideFrom is how many items make a catalogue wide when there are more: then bytes, not time, are the wall, and most of the items have too few ratings
+// to learn an embedding of.
+const wideFrom = 20_000
+
+func (s settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
+
+// usersOfBiases is how many users a bias share goes by: of a wide catalogue as if it were not, with as many users for each item.
+func usersOfBiases(f *config.Facts) float64 {
+	return float64(f.Users) * min(1, wideFrom/float64(f.Items))
+}
+
+// broadcasts reports whether models may be in single precision: not those that gradients are taken at, nor posteriors.
+func (s settings) broadcasts() bool { return !s.family().solver.descends() && !s.variational() }
+
+// problemOfWeights is what stands against choosing items by weights; "" if nothing does.
+func (s settings) problemOfWeights() string {
+	switch {
+	case !s.biases():
+		return "no biases come first, which weights are released with; choose by " + byCounts
+	case keys.biasRounds.Or(s.Config, 1) > 1:
+		return "biases are refined in a second sum; statistics.bias-rounds must be 1"
+	case keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0):
+		return "private counts are released for weights or samples; choose by " + byCounts
+	default:
+		return ""
+	}
+}
+
+// choosesByCounts reports whether counts are released to choose items by.
+func (s settings) choosesByCounts() bool {
+	return s.chooses() && !keys.chooseBy.Is(s.Config, byWeights)
+}
+
+// mostItems is how many items of a wide catalogue are trained on: what keeps a run of 160,000 items below 3 MB up, and more than noise leaves anything of at
+// budgets up to 5.
+const mostItems = 5000
+
+// most is how many items are trained on where nothing is said.
+func (s settings) most(f *config.Facts) float64 {
+	switch {
+	case !s.wide(f), !s.private(), !s.pooled(), s.problemOfWeights() != "", keys.chooseBy.Is(s.Config, byCounts), !keys.itemsFile.Is(s.Config, ""), keys.popularityWeight.Or(s.Config, 0) > 0:
+		return 0
+	}
+	return mostItems
 }
 
 // ofSomeItems reports whether not all items are trained on.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -22,6 +23,12 @@ import (
 // moves weight between a user's own ratings only.
 //
 // Of the others an embedding and a bias are what their public features make of what was learned, where there are any.
+//
+// With [Params.ByWeights] the choice comes later, and less hangs on it. Biases and weight-counts are released of all items, and those with
+// the largest weights are the ones that statistics are of. No count is released for it. Weights are dealt to all of a user's ratings, once, and
+// every user is fitted to all of them, the items that were not chosen with their biases and without an embedding. Of what a user adds to
+// statistics the rows of the chosen items are left: a part of the coordinates of a vector whose norm is bounded (fedssp.go), so that the same bound
+// holds whichever items a server chooses, and if it chooses others in every round.
 
 // chosen are the items that are trained on.
 type chosen struct {
@@ -30,6 +37,7 @@ type chosen struct {
 	place  []int32               // of each item of the catalogue: its place among items, or ^ that among the others
 	inner  *Params               // the settings over items alone
 	rest   *dataset.ItemFeatures // of the others; nil: none
+	late   bool                  // chosen by weights: items are known by their numbers in the catalogue
 }
 
 // trained is how many items are trained on.
@@ -45,6 +53,9 @@ func (p *Params) chooses() bool { return p.TopItems > 0 && p.Listed == nil }
 
 // checkTop checks which items are to be trained on.
 func (p *Params) checkTop(e *problems) {
+	if p.ByWeights && p.problemOfWeights() != "" {
+		e.add("items are to be chosen by weights: %s", p.problemOfWeights())
+	}
 	if p.TopItems == 0 && p.Listed == nil {
 		return
 	}
@@ -59,6 +70,22 @@ func (p *Params) checkTop(e *problems) {
 		if err := p.checkChoice(p.Listed); err != nil {
 			e.add("%w", err)
 		}
+	}
+}
+
+// problemOfWeights is what stands against choosing items by weights; "" if nothing does.
+func (p *Params) problemOfWeights() string {
+	switch {
+	case !p.chooses():
+		return "top-items must say how many, and no list which"
+	case !p.Bias || p.Rounds == 0:
+		return "there must be a bias stage, which releases them, and rounds after it"
+	case p.BiasRounds > 1:
+		return "bias-rounds must be 1"
+	case p.withCounts():
+		return "counts are released for weights or samples; choose by them"
+	default:
+		return ""
 	}
 }
 
@@ -85,7 +112,7 @@ func (p *Params) over(items []int32) (*chosen, error) {
 	if err := p.checkChoice(items); err != nil {
 		return nil, fmt.Errorf("fedssp: %w", err)
 	}
-	c := &chosen{items: items, place: make([]int32, p.Items), others: make([]int32, 0, p.Items-len(items))}
+	c := &chosen{late: p.ByWeights, items: items, place: make([]int32, p.Items), others: make([]int32, 0, p.Items-len(items))}
 	for j := range p.Items {
 		if n := len(c.others); j-n < len(items) && int(items[j-n]) == j {
 			c.place[j] = int32(j - n)
@@ -95,7 +122,7 @@ func (p *Params) over(items []int32) (*chosen, error) {
 		c.others = append(c.others, int32(j))
 	}
 	inner := *p
-	inner.Items, inner.TopItems, inner.Listed, inner.choices = len(items), 0, nil, nil
+	inner.Items, inner.TopItems, inner.Listed, inner.ByWeights, inner.choices = len(items), 0, nil, false, nil
 	inner.UserFeatures = p.UserFeatures.pick(items)
 	if p.Features != nil {
 		inner.Features, c.rest = p.Features.Pick(items), p.Features.Pick(c.others)
@@ -117,9 +144,11 @@ func (c *chosen) of(r model.Ratings) (model.Ratings, []int) {
 }
 
 // pick are the numbers of the items chosen.
-func (c *chosen) pick(x []float64) []float64 {
-	out := make([]float64, len(c.items))
-	for i, j := range c.items {
+func (c *chosen) pick(x []float64) []float64 { return picked(x, c.items) }
+
+func picked(x []float64, items []int32) []float64 {
+	out := make([]float64, len(items))
+	for i, j := range items {
 		out[i] = x[j]
 	}
 	return out
@@ -137,10 +166,26 @@ func most(counts []float64, n int) []int32 {
 	return order
 }
 
-// A choice as it is broadcast: the items, 32 bits each, little-endian.
+// A choice as it is broadcast: the items, 32 bits each, little-endian; in single precision a bit for each of the catalogue, the first
+// of a byte the lowest.
 const choiceBytes = 4
 
+// choiceSize is how many bytes it takes.
+func (p *Params) choiceSize() int {
+	if p.Single {
+		return (p.Items + 7) / 8
+	}
+	return choiceBytes * p.TopItems
+}
+
 func (c *chosen) append(b []byte) []byte {
+	if c.inner.Single {
+		bits := make([]byte, (len(c.place)+7)/8)
+		for _, j := range c.items {
+			bits[j/8] |= 1 << (j % 8)
+		}
+		return append(b, bits...)
+	}
 	for _, j := range c.items {
 		b = binary.LittleEndian.AppendUint32(b, uint32(j))
 	}
@@ -163,15 +208,29 @@ func (p *Params) chosenBy(b []byte) (*chosen, error) {
 			return p.choices.is, nil
 		}
 	}
-	items := make([]int32, len(b)/choiceBytes)
-	for i := range items {
-		items[i] = int32(binary.LittleEndian.Uint32(b[choiceBytes*i:]))
-	}
-	c, err := p.over(items)
+	c, err := p.over(p.choice(b))
 	if err == nil && p.choices != nil {
 		p.choices.read, p.choices.is = slices.Clone(b), c
 	}
 	return c, err
+}
+
+// choice are the items of a choice as it is broadcast, none of them checked.
+func (p *Params) choice(b []byte) []int32 {
+	if p.Single {
+		items := make([]int32, 0, p.TopItems)
+		for i, x := range b {
+			for ; x != 0; x &= x - 1 {
+				items = append(items, int32(8*i+bits.TrailingZeros8(x)))
+			}
+		}
+		return items
+	}
+	items := make([]int32, len(b)/choiceBytes)
+	for i := range items {
+		items[i] = int32(binary.LittleEndian.Uint32(b[choiceBytes*i:]))
+	}
+	return items
 }
 
 // adopt has the strategy train on the items chosen, from their start on.
@@ -184,16 +243,28 @@ func (s *Strategy) adopt(items []int32) error {
 	return s.begin()
 }
 
+// narrow has statistics be of the items with the largest weights, once biases of all are known: see [Params.ByWeights].
+func (s *Strategy) narrow() error {
+	mean, biases := s.model.Mean, s.model.Bias
+	if err := s.adopt(most(s.weight, s.all.TopItems)); err != nil {
+		return err
+	}
+	c := s.chosen
+	s.weight = c.pick(s.weight)
+	s.model.Mean, s.model.Bias, s.model.restBias = mean, c.pick(biases), picked(biases, c.others)
+	return nil
+}
+
 // turnTo sets the settings to those of the items chosen.
 func (s *Strategy) turnTo(c *chosen) { s.chosen, s.params.Params = c, *c.inner }
 
-// speaks reports whether features say anything of items that are not trained on, and of their biases.
+// speaks reports whether anything is said of items that are not trained on, by features, and of their biases.
 func (p *Params) speaks() (items, biases bool) {
 	if p.TopItems == 0 {
 		return false, false
 	}
 	items = p.Features != nil && (p.Encodes() || p.Solver == Pooled || p.Solver == CMF) && p.Rounds > 0
-	return items, p.Bias && p.learned()
+	return items, p.Bias && (p.learned() || p.ByWeights)
 }
 
 // item is what is known of an item of the catalogue: its embedding, nil where there is none, and its bias.
@@ -204,7 +275,7 @@ func (m *Model) item(j, d int) (row []float64, bias float64) {
 	at, rows, biases := j, m.Items, m.Bias
 	if m.chosen != nil {
 		if at = int(m.chosen.place[j]); at < 0 {
-			at, rows, biases = ^at, m.rest, m.restBias
+			at, rows, biases = ^at, m.rest, m.restBias // a choice by weights has biases of all of them
 		}
 	}
 	if biases != nil {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,19 +16,38 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// chosenNames are the kinds of runs that may train on some of the items: all but those of gradients, posteriors and weights of popularity.
-func chosenNames() []string {
+// countedNames are the kinds of runs that may train on some of the items: all but those of gradients, posteriors and weights of popularity.
+func countedNames() []string {
 	all := kinds(10, 2)
 	return slices.DeleteFunc(kindNames(), func(name string) bool { p := all[name]; return !p.takesSome() })
 }
 
-// chosenKinds are settings of every such kind, which train on so many of the items.
+// chosenNames are these and those whose items are chosen by weights.
+func chosenNames() []string {
+	names := countedNames()
+	for _, name := range slices.Sorted(maps.Keys(chosenKinds(10, 2, 5))) {
+		if strings.HasPrefix(name, "by weights") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// chosenKinds are settings of every such kind, which train on so many of the items. Those that need no counts for weights, and have biases first, may
+// choose by weights.
 func chosenKinds(items, rank, top int) map[string]Params {
-	out := kinds(items, rank)
-	for name, p := range out {
+	out := map[string]Params{}
+	for name, p := range kinds(items, rank) {
 		p.TopItems, p.Shares.Counts, p.CountCap = top, 0.05, 7
 		out[name] = p
+		p.Shares.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, PerUserNorm, 0, true
+		if p.takesSome() && p.problemOfWeights() == "" {
+			out["by weights, "+name] = p
+		}
 	}
+	sampled := out["by weights, single"]
+	sampled.Budgeting, sampled.PerUser = UniformSample, 4
+	out["by weights, single, of samples"] = sampled
 	return out
 }
 
@@ -63,6 +84,9 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 				}
 				m := hostile(c.inner, rng, k/8)
 				m.chosen = c
+				if p.ByWeights {
+					m.restBias = []float64{math.NaN(), 1e300, -5, 0.5, 1, math.Inf(-1), 2, 3, 4, 0, 0, 0, 1, 2, 3, 4, 5, -1}
+				}
 				plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: m.Encode()}
 				for r, v := range contribute(t, user, plan, k) {
 					share := within(t, fmt.Sprintf("%s: user %d, step %d", name, k, i+1), s.Releases[r], v)
@@ -83,7 +107,7 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 	const items = 30
 	list := everyThird(items)
-	for _, name := range chosenNames() {
+	for _, name := range countedNames() {
 		p := chosenKinds(items, 2, len(list))[name]
 		p.Listed, p.CountCap, p.MeanCap = list, items, 0 // counts are of all ratings, and none is of other items
 		alone := p

@@ -9,7 +9,7 @@ import (
 
 // broadcast is the model that comes with a plan: where gradients are taken, with the parameters to take them at.
 func (s *Strategy) broadcast(phase string) []byte {
-	m := *s.model.training()
+	m := *s.model.training(phase)
 	if phase == Statistics && s.params.descends() {
 		m.Theta = s.encoder.Theta()
 	}

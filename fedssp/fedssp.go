@@ -37,7 +37,8 @@
 // With Params.NormBias and NormItems the bounds of bias, and of moments or gradients, are those, if they are
 // smaller: a user whose contribution would be longer takes smaller weights w_j, or a smaller s, else 1.
 //
-// With Params.TopItems all but counts are of the items that are trained on, which counts decide (chosen.go).
+// With Params.TopItems all but counts are of the items that are trained on, which counts decide, or statistics are, and weight-counts of all
+// items decide (chosen.go).
 //
 // # Privacy
 //
@@ -184,6 +185,11 @@ type Params struct {
 	// Listed are the items that are trained on, ascending, where a public list names them, and no counts; TopItems is then how
 	// many they are.
 	Listed []int32
+	// ByWeights has the items chosen by the weights that are released with biases of all items, and not by counts before them: the
+	// others keep their biases, and all that is not of the chosen alone is of the whole catalogue. See chosen.go.
+	ByWeights bool
+	// Single has models broadcast in single precision, with biases of items that are not trained on in a byte each: see single.go.
+	Single bool
 	// MeanCap is k: the ratings of a user that the mean is taken over, at most. 0: the
 	// middle of the scale is used and nothing is released. Explicit feedback only.
 	MeanCap int
@@ -260,7 +266,7 @@ func (p *Params) withCounts() bool {
 }
 
 // releasesCounts reports whether private counts are released, for weights or to choose items by.
-func (p *Params) releasesCounts() bool { return p.withCounts() || p.chooses() }
+func (p *Params) releasesCounts() bool { return p.withCounts() || p.chooses() && !p.ByWeights }
 
 // popularity reports whether all that is learned is how popular items are: of implicit feedback without rounds.
 func (p *Params) popularity() bool { return p.Feedback == Implicit && p.Rounds == 0 }
@@ -322,6 +328,9 @@ func (p Params) Validate() error {
 	e.atLeast("items", p.Items, 1)
 	e.atLeast("rank", p.Rank, 1)
 	p.checkTop(&e)
+	if p.Single && (p.descends() || p.Solver == Variational) {
+		e.add("solver %s broadcasts numbers that must be exact; models must be in double precision", p.Solver)
+	}
 	if p.Items >= 1 && p.Rank >= 1 && float64(p.trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
 		e.add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.trained(), p.Rank, protocol.MaxLen)
 	}

@@ -118,7 +118,10 @@ func kinds(items, rank int) map[string]Params {
 	weighed.Popularity = 0.2
 	variational := weighed
 	variational.Solver, variational.Gramian, variational.ClipUser, variational.UserRidge = Variational, PerItem, 1, 0
+	single, singleImplicit, singlePopular := normedPooled, implicit, popular
+	single.Single, singleImplicit.Single, singlePopular.Single = true, true, true
 	out := map[string]Params{
+		"single": single, "single, implicit": singleImplicit, "single, popularity": singlePopular,
 		"gradients": descent, "gradients, after all stages": descentAfterAll, "gradients of an encoder": byEncoder, "gradients of ids": byIDs,
 		"joint": joint, "joint, of samples": jointSample,
 		"refined": refinedPooled, "refined, convex": refinedConvex, "popularity": popular,

@@ -135,7 +135,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 	list := []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "the same start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
 			all := x.params
-			all.TopItems, all.Listed = 0, nil
+			all.TopItems, all.Listed, all.ByWeights, all.Single = 0, nil, false, false
 			start, err := all.Start()
 			if err != nil {
 				return nil, err

@@ -15,7 +15,7 @@ import (
 var keys struct {
 	learn, gramian, budgeting, normalise, biasFirst, posteriors, priors, loss                                  config.TextKey
 	exponent, headroom, countMargin, perUser, countCap, meanCap, decay, topItems                               config.NumberKey
-	itemsFile                                                                                                  config.TextKey
+	itemsFile, chooseBy, broadcast                                                                             config.TextKey
 	clipUser, clipRating, clipBias, normBias, normItems, growth, biasRounds, priorStrength                     config.NumberKey
 	userRidge, userBiasRidge, userFeatureWeight, popularityWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
 	resample, samplingRate, startSpread, lossWidth                                                             config.NumberKey
@@ -393,7 +393,7 @@ func declareShares() {
 			return either(s.scarce(f), 0.03, leastMean)
 		}))
 	keys.shareBias = config.DeclareNumber(config.Key{
-		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are", Range: config.Inside(0, 1),
+		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are, of a wide catalogue by how many for each item", Range: config.Inside(0, 1),
 		When: condition(func(s settings) bool { return s.biases() && s.items() }).when(), Help: "Share of the budget for item biases.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
@@ -402,7 +402,7 @@ func declareShares() {
 			if (settings{c}).starved(f) {
 				return config.Fixed(max(1-starvedRest-keys.shareMean.Value(c)-keys.shareCounts.Value(c), starvedRest))
 			}
-			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users))
+			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users, usersOfBiases(f)))
 		},
 		Check: checkShares,
 	})

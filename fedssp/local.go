@@ -23,7 +23,7 @@ func (p *Params) FitUser(m *Model, r model.Ratings) (u []float64, bias float64) 
 	switch {
 	case m.unchosen:
 		return make([]float64, p.Rank+p.UserFeatures.Width()), 0
-	case m.chosen != nil:
+	case m.chosen != nil && !m.chosen.late:
 		p = m.chosen.inner
 		r, _ = m.chosen.of(r)
 	}

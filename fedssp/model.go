@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -48,6 +47,8 @@ type scale struct {
 	min, max float64
 	logistic bool
 	ranked   bool // predictions are scores, of which only the order counts
+	single   bool // Params.Single
+	step     float64
 }
 
 // Start is the model before the first iteration: the middle of the scale, and V where an encoder
@@ -77,11 +78,16 @@ func (p *Params) Start() (*Model, error) {
 			newCollective(p).start(m.Items, draw)
 		}
 	}
+	if p.Single {
+		m.round()
+	}
 	m.complete(p)
 	return m, nil
 }
 
-func (p *Params) scale() scale { return scale{p.Min, p.Max, p.logistic(), p.Feedback == Implicit} }
+func (p *Params) scale() scale {
+	return scale{min: p.Min, max: p.Max, logistic: p.logistic(), ranked: p.Feedback == Implicit, single: p.Single, step: p.ClipBias / mostSteps}
+}
 
 // unchosen is the model while nobody knows which items are trained on.
 func (p *Params) unchosen() *Model {
@@ -92,10 +98,17 @@ func (p *Params) unchosen() *Model {
 	return m
 }
 
-// training is the model as clients train with it, without what is said of other items.
-func (m *Model) training() *Model {
+// training is the model as clients train with it in a phase, without what is said of other items. In single precision it has no V before that is
+// fitted to.
+func (m *Model) training(phase string) *Model {
 	out := *m
-	out.rest, out.restBias = nil, nil
+	out.rest = nil
+	if !m.late() { // which fit users to all of their ratings
+		out.restBias = nil
+	}
+	if m.scale.single && phase != Statistics {
+		out.Items = nil
+	}
 	return &out
 }
 
@@ -153,7 +166,7 @@ func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// modelDomain begins an encoded model and ends in the version of the form.
+// modelDomain begins an encoded model and ends in the version of the form. Models in single precision have another: see single.go.
 //
 //	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
 //	        popularity (m, if any) ‖ of the solver: parameters, or covariance (m·(d+1)(d+2)/2) ‖ variances (4), if any
@@ -173,12 +186,40 @@ const (
 	hasRestBias
 	hasRest
 	hasPopularity
-	hasSolver // what the solver has besides: parameters where gradients are taken by them, posteriors of the variational one; the last bit there is
+	hasSolver // what the solver has besides: parameters where gradients are taken by them, posteriors of the variational one
+	hasItems  // of the form in single precision, whose flags have two bytes
 )
 
 // Encode is the model as it is broadcast.
 func (m *Model) Encode() []byte {
-	var flags byte
+	flags := m.flags()
+	if m.scale.single {
+		return m.encodeSingle(flags)
+	}
+	var solver []float64
+	if flags&hasSolver != 0 {
+		if solver = m.Theta; m.Variances != nil {
+			solver = slices.Concat(m.Covariance, m.Variances.list())
+		}
+	}
+	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.restBias)+len(m.rest)+len(m.Popularity)+len(solver)))
+	b = append(append(b, modelDomain...), byte(flags))
+	b = appendFloats(b, m.Mean)
+	if m.chosen != nil {
+		b = m.chosen.append(b)
+	}
+	b = appendFloats(b, m.Counts...)
+	b = appendFloats(b, m.Bias...)
+	b = appendFloats(b, m.Items...)
+	b = appendFloats(b, m.Gramian...)
+	b = appendFloats(b, m.restBias...)
+	b = appendFloats(b, m.rest...)
+	b = appendFloats(b, m.Popularity...)
+	return appendFloats(b, solver...)
+}
+
+// flags say what there is.
+func (m *Model) flags() (flags uint16) {
 	if m.Counts != nil {
 		flags |= hasCounts
 	}
@@ -200,27 +241,10 @@ func (m *Model) Encode() []byte {
 	if m.Popularity != nil {
 		flags |= hasPopularity
 	}
-	solver := m.Theta
-	if m.Variances != nil {
-		solver = slices.Concat(m.Covariance, m.Variances.list())
-	}
-	if solver != nil {
+	if m.Theta != nil || m.Variances != nil {
 		flags |= hasSolver
 	}
-	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.restBias)+len(m.rest)+len(m.Popularity)+len(solver)))
-	b = append(append(b, modelDomain...), flags)
-	b = appendFloats(b, m.Mean)
-	if m.chosen != nil {
-		b = m.chosen.append(b)
-	}
-	b = appendFloats(b, m.Counts...)
-	b = appendFloats(b, m.Bias...)
-	b = appendFloats(b, m.Items...)
-	b = appendFloats(b, m.Gramian...)
-	b = appendFloats(b, m.restBias...)
-	b = appendFloats(b, m.rest...)
-	b = appendFloats(b, m.Popularity...)
-	return appendFloats(b, solver...)
+	return flags
 }
 
 func appendFloats(b []byte, x ...float64) []byte {
@@ -242,9 +266,15 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{
-		Mean: floatAt(v.mean, 0), Counts: numbers(v.counts), Bias: numbers(v.bias), Items: numbers(v.items), Gramian: numbers(v.gram), Theta: numbers(v.theta), Popularity: numbers(v.popular),
+		Mean: floatAt(v.mean, 0), Counts: v.all(v.counts), Bias: v.all(v.bias), Items: v.all(v.items), Gramian: numbers(v.gram), Theta: numbers(v.theta), Popularity: v.all(v.popular),
 		scale: p.scale(), weighed: p.UserFeatures, popular: p.popularWidth(),
-		chosen: v.chosen, unchosen: v.unchosen(), restBias: numbers(v.restBias), rest: numbers(v.rest),
+		chosen: v.chosen, unchosen: v.unchosen, restBias: v.otherBiases(), rest: v.all(v.rest),
+	}
+	switch {
+	case p.Single && !m.unchosen && m.Items == nil:
+		m.Items = make([]float64, p.trained()*p.Rank)
+	case p.Single && m.Items != nil && nothing(m.Items):
+		return nil, errors.New("fedssp: the model's items are all zero; in single precision they are left out then")
 	}
 	if x := numbers(v.spread); x != nil {
 		m.Covariance, m.Variances = numbers(v.covariance), variancesOf(x)
@@ -277,124 +307,51 @@ func numbers(b []byte) []float64 {
 	return x
 }
 
-// broadcast is an encoded model in place. A client reads what its ratings touch and no more.
-type broadcast struct {
-	p                                               *Params // of the items that are trained on
-	mean, counts, bias, items, gram, theta, popular []byte  // counts, bias, gram, theta, popular nil: none
-	covariance, spread                              []byte  // nil: none
-	chosen                                          *chosen // nil: all are, or it is not known yet which
-	rest, restBias                                  []byte  // nil: none
-}
-
-// trainedOn are a user's ratings of items that are trained on, by their places among them.
-func (v broadcast) trainedOn(r model.Ratings) model.Ratings {
-	if v.chosen != nil {
-		r, _ = v.chosen.of(r)
-	}
-	return r
-}
-
-// unchosen reports whether it is not known yet which items are trained on.
-func (v broadcast) unchosen() bool { return v.items == nil }
-
-// openBroadcast checks form and lengths, and no number: which of them a client looks at depends
-// on what its user rated, so that what is wrong with one is neutralised there, not refused.
-func openBroadcast(b []byte, p *Params) (broadcast, error) {
-	if len(b) < len(modelDomain)+1 || string(b[:len(modelDomain)]) != modelDomain {
-		return broadcast{}, fmt.Errorf("fedssp: the model must begin with %q; it is of another algorithm or version", modelDomain)
-	}
-	flags := b[len(modelDomain)]
-	chosen := flags&hasChoice != 0
-	switch {
-	case p.TopItems == 0 && flags&(hasChoice|hasRest|hasRestBias) != 0:
-		return broadcast{}, errors.New("fedssp: the model is of some of the items; all are trained on")
-	case p.chooses() && !chosen && flags == 0:
-		return openUnchosen(b, p)
-	case p.TopItems > 0 && !chosen:
-		return broadcast{}, errors.New("fedssp: the model does not say which items are trained on")
-	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
-		return broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
-	}
-	if flags&hasPopularity != 0 && p.popularWidth() == 0 {
-		return broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
-	}
-	if flags&hasSolver != 0 && !p.descends() && p.Solver != Variational {
-		return broadcast{}, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
-	}
-	v := broadcast{p: p}
-	rest, need := b[len(modelDomain)+1:], len(modelDomain)+1
-	take := func(present bool, n int, dst *[]byte) {
-		if !present {
-			return
-		}
-		need += n
-		if len(rest) >= n {
-			*dst, rest = rest[:n:n], rest[n:]
-		} else {
-			rest = nil
-		}
-	}
-	items, others, choice := p.trained(), p.Items-p.trained(), []byte(nil)
-	take(true, 8, &v.mean)
-	take(chosen, choiceBytes*items, &choice)
-	take(flags&hasCounts != 0, 8*items, &v.counts)
-	take(flags&hasBias != 0, 8*items, &v.bias)
-	take(true, 8*items*p.Rank, &v.items)
-	take(flags&hasGramian != 0, 8*p.packed(), &v.gram)
-	take(flags&hasRestBias != 0, 8*others, &v.restBias)
-	take(flags&hasRest != 0, 8*others*p.Rank, &v.rest)
-	take(flags&hasPopularity != 0, 8*items, &v.popular)
-	if flags&hasSolver != 0 {
-		take(p.descends(), 8*p.parameters(), &v.theta)
-		take(p.Solver == Variational, 8*p.Items*p.packedJoint(), &v.covariance)
-		take(p.Solver == Variational, 8*numVariances, &v.spread)
-	}
-	if len(b) != need {
-		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
-	}
-	if chosen {
-		var err error
-		if v.chosen, err = p.chosenBy(choice); err != nil {
-			return broadcast{}, err
-		}
-		v.p = v.chosen.inner
-	}
-	return v, nil
-}
-
-// openUnchosen opens a model from before items are chosen.
-func openUnchosen(b []byte, p *Params) (broadcast, error) {
-	const head = len(modelDomain) + 1
-	if len(b) != head+8 {
-		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), head+8)
-	}
-	return broadcast{p: p, mean: b[head:]}, nil
-}
-
 // shared is a model as a client reads it, decoded or in place.
 type shared interface {
-	centre() float64          // μ
-	count(j int) float64      // n̂_j
-	counted() bool            // whether there are counts
-	itemBias(j int) float64   // b_j, 0 if there are none
-	popularity(j int) float64 // 0 if there is none
-	row(j int, dst []float64) []float64
+	centre() float64                    // μ
+	count(j int) float64                // n̂_j
+	counted() bool                      // whether there are counts
+	itemBias(j int) float64             // b_j, 0 if there are none
+	popularity(j int) float64           // 0 if there is none
+	row(j int, dst []float64) []float64 // v_j, in dst or in place
 	packedGramian() []float64
 	addCovariance(j int, dst []float64) // adds the packed covariance of [v_j, b_j], if there is one
 	variances(p *Params) Variances
 }
 
-func (m *Model) centre() float64                     { return m.Mean }
-func (m *Model) counted() bool                       { return m.Counts != nil }
-func (m *Model) count(j int) float64                 { return m.Counts[j] }
-func (m *Model) row(j int, like []float64) []float64 { return m.Items[j*len(like) : (j+1)*len(like)] }
-func (m *Model) packedGramian() []float64            { return m.Gramian }
+func (m *Model) centre() float64          { return m.Mean }
+func (m *Model) counted() bool            { return m.Counts != nil }
+func (m *Model) count(j int) float64      { return m.Counts[j] }
+func (m *Model) packedGramian() []float64 { return m.Gramian }
+
+func (m *Model) row(j int, dst []float64) []float64 {
+	switch {
+	case m.late():
+		row, _ := m.item(j, len(dst))
+		if row == nil {
+			clear(dst)
+			return dst
+		}
+		return row
+	default:
+		return m.Items[j*len(dst) : (j+1)*len(dst)]
+	}
+}
+
+// late reports whether items were chosen by weights, and are known by their numbers in the catalogue.
+func (m *Model) late() bool { return m.chosen != nil && m.chosen.late }
 
 func (m *Model) itemBias(j int) float64 {
-	if m.Bias == nil {
+	switch {
+	case m.late():
+		_, bias := m.item(j, 0)
+		return bias
+	case m.Bias == nil:
 		return 0
+	default:
+		return m.Bias[j]
 	}
-	return m.Bias[j]
 }
 
 func (m *Model) addCovariance(j int, dst []float64) {
@@ -415,99 +372,4 @@ func (m *Model) popularity(j int) float64 {
 		return 0
 	}
 	return m.Popularity[j]
-}
-
-// farthest is the largest coordinate of a broadcast that is taken at its word: squares of it, summed
-// over ratings, stay far from overflow. reach is the biased exponent from which on a float64 is at
-// least as large, or no number.
-const (
-	farthest = 1 << 20
-	reach    = 1023 + 20
-)
-
-// tame is a number of a broadcast as a client uses it.
-func tame(x, bound float64) float64 {
-	if math.Abs(x) <= bound {
-		return x
-	}
-	if math.IsNaN(x) {
-		return 0
-	}
-	return math.Copysign(bound, x)
-}
-
-func (v broadcast) centre() float64 {
-	x := floatAt(v.mean, 0)
-	if v.p.Feedback == Implicit {
-		return 0
-	}
-	if math.IsNaN(x) {
-		return v.p.middle()
-	}
-	return min(max(x, v.p.Min), v.p.Max)
-}
-
-func (v broadcast) counted() bool       { return v.counts != nil }
-func (v broadcast) count(j int) float64 { return floatAt(v.counts, j) }
-
-func (v broadcast) itemBias(j int) float64 {
-	if v.bias == nil {
-		return 0
-	}
-	return tame(floatAt(v.bias, j), v.p.Max-v.p.Min)
-}
-
-func (v broadcast) addCovariance(j int, dst []float64) {
-	if v.covariance == nil {
-		return
-	}
-	for i := range dst {
-		dst[i] += tame(floatAt(v.covariance, j*len(dst)+i), farthest)
-	}
-}
-
-// variances are those of the start where they are no variances.
-func (v broadcast) variances(p *Params) Variances {
-	x := numbers(v.spread)
-	for _, y := range x {
-		if !(y > 0 && y <= farthest) {
-			x = nil
-			break
-		}
-	}
-	if x == nil {
-		return p.startVariances()
-	}
-	return *variancesOf(x)
-}
-
-func (v broadcast) popularity(j int) float64 {
-	if v.popular == nil {
-		return 0
-	}
-	return tame(floatAt(v.popular, j), farthest)
-}
-
-func (v broadcast) row(j int, dst []float64) []float64 {
-	at := v.items[8*j*len(dst):][:8*len(dst)]
-	for i := range dst {
-		bits := binary.LittleEndian.Uint64(at[8*i:])
-		dst[i] = math.Float64frombits(bits)
-		if bits>>52&0x7ff >= reach {
-			dst[i] = tame(dst[i], farthest)
-		}
-	}
-	return dst
-}
-
-// packedGramian trusts the server with what follows from its own items: it shapes u, which is
-// zero where it cannot be computed, and clipped.
-func (v broadcast) packedGramian() []float64 { return numbers(v.gram) }
-
-// parameters decodes as many as dst has of those that gradients are taken at, from a place on.
-func (v broadcast) parameters(from int, dst []float64) []float64 {
-	for i := range dst {
-		dst[i] = tame(floatAt(v.theta, from+i), farthest)
-	}
-	return dst
 }

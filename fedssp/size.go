@@ -3,33 +3,40 @@ package fedssp
 // ModelSize is the length in bytes of the model that comes with the plans of a phase, at
 // the most: what it has besides V grows as phases release it.
 func (p *Params) ModelSize(phase string) int {
-	const head = len(modelDomain) + 1 + 8 // and the mean
-	if phase == Prepare && p.chooses() {
+	head := p.head() + 8 // and the mean
+	if p.chooses() && (phase == Prepare || phase == BiasStage && p.ByWeights) {
 		return head
 	}
-	items := p.trained()
-	n := items * p.Rank
+	items, later := p.trained(), phase == Statistics || phase == Refine
+	n := 0 // of numbers of items
+	if !p.Single || phase == Statistics && p.Rounds > 0 {
+		n += items * p.Rank
+	}
 	if phase != Prepare && p.withCounts() {
 		n += items
 	}
-	if (phase == Statistics || phase == Refine) && p.Bias || phase == Statistics && p.popularity() {
+	if later && p.Bias || phase == Statistics && p.popularity() {
 		n += items
 	}
-	if phase == Statistics || phase == Refine {
+	if later {
 		n += items * p.popularWidth()
 	}
+	doubles := 0
 	if phase == Statistics && p.Solver == Variational {
-		n += p.Items*p.packedJoint() + numVariances
+		doubles += p.Items*p.packedJoint() + numVariances
 	}
 	if p.Feedback == Implicit {
-		n += p.packed()
+		doubles += p.packed()
 	}
 	if phase == Statistics && p.descends() {
-		n += p.parameters()
+		doubles += p.parameters()
 	}
-	size := head + 8*n
+	size := head + p.bytesEach()*n + 8*doubles
 	if p.TopItems > 0 {
-		size += choiceBytes * items
+		size += p.choiceSize()
+	}
+	if p.ByWeights {
+		size += p.bytesOfOther() * (p.Items - items)
 	}
 	return size
 }
@@ -37,13 +44,13 @@ func (p *Params) ModelSize(phase string) int {
 // FinalSize is that of the model that a run ends with: that of the phase Statistics, and of items that were not trained on what
 // their features say.
 func (p *Params) FinalSize() int {
-	n, others := 0, p.Items-p.trained()
+	size, others := p.ModelSize(Statistics), p.Items-p.trained()
 	items, biases := p.speaks()
 	if items {
-		n += others * p.Rank
+		size += p.bytesEach() * others * p.Rank
 	}
-	if biases {
-		n += others
+	if biases && !p.ByWeights {
+		size += p.bytesOfOther() * others
 	}
-	return p.ModelSize(Statistics) + 8*n
+	return size
 }

@@ -111,7 +111,7 @@ func (s *Strategy) Restore(state []byte) error {
 		}
 	}
 	next.encoded, next.kept, next.left = len(b) > 0 && b[0] == 1, memory, before
-	next.uncounted = model.unchosen && iteration > 0
+	next.uncounted = model.unchosen && s.chosenBy(iteration)
 	next.iteration, next.model, next.weight, next.weightNoise = iteration, model, weight, deviation
 	*s = next
 	return nil

@@ -78,7 +78,7 @@ func (p Params) Steps() ([]Step, error) {
 			if t > 0 {
 				b.Phase, bound = Refine, refined*bound
 			}
-			b.add(p.rows(Bias, 1, bound), share*(1-s.WeightCounts))
+			b.add(p.biasRelease(bound), share*(1-s.WeightCounts))
 			b.add(p.weightCountsRelease(), share*s.WeightCounts)
 			steps = append(steps, b)
 		}
@@ -222,20 +222,36 @@ func (p *Params) targetBound() float64 {
 // rows is a release of a row of the given length for each item that is trained on, of which one user's has norm at
 // most w_j·bound.
 func (p *Params) rows(name string, length int, bound float64) protocol.Release {
-	return protocol.Release{Name: name, Len: p.trained() * length, L2: bound, LInf: bound, MaxNonZero: p.mostRated() * length}
+	return p.rowsOf(p.trained(), name, length, bound)
 }
 
-// mostRated is how many items a user contributes to at most. Without sampling it is all that are trained on:
+func (p *Params) rowsOf(items int, name string, length int, bound float64) protocol.Release {
+	return protocol.Release{Name: name, Len: items * length, L2: bound, LInf: bound, MaxNonZero: p.mostRated(items) * length}
+}
+
+// mostRated is how many of the items a user contributes to at most. Without sampling it is all of them:
 // how many a user rated is private: it must not show in the plan or in a message's length.
-func (p *Params) mostRated() int {
+func (p *Params) mostRated(items int) int {
 	if p.Budgeting == Weights {
-		return p.trained()
+		return items
 	}
-	return min(p.PerUser, p.trained())
+	return min(p.PerUser, items)
+}
+
+// biased is how many items have biases that are released: those that are trained on or, where weights choose these, all.
+func (p *Params) biased() int {
+	if p.ByWeights {
+		return p.Items
+	}
+	return p.trained()
+}
+
+func (p *Params) biasRelease(bound float64) protocol.Release {
+	return p.rowsOf(p.biased(), Bias, 1, bound)
 }
 
 func (p *Params) weightCountsRelease() protocol.Release {
-	r := p.rows(WeightCounts, 1, 1)
+	r := p.rowsOf(p.biased(), WeightCounts, 1, 1)
 	r.L1 = math.Sqrt(float64(r.MaxNonZero)) // Cauchy-Schwarz
 	return r
 }
@@ -254,7 +270,7 @@ func (p *Params) length(name string) int {
 	case Counts:
 		return p.Items
 	case Bias, WeightCounts:
-		return p.trained()
+		return p.biased()
 	case Gramian:
 		return p.packed()
 	case Scales:

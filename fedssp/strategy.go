@@ -136,8 +136,17 @@ func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 // Skip implements server.Strategy: the attempt is used up. The model stays, unless other sums of the
 // outer step that ends here moved it.
 func (s *Strategy) Skip(*protocol.Plan, error) {
-	s.uncounted = s.model.unchosen
+	s.uncounted = s.model.unchosen && s.chosenBy(s.iteration)
 	s.follow(protocol.Workers(1))
+	s.settle()
+}
+
+// chosenBy reports whether the iteration, or one before, was to choose the items.
+func (s *Strategy) chosenBy(iteration uint64) bool {
+	if s.all.ByWeights {
+		return iteration > 0 && s.params.Steps[iteration-1].Phase != Prepare
+	}
+	return iteration > 0
 }
 
 // Model implements server.Strategy: the model, encoded, as it is after the last sum that was taken in.
@@ -156,13 +165,17 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 	for i, rel := range plan.Releases {
 		r.values[rel.Name], r.noise[rel.Name] = released.Values[i], deviation(rel)
 	}
+	defer s.settle()
 	switch plan.Phase {
 	case Prepare:
 		return s.prepared(r)
 	case BiasStage, Refine:
 		s.keepWeights(r)
 		s.popularity()
-		return s.biases(r)
+		if err := s.biases(r); err != nil || !s.all.ByWeights {
+			return err
+		}
+		return s.narrow()
 	case Popularity:
 		s.keepWeights(r)
 		s.model.Bias = s.weight // scores, of which only the order counts

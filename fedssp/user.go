@@ -72,9 +72,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 		return nil, t.invalid
 	}
 	c := contribution{User: t, params: m.p, ratings: t.ratings, model: m, src: src, iteration: p.Iteration, phase: p.Phase, clients: p.Cohort.Clients}
-	if m.chosen != nil {
-		c.ratings, c.from = m.chosen.of(t.ratings)
-	}
+	c.ratings, c.from = m.trainedOn(t.ratings)
 	defer c.free()
 	vectors := make([]protocol.Vector, len(p.Releases))
 	for i, r := range p.Releases {
@@ -94,12 +92,13 @@ func (t *User) Finish(model []byte, _ protocol.Runner) error {
 	if t.invalid != nil {
 		return t.invalid
 	}
-	if m.unchosen() {
+	if m.unchosen {
 		return ErrNotCounted
 	}
 	w := newWorkspace(m.p)
 	defer w.free()
-	w.gather(m.p, m, m.trainedOn(t.ratings))
+	ratings, _ := m.trainedOn(t.ratings)
+	w.gather(m.p, m, ratings)
 	w.fit(m.p, m)
 	t.keep(w)
 	t.finished = true
@@ -218,7 +217,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	ratings := c.ratings
 	if r.Name == Counts || r.Name == Mean { // of all items
 		ratings = c.User.ratings
-	} else if c.model.unchosen() {
+	} else if c.model.unchosen && !(c.params.ByWeights && (r.Name == Bias || r.Name == WeightCounts)) {
 		return protocol.Vector{}, errors.New("the model does not say which items are trained on")
 	}
 	if len(ratings.Items) == 0 {
@@ -486,7 +485,7 @@ func (c *contribution) statistics(name string) protocol.Vector {
 	v := protocol.Vector{Index: c.items(), Block: len(row), Factor: make([]float64, len(c.chosen)), Value: row}
 	if name == Moments || name == Gradients {
 		copy(v.Factor, c.slopes)
-		return v
+		return c.trainedOn(v)
 	}
 	for i, k := range c.chosen {
 		v.Factor[i] = c.share * c.weights[i]
@@ -495,5 +494,21 @@ func (c *contribution) statistics(name string) protocol.Vector {
 			v.Factor[i] *= curvature
 		}
 	}
+	return c.trainedOn(v)
+}
+
+// trainedOn leaves the rows of items that statistics are of, by their places among them, where weights chose these. What is left of a vector is no longer than all of it.
+func (c *contribution) trainedOn(v protocol.Vector) protocol.Vector {
+	if c.model.chosen == nil || !c.model.chosen.late {
+		return v
+	}
+	n := 0
+	for i, j := range v.Index {
+		if at, trainedOn := c.model.place(int(j)); trainedOn {
+			v.Index[n], v.Factor[n] = uint32(at), v.Factor[i]
+			n++
+		}
+	}
+	v.Index, v.Factor = v.Index[:n], v.Factor[:n]
 	return v
 }

@@ -28,18 +28,19 @@ func TestConformance(t *testing.T) {
 		"vfl":          "algorithm=fmf-vfl rounds=3 parties=4 colluders=0.2",
 		"hfl":          "algorithm=fmf-hfl rounds=3 parties=4 colluders=0.2",
 		// Iterations of up to three kinds: the mean and counts, biases, statistics.
-		"ssp-c":             "algorithm=ssp-c" + public,
-		"ssp-c refined":     "algorithm=ssp-c statistics.bias-rounds=2" + public,
-		"ssp-c adam":        "algorithm=ssp-c encoder.optimiser=adam encoder.steps=10" + public,
-		"ssp-c implicit":    "algorithm=ssp-c" + public + " feedback=implicit split.positive=1 split.test=0.3 rounds=2",
-		"ssp-i":             "algorithm=ssp-i statistics.resample=3" + public,
-		"am-ssp":            "algorithm=am-ssp encoder.steps=10" + public,
-		"am-ssp-ids":        "algorithm=am-ssp-ids encoder.steps=10 statistics.normalise=global" + public,
-		"ssp-convex":        "algorithm=ssp-convex encoder.steps=10" + public,
-		"dp-cmf":            "algorithm=dp-cmf" + public,
-		"ada-dpals":         "algorithm=ada-dpals epsilon=inf rounds=2 rank=2",
-		"of some items":     "algorithm=dp-cmf statistics.top-items=5" + public,
-		"dpals by the tail": "algorithm=dpals statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
+		"ssp-c":               "algorithm=ssp-c" + public,
+		"ssp-c refined":       "algorithm=ssp-c statistics.bias-rounds=2" + public,
+		"ssp-c adam":          "algorithm=ssp-c encoder.optimiser=adam encoder.steps=10" + public,
+		"ssp-c implicit":      "algorithm=ssp-c" + public + " feedback=implicit split.positive=1 split.test=0.3 rounds=2",
+		"ssp-i":               "algorithm=ssp-i statistics.resample=3" + public,
+		"am-ssp":              "algorithm=am-ssp encoder.steps=10" + public,
+		"am-ssp-ids":          "algorithm=am-ssp-ids encoder.steps=10 statistics.normalise=global" + public,
+		"ssp-convex":          "algorithm=ssp-convex encoder.steps=10" + public,
+		"dp-cmf":              "algorithm=dp-cmf" + public,
+		"ada-dpals":           "algorithm=ada-dpals epsilon=inf rounds=2 rank=2",
+		"of some items":       "algorithm=dp-cmf statistics.top-items=5" + public,
+		"of a wide catalogue": "algorithm=ssp-c statistics.top-items=5 statistics.choose-by=weights statistics.broadcast=single" + public,
+		"dpals by the tail":   "algorithm=dpals statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
 		// Gradients at parameters that come beside the model, and a user's own steps between rounds.
 		"dpsgd by the tail": "algorithm=dpsgd statistics.budgeting=tail epsilon=inf rounds=2 rank=2",
 		"ada-dpsgd":         "algorithm=ada-dpsgd epsilon=inf rounds=2 rank=2",
@@ -51,7 +52,7 @@ func TestConformance(t *testing.T) {
 		"a program's own": "algorithm=item-mean epsilon=inf rounds=2",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !slices.Contains([]string{"lfl", "lfl active", "lfl in turns", "vfl", "hfl", "ssp-c", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
+			if !slices.Contains([]string{"lfl", "lfl active", "lfl in turns", "vfl", "hfl", "ssp-c", "of a wide catalogue", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
 				t.Skip("the others have the same forms of rounds: FEDSIM_TEST_LONG")
 			}
 			settings += " tolerance=0.25 deployment.stage-timeout-s=20 data=" + ratings(t, 8, 12)

@@ -74,6 +74,8 @@ var goldenRuns = []struct{ name, flags string }{
 	{"ssp-c", "--algorithm ssp-c --epsilon 200"},
 	{"ssp-c-real", "--algorithm ssp-c --secagg real --baselines quick --epsilon 200"},
 	{"ssp-c-per-item", "--algorithm ssp-c --set statistics.gramian=per-item --features genres --baselines quick --epsilon 200"},
+	{"ssp-c-wide", "--algorithm ssp-c --set statistics.top-items=0.3 --set statistics.choose-by=weights --set statistics.broadcast=single --features genres --baselines quick --epsilon 200"},
+	{"ssp-c-wide-real", "--algorithm ssp-c --secagg real --set statistics.top-items=9 --set statistics.choose-by=weights --set statistics.broadcast=single --baselines quick --epsilon 200"},
 	{"ssp-c-implicit", "--algorithm ssp-c --feedback implicit --set split.validation=0.1 --baselines quick --epsilon 200"},
 	{"ssp-c-refined-real", "--algorithm ssp-c --secagg real --set statistics.bias-rounds=3 --set statistics.prior-strength=100 --baselines quick --epsilon 200"},
 	{"ssp-c-no-noise", "--algorithm ssp-c --epsilon inf --rank 6 --set split.validation=0.1 --baselines quick"},

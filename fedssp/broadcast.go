@@ -1,0 +1,238 @@
+package fedssp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/model"
+)
+
+// broadcast is an encoded model in place. A client reads what its ratings touch and no more.
+type broadcast struct {
+	p                                               *Params // of the items that are trained on
+	mean, counts, bias, items, gram, theta, popular []byte  // counts, bias, gram, theta, popular nil: none
+	covariance, spread                              []byte  // nil: none
+	chosen                                          *chosen // nil: all are, or it is not known yet which
+	unchosen                                        bool    // it is not known yet which
+	rest, restBias                                  []byte  // nil: none
+}
+
+// trainedOn are a user's ratings of items that are trained on, by their places among them. Where weights chose these, all ratings are fitted.
+func (v broadcast) trainedOn(r model.Ratings) (own model.Ratings, from []int) {
+	if v.chosen != nil && !v.chosen.late {
+		return v.chosen.of(r)
+	}
+	return r, nil
+}
+
+// openBroadcast checks form and lengths, and no number: which of them a client looks at depends
+// on what its user rated, so that what is wrong with one is neutralised there, not refused.
+func openBroadcast(b []byte, p *Params) (broadcast, error) {
+	domain, head := modelDomain, p.head()
+	if p.Single {
+		domain = singleDomain
+	}
+	if len(b) < head || string(b[:len(domain)]) != domain {
+		return broadcast{}, fmt.Errorf("fedssp: the model must begin with %q; it is of another algorithm or version", domain)
+	}
+	flags := uint16(b[len(domain)]) | hasItems
+	if p.Single {
+		flags = binary.LittleEndian.Uint16(b[len(domain):])
+	}
+	chosen := flags&hasChoice != 0
+	switch {
+	case p.TopItems == 0 && flags&(hasChoice|hasRest|hasRestBias) != 0:
+		return broadcast{}, errors.New("fedssp: the model is of some of the items; all are trained on")
+	case p.chooses() && !chosen && flags&^hasItems == 0:
+		return openUnchosen(b, p)
+	case p.TopItems > 0 && !chosen:
+		return broadcast{}, errors.New("fedssp: the model does not say which items are trained on")
+	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
+		return broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
+	}
+	if flags&hasPopularity != 0 && p.popularWidth() == 0 {
+		return broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
+	}
+	if flags&hasSolver != 0 && !p.descends() && p.Solver != Variational {
+		return broadcast{}, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
+	}
+	if flags >= 2*hasItems {
+		return broadcast{}, fmt.Errorf("fedssp: the model has flags %#x; the last known is %#x", flags, hasItems)
+	}
+	v := broadcast{p: p}
+	rest, need := b[head:], head
+	take := func(present bool, n int, dst *[]byte) {
+		if !present {
+			return
+		}
+		need += n
+		if len(rest) >= n {
+			*dst, rest = rest[:n:n], rest[n:]
+		} else {
+			rest = nil
+		}
+	}
+	items, others, choice := p.trained(), p.Items-p.trained(), []byte(nil)
+	each := p.bytesEach()
+	take(true, 8, &v.mean)
+	take(chosen, p.choiceSize(), &choice)
+	take(flags&hasCounts != 0, each*items, &v.counts)
+	take(flags&hasBias != 0, each*items, &v.bias)
+	take(flags&hasItems != 0, each*items*p.Rank, &v.items)
+	take(flags&hasGramian != 0, 8*p.packed(), &v.gram)
+	take(flags&hasRestBias != 0, p.bytesOfOther()*others, &v.restBias)
+	take(flags&hasRest != 0, each*others*p.Rank, &v.rest)
+	take(flags&hasPopularity != 0, each*items, &v.popular)
+	if flags&hasSolver != 0 {
+		take(p.descends(), 8*p.parameters(), &v.theta)
+		take(p.Solver == Variational, 8*p.Items*p.packedJoint(), &v.covariance)
+		take(p.Solver == Variational, 8*numVariances, &v.spread)
+	}
+	if len(b) != need {
+		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
+	}
+	if chosen {
+		var err error
+		if v.chosen, err = p.chosenBy(choice); err != nil {
+			return broadcast{}, err
+		}
+		if !v.chosen.late {
+			v.p = v.chosen.inner
+		}
+	}
+	return v, nil
+}
+
+// openUnchosen opens a model from before items are chosen.
+func openUnchosen(b []byte, p *Params) (broadcast, error) {
+	head := p.head()
+	if len(b) != head+8 {
+		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), head+8)
+	}
+	return broadcast{p: p, unchosen: true, mean: b[head:]}, nil
+}
+
+// farthest is the largest coordinate of a broadcast that is taken at its word: squares of it, summed
+// over ratings, stay far from overflow. reach is the biased exponent from which on a float64 is at
+// least as large, or no number.
+const (
+	farthest = 1 << 20
+	reach    = 1023 + 20
+)
+
+// tame is a number of a broadcast as a client uses it.
+func tame(x, bound float64) float64 {
+	if math.Abs(x) <= bound {
+		return x
+	}
+	if math.IsNaN(x) {
+		return 0
+	}
+	return math.Copysign(bound, x)
+}
+
+func (v broadcast) centre() float64 {
+	x := floatAt(v.mean, 0)
+	if v.p.Feedback == Implicit {
+		return 0
+	}
+	if math.IsNaN(x) {
+		return v.p.middle()
+	}
+	return min(max(x, v.p.Min), v.p.Max)
+}
+
+func (v broadcast) counted() bool       { return v.counts != nil }
+func (v broadcast) count(j int) float64 { return v.number(v.counts, j) }
+
+// place is where an item stands among those that are trained on, and whether it does; else where among the others.
+func (v broadcast) place(j int) (at int, trainedOn bool) {
+	if v.chosen == nil || !v.chosen.late {
+		return j, true
+	}
+	if at = int(v.chosen.place[j]); at < 0 {
+		return ^at, false
+	}
+	return at, true
+}
+
+func (v broadcast) itemBias(j int) float64 {
+	at, trainedOn := v.place(j)
+	x := 0.
+	switch {
+	case trainedOn && v.bias != nil:
+		x = v.number(v.bias, at)
+	case !trainedOn && v.restBias != nil:
+		x = v.otherBias(at)
+	}
+	return tame(x, v.p.Max-v.p.Min)
+}
+
+func (v broadcast) addCovariance(j int, dst []float64) {
+	if v.covariance == nil {
+		return
+	}
+	for i := range dst {
+		dst[i] += tame(floatAt(v.covariance, j*len(dst)+i), farthest)
+	}
+}
+
+// variances are those of the start where they are no variances.
+func (v broadcast) variances(p *Params) Variances {
+	x := numbers(v.spread)
+	for _, y := range x {
+		if !(y > 0 && y <= farthest) {
+			x = nil
+			break
+		}
+	}
+	if x == nil {
+		return p.startVariances()
+	}
+	return *variancesOf(x)
+}
+
+func (v broadcast) popularity(j int) float64 {
+	if v.popular == nil {
+		return 0
+	}
+	return tame(v.number(v.popular, j), farthest)
+}
+
+func (v broadcast) row(j int, dst []float64) []float64 {
+	at, trainedOn := v.place(j)
+	rows := v.items
+	if !trainedOn {
+		rows = v.rest
+	}
+	switch {
+	case rows == nil:
+		clear(dst)
+		return dst
+	case v.p.Single:
+		return singleRow(rows[4*at*len(dst):], dst)
+	}
+	rows = rows[8*at*len(dst):][:8*len(dst)]
+	for i := range dst {
+		bits := binary.LittleEndian.Uint64(rows[8*i:])
+		dst[i] = math.Float64frombits(bits)
+		if bits>>52&0x7ff >= reach {
+			dst[i] = tame(dst[i], farthest)
+		}
+	}
+	return dst
+}
+
+// packedGramian trusts the server with what follows from its own items: it shapes u, which is
+// zero where it cannot be computed, and clipped.
+func (v broadcast) packedGramian() []float64 { return numbers(v.gram) }
+
+// parameters decodes as many as dst has of those that gradients are taken at, from a place on.
+func (v broadcast) parameters(from int, dst []float64) []float64 {
+	for i := range dst {
+		dst[i] = tame(floatAt(v.theta, from+i), farthest)
+	}
+	return dst
+}

@@ -1,0 +1,154 @@
+package fedssp
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Models in single precision ([Params.Single]). The server rounds its own model before it broadcasts it, so that both sides compute with the same
+// numbers and nothing drifts; what is rounded was released before, and costs no privacy. It is a model of half the bytes, and of fewer where not all
+// items are trained on:
+//
+//	model = domain ‖ flags (2) ‖ mean (8) ‖ choice (a bit an item of the catalogue, if any) ‖ counts ‖ bias ‖ items (if any) ‖ gramian ‖
+//	        bias of the others (a byte each, if any) ‖ the others ‖ popularity
+//
+// Numbers are little-endian float32, but for the mean and the Gramian: float64. The bias of an item that is not trained on is a signed byte, in steps of
+// 1/127 of [Params.ClipBias], the farthest from zero that a bias is: on a scale of five within .007 stars. V is left out where it is all zero, and of the models
+// of rounds that do not look at it.
+const singleDomain = "fedsim/fedssp/model/v2\n"
+
+// mostSteps is how many steps make the farthest bias of an item that is not trained on.
+const mostSteps = 127
+
+// head is how long a model is before its numbers.
+func (p *Params) head() int {
+	if p.Single {
+		return len(singleDomain) + 2
+	}
+	return len(modelDomain) + 1
+}
+
+// bytesEach is how many bytes a number of an item takes, and bytesOfOther the bias of one that is not trained on.
+func (p *Params) bytesEach() int {
+	if p.Single {
+		return 4
+	}
+	return 8
+}
+
+func (p *Params) bytesOfOther() int {
+	if p.Single {
+		return 1
+	}
+	return 8
+}
+
+// encodeSingle is the model in single precision. Items that are all zero are left out.
+func (m *Model) encodeSingle(flags uint16) []byte {
+	items := m.Items
+	if nothing(items) {
+		items = nil
+	} else {
+		flags |= hasItems
+	}
+	b := append([]byte(nil), singleDomain...)
+	b = binary.LittleEndian.AppendUint16(b, flags)
+	b = appendFloats(b, m.Mean)
+	if m.chosen != nil {
+		b = m.chosen.append(b)
+	}
+	b = appendSingles(b, m.Counts)
+	b = appendSingles(b, m.Bias)
+	b = appendSingles(b, items)
+	b = appendFloats(b, m.Gramian...)
+	for _, x := range m.restBias {
+		b = append(b, byte(m.scale.steps(x)))
+	}
+	b = appendSingles(b, m.rest)
+	return appendSingles(b, m.Popularity)
+}
+
+func appendSingles(b []byte, x []float64) []byte {
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+	}
+	return b
+}
+
+func singleAt(b []byte, i int) float64 {
+	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+}
+
+// steps is a bias in steps; 0 of what is no number.
+func (s scale) steps(x float64) int8 {
+	n := math.Round(x / s.step)
+	if math.IsNaN(n) {
+		return 0
+	}
+	return int8(min(max(n, -mostSteps-1), mostSteps))
+}
+
+// settle rounds the model to what clients get of it, and computes anew what follows from that.
+func (s *Strategy) settle() {
+	if m := s.model; m.scale.single {
+		m.round()
+		m.complete(&s.params.Params)
+	}
+}
+
+func (m *Model) round() {
+	for _, part := range [][]float64{m.Counts, m.Bias, m.Items, m.rest, m.Popularity} {
+		for i, x := range part {
+			part[i] = float64(float32(clampTo(x, math.MaxFloat32)))
+		}
+	}
+	for i, x := range m.restBias {
+		m.restBias[i] = float64(m.scale.steps(x)) * m.scale.step
+	}
+}
+
+// number is one of those of items, all are those of all, and nil of nil.
+func (v broadcast) number(b []byte, i int) float64 {
+	if v.p.Single {
+		return singleAt(b, i)
+	}
+	return floatAt(b, i)
+}
+
+func (v broadcast) all(b []byte) []float64 {
+	if b == nil || !v.p.Single {
+		return numbers(b)
+	}
+	x := make([]float64, len(b)/4)
+	for i := range x {
+		x[i] = singleAt(b, i)
+	}
+	return x
+}
+
+// otherBias is that of an item that is not trained on, by its place among these.
+func (v broadcast) otherBias(at int) float64 {
+	if v.p.Single {
+		return float64(int8(v.restBias[at])) * v.p.scale().step
+	}
+	return floatAt(v.restBias, at)
+}
+
+func (v broadcast) otherBiases() []float64 {
+	if v.restBias == nil {
+		return nil
+	}
+	x := make([]float64, len(v.restBias)/v.p.bytesOfOther())
+	for i := range x {
+		x[i] = v.otherBias(i)
+	}
+	return x
+}
+
+// singleRow reads a row, and tames what is no number or absurdly large.
+func singleRow(b []byte, dst []float64) []float64 {
+	for i := range dst {
+		dst[i] = tame(singleAt(b, i), farthest)
+	}
+	return dst
+}
