@@ -27,6 +27,7 @@ var resumed = []string{
 	"algorithm=lfl-sgdmf rounds=5 contribution=all-ratings sit-out=0.1 noise-draw=client",
 	"algorithm=lfl-sgdmf rounds=4 secagg=real sit-out=0.1",
 	"algorithm=lfl-sgdmf rounds=4 secagg=real mode=active",
+	"algorithm=lfl-sgdmf rounds=5 secagg=real cohort.size=10 cohort.over=1.3 leave=0.1",
 	"algorithm=lfl-sgdmf rounds=4 noise=replace secagg=real",
 	"algorithm=lfl-sgdmf rounds=4 noise=local secagg=real",
 	"algorithm=fmf-lfl rounds=4",

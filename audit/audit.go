@@ -98,7 +98,7 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 	}
 	r := &Report{
 		Algorithm: e.About().Name, Claim: c.Claim, Claimed: claim, Delta: e.Privacy.Budget.Delta, Unit: algorithm.UnitOf(e.Config),
-		Noise: a.noise, Clients: e.Cohort.Clients, Items: e.Data.Items, Colluders: e.Cohort.Colluding(), Dropout: algorithm.Dropout.Value(e.Config),
+		Noise: a.noise, Clients: e.Cohort.Wanted(), Items: e.Data.Items, Colluders: e.Cohort.Colluding(), Dropout: algorithm.Dropout.Value(e.Config),
 		Releases: a.released, Runs: c.Runs, Seed: c.Seed,
 	}
 	p := curve(r.Delta)

@@ -65,7 +65,8 @@ func TestHonestAlgorithmsHold(t *testing.T) {
 		if about.Noise == algorithm.PartyNoise {
 			settings = []string{"epsilon=5 parties=2 rounds=3"}
 		} else if about.Name == "lfl-sgdmf" {
-			settings = append(settings, "epsilon=5 noise=replace", "epsilon=5 tolerance=0.5 dropout=0.4 dropout-at=unmask colluders=0.2")
+			settings = append(settings, "epsilon=5 noise=replace", "epsilon=5 tolerance=0.5 dropout=0.4 dropout-at=unmask colluders=0.2",
+				"epsilon=5 rounds=4 cohort.size=4")
 		}
 		if about.Name == "ssp-i" {
 			settings = append(settings, "epsilon=5 rounds=2 statistics.sampling-rate=0.3")

@@ -30,6 +30,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 600, Stated, mutant{claim: without(fedssp.Bias)}},
 		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 2000, Stated, mutant{plan: scaled(unitRatings)}},
 		{"everybody in every batch", "algorithm=dpals rounds=2 epsilon=2 statistics.sampling-rate=0.1", 1000, Stated, mutant{plan: everyBatch}},
+		{"a turn too few", "algorithm=lfl-sgdmf rounds=6 epsilon=20 cohort.size=4 cohort.over=1.5", 1000, Stated, mutant{claim: oneTurn}},
 		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=10", 2000, Stated, mutant{claim: twice}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,6 +56,12 @@ func scaled(f func(protocol.Release) float64) func(*protocol.Plan) {
 			p.Releases[i].Noise.Variance *= f(p.Releases[i])
 		}
 	}
+}
+
+// oneTurn claims what one of the rounds costs that a client is asked for.
+func oneTurn(e *experiment.Experiment) (float64, error) {
+	one, err := e.SpentAtMost(1)
+	return one.Epsilon, err
 }
 
 // everyBatch has clients toss no coin.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -16,16 +17,17 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// auditor makes the releases of an experiment again and again. Client 0 has the unit. The
-// last of the others collude: whoever sees all they see takes their noise out of every sum,
+// auditor makes the releases of an experiment again and again. The first client has the unit, of those that take turns one
+// that has the most. The last of the others collude: whoever sees all they see takes their noise out of every sum,
 // so they are counted and add nothing. What the others send beside noise is known to the worst
 // attacker and taken out likewise: they send zero.
 type auditor struct {
 	e        *experiment.Experiment
 	cfg      Config
-	plans    []*protocol.Plan   // of all attempts
-	shifts   [][][]int64        // of each plan and release, what the unit adds
-	samplers []*client.Samplers // of each plan; those of a step share theirs
+	plans    []*protocol.Plan      // of all attempts that ask the unit's client
+	clients  [][]protocol.ClientID // of each plan, those that are honest, the unit's first
+	shifts   [][][]int64           // of each plan and release, what the unit adds
+	samplers []*client.Samplers    // of each plan; those of a step share theirs
 	victim   victim
 	noise    string
 	released int  // vectors in a run
@@ -43,7 +45,11 @@ func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 	}
 	step := e.Schedule.At(1)
 	samplers := new(client.Samplers)
+	unit := mostTurns(e)
 	for t := range e.Schedule.Iterations() {
+		if !e.Plan(uint64(t) + 1).Setup().Chooses(unit) {
+			continue
+		}
 		if now := e.Schedule.At(uint64(t) + 1); now != step {
 			step, samplers = now, new(client.Samplers) // one holds the tables of a few releases
 		}
@@ -62,9 +68,27 @@ func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 			a.victim.vectors[r.Name] = x
 			a.released++
 		}
-		a.plans, a.shifts = append(a.plans, &p), append(a.shifts, shifts)
+		a.plans, a.shifts, a.clients = append(a.plans, &p), append(a.shifts, shifts), append(a.clients, honest(&p, unit))
 	}
 	return a, nil
+}
+
+// mostTurns is the first of the clients that are asked most often.
+func mostTurns(e *experiment.Experiment) protocol.ClientID {
+	turns := make([]int, e.Cohort.All())
+	for t := range e.Schedule.Iterations() {
+		for _, id := range e.Plan(uint64(t) + 1).Setup().Chosen() {
+			turns[id]++
+		}
+	}
+	return protocol.ClientID(slices.Index(turns, slices.Max(turns)))
+}
+
+// honest are the clients that a round goes on with, but for those that collude: the unit's, and others that are asked.
+func honest(p *protocol.Plan, unit protocol.ClientID) []protocol.ClientID {
+	c := p.Cohort
+	others := slices.DeleteFunc(p.Setup().Chosen(), func(id protocol.ClientID) bool { return id == unit })
+	return append([]protocol.ClientID{unit}, others[:c.Honest(c.Wanted())-1]...)
 }
 
 // views makes all runs of both worlds.
@@ -103,7 +127,7 @@ func (a *auditor) run(world, number int) (view, error) {
 	if a.sampled {
 		return a.steps(world, sources)
 	}
-	clients := make([]*party, a.e.Cohort.Honest(a.e.Cohort.Clients))
+	clients := make([]*party, a.e.Cohort.Honest(a.e.Cohort.Wanted()))
 	noise := make([]entropy.Source, len(clients))
 	for i := range noise {
 		noise[i] = sources(fmt.Sprintf("client/%d", i))
@@ -132,7 +156,7 @@ func (a *auditor) newParty(i, attempt, world int, src entropy.Source) *party {
 	if i == 0 && world == 1 {
 		t = a.victim
 	}
-	id := protocol.ClientID(i)
+	id := a.clients[attempt][i]
 	return &party{id: id, role: client.New(client.Config{
 		ID: id, Session: a.plans[attempt].Session, Trainer: t, Entropy: src, Noise: a.samplers[attempt],
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil },
@@ -159,12 +183,12 @@ func (p *party) hear(m protocol.Message) (protocol.Message, error) {
 
 // input has the client send its masked input, as the ideal sum has it: without masks.
 func (p *party) input(plan *protocol.Plan) ([]protocol.Integers, error) {
-	for _, m := range []protocol.Message{&protocol.Announce{Plan: plan}, &protocol.Roster{Iteration: plan.Iteration, Clients: plan.Cohort.Clients}} {
+	for _, m := range []protocol.Message{&protocol.Announce{Plan: plan}, &protocol.Roster{Iteration: plan.Iteration, Clients: plan.Cohort.Wanted()}} {
 		if _, err := p.hear(m); err != nil {
 			return nil, err
 		}
 	}
-	m, err := p.hear(&protocol.Delivery{Iteration: plan.Iteration, Clients: plan.Cohort.Clients})
+	m, err := p.hear(&protocol.Delivery{Iteration: plan.Iteration, Clients: plan.Cohort.Wanted()})
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +262,7 @@ const (
 func (a *auditor) lose(iteration uint64, honest int, src entropy.Source) ([]loss, error) {
 	lost := make([]loss, honest)
 	rate, stages := algorithm.Dropout.Value(a.e.Config), a.e.DropoutStages()
-	left := a.e.Cohort.Clients - a.e.Cohort.Required()
+	left := a.e.Cohort.Wanted() - a.e.Cohort.Required()
 	if rate == 0 {
 		return lost, nil
 	}

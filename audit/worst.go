@@ -43,6 +43,9 @@ func Open(said []config.Setting) (*experiment.Experiment, error) {
 		algorithm.Secagg.Set(&c, "ideal")
 		algorithm.Mode.Set(&c, graph.SemiHonest.String())
 	}
+	if algorithm.CohortSize.Int(c) > Users/2 {
+		algorithm.CohortSize.Set(&c, Users/2)
+	}
 	set, err := Small(c)
 	if err != nil {
 		return nil, err

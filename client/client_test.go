@@ -170,6 +170,17 @@ func TestNoLedger(t *testing.T) {
 	b.script(`survivors 1 5 -> unmask 1`)
 }
 
+// asksOthers makes a plan one of the first iteration from 6 on that asks 5 of 50 clients and not the bench's. Nothing else is wrong with it.
+func asksOthers(p *protocol.Plan) {
+	p.Cohort = protocol.Cohort{Clients: 5, Goal: 5, Enrolled: 50}
+	for p.Setup().Chooses(3) {
+		p.Iteration++
+	}
+	if err := p.Validate(); err != nil {
+		panic(err)
+	}
+}
+
 // What a client does not take up, and that nothing comes of it.
 func TestRefusesPlans(t *testing.T) {
 	for _, c := range []struct {
@@ -184,6 +195,7 @@ func TestRefusesPlans(t *testing.T) {
 		{"nobody honest", func(p *protocol.Plan) { p.Cohort.Colluders = 0.6 }},
 		{"no variance", func(p *protocol.Plan) { p.Releases[0].Noise.Variance = 0 }},
 		{"nothing released", func(p *protocol.Plan) { p.Releases = nil }},
+		{"not its turn", asksOthers},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, secagg.DrawClient)

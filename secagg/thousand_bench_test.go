@@ -95,7 +95,7 @@ func BenchmarkCrowd(b *testing.B) {
 			}
 			b.ReportMetric(least, "cpu-s")
 			b.ReportMetric(peak(b), "peak-GB")
-			if i > 0 {
+			if i > 0 && before > 0 {
 				b.ReportMetric(math.Log(least/before)/math.Log(float64(n)/float64(numbers[i-1])), "exponent")
 			}
 		})

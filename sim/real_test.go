@@ -96,6 +96,54 @@ func TestCrowdIsIdeal(t *testing.T) {
 	}
 }
 
+// Of clients that take turns the same ones take part in real and in ideal sums, no more than the goal of them, and each contributes in
+// its turns only. Sums have what the survivors sent, plainly.
+func TestTurns(t *testing.T) {
+	const n, rounds = 20, 5
+	cohort := protocol.Cohort{Clients: 9, Goal: 7, Enrolled: n, Tolerance: 0.3, Colluders: 0.05}
+	session := protocol.SessionID{1}
+	for _, dropout := range []float64{0, 0.1} {
+		both := make([]*adder, 2)
+		outcomes := make([]*Outcome, 2)
+		for i := range both {
+			trainers, _ := bits(n)
+			both[i] = newAdder(cohort, exact(n), rounds)
+			both[i].plan.Session = session
+			cfg := Config{Session: session, Strategy: both[i], Trainers: trainers, Rounds: rounds, Network: network, Seed: 5, Draw: secagg.DrawClient, Real: i == 1}
+			if dropout > 0 {
+				cfg.Faults = Faults{Dropout: dropout, Stages: []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}}
+			}
+			var err error
+			if outcomes[i], err = Run(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff(both[0].sums, both[1].sums); d != "" || len(both[1].sums) < 3 {
+			t.Errorf("dropout %v: %d sums (-ideal +real):\n%s", dropout, len(both[1].sums), d)
+		}
+		for i, out := range outcomes {
+			for _, it := range out.Iterations {
+				if it.Alive+it.Dropped != cohort.Clients || it.Sent > cohort.Goal || it.Survivors > cohort.Goal {
+					t.Errorf("of %d that are asked for %d: %+v", cohort.Clients, cohort.Goal, it)
+				}
+				if dropout == 0 && it.Survivors != cohort.Goal {
+					t.Errorf("nobody is lost, and %d of %d survive", it.Survivors, cohort.Goal)
+				}
+				sum := 0.
+				for id, x := range both[i].sums[it.Number].Values[0] {
+					asked := (protocol.Setup{Session: session, Iteration: it.Number, Cohort: cohort}).Chooses(protocol.ClientID(id))
+					if sum += x; x != 0 && !asked {
+						t.Errorf("client %d is in the sum of iteration %d, which does not ask it", id, it.Number)
+					}
+				}
+				if it.Skipped == nil && sum != float64(it.Survivors) {
+					t.Errorf("the sum is %v of %d survivors", sum, it.Survivors)
+				}
+			}
+		}
+	}
+}
+
 // In active mode clients may be lost before they confirm the survivors: they
 // stay survivors, their noise is not reduced, and too many of them end the
 // iteration there.

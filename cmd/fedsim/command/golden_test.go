@@ -33,6 +33,7 @@ var updateGolden = flag.Bool("update-golden", false, "write what runs leave now 
 var goldenRuns = []struct{ name, flags string }{
 	{"lfl-sgdmf", "--algorithm lfl-sgdmf"},
 	{"lfl-sgdmf-real", "--algorithm lfl-sgdmf --secagg real --baselines quick --epsilon 200"},
+	{"lfl-sgdmf-turns-real", "--algorithm lfl-sgdmf --set cohort.size=10 --rounds 6 --secagg real --baselines quick --epsilon 200"},
 	{"lfl-sgdmf-active", "--algorithm lfl-sgdmf --secagg real --mode active --rounds 3 --baselines quick --epsilon 200"},
 	{"lfl-sgdmf-all-ratings", "--algorithm lfl-sgdmf --contribution all-ratings --rank 3 --leave 0.2 --away 0.2 --sit-out 0.1 --baselines quick --epsilon 200"},
 	{"lfl-sgdmf-replace", "--algorithm lfl-sgdmf --noise replace --rounds 4 --baselines quick"},

@@ -1,0 +1,51 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/opened"
+)
+
+// A round that asks 240 of 600 clients has every client in 12 of 30 rounds: noise is that of 12 rounds of which each has all, and
+// so is what is stated. Nobody else is promised less noise by that.
+func TestNoiseIsForTurns(t *testing.T) {
+	const lfl = "data=synthetic:small algorithm=lfl-sgdmf epsilon=4 "
+	turns, all := opened.Experiment(t, lfl+"rounds=30 cohort.size=200"), opened.Experiment(t, lfl+"rounds=12")
+	if c := turns.Cohort; c.Clients != 240 || c.Goal != 200 || c.Enrolled != 600 {
+		t.Fatalf("the cohort is %+v, want 200 of 240 of 600", c)
+	}
+	if is, want := turns.Schedule.Noise().Variance, all.Schedule.Noise().Variance; is != want || want == 0 {
+		t.Errorf("the variance is %v, that of 12 rounds of all %v", is, want)
+	}
+	for attempts, rounds := range map[int]int{0: 0, 1: 1, 3: 2, 5: 2, 6: 3, 30: 12} { // ⌈attempts·240/600⌉
+		is, err := turns.SpentAtMost(attempts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := all.SpentAtMost(rounds); err != nil || is.Epsilon != want.Epsilon {
+			t.Errorf("%d attempts cost %v at the most, %d rounds of all %v (%v)", attempts, is.Epsilon, rounds, want.Epsilon, err)
+		}
+	}
+	s := turns.Statement(dp.Result{Epsilon: 4, Accountant: dp.GDPSkellam})
+	if s.Turns != 12 || s.Rounds != 30 || !strings.Contains(s.String(), "turns=12/30") {
+		t.Errorf("stated is %s", s)
+	}
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	if s := all.Statement(dp.Result{Epsilon: 4, Accountant: dp.GDPSkellam}); s.Turns != 0 || strings.Contains(s.String(), "turns") {
+		t.Errorf("without turns stated is %s", s)
+	}
+	if turns.Session() == opened.Experiment(t, lfl+"rounds=30 cohort.size=200 cohort.over=1.19").Session() {
+		t.Error("runs that ask different clients are of one session")
+	}
+}
+
+// What is no algorithm's of users takes no turns, whatever is set.
+func TestNoTurns(t *testing.T) {
+	if c := opened.Experiment(t, "data=synthetic:small algorithm=dpals cohort.size=200").Cohort; c.Enrolled != 0 || c.Clients != 600 {
+		t.Errorf("the cohort is %+v", c)
+	}
+}
