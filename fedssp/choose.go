@@ -11,7 +11,7 @@ import (
 // declareChoice declares which items are trained on: see chosen.go.
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
-		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a tenth of ε times users, from 1000 to 5000; else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
+		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
 		Help: "Items that are trained on, those that private counts or weights show to be rated most: a share below 1, or how many; 0 trains on all. The others are scored by their biases and features, or last.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
@@ -92,7 +92,10 @@ func (s settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
 
 // choosesByWeights reports whether weights choose the items, before and after every auto is replaced.
 func (s settings) choosesByWeights(f *config.Facts) bool {
-	some := keys.topItems.Of(s.Config).Given && s.chooses() || s.most(f) > 0
+	some := s.most(f) > 0
+	if keys.topItems.Of(s.Config).Given {
+		some = s.chooses()
+	}
 	return some && (keys.chooseBy.Is(s.Config, byWeights) || keys.chooseBy.Is(s.Config, "auto") && s.wide(f) && s.problemOfWeights() == "")
 }
 
@@ -127,12 +130,12 @@ func (s settings) choosesByCounts() bool {
 	return s.chooses() && !keys.chooseBy.Is(s.Config, byWeights)
 }
 
-// How many items of a wide catalogue are trained on: one for each 10 of ε times users, of which few have more in the statistics than noise, and at most what
+// How many items of a wide catalogue are trained on: one for each 6 of ε times users, of which few have more in the statistics than noise, and at most what
 // keeps a run of 160,000 items below 3 MB up.
 const (
 	mostItems  = 5000
 	leastItems = 1000
-	eachItem   = 10
+	eachItem   = 6
 )
 
 // most is how many items are trained on where nothing is said.
