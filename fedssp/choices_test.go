@@ -19,13 +19,15 @@ import (
 func TestReleasesOfStatistics(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=dpals": "mean | weight-counts gramians moments | gramians moments | gramians moments",
-		"algorithm=dpals statistics.budgeting=tail":                                             "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
-		"algorithm=ada-dpals":                                                                   "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
-		"algorithm=dp-cmf rounds=1":                                                             "mean | bias weight-counts | gramian moments",
-		"algorithm=ssp-c":                                                                       "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 12),
-		"algorithm=ssp-c epsilon=8.4":                                                           "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 12),
-		"algorithm=ssp-c epsilon=1":                                                             "mean | bias weight-counts | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
-		"algorithm=ssp-c epsilon=1 statistics.bias-rounds=1":                                    "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=dpals statistics.budgeting=tail":          "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=ada-dpals":                                "counts mean | weight-counts gramians moments | gramians moments | gramians moments",
+		"algorithm=dp-cmf rounds=1":                          "mean | bias weight-counts | gramian moments",
+		"algorithm=ssp-c":                                    "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 12),
+		"algorithm=ssp-c epsilon=8.4":                        "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 12),
+		"algorithm=ssp-c epsilon=1":                          "mean | bias weight-counts | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=ssp-c epsilon=1 statistics.bias-rounds=1": "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=ssp-c epsilon=1 statistics.top-items=0.1 statistics.choose-by=weights":       "mean | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
+		"algorithm=ssp-c epsilon=1 statistics.top-items=0.1":                                    "counts mean | bias weight-counts | bias weight-counts" + strings.Repeat(" | gramian moments", 6),
 		"algorithm=ssp-c encoder.optimiser=adam":                                                "mean | bias weight-counts | gramian moments | gramian moments | gramian moments",
 		"algorithm=ssp-c statistics.mean-cap=0 rounds=1":                                        "bias weight-counts | gramian moments",
 		"algorithm=ssp-c rounds=1 statistics.gramian=per-item":                                  "mean | bias weight-counts | gramians moments",
@@ -253,3 +255,51 @@ func texts(c config.Config, names ...string) string {
 
 // ssp are the settings that an experiment trains by.
 func ssp(e *experiment.Experiment) *Params { return &e.Instance().(*instance).params }
+
+// What stands in docs/configuration.md of wide catalogues: up to 20,000 items nothing is different, whatever is said of users and budget.
+func TestWideCatalogues(t *testing.T) {
+	for _, c := range []struct {
+		settings     string
+		users, items int
+		top          float64
+		by, precise  string // "": it has no effect
+	}{
+		{"algorithm=ssp-c epsilon=5", 100_000, 20_000, 0, "", double},
+		{"algorithm=ssp-c epsilon=5", 100_000, 20_001, 5000, byWeights, single},
+		{"algorithm=ssp-c epsilon=1", 20_000, 160_000, 3333, byWeights, single},
+		{"algorithm=ssp-c epsilon=0.1", 20_000, 160_000, 1000, byWeights, single},
+		{"algorithm=ssp-c epsilon=0.1", 20_000, 30_000, 0, "", single}, // biases are refined there
+		{"algorithm=ssp-c epsilon=1 statistics.exponent=0.2", 20_000, 160_000, 0, "", single},
+		{"algorithm=ssp-c epsilon=1 statistics.user-popularity-weight=0.1", 20_000, 160_000, 0, "", single},
+		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 160_000, 70, byWeights, single},
+		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 16_000, 70, byCounts, double},
+		{"algorithm=ssp-c epsilon=1 statistics.top-items=0 statistics.broadcast=double", 20_000, 160_000, 0, "", double},
+		{"algorithm=ssp-c epsilon=inf", 20_000, 160_000, 0, "", ""}, // posteriors
+		{"algorithm=ssp-c feedback=implicit epsilon=5", 20_000, 160_000, 0, "", single},
+		{"algorithm=dp-cmf epsilon=5", 20_000, 160_000, 0, "", single},
+		{"algorithm=dpsgd epsilon=5", 20_000, 160_000, 0, "", ""},
+	} {
+		var text config.Config
+		for _, s := range opened.Settings(c.settings) {
+			if err := text.Set(s.Key, s.Value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		facts := &config.Facts{Users: c.users, Items: c.items, Min: 1, Max: 5}
+		got := text.Choose(config.Keys(), facts)
+		top, by, precise := keys.topItems.Value(got), keys.chooseBy.Of(got), keys.broadcast.Of(got)
+		if by == "auto" {
+			by = ""
+		}
+		if precise == "auto" {
+			precise = ""
+		}
+		if top != c.top || by != c.by || precise != c.precise {
+			t.Errorf("%s, %d users, %d items: %v items by %q in %q precision, want %v by %q in %q", c.settings, c.users, c.items, top, by, precise, c.top, c.by, c.precise)
+		}
+		before, after := (settings{text}).usersOfBiases(facts), (settings{got}).usersOfBiases(facts)
+		if want := float64(c.users) * min(1, 20_000/float64(c.items)); c.by == byWeights && (before != want || after != want) || c.by == "" && after != float64(c.users) {
+			t.Errorf("%s, %d users, %d items: the share of biases goes by %v and then %v users", c.settings, c.users, c.items, before, after)
+		}
+	}
+}

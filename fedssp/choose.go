@@ -11,7 +11,7 @@ import (
 // declareChoice declares which items are trained on: see chosen.go.
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
-		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) 5000 where weights choose them, else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
+		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
 		Help: "Items that are trained on, those that private counts or weights show to be rated most: a share below 1, or how many; 0 trains on all. The others are scored by their biases and features, or last.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
@@ -90,8 +90,21 @@ const wideFrom = 20_000
 
 func (s settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
 
-// usersOfBiases is how many users a bias share goes by: of a wide catalogue as if it were not, with as many users for each item.
-func usersOfBiases(f *config.Facts) float64 {
+// choosesByWeights reports whether weights choose the items, before and after every auto is replaced.
+func (s settings) choosesByWeights(f *config.Facts) bool {
+	some := s.most(f) > 0
+	if keys.topItems.Of(s.Config).Given {
+		some = s.chooses()
+	}
+	return some && (keys.chooseBy.Is(s.Config, byWeights) || keys.chooseBy.Is(s.Config, "auto") && s.wide(f) && s.problemOfWeights() == "")
+}
+
+// usersOfBiases is how many users the share of biases goes by: where weights choose items of a wide catalogue as if it were not wide, with as many users
+// for each item.
+func (s settings) usersOfBiases(f *config.Facts) float64 {
+	if !s.choosesByWeights(f) {
+		return float64(f.Users)
+	}
 	return float64(f.Users) * min(1, wideFrom/float64(f.Items))
 }
 
@@ -117,9 +130,13 @@ func (s settings) choosesByCounts() bool {
 	return s.chooses() && !keys.chooseBy.Is(s.Config, byWeights)
 }
 
-// mostItems is how many items of a wide catalogue are trained on: what keeps a run of 160,000 items below 3 MB up, and more than noise leaves anything of at
-// budgets up to 5.
-const mostItems = 5000
+// How many items of a wide catalogue are trained on: one for each 6 of ε times users, of which few have more in the statistics than noise, and at most what
+// keeps a run of 160,000 items below 3 MB up.
+const (
+	mostItems  = 5000
+	leastItems = 1000
+	eachItem   = 6
+)
 
 // most is how many items are trained on where nothing is said.
 func (s settings) most(f *config.Facts) float64 {
@@ -127,7 +144,7 @@ func (s settings) most(f *config.Facts) float64 {
 	case !s.wide(f), !s.private(), !s.pooled(), s.problemOfWeights() != "", keys.chooseBy.Is(s.Config, byCounts), !keys.itemsFile.Is(s.Config, ""), keys.popularityWeight.Or(s.Config, 0) > 0:
 		return 0
 	}
-	return mostItems
+	return min(max(math.Round(algorithm.Epsilon.Chosen(s.Config)*float64(f.Users)/eachItem), leastItems), mostItems)
 }
 
 // ofSomeItems reports whether not all items are trained on.
