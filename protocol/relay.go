@@ -43,13 +43,17 @@ type Partial struct {
 	Sums      [][]byte
 }
 
-// Presence says that a client has a connection to the relay now, or has none any more.
-// Fresh: it comes with nothing but its records.
+// Presence says that a client has a connection to the relay now, or has none any more. Life
+// tells one start of its process from another; it is zero where it has no connection.
 type Presence struct {
 	Client    ClientID
 	Connected bool
-	Fresh     bool
+	Life      Life
 }
+
+// Life is drawn when a process starts: a client with another one than before knows nothing
+// but its records.
+type Life [16]byte
 
 func (*Forward) Kind() Kind  { return KindForward }
 func (*Counted) Kind() Kind  { return KindCounted }
@@ -95,5 +99,9 @@ func (m *Partial) body() int {
 }
 
 func (m *Presence) body() int {
-	return number(uint64(m.Client)) + flag(m.Connected) + flag(m.Fresh)
+	n := number(uint64(m.Client)) + flag(m.Connected)
+	if m.Connected {
+		n += some(len(m.Life))
+	}
+	return n
 }

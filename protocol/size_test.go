@@ -81,7 +81,8 @@ func TestSizes(t *testing.T) {
 		{&protocol.Counted{Iteration: 300, Stage: protocol.StageUnmask, Client: 7}, header + it300 + 2 + client},
 		{&protocol.Collect{Iteration: 9, Stage: protocol.StageMaskedInput}, header + it + 2},
 		{&protocol.Partial{Iteration: 9, Clients: protocol.NewBitmap(9), Sums: [][]byte{make([]byte, 200), nil}}, header + it + 2 + (2 + 2) + (3 + 200) + 2},
-		{&protocol.Presence{Client: 7, Connected: true, Fresh: true}, header + client + flag + flag},
+		{&protocol.Presence{Client: 7, Connected: true}, header + client + flag + (2 + 16)},
+		{&protocol.Presence{Client: 7}, header + client},
 
 		// In frames of 2^18 bytes: with its field's tag and length, of 4 bytes, one byte
 		// too many for a frame.

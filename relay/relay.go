@@ -35,7 +35,6 @@ type Relay struct {
 	plan  *protocol.Plan // the latest; nil before the first
 	parts [protocol.Stages]*part
 	here  map[protocol.ClientID]uint64 // the connection of each client that has one
-	fresh map[protocol.ClientID]bool   // clients that come with nothing but their records
 }
 
 // part is what the relay adds up in a stage.
@@ -48,10 +47,10 @@ type part struct {
 
 // New makes a relay.
 func New(cfg Config) *Relay {
-	return &Relay{cfg: cfg, here: make(map[protocol.ClientID]uint64), fresh: make(map[protocol.ClientID]bool)}
+	return &Relay{cfg: cfg, here: make(map[protocol.ClientID]uint64)}
 }
 
-// Step feeds one input: a message, Registered, Connected or Disconnected of a client, or
+// Step feeds one input: a message, Connected or Disconnected of a client, or
 // Start, by which the connection to the aggregator is a new one. It never blocks and never
 // panics on what a peer sent.
 func (r *Relay) Step(_ time.Time, in protocol.Input) protocol.Effects {
@@ -63,8 +62,6 @@ func (r *Relay) Step(_ time.Time, in protocol.Input) protocol.Effects {
 			return r.down(in.Envelope.Message)
 		}
 		return r.up(in.Envelope)
-	case protocol.Registered:
-		r.fresh[in.Client] = true
 	case protocol.Connected:
 		if in.Connection > r.here[in.Client] {
 			r.here[in.Client] = in.Connection
@@ -90,13 +87,9 @@ func (r *Relay) start() (eff protocol.Effects) {
 	return eff
 }
 
-// present tells the aggregator of a client that has come or gone.
+// present tells the aggregator of a client that has come or gone. The driver says with which life.
 func (r *Relay) present(c protocol.ClientID, connected bool) protocol.Effects {
-	m := &protocol.Presence{Client: c, Connected: connected, Fresh: connected && r.fresh[c]}
-	if connected {
-		delete(r.fresh, c)
-	}
-	return r.tell(m)
+	return r.tell(&protocol.Presence{Client: c, Connected: connected})
 }
 
 // tell says something to the aggregator.

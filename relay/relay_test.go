@@ -242,8 +242,7 @@ func TestPresence(t *testing.T) {
 			t.Errorf("%T %+v (-want +got):\n%s", in, in, d)
 		}
 	}
-	step(protocol.Registered{Client: 4})
-	step(protocol.Connected{Client: 4, Connection: 7}, protocol.Presence{Client: 4, Connected: true, Fresh: true})
+	step(protocol.Connected{Client: 4, Connection: 7}, protocol.Presence{Client: 4, Connected: true})
 	step(protocol.Connected{Client: 2, Connection: 9}, protocol.Presence{Client: 2, Connected: true})
 	step(protocol.Connected{Client: 4, Connection: 6}) // overtaken
 	step(protocol.Connected{Client: 4, Connection: 10}, protocol.Presence{Client: 4, Connected: true})

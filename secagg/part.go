@@ -17,7 +17,7 @@ import (
 // have not come when the stage is closed has not answered it. In U1 are thus exactly the
 // clients whose vectors are in the sum, whichever way they took.
 
-// ErrRelay: vectors were handed on in active mode. A client that lies is excluded there for
+// ErrRelay is returned in active mode. A client that lies is excluded there for
 // what it was seen to send, and of what a relay adds up nobody sees who sent it.
 var ErrRelay = errors.New("secagg: relays add vectors up in semi-honest mode alone")
 

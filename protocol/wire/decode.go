@@ -67,8 +67,7 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 	case *wirepb.Partial:
 		return d.partial(m)
 	case *wirepb.Presence:
-		last := int64(-1)
-		return &protocol.Presence{Client: d.next("client", m.GetClient(), &last), Connected: m.GetConnected(), Fresh: m.GetFresh()}
+		return d.presence(m)
 	default:
 		d.fail(ErrSyntax, "", "there is no such message")
 		return nil

@@ -60,7 +60,7 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 	case *protocol.Partial:
 		return &wirepb.Partial{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1, Clients: m.Clients, Sums: m.Sums}
 	case *protocol.Presence:
-		return &wirepb.Presence{Client: uint32(m.Client), Connected: m.Connected, Fresh: m.Fresh}
+		return presence(m)
 	default:
 		e.fail(ErrSyntax, "", "there is no such message")
 		return nil

@@ -172,7 +172,7 @@ func messages() map[string]protocol.Message {
 		"counted, an answer":            &protocol.Counted{Iteration: 9, Stage: protocol.StageUnmask},
 		"collect":                       &protocol.Collect{Iteration: 300, Stage: protocol.StageMaskedInput},
 		"partial":                       &protocol.Partial{Iteration: 9, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0x81, 0x04}, Sums: [][]byte{masked[1], nil}},
-		"presence":                      &protocol.Presence{Client: 299, Connected: true, Fresh: true},
+		"presence":                      &protocol.Presence{Client: 299, Connected: true, Life: protocol.Life(fill(16, 7))},
 		"presence, gone":                &protocol.Presence{Client: 1},
 	}
 	for i, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace} {

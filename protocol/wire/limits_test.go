@@ -183,7 +183,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 		&protocol.Forward{Client: protocol.ClientID(n - 1), Message: longest(masked, unmask, roster)},
 		&protocol.Counted{Iteration: it, Stage: protocol.StageUnmask, Client: protocol.ClientID(n - 1)}, &protocol.Collect{Iteration: it, Stage: protocol.StageUnmask},
 		&protocol.Partial{Iteration: it, Stage: protocol.StageUnmask, Clients: bitmap, Sums: masked.Masked},
-		&protocol.Presence{Client: protocol.ClientID(n - 1), Connected: true, Fresh: true},
+		&protocol.Presence{Client: protocol.ClientID(n - 1), Connected: true},
 	}
 }
 

@@ -88,3 +88,23 @@ func (d *decoder) stage(s wirepb.Stage) protocol.Stage {
 	}
 	return out
 }
+
+func presence(m *protocol.Presence) *wirepb.Presence {
+	out := &wirepb.Presence{Client: uint32(m.Client), Connected: m.Connected}
+	if m.Connected {
+		out.Life = m.Life[:]
+	}
+	return out
+}
+
+func (d *decoder) presence(m *wirepb.Presence) *protocol.Presence {
+	last := int64(-1)
+	out := &protocol.Presence{Client: d.next("client", m.GetClient(), &last), Connected: m.GetConnected()}
+	switch {
+	case out.Connected:
+		out.Life = protocol.Life(d.fixed("life", m.GetLife(), len(out.Life)))
+	case len(m.GetLife()) > 0:
+		d.fail(ErrValue, "life", "of a client that is not connected")
+	}
+	return out
+}

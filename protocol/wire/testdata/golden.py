@@ -131,7 +131,7 @@ GOOD = [
     ("counted, an answer", "counted", uint(1, 9) + uint(2, 5)),
     ("collect", "collect", uint(1, 300) + uint(2, 3)),
     ("partial", "partial", uint(1, 9) + uint(2, 5) + data(3, b"\x81\x04") + data(4, fill(200, 5)) + data(4)),
-    ("presence", "presence", uint(1, 299) + uint(2, 1) + uint(3, 1)),
+    ("presence", "presence", uint(1, 299) + uint(2, 1) + data(3, fill(16, 7))),
     ("presence, gone", "presence", uint(1, 1)),
 ]
 
@@ -307,7 +307,9 @@ BAD = [
     ("no sums", "partial", uint(1, 9) + uint(2, 3) + data(3, b"\x01"), "value", "sums"),
     ("5 sums of a relay", "partial", uint(1, 9) + uint(2, 3) + data(3, b"\x01") + data(4) * 5, "limit", "sums"),
     ("a bitmap for more clients of a relay", "partial", uint(1, 9) + uint(2, 3) + data(3, bytes(39)) + data(4), "limit", "clients"),
-    ("client 300 connected", "presence", uint(1, 300) + uint(2, 1), "limit", "client"),
+    ("client 300 connected", "presence", uint(1, 300) + uint(2, 1) + data(3, fill(16, 7)), "limit", "client"),
+    ("a client without a life", "presence", uint(1, 9) + uint(2, 1), "value", "life"),
+    ("the life of one that is gone", "presence", uint(1, 9) + data(3, fill(16, 7)), "value", "life"),
 
     # In what travels with a message.
     ("a delivery without shares", "announce", SMALL + data(2, *DELIVERY[:2]), "value", "delivery.shares"),

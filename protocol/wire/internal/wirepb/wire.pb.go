@@ -1742,7 +1742,7 @@ type Presence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Client        uint32                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`
 	Connected     bool                   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
-	Fresh         bool                   `protobuf:"varint,3,opt,name=fresh,proto3" json:"fresh,omitempty"` // it comes with nothing but its records
+	Life          []byte                 `protobuf:"bytes,3,opt,name=life,proto3" json:"life,omitempty"` // fixed: 16, if it is connected
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1791,11 +1791,11 @@ func (x *Presence) GetConnected() bool {
 	return false
 }
 
-func (x *Presence) GetFresh() bool {
+func (x *Presence) GetLife() []byte {
 	if x != nil {
-		return x.Fresh
+		return x.Life
 	}
-	return false
+	return nil
 }
 
 type Plan struct {
@@ -2738,11 +2738,11 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\x12\x18\n" +
 	"\aclients\x18\x03 \x01(\fR\aclients\x12\x12\n" +
-	"\x04sums\x18\x04 \x03(\fR\x04sums\"V\n" +
+	"\x04sums\x18\x04 \x03(\fR\x04sums\"T\n" +
 	"\bPresence\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x1c\n" +
-	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x14\n" +
-	"\x05fresh\x18\x03 \x01(\bR\x05fresh\"\xf5\x01\n" +
+	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x12\n" +
+	"\x04life\x18\x03 \x01(\fR\x04life\"\xf5\x01\n" +
 	"\x04Plan\x12\x18\n" +
 	"\asession\x18\x01 \x01(\fR\asession\x12\x1c\n" +
 	"\titeration\x18\x02 \x01(\x04R\titeration\x12\x14\n" +
