@@ -34,7 +34,7 @@ func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.
 	if err != nil {
 		return nil, err
 	}
-	l, err := newPeerConn(i.Key, i.Contact, EnrolID, log, over...)
+	l, err := newPeerConn(i.Key, []admission.Contact{i.Contact}, EnrolID, log, over...)
 	if err != nil {
 		return nil, err
 	}

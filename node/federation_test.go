@@ -61,6 +61,8 @@ type federation struct {
 	kept        func(protocol.ClientID, protocol.SessionID) // hears of what clients keep of a session; nil: nobody does
 	contact     admission.Contact
 	hub         peer.AddrInfo          // where the aggregator itself is
+	relayKeys   []admission.PrivateKey // of those that may relay
+	relays      []admission.Contact    // where clients dial; none: the aggregator
 	simulated   *experiment.Experiment // with all ratings
 	public      *agreement.Public
 	log         zerolog.Logger
@@ -280,6 +282,9 @@ func (f *federation) startAggregator(listen []string) {
 	config := node.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
 		Federation: f.federation, Registry: f.registry, Listen: listen, Log: f.log.With().Str("role", "aggregator").Logger(),
 		State: f.dir, Observer: watcher{f}}
+	for _, k := range f.relayKeys {
+		config.Relays = append(config.Relays, k.Public())
+	}
 	config.Over(f.network.option()...)
 	a, err := node.NewAggregator(ctx, config)
 	if err != nil {
@@ -323,7 +328,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	}
 	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
 		Ledger: ledger, Finished: finished, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
-		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
+		Relays: f.relays, Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
 	config.Over(f.network.heard(f.written[id])...)
 	c, err := node.NewClient(config)
 	if err != nil {

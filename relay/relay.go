@@ -254,6 +254,7 @@ func ignored(from protocol.Party, iteration uint64, stage protocol.Stage, err er
 func Wrap(list []protocol.Envelope, through func(protocol.ClientID) (protocol.Party, bool)) []protocol.Envelope {
 	out := make([]protocol.Envelope, 0, len(list))
 	knows := make(map[protocol.Party]protocol.Message) // the plan, or the end, that a relay was given last
+	plan := new(protocol.Announce)                     // the latest, one for all relays
 	for _, e := range list {
 		relay, ok := protocol.Party{}, false
 		if e.To.Role == protocol.Client {
@@ -270,8 +271,10 @@ func Wrap(list []protocol.Envelope, through func(protocol.ClientID) (protocol.Pa
 				out = append(out, protocol.Envelope{From: e.From, To: relay, Message: m})
 			}
 		case *protocol.Announce:
+			if plan.Plan != m.Plan {
+				plan = &protocol.Announce{Plan: m.Plan}
+			}
 			if last, same := knows[relay].(*protocol.Announce); !same || last.Plan != m.Plan {
-				plan := &protocol.Announce{Plan: m.Plan}
 				knows[relay] = plan
 				out = append(out, protocol.Envelope{From: e.From, To: relay, Message: plan})
 			}
