@@ -157,6 +157,7 @@ func refusal(err error) bool {
 func (a *Aggregator) relist() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.announceList()
 	s := a.session
 	if s == nil || s.final != nil || s.list == a.cfg.Registry.List().Hash() {
 		return

@@ -473,7 +473,11 @@ func (f *federation) tapped() *tap {
 // run has everybody take part to the end, and returns the server's outcome.
 func (f *federation) run() *node.Outcome {
 	f.t.Helper()
-	server := f.server(f.join(admission.ServerPlace))
+	m := f.memberships[admission.ServerPlace]
+	if m == nil {
+		m = f.join(admission.ServerPlace)
+	}
+	server := f.server(m)
 	wait := f.start(f.joinAll()...)
 	out, err := server.Run(f.ctx)
 	if err != nil {

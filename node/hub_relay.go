@@ -53,7 +53,7 @@ func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
 	if m.Register == nil || m.Register.Version != RelayID {
 		return conclude(s, &controlMessage{Refused: "this aggregator speaks to relays by " + RelayID})
 	}
-	c := &conn{peer: id, life: m.Register.Life, stream: s, closed: make(chan struct{}), session: make(chan *hubSession, 1), queue: newQueue(relayQueueSize)}
+	c := &conn{peer: id, life: m.Register.Life, stream: s, closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(relayQueueSize)}
 	a.enterRelay(c)
 	defer a.leave(c)
 	log.Info().Stringer("place", c.place).Msg("a relay has registered")
@@ -96,6 +96,10 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 		case <-c.closed:
 			return nil, 0, nil
 		case s = <-c.session:
+		case <-c.presence:
+			if err := a.welcome(c); err != nil {
+				return nil, 0, err
+			}
 		case n := <-notices:
 			switch {
 			case n.err != nil:
@@ -118,6 +122,19 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				return s, n.message.Ready.Presences, nil
 			default:
 				return nil, 0, errNotice
+			}
+		}
+	}
+}
+
+// announceList has relays that wait for a session told who is enrolled by now. Those that are in one
+// register again. The caller holds mu.
+func (a *Aggregator) announceList() {
+	for _, c := range a.conns {
+		if c.place.Role == protocol.Relay {
+			select {
+			case c.presence <- struct{}{}:
+			default: // it has not been told of the last change
 			}
 		}
 	}

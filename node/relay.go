@@ -119,14 +119,9 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	if err != nil {
 		return err
 	}
-	list, err := admission.ParseList(w.List)
-	if err != nil {
+	if err = r.learn(w); err != nil {
 		return err
 	}
-	if _, err = r.hub.cfg.Registry.Update(list); err != nil {
-		return err
-	}
-	r.hub.relist()
 	r.up.is(time.Time{})
 	r.cfg.Log.Info().Msg("registered with the aggregator")
 	described, err := r.gather(ctx, st)
@@ -191,21 +186,47 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session, error)
 			return nil, ctx.Err()
 		case <-r.up.presence:
 		case n := <-notices:
-			if n.err == nil && n.message.Session == nil {
-				n.err = errNotice
-			}
-			if n.err != nil {
-				return nil, n.err
-			}
-			if !r.past(n.message.Session) {
-				return n.message.Session, nil
-			}
-			if err := say(st, &controlMessage{Wait: &wait{}}); err != nil {
-				return nil, err
+			described, err := r.noticed(st, n)
+			if err != nil || described != nil {
+				return described, err
 			}
 			go listens()
 		}
 	}
+}
+
+// noticed takes what the aggregator says before a session, and returns one that is not past.
+func (r *Relay) noticed(st network.Stream, n said) (*session, error) {
+	switch {
+	case n.err != nil:
+		return nil, n.err
+	case n.message.Welcome != nil:
+		return nil, r.learn(n.message.Welcome)
+	case n.message.Session == nil:
+		return nil, errNotice
+	case r.past(n.message.Session):
+		return nil, say(st, &controlMessage{Wait: &wait{}})
+	}
+	return n.message.Session, nil
+}
+
+// learn takes in who is enrolled.
+func (r *Relay) learn(w *welcome) error {
+	list, err := admission.ParseList(w.List)
+	if err != nil {
+		return err
+	}
+	out, err := r.hub.cfg.Registry.Update(list)
+	if err != nil {
+		return err
+	}
+	for i := range out {
+		if id, failed := PeerID(out[i].Identity.Ed25519()); failed == nil {
+			_ = r.hub.host.Network().ClosePeer(id) // revoked: the gate does not let it in again
+		}
+	}
+	r.hub.relist()
+	return nil
 }
 
 // past says whether a session has ended and the relay has its end.

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
@@ -30,8 +33,15 @@ func (f *federation) withRelays(n int) []*running {
 	for k := range n {
 		f.relayKeys = append(f.relayKeys, f.key(fmt.Sprint("relay ", k)))
 	}
+	f.join(admission.ServerPlace) // relays get the list as they register
+	for id := range protocol.ClientID(f.federation.Clients) {
+		f.join(admission.ClientPlace(id))
+	}
 	f.hub.ID = ""
 	f.startAggregator([]string{"/ip4/127.0.0.1/tcp/0"})
+	for _, m := range f.memberships {
+		m.Contact = f.contact // it is elsewhere now
+	}
 	var out []*running
 	for k := range n {
 		r := f.startRelay(k)
@@ -75,7 +85,7 @@ func (f *federation) startRelay(k int) *running {
 	return &running{r, admission.Contact{Addresses: r.Addresses(), Peer: id.String()}, stop}
 }
 
-const relayedSettings = "algorithm=lfl-sgdmf rank=2 rounds=3 stage1.epochs=1 stage1.step=.1 epsilon=50 deployment.stage-timeout-s=30 tolerance=0.3"
+const relayedSettings = "algorithm=lfl-sgdmf epsilon=10 contribution=all-ratings rounds=3 tolerance=0.34 deployment.stage-timeout-s=20 secagg=real"
 
 // A federation of processes with relays, over loopback, has the model that the simulator has without, to the bit.
 func TestRelaysConform(t *testing.T) {
@@ -91,22 +101,20 @@ func TestRelaysConform(t *testing.T) {
 	}
 }
 
-// A relay that ends in the middle of a session is the loss of its clients for a round at the most: they dial the
-// next relay, and all of them have the model at the end.
+// A relay that ends in the middle of a round is the loss of the clients whose vectors it held, which are tolerated: every
+// round releases its sum. Its clients dial the next relay, and all of them have the model at the end.
 func TestRelayEndsMidway(t *testing.T) {
 	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings+" rounds=6 deployment.tail-s=1")
 	relays := f.withRelays(4)
 	var once sync.Once
-	released, lost := 0, 0
+	released, ended := 0, false
 	f.watch = func(e protocol.Event) {
 		switch e.Kind {
 		case protocol.IterationSummed:
 			released++
-		case protocol.ClientLost:
-			lost++
 		case protocol.StageClosed:
-			if e.Iteration == 2 && e.Stage == protocol.StageShare || e.Iteration == 2 && e.Stage == protocol.StageMaskedInput {
-				once.Do(func() { go relays[1].stop() })
+			if e.Iteration == 2 && e.Stage == protocol.StageMaskedInput { // while answers to unmask arrive
+				once.Do(func() { relays[1].stop(); ended = true })
 			}
 		default:
 		}
@@ -115,8 +123,8 @@ func TestRelayEndsMidway(t *testing.T) {
 	if len(out.Model) == 0 || out.Attempts.Opened != 6 {
 		t.Errorf("a model of %d bytes after %+v", len(out.Model), out.Attempts)
 	}
-	if released < 5 || lost < 3 {
-		t.Errorf("%d rounds of 6 released a sum, %d clients were lost of 3 at the relay", released, lost)
+	if released != 6 || !ended {
+		t.Errorf("%d rounds of 6 released a sum, the relay has ended: %v", released, ended)
 	}
 }
 
@@ -131,31 +139,59 @@ func TestRelaysAndTheAggregator(t *testing.T) {
 	}
 }
 
-// Who is no relay of the aggregator's is not let in, and sessions in active mode are refused with relays.
-func TestRelaysAreKnown(t *testing.T) {
-	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings)
+// spoken tells of the first line of a log that has some words.
+type spoken struct {
+	words string
+	heard chan struct{}
+	once  sync.Once
+}
+
+func (s *spoken) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), s.words) {
+		s.once.Do(func() { close(s.heard) })
+	}
+	return len(line), nil
+}
+
+// A session in active mode is refused by an aggregator that has relays, and the server is told why.
+func TestActiveModeTakesNoRelays(t *testing.T) {
+	heard := &spoken{words: "the aggregator refuses", heard: make(chan struct{})}
+	why := &spoken{words: "it is in active mode, and this aggregator has relays", heard: make(chan struct{})}
+	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings+" mode=active", zerolog.New(io.MultiWriter(heard, why)))
 	f.withRelays(1)
-	f.relayKeys = append(f.relayKeys, f.key("stranger"))
-	stranger := f.startRelay(1)
-	time.Sleep(0)
-	stranger.stop()
-	for _, id := range f.aggregator.Connected() {
-		if id.String() == stranger.contact.Peer {
-			t.Error("a stranger is connected")
+	server := f.server(f.memberships[admission.ServerPlace])
+	ctx, cancel := context.WithCancel(f.ctx)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := server.Run(ctx)
+		ended <- err
+	}()
+	for _, c := range f.joinAll() {
+		defer f.startStoppable(c)()
+	}
+	for _, s := range []*spoken{heard, why} {
+		select {
+		case <-s.heard:
+		case <-f.ctx.Done():
+			t.Fatalf("nobody said %q", s.words)
 		}
 	}
-	active := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings+" secagg=real mode=active")
-	active.withRelays(1)
-	server := active.server(active.join(admission.ServerPlace))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	wait := make(chan error, 1)
-	go func() { _, err := server.Run(ctx); wait <- err }()
-	for _, c := range active.joinAll() {
-		stop := active.startStoppable(c)
-		defer stop()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the server: %v", err)
 	}
-	if err := <-wait; err == nil {
-		t.Error("a session in active mode went through with relays")
+}
+
+// Who is no relay of the aggregator's is not let in: it has no connection to tell of clients over.
+func TestStrangersAreNoRelays(t *testing.T) {
+	refused := &spoken{words: "no connection to the aggregator", heard: make(chan struct{})}
+	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings, zerolog.New(refused))
+	f.relayKeys = append(f.relayKeys, f.key("stranger")) // after the aggregator was started
+	stranger := f.startRelay(0)
+	select {
+	case <-refused.heard:
+	case <-f.ctx.Done():
+		t.Fatal("the stranger has a connection")
 	}
+	stranger.stop()
 }
