@@ -293,3 +293,25 @@ func (k signer) check(session protocol.SessionID, m protocol.Message) error {
 		return nil // what the aggregator itself says, which the roles check
 	}
 }
+
+// ParseContacts reads addresses that end in /p2p/ and the name of a peer, as a relay and the aggregator
+// print them: those of one peer that follow each other are one contact.
+func ParseContacts(addresses []string) ([]admission.Contact, error) {
+	var out []admission.Contact
+	for _, s := range addresses {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("the address %q: %w", s, err)
+		}
+		transport, id := peer.SplitAddr(a)
+		if id == "" || len(transport) == 0 {
+			return nil, fmt.Errorf("the address %q must end in /p2p/ and the peer's name, and say where that is before it", s)
+		}
+		if n := len(out); n > 0 && out[n-1].Peer == id.String() {
+			out[n-1].Addresses = append(out[n-1].Addresses, transport.String())
+		} else {
+			out = append(out, admission.Contact{Addresses: []string{transport.String()}, Peer: id.String()})
+		}
+	}
+	return out, nil
+}

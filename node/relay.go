@@ -88,6 +88,16 @@ func (r *Relay) Addresses() []string { return r.hub.Addresses() }
 // Close ends every connection.
 func (r *Relay) Close() error { return r.hub.Close() }
 
+// Check says that the relay has no connection to the aggregator, if so.
+func (r *Relay) Check() error {
+	r.up.mu.Lock()
+	defer r.up.mu.Unlock()
+	if r.up.lost.IsZero() {
+		return nil
+	}
+	return errCutOff
+}
+
 // Run holds the connection to the aggregator until the context ends. Without it, clients are sent away
 // after a while, to another relay.
 func (r *Relay) Run(ctx context.Context) error {
