@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -194,4 +195,69 @@ func TestStrangersAreNoRelays(t *testing.T) {
 		t.Fatal("the stranger has a connection")
 	}
 	stranger.stop()
+}
+
+// One session follows another through relays: clients that wait for the next are counted, also by relays that have the
+// end of the last, and one that was away finds the model there.
+func TestSessionsThroughRelays(t *testing.T) {
+	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
+	f.gather = time.Second // for one that is away
+	f.withRelays(2)
+	server := f.memberships[admission.ServerPlace]
+	const away = 3
+	away1 := make([]*node.Client, 0, 1)
+	var there []*node.Client
+	for id := range protocol.ClientID(8) {
+		c := f.client(id, f.memberships[admission.ClientPlace(id)])
+		if id == away {
+			away1 = append(away1, c)
+		} else {
+			there = append(there, c)
+		}
+	}
+	wait := f.start(there...)
+	first, err := f.server(server).Run(f.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	f.start(away1...)() // it ends with the model of a session that it was not in
+	f.next(9, "algorithm=fmf-lfl rounds=3 tolerance=0.25 deployment.stage-timeout-s=20")
+	f.gather = time.Minute
+	f.session(server, sim.Faults{})
+	if len(first.Model) == 0 {
+		t.Error("the first session has no model")
+	}
+}
+
+// Clients that enrol while a relay waits are let in by it.
+func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
+	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
+	f.relayKeys = append(f.relayKeys, f.key("relay 0"))
+	_ = f.aggregator.Close()
+	f.hub.ID = ""
+	f.startAggregator([]string{"/ip4/127.0.0.1/tcp/0"})
+	r := f.startRelay(0)
+	f.relays = append(f.relays, r.contact)
+	var tickets []admission.Ticket
+	var invitations []*admission.Invitation
+	for _, place := range []admission.Place{admission.ServerPlace, admission.ClientPlace(0), admission.ClientPlace(1), admission.ClientPlace(2), admission.ClientPlace(3),
+		admission.ClientPlace(4), admission.ClientPlace(5), admission.ClientPlace(6), admission.ClientPlace(7)} {
+		i := f.invite(place, f.now().Add(time.Hour))
+		tickets, invitations = append(tickets, i.Ticket), append(invitations, i)
+	}
+	if err := f.aggregator.Admit(tickets); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range invitations {
+		m, err := node.Enrol(f.ctx, i, f.identity(i.Ticket.Place), f.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.memberships[i.Ticket.Place] = m
+	}
+	out := f.run()
+	if want := f.simulate(sim.Faults{}); !bytes.Equal(out.Model, want.Model) {
+		t.Error("the model is not the simulator's")
+	}
 }
