@@ -39,6 +39,10 @@ func newRelayLinks(keys []admission.PublicKey) (relayLinks, error) {
 // relayQueueSize is how many bytes may wait for a relay, which has messages for many clients.
 const relayQueueSize = 4 * queueSize
 
+// listPause is how long a relay waits for a list that has changed, in which more may enrol: a thousand do
+// within seconds.
+const listPause = 300 * time.Millisecond
+
 // serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
 func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
 	id := s.Conn().RemotePeer()
@@ -80,6 +84,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 	c.in = s
 	a.mu.Unlock()
 	shown := false
+	var due <-chan time.Time // when the list is told again; nil: it has not changed
 	for {
 		if s != nil && !shown {
 			now, err := a.describe(s)
@@ -97,6 +102,11 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 			return nil, 0, nil
 		case s = <-c.session:
 		case <-c.presence:
+			if due == nil {
+				due = time.After(listPause)
+			}
+		case <-due:
+			due = nil
 			if err := a.welcome(c); err != nil {
 				return nil, 0, err
 			}
