@@ -63,6 +63,7 @@ type federation struct {
 	hub         peer.AddrInfo          // where the aggregator itself is
 	relayKeys   []admission.PrivateKey // of those that may relay
 	relays      []admission.Contact    // where clients dial; none: the aggregator
+	shares      *sharing               // what clients have in common for the sake of memory; nil: nothing
 	simulated   *experiment.Experiment // with all ratings
 	public      *agreement.Public
 	log         zerolog.Logger
@@ -326,7 +327,8 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
+	registry := f.shares.registry(f)
+	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: registry,
 		Ledger: ledger, Finished: finished, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
 		Relays: f.relays, Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
 	config.Over(f.network.heard(f.written[id])...)
@@ -339,11 +341,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 
 // job is what the client of a user does in a session.
 func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
-	public, err := agreement.Decode(text)
-	if err != nil {
-		return nil, err
-	}
-	e, err := agreement.Open(public)
+	e, err := f.shares.experiment(text)
 	if err != nil {
 		return nil, err
 	}
