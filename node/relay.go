@@ -157,8 +157,8 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	}
 	err = carry(ctx, st, r.up.queueOf(s), s.terms.limits(protocol.Aggregator, protocol.Relay), func(m protocol.Message) error {
 		if f, ok := m.(*protocol.Final); ok {
-			if err := r.keepFinal(s, f); err != nil {
-				return err
+			if failed := r.keepFinal(s, f); failed != nil {
+				return failed
 			}
 		}
 		s.driver.give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Relay}, Message: m}})

@@ -109,10 +109,10 @@ func (m *machine) foundRelays(l load, relays int) *relayedLoad {
 		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", ""}
 	var dials, listens []string
 	for k := range relays {
-		public, id := key(fmt.Sprintf("relay-%d.key", k))
-		lead = append(lead, "--relay", public)
+		relay, name := key(fmt.Sprintf("relay-%d.key", k))
+		lead = append(lead, "--relay", relay)
 		listens = append(listens, "/ip4/127.0.0.1/tcp/"+freePort(m.t))
-		dials = append(dials, "--relay", listens[k]+"/p2p/"+id)
+		dials = append(dials, "--relay", listens[k]+"/p2p/"+name)
 	}
 	f.aggregator = m.follow(lead...)
 	f.aggregator.said("entered in the list", 1)
