@@ -120,6 +120,7 @@ type round struct {
 	inputs   int    // answered at the stage masked-input: |U1|
 	unmasked int    // answered at the stage unmask: |U2|
 	summing  uint64 // ID of the work that sums up; 0 before
+	relayed  relayed
 }
 
 // New makes an aggregator.
@@ -145,6 +146,8 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	case protocol.Registered:
 		a.forget(in.Client)
 		return a.settle(now)
+	case protocol.RelayLost:
+		return a.relayLost(now, in)
 	case protocol.Done:
 		return a.done(now, in)
 	}
@@ -152,6 +155,9 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 }
 
 func (a *Aggregator) receive(now time.Time, e protocol.Envelope) protocol.Effects {
+	if e.From.Role == protocol.Relay {
+		return a.fromRelay(now, e)
+	}
 	switch m := e.Message.(type) {
 	case *protocol.Open:
 		if e.From.Role == protocol.Server && m.Plan != nil {
@@ -246,18 +252,28 @@ func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 
 // stageMessage counts a client's answer, and closes the stage with the last one.
 func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol.StageMessage) protocol.Effects {
-	iteration, stage := m.At()
+	r, err := a.roundOf(m)
+	if err != nil {
+		iteration, stage := m.At()
+		return ignored(from, iteration, stage, err)
+	}
+	return a.goOn(now, a.offer(r, from, m))
+}
+
+// roundOf is the round that a client's message is of, if anything of that is heard now.
+func (a *Aggregator) roundOf(m protocol.StageMessage) (*round, error) {
+	iteration, _ := m.At()
 	r := a.round
 	if a.next != nil && a.next.setup.Iteration == iteration {
 		r = a.next
 	}
 	if r == nil || r.summing != 0 || r.setup.Iteration != iteration {
-		return ignored(from, iteration, stage, errors.New("that iteration is not in progress"))
+		return nil, errors.New("that iteration is not in progress")
 	}
-	if a.verification.closing {
-		return ignored(from, iteration, stage, errClosing)
+	if a.verification.closing || r == a.round && r.collecting() {
+		return nil, errClosing
 	}
-	return a.goOn(now, a.offer(r, from, m))
+	return r, nil
 }
 
 // accepted sees to what a message says besides that it answers its stage.
@@ -321,6 +337,7 @@ func (r *round) close() error {
 func (r *round) advance() {
 	r.stage = r.following()
 	r.expected, r.answered = r.answered, 0
+	r.relayed = relayed{}
 }
 
 // begin sets when the present stage ends at the latest.
@@ -335,7 +352,10 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 		return protocol.Effects{}
 	}
 	r := a.round
-	var eff protocol.Effects
+	eff, waits := a.collects(now)
+	if waits {
+		return eff
+	}
 	for c, stage := range r.awaited {
 		if stage == r.stage {
 			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientLost, Iteration: r.setup.Iteration,

@@ -76,7 +76,7 @@ func (a *Aggregator) pending(r *round, now time.Time) (any bool, back time.Time)
 // nobody else may or the tail is over. Otherwise it asks to be woken when that can change.
 func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	r := a.round
-	if r == nil || r.summing != 0 || a.verification.closing {
+	if r == nil || r.summing != 0 || a.verification.closing || r.collecting() && now.Before(r.deadline) {
 		return protocol.Effects{}
 	}
 	if !now.Before(r.deadline) {

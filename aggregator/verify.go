@@ -113,7 +113,7 @@ func (a *Aggregator) goOn(now time.Time, events []protocol.Event) protocol.Effec
 	var eff protocol.Effects
 	switch r := a.round; {
 	case r == nil || r.summing != 0:
-	case a.verification.closing || r.complete():
+	case a.verification.closing || r.complete() || r.relayed.asked && !r.collecting():
 		eff = a.closeStage(now)
 	default:
 		eff = a.settle(now)

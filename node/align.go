@@ -117,7 +117,7 @@ type alignMember struct {
 func (m *alignMember) has(a align.Attempt) bool { return len(m.kept) > 0 && m.kept[0] == a }
 
 func (m *alignMember) run(ctx context.Context) error {
-	l, err := newPeerConn(m.cfg.Identity, m.cfg.Membership.Contact, AlignID, m.cfg.Log, m.cfg.over...)
+	l, err := newPeerConn(m.cfg.Identity, []admission.Contact{m.cfg.Membership.Contact}, AlignID, m.cfg.Log, m.cfg.over...)
 	if err != nil {
 		return err
 	}

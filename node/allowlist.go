@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/control"
@@ -16,8 +17,10 @@ type allowlist struct {
 	allow func(peer.ID) bool
 }
 
-// only is the gate that lets one peer pass.
-func only(id peer.ID) *allowlist { return &allowlist{allow: func(p peer.ID) bool { return p == id }} }
+// only is the gate that lets some peers pass.
+func only(peers ...peer.ID) *allowlist {
+	return &allowlist{allow: func(p peer.ID) bool { return slices.Contains(peers, p) }}
+}
 
 func (g *allowlist) set(allow func(peer.ID) bool) {
 	g.mu.Lock()

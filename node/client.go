@@ -30,7 +30,10 @@ type ClientConfig struct {
 	Identity   admission.PrivateKey
 	Membership *admission.Membership
 	Registry   *admission.Registry
-	Ledger     *store.Ledger
+	// Relays are dialled in place of the aggregator, one at a time: the first by the client's number,
+	// and after a connection has broken the next. None: the aggregator itself.
+	Relays []admission.Contact
+	Ledger *store.Ledger
 	// Finished are the sessions that the client has finished: shown one of them, it waits
 	// for the next. A session that has ended is added. nil: none is kept.
 	Finished *store.Finished
@@ -131,8 +134,15 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if c.life, err = newLife(); err != nil {
 		return nil, err
 	}
-	c.conn, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
-	return c, err
+	contacts := cfg.Relays
+	if len(contacts) == 0 {
+		contacts = []admission.Contact{cfg.Membership.Contact}
+	}
+	if c.conn, err = newPeerConn(cfg.Identity, contacts, ProtocolID, cfg.Log, cfg.over...); err != nil {
+		return nil, err
+	}
+	c.conn.begin(int(c.party().Client))
+	return c, nil
 }
 
 // Run takes part in one session that the client has not finished, until that has ended,

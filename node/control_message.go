@@ -24,6 +24,7 @@ type controlMessage struct {
 	Session  *session        `json:"session,omitempty"`
 	Enrol    json.RawMessage `json:"enrol,omitempty"` // an enrolment (package admission)
 	Ready    *ready          `json:"ready,omitempty"`
+	Gathered *gathered       `json:"gathered,omitempty"`
 	Wait     *wait           `json:"wait,omitempty"`
 	Refused  string          `json:"refused,omitempty"`
 
@@ -65,7 +66,16 @@ type session struct {
 
 // ready says that the peer has checked what it was sent: the session, in which it then
 // takes part, or the enrolment, which is then durable.
-type ready struct{}
+type ready struct {
+	// Presences, of a relay, are how many messages of the kind presence follow at once: the clients
+	// that take part through it.
+	Presences int `json:"presences,omitempty"`
+}
+
+// gathered says how many clients are connected to a relay, before there is a session.
+type gathered struct {
+	Connected int `json:"connected"`
+}
 
 // wait says that a client takes no part in the session that it was shown, since it has
 // finished that one, or since it is over and of a server that has been put out. It is

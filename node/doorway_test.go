@@ -250,7 +250,7 @@ func TestPeersGetPastStrangersOverTCP(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for i := range peers {
-		leaf, err := newPeerHost(identity(100+i), hub.ID(), libp2p.Transport(tcp.NewTCPTransport))
+		leaf, err := newPeerHost(identity(100+i), []peer.ID{hub.ID()}, libp2p.Transport(tcp.NewTCPTransport))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.
 	if err != nil {
 		return nil, err
 	}
-	l, err := newPeerConn(i.Key, i.Contact, EnrolID, log, over...)
+	l, err := newPeerConn(i.Key, []admission.Contact{i.Contact}, EnrolID, log, over...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +157,7 @@ func refusal(err error) bool {
 func (a *Aggregator) relist() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.announceList()
 	s := a.session
 	if s == nil || s.final != nil || s.list == a.cfg.Registry.List().Hash() {
 		return

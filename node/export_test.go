@@ -54,6 +54,9 @@ func (s *Server) Skew(by time.Duration) { s.driver.now = skewed(by) }
 // Over has the aggregator's host use other transports.
 func (c *AggregatorConfig) Over(o ...libp2p.Option) { c.over = o }
 
+// Over has the relay's hosts use other transports.
+func (c *RelayConfig) Over(o ...libp2p.Option) { c.over = o }
+
 // Over has the client's host use other transports.
 func (c *ClientConfig) Over(o ...libp2p.Option) { c.over = o }
 

@@ -61,6 +61,9 @@ type federation struct {
 	kept        func(protocol.ClientID, protocol.SessionID) // hears of what clients keep of a session; nil: nobody does
 	contact     admission.Contact
 	hub         peer.AddrInfo          // where the aggregator itself is
+	relayKeys   []admission.PrivateKey // of those that may relay
+	relays      []admission.Contact    // where clients dial; none: the aggregator
+	shares      *sharing               // what clients have in common for the sake of memory; nil: nothing
 	simulated   *experiment.Experiment // with all ratings
 	public      *agreement.Public
 	log         zerolog.Logger
@@ -286,6 +289,9 @@ func (f *federation) startAggregator(listen []string) {
 	config := node.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
 		Federation: f.federation, Registry: f.registry, Listen: listen, Log: f.log.With().Str("role", "aggregator").Logger(),
 		State: f.dir, Observer: watcher{f}}
+	for _, k := range f.relayKeys {
+		config.Relays = append(config.Relays, k.Public())
+	}
 	config.Over(f.network.option()...)
 	a, err := node.NewAggregator(ctx, config)
 	if err != nil {
@@ -327,9 +333,10 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: f.openRegistry(),
+	registry := f.shares.registry(f)
+	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: registry,
 		Ledger: ledger, Finished: finished, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
-		Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
+		Relays: f.relays, Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
 	config.Over(f.network.heard(f.written[id])...)
 	c, err := node.NewClient(config)
 	if err != nil {
@@ -340,11 +347,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 
 // job is what the client of a user does in a session.
 func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
-	public, err := agreement.Decode(text)
-	if err != nil {
-		return nil, err
-	}
-	e, err := agreement.Open(public)
+	e, err := f.shares.experiment(text)
 	if err != nil {
 		return nil, err
 	}
@@ -474,7 +477,11 @@ func (f *federation) tapped() *tap {
 // run has everybody take part to the end, and returns the server's outcome.
 func (f *federation) run() *node.Outcome {
 	f.t.Helper()
-	server := f.server(f.join(admission.ServerPlace))
+	m := f.memberships[admission.ServerPlace]
+	if m == nil {
+		m = f.join(admission.ServerPlace)
+	}
+	server := f.server(m)
 	wait := f.start(f.joinAll()...)
 	out, err := server.Run(f.ctx)
 	if err != nil {

@@ -114,16 +114,16 @@ func (r room) trim() (*connectionmanager.BasicConnMgr, error) {
 	return connectionmanager.NewConnManager(r.address, r.all, connectionmanager.WithGracePeriod(time.Minute))
 }
 
-// newPeerHost makes the host of a client or of the server: it dials one peer, listens
+// newPeerHost makes the host of a client, a relay or the server: it dials one of a few peers, listens
 // nowhere, and lets nobody else in.
-func newPeerHost(identity ed25519.PrivateKey, aggregator peer.ID, over ...libp2p.Option) (host.Host, error) {
+func newPeerHost(identity ed25519.PrivateKey, peers []peer.ID, over ...libp2p.Option) (host.Host, error) {
 	few := rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, Streams: 64, StreamsInbound: 64, StreamsOutbound: 64, FD: 16, Memory: 64 << 20}
 	limits, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(
 		rcmgr.PartialLimitConfig{System: few, Transient: few}.Build(rcmgr.DefaultLimits.AutoScale())))
 	if err != nil {
 		return nil, err
 	}
-	return newHost(identity, only(aggregator), limits, append(slices.Clip(over), libp2p.NoListenAddrs)...)
+	return newHost(identity, only(peers...), limits, append(slices.Clip(over), libp2p.NoListenAddrs)...)
 }
 
 func newHost(identity ed25519.PrivateKey, gate connmgr.ConnectionGater, limits network.ResourceManager, more ...libp2p.Option) (host.Host, error) {

@@ -243,7 +243,7 @@ func TestFederationBehindOneAddress(t *testing.T) {
 		defer c.host.Close() //nolint:errcheck // nothing is left to be lost
 		answered := 0
 		for i := range peers {
-			leaf, err := newPeerHost(identity(100+i), c.host.ID())
+			leaf, err := newPeerHost(identity(100+i), []peer.ID{c.host.ID()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +272,7 @@ func TestDefaultConnectOverQUIC(t *testing.T) {
 	defer hub.Close() //nolint:errcheck // nothing is left to be lost
 	believed := false
 	for try := 0; try < 50 && !believed; try++ {
-		leaf, err := newPeerHost(identity(2), hub.ID())
+		leaf, err := newPeerHost(identity(2), []peer.ID{hub.ID()})
 		if err != nil {
 			t.Fatal(err)
 		}

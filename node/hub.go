@@ -32,14 +32,21 @@ type AggregatorConfig struct {
 	Log      zerolog.Logger
 	Workers  protocol.Workers
 	Observer Observer // nil: nobody
+	// Relays are the keys of those that may stand between the aggregator and clients (Relay).
+	// They are trusted to follow the protocol, as the aggregator is; sessions in active mode
+	// are refused with them.
+	Relays []admission.PublicKey
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
 }
 
 // Aggregator is the aggregator's process: it lets invited parties enrol and enrolled ones
-// register, and runs the sums of the session that the server describes.
+// register, and runs the sums of the session that the server describes. It is also the part of
+// a Relay that faces clients.
 type Aggregator struct {
 	cfg      AggregatorConfig
+	relays   relayLinks
+	above    *upstream // of a relay: its connection to the aggregator; else nil
 	host     host.Host
 	gate     *allowlist
 	invited  invited
@@ -76,6 +83,7 @@ type hubSession struct {
 	looked chan struct{}                  // closed when none of them is asked any more, or it has taken too long
 	told   [][]byte                       // what the server was told last, in frames: it may not have arrived
 	final  []byte                         // the end, in frames, for who comes later; nil before
+	over   bool                           // of a relay: the aggregator says that nothing is left but the end
 }
 
 // conn is a registered peer.
@@ -94,12 +102,18 @@ type conn struct {
 	// in is the session that the peer takes part in, or was told of and is checking:
 	// what is said to it meanwhile waits in the queue.
 	in *hubSession
+	// via is the relay that a client is connected to: it has no stream or queue of its own
+	// here. nil: none.
+	via    *conn
+	behind int // of a relay: how many clients are connected to it, before the session
 }
 
 func (c *conn) close() {
 	c.once.Do(func() {
 		close(c.closed)
-		_ = c.stream.Reset() // its reader and writer end with it
+		if c.stream != nil {
+			_ = c.stream.Reset() // its reader and writer end with it
+		}
 	})
 }
 
@@ -109,6 +123,20 @@ func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
 
 // NewAggregator starts an aggregator, which listens at once.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
+	a, err := newAggregator(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	a.recall()
+	a.host.SetStreamHandler(ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
+	a.host.SetStreamHandler(EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
+	a.host.SetStreamHandler(AlignID, func(s network.Stream) { a.handle(s, a.align) })
+	a.host.SetStreamHandler(RelayID, func(s network.Stream) { a.handle(s, a.serveRelay) })
+	return a, nil
+}
+
+// newAggregator is one that serves nobody yet.
+func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
 	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(allowlist), now: time.Now,
 		visits: visits{limits: make(map[peer.ID]*rate.Limiter)}}
@@ -116,16 +144,15 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	if a.life, err = newLife(); err != nil {
 		return nil, err
 	}
+	if a.relays, err = newRelayLinks(cfg.Relays); err != nil {
+		return nil, err
+	}
 	a.gate.set(a.admits)
-	if a.host, err = newHub(cfg.Identity.Ed25519(), cfg.Listen, cfg.Federation.Clients+1, a.gate, cfg.over...); err != nil {
+	if a.host, err = newHub(cfg.Identity.Ed25519(), cfg.Listen, cfg.Federation.Clients+1+len(cfg.Relays), a.gate, cfg.over...); err != nil {
 		return nil, err
 	}
 	a.ctx, a.stop = context.WithCancel(ctx)
-	a.recall()
 	a.host.Network().Notify(&network.NotifyBundle{DisconnectedF: a.disconnected})
-	a.host.SetStreamHandler(ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
-	a.host.SetStreamHandler(EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
-	a.host.SetStreamHandler(AlignID, func(s network.Stream) { a.handle(s, a.align) })
 	return a, nil
 }
 
@@ -153,7 +180,7 @@ func (a *Aggregator) Close() error {
 
 // admits says whether a peer may connect: who is enrolled, and who holds a ticket.
 func (a *Aggregator) admits(id peer.ID) bool {
-	if _, ok := a.place(id); ok {
+	if _, ok := a.place(id); ok || a.relays.known[id] {
 		return true
 	}
 	_, ok := a.invited.ticket(id, a.cfg.Registry)
@@ -188,7 +215,7 @@ func (a *Aggregator) disconnected(_ network.Network, gone network.Conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range a.conns {
-		if c.stream.Conn() == gone {
+		if c.stream != nil && c.stream.Conn() == gone {
 			c.close()
 		}
 	}
@@ -258,8 +285,11 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	if !ok {
 		return ErrNotEnrolled // revoked since it connected
 	}
-	if place == admission.AggregatorPlace {
-		return ErrRole // an aggregator dials nobody
+	if place == admission.AggregatorPlace || place == admission.ServerPlace && a.above != nil {
+		return ErrRole // an aggregator dials nobody, and the server no relay
+	}
+	if a.above.cutOff(a.now()) {
+		return errCutOff
 	}
 	within(s, registerTimeout)
 	m, err := hear(s, noticeSize)
@@ -293,6 +323,9 @@ func (a *Aggregator) enter(c *conn) {
 	defer a.mu.Unlock()
 	if old := a.conns[c.place]; old != nil {
 		old.close()
+		if old.via != nil {
+			a.cfg.Observer.Registered(-1) // it was at a relay
+		}
 	}
 	a.conns[c.place] = c
 	a.newest++
@@ -322,12 +355,20 @@ func (a *Aggregator) leave(c *conn) {
 // announcePresence lets a server that waits know how many clients there are. The
 // caller holds mu.
 func (a *Aggregator) announcePresence() {
-	if s := a.conns[admission.ServerPlace]; s != nil {
+	for _, c := range []chan struct{}{a.conns[admission.ServerPlace].watches(), a.above.watches()} {
 		select {
-		case s.presence <- struct{}{}:
-		default:
+		case c <- struct{}{}:
+		default: // nobody, or one who has not looked since the last
 		}
 	}
+}
+
+// watches is where somebody is told that clients came or went; nil where nobody is.
+func (c *conn) watches() chan struct{} {
+	if c == nil {
+		return nil
+	}
+	return c.presence
 }
 
 // connected counts the clients that are registered, without those that are at the end of a
@@ -340,6 +381,7 @@ func (a *Aggregator) connected() int {
 		if place.Role == protocol.Client && (c.in == nil || c.in.final == nil) {
 			n++
 		}
+		n += c.behind
 	}
 	return n
 }

@@ -14,7 +14,9 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/relay"
 	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // serveServer takes the description of a session from the server, who looks on
@@ -134,6 +136,10 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 		return old, nil
 	}
 	list := a.cfg.Registry.List()
+	if len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
+		return nil, fmt.Errorf("%w: it is in active mode, and this aggregator has relays: who lies is excluded there on proof of its own message, "+
+			"which is none if a relay has handed it on; start the aggregator without relays, or train in mode semi-honest", ErrSession)
+	}
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
 	}
@@ -148,7 +154,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	s := a.lead(p, d, key, list)
 	a.session, c.in = s, s
 	for _, other := range a.conns {
-		if other != c {
+		if other != c && other.via == nil {
 			a.tell(other, s)
 		}
 	}
@@ -186,13 +192,19 @@ func (a *Aggregator) lead(p *session, d *Descriptor, server admission.PublicKey,
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.sums(list)
+	a.drive(s, list, aggregator.New(aggregator.Config{
+		Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
+		NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
+		Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
+		Presence: true, Grace: grace, Tail: s.terms.Tail,
+	}))
+	return s
+}
+
+// drive starts a session's role.
+func (a *Aggregator) drive(s *hubSession, list *admission.List, r role) {
 	s.driver = &driver{
-		role: aggregator.New(aggregator.Config{
-			Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
-			NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
-			Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
-			Presence: true, Grace: grace, Tail: s.terms.Tail,
-		}),
+		role:   r,
 		inputs: make(chan protocol.Input), runner: a.cfg.Workers, now: a.now,
 		persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep
 		send:    func(list []protocol.Envelope) { a.send(s, list) },
@@ -202,7 +214,6 @@ func (a *Aggregator) lead(p *session, d *Descriptor, server admission.PublicKey,
 		},
 	}
 	a.busy.Go(func() { _ = s.driver.run(s.ctx) })
-	return s
 }
 
 // describe is what clients are told of a session now, in a frame.
@@ -212,7 +223,7 @@ func (a *Aggregator) describe(s *hubSession) ([]byte, error) {
 		return nil, err
 	}
 	a.mu.Lock()
-	ended := s.final != nil
+	ended := s.final != nil || s.over
 	a.mu.Unlock()
 	return s.shown.frame(list, ended, func() *controlMessage {
 		return &controlMessage{Session: &session{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
@@ -327,7 +338,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 		}
 	})
 	defer c.close()
-	r := wire.NewReader(c.stream, s.terms.limits(from.Role, protocol.Aggregator))
+	r := wire.NewReader(c.stream, s.terms.limits(from.Role, protocol.Aggregator)) // also of a relay, which clients take for it
 	pace := rate.NewLimiter(messagesPerSecond, messagesAtOnce)
 	for {
 		m, err := r.Read()
@@ -370,7 +381,13 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 		return
 	}
 	var post frameCache
-	for _, e := range list {
+	for _, e := range relay.Wrap(list, a.through) {
+		if e.To.Role == protocol.Aggregator {
+			if err := a.above.send(s, e.Message); err != nil {
+				a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("not sent to the aggregator")
+			}
+			continue
+		}
 		c := a.conns[admission.Place(e.To)]
 		there := c != nil && c.in == s
 		if !there && e.To.Role != protocol.Server {

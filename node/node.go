@@ -27,11 +27,28 @@
 // Then the stream carries the messages of package protocol in frames (package wire). A
 // stream that breaks is opened again, with growing pauses.
 //
+// # Relays
+//
+// A [Relay] stands between the aggregator and clients that are told to dial it. To them it is
+// the aggregator, but that nobody enrols with it. It dials the aggregator by a stream of its own:
+//
+//	relay -> Register       as a relay, whose key the aggregator was given
+//	relay <- Welcome        who is enrolled; again when that has changed
+//	relay -> Gathered       how many clients are connected, whenever that changes
+//	relay <- Session        the server's description, which it checks and shows its clients
+//	relay -> Ready          they have looked it over
+//	relay -> Wait           instead: it has had the end of that one
+//
+// Then messages follow in frames: those of its clients inside of others (protocol.Forward), and who
+// of them comes and goes (protocol.Presence). Who has no connection to a relay any more goes on with
+// the next one that it was told of. A relay keeps nothing on disk.
+//
 // # Trust
 //
 // A client trusts what the operator signed (who may take part) and what the server signed
 // (session, plans and the final model), relayed unchanged by the aggregator, and computes
-// itself what a plan costs. An aggregator could withhold revocations, so a client can
+// itself what a plan costs. A relay is one more that could lie like the aggregator, to its
+// own clients. An aggregator could withhold revocations, so a client can
 // also get them from the operator directly (Client.Revoke). The aggregator is not
 // trusted: the roles check what it sends.
 //

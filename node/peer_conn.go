@@ -23,12 +23,15 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire"
 )
 
-// peerConn is the network's side of a client or of the server: it holds a connection
-// to the aggregator and opens it again when it breaks.
+// peerConn is the network's side of a client, a relay or the server: it holds a connection
+// to the aggregator, or to one of several relays, and opens it again when it breaks, to the
+// next of them.
 type peerConn struct {
 	identity   admission.PrivateKey
-	host       host.Host // as long as it keeps the connection
-	aggregator peer.AddrInfo
+	host       host.Host     // as long as it keeps the connection
+	aggregator peer.AddrInfo // the one that is dialled, of
+	all        []peer.AddrInfo
+	at         int
 	protocol   libp2pprotocol.ID
 	log        zerolog.Logger
 	over       []libp2p.Option // in place of the transports
@@ -40,12 +43,28 @@ type peerConn struct {
 // errEnd is returned at the end of the session: the peer does not dial again.
 var errEnd = errors.New("node: done")
 
-func newPeerConn(identity admission.PrivateKey, c admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*peerConn, error) {
-	info, err := dialled(c)
-	if err != nil {
-		return nil, err
+var errNoContact = errors.New("node: there is nobody to dial")
+
+func newPeerConn(identity admission.PrivateKey, contacts []admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*peerConn, error) {
+	l := &peerConn{identity: identity, protocol: protocol, log: log, over: over}
+	for _, c := range contacts {
+		info, err := dialled(c)
+		if err != nil {
+			return nil, err
+		}
+		l.all = append(l.all, info)
 	}
-	return &peerConn{identity: identity, aggregator: info, protocol: protocol, log: log, over: over}, nil
+	if len(l.all) == 0 {
+		return nil, errNoContact
+	}
+	l.aggregator = l.all[0]
+	return l, nil
+}
+
+// begin has the contact at a place, modulo how many there are, be dialled first.
+func (l *peerConn) begin(place int) {
+	l.at = place % len(l.all)
+	l.aggregator = l.all[l.at]
 }
 
 // CheckContact says why an aggregator cannot be dialled with this contact.
@@ -79,7 +98,11 @@ func dialled(c admission.Contact) (peer.AddrInfo, error) {
 // serve returns errEnd, or the context ends.
 func (l *peerConn) keep(ctx context.Context, serve func(context.Context, network.Stream) error) error {
 	var err error
-	if l.host, err = newPeerHost(l.identity.Ed25519(), l.aggregator.ID, l.over...); err != nil {
+	var ids []peer.ID
+	for _, info := range l.all {
+		ids = append(ids, info.ID)
+	}
+	if l.host, err = newPeerHost(l.identity.Ed25519(), ids, l.over...); err != nil {
 		return err
 	}
 	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
@@ -97,6 +120,8 @@ func (l *peerConn) keep(ctx context.Context, serve func(context.Context, network
 		}
 		if time.Since(began) > time.Minute {
 			pause = redialMin // it had held
+		} else {
+			l.begin(l.at + 1)
 		}
 		wait, drawn := jitter(pause)
 		if drawn != nil {
@@ -191,8 +216,13 @@ func (l *peerConn) revoke(own *admission.Membership, r *admission.Registry, v *a
 
 // greet registers, and returns what the aggregator answers.
 func greet(s network.Stream, life [16]byte, listSize int) (*welcome, error) {
+	return greetBy(s, ProtocolID, life, listSize)
+}
+
+// greetBy is greet by the protocol of a stream.
+func greetBy(s network.Stream, version string, life [16]byte, listSize int) (*welcome, error) {
 	within(s, registerTimeout)
-	if err := say(s, &controlMessage{Register: &register{Version: ProtocolID, Life: life}}); err != nil {
+	if err := say(s, &controlMessage{Register: &register{Version: version, Life: life}}); err != nil {
 		return nil, err
 	}
 	m, err := hear(s, 2*listSize)
@@ -262,4 +292,26 @@ func (k signer) check(session protocol.SessionID, m protocol.Message) error {
 	default:
 		return nil // what the aggregator itself says, which the roles check
 	}
+}
+
+// ParseContacts reads addresses that end in /p2p/ and the name of a peer, as a relay and the aggregator
+// print them: those of one peer that follow each other are one contact.
+func ParseContacts(addresses []string) ([]admission.Contact, error) {
+	var out []admission.Contact
+	for _, s := range addresses {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("the address %q: %w", s, err)
+		}
+		transport, id := peer.SplitAddr(a)
+		if id == "" || len(transport) == 0 {
+			return nil, fmt.Errorf("the address %q must end in /p2p/ and the peer's name, and say where that is before it", s)
+		}
+		if n := len(out); n > 0 && out[n-1].Peer == id.String() {
+			out[n-1].Addresses = append(out[n-1].Addresses, transport.String())
+		} else {
+			out = append(out, admission.Contact{Addresses: []string{transport.String()}, Peer: id.String()})
+		}
+	}
+	return out, nil
 }

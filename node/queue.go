@@ -51,6 +51,13 @@ func (q *queue) end() {
 	q.wake()
 }
 
+// length is how many pieces wait.
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
 func (q *queue) wake() {
 	select {
 	case q.more <- struct{}{}:

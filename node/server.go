@@ -89,7 +89,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
 		persist: s.persist, send: s.send, events: s.log,
 	}
-	s.conn, err = newPeerConn(cfg.Identity, cfg.Membership.Contact, ProtocolID, cfg.Log, cfg.over...)
+	s.conn, err = newPeerConn(cfg.Identity, []admission.Contact{cfg.Membership.Contact}, ProtocolID, cfg.Log, cfg.over...)
 	cfg.Observer.Session(cfg.Terms.Session)
 	return s, err
 }

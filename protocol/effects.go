@@ -8,7 +8,7 @@ import (
 )
 
 // Input is what a driver gives a role: Start, Received, Registered, Connected, Disconnected,
-// Done or Tick.
+// RelayLost, Done or Tick.
 type Input interface{ input() }
 
 // Start begins a role's life.
@@ -36,6 +36,10 @@ type Disconnected struct {
 	Connection uint64
 }
 
+// RelayLost tells the aggregator that the connection to a relay is lost: what it holds will
+// not come. A relay that connects again has another number.
+type RelayLost struct{ Number int }
+
 // Tick says that the time a role asked to be woken at has come.
 type Tick struct{}
 
@@ -44,6 +48,7 @@ func (Received) input()     {}
 func (Registered) input()   {}
 func (Connected) input()    {}
 func (Disconnected) input() {}
+func (RelayLost) input()    {}
 func (Done) input()         {}
 func (Tick) input()         {}
 

@@ -24,6 +24,11 @@ const (
 	KindResult
 	KindAbort
 	KindFinal
+	KindForward // this and those after it travel between relays and the aggregator
+	KindCounted
+	KindCollect
+	KindPartial
+	KindPresence
 	Kinds // how many there are
 )
 
@@ -32,6 +37,7 @@ var kindNames = [...]string{
 	KindShares: "shares", KindDelivery: "delivery", KindMaskedInput: "masked-input",
 	KindSurvivors: "survivors", KindConsistency: "consistency", KindQuorum: "quorum",
 	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindResult: "result", KindAbort: "abort", KindFinal: "final",
+	KindForward: "forward", KindCounted: "counted", KindCollect: "collect", KindPartial: "partial", KindPresence: "presence",
 }
 
 func (k Kind) String() string {

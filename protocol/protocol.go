@@ -14,6 +14,7 @@
 //	(noise replaced: ... -> Unmask -> Answered -> Replacement)
 //	(set up ahead: Announce with Delivery -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
 //	(a client that sits out is set up for the next iteration: Invite -> Advertise -> Roster -> Shares)
+//	(through a relay: messages of and for clients in Forward, but for vectors: Forward -> Counted, Collect -> Partial)
 //	aggregator -> Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //
 // The package knows no algorithm and no network. Its only cryptography is the hash that
@@ -33,6 +34,9 @@ const (
 	Aggregator
 	// Client owns a party's data.
 	Client
+	// Relay stands between some of the clients and the aggregator, and adds up what is
+	// masked. Without relays, clients and the aggregator exchange messages directly.
+	Relay
 )
 
 func (r Role) String() string {
@@ -43,13 +47,15 @@ func (r Role) String() string {
 		return "aggregator"
 	case Client:
 		return "client"
+	case Relay:
+		return "relay"
 	default:
 		return fmt.Sprintf("Role(%d)", uint8(r))
 	}
 }
 
-// Party is a role together with, for the role Client, which client: the sender or
-// receiver of a message.
+// Party is a role together with, for the role Client, which client, and for the role Relay
+// the relay's number: the sender or receiver of a message.
 type Party struct {
 	Role   Role
 	Client ClientID
@@ -58,9 +64,12 @@ type Party struct {
 // ClientParty is the party of a client.
 func ClientParty(id ClientID) Party { return Party{Role: Client, Client: id} }
 
+// RelayParty is the party of a relay.
+func RelayParty(number int) Party { return Party{Role: Relay, Client: ClientID(number)} }
+
 func (p Party) String() string {
-	if p.Role == Client {
-		return fmt.Sprintf("client %d", p.Client)
+	if p.Role == Client || p.Role == Relay {
+		return fmt.Sprintf("%s %d", p.Role, p.Client)
 	}
 	return p.Role.String()
 }

@@ -28,8 +28,9 @@ type Aggregator struct {
 	dealt   []*protocol.Shares // by place on the roster; nil: did not arrive
 	arrived protocol.Bitmap
 	sums    []*mask.Vector
-	u1, u2  protocol.Bitmap // whose masked inputs arrived; who of them replaced noise
-	latest  told            // the set that clients were last told parts of
+	held    map[protocol.ClientID]bool // whose vectors of the present stage a relay holds
+	u1, u2  protocol.Bitmap            // whose masked inputs arrived; who of them replaced noise
+	latest  told                       // the set that clients were last told parts of
 	signed  []protocol.Signed
 
 	complaints map[edge][32]byte // with the secret of the mask that is missing on one side
@@ -49,7 +50,7 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 	return &Aggregator{
 		setup: s, params: params, setting: params.setting(s),
 		heard: make(map[protocol.ClientID]protocol.Stage), keys: make(map[protocol.ClientID]*protocol.Keys),
-		complaints: make(map[edge][32]byte),
+		complaints: make(map[edge][32]byte), held: make(map[protocol.ClientID]bool),
 	}, nil
 }
 
@@ -207,6 +208,7 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 	if s != a.stage {
 		return fmt.Errorf("%w: %s", ErrOrder, s)
 	}
+	a.unheld()
 	a.stage = a.course().After(s)
 	switch s {
 	case protocol.StageAdvertise:

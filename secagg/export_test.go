@@ -25,7 +25,7 @@ func (c *Client) Fork() *Client {
 // on.
 func (a *Aggregator) Fork() *Aggregator {
 	f := *a
-	f.heard, f.keys = maps.Clone(a.heard), maps.Clone(a.keys)
+	f.heard, f.keys, f.held = maps.Clone(a.heard), maps.Clone(a.keys), maps.Clone(a.held)
 	f.dealt, f.signed, f.complaints = slices.Clone(a.dealt), slices.Clone(a.signed), maps.Clone(a.complaints)
 	for l := range f.revealed {
 		f.revealed[l] = slices.Clone(a.revealed[l])
@@ -175,3 +175,50 @@ func (a *Agreements) Kept(iteration uint64) int { return len(a.tables[iteration]
 
 // LowOrder reports whether a public key is taken to be of low order.
 var LowOrder = lowOrder
+
+// Stripped is what is left of the sum of some clients' masked inputs once everything is off
+// that can be derived from the answers to unmask: these clients' own masks, and those that
+// they have with clients that were lost.
+func (a *Aggregator) Stripped(clients protocol.Bitmap, residues [][]byte, run protocol.Runner) ([][]int64, error) {
+	secrets, err := a.restore(ofInputs, run)
+	if err != nil {
+		return nil, err
+	}
+	var masks []masking
+	for _, r := range secrets {
+		if r.key == nil {
+			if clients.Has(int(a.roster.members[r.at].Client)) {
+				masks = append(masks, masking{secret: r.seed, kind: mask.Self, sub: true})
+			}
+			continue
+		}
+		var with []int
+		for _, j := range a.graph.Neighbours(r.at) {
+			if clients.Has(int(a.roster.members[j].Client)) {
+				with = append(with, j)
+			}
+		}
+		shared, errs := a.roster.pairSecrets(ofInputs, r.key, r.at, with, nil, run)
+		if err := firstError(errs); err != nil {
+			return nil, err
+		}
+		for k, j := range with {
+			masks = append(masks, masking{secret: shared[k], kind: mask.Pair, sub: r.at > j})
+		}
+	}
+	out := make([][]int64, len(residues))
+	for i, r := range a.plan.Releases {
+		v, err := mask.NewVector(r.Width, r.Len)
+		if err == nil {
+			err = v.AddPacked(residues[i])
+		}
+		if err == nil {
+			err = a.unmask(v, r, a.contexts[ofInputs], masks, run)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[i] = v.AppendInts(nil)
+	}
+	return out, nil
+}

@@ -187,13 +187,8 @@ func (a *Aggregator) input(from protocol.ClientID, m *protocol.MaskedInput) erro
 	if err := a.checkComplaints(at, m.Complaints); err != nil {
 		return err
 	}
-	if len(m.Masked) != len(a.sums) || len(m.Vectors) != 0 {
-		return fmt.Errorf("%w: %d masked vectors and %d others for %d releases", ErrMalformed, len(m.Masked), len(m.Vectors), len(a.sums))
-	}
-	for i, r := range a.plan.Releases {
-		if !packedFits(r, m.Masked[i]) {
-			return fmt.Errorf("%w: release %q: %d bytes are no vector of %d coordinates of %d bits", ErrMalformed, r.Name, len(m.Masked[i]), r.Len, r.Width)
-		}
+	if err := checkMasked(a.plan, m); err != nil {
+		return err
 	}
 	for i, v := range a.sums {
 		if err := v.AddPacked(m.Masked[i]); err != nil {
@@ -201,6 +196,19 @@ func (a *Aggregator) input(from protocol.ClientID, m *protocol.MaskedInput) erro
 		}
 	}
 	a.complained(at, m.Complaints)
+	return nil
+}
+
+// checkMasked says what is wrong with the form of a client's vectors.
+func checkMasked(p *protocol.Plan, m *protocol.MaskedInput) error {
+	if len(m.Masked) != len(p.Releases) || len(m.Vectors) != 0 {
+		return fmt.Errorf("%w: %d masked vectors and %d others for %d releases", ErrMalformed, len(m.Masked), len(m.Vectors), len(p.Releases))
+	}
+	for i, r := range p.Releases {
+		if !packedFits(r, m.Masked[i]) {
+			return fmt.Errorf("%w: release %q: %d bytes are no vector of %d coordinates of %d bits", ErrMalformed, r.Name, len(m.Masked[i]), r.Len, r.Width)
+		}
+	}
 	return nil
 }
 

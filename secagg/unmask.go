@@ -130,13 +130,13 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 	if err := a.checkRevealed(ofInputs, at, m.Shares); err != nil {
 		return err
 	}
-	if len(m.Removed) != len(a.plan.Releases) || len(m.Removals) != 0 {
-		return fmt.Errorf("%w: %d coded removals and %d others for %d releases", ErrMalformed, len(m.Removed), len(m.Removals), len(a.plan.Releases))
+	if err := checkRemovals(a.plan, m); err != nil {
+		return err
 	}
 	removals := make([][]int64, len(m.Removed))
 	for i, r := range a.plan.Releases {
 		var err error
-		if removals[i], err = a.checkRemoved(r, m.Removed[i]); err != nil {
+		if removals[i], err = checkRemoved(a.setup.Cohort, a.params.Iterations, r, m.Removed[i]); err != nil {
 			return fmt.Errorf("%w: release %q: %w", ErrMalformed, r.Name, err)
 		}
 	}
@@ -158,16 +158,24 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 	return nil
 }
 
+// checkRemovals says whether there is one for each release.
+func checkRemovals(p *protocol.Plan, m *protocol.Unmask) error {
+	if len(m.Removed) != len(p.Releases) || len(m.Removals) != 0 {
+		return fmt.Errorf("%w: %d coded removals and %d others for %d releases", ErrMalformed, len(m.Removed), len(m.Removals), len(p.Releases))
+	}
+	return nil
+}
+
 // checkRemoved says what is wrong with what the noise of a release changes by, and
 // returns the removal where it is in the clear: then it cannot be larger than noise.
-func (a *Aggregator) checkRemoved(r protocol.Release, removed []byte) ([]int64, error) {
+func checkRemoved(c protocol.Cohort, iterations int, r protocol.Release, removed []byte) ([]int64, error) {
 	switch r.Noise.Kind {
 	case protocol.Split:
 		removal := make([]int64, r.Len)
 		if err := protocol.ParseRemoval(removal, removed); err != nil {
 			return nil, err
 		}
-		most := a.setup.Cohort.RemovalReach(r, a.params.Iterations)
+		most := c.RemovalReach(r, iterations)
 		for j, x := range removal {
 			if math.Abs(float64(x)) > most {
 				return nil, fmt.Errorf("coordinate %d is %d, and no noise has more than %.6g to remove", j, x, most)

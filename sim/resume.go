@@ -31,6 +31,8 @@ import (
 type Snapshot struct {
 	Iterations []Past
 	Up, Down   [protocol.Kinds]int64
+	RelayUp    int64
+	RelayDown  int64
 	Clock      time.Duration
 	Strategy   []byte   // as server.Durable saved it
 	Trainers   [][]byte // as client.Resumable saved it, by client; nil: nothing is kept
@@ -228,6 +230,7 @@ func (f *federation) passKnown(it Iteration) error {
 	f.out.Iterations = append(f.out.Iterations, past.record())
 	if it.Number == f.cfg.known() {
 		f.out.Up, f.out.Down = f.cfg.From.Up, f.cfg.From.Down
+		f.out.RelayUp, f.out.RelayDown = f.cfg.From.RelayUp, f.cfg.From.RelayDown
 		f.ahead = f.cfg.From.Clock - f.now.Sub(epoch)
 	}
 	return nil
@@ -235,7 +238,7 @@ func (f *federation) passKnown(it Iteration) error {
 
 // snapshot is the run as it stands after an iteration.
 func (f *federation) snapshot() (*Snapshot, error) {
-	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
+	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, RelayUp: f.out.RelayUp, RelayDown: f.out.RelayDown, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
 	for _, it := range f.out.Iterations {
 		p := Past{Iteration: it}
 		if it.Skipped != nil {

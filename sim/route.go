@@ -36,10 +36,14 @@ func (f *federation) send(e protocol.Envelope) error {
 		f.present.Down += int64(size)
 		delay += transfer(size, f.cfg.Network.Down)
 	}
+	to, ok := f.route(e)
+	if !ok {
+		return nil
+	}
 	if f.cfg.Sent != nil {
 		f.cfg.Sent(f.now.Sub(epoch), e)
 	}
-	f.arrive(f.now.Add(delay), arrival{to: e.To, in: protocol.Received{Envelope: e}})
+	f.arrive(f.now.Add(delay), arrival{to: to, in: protocol.Received{Envelope: e}})
 	return nil
 }
 
@@ -109,6 +113,7 @@ func (f *federation) end(model []byte) error {
 // open begins an iteration and draws who will be lost in it, of those that it asks.
 func (f *federation) open(s protocol.Setup) {
 	f.present, f.began, f.staged = &Iteration{Number: s.Iteration}, f.now, f.now
+	f.relays.renew(f.cfg)
 	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), s.Iteration) })
 	for id, stage := range f.lost {
 		switch {

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/relay"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/server"
@@ -70,6 +71,7 @@ type Config struct {
 	SitOut  float64 // share of the clients that may sit an iteration out (aggregator.Config)
 	Faults  Faults
 	Network Network
+	Relays  Relays // of real sums in semi-honest mode
 	Seed    uint64
 	Workers protocol.Workers
 	// Iteration, if set, is called after each iteration with the shared model
@@ -92,7 +94,7 @@ type Config struct {
 
 // Validate reports everything that makes the federation unusable.
 func (c Config) Validate() error {
-	errs := []error{c.Faults.Validate(), c.Network.Validate()}
+	errs := []error{c.Faults.Validate(), c.Network.Validate(), c.checkRelays()}
 	if c.Strategy == nil {
 		errs = append(errs, errors.New("no strategy is given"))
 	} else {
@@ -141,7 +143,9 @@ type Outcome struct {
 	Model      []byte
 	// Up and Down count the bytes that all clients sent and got, by kind of message.
 	Up, Down [protocol.Kinds]int64
-	Clock    time.Duration // virtual time at which the last client was done
+	// RelayUp and RelayDown count the bytes that the aggregator got from all relays and sent them.
+	RelayUp, RelayDown int64
+	Clock              time.Duration // virtual time at which the last client was done
 	// Charged counts, for each client, the iterations it charged its ledger for.
 	Charged []int
 }
@@ -214,6 +218,7 @@ type federation struct {
 	server     role
 	aggregator role
 	clients    []role
+	relays     *relays
 	faults     calendar
 	lost       []protocol.Stage // of each client in the present iteration
 	together   together
@@ -238,7 +243,7 @@ func newFederation(cfg Config) (*federation, error) {
 		out: &Outcome{Charged: make([]int, n)},
 	}
 	cfg = f.resumed(cfg)
-	f.cfg, f.server = cfg, server.New(cfg.Strategy)
+	f.cfg, f.server, f.relays = cfg, server.New(cfg.Strategy), newRelays(cfg)
 	sides, err := newSums(cfg, streams)
 	if err != nil {
 		return nil, err
@@ -328,6 +333,9 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 			f.present.Stages[ev.Stage], f.staged = f.now.Sub(f.staged), f.now
 		default:
 		}
+	}
+	if a.to.Role == protocol.Aggregator {
+		eff.Send = relay.Wrap(eff.Send, f.relays.through)
 	}
 	for _, e := range eff.Send {
 		if err := f.send(e); err != nil {

@@ -63,6 +63,8 @@ func (f *federation) role(p protocol.Party) role {
 		return f.server
 	case protocol.Aggregator:
 		return f.aggregator
+	case protocol.Relay:
+		return f.relays.roles[p.Client]
 	default:
 		return f.clients[p.Client]
 	}
@@ -77,7 +79,7 @@ func (f *federation) passes(works []work) [][]int {
 	}
 	for len(left) > 0 {
 		f.together.again(len(f.clients))
-		var heard [protocol.Client]bool // of the server and the aggregator
+		heard := make(map[protocol.Party]bool) // of others than clients
 		var rest []int
 		pass := left[:0]
 		for _, i := range left {
@@ -85,7 +87,7 @@ func (f *federation) passes(works []work) [][]int {
 			if by := works[i].by; by.Role == protocol.Client {
 				first = f.together.take(by.Client)
 			} else {
-				first, heard[by.Role] = !heard[by.Role], true
+				first, heard[by] = !heard[by], true
 			}
 			if first {
 				pass = append(pass, i)

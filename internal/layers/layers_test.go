@@ -58,12 +58,12 @@ var rules = []rule{
 		why: "metrics know no algorithm, role, driver or experiment; eval imports itself, model, dataset and protocol only",
 	},
 	{
-		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "client/..."},
+		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "relay/...", "client/..."},
 		forbid: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/..."},
 		why:    "a role declares the small interface it needs and the algorithms satisfy it",
 	},
 	{
-		name: "roles know no driver", from: []string{"server/...", "aggregator/...", "client/..."},
+		name: "roles know no driver", from: []string{"server/...", "aggregator/...", "relay/...", "client/..."},
 		forbid: []string{"sim/...", "node/...", "experiment/..."},
 		why:    "the same roles run in the simulator and in a deployment",
 	},
@@ -94,7 +94,7 @@ var rules = []rule{
 	},
 	{
 		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/..."},
-		forbid: []string{"server/...", "aggregator/...", "client/...", "sim/...", "node/...", "experiment/...", "forecast/...", "agreement/...", "results/..."},
+		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "experiment/...", "forecast/...", "agreement/...", "results/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
@@ -184,7 +184,7 @@ var rules = []rule{
 	},
 	{
 		name: "who is admitted and what is kept need no network", from: []string{"node/admission/...", "node/store/...", "node/internal/..."},
-		forbid: []string{"github.com/libp2p/...", "std:net/...", "server/...", "aggregator/...", "client/..."},
+		forbid: []string{"github.com/libp2p/...", "std:net/...", "server/...", "aggregator/...", "relay/...", "client/..."},
 		why:    "documents can be verified, and files read, wherever they are: without a connection and without running a role",
 	},
 	{

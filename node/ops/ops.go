@@ -48,7 +48,7 @@ type Status struct {
 	Session string `json:"session"`
 	// Iteration is the latest iteration that the role has reported; 0 before the first.
 	Iteration uint64 `json:"iteration"`
-	// Connected counts, for an aggregator, the clients that are registered with it; for
+	// Connected counts, for an aggregator or a relay, the clients that are registered with it; for
 	// other roles, those of the process that are registered with the aggregator.
 	Connected int `json:"connected"`
 	// Last is the latest event that a role has reported.
@@ -112,10 +112,10 @@ func (m *Monitor) Check(check func() error) {
 	m.check = check
 }
 
-// NewMonitor makes the monitor of a process of the role: "aggregator", "server" or
-// "client". An aggregator is ready at once, others when they are registered.
+// NewMonitor makes the monitor of a process of the role: "aggregator", "relay", "server" or
+// "client". An aggregator or a relay is ready at once, others when they are registered.
 func NewMonitor(role string, now func() time.Time) *Monitor {
-	m := &Monitor{now: now, registry: prometheus.NewRegistry(), status: Status{Role: role, Ready: role == protocol.Aggregator.String()}}
+	m := &Monitor{now: now, registry: prometheus.NewRegistry(), status: Status{Role: role, Ready: faces(role)}}
 	labels := prometheus.Labels{"role": role}
 	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fedsim_events_total", ConstLabels: labels,
 		Help: "Events that the roles reported, by kind."}, []string{"kind"})
@@ -133,6 +133,11 @@ func NewMonitor(role string, now func() time.Time) *Monitor {
 	return m
 }
 
+// faces says whether others register with a role.
+func faces(role string) bool {
+	return role == protocol.Aggregator.String() || role == protocol.Relay.String()
+}
+
 // Session implements node.Observer.
 func (m *Monitor) Session(id protocol.SessionID) {
 	m.mu.Lock()
@@ -147,7 +152,7 @@ func (m *Monitor) Registered(change int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.status.Connected += change
-	if m.status.Role != protocol.Aggregator.String() {
+	if !faces(m.status.Role) {
 		m.status.Ready = m.status.Connected > 0
 	}
 }

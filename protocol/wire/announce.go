@@ -23,7 +23,7 @@ func (a *Announcer) Frames(m *protocol.Announce) ([][]byte, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
-	d := decoder{cursor{kind: m.Kind()}, unlimited}
+	d := decoder{cursor: cursor{kind: m.Kind()}, limits: unlimited}
 	if d.announce(out); d.err != nil {
 		return nil, d.err
 	}

@@ -15,6 +15,8 @@ import (
 type decoder struct {
 	cursor
 	limits Limits
+	held   bool // the message's vectors are missing: a relay holds them
+	inside bool // what a Forward has inside was checked when it was encoded
 }
 
 func (d *decoder) message(m proto.Message) protocol.Message {
@@ -55,6 +57,17 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 		return d.abort(m)
 	case *wirepb.Final:
 		return &protocol.Final{Model: d.some("model", m.GetModel()), Signature: d.optional("signature", m.GetSignature(), protocol.SignatureSize)}
+	case *wirepb.Forward:
+		return d.forward(m)
+	case *wirepb.Counted:
+		last := int64(-1)
+		return &protocol.Counted{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage()), Client: d.next("client", m.GetClient(), &last)}
+	case *wirepb.Collect:
+		return &protocol.Collect{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage())}
+	case *wirepb.Partial:
+		return d.partial(m)
+	case *wirepb.Presence:
+		return d.presence(m)
 	default:
 		d.fail(ErrSyntax, "", "there is no such message")
 		return nil
@@ -143,7 +156,7 @@ func (d *decoder) delivery(m *wirepb.Delivery) *protocol.Delivery {
 }
 
 func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
-	d.list("masked", len(m.GetMasked()))
+	d.vectors("masked", len(m.GetMasked()))
 	for i, v := range m.GetMasked() {
 		d.enter("masked", i)
 		d.some("", v)
@@ -191,10 +204,13 @@ func (d *decoder) quorum(m *wirepb.Quorum) *protocol.Quorum {
 }
 
 func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
-	d.list("removed", len(m.GetRemoved()))
-	out := &protocol.Unmask{Iteration: d.iteration(m.GetIteration()), Removed: make([][]byte, len(m.GetRemoved())), Shares: d.revealedShares(m.GetShares())}
-	for i, r := range m.GetRemoved() {
-		out.Removed[i] = orNil(r)
+	d.vectors("removed", len(m.GetRemoved()))
+	out := &protocol.Unmask{Iteration: d.iteration(m.GetIteration()), Shares: d.revealedShares(m.GetShares())}
+	if !d.held {
+		out.Removed = make([][]byte, len(m.GetRemoved()))
+	}
+	for i := range out.Removed {
+		out.Removed[i] = orNil(m.GetRemoved()[i])
 	}
 	if m.GetNext() != nil {
 		d.enter("next", -1)

@@ -51,6 +51,16 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 		return e.abort(m)
 	case *protocol.Final:
 		return &wirepb.Final{Model: m.Model, Signature: m.Signature}
+	case *protocol.Forward:
+		return e.forward(m)
+	case *protocol.Counted:
+		return &wirepb.Counted{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1, Client: uint32(m.Client)}
+	case *protocol.Collect:
+		return &wirepb.Collect{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1}
+	case *protocol.Partial:
+		return &wirepb.Partial{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1, Clients: m.Clients, Sums: m.Sums}
+	case *protocol.Presence:
+		return presence(m)
 	default:
 		e.fail(ErrSyntax, "", "there is no such message")
 		return nil

@@ -13,6 +13,16 @@ func (d *decoder) list(field string, n int) {
 	}
 }
 
+// vectors is a list of n vectors: there are none where a relay holds them, and some elsewhere.
+func (d *decoder) vectors(field string, n int) {
+	switch {
+	case !d.held:
+		d.list(field, n)
+	case n > 0:
+		d.fail(ErrValue, field, "%d vectors, which the relay holds", n)
+	}
+}
+
 // some are bytes of any length but 0.
 func (d *decoder) some(field string, b []byte) []byte {
 	if len(b) == 0 {

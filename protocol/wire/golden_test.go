@@ -58,7 +58,7 @@ func kindNamed(t testing.TB, word string) protocol.Kind {
 func goldenLimits() wire.Limits {
 	l := wire.Limits{Clients: 300, Neighbours: 4, Releases: 4}
 	for k := range l.Bytes {
-		l.Bytes[k] = 4096
+		l.Bytes[k], l.Inside[k] = 4096, 4096
 	}
 	return l
 }
@@ -164,6 +164,18 @@ func messages() map[string]protocol.Message {
 		"abort, dealt":                  &protocol.Abort{Iteration: 9, Reason: &protocol.Unrecoverable{Iteration: 9, Left: 4, Required: 4, Dealt: true}},
 		"final":                         &protocol.Final{Model: []byte("the model")},
 		"final, signed":                 &protocol.Final{Model: fill(300, 0), Signature: fill(64, 9)},
+		"forward":                       &protocol.Forward{Client: 299, Message: shares},
+		"forward, held":                 &protocol.Forward{Client: 3, Held: true, Message: &protocol.MaskedInput{Iteration: 9, Next: ahead}},
+		"forward, held answer":          &protocol.Forward{Held: true, Message: &protocol.Unmask{Iteration: 9, Shares: revealed}},
+		"forward, whole input":          &protocol.Forward{Message: &protocol.MaskedInput{Iteration: 9, Masked: masked}},
+		"forward, opens":                &protocol.Forward{Client: 7, Opens: true, Message: delivery},
+		"forward, opens nothing else":   &protocol.Forward{Client: 7, Opens: true},
+		"counted":                       &protocol.Counted{Iteration: 9, Stage: protocol.StageMaskedInput, Client: 299},
+		"counted, an answer":            &protocol.Counted{Iteration: 9, Stage: protocol.StageUnmask},
+		"collect":                       &protocol.Collect{Iteration: 300, Stage: protocol.StageMaskedInput},
+		"partial":                       &protocol.Partial{Iteration: 9, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0x81, 0x04}, Sums: [][]byte{masked[1], nil}},
+		"presence":                      &protocol.Presence{Client: 299, Connected: true, Life: protocol.Life(fill(16, 7))},
+		"presence, gone":                &protocol.Presence{Client: 1},
 	}
 	for i, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace} {
 		out["abort, "+s.String()] = &protocol.Abort{Iteration: 9, Reason: &protocol.TooFew{Iteration: 9, Stage: s, Left: i, Required: 200}}

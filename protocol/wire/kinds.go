@@ -15,7 +15,7 @@ var kinds = [protocol.Kinds]struct {
 	ways    []way
 }{
 	protocol.KindOpen:        {wirepb.Kind_KIND_OPEN, (*wirepb.Open)(nil), []way{planned}},
-	protocol.KindAnnounce:    {wirepb.Kind_KIND_ANNOUNCE, (*wirepb.Announce)(nil), []way{down}},
+	protocol.KindAnnounce:    {wirepb.Kind_KIND_ANNOUNCE, (*wirepb.Announce)(nil), []way{down, handed}},
 	protocol.KindInvite:      {wirepb.Kind_KIND_INVITE, (*wirepb.Invite)(nil), []way{down}},
 	protocol.KindAdvertise:   {wirepb.Kind_KIND_ADVERTISE, (*wirepb.Advertise)(nil), []way{up}},
 	protocol.KindRoster:      {wirepb.Kind_KIND_ROSTER, (*wirepb.Roster)(nil), []way{down}},
@@ -30,7 +30,12 @@ var kinds = [protocol.Kinds]struct {
 	protocol.KindReplacement: {wirepb.Kind_KIND_REPLACEMENT, (*wirepb.Replacement)(nil), []way{up}},
 	protocol.KindResult:      {wirepb.Kind_KIND_RESULT, (*wirepb.Result)(nil), []way{released}},
 	protocol.KindAbort:       {wirepb.Kind_KIND_ABORT, (*wirepb.Abort)(nil), []way{released}},
-	protocol.KindFinal:       {wirepb.Kind_KIND_FINAL, (*wirepb.Final)(nil), []way{planned, down}},
+	protocol.KindFinal:       {wirepb.Kind_KIND_FINAL, (*wirepb.Final)(nil), []way{planned, down, handed}},
+	protocol.KindForward:     {wirepb.Kind_KIND_FORWARD, (*wirepb.Forward)(nil), []way{handed, relayed}},
+	protocol.KindCounted:     {wirepb.Kind_KIND_COUNTED, (*wirepb.Counted)(nil), []way{handed}},
+	protocol.KindCollect:     {wirepb.Kind_KIND_COLLECT, (*wirepb.Collect)(nil), []way{handed}},
+	protocol.KindPartial:     {wirepb.Kind_KIND_PARTIAL, (*wirepb.Partial)(nil), []way{relayed}},
+	protocol.KindPresence:    {wirepb.Kind_KIND_PRESENCE, (*wirepb.Presence)(nil), []way{relayed}},
 }
 
 // way is from whom to whom.
@@ -41,6 +46,8 @@ var (
 	released = way{protocol.Aggregator, protocol.Server}
 	down     = way{protocol.Aggregator, protocol.Client}
 	up       = way{protocol.Client, protocol.Aggregator}
+	handed   = way{protocol.Aggregator, protocol.Relay}
+	relayed  = way{protocol.Relay, protocol.Aggregator}
 )
 
 // kindOf is the kind of a number in a frame's header.

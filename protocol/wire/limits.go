@@ -14,6 +14,8 @@ type Limits struct {
 	// Bytes is the most bytes of a message of each kind, frame headers aside; 0:
 	// none of that kind is taken.
 	Bytes [protocol.Kinds]int
+	// Inside is the same of messages inside a Forward.
+	Inside [protocol.Kinds]int
 	// Clients is N, of all that are enrolled: their numbers are below it, no number of clients is above it,
 	// and lists of clients are no longer.
 	Clients int
@@ -71,8 +73,11 @@ const (
 //	replacement                 s + 60 k
 //	result                      s + 8 C + 16 r
 //	final                       s + model
+//	partial                     s + B + P + 16 r
+//	forward                     s + the longest of roster, delivery, masked-input, survivors, unmask
 //	advertise, consistency,
-//	invite, abort               s
+//	invite, abort, counted,
+//	collect, presence           s
 //
 // An honest client's removal takes more than its eighth and 64 bytes a release
 // beyond Q with a probability below 2^-40. Of a session of which nothing is known
@@ -89,6 +94,10 @@ func LimitsFor(s Session) Limits {
 		out.Clients, out.Releases = max(out.Clients, l.Clients), max(out.Releases, l.Releases)
 	}
 	out.Neighbours = s.Neighbours
+	out.Inside = out.Bytes
+	for k := protocol.KindForward; k < protocol.Kinds; k++ {
+		out.Inside[k] = 0
+	}
 	return out
 }
 
@@ -103,6 +112,9 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 	bitmap, removals := bitmapSize(n), p.RemovalSize(n)
 	advertise, roster, shares := slack, slack+memberSize*n, slack+sealedSize*s.Neighbours
 	delivery := bitmap + shares
+	masked := slack + p.PackedSize() + vectorSize*releases + complaintSize*s.Neighbours + advertise
+	unmask := slack + revealedSize*s.Neighbours + removals + removals/8 + (64+vectorSize)*releases + shares
+	survivors := slack + bitmap + roster
 	return Limits{Clients: n, Releases: releases, Bytes: [protocol.Kinds]int{
 		protocol.KindOpen:        slack + plan,
 		protocol.KindAnnounce:    slack + plan + delivery,
@@ -111,24 +123,41 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 		protocol.KindRoster:      roster,
 		protocol.KindShares:      shares,
 		protocol.KindDelivery:    delivery,
-		protocol.KindMaskedInput: slack + p.PackedSize() + vectorSize*releases + complaintSize*s.Neighbours + advertise,
-		protocol.KindSurvivors:   slack + bitmap + roster,
+		protocol.KindMaskedInput: masked,
+		protocol.KindSurvivors:   survivors,
 		protocol.KindConsistency: slack,
 		protocol.KindQuorum:      slack + signedSize*n,
-		protocol.KindUnmask:      slack + revealedSize*s.Neighbours + removals + removals/8 + (64+vectorSize)*releases + shares,
+		protocol.KindUnmask:      unmask,
 		protocol.KindAnswered:    slack + bitmap,
 		protocol.KindReplacement: slack + revealedSize*s.Neighbours,
 		protocol.KindResult:      slack + 8*coordinates + vectorSize*releases,
 		protocol.KindAbort:       slack,
 		protocol.KindFinal:       slack + s.Model,
+		protocol.KindForward:     slack + max(roster, delivery, masked, survivors, unmask),
+		protocol.KindCounted:     slack,
+		protocol.KindCollect:     slack,
+		protocol.KindPartial:     slack + bitmap + p.PackedSize() + vectorSize*releases,
+		protocol.KindPresence:    slack,
 	}}
 }
 
 // Between restricts the limits to the kinds of messages that one role sends to another.
 func (l Limits) Between(from, to protocol.Role) Limits {
+	inside := way{from, to}
+	switch inside { // what a relay hands on is a client's, or for one
+	case relayed:
+		inside = up
+	case handed:
+		inside = down
+	default:
+		inside = way{}
+	}
 	for k, row := range kinds {
 		if !slices.Contains(row.ways, way{from, to}) {
 			l.Bytes[k] = 0
+		}
+		if !slices.Contains(row.ways, inside) {
+			l.Inside[k] = 0
 		}
 	}
 	return l
@@ -143,7 +172,7 @@ func (l Limits) entries(list protoreflect.Name) int {
 		return proofHashes
 	case "shares", "complaints":
 		return l.Neighbours
-	case "releases", "masked", "removed", "integers":
+	case "releases", "masked", "removed", "integers", "sums":
 		return l.Releases
 	default:
 		return 0

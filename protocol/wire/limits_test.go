@@ -1,11 +1,13 @@
 package wire_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
@@ -45,9 +47,19 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindResult:      256 + 8*1005 + 2*16,
 		protocol.KindAbort:       256,
 		protocol.KindFinal:       256 + 8000,
+		protocol.KindForward:     256 + (256 + 60*9 + (126 + 126/8) + 2*80 + shares), // the answer to unmask is the longest
+		protocol.KindCounted:     256,
+		protocol.KindCollect:     256,
+		protocol.KindPartial:     256 + 2 + (2500 + 10) + 2*16,
+		protocol.KindPresence:    256,
 	}}
+	// What a relay forwards is no longer than it is elsewhere, and nothing of relays' own.
+	want.Inside = want.Bytes
+	for k := protocol.KindForward; k < protocol.Kinds; k++ {
+		want.Inside[k] = 0
+	}
 	s := wire.Session{Plans: []*protocol.Plan{limitedPlan()}, Neighbours: 9, Model: 8000}
-	if d := cmp.Diff(want, wire.LimitsFor(s)); d != "" {
+	if d := gocmp.Diff(want, wire.LimitsFor(s)); d != "" {
 		t.Errorf("limits (-want +got):\n%s", d)
 	}
 	// Plans of two forms: what either needs.
@@ -57,7 +69,10 @@ func TestLimitsFor(t *testing.T) {
 	s.Plans = append(s.Plans, other)
 	want.Bytes[protocol.KindMaskedInput] = 256 + 4000 + 16 + 42*9 + 256
 	want.Bytes[protocol.KindResult] = 256 + 8*2000 + 16
-	if d := cmp.Diff(want, wire.LimitsFor(s)); d != "" {
+	want.Inside[protocol.KindMaskedInput], want.Inside[protocol.KindResult] = want.Bytes[protocol.KindMaskedInput], want.Bytes[protocol.KindResult]
+	want.Bytes[protocol.KindForward] = 256 + want.Bytes[protocol.KindMaskedInput]
+	want.Bytes[protocol.KindPartial] = 256 + 2 + 4000 + 16
+	if d := gocmp.Diff(want, wire.LimitsFor(s)); d != "" {
 		t.Errorf("limits of plans of two forms (-want +got):\n%s", d)
 	}
 }
@@ -66,7 +81,7 @@ func TestLimitsFor(t *testing.T) {
 func TestLimitsOfNothing(t *testing.T) {
 	l := wire.LimitsFor(wire.Session{})
 	for k, n := range l.Bytes {
-		if n < 256 || n > 768 {
+		if n < 256 || n > 1024 {
 			t.Errorf("%s: %d bytes", protocol.Kind(k), n)
 		}
 	}
@@ -77,25 +92,33 @@ func TestLimitsOfNothing(t *testing.T) {
 
 // From the chart in package protocol's documentation.
 func TestBetween(t *testing.T) {
-	s, a, c := protocol.Server, protocol.Aggregator, protocol.Client
+	s, a, c, r := protocol.Server, protocol.Aggregator, protocol.Client, protocol.Relay
+	answers := []protocol.Kind{protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement}
+	openings := []protocol.Kind{protocol.KindAnnounce, protocol.KindInvite, protocol.KindRoster, protocol.KindDelivery,
+		protocol.KindSurvivors, protocol.KindQuorum, protocol.KindAnswered, protocol.KindFinal}
 	for _, x := range []struct {
 		from, to protocol.Role
 		kinds    []protocol.Kind
+		inside   []protocol.Kind
 	}{
-		{s, a, []protocol.Kind{protocol.KindOpen, protocol.KindFinal}},
-		{a, s, []protocol.Kind{protocol.KindResult, protocol.KindAbort}},
-		{a, c, []protocol.Kind{protocol.KindAnnounce, protocol.KindInvite, protocol.KindRoster, protocol.KindDelivery,
-			protocol.KindSurvivors, protocol.KindQuorum, protocol.KindAnswered, protocol.KindFinal}},
-		{c, a, []protocol.Kind{protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement}},
-		{s, c, nil}, {c, s, nil}, {c, c, nil}, {a, a, nil},
+		{s, a, []protocol.Kind{protocol.KindOpen, protocol.KindFinal}, nil},
+		{a, s, []protocol.Kind{protocol.KindResult, protocol.KindAbort}, nil},
+		{a, c, openings, nil},
+		{c, a, answers, nil},
+		{a, r, []protocol.Kind{protocol.KindAnnounce, protocol.KindFinal, protocol.KindForward, protocol.KindCounted, protocol.KindCollect}, openings},
+		{r, a, []protocol.Kind{protocol.KindForward, protocol.KindPartial, protocol.KindPresence}, answers},
+		{s, c, nil, nil}, {c, s, nil, nil}, {c, c, nil, nil}, {a, a, nil, nil}, {r, s, nil, nil}, {s, r, nil, nil},
 	} {
 		all := goldenLimits()
 		want := all
-		want.Bytes = [protocol.Kinds]int{}
+		want.Bytes, want.Inside = [protocol.Kinds]int{}, [protocol.Kinds]int{}
 		for _, k := range x.kinds {
 			want.Bytes[k] = all.Bytes[k]
 		}
-		if d := cmp.Diff(want, all.Between(x.from, x.to)); d != "" {
+		for _, k := range x.inside {
+			want.Inside[k] = all.Inside[k]
+		}
+		if d := gocmp.Diff(want, all.Between(x.from, x.to)); d != "" {
 			t.Errorf("from %s to %s (-want +got):\n%s", x.from, x.to, d)
 		}
 	}
@@ -157,7 +180,16 @@ func largest(p *protocol.Plan) []protocol.Message {
 		&protocol.Answered{Iteration: it, Count: n, U2: bitmap}, &protocol.Replacement{Iteration: it, Shares: unmask.Shares}, result,
 		&protocol.Abort{Iteration: it, Reason: &protocol.Unrecoverable{Iteration: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},
 		&protocol.Final{Model: p.Broadcast, Signature: sig},
+		&protocol.Forward{Client: protocol.ClientID(n - 1), Message: longest(masked, unmask, roster)},
+		&protocol.Counted{Iteration: it, Stage: protocol.StageUnmask, Client: protocol.ClientID(n - 1)}, &protocol.Collect{Iteration: it, Stage: protocol.StageUnmask},
+		&protocol.Partial{Iteration: it, Stage: protocol.StageUnmask, Clients: bitmap, Sums: masked.Masked},
+		&protocol.Presence{Client: protocol.ClientID(n - 1), Connected: true},
 	}
+}
+
+// longest is the message that takes the most bytes.
+func longest(list ...protocol.Message) protocol.Message {
+	return slices.MaxFunc(list, func(a, b protocol.Message) int { return cmp.Compare(a.Size(), b.Size()) })
 }
 
 // Whatever honest parties send is taken, whether noise is split or replaced, and in

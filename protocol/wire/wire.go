@@ -83,12 +83,17 @@ func Marshal(m protocol.Message) ([]byte, error) {
 	if m == nil {
 		return nil, errors.New("wire: there is no message to encode")
 	}
+	return marshal(m, false)
+}
+
+// marshal is Marshal, also for a message of which a relay holds the vectors.
+func marshal(m protocol.Message, held bool) ([]byte, error) {
 	e := encoder{cursor{kind: m.Kind()}}
 	out := e.message(m)
 	if e.err != nil {
 		return nil, e.err
 	}
-	d := decoder{cursor{kind: m.Kind()}, unlimited}
+	d := decoder{cursor: cursor{kind: m.Kind()}, limits: unlimited, held: held, inside: true}
 	if d.message(out); d.err != nil {
 		return nil, d.err
 	}
@@ -98,6 +103,11 @@ func Marshal(m protocol.Message) ([]byte, error) {
 // Unmarshal decodes a message of a kind. The error is a *FieldError. The message
 // does not refer to b.
 func Unmarshal(kind protocol.Kind, b []byte, l Limits) (protocol.Message, error) {
+	return unmarshal(kind, b, l, false)
+}
+
+// unmarshal is Unmarshal, also for a message of which a relay holds the vectors.
+func unmarshal(kind protocol.Kind, b []byte, l Limits, held bool) (protocol.Message, error) {
 	out := empty(kind)
 	c := cursor{kind: kind}
 	switch {
@@ -116,7 +126,7 @@ func Unmarshal(kind protocol.Kind, b []byte, l Limits) (protocol.Message, error)
 	if err := proto.Unmarshal(b, out); err != nil {
 		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: %w", ErrSyntax, err)}
 	}
-	d := decoder{c, l}
+	d := decoder{cursor: c, limits: l, held: held}
 	m := d.message(out)
 	if d.err != nil {
 		return nil, d.err

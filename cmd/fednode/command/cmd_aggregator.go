@@ -30,6 +30,7 @@ type aggregatorCmd struct {
 	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked. Read again on SIGHUP; may be missing."`
 	Invitation  string   `placeholder:"FILE" help:"Its own invitation, with which it enters itself in the list; needed once."`
 	Listen      []string `sep:"none" placeholder:"MULTIADDR" help:"Where it listens; may be repeated. Default: port 7946 of all addresses, TCP and QUIC."`
+	Relay       []string `sep:"none" placeholder:"KEY" help:"The public key of a relay, which may stand between the aggregator and clients, and is trusted to follow the protocol; may be repeated. Sessions in active mode are refused with relays."`
 	Ops         string   `default:"127.0.0.1:9464" help:"Address on this machine of metrics, health and status."`
 }
 
@@ -61,8 +62,12 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if len(listen) == 0 {
 		listen = node.Listen
 	}
+	relays, err := publicKeys("--relay", c.Relay)
+	if err != nil {
+		return err
+	}
 	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
-		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor})
+		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor, Relays: relays})
 	if err != nil {
 		return err
 	}
@@ -77,6 +82,17 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	c.run(ctx, a, federation, &log)
 	log.Info().Msg("stopped")
 	return nil
+}
+
+// publicKeys are those that a flag names.
+func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
+	out := make([]admission.PublicKey, len(list))
+	for i, text := range list {
+		if err := out[i].UnmarshalText([]byte(text)); err != nil {
+			return nil, cli.Misusef("%s: %w", flag, err)
+		}
+	}
+	return out, nil
 }
 
 // run waits for the end, and reads the operator's files again when it is told to.

@@ -49,6 +49,8 @@ type clientCmd struct {
 	EarlierUnit  string  `placeholder:"UNIT" enum:"user,rating," default:"" help:"What was protected by sessions of version 0.1 in this state, whose charges do not say so: user or rating. They are not added to others without."`
 	Experiment   string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
+	Relay []string `sep:"none" placeholder:"MULTIADDR" help:"Where a relay is, as it prints it, /p2p/ and its name included, or the aggregator itself: dialled in its place; may be repeated. Clients begin with different ones, and go on with the next when a connection fails. Enrolling takes the aggregator all the same."`
+
 	Revocations string `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
 
 	Sessions int `default:"1" placeholder:"N" help:"How many sessions it takes part in, one after another, before it ends; 0: until it is stopped. One that this state has finished does not count: it waits for the next."`
@@ -80,13 +82,17 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	if c.Sessions < 0 {
 		return cli.Misusef("--sessions %d: a number above 0 is needed, or 0 for all that there will be", c.Sessions)
 	}
+	relays, err := contactsOf("--relay", c.Relay)
+	if err != nil {
+		return err
+	}
 	monitor, stop, err := monitored(ctx, "client", c.Ops, &log)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions}
+	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays}
 	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
@@ -162,7 +168,8 @@ type clientHost struct {
 	consent  *consent
 	earlier  dp.Unit // what charges of version 0.1 are about, by the owner's word
 	told     parties
-	sessions int // that each takes part in; 0: until the process is stopped
+	sessions int                 // that each takes part in; 0: until the process is stopped
+	relays   []admission.Contact // that are dialled; none: the aggregator is
 	noise    client.Samplers
 	costs    dp.Cache
 	pacing   node.Pacing
@@ -263,7 +270,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 	}
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),
-		Log: log, Workers: workers, Observer: observer, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing,
+		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing,
 		Open: func(public []byte) (*node.Job, error) {
 			job, failed := d.job(public, train)
 			if failed == nil {

@@ -22,6 +22,7 @@ type commands struct {
 	Keygen     keygenCmd     `cmd:"" help:"Make a key and say its public half."`
 	Invite     inviteCmd     `cmd:"" help:"Invite parties to a federation, which is founded with the first call; or revoke them. For the operator."`
 	Aggregator aggregatorCmd `cmd:"" help:"Let parties in and lead their secure sums, until stopped."`
+	Relay      relayCmd      `cmd:"" help:"Stand between some of the clients and the aggregator, and add up what they send under masks; until stopped."`
 	Server     serverCmd     `cmd:"" help:"Own the model: lead a session of an experiment to its end."`
 	Align      alignCmd      `cmd:"" help:"Between organisations that share users: find the rows of one's own users without showing their ids to anybody."`
 	Client     clientCmd     `cmd:"" help:"Take part in a session with one's own ratings."`

@@ -8,7 +8,8 @@ import json
 import struct
 
 KINDS = ["open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input",
-         "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "final"]  # from 1 in a frame
+         "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "final",
+         "forward", "counted", "collect", "partial", "presence"]  # from 1 in a frame
 
 
 def varint(v):
@@ -69,6 +70,8 @@ REPLACED_SHARES = (uint(1, 10), data(2, fill(32, 70)), data(3, uint(1, 4), data(
 MASKED = data(2, fill(3, 1)), data(2, fill(200, 5))
 REVEALED = data(2, data(2, fill(32, 8))), data(2, uint(1, 299), data(2, fill(32, 9)))
 REMOVED = data(3, fill(5, 6)), data(3)
+HELD_INPUT = uint(1, 9), data(3, *ADVERTISE, uint(3, 1))  # what is left of a message without vectors
+HELD_ANSWER = (uint(1, 9),) + REVEALED
 CONSISTENCY = uint(1, 9) + data(2, fill(64, 5))
 
 GOOD = [
@@ -120,6 +123,18 @@ GOOD = [
     ("abort, dealt", "abort", uint(1, 9) + data(3, uint(2, 4), uint(3, 4), uint(4, 1))),
     ("final", "final", data(1, "the model")),
     ("final, signed", "final", data(1, fill(300, 0)) + data(2, fill(64, 9))),
+    ("forward", "forward", uint(1, 299) + uint(2, 6) + data(3, *SHARES)),
+    ("forward, held", "forward", uint(1, 3) + uint(2, 8) + data(3, *HELD_INPUT) + uint(4, 1)),
+    ("forward, held answer", "forward", uint(2, 12) + data(3, *HELD_ANSWER) + uint(4, 1)),
+    ("forward, whole input", "forward", uint(2, 8) + data(3, uint(1, 9), *MASKED)),
+    ("forward, opens", "forward", uint(1, 7) + uint(2, 7) + data(3, *DELIVERY) + uint(5, 1)),
+    ("forward, opens nothing else", "forward", uint(1, 7) + uint(5, 1)),
+    ("counted", "counted", uint(1, 9) + uint(2, 3) + uint(3, 299)),
+    ("counted, an answer", "counted", uint(1, 9) + uint(2, 5)),
+    ("collect", "collect", uint(1, 300) + uint(2, 3)),
+    ("partial", "partial", uint(1, 9) + uint(2, 5) + data(3, b"\x81\x04") + data(4, fill(200, 5)) + data(4)),
+    ("presence", "presence", uint(1, 299) + uint(2, 1) + data(3, fill(16, 7))),
+    ("presence, gone", "presence", uint(1, 1)),
 ]
 
 
@@ -269,6 +284,36 @@ BAD = [
     ("301 answers", "result", uint(1, 9) + uint(3, 301) + data(4, bytes(8)), "limit", "answered"),
     ("301 left", "abort", uint(1, 9) + data(2, uint(1, 1), uint(2, 301)), "limit", "too_few.left"),
     ("301 required", "abort", uint(1, 9) + data(3, uint(3, 301)), "limit", "unrecoverable.required"),
+
+    # Between relays and the aggregator.
+    ("nothing inside", "forward", uint(1, 7), "value", "message"),
+    ("nothing inside that is held", "forward", uint(1, 7) + uint(4, 1) + uint(5, 1), "value", "message"),
+    ("bytes of no kind inside", "forward", data(3, *SHARES), "syntax", "kind"),
+    ("a kind inside that there is not", "forward", uint(2, 99) + data(3, *SHARES), "syntax", "kind"),
+    ("a kind inside of more than a byte", "forward", uint(2, 262) + data(3, *SHARES), "syntax", "kind"),
+    ("a forward inside", "forward", uint(2, 18) + data(3, uint(1, 7) + uint(5, 1)), "syntax", "kind"),
+    ("a partial inside", "forward", uint(2, 21) + data(3, uint(1, 7)), "syntax", "kind"),
+    ("shares that are held", "forward", uint(2, 6) + data(3, *SHARES) + uint(4, 1), "value", "held"),
+    ("a roster that opens", "forward", uint(2, 5) + data(3, *ROSTER) + uint(5, 1), "value", "opens"),
+    ("a held answer that opens", "forward", uint(2, 12) + data(3, *HELD_ANSWER) + uint(4, 1) + uint(5, 1), "value", "opens"),
+    ("vectors that are held", "forward", uint(2, 8) + data(3, uint(1, 9), *MASKED) + uint(4, 1), "value", "message"),
+    ("removals that are held", "forward", uint(2, 12) + data(3, uint(1, 9), *REVEALED, *REMOVED) + uint(4, 1), "value", "message"),
+    ("an input without vectors inside", "forward", uint(2, 8) + data(3, *HELD_INPUT), "value", "message"),
+    ("no bytes inside", "forward", uint(2, 6), "value", "message"),
+    ("4097 bytes inside", "forward", uint(2, 17) + data(3, data(1, bytes(4089))), "limit", ""),
+    ("a message of client 300", "forward", uint(1, 300) + uint(2, 6) + data(3, *SHARES), "limit", "client"),
+    ("client 300 counted", "counted", uint(1, 9) + uint(2, 3) + uint(3, 300), "limit", "client"),
+    ("counted in no stage", "counted", uint(1, 9), "value", "stage"),
+    ("counted in the stage share", "counted", uint(1, 9) + uint(2, 2), "value", "stage"),
+    ("a sum of the stage replace", "collect", uint(1, 9) + uint(2, 6), "value", "stage"),
+    ("no iteration of a sum", "collect", uint(2, 3), "value", "iteration"),
+    ("a sum over nobody", "partial", uint(1, 9) + uint(2, 3) + data(4, b"v"), "value", "clients"),
+    ("no sums", "partial", uint(1, 9) + uint(2, 3) + data(3, b"\x01"), "value", "sums"),
+    ("5 sums of a relay", "partial", uint(1, 9) + uint(2, 3) + data(3, b"\x01") + data(4) * 5, "limit", "sums"),
+    ("a bitmap for more clients of a relay", "partial", uint(1, 9) + uint(2, 3) + data(3, bytes(39)) + data(4), "limit", "clients"),
+    ("client 300 connected", "presence", uint(1, 300) + uint(2, 1) + data(3, fill(16, 7)), "limit", "client"),
+    ("a client without a life", "presence", uint(1, 9) + uint(2, 1), "value", "life"),
+    ("the life of one that is gone", "presence", uint(1, 9) + data(3, fill(16, 7)), "value", "life"),
 
     # In what travels with a message.
     ("a delivery without shares", "announce", SMALL + data(2, *DELIVERY[:2]), "value", "delivery.shares"),

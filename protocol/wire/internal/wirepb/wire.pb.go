@@ -49,6 +49,11 @@ const (
 	Kind_KIND_RESULT       Kind = 15
 	Kind_KIND_ABORT        Kind = 16
 	Kind_KIND_FINAL        Kind = 17
+	Kind_KIND_FORWARD      Kind = 18
+	Kind_KIND_COUNTED      Kind = 19
+	Kind_KIND_COLLECT      Kind = 20
+	Kind_KIND_PARTIAL      Kind = 21
+	Kind_KIND_PRESENCE     Kind = 22
 )
 
 // Enum value maps for Kind.
@@ -72,6 +77,11 @@ var (
 		15: "KIND_RESULT",
 		16: "KIND_ABORT",
 		17: "KIND_FINAL",
+		18: "KIND_FORWARD",
+		19: "KIND_COUNTED",
+		20: "KIND_COLLECT",
+		21: "KIND_PARTIAL",
+		22: "KIND_PRESENCE",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":  0,
@@ -92,6 +102,11 @@ var (
 		"KIND_RESULT":       15,
 		"KIND_ABORT":        16,
 		"KIND_FINAL":        17,
+		"KIND_FORWARD":      18,
+		"KIND_COUNTED":      19,
+		"KIND_COLLECT":      20,
+		"KIND_PARTIAL":      21,
+		"KIND_PRESENCE":     22,
 	}
 )
 
@@ -286,7 +301,7 @@ func (x *Open) GetPlan() *Plan {
 	return nil
 }
 
-// Aggregator to client.
+// Aggregator to client; to a relay without a delivery.
 type Announce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
@@ -1409,7 +1424,7 @@ func (*Abort_TooFew) isAbort_Reason() {}
 
 func (*Abort_Unrecoverable) isAbort_Reason() {}
 
-// Server to aggregator to client.
+// Server to aggregator to client, perhaps by a relay.
 type Final struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         []byte                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -1462,6 +1477,327 @@ func (x *Final) GetSignature() []byte {
 	return nil
 }
 
+// Relay to aggregator and back: a message of a client, or for one.
+type Forward struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        uint32                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`
+	Kind          Kind                   `protobuf:"varint,2,opt,name=kind,proto3,enum=fedsim.wire.v1.Kind" json:"kind,omitempty"` // of the message
+	Message       []byte                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                     // without frames
+	Held          bool                   `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`                          // to the aggregator: it has no vectors, which the relay holds
+	Opens         bool                   `protobuf:"varint,5,opt,name=opens,proto3" json:"opens,omitempty"`                        // from it: a delivery, or nothing, that belongs into the announcement of the latest plan
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Forward) Reset() {
+	*x = Forward{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Forward) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Forward) ProtoMessage() {}
+
+func (x *Forward) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Forward.ProtoReflect.Descriptor instead.
+func (*Forward) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Forward) GetClient() uint32 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+func (x *Forward) GetKind() Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Kind_KIND_UNSPECIFIED
+}
+
+func (x *Forward) GetMessage() []byte {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *Forward) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *Forward) GetOpens() bool {
+	if x != nil {
+		return x.Opens
+	}
+	return false
+}
+
+// Aggregator to relay.
+type Counted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Stage         Stage                  `protobuf:"varint,2,opt,name=stage,proto3,enum=fedsim.wire.v1.Stage" json:"stage,omitempty"` // masked-input or unmask
+	Client        uint32                 `protobuf:"varint,3,opt,name=client,proto3" json:"client,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Counted) Reset() {
+	*x = Counted{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Counted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Counted) ProtoMessage() {}
+
+func (x *Counted) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Counted.ProtoReflect.Descriptor instead.
+func (*Counted) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Counted) GetIteration() uint64 {
+	if x != nil {
+		return x.Iteration
+	}
+	return 0
+}
+
+func (x *Counted) GetStage() Stage {
+	if x != nil {
+		return x.Stage
+	}
+	return Stage_STAGE_UNSPECIFIED
+}
+
+func (x *Counted) GetClient() uint32 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+// Aggregator to relay.
+type Collect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Stage         Stage                  `protobuf:"varint,2,opt,name=stage,proto3,enum=fedsim.wire.v1.Stage" json:"stage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Collect) Reset() {
+	*x = Collect{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Collect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Collect) ProtoMessage() {}
+
+func (x *Collect) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Collect.ProtoReflect.Descriptor instead.
+func (*Collect) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Collect) GetIteration() uint64 {
+	if x != nil {
+		return x.Iteration
+	}
+	return 0
+}
+
+func (x *Collect) GetStage() Stage {
+	if x != nil {
+		return x.Stage
+	}
+	return Stage_STAGE_UNSPECIFIED
+}
+
+// Relay to aggregator.
+type Partial struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Stage         Stage                  `protobuf:"varint,2,opt,name=stage,proto3,enum=fedsim.wire.v1.Stage" json:"stage,omitempty"`
+	Clients       []byte                 `protobuf:"bytes,3,opt,name=clients,proto3" json:"clients,omitempty"` // client i at bit i mod 8 of byte i/8
+	Sums          [][]byte               `protobuf:"bytes,4,rep,name=sums,proto3" json:"sums,omitempty"`       // per release, its coordinates packed at the width of its ring; empty where nothing is removed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Partial) Reset() {
+	*x = Partial{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Partial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Partial) ProtoMessage() {}
+
+func (x *Partial) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Partial.ProtoReflect.Descriptor instead.
+func (*Partial) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Partial) GetIteration() uint64 {
+	if x != nil {
+		return x.Iteration
+	}
+	return 0
+}
+
+func (x *Partial) GetStage() Stage {
+	if x != nil {
+		return x.Stage
+	}
+	return Stage_STAGE_UNSPECIFIED
+}
+
+func (x *Partial) GetClients() []byte {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+func (x *Partial) GetSums() [][]byte {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+// Relay to aggregator.
+type Presence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        uint32                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`
+	Connected     bool                   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
+	Life          []byte                 `protobuf:"bytes,3,opt,name=life,proto3" json:"life,omitempty"` // fixed: 16, if it is connected
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Presence) Reset() {
+	*x = Presence{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Presence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Presence) ProtoMessage() {}
+
+func (x *Presence) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Presence.ProtoReflect.Descriptor instead.
+func (*Presence) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Presence) GetClient() uint32 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+func (x *Presence) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+func (x *Presence) GetLife() []byte {
+	if x != nil {
+		return x.Life
+	}
+	return nil
+}
+
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       []byte                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // fixed: 16
@@ -1477,7 +1813,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1825,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1838,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Plan) GetSession() []byte {
@@ -1567,7 +1903,7 @@ type Cohort struct {
 
 func (x *Cohort) Reset() {
 	*x = Cohort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1915,7 @@ func (x *Cohort) String() string {
 func (*Cohort) ProtoMessage() {}
 
 func (x *Cohort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1928,7 @@ func (x *Cohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cohort.ProtoReflect.Descriptor instead.
 func (*Cohort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Cohort) GetClients() uint32 {
@@ -1648,7 +1984,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1996,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +2009,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Release) GetName() string {
@@ -1760,7 +2096,7 @@ type Noise struct {
 
 func (x *Noise) Reset() {
 	*x = Noise{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +2108,7 @@ func (x *Noise) String() string {
 func (*Noise) ProtoMessage() {}
 
 func (x *Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +2121,7 @@ func (x *Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noise.ProtoReflect.Descriptor instead.
 func (*Noise) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Noise) GetKind() NoiseKind {
@@ -1842,7 +2178,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +2190,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +2203,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Keys) GetMask() []byte {
@@ -1908,7 +2244,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2256,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2269,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Member) GetClient() uint32 {
@@ -1961,7 +2297,7 @@ type EncryptedShare struct {
 
 func (x *EncryptedShare) Reset() {
 	*x = EncryptedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2309,7 @@ func (x *EncryptedShare) String() string {
 func (*EncryptedShare) ProtoMessage() {}
 
 func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2322,7 @@ func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EncryptedShare.ProtoReflect.Descriptor instead.
 func (*EncryptedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EncryptedShare) GetPeer() uint32 {
@@ -2021,7 +2357,7 @@ type Commitments struct {
 
 func (x *Commitments) Reset() {
 	*x = Commitments{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2369,7 @@ func (x *Commitments) String() string {
 func (*Commitments) ProtoMessage() {}
 
 func (x *Commitments) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2382,7 @@ func (x *Commitments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commitments.ProtoReflect.Descriptor instead.
 func (*Commitments) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Commitments) GetSeed() []byte {
@@ -2081,7 +2417,7 @@ type RevealedShare struct {
 
 func (x *RevealedShare) Reset() {
 	*x = RevealedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2429,7 @@ func (x *RevealedShare) String() string {
 func (*RevealedShare) ProtoMessage() {}
 
 func (x *RevealedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2442,7 @@ func (x *RevealedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealedShare.ProtoReflect.Descriptor instead.
 func (*RevealedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RevealedShare) GetOf() uint32 {
@@ -2140,7 +2476,7 @@ type Signed struct {
 
 func (x *Signed) Reset() {
 	*x = Signed{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2488,7 @@ func (x *Signed) String() string {
 func (*Signed) ProtoMessage() {}
 
 func (x *Signed) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2501,7 @@ func (x *Signed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signed.ProtoReflect.Descriptor instead.
 func (*Signed) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Signed) GetClient() uint32 {
@@ -2193,7 +2529,7 @@ type TooFew struct {
 
 func (x *TooFew) Reset() {
 	*x = TooFew{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2541,7 @@ func (x *TooFew) String() string {
 func (*TooFew) ProtoMessage() {}
 
 func (x *TooFew) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2554,7 @@ func (x *TooFew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TooFew.ProtoReflect.Descriptor instead.
 func (*TooFew) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TooFew) GetStage() Stage {
@@ -2254,7 +2590,7 @@ type Unrecoverable struct {
 
 func (x *Unrecoverable) Reset() {
 	*x = Unrecoverable{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[30]
+	mi := &file_protocol_wire_wire_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2602,7 @@ func (x *Unrecoverable) String() string {
 func (*Unrecoverable) ProtoMessage() {}
 
 func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[30]
+	mi := &file_protocol_wire_wire_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2615,7 @@ func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unrecoverable.ProtoReflect.Descriptor instead.
 func (*Unrecoverable) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Unrecoverable) GetClient() uint32 {
@@ -2400,7 +2736,29 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06reason\";\n" +
 	"\x05Final\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\fR\x05model\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xf5\x01\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x8f\x01\n" +
+	"\aForward\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\rR\x06client\x12(\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x14.fedsim.wire.v1.KindR\x04kind\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\fR\amessage\x12\x12\n" +
+	"\x04held\x18\x04 \x01(\bR\x04held\x12\x14\n" +
+	"\x05opens\x18\x05 \x01(\bR\x05opens\"l\n" +
+	"\aCounted\x12\x1c\n" +
+	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
+	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\x12\x16\n" +
+	"\x06client\x18\x03 \x01(\rR\x06client\"T\n" +
+	"\aCollect\x12\x1c\n" +
+	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
+	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\"\x82\x01\n" +
+	"\aPartial\x12\x1c\n" +
+	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
+	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\x12\x18\n" +
+	"\aclients\x18\x03 \x01(\fR\aclients\x12\x12\n" +
+	"\x04sums\x18\x04 \x03(\fR\x04sums\"T\n" +
+	"\bPresence\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\rR\x06client\x12\x1c\n" +
+	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x12\n" +
+	"\x04life\x18\x03 \x01(\fR\x04life\"\xf5\x01\n" +
 	"\x04Plan\x12\x18\n" +
 	"\asession\x18\x01 \x01(\fR\asession\x12\x1c\n" +
 	"\titeration\x18\x02 \x01(\x04R\titeration\x12\x14\n" +
@@ -2470,7 +2828,7 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\rR\x04left\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\rR\brequired\x12\x14\n" +
-	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xd5\x02\n" +
+	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xb0\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_OPEN\x10\x01\x12\x11\n" +
@@ -2492,7 +2850,12 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"KIND_ABORT\x10\x10\x12\x0e\n" +
 	"\n" +
-	"KIND_FINAL\x10\x11*\x94\x01\n" +
+	"KIND_FINAL\x10\x11\x12\x10\n" +
+	"\fKIND_FORWARD\x10\x12\x12\x10\n" +
+	"\fKIND_COUNTED\x10\x13\x12\x10\n" +
+	"\fKIND_COLLECT\x10\x14\x12\x10\n" +
+	"\fKIND_PARTIAL\x10\x15\x12\x11\n" +
+	"\rKIND_PRESENCE\x10\x16*\x94\x01\n" +
 	"\tNoiseKind\x12\x1a\n" +
 	"\x16NOISE_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fNOISE_KIND_NONE\x10\x01\x12\x14\n" +
@@ -2522,7 +2885,7 @@ func file_protocol_wire_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_protocol_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_protocol_wire_wire_proto_goTypes = []any{
 	(Kind)(0),              // 0: fedsim.wire.v1.Kind
 	(NoiseKind)(0),         // 1: fedsim.wire.v1.NoiseKind
@@ -2546,50 +2909,59 @@ var file_protocol_wire_wire_proto_goTypes = []any{
 	(*Result)(nil),         // 19: fedsim.wire.v1.Result
 	(*Abort)(nil),          // 20: fedsim.wire.v1.Abort
 	(*Final)(nil),          // 21: fedsim.wire.v1.Final
-	(*Plan)(nil),           // 22: fedsim.wire.v1.Plan
-	(*Cohort)(nil),         // 23: fedsim.wire.v1.Cohort
-	(*Release)(nil),        // 24: fedsim.wire.v1.Release
-	(*Noise)(nil),          // 25: fedsim.wire.v1.Noise
-	(*Keys)(nil),           // 26: fedsim.wire.v1.Keys
-	(*Member)(nil),         // 27: fedsim.wire.v1.Member
-	(*EncryptedShare)(nil), // 28: fedsim.wire.v1.EncryptedShare
-	(*Commitments)(nil),    // 29: fedsim.wire.v1.Commitments
-	(*RevealedShare)(nil),  // 30: fedsim.wire.v1.RevealedShare
-	(*Signed)(nil),         // 31: fedsim.wire.v1.Signed
-	(*TooFew)(nil),         // 32: fedsim.wire.v1.TooFew
-	(*Unrecoverable)(nil),  // 33: fedsim.wire.v1.Unrecoverable
+	(*Forward)(nil),        // 22: fedsim.wire.v1.Forward
+	(*Counted)(nil),        // 23: fedsim.wire.v1.Counted
+	(*Collect)(nil),        // 24: fedsim.wire.v1.Collect
+	(*Partial)(nil),        // 25: fedsim.wire.v1.Partial
+	(*Presence)(nil),       // 26: fedsim.wire.v1.Presence
+	(*Plan)(nil),           // 27: fedsim.wire.v1.Plan
+	(*Cohort)(nil),         // 28: fedsim.wire.v1.Cohort
+	(*Release)(nil),        // 29: fedsim.wire.v1.Release
+	(*Noise)(nil),          // 30: fedsim.wire.v1.Noise
+	(*Keys)(nil),           // 31: fedsim.wire.v1.Keys
+	(*Member)(nil),         // 32: fedsim.wire.v1.Member
+	(*EncryptedShare)(nil), // 33: fedsim.wire.v1.EncryptedShare
+	(*Commitments)(nil),    // 34: fedsim.wire.v1.Commitments
+	(*RevealedShare)(nil),  // 35: fedsim.wire.v1.RevealedShare
+	(*Signed)(nil),         // 36: fedsim.wire.v1.Signed
+	(*TooFew)(nil),         // 37: fedsim.wire.v1.TooFew
+	(*Unrecoverable)(nil),  // 38: fedsim.wire.v1.Unrecoverable
 }
 var file_protocol_wire_wire_proto_depIdxs = []int32{
-	22, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
-	22, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
+	27, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
+	27, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
 	10, // 2: fedsim.wire.v1.Announce.delivery:type_name -> fedsim.wire.v1.Delivery
-	23, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
-	26, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
-	27, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
+	28, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
+	31, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
+	32, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
 	8,  // 6: fedsim.wire.v1.Roster.ring:type_name -> fedsim.wire.v1.Ring
-	28, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
-	28, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	33, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	33, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
 	6,  // 9: fedsim.wire.v1.MaskedInput.next:type_name -> fedsim.wire.v1.Advertise
 	12, // 10: fedsim.wire.v1.MaskedInput.complaints:type_name -> fedsim.wire.v1.Complaint
 	7,  // 11: fedsim.wire.v1.Survivors.next:type_name -> fedsim.wire.v1.Roster
-	31, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
-	30, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
+	36, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
+	35, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
 	9,  // 14: fedsim.wire.v1.Unmask.next:type_name -> fedsim.wire.v1.Shares
-	30, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
-	32, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
-	33, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
-	23, // 18: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
-	24, // 19: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
-	25, // 20: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
-	1,  // 21: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
-	26, // 22: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
-	29, // 23: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
-	2,  // 24: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	35, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
+	37, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
+	38, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
+	0,  // 18: fedsim.wire.v1.Forward.kind:type_name -> fedsim.wire.v1.Kind
+	2,  // 19: fedsim.wire.v1.Counted.stage:type_name -> fedsim.wire.v1.Stage
+	2,  // 20: fedsim.wire.v1.Collect.stage:type_name -> fedsim.wire.v1.Stage
+	2,  // 21: fedsim.wire.v1.Partial.stage:type_name -> fedsim.wire.v1.Stage
+	28, // 22: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
+	29, // 23: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
+	30, // 24: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
+	1,  // 25: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
+	31, // 26: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
+	34, // 27: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
+	2,  // 28: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_protocol_wire_wire_proto_init() }
@@ -2607,7 +2979,7 @@ func file_protocol_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_wire_wire_proto_rawDesc), len(file_protocol_wire_wire_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

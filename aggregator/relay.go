@@ -1,0 +1,197 @@
+package aggregator
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Relays stand between the aggregator and clients, hand small messages through and hold
+// back vectors (package relay). The aggregator says of each client whose vectors a relay holds
+// when it counts it, so that a client which comes by two relays is in one sum. When a
+// stage with vectors is over, it first asks relays for what they have added up; whose vectors
+// do not come by then is lost.
+//
+// That a message came through a relay is all that is different about it otherwise.
+
+// RelayedSum is a Sum that takes clients' vectors in parts that relays have added up. One that is
+// not has no use for relays.
+type RelayedSum interface {
+	Sum
+	// Held is Receive for a message of which a relay holds the vectors.
+	Held(from protocol.ClientID, m protocol.StageMessage) error
+	// AddPart adds the vectors of exactly the clients given, whose messages Held took in
+	// the present stage. Whose vectors have not come at Close has not answered.
+	AddPart(clients protocol.Bitmap, sums [][]byte) error
+}
+
+// relayed is what relays, by their numbers, hold of the present stage of a round.
+type relayed struct {
+	held  map[protocol.ClientID]relayNumber // of clients that are counted, and in no sum that came
+	asked bool                              // for sums
+	owing map[relayNumber]bool              // who has not given one
+}
+
+// relayNumber is that of a relay's party.
+type relayNumber = protocol.ClientID
+
+// fromRelay takes what a relay says.
+func (a *Aggregator) fromRelay(now time.Time, e protocol.Envelope) protocol.Effects {
+	switch m := e.Message.(type) {
+	case *protocol.Forward:
+		inside, ok := m.Message.(protocol.StageMessage)
+		switch {
+		case !ok:
+			return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from a client", protocol.Describe(m.Message)))
+		case m.Held:
+			return a.heldMessage(now, e.From, m.Client, inside)
+		default:
+			return a.stageMessage(now, protocol.ClientParty(m.Client), inside)
+		}
+	case *protocol.Partial:
+		return a.partial(now, e.From, m)
+	}
+	return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
+}
+
+// heldMessage takes a client's message of which a relay holds the vectors, and tells the relay if it counts.
+func (a *Aggregator) heldMessage(now time.Time, relay protocol.Party, client protocol.ClientID, m protocol.StageMessage) protocol.Effects {
+	from := protocol.ClientParty(client)
+	iteration, stage := m.At()
+	r, err := a.roundOf(m)
+	if err == nil {
+		err = a.hold(r, client, m)
+	}
+	if err != nil {
+		return ignored(from, iteration, stage, err)
+	}
+	if r.relayed.held == nil {
+		r.relayed.held = make(map[protocol.ClientID]relayNumber)
+	}
+	r.relayed.held[client] = relay.Client
+	eff := a.goOn(now, a.concluded(r, from, m, nil))
+	// First of all, since the relay may be asked for its sum next.
+	eff.Send = append([]protocol.Envelope{toRelay(relay, &protocol.Counted{Iteration: iteration, Stage: stage, Client: client})}, eff.Send...)
+	return eff
+}
+
+// hold hands a message to the sum of a round.
+func (a *Aggregator) hold(r *round, from protocol.ClientID, m protocol.StageMessage) error {
+	sum, ok := r.sum.(RelayedSum)
+	if !ok {
+		return errors.New("this kind of sum takes no parts from relays")
+	}
+	if err := r.admits(from, m); err != nil {
+		return err
+	}
+	return sum.Held(from, m)
+}
+
+// collects asks relays for their sums before the present stage is closed, and says whether
+// these are still awaited.
+func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) {
+	r := a.round
+	x := &r.relayed
+	switch {
+	case len(x.held) == 0:
+		return eff, false
+	case !x.asked:
+		x.asked, x.owing = true, make(map[relayNumber]bool)
+		for _, relay := range x.held {
+			x.owing[relay] = true
+		}
+		for _, relay := range sorted(x.owing) {
+			eff.Send = append(eff.Send, toRelay(protocol.RelayParty(int(relay)), &protocol.Collect{Iteration: r.setup.Iteration, Stage: r.stage}))
+		}
+		r.begin(now.Add(a.cfg.StageTimeout))
+		eff.Wake = r.deadline
+		return eff, true
+	case len(x.owing) > 0 && now.Before(r.deadline):
+		return eff, true
+	}
+	for _, relay := range sorted(x.owing) {
+		eff.Events = append(eff.Events, r.without(relay)...)
+	}
+	return eff, false
+}
+
+// collecting says whether the present stage is over but for sums of relays.
+func (r *round) collecting() bool { return r.relayed.asked && len(r.relayed.owing) > 0 }
+
+// partial takes the sum of a relay.
+func (a *Aggregator) partial(now time.Time, relay protocol.Party, m *protocol.Partial) protocol.Effects {
+	r := a.round
+	if r == nil || r.setup.Iteration != m.Iteration || r.stage != m.Stage || !r.relayed.owing[relay.Client] {
+		return ignored(relay, m.Iteration, m.Stage, errors.New("no sum is awaited of the relay"))
+	}
+	var events []protocol.Event
+	if err := r.add(relay.Client, m); err != nil {
+		events = append(ignored(relay, m.Iteration, m.Stage, err).Events, r.without(relay.Client)...)
+	}
+	delete(r.relayed.owing, relay.Client)
+	return a.goOn(now, events)
+}
+
+// add adds the sum of a relay, if it is over exactly the clients that were counted there.
+func (r *round) add(relay relayNumber, m *protocol.Partial) error {
+	n := 0
+	for c, at := range r.relayed.held {
+		if at == relay {
+			if n++; !m.Clients.Has(int(c)) {
+				return fmt.Errorf("the sum is without client %d, whose vectors the relay held", c)
+			}
+		}
+	}
+	if got := m.Clients.Count(); got != n {
+		return fmt.Errorf("the sum is over %d clients, %d were counted at the relay", got, n)
+	}
+	if err := r.sum.(RelayedSum).AddPart(m.Clients, m.Sums); err != nil { // held: the sum is one
+		return err
+	}
+	for c, at := range r.relayed.held {
+		if at == relay {
+			delete(r.relayed.held, c)
+		}
+	}
+	return nil
+}
+
+// without loses the clients whose vectors of the present stage a relay holds.
+func (r *round) without(relay relayNumber) []protocol.Event {
+	var out []protocol.Event
+	for _, c := range sorted(r.relayed.held) {
+		if r.relayed.held[c] != relay {
+			continue
+		}
+		delete(r.relayed.held, c)
+		r.awaited[c] = gone
+		r.expected--
+		r.answered--
+		out = append(out, protocol.Event{Kind: protocol.ClientLost, Iteration: r.setup.Iteration,
+			Party: protocol.ClientParty(c), Stage: r.stage, Err: fmt.Errorf("with %s, which held its vectors", protocol.RelayParty(int(relay)))})
+	}
+	delete(r.relayed.owing, relay)
+	return out
+}
+
+// relayLost gives up what a relay holds, of which nothing will come.
+func (a *Aggregator) relayLost(now time.Time, in protocol.RelayLost) protocol.Effects {
+	r := a.round
+	if r == nil || r.summing != 0 {
+		return protocol.Effects{}
+	}
+	return a.goOn(now, r.without(protocol.RelayParty(in.Number).Client))
+}
+
+// sorted are the keys of a set, so that a run repeats.
+func sorted[V any](set map[protocol.ClientID]V) []protocol.ClientID {
+	return slices.Sorted(maps.Keys(set))
+}
+
+func toRelay(relay protocol.Party, m protocol.Message) protocol.Envelope {
+	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: relay, Message: m}
+}

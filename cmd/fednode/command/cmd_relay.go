@@ -1,0 +1,77 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+)
+
+// relayCmd is fednode relay. It keeps nothing on disk.
+type relayCmd struct {
+	Key        string   `required:"" placeholder:"FILE" help:"Its own key, whose public half the aggregator is given as --relay."`
+	Federation string   `required:"" placeholder:"FILE" help:"The federation, as the operator founded it."`
+	Aggregator []string `required:"" sep:"none" placeholder:"MULTIADDR" help:"Where the aggregator is, as it prints it, /p2p/ and its name included; may be repeated for one with several addresses."`
+	Listen     []string `sep:"none" placeholder:"MULTIADDR" help:"Where it listens for clients; may be repeated. Default: port 7946 of all addresses, TCP and QUIC."`
+	Ops        string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9467. Default: nowhere."`
+}
+
+// Run implements fednode relay.
+func (c *relayCmd) Run(ctx context.Context, s streams) error {
+	log := s.log("relay")
+	key, err := admission.ReadKey(c.Key)
+	if err != nil {
+		return err
+	}
+	federation, err := admission.ReadFile(c.Federation, admission.ParseFederation)
+	if err != nil {
+		return err
+	}
+	contacts, err := contactsOf("--aggregator", c.Aggregator)
+	if err != nil {
+		return err
+	}
+	if len(contacts) != 1 {
+		return cli.Misusef("--aggregator: addresses of %d peers; there is one aggregator", len(contacts))
+	}
+	monitor, stop, err := monitored(ctx, "relay", c.Ops, &log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	listen := c.Listen
+	if len(listen) == 0 {
+		listen = node.Listen
+	}
+	r, err := node.NewRelay(ctx, node.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listen, Log: log, Observer: monitor})
+	if err != nil {
+		return err
+	}
+	monitor.Check(r.Check)
+	defer r.Close() //nolint:errcheck // nothing is left to be lost
+	for _, address := range r.Addresses() {
+		fmt.Fprintf(s.out, "listening  %s\n", address)
+	}
+	if err = r.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	log.Info().Msg("stopped")
+	return nil
+}
+
+// contactsOf are those that a flag names.
+func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {
+	out, err := node.ParseContacts(addresses)
+	if err != nil {
+		return nil, cli.Misusef("%s: %w", flag, err)
+	}
+	for _, c := range out {
+		if err = node.CheckContact(c); err != nil {
+			return nil, cli.Misusef("%s: %w", flag, err)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,126 @@
+package node_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// sharing is what the clients of a large federation have in common, as those of one process of fednode have: who is
+// enrolled, and what is public of the experiment.
+type sharing struct {
+	mu     sync.Mutex
+	list   *admission.Registry
+	text   []byte
+	opened *experiment.Experiment
+}
+
+// registry is the common one, or one of a client's own.
+func (s *sharing) registry(f *federation) *admission.Registry {
+	if s == nil {
+		return f.openRegistry()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.list == nil {
+		s.list = f.openRegistry()
+	}
+	return s.list
+}
+
+// experiment is what a text describes.
+func (s *sharing) experiment(text []byte) (*experiment.Experiment, error) {
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.opened != nil && bytes.Equal(s.text, text) {
+			return s.opened, nil
+		}
+	}
+	public, err := agreement.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	e, err := agreement.Open(public)
+	if err == nil && s != nil {
+		s.text, s.opened = text, e
+	}
+	return e, err
+}
+
+// 2,000 clients at 4 relays over loopback, each with a vector of half a megabyte, come to the simulator's model, to the
+// bit. It takes a quarter of an hour of processor time and 8 GB: FEDSIM_TEST_LOAD=1.
+func TestFourRelays(t *testing.T) {
+	if os.Getenv("FEDSIM_TEST_LOAD") == "" {
+		t.Skip("2,000 clients take many minutes: FEDSIM_TEST_LOAD")
+	}
+	const clients, items, relays = 2000, 4000, 4
+	dir := t.TempDir()
+	line := func(u int) string {
+		var b strings.Builder
+		for k := range 10 {
+			fmt.Fprintf(&b, "u%04d,i%04d,%d\n", u, (10*u+k)%items, 1+(u+k*k)%5)
+		}
+		return b.String()
+	}
+	var all strings.Builder
+	all.WriteString("user,item,rating\n")
+	own := make(map[protocol.ClientID]string)
+	for u := range clients {
+		all.WriteString(line(u))
+		own[protocol.ClientID(u)] = filepath.Join(dir, fmt.Sprintf("u%04d.csv", u))
+		if err := os.WriteFile(own[protocol.ClientID(u)], []byte("user,item,rating\n"+line(u)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "ratings.csv")
+	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFederationOver(t, nil, "data="+file+" algorithm=fmf-lfl rank=40 rounds=1 tolerance=0.3 secagg=real deployment.stage-timeout-s=3600 deployment.tail-s=3600",
+		zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel))
+	f.ctx, f.own, f.shares, f.gather = t.Context(), own, new(sharing), time.Hour
+	var opened, closed time.Time
+	f.watch = func(e protocol.Event) {
+		switch e.Kind {
+		case protocol.IterationOpened:
+			opened = time.Now()
+		case protocol.IterationSummed:
+			closed = time.Now()
+		default:
+		}
+	}
+	began := time.Now()
+	f.withRelays(relays)
+	out := f.run()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	t.Logf("%d clients at %d relays: %.0f s from the first enrolment to the plan, a round of %.0f s; %d MiB from the system", clients, relays,
+		opened.Sub(began).Seconds(), closed.Sub(opened).Seconds(), m.Sys>>20)
+	fed, err := f.simulated.Federation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := sim.Run(t.Context(), sim.Config{Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Rounds: 1, Seed: seed, Workers: 2,
+		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Model, want.Model) {
+		t.Error("the model is not the simulator's")
+	}
+}

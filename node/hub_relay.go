@@ -1,0 +1,296 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// RelayID is the libp2p protocol ID of the stream between a relay and the aggregator.
+const RelayID = "/fedsim/relay/1.0.0"
+
+// relayLinks are an aggregator's relays. Each stream of one has a number of its own: what the
+// relay held when a stream broke does not come over the next.
+type relayLinks struct {
+	known map[peer.ID]bool
+	last  protocol.ClientID // the number of the newest; the aggregator's mu is for it
+}
+
+func newRelayLinks(keys []admission.PublicKey) (relayLinks, error) {
+	l := relayLinks{known: make(map[peer.ID]bool)}
+	for _, k := range keys {
+		id, err := PeerID(k.Ed25519())
+		if err != nil {
+			return l, fmt.Errorf("the relay %s: %w", k, err)
+		}
+		l.known[id] = true
+	}
+	return l, nil
+}
+
+// relayQueueSize is how many bytes may wait for a relay, which has messages for many clients.
+const relayQueueSize = 4 * queueSize
+
+// listPause is how long a relay waits for a list that has changed, in which more may enrol: a thousand do
+// within seconds.
+const listPause = 300 * time.Millisecond
+
+// serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
+func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
+	id := s.Conn().RemotePeer()
+	if !a.relays.known[id] {
+		return ErrProtocol
+	}
+	within(s, registerTimeout)
+	m, err := hear(s, noticeSize)
+	if err != nil {
+		return err
+	}
+	if m.Register == nil || m.Register.Version != RelayID {
+		return conclude(s, &controlMessage{Refused: "this aggregator speaks to relays by " + RelayID})
+	}
+	c := &conn{peer: id, life: m.Register.Life, stream: s, closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(relayQueueSize)}
+	a.enterRelay(c)
+	defer a.leave(c)
+	log.Info().Stringer("place", c.place).Msg("a relay has registered")
+	if err = a.welcome(c); err != nil {
+		return err
+	}
+	current, presences, err := a.showRelay(c)
+	if err != nil || current == nil {
+		return err
+	}
+	return a.carryRelay(c, current, presences)
+}
+
+// showRelay counts a relay's clients until there is a session, and tells the relay of that. It
+// returns the session when the relay is ready for it, with how many presences it says first; nil if
+// the relay is gone.
+func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
+	_ = c.stream.SetReadDeadline(time.Time{}) // until there is a session
+	ctx, stop := context.WithCancel(a.ctx)
+	defer stop()
+	notices := listen(ctx, c.stream, noticeSize)
+	a.mu.Lock()
+	s := a.showing()
+	c.in = s
+	a.mu.Unlock()
+	shown := false
+	var due <-chan time.Time // when the list is told again; nil: it has not changed
+	for {
+		if s != nil && !shown {
+			now, err := a.describe(s)
+			if err != nil {
+				return nil, 0, err
+			}
+			_ = c.stream.SetDeadline(time.Now().Add(2*registerTimeout + 2*s.terms.StageTimeout)) // in which its clients look it over, too
+			if _, err = c.stream.Write(now); err != nil {
+				return nil, 0, err
+			}
+			shown = true
+		}
+		select {
+		case <-c.closed:
+			return nil, 0, nil
+		case s = <-c.session:
+		case <-c.presence:
+			if due == nil {
+				due = time.After(listPause)
+			}
+		case <-due:
+			due = nil
+			if err := a.welcome(c); err != nil {
+				return nil, 0, err
+			}
+		case n := <-notices:
+			switch {
+			case n.err != nil:
+				return nil, 0, n.err
+			case n.message.Gathered != nil:
+				a.behind(c, n.message.Gathered.Connected)
+			case n.message.Wait != nil && shown: // it has had the end of that one
+				a.mu.Lock()
+				if s != a.session {
+					a.mu.Unlock()
+					return nil, 0, nil // there is another by now, of which it hears when it registers again
+				}
+				c.in = nil
+				s.answered(c)
+				a.mu.Unlock()
+				s, shown = nil, false
+				_ = c.stream.SetDeadline(time.Time{})
+			case n.message.Ready != nil && shown:
+				a.behind(c, 0) // from here on each is in its place
+				return s, n.message.Ready.Presences, nil
+			default:
+				return nil, 0, errNotice
+			}
+		}
+	}
+}
+
+// announceList has relays that wait for a session told who is enrolled by now. Those that are in one
+// register again. The caller holds mu.
+func (a *Aggregator) announceList() {
+	for _, c := range a.conns {
+		if c.place.Role == protocol.Relay {
+			select {
+			case c.presence <- struct{}{}:
+			default: // it has not been told of the last change
+			}
+		}
+	}
+}
+
+// behind notes how many clients are connected to a relay.
+func (a *Aggregator) behind(c *conn, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.behind = max(0, min(n, a.cfg.Federation.Clients))
+	a.announcePresence()
+}
+
+// carryRelay reads and writes the messages of a relay until its stream ends, by which its clients are
+// gone and so is what it holds. The session begins when the first presences are known.
+func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
+	a.mu.Lock()
+	if s != a.session || a.conns[c.place] != c {
+		a.mu.Unlock()
+		return nil // overtaken
+	}
+	if s.final != nil {
+		_ = c.queue.add(s.final)
+	}
+	if presences == 0 {
+		s.answered(c)
+	}
+	a.mu.Unlock()
+	defer a.without(c, s)
+	_ = c.stream.SetDeadline(time.Time{})
+	a.busy.Go(func() {
+		if err := c.queue.write(c.stream, c.closed); err != nil {
+			c.close()
+		}
+	})
+	defer c.close()
+	r := wire.NewReader(c.stream, s.terms.limits(protocol.Relay, protocol.Aggregator))
+	for {
+		m, err := r.Read()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+		p, ok := m.(*protocol.Presence)
+		if !ok {
+			s.driver.give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party(c.place), To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
+			continue
+		}
+		a.present(c, s, p)
+		if presences--; presences == 0 {
+			a.mu.Lock()
+			s.answered(c)
+			a.mu.Unlock()
+		}
+	}
+}
+
+// present takes in that a client has come to a relay, or left it.
+func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.Presence) {
+	place := admission.ClientPlace(p.Client)
+	if _, enrolled := a.cfg.Registry.List().Holder(place); !enrolled {
+		return
+	}
+	a.mu.Lock()
+	old := a.conns[place]
+	if s != a.session || a.conns[c.place] != c || !p.Connected && (old == nil || old.via != c) {
+		a.mu.Unlock()
+		return // overtaken
+	}
+	if !p.Connected {
+		a.mu.Unlock()
+		a.left(old, s)
+		return
+	}
+	if old != nil {
+		old.close()
+	}
+	a.newest++
+	now := &conn{place: place, life: p.Life, number: a.newest, closed: make(chan struct{}), in: s, via: c}
+	a.conns[place] = now
+	fresh := s.lives[p.Client] != p.Life
+	s.lives[p.Client] = p.Life
+	a.announcePresence()
+	a.mu.Unlock()
+	if old == nil || old.via == nil {
+		a.cfg.Observer.Registered(1)
+	}
+	if fresh {
+		s.driver.give(s.ctx, protocol.Registered{Client: p.Client})
+	}
+	s.driver.give(s.ctx, protocol.Connected{Client: p.Client, Connection: now.number})
+}
+
+// left lets go of a client that was connected to a relay, unless it is elsewhere by now.
+func (a *Aggregator) left(c *conn, s *hubSession) {
+	a.mu.Lock()
+	gone := a.conns[c.place] == c
+	if gone {
+		delete(a.conns, c.place)
+		a.announcePresence()
+	}
+	c.close()
+	a.mu.Unlock()
+	if gone {
+		a.cfg.Observer.Registered(-1)
+		s.driver.give(s.ctx, protocol.Disconnected{Client: c.place.Client, Connection: c.number})
+	}
+}
+
+// without goes on without a relay: what it held first, since its clients may be back by then.
+func (a *Aggregator) without(c *conn, s *hubSession) {
+	s.driver.give(s.ctx, protocol.RelayLost{Number: int(c.place.Client)})
+	a.mu.Lock()
+	var behind []*conn
+	for _, x := range a.conns {
+		if x.via == c {
+			behind = append(behind, x)
+		}
+	}
+	a.mu.Unlock()
+	for _, x := range behind {
+		a.left(x, s)
+	}
+}
+
+// through is the relay that a client is connected to. The caller holds mu.
+func (a *Aggregator) through(id protocol.ClientID) (protocol.Party, bool) {
+	c := a.conns[admission.ClientPlace(id)]
+	if c == nil || c.via == nil {
+		return protocol.Party{}, false
+	}
+	return protocol.Party(c.via.place), true
+}
+
+// enterRelay gives a relay's newest stream a number, in the place of older ones.
+func (a *Aggregator) enterRelay(c *conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, old := range a.conns {
+		if old.place.Role == protocol.Relay && old.peer == c.peer {
+			old.close()
+		}
+	}
+	a.relays.last++
+	c.place = admission.Place(protocol.RelayParty(int(a.relays.last)))
+	a.conns[c.place] = c
+	a.newest++
+	c.number = a.newest
+	a.host.ConnManager().Protect(c.peer, "registered")
+}

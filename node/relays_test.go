@@ -1,0 +1,263 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// running is a relay that runs.
+type running struct {
+	*node.Relay
+	contact admission.Contact
+	stop    func() // and wait for its end
+}
+
+// withRelays has relays stand between the aggregator, which is started anew, and clients that are made from
+// now on.
+func (f *federation) withRelays(n int) []*running {
+	f.t.Helper()
+	_ = f.aggregator.Close()
+	for k := range n {
+		f.relayKeys = append(f.relayKeys, f.key(fmt.Sprint("relay ", k)))
+	}
+	f.join(admission.ServerPlace) // relays get the list as they register
+	for id := range protocol.ClientID(f.federation.Clients) {
+		f.join(admission.ClientPlace(id))
+	}
+	f.hub.ID = ""
+	f.startAggregator([]string{"/ip4/127.0.0.1/tcp/0"})
+	for _, m := range f.memberships {
+		m.Contact = f.contact // it is elsewhere now
+	}
+	var out []*running
+	for k := range n {
+		r := f.startRelay(k)
+		out = append(out, r)
+		f.relays = append(f.relays, r.contact)
+	}
+	return out
+}
+
+// startRelay starts the relay with the k-th key.
+func (f *federation) startRelay(k int) *running {
+	f.t.Helper()
+	config := node.RelayConfig{Identity: f.relayKeys[k], Federation: f.federation, Aggregator: f.contact,
+		Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Log: f.log.With().Int("relay", k).Logger()}
+	config.Over(f.network.option()...)
+	ctx, cancel := context.WithCancel(f.t.Context())
+	r, err := node.NewRelay(ctx, config)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	id, err := node.PeerID(f.relayKeys[k].Public().Ed25519())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := r.Run(ctx); !errors.Is(err, context.Canceled) {
+			f.t.Errorf("relay %d: %v", k, err)
+		}
+	}()
+	var once sync.Once
+	stop := func() {
+		once.Do(func() {
+			cancel()
+			_ = r.Close()
+			<-done
+		})
+	}
+	f.t.Cleanup(stop)
+	return &running{r, admission.Contact{Addresses: r.Addresses(), Peer: id.String()}, stop}
+}
+
+const relayedSettings = "algorithm=lfl-sgdmf epsilon=10 contribution=all-ratings rounds=3 tolerance=0.34 deployment.stage-timeout-s=20 secagg=real"
+
+// A federation of processes with relays, over loopback, has the model that the simulator has without, to the bit.
+func TestRelaysConform(t *testing.T) {
+	for _, count := range []int{1, 3} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings)
+			f.withRelays(count)
+			out := f.run()
+			if want := f.simulate(sim.Faults{}); !bytes.Equal(out.Model, want.Model) {
+				t.Error("the model is not the simulator's")
+			}
+		})
+	}
+}
+
+// A relay that ends in the middle of a round is the loss of the clients whose vectors it held, which are tolerated: every
+// round releases its sum. Its clients dial the next relay, and all of them have the model at the end.
+func TestRelayEndsMidway(t *testing.T) {
+	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings+" rounds=6 deployment.tail-s=1")
+	relays := f.withRelays(4)
+	var once sync.Once
+	released, ended := 0, false
+	f.watch = func(e protocol.Event) {
+		switch e.Kind {
+		case protocol.IterationSummed:
+			released++
+		case protocol.StageClosed:
+			if e.Iteration == 2 && e.Stage == protocol.StageMaskedInput { // while answers to unmask arrive
+				once.Do(func() { relays[1].stop(); ended = true })
+			}
+		default:
+		}
+	}
+	out := f.run()
+	if len(out.Model) == 0 || out.Attempts.Opened != 6 {
+		t.Errorf("a model of %d bytes after %+v", len(out.Model), out.Attempts)
+	}
+	if released != 6 || !ended {
+		t.Errorf("%d rounds of 6 released a sum, the relay has ended: %v", released, ended)
+	}
+}
+
+// Clients that relays have lost for good go on with the aggregator itself, if they are told of it.
+func TestRelaysAndTheAggregator(t *testing.T) {
+	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings)
+	f.withRelays(2)
+	f.relays = append(f.relays, f.contact) // a third of the clients begin there
+	out := f.run()
+	if want := f.simulate(sim.Faults{}); !bytes.Equal(out.Model, want.Model) {
+		t.Error("the model is not the simulator's")
+	}
+}
+
+// spoken tells of the first line of a log that has some words.
+type spoken struct {
+	words string
+	heard chan struct{}
+	once  sync.Once
+}
+
+func (s *spoken) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), s.words) {
+		s.once.Do(func() { close(s.heard) })
+	}
+	return len(line), nil
+}
+
+// A session in active mode is refused by an aggregator that has relays, and the server is told why.
+func TestActiveModeTakesNoRelays(t *testing.T) {
+	heard := &spoken{words: "the aggregator refuses", heard: make(chan struct{})}
+	why := &spoken{words: "it is in active mode, and this aggregator has relays", heard: make(chan struct{})}
+	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings+" mode=active", zerolog.New(io.MultiWriter(heard, why)))
+	f.withRelays(1)
+	server := f.server(f.memberships[admission.ServerPlace])
+	ctx, cancel := context.WithCancel(f.ctx)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := server.Run(ctx)
+		ended <- err
+	}()
+	for _, c := range f.joinAll() {
+		defer f.startStoppable(c)()
+	}
+	for _, s := range []*spoken{heard, why} {
+		select {
+		case <-s.heard:
+		case <-f.ctx.Done():
+			t.Fatalf("nobody said %q", s.words)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the server: %v", err)
+	}
+}
+
+// Who is no relay of the aggregator's is not let in: it has no connection to tell of clients over.
+func TestStrangersAreNoRelays(t *testing.T) {
+	refused := &spoken{words: "no connection to the aggregator", heard: make(chan struct{})}
+	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings, zerolog.New(refused))
+	f.relayKeys = append(f.relayKeys, f.key("stranger")) // after the aggregator was started
+	stranger := f.startRelay(0)
+	select {
+	case <-refused.heard:
+	case <-f.ctx.Done():
+		t.Fatal("the stranger has a connection")
+	}
+	stranger.stop()
+}
+
+// One session follows another through relays: clients that wait for the next are counted, also by relays that have the
+// end of the last, and one that was away finds the model there.
+func TestSessionsThroughRelays(t *testing.T) {
+	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
+	f.gather = time.Second // for one that is away
+	f.withRelays(2)
+	server := f.memberships[admission.ServerPlace]
+	const away = 3
+	away1 := make([]*node.Client, 0, 1)
+	var there []*node.Client
+	for id := range protocol.ClientID(8) {
+		c := f.client(id, f.memberships[admission.ClientPlace(id)])
+		if id == away {
+			away1 = append(away1, c)
+		} else {
+			there = append(there, c)
+		}
+	}
+	wait := f.start(there...)
+	first, err := f.server(server).Run(f.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	f.start(away1...)() // it ends with the model of a session that it was not in
+	f.next(9, "algorithm=fmf-lfl rounds=3 tolerance=0.25 deployment.stage-timeout-s=20")
+	f.gather = time.Minute
+	f.session(server, sim.Faults{})
+	if len(first.Model) == 0 {
+		t.Error("the first session has no model")
+	}
+}
+
+// Clients that enrol while a relay waits are let in by it.
+func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
+	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
+	f.relayKeys = append(f.relayKeys, f.key("relay 0"))
+	_ = f.aggregator.Close()
+	f.hub.ID = ""
+	f.startAggregator([]string{"/ip4/127.0.0.1/tcp/0"})
+	r := f.startRelay(0)
+	f.relays = append(f.relays, r.contact)
+	var tickets []admission.Ticket
+	var invitations []*admission.Invitation
+	for _, place := range []admission.Place{admission.ServerPlace, admission.ClientPlace(0), admission.ClientPlace(1), admission.ClientPlace(2), admission.ClientPlace(3),
+		admission.ClientPlace(4), admission.ClientPlace(5), admission.ClientPlace(6), admission.ClientPlace(7)} {
+		i := f.invite(place, f.now().Add(time.Hour))
+		tickets, invitations = append(tickets, i.Ticket), append(invitations, i)
+	}
+	if err := f.aggregator.Admit(tickets); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range invitations {
+		m, err := node.Enrol(f.ctx, i, f.identity(i.Ticket.Place), f.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.memberships[i.Ticket.Place] = m
+	}
+	out := f.run()
+	if want := f.simulate(sim.Faults{}); !bytes.Equal(out.Model, want.Model) {
+		t.Error("the model is not the simulator's")
+	}
+}

@@ -1,0 +1,107 @@
+package protocol
+
+// Messages between relays and the aggregator. A relay is connected to some of the clients,
+// and adds up the vectors of what they send. Besides these, a relay gets the Announce of a
+// plan, without a delivery, which it keeps, and Final, which goes to all of its clients.
+
+// Forward carries one client's message through a relay, in either direction.
+//
+// Held, on the way up: the relay holds the message's vectors (MaskedInput.Masked,
+// Unmask.Removed), which are missing here. It adds them to its sum when the aggregator
+// says that it counts them.
+//
+// Opens, on the way down: the client gets the Announce of the plan that the relay was
+// given last, with Message, a Delivery, inside or, if Message is nil, with none.
+type Forward struct {
+	Client  ClientID
+	Held    bool
+	Opens   bool
+	Message Message
+}
+
+// Counted says that the aggregator counts a client's message of a stage, so that the relay
+// adds the vectors that it holds of it.
+type Counted struct {
+	Iteration uint64
+	Stage     Stage
+	Client    ClientID
+}
+
+// Collect asks a relay for the sum of what was counted in a stage, which is over.
+type Collect struct {
+	Iteration uint64
+	Stage     Stage
+}
+
+// Partial is that sum: per release of the plan, the sum over Clients, modulo the ring,
+// bit-packed as in MaskedInput; in the stage unmask empty for a release without noise to
+// remove. Bit c of Clients is client c.
+type Partial struct {
+	Iteration uint64
+	Stage     Stage
+	Clients   Bitmap
+	Sums      [][]byte
+}
+
+// Presence says that a client has a connection to the relay now, or has none any more. Life
+// tells one start of its process from another; it is zero where it has no connection.
+type Presence struct {
+	Client    ClientID
+	Connected bool
+	Life      Life
+}
+
+// Life is drawn when a process starts: a client with another one than before knows nothing
+// but its records.
+type Life [16]byte
+
+func (*Forward) Kind() Kind  { return KindForward }
+func (*Counted) Kind() Kind  { return KindCounted }
+func (*Collect) Kind() Kind  { return KindCollect }
+func (*Partial) Kind() Kind  { return KindPartial }
+func (*Presence) Kind() Kind { return KindPresence }
+
+// Size implements Message.
+func (m *Forward) Size() int { return framed(m.body()) }
+
+// Size implements Message.
+func (m *Counted) Size() int { return framed(m.body()) }
+
+// Size implements Message.
+func (m *Collect) Size() int { return framed(m.body()) }
+
+// Size implements Message.
+func (m *Partial) Size() int { return framed(m.body()) }
+
+// Size implements Message.
+func (m *Presence) Size() int { return framed(m.body()) }
+
+func (m *Forward) body() int {
+	n := number(uint64(m.Client)) + flag(m.Held) + flag(m.Opens)
+	if m.Message != nil {
+		n += number(1+uint64(m.Message.Kind())) + some(m.Message.body())
+	}
+	return n
+}
+
+func (m *Counted) body() int {
+	return number(m.Iteration) + number(1+uint64(m.Stage)) + number(uint64(m.Client))
+}
+
+func (m *Collect) body() int { return number(m.Iteration) + number(1+uint64(m.Stage)) }
+
+func (m *Partial) body() int {
+	n := number(m.Iteration) + number(1+uint64(m.Stage)) + some(len(m.Clients))
+	for _, v := range m.Sums {
+		n += entry(len(v))
+	}
+	return n
+}
+
+func (m *Presence) body() int {
+	n := number(uint64(m.Client)) + flag(m.Connected)
+	if m.Connected {
+		n += some(len(m.Life))
+	}
+	return n
+}

@@ -1,0 +1,291 @@
+// Package relay is the relay role, between some of the clients and the aggregator. It hands
+// their messages through, but for the vectors in masked inputs and in answers to unmask: of
+// these it hands on one sum, which is still under masks. It knows no model and no algorithm,
+// and holds no secret.
+//
+// The role is a state machine without I/O, like the others: [Relay.Step] takes an input, and
+// returns effects for its driver to carry out. What it adds up, and when, the aggregator
+// says: a client's vectors are held until they are counted (protocol.Counted), then added and
+// forgotten. What a relay cannot make anything of it hands on whole, so that the
+// aggregator says what is wrong.
+//
+// [Wrap] is the other end: it makes what an aggregator says to clients behind relays into
+// what goes to the relays.
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// Config is what a relay is made of.
+type Config struct {
+	Number     int // as the aggregator knows it
+	Clients    int // N, of the whole federation
+	Iterations int // of the session
+}
+
+// Relay is a relay. Its methods are for one goroutine at a time.
+type Relay struct {
+	cfg   Config
+	plan  *protocol.Plan // the latest; nil before the first
+	parts [protocol.Stages]*part
+	here  map[protocol.ClientID]uint64 // the connection of each client that has one
+}
+
+// part is what the relay adds up in a stage.
+type part struct {
+	sum     *secagg.Part
+	held    map[protocol.ClientID][][]byte // vectors that are not counted
+	counted protocol.Bitmap                // whose are in the sum
+	sent    bool                           // the sum has gone up
+}
+
+// New makes a relay.
+func New(cfg Config) *Relay {
+	return &Relay{cfg: cfg, here: make(map[protocol.ClientID]uint64)}
+}
+
+// Step feeds one input: a message, Connected or Disconnected of a client, or
+// Start, by which the connection to the aggregator is a new one. It never blocks and never
+// panics on what a peer sent.
+func (r *Relay) Step(_ time.Time, in protocol.Input) protocol.Effects {
+	switch in := in.(type) {
+	case protocol.Start:
+		return r.start()
+	case protocol.Received:
+		if in.Envelope.From.Role == protocol.Aggregator {
+			return r.down(in.Envelope.Message)
+		}
+		return r.up(in.Envelope)
+	case protocol.Connected:
+		if in.Connection > r.here[in.Client] {
+			r.here[in.Client] = in.Connection
+			return r.present(in.Client, true)
+		}
+	case protocol.Disconnected:
+		if r.here[in.Client] == in.Connection {
+			delete(r.here, in.Client)
+			return r.present(in.Client, false)
+		}
+	}
+	return protocol.Effects{}
+}
+
+// start begins anew with the aggregator, which counts nothing that the relay held before.
+func (r *Relay) start() (eff protocol.Effects) {
+	r.plan, r.parts = nil, [protocol.Stages]*part{}
+	for c := range protocol.ClientID(r.cfg.Clients) {
+		if _, ok := r.here[c]; ok {
+			eff.Send = append(eff.Send, r.present(c, true).Send...)
+		}
+	}
+	return eff
+}
+
+// present tells the aggregator of a client that has come or gone. The driver says with which life.
+func (r *Relay) present(c protocol.ClientID, connected bool) protocol.Effects {
+	return r.tell(&protocol.Presence{Client: c, Connected: connected})
+}
+
+// tell says something to the aggregator.
+func (r *Relay) tell(m protocol.Message) protocol.Effects {
+	return protocol.Effects{Send: []protocol.Envelope{{From: r.party(), To: protocol.Party{Role: protocol.Aggregator}, Message: m}}}
+}
+
+func (r *Relay) party() protocol.Party { return protocol.RelayParty(r.cfg.Number) }
+
+// up takes a client's message.
+func (r *Relay) up(e protocol.Envelope) protocol.Effects {
+	m, ok := e.Message.(protocol.StageMessage)
+	if !ok || e.From.Role != protocol.Client || int64(e.From.Client) >= int64(r.cfg.Clients) {
+		return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
+	}
+	iteration, stage := m.At()
+	c := e.From.Client
+	p := r.parts[stage]
+	if p == nil || iteration > r.plan.Iteration {
+		return r.tell(&protocol.Forward{Client: c, Message: m}) // it has no vectors, or the relay no plan for them
+	}
+	switch {
+	case iteration < r.plan.Iteration || p.sent:
+		return ignored(e.From, iteration, stage, errors.New("the stage is over"))
+	case p.held[c] != nil || p.counted.Has(int(c)):
+		return ignored(e.From, iteration, stage, errors.New("the client has answered already"))
+	}
+	vectors, err := p.sum.Read(m)
+	if err != nil {
+		eff := r.tell(&protocol.Forward{Client: c, Message: m})
+		eff.Events = ignored(e.From, iteration, stage, err).Events
+		return eff
+	}
+	p.held[c] = vectors
+	return r.tell(&protocol.Forward{Client: c, Held: true, Message: bare(m)})
+}
+
+// bare is a message without its vectors.
+func bare(m protocol.StageMessage) protocol.Message {
+	switch m := m.(type) {
+	case *protocol.MaskedInput:
+		b := *m
+		b.Masked = nil
+		return &b
+	case *protocol.Unmask:
+		b := *m
+		b.Removed = nil
+		return &b
+	default:
+		return m
+	}
+}
+
+// down takes what the aggregator says.
+func (r *Relay) down(m protocol.Message) protocol.Effects {
+	switch m := m.(type) {
+	case *protocol.Announce:
+		return r.begin(m.Plan)
+	case *protocol.Forward:
+		return r.hand(m)
+	case *protocol.Counted:
+		return r.count(m)
+	case *protocol.Collect:
+		return r.collect(m)
+	case *protocol.Final:
+		return r.end(m)
+	default:
+		return ignored(protocol.Party{Role: protocol.Aggregator}, 0, 0, fmt.Errorf("%s is not for a relay", protocol.Describe(m)))
+	}
+}
+
+// begin takes the plan of an iteration.
+func (r *Relay) begin(plan *protocol.Plan) protocol.Effects {
+	r.plan, r.parts = plan, [protocol.Stages]*part{}
+	for _, stage := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageUnmask} {
+		sum, err := secagg.NewPart(plan, stage, r.cfg.Iterations)
+		if err != nil {
+			r.parts = [protocol.Stages]*part{} // its clients refuse it too
+			return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Iteration: plan.Iteration, Party: r.party(), Err: err}}}
+		}
+		r.parts[stage] = &part{sum: sum, held: make(map[protocol.ClientID][][]byte), counted: protocol.NewBitmap(r.cfg.Clients)}
+	}
+	return protocol.Effects{}
+}
+
+// hand gives a client what is for it.
+func (r *Relay) hand(f *protocol.Forward) protocol.Effects {
+	m := f.Message
+	if f.Opens {
+		if r.plan == nil {
+			return ignored(protocol.Party{Role: protocol.Aggregator}, 0, 0, errors.New("there is no plan to announce"))
+		}
+		delivery, _ := m.(*protocol.Delivery)
+		m = &protocol.Announce{Plan: r.plan, Delivery: delivery}
+	}
+	if m == nil {
+		return protocol.Effects{}
+	}
+	return protocol.Effects{Send: []protocol.Envelope{toClient(f.Client, m)}}
+}
+
+// count adds a client's vectors. If there are none, the aggregator will find that the sum is
+// not of those it has counted.
+func (r *Relay) count(m *protocol.Counted) protocol.Effects {
+	p, err := r.partOf(m.Iteration, m.Stage)
+	if err == nil && p.held[m.Client] == nil {
+		err = errors.New("nothing is held of the client")
+	}
+	if err == nil {
+		err = p.sum.Add(p.held[m.Client])
+	}
+	if err != nil {
+		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Iteration, m.Stage, err)
+	}
+	delete(p.held, m.Client)
+	p.counted.Set(int(m.Client))
+	return protocol.Effects{}
+}
+
+// collect gives the sum of a stage, and forgets whatever else was held in it.
+func (r *Relay) collect(m *protocol.Collect) protocol.Effects {
+	p, err := r.partOf(m.Iteration, m.Stage)
+	if err != nil {
+		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Iteration, m.Stage, err)
+	}
+	eff := r.tell(&protocol.Partial{Iteration: m.Iteration, Stage: m.Stage, Clients: p.counted, Sums: p.sum.Sums()})
+	p.sent, p.sum, p.held = true, nil, nil
+	return eff
+}
+
+// partOf is what is being added up in a stage.
+func (r *Relay) partOf(iteration uint64, stage protocol.Stage) (*part, error) {
+	if r.plan == nil || r.plan.Iteration != iteration || stage >= protocol.Stages || r.parts[stage] == nil || r.parts[stage].sent {
+		return nil, errors.New("nothing is being added up in that stage")
+	}
+	return r.parts[stage], nil
+}
+
+// end gives the final model to everybody.
+func (r *Relay) end(m *protocol.Final) (eff protocol.Effects) {
+	r.plan, r.parts = nil, [protocol.Stages]*part{}
+	for c := range protocol.ClientID(r.cfg.Clients) {
+		if _, ok := r.here[c]; ok {
+			eff.Send = append(eff.Send, toClient(c, m))
+		}
+	}
+	return eff
+}
+
+func toClient(id protocol.ClientID, m protocol.Message) protocol.Envelope {
+	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.ClientParty(id), Message: m}
+}
+
+func ignored(from protocol.Party, iteration uint64, stage protocol.Stage, err error) protocol.Effects {
+	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Iteration: iteration, Party: from, Stage: stage, Err: err}}}
+}
+
+// Wrap replaces what an aggregator sends to clients that are behind relays by what goes to
+// these, in the same order for each of them. A plan goes to a relay once, however many of
+// its clients are announced it in the list, and so does the end. through says by which relay a
+// client is reached, and false for one that is connected to the aggregator itself or to nobody.
+func Wrap(list []protocol.Envelope, through func(protocol.ClientID) (protocol.Party, bool)) []protocol.Envelope {
+	out := make([]protocol.Envelope, 0, len(list))
+	knows := make(map[protocol.Party]protocol.Message) // the plan, or the end, that a relay was given last
+	plan := new(protocol.Announce)                     // the latest, one for all relays
+	for _, e := range list {
+		relay, ok := protocol.Party{}, false
+		if e.To.Role == protocol.Client {
+			relay, ok = through(e.To.Client)
+		}
+		if !ok {
+			out = append(out, e)
+			continue
+		}
+		switch m := e.Message.(type) {
+		case *protocol.Final:
+			if knows[relay] != m {
+				knows[relay] = m
+				out = append(out, protocol.Envelope{From: e.From, To: relay, Message: m})
+			}
+		case *protocol.Announce:
+			if plan.Plan != m.Plan {
+				plan = &protocol.Announce{Plan: m.Plan}
+			}
+			if last, same := knows[relay].(*protocol.Announce); !same || last.Plan != m.Plan {
+				knows[relay] = plan
+				out = append(out, protocol.Envelope{From: e.From, To: relay, Message: plan})
+			}
+			f := &protocol.Forward{Client: e.To.Client, Opens: true}
+			if m.Delivery != nil {
+				f.Message = m.Delivery
+			}
+			out = append(out, protocol.Envelope{From: e.From, To: relay, Message: f})
+		default:
+			out = append(out, protocol.Envelope{From: e.From, To: relay, Message: &protocol.Forward{Client: e.To.Client, Message: m}})
+		}
+	}
+	return out
+}

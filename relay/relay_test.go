@@ -1,0 +1,330 @@
+package relay_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/relay"
+)
+
+// bench is a relay with number 3, of a federation of 9 clients, with the plan of iteration 4: one release of
+// 5 coordinates in bytes, and one of 2 in 16 bits whose noise is split.
+type bench struct {
+	t     *testing.T
+	relay *relay.Relay
+	plan  *protocol.Plan
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, relay: relay.New(relay.Config{Number: 3, Clients: 9, Iterations: 5})}
+	b.plan = &protocol.Plan{Iteration: 4, Cohort: protocol.Cohort{Clients: 9, Tolerance: 0.25}, Releases: []protocol.Release{
+		{Name: "g", Len: 5, L2: 1, MaxNonZero: 5, Scale: 1, Width: 8},
+		{Name: "h", Len: 2, L2: 1, MaxNonZero: 2, Scale: 1, Width: 16, Noise: protocol.Noise{Kind: protocol.Split, Variance: 9}},
+	}}
+	if err := b.plan.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var aggregator = protocol.Party{Role: protocol.Aggregator}
+
+func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effects {
+	return b.relay.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: from, Message: m}})
+}
+
+// begun has the plan announced.
+func (b *bench) begun() *bench {
+	b.t.Helper()
+	if eff := b.receive(aggregator, &protocol.Announce{Plan: b.plan}); !cmp.Equal(eff, protocol.Effects{}) {
+		b.t.Fatalf("the plan has effects %+v", eff)
+	}
+	return b
+}
+
+// input is a masked input whose vectors are filled with a number.
+func input(x byte) *protocol.MaskedInput {
+	return &protocol.MaskedInput{Iteration: 4, Masked: [][]byte{bytes.Repeat([]byte{x}, 5), bytes.Repeat([]byte{x}, 4)}, Next: &protocol.Advertise{Iteration: 5, Ahead: true}}
+}
+
+func answer(x, y int64) *protocol.Unmask {
+	return &protocol.Unmask{Iteration: 4, Removed: [][]byte{nil, protocol.AppendRemoval(nil, []int64{x, y})}, Shares: []protocol.RevealedShare{{Of: 2}}}
+}
+
+// says what comes up from a client's message: "held", "whole", "ignored", or both of the last.
+func (b *bench) says(client protocol.ClientID, m protocol.StageMessage) string {
+	b.t.Helper()
+	eff := b.receive(protocol.ClientParty(client), m)
+	var out []string
+	for _, e := range eff.Send {
+		f, ok := e.Message.(*protocol.Forward)
+		switch {
+		case !ok || e.To != aggregator || e.From != protocol.RelayParty(3) || f.Client != client || f.Opens:
+			b.t.Errorf("client %d's message goes on as %+v", client, e)
+		case f.Held:
+			if got, full := f.Message.Size(), m.Size(); got >= full {
+				b.t.Errorf("of a held message of %d bytes, %d go up", full, got)
+			}
+			out = append(out, "held")
+		case f.Message != m:
+			b.t.Errorf("another message goes on: %+v", f.Message)
+		default:
+			out = append(out, "whole")
+		}
+	}
+	for _, e := range eff.Events {
+		if e.Kind != protocol.MessageIgnored || e.Party != protocol.ClientParty(client) {
+			b.t.Errorf("event %+v", e)
+		}
+		out = append(out, "ignored")
+	}
+	return strings.Join(out, ", ")
+}
+
+func (b *bench) want(got, want string) {
+	b.t.Helper()
+	if got != want {
+		b.t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func (b *bench) counted(stage protocol.Stage, clients ...protocol.ClientID) {
+	b.t.Helper()
+	for _, c := range clients {
+		if eff := b.receive(aggregator, &protocol.Counted{Iteration: 4, Stage: stage, Client: c}); !cmp.Equal(eff, protocol.Effects{}) {
+			b.t.Errorf("counting client %d has effects %+v", c, eff)
+		}
+	}
+}
+
+// collected is the sum of a stage.
+func (b *bench) collected(stage protocol.Stage) *protocol.Partial {
+	b.t.Helper()
+	eff := b.receive(aggregator, &protocol.Collect{Iteration: 4, Stage: stage})
+	if len(eff.Send) != 1 || len(eff.Events) != 0 {
+		b.t.Fatalf("asked for the sum: %+v", eff)
+	}
+	return eff.Send[0].Message.(*protocol.Partial)
+}
+
+// The sum is over those who were counted, in any order, and nobody else; by hand, bytes
+// wrap at 256.
+func TestSumOfTheCounted(t *testing.T) {
+	b := newBench(t).begun()
+	for c, x := range []byte{100, 7, 200, 1, 50} {
+		b.want(b.says(protocol.ClientID(c), input(x)), "held")
+	}
+	b.counted(protocol.StageMaskedInput, 4, 0, 2)
+	got := b.collected(protocol.StageMaskedInput)
+	// 50 + 100 + 200 = 350 = 256 + 94; of 16 bits, (50 + 100 + 200) · 257 = 89950 = 65536 + 24414 = 0x5f5e.
+	want := &protocol.Partial{Iteration: 4, Stage: protocol.StageMaskedInput, Clients: protocol.Bitmap{0b10101, 0},
+		Sums: [][]byte{bytes.Repeat([]byte{94}, 5), {0x5e, 0x5f, 0x5e, 0x5f}}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the sum (-want +got):\n%s", d)
+	}
+	for c, v := range [][2]int64{{3, -1}, {4, -5}, {1, 1}} {
+		b.want(b.says(protocol.ClientID(c), answer(v[0], v[1])), "held")
+	}
+	b.counted(protocol.StageUnmask, 1, 0)
+	got = b.collected(protocol.StageUnmask)
+	want = &protocol.Partial{Iteration: 4, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0b11, 0}, Sums: [][]byte{nil, {7, 0, 0xfa, 0xff}}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the sum of surplus noise (-want +got):\n%s", d)
+	}
+}
+
+// A client is heard once a stage, until the stage is over; what is late is dropped.
+func TestOnceAStage(t *testing.T) {
+	b := newBench(t).begun()
+	b.want(b.says(1, input(1)), "held")
+	b.want(b.says(1, input(2)), "ignored")
+	b.counted(protocol.StageMaskedInput, 1)
+	b.want(b.says(1, input(2)), "ignored")
+	b.want(b.says(2, input(2)), "held")
+	if got := b.collected(protocol.StageMaskedInput); !cmp.Equal(got.Clients, protocol.Bitmap{0b10, 0}) || got.Sums[0][0] != 1 {
+		t.Errorf("the sum is %+v, want client 1's", got)
+	}
+	b.want(b.says(3, input(3)), "ignored")
+	late := input(1)
+	late.Iteration = 3
+	b.want(b.says(4, late), "ignored")
+	for _, m := range []protocol.Message{
+		&protocol.Counted{Iteration: 4, Stage: protocol.StageMaskedInput, Client: 2}, // after the sum
+		&protocol.Collect{Iteration: 4, Stage: protocol.StageMaskedInput},            // again
+		&protocol.Counted{Iteration: 4, Stage: protocol.StageUnmask, Client: 2},      // of whom nothing is held
+		&protocol.Counted{Iteration: 4, Stage: protocol.StageShare, Client: 2},
+		&protocol.Counted{Iteration: 4, Stage: protocol.Stages, Client: 2},
+		&protocol.Collect{Iteration: 5, Stage: protocol.StageUnmask},
+		&protocol.Survivors{Iteration: 4},
+	} {
+		if eff := b.receive(aggregator, m); len(eff.Send) != 0 || len(eff.Events) != 1 || eff.Events[0].Kind != protocol.MessageIgnored {
+			t.Errorf("%s: %+v", protocol.Describe(m), eff)
+		}
+	}
+}
+
+// What has no vectors, or vectors that are wrong, or that there is no plan for, goes up whole.
+func TestHandedOnWhole(t *testing.T) {
+	b := newBench(t)
+	b.want(b.says(1, input(1)), "whole") // before a plan
+	b.begun()
+	for _, m := range []protocol.StageMessage{&protocol.Advertise{Iteration: 5}, &protocol.Shares{Iteration: 4}, &protocol.Consistency{Iteration: 4}, &protocol.Replacement{Iteration: 4}} {
+		b.want(b.says(1, m), "whole")
+	}
+	next := input(1)
+	next.Iteration = 5
+	b.want(b.says(1, next), "whole")
+	short := input(1)
+	short.Masked[1] = short.Masked[1][1:]
+	b.want(b.says(1, short), "whole, ignored")
+	b.want(b.says(1, answer(1<<40, 0)), "whole, ignored")
+	if eff := b.receive(protocol.ClientParty(9), input(1)); len(eff.Send) != 0 || len(eff.Events) != 1 {
+		t.Errorf("a client that there is not: %+v", eff)
+	}
+	if eff := b.receive(protocol.Party{Role: protocol.Server}, &protocol.Open{Plan: b.plan}); len(eff.Send) != 0 || len(eff.Events) != 1 {
+		t.Errorf("a plan of the server: %+v", eff)
+	}
+	bad := *b.plan
+	bad.Releases = nil
+	if eff := b.receive(aggregator, &protocol.Announce{Plan: &bad}); len(eff.Events) != 1 || eff.Events[0].Kind != protocol.PlanRefused {
+		t.Errorf("a plan that is not sound: %+v", eff)
+	}
+	b.want(b.says(1, input(1)), "whole")
+}
+
+// A client gets the plan that the relay was given, with its own delivery, and all else as it came.
+func TestHandedDown(t *testing.T) {
+	b := newBench(t)
+	if eff := b.receive(aggregator, &protocol.Forward{Client: 2, Opens: true}); len(eff.Send) != 0 || len(eff.Events) != 1 {
+		t.Errorf("an announcement before a plan: %+v", eff)
+	}
+	b.begun()
+	delivery, roster := &protocol.Delivery{Iteration: 4}, &protocol.Roster{Iteration: 4}
+	for _, c := range []struct {
+		f    *protocol.Forward
+		want protocol.Message
+	}{
+		{&protocol.Forward{Client: 2, Opens: true, Message: delivery}, &protocol.Announce{Plan: b.plan, Delivery: delivery}},
+		{&protocol.Forward{Client: 2, Opens: true}, &protocol.Announce{Plan: b.plan}},
+		{&protocol.Forward{Client: 2, Message: delivery}, delivery},
+		{&protocol.Forward{Client: 2, Message: roster}, roster},
+	} {
+		eff := b.receive(aggregator, c.f)
+		want := protocol.Effects{Send: []protocol.Envelope{{From: aggregator, To: protocol.ClientParty(2), Message: c.want}}}
+		if d := cmp.Diff(want, eff); d != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.f, d)
+		}
+	}
+	if eff := b.receive(aggregator, &protocol.Forward{Client: 2}); !cmp.Equal(eff, protocol.Effects{}) {
+		t.Errorf("nothing for a client: %+v", eff)
+	}
+}
+
+// The aggregator hears who is there, from the newest connection of each, and again when the relay's
+// connection to it is a new one; the end goes to whoever is there.
+func TestPresence(t *testing.T) {
+	b := newBench(t).begun()
+	b.want(b.says(1, input(1)), "held")
+	b.counted(protocol.StageMaskedInput, 1)
+	step := func(in protocol.Input, want ...protocol.Presence) {
+		t.Helper()
+		var got []protocol.Presence
+		for _, e := range b.relay.Step(time.Time{}, in).Send {
+			got = append(got, *e.Message.(*protocol.Presence))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%T %+v (-want +got):\n%s", in, in, d)
+		}
+	}
+	step(protocol.Connected{Client: 4, Connection: 7}, protocol.Presence{Client: 4, Connected: true})
+	step(protocol.Connected{Client: 2, Connection: 9}, protocol.Presence{Client: 2, Connected: true})
+	step(protocol.Connected{Client: 4, Connection: 6}) // overtaken
+	step(protocol.Connected{Client: 4, Connection: 10}, protocol.Presence{Client: 4, Connected: true})
+	step(protocol.Disconnected{Client: 4, Connection: 7}) // old news
+	step(protocol.Start{}, protocol.Presence{Client: 2, Connected: true}, protocol.Presence{Client: 4, Connected: true})
+	b.want(b.says(1, input(1)), "whole") // what it held is forgotten
+	step(protocol.Disconnected{Client: 2, Connection: 9}, protocol.Presence{Client: 2})
+	final := &protocol.Final{Model: []byte("m")}
+	eff := b.receive(aggregator, final)
+	if d := cmp.Diff(protocol.Effects{Send: []protocol.Envelope{{From: aggregator, To: protocol.ClientParty(4), Message: final}}}, eff); d != "" {
+		t.Errorf("the end (-want +got):\n%s", d)
+	}
+}
+
+// What an aggregator says reaches each client the same, in the same order, through relays or not: an oracle sends
+// the same messages to clients directly.
+func TestWrap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	b := newBench(t)
+	final := &protocol.Final{Model: []byte("m")}
+	for range 200 {
+		at := make([]int, 9) // 0: no relay
+		for c := range at {
+			at[c] = rng.IntN(4)
+		}
+		var list []protocol.Envelope
+		plans := []*protocol.Plan{b.plan, {Iteration: 5, Cohort: b.plan.Cohort, Releases: b.plan.Releases}}
+		for range 30 {
+			c := protocol.ClientID(rng.IntN(9))
+			to := protocol.ClientParty(c)
+			var m protocol.Message
+			switch rng.IntN(5) {
+			case 0:
+				m = &protocol.Announce{Plan: plans[rng.IntN(2)]}
+			case 1:
+				m = &protocol.Announce{Plan: plans[rng.IntN(2)], Delivery: &protocol.Delivery{Iteration: 5, Clients: rng.IntN(100)}}
+			case 2:
+				m = &protocol.Roster{Iteration: 4, Clients: rng.IntN(100)}
+			case 3:
+				m = &protocol.Delivery{Iteration: 4, Clients: rng.IntN(100)}
+			default:
+				m, to = &protocol.Result{Iteration: 4, Survivors: rng.IntN(9)}, protocol.Party{Role: protocol.Server}
+			}
+			list = append(list, protocol.Envelope{From: aggregator, To: to, Message: m})
+		}
+		for c := range protocol.ClientID(9) {
+			list = append(list, protocol.Envelope{From: aggregator, To: protocol.ClientParty(c), Message: final})
+		}
+		want := make(map[protocol.Party][]protocol.Message)
+		for _, e := range list {
+			want[e.To] = append(want[e.To], e.Message)
+		}
+		relays := make(map[protocol.Party]*relay.Relay)
+		for k := 1; k <= 3; k++ {
+			r := relay.New(relay.Config{Number: k, Clients: 9, Iterations: 5})
+			for c := range at {
+				if at[c] == k {
+					r.Step(time.Time{}, protocol.Connected{Client: protocol.ClientID(c), Connection: 1})
+				}
+			}
+			relays[protocol.RelayParty(k)] = r
+		}
+		got := make(map[protocol.Party][]protocol.Message)
+		ends := 0
+		for _, e := range relay.Wrap(list, func(c protocol.ClientID) (protocol.Party, bool) { return protocol.RelayParty(at[c]), at[c] > 0 }) {
+			r := relays[e.To]
+			if r == nil {
+				got[e.To] = append(got[e.To], e.Message)
+				continue
+			}
+			if e.Message == final {
+				ends++
+			}
+			for _, x := range r.Step(time.Time{}, protocol.Received{Envelope: e}).Send {
+				got[x.To] = append(got[x.To], x.Message)
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("clients get (-directly +through relays):\n%s", d)
+		}
+		if ends > 3 {
+			t.Fatalf("the end goes to 3 relays %d times", ends)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package secagg
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/mask"
+)
+
+// A relay between some of the clients and the aggregator adds up their vectors. There is
+// one sum over all clients as without it, so a part of it is of no use to anybody: masks
+// with clients elsewhere are still on it.
+//
+// The aggregator takes the rest of a client's message with [Aggregator.Held], and the
+// vectors of all of a relay's clients at once with [Aggregator.AddPart]. Whose vectors
+// have not come when the stage is closed has not answered it. In U1 are thus exactly the
+// clients whose vectors are in the sum, whichever way they took.
+
+// ErrRelay is returned in active mode. A client that lies is excluded there for
+// what it was seen to send, and of what a relay adds up nobody sees who sent it.
+var ErrRelay = errors.New("secagg: relays add vectors up in semi-honest mode alone")
+
+// Part adds up, at a relay, what clients send in one stage of an iteration: their masked
+// inputs in the stage masked-input, in the stage unmask what their noise changes by. It is
+// not safe for concurrent use.
+type Part struct {
+	plan       *protocol.Plan
+	stage      protocol.Stage
+	iterations int
+	sums       []*mask.Vector
+}
+
+// NewPart makes an empty part of a plan's iteration, of which the session has so many. The
+// errors are those of protocol.Plan.Validate, and ErrOrder for a stage without vectors.
+func NewPart(plan *protocol.Plan, stage protocol.Stage, iterations int) (*Part, error) {
+	if err := plan.Validate(); err != nil {
+		return nil, err
+	}
+	if stage != protocol.StageMaskedInput && stage != protocol.StageUnmask {
+		return nil, fmt.Errorf("%w: nothing is added up in the stage %s", ErrOrder, stage)
+	}
+	sums, err := vectors(plan)
+	return &Part{plan: plan, stage: stage, iterations: iterations, sums: sums}, err
+}
+
+// Read checks the vectors of a client's message, as the aggregator would, and returns them
+// as residues, packed per release. The error says what is wrong with them.
+func (p *Part) Read(m protocol.StageMessage) ([][]byte, error) {
+	switch m := m.(type) {
+	case *protocol.MaskedInput:
+		if p.stage == protocol.StageMaskedInput && m.Iteration == p.plan.Iteration {
+			return m.Masked, checkMasked(p.plan, m)
+		}
+	case *protocol.Unmask:
+		if p.stage == protocol.StageUnmask && m.Iteration == p.plan.Iteration {
+			return p.removals(m)
+		}
+	}
+	iteration, stage := m.At()
+	return nil, fmt.Errorf("%w: %s of iteration %d", ErrOrder, stage, iteration)
+}
+
+// removals are those of a client, as residues.
+func (p *Part) removals(m *protocol.Unmask) ([][]byte, error) {
+	if err := checkRemovals(p.plan, m); err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(m.Removed))
+	for i, r := range p.plan.Releases {
+		removal, err := checkRemoved(p.plan.Cohort, p.iterations, r, m.Removed[i])
+		if err != nil {
+			return nil, fmt.Errorf("%w: release %q: %w", ErrMalformed, r.Name, err)
+		}
+		if removal == nil {
+			out[i] = m.Removed[i] // residues already, or nothing
+			continue
+		}
+		v, err := mask.NewVector(r.Width, r.Len)
+		if err == nil {
+			err = v.AddInts(removal)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[i] = v.AppendPacked(make([]byte, 0, mask.PackedSize(r.Width, r.Len)))
+	}
+	return out, nil
+}
+
+// Add adds residues that Read returned.
+func (p *Part) Add(residues [][]byte) error {
+	if err := p.fits(residues); err != nil {
+		return err
+	}
+	for i, v := range p.sums {
+		if len(residues[i]) == 0 {
+			continue
+		}
+		if err := v.AddPacked(residues[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fits says whether residues are of the form that the stage has.
+func (p *Part) fits(residues [][]byte) error {
+	if len(residues) != len(p.sums) {
+		return fmt.Errorf("%w: %d vectors for %d releases", ErrMalformed, len(residues), len(p.sums))
+	}
+	for i, r := range p.plan.Releases {
+		if p.has(r) && !packedFits(r, residues[i]) || !p.has(r) && len(residues[i]) != 0 {
+			return fmt.Errorf("%w: release %q: %d bytes are no sum of the stage %s", ErrMalformed, r.Name, len(residues[i]), p.stage)
+		}
+	}
+	return nil
+}
+
+// has says whether clients send a vector of a release in the stage.
+func (p *Part) has(r protocol.Release) bool {
+	return p.stage == protocol.StageMaskedInput || r.Noise.Reduced()
+}
+
+// Sums are the sums of what was added, packed per release, as protocol.Partial has them.
+func (p *Part) Sums() [][]byte {
+	out := make([][]byte, len(p.sums))
+	for i, r := range p.plan.Releases {
+		if p.has(r) {
+			out[i] = p.sums[i].AppendPacked(make([]byte, 0, mask.PackedSize(r.Width, r.Len)))
+		}
+	}
+	return out
+}
+
+// Held is Receive for a message of which a relay holds the vectors: it counts as answered
+// if these come, with AddPart, before the stage is closed. In active mode ErrRelay is returned.
+func (a *Aggregator) Held(from protocol.ClientID, m protocol.StageMessage) error {
+	if a.Confirms() {
+		return ErrRelay
+	}
+	iteration, stage := m.At()
+	err := a.expects(from, iteration, stage)
+	if err == nil {
+		err = a.hold(from, m)
+	}
+	if err != nil {
+		return a.fault(from, stage, err)
+	}
+	a.heard[from], a.held[from] = stage, true
+	return nil
+}
+
+func (a *Aggregator) hold(from protocol.ClientID, m protocol.StageMessage) error {
+	at := a.roster.find(from)
+	switch m := m.(type) {
+	case *protocol.MaskedInput:
+		if len(m.Masked) != 0 || len(m.Vectors) != 0 || len(m.Complaints) != 0 {
+			return fmt.Errorf("%w: vectors or complaints in a message whose vectors are held", ErrMalformed)
+		}
+	case *protocol.Unmask:
+		if len(m.Removed) != 0 || len(m.Removals) != 0 {
+			return fmt.Errorf("%w: vectors in a message whose vectors are held", ErrMalformed)
+		}
+		if err := a.checkRevealed(ofInputs, at, m.Shares); err != nil {
+			return err
+		}
+		a.revealed[ofInputs][at] = m.Shares
+	default:
+		return fmt.Errorf("%w: %s has no vectors", ErrMalformed, protocol.Describe(m))
+	}
+	return nil
+}
+
+// AddPart adds what a relay has added up of the vectors of clients: all of them, and nobody
+// else, with a message of the present stage that Held took and none that came since. Bit c
+// of clients is client c. With an error nothing was added.
+func (a *Aggregator) AddPart(clients protocol.Bitmap, sums [][]byte) error {
+	if a.Confirms() {
+		return ErrRelay
+	}
+	part := &Part{plan: a.plan, stage: a.stage, sums: a.sums}
+	if a.plan == nil || a.finished || a.stage != protocol.StageMaskedInput && a.stage != protocol.StageUnmask {
+		return fmt.Errorf("%w: nothing is added up in the stage %s", ErrOrder, a.stage)
+	}
+	if n := a.setup.Cohort.Clients; !clients.Fits(n) {
+		return fmt.Errorf("%w: %d bytes are no set of %d clients", ErrMalformed, len(clients), n)
+	}
+	for c := range protocol.ClientID(a.setup.Cohort.Clients) {
+		if clients.Has(int(c)) && !a.held[c] {
+			return fmt.Errorf("%w: a sum with client %d, whose vectors were not held, or are in the sum", ErrOrder, c)
+		}
+	}
+	if err := part.Add(sums); err != nil {
+		return err
+	}
+	for c := range a.held {
+		if clients.Has(int(c)) {
+			delete(a.held, c)
+		}
+	}
+	return nil
+}
+
+// unheld has those not have answered the present stage whose vectors did not come.
+func (a *Aggregator) unheld() {
+	for c := range a.held {
+		delete(a.heard, c)
+		if a.stage == protocol.StageUnmask {
+			a.revealed[ofInputs][a.roster.find(c)] = nil
+		}
+	}
+	clear(a.held)
+}

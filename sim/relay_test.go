@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// relayed runs a federation of 12 clients, of whom 4 may be lost, over rounds of which the later
+// ones are set up ahead.
+func relayed(t *testing.T, kind protocol.NoiseKind, r Relays, fates calendar) (*adder, *Outcome) {
+	t.Helper()
+	const n, rounds = 12, 3
+	strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.34, Colluders: 0.05}, noisy(n, kind), rounds)
+	trainers, _ := bits(n)
+	out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Seed: 3, Real: true, Relays: r, Workers: 2}, fates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strategy, out
+}
+
+// same compares what came of two runs, but for how long they took and what was sent.
+func same(t *testing.T, a, b *adder, x, y *Outcome) {
+	t.Helper()
+	if d := cmp.Diff(a.sums, b.sums); d != "" {
+		t.Errorf("sums (-without relays +with):\n%s", d)
+	}
+	if d := cmp.Diff(a.skipped, b.skipped); d != "" {
+		t.Errorf("skipped (-without relays +with):\n%s", d)
+	}
+	for i := range x.Iterations {
+		if p, q := x.Iterations[i], y.Iterations[i]; p.Survivors != q.Survivors || p.Answered != q.Answered {
+			t.Errorf("iteration %d: %d survivors, %d answered without relays, %d and %d with them", i+1, p.Survivors, p.Answered, q.Survivors, q.Answered)
+		}
+	}
+}
+
+// Sums through relays are those without, to the bit, with clients lost at every stage, up to
+// what is tolerated and beyond; and clients send and get the same bytes.
+func TestRelaysChangeNoSum(t *testing.T) {
+	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
+		for stage := range protocol.Stages {
+			if course := (protocol.StageFlow{Replaces: kind == protocol.TwoRound}); !course.Has(stage) {
+				continue
+			}
+			for _, lost := range []int{0, 2, 4, 5} {
+				fates := diary{1: {stage, lost}, 2: {stage, lost / 2}, 3: {protocol.StageMaskedInput, 1}}
+				without, x := relayed(t, kind, Relays{}, fates)
+				for _, count := range []int{1, 3, 12} {
+					t.Run(fmt.Sprintf("%s/%s/%d/%d", kind, stage, lost, count), func(t *testing.T) {
+						with, y := relayed(t, kind, Relays{Count: count}, fates)
+						same(t, without, with, x, y)
+						if x.Up != y.Up || x.Down != y.Down {
+							t.Errorf("clients sent %v and got %v without relays, %v and %v with them", x.Up, x.Down, y.Up, y.Down)
+						}
+						if len(with.sums) == 0 {
+							t.Error("no sum came about")
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// A relay that fails is the loss of its clients at that stage, and of nothing else: they are back in
+// the next round. Two are too many.
+func TestRelayFails(t *testing.T) {
+	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
+		for _, stage := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageUnmask} {
+			for _, failed := range []int{1, 2} {
+				t.Run(fmt.Sprintf("%s/%s/%d", kind, stage, failed), func(t *testing.T) {
+					r, fates := Relays{Count: 4}, outages{4, failed, stage}
+					for k := range failed {
+						r.Outages = append(r.Outages, Outage{Relay: k, Iteration: 2, Stage: stage})
+					}
+					without, x := relayed(t, kind, Relays{}, fates)
+					with, y := relayed(t, kind, r, nil)
+					same(t, without, with, x, y)
+					if got := len(with.sums); got != 4-failed {
+						t.Errorf("%d sums after %d relays failed in one round of 3", got, failed)
+					}
+					if it := y.Iterations[1]; failed == 1 && it.Answered != 9 {
+						t.Errorf("%d answered of 12 after a relay with 3 was lost", it.Answered)
+					}
+				})
+			}
+		}
+	}
+}
+
+// outages is a calendar by which all clients of the first failed of so many relays are lost in
+// iteration 2 at a stage.
+type outages struct {
+	relays, failed int
+	stage          protocol.Stage
+}
+
+func (o outages) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
+	if iteration == 2 && int(c)%o.relays < o.failed {
+		return o.stage
+	}
+	return protocol.Stages
+}
+func (outages) absent(protocol.ClientID, uint64) bool { return false }
+
+// What the aggregator gets shrinks to the vectors of its relays, and what it sends to their models.
+func TestRelaysTakeVectorsOff(t *testing.T) {
+	const n, rounds, count, length = 12, 2, 2, 5000
+	run := func(r Relays) *Outcome {
+		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.25, Colluders: 0.05}, noisy(length, protocol.Split), rounds)
+		strategy.plan.Broadcast = make([]byte, 10000)
+		trainers, _ := bits(n)
+		out, err := Run(t.Context(), Config{Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Real: true, Relays: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	out := run(Relays{Count: count})
+	// In each round two sums of 5000 coordinates of 32 bits from each relay. The rest are
+	// shares, at most 1 kB up and down of each of 12 clients.
+	const vectors = rounds * count * 2 * length * 4
+	if got := out.RelayUp; got < vectors || got > vectors+rounds*n*3000 {
+		t.Errorf("the aggregator got %d bytes of relays, their sums are %d", got, vectors)
+	}
+	const models = rounds * count * 10000
+	if got := out.RelayDown; got < models || got > models+rounds*n*3000 {
+		t.Errorf("the aggregator sent relays %d bytes, models are %d", got, models)
+	}
+	if out := run(Relays{}); out.RelayUp != 0 || out.RelayDown != 0 {
+		t.Errorf("without relays, %d bytes of them and %d to them", out.RelayUp, out.RelayDown)
+	}
+}
+
+// A federation so large that clients are shown parts of the roster has the same sums through relays, one of which fails.
+func TestRelaysOfACrowd(t *testing.T) {
+	if os.Getenv("FEDSIM_TEST_LONG") == "" {
+		t.Skip("keys of 510 clients take seconds: FEDSIM_TEST_LONG")
+	}
+	const n = secagg.WholeUpTo + 10
+	var first *adder
+	for _, r := range []Relays{{}, {Count: 4}, {Count: 17}} {
+		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.3, Colluders: 0.02}, noisy(n, protocol.Split), 3)
+		trainers, _ := bits(n)
+		_, err := Run(t.Context(), Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Seed: 3, Real: true, Relays: r,
+			SitOut: 0.1, Workers: 2, Faults: Faults{Dropout: 0.05, Stages: []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = strategy
+		}
+		if d := cmp.Diff(first.sums, strategy.sums); d != "" || len(strategy.sums) != 3 {
+			t.Errorf("%d relays, %d sums (-none +these):\n%s", r.Count, len(strategy.sums), d)
+		}
+	}
+}
+
+// What relays are no use for is refused.
+func TestBadRelays(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"fewer than none":      {func(c *Config) { c.Relays.Count = -1 }, "-1 relays for 4 clients"},
+		"more than clients":    {func(c *Config) { c.Relays.Count = 5 }, "5 relays for 4 clients"},
+		"ideal sums":           {func(c *Config) { c.Real = false }, "sums are ideal"},
+		"active mode":          {func(c *Config) { c.Mode = graph.Active }, "or the mode is active"},
+		"no such relay":        {func(c *Config) { c.Relays.Outages = []Outage{{Relay: 2, Stage: protocol.StageUnmask}} }, "relay 2 fails; there are 2"},
+		"no stage of vectors":  {func(c *Config) { c.Relays.Outages = []Outage{{Stage: protocol.StageShare}} }, "a relay fails in the stage share"},
+		"outages and a resume": {func(c *Config) { c.Relays.Outages, c.From = []Outage{{Stage: protocol.StageUnmask}}, new(Snapshot) }, "not known again"},
+	} {
+		trainers, _ := bits(4)
+		cfg := Config{Strategy: newAdder(protocol.Cohort{Clients: 4}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network, Real: true, Relays: Relays{Count: 2}}
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		c.change(&cfg)
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if _, err := Run(t.Context(), Config{Relays: Relays{Count: 1}}); err == nil || errors.Is(err, ErrHalted) {
+		t.Errorf("an empty configuration with relays: %v", err)
+	}
+}
