@@ -291,7 +291,7 @@ func (r *Relay) lead(p *session, d *Descriptor, server admission.PublicKey, list
 		excluded: new(exclusions), lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	r.up.hook(s)
-	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.Clients, Iterations: s.terms.Steps.Iterations()}))
+	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.All(), Iterations: s.terms.Steps.Iterations()}))
 	return s
 }
 

@@ -183,10 +183,10 @@ func (a *Aggregator) AddPart(clients protocol.Bitmap, sums [][]byte) error {
 	if a.plan == nil || a.finished || a.stage != protocol.StageMaskedInput && a.stage != protocol.StageUnmask {
 		return fmt.Errorf("%w: nothing is added up in the stage %s", ErrOrder, a.stage)
 	}
-	if n := a.setup.Cohort.Clients; !clients.Fits(n) {
+	if n := a.setup.Cohort.All(); !clients.Fits(n) {
 		return fmt.Errorf("%w: %d bytes are no set of %d clients", ErrMalformed, len(clients), n)
 	}
-	for c := range protocol.ClientID(a.setup.Cohort.Clients) {
+	for c := range protocol.ClientID(a.setup.Cohort.All()) {
 		if clients.Has(int(c)) && !a.held[c] {
 			return fmt.Errorf("%w: a sum with client %d, whose vectors were not held, or are in the sum", ErrOrder, c)
 		}
