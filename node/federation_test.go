@@ -336,7 +336,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	registry := f.shares.registry(f)
 	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: registry,
 		Ledger: ledger, Finished: finished, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
-		Relays: f.relays, Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
+		Relays: f.relays, Observer: f.shares.observer(), Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
 	config.Over(f.network.heard(f.written[id])...)
 	c, err := node.NewClient(config)
 	if err != nil {

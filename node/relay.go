@@ -102,6 +102,7 @@ func (r *Relay) Check() error {
 // after a while, to another relay.
 func (r *Relay) Run(ctx context.Context) error {
 	r.up.is(r.hub.now())
+	time.AfterFunc(patience+time.Second, r.sendAway)
 	return r.link.keep(ctx, func(ctx context.Context, st network.Stream) error {
 		defer func() {
 			r.up.is(r.hub.now())

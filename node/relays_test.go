@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -260,4 +261,26 @@ func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
 	if want := f.simulate(sim.Faults{}); !bytes.Equal(out.Model, want.Model) {
 		t.Error("the model is not the simulator's")
 	}
+}
+
+// A relay that has lost the aggregator sends its clients away, who then go on with the next one.
+func TestRelayThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
+		f.withRelays(2)
+		synctest.Wait() // until they know who is enrolled
+		_ = f.aggregator.Close()
+		f.relayKeys = f.relayKeys[1:]
+		address, _, _ := strings.Cut(f.contact.Addresses[0], "/p2p/")
+		f.startAggregator([]string{address}) // which does not know the first any more
+		began := time.Now()
+		out := f.run()
+		if want := f.simulate(sim.Faults{}); !bytes.Equal(out.Model, want.Model) {
+			t.Error("the model is not the simulator's, of all clients")
+		}
+		// They are sent away when 15 s between dials and 20 s of dialling have passed.
+		if took := time.Since(began); took < 35*time.Second || took > 55*time.Second {
+			t.Errorf("clients of the relay that is cut off went on with the other after %v", took)
+		}
+	})
 }
