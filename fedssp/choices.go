@@ -404,7 +404,7 @@ func (s settings) encoderSteps() float64 {
 // be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about .95, .6
 // and .5, and at each from .7 to .95 with 610.
 //
-// Of a wide catalogue of counts as many users as there were for each item if it were not: of synthetic:libimseti-20000, 168,791 items that 14 ratings each are of, all that
+// Of a wide catalogue without features, of counts as many users as there were for each item if it were not wide: of synthetic:libimseti-20000, 168,791 items with 14 ratings each, all that
 // statistics have is better spent on biases.
 func biasShare(epsilon float64, users int, of float64) float64 {
 	return min(max(0.95-0.215*math.Log(epsilon*of/6040), 0.5), 0.95) - (meanShare(epsilon, users) - leastMean)

@@ -99,10 +99,10 @@ func (s settings) choosesByWeights(f *config.Facts) bool {
 	return some && (keys.chooseBy.Is(s.Config, byWeights) || keys.chooseBy.Is(s.Config, "auto") && s.wide(f) && s.problemOfWeights() == "")
 }
 
-// usersOfBiases is how many users the share of biases goes by: where weights choose items of a wide catalogue as if it were not wide, with as many users
-// for each item.
+// usersOfBiases is how many users the share of biases goes by: where weights choose items of a wide catalogue and features say nothing of any, as if it
+// were not wide, with as many users for each item.
 func (s settings) usersOfBiases(f *config.Facts) float64 {
-	if !s.choosesByWeights(f) {
+	if !s.choosesByWeights(f) || !s.featureless() {
 		return float64(f.Users)
 	}
 	return float64(f.Users) * min(1, wideFrom/float64(f.Items))

@@ -393,7 +393,7 @@ func declareShares() {
 			return either(s.scarce(f), 0.03, leastMean)
 		}))
 	keys.shareBias = config.DeclareNumber(config.Key{
-		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are, of a wide catalogue by how many for each item", Range: config.Inside(0, 1),
+		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are, of a wide catalogue without features by how many for each item", Range: config.Inside(0, 1),
 		When: condition(func(s settings) bool { return s.biases() && s.items() }).when(), Help: "Share of the budget for item biases.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
