@@ -217,20 +217,24 @@ func quality(runs Runs) string {
 type curve struct {
 	id, title, y, note string
 	of                 func(results.Metrics) (float64, bool)
-	// time puts rounds at the seconds of virtual time at which they ended.
-	time bool
+	// time puts rounds at the virtual time at which they ended, clock at the seconds of wall time that training took until then.
+	time, clock bool
+}
+
+// learned is the quality after a round.
+func learned(m results.Metrics) (float64, bool) {
+	switch {
+	case m.RatingMetrics != nil:
+		return m.RMSE, true
+	case m.RankingMetrics != nil:
+		return m.Recall, true
+	}
+	return 0, false
 }
 
 var curves = []curve{
-	{id: "learning", title: "Learning curves", note: "Means over seeds with bands of one standard deviation. The simulator measures every round; no budget is spent on that.", of: func(m results.Metrics) (float64, bool) {
-		switch {
-		case m.RatingMetrics != nil:
-			return m.RMSE, true
-		case m.RankingMetrics != nil:
-			return m.Recall, true
-		}
-		return 0, false
-	}},
+	{id: "learning", title: "Learning curves", of: learned, note: "Means over seeds with bands of one standard deviation. The simulator measures every round; no budget is spent on that."},
+	{id: "clock", title: "Quality over the wall clock", clock: true, of: learned, note: "Seconds are those that training took here up to the end of a round, without measuring; they depend on the machine and on what else ran on it. A run that was gone on with has the rounds before in its first."},
 	{id: "epsilon", title: "Privacy spent by round", y: "ε so far", note: "What the rounds so far have cost whoever took part in all of them.", of: func(m results.Metrics) (float64, bool) {
 		if m.Epsilon == nil {
 			return 0, false
@@ -275,8 +279,11 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 	if c.y == "" {
 		f.Y = quality(runs)
 	}
-	if c.time {
+	switch {
+	case c.time:
 		f.X = "virtual time, minutes"
+	case c.clock:
+		f.X = "seconds on the wall clock"
 	}
 	groups, label := runs.groups()
 	groups = f.few(groups)
@@ -287,14 +294,24 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 			if err != nil {
 				return f, err
 			}
+			var clock map[int]float64
+			if c.clock {
+				if clock, err = r.clock(); err != nil {
+					return f, err
+				}
+			}
 			minutes := 0.0
 			for _, m := range all {
 				if m.Federated != nil {
 					minutes += m.Seconds / 60
 				}
-				if v, ok := c.of(m); ok {
+				end, timed := minutes, true
+				if c.clock {
+					end, timed = clock[m.Round]
+				}
+				if v, ok := c.of(m); ok && timed {
 					at[float64(m.Round)] = append(at[float64(m.Round)], v)
-					ends[m.Round] = append(ends[m.Round], minutes)
+					ends[m.Round] = append(ends[m.Round], end)
 				}
 			}
 		}
@@ -302,7 +319,7 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 			continue
 		}
 		s := sampled(label(g), at)
-		if c.time {
+		if c.time || c.clock {
 			for i, x := range s.X {
 				s.X[i] = Describe(ends[int(x)]).Mean
 			}

@@ -117,6 +117,42 @@ func TestSecondsByStage(t *testing.T) {
 	}
 }
 
+// On the wall clock a round stands at the seconds of training up to its end, on average over seeds: by hand. A run that noted
+// no times is left out.
+func TestQualityOverClock(t *testing.T) {
+	var runs Runs
+	for seed, timings := range []string{
+		`{"round":1,"seconds":2,"measuring":7}` + "\n" + `{"round":2,"seconds":4,"measuring":7}` + "\n",
+		`{"round":1,"seconds":4,"measuring":7}` + "\n" + `{"round":2,"seconds":10,"measuring":7}` + "\n",
+		"",
+	} {
+		r := runOf(t, "algorithm=ssp-c seed="+strconv.Itoa(seed+1), map[string]float64{"test_rmse": 1})
+		r.Path = t.TempDir()
+		files := map[string]string{"metrics.jsonl": `{"round":1,"rmse":1.5}` + "\n" + `{"round":2,"rmse":1}` + "\n", "timings.jsonl": timings}
+		for name, text := range files {
+			if text == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(r.Path, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runs = append(runs, r)
+	}
+	all, err := runs.Figures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(all, func(f Figure) bool { return f.ID == "clock" })
+	if at < 0 || len(all[at].Series) != 1 {
+		t.Fatalf("%+v: want one line over the wall clock", all)
+	}
+	// (2+4)/2, and (2+4 + 4+10)/2
+	if s := all[at].Series[0]; !slices.Equal(s.X, []float64{3, 10}) || !slices.Equal(s.Y, []float64{1.5, 1}) || s.Runs != 2 {
+		t.Errorf("%+v, want 1.5 at 3 seconds and 1 at 10, of two runs", s)
+	}
+}
+
 // Pictures are such files as their names say, and hold all that is drawn.
 func TestDraw(t *testing.T) {
 	logarithmic := Figure{ID: "logarithmic", Log: true, LogY: true, Series: []Series{{Name: "a"}}}

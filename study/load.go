@@ -140,22 +140,40 @@ func flatten(into map[string]float64, name string, v any) {
 }
 
 // Metrics reads the rounds of a run.
-func (r *Run) Metrics() ([]results.Metrics, error) {
-	f, err := os.Open(filepath.Join(r.Path, "metrics.jsonl"))
+func (r *Run) Metrics() (all []results.Metrics, err error) {
+	err = lines(filepath.Join(r.Path, "metrics.jsonl"), func(m results.Metrics) { all = append(all, m) })
+	return all, err
+}
+
+// clock is how many seconds training had taken at the end of each round; none of a run that did not note it.
+func (r *Run) clock() (map[int]float64, error) {
+	ends, total := make(map[int]float64), 0.0
+	err := lines(filepath.Join(r.Path, "timings.jsonl"), func(t results.Timing) {
+		total += t.Seconds
+		ends[t.Round] = total
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return ends, err
+}
+
+// lines reads a file of JSON, a value on each line.
+func lines[T any](path string, each func(T)) error {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	var all []results.Metrics
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		var m results.Metrics
-		if err = json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", f.Name(), len(all)+1, err)
+	scan := bufio.NewScanner(f)
+	for n := 1; scan.Scan(); n++ {
+		var v T
+		if err = json.Unmarshal(scan.Bytes(), &v); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n, err)
 		}
-		all = append(all, m)
+		each(v)
 	}
-	return all, lines.Err()
+	return scan.Err()
 }
 
 // Setting is the value of a key. Epsilon is the one that was asked for; data are named

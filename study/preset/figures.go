@@ -49,11 +49,15 @@ var All = []Preset{
 	},
 	{
 		Name: "fmf-fig6", Source: fmf + ", Figure 6", Title: "rounds against local steps, 18 parties",
-		Grid:    "algorithm=vfl-sgdmf parties=18 partition=category,random rounds=1000,100,20,1 local-steps=1,10,50,1000 epsilon=5 baselines=quick",
+		Grid:    "algorithm=vfl-sgdmf parties=18 partition=category,random unit=rating,user rounds=1000,100,20,1 local-steps=1,10,50,1000 epsilon=5 baselines=all",
 		Options: sweep.Options{Zip: []string{"rounds,local-steps"}},
 		Claims: []Claim{
 			{Text: "100 rounds of 10 steps are better than 1,000 of one.", Lower: "rounds=100 local-steps=10", Than: "rounds=1000 local-steps=1"},
 			{Text: "100 rounds of 10 steps are better than one of 1,000.", Lower: "rounds=100 local-steps=10", Than: "rounds=1 local-steps=1000"},
+			{Text: "20 rounds of 50 steps are better than 1,000 of one.", Lower: "rounds=20 local-steps=50", Than: "rounds=1000 local-steps=1"},
+			{Text: "20 rounds of 50 steps are better than one of 1,000.", Lower: "rounds=20 local-steps=50", Than: "rounds=1 local-steps=1000"},
+			{Text: "Each is better than what parties reach alone, per rating.", Lower: "unit=rating", Baseline: "baselines.local_only"},
+			{Text: "And per user.", Lower: "unit=user", Baseline: "baselines.local_only"},
 		},
 	},
 	{
@@ -101,10 +105,15 @@ var All = []Preset{
 		},
 	},
 	{
-		Name: "ssp-fig1", Source: ssp + ", Figure 1", Title: "algorithms over ε (those that there are)",
-		Grid: "algorithm=dpals,dp-cmf,am-ssp,ssp-c epsilon=1,5,20 baselines=quick",
+		Name: "ssp-fig1", Source: ssp + ", Figure 1", Title: "algorithms over ε",
+		Grid: "algorithm=dpals,dp-cmf,am-ssp,am-dpsgd,dp-sgd-mf,ssp-c epsilon=1,5,20 baselines=quick",
 		Claims: []Claim{
 			{Text: "AM-SSP is better than DP-CMF.", Lower: "algorithm=am-ssp", Than: "algorithm=dp-cmf"},
+			{Text: "AM-DPSGD is better than DP-CMF.", Lower: "algorithm=am-dpsgd", Than: "algorithm=dp-cmf"},
+			{Text: "And worse than AM-SSP.", Lower: "algorithm=am-ssp", Than: "algorithm=am-dpsgd"},
+			{Text: "Plain DP-SGD is worse than AM-DPSGD.", Lower: "algorithm=am-dpsgd", Than: "algorithm=dp-sgd-mf"},
+			{Text: "At ε = 20 it is worse than AM-SSP at 5.", Lower: "algorithm=am-ssp epsilon=5", Than: "algorithm=dp-sgd-mf epsilon=20"},
+			{Text: "And than DPALS at 5.", Lower: "algorithm=dpals epsilon=5", Than: "algorithm=dp-sgd-mf epsilon=20"},
 			{Text: "Features help: DP-CMF is better than DPALS.", Lower: "algorithm=dp-cmf", Than: "algorithm=dpals"},
 		},
 	},
@@ -121,10 +130,32 @@ var All = []Preset{
 		},
 	},
 	{
+		Name: "ssp-fig3", Source: ssp + ", Figure 3", Title: "error over the seconds of training, by statistics and by gradients",
+		Grid: "algorithm=am-ssp,am-dpsgd epsilon=20 baselines=quick",
+		Claims: []Claim{
+			{Text: "AM-SSP trains in less time than AM-DPSGD.", Lower: "algorithm=am-ssp", Than: "algorithm=am-dpsgd", Metric: "seconds.train"},
+			{Text: "In a hundredth of it.", Lower: "algorithm=am-ssp", Than: "algorithm=am-dpsgd", Metric: "seconds.train", Times: 100},
+			{Text: "And ends better.", Lower: "algorithm=am-ssp", Than: "algorithm=am-dpsgd"},
+		},
+	},
+	{
 		Name: "ssp-fig4", Source: ssp + ", Figure 4", Title: "statistics taken several times from one encoder",
 		Grid: "algorithm=am-ssp rounds=1 encoder.steps=16 statistics.resample=1,4,16 epsilon=1,5,20 baselines=quick",
 		Claims: []Claim{
 			{Text: "Taking them once is better than 16 times.", Lower: "statistics.resample=1", Than: "statistics.resample=16"},
+		},
+	},
+	{
+		Name: "multitask-fig1", Source: multitask + ", Figure 1", Title: "statistics and gradients, with samples of ratings and adaptive weights, over ε",
+		Grid: "algorithm=dpals,ada-dpals,dpsgd,ada-dpsgd statistics.budgeting=uniform,tail,weights epsilon=1,5,20 baselines=quick",
+		Options: sweep.Options{Skip: []string{"algorithm=dpals statistics.budgeting=weights", "algorithm=ada-dpals statistics.budgeting=uniform", "algorithm=ada-dpals statistics.budgeting=tail",
+			"algorithm=dpsgd statistics.budgeting=weights", "algorithm=ada-dpsgd statistics.budgeting=uniform", "algorithm=ada-dpsgd statistics.budgeting=tail"}},
+		Claims: []Claim{
+			{Text: "AdaDPALS is better than DPALS with a uniform sample.", Lower: "algorithm=ada-dpals statistics.budgeting=weights", Than: "algorithm=dpals statistics.budgeting=uniform"},
+			{Text: "And than with a sample of the tail.", Lower: "algorithm=ada-dpals statistics.budgeting=weights", Than: "algorithm=dpals statistics.budgeting=tail"},
+			{Text: "AdaDPSGD is better than DPSGD with a uniform sample.", Lower: "algorithm=ada-dpsgd statistics.budgeting=weights", Than: "algorithm=dpsgd statistics.budgeting=uniform"},
+			{Text: "And than with a sample of the tail.", Lower: "algorithm=ada-dpsgd statistics.budgeting=weights", Than: "algorithm=dpsgd statistics.budgeting=tail"},
+			{Text: "AdaDPALS is better than AdaDPSGD.", Lower: "algorithm=ada-dpals", Than: "algorithm=ada-dpsgd"},
 		},
 	},
 	{
@@ -138,11 +169,13 @@ var All = []Preset{
 		},
 	},
 	{
-		Name: "multitask-fig3", Source: multitask + ", Figure 3", Title: "the exponent of item counts in task weights",
-		Grid: "algorithm=ada-dpals statistics.exponent=0,0.25,0.5,1 epsilon=1,5,20 baselines=quick",
+		Name: "multitask-fig3", Source: multitask + ", Figure 3", Title: "the exponent of item counts in task weights, of statistics and of gradients",
+		Grid: "algorithm=ada-dpals,ada-dpsgd statistics.exponent=0,0.25,0.5,1 epsilon=1,5,20 baselines=quick",
 		Claims: []Claim{
-			{Text: "An exponent of 1/4 is better than none.", Lower: "statistics.exponent=0.25", Than: "statistics.exponent=0"},
-			{Text: "1 is clearly worse than 1/4.", Lower: "statistics.exponent=0.25", Than: "statistics.exponent=1"},
+			{Text: "An exponent of 1/4 is better than none, with statistics.", Lower: "algorithm=ada-dpals statistics.exponent=0.25", Than: "algorithm=ada-dpals statistics.exponent=0"},
+			{Text: "And with gradients.", Lower: "algorithm=ada-dpsgd statistics.exponent=0.25", Than: "algorithm=ada-dpsgd statistics.exponent=0"},
+			{Text: "1 is clearly worse than 1/4, with statistics.", Lower: "algorithm=ada-dpals statistics.exponent=0.25", Than: "algorithm=ada-dpals statistics.exponent=1"},
+			{Text: "And with gradients.", Lower: "algorithm=ada-dpsgd statistics.exponent=0.25", Than: "algorithm=ada-dpsgd statistics.exponent=1"},
 		},
 	},
 	{
@@ -160,6 +193,24 @@ var All = []Preset{
 		Claims: []Claim{
 			{Text: "DP-CMF is better than DPALS.", Lower: "algorithm=dp-cmf features=genres,year", Than: "algorithm=dpals features=none"},
 			{Text: "At ε = 1, too.", Lower: "algorithm=dp-cmf features=genres,year epsilon=1", Than: "algorithm=dpals features=none epsilon=1"},
+		},
+	},
+	{
+		Name: "cmf-fig3", Source: cmf + ", Figure 3", Title: "categories of features one by one",
+		Grid: "algorithm=dp-cmf features=genres features=year features=genres,year epsilon=1,5,20 baselines=quick",
+		Claims: []Claim{
+			{Text: "Both categories together are better than genres alone.", Lower: "features=genres,year", Than: "features=genres"},
+			{Text: "And than decades alone.", Lower: "features=genres,year", Than: "features=year"},
+		},
+	},
+	{
+		Name: "cmf-fig5", Source: cmf + ", Figure 5", Title: "how many users' ratings are public, beside genres and decades",
+		Grid:  "algorithm=dp-cmf features=genres,year features=genres,year,rater public-binary=no,yes epsilon=5 baselines=quick",
+		Sizes: public, Options: sweep.Options{Skip: []string{"features=genres,year public-binary=yes"}},
+		Claims: []Claim{
+			{Text: "Ratings of 100 public users help.", Lower: "features=genres,year,rater public-binary=no public-users=100", Than: "features=genres,year public-binary=no public-users=100"},
+			{Text: "Those of 300 do.", Lower: "features=genres,year,rater public-binary=no public-users=300", Than: "features=genres,year public-binary=no public-users=300"},
+			{Text: "Stars are better than who liked what.", Lower: "features=genres,year,rater public-binary=no", Than: "features=genres,year,rater public-binary=yes"},
 		},
 	},
 	{

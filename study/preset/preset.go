@@ -7,6 +7,7 @@ package preset
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/config"
@@ -37,6 +38,9 @@ type Claim struct {
 	Text             string
 	Lower, Than      string // conditions, "KEY=VALUE ..."; "" is met by all
 	Baseline, Metric string // numbers of summary.json; the metric is the test RMSE where it is ""
+	// Times asks of a claim between two runs whether the metric is so many times lower, by differences of logarithms; 0 asks
+	// whether it is lower at all.
+	Times float64
 }
 
 // The scales of a preset.
@@ -56,6 +60,8 @@ var (
 		Small: "split.test=120 split.validation=60 statistics.top-items=0.25",
 		Full:  "split.test=10000 split.validation=10000 statistics.top-items=0.1",
 	}
+	// public are numbers of users whose ratings are public; of 600, or 6,040.
+	public = map[string]string{Small: "public-users=25,100,300", Full: "public-users=100,300,3000"}
 	// regressions are all spectra and directions of labels, or at the small scale one spectrum.
 	regressions = map[string]string{Small: spectra("1"), Full: spectra("0", "0.5", "1", "2")}
 )
@@ -129,6 +135,10 @@ func (c Claim) check(t *study.Table) (page.Claim, error) {
 	if metric == "" {
 		metric = "test_rmse"
 	}
+	least := 0.0
+	if c.Times > 0 {
+		t, least = logarithms(t, metric), math.Log10(c.Times)
+	}
 	s, pairs, err := t.Paired(c.Lower, c.Than, c.Baseline, metric)
 	if err != nil {
 		return page.Claim{}, err
@@ -138,14 +148,32 @@ func (c Claim) check(t *study.Table) (page.Claim, error) {
 	case s.N < 2:
 		x.Evidence = fmt.Sprintf("%d seeds are too few", s.N)
 		return x, nil
-	case s.Mean+margin < 0:
+	case s.Mean+margin < -least:
 		x.Verdict = Holds
-	case s.Mean-margin > 0:
+	case s.Mean-margin > -least:
 		x.Verdict = HoldsNot
+	}
+	if c.Times > 0 {
+		low, high := math.Pow(10, -s.Mean-s.Margin()), math.Pow(10, -s.Mean+s.Margin())
+		x.Evidence = fmt.Sprintf("%s is %.3g times lower, %.3g to %.3g (95%%) over %d seeds, %d pairs of runs", metric, math.Pow(10, -s.Mean), low, high, s.N, pairs)
+		return x, nil
 	}
 	x.Evidence = fmt.Sprintf("%s differs by %+.4f ± %.4f (95%%) over %d seeds, %d pairs of runs", metric, s.Mean, s.Margin(), s.N, pairs)
 	if math.IsNaN(s.Mean) {
 		x.Evidence = "no run has " + metric
 	}
 	return x, nil
+}
+
+// logarithms is the table with the logarithm of a metric, to base 10, in its place.
+func logarithms(t *study.Table, metric string) *study.Table {
+	logs := *t
+	logs.Rows = slices.Clone(t.Rows)
+	for i, r := range t.Rows {
+		logs.Rows[i].Values = make(map[string]float64)
+		if v := r.Values[metric]; v > 0 {
+			logs.Rows[i].Values[metric] = math.Log10(v)
+		}
+	}
+	return &logs
 }

@@ -121,6 +121,42 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// How many times lower is asked of ratios. By hand: of 1 and 10, 1 and 1,000 the logarithms differ by 1 and 3, so that the mean ratio is
+// 100; the margin, 12.7062*√2/√2 = 12.7, lets nobody tell. 1 and 150, 1 and 151 are 100 times and not 200 times lower, for
+// the margin is 12.7062*|log10(151/150)|/2 = .018, a factor of 1.04.
+func TestTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		second [2]float64
+		times  float64
+		want   string
+	}{
+		"nobody knows":   {[2]float64{10, 1000}, 100, preset.CannotTell},
+		"a hundred":      {[2]float64{150, 151}, 100, preset.Holds},
+		"two hundred":    {[2]float64{150, 151}, 200, preset.HoldsNot},
+		"at all, not so": {[2]float64{0.5, 0.5001}, 1, preset.HoldsNot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for seed, v := range c.second {
+				left(t, dir, "ssp-c", seed, 1)
+				left(t, dir, "dpals", seed, v)
+			}
+			runs, err := study.Load(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := preset.Preset{Name: "x", Claims: []preset.Claim{{Text: "far better", Lower: "algorithm=ssp-c", Than: "algorithm=dpals", Times: c.times}}}
+			part, err := p.Part(runs, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x := part.Claims[0]; x.Verdict != c.want || !strings.Contains(x.Evidence, "times lower") {
+				t.Errorf("%+v, want %s", x, c.want)
+			}
+		})
+	}
+}
+
 // left leaves what a table reads of a run.
 func left(t *testing.T, dir, algorithm string, seed int, rmse float64) {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 // plotCmd is fedsim plot: one picture of finished runs.
 type plotCmd struct {
 	Dirs   []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
-	Figure string   `default:"quality" placeholder:"NAME" help:"quality (against epsilon), learning, epsilon, dropouts, stages, popularity or bytes. Default quality."`
+	Figure string   `default:"quality" placeholder:"NAME" help:"quality (against epsilon), learning, clock, epsilon, dropouts, stages, popularity or bytes. Default quality."`
 	Out    string   `required:"" placeholder:"FILE" help:"File to write, which must end in .svg or .png."`
 	Width  float64  `default:"16" placeholder:"CM" help:"Width in centimetres. Default 16."`
 }
