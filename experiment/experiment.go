@@ -183,7 +183,7 @@ func holdOutParams(c config.Config, set *dataset.Set) dataset.HoldOutParams {
 // derive fixes everything that follows from configuration, data and split.
 func (e *Experiment) derive() error {
 	e.asked = e.Config
-	if strings.HasPrefix(e.Data.Name, "synthetic:") {
+	if generated := "synthetic"; strings.HasPrefix(e.Data.Name, generated) && strings.HasPrefix(algorithm.Data.Of(e.Config), generated) {
 		algorithm.Data.Set(&e.Config, e.Data.Name)
 	}
 	if err := e.readFeatures(); err != nil {
