@@ -256,10 +256,13 @@ func (f *packFile) check(ctx context.Context, progress func(done, total int64)) 
 
 // checkRecords reads the records of some users, and counts their ratings.
 func (f *packFile) checkRecords(from, to int) (ratings int, err error) {
+	var items []int32
+	var values []float32
 	for u := from; u < to; u++ {
-		if err = f.each(u, func(int32, float32) { ratings++ }); err != nil {
+		if items, values, err = f.decode(u, items, values); err != nil {
 			return ratings, fmt.Errorf("the record of user %d of %d: %w", u+1, f.Users, err)
 		}
+		ratings += len(items)
 	}
 	return ratings, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // Packed holds ratings in the packed form (docs/packed.md): two to three bytes a rating, by user, in memory or
@@ -27,59 +28,88 @@ type packFile struct {
 
 // cut says which part of a split a rating belongs to.
 type cut struct {
-	SplitParams
-	users, items []uint64 // what is hashed of each
+	users, items     []uint64 // what is hashed of each
+	test, validation uint64   // below which a draw of 53 bits is of the test part, and of that or the validation part
+}
+
+func newCut(s *Set, p SplitParams) *cut {
+	bound := func(share float64) uint64 { return uint64(math.Ceil(share * (1 << 53))) } // exact: [SplitParams.part] in integers
+	return &cut{
+		users: s.userDraws(p.Seed), items: hashIDs(itemDraw, s.ItemIDs), test: bound(p.test()), validation: bound(p.test() + p.Validation),
+	}
 }
 
 // of returns the part of a rating.
-func (c *cut) of(user int, item int32) byte { return c.part(mix(c.users[user] ^ c.items[item])) }
+func (c *cut) of(user int, item int32) byte {
+	switch draw := mix(c.users[user]^c.items[item]) >> 11; {
+	case draw < c.test:
+		return partTest
+	case draw < c.validation:
+		return partValidation
+	default:
+		return partTrain
+	}
+}
 
 // record returns the bytes of a user's ratings.
 func (f *packFile) record(user int) []byte { return f.records[f.offset(user):f.offset(user+1)] }
 
 func (f *packFile) offset(user int) uint64 { return binary.LittleEndian.Uint64(f.offsets[8*user:]) }
 
-// each calls hear with the ratings of a user, by item. An error says what is wrong with the record.
-func (f *packFile) each(user int, hear func(item int32, value float32)) error {
+// decode returns the ratings of a user, by item, in the memory of what it is given as far as that is enough. An error says what
+// is wrong with the record.
+func (f *packFile) decode(user int, items []int32, values []float32) ([]int32, []float32, error) {
 	b := f.record(user)
 	n, b, err := uvarint(b)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if n > uint64(len(b)) {
-		return fmt.Errorf("%d ratings in %d bytes", n, len(b))
+		return nil, nil, fmt.Errorf("%d ratings in %d bytes", n, len(b))
 	}
-	next, items := uint64(0), uint64(f.Items)
-	for range n {
+	items, values = slices.Grow(items[:0], int(n))[:n], slices.Grow(values[:0], int(n))[:n]
+	next, count := uint64(0), uint64(f.Items)
+	levels, digits := f.Levels, f.digits
+	for k := range items {
 		var x uint64
-		if x, b, err = uvarint(b); err != nil {
-			return err
+		if len(b) > 1 && b[0] >= 0x80 && b[1] < 0x80 { // most are of two bytes
+			x, b = uint64(b[0]&0x7f)|uint64(b[1])<<7, b[2:]
+		} else if x, b, err = uvarint(b); err != nil {
+			return nil, nil, err
 		}
-		// Neither sum overflows: both are below 2^63, or refused.
-		if next += x >> f.digits; next >= items {
-			return fmt.Errorf("an item beyond the %d there are", items)
+		if next += x >> digits; next >= count { // never more than 64 bits: both are below 2^63
+			return nil, nil, fmt.Errorf("an item beyond the %d there are", count)
 		}
-		var value float32
-		switch step := x & (1<<f.digits - 1); {
-		case f.Raw && len(b) < 4:
-			return errCut
-		case f.Raw:
-			value, b = math.Float32frombits(binary.LittleEndian.Uint32(b)), b[4:]
-			if !(float64(value) >= f.least && float64(value) <= f.most) {
-				return fmt.Errorf("a rating of %v, off the scale from %v to %v", value, f.Min, f.Max)
-			}
-		case step >= uint64(len(f.Levels)):
-			return fmt.Errorf("step %d of a scale of %d", step, len(f.Levels))
-		default:
-			value = f.Levels[step]
-		}
-		hear(int32(next), value)
+		items[k] = int32(next)
 		next++
+		if f.Raw {
+			if values[k], b, err = f.raw(b); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		step := x & (1<<digits - 1)
+		if step >= uint64(len(levels)) {
+			return nil, nil, fmt.Errorf("step %d of a scale of %d", step, len(levels))
+		}
+		values[k] = levels[step]
 	}
 	if len(b) > 0 {
-		return fmt.Errorf("%d bytes behind its ratings", len(b))
+		return nil, nil, fmt.Errorf("%d bytes behind its ratings", len(b))
 	}
-	return nil
+	return items, values, nil
+}
+
+// raw reads a rating that is a float.
+func (f *packFile) raw(b []byte) (float32, []byte, error) {
+	if len(b) < 4 {
+		return 0, nil, errCut
+	}
+	v := math.Float32frombits(binary.LittleEndian.Uint32(b))
+	if !(float64(v) >= f.least && float64(v) <= f.most) {
+		return 0, nil, fmt.Errorf("a rating of %v, off the scale from %v to %v", v, f.Min, f.Max)
+	}
+	return v, b[4:], nil
 }
 
 var errCut = errors.New("its last number is cut off")
@@ -88,9 +118,6 @@ var errCut = errors.New("its last number is cut off")
 func uvarint(b []byte) (uint64, []byte, error) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint64(b[0]), b[1:], nil
-	}
-	if len(b) > 1 && b[1] < 0x80 {
-		return uint64(b[0]&0x7f) | uint64(b[1])<<7, b[2:], nil
 	}
 	x, n := binary.Uvarint(b)
 	switch {
@@ -102,29 +129,23 @@ func uvarint(b []byte) (uint64, []byte, error) {
 	return x, b[n:], nil
 }
 
-// each calls hear with the ratings of a user in this part.
-func (p *Packed) each(user int, hear func(item int32, value float32)) {
-	part := hear
-	if p.cut != nil {
-		part = func(item int32, value float32) {
-			if p.cut.of(user, item) == p.part {
-				hear(item, value)
-			}
+// row returns the ratings of a user in this part, in the memory of what it is given as far as that is enough.
+func (p *Packed) row(user int, items []int32, values []float32) ([]int32, []float32) {
+	items, values, err := p.file.decode(user, items, values)
+	if err != nil { // it was whole when it was opened
+		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: the record of user %d: %v", user, err))
+	}
+	if p.cut == nil {
+		return items, values
+	}
+	n := 0
+	for k, j := range items {
+		if p.cut.of(user, j) == p.part {
+			items[n], values[n] = j, values[k]
+			n++
 		}
 	}
-	if err := p.file.each(user, part); err != nil { // it was whole when it was opened
-		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: record of user %d: %v", user, err))
-	}
-}
-
-// row returns the ratings of a user in this part.
-func (p *Packed) row(user int) (items []int32, values []float32) {
-	n, _, _ := uvarint(p.file.record(user)) // was checked
-	items, values = make([]int32, 0, n), make([]float32, 0, n)
-	p.each(user, func(item int32, value float32) {
-		items, values = append(items, item), append(values, value)
-	})
-	return items, values
+	return items[:n], values[:n]
 }
 
 // Unpack returns the ratings in columns: themselves, where they are not packed.
@@ -149,8 +170,13 @@ func (r Ratings) Each(hear func(user, item int32, value float32)) {
 		}
 		return
 	}
+	var items []int32
+	var values []float32
 	for u := range r.Users {
-		r.Packed.each(u, func(item int32, value float32) { hear(int32(u), item, value) })
+		items, values = r.Packed.row(u, items, values)
+		for k, j := range items {
+			hear(int32(u), j, values[k])
+		}
 	}
 }
 
@@ -167,7 +193,7 @@ func (s *Set) unpacked() *Set {
 // splitPacked is Split of packed ratings by chance: parts are views of the same file, which draw anew who
 // belongs to them whenever they are read. It reads every rating once, to count them.
 func (s *Set) splitPacked(p SplitParams) (*Split, error) {
-	c := &cut{SplitParams: p, users: s.userDraws(p.Seed), items: hashIDs(itemDraw, s.ItemIDs)}
+	c := newCut(s, p)
 	var counts [3]int
 	d := splitDigester(s.Digest, s.Len())
 	s.Each(func(user, item int32, _ float32) {

@@ -120,7 +120,7 @@ func (r *Rows) Packed() bool { return r.packed != nil }
 // and share the memory of the view, unless it is packed: do not write to them.
 func (r *Rows) Row(u int) (items []int32, values []float32) {
 	if r.packed != nil {
-		return r.packed.row(u)
+		return r.packed.row(u, nil, nil)
 	}
 	from, to := r.start[u], r.start[u+1]
 	return r.item[from:to:to], r.value[from:to:to]

@@ -89,7 +89,7 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
 	p := &parties{instance: x, users: make([]*User, x.setup.Data.Users)}
 	for u := range p.users {
-		p.users[u] = NewUser(&x.params, x.setup.Row(u))
+		p.users[u] = NewUser(&x.params, x.setup.Source(u))
 	}
 	return p, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -28,7 +29,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 func plan(ctx context.Context, said []config.Setting, format string, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()
-	e, err := open(ctx, said, s, p)
+	e, err := open(ctx, said, s, p, experiment.OpenPacked)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results"
 )
@@ -52,7 +53,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	}
 	p := newProgress(s.err)
 	defer p.Clear()
-	e, err := open(ctx, said, s, p)
+	e, err := open(ctx, said, s, p, experiment.OpenPacked)
 	if err != nil {
 		return err
 	}
