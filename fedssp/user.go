@@ -460,7 +460,6 @@ func (c *contribution) fit() {
 	c.work = newWorkspace(p)
 	c.work.gather(p, c.model, c.ratings)
 	c.work.fit(p, c.model)
-	c.keep(c.work)
 	clipUser(c.embedding(), p.ClipUser)
 	c.slopes = make([]float64, len(c.chosen))
 	u, d := c.embedding(), p.Rank

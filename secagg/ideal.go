@@ -111,6 +111,10 @@ type Ideal struct {
 	tables   *noise.Tables
 	sums     [][]int64 // per release, modulo 2^64; lift takes the low bits at the end
 	counts   [protocol.Stages]int
+	next     [protocol.Stages]struct { // what opens the stage after each: one message for all clients
+		message protocol.Message
+		count   int
+	}
 	finished bool
 }
 
@@ -165,6 +169,17 @@ func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 	return nil
 }
 
+// Add adds to the sum of a release what was added up elsewhere, of clients that are received without their vectors.
+func (s *Ideal) Add(release int, sum []int64) error {
+	if s.plan == nil || release >= len(s.sums) || len(sum) != len(s.sums[release]) {
+		return ErrOrder
+	}
+	for j, x := range sum {
+		s.sums[release][j] += x
+	}
+	return nil
+}
+
 // Verify is nil: nothing in an ideal sum is signed.
 func (s *Ideal) Verify(protocol.ClientID, protocol.StageMessage) func(protocol.Runner) func() error {
 	return nil
@@ -182,7 +197,15 @@ func (s *Ideal) Confirms() bool { return false }
 // Next is the message that opens the stage after the closed one, for one client. In an
 // ideal sum it is the same for all.
 func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Message {
-	it, n := s.setup.Iteration, s.counts[closed]
+	if s.next[closed].message == nil || s.next[closed].count != s.counts[closed] {
+		s.next[closed].message, s.next[closed].count = s.opening(closed, s.counts[closed]), s.counts[closed]
+	}
+	return s.next[closed].message
+}
+
+// opening is what opens the stage after a closed one, which so many have answered.
+func (s *Ideal) opening(closed protocol.Stage, n int) protocol.Message {
+	it := s.setup.Iteration
 	switch closed {
 	case protocol.StageAdvertise:
 		return &protocol.Roster{Iteration: it, Clients: n}

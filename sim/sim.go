@@ -240,7 +240,7 @@ func newFederation(cfg Config) (*federation, error) {
 	if err != nil {
 		return nil, err
 	}
-	sides = cfg.hollow(sides, streams.noise("ideal-sum"))
+	sides = f.fold(cfg.hollow(sides, streams.noise("ideal-sum")))
 	f.aggregator = aggregator.New(aggregator.Config{
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Iterations: uint64(cfg.Rounds), SitOut: cfg.SitOut,
@@ -263,11 +263,42 @@ func newFederation(cfg Config) (*federation, error) {
 // workers, then the roles hear of everything in the order it was scheduled.
 func (f *federation) happen(ctx context.Context, i *instant) error {
 	f.now = i.at
-	done, err := f.compute(ctx, i.works)
-	if err != nil {
-		return err
+	some := len(i.works)
+	if some > fewWorks && f.distinct(i.works) {
+		some = fewWorks
 	}
-	for _, a := range append(done, i.inputs...) {
+	for works := range slices.Chunk(i.works, max(some, 1)) {
+		done, err := f.compute(ctx, works)
+		if err == nil {
+			err = f.steps(done)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.steps(i.inputs)
+}
+
+// fewWorks is how many computations of different roles are carried out before their results are taken in. It changes nothing but
+// how many results there are at once: no role's computation depends on what another is told.
+const fewWorks = 1 << 13
+
+// distinct reports whether works are of different clients, and of nobody else.
+func (f *federation) distinct(works []work) bool {
+	seen := make([]bool, len(f.clients))
+	for _, w := range works {
+		if w.by.Role != protocol.Client || seen[w.by.Client] {
+			return false
+		}
+		seen[w.by.Client] = true
+	}
+	return true
+}
+
+// steps has roles hear of what is due, and forgets it: there is as much for every client, and what it leads to comes on top.
+func (f *federation) steps(arrivals []arrival) error {
+	for k, a := range arrivals {
+		arrivals[k] = arrival{}
 		if err := f.step(a); err != nil {
 			return err
 		}
