@@ -32,18 +32,24 @@ func (d Draw) String() string {
 // IdealClient is a client's side of the ideal sum of one iteration. It keeps
 // nothing secret: there are no keys and no masks.
 type IdealClient struct {
-	setup protocol.Setup
+	setup *protocol.Setup
 	plan  *protocol.Plan // nil before Begin
 	draw  Draw
 }
 
 // NewIdealClient makes a client's side of an iteration.
-func NewIdealClient(s protocol.Setup, d Draw) *IdealClient { return &IdealClient{setup: s, draw: d} }
+func NewIdealClient(s protocol.Setup, d Draw) *IdealClient { return &IdealClient{setup: &s, draw: d} }
+
+// Like makes the side of another client of the iteration, and shares with it what is the same for all.
+func (c *IdealClient) Like() IdealClient { return IdealClient{setup: c.setup, draw: c.draw} }
+
+// Of reports whether it is a side of an iteration so set up.
+func (c *IdealClient) Of(s protocol.Setup) bool { return *c.setup == s }
 
 // Begin takes the plan of the iteration, before the masked input; ErrPlan is
 // returned for one of another iteration.
 func (c *IdealClient) Begin(p *protocol.Plan) error {
-	if p.Setup() != c.setup || c.plan != nil {
+	if p.Setup() != *c.setup || c.plan != nil {
 		return ErrPlan
 	}
 	c.plan = p

@@ -18,6 +18,7 @@ import (
 // folding adds up the inputs of the iteration in progress.
 type folding struct {
 	workers int
+	latest  *secagg.IdealClient // a client's side of the latest setup
 	sends   func(protocol.ClientID) bool // whether a client's input will leave it, in the iteration in progress
 
 	iteration uint64
@@ -51,9 +52,13 @@ func (f *federation) fold(s sums) sums {
 	}
 	for i, join := range s.client {
 		out.client[i] = func(p protocol.Setup) (client.Sum, error) {
+			if x.latest != nil && x.latest.Of(p) { // they have but the setup, which millions need not have each
+				return &foldingClient{x.latest.Like(), x, protocol.ClientID(i)}, nil
+			}
 			side, err := join(p)
 			if ideal, ok := side.(*secagg.IdealClient); ok {
-				return foldingClient{ideal, x, protocol.ClientID(i)}, err
+				x.latest = ideal
+				return &foldingClient{ideal.Like(), x, protocol.ClientID(i)}, err
 			}
 			return side, err
 		}
@@ -63,13 +68,13 @@ func (f *federation) fold(s sums) sums {
 
 // foldingClient is a client's side of an ideal sum that takes its input as soon as it is there.
 type foldingClient struct {
-	*secagg.IdealClient
+	secagg.IdealClient
 	folding *folding
 	id      protocol.ClientID
 }
 
 // Fold implements client.Folder.
-func (c foldingClient) Fold(p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
+func (c *foldingClient) Fold(p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
 	for i, v := range inputs {
 		if err := v.Validate(p.Releases[i].Len); err != nil {
 			return nil, fmt.Errorf("release %q: %w", p.Releases[i].Name, err)
