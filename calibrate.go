@@ -44,6 +44,7 @@ func Calibrate(ctx context.Context, e *experiment.Experiment) (*forecast.Effort,
 		}
 	}
 	f := forecast.EffortOf(trials[max(len(trials)-2, 0):], e.Split.Train.Len(), e.Schedule.Iterations(), int(e.Workers()))
+	f.PeakMemory = forecast.PeakMemory(e)
 	f.Took = math.Round(1000*time.Since(began).Seconds()) / 1000
 	return f, nil
 }
@@ -67,4 +68,3 @@ func trainingTime(ctx context.Context, e *experiment.Experiment) (time.Duration,
 	}
 	return processorTime() - start, nil
 }
-

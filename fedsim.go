@@ -163,7 +163,9 @@ func (e *UncomparedError) Error() string {
 func (e *UncomparedError) Unwrap() error { return e.Err }
 
 // Open resolves the settings and opens their data.
-func Open(ctx context.Context, o Options) (*experiment.Experiment, error) { return open(ctx, o, experiment.Open) }
+func Open(ctx context.Context, o Options) (*experiment.Experiment, error) {
+	return open(ctx, o, experiment.Open)
+}
 
 func open(ctx context.Context, o Options, load func(context.Context, config.Config, func(done, total int64)) (*experiment.Experiment, error)) (*experiment.Experiment, error) {
 	var said []config.Setting

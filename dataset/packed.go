@@ -18,6 +18,9 @@ type Packed struct {
 	count int
 }
 
+// Size is how many bytes the ratings take, in memory or of a file that is mapped.
+func (p *Packed) Size() int { return len(p.file.records) + len(p.file.offsets) }
+
 // packFile is a file in the packed form that was checked, and must not change from then on.
 type packFile struct {
 	packFooter

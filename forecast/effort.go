@@ -2,7 +2,7 @@ package forecast
 
 import "math"
 
-// Effort is what training takes on this machine, from runs of some of its users.
+// Effort is what a simulation takes on this machine, with everybody in one process. How long is from training on some of its users.
 type Effort struct {
 	// Processor is the processor time of the whole training, in seconds, with what is measured after every round; and of a round.
 	// Wall is the same on all workers, if they have the machine to themselves.
@@ -10,8 +10,11 @@ type Effort struct {
 	Round     float64 `json:"processor_seconds_per_round"`
 	Wall      float64 `json:"wall_seconds"`
 	Workers   int     `json:"workers"`
-	Trials    []Trial `json:"trials"`       // what it was drawn from
-	Took      float64 `json:"took_seconds"` // on the wall, to find out
+	// PeakMemory is about what the simulation takes at the most ([PeakMemory]).
+	PeakMemory int64 `json:"peak_memory_bytes"`
+
+	Trials []Trial `json:"trials"`       // what it was drawn from
+	Took   float64 `json:"took_seconds"` // on the wall, to find out
 }
 
 // Trial is a training that was timed.

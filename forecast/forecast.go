@@ -36,9 +36,7 @@ type Forecast struct {
 	// Encoder is what fitting one costs the server, of algorithms that do.
 	Encoder *algorithm.FitCost `json:"encoder,omitempty"`
 
-	// PeakMemory is about what a simulation takes at the most, with everybody in one process.
-	PeakMemory int64 `json:"peak_memory_bytes,omitempty"`
-	// Effort is how long training takes, where it was tried out.
+	// Effort is what a simulation takes on this machine, where it was tried out.
 	Effort *Effort `json:"effort,omitempty"`
 
 	// Privacy is the statement that the run ends with if every attempt is charged

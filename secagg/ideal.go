@@ -110,14 +110,14 @@ func (c *IdealClient) Replace(*protocol.Answered) (*protocol.Replacement, error)
 
 // Ideal is the trusted adder of one iteration. It is not safe for concurrent use.
 type Ideal struct {
-	setup    protocol.Setup
-	plan     *protocol.Plan // nil before Begin
-	draw     Draw
-	noise    entropy.Source
-	tables   *noise.Tables
-	sums     [][]int64 // per release, modulo 2^64; lift takes the low bits at the end
-	counts   [protocol.Stages]int
-	next     [protocol.Stages]struct { // what opens the stage after each: one message for all clients
+	setup  protocol.Setup
+	plan   *protocol.Plan // nil before Begin
+	draw   Draw
+	noise  entropy.Source
+	tables *noise.Tables
+	sums   [][]int64 // per release, modulo 2^64; lift takes the low bits at the end
+	counts [protocol.Stages]int
+	next   [protocol.Stages]struct { // what opens the stage after each: one message for all clients
 		message protocol.Message
 		count   int
 	}

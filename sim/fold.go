@@ -18,7 +18,7 @@ import (
 // folding adds up the inputs of the iteration in progress.
 type folding struct {
 	workers int
-	latest  *secagg.IdealClient // a client's side of the latest setup
+	latest  *secagg.IdealClient          // a client's side of the latest setup
 	sends   func(protocol.ClientID) bool // whether a client's input will leave it, in the iteration in progress
 
 	iteration uint64

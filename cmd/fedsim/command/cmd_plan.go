@@ -14,7 +14,7 @@ import (
 type planCmd struct {
 	experimentFlags
 
-	Calibrate bool `help:"Say how long training takes on this machine, too: from training on some of the users, for a few seconds. Of ideal sums over clients that are users."`
+	Calibrate bool `help:"Say what the simulation takes on this machine, too: memory and, from training on some of the users for a few seconds, time. Of ideal sums over clients that are users."`
 
 	Format string `enum:"table,json,yaml" default:"table" help:"table or json; yaml is the experiment file that gives this experiment, every default spelt out."`
 }
@@ -48,6 +48,9 @@ func plan(ctx context.Context, said []config.Setting, format string, calibrate b
 	if calibrate {
 		if f.Effort, err = fedsim.Calibrate(ctx, e); err != nil {
 			return err
+		}
+		if len(f.Uncovered) > 0 {
+			f.Uncovered = append(f.Uncovered, "effort")
 		}
 	}
 	if format == "json" {
