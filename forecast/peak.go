@@ -10,7 +10,7 @@ const (
 	bytesElsewhere = 56   // more, of algorithms that do not work by user: those of their parties
 	bytesPerUser   = 1400 // of a client: its role, the messages of a stage on their way, its ledger, and what it trained
 	garbage        = 0.5
-	garbagePacked  = 0.3
+	garbagePacked  = 0.2
 )
 
 // Peak is about the most memory that a simulation takes at once.
