@@ -79,7 +79,7 @@ func (r *Result) RMSE() float64 {
 // Run trains and measures. What cannot be run is a [config.Error] that says what would be
 // right. When ctx ends it returns that error, and leaves no folder.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	e, err := Open(ctx, o)
+	e, err := open(ctx, o, experiment.OpenPacked)
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +171,10 @@ func (e *UncomparedError) Unwrap() error { return e.Err }
 
 // Open resolves the settings and opens their data.
 func Open(ctx context.Context, o Options) (*experiment.Experiment, error) {
+	return open(ctx, o, experiment.Open)
+}
+
+func open(ctx context.Context, o Options, load func(context.Context, config.Config, func(done, total int64)) (*experiment.Experiment, error)) (*experiment.Experiment, error) {
 	var said []config.Setting
 	for _, key := range slices.Sorted(maps.Keys(o.Settings)) {
 		said = append(said, config.Setting{Key: key, Value: o.Settings[key], Origin: key})
@@ -180,7 +184,7 @@ func Open(ctx context.Context, o Options) (*experiment.Experiment, error) {
 		return nil, err
 	}
 	if o.Ratings == nil {
-		return experiment.Open(ctx, c, nil)
+		return load(ctx, c, nil)
 	}
 	set, err := dataset.FromRatings("ratings", o.Ratings, experiment.DataOptions(c))
 	if errors.Is(err, dataset.ErrScale) || errors.Is(err, dataset.ErrDuplicates) {
@@ -194,7 +198,7 @@ func Open(ctx context.Context, o Options) (*experiment.Experiment, error) {
 
 // Plan says what a run would do, rest on and cost before anything runs.
 func Plan(ctx context.Context, o Options) (*forecast.Forecast, error) {
-	e, err := Open(ctx, o)
+	e, err := open(ctx, o, experiment.OpenPacked)
 	if err != nil {
 		return nil, err
 	}

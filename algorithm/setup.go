@@ -71,6 +71,26 @@ func (s *Setup) Row(user int) model.Ratings {
 	return model.Ratings{Items: items, Values: values}
 }
 
+// Source is the same, made anew whenever it is asked for where the data are packed.
+func (s *Setup) Source(user int) model.Source {
+	if s.Train.Packed() {
+		return packedRow{s.Train, user}
+	}
+	return s.Row(user)
+}
+
+// packedRow is a user's row of packed ratings.
+type packedRow struct {
+	rows *dataset.Rows
+	user int
+}
+
+// Ratings implements model.Source.
+func (r packedRow) Ratings() model.Ratings {
+	items, values := r.rows.Row(r.user)
+	return model.Ratings{Items: items, Values: values}
+}
+
 // Public reports whether nobody has the ratings in one place: in a deployment.
 func (s *Setup) Public() bool { return s.Train == nil }
 

@@ -95,6 +95,14 @@ type Sum interface {
 	Replace(*protocol.Answered) (*protocol.Replacement, error)
 }
 
+// Folder is a Sum that takes a client's integers as soon as they are computed, with all noise in them: that of a simulation, which
+// would else hold those of all clients at once.
+type Folder interface {
+	Sum
+	// Fold returns what is left to be sent; nil: the message is sent without vectors.
+	Fold(*protocol.Plan, []protocol.Integers) ([]protocol.Integers, error)
+}
+
 // Config is what a client is made of. All fields but Ledger, Agreed and
 // Iterations are required.
 type Config struct {

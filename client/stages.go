@@ -38,6 +38,9 @@ func (c *Config) prepare(p *protocol.Plan, sum Sum, run protocol.Runner) (x prep
 	if !sum.Heavy() { // else dense noise is not kept from here to the masked input
 		x.inputs, x.shares, err = c.addNoise(p, sum, x.inputs)
 	}
+	if f, ok := sum.(Folder); ok && err == nil {
+		x.inputs, err = f.Fold(p, x.inputs)
+	}
 	return x, err
 }
 

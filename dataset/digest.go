@@ -11,11 +11,23 @@ import (
 // digest hashes the canonical content of a set. Every text is preceded by its
 // length and every list by its own, so that no two contents share their bytes.
 func (s *Set) digest() string {
-	d := digester{hash: sha256.New()}
+	d := &digester{hash: sha256.New()}
+	d.head(s, s.Len())
+	d.columns(s.Ratings)
+	d.tail(s)
+	return d.sum()
+}
+
+// head hashes what comes before the ratings, of which there are so many.
+func (d *digester) head(s *Set, ratings int) {
 	d.text("fedsim dataset v1")
 	d.texts(s.UserIDs)
 	d.texts(s.ItemIDs)
-	d.ratings(s.Ratings)
+	d.number(uint64(ratings))
+}
+
+// tail hashes what comes behind them.
+func (d *digester) tail(s *Set) {
 	d.texts(s.Titles)
 	d.number(uint64(len(s.Genres)))
 	for _, genres := range s.Genres {
@@ -53,14 +65,13 @@ func (s *Set) digest() string {
 		d.text("profile")
 		if s.Profile.Source != "" {
 			d.text(s.Profile.Source)
-			return d.sum()
+			return
 		}
 		d.texts(s.Profile.Columns)
 		for _, v := range s.Profile.X {
 			d.number(math.Float64bits(v))
 		}
 	}
-	return d.sum()
 }
 
 // digester collects small writes before it hashes them.
@@ -96,6 +107,10 @@ func (d *digester) texts(list []string) {
 
 func (d *digester) ratings(r Ratings) {
 	d.number(uint64(r.Len()))
+	d.columns(r)
+}
+
+func (d *digester) columns(r Ratings) {
 	for k, v := range r.Value {
 		d.buf = binary.LittleEndian.AppendUint32(d.buf, uint32(r.User[k]))
 		d.buf = binary.LittleEndian.AppendUint32(d.buf, uint32(r.Item[k]))

@@ -67,6 +67,7 @@ func (s *Set) Info() Info {
 	if s.Len() == 0 {
 		return Info{Name: s.Name, Users: s.Users, Items: s.Items, Min: s.Min, Max: s.Max, Digest: s.Digest}
 	}
+	s = s.unpacked()
 	perUser, perItem := make([]int, s.Users), make([]int, s.Items)
 	mean := s.Mean()
 	var squares float64

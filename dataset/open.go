@@ -39,6 +39,8 @@ const syntheticPrefix = "synthetic"
 //   - Objects with these names, one a line, are JSON lines; ids may be texts or numbers. A file
 //     that begins with PAR1 is Parquet, whose columns have these names. It cannot be read from an archive or a
 //     pipe, and errors count its rows in place of lines.
+//   - A file that begins with FEDSIMP1 is a packed set ([Pack]), of which every byte is checked. It is opened from its path
+//     alone, and not from an archive or a pipe.
 //   - Without a header, rows of four fields with tabs between are MovieLens 100K, with
 //     :: between them MovieLens 1M (where a users.dat stands beside them) or 10M. Rows
 //     of three with commas between, in a file called ratings.dat, are LibimSeTi; of three
@@ -63,6 +65,9 @@ func Open(ctx context.Context, spec string, o Options) (*Set, error) {
 			return nil, fmt.Errorf("data %q: a generated set has no columns to name and no test file", spec)
 		}
 		return openSynthetic(ctx, spec, o)
+	}
+	if isPacked(spec) {
+		return openPacked(ctx, spec, o)
 	}
 	s, err := o.find(spec)
 	if err != nil {

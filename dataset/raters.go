@@ -50,6 +50,7 @@ func (s *Set) TakeOut(p PublicUsers) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	s = s.unpacked()
 	out := *s
 	out.Raters = &Raters{Least: p.Least}
 	out.UserIDs = make([]string, 0, s.Users-count)

@@ -20,18 +20,25 @@ type Ratings struct {
 	Users, Items int
 	User, Item   []int32
 	Value        []float32
+
+	// Packed, if not nil, holds the ratings in place of the columns, which are then empty. Only sets that were
+	// asked for so ([Options]) and parts of them are packed. [Ratings.Each] and [Ratings.ByUser] read either.
+	Packed *Packed
 }
 
 // Len returns the number of ratings.
-func (r Ratings) Len() int { return len(r.Value) }
+func (r Ratings) Len() int {
+	if r.Packed != nil {
+		return r.Packed.count
+	}
+	return len(r.Value)
+}
 
 // Mean returns the mean rating in stars, NaN when there is no rating.
 func (r Ratings) Mean() float64 {
 	var sum float64
-	for _, v := range r.Value {
-		sum += float64(v)
-	}
-	return sum / float64(len(r.Value))
+	r.Each(func(_, _ int32, v float32) { sum += float64(v) })
+	return sum / float64(r.Len())
 }
 
 // Validate reports every way in which hand-made Ratings are inconsistent:
@@ -40,6 +47,9 @@ func (r Ratings) Mean() float64 {
 // and values it names the first. Ratings from [Open] and [Set.Split] are valid.
 func (r Ratings) Validate() error {
 	n := len(r.Value)
+	if r.Packed != nil && n == 0 && len(r.User) == 0 && len(r.Item) == 0 {
+		return nil // checked when it was opened
+	}
 	if len(r.User) != n || len(r.Item) != n {
 		return fmt.Errorf("ratings: columns differ in length: %d users, %d items, %d values", len(r.User), len(r.Item), n)
 	}
@@ -70,6 +80,9 @@ type Rows struct {
 	start []int // row u is item[start[u]:start[u+1]]
 	item  []int32
 	value []float32
+
+	packed *Packed // in place of all three, with so many users
+	users  int
 }
 
 // ByUser returns the ratings grouped by user. Columns that are sorted already,
@@ -80,6 +93,9 @@ type Rows struct {
 //
 //	Ratings{Users: r.Items, Items: r.Users, User: r.Item, Item: r.User, Value: r.Value}.ByUser()
 func (r Ratings) ByUser() *Rows {
+	if r.Packed != nil {
+		return &Rows{packed: r.Packed, users: r.Users}
+	}
 	start := rowStarts(r.User, r.Users)
 	if r.sorted() {
 		return &Rows{start: start, item: r.Item, value: r.Value}
@@ -89,12 +105,23 @@ func (r Ratings) ByUser() *Rows {
 }
 
 // Len returns the number of rows, which is the number of users.
-func (r *Rows) Len() int { return len(r.start) - 1 }
+func (r *Rows) Len() int {
+	if r.packed != nil {
+		return r.users
+	}
+	return len(r.start) - 1
+}
+
+// Packed reports whether rows are unpacked as they are asked for, so that to keep one takes memory of its own.
+func (r *Rows) Packed() bool { return r.packed != nil }
 
 // Row returns the items that user u rated, ascending, and the ratings of each
 // in stars. The slices have one length, are empty for a user without ratings,
-// and share the memory of the view: do not write to them.
+// and share the memory of the view, unless it is packed: do not write to them.
 func (r *Rows) Row(u int) (items []int32, values []float32) {
+	if r.packed != nil {
+		return r.packed.row(u, nil, nil)
+	}
 	from, to := r.start[u], r.start[u+1]
 	return r.item[from:to:to], r.value[from:to:to]
 }

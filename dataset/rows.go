@@ -49,6 +49,8 @@ func openRows(ctx context.Context, file string, r io.Reader, beside func(string)
 		return out, err
 	}
 	switch {
+	case bytes.HasPrefix(line, []byte(packMagic)):
+		return out, errors.New("it is a packed set, which is opened from its path, and not from an archive, a folder or a pipe")
 	case bytes.HasPrefix(line, []byte(parquetMagic)):
 		return openParquet(ctx, r, names, progress)
 	case bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte("{")):

@@ -85,7 +85,26 @@ func (s *Set) Split(p SplitParams) (*Split, error) {
 	if err := s.checkSplit(p); err != nil {
 		return nil, err
 	}
+	if s.Packed != nil && (p.By == "" || p.By == SplitRandom) && s.Tested == nil {
+		return s.splitPacked(p)
+	}
+	s = s.unpacked()
 	parts, counts := s.parts(p)
+	if err := p.checkParts(counts); err != nil {
+		return nil, err
+	}
+	d := splitDigester(s.Digest, len(parts))
+	d.buf = append(d.buf, parts...)
+	return &Split{
+		Train:      s.pick(parts, partTrain, counts[partTrain]),
+		Validation: s.pick(parts, partValidation, counts[partValidation]),
+		Test:       s.pick(parts, partTest, counts[partTest]),
+		Digest:     d.sum(),
+	}, nil
+}
+
+// checkParts reports parts that are asked for and stay empty.
+func (p SplitParams) checkParts(counts [3]int) error {
 	var errs []error
 	for _, part := range []struct {
 		name   string
@@ -99,22 +118,19 @@ func (s *Set) Split(p SplitParams) (*Split, error) {
 	} {
 		if part.want && part.count == 0 {
 			errs = append(errs, fmt.Errorf("split: the %s part of %d ratings is empty; %s, or use more ratings or another seed",
-				part.name, s.Len(), part.remedy))
+				part.name, counts[partTrain]+counts[partValidation]+counts[partTest], part.remedy))
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	d := digester{hash: sha256.New()}
+	return errors.Join(errs...)
+}
+
+// splitDigester hashes a set's digest, and then the parts of so many ratings.
+func splitDigester(set string, ratings int) *digester {
+	d := &digester{hash: sha256.New()}
 	d.text("fedsim split v1")
-	d.text(s.Digest)
-	d.text(string(parts))
-	return &Split{
-		Train:      s.pick(parts, partTrain, counts[partTrain]),
-		Validation: s.pick(parts, partValidation, counts[partValidation]),
-		Test:       s.pick(parts, partTest, counts[partTest]),
-		Digest:     d.sum(),
-	}, nil
+	d.text(set)
+	d.number(uint64(ratings))
+	return d
 }
 
 // Training is the training part alone, as [Set.Split] divides it. Unlike there, any part
@@ -124,6 +140,7 @@ func (s *Set) Training(p SplitParams) (Ratings, error) {
 	if err := s.checkSplit(p); err != nil {
 		return Ratings{}, err
 	}
+	s = s.unpacked()
 	parts, counts := s.parts(p)
 	return s.pick(parts, partTrain, counts[partTrain]), nil
 }
@@ -173,12 +190,21 @@ func (s *Set) parts(p SplitParams) (parts []byte, counts [3]int) {
 
 // draws returns the hash of each rating.
 func (s *Set) draws(seed uint64) func(k int) uint64 {
+	users, items := s.userDraws(seed), hashIDs(itemDraw, s.ItemIDs)
+	return func(k int) uint64 { return mix(users[s.User[k]] ^ items[s.Item[k]]) }
+}
+
+// itemDraw is the domain of what is hashed of an item.
+const itemDraw = "fedsim split item v1"
+
+// userDraws is what is hashed of each user, and the seed.
+func (s *Set) userDraws(seed uint64) []uint64 {
 	seed = mix(seed + golden)
-	users, items := hashIDs("fedsim split user v1", s.UserIDs), hashIDs("fedsim split item v1", s.ItemIDs)
+	users := hashIDs("fedsim split user v1", s.UserIDs)
 	for u, h := range users {
 		users[u] = mix(seed ^ h)
 	}
-	return func(k int) uint64 { return mix(users[s.User[k]] ^ items[s.Item[k]]) }
+	return users
 }
 
 // hashIDs returns 64 bits of the SHA-256 of each id. The domain keeps a user

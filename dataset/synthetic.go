@@ -52,25 +52,60 @@ func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
 		}
 		return set, nil
 	}
-	s, err := shapeOf(name)
+	s, err := o.shape(spec, name)
 	if err != nil {
-		return nil, fmt.Errorf("data %q: %w", spec, err)
+		return nil, err
 	}
-	lo, hi := s.scale()
-	setMin, setMax, err := o.scaleOr(lo, hi)
-	if err == nil && (setMin > lo || setMax < hi) {
-		err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", ErrScale, setMin, setMax, lo, hi)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("data %q: %w", spec, err)
+	if o.Packed && s.ratings >= manyRatings {
+		return s.packedShape(ctx, o)
 	}
 	set, err := s.generate(ctx, o.Progress)
 	if err != nil {
 		return nil, err
 	}
-	set.Name, set.Min, set.Max = syntheticPrefix+":"+name, setMin, setMax
+	set.Name = syntheticPrefix + ":" + name
+	set.Min, set.Max = o.scale(s)
 	set.Digest = set.digest()
 	return set, nil
+}
+
+// manyRatings is from how many on a generated set is packed, where it may be.
+const manyRatings = 5_000_000
+
+// shape is the shape that a spec names; the error says what is wrong with it, or with the scale.
+func (o Options) shape(spec, name string) (shape, error) {
+	s, err := shapeOf(name)
+	if err == nil {
+		lo, hi := s.scale()
+		var setMin, setMax float64
+		setMin, setMax, err = o.scaleOr(lo, hi)
+		if err == nil && (setMin > lo || setMax < hi) {
+			err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", ErrScale, setMin, setMax, lo, hi)
+		}
+	}
+	if err != nil {
+		return shape{}, fmt.Errorf("data %q: %w", spec, err)
+	}
+	return s, nil
+}
+
+// scale is that of a set of a shape, which was checked.
+func (o Options) scale(s shape) (lo, hi float64) {
+	lo, hi, _ = o.scaleOr(s.scale())
+	return lo, hi
+}
+
+// shapeOf is the shape that a spec names, if it is one of those.
+func (o Options) shapeOf(spec string) (s shape, isShape bool, err error) {
+	name, isSynthetic := strings.CutPrefix(spec, syntheticPrefix+":")
+	if spec == syntheticPrefix {
+		name, isSynthetic = "ml-1m", true
+	}
+	if !isSynthetic || strings.HasPrefix(name, regressionName) || strings.HasPrefix(name, fieldsName) {
+		return s, false, nil
+	}
+	s, err = o.shape(spec, name)
+	return s, true, err
 }
 
 // Of a shape there are so many users at the least and at the most.
@@ -117,12 +152,17 @@ type population struct {
 	first   [][]int32 // items that each user rates so that no item stays without a rating
 }
 
+func (s shape) population() *population {
+	p := &population{shape: s, catalog: s.makeCatalog()}
+	p.start = s.activityStarts()
+	p.first = s.firstRatings(p.start)
+	return p
+}
+
 // generate makes the set of a shape. Every user has a random stream of its own,
 // so the result does not depend on how many work at it.
 func (s shape) generate(ctx context.Context, progress func(done, total int64)) (*Set, error) {
-	p := population{shape: s, catalog: s.makeCatalog()}
-	p.start = s.activityStarts()
-	p.first = s.firstRatings(p.start)
+	p := s.population()
 	out := newRatings(s.users, s.items, s.ratings)
 
 	next, done := 0, int64(0)
@@ -130,7 +170,7 @@ func (s shape) generate(ctx context.Context, progress func(done, total int64)) (
 	var group sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
-			w := p.newWorker(out)
+			w := p.newWorker(out, 0)
 			for {
 				mu.Lock()
 				from := next
@@ -222,12 +262,13 @@ func (s shape) firstRatings(start []int) [][]int32 {
 type worker struct {
 	*population
 	out    Ratings
+	base   int       // how many ratings are before those of out
 	chosen []uint64  // bit i: the user at hand rates item i
 	likes  []float64 // taste vector of the user at hand
 }
 
-func (p *population) newWorker(out Ratings) *worker {
-	return &worker{population: p, out: out, chosen: make([]uint64, (p.items+63)/64), likes: make([]float64, tasteRank)}
+func (p *population) newWorker(out Ratings, base int) *worker {
+	return &worker{population: p, out: out, base: base, chosen: make([]uint64, (p.items+63)/64), likes: make([]float64, tasteRank)}
 }
 
 // rate draws the ratings of user u.
@@ -238,7 +279,7 @@ func (w *worker) rate(u int) {
 		w.likes[k] = r.normal()
 	}
 	w.choose(u, r)
-	k := w.start[u]
+	k := w.start[u] - w.base
 	for word, set := range w.chosen {
 		for ; set != 0; set &= set - 1 {
 			i := word*64 + bits.TrailingZeros64(set)

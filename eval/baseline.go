@@ -64,19 +64,23 @@ const (
 func ItemBias(train dataset.Ratings) *Biases {
 	b := &Biases{Mean: train.Mean(), Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
 	for range biasSweeps {
-		refit(b.Item, train.Item, b.Users, train.User, train.Value, b.Mean)
-		refit(b.Users, train.User, b.Item, train.Item, train.Value, b.Mean)
+		refit(b.Item, func(take func(int32, float64)) {
+			train.Each(func(u, j int32, x float32) { take(j, float64(x)-b.Mean-b.Users[u]) })
+		})
+		refit(b.Users, func(take func(int32, float64)) {
+			train.Each(func(u, j int32, x float32) { take(u, float64(x)-b.Mean-b.Item[j]) })
+		})
 	}
 	return b
 }
 
-// refit sets each bias to the ridge estimate given the other side's.
-func refit(bias []float64, index []int32, other []float64, otherIndex []int32, values []float32, mean float64) {
+// refit sets each bias to the ridge estimate given what the other side's leaves of each rating.
+func refit(bias []float64, each func(take func(i int32, left float64))) {
 	sum, count := make([]float64, len(bias)), make([]float64, len(bias))
-	for k, x := range values {
-		sum[index[k]] += float64(x) - mean - other[otherIndex[k]]
-		count[index[k]]++
-	}
+	each(func(i int32, left float64) {
+		sum[i] += left
+		count[i]++
+	})
 	for i := range bias {
 		bias[i] = sum[i] / (count[i] + biasRidge)
 	}
@@ -106,9 +110,7 @@ func (p Popular) Predict(_ int, items []int32, out []float64) {
 // Popularity counts the training ratings of every item.
 func Popularity(train dataset.Ratings) Popular {
 	p := make(Popular, train.Items)
-	for _, j := range train.Item {
-		p[j]++
-	}
+	train.Each(func(_, j int32, _ float32) { p[j]++ })
 	return p
 }
 

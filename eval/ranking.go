@@ -45,9 +45,7 @@ type Buckets struct {
 // differ by at most one. It reads exact counts: use it for measuring only.
 func NewBuckets(train dataset.Ratings, n int) Buckets {
 	counts := make([]int, train.Items)
-	for _, j := range train.Item {
-		counts[j]++
-	}
+	train.Each(func(_, j int32, _ float32) { counts[j]++ })
 	b := Buckets{of: PopularityRanks(counts, n), sizes: make([]int, n)}
 	for _, bucket := range b.of {
 		b.sizes[bucket]++

@@ -50,8 +50,20 @@ type Experiment struct {
 // Open loads the data, splits it, and chooses the settings that the configuration leaves
 // open. progress, which may be nil, is called with how much of the data is read.
 func Open(ctx context.Context, c config.Config, progress func(done, total int64)) (*Experiment, error) {
+	return load(ctx, c, progress, false)
+}
+
+// OpenPacked is Open that leaves ratings packed ([dataset.Packed]) where the data come so and the algorithm works by user. The
+// bits of a run are the same; it is for who asks for no rating but by row ([dataset.Rows]).
+func OpenPacked(ctx context.Context, c config.Config, progress func(done, total int64)) (*Experiment, error) {
+	return load(ctx, c, progress, algorithm.Of(c).About().ByUser)
+}
+
+func load(ctx context.Context, c config.Config, progress func(done, total int64), packed bool) (*Experiment, error) {
 	start := time.Now()
-	set, err := OpenData(ctx, c, algorithm.Data.Of(c), progress)
+	o := DataOptions(c)
+	o.Progress, o.Packed = progress, packed
+	set, err := openData(ctx, c, algorithm.Data.Of(c), o)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +138,10 @@ func OpenPublic(c config.Config, set *dataset.Set, features *dataset.ItemFeature
 func OpenData(ctx context.Context, c config.Config, data string, progress func(done, total int64)) (*dataset.Set, error) {
 	o := DataOptions(c)
 	o.Progress = progress
+	return openData(ctx, c, data, o)
+}
+
+func openData(ctx context.Context, c config.Config, data string, o dataset.Options) (*dataset.Set, error) {
 	set, err := dataset.Open(ctx, data, o)
 	switch {
 	case errors.Is(err, dataset.ErrScale):
@@ -183,7 +199,7 @@ func holdOutParams(c config.Config, set *dataset.Set) dataset.HoldOutParams {
 // derive fixes everything that follows from configuration, data and split.
 func (e *Experiment) derive() error {
 	e.asked = e.Config
-	if strings.HasPrefix(e.Data.Name, "synthetic:") {
+	if generated := "synthetic"; strings.HasPrefix(e.Data.Name, generated) && strings.HasPrefix(algorithm.Data.Of(e.Config), generated) {
 		algorithm.Data.Set(&e.Config, e.Data.Name)
 	}
 	if err := e.readFeatures(); err != nil {

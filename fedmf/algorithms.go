@@ -96,7 +96,7 @@ func locally(a algorithm.About) algorithm.About {
 
 func users(name, help, paper string) algorithm.About {
 	return algorithm.About{
-		Name: name, Help: help, Paper: paper, Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true,
+		Name: name, Help: help, Paper: paper, Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true, ByUser: true,
 		Units: []dp.Unit{dp.User}, Relation: dp.ZeroOut,
 		OtherUnit: "a client of " + name + " is a user and u_i is trained on all its ratings, so one rating moves whatever the user sends: privacy is stated per user",
 		Keys:      userKeys,

@@ -18,14 +18,14 @@ const ItemGradient = "item-gradient"
 // with the client.
 type User struct {
 	params  *Params
-	ratings model.Ratings
+	ratings model.Source
 	u       []float64 // nil until stage 1 has run
 	tuned   bool      // stage 3 has run
 }
 
 // NewUser makes the trainer of a user with the given ratings, which it keeps
 // and does not change. A user may have none.
-func NewUser(p *Params, r model.Ratings) *User { return &User{params: p, ratings: r} }
+func NewUser(p *Params, r model.Source) *User { return &User{params: p, ratings: r} }
 
 // Embedding is u_i as it stands; nil before stage 1.
 func (t *User) Embedding() []float64 { return t.u }
@@ -45,15 +45,16 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if err != nil {
 		return nil, err
 	}
+	r := t.ratings.Ratings()
 	if t.u == nil {
-		t.u = t.params.fit(t.ratings, v)
+		t.u = t.params.fit(r, v)
 	}
-	n := len(t.ratings.Items)
+	n := len(r.Items)
 	if n == 0 {
 		return []protocol.Vector{{Index: []uint32{}}}, nil
 	}
 	if t.params.Contribution == AllRatings {
-		g := t.gradient(0, n, v)
+		g := t.gradient(r, 0, n, v)
 		clip(g.Value, t.params.Clip)
 		return []protocol.Vector{g}, nil
 	}
@@ -61,19 +62,19 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if err != nil {
 		return nil, err
 	}
-	return []protocol.Vector{t.gradient(int(k), int(k)+1, v)}, nil
+	return []protocol.Vector{t.gradient(r, int(k), int(k)+1, v)}, nil
 }
 
 // gradient is that of Σ (x_j - <u, v_j>)² over the ratings from to to-1 with
 // respect to V: in each rated row -2u(x_j - <u, v_j>).
-func (t *User) gradient(from, to int, v model.Broadcast) protocol.Vector {
+func (t *User) gradient(r model.Ratings, from, to int, v model.Broadcast) protocol.Vector {
 	d := t.params.Rank
 	g := protocol.Vector{Index: make([]uint32, to-from), Block: d, Value: make([]float64, (to-from)*d)}
 	for k := from; k < to; k++ {
-		j := t.ratings.Items[k]
+		j := r.Items[k]
 		g.Index[k-from] = uint32(j)
 		row := g.Value[(k-from)*d : (k-from+1)*d]
-		slope := -2 * (float64(t.ratings.Values[k]) - model.Dot(t.u, v.Row(int(j), row)))
+		slope := -2 * (float64(r.Values[k]) - model.Dot(t.u, v.Row(int(j), row)))
 		for i := range d {
 			row[i] = slope * t.u[i]
 		}
@@ -102,7 +103,7 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	if err != nil {
 		return err
 	}
-	t.u, t.tuned = t.params.fit(t.ratings, v), true
+	t.u, t.tuned = t.params.fit(t.ratings.Ratings(), v), true
 	return nil
 }
 

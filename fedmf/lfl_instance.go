@@ -47,7 +47,7 @@ func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy
 func (x *usersInstance) ClientSide() (algorithm.ClientSide, error) {
 	p := &userParties{usersInstance: x, users: make([]*User, x.setup.Data.Users)}
 	for u := range p.users {
-		p.users[u] = NewUser(&x.params, x.setup.Row(u))
+		p.users[u] = NewUser(&x.params, x.setup.Source(u))
 	}
 	return p, nil
 }

@@ -103,7 +103,7 @@ func init() {
 // complete adds what all have in common.
 func (f *family) complete() {
 	a := &f.about
-	a.Clients, a.Noise, a.Private = algorithm.Users, algorithm.DistributedNoise, true
+	a.Clients, a.Noise, a.Private, a.ByUser = algorithm.Users, algorithm.DistributedNoise, true, true
 	a.Units, a.Relation = []dp.Unit{dp.User}, dp.ZeroOut
 	a.OtherUnit = "a user of " + a.Name + " fits u_i to all its ratings, and multiplies every row that it contributes to by it, so one rating moves all of them: " +
 		"what can be proved for a rating is no better than per user, which is what is stated (theorem 1 of the am-ssp paper takes u_i for given)"

@@ -11,7 +11,7 @@ import (
 // as gradient steps go through all items once. Where gradients are what is summed there is nothing to compare.
 func (x *instance) FitCost() (*algorithm.FitCost, error) {
 	p := &x.params
-	if !p.Encodes() || p.descends() || x.setup.Public() || len(x.setup.Ratings.Item) == 0 {
+	if !p.Encodes() || p.descends() || x.setup.Public() || x.setup.Ratings.Len() == 0 {
 		return nil, nil
 	}
 	e, err := p.newEncoder()
@@ -19,16 +19,14 @@ func (x *instance) FitCost() (*algorithm.FitCost, error) {
 		return nil, err
 	}
 	counts := make([]float64, p.Items)
-	for _, j := range x.setup.Ratings.Item {
-		counts[j]++
-	}
+	x.setup.Ratings.Each(func(_, j int32, _ float32) { counts[j]++ })
 	c := &algorithm.FitCost{Batch: p.Items, Pass: e.PassCost()}
 	if p.Encoder.Batch > 0 {
 		c.Batch = min(p.Encoder.Batch, p.Items)
 	}
 	batches := math.Ceil(float64(p.Items) / float64(c.Batch))
 	c.Epochs = float64(p.Rounds*p.Encoder.Steps) / batches
-	ratings := float64(len(x.setup.Ratings.Item))
+	ratings := float64(x.setup.Ratings.Len())
 	taken := float64(p.Rounds * p.Resample) // times that a rating is in the statistics
 	if p.batched() {
 		taken *= p.SamplingRate

@@ -89,7 +89,7 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
 	p := &parties{instance: x, users: make([]*User, x.setup.Data.Users)}
 	for u := range p.users {
-		p.users[u] = NewUser(&x.params, x.setup.Row(u))
+		p.users[u] = NewUser(&x.params, x.setup.Source(u))
 	}
 	return p, nil
 }
@@ -246,7 +246,13 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 
 // predictor predicts by a model, and as yet by nothing of users.
 func (x *instance) predictor(m *Model) *predictor {
-	return &predictor{Model: m, params: &x.params, users: model.NewMatrix(x.setup.Data.Users, x.width()), bias: make([]float64, x.setup.Data.Users)}
+	return &predictor{Model: m, params: &x.params}
+}
+
+// hold makes room for all users.
+func (m *predictor) hold(users, width int) *predictor {
+	m.users, m.bias = model.NewMatrix(users, width), make([]float64, users)
+	return m
 }
 
 // fitHeldOut fits users who did not train to their histories, for whoever asks a finished
@@ -266,7 +272,7 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 
 // fitted has every client fit its user to a model.
 func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
-	out := x.predictor(m)
+	out := x.predictor(m).hold(x.setup.Data.Users, x.width())
 	run.Each(x.setup.Data.Users, func(u int) {
 		e, bias := x.params.FitUser(m, x.setup.Row(u))
 		copy(out.users.Row(u), e)
@@ -290,14 +296,28 @@ func (p *parties) Trainers() []algorithm.Trainer {
 	return list
 }
 
-// Interim has every user fit to the model: what the run would end with if it ended
+// Interim has users fit to the model: what the run would end with if it ended
 // here.
-func (p *parties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
+func (p *parties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
 	m, err := DecodeModel(shared, &p.params)
 	if err != nil {
 		return nil, err
 	}
-	return p.fitted(m, run), nil
+	return fitting{p.predictor(m), p.instance}, nil
+}
+
+// fitting predicts by fitting a user whenever it is asked about one: it holds nothing of users, who are asked about once.
+type fitting struct {
+	*predictor
+	*instance
+}
+
+// Predict implements model.Predictor.
+func (f fitting) Predict(user int, items []int32, out []float64) {
+	u, bias := f.instance.params.FitUser(f.Model, f.setup.Row(user))
+	for i, j := range items {
+		out[i] = f.Model.Predict(u, bias, int(j))
+	}
 }
 
 // Final takes users as their clients hold them after the last fit.
@@ -306,7 +326,7 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 	if err != nil {
 		return nil, err
 	}
-	out := p.predictor(m)
+	out := p.predictor(m).hold(p.setup.Data.Users, p.width())
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
 		t := p.users[u]

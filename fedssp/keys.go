@@ -260,7 +260,9 @@ func declareForm() {
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.starved(f), 100, 0) }))
 	keys.biasRounds = later("bias-rounds", config.Whole, config.Between(1, maxBiasRounds), biased, "1", "2 where little can be learned, else 1",
 		"Secure sums that biases are learned from, the later ones from what is left of ratings.",
-		byFacts(func(s settings, f *config.Facts) float64 { return either(s.starved(f) && !keys.chooseBy.Is(s.Config, byWeights), 2, 1) }))
+		byFacts(func(s settings, f *config.Facts) float64 {
+			return either(s.starved(f) && !keys.chooseBy.Is(s.Config, byWeights), 2, 1)
+		}))
 	keys.decay = number("statistics.decay", config.Below(0, 1), func(s settings) bool { return s.solver() == Pooled }, "0.5; 0.8 of many rounds",
 		"How much the statistics of a round before weigh beside those of this one.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
 	keys.decay.Former = "statistics.memory"

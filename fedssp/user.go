@@ -15,9 +15,8 @@ import (
 // User is one user's side: a client.Trainer. Its ratings, embedding and bias stay with the client.
 type User struct {
 	params   *Params
-	ratings  model.Ratings
-	invalid  error   // what is wrong with the ratings
-	chosen   []int   // places of the ratings that take part, among all; nil: not chosen as yet
+	ratings  model.Source
+	chosen   []int   // places of the ratings that were sampled, among all; nil: not as yet, or all take part
 	scale    float64 // of weights with [GlobalNorm]; 0: not computed as yet
 	u        []float64
 	bias     float64
@@ -27,8 +26,12 @@ type User struct {
 // NewUser makes the trainer of a user with the given ratings, which it keeps and does not
 // change. A user may have none. Items must ascend and be of the settings, values on the
 // scale; of others Contribute says what is wrong, to the owner only.
-func NewUser(p *Params, r model.Ratings) *User {
-	return &User{params: p, ratings: r, invalid: p.checkRatings(r)}
+func NewUser(p *Params, r model.Source) *User { return &User{params: p, ratings: r} }
+
+// read returns the ratings, and what is wrong with them.
+func (t *User) read() (model.Ratings, error) {
+	r := t.ratings.Ratings()
+	return r, t.params.checkRatings(r)
 }
 
 // checkRatings says what is wrong with a user's ratings, and nothing of what they are: it is logged.
@@ -68,11 +71,12 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if err != nil {
 		return nil, err
 	}
-	if t.invalid != nil {
-		return nil, t.invalid
+	all, err := t.read()
+	if err != nil {
+		return nil, err
 	}
-	c := contribution{User: t, params: m.p, ratings: t.ratings, model: m, src: src, iteration: p.Iteration, phase: p.Phase, clients: p.Cohort.Clients}
-	c.ratings, c.from = m.trainedOn(t.ratings)
+	c := contribution{User: t, params: m.p, all: all, model: m, src: src, iteration: p.Iteration, phase: p.Phase, clients: p.Cohort.Clients}
+	c.ratings, c.from = m.trainedOn(all)
 	defer c.free()
 	vectors := make([]protocol.Vector, len(p.Releases))
 	for i, r := range p.Releases {
@@ -89,15 +93,16 @@ func (t *User) Finish(model []byte, _ protocol.Runner) error {
 	if err != nil {
 		return err
 	}
-	if t.invalid != nil {
-		return t.invalid
+	all, err := t.read()
+	if err != nil {
+		return err
 	}
 	if m.unchosen {
 		return ErrNotCounted
 	}
 	w := newWorkspace(m.p)
 	defer w.free()
-	ratings, _ := m.trainedOn(t.ratings)
+	ratings, _ := m.trainedOn(all)
 	w.gather(m.p, m, ratings)
 	w.fit(m.p, m)
 	t.keep(w)
@@ -108,16 +113,13 @@ func (t *User) Finish(model []byte, _ protocol.Runner) error {
 // Snapshot implements client.Resumable: what the user's steps came to, where it takes some, and the ratings that were sampled, where they
 // are; what was fitted is fitted anew in every iteration.
 func (t *User) Snapshot() ([]byte, error) {
-	if t.chosen == nil || t.params.Budgeting == Weights && t.params.Solver != Joint {
+	if t.chosen == nil && (t.params.Solver != Joint || t.u == nil) {
 		return nil, nil
 	}
 	b := make([]byte, 0, t.stepsSize()+4*len(t.chosen))
 	if t.params.Solver == Joint {
 		b = appendFloats(appendFloats(b, t.u...), make([]float64, t.params.width()-len(t.u))...)
 		b = appendFloats(b, t.bias)
-	}
-	if t.params.Budgeting == Weights {
-		return b, nil
 	}
 	for _, k := range t.chosen {
 		b = binary.LittleEndian.AppendUint32(b, uint32(k))
@@ -141,15 +143,15 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 		}
 	}
 	snapshot = snapshot[size:]
-	n := len(snapshot) / 4
-	if len(snapshot)%4 != 0 || n > len(t.ratings.Items) || n > t.params.PerUser {
-		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, of which at most %d count", len(snapshot), len(t.ratings.Items), t.params.PerUser)
+	n, ratings := len(snapshot)/4, len(t.ratings.Ratings().Items)
+	if len(snapshot)%4 != 0 || n > ratings || n > t.params.PerUser {
+		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, of which at most %d count", len(snapshot), ratings, t.params.PerUser)
 	}
 	chosen := make([]int, n)
 	for i := range chosen {
 		k := binary.LittleEndian.Uint32(snapshot[4*i:])
-		if int64(k) >= int64(len(t.ratings.Items)) || slices.Contains(chosen[:i], int(k)) {
-			return fmt.Errorf("fedssp: a snapshot with the rating at place %d, of %d different ones", k, len(t.ratings.Items))
+		if int64(k) >= int64(ratings) || slices.Contains(chosen[:i], int(k)) {
+			return fmt.Errorf("fedssp: a snapshot with the rating at place %d, of %d different ones", k, ratings)
 		}
 		chosen[i] = int(k)
 	}
@@ -182,6 +184,7 @@ func (t *User) keep(w *workspace) {
 type contribution struct {
 	*User
 	params    *Params       // of the items that are trained on
+	all       model.Ratings // of the user
 	ratings   model.Ratings // of these, by their places among them
 	from      []int         // which of the user's they are; nil: all
 	chosen    []int         // which of them take part
@@ -216,7 +219,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	}
 	ratings := c.ratings
 	if r.Name == Counts || r.Name == Mean { // of all items
-		ratings = c.User.ratings
+		ratings = c.all
 	} else if c.model.unchosen && !(c.params.ByWeights && (r.Name == Bias || r.Name == WeightCounts)) {
 		return protocol.Vector{}, errors.New("the model does not say which items are trained on")
 	}
@@ -265,7 +268,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 
 // counts is 1 for each of at most θ_c items of the whole catalogue, each rated one as likely.
 func (c *contribution) counts() (protocol.Vector, error) {
-	ratings := c.User.ratings
+	ratings := c.all
 	places, err := sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.iteration))
 	if err != nil {
 		return protocol.Vector{}, err
@@ -280,7 +283,7 @@ func (c *contribution) counts() (protocol.Vector, error) {
 // mean is Σ(y - mid)/(k·half), in [-1, 1], and min(n, k)/k, in [0, 1], over at most k ratings,
 // each as likely: together of norm at most √2.
 func (c *contribution) mean() (protocol.Vector, error) {
-	p, ratings := c.params, c.User.ratings
+	p, ratings := c.params, c.all
 	places, err := sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.iteration))
 	if err != nil {
 		return protocol.Vector{}, err
@@ -306,14 +309,9 @@ func (c *contribution) weigh() error {
 			counts[k] = c.model.count(int(j))
 		}
 	}
-	if c.User.chosen == nil {
-		places, err := c.choose(counts)
-		if err != nil {
-			return err
-		}
-		c.User.chosen = c.own(places)
+	if err := c.choose(counts); err != nil {
+		return err
 	}
-	c.chosen = c.among(c.User.chosen)
 	c.weights = make([]float64, len(c.chosen))
 	switch {
 	case p.Budgeting != Weights:
@@ -350,22 +348,32 @@ func restrain(x []float64, norm, bound float64) float64 {
 
 func norm(x []float64) float64 { return math.Sqrt(dot(x, x)) }
 
-// choose draws the ratings that take part in all of a run's sums.
-func (c *contribution) choose(counts []float64) ([]int, error) {
+// choose says which ratings take part: all of them or, where ratings are budgeted, those that were drawn for all of a run's sums.
+func (c *contribution) choose(counts []float64) error {
 	p, n := c.params, len(c.ratings.Items)
-	random := c.src.Stream("sample-ratings", c.iteration)
-	switch p.Budgeting {
-	case UniformSample:
-		return sample(n, p.PerUser, random)
-	case TailSample:
-		return sampleTail(n, p.PerUser, counts, random)
-	default:
-		all := make([]int, n)
-		for k := range all {
-			all[k] = k
+	if p.Budgeting == Weights {
+		c.chosen = make([]int, n)
+		for k := range c.chosen {
+			c.chosen[k] = k
 		}
-		return all, nil
+		return nil
 	}
+	if c.User.chosen == nil {
+		random := c.src.Stream("sample-ratings", c.iteration)
+		var places []int
+		var err error
+		if p.Budgeting == TailSample {
+			places, err = sampleTail(n, p.PerUser, counts, random)
+		} else {
+			places, err = sample(n, p.PerUser, random)
+		}
+		if err != nil {
+			return err
+		}
+		c.User.chosen = c.own(places)
+	}
+	c.chosen = c.among(c.User.chosen)
+	return nil
 }
 
 // own are places among all of the user's ratings, of places among those of items that are trained on.
@@ -451,7 +459,6 @@ func (c *contribution) fit() {
 	c.work = newWorkspace(p)
 	c.work.gather(p, c.model, c.ratings)
 	c.work.fit(p, c.model)
-	c.keep(c.work)
 	clipUser(c.embedding(), p.ClipUser)
 	c.slopes = make([]float64, len(c.chosen))
 	u, d := c.embedding(), p.Rank

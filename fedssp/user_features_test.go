@@ -99,6 +99,9 @@ func TestTasteFit(t *testing.T) {
 	}
 	user := NewUser(&p, r)
 	vectors := contribute(t, user, plan, 0)
+	if err = user.Finish(plan.Broadcast, serial{}); err != nil {
+		t.Fatal(err)
+	}
 	near(t, "embedding", user.Embedding(), u, 1e-12)
 	clipped := append([]float64(nil), u[:d]...)
 	clipUser(clipped, p.ClipUser)

@@ -36,6 +36,9 @@ type Forecast struct {
 	// Encoder is what fitting one costs the server, of algorithms that do.
 	Encoder *algorithm.FitCost `json:"encoder,omitempty"`
 
+	// Effort is what a simulation takes on this machine, where it was tried out.
+	Effort *Effort `json:"effort,omitempty"`
+
 	// Privacy is the statement that the run ends with if every attempt is charged
 	// in full.
 	Privacy dp.Statement `json:"privacy"`

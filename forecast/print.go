@@ -71,6 +71,13 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.memory(f.Memory, f.Graph != nil)
 		p.line("")
 	}
+	if x := f.Effort; x != nil {
+		p.head("simulation", "about %s of memory at the most, with everybody in one process"+mark, units.Bytes(x.PeakMemory))
+		first, last := x.Trials[0], x.Trials[len(x.Trials)-1]
+		p.row("training", "about %s of processor time, %s a round; %s on %d workers"+mark, seconds(x.Processor), seconds(x.Round), seconds(x.Wall), x.Workers)
+		p.row("", "by training on %s and %s of the users, which took %s here", units.Grouped(int64(first.Users)), units.Grouped(int64(last.Users)), seconds(x.Took))
+		p.line("")
+	}
 	p.head("privacy", "%s", f.Privacy)
 	if line := f.Privacy.ReplacementLine(); line != "" {
 		p.line("  %s", line)
@@ -81,6 +88,9 @@ func (f *Forecast) Print(w io.Writer) error {
 	_, err := io.WriteString(w, p.String())
 	return err
 }
+
+// seconds are for people.
+func seconds(s float64) string { return fmt.Sprintf("%.3g s", s) }
 
 // forecastPrinter collects the text.
 type forecastPrinter struct{ strings.Builder }

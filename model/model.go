@@ -21,6 +21,13 @@ func (r Ratings) Only(item int32) Ratings {
 	return Ratings{}
 }
 
+// Source has one user's ratings for whoever is about to work on them, and may make them only then: a simulation does not hold
+// those of a million users at once. They are always the same, and not to be changed.
+type Source interface{ Ratings() Ratings }
+
+// Ratings implements Source.
+func (r Ratings) Ratings() Ratings { return r }
+
 // Predictor predicts ratings.
 type Predictor interface {
 	// Predict writes to out[i] the rating, in stars, that it expects from user for

@@ -49,26 +49,32 @@ func parts(e *experiment.Experiment) []part {
 // data. What is in no part, as having too few stars or being later than all that is trained on, is
 // left-out.
 func (f *Folder) writeSplit(e *experiment.Experiment) error {
-	listed := parts(e)
-	next, trained := make([]int, len(listed)), 0
-	at := func(r dataset.Ratings, i, k int) bool { // all are sorted as the data are
-		return i < r.Len() && r.User[i] == e.Data.User[k] && r.Item[i] == e.Data.Item[k]
+	listed := append([]part{{"", e.Split.Train}}, parts(e)...) // what is trained on is not written
+	rows := make([]*dataset.Rows, len(listed))
+	for i, p := range listed {
+		rows[i] = p.ByUser()
 	}
+	data := e.Data.ByUser()
 	return f.csvFile("split.csv", []string{"user", "item", "part"}, func(row func(...string) error) error {
-		for k := range e.Data.Value {
-			if at(e.Split.Train, trained, k) {
-				trained++
-				continue
+		left := make([][]int32, len(listed)) // items of the user in each part
+		for u := range data.Len() {
+			for i := range rows {
+				left[i], _ = rows[i].Row(u)
 			}
-			name := "left-out"
-			for i, p := range listed {
-				if at(p.Ratings, next[i], k) {
-					name = p.name
-					next[i]++
+			items, _ := data.Row(u)
+			for _, j := range items {
+				name := "left-out"
+				for i, part := range left { // all ascend as the data do
+					if len(part) > 0 && part[0] == j {
+						name, left[i] = listed[i].name, part[1:]
+					}
 				}
-			}
-			if err := row(e.Data.UserIDs[e.Data.User[k]], e.Data.ItemIDs[e.Data.Item[k]], name); err != nil {
-				return err
+				if name == "" {
+					continue
+				}
+				if err := row(e.Data.UserIDs[u], e.Data.ItemIDs[j], name); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

@@ -33,7 +33,7 @@ func (d Draw) String() string {
 // IdealClient is a client's side of the ideal sum of one iteration. It keeps
 // nothing secret: there are no keys and no masks.
 type IdealClient struct {
-	setup protocol.Setup
+	setup *protocol.Setup
 	plan  *protocol.Plan // nil before Begin
 	draw  Draw
 	size  *atomic.Pointer[removalSize] // that clients of one process share; nil: they do not
@@ -46,19 +46,27 @@ type removalSize struct {
 }
 
 // NewIdealClient makes a client's side of an iteration.
-func NewIdealClient(s protocol.Setup, d Draw) *IdealClient { return &IdealClient{setup: s, draw: d} }
+func NewIdealClient(s protocol.Setup, d Draw) *IdealClient { return &IdealClient{setup: &s, draw: d} }
+
+// Like makes the side of another client of the iteration, and shares with it what is the same for all.
+func (c *IdealClient) Like() IdealClient {
+	return IdealClient{setup: c.setup, draw: c.draw, size: c.size}
+}
+
+// Of reports whether it is a side of an iteration so set up.
+func (c *IdealClient) Of(s protocol.Setup) bool { return *c.setup == s }
 
 // IdealClients makes the sides of many clients of one process. What they all compute of a plan, which they must
 // share too, is computed once. The function may be called at the same time.
 func IdealClients(d Draw) func(protocol.Setup) *IdealClient {
 	size := new(atomic.Pointer[removalSize])
-	return func(s protocol.Setup) *IdealClient { return &IdealClient{setup: s, draw: d, size: size} }
+	return func(s protocol.Setup) *IdealClient { return &IdealClient{setup: &s, draw: d, size: size} }
 }
 
 // Begin takes the plan of the iteration, before the masked input; ErrPlan is
 // returned for one of another iteration.
 func (c *IdealClient) Begin(p *protocol.Plan) error {
-	if p.Setup() != c.setup || c.plan != nil {
+	if p.Setup() != *c.setup || c.plan != nil {
 		return ErrPlan
 	}
 	c.plan = p
@@ -134,13 +142,17 @@ func (c *IdealClient) Replace(*protocol.Answered) (*protocol.Replacement, error)
 
 // Ideal is the trusted adder of one iteration. It is not safe for concurrent use.
 type Ideal struct {
-	setup    protocol.Setup
-	plan     *protocol.Plan // nil before Begin
-	draw     Draw
-	noise    entropy.Source
-	tables   *noise.Tables
-	sums     [][]int64 // per release, modulo 2^64; lift takes the low bits at the end
-	counts   [protocol.Stages]int
+	setup  protocol.Setup
+	plan   *protocol.Plan // nil before Begin
+	draw   Draw
+	noise  entropy.Source
+	tables *noise.Tables
+	sums   [][]int64 // per release, modulo 2^64; lift takes the low bits at the end
+	counts [protocol.Stages]int
+	next   [protocol.Stages]struct { // what opens the stage after each: one message for all clients
+		message protocol.Message
+		count   int
+	}
 	finished bool
 }
 
@@ -240,7 +252,15 @@ func (s *Ideal) Confirms() bool { return false }
 // Next is the message that opens the stage after the closed one, for one client. In an
 // ideal sum it is the same for all.
 func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Message {
-	it, n := s.setup.Iteration, s.counts[closed]
+	if s.next[closed].message == nil || s.next[closed].count != s.counts[closed] {
+		s.next[closed].message, s.next[closed].count = s.opening(closed, s.counts[closed]), s.counts[closed]
+	}
+	return s.next[closed].message
+}
+
+// opening is what opens the stage after a closed one, which so many have answered.
+func (s *Ideal) opening(closed protocol.Stage, n int) protocol.Message {
+	it := s.setup.Iteration
 	switch closed {
 	case protocol.StageAdvertise:
 		return &protocol.Roster{Iteration: it, Clients: n}

@@ -248,7 +248,7 @@ func newFederation(cfg Config) (*federation, error) {
 	if err != nil {
 		return nil, err
 	}
-	sides = cfg.watched(cfg.hollow(sides, streams.noise(idealSum)))
+	sides = f.fold(cfg.watched(cfg.hollow(sides, streams.noise(idealSum))))
 	f.aggregator = aggregator.New(aggregator.Config{
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Iterations: uint64(cfg.Rounds), SitOut: cfg.SitOut,
@@ -271,22 +271,29 @@ func newFederation(cfg Config) (*federation, error) {
 // workers, then the roles hear of everything in the order it was scheduled.
 func (f *federation) happen(ctx context.Context, i *instant) error {
 	f.now = i.at
-	done, err := f.compute(ctx, i.works)
-	if err != nil {
-		return err
+	some := len(i.works)
+	if some > fewWorks && f.distinct(i.works) {
+		some = fewWorks
 	}
-	for _, arrivals := range [][]arrival{done, i.inputs} {
-		for len(arrivals) > 0 {
-			n := f.batch(arrivals)
-			if err := f.step(arrivals[:n]); err != nil {
-				return err
-			}
-			arrivals = arrivals[n:]
+	for works := range slices.Chunk(i.works, max(some, 1)) {
+		done, err := f.compute(ctx, works)
+		if err == nil {
+			err = f.tell(done)
 		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := f.tell(i.inputs); err != nil {
+		return err
 	}
 	f.queue.recycle(i)
 	return nil
 }
+
+// fewWorks is how many computations of different roles are carried out before their results are taken in. It changes nothing but
+// how many results there are at once: no role's computation depends on what another is told.
+const fewWorks = 1 << 13
 
 // compute runs works at once, but those of one role one after the other.
 func (f *federation) compute(ctx context.Context, works []work) ([]arrival, error) {

@@ -31,6 +31,29 @@ func (t *together) take(c protocol.ClientID) bool {
 	return first
 }
 
+// distinct reports whether works are of different clients, and of nobody else.
+func (f *federation) distinct(works []work) bool {
+	f.together.again(len(f.clients))
+	for _, w := range works {
+		if w.by.Role != protocol.Client || !f.together.take(w.by.Client) {
+			return false
+		}
+	}
+	return true
+}
+
+// tell has roles hear of what is due.
+func (f *federation) tell(arrivals []arrival) error {
+	for len(arrivals) > 0 {
+		n := f.batch(arrivals)
+		if err := f.step(arrivals[:n]); err != nil {
+			return err
+		}
+		arrivals = arrivals[n:]
+	}
+	return nil
+}
+
 // batch is how many of the first arrivals can step at once: clients, each one once, or one other role.
 func (f *federation) batch(arrivals []arrival) int {
 	f.together.again(len(f.clients))
@@ -52,7 +75,8 @@ func (f *federation) step(arrivals []arrival) error {
 		if err := f.carryOut(arrivals[k], &effects[k]); err != nil {
 			return err
 		}
-		effects[k] = protocol.Effects{} // what was sent is not to be kept alive
+		// There is as much for every client, and what it leads to comes on top: nothing is kept alive.
+		arrivals[k], effects[k] = arrival{}, protocol.Effects{}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/audit"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -83,7 +84,7 @@ func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s stre
 func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()
-	e, err := open(ctx, said, s, p)
+	e, err := open(ctx, said, s, p, experiment.Open)
 	if err != nil {
 		return err
 	}

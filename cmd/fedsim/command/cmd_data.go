@@ -21,6 +21,7 @@ type dataCmd struct {
 	IDs     dataIDsCmd     `cmd:"" name:"ids" help:"List the ids of a data set's users or items, one a line, in the order of a simulation: what fednode client --ids and fednode server --users read."`
 	Similar dataSimilarCmd `cmd:"" help:"Make features of items of a run on other people's data: which items are like which."`
 	Raters  dataRatersCmd  `cmd:"" help:"Write what public users gave as features of items: what public-users makes of them in a simulation, for a deployment without them."`
+	Pack    dataPackCmd    `cmd:"" help:"Write a data set in a compact form by user, which fedsim reads without loading it."`
 	Verify  dataVerifyCmd  `cmd:"" help:"Compare a copy of a published set with its digests and published counts."`
 }
 

@@ -3,7 +3,9 @@ package command
 import (
 	"context"
 
+	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -11,6 +13,8 @@ import (
 // planCmd is fedsim plan.
 type planCmd struct {
 	experimentFlags
+
+	Calibrate bool `help:"Say what the simulation takes on this machine, too: memory and, from training on some of the users for a few seconds, time. Of ideal sums over clients that are users."`
 
 	Format string `enum:"table,json,yaml" default:"table" help:"table or json; yaml is the experiment file that gives this experiment, every default spelt out."`
 }
@@ -21,14 +25,14 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return plan(ctx, said, c.Format, s)
+	return plan(ctx, said, c.Format, c.Calibrate, s)
 }
 
 // plan says what an experiment would do, rest on and cost, without doing it.
-func plan(ctx context.Context, said []config.Setting, format string, s streams) error {
+func plan(ctx context.Context, said []config.Setting, format string, calibrate bool, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()
-	e, err := open(ctx, said, s, p)
+	e, err := open(ctx, said, s, p, experiment.OpenPacked)
 	if err != nil {
 		return err
 	}
@@ -40,6 +44,14 @@ func plan(ctx context.Context, said []config.Setting, format string, s streams) 
 	f, err := forecast.New(e)
 	if err != nil {
 		return err
+	}
+	if calibrate {
+		if f.Effort, err = fedsim.Calibrate(ctx, e); err != nil {
+			return err
+		}
+		if len(f.Uncovered) > 0 {
+			f.Uncovered = append(f.Uncovered, "effort")
+		}
 	}
 	if format == "json" {
 		return cli.PrintJSON(s.out, f)

@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results"
 )
@@ -48,11 +49,11 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if r.DryRun {
-		return plan(ctx, said, strings.TrimSuffix(r.Format, "l"), s)
+		return plan(ctx, said, strings.TrimSuffix(r.Format, "l"), false, s)
 	}
 	p := newProgress(s.err)
 	defer p.Clear()
-	e, err := open(ctx, said, s, p)
+	e, err := open(ctx, said, s, p, experiment.OpenPacked)
 	if err != nil {
 		return err
 	}

@@ -235,8 +235,7 @@ func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []swee
 	return nil
 }
 
-// memory is what a run is asked for on a cluster, in MiB: what the largest data take, what the
-// forecast says of the aggregator, and half as much again for garbage.
+// memory is what a run is asked for on a cluster, in MiB: the most that a forecast says.
 func memory(ctx context.Context, runs []sweep.Run) (int, error) {
 	opened, most := make(map[string]bool), uint64(0)
 	for _, r := range runs {
@@ -245,28 +244,12 @@ func memory(ctx context.Context, runs []sweep.Run) (int, error) {
 			continue
 		}
 		opened[id] = true
-		e, err := experiment.Open(ctx, r.Config, nil)
+		e, err := experiment.OpenPacked(ctx, r.Config, nil)
 		if err != nil {
 			return 0, err
 		}
-		f, err := forecast.New(e)
-		if err != nil {
-			return 0, err
-		}
-		need := uint64(bytesPerRun + e.Data.Len()*bytesPerRating + e.Data.Users*bytesPerUser)
-		if f.Memory != nil {
-			need += uint64(f.Memory.Total)
-		}
-		most = max(most, need)
+		most = max(most, uint64(forecast.PeakMemory(e)))
 	}
 	const step = 256
-	return step * int(1+(most*3/2>>20)/step), nil
+	return step * int(1+(most>>20)/step), nil
 }
-
-// What loading and training take, of the algorithm that takes most; measured with ssp-c on a
-// hundred million ratings of a million users.
-const (
-	bytesPerRun    = 64 << 20
-	bytesPerRating = 80
-	bytesPerUser   = 3500
-)

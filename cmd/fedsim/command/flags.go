@@ -114,8 +114,11 @@ func (f *keyFlags) settings() ([]config.Setting, error) {
 	return list, nil
 }
 
+// opener is experiment.Open or experiment.OpenPacked.
+type opener func(context.Context, config.Config, func(done, total int64)) (*experiment.Experiment, error)
+
 // open resolves what was said, warns of what is odd in it, and loads the data.
-func open(ctx context.Context, said []config.Setting, s streams, p *progress) (*experiment.Experiment, error) {
+func open(ctx context.Context, said []config.Setting, s streams, p *progress, load opener) (*experiment.Experiment, error) {
 	c, err := config.Resolve(said)
 	if err != nil {
 		return nil, err
@@ -123,9 +126,12 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress) (*
 	for _, w := range slices.Concat(config.Renamed(said), algorithm.Warnings(c)) {
 		fmt.Fprintf(s.err, "warning: %s\n", w)
 	}
-	e, err := experiment.Open(ctx, c, p.Loading(algorithm.Data.Of(c)))
+	e, err := load(ctx, c, p.Loading(algorithm.Data.Of(c)))
 	if err != nil {
 		return nil, err
+	}
+	if e.Split.Train.Packed != nil {
+		collect(packedGCPercent)
 	}
 	p.Clear()
 	warnings, err := forecast.Warnings(e)

@@ -1,0 +1,102 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"runtime"
+	"sync"
+)
+
+// pack writes the set of a shape as it is generated.
+func (s shape) pack(ctx context.Context, o Options, w io.Writer) (Packing, error) {
+	p := s.population()
+	set := &Set{Name: syntheticPrefix + ":" + s.name, UserIDs: numbered(s.users), ItemIDs: numbered(s.items)}
+	set.Min, set.Max = o.scale(s)
+	if !s.bare {
+		set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
+	}
+	out := newPacker(w, packFooter{Name: set.Name, Min: set.Min, Max: set.Max, Users: s.users, Items: s.items, Levels: s.steps()})
+	d := &digester{hash: sha256.New()}
+	d.head(set, s.ratings)
+	err := p.inOrder(ctx, o.Progress, func(from, to int, part Ratings) error {
+		for u := from; u < to; u++ {
+			row := part.rows(p.start[u]-p.start[from], p.start[u+1]-p.start[from])
+			out.record(row.Item, row.Value)
+		}
+		d.columns(part)
+		return out.err
+	})
+	if err != nil {
+		return Packing{}, err
+	}
+	d.tail(set)
+	out.Digest = d.sum()
+	return out.close(set)
+}
+
+// rows are the ratings from one place to before another.
+func (r Ratings) rows(from, to int) Ratings {
+	return Ratings{Users: r.Users, Items: r.Items, User: r.User[from:to], Item: r.Item[from:to], Value: r.Value[from:to]}
+}
+
+// steps are all ratings that a shape may give.
+func (s shape) steps() []float32 {
+	var list []float32
+	for _, v := range s.levels {
+		list = append(list, float32(v))
+	}
+	for v := 1; v <= int(s.plays.most); v++ {
+		list = append(list, float32(v))
+	}
+	return list
+}
+
+// inOrder generates users block by block on all cores, and hands the blocks over in their order.
+func (p *population) inOrder(ctx context.Context, progress func(done, total int64), take func(from, to int, part Ratings) error) error {
+	type block struct {
+		from, to int
+		Ratings
+	}
+	blocks := make([]block, 8*runtime.GOMAXPROCS(0))
+	for from := 0; from < p.users; {
+		var group sync.WaitGroup
+		n := 0
+		for ; n < len(blocks) && from < p.users; n++ {
+			b := &blocks[n]
+			b.from, b.to = from, min(from+usersPerBlock, p.users)
+			from = b.to
+			group.Go(func() {
+				b.Ratings = newRatings(p.users, p.items, p.start[b.to]-p.start[b.from])
+				w := p.newWorker(b.Ratings, p.start[b.from])
+				for u := b.from; u < b.to; u++ {
+					w.rate(u)
+				}
+			})
+		}
+		group.Wait()
+		for _, b := range blocks[:n] {
+			if err := take(b.from, b.to, b.Ratings); err != nil {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(int64(p.start[from]), int64(p.ratings))
+		}
+	}
+	return nil
+}
+
+// packedShape generates a shape in the packed form, in memory.
+func (s shape) packedShape(ctx context.Context, o Options) (*Set, error) {
+	var file bytes.Buffer
+	file.Grow(3 * s.ratings) // it grows by halves at the most beyond that
+	if _, err := s.pack(ctx, o, &file); err != nil {
+		return nil, err
+	}
+	return readPacked(ctx, file.Bytes(), Options{Min: o.Min, Max: o.Max})
+}

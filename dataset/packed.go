@@ -1,0 +1,218 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Packed holds ratings in the packed form (docs/packed.md): two to three bytes a rating, by user, in memory or
+// mapped from a file of which the system reads what is used. It is read-only and safe for concurrent use.
+type Packed struct {
+	file  *packFile
+	cut   *cut // nil: all ratings of the file
+	part  byte // of the cut
+	count int
+}
+
+// Size is how many bytes the ratings take, in memory or of a file that is mapped.
+func (p *Packed) Size() int { return len(p.file.records) + len(p.file.offsets) }
+
+// packFile is a file in the packed form that was checked, and must not change from then on.
+type packFile struct {
+	packFooter
+	records []byte
+	offsets []byte // 8 bytes for each user and one more: record u is records[offset(u):offset(u+1)]
+	digits  uint   // low bits of a number that are the step of the scale; the high ones are the items left out before it
+}
+
+// cut says which part of a split a rating belongs to.
+type cut struct {
+	users, items     []uint64 // what is hashed of each
+	test, validation uint64   // below which a draw of 53 bits is of the test part, and of that or the validation part
+}
+
+func newCut(s *Set, p SplitParams) *cut {
+	bound := func(share float64) uint64 { return uint64(math.Ceil(share * (1 << 53))) } // exact: [SplitParams.part] in integers
+	return &cut{
+		users: s.userDraws(p.Seed), items: hashIDs(itemDraw, s.ItemIDs), test: bound(p.test()), validation: bound(p.test() + p.Validation),
+	}
+}
+
+// of returns the part of a rating.
+func (c *cut) of(user int, item int32) byte {
+	switch draw := mix(c.users[user]^c.items[item]) >> 11; {
+	case draw < c.test:
+		return partTest
+	case draw < c.validation:
+		return partValidation
+	default:
+		return partTrain
+	}
+}
+
+// record returns the bytes of a user's ratings.
+func (f *packFile) record(user int) []byte { return f.records[f.offset(user):f.offset(user+1)] }
+
+func (f *packFile) offset(user int) uint64 { return binary.LittleEndian.Uint64(f.offsets[8*user:]) }
+
+// decode returns the ratings of a user, by item, in the memory of what it is given as far as that is enough. An error says what
+// is wrong with the record.
+func (f *packFile) decode(user int, items []int32, values []float32) ([]int32, []float32, error) {
+	b := f.record(user)
+	n, b, err := uvarint(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n > uint64(len(b)) {
+		return nil, nil, fmt.Errorf("%d ratings in %d bytes", n, len(b))
+	}
+	items, values = slices.Grow(items[:0], int(n))[:n], slices.Grow(values[:0], int(n))[:n]
+	next, count := uint64(0), uint64(f.Items)
+	levels, digits := f.Levels, f.digits
+	for k := range items {
+		var x uint64
+		if len(b) > 1 && b[0] >= 0x80 && b[1] < 0x80 { // most are of two bytes
+			x, b = uint64(b[0]&0x7f)|uint64(b[1])<<7, b[2:]
+		} else if x, b, err = uvarint(b); err != nil {
+			return nil, nil, err
+		}
+		if next += x >> digits; next >= count { // never more than 64 bits: both are below 2^63
+			return nil, nil, fmt.Errorf("an item beyond the %d there are", count)
+		}
+		items[k] = int32(next)
+		next++
+		if f.Raw {
+			if values[k], b, err = f.raw(b); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		step := x & (1<<digits - 1)
+		if step >= uint64(len(levels)) {
+			return nil, nil, fmt.Errorf("step %d of a scale of %d", step, len(levels))
+		}
+		values[k] = levels[step]
+	}
+	if len(b) > 0 {
+		return nil, nil, fmt.Errorf("%d bytes behind its ratings", len(b))
+	}
+	return items, values, nil
+}
+
+// raw reads a rating that is a float.
+func (f *packFile) raw(b []byte) (float32, []byte, error) {
+	if len(b) < 4 {
+		return 0, nil, errCut
+	}
+	v := math.Float32frombits(binary.LittleEndian.Uint32(b))
+	if !(float64(v) >= f.least && float64(v) <= f.most) {
+		return 0, nil, fmt.Errorf("a rating of %v, off the scale from %v to %v", v, f.Min, f.Max)
+	}
+	return v, b[4:], nil
+}
+
+var errCut = errors.New("its last number is cut off")
+
+// uvarint reads a number of 63 bits at most, in base 128 with the low digits first.
+func uvarint(b []byte) (uint64, []byte, error) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), b[1:], nil
+	}
+	x, n := binary.Uvarint(b)
+	switch {
+	case n == 0:
+		return 0, nil, errCut
+	case n < 0 || x > math.MaxInt64:
+		return 0, nil, errors.New("a number of more than 63 bits")
+	}
+	return x, b[n:], nil
+}
+
+// row returns the ratings of a user in this part, in the memory of what it is given as far as that is enough.
+func (p *Packed) row(user int, items []int32, values []float32) ([]int32, []float32) {
+	items, values, err := p.file.decode(user, items, values)
+	if err != nil { // it was whole when it was opened
+		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: the record of user %d: %v", user, err))
+	}
+	if p.cut == nil {
+		return items, values
+	}
+	n := 0
+	for k, j := range items {
+		if p.cut.of(user, j) == p.part {
+			items[n], values[n] = j, values[k]
+			n++
+		}
+	}
+	return items[:n], values[:n]
+}
+
+// Unpack returns the ratings in columns: themselves, where they are not packed.
+func (r Ratings) Unpack() Ratings {
+	if r.Packed == nil {
+		return r
+	}
+	out := newRatings(r.Users, r.Items, r.Len())
+	k := 0
+	r.Each(func(user, item int32, value float32) {
+		out.User[k], out.Item[k], out.Value[k] = user, item, value
+		k++
+	})
+	return out
+}
+
+// Each calls hear with every rating, in the order of the columns; of packed ones by user, then item.
+func (r Ratings) Each(hear func(user, item int32, value float32)) {
+	if r.Packed == nil {
+		for k, v := range r.Value {
+			hear(r.User[k], r.Item[k], v)
+		}
+		return
+	}
+	var items []int32
+	var values []float32
+	for u := range r.Users {
+		items, values = r.Packed.row(u, items, values)
+		for k, j := range items {
+			hear(int32(u), j, values[k])
+		}
+	}
+}
+
+// unpacked is the set with its ratings in columns.
+func (s *Set) unpacked() *Set {
+	if s.Packed == nil {
+		return s
+	}
+	out := *s
+	out.Ratings = s.Unpack()
+	return &out
+}
+
+// splitPacked is Split of packed ratings by chance: parts are views of the same file, which draw anew who
+// belongs to them whenever they are read. It reads every rating once, to count them.
+func (s *Set) splitPacked(p SplitParams) (*Split, error) {
+	c := newCut(s, p)
+	var counts [3]int
+	d := splitDigester(s.Digest, s.Len())
+	s.Each(func(user, item int32, _ float32) {
+		part := c.of(int(user), item)
+		counts[part]++
+		d.buf = append(d.buf, part)
+		d.flush(4 << 10)
+	})
+	if err := p.checkParts(counts); err != nil {
+		return nil, err
+	}
+	view := func(part byte) Ratings {
+		return Ratings{Users: s.Users, Items: s.Items, Packed: &Packed{file: s.Packed.file, cut: c, part: part, count: counts[part]}}
+	}
+	return &Split{Train: view(partTrain), Validation: view(partValidation), Test: view(partTest), Digest: d.sum()}, nil
+}
+
+// digitsOf is how many bits the steps of a scale take.
+func digitsOf(levels int) uint { return uint(bits.Len(uint(max(levels-1, 0)))) }

@@ -1,0 +1,51 @@
+package forecast
+
+import (
+	"math"
+	"testing"
+)
+
+// TestPeak: what is kept by the documented bytes a user and a rating, and garbage; by hand.
+func TestPeak(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		peak Peak
+		want int64
+	}{
+		// 1.5·(2^26 + 1,400·1,000 + 24·100,000)
+		{"columns", Peak{Ratings: 100_000, Users: 1000, ByUser: true}, 106_363_296},
+		// 56 bytes a rating more: 1.5·5,600,000
+		{"of parties", Peak{Ratings: 100_000, Users: 1000}, 114_763_296},
+		// 1.3·(2^26 + 1,400·700,000 + 80,000,000) + 180,000,000
+		{"packed", Peak{Ratings: 100_000_000, Packed: 180_000_000, Users: 700_000, ByUser: true, Sums: 80_000_000}, 1_645_241_523},
+	} {
+		if got := c.peak.Bytes(); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestEffort: the line through two trials, by hand.
+func TestEffort(t *testing.T) {
+	// 0.5 s and 0.01 s for 1,000 ratings: 1,000,000 of them take 10.5 s, over 5 rounds, on 2 workers.
+	got := EffortOf([]Trial{{Users: 10, Ratings: 1000, Seconds: 0.51}, {Users: 40, Ratings: 4000, Seconds: 0.54}}, 1_000_000, 5, 2)
+	for name, c := range map[string][2]float64{"all": {got.Processor, 10.5}, "a round": {got.Round, 2.1}, "on two": {got.Wall, 5.25}} {
+		if math.Abs(c[0]-c[1]) > 1e-9 {
+			t.Errorf("%s: %v s, want %v", name, c[0], c[1])
+		}
+	}
+	// Trials that would begin below zero, or fall, or are one: in proportion, or no more than measured.
+	for name, c := range map[string]struct {
+		trials []Trial
+		want   float64
+	}{
+		"below zero": {[]Trial{{Ratings: 1000, Seconds: 0.1}, {Ratings: 2000, Seconds: 0.4}}, 2},
+		"falling":    {[]Trial{{Ratings: 1000, Seconds: 0.5}, {Ratings: 2000, Seconds: 0.4}}, 0.4},
+		"one":        {[]Trial{{Ratings: 1000, Seconds: 0.5}}, 5},
+		"no ratings": {[]Trial{{Seconds: 0.5}}, 5000},
+	} {
+		if got := EffortOf(c.trials, 10_000, 1, 1).Processor; math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v s, want %v", name, got, c.want)
+		}
+	}
+}

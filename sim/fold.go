@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg"
+)
+
+// In an ideal sum nothing happens to an input between the client that computes it and the adder, and who is lost in an iteration is
+// drawn when it opens. So the inputs of those who will send one are added up as they are computed: those of a million clients, on
+// their way at one instant, would take more memory than all ratings. Messages are as they would be, without the vectors in them.
+// Sums are of integers, so that their order changes nothing. Where somebody looks at messages (Config.Sent) they have their vectors.
+
+// folding adds up the inputs of the iteration in progress.
+type folding struct {
+	workers int
+	latest  atomic.Pointer[secagg.IdealClient] // a client's side of the latest setup
+	sends   func(protocol.ClientID) bool       // whether a client's input will leave it, in the iteration in progress
+
+	iteration uint64
+	parts     []part
+	folded    []bool // by client
+}
+
+// part is a part of the sums, of some of the clients.
+type part struct {
+	mu   sync.Mutex
+	sums [][]int64 // nil: none yet
+}
+
+// foldedMemory is how many bytes parts of sums may take at the most, unless one takes more.
+const foldedMemory = 64 << 20
+
+// fold wraps ideal sums.
+func (f *federation) fold(s sums) sums {
+	if f.cfg.Real || f.cfg.Sent != nil {
+		return s
+	}
+	x := &folding{workers: int(f.cfg.Workers), folded: make([]bool, len(s.client)),
+		sends: func(c protocol.ClientID) bool { return f.lost[c] > protocol.StageMaskedInput }}
+	out := sums{client: make([]func(protocol.Setup) (client.Sum, error), len(s.client))}
+	out.aggregator = func(p protocol.Setup) (aggregator.Sum, error) {
+		sum, err := s.aggregator(p)
+		if ideal, ok := sum.(*secagg.Ideal); ok {
+			return &foldedSum{Ideal: ideal, folding: x}, err
+		}
+		return sum, err
+	}
+	for i, join := range s.client {
+		out.client[i] = func(p protocol.Setup) (client.Sum, error) {
+			if latest := x.latest.Load(); latest != nil && latest.Of(p) { // they have but the setup, which millions need not have each
+				return &foldingClient{latest.Like(), x, protocol.ClientID(i)}, nil
+			}
+			side, err := join(p)
+			if ideal, ok := side.(*secagg.IdealClient); ok {
+				x.latest.Store(ideal)
+				return &foldingClient{ideal.Like(), x, protocol.ClientID(i)}, err
+			}
+			return side, err
+		}
+	}
+	return out
+}
+
+// foldingClient is a client's side of an ideal sum that takes its input as soon as it is there.
+type foldingClient struct {
+	secagg.IdealClient
+	folding *folding
+	id      protocol.ClientID
+}
+
+// Fold implements client.Folder.
+func (c *foldingClient) Fold(p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
+	for i, v := range inputs {
+		if err := v.Validate(p.Releases[i].Len); err != nil {
+			return nil, fmt.Errorf("release %q: %w", p.Releases[i].Name, err)
+		}
+	}
+	if p.Cohort.Goal > 0 || !c.folding.add(c.id, p, inputs) { // with a goal, who is late is not drawn
+		return inputs, nil
+	}
+	return nil, nil
+}
+
+// begin forgets the iteration before.
+func (x *folding) begin(p *protocol.Plan) {
+	length := 0
+	for _, r := range p.Releases {
+		length += r.Len
+	}
+	x.iteration = p.Iteration
+	x.parts = make([]part, min(max(foldedMemory/(8*max(length, 1)), 1), max(x.workers, 1)))
+	clear(x.folded)
+}
+
+// add adds a client's inputs, unless they are of another iteration than that in progress.
+func (x *folding) add(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) bool {
+	if p.Iteration != x.iteration {
+		return false
+	}
+	x.folded[id] = true
+	if !x.sends(id) {
+		return true
+	}
+	to := &x.parts[0]
+	for i := range x.parts { // one that nobody else works at, if there is one
+		if to = &x.parts[(int(id)+i)%len(x.parts)]; to.mu.TryLock() {
+			to.add(p, inputs)
+			return true
+		}
+	}
+	to.mu.Lock()
+	to.add(p, inputs)
+	return true
+}
+
+// add adds to a part that is locked, and unlocks it.
+func (t *part) add(p *protocol.Plan, inputs []protocol.Integers) {
+	defer t.mu.Unlock()
+	if t.sums == nil {
+		t.sums = make([][]int64, len(p.Releases))
+		for i, r := range p.Releases {
+			t.sums[i] = make([]int64, r.Len)
+		}
+	}
+	for i, v := range inputs {
+		v.AddTo(t.sums[i])
+	}
+}
+
+// foldedSum is the adder of an ideal sum whose inputs are added up already.
+type foldedSum struct {
+	*secagg.Ideal
+	folding  *folding
+	plan     *protocol.Plan
+	nothing  []protocol.Integers // an input of zeros
+	received int
+}
+
+// Begin implements aggregator.Sum.
+func (s *foldedSum) Begin(p *protocol.Plan) error {
+	if err := s.Ideal.Begin(p); err != nil {
+		return err
+	}
+	s.plan, s.nothing = p, zeros(p)
+	s.folding.begin(p)
+	return nil
+}
+
+// Receive implements aggregator.Sum.
+func (s *foldedSum) Receive(from protocol.ClientID, m protocol.StageMessage) error {
+	in, ok := m.(*protocol.MaskedInput)
+	if !ok || !s.folding.folded[from] {
+		return s.Ideal.Receive(from, m)
+	}
+	if !s.folding.sends(from) {
+		return fmt.Errorf("client %d was to be lost before its input left it", from)
+	}
+	s.received++
+	with := *in
+	with.Vectors = s.nothing
+	return s.Ideal.Receive(from, &with)
+}
+
+// zeros is an input of zeros.
+func zeros(p *protocol.Plan) []protocol.Integers {
+	out := make([]protocol.Integers, len(p.Releases))
+	for i := range out {
+		out[i].Index = []uint32{}
+	}
+	return out
+}
+
+// Sum implements aggregator.Sum.
+func (s *foldedSum) Sum(run protocol.Runner) ([][]int64, error) {
+	sent := 0
+	for id, folded := range s.folding.folded {
+		if folded && s.folding.sends(protocol.ClientID(id)) {
+			sent++
+		}
+	}
+	if sent != s.received || s.folding.iteration != s.plan.Iteration {
+		return nil, fmt.Errorf("sim: the inputs of %d clients were added up, and %d arrived", sent, s.received)
+	}
+	for i := range s.folding.parts {
+		part := &s.folding.parts[i]
+		if part.sums == nil {
+			continue
+		}
+		if err := s.Ideal.Add(part.sums, 0, 0); err != nil { // whose they are was heard from each
+			return nil, err
+		}
+		part.sums = nil
+	}
+	return s.Ideal.Sum(run)
+}
