@@ -70,6 +70,25 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// Of more clients than a round goes on with the first that come are in the sum, and the others take their next turn.
+func TestTurnsOverTheNetwork(t *testing.T) {
+	f := newFederation(t, "algorithm=fmf-lfl rounds=5 cohort.size=4 cohort.over=1.5 secagg=real tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, 8, 12))
+	x := f.tapped()
+	var mu sync.Mutex
+	var got []came
+	x.rule(func(p *passing) {
+		mu.Lock()
+		defer mu.Unlock()
+		if m, ok := p.message.(*protocol.Result); ok {
+			got = append(got, came{m.Iteration, m.Survivors, m.Answered})
+		}
+	})
+	f.run()
+	if want := []came{{1, 4, 4}, {2, 4, 4}, {3, 4, 4}, {4, 4, 4}, {5, 4, 4}}; !slices.Equal(got, want) {
+		t.Errorf("rounds came to %+v, want %+v", got, want)
+	}
+}
+
 // fate is the stage at which the simulator loses a client in an iteration, as package sim
 // draws it: two numbers from a stream of the client's, whether and where.
 func fate(t *testing.T, f sim.Faults, c protocol.ClientID, iteration uint64) protocol.Stage {
