@@ -8,7 +8,7 @@ const (
 	bytesPerRun    = 64 << 20
 	bytesPerRating = 24   // in columns: those of the data, and those of the parts of their split
 	bytesElsewhere = 56   // more, of algorithms that do not work by user: those of their parties
-	bytesPerUser   = 1400 // of a client: its role, the messages of a stage on their way, its ledger, and what it trained
+	bytesPerUser   = 1550 // of a client: its role, the messages of a stage on their way, its ledger, and what it trained
 	garbage        = 0.5
 	garbagePacked  = 0.2
 )
