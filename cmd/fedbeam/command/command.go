@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
@@ -84,6 +85,9 @@ func initBeam(args []string) error {
 	}
 	if flag.NArg() > 0 {
 		return cli.Misusef("after --: %q is no flag of Beam's", flag.Arg(0))
+	}
+	if *jobopts.Async {
+		return cli.Misusef("after --: --async: the program follows the run to measure its model, and waits for it")
 	}
 	if !beam.Initialized() {
 		beam.Init()

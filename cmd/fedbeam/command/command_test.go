@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+
 	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -79,7 +81,9 @@ func TestRefusals(t *testing.T) {
 		{"run --set data=synthetic:small --set algorithm=sgd-mf", "fedsim run"},
 		{"run -- --no-such-flag", "no-such-flag"},
 		{"run -- word", "no flag of Beam's"},
+		{"run -- --async", "waits for it"},
 	} {
+		*jobopts.Async = false // flags of Beam's are the process's
 		code, _, errors := call(t, strings.Fields(c.args)...)
 		if code != cli.Misuse || !strings.Contains(errors, c.want) {
 			t.Errorf("%s: exit code %d, want %d; %q lacks %q", c.args, code, cli.Misuse, errors, c.want)

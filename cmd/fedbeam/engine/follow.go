@@ -20,12 +20,12 @@ func (r *run) follow(ctx context.Context) (*sim.Outcome, error) {
 		return nil, err
 	}
 	for round := 1; round <= r.c.Rounds; round++ {
-		after, err := r.await(ctx, round+1)
-		if err != nil {
+		var after *turn
+		if after, err = r.await(ctx, round+1); err != nil {
 			return nil, err
 		}
-		b, err := r.books.at(ctx, round)
-		if err != nil {
+		var b *book
+		if b, err = r.books.at(ctx, round); err != nil {
 			return nil, err
 		}
 		if !r.books.fit(before.Plan, after.Model, round == r.c.Rounds) {
@@ -54,9 +54,9 @@ func (r *run) keepAnew(ctx context.Context, said int) (*sim.Outcome, error) {
 	c := r.c
 	c.Strategy, c.Ledgers = plans, other.ClientLedgers()
 	out, err := sim.Rehearse(ctx, c, func(it sim.Iteration, from sim.Fate, _ []byte) error {
-		f, err := fateOf(it, from, len(r.f.Trainers))
-		if err != nil || it.Number <= uint64(said) {
-			return err
+		f, failed := fateOf(it, from, len(r.f.Trainers))
+		if failed != nil || it.Number <= uint64(said) {
+			return failed
 		}
 		return r.over(ctx, &book{it, f, from.Charged}, plans.latest, refused)
 	})

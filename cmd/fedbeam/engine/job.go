@@ -47,6 +47,29 @@ type site struct {
 	mu    sync.Mutex
 	crews map[int]*crew // by shard
 	fresh []*experiment.Federation
+
+	reading sync.Mutex
+	file    string // that latest was read from
+	latest  *turn
+}
+
+// turn is the server's side before a round, which is read once for all shards.
+func (s *site) turn(ctx context.Context, j Job, round int) (*turn, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	x := exchange(j.Exchange)
+	if file := x.turnFile(round); s.file != file {
+		b, err := x.read(ctx, file)
+		if err != nil {
+			return nil, err
+		}
+		t, err := decodeTurn(b)
+		if err != nil {
+			return nil, err
+		}
+		s.file, s.latest = file, t
+	}
+	return s.latest, nil
 }
 
 func newSite(e *experiment.Experiment) *site {

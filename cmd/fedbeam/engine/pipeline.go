@@ -9,12 +9,13 @@ import (
 )
 
 func init() {
-	register.DoFn2x2[context.Context, []byte, []byte, error](&beginFn{})
+	register.DoFn3x1[context.Context, []byte, func(int, []byte), error](&beginFn{})
 	register.DoFn2x3[context.Context, int, int, []byte, error](&openFn{})
-	register.DoFn6x1[context.Context, int, []byte, []byte, func(int, []byte), func([]byte), error](&contributeFn{})
-	register.DoFn3x2[context.Context, []byte, []byte, []byte, error](&absorbFn{})
+	register.DoFn6x1[context.Context, int, func(*[]byte) bool, func(*[]byte) bool, func(int, []byte), func([]byte), error](&contributeFn{})
+	register.DoFn3x1[context.Context, []byte, func(int, []byte), error](&absorbFn{})
 	register.Combiner1[[]byte](&addFn{})
 	register.Emitter1[[]byte]()
+	register.Iter1[[]byte]()
 	register.Emitter2[int, []byte]()
 }
 
@@ -38,10 +39,13 @@ var (
 // build makes the pipeline of rounds first to last. Shards are dealt to groups, each in a scope of its own: a runner
 // that has a process for each sends it there.
 //
-//	shards ──> contribute(first) ──> contribute(first+1) ──> ...      what trainers keep goes along
-//	               │ sums   ^ plan        │ sums   ^ plan
-//	               v        │             v        │
-//	begin ───────────> absorb(first) ─────────> absorb(first+1) ──> ...   the server's side
+//	shards ──> contribute(first) ──> contribute(first+1) ──> ...   what trainers keep goes along
+//	              ^    │ sums           ^    │ sums
+//	              │    v                │    v
+//	begin ────────┘  absorb(first) ─────┘  absorb(first+1) ──> ...
+//
+// The server's side is in the exchange folder: begin and absorb write it, and send each shard a word that it is there. As a
+// side input it would do as well, but Prism's scheduler goes round in circles while a stage that has one computes.
 func build(job Job, fates []*fate, first, last, groups int, everyRound bool) *beam.Pipeline {
 	p, s := beam.NewPipelineWithRoot()
 	server := beam.ParDo(s.Scope("begin"), &beginFn{job, first}, beam.Impulse(s))
@@ -63,7 +67,7 @@ func build(job Job, fates []*fate, first, last, groups int, everyRound bool) *be
 			in := scopes[g].Scope(fmt.Sprintf("round-%d", round))
 			f := &contributeFn{Job: job, Round: round, Fate: fates[round-1], Write: everyRound || round == last}
 			var sum beam.PCollection
-			shards[g], sum = beam.ParDo2(in, f, shards[g], beam.SideInput{Input: server})
+			shards[g], sum = beam.ParDo2(in, f, beam.CoGroupByKey(in, shards[g], server))
 			sums[g] = beam.Combine(in, &addFn{}, sum)
 		}
 		in := s.Scope(fmt.Sprintf("server-%d", round))
@@ -71,7 +75,7 @@ func build(job Job, fates []*fate, first, last, groups int, everyRound bool) *be
 		if groups > 1 {
 			sum = beam.Combine(in, &addFn{}, beam.Flatten(in, sums...))
 		}
-		server = beam.ParDo(in, &absorbFn{job, round, fates[round-1]}, sum, beam.SideInput{Input: server})
+		server = beam.ParDo(in, &absorbFn{job, round, fates[round-1]}, sum)
 	}
 	return p
 }
@@ -86,24 +90,39 @@ type beginFn struct {
 }
 
 // ProcessElement implements a DoFn.
-func (f *beginFn) ProcessElement(ctx context.Context, _ []byte) ([]byte, error) {
-	x := exchange(f.Job.Exchange)
-	if f.First > 1 {
-		return x.read(ctx, x.turnFile(f.First))
+func (f *beginFn) ProcessElement(ctx context.Context, _ []byte, word func(int, []byte)) error {
+	if f.First == 1 {
+		s, err := f.Job.site(ctx)
+		if err != nil {
+			return err
+		}
+		t, err := s.begin()
+		if err != nil {
+			return err
+		}
+		if err = f.Job.leave(ctx, 1, t); err != nil {
+			return err
+		}
 	}
-	s, err := f.Job.site(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t, err := s.begin()
-	if err != nil {
-		return nil, err
-	}
+	f.Job.tell(word)
+	return nil
+}
+
+// leave leaves the server's side before a round in the exchange folder.
+func (j Job) leave(ctx context.Context, round int, t *turn) error {
 	b, err := t.encode()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return b, x.write(ctx, x.turnFile(f.First), b)
+	x := exchange(j.Exchange)
+	return x.write(ctx, x.turnFile(round), b)
+}
+
+// tell tells each shard that the server's side is there.
+func (j Job) tell(word func(int, []byte)) {
+	for shard := range j.Shards {
+		word(shard, nil)
+	}
 }
 
 // openFn takes up what the trainers of a shard keep: nothing before the first round.
@@ -131,12 +150,16 @@ type contributeFn struct {
 }
 
 // ProcessElement implements a DoFn.
-func (f *contributeFn) ProcessElement(ctx context.Context, shard int, state, server []byte, next func(int, []byte), sum func([]byte)) error {
+func (f *contributeFn) ProcessElement(ctx context.Context, shard int, states, words func(*[]byte) bool, next func(int, []byte), sum func([]byte)) error {
+	var state []byte
+	if !states(&state) {
+		return nil // the shard is of another group
+	}
 	s, err := f.Job.site(ctx)
 	if err != nil {
 		return err
 	}
-	t, err := decodeTurn(server)
+	t, err := s.turn(ctx, f.Job, f.Round)
 	if err != nil {
 		return err
 	}
@@ -191,28 +214,27 @@ type absorbFn struct {
 }
 
 // ProcessElement implements a DoFn.
-func (f *absorbFn) ProcessElement(ctx context.Context, sum, server []byte) ([]byte, error) {
+func (f *absorbFn) ProcessElement(ctx context.Context, sum []byte, word func(int, []byte)) error {
 	s, err := f.Job.site(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t, err := decodeTurn(server)
+	t, err := s.turn(ctx, f.Job, f.Round)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	x, err := integers(sum)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	after, err := s.absorb(t, f.Fate, x)
 	if err != nil {
-		return nil, fmt.Errorf("round %d: %w", f.Round, err)
+		return fmt.Errorf("round %d: %w", f.Round, err)
 	}
-	b, err := after.encode()
-	if err != nil {
-		return nil, err
+	if err = f.Job.leave(ctx, f.Round+1, after); err != nil {
+		return err
 	}
 	rounds.Inc(ctx, 1)
-	to := exchange(f.Job.Exchange)
-	return b, to.write(ctx, to.turnFile(f.Round+1), b)
+	f.Job.tell(word)
+	return nil
 }

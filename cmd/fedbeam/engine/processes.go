@@ -15,14 +15,13 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/harness"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/protox"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/extworker"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/runnerlib"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // Prism has one worker for each environment of a pipeline, and the Go SDK gives a pipeline one environment. So that
@@ -52,7 +51,11 @@ func ServeAsWorker(ctx context.Context, args []string) (was bool, err error) {
 	if err != nil {
 		return true, fmt.Errorf("worker %s: %w", id, err)
 	}
-	if err = takeOptions(info.GetPipelineOptions()); err != nil {
+	options, err := tools.ProtoToJSON(info.GetPipelineOptions())
+	if err == nil {
+		err = takeOptions(options)
+	}
+	if err != nil {
 		return true, fmt.Errorf("worker %s: %w", id, err)
 	}
 	control, stop, err := serveRelay(id, info.GetControlEndpoint().GetUrl())
@@ -66,16 +69,13 @@ func ServeAsWorker(ctx context.Context, args []string) (was bool, err error) {
 }
 
 // takeOptions has Beam know the options of the pipeline, as the container of a worker does.
-func takeOptions(options *structpb.Struct) error {
-	text, err := tools.ProtoToJSON(options)
-	if err != nil {
+func takeOptions(text string) error {
+	var o runtime.RawOptionsWrapper
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
-	var o runtime.RawOptionsWrapper
-	if err = json.Unmarshal([]byte(text), &o); err == nil {
-		runtime.GlobalOptions.Import(o.Options)
-	}
-	return err
+	runtime.GlobalOptions.Import(o.Options)
+	return nil
 }
 
 // jobServer is a Prism in this process, for all jobs.
@@ -127,10 +127,7 @@ func deal(p *pipepb.Pipeline, here *pipepb.Environment, groups int) error {
 	if err != nil {
 		return err
 	}
-	payload, err := proto.Marshal(&pipepb.ProcessPayload{Command: self})
-	if err != nil {
-		return err
-	}
+	payload := protox.MustEncode(&pipepb.ProcessPayload{Command: self})
 	c := p.GetComponents()
 	for g := range groups {
 		c.Environments[groupScope(g)] = &pipepb.Environment{Urn: graphx.URNEnvProcess, Payload: payload, Capabilities: here.GetCapabilities()}
