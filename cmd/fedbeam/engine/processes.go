@@ -46,6 +46,9 @@ func ServeAsWorker(ctx context.Context, args []string) (was bool, err error) {
 	if endpoint == "" || id == "" {
 		return false, nil
 	}
+	if err = beWatched(); err != nil {
+		return true, fmt.Errorf("worker %s: %w", id, err)
+	}
 	ctx = grpcx.WriteWorkerID(ctx, id)
 	info, err := tools.ProvisionInfo(ctx, endpoint)
 	if err != nil {
@@ -118,7 +121,16 @@ func executeInProcesses(ctx context.Context, groups int, p *beam.Pipeline) (res 
 	if err = deal(pipeline, env, groups); err != nil {
 		return nil, err
 	}
-	return runnerlib.Execute(ctx, pipeline, endpoint, &runnerlib.JobOptions{Name: jobopts.GetJobName(), Parallelism: -1, Loopback: true}, false)
+	watched, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	res, err = runnerlib.Execute(watched, pipeline, endpoint, &runnerlib.JobOptions{Name: jobopts.GetJobName(), Parallelism: -1, Loopback: true}, false)
+	if cause := context.Cause(watched); err != nil && ctx.Err() == nil && cause != nil {
+		err = cause
+	}
+	return res, err
 }
 
 // deal gives each group of shards an environment of its own.
