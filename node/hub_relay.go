@@ -87,6 +87,11 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 	var due <-chan time.Time // when the list is told again; nil: it has not changed
 	for {
 		if s != nil && !shown {
+			// Who described the session may have enrolled only now.
+			if err := a.welcome(c); err != nil {
+				return nil, 0, err
+			}
+			due = nil
 			now, err := a.describe(s)
 			if err != nil {
 				return nil, 0, err
