@@ -116,7 +116,7 @@ type Options struct {
 	// Fields leaves out the features of a regression as numbers, which take far more memory than categories ([Profile.Fields]).
 	Fields bool
 
-	// Packed leaves ratings packed ([Packed]) of a file in that form, and of a generated set of 5 million or more.
+	// Packed leaves ratings packed ([Packed]) of a file in that form, and of a generated set of 50 million or more.
 	// Without it they are in columns, of any source, at 12 bytes a rating.
 	Packed bool
 

@@ -69,8 +69,9 @@ func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
 	return set, nil
 }
 
-// manyRatings is from how many on a generated set is packed, where it may be.
-const manyRatings = 5_000_000
+// manyRatings is from how many on a generated set is packed, where it may be: unpacked it would take more than a gigabyte. To unpack a user's
+// ratings whenever its client works more than doubles the time of lfl-sgdmf.
+const manyRatings = 50_000_000
 
 // shape is the shape that a spec names; the error says what is wrong with it, or with the scale.
 func (o Options) shape(spec, name string) (shape, error) {
