@@ -107,6 +107,26 @@ type Metrics struct {
 	*Federated               // of federated algorithms only
 }
 
+// Note says in a few words how a round went, with why it released nothing if it did not; nil if it did.
+func (m Metrics) Note(skipped error) string {
+	note := ""
+	if m.RatingMetrics != nil {
+		note = fmt.Sprintf("rmse %.4f", m.RMSE)
+	} else {
+		note = fmt.Sprintf("recall@20 %.4f", m.Recall)
+	}
+	if m.Epsilon != nil {
+		note += fmt.Sprintf("  epsilon %.3f", *m.Epsilon)
+	}
+	if m.Federated != nil {
+		note += fmt.Sprintf("  alive %d/%d", m.Alive, m.Alive+m.Dropped)
+	}
+	if skipped != nil {
+		note += "  skipped: " + skipped.Error()
+	}
+	return note
+}
+
 // RatingMetrics are the part of Metrics about ratings.
 type RatingMetrics struct {
 	RMSE float64 `json:"rmse"`

@@ -38,22 +38,7 @@ func (p *progress) Step(done int) {
 func (p *progress) Round(m results.Metrics, skipped error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	note := ""
-	if m.RatingMetrics != nil {
-		note = fmt.Sprintf("rmse %.4f", m.RMSE)
-	} else {
-		note = fmt.Sprintf("recall@20 %.4f", m.Recall)
-	}
-	if m.Epsilon != nil {
-		note += fmt.Sprintf("  epsilon %.3f", *m.Epsilon)
-	}
-	if m.Federated != nil {
-		note += fmt.Sprintf("  alive %d/%d", m.Alive, m.Alive+m.Dropped)
-	}
-	if skipped != nil {
-		note += "  skipped: " + skipped.Error()
-	}
-	return p.Line(m.Round, note)
+	return p.Line(m.Round, m.Note(skipped))
 }
 
 // counted adds up what jobs counted.

@@ -86,20 +86,5 @@ func (p *progress) Resumed(after, rounds int) {
 // Round implements fedsim.Progress.
 func (p *progress) Round(m results.Metrics, skipped error) error {
 	p.trained = true
-	note := ""
-	if m.RatingMetrics != nil {
-		note = fmt.Sprintf("rmse %.4f", m.RMSE)
-	} else {
-		note = fmt.Sprintf("recall@20 %.4f", m.Recall)
-	}
-	if m.Epsilon != nil {
-		note += fmt.Sprintf("  epsilon %.3f", *m.Epsilon)
-	}
-	if m.Federated != nil {
-		note += fmt.Sprintf("  alive %d/%d", m.Alive, m.Alive+m.Dropped)
-	}
-	if skipped != nil {
-		note += "  skipped: " + skipped.Error()
-	}
-	return p.Line(m.Round, note)
+	return p.Line(m.Round, m.Note(skipped))
 }
