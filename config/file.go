@@ -127,6 +127,19 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
+// Assignments reads settings of the form KEY=VALUE, as a flag takes them that may be repeated. One of another form is an [Error].
+func Assignments(flag string, texts []string) ([]Setting, error) {
+	list := make([]Setting, len(texts))
+	for i, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, Errorf("%s %s: KEY=VALUE is needed", flag, text)
+		}
+		list[i] = Setting{Key: key, Value: value, Origin: flag + " " + key}
+	}
+	return list, nil
+}
+
 // ReadFile reads the settings of an experiment file: YAML with the names of keys,
 // each at most once.
 func ReadFile(path string) ([]Setting, error) { return readFile(path, false) }

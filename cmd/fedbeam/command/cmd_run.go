@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
@@ -87,14 +86,8 @@ func (r *runCmd) settings() (list []config.Setting, err error) {
 			return nil, err
 		}
 	}
-	for _, s := range r.Set {
-		key, value, ok := strings.Cut(s, "=")
-		if !ok {
-			return nil, cli.Misusef("--set %s: KEY=VALUE is needed", s)
-		}
-		list = append(list, config.Setting{Key: key, Value: value, Origin: "--set " + key})
-	}
-	return list, nil
+	set, err := config.Assignments("--set", r.Set)
+	return append(list, set...), err
 }
 
 // open resolves what was said, warns of what is odd in it, and loads the data, as fedsim run does.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -103,13 +102,11 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 	if err != nil {
 		return config.Config{}, err
 	}
-	for _, set := range c.Set {
-		key, value, ok := strings.Cut(set, "=")
-		if !ok {
-			return config.Config{}, cli.Misusef("--set %s: KEY=VALUE is needed", set)
-		}
-		said = append(said, config.Setting{Key: key, Value: value, Origin: "--set " + key})
+	set, err := config.Assignments("--set", c.Set)
+	if err != nil {
+		return config.Config{}, err
 	}
+	said = append(said, set...)
 	resolved, err := config.Resolve(said)
 	if err != nil {
 		return resolved, err

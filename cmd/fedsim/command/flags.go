@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
-	"github.com/fedsim/fedsim/internal/cli"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
 )
 
@@ -104,14 +103,8 @@ func (f *keyFlags) settings() ([]config.Setting, error) {
 			}
 		}
 	}
-	for _, s := range f.Set {
-		key, value, ok := strings.Cut(s, "=")
-		if !ok {
-			return nil, cli.Misusef("--set %s: KEY=VALUE is needed", s)
-		}
-		list = append(list, config.Setting{Key: key, Value: value, Origin: "--set " + key})
-	}
-	return list, nil
+	set, err := config.Assignments("--set", f.Set)
+	return append(list, set...), err
 }
 
 // opener is experiment.Open or experiment.OpenPacked.
