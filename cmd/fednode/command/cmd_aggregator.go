@@ -58,15 +58,11 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	listen := c.Listen
-	if len(listen) == 0 {
-		listen = node.Listen
-	}
 	relays, err := publicKeys("--relay", c.Relay)
 	if err != nil {
 		return err
 	}
-	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
+	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listenAt(c.Listen),
 		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor, Relays: relays})
 	if err != nil {
 		return err
@@ -82,6 +78,14 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	c.run(ctx, a, federation, &log)
 	log.Info().Msg("stopped")
 	return nil
+}
+
+// listenAt is where to listen for others: as was said, or the default.
+func listenAt(said []string) []string {
+	if len(said) == 0 {
+		return node.Listen
+	}
+	return said
 }
 
 // publicKeys are those that a flag names.

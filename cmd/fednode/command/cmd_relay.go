@@ -42,11 +42,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	listen := c.Listen
-	if len(listen) == 0 {
-		listen = node.Listen
-	}
-	r, err := node.NewRelay(ctx, node.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listen, Log: log, Observer: monitor})
+	r, err := node.NewRelay(ctx, node.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listenAt(c.Listen), Log: log, Observer: monitor})
 	if err != nil {
 		return err
 	}
