@@ -136,12 +136,3 @@ func quantizeAll(p *protocol.Plan, vectors []protocol.Vector) ([]protocol.Intege
 	}
 	return out, nil
 }
-
-// zeros is a contribution of nothing.
-func zeros(p *protocol.Plan) []protocol.Integers {
-	out := make([]protocol.Integers, len(p.Releases))
-	for i := range out {
-		out[i] = protocol.Integers{Index: []uint32{}}
-	}
-	return out
-}

@@ -30,7 +30,7 @@ func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner
 func (c *Config) prepare(p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
 	if x.inputs, err = Inputs(c.Trainer, p, c.Entropy, run); err != nil {
 		// The aggregator must not hear of it: zero and noise, like anybody.
-		x.unusable, x.inputs = err, zeros(p)
+		x.unusable, x.inputs = err, p.Zeros()
 	}
 	if x.state, err = c.save(); err != nil {
 		return x, err

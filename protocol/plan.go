@@ -347,6 +347,15 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 	return sample.events(events)
 }
 
+// Zeros is an input of nothing: of each release no coordinate is listed.
+func (p *Plan) Zeros() []Integers {
+	out := make([]Integers, len(p.Releases))
+	for i := range out {
+		out[i].Index = []uint32{}
+	}
+	return out
+}
+
 // OwnNoise reports whether parties add the noise of some release themselves, during
 // training. Taking up such a plan is what costs privacy, not sending the result.
 func (p *Plan) OwnNoise() bool {

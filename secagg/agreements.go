@@ -26,24 +26,34 @@ type privateKeys map[protocol.Key]*basepoint.Key
 
 // leaveChannel leaves the key of a session to the others.
 func (a *Agreements) leaveChannel(key *ecdh.PrivateKey) error {
-	if a == nil {
-		return nil
-	}
-	k, err := basepoint.NewKey(key.Bytes())
-	if err != nil {
-		return err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.session == nil {
-		a.session = make(privateKeys)
-	}
-	a.session[protocol.Key(key.PublicKey().Bytes())] = k
-	return nil
+	return a.leave(key, func() privateKeys {
+		if a.session == nil {
+			a.session = make(privateKeys)
+		}
+		return a.session
+	})
 }
 
 // leaveMask leaves the key of an iteration to the others. Iterations are set up at most one ahead.
 func (a *Agreements) leaveMask(iteration uint64, key *ecdh.PrivateKey) error {
+	return a.leave(key, func() privateKeys {
+		if a.tables == nil {
+			a.tables = make(map[uint64]privateKeys)
+		}
+		if a.tables[iteration] == nil {
+			a.tables[iteration] = make(privateKeys)
+			for old := range a.tables {
+				if old+1 < iteration {
+					delete(a.tables, old)
+				}
+			}
+		}
+		return a.tables[iteration]
+	})
+}
+
+// leave adds a key to those that to names, once nobody else is at them; nothing where keys are not shared.
+func (a *Agreements) leave(key *ecdh.PrivateKey, to func() privateKeys) error {
 	if a == nil {
 		return nil
 	}
@@ -53,18 +63,7 @@ func (a *Agreements) leaveMask(iteration uint64, key *ecdh.PrivateKey) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.tables == nil {
-		a.tables = make(map[uint64]privateKeys)
-	}
-	if a.tables[iteration] == nil {
-		a.tables[iteration] = make(privateKeys)
-		for old := range a.tables {
-			if old+1 < iteration {
-				delete(a.tables, old)
-			}
-		}
-	}
-	a.tables[iteration][protocol.Key(key.PublicKey().Bytes())] = k
+	to()[protocol.Key(key.PublicKey().Bytes())] = k
 	return nil
 }
 

@@ -33,10 +33,15 @@ func (d Draw) String() string {
 // IdealClient is a client's side of the ideal sum of one iteration. It keeps
 // nothing secret: there are no keys and no masks.
 type IdealClient struct {
-	setup *protocol.Setup
-	plan  *protocol.Plan // nil before Begin
-	draw  Draw
-	size  *atomic.Pointer[removalSize] // that clients of one process share; nil: they do not
+	*idealSetup
+	plan *protocol.Plan // nil before Begin
+	draw Draw
+}
+
+// idealSetup is what clients of one process share of an iteration.
+type idealSetup struct {
+	setup protocol.Setup
+	size  atomic.Pointer[removalSize] // the latest that was asked for
 }
 
 // removalSize is how long removals of a plan are that are not drawn.
@@ -46,27 +51,29 @@ type removalSize struct {
 }
 
 // NewIdealClient makes a client's side of an iteration.
-func NewIdealClient(s protocol.Setup, d Draw) *IdealClient { return &IdealClient{setup: &s, draw: d} }
-
-// Like makes the side of another client of the iteration, and shares with it what is the same for all.
-func (c *IdealClient) Like() IdealClient {
-	return IdealClient{setup: c.setup, draw: c.draw, size: c.size}
+func NewIdealClient(s protocol.Setup, d Draw) *IdealClient {
+	return &IdealClient{idealSetup: &idealSetup{setup: s}, draw: d}
 }
 
-// Of reports whether it is a side of an iteration so set up.
-func (c *IdealClient) Of(s protocol.Setup) bool { return *c.setup == s }
-
-// IdealClients makes the sides of many clients of one process. What they all compute of a plan, which they must
-// share too, is computed once. The function may be called at the same time.
+// IdealClients makes the sides of many clients of one process, which share what is the same for all: millions need not
+// have it each, and what they all compute of a plan, which they must share too, is computed once. The function may be
+// called at the same time.
 func IdealClients(d Draw) func(protocol.Setup) *IdealClient {
-	size := new(atomic.Pointer[removalSize])
-	return func(s protocol.Setup) *IdealClient { return &IdealClient{setup: &s, draw: d, size: size} }
+	var latest atomic.Pointer[idealSetup]
+	return func(s protocol.Setup) *IdealClient {
+		shared := latest.Load()
+		if shared == nil || shared.setup != s {
+			shared = &idealSetup{setup: s}
+			latest.Store(shared)
+		}
+		return &IdealClient{idealSetup: shared, draw: d}
+	}
 }
 
 // Begin takes the plan of the iteration, before the masked input; ErrPlan is
 // returned for one of another iteration.
 func (c *IdealClient) Begin(p *protocol.Plan) error {
-	if p.Setup() != *c.setup || c.plan != nil {
+	if p.Setup() != c.setup || c.plan != nil {
 		return ErrPlan
 	}
 	c.plan = p
@@ -124,9 +131,6 @@ func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers
 
 // expected is how long the removals would be.
 func (c *IdealClient) expected(survivors int) int {
-	if c.size == nil {
-		return c.plan.RemovalSize(survivors)
-	}
 	known := c.size.Load()
 	if known == nil || known.plan != c.plan || known.survivors != survivors {
 		known = &removalSize{c.plan, survivors, c.plan.RemovalSize(survivors)}

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
@@ -19,8 +18,7 @@ import (
 // folding adds up the inputs of the iteration in progress.
 type folding struct {
 	workers int
-	latest  atomic.Pointer[secagg.IdealClient] // a client's side of the latest setup
-	sends   func(protocol.ClientID) bool       // whether a client's input will leave it, in the iteration in progress
+	sends   func(protocol.ClientID) bool // whether a client's input will leave it, in the iteration in progress
 
 	iteration uint64
 	parts     []part
@@ -53,13 +51,9 @@ func (f *federation) fold(s sums) sums {
 	}
 	for i, join := range s.client {
 		out.client[i] = func(p protocol.Setup) (client.Sum, error) {
-			if latest := x.latest.Load(); latest != nil && latest.Of(p) { // they have but the setup, which millions need not have each
-				return &foldingClient{latest.Like(), x, protocol.ClientID(i)}, nil
-			}
 			side, err := join(p)
 			if ideal, ok := side.(*secagg.IdealClient); ok {
-				x.latest.Store(ideal)
-				return &foldingClient{ideal.Like(), x, protocol.ClientID(i)}, err
+				return &foldingClient{ideal, x, protocol.ClientID(i)}, err
 			}
 			return side, err
 		}
@@ -69,7 +63,7 @@ func (f *federation) fold(s sums) sums {
 
 // foldingClient is a client's side of an ideal sum that takes its input as soon as it is there.
 type foldingClient struct {
-	secagg.IdealClient
+	*secagg.IdealClient
 	folding *folding
 	id      protocol.ClientID
 }
@@ -147,7 +141,7 @@ func (s *foldedSum) Begin(p *protocol.Plan) error {
 	if err := s.Ideal.Begin(p); err != nil {
 		return err
 	}
-	s.plan, s.nothing = p, zeros(p)
+	s.plan, s.nothing = p, p.Zeros()
 	s.folding.begin(p)
 	return nil
 }
@@ -165,15 +159,6 @@ func (s *foldedSum) Receive(from protocol.ClientID, m protocol.StageMessage) err
 	with := *in
 	with.Vectors = s.nothing
 	return s.Ideal.Receive(from, &with)
-}
-
-// zeros is an input of zeros.
-func zeros(p *protocol.Plan) []protocol.Integers {
-	out := make([]protocol.Integers, len(p.Releases))
-	for i := range out {
-		out[i].Index = []uint32{}
-	}
-	return out
 }
 
 // Sum implements aggregator.Sum.
