@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -115,6 +116,15 @@ func (s *Set) Pack(w io.Writer) (Packing, error) {
 		p.record(rows.Row(u))
 	}
 	return p.close(s)
+}
+
+// PackedForm is the set with its ratings packed, in memory. What Pack refuses is refused.
+func (s *Set) PackedForm() (*Set, error) {
+	var file bytes.Buffer
+	if _, err := s.Pack(&file); err != nil {
+		return nil, err
+	}
+	return readPacked(context.Background(), file.Bytes(), Options{})
 }
 
 // levels are the distinct ratings, ascending; nil where there are too many for a scale.

@@ -8,7 +8,7 @@ import (
 )
 
 // Sample is the experiment with so many of its users, who stand at even distances, and with every setting as it is here: to see
-// what a user costs. It protects, and shows, nothing.
+// what a user costs. Ratings that are packed are packed in it. It protects, and shows, nothing.
 func (e *Experiment) Sample(users int) (*Experiment, error) {
 	if e.Public() {
 		return nil, ErrNoRatings
@@ -27,6 +27,13 @@ func (e *Experiment) Sample(users int) (*Experiment, error) {
 		for k, j := range items {
 			set.User, set.Item, set.Value = append(set.User, int32(u)), append(set.Item, j), append(set.Value, values[k])
 		}
+	}
+	if e.Data.Packed != nil {
+		packed, err := set.PackedForm()
+		if err != nil {
+			return nil, err
+		}
+		return openSet(e.Config, packed, time.Now())
 	}
 	return openSet(e.Config, &set, time.Now())
 }

@@ -5,7 +5,7 @@ import "math"
 // Effort is what a simulation takes on this machine, with everybody in one process. How long is from training on some of its users.
 type Effort struct {
 	// Processor is the processor time of the whole training, in seconds, with what is measured after every round; and of a round.
-	// Wall is the same on all workers, if they have the machine to themselves.
+	// Wall is how long that takes on the wall, with all workers, at the last trial's ratio of the two.
 	Processor float64 `json:"processor_seconds"`
 	Round     float64 `json:"processor_seconds_per_round"`
 	Wall      float64 `json:"wall_seconds"`
@@ -22,6 +22,7 @@ type Trial struct {
 	Users   int     `json:"users"`
 	Ratings int     `json:"ratings"`           // trained on
 	Seconds float64 `json:"processor_seconds"` // of the training
+	Wall    float64 `json:"wall_seconds"`      // of it
 }
 
 // EffortOf draws a line through one or two trials, by ratings: what does not depend on them, such as noise and solving for the
@@ -36,7 +37,11 @@ func EffortOf(trials []Trial, ratings, rounds, workers int) *Effort {
 		}
 	}
 	total := base + slope*float64(ratings)
+	wall := 1 / math.Max(float64(workers), 1)
+	if last.Seconds > 0 && last.Wall > 0 {
+		wall = last.Wall / last.Seconds
+	}
 	return &Effort{
-		Processor: total, Round: total / math.Max(float64(rounds), 1), Wall: total / math.Max(float64(workers), 1), Workers: workers, Trials: trials,
+		Processor: total, Round: total / math.Max(float64(rounds), 1), Wall: total * wall, Workers: workers, Trials: trials,
 	}
 }
