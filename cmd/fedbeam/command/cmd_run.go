@@ -96,7 +96,7 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress) (*
 	if err != nil {
 		return nil, err
 	}
-	e, err := experiment.Open(ctx, c, p.Loading(algorithm.Data.Of(c)))
+	e, err := engine.Open(ctx, c, p.Loading(algorithm.Data.Of(c)))
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (x exchange) shardFile(round, shard int) string {
 
 // write writes a file whose end says that it is whole.
 func (x exchange) write(ctx context.Context, name string, b []byte) (err error) {
-	system, err := filesystem.New(ctx, name)
+	system, err := storeOf(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ var errAbsent = errors.New("the file is not there, or not whole")
 
 // read reads a file that write wrote.
 func (x exchange) read(ctx context.Context, name string) (b []byte, err error) {
-	system, err := filesystem.New(ctx, name)
+	system, err := storeOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (x exchange) remove() error {
 		return os.RemoveAll(string(x))
 	}
 	ctx := context.Background()
-	system, err := filesystem.New(ctx, string(x))
+	system, err := storeOf(ctx, string(x))
 	if err != nil {
 		return err
 	}
@@ -118,4 +118,4 @@ func (x exchange) remove() error {
 }
 
 // onDisk reports whether the folder is of this machine, or seems to be.
-func (x exchange) onDisk() bool { return !strings.Contains(string(x), "://") }
+func (x exchange) onDisk() bool { return !stored(string(x)) }

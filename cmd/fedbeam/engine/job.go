@@ -134,7 +134,7 @@ func (j Job) open(ctx context.Context) (*site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a worker cannot open the experiment: %w", err)
 	}
-	e, err := experiment.Open(ctx, c, nil)
+	e, err := Open(ctx, c, nil)
 	if err != nil {
 		return nil, fmt.Errorf("a worker cannot open the experiment; its data must be there under the same name, %q: %w", algorithm.Data.Of(c), err)
 	}
