@@ -279,6 +279,12 @@ func TestWideCatalogues(t *testing.T) {
 		{"algorithm=ssp-c epsilon=inf", 20_000, 160_000, 0, "", ""}, // posteriors
 		{"algorithm=ssp-c feedback=implicit epsilon=5", 20_000, 160_000, 0, "", single},
 		{"algorithm=dp-cmf epsilon=5", 20_000, 160_000, 0, "", single},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 160_000, 2000, byCounts, single},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 20_000, 0, "", double},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=popularity", 20_000, 160_000, 0, "", single},
+		{"algorithm=dp-cmf feedback=implicit epsilon=inf", 20_000, 160_000, 0, "", single},
+		{"algorithm=ada-dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, byCounts, single},
+		{"algorithm=am-ssp feedback=implicit epsilon=1", 20_000, 160_000, 0, "", single},
 		{"algorithm=dpsgd epsilon=5", 20_000, 160_000, 0, "", ""},
 	} {
 		var text config.Config

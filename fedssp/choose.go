@@ -11,7 +11,7 @@ import (
 // declareChoice declares which items are trained on: see chosen.go.
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
-		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
+		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
 		Help: "Items that are trained on, those that private counts or weights show to be rated most: a share below 1, or how many; 0 trains on all. The others are scored by their biases and features, or last.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
@@ -138,9 +138,15 @@ const (
 	eachItem   = 6
 )
 
+// rankedItems is how many items of a wide catalogue are trained on in rankings, where counts choose them and each item is solved for by itself: with more,
+// noise is all that most of them have (docs/results.md, "Wide catalogues").
+const rankedItems = 2000
+
 // most is how many items are trained on where nothing is said.
 func (s settings) most(f *config.Facts) float64 {
-	switch {
+	switch solver := s.solver(); {
+	case s.wide(f) && s.private() && s.implicit() && s.items() && (solver == ALS || solver == CMF) && keys.itemsFile.Is(s.Config, "") && !keys.chooseBy.Is(s.Config, byWeights):
+		return rankedItems
 	case !s.wide(f), !s.private(), !s.pooled(), s.problemOfWeights() != "", keys.chooseBy.Is(s.Config, byCounts), !keys.itemsFile.Is(s.Config, ""), keys.popularityWeight.Or(s.Config, 0) > 0:
 		return 0
 	}
