@@ -86,9 +86,14 @@ type packedRow struct {
 }
 
 // Ratings implements model.Source.
-func (r packedRow) Ratings() model.Ratings {
-	items, values := r.rows.Row(r.user)
-	return model.Ratings{Items: items, Values: values}
+func (r packedRow) Ratings(in *model.Buffer) model.Ratings {
+	in.Items, in.Values = r.rows.Into(r.user, in.Items, in.Values)
+	return model.Ratings{Items: in.Items, Values: in.Values}
+}
+
+// Lend calls hear with what Row returns, which holds until hear returns ([dataset.Rows.Lend]).
+func (s *Setup) Lend(user int, hear func(model.Ratings)) {
+	s.Train.Lend(user, func(items []int32, values []float32) { hear(model.Ratings{Items: items, Values: values}) })
 }
 
 // Public reports whether nobody has the ratings in one place: in a deployment.

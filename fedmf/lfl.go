@@ -45,7 +45,9 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if err != nil {
 		return nil, err
 	}
-	r := t.ratings.Ratings()
+	memory := model.Borrow()
+	defer memory.Return()
+	r := t.ratings.Ratings(memory)
 	if t.u == nil {
 		t.u = t.params.fit(r, v)
 	}
@@ -103,7 +105,9 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	if err != nil {
 		return err
 	}
-	t.u, t.tuned = t.params.fit(t.ratings.Ratings(), v), true
+	memory := model.Borrow()
+	defer memory.Return()
+	t.u, t.tuned = t.params.fit(t.ratings.Ratings(memory), v), true
 	return nil
 }
 

@@ -262,10 +262,11 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 		rows := part.History.ByUser()
 		run.Each(len(part.Users), func(i int) {
 			user := int(part.Users[i])
-			items, values := rows.Row(user)
-			u, bias := x.params.FitUser(m.Model, model.Ratings{Items: items, Values: values})
-			copy(m.users.Row(user), u)
-			m.bias[user] = bias
+			rows.Lend(user, func(items []int32, values []float32) {
+				u, bias := x.params.FitUser(m.Model, model.Ratings{Items: items, Values: values})
+				copy(m.users.Row(user), u)
+				m.bias[user] = bias
+			})
 		})
 	}
 }
@@ -274,9 +275,11 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 	out := x.predictor(m).hold(x.setup.Data.Users, x.width())
 	run.Each(x.setup.Data.Users, func(u int) {
-		e, bias := x.params.FitUser(m, x.setup.Row(u))
-		copy(out.users.Row(u), e)
-		out.bias[u] = bias
+		x.setup.Lend(u, func(r model.Ratings) {
+			e, bias := x.params.FitUser(m, r)
+			copy(out.users.Row(u), e)
+			out.bias[u] = bias
+		})
 	})
 	return out
 }
@@ -314,10 +317,12 @@ type fitting struct {
 
 // Predict implements model.Predictor.
 func (f fitting) Predict(user int, items []int32, out []float64) {
-	u, bias := f.instance.params.FitUser(f.Model, f.setup.Row(user))
-	for i, j := range items {
-		out[i] = f.Model.Predict(u, bias, int(j))
-	}
+	f.setup.Lend(user, func(r model.Ratings) {
+		u, bias := f.instance.params.FitUser(f.Model, r)
+		for i, j := range items {
+			out[i] = f.Model.Predict(u, bias, int(j))
+		}
+	})
 }
 
 // Final takes users as their clients hold them after the last fit.

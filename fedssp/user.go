@@ -29,8 +29,8 @@ type User struct {
 func NewUser(p *Params, r model.Source) *User { return &User{params: p, ratings: r} }
 
 // read returns the ratings, and what is wrong with them.
-func (t *User) read() (model.Ratings, error) {
-	r := t.ratings.Ratings()
+func (t *User) read(in *model.Buffer) (model.Ratings, error) {
+	r := t.ratings.Ratings(in)
 	return r, t.params.checkRatings(r)
 }
 
@@ -71,7 +71,9 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if err != nil {
 		return nil, err
 	}
-	all, err := t.read()
+	memory := model.Borrow()
+	defer memory.Return()
+	all, err := t.read(memory)
 	if err != nil {
 		return nil, err
 	}
@@ -88,12 +90,14 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 }
 
 // Finish implements client.Trainer: the fit to the final model.
-func (t *User) Finish(model []byte, _ protocol.Runner) error {
-	m, err := openBroadcast(model, t.params)
+func (t *User) Finish(final []byte, _ protocol.Runner) error {
+	m, err := openBroadcast(final, t.params)
 	if err != nil {
 		return err
 	}
-	all, err := t.read()
+	memory := model.Borrow()
+	defer memory.Return()
+	all, err := t.read(memory)
 	if err != nil {
 		return err
 	}
@@ -143,7 +147,9 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 		}
 	}
 	snapshot = snapshot[size:]
-	n, ratings := len(snapshot)/4, len(t.ratings.Ratings().Items)
+	memory := model.Borrow()
+	defer memory.Return()
+	n, ratings := len(snapshot)/4, len(t.ratings.Ratings(memory).Items)
 	if len(snapshot)%4 != 0 || n > ratings || n > t.params.PerUser {
 		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, of which at most %d count", len(snapshot), ratings, t.params.PerUser)
 	}
