@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/relay"
 	"github.com/fedsim/fedsim/secagg"
@@ -217,7 +218,8 @@ type federation struct {
 	now        time.Time
 	server     role
 	aggregator role
-	clients    []role
+	clients    []client.Client
+	instead    map[protocol.ClientID]role // what stands in for a client, if anything does: tests have some that are listened to
 	relays     *relays
 	faults     calendar
 	lost       []protocol.Stage // of each client in the present iteration
@@ -238,7 +240,7 @@ func newFederation(cfg Config) (*federation, error) {
 	n := len(cfg.Trainers)
 	streams := newStreams(cfg)
 	f := &federation{
-		streams: streams, queue: newQueue(), clients: make([]role, n),
+		streams: streams, queue: newQueue(),
 		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
@@ -253,17 +255,15 @@ func newFederation(cfg Config) (*federation, error) {
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Iterations: uint64(cfg.Rounds), SitOut: cfg.SitOut,
 	})
-	samplers := new(client.Samplers)
-	for i, t := range cfg.Trainers {
-		c := client.Config{
-			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: streams.trainer(t, clientName(i)), NewSum: sides.client[i], Noise: samplers,
-			Entropy: streams.noise(clientName(i)), Iterations: uint64(cfg.Rounds),
-		}
-		if cfg.Ledgers != nil {
-			c.Ledger = cfg.Ledgers[i]
-		}
-		f.clients[i] = client.New(c)
+	shared := &client.Shared{
+		Session: cfg.Session, NewSum: sides.client, Noise: new(client.Samplers), Iterations: uint64(cfg.Rounds),
+		Trainer: func(id protocol.ClientID) client.Trainer { return streams.trainer(cfg.Trainers[id], id) },
+		Entropy: func(id protocol.ClientID) entropy.Source { return streams.noise(clientName(int(id))) },
 	}
+	if cfg.Ledgers != nil {
+		shared.Ledger = func(id protocol.ClientID) client.Ledger { return cfg.Ledgers[id] }
+	}
+	f.clients = client.NewMany(shared, n)
 	return f, nil
 }
 

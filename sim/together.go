@@ -90,7 +90,10 @@ func (f *federation) role(p protocol.Party) role {
 	case protocol.Relay:
 		return f.relays.roles[p.Client]
 	default:
-		return f.clients[p.Client]
+		if r := f.instead[p.Client]; r != nil {
+			return r
+		}
+		return &f.clients[p.Client]
 	}
 }
 
