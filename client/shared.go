@@ -57,7 +57,10 @@ func (s *Shared) price(p *protocol.Plan) price {
 
 // setup is where a setup is kept.
 func (s *Shared) setup(of protocol.Setup) *protocol.Setup {
-	return s.setups.of(of, func() *protocol.Setup { return &of })
+	return s.setups.of(of, func() *protocol.Setup {
+		kept := of
+		return &kept
+	})
 }
 
 // Messages of sums with something of the role in them. Many clients of an ideal sum send the same one, of which there is one then.

@@ -87,11 +87,8 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 
 // ClientSide implements algorithm.Instance.
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
-	p := &parties{instance: x, users: make([]*User, x.setup.Data.Users)}
-	for u := range p.users {
-		p.users[u] = NewUser(&x.params, x.setup.Source(u))
-	}
-	return p, nil
+	kept := model.NewRoom(x.setup.Data.Users, x.width())
+	return &parties{instance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
 // Party implements algorithm.Instance.
@@ -287,14 +284,15 @@ func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 // parties are the clients.
 type parties struct {
 	*instance
-	users []*User
+	kept  *model.Room // where users keep embeddings
+	users []User
 }
 
 // Trainers implements algorithm.ClientSide.
 func (p *parties) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, len(p.users))
-	for i, u := range p.users {
-		list[i] = u
+	for i := range p.users {
+		list[i] = &p.users[i]
 	}
 	return list
 }
@@ -331,10 +329,11 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 	if err != nil {
 		return nil, err
 	}
-	out := p.predictor(m).hold(p.setup.Data.Users, p.width())
+	out := p.predictor(m)
+	out.users, out.bias = p.kept.Rows(), make([]float64, len(p.users)) // where embeddings are, mostly
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
-		t := p.users[u]
+		t := &p.users[u]
 		if !t.Finished() {
 			if errs[u] = t.Finish(shared, run); errs[u] != nil {
 				return

@@ -29,6 +29,19 @@ func (r Ratings) Only(item int32) Ratings {
 // until that is used again.
 type Source interface{ Ratings(in *Buffer) Ratings }
 
+// Sources are those of many users, by their place.
+type Sources interface {
+	RatingsOf(user int, in *Buffer) Ratings
+}
+
+// Alone makes the sources of one user of its source.
+func Alone(s Source) Sources { return alone{s} }
+
+type alone struct{ Source }
+
+// RatingsOf implements Sources.
+func (a alone) RatingsOf(_ int, in *Buffer) Ratings { return a.Ratings(in) }
+
 // Ratings implements Source.
 func (r Ratings) Ratings(*Buffer) Ratings { return r }
 
