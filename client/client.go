@@ -159,7 +159,7 @@ func New(cfg Config) *Client {
 func (c *Client) Step(now time.Time, in protocol.Input) protocol.Effects {
 	switch in := in.(type) {
 	case protocol.Received:
-		return c.Receive(in.Envelope)
+		return c.Receive(now, in.Envelope)
 	case protocol.Done:
 		return c.done(now, in)
 	default:
@@ -168,7 +168,7 @@ func (c *Client) Step(now time.Time, in protocol.Input) protocol.Effects {
 }
 
 // Receive is Step with a message.
-func (c *Client) Receive(e protocol.Envelope) protocol.Effects {
+func (c *Client) Receive(_ time.Time, e protocol.Envelope) protocol.Effects {
 	if e.From.Role != protocol.Aggregator {
 		return c.ignored(protocol.StageAdvertise, fmt.Errorf("%s: a client hears the aggregator only, not %s", protocol.Describe(e.Message), e.From))
 	}
