@@ -136,7 +136,7 @@ func New(cfg Config) *Aggregator {
 func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	switch in := in.(type) {
 	case protocol.Received:
-		return a.receive(now, in.Envelope)
+		return a.Receive(now, in.Envelope)
 	case protocol.Tick:
 		return a.woken(now)
 	case protocol.Connected:
@@ -154,7 +154,8 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	return protocol.Effects{}
 }
 
-func (a *Aggregator) receive(now time.Time, e protocol.Envelope) protocol.Effects {
+// Receive is Step with a message.
+func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effects {
 	if e.From.Role == protocol.Relay {
 		return a.fromRelay(now, e)
 	}

@@ -71,24 +71,24 @@ func (s *Setup) Row(user int) model.Ratings {
 	return model.Ratings{Items: items, Values: values}
 }
 
-// Source is the same, made anew whenever it is asked for where the data are packed.
-func (s *Setup) Source(user int) model.Source {
-	if s.Train.Packed() {
-		return packedRow{s.Train, user}
+// Sources are the rows of all users, made anew whenever they are asked for where the data are packed.
+func (s *Setup) Sources() model.Sources { return trainRows{s.Train} }
+
+type trainRows struct{ *dataset.Rows }
+
+// RatingsOf implements model.Sources.
+func (r trainRows) RatingsOf(user int, in *model.Buffer) model.Ratings {
+	if !r.Packed() {
+		items, values := r.Row(user)
+		return model.Ratings{Items: items, Values: values}
 	}
-	return s.Row(user)
+	in.Items, in.Values = r.Into(user, in.Items, in.Values)
+	return model.Ratings{Items: in.Items, Values: in.Values}
 }
 
-// packedRow is a user's row of packed ratings.
-type packedRow struct {
-	rows *dataset.Rows
-	user int
-}
-
-// Ratings implements model.Source.
-func (r packedRow) Ratings() model.Ratings {
-	items, values := r.rows.Row(r.user)
-	return model.Ratings{Items: items, Values: values}
+// Lend calls hear with what Row returns, which holds until hear returns ([dataset.Rows.Lend]).
+func (s *Setup) Lend(user int, hear func(model.Ratings)) {
+	s.Train.Lend(user, func(items []int32, values []float32) { hear(model.Ratings{Items: items, Values: values}) })
 }
 
 // Public reports whether nobody has the ratings in one place: in a deployment.

@@ -13,7 +13,7 @@ import (
 
 // ahead makes the round of an iteration to come; nil if there is none, or if it asks others than this one.
 func (c *Client) ahead(s protocol.Setup) (*round, error) {
-	if s.Iteration > c.cfg.Iterations || s.Cohort.Enrolled > 0 {
+	if s.Iteration > c.Iterations || s.Cohort.Enrolled > 0 {
 		return nil, nil
 	}
 	r, err := c.newRound(s)
@@ -25,7 +25,7 @@ func (c *Client) ahead(s protocol.Setup) (*round, error) {
 // present one began without it.
 func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	switch {
-	case s.Session != c.cfg.Session || s.Iteration > c.cfg.Iterations || s.Iteration <= c.last || c.finished || s.Cohort.Enrolled > 0:
+	case s.Session != c.Session || s.Iteration > c.Iterations || s.Iteration <= c.last || c.finished || s.Cohort.Enrolled > 0:
 		return c.ignored(protocol.StageAdvertise, fmt.Errorf("no iteration %d is to come here", s.Iteration))
 	case c.next != nil && c.next.setup.Iteration == s.Iteration || c.round != nil && c.round.setup.Iteration+1 >= s.Iteration:
 		return c.ignored(protocol.StageAdvertise, fmt.Errorf("iteration %d is being set up here already", s.Iteration))
@@ -36,8 +36,8 @@ func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	}
 	// What was under way is of an iteration that is over, and the one before the
 	// next is no longer for this client.
-	c.round, c.next, c.working, c.last = nil, r, nil, s.Iteration-1
-	return c.reply(r, r.advertising())
+	c.round, c.next, c.working, c.last = nil, r, working{}, s.Iteration-1
+	return c.reply(r, c.advertising(r.side()))
 }
 
 // sideOf is the client's side of the sum of a round that there may not be.
@@ -45,7 +45,7 @@ func (r *round) sideOf() *side {
 	if r == nil {
 		return nil
 	}
-	s := r.side
+	s := r.side()
 	return &s
 }
 
@@ -57,8 +57,8 @@ func (r *round) takes(m *protocol.Roster) bool {
 // shareAhead answers a roster on the side of an answer to unmask, and says what the
 // client sends next. A roster that is no good is not answered: the client is then without
 // the next iteration, but the present one is not held up.
-func (s side) shareAhead(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, protocol.Stage) {
-	out, err := s.share(m, run)
+func (c *Shared) shareAhead(s side, m *protocol.Roster, run protocol.Runner) (*protocol.Shares, protocol.Stage) {
+	out, err := c.share(s, m, run)
 	if err != nil {
 		return nil, protocol.Stages // no part in it
 	}

@@ -99,8 +99,8 @@ type Sum interface {
 // would else hold those of all clients at once.
 type Folder interface {
 	Sum
-	// Fold returns what is left to be sent; nil: the message is sent without vectors.
-	Fold(*protocol.Plan, []protocol.Integers) ([]protocol.Integers, error)
+	// Fold returns what is left to be sent of a client's; nil: the message is sent without vectors.
+	Fold(protocol.ClientID, *protocol.Plan, []protocol.Integers) ([]protocol.Integers, error)
 }
 
 // Config is what a client is made of. All fields but Ledger, Agreed and
@@ -131,23 +131,35 @@ type Config struct {
 
 // Client is the role of one client. Its methods are for one goroutine at a time.
 type Client struct {
-	cfg      Config
-	last     uint64   // the latest iteration taken up; an earlier or equal one is refused
-	works    uint64   // how many computations were asked for
-	working  *working // the latest, until its result is here
-	round    *round   // nil between iterations
-	next     *round   // set up ahead, without a plan as yet; nil if there is none
+	*Shared
+	last     uint64  // the latest iteration taken up; an earlier or equal one is refused
+	works    uint64  // how many computations were asked for
+	working  working // the latest, until its result is here
+	round    *round  // nil between iterations
+	next     *round  // set up ahead, without a plan as yet; nil if there is none
+	id       protocol.ClientID
 	finished bool
 }
 
 // New makes a client.
-func New(cfg Config) *Client { return &Client{cfg: cfg, last: cfg.Last} }
+func New(cfg Config) *Client {
+	s := &Shared{
+		Session: cfg.Session, Noise: cfg.Noise, Iterations: cfg.Iterations, agreed: cfg.Agreed, save: cfg.Save,
+		Trainer: func(protocol.ClientID) Trainer { return cfg.Trainer },
+		Entropy: func(protocol.ClientID) entropy.Source { return cfg.Entropy },
+		NewSum:  func(_ protocol.ClientID, s protocol.Setup) (Sum, error) { return cfg.NewSum(s) },
+	}
+	if cfg.Ledger != nil {
+		s.Ledger = func(protocol.ClientID) Ledger { return cfg.Ledger }
+	}
+	return &Client{Shared: s, id: cfg.ID, last: cfg.Last}
+}
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
 func (c *Client) Step(now time.Time, in protocol.Input) protocol.Effects {
 	switch in := in.(type) {
 	case protocol.Received:
-		return c.receive(in.Envelope)
+		return c.Receive(now, in.Envelope)
 	case protocol.Done:
 		return c.done(now, in)
 	default:
@@ -155,7 +167,8 @@ func (c *Client) Step(now time.Time, in protocol.Input) protocol.Effects {
 	}
 }
 
-func (c *Client) receive(e protocol.Envelope) protocol.Effects {
+// Receive is Step with a message.
+func (c *Client) Receive(_ time.Time, e protocol.Envelope) protocol.Effects {
 	if e.From.Role != protocol.Aggregator {
 		return c.ignored(protocol.StageAdvertise, fmt.Errorf("%s: a client hears the aggregator only, not %s", protocol.Describe(e.Message), e.From))
 	}
@@ -167,7 +180,7 @@ func (c *Client) receive(e protocol.Envelope) protocol.Effects {
 	case *protocol.Invite:
 		return c.invited(m.Setup)
 	case *protocol.Roster:
-		return c.share(m)
+		return c.rostered(m)
 	case *protocol.Delivery:
 		return c.sendInput(m)
 	case *protocol.Survivors:
@@ -196,7 +209,7 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	var err error
 	if m.Delivery == nil {
 		r, err = c.newRound(p.Setup())
-	} else if c.working != nil || r == nil || r.setup != p.Setup() || r.stage != protocol.StageMaskedInput {
+	} else if c.working.id != 0 || r == nil || *r.setup != p.Setup() || r.stage != protocol.StageMaskedInput {
 		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("iteration %d is not set up here", p.Iteration))
 	}
 	if err == nil {
@@ -205,7 +218,7 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	if err != nil {
 		return c.refused(p.Iteration, err)
 	}
-	r.plan, r.delivery = p, m.Delivery
+	r.plan = p
 	c.last, c.round, c.next = p.Iteration, nil, nil
 	records := []protocol.Record{protocol.Entered{Session: p.Session, Iteration: p.Iteration}}
 	if p.OwnNoise() {
@@ -214,11 +227,18 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 		}
 	}
 	c.round = r
-	sum := r.sum
-	eff := start(c, r, func(run protocol.Runner) (prepared, error) { return c.cfg.prepare(p, sum, run) },
-		func(x prepared) protocol.Effects { return c.ready(r, x) })
+	eff := c.preparing(r, m.Delivery)
 	eff.Persist = records
 	return eff
+}
+
+// preparing has the inputs of a round computed, the setup of which a delivery ends if it was set up ahead.
+func (c *Client) preparing(r *round, d *protocol.Delivery) protocol.Effects {
+	id := c.begin(r)
+	return protocol.Effects{Work: []protocol.Work{{ID: id, Do: func(run protocol.Runner) protocol.Done {
+		x, err := c.prepare(c.id, r.plan, r.sum, run)
+		return protocol.NewDone(id, err, func(time.Time) protocol.Effects { return c.ready(r, x, d) })
+	}}}}
 }
 
 // accept says why a plan is refused, if it is.
@@ -226,28 +246,27 @@ func (c *Client) accept(p *protocol.Plan) error {
 	if c.finished {
 		return errors.New("the session is over")
 	}
-	if err := p.Validate(); err != nil {
+	if err := c.sound.of(p, p.Validate); err != nil {
 		return err
 	}
-	if p.Session != c.cfg.Session {
+	if p.Session != c.Session {
 		return errors.New("the plan is of another session")
 	}
 	if p.Iteration <= c.last {
 		return fmt.Errorf("iteration %d is not later than %d, the last one taken up", p.Iteration, c.last)
 	}
-	if !p.Setup().Chooses(c.cfg.ID) {
+	if !p.Setup().Chooses(c.id) {
 		return fmt.Errorf("iteration %d asks %d of %d clients, and this is none of them", p.Iteration, p.Cohort.Clients, p.Cohort.All())
 	}
-	if c.cfg.Agreed != nil {
-		if err := c.cfg.Agreed(p); err != nil {
+	if c.agreed != nil {
+		if err := c.agreed(p); err != nil {
 			return err
 		}
 	}
-	if c.cfg.Ledger == nil {
+	if c.Ledger == nil {
 		return nil
 	}
-	_, err := p.Charges() // what no budget covers is not worth training for
-	return err
+	return c.price(p).err // what no budget covers is not worth training for
 }
 
 // final ends the session: the model is handed to the trainer.
@@ -257,24 +276,24 @@ func (c *Client) final(model []byte) protocol.Effects {
 	}
 	c.finished, c.round, c.next = true, nil, nil
 	return start(c, nil, func(run protocol.Runner) ([]byte, error) {
-		if err := c.cfg.Trainer.Finish(model, run); err != nil {
+		if err := c.Trainer(c.id).Finish(model, run); err != nil {
 			return nil, err
 		}
-		return c.cfg.save()
+		return c.saved()
 	}, func(state []byte) protocol.Effects {
 		return protocol.Effects{
 			Persist: c.trained(state),
-			Events:  []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.ClientParty(c.cfg.ID)}},
+			Events:  []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.ClientParty(c.id)}},
 		}
 	})
 }
 
-// save is the trainer's state, if it has any; as part of a work.
-func (c *Config) save() ([]byte, error) {
-	if c.Save == nil {
+// saved is the trainer's state, if it has any; as part of a work.
+func (s *Shared) saved() ([]byte, error) {
+	if s.save == nil {
 		return nil, nil
 	}
-	return c.Save()
+	return s.save()
 }
 
 // trained records a state of the trainer; nothing where there is none.
@@ -282,11 +301,11 @@ func (c *Client) trained(state []byte) []protocol.Record {
 	if state == nil {
 		return nil
 	}
-	return []protocol.Record{protocol.Trained{Session: c.cfg.Session, Iteration: c.last, State: state}}
+	return []protocol.Record{protocol.Trained{Session: c.Session, Iteration: c.last, State: state}}
 }
 
 func (c *Client) toAggregator(m protocol.Message) protocol.Envelope {
-	return protocol.Envelope{From: protocol.ClientParty(c.cfg.ID), To: protocol.Party{Role: protocol.Aggregator}, Message: m}
+	return protocol.Envelope{From: protocol.ClientParty(c.id), To: protocol.Party{Role: protocol.Aggregator}, Message: m}
 }
 
 func (c *Client) refused(iteration uint64, err error) protocol.Effects {
@@ -304,5 +323,5 @@ func (c *Client) report(kind protocol.EventKind, iteration uint64, err error) pr
 }
 
 func (c *Client) event(kind protocol.EventKind, iteration uint64, err error) protocol.Event {
-	return protocol.Event{Kind: kind, Iteration: iteration, Party: protocol.ClientParty(c.cfg.ID), Err: err}
+	return protocol.Event{Kind: kind, Iteration: iteration, Party: protocol.ClientParty(c.id), Err: err}
 }

@@ -8,55 +8,92 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// round is an iteration that a client is in, or sets up.
+// round is an iteration that a client is in, or sets up. A simulation has two for each of its clients: they are small.
 type round struct {
-	setup     protocol.Setup
-	side                         // of its sum
-	plan      *protocol.Plan     // nil before there is one
-	stage     protocol.Stage     // what the client sends next
-	delivery  *protocol.Delivery // came with the plan; nil: the setup is still to be done
-	inputs    []protocol.Integers
-	shares    *shares // the noise it added, nil if none
-	sharers   int     // n, clients whose shares were delivered
+	setup     *protocol.Setup
+	plan      *protocol.Plan // nil before there is one
+	held      *held          // nil: nothing
 	survivors *protocol.Survivors
-	charged   bool // the ledger has been charged for it
+	next      *round // set up with the masked input
+	sum       Sum
+	sharers   int32          // n, clients whose shares were delivered
+	stage     protocol.Stage // what the client sends next
+	charged   bool           // the ledger has been charged for it
+	ahead     bool           // it was set up before there was a plan
+}
 
-	next *round // set up with the masked input
+// held is what a client keeps to itself of an iteration.
+type held struct {
+	inputs []protocol.Integers
+	shares *shares // the noise it added, nil if none
+}
+
+// hold keeps inputs and noise in place of what was held.
+func (r *round) hold(inputs []protocol.Integers, noise *shares) {
+	if r.held = nil; inputs != nil || noise != nil {
+		r.held = &held{inputs, noise}
+	}
+}
+
+func (r *round) inputs() []protocol.Integers {
+	if r.held == nil {
+		return nil
+	}
+	return r.held.inputs
+}
+
+// noise is the noise that the client added; nil if none.
+func (r *round) noise() *shares {
+	if r.held == nil {
+		return nil
+	}
+	return r.held.shares
 }
 
 // side is the client's side of an iteration's sum.
 type side struct {
 	sum   Sum
-	ahead bool // it was set up before there was a plan
+	ahead bool
 }
 
+// side is the client's side of the round's sum.
+func (r *round) side() side { return side{r.sum, r.ahead} }
+
 func (c *Client) newRound(s protocol.Setup) (*round, error) {
-	sum, err := c.cfg.NewSum(s)
-	return &round{setup: s, side: side{sum: sum}, stage: protocol.StageAdvertise}, err
+	sum, err := c.NewSum(c.id, s)
+	return &round{setup: c.setup(s), sum: sum, stage: protocol.StageAdvertise}, err
 }
 
 // advertise begins a setup, and says which of its iteration's it is.
-func (s side) advertise() (*protocol.Advertise, error) {
+func (c *Shared) advertise(s side) (*protocol.Advertise, error) {
 	m, err := s.sum.Advertise()
-	if err == nil {
-		m.Ahead = s.ahead
+	if err != nil || m.Ahead == s.ahead {
+		return m, err
 	}
-	return m, err
+	return c.advertises.of(advertising{m, s.ahead}, func() *protocol.Advertise {
+		with := *m // what the sum answers stays as it is
+		with.Ahead = s.ahead
+		return &with
+	}), nil
 }
 
 // share deals secrets in it, and says the same.
-func (s side) share(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
+func (c *Shared) share(s side, m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
 	out, err := s.sum.Share(m, run)
-	if err == nil {
-		out.Ahead = s.ahead
+	if err != nil || out.Ahead == s.ahead {
+		return out, err
 	}
-	return out, err
+	return c.shares.of(sharing{out, s.ahead}, func() *protocol.Shares {
+		with := *out
+		with.Ahead = s.ahead
+		return &with
+	}), nil
 }
 
 // at is the round whose iteration stands before a stage; an error if neither the
 // present nor the next does, or something is being computed.
 func (c *Client) at(iteration uint64, stage protocol.Stage) (*round, error) {
-	if c.working == nil {
+	if c.working.id == 0 {
 		for _, r := range []*round{c.round, c.next} {
 			if r != nil && r.setup.Iteration == iteration && r.stage == stage {
 				return r, nil
@@ -75,29 +112,34 @@ func (c *Client) leave(r *round) {
 	c.next = nil
 }
 
-// working is a computation under way.
+// working is a computation under way; of id 0 there is none.
 type working struct {
 	id    uint64
 	round *round
 }
 
+// begin notes that something is computed for a round, and numbers it.
+func (c *Client) begin(r *round) uint64 {
+	c.works++
+	c.working = working{c.works, r}
+	return c.works
+}
+
 // start has something computed for a round, and take its result in. Until it is done the
 // sum of the round, and of the next if it is part of that, are the computation's.
 func start[T any](c *Client, r *round, compute func(protocol.Runner) (T, error), take func(T) protocol.Effects) protocol.Effects {
-	c.works++
-	c.working = &working{c.works, r}
 	return protocol.Effects{Work: []protocol.Work{
-		protocol.NewWork(c.works, compute, func(_ time.Time, x T) protocol.Effects { return take(x) }),
+		protocol.NewWork(c.begin(r), compute, func(_ time.Time, x T) protocol.Effects { return take(x) }),
 	}}
 }
 
 // done takes the result of work; that of a round left behind is dropped.
 func (c *Client) done(now time.Time, in protocol.Done) protocol.Effects {
 	w := c.working
-	if w == nil || in.ID != w.id {
+	if w.id == 0 || in.ID != w.id {
 		return protocol.Effects{}
 	}
-	c.working = nil
+	c.working = working{}
 	if in.Err != nil {
 		c.leave(w.round)
 		return c.report(protocol.WorkFailed, c.last, in.Err)
@@ -171,11 +213,11 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 	switch r.stage {
 	case protocol.StageMaskedInput:
 		if x.shares != nil {
-			r.shares = x.shares
+			r.hold(nil, x.shares)
 		}
 		c.next, r.next = r.next, nil
 	case protocol.StageUnmask:
-		r.shares = nil // noise changes once
+		r.held = nil // noise changes once
 	default:
 	}
 	if x.next != 0 {
@@ -197,7 +239,7 @@ func (c *Client) complaints(m protocol.Message) []protocol.Event {
 	var out []protocol.Event
 	for _, x := range in.Complaints {
 		out = append(out, protocol.Event{Kind: protocol.ClientAccused, Iteration: in.Iteration, Party: protocol.ClientParty(x.Of),
-			By: protocol.ClientParty(c.cfg.ID), Err: errors.New("no use can be made of the shares that it dealt to this client")})
+			By: protocol.ClientParty(c.id), Err: errors.New("no use can be made of the shares that it dealt to this client")})
 	}
 	return out
 }
@@ -207,12 +249,12 @@ func (c *Client) complaints(m protocol.Message) []protocol.Event {
 func (c *Client) charge(r *round) ([]protocol.Record, error) {
 	p := r.plan
 	record := protocol.Charged{Session: p.Session, Iteration: p.Iteration}
-	if c.cfg.Ledger != nil {
-		var err error
-		if record.Events, err = p.Charges(); err != nil {
-			return nil, err
+	if c.Ledger != nil {
+		price := c.price(p)
+		if record.Events = price.events; price.err != nil {
+			return nil, price.err
 		}
-		if err = c.cfg.Ledger.Charge(p.Session, p.Iteration, record.Events); err != nil {
+		if err := c.Ledger(c.id).Charge(p.Session, p.Iteration, record.Events); err != nil {
 			return nil, err
 		}
 	}

@@ -188,9 +188,9 @@ func (b *bench) command(text string) protocol.Effects {
 // do runs work, which must not write to the client: that is for Step, with the Done.
 func (b *bench) do(w protocol.Work) protocol.Done {
 	b.t.Helper()
-	before := roletest.Fields(b.client, "cfg")
+	before := roletest.Fields(b.client, "Shared")
 	done := w.Do(serial{})
-	if d := cmp.Diff(before, roletest.Fields(b.client, "cfg")); d != "" {
+	if d := cmp.Diff(before, roletest.Fields(b.client, "Shared")); d != "" {
 		b.t.Errorf("work wrote to the client (-before +after):\n%s", d)
 	}
 	return done

@@ -27,42 +27,44 @@ func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner
 }
 
 // prepare computes what the client will send: it runs as work.
-func (c *Config) prepare(p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
-	if x.inputs, err = Inputs(c.Trainer, p, c.Entropy, run); err != nil {
+func (s *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
+	if x.inputs, err = Inputs(s.Trainer(id), p, s.Entropy(id), run); err != nil {
 		// The aggregator must not hear of it: zero and noise, like anybody.
 		x.unusable, x.inputs = err, p.Zeros()
 	}
-	if x.state, err = c.save(); err != nil {
+	if x.state, err = s.saved(); err != nil {
 		return x, err
 	}
 	if !sum.Heavy() { // else dense noise is not kept from here to the masked input
-		x.inputs, x.shares, err = c.addNoise(p, sum, x.inputs)
+		x.inputs, x.shares, err = s.addNoise(id, p, sum, x.inputs)
 	}
 	if f, ok := sum.(Folder); ok && err == nil {
-		x.inputs, err = f.Fold(p, x.inputs)
+		x.inputs, err = f.Fold(id, p, x.inputs)
 	}
 	return x, err
 }
 
 // addNoise returns inputs with the client's share of the noise, and what it must still
 // know of that. The inputs stay as they are.
-func (c *Config) addNoise(p *protocol.Plan, sum Sum, inputs []protocol.Integers) ([]protocol.Integers, *shares, error) {
+func (s *Shared) addNoise(id protocol.ClientID, p *protocol.Plan, sum Sum, inputs []protocol.Integers) ([]protocol.Integers, *shares, error) {
 	if sum.DrawsNoise() {
 		return inputs, nil, nil
 	}
-	return c.Noise.draw(p, c.Entropy, inputs)
+	return s.Noise.draw(p, s.Entropy(id), inputs)
 }
 
 // ready goes on from the prepared inputs to the first stage that is not done.
-func (c *Client) ready(r *round, x prepared) protocol.Effects {
-	r.inputs, r.shares = x.inputs, x.shares
+func (c *Client) ready(r *round, x prepared, d *protocol.Delivery) protocol.Effects {
+	r.hold(x.inputs, x.shares)
 	var eff protocol.Effects
-	if r.delivery != nil {
-		eff = c.sendInput(r.delivery)
+	if d != nil {
+		eff = c.sendInput(d)
 	} else {
-		eff = c.reply(r, r.advertising())
+		eff = c.reply(r, c.advertising(r.side()))
 	}
-	eff.Persist = append(c.trained(x.state), eff.Persist...)
+	if x.state != nil {
+		eff.Persist = append(c.trained(x.state), eff.Persist...)
+	}
 	if x.unusable != nil {
 		eff.Events = append(eff.Events, c.event(protocol.InputUnusable, r.setup.Iteration, x.unusable))
 	}
@@ -70,19 +72,19 @@ func (c *Client) ready(r *round, x prepared) protocol.Effects {
 }
 
 // advertising composes what begins a setup.
-func (s side) advertising() compose {
-	return saying(func(protocol.Runner) (*protocol.Advertise, error) { return s.advertise() })
+func (c *Shared) advertising(s side) compose {
+	return saying(func(protocol.Runner) (*protocol.Advertise, error) { return c.advertise(s) })
 }
 
 // share deals secrets among the clients of the roster, of the present iteration or
 // of the next.
-func (c *Client) share(m *protocol.Roster) protocol.Effects {
+func (c *Client) rostered(m *protocol.Roster) protocol.Effects {
 	r, err := c.at(m.Iteration, protocol.StageShare)
 	if err != nil {
 		return c.ignored(protocol.StageShare, err)
 	}
-	own := r.side
-	return c.answer(r, saying(func(run protocol.Runner) (*protocol.Shares, error) { return own.share(m, run) }))
+	own := r.side()
+	return c.answer(r, saying(func(run protocol.Runner) (*protocol.Shares, error) { return c.share(own, m, run) }))
 }
 
 // sendInput checks how many clients are left, and has the masked input made. The
@@ -96,31 +98,37 @@ func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
 		c.leave(r)
 		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageShare, Left: m.Clients, Required: need})
 	}
-	r.sharers = m.Clients
+	r.sharers = int32(m.Clients)
 	if r.next, err = c.ahead(r.setup.Following()); err != nil {
 		c.leave(r)
 		return c.refused(m.Iteration, err)
 	}
-	f := c.cfg.masking(r, m)
-	r.inputs = nil // may be dense: all clients of a process may be here at once
+	f := c.masking(r, m)
+	r.hold(nil, r.noise()) // inputs may be dense: all clients of a process may be here at once
 	return c.answer(r, f)
 }
 
 // masking composes the masked input. What a heavy sum sends is noised, and so dense, only
 // here.
-func (c *Config) masking(r *round, m *protocol.Delivery) compose {
-	p, sum, inputs, next := r.plan, r.sum, r.inputs, r.next.sideOf()
+func (c *Client) masking(r *round, m *protocol.Delivery) compose {
+	p, sum, inputs, next := r.plan, r.sum, r.inputs(), r.next.sideOf()
 	return func(run protocol.Runner) (x composed, err error) {
 		noised := inputs
 		if sum.Heavy() {
-			if noised, x.shares, err = c.addNoise(p, sum, inputs); err != nil {
+			if noised, x.shares, err = c.addNoise(c.id, p, sum, inputs); err != nil {
 				return x, err
 			}
 		}
 		out, err := sum.MaskedInput(m, noised, run)
 		if err == nil && next != nil {
 			x.next = protocol.StageShare
-			out.Next, err = next.advertise()
+			var ahead *protocol.Advertise
+			ahead, err = c.advertise(*next)
+			out = c.inputs.of(inputWith{out, ahead}, func() *protocol.MaskedInput {
+				with := *out // what the sum answers stays as it is
+				with.Next = ahead
+				return &with
+			})
 		}
 		x.message = out
 		return x, err
@@ -130,7 +138,7 @@ func (c *Config) masking(r *round, m *protocol.Delivery) compose {
 // survivors takes the first set of survivors that it accepts; there is no other.
 func (c *Client) survivors(m *protocol.Survivors) protocol.Effects {
 	r := c.round
-	if r == nil || r.setup.Iteration != m.Iteration || r.survivors != nil || c.working != nil ||
+	if r == nil || r.setup.Iteration != m.Iteration || r.survivors != nil || c.working.id != 0 ||
 		r.stage != protocol.StageConsistency && r.stage != protocol.StageUnmask {
 		return c.ignored(protocol.StageUnmask, fmt.Errorf("iteration %d does not wait for survivors here", m.Iteration))
 	}
@@ -138,7 +146,7 @@ func (c *Client) survivors(m *protocol.Survivors) protocol.Effects {
 		c.leave(r)
 		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageMaskedInput, Left: m.Count, Required: need})
 	}
-	if m.Count > r.sharers {
+	if m.Count > int(r.sharers) {
 		c.leave(r) // more survivors would mean less noise
 		return c.refused(m.Iteration, fmt.Errorf("%d survivors of %d clients whose shares were delivered", m.Count, r.sharers))
 	}
@@ -162,14 +170,14 @@ func (c *Client) quorum(m *protocol.Quorum) protocol.Effects {
 // unmask answers the survivors, and the roster of the next iteration that came
 // with them. What was drawn as work is thinned as work.
 func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
-	if r.shares != nil {
+	if r.noise() != nil {
 		return c.compute(r, c.unmasking(r, q))
 	}
 	return c.answer(r, c.unmasking(r, q))
 }
 
 func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
-	noise, p, sum, shares, survivors := c.cfg.Noise, r.plan, r.sum, r.shares, r.survivors
+	noise, p, sum, shares, survivors := c.Noise, r.plan, r.sum, r.noise(), r.survivors
 	var next *side
 	if c.next.takes(survivors.Next) {
 		next = c.next.sideOf()
@@ -190,9 +198,13 @@ func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
 		if err != nil || next == nil {
 			return x, err
 		}
-		with := *out // what the sum answers stays as it is
-		with.Next, x.next = next.shareAhead(survivors.Next, run)
-		x.message = &with
+		var ahead *protocol.Shares
+		ahead, x.next = c.shareAhead(*next, survivors.Next, run)
+		x.message = c.unmasks.of(unmaskWith{out, ahead}, func() *protocol.Unmask {
+			with := *out // what the sum answers stays as it is
+			with.Next = ahead
+			return &with
+		})
 		return x, nil
 	}
 }

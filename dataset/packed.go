@@ -59,9 +59,9 @@ func (f *packFile) record(user int) []byte { return f.records[f.offset(user):f.o
 
 func (f *packFile) offset(user int) uint64 { return binary.LittleEndian.Uint64(f.offsets[8*user:]) }
 
-// decode returns the ratings of a user, by item, in the memory of what it is given as far as that is enough. An error says what
-// is wrong with the record.
-func (f *packFile) decode(user int, items []int32, values []float32) ([]int32, []float32, error) {
+// decode returns the ratings of a user, by item, in the memory of what it is given as far as that is enough; with a cut, those of
+// one part of it. An error says what is wrong with the record.
+func (f *packFile) decode(user int, cut *cut, part byte, items []int32, values []float32) ([]int32, []float32, error) {
 	b := f.record(user)
 	n, b, err := uvarint(b)
 	if err != nil {
@@ -73,7 +73,8 @@ func (f *packFile) decode(user int, items []int32, values []float32) ([]int32, [
 	items, values = slices.Grow(items[:0], int(n))[:n], slices.Grow(values[:0], int(n))[:n]
 	next, count := uint64(0), uint64(f.Items)
 	levels, digits := f.Levels, f.digits
-	for k := range items {
+	kept := 0
+	for range n {
 		var x uint64
 		if len(b) > 1 && b[0] >= 0x80 && b[1] < 0x80 { // most are of two bytes
 			x, b = uint64(b[0]&0x7f)|uint64(b[1])<<7, b[2:]
@@ -83,24 +84,29 @@ func (f *packFile) decode(user int, items []int32, values []float32) ([]int32, [
 		if next += x >> digits; next >= count { // never more than 64 bits: both are below 2^63
 			return nil, nil, fmt.Errorf("an item beyond the %d there are", count)
 		}
-		items[k] = int32(next)
+		item := int32(next)
 		next++
+		var value float32
 		if f.Raw {
-			if values[k], b, err = f.raw(b); err != nil {
+			if value, b, err = f.raw(b); err != nil {
 				return nil, nil, err
 			}
-			continue
+		} else {
+			step := x & (1<<digits - 1)
+			if step >= uint64(len(levels)) {
+				return nil, nil, fmt.Errorf("step %d of a scale of %d", step, len(levels))
+			}
+			value = levels[step]
 		}
-		step := x & (1<<digits - 1)
-		if step >= uint64(len(levels)) {
-			return nil, nil, fmt.Errorf("step %d of a scale of %d", step, len(levels))
+		if cut == nil || cut.of(user, item) == part {
+			items[kept], values[kept] = item, value
+			kept++
 		}
-		values[k] = levels[step]
 	}
 	if len(b) > 0 {
 		return nil, nil, fmt.Errorf("%d bytes behind its ratings", len(b))
 	}
-	return items, values, nil
+	return items[:kept], values[:kept], nil
 }
 
 // raw reads a rating that is a float.
@@ -134,21 +140,11 @@ func uvarint(b []byte) (uint64, []byte, error) {
 
 // row returns the ratings of a user in this part, in the memory of what it is given as far as that is enough.
 func (p *Packed) row(user int, items []int32, values []float32) ([]int32, []float32) {
-	items, values, err := p.file.decode(user, items, values)
+	items, values, err := p.file.decode(user, p.cut, p.part, items, values)
 	if err != nil { // it was whole when it was opened
 		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: the record of user %d: %v", user, err))
 	}
-	if p.cut == nil {
-		return items, values
-	}
-	n := 0
-	for k, j := range items {
-		if p.cut.of(user, j) == p.part {
-			items[n], values[n] = j, values[k]
-			n++
-		}
-	}
-	return items[:n], values[:n]
+	return items, values
 }
 
 // Unpack returns the ratings in columns: themselves, where they are not packed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 )
 
 // Ratings holds explicit ratings in columns: rating k was given by user User[k]
@@ -125,6 +126,36 @@ func (r *Rows) Row(u int) (items []int32, values []float32) {
 	from, to := r.start[u], r.start[u+1]
 	return r.item[from:to:to], r.value[from:to:to]
 }
+
+// Into is Row, of a packed view in the memory of what it is given, as far as that is enough: what is returned holds until that
+// memory is used again. Of another view it is Row, and what it is given stays as it is.
+func (r *Rows) Into(u int, items []int32, values []float32) ([]int32, []float32) {
+	if r.packed != nil {
+		return r.packed.row(u, items, values)
+	}
+	return r.Row(u)
+}
+
+// Lend calls hear with what Row returns, which holds until hear returns: packed ratings are unpacked into memory that is used
+// again. It is safe for concurrent use, and within hear.
+func (r *Rows) Lend(u int, hear func(items []int32, values []float32)) {
+	if r.packed == nil {
+		hear(r.Row(u))
+		return
+	}
+	b := lent.Get().(*unpackedRow)
+	defer lent.Put(b)
+	b.items, b.values = r.packed.row(u, b.items, b.values)
+	hear(b.items, b.values)
+}
+
+// unpackedRow is a user's row that was unpacked.
+type unpackedRow struct {
+	items  []int32
+	values []float32
+}
+
+var lent = sync.Pool{New: func() any { return new(unpackedRow) }}
 
 // rowStarts counts the ratings of each user: those of u will stand at start[u]:start[u+1].
 func rowStarts(user []int32, users int) []int {

@@ -2,6 +2,7 @@ package dp
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync"
 )
 
@@ -18,7 +19,10 @@ func (c *Cache) meter(s settings) *meter {
 	defer c.mu.Unlock()
 	m, ok := c.meters[s]
 	if !ok {
-		m = &meter{settings: s, losses: map[Event]*loss{}, results: map[string]Result{}}
+		m = &meter{
+			settings: s, losses: map[Event]*loss{}, results: map[string]Result{}, accounts: map[string]*account{},
+			empty: &account{spent: Result{Epsilon: 0, Accountant: s.accountant}},
+		}
 		if c.meters == nil {
 			c.meters = map[settings]*meter{}
 		}
@@ -30,10 +34,12 @@ func (c *Cache) meter(s settings) *meter {
 // meter measures compositions under one setting.
 type meter struct {
 	settings settings
+	empty    *account // of which nothing was spent
 
-	mu      sync.RWMutex
-	losses  map[Event]*loss   // by the event with count 1
-	results map[string]Result // by key
+	mu       sync.RWMutex
+	losses   map[Event]*loss     // by the event with count 1
+	results  map[string]Result   // by key
+	accounts map[string]*account // by key, sessions and what they are about
 }
 
 // maxResults bounds the memory of a meter whose ledgers diverge; when it is
@@ -58,15 +64,40 @@ func (m *meter) intern(e Event) *loss {
 	return l
 }
 
-// measure returns what a composition of this meter's losses costs. Errors are
-// not remembered.
-func (m *meter) measure(c composition) (Result, error) {
-	var buf [128]byte // enough for ten distinct events without allocating
-	key := buf[:0]
+// appendKey appends what tells a composition from others of its meter.
+func (c composition) appendKey(key []byte) []byte {
 	for _, t := range c {
 		key = binary.BigEndian.AppendUint32(key, t.loss.id)
 		key = binary.BigEndian.AppendUint64(key, uint64(t.count))
 	}
+	return key
+}
+
+// share returns the one account of this meter that is equal to the one given.
+func (m *meter) share(a *account) *account {
+	key := binary.BigEndian.AppendUint32(nil, uint32(len(a.charged)))
+	key = a.charged.appendKey(key)
+	for _, s := range a.sessions {
+		key = binary.BigEndian.AppendUint64(append(key, s.session[:]...), s.iteration)
+	}
+	key = fmt.Appendf(key, "%q %q", a.protects.Unit, a.protects.Relation)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if same, ok := m.accounts[string(key)]; ok {
+		return same
+	}
+	if len(m.accounts) >= maxResults {
+		clear(m.accounts)
+	}
+	m.accounts[string(key)] = a
+	return a
+}
+
+// measure returns what a composition of this meter's losses costs. Errors are
+// not remembered.
+func (m *meter) measure(c composition) (Result, error) {
+	var buf [128]byte // enough for ten distinct events without allocating
+	key := c.appendKey(buf[:0])
 	m.mu.RLock()
 	r, ok := m.results[string(key)]
 	m.mu.RUnlock()

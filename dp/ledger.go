@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 )
 
 // Record is one accepted charge, as a durable ledger keeps it.
@@ -56,15 +57,31 @@ var ErrMixed = errors.New("dp: what protects different units does not add up")
 // durable, and only then let the masked input leave: a crash in between overstates what
 // was spent, never understates it.
 //
-// A Ledger belongs to one goroutine; ledgers that share a Cache may run concurrently. It
-// takes a few hundred bytes as long as there are few distinct events.
+// A Ledger belongs to one goroutine; ledgers that share a Cache may run concurrently. What
+// ledgers of one Cache hold they share, as long as they were charged the same: of a
+// million clients of a simulation each takes some ten bytes.
 type Ledger struct {
-	meter    *meter
-	budget   float64
+	meter  *meter
+	budget float64
+	*account
+}
+
+// account is what was charged. It never changes: other ledgers may hold it too.
+type account struct {
 	spent    Result
 	charged  composition
 	sessions []lastCharge
 	protects Protection // of what is charged; that of nothing if nothing is
+
+	latest atomic.Pointer[charge] // that was accepted on top of it
+}
+
+// charge is one that an account has become another by.
+type charge struct {
+	session   [16]byte
+	iteration uint64
+	events    []Event
+	becomes   *account
 }
 
 // lastCharge is the latest iteration charged in a session. A client knows few
@@ -101,11 +118,26 @@ func NewLedger(b Budget, cache *Cache) (*Ledger, error) {
 	if cache == nil {
 		cache = new(Cache)
 	}
-	return &Ledger{
-		meter:  cache.meter(settings{b.Accountant, b.Delta, b.SamplerError}),
-		budget: b.Epsilon,
-		spent:  Result{Epsilon: 0, Accountant: b.Accountant},
-	}, nil
+	l := newLedger(b, cache)
+	return &l, nil
+}
+
+// NewLedgers opens empty ledgers of so many clients of one process.
+func NewLedgers(b Budget, n int) ([]*Ledger, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	ledgers, list, cache := make([]Ledger, n), make([]*Ledger, n), new(Cache)
+	for i := range list {
+		ledgers[i] = newLedger(b, cache)
+		list[i] = &ledgers[i]
+	}
+	return list, nil
+}
+
+func newLedger(b Budget, cache *Cache) Ledger {
+	m := cache.meter(settings{b.Accountant, b.Delta, b.SamplerError})
+	return Ledger{meter: m, budget: b.Epsilon, account: m.empty}
 }
 
 // RestoreLedger rebuilds a ledger from its durable records, in the order in which they
@@ -121,14 +153,17 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 		if err = l.Protect(r.Protection); err != nil {
 			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
 		}
-		if l.charged, err = l.prepare(r.Session, r.Iteration, r.Events); err != nil {
+		charged, err := l.prepare(r.Session, r.Iteration, r.Events)
+		if err != nil {
 			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
 		}
-		l.advance(r.Session, r.Iteration)
+		l.account = &account{spent: l.spent, charged: charged, sessions: l.advanced(r.Session, r.Iteration), protects: l.protects}
 	}
-	if l.spent, err = l.meter.measure(l.charged); err != nil {
+	spent, err := l.meter.measure(l.charged)
+	if err != nil {
 		return nil, fmt.Errorf("dp: ledger of %d records: %w", len(records), err)
 	}
+	l.account = l.meter.share(&account{spent: spent, charged: l.charged, sessions: l.sessions, protects: l.protects})
 	return l, nil
 }
 
@@ -144,7 +179,7 @@ func (l *Ledger) Protect(p Protection) error {
 	if len(l.charged) > 0 && p.Relation == "" {
 		p.Relation = l.protects.Relation
 	}
-	l.protects = p
+	l.account = l.meter.share(&account{spent: l.spent, charged: l.charged, sessions: l.sessions, protects: p})
 	return nil
 }
 
@@ -155,19 +190,26 @@ func (l *Ledger) Protect(p Protection) error {
 // no accountant; a charge of no events is refused too. Iterations that were
 // never charged may be passed over.
 func (l *Ledger) Charge(session [16]byte, iteration uint64, events []Event) error {
-	next, err := l.prepare(session, iteration, events)
-	if err != nil {
-		return err
+	// Of those who share an account most are charged the same next.
+	c := l.latest.Load()
+	if c == nil || c.session != session || c.iteration != iteration || !slices.Equal(c.events, events) {
+		next, err := l.prepare(session, iteration, events)
+		if err != nil {
+			return err
+		}
+		asked, err := l.meter.measure(next)
+		if err != nil {
+			return err
+		}
+		c = &charge{session, iteration, slices.Clone(events), l.meter.share(&account{
+			spent: asked, charged: next, sessions: l.advanced(session, iteration), protects: l.protects,
+		})}
+		l.latest.Store(c)
 	}
-	asked, err := l.meter.measure(next)
-	if err != nil {
-		return err
+	if asked := c.becomes.spent.Epsilon; !(asked <= l.budget) {
+		return &OverspendError{Spent: l.spent.Epsilon, Asked: asked, Budget: l.Budget()}
 	}
-	if !(asked.Epsilon <= l.budget) {
-		return &OverspendError{Spent: l.spent.Epsilon, Asked: asked.Epsilon, Budget: l.Budget()}
-	}
-	l.charged, l.spent = next, asked
-	l.advance(session, iteration)
+	l.account = c.becomes
 	return nil
 }
 
@@ -197,12 +239,14 @@ func (l *Ledger) find(session [16]byte) int {
 	return slices.IndexFunc(l.sessions, func(s lastCharge) bool { return s.session == session })
 }
 
-func (l *Ledger) advance(session [16]byte, iteration uint64) {
+// advanced are the latest iterations charged in each session, with one more.
+func (l *Ledger) advanced(session [16]byte, iteration uint64) []lastCharge {
+	sessions := slices.Clone(l.sessions)
 	if i := l.find(session); i >= 0 {
-		l.sessions[i].iteration = iteration
-		return
+		sessions[i].iteration = iteration
+		return sessions
 	}
-	l.sessions = append(l.sessions, lastCharge{session, iteration})
+	return append(sessions, lastCharge{session, iteration})
 }
 
 // Spent is what all charges together cost, at the budget's δ; ε is 0 before

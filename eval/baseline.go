@@ -27,13 +27,16 @@ func UserMean(rows *dataset.Rows, fallback float64) UserMeans {
 	means := make(UserMeans, rows.Len())
 	for u := range means {
 		means[u] = fallback
-		if _, values := rows.Row(u); len(values) > 0 {
+		rows.Lend(u, func(_ []int32, values []float32) {
+			if len(values) == 0 {
+				return
+			}
 			var sum float64
 			for _, x := range values {
 				sum += float64(x)
 			}
 			means[u] = sum / float64(len(values))
-		}
+		})
 	}
 	return means
 }
@@ -63,27 +66,41 @@ const (
 // regressions. It sees all ratings: it is not private.
 func ItemBias(train dataset.Ratings) *Biases {
 	b := &Biases{Mean: train.Mean(), Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
-	for range biasSweeps {
-		refit(b.Item, func(take func(int32, float64)) {
-			train.Each(func(u, j int32, x float32) { take(j, float64(x)-b.Mean-b.Users[u]) })
-		})
-		refit(b.Users, func(take func(int32, float64)) {
-			train.Each(func(u, j int32, x float32) { take(u, float64(x)-b.Mean-b.Item[j]) })
-		})
+	rows, sums, counts := train.ByUser(), make([]float64, train.Items), make([]float64, train.Items)
+	for sweep := range biasSweeps + 1 { // a user's bias is that of one sweep and, as soon as it is there, what the next adds to items
+		clear(sums)
+		clear(counts)
+		for u := range rows.Len() {
+			rows.Lend(u, func(items []int32, values []float32) {
+				if sweep > 0 {
+					b.Users[u] = b.ofUser(items, values)
+				}
+				if sweep == biasSweeps {
+					return
+				}
+				for k, j := range items {
+					sums[j] += float64(values[k]) - b.Mean - b.Users[u]
+					counts[j]++
+				}
+			})
+		}
+		if sweep == biasSweeps {
+			break
+		}
+		for j := range b.Item {
+			b.Item[j] = sums[j] / (counts[j] + biasRidge)
+		}
 	}
 	return b
 }
 
-// refit sets each bias to the ridge estimate given what the other side's leaves of each rating.
-func refit(bias []float64, each func(take func(i int32, left float64))) {
-	sum, count := make([]float64, len(bias)), make([]float64, len(bias))
-	each(func(i int32, left float64) {
-		sum[i] += left
-		count[i]++
-	})
-	for i := range bias {
-		bias[i] = sum[i] / (count[i] + biasRidge)
+// ofUser is the ridge estimate of a user's bias given those of items.
+func (b *Biases) ofUser(items []int32, values []float32) float64 {
+	var sum float64
+	for k, j := range items {
+		sum += float64(values[k]) - b.Mean - b.Item[j]
 	}
+	return sum / (float64(len(items)) + biasRidge)
 }
 
 // Predict implements Predictor.

@@ -6,6 +6,7 @@ package eval
 
 import (
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/model"
@@ -106,63 +107,86 @@ func (t *Test) Validate(p model.Predictor, run protocol.Runner) *Quality {
 }
 
 func (t *Test) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runner) Quality {
-	squared, absolute := make([]float64, rows.Len()), make([]float64, rows.Len())
-	t.eachError(rows, p, run, func(user int, _ int32, d float64) {
-		squared[user] += d * d
-		absolute[user] += math.Abs(d)
-	})
+	type errors struct{ n, squared, absolute float64 }
 	var q Quality
 	var n float64
-	for u := range squared {
-		items, _ := rows.Row(u)
-		n += float64(len(items))
-		q.MSE += squared[u]
-		q.MAE += absolute[u]
+	some := make([]errors, min(rows.Len(), someUsers))
+	for from := 0; from < rows.Len(); from += len(some) {
+		clear(some)
+		t.eachError(rows, from, min(from+len(some), rows.Len()), p, run, func(user int, _ int32, d float64) {
+			of := &some[user-from]
+			of.n++
+			of.squared += d * d
+			of.absolute += math.Abs(d)
+		})
+		for _, of := range some[:min(len(some), rows.Len()-from)] {
+			n += of.n
+			q.MSE += of.squared
+			q.MAE += of.absolute
+		}
 	}
 	q.MSE, q.MAE = q.MSE/n, q.MAE/n
 	q.RMSE = math.Sqrt(q.MSE)
 	return q
 }
 
-// eachError calls hear with the error of every prediction, clamped to the rating scale:
+// someUsers is of how many users errors are kept at once, and fewUsers how many are measured one after the other, in the same memory.
+const (
+	someUsers = 1 << 14
+	fewUsers  = 64
+)
+
+// eachError calls hear with the error of every prediction for the users from one to before another, clamped to the rating scale:
 // sequentially for one user, perhaps concurrently for different users.
-func (t *Test) eachError(rows *dataset.Rows, p model.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
-	run.Each(rows.Len(), func(u int) {
-		items, values := rows.Row(u)
-		if len(items) == 0 {
-			return
-		}
-		out := make([]float64, len(items))
-		p.Predict(u, items, out)
-		for i, x := range values {
-			hear(u, items[i], min(max(out[i], t.Min), t.Max)-float64(x))
+func (t *Test) eachError(rows *dataset.Rows, from, to int, p model.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
+	run.Each((to-from+fewUsers-1)/fewUsers, func(few int) {
+		var out []float64
+		first := from + few*fewUsers
+		for u := first; u < min(first+fewUsers, to); u++ {
+			rows.Lend(u, func(items []int32, values []float32) {
+				if len(items) == 0 {
+					return
+				}
+				out = slices.Grow(out[:0], len(items))[:len(items)]
+				p.Predict(u, items, out)
+				for i, x := range values {
+					hear(u, items[i], min(max(out[i], t.Min), t.Max)-float64(x))
+				}
+			})
 		}
 	})
 }
 
 // Slices is the RMSE of Measure in each bucket of popularity, from head to tail.
 func (t *Test) Slices(p model.Predictor, run protocol.Runner) []ErrorSlice {
-	squared := make([][MostBuckets]float64, t.Rows.Len())
+	type errors struct {
+		n       [MostBuckets]int
+		squared [MostBuckets]float64
+	}
 	b := t.Buckets
-	t.eachError(t.Rows, p, run, func(user int, item int32, d float64) { squared[user][b.of[item]] += d * d })
 	out := make([]ErrorSlice, len(b.sizes))
-	for user := range squared {
-		items, _ := t.Rows.Row(user)
-		for _, j := range items {
-			out[b.of[j]].Ratings++
+	var sums [MostBuckets]float64
+	some := make([]errors, min(t.Rows.Len(), someUsers))
+	for from := 0; from < t.Rows.Len(); from += len(some) {
+		clear(some)
+		t.eachError(t.Rows, from, min(from+len(some), t.Rows.Len()), p, run, func(user int, item int32, d float64) {
+			of, bucket := &some[user-from], b.of[item]
+			of.n[bucket]++
+			of.squared[bucket] += d * d
+		})
+		for i := range some {
+			for bucket := range out {
+				out[bucket].Ratings += some[i].n[bucket]
+				sums[bucket] += some[i].squared[bucket]
+			}
 		}
 	}
 	for bucket := range out {
 		s := &out[bucket]
 		s.Items = b.sizes[bucket]
-		if s.Ratings == 0 {
-			continue
+		if s.Ratings > 0 {
+			s.RMSE = new(math.Sqrt(sums[bucket] / float64(s.Ratings)))
 		}
-		var sum float64
-		for user := range squared {
-			sum += squared[user][bucket]
-		}
-		s.RMSE = new(math.Sqrt(sum / float64(s.Ratings)))
 	}
 	return out
 }

@@ -129,10 +129,13 @@ func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *List
 	if len(q.Cutoffs) == 0 || len(t.Buckets.of) == 0 {
 		return nil
 	}
-	users, score, out := t.wishes(q.Relevant), t.allItems(p), &ListQuality{}
+	score, out, most := t.allItems(p), &ListQuality{}, q.MostUsers
+	if t.Held != nil {
+		most = 0
+	}
+	users, of := t.wishes(q.Relevant, most)
 	if t.Held == nil {
-		out.Relevant, out.OfUsers = &q.Relevant, len(users)
-		users = thin(users, q.MostUsers)
+		out.Relevant, out.OfUsers = &q.Relevant, of
 	}
 	if len(users) == 0 || score == nil {
 		return nil
@@ -155,26 +158,32 @@ type listed struct {
 	wanted, list []int32 // wanted ascends
 }
 
-// wishes are the users who want something of the test part: the targets of held-out users,
-// or what got so many stars.
-func (t *Test) wishes(stars float64) []listed {
-	var users []listed
+// wishes are the users who want something of the test part, at most so many of them, evenly spread, and how many there are: the
+// targets of held-out users, or what got so many stars. most 0: all.
+func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
+	wants := func(value float32) bool { return t.Held != nil || value >= float32(stars) }
+	var who []int32
 	for u := range t.Rows.Len() {
-		items, values := t.Rows.Row(u)
-		wanted := items
-		if t.Held == nil {
-			wanted = nil
-			for i, x := range values {
-				if x >= float32(stars) {
-					wanted = append(wanted, items[i])
+		t.Rows.Lend(u, func(_ []int32, values []float32) {
+			if slices.ContainsFunc(values, wants) {
+				who = append(who, int32(u))
+			}
+		})
+	}
+	of = len(who)
+	who = thin(who, most)
+	users = make([]listed, len(who))
+	for i, u := range who {
+		users[i].user = int(u)
+		t.Rows.Lend(int(u), func(items []int32, values []float32) {
+			for k, x := range values {
+				if wants(x) {
+					users[i].wanted = append(users[i].wanted, items[k])
 				}
 			}
-		}
-		if len(wanted) > 0 {
-			users = append(users, listed{user: u, wanted: wanted})
-		}
+		})
 	}
-	return users
+	return users, of
 }
 
 // allItems predicts every item for a user; nil for held-out users of what is no Scorer.
@@ -209,11 +218,11 @@ func (t *Test) seen(user int) []int32 {
 }
 
 // thin leaves at most n users, evenly spread; all where n is 0.
-func thin(users []listed, n int) []listed {
+func thin(users []int32, n int) []int32 {
 	if n == 0 || len(users) <= n {
 		return users
 	}
-	some := make([]listed, n)
+	some := make([]int32, n)
 	for i := range some {
 		some[i] = users[i*len(users)/n]
 	}
@@ -309,13 +318,14 @@ type fame struct {
 func newFame(train *dataset.Rows, items int) fame {
 	f := fame{ratings: make([]int, items), tail: make([]bool, items)}
 	for u := range train.Len() {
-		row, _ := train.Row(u)
-		for _, j := range row {
-			f.ratings[j]++
-		}
-		if len(row) > 0 {
-			f.users++
-		}
+		train.Lend(u, func(row []int32, _ []float32) {
+			for _, j := range row {
+				f.ratings[j]++
+			}
+			if len(row) > 0 {
+				f.users++
+			}
+		})
 	}
 	var order []int
 	for j, n := range f.ratings {

@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"slices"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/model"
 )
@@ -12,16 +14,21 @@ func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32,
 	if t.Held != nil {
 		return eachScore(t.Held.Test, p, hear)
 	}
+	var out []float64
+	var err error
 	for u := range t.Rows.Len() {
-		items, values := t.Rows.Row(u)
-		out := make([]float64, len(items))
-		if len(items) > 0 {
-			p.Predict(u, items, out)
-		}
-		for i, x := range values {
-			if err := hear(u, items[i], x, min(max(out[i], t.Min), t.Max)); err != nil {
-				return err
+		t.Rows.Lend(u, func(items []int32, values []float32) {
+			if out = slices.Grow(out[:0], len(items))[:len(items)]; len(items) > 0 {
+				p.Predict(u, items, out)
 			}
+			for i, x := range values {
+				if err = hear(u, items[i], x, min(max(out[i], t.Min), t.Max)); err != nil {
+					return
+				}
+			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -61,20 +61,16 @@ func (e *Experiment) Federation() (*Federation, error) {
 	if f.clients, err = e.instance.ClientSide(); err != nil {
 		return nil, err
 	}
-	for _, t := range f.clients.Trainers() {
-		f.Trainers = append(f.Trainers, t)
+	trainers := f.clients.Trainers()
+	f.Trainers = make([]client.Trainer, len(trainers))
+	for i, t := range trainers {
+		f.Trainers[i] = t
 	}
 	if !e.Private() {
 		return f, nil
 	}
-	f.Ledgers = make([]*dp.Ledger, len(f.Trainers))
-	cache := new(dp.Cache)
-	for i := range f.Ledgers {
-		if f.Ledgers[i], err = dp.NewLedger(e.Privacy.Budget, cache); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
+	f.Ledgers, err = dp.NewLedgers(e.Privacy.Budget, len(f.Trainers))
+	return f, err
 }
 
 // Strategy makes the server's side, before its first round.

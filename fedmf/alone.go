@@ -11,8 +11,9 @@ import (
 func FitUsers(p Params, rows *dataset.Rows, items *model.Matrix, run protocol.Runner) *model.Factors {
 	users := model.NewMatrix(rows.Len(), p.Rank)
 	run.Each(rows.Len(), func(u int) {
-		js, xs := rows.Row(u)
-		copy(users.Row(u), p.User(model.Ratings{Items: js, Values: xs}, items))
+		rows.Lend(u, func(js []int32, xs []float32) {
+			copy(users.Row(u), p.User(model.Ratings{Items: js, Values: xs}, items))
+		})
 	})
 	return &model.Factors{Users: users, Items: items}
 }
@@ -33,8 +34,7 @@ type Local struct {
 func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *Local {
 	l := &Local{params: p, rows: rows, start: p.StartItems(), users: model.NewMatrix(rows.Len(), p.Rank), steps: steps}
 	run.Each(rows.Len(), func(u int) {
-		js, xs := rows.Row(u)
-		copy(l.users.Row(u), l.train(model.Ratings{Items: js, Values: xs}))
+		rows.Lend(u, func(js []int32, xs []float32) { copy(l.users.Row(u), l.train(model.Ratings{Items: js, Values: xs})) })
 	})
 	return l
 }

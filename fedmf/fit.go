@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/fedsim/fedsim/model"
 )
@@ -42,46 +43,71 @@ type matrixRows struct{ *model.Matrix }
 func (m matrixRows) Row(j int, _ []float64) []float64 { return m.Matrix.Row(j) }
 
 // User runs the fit for a user against V and returns u.
-func (p Params) User(r model.Ratings, v *model.Matrix) []float64 { return p.fit(r, matrixRows{v}) }
+func (p Params) User(r model.Ratings, v *model.Matrix) []float64 {
+	u := make([]float64, p.Rank)
+	p.fit(r, matrixRows{v}, u)
+	return u
+}
 
-// fit works on the Gram matrix Σ v vᵀ, so that a step costs p² whatever the
-// number of ratings.
-func (p Params) fit(r model.Ratings, v rows) []float64 {
-	start := p.StartUser()
-	u := append([]float64(nil), start...)
-	if len(r.Items) == 0 {
-		return u
+// fitting is what a fit needs of memory; it is used again from user to user.
+type fitting struct {
+	gram                 []float64 // rank x rank
+	right, scratch, grad []float64
+}
+
+var fittings = sync.Pool{New: func() any { return new(fitting) }}
+
+// of makes room for a rank.
+func (f *fitting) of(d int) {
+	if len(f.right) == d {
+		return
 	}
-	gram, right := p.normalEquations(r, v, start)
+	all := make([]float64, d*d+3*d)
+	f.gram, all = all[:d*d], all[d*d:]
+	f.right, f.scratch, f.grad = all[:d], all[d:2*d], all[2*d:]
+}
+
+// fit writes the fit to u. It works on the Gram matrix Σ v vᵀ, so that a step costs p² whatever the
+// number of ratings.
+func (p *Params) fit(r model.Ratings, v rows, u []float64) {
+	start := p.startValue()
+	for i := range u {
+		u[i] = start
+	}
+	if len(r.Items) == 0 {
+		return
+	}
+	f := fittings.Get().(*fitting)
+	defer fittings.Put(f)
+	f.of(p.Rank)
+	p.normalEquations(r, v, f)
 	// The trace bounds the largest eigenvalue, so that 1/trace is a step
 	// that never overshoots.
 	var trace float64
 	for i := range p.Rank {
-		trace += gram[i*p.Rank+i]
+		trace += f.gram[i*p.Rank+i]
 	}
 	if trace == 0 {
-		return u
+		return
 	}
-	grad := make([]float64, p.Rank)
 	for range p.Fit.Steps {
-		for i := range grad {
-			grad[i] = model.Dot(gram[i*p.Rank:(i+1)*p.Rank], u) - right[i]
+		for i := range f.grad {
+			f.grad[i] = model.Dot(f.gram[i*p.Rank:(i+1)*p.Rank], u) - f.right[i]
 		}
 		for i := range u {
-			u[i] -= grad[i] / trace
+			u[i] -= f.grad[i] / trace
 		}
 		Project(u, p.MaxRating)
 	}
-	return u
 }
 
-// normalEquations returns Σ v vᵀ + ridge·mean·I and Σ x v + ridge·mean·start.
-func (p Params) normalEquations(r model.Ratings, v rows, start []float64) (gram, right []float64) {
-	d := p.Rank
-	gram, right = make([]float64, d*d), make([]float64, d)
-	scratch := make([]float64, d)
+// normalEquations computes Σ v vᵀ + ridge·mean·I and Σ x v + ridge·mean·start.
+func (p *Params) normalEquations(r model.Ratings, v rows, f *fitting) {
+	d, gram, right := p.Rank, f.gram, f.right
+	clear(gram)
+	clear(right)
 	for k, j := range r.Items {
-		row := v.Row(int(j), scratch)
+		row := v.Row(int(j), f.scratch)
 		x := float64(r.Values[k])
 		for a, va := range row {
 			right[a] += x * va
@@ -91,13 +117,12 @@ func (p Params) normalEquations(r model.Ratings, v rows, start []float64) (gram,
 			}
 		}
 	}
-	weight := p.Fit.Ridge * p.StartMean
+	weight, start := p.Fit.Ridge*p.StartMean, p.startValue()
 	for a := range d {
 		for b := range a {
 			gram[b*d+a] = gram[a*d+b]
 		}
 		gram[a*d+a] += weight
-		right[a] += weight * start[a]
+		right[a] += weight * start
 	}
-	return gram, right
 }

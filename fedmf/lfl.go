@@ -17,15 +17,45 @@ const ItemGradient = "item-gradient"
 // User is one user's side of LFL-SGDMF: a client.Trainer. Its embedding stays
 // with the client.
 type User struct {
-	params  *Params
-	ratings model.Source
-	u       []float64 // nil until stage 1 has run
-	tuned   bool      // stage 3 has run
+	*crowd
+	u     []float64 // nil until stage 1 has run
+	at    int32     // its place among them
+	tuned bool      // stage 3 has run
+}
+
+// crowd is what the users of one process share.
+type crowd struct {
+	params *Params
+	all    model.Sources
+	kept   *model.Room // where u_i is
 }
 
 // NewUser makes the trainer of a user with the given ratings, which it keeps
 // and does not change. A user may have none.
-func NewUser(p *Params, r model.Source) *User { return &User{params: p, ratings: r} }
+func NewUser(p *Params, r model.Source) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
+
+// NewUsers makes the trainers of many users of one process.
+func NewUsers(p *Params, n int, all model.Sources) []User {
+	return newUsers(p, n, all, model.NewRoom(n, p.Rank))
+}
+
+func newUsers(p *Params, n int, all model.Sources, kept *model.Room) []User {
+	shared, list := &crowd{p, all, kept}, make([]User, n)
+	for i := range list {
+		list[i] = User{crowd: shared, at: int32(i)}
+	}
+	return list
+}
+
+func (t *User) ratings(in *model.Buffer) model.Ratings { return t.all.RatingsOf(int(t.at), in) }
+
+// fit runs the fit, and keeps u_i.
+func (t *User) fit(r model.Ratings, v rows) {
+	if t.u == nil {
+		t.u = t.kept.Row(int(t.at))
+	}
+	t.params.fit(r, v, t.u)
+}
 
 // Embedding is u_i as it stands; nil before stage 1.
 func (t *User) Embedding() []float64 { return t.u }
@@ -45,9 +75,11 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if err != nil {
 		return nil, err
 	}
-	r := t.ratings.Ratings()
+	memory := model.Borrow()
+	defer memory.Return()
+	r := t.ratings(memory)
 	if t.u == nil {
-		t.u = t.params.fit(r, v)
+		t.fit(r, v)
 	}
 	n := len(r.Items)
 	if n == 0 {
@@ -103,7 +135,10 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	if err != nil {
 		return err
 	}
-	t.u, t.tuned = t.params.fit(t.ratings.Ratings(), v), true
+	memory := model.Borrow()
+	defer memory.Return()
+	t.fit(t.ratings(memory), v)
+	t.tuned = true
 	return nil
 }
 

@@ -45,11 +45,8 @@ func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy
 
 // ClientSide implements algorithm.Instance.
 func (x *usersInstance) ClientSide() (algorithm.ClientSide, error) {
-	p := &userParties{usersInstance: x, users: make([]*User, x.setup.Data.Users)}
-	for u := range p.users {
-		p.users[u] = NewUser(&x.params, x.setup.Source(u))
-	}
-	return p, nil
+	kept := model.NewRoom(x.setup.Data.Users, x.params.Rank)
+	return &userParties{usersInstance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
 // Party implements algorithm.Instance.
@@ -115,14 +112,15 @@ func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
 // userParties are the clients of LFL.
 type userParties struct {
 	*usersInstance
-	users []*User
+	kept  *model.Room // where users keep embeddings
+	users []User
 }
 
 // Trainers implements algorithm.ClientSide.
 func (p *userParties) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, len(p.users))
-	for i, u := range p.users {
-		list[i] = u
+	for i := range p.users {
+		list[i] = &p.users[i]
 	}
 	return list
 }
@@ -143,7 +141,7 @@ func (p *userParties) Final(shared []byte, run protocol.Runner) (*model.Trained,
 	if err != nil {
 		return nil, err
 	}
-	f := &model.Factors{Users: model.NewMatrix(len(p.users), p.params.Rank), Items: b.Matrix()}
+	f := &model.Factors{Users: p.kept.Rows(), Items: b.Matrix()} // where they are, mostly
 	if err = all(len(p.users), run, func(u int) error {
 		if p.users[u].Finished() {
 			return nil
@@ -152,8 +150,8 @@ func (p *userParties) Final(shared []byte, run protocol.Runner) (*model.Trained,
 	}); err != nil {
 		return nil, err
 	}
-	for u, t := range p.users {
-		copy(f.Users.Row(u), t.Embedding())
+	for u := range p.users {
+		copy(f.Users.Row(u), p.users[u].Embedding())
 	}
 	return model.OfFactors(f), nil
 }

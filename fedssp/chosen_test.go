@@ -142,7 +142,7 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 		}
 		for i, r := range rows {
 			u, bias := p.FitUser(m, r)
-			v, own := alone.FitUser(want.model, same[i].ratings.Ratings())
+			v, own := alone.FitUser(want.model, same[i].ratings(nil))
 			if !slices.Equal(u, v) || bias != own {
 				t.Fatalf("%s: user %d is fitted otherwise", name, i)
 			}

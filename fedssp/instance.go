@@ -87,11 +87,8 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 
 // ClientSide implements algorithm.Instance.
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
-	p := &parties{instance: x, users: make([]*User, x.setup.Data.Users)}
-	for u := range p.users {
-		p.users[u] = NewUser(&x.params, x.setup.Source(u))
-	}
-	return p, nil
+	kept := model.NewRoom(x.setup.Data.Users, x.width())
+	return &parties{instance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
 // Party implements algorithm.Instance.
@@ -262,10 +259,11 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 		rows := part.History.ByUser()
 		run.Each(len(part.Users), func(i int) {
 			user := int(part.Users[i])
-			items, values := rows.Row(user)
-			u, bias := x.params.FitUser(m.Model, model.Ratings{Items: items, Values: values})
-			copy(m.users.Row(user), u)
-			m.bias[user] = bias
+			rows.Lend(user, func(items []int32, values []float32) {
+				u, bias := x.params.FitUser(m.Model, model.Ratings{Items: items, Values: values})
+				copy(m.users.Row(user), u)
+				m.bias[user] = bias
+			})
 		})
 	}
 }
@@ -274,9 +272,11 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 	out := x.predictor(m).hold(x.setup.Data.Users, x.width())
 	run.Each(x.setup.Data.Users, func(u int) {
-		e, bias := x.params.FitUser(m, x.setup.Row(u))
-		copy(out.users.Row(u), e)
-		out.bias[u] = bias
+		x.setup.Lend(u, func(r model.Ratings) {
+			e, bias := x.params.FitUser(m, r)
+			copy(out.users.Row(u), e)
+			out.bias[u] = bias
+		})
 	})
 	return out
 }
@@ -284,14 +284,15 @@ func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 // parties are the clients.
 type parties struct {
 	*instance
-	users []*User
+	kept  *model.Room // where users keep embeddings
+	users []User
 }
 
 // Trainers implements algorithm.ClientSide.
 func (p *parties) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, len(p.users))
-	for i, u := range p.users {
-		list[i] = u
+	for i := range p.users {
+		list[i] = &p.users[i]
 	}
 	return list
 }
@@ -314,10 +315,12 @@ type fitting struct {
 
 // Predict implements model.Predictor.
 func (f fitting) Predict(user int, items []int32, out []float64) {
-	u, bias := f.instance.params.FitUser(f.Model, f.setup.Row(user))
-	for i, j := range items {
-		out[i] = f.Model.Predict(u, bias, int(j))
-	}
+	f.setup.Lend(user, func(r model.Ratings) {
+		u, bias := f.instance.params.FitUser(f.Model, r)
+		for i, j := range items {
+			out[i] = f.Model.Predict(u, bias, int(j))
+		}
+	})
 }
 
 // Final takes users as their clients hold them after the last fit.
@@ -326,10 +329,11 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 	if err != nil {
 		return nil, err
 	}
-	out := p.predictor(m).hold(p.setup.Data.Users, p.width())
+	out := p.predictor(m)
+	out.users, out.bias = p.kept.Rows(), make([]float64, len(p.users)) // where embeddings are, mostly
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
-		t := p.users[u]
+		t := &p.users[u]
 		if !t.Finished() {
 			if errs[u] = t.Finish(shared, run); errs[u] != nil {
 				return

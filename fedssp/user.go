@@ -14,23 +14,45 @@ import (
 
 // User is one user's side: a client.Trainer. Its ratings, embedding and bias stay with the client.
 type User struct {
-	params   *Params
-	ratings  model.Source
+	*crowd
 	chosen   []int   // places of the ratings that were sampled, among all; nil: not as yet, or all take part
 	scale    float64 // of weights with [GlobalNorm]; 0: not computed as yet
 	u        []float64
 	bias     float64
+	at       int32 // its place among users
 	finished bool
+}
+
+// crowd is what the users of one process share.
+type crowd struct {
+	params *Params
+	all    model.Sources
+	kept   *model.Room // where u is
 }
 
 // NewUser makes the trainer of a user with the given ratings, which it keeps and does not
 // change. A user may have none. Items must ascend and be of the settings, values on the
 // scale; of others Contribute says what is wrong, to the owner only.
-func NewUser(p *Params, r model.Source) *User { return &User{params: p, ratings: r} }
+func NewUser(p *Params, r model.Source) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
+
+// NewUsers makes the trainers of many users of one process.
+func NewUsers(p *Params, n int, all model.Sources) []User {
+	return newUsers(p, n, all, model.NewRoom(n, p.width()))
+}
+
+func newUsers(p *Params, n int, all model.Sources, kept *model.Room) []User {
+	shared, list := &crowd{p, all, kept}, make([]User, n)
+	for i := range list {
+		list[i] = User{crowd: shared, at: int32(i)}
+	}
+	return list
+}
+
+func (t *User) ratings(in *model.Buffer) model.Ratings { return t.all.RatingsOf(int(t.at), in) }
 
 // read returns the ratings, and what is wrong with them.
-func (t *User) read() (model.Ratings, error) {
-	r := t.ratings.Ratings()
+func (t *User) read(in *model.Buffer) (model.Ratings, error) {
+	r := t.ratings(in)
 	return r, t.params.checkRatings(r)
 }
 
@@ -71,7 +93,9 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if err != nil {
 		return nil, err
 	}
-	all, err := t.read()
+	memory := model.Borrow()
+	defer memory.Return()
+	all, err := t.read(memory)
 	if err != nil {
 		return nil, err
 	}
@@ -88,12 +112,14 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 }
 
 // Finish implements client.Trainer: the fit to the final model.
-func (t *User) Finish(model []byte, _ protocol.Runner) error {
-	m, err := openBroadcast(model, t.params)
+func (t *User) Finish(final []byte, _ protocol.Runner) error {
+	m, err := openBroadcast(final, t.params)
 	if err != nil {
 		return err
 	}
-	all, err := t.read()
+	memory := model.Borrow()
+	defer memory.Return()
+	all, err := t.read(memory)
 	if err != nil {
 		return err
 	}
@@ -143,7 +169,9 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 		}
 	}
 	snapshot = snapshot[size:]
-	n, ratings := len(snapshot)/4, len(t.ratings.Ratings().Items)
+	memory := model.Borrow()
+	defer memory.Return()
+	n, ratings := len(snapshot)/4, len(t.ratings(memory).Items)
 	if len(snapshot)%4 != 0 || n > ratings || n > t.params.PerUser {
 		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, of which at most %d count", len(snapshot), ratings, t.params.PerUser)
 	}
@@ -176,6 +204,9 @@ func (t *User) stepsSize() int {
 func (p *Params) width() int { return p.Rank + p.ownWidth() }
 
 func (t *User) keep(w *workspace) {
+	if t.u == nil {
+		t.u = t.kept.Row(int(t.at))
+	}
 	t.u = w.embedding(t.params, t.u[:0])
 	t.bias = w.bias(t.params)
 }

@@ -52,7 +52,7 @@ func TestPosteriorOfAUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := contribution{User: users[0], params: &p, ratings: users[0].ratings.Ratings(), model: broadcast}
+	c := contribution{User: users[0], params: &p, ratings: users[0].ratings(nil), model: broadcast}
 	c.fitVariational()
 	w, n := c.work, c.work.width
 

@@ -3,7 +3,10 @@
 // algorithm, so that algorithms, metrics and file formats can share it.
 package model
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // Ratings are one user's: Values[k] is what the user gave to Items[k], in stars. Items
 // are indices into the catalogue, or into the part of it that a party has, each at most
@@ -22,11 +25,39 @@ func (r Ratings) Only(item int32) Ratings {
 }
 
 // Source has one user's ratings for whoever is about to work on them, and may make them only then: a simulation does not hold
-// those of a million users at once. They are always the same, and not to be changed.
-type Source interface{ Ratings() Ratings }
+// those of a million users at once. They are always the same, and not to be changed. What is made is made in the buffer, and holds
+// until that is used again.
+type Source interface{ Ratings(in *Buffer) Ratings }
+
+// Sources are those of many users, by their place.
+type Sources interface {
+	RatingsOf(user int, in *Buffer) Ratings
+}
+
+// Alone makes the sources of one user of its source.
+func Alone(s Source) Sources { return alone{s} }
+
+type alone struct{ Source }
+
+// RatingsOf implements Sources.
+func (a alone) RatingsOf(_ int, in *Buffer) Ratings { return a.Ratings(in) }
 
 // Ratings implements Source.
-func (r Ratings) Ratings() Ratings { return r }
+func (r Ratings) Ratings(*Buffer) Ratings { return r }
+
+// Buffer is memory for the ratings of one user after the other. The zero Buffer is ready.
+type Buffer struct {
+	Items  []int32
+	Values []float32
+}
+
+var buffers = sync.Pool{New: func() any { return new(Buffer) }}
+
+// Borrow lends a buffer, to be given back with [Buffer.Return] when nothing of it is used any more.
+func Borrow() *Buffer { return buffers.Get().(*Buffer) }
+
+// Return gives a buffer back that Borrow lent.
+func (b *Buffer) Return() { buffers.Put(b) }
 
 // Predictor predicts ratings.
 type Predictor interface {

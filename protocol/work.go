@@ -49,3 +49,11 @@ func NewWork[T any](id uint64, compute func(Runner) (T, error), take func(now ti
 		return Done{ID: id, apply: func(now time.Time) Effects { return take(now, result) }}
 	}}
 }
+
+// NewDone is what a Work returns that NewWork did not make: there it takes more memory, which counts where many wait to be run.
+func NewDone(id uint64, err error, take func(now time.Time) Effects) Done {
+	if err != nil {
+		return Done{ID: id, Err: err}
+	}
+	return Done{ID: id, apply: take}
+}

@@ -56,13 +56,17 @@ func (f *Folder) writeSplit(e *experiment.Experiment) error {
 	}
 	data := e.Data.ByUser()
 	return f.csvFile("split.csv", []string{"user", "item", "part"}, func(row func(...string) error) error {
-		left := make([][]int32, len(listed)) // items of the user in each part
+		left, in := make([][]int32, len(listed)), make([]model.Buffer, len(listed)) // items of the user in each part
+		var all model.Buffer
+		read := func(rows *dataset.Rows, u int, b *model.Buffer) []int32 {
+			b.Items, b.Values = rows.Into(u, b.Items, b.Values)
+			return b.Items
+		}
 		for u := range data.Len() {
 			for i := range rows {
-				left[i], _ = rows[i].Row(u)
+				left[i] = read(rows[i], u, &in[i])
 			}
-			items, _ := data.Row(u)
-			for _, j := range items {
+			for _, j := range read(data, u, &all) {
 				name := "left-out"
 				for i, part := range left { // all ascend as the data do
 					if len(part) > 0 && part[0] == j {

@@ -81,14 +81,15 @@ func (r *Recommender) EachError(hear func(user int, d float64)) {
 	}
 	scores := make([]float64, r.Data.Items)
 	for u := range r.Data.Users {
-		items, values := r.test.Row(u)
-		if len(items) == 0 {
-			continue
-		}
-		r.saved.Score(u, scores)
-		for i, item := range items {
-			hear(u, min(max(scores[item], r.Data.Min), r.Data.Max)-float64(values[i]))
-		}
+		r.test.Lend(u, func(items []int32, values []float32) {
+			if len(items) == 0 {
+				return
+			}
+			r.saved.Score(u, scores)
+			for i, item := range items {
+				hear(u, min(max(scores[item], r.Data.Min), r.Data.Max)-float64(values[i]))
+			}
+		})
 	}
 }
 

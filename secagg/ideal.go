@@ -30,53 +30,64 @@ func (d Draw) String() string {
 	return "sum"
 }
 
-// IdealClient is a client's side of the ideal sum of one iteration. It keeps
+// IdealClient is a client's side of the ideal sum of one iteration, or that of all clients of a process. It keeps
 // nothing secret: there are no keys and no masks.
 type IdealClient struct {
-	*idealSetup
-	plan *protocol.Plan // nil before Begin
-	draw Draw
-}
-
-// idealSetup is what clients of one process share of an iteration.
-type idealSetup struct {
 	setup protocol.Setup
-	size  atomic.Pointer[removalSize] // the latest that was asked for
+	draw  Draw
+	many  bool // it is that of many clients
+	plan  atomic.Pointer[protocol.Plan]
+
+	// Messages that are the same for all clients are made once.
+	advertise   protocol.Advertise
+	shares      protocol.Shares
+	replacement protocol.Replacement
+	input       atomic.Pointer[protocol.MaskedInput] // without vectors
+	unmask      atomic.Pointer[emptyUnmask]          // the latest
 }
 
-// removalSize is how long removals of a plan are that are not drawn.
-type removalSize struct {
-	plan                *protocol.Plan
-	survivors, expected int
+// emptyUnmask is an answer to survivors without removals.
+type emptyUnmask struct {
+	survivors int
+	protocol.Unmask
 }
 
 // NewIdealClient makes a client's side of an iteration.
 func NewIdealClient(s protocol.Setup, d Draw) *IdealClient {
-	return &IdealClient{idealSetup: &idealSetup{setup: s}, draw: d}
+	it := s.Iteration
+	return &IdealClient{setup: s, draw: d, advertise: protocol.Advertise{Iteration: it}, shares: protocol.Shares{Iteration: it}, replacement: protocol.Replacement{Iteration: it}}
 }
 
-// IdealClients makes the sides of many clients of one process, which share what is the same for all: millions need not
-// have it each, and what they all compute of a plan, which they must share too, is computed once. The function may be
-// called at the same time.
+// IdealClients makes the sides of many clients of one process, who have one together: there is nothing in it that is not the same
+// for all. Its clients must be told the same plan. The function, and the methods of what it makes, may be called at the same time.
 func IdealClients(d Draw) func(protocol.Setup) *IdealClient {
-	var latest atomic.Pointer[idealSetup]
+	var latest atomic.Pointer[IdealClient]
 	return func(s protocol.Setup) *IdealClient {
 		shared := latest.Load()
-		if shared == nil || shared.setup != s {
-			shared = &idealSetup{setup: s}
-			latest.Store(shared)
+		for shared == nil || shared.setup != s {
+			made := NewIdealClient(s, d)
+			made.many = true
+			if latest.CompareAndSwap(shared, made) {
+				return made
+			}
+			shared = latest.Load()
 		}
-		return &IdealClient{idealSetup: shared, draw: d}
+		return shared
 	}
 }
 
 // Begin takes the plan of the iteration, before the masked input; ErrPlan is
 // returned for one of another iteration.
 func (c *IdealClient) Begin(p *protocol.Plan) error {
-	if p.Setup() != c.setup || c.plan != nil {
+	if p.Setup() != c.setup {
 		return ErrPlan
 	}
-	c.plan = p
+	if c.plan.CompareAndSwap(nil, p) {
+		return nil
+	}
+	if known := c.plan.Load(); !c.many || known != p && known.Hash() != p.Hash() {
+		return ErrPlan
+	}
 	return nil
 }
 
@@ -92,17 +103,24 @@ func (c *IdealClient) Confirms() bool { return false }
 
 // Advertise says that the client is here.
 func (c *IdealClient) Advertise() (*protocol.Advertise, error) {
-	return &protocol.Advertise{Iteration: c.setup.Iteration}, nil
+	return &c.advertise, nil
 }
 
 // Share is the client's answer to the roster.
 func (c *IdealClient) Share(*protocol.Roster, protocol.Runner) (*protocol.Shares, error) {
-	return &protocol.Shares{Iteration: c.setup.Iteration}, nil
+	return &c.shares, nil
 }
 
 // MaskedInput is the client's answer to the delivery of shares: its vectors.
 func (c *IdealClient) MaskedInput(_ *protocol.Delivery, vectors []protocol.Integers, _ protocol.Runner) (*protocol.MaskedInput, error) {
-	return &protocol.MaskedInput{Iteration: c.plan.Iteration, Vectors: vectors, Packed: c.plan.PackedSize()}, nil
+	p := c.plan.Load()
+	if vectors != nil {
+		return &protocol.MaskedInput{Iteration: p.Iteration, Vectors: vectors, Packed: p.PackedSize()}, nil
+	}
+	if c.input.Load() == nil {
+		c.input.CompareAndSwap(nil, &protocol.MaskedInput{Iteration: p.Iteration, Packed: p.PackedSize()})
+	}
+	return c.input.Load(), nil
 }
 
 // ErrNotConfirmed is returned by a sum that is asked to confirm survivors
@@ -120,28 +138,24 @@ func (c *IdealClient) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runn
 // Unmask is the client's answer to the survivors: the change of its noise. Where the sum
 // draws the noise there is no change, but the answer counts as large as if there were.
 func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers, _ protocol.Runner) (*protocol.Unmask, error) {
-	var size int
-	if c.DrawsNoise() {
-		size = c.expected(m.Count)
-	} else {
-		size = c.plan.RemovalsSize(removals)
+	p := c.plan.Load()
+	if !c.DrawsNoise() {
+		return &protocol.Unmask{Iteration: p.Iteration, Removals: removals, Packed: p.RemovalsSize(removals)}, nil
 	}
-	return &protocol.Unmask{Iteration: c.plan.Iteration, Removals: removals, Packed: size}, nil
-}
-
-// expected is how long the removals would be.
-func (c *IdealClient) expected(survivors int) int {
-	known := c.size.Load()
-	if known == nil || known.plan != c.plan || known.survivors != survivors {
-		known = &removalSize{c.plan, survivors, c.plan.RemovalSize(survivors)}
-		c.size.Store(known)
+	if removals != nil {
+		return &protocol.Unmask{Iteration: p.Iteration, Removals: removals, Packed: p.RemovalSize(m.Count)}, nil
 	}
-	return known.expected
+	known := c.unmask.Load()
+	if known == nil || known.survivors != m.Count {
+		known = &emptyUnmask{m.Count, protocol.Unmask{Iteration: p.Iteration, Packed: p.RemovalSize(m.Count)}}
+		c.unmask.Store(known)
+	}
+	return &known.Unmask, nil
 }
 
 // Replace acknowledges the clients that replaced their noise.
 func (c *IdealClient) Replace(*protocol.Answered) (*protocol.Replacement, error) {
-	return &protocol.Replacement{Iteration: c.setup.Iteration}, nil
+	return &c.replacement, nil
 }
 
 // Ideal is the trusted adder of one iteration. It is not safe for concurrent use.

@@ -87,7 +87,7 @@ func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]st
 		}
 		book[f.present.Number] = strings.TrimSpace(book[f.present.Number] + " " + said)
 	}
-	f.clients[5] = tap{f.clients[5], func(in protocol.Input) { note(down, in) }}
+	f.instead = map[protocol.ClientID]role{5: tap{&f.clients[5], func(in protocol.Input) { note(down, in) }}}
 	f.aggregator = tap{f.aggregator, func(in protocol.Input) {
 		if m, ok := in.(protocol.Received); ok && m.Envelope.From == protocol.ClientParty(5) {
 			note(up, in)
@@ -173,8 +173,9 @@ func withoutAhead(t *testing.T, cfg Config) *federation {
 	}
 	f.aggregator = aggregator.New(aggregator.Config{Clients: len(f.clients), StageTimeout: cfg.Network.StageTimeout, NewSum: sums.aggregator})
 	for i := range f.clients {
-		f.clients[i] = client.New(client.Config{ID: protocol.ClientID(i), Session: cfg.Session, Trainer: f.streams.trainer(cfg.Trainers[i], clientName(i)),
-			NewSum: sums.client[i], Noise: new(client.Samplers), Entropy: f.streams.noise(clientName(i))})
+		id := protocol.ClientID(i)
+		f.clients[i] = *client.New(client.Config{ID: id, Session: cfg.Session, Trainer: f.streams.trainer(cfg.Trainers[i], id),
+			NewSum: func(s protocol.Setup) (client.Sum, error) { return sums.client(id, s) }, Noise: new(client.Samplers), Entropy: f.streams.noise(clientName(i))})
 	}
 	return f
 }
@@ -388,7 +389,8 @@ func TestMessagesDuringWork(t *testing.T) {
 			}}
 		}
 		// Client 0 is lost now and then, client 5 never.
-		f.clients[0], f.clients[5], f.aggregator = watch(f.clients[0], 0), watch(f.clients[5], 1), watch(f.aggregator, 2)
+		f.instead = map[protocol.ClientID]role{0: watch(&f.clients[0], 0), 5: watch(&f.clients[5], 1)}
+		f.aggregator = watch(f.aggregator, 2)
 		outAgain, err := f.run(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
@@ -39,43 +40,47 @@ func (f *federation) fold(s sums) sums {
 	if f.cfg.Real || f.cfg.Sent != nil {
 		return s
 	}
-	x := &folding{workers: int(f.cfg.Workers), folded: make([]bool, len(s.client)),
+	x := &folding{workers: int(f.cfg.Workers), folded: make([]bool, len(f.cfg.Trainers)),
 		sends: func(c protocol.ClientID) bool { return f.lost[c] > protocol.StageMaskedInput }}
-	out := sums{client: make([]func(protocol.Setup) (client.Sum, error), len(s.client))}
-	out.aggregator = func(p protocol.Setup) (aggregator.Sum, error) {
-		sum, err := s.aggregator(p)
-		if ideal, ok := sum.(*secagg.Ideal); ok {
-			return &foldedSum{Ideal: ideal, folding: x}, err
-		}
-		return sum, err
-	}
-	for i, join := range s.client {
-		out.client[i] = func(p protocol.Setup) (client.Sum, error) {
-			side, err := join(p)
-			if ideal, ok := side.(*secagg.IdealClient); ok {
-				return &foldingClient{ideal, x, protocol.ClientID(i)}, err
+	var latest atomic.Pointer[foldingClient] // clients of an ideal sum have one side together
+	return sums{
+		aggregator: func(p protocol.Setup) (aggregator.Sum, error) {
+			sum, err := s.aggregator(p)
+			if ideal, ok := sum.(*secagg.Ideal); ok {
+				return &foldedSum{Ideal: ideal, folding: x}, err
 			}
-			return side, err
-		}
+			return sum, err
+		},
+		client: func(id protocol.ClientID, p protocol.Setup) (client.Sum, error) {
+			side, err := s.client(id, p)
+			ideal, ok := side.(*secagg.IdealClient)
+			if !ok {
+				return side, err
+			}
+			c := latest.Load()
+			if c == nil || c.IdealClient != ideal {
+				c = &foldingClient{ideal, x}
+				latest.Store(c)
+			}
+			return c, err
+		},
 	}
-	return out
 }
 
-// foldingClient is a client's side of an ideal sum that takes its input as soon as it is there.
+// foldingClient is the clients' side of an ideal sum that takes an input as soon as it is there.
 type foldingClient struct {
 	*secagg.IdealClient
 	folding *folding
-	id      protocol.ClientID
 }
 
 // Fold implements client.Folder.
-func (c *foldingClient) Fold(p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
+func (c *foldingClient) Fold(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
 	for i, v := range inputs {
 		if err := v.Validate(p.Releases[i].Len); err != nil {
 			return nil, fmt.Errorf("release %q: %w", p.Releases[i].Name, err)
 		}
 	}
-	if p.Cohort.Goal > 0 || !c.folding.add(c.id, p, inputs) { // with a goal, who is late is not drawn
+	if p.Cohort.Goal > 0 || !c.folding.add(id, p, inputs) { // with a goal, who is late is not drawn
 		return inputs, nil
 	}
 	return nil, nil
@@ -132,7 +137,7 @@ type foldedSum struct {
 	*secagg.Ideal
 	folding  *folding
 	plan     *protocol.Plan
-	nothing  []protocol.Integers // an input of zeros
+	nothing  protocol.MaskedInput // of zeros
 	received int
 }
 
@@ -141,24 +146,21 @@ func (s *foldedSum) Begin(p *protocol.Plan) error {
 	if err := s.Ideal.Begin(p); err != nil {
 		return err
 	}
-	s.plan, s.nothing = p, p.Zeros()
+	s.plan, s.nothing = p, protocol.MaskedInput{Iteration: p.Iteration, Vectors: p.Zeros()}
 	s.folding.begin(p)
 	return nil
 }
 
 // Receive implements aggregator.Sum.
 func (s *foldedSum) Receive(from protocol.ClientID, m protocol.StageMessage) error {
-	in, ok := m.(*protocol.MaskedInput)
-	if !ok || !s.folding.folded[from] {
+	if _, ok := m.(*protocol.MaskedInput); !ok || !s.folding.folded[from] {
 		return s.Ideal.Receive(from, m)
 	}
 	if !s.folding.sends(from) {
 		return fmt.Errorf("client %d was to be lost before its input left it", from)
 	}
 	s.received++
-	with := *in
-	with.Vectors = s.nothing
-	return s.Ideal.Receive(from, &with)
+	return s.Ideal.Receive(from, &s.nothing)
 }
 
 // Sum implements aggregator.Sum.

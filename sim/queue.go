@@ -21,10 +21,28 @@ type work struct {
 	job protocol.Work
 }
 
-// arrival is an input for a role.
+// arrival is an input for a role. Messages of a whole cohort are on their way at once: they are kept in less memory than as inputs.
 type arrival struct {
-	to protocol.Party
-	in protocol.Input
+	to, from protocol.Party // from: of a message that is addressed to the one who gets it
+	what     any            // such a message, or a protocol.Input
+}
+
+// hearer is a role that takes a message as it is.
+type hearer interface {
+	Receive(time.Time, protocol.Envelope) protocol.Effects
+}
+
+// step feeds it to its role.
+func (a arrival) step(now time.Time, to role) protocol.Effects {
+	m, ok := a.what.(protocol.Message)
+	if !ok {
+		return to.Step(now, a.what.(protocol.Input))
+	}
+	e := protocol.Envelope{From: a.from, To: a.to, Message: m}
+	if h, ok := to.(hearer); ok {
+		return h.Receive(now, e)
+	}
+	return to.Step(now, protocol.Received{Envelope: e})
 }
 
 // queue orders instants by time. Messages of a whole cohort fall on the same

@@ -122,7 +122,7 @@ func (f *federation) route(e protocol.Envelope) (to protocol.Party, ok bool) {
 		f.out.RelayDown += int64(e.Message.Size())
 		if !r.failed[e.To.Client] && r.fails(f.cfg.Relays.Outages, e.To.Client, e.Message) {
 			r.failed[e.To.Client] = true
-			f.arrive(f.now.Add(f.cfg.Network.Latency), arrival{to: e.From, in: protocol.RelayLost{Number: int(e.To.Client)}})
+			f.arrive(f.now.Add(f.cfg.Network.Latency), arrival{to: e.From, what: protocol.RelayLost{Number: int(e.To.Client)}})
 		}
 		return e.To, !r.failed[e.To.Client]
 	}

@@ -168,25 +168,22 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 		return s
 	}
 	known, tables := c.known(), new(noise.Tables)
-	out := sums{
+	join := secagg.IdealClients(secagg.DrawSum) // so that clients add no noise either
+	return sums{
 		aggregator: func(p protocol.Setup) (aggregator.Sum, error) {
 			if p.Iteration > known {
 				return s.aggregator(p)
 			}
 			return secagg.NewIdeal(p, secagg.DrawClient, src, tables), nil // adds none of its own
 		},
-		client: make([]func(protocol.Setup) (client.Sum, error), len(s.client)),
-	}
-	for i, join := range s.client {
-		out.client[i] = func(p protocol.Setup) (client.Sum, error) {
-			side, err := join(p) // it is counted: a party draws its secrets from streams by how often it joined
+		client: func(id protocol.ClientID, p protocol.Setup) (client.Sum, error) {
+			side, err := s.client(id, p) // it is counted: a party draws its secrets from streams by how often it joined
 			if err != nil || p.Iteration > known {
 				return side, err
 			}
-			return idle{secagg.NewIdealClient(p, secagg.DrawSum), c.Real}, nil // so that the client adds none either
-		}
+			return idle{join(p), c.Real}, nil
+		},
 	}
-	return out
 }
 
 // resumed prepares the configuration: its strategy and trainers go through known iterations idly.

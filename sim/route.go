@@ -43,7 +43,11 @@ func (f *federation) send(e protocol.Envelope) error {
 	if f.cfg.Sent != nil {
 		f.cfg.Sent(f.now.Sub(epoch), e)
 	}
-	f.arrive(f.now.Add(delay), arrival{to: to, in: protocol.Received{Envelope: e}})
+	a := arrival{to: to, from: e.From, what: e.Message}
+	if to != e.To {
+		a.what = protocol.Received{Envelope: e}
+	}
+	f.arrive(f.now.Add(delay), a)
 	return nil
 }
 

@@ -8,6 +8,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/relay"
 	"github.com/fedsim/fedsim/secagg"
@@ -185,7 +187,7 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 
 // run goes through the instants until nothing is left to happen.
 func (f *federation) run(ctx context.Context) (*Outcome, error) {
-	f.queue.at(epoch).inputs = []arrival{{to: protocol.Party{Role: protocol.Server}, in: protocol.Start{}}}
+	f.queue.at(epoch).inputs = []arrival{{to: protocol.Party{Role: protocol.Server}, what: protocol.Start{}}}
 	for {
 		i := f.queue.next()
 		if i == nil {
@@ -217,7 +219,8 @@ type federation struct {
 	now        time.Time
 	server     role
 	aggregator role
-	clients    []role
+	clients    []client.Client
+	instead    map[protocol.ClientID]role // what stands in for a client, if anything does: tests have some that are listened to
 	relays     *relays
 	faults     calendar
 	lost       []protocol.Stage // of each client in the present iteration
@@ -238,7 +241,7 @@ func newFederation(cfg Config) (*federation, error) {
 	n := len(cfg.Trainers)
 	streams := newStreams(cfg)
 	f := &federation{
-		streams: streams, queue: newQueue(), clients: make([]role, n),
+		streams: streams, queue: newQueue(),
 		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
@@ -253,17 +256,15 @@ func newFederation(cfg Config) (*federation, error) {
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
 		Iterations: uint64(cfg.Rounds), SitOut: cfg.SitOut,
 	})
-	samplers := new(client.Samplers)
-	for i, t := range cfg.Trainers {
-		c := client.Config{
-			ID: protocol.ClientID(i), Session: cfg.Session, Trainer: streams.trainer(t, clientName(i)), NewSum: sides.client[i], Noise: samplers,
-			Entropy: streams.noise(clientName(i)), Iterations: uint64(cfg.Rounds),
-		}
-		if cfg.Ledgers != nil {
-			c.Ledger = cfg.Ledgers[i]
-		}
-		f.clients[i] = client.New(c)
+	shared := &client.Shared{
+		Session: cfg.Session, NewSum: sides.client, Noise: new(client.Samplers), Iterations: uint64(cfg.Rounds),
+		Trainer: func(id protocol.ClientID) client.Trainer { return streams.trainer(cfg.Trainers[id], id) },
+		Entropy: func(id protocol.ClientID) entropy.Source { return streams.noise(clientName(int(id))) },
 	}
+	if cfg.Ledgers != nil {
+		shared.Ledger = func(id protocol.ClientID) client.Ledger { return cfg.Ledgers[id] }
+	}
+	f.clients = client.NewMany(shared, n)
 	return f, nil
 }
 
@@ -287,6 +288,9 @@ func (f *federation) happen(ctx context.Context, i *instant) error {
 	if err := f.tell(i.inputs); err != nil {
 		return err
 	}
+	if err := f.settle(); err != nil {
+		return err
+	}
 	f.queue.recycle(i)
 	return nil
 }
@@ -303,15 +307,15 @@ func (f *federation) compute(ctx context.Context, works []work) ([]arrival, erro
 		inner = f.cfg.Workers // a lone computation, of the server say, gets all of them
 	}
 	for _, pass := range f.passes(works) {
-		f.cfg.Workers.Each(len(pass), func(k int) {
+		err := f.along(len(pass), func(k int) {
 			if ctx.Err() != nil {
 				return
 			}
 			w := works[pass[k]]
-			done[pass[k]] = arrival{to: w.by, in: w.job.Do(inner)}
+			done[pass[k]] = arrival{to: w.by, what: w.job.Do(inner)}
 			works[pass[k]].job.Do = nil // it may hold a client's whole input
 		})
-		if err := ctx.Err(); err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
 	}
@@ -320,7 +324,7 @@ func (f *federation) compute(ctx context.Context, works []work) ([]arrival, erro
 
 // carryOut does what a role asks for in answer to an input.
 func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
-	if _, tick := a.in.(protocol.Tick); !tick { // deadlines of stages long closed do not count
+	if _, tick := a.what.(protocol.Tick); !tick { // deadlines of stages long closed do not count
 		f.out.Clock = f.now.Sub(epoch) + f.ahead
 	}
 	for _, r := range eff.Persist {
@@ -341,7 +345,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 		default:
 		}
 	}
-	if a.to.Role == protocol.Aggregator {
+	if a.to.Role == protocol.Aggregator && f.cfg.Relays.Count > 0 {
 		eff.Send = relay.Wrap(eff.Send, f.relays.through)
 	}
 	for _, e := range eff.Send {
@@ -350,7 +354,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 		}
 	}
 	if !eff.Wake.IsZero() {
-		f.arrive(eff.Wake, arrival{to: a.to, in: protocol.Tick{}})
+		f.arrive(eff.Wake, arrival{to: a.to, what: protocol.Tick{}})
 	}
 	for _, w := range eff.Work {
 		due := f.now

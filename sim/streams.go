@@ -94,11 +94,11 @@ func (s *streams) of(party string, iteration uint64) entropy.Source {
 
 // trainer has a trainer draw from streams of the plan, where it is plans that tell runs
 // apart: it may number its streams as it likes.
-func (s *streams) trainer(t client.Trainer, party string) client.Trainer {
+func (s *streams) trainer(t client.Trainer, id protocol.ClientID) client.Trainer {
 	if s.plans == nil {
 		return t
 	}
-	return planned{t, s, party}
+	return planned{t, s, clientName(int(id))}
 }
 
 // planned is a trainer that draws from streams of the plan.

@@ -17,7 +17,7 @@ import (
 // sums makes the two sides of secure sums.
 type sums struct {
 	aggregator func(protocol.Setup) (aggregator.Sum, error)
-	client     []func(protocol.Setup) (client.Sum, error)
+	client     func(protocol.ClientID, protocol.Setup) (client.Sum, error)
 }
 
 // newSums makes them as the configuration asks for them.
@@ -34,15 +34,11 @@ func idealSums(cfg Config, from *streams) sums {
 	if tables == nil {
 		tables = new(noise.Tables)
 	}
-	s := sums{
-		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },
-		client:     make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
-	}
 	join := secagg.IdealClients(cfg.Draw)
-	for i := range s.client {
-		s.client[i] = func(s protocol.Setup) (client.Sum, error) { return join(s), nil }
+	return sums{
+		aggregator: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewIdeal(s, cfg.Draw, src, tables), nil },
+		client:     func(_ protocol.ClientID, s protocol.Setup) (client.Sum, error) { return join(s), nil },
 	}
-	return s
 }
 
 // realSums are sums with the whole cryptography, on repeatable secrets.
@@ -60,7 +56,7 @@ func realSums(cfg Config, from *streams) (sums, error) {
 			params.Identities[i] = identities[i].Public().(ed25519.PublicKey)
 		}
 	}
-	agreements := new(secagg.Agreements)
+	agreements, parties := new(secagg.Agreements), make([]*secagg.Party, len(cfg.Trainers))
 	s := sums{
 		aggregator: func(s protocol.Setup) (aggregator.Sum, error) {
 			a, err := secagg.NewAggregator(s, params)
@@ -69,17 +65,17 @@ func realSums(cfg Config, from *streams) (sums, error) {
 			}
 			return a, err
 		},
-		client: make([]func(protocol.Setup) (client.Sum, error), len(cfg.Trainers)),
+		client: func(id protocol.ClientID, s protocol.Setup) (client.Sum, error) { return parties[id].Join(s) },
 	}
-	for i := range s.client {
-		party, err := secagg.NewParty(secagg.PartyConfig{
+	for i := range parties {
+		var err error
+		parties[i], err = secagg.NewParty(secagg.PartyConfig{
 			ID: protocol.ClientID(i), Session: cfg.Session, Params: params, Entropy: from.keys(clientName(i)), Identity: identities[i],
 			Agreements: agreements,
 		})
 		if err != nil {
 			return sums{}, fmt.Errorf("client %d: %w", i, err)
 		}
-		s.client[i] = func(s protocol.Setup) (client.Sum, error) { return party.Join(s) }
 	}
 	return s, nil
 }

@@ -5,6 +5,7 @@ import "github.com/fedsim/fedsim/protocol"
 // Clients do not hear of each other within an instant: what one sends arrives later. So
 // those that are due one after the other step at once, on all workers, and then what they
 // ask for is carried out in their order: the run is the same at any number of workers.
+// One worker carries out what a batch asked for while the others go on with the next.
 
 // largestBatch is how many clients step at once: enough to keep workers busy, and few
 // enough that what they ask for stays in the cache.
@@ -14,7 +15,15 @@ const largestBatch = 4096
 type together struct {
 	number  uint32   // of the batch
 	latest  []uint32 // by client: the number of the latest batch that it was in
-	effects [largestBatch]protocol.Effects
+	effects [2][largestBatch]protocol.Effects
+	turn    int   // which of the two the latest batch has
+	pending batch // that stepped, and what it asks for is not carried out yet
+}
+
+// batch is arrivals of clients, and the effects of each.
+type batch struct {
+	arrivals []arrival
+	effects  []protocol.Effects
 }
 
 // again begins a batch: no client is in it as yet.
@@ -65,18 +74,58 @@ func (f *federation) batch(arrivals []arrival) int {
 	return min(len(arrivals), largestBatch)
 }
 
-// step feeds inputs to their roles, which are a batch, and carries out the effects in order.
+// step feeds inputs to their roles, which are a batch. What clients ask for is carried out in order, while the next batch steps or is
+// computed ([federation.along]): it bears on nobody in this instant.
 func (f *federation) step(arrivals []arrival) error {
-	effects := f.together.effects[:len(arrivals)]
-	f.cfg.Workers.Each(len(arrivals), func(k int) {
-		effects[k] = f.role(arrivals[k].to).Step(f.now, arrivals[k].in)
+	if a := arrivals[0]; a.to.Role != protocol.Client {
+		if err := f.settle(); err != nil {
+			return err
+		}
+		effects := a.step(f.now, f.role(a.to))
+		arrivals[0] = arrival{}
+		return f.carryOut(a, &effects)
+	}
+	f.together.turn = 1 - f.together.turn
+	effects := f.together.effects[f.together.turn][:len(arrivals)]
+	err := f.along(len(arrivals), func(k int) { effects[k] = arrivals[k].step(f.now, f.role(arrivals[k].to)) })
+	if f.together.pending = (batch{arrivals, effects}); err == nil && f.overheard() {
+		err = f.settle()
+	}
+	return err
+}
+
+// overheard reports whether somebody outside is told of effects, who must not be while others compute.
+func (f *federation) overheard() bool {
+	return f.cfg.Sent != nil || f.cfg.Logged != nil || f.cfg.watch != nil
+}
+
+// along runs do(0) to do(n-1) on all workers, and carries out meanwhile what the batch before asked for. Its error is that.
+func (f *federation) along(n int, do func(int)) error {
+	if len(f.together.pending.arrivals) == 0 {
+		f.cfg.Workers.Each(n, do)
+		return nil
+	}
+	var err error
+	f.cfg.Workers.Each(n+1, func(k int) { // the first is begun first
+		if k == 0 {
+			err = f.settle()
+			return
+		}
+		do(k - 1)
 	})
-	for k := range effects {
-		if err := f.carryOut(arrivals[k], &effects[k]); err != nil {
+	return err
+}
+
+// settle carries out what the latest batch asked for, in order.
+func (f *federation) settle() error {
+	b := f.together.pending
+	f.together.pending = batch{}
+	for k := range b.effects {
+		if err := f.carryOut(b.arrivals[k], &b.effects[k]); err != nil {
 			return err
 		}
 		// There is as much for every client, and what it leads to comes on top: nothing is kept alive.
-		arrivals[k], effects[k] = arrival{}, protocol.Effects{}
+		b.arrivals[k], b.effects[k] = arrival{}, protocol.Effects{}
 	}
 	return nil
 }
@@ -90,7 +139,10 @@ func (f *federation) role(p protocol.Party) role {
 	case protocol.Relay:
 		return f.relays.roles[p.Client]
 	default:
-		return f.clients[p.Client]
+		if r := f.instead[p.Client]; r != nil {
+			return r
+		}
+		return &f.clients[p.Client]
 	}
 }
 

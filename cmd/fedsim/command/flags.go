@@ -123,9 +123,6 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress, lo
 	if err != nil {
 		return nil, err
 	}
-	if e.Split.Train.Packed != nil {
-		collect(packedGCPercent)
-	}
 	p.Clear()
 	warnings, err := forecast.Warnings(e)
 	if err != nil {

@@ -69,10 +69,6 @@ type streams struct {
 // saves is worth.
 const gcPercent = 50
 
-// packedGCPercent is that of runs on packed ratings, where what is kept of a million users is most of the memory: as much
-// again in garbage is what they have no room for.
-const packedGCPercent = 20
-
 // collect sets how much garbage may lie about, unless the environment does.
 func collect(percent int) {
 	if os.Getenv("GOGC") == "" {

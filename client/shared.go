@@ -1,0 +1,105 @@
+package client
+
+import (
+	"sync/atomic"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Shared is what the clients of one process have in common, and how they find what each has of its own: a simulation has a million
+// of them, for each of which as little as can be is kept. The fields are those of [Config]; Ledger nil: no client has one.
+// Functions may be called at the same time, and give one client the same every time.
+type Shared struct {
+	Session    protocol.SessionID
+	Trainer    func(protocol.ClientID) Trainer
+	Ledger     func(protocol.ClientID) Ledger
+	Entropy    func(protocol.ClientID) entropy.Source
+	NewSum     func(protocol.ClientID, protocol.Setup) (Sum, error)
+	Noise      *Samplers
+	Iterations uint64
+
+	agreed func(*protocol.Plan) error
+	save   func() ([]byte, error)
+
+	// What clients make of what they are all told is made once, as long as one is told after the other.
+	setups     latest[protocol.Setup, *protocol.Setup]
+	sound      latest[*protocol.Plan, error]
+	prices     latest[*protocol.Plan, price]
+	advertises latest[advertising, *protocol.Advertise]
+	shares     latest[sharing, *protocol.Shares]
+	inputs     latest[inputWith, *protocol.MaskedInput]
+	unmasks    latest[unmaskWith, *protocol.Unmask]
+}
+
+// NewMany makes the clients 0 to n-1 of one process.
+func NewMany(s *Shared, n int) []Client {
+	list := make([]Client, n)
+	for i := range list {
+		list[i] = Client{Shared: s, id: protocol.ClientID(i)}
+	}
+	return list
+}
+
+// price is what a plan costs.
+type price struct {
+	events []dp.Event
+	err    error
+}
+
+func (s *Shared) price(p *protocol.Plan) price {
+	return s.prices.of(p, func() price {
+		events, err := p.Charges()
+		return price{events, err}
+	})
+}
+
+// setup is where a setup is kept.
+func (s *Shared) setup(of protocol.Setup) *protocol.Setup {
+	return s.setups.of(of, func() *protocol.Setup {
+		kept := of
+		return &kept
+	})
+}
+
+// Messages of sums with something of the role in them. Many clients of an ideal sum send the same one, of which there is one then.
+type (
+	advertising struct {
+		of    *protocol.Advertise
+		ahead bool
+	}
+	sharing struct {
+		of    *protocol.Shares
+		ahead bool
+	}
+	inputWith struct {
+		of   *protocol.MaskedInput
+		next *protocol.Advertise
+	}
+	unmaskWith struct {
+		of   *protocol.Unmask
+		next *protocol.Shares
+	}
+)
+
+// latest is the latest value that was made, and of what.
+type latest[K comparable, V any] struct {
+	known atomic.Pointer[struct {
+		key   K
+		value V
+	}]
+}
+
+// of is the value of a key: the latest one, or made. It is made more than once where many ask at once.
+func (l *latest[K, V]) of(key K, make func() V) V {
+	if known := l.known.Load(); known != nil && known.key == key {
+		return known.value
+	}
+	known := &struct {
+		key   K
+		value V
+	}{key, make()}
+	l.known.Store(known)
+	return known.value
+}
