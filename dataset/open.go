@@ -148,6 +148,10 @@ func (t *table) openTest(ctx context.Context, o Options) error {
 		err = t.readTest(ctx, s.path(s.file), r, size, s.has, o)
 		err = errors.Join(err, r.Close())
 	}
+	t.items.settle()
+	for t.features.titles != nil && len(t.features.titles) < len(t.items.names) { // items that the list of items does not have
+		t.features.grow()
+	}
 	return errors.Join(err, s.close())
 }
 
