@@ -235,7 +235,7 @@ func FuzzOpenParquet(f *testing.F) {
 		if !bytes.HasPrefix(text, []byte(parquetMagic)) {
 			return
 		}
-		_, err := readRatings(context.Background(), "r.parquet", io.NewSectionReader(bytes.NewReader(text), 0, int64(len(text))), alone, Options{}, nil)
+		_, err := readRatings(context.Background(), "r.parquet", io.NewSectionReader(bytes.NewReader(text), 0, int64(len(text))), 0, alone, Options{}, nil)
 		if _, located := errors.AsType[*FileError](err); err != nil && !located {
 			t.Fatalf("%v does not say where", err)
 		}

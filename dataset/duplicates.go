@@ -75,11 +75,11 @@ func (t *table) unique(r Ratings, perm []int32, userIDs, itemIDs []string) ([]in
 		return perm, nil
 	}
 	again := func(k, other int32, format string) *FileError {
-		where := fmt.Sprintf("line %d", t.lines[other])
+		where := fmt.Sprintf("line %d", t.lines.at(other))
 		if t.fileOf(k) != t.fileOf(other) {
 			where += " of " + t.fileOf(other)
 		}
-		return &FileError{File: t.fileOf(k), Line: int(t.lines[k]), Err: fmt.Errorf(format,
+		return &FileError{File: t.fileOf(k), Line: t.lines.at(k), Err: fmt.Errorf(format,
 			t.format.user, userIDs[r.User[k]], t.format.item, itemIDs[r.Item[k]], where)}
 	}
 	if t.skipped == nil {

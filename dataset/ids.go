@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 )
@@ -20,8 +21,64 @@ type idTable struct {
 	number map[string]int32 // of all other ids
 	last   int32            // number of the other id looked up last: files are often sorted by user
 
+	seen idSet // small integer ids that have a code and, until they are settled, no number
+
 	// mapped leaves small alone: of many tables each might hold one id, and 16 MB.
 	mapped bool
+}
+
+// code returns what stands for an id in a column until all are known: a small integer its own value, so that it takes no looking
+// up, any other id the complement of its number.
+func (t *idTable) code(id []byte) (int32, error) {
+	if small, isSmall := smallInteger(id); isSmall {
+		t.seen.add(int32(small))
+		return int32(small), nil
+	}
+	n, err := t.index(id)
+	return ^n, err
+}
+
+// settle gives the small integer ids that have a code their numbers.
+func (t *idTable) settle() {
+	if most := len(t.seen) - 1; most >= 0 {
+		t.small = slices.Grow(t.small, max(0, 64*most+bits.Len64(t.seen[most])-len(t.small)))
+	}
+	for w, ids := range t.seen {
+		for ; ids != 0; ids &= ids - 1 {
+			small := 64*w + bits.TrailingZeros64(ids)
+			if small >= len(t.small) || t.small[small] < 0 {
+				t.add(strconv.Itoa(small), small, true)
+			}
+		}
+	}
+	t.seen = nil
+}
+
+// places says where ids stand in the canonical order, by their codes.
+type places struct {
+	small []int32 // of small integers, by their values
+	other []int32 // of others, by their numbers
+}
+
+// places takes the place of each number. The ids must be settled; the table is used up.
+func (t *idTable) places(rank []int32) places {
+	for v, n := range t.small {
+		if n >= 0 {
+			t.small[v] = rank[n]
+		}
+	}
+	return places{small: t.small, other: rank}
+}
+
+// decode puts places where the codes are.
+func (p places) decode(codes []int32) {
+	for k, code := range codes {
+		if code >= 0 {
+			codes[k] = p.small[code]
+		} else {
+			codes[k] = p.other[^code]
+		}
+	}
 }
 
 // index returns the number of an id, a new one when the id is new.
@@ -61,8 +118,11 @@ func (t *idTable) add(name string, small int, isSmall bool) int32 {
 		t.number[name] = n
 		return n
 	}
-	for len(t.small) <= small {
-		t.small = append(t.small, -1)
+	if old := len(t.small); old <= small {
+		t.small = slices.Grow(t.small, small+1-old)[:small+1]
+		for v := old; v <= small; v++ {
+			t.small[v] = -1
+		}
 	}
 	t.small[small] = n
 	return n

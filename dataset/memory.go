@@ -46,7 +46,6 @@ func FromRatings(name string, list []Rating, o Options) (*Set, error) {
 		return nil, err
 	}
 	set.Name = name
-	set.Digest = set.digest()
 	return set, nil
 }
 

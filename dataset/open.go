@@ -117,7 +117,7 @@ func (s *source) load(ctx context.Context, o Options) (*Set, error) {
 	if o.Progress != nil {
 		progress = func(read int64) { o.Progress(read, size) }
 	}
-	t, err := readRatings(ctx, s.path(s.file), r, s.has, o, progress)
+	t, err := readRatings(ctx, s.path(s.file), r, size, s.has, o, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,6 @@ func (s *source) load(ctx context.Context, o Options) (*Set, error) {
 		return nil, err
 	}
 	set.Name = s.name
-	set.Digest = set.digest()
 	return set, nil
 }
 
@@ -144,10 +143,14 @@ func (t *table) openTest(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("the test file: %w", err)
 	}
-	r, _, err := s.open(s.file)
+	r, size, err := s.open(s.file)
 	if err == nil {
-		err = t.readTest(ctx, s.path(s.file), r, s.has, o)
+		err = t.readTest(ctx, s.path(s.file), r, size, s.has, o)
 		err = errors.Join(err, r.Close())
+	}
+	t.items.settle()
+	for t.features.titles != nil && len(t.features.titles) < len(t.items.names) { // items that the list of items does not have
+		t.features.grow()
 	}
 	return errors.Join(err, s.close())
 }
@@ -163,6 +166,7 @@ func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	t.items.settle()
 	t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items, o.itemNames(t.format))
 	return err
 }

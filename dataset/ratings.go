@@ -180,23 +180,52 @@ func (r Ratings) sorted() bool {
 }
 
 // order returns the permutation that sorts the ratings by user, then item, and
-// keeps equal pairs in their present order. It sorts each user's row for
-// itself: rows are short, fit the cache, and in most files are sorted already.
+// keeps equal pairs in their present order.
 func (r Ratings) order(start []int) []int32 {
-	keys := make([]uint64, len(r.User)) // item in the high half, position in the low one
-	next := slices.Clone(start)
-	for k, u := range r.User {
-		keys[next[u]] = uint64(r.Item[k])<<32 | uint64(k)
-		next[u]++
-	}
-	for u := range r.Users {
-		slices.Sort(keys[start[u]:start[u+1]])
-	}
-	perm := make([]int32, len(keys))
-	for k, key := range keys {
-		perm[k] = int32(key & math.MaxUint32)
+	perm := make([]int32, len(r.User))
+	for at, key := range r.byPair(start, true) {
+		perm[at] = int32(uint32(key))
 	}
 	return perm
+}
+
+// byPair are the ratings by user, then item, equal pairs in their present order: the item in the high half, and in the low one
+// the position or the bits of the value. It counts, by item and then by user, and compares nothing.
+func (r Ratings) byPair(start []int, positions bool) []uint64 {
+	byItem := make([]uint64, len(r.User)) // user in the high half
+	next := rowStarts(r.Item, r.Items)
+	for k, i := range r.Item {
+		low := uint32(k)
+		if !positions {
+			low = math.Float32bits(r.Value[k])
+		}
+		byItem[next[i]] = uint64(r.User[k])<<32 | uint64(low)
+		next[i]++
+	}
+	out := make([]uint64, len(r.User))
+	nextOf := slices.Clone(start)
+	at := 0
+	for i, end := range next[:r.Items] {
+		for ; at < end; at++ {
+			u := byItem[at] >> 32
+			out[nextOf[u]] = uint64(i)<<32 | byItem[at]&math.MaxUint32
+			nextOf[u]++
+		}
+	}
+	return out
+}
+
+// ascend reports whether the ratings ascend by user, then item, and hold no pair twice.
+func (r Ratings) ascend() bool {
+	last := int64(-1)
+	for k, u := range r.User {
+		pair := int64(u)<<32 | int64(r.Item[k])
+		if pair <= last {
+			return false
+		}
+		last = pair
+	}
+	return true
 }
 
 // repeated lists the neighbours in perm, which sorts the ratings, that are of one pair: where

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -15,9 +17,9 @@ type table struct {
 	format       format
 	users, items idTable
 	features     features  // by number of the item; no lists without a file of items
-	ratings      Ratings   // columns only: indices of the two tables, rows as in the file
+	ratings      Ratings   // columns only: codes of the two tables, rows as in the file
 	times        []float64 // of each rating; nil where they are not asked for, or not there
-	lines        []uint32  // line of each rating
+	lines        lineRuns  // line of each rating
 	min, max     float64   // range the ratings were checked against
 	clicks       bool      // there is no column of ratings
 	duplicates   Duplicates
@@ -37,25 +39,36 @@ func (t *table) fileOf(k int32) string {
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its
 // name and the files beside it. Its errors are *FileError, errors of r, or those of ctx.
-func readRatings(ctx context.Context, file string, r io.Reader, beside func(name string) bool, o Options, progress func(int64)) (*table, error) {
+// The size of the file is 0 where it is unknown.
+func readRatings(ctx context.Context, file string, r io.Reader, size int64, beside func(name string) bool, o Options, progress func(int64)) (*table, error) {
+	t, rows, err := openTable(ctx, file, r, beside, o, progress)
+	if err != nil || rows.rows == nil {
+		return t, err
+	}
+	return t, t.read(file, rows, t.newPlainReader(rows, size, pieceSize, runtime.GOMAXPROCS(0)))
+}
+
+// openTable recognizes a ratings file. There are no rows where it is empty and may be.
+func openTable(ctx context.Context, file string, r io.Reader, beside func(name string) bool, o Options, progress func(int64)) (*table, ratingRows, error) {
 	rows, err := openRows(ctx, file, r, beside, o.Columns, progress)
 	if errors.Is(err, errNoRows) && o.Skipped != nil {
-		return emptyTable(o)
+		t, bad := emptyTable(o)
+		return t, ratingRows{}, bad
 	}
 	if errors.Is(err, errNoRows) {
 		err = fmt.Errorf("%w: the file is empty; %s", ErrNoRatings, wantColumns)
 	}
 	if err != nil {
-		return nil, rows.locate(file, err)
+		return nil, rows, rows.locate(file, err)
 	}
 	t := &table{format: rows.format, file: file, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped}
 	if err = t.scale(o); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, rows, fmt.Errorf("%s: %w", file, err)
 	}
 	if !o.Times {
 		rows.cols.time = -1
 	}
-	return t, t.read(file, rows)
+	return t, rows, nil
 }
 
 // scale is what is asked for, or else that of the format. What stands for a click is the top of it.
@@ -76,9 +89,11 @@ func (t *table) scale(o Options) (err error) {
 	return nil
 }
 
-// read appends all records of a file that was recognized.
-func (t *table) read(file string, rows ratingRows) error {
+// read appends all records of a file that was recognized. Plain lines may have a faster reader than the rows; the result is
+// the same with it and without.
+func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
 	before := t.ratings.Len()
+	defer plain.finish()
 	err := rows.bad
 	if err == nil && rows.first != nil { // no header: the first record is a rating
 		err = t.add(rows.first, rows.cols, rows.at())
@@ -91,6 +106,7 @@ func (t *table) read(file string, rows ratingRows) error {
 		if err != nil {
 			break
 		}
+		plain.read()
 		var record [][]byte
 		if record, err = rows.next(); err == nil {
 			err = t.add(record, rows.cols, rows.at())
@@ -107,7 +123,7 @@ func (t *table) read(file string, rows ratingRows) error {
 
 // readTest appends the ratings of a test file, on the scale of those that are there. It may be of another
 // format, and has ratings where these have.
-func (t *table) readTest(ctx context.Context, file string, r io.Reader, beside func(string) bool, o Options) error {
+func (t *table) readTest(ctx context.Context, file string, r io.Reader, size int64, beside func(string) bool, o Options) error {
 	rows, err := openRows(ctx, file, r, beside, o.Columns, nil)
 	if errors.Is(err, errNoRows) {
 		err = fmt.Errorf("%w: the file is empty; %s", ErrNoRatings, wantColumns)
@@ -120,7 +136,7 @@ func (t *table) readTest(ctx context.Context, file string, r io.Reader, beside f
 	}
 	rows.cols.time = -1
 	t.test, t.testFile, t.times = t.ratings.Len(), file, nil
-	return t.read(file, rows)
+	return t.read(file, rows, t.newPlainReader(rows, size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // emptyTable is that of a file without a row, which says neither format nor scale.
@@ -156,13 +172,23 @@ func (s *scanner) locate(file string, err error) error {
 
 // add appends the rating of one record. What is wrong with it is a recordError.
 func (t *table) add(record [][]byte, cols columns, line int) error {
-	if len(t.lines) == math.MaxInt32 || uint64(line) > math.MaxUint32 {
+	if t.full(1, line-1) {
 		return fmt.Errorf("more than %d ratings or %d lines; split the file", math.MaxInt32, uint32(math.MaxUint32))
 	}
 	if err := t.append(record, cols, line); err != nil {
 		return recordError{err}
 	}
 	return nil
+}
+
+// full reports whether n more ratings, one a line, may be more than a table holds.
+func (t *table) full(n, lines int) bool {
+	return t.ratings.Len()+n > math.MaxInt32 || uint64(lines+n) > math.MaxUint32
+}
+
+// reserve makes room for n more ratings.
+func (t *table) reserve(n int) {
+	t.ratings.User, t.ratings.Item, t.ratings.Value = slices.Grow(t.ratings.User, n), slices.Grow(t.ratings.Item, n), slices.Grow(t.ratings.Value, n)
 }
 
 func (t *table) append(record [][]byte, cols columns, line int) error {
@@ -198,53 +224,19 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 
 // push appends a rating that is on the scale.
 func (t *table) push(userID, itemID []byte, value float64, line int) error {
-	user, err := t.users.index(userID)
+	user, err := t.users.code(userID)
 	if err != nil {
 		return fmt.Errorf("%s %w", t.format.user, err)
 	}
-	item, err := t.items.index(itemID)
+	item, err := t.items.code(itemID)
 	if err != nil {
 		return fmt.Errorf("%s %w", t.format.item, err)
 	}
+	t.lines.add(t.ratings.Len(), line)
 	t.ratings.User = append(t.ratings.User, user)
 	t.ratings.Item = append(t.ratings.Item, item)
 	t.ratings.Value = append(t.ratings.Value, float32(value))
-	t.lines = append(t.lines, uint32(line))
 	return nil
-}
-
-// sort puts users, items, features and ratings into canonical order, of each pair one record.
-// Name and digest of the set remain to be filled in.
-func (t *table) sort() (*Set, error) {
-	userIDs, userRank := t.users.canonical()
-	itemIDs, itemRank := t.items.canonical()
-	r := t.ratings
-	r.Users, r.Items = len(userIDs), len(itemIDs)
-	for k := range r.User {
-		r.User[k], r.Item[k] = userRank[r.User[k]], itemRank[r.Item[k]]
-	}
-	perm, err := t.unique(r, r.order(rowStarts(r.User, r.Users)), userIDs, itemIDs)
-	if err != nil {
-		return nil, err
-	}
-	features := t.features.reorder(itemRank)
-	set := &Set{
-		Min: t.min, Max: t.max, Clicks: t.clicks, Ratings: r.gather(perm), UserIDs: userIDs, ItemIDs: itemIDs,
-		Titles: features.titles, Genres: features.genres, Years: features.years, Columns: features.columns,
-	}
-	if t.times != nil {
-		set.Times = make([]float64, len(perm))
-		for k, p := range perm {
-			set.Times[k] = t.times[p]
-		}
-	}
-	if t.test > 0 {
-		set.Tested = make([]bool, len(perm))
-		for k, p := range perm {
-			set.Tested[k] = int(p) >= t.test
-		}
-	}
-	return set, nil
 }
 
 // parseRating parses a finite decimal number.

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 const (
 	bufferSize = 256 << 10
 	maxRecord  = 1 << 20 // bytes; a longer record is a quote that was never closed
+	aheadSlack = 4 << 10 // before a block that is read ahead: room for what is left of the one before it
 )
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
@@ -50,12 +52,21 @@ type scanner struct {
 	buf        []byte
 	start, end int // unread part of buf
 	read       int64
+	ahead      ahead
 	eof        bool
 	readErr    error // the context's or the source's: not about the content
 
 	line   int      // line of the record that next returned last, from 1
 	lines  int      // lines consumed so far
 	fields [][]byte // of that record; valid until the following call
+}
+
+// ahead is a block of the source that was read before it was needed.
+type ahead struct {
+	buf  []byte // the block stands behind aheadSlack bytes
+	n    int    // bytes of it
+	err  error  // which comes after them
+	full bool   // the block is there
 }
 
 func newScanner(ctx context.Context, r io.Reader, d dialect, progress func(read int64)) *scanner {
@@ -157,12 +168,18 @@ func (s *scanner) fill() error {
 		return s.readErr
 	}
 	unread := s.buf[s.start:s.end]
-	if len(unread) > len(s.buf)/2 {
-		s.buf = make([]byte, 2*len(s.buf))
+	var n int
+	var err error
+	if s.ahead.full {
+		n, err = s.takeAhead(unread)
+	} else {
+		if len(unread) > len(s.buf)/2 {
+			s.buf = make([]byte, 2*len(s.buf))
+		}
+		s.start, s.end = 0, copy(s.buf, unread)
+		n, err = io.ReadAtLeast(s.r, s.buf[s.end:], 1)
+		s.end += n
 	}
-	s.start, s.end = 0, copy(s.buf, unread)
-	n, err := io.ReadAtLeast(s.r, s.buf[s.end:], 1)
-	s.end += n
 	s.read += int64(n)
 	if errors.Is(err, io.EOF) {
 		s.eof, err = true, nil
@@ -173,6 +190,47 @@ func (s *scanner) fill() error {
 	s.readErr = err
 	return err
 }
+
+// readAhead reads a block of the source that fill will take. It touches nothing that the scanner works on, so that both may
+// go on at the same time.
+func (s *scanner) readAhead(size int) {
+	a := &s.ahead
+	if a.full || s.eof {
+		return
+	}
+	if len(a.buf) < aheadSlack+size+plainSlack {
+		a.buf = make([]byte, aheadSlack+size+plainSlack)
+	}
+	a.n, a.err, a.full = 0, nil, true
+	for a.n < size && a.err == nil {
+		var n int
+		n, a.err = s.r.Read(a.buf[aheadSlack+a.n : aheadSlack+size])
+		a.n += n
+	}
+}
+
+// takeAhead puts the block that was read ahead behind what is unread. An error that ended the block comes alone, after it.
+func (s *scanner) takeAhead(unread []byte) (n int, err error) {
+	a := &s.ahead
+	if a.n == 0 {
+		a.full = false
+		return 0, a.err
+	}
+	n = a.n
+	if from := aheadSlack - len(unread); from >= 0 {
+		copy(a.buf[from:], unread)
+		s.buf, a.buf = a.buf, s.buf
+		s.start, s.end = from, aheadSlack+n
+	} else {
+		s.buf = slices.Concat(unread, a.buf[aheadSlack:aheadSlack+n], make([]byte, plainSlack))
+		s.start, s.end = 0, len(unread)+n
+	}
+	a.n, a.full = 0, a.err != nil
+	return n, nil
+}
+
+// taken is how much of the source was consumed.
+func (s *scanner) taken() int64 { return s.read - int64(s.end-s.start) }
 
 // split cuts a record without quotes at its separators.
 func (s *scanner) split(record []byte) [][]byte {

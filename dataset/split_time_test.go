@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +141,19 @@ func readText(t *rapid.T, rows string) *Set {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// TestTestFileUnlisted: an item that only the test file has, and no list of items, is one without a title, as one of the data is.
+func TestTestFileUnlisted(t *testing.T) {
+	test := ownFile(t, "test.csv", "userId,movieId,rating\n2,4,4\n")
+	set := open(t, "testdata/good/movielens", Options{Test: test})
+	at := slices.Index(set.ItemIDs, "4")
+	if at < 0 || len(set.Titles) != len(set.ItemIDs) || set.Titles[at] != "" || set.Genres[at] != nil || set.Years[at] != 0 {
+		t.Errorf("items %q have the titles %q", set.ItemIDs, set.Titles)
+	}
+	if moonlight := slices.Index(set.ItemIDs, "3"); set.Titles[moonlight] != "Moonlight" {
+		t.Errorf("items %q have the titles %q", set.ItemIDs, set.Titles)
+	}
 }
 
 // TestTestFile: what the file has is the test, in terms of one set.

@@ -137,9 +137,11 @@ func (s *sampler) gap() float64 {
 	if s.perLog == 0 {
 		return 0
 	}
-	// Small u are the short gaps, where float64 is finest.
-	u := (float64(s.random.Uint64()) + 0.5) * 0x1p-64
-	return math.Floor(math.Log1p(-u) * s.perLog)
+	x := s.random.Uint64()
+	if gap, sure := quickGap(x, s.perLog); sure {
+		return gap
+	}
+	return gapOf(x, s.perLog)
 }
 
 // stepper carries out the local steps of a party: what VFL and HFL share.

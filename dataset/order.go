@@ -1,0 +1,204 @@
+package dataset
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"sync/atomic"
+)
+
+// partSize is how many ratings are put in order, and hashed, at a time: few enough to stay in the cache in between.
+const partSize = 1 << 14
+
+// sort puts users, items, features and ratings into canonical order, of each pair one record.
+// The name of the set remains to be filled in.
+func (t *table) sort() (*Set, error) {
+	t.users.settle()
+	t.items.settle()
+	userIDs, userRank := t.users.canonical()
+	itemIDs, itemRank := t.items.canonical()
+	about := t.features.reorder(itemRank)
+	set := &Set{
+		Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,
+		Titles: about.titles, Genres: about.genres, Years: about.years, Columns: about.columns,
+	}
+	t.ratings.Users, t.ratings.Items = len(userIDs), len(itemIDs)
+	hashed := t.decode(set, t.users.places(userRank), t.items.places(itemRank))
+	if hashed == nil {
+		hashed = t.sortRows(set)
+	}
+	if hashed == nil {
+		if err := t.mergeRows(set); err != nil {
+			return nil, err
+		}
+		return set, nil
+	}
+	hashed.tail(set)
+	set.Digest = hashed.sum()
+	return set, nil
+}
+
+// decode puts the indices of users and items in place of the codes. Where that makes the ratings those of a set as they stand,
+// which is so for most published files, it makes them the set's and returns their hash, else nil.
+func (t *table) decode(set *Set, users, items places) *digester {
+	r, n := t.ratings, t.ratings.Len()
+	ascend := make([]bool, (n+partSize-1)/partSize)
+	sorted := t.duplicates != DuplicatesCount
+	d := newDigester()
+	d.head(set, n)
+	inOrder(len(ascend), func(part int) {
+		from, to := partSize*part, min(partSize*(part+1), n)
+		users.decode(r.User[from:to])
+		items.decode(r.Item[from:to])
+		ascend[part] = r.part(from, to).ascend()
+	}, func(part int) {
+		from, to := partSize*part, min(partSize*(part+1), n)
+		sorted = sorted && ascend[part] && r.part(max(from-1, 0), min(from+1, n)).ascend()
+		if sorted {
+			d.columns(r.part(from, to))
+		}
+	})
+	if !sorted {
+		return nil
+	}
+	if cap(r.Value)-n > n/8 { // a set lives long
+		r = r.part(0, n)
+		r.User, r.Item, r.Value = slices.Clone(r.User), slices.Clone(r.Item), slices.Clone(r.Value)
+	}
+	set.Ratings, set.Times = r, t.times
+	if t.test > 0 {
+		set.Tested = make([]bool, n)
+		for k := t.test; k < n; k++ {
+			set.Tested[k] = true
+		}
+	}
+	return d
+}
+
+// sortRows makes the ratings in order those of the set and returns their hash; or nil where a pair is there twice, or the
+// value of a pair is how often it is there.
+func (t *table) sortRows(set *Set) *digester {
+	if t.duplicates == DuplicatesCount {
+		return nil
+	}
+	r, n := t.ratings, t.ratings.Len()
+	start := rowStarts(r.User, r.Users)
+	positions := t.times != nil || t.test > 0
+	keys := r.byPair(start, positions)
+	out := newRatings(r.Users, r.Items, n)
+	if t.times != nil {
+		set.Times = make([]float64, n)
+	}
+	if t.test > 0 {
+		set.Tested = make([]bool, n)
+	}
+	cuts := cutRows(start)
+	var twice atomic.Bool
+	d := newDigester()
+	d.head(set, n)
+	inOrder(len(cuts)-1, func(part int) {
+		for u := cuts[part]; u < cuts[part+1]; u++ {
+			last := int32(-1)
+			for at := start[u]; at < start[u+1]; at++ {
+				item, low := int32(keys[at]>>32), uint32(keys[at])
+				if item == last {
+					twice.Store(true)
+				}
+				last = item
+				out.User[at], out.Item[at] = int32(u), item
+				if !positions {
+					out.Value[at] = math.Float32frombits(low)
+					continue
+				}
+				out.Value[at] = r.Value[low]
+				if set.Times != nil {
+					set.Times[at] = t.times[low]
+				}
+				if set.Tested != nil {
+					set.Tested[at] = int(low) >= t.test
+				}
+			}
+		}
+	}, func(part int) {
+		if !twice.Load() {
+			d.columns(out.part(start[cuts[part]], start[cuts[part+1]]))
+		}
+	})
+	if twice.Load() {
+		set.Times, set.Tested = nil, nil
+		return nil
+	}
+	set.Ratings = out
+	return d
+}
+
+// mergeRows makes one record of those of each pair, or says which pair is there twice.
+func (t *table) mergeRows(set *Set) error {
+	perm, err := t.unique(t.ratings, t.ratings.order(rowStarts(t.ratings.User, t.ratings.Users)), set.UserIDs, set.ItemIDs)
+	if err != nil {
+		return err
+	}
+	set.Ratings = t.ratings.gather(perm)
+	if t.times != nil {
+		set.Times = make([]float64, len(perm))
+		for k, p := range perm {
+			set.Times[k] = t.times[p]
+		}
+	}
+	if t.test > 0 {
+		set.Tested = make([]bool, len(perm))
+		for k, p := range perm {
+			set.Tested[k] = int(p) >= t.test
+		}
+	}
+	set.Digest = set.digest()
+	return nil
+}
+
+// part are some of the ratings, which share their memory.
+func (r Ratings) part(from, to int) Ratings {
+	r.User, r.Item, r.Value = r.User[from:to], r.Item[from:to], r.Value[from:to]
+	return r
+}
+
+// cutRows cuts users into parts of partSize ratings or a little more: the first of each, and their number.
+func cutRows(start []int) []int {
+	cuts := []int{0}
+	users := len(start) - 1
+	for u := range users {
+		if start[u+1]-start[cuts[len(cuts)-1]] >= partSize || u == users-1 {
+			cuts = append(cuts, u+1)
+		}
+	}
+	return cuts
+}
+
+// inOrder does the work on all parts, on all processors, and what comes then on one part after another, in order, as soon as
+// the work on it is done.
+func inOrder(parts int, work, then func(part int)) {
+	workers := min(runtime.GOMAXPROCS(0)-1, parts)
+	if workers < 1 || parts < 2 {
+		for part := range parts {
+			work(part)
+			then(part)
+		}
+		return
+	}
+	done := make([]chan struct{}, parts)
+	for part := range done {
+		done[part] = make(chan struct{})
+	}
+	var next atomic.Int64
+	for range workers {
+		go func() {
+			for part := int(next.Add(1)) - 1; part < parts; part = int(next.Add(1)) - 1 {
+				work(part)
+				close(done[part])
+			}
+		}()
+	}
+	for part := range parts {
+		<-done[part]
+		then(part)
+	}
+}
