@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"github.com/fedsim/fedsim/align"
+	"github.com/fedsim/fedsim/node/admission"
 )
 
 // controlMessage is a message that sets a stream up, before the messages of package
@@ -41,13 +42,16 @@ type register struct {
 	// Life is drawn when a process starts: a peer that registers with another one
 	// than before has lost what it knew.
 	Life [16]byte `json:"life"`
+	// List is the SHA-256 of the text of the enrolment list that the peer has, if it has one. It is not sent
+	// again.
+	List admission.Hash `json:"list,omitzero"`
 }
 
 // welcome acknowledges a registration.
 type welcome struct {
 	Life [16]byte `json:"life"` // the aggregator's own
-	// List is the enrolment list (package admission). To the server, who is told of every
-	// client that comes or goes, it is repeated when it has changed only.
+	// List is the enrolment list (package admission); missing if it is the one that the peer has: by
+	// what it registered with, or by what it was sent last.
 	List json.RawMessage `json:"list,omitempty"`
 	// Connected are the clients that are registered at the moment; for the server, and 0
 	// for clients.
@@ -58,7 +62,7 @@ type welcome struct {
 type session struct {
 	Descriptor json.RawMessage `json:"descriptor"`
 	Signature  []byte          `json:"signature"`
-	List       json.RawMessage `json:"list,omitempty"` // as of now; from the aggregator to clients
+	List       json.RawMessage `json:"list,omitempty"` // as of now, from the aggregator; missing as in a welcome
 	// Ended says to clients that there is nothing left but the final model, so that the
 	// list need not be that with which the session began.
 	Ended bool `json:"ended,omitempty"`

@@ -216,16 +216,21 @@ func (a *Aggregator) drive(s *hubSession, list *admission.List, r role) {
 	a.busy.Go(func() { _ = s.driver.run(s.ctx) })
 }
 
-// describe is what clients are told of a session now, in a frame.
-func (a *Aggregator) describe(s *hubSession) ([]byte, error) {
-	list, err := a.cfg.Registry.Text()
+// describe is what a peer is told of a session now, in a frame, which it is to be sent.
+func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
+	list, digest, err := a.cfg.Registry.Text()
 	if err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
 	ended := s.final != nil || s.over
 	a.mu.Unlock()
-	return s.shown.frame(list, ended, func() *controlMessage {
+	shown := &s.shown
+	if c.shown == digest {
+		list, shown = nil, &s.known
+	}
+	c.shown = digest
+	return shown.frame(digest, ended, func() *controlMessage {
 		return &controlMessage{Session: &session{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
 	})
 }
@@ -245,7 +250,7 @@ func (a *Aggregator) showing() *hubSession {
 // show has a client look a session over, and says whether it takes part; else it waits
 // for the next one.
 func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
-	now, err := a.describe(s)
+	now, err := a.describe(s, c)
 	if err != nil {
 		return false, err
 	}

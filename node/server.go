@@ -179,7 +179,7 @@ func (s *Server) Revoke(v *admission.Revocations) error {
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
-	w, err := greet(st, s.life, s.cfg.Membership.Federation.MaxListSize())
+	w, err := greet(st, ProtocolID, s.life, &s.cfg.Membership.Federation, s.cfg.Registry)
 	if err != nil {
 		return err
 	}
