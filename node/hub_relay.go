@@ -283,6 +283,20 @@ func (a *Aggregator) through(id protocol.ClientID) (protocol.Party, bool) {
 	return protocol.Party(c.via.place), true
 }
 
+// tellRelays gives the end of a session to relays that have no client in it, to which the role sends nothing: clients may
+// come to them yet, for that end or for the next session. The caller holds mu.
+func (a *Aggregator) tellRelays(s *hubSession) {
+	serve := make(map[*conn]bool)
+	for _, c := range a.conns {
+		serve[c.via] = true
+	}
+	for _, c := range a.conns {
+		if c.place.Role == protocol.Relay && c.in == s && !serve[c] {
+			_ = c.queue.add(s.final) // one that is as full as that is let go
+		}
+	}
+}
+
 // enterRelay gives a relay's newest stream a number, in the place of older ones.
 func (a *Aggregator) enterRelay(c *conn) {
 	a.mu.Lock()

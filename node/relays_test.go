@@ -231,6 +231,32 @@ func TestSessionsThroughRelays(t *testing.T) {
 	}
 }
 
+// A relay to which no client was connected when the session ended is told of the end: a client that comes to it later has the
+// model, and one that waits for the next session is counted.
+func TestRelayWithoutClientsHearsTheEnd(t *testing.T) {
+	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
+	f.gather = time.Second // for one that is away
+	f.withRelays(2)
+	busy, idle := f.relays[:1], f.relays[1:]
+	f.relays = busy
+	var there []*node.Client
+	for id := range protocol.ClientID(7) {
+		there = append(there, f.client(id, f.memberships[admission.ClientPlace(id)]))
+	}
+	f.relays = idle
+	late := f.client(7, f.memberships[admission.ClientPlace(7)])
+	server := f.memberships[admission.ServerPlace]
+	wait := f.start(there...)
+	if _, err := f.server(server).Run(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	f.start(late)()
+	f.next(9, "algorithm=fmf-lfl rounds=3 tolerance=0.25 deployment.stage-timeout-s=20")
+	f.gather, f.relays = time.Minute, append(busy, idle...)
+	f.session(server, sim.Faults{})
+}
+
 // Clients that enrol while a relay waits are let in by it.
 func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
 	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")
