@@ -17,7 +17,7 @@ import (
 )
 
 // controlMessage is a message that sets a stream up, before the messages of package
-// protocol: JSON behind its length in 4 bytes, big endian. Exactly one field is set.
+// protocol: JSON behind its length in 4 bytes, big endian. Exactly one field is set, ForGood apart.
 type controlMessage struct {
 	Register *register       `json:"register,omitempty"`
 	Welcome  *welcome        `json:"welcome,omitempty"`
@@ -28,6 +28,8 @@ type controlMessage struct {
 	Gathered *gathered       `json:"gathered,omitempty"`
 	Wait     *wait           `json:"wait,omitempty"`
 	Refused  string          `json:"refused,omitempty"`
+	// ForGood says of a refusal that the same would be refused again, whenever it is asked.
+	ForGood bool `json:"for_good,omitempty"`
 
 	// Of an alignment:
 	Hello    *align.Hello    `json:"hello,omitempty"`
@@ -138,7 +140,8 @@ func endWriting(s network.Stream) error {
 	return nil
 }
 
-// hear reads a control message of at most so many bytes. A refusal is an error.
+// hear reads a control message of at most so many bytes. A refusal is an error, and one for good is
+// fatal.
 func hear(s network.Stream, most int) (*controlMessage, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(s, head[:]); err != nil {
@@ -158,8 +161,11 @@ func hear(s network.Stream, most int) (*controlMessage, error) {
 	if err := d.Decode(c); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotice, err)
 	}
-	if c.Refused != "" {
-		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused) // quoted: it may be anything
+	switch { // quoted: it may be anything
+	case c.Refused != "" && c.ForGood:
+		return nil, &fatalError{fmt.Errorf("%w: %q; asking again would not change that", ErrRefused, c.Refused)}
+	case c.Refused != "":
+		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused)
 	}
 	return c, nil
 }

@@ -297,7 +297,7 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 		return err
 	}
 	if m.Register == nil || m.Register.Version != ProtocolID {
-		return conclude(s, &controlMessage{Refused: "this aggregator speaks " + ProtocolID})
+		return conclude(s, &controlMessage{Refused: "this aggregator speaks " + ProtocolID, ForGood: true})
 	}
 	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List, stream: s,
 		closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(queueSize)}

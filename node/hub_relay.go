@@ -55,7 +55,7 @@ func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
 		return err
 	}
 	if m.Register == nil || m.Register.Version != RelayID {
-		return conclude(s, &controlMessage{Refused: "this aggregator speaks to relays by " + RelayID})
+		return conclude(s, &controlMessage{Refused: "this aggregator speaks to relays by " + RelayID, ForGood: true})
 	}
 	c := &conn{peer: id, life: m.Register.Life, shown: m.Register.List, stream: s, closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(relayQueueSize)}
 	a.enterRelay(c)

@@ -21,6 +21,9 @@
 //	peer -> Ready           it has checked that, and takes part
 //	peer -> Wait            instead: it has finished that one, and is shown the next
 //
+// A server whose session is refused is told why (Refused), and whether for good: it then ends. Else, as where the
+// list has changed meanwhile, it asks again.
+//
 // The aggregator tells the server that its session begins (Ready) when the connected
 // clients have said that they take part, or after a stage's timeout.
 //
@@ -103,7 +106,8 @@ var (
 	ErrRole = errors.New("node: enrolled for another role")
 	// ErrProtocol: this peer may not use this protocol.
 	ErrProtocol = errors.New("node: not for this peer")
-	// ErrRefused: the aggregator refuses what it was sent, and says why.
+	// ErrRefused: the aggregator refuses what it was sent, and says why. Whoever was refused asks again, unless the
+	// aggregator says that this would not help.
 	ErrRefused = errors.New("node: the aggregator refuses")
 	// ErrSession: the session's description is not valid.
 	ErrSession = errors.New("node: the description of the session does not hold")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -155,32 +154,17 @@ func (s *spoken) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A session in active mode is refused by an aggregator that has relays, and the server is told why.
+// A session in active mode is refused by an aggregator that has relays: the server is told why, and ends.
 func TestActiveModeTakesNoRelays(t *testing.T) {
-	heard := &spoken{words: "the aggregator refuses", heard: make(chan struct{})}
-	why := &spoken{words: "it is in active mode, and this aggregator has relays", heard: make(chan struct{})}
-	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings+" mode=active", zerolog.New(io.MultiWriter(heard, why)))
+	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings+" mode=active", zerolog.Nop())
 	f.withRelays(1)
 	server := f.server(f.memberships[admission.ServerPlace])
-	ctx, cancel := context.WithCancel(f.ctx)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := server.Run(ctx)
-		ended <- err
-	}()
 	for _, c := range f.joinAll() {
 		defer f.startStoppable(c)()
 	}
-	for _, s := range []*spoken{heard, why} {
-		select {
-		case <-s.heard:
-		case <-f.ctx.Done():
-			t.Fatalf("nobody said %q", s.words)
-		}
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the server: %v", err)
+	if _, err := server.Run(f.ctx); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "active mode, and this aggregator has relays") ||
+		!strings.Contains(err.Error(), "asking again") {
+		t.Errorf("the server ends with %v, want %v, why, and that asking again is of no use", err, node.ErrRefused)
 	}
 }
 

@@ -134,7 +134,7 @@ func (s *Server) persist(records []protocol.Record) error {
 }
 
 // Run leads the session to its end, or until the context ends. protocol.ErrNothingReleased
-// is returned where it ends without a model.
+// is returned where it ends without a model, ErrRefused where the aggregator refuses the session for good.
 func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
