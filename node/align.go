@@ -166,7 +166,7 @@ func (m *alignMember) ends(e *align.Ended) bool {
 }
 
 func (m *alignMember) serverKey() (ed25519.PublicKey, error) {
-	k, ok := m.cfg.Registry.List().Holder(admission.ServerPlace)
+	k, ok := m.cfg.Registry.Holder(admission.ServerPlace)
 	if !ok {
 		return nil, errVacant
 	}

@@ -119,7 +119,7 @@ func (a *Aggregator) align(s network.Stream, log zerolog.Logger) error {
 
 // seat puts a member's newest stream in the place of an older one, and tells all who is there.
 func (a *Aggregator) seat(m *aligner) error {
-	list, err := a.cfg.Registry.Text()
+	list, _, err := a.cfg.Registry.Text()
 	if err != nil {
 		return err
 	}

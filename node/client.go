@@ -214,7 +214,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		}
 	}
 	m := c.cfg.Membership
-	w, err := greet(s, c.life, m.Federation.MaxListSize())
+	w, err := greet(s, ProtocolID, c.life, &m.Federation, c.cfg.Registry)
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"github.com/fedsim/fedsim/align"
+	"github.com/fedsim/fedsim/node/admission"
 )
 
 // controlMessage is a message that sets a stream up, before the messages of package
-// protocol: JSON behind its length in 4 bytes, big endian. Exactly one field is set.
+// protocol: JSON behind its length in 4 bytes, big endian. Exactly one field is set, ForGood apart.
 type controlMessage struct {
 	Register *register       `json:"register,omitempty"`
 	Welcome  *welcome        `json:"welcome,omitempty"`
@@ -27,6 +28,8 @@ type controlMessage struct {
 	Gathered *gathered       `json:"gathered,omitempty"`
 	Wait     *wait           `json:"wait,omitempty"`
 	Refused  string          `json:"refused,omitempty"`
+	// ForGood says of a refusal that the same would be refused again, whenever it is asked.
+	ForGood bool `json:"for_good,omitempty"`
 
 	// Of an alignment:
 	Hello    *align.Hello    `json:"hello,omitempty"`
@@ -41,13 +44,16 @@ type register struct {
 	// Life is drawn when a process starts: a peer that registers with another one
 	// than before has lost what it knew.
 	Life [16]byte `json:"life"`
+	// List is the SHA-256 of the text of the enrolment list that the peer has, if it has one. It is not sent
+	// again.
+	List admission.Hash `json:"list,omitzero"`
 }
 
 // welcome acknowledges a registration.
 type welcome struct {
 	Life [16]byte `json:"life"` // the aggregator's own
-	// List is the enrolment list (package admission). To the server, who is told of every
-	// client that comes or goes, it is repeated when it has changed only.
+	// List is the enrolment list (package admission); missing if it is the one that the peer has: by
+	// what it registered with, or by what it was sent last.
 	List json.RawMessage `json:"list,omitempty"`
 	// Connected are the clients that are registered at the moment; for the server, and 0
 	// for clients.
@@ -58,7 +64,7 @@ type welcome struct {
 type session struct {
 	Descriptor json.RawMessage `json:"descriptor"`
 	Signature  []byte          `json:"signature"`
-	List       json.RawMessage `json:"list,omitempty"` // as of now; from the aggregator to clients
+	List       json.RawMessage `json:"list,omitempty"` // as of now, from the aggregator; missing as in a welcome
 	// Ended says to clients that there is nothing left but the final model, so that the
 	// list need not be that with which the session began.
 	Ended bool `json:"ended,omitempty"`
@@ -134,7 +140,8 @@ func endWriting(s network.Stream) error {
 	return nil
 }
 
-// hear reads a control message of at most so many bytes. A refusal is an error.
+// hear reads a control message of at most so many bytes. A refusal is an error, and one for good is
+// fatal.
 func hear(s network.Stream, most int) (*controlMessage, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(s, head[:]); err != nil {
@@ -154,8 +161,11 @@ func hear(s network.Stream, most int) (*controlMessage, error) {
 	if err := d.Decode(c); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotice, err)
 	}
-	if c.Refused != "" {
-		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused) // quoted: it may be anything
+	switch { // quoted: it may be anything
+	case c.Refused != "" && c.ForGood:
+		return nil, &fatalError{fmt.Errorf("%w: %q; asking again would not change that", ErrRefused, c.Refused)}
+	case c.Refused != "":
+		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused)
 	}
 	return c, nil
 }

@@ -74,7 +74,7 @@ func (v *invited) ticket(id peer.ID, r *admission.Registry) (admission.Ticket, b
 	v.mu.RLock()
 	t, ok := v.tickets[id]
 	v.mu.RUnlock()
-	return t, ok && t.Serial >= r.Revocations().NextSerial(t.Place)
+	return t, ok && t.Serial >= r.NextSerial(t.Place)
 }
 
 // Admit lets the holders of these tickets enrol. Tickets from earlier calls that are not

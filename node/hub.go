@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +69,7 @@ type hubSession struct {
 	signed *session
 	server admission.PublicKey // who signed it
 	shown  repeated            // what clients are told of it
+	known  repeated            // likewise those that have the list
 	list   admission.Hash      // of who can be in it
 	terms  Terms
 	// excluded are the clients that lied in it.
@@ -98,7 +98,7 @@ type conn struct {
 	once     sync.Once
 	session  chan *hubSession // the session, for a client that waits for one
 	presence chan struct{}    // has a token when clients came or went, for the server
-	shown    []byte           // the list that the server was shown last
+	shown    admission.Hash   // of the list that the peer has
 	// in is the session that the peer takes part in, or was told of and is checking:
 	// what is said to it meanwhile waits in the queue.
 	in *hubSession
@@ -254,7 +254,7 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 }
 
 // visits bounds how often a peer opens a stream: enrolling has signatures verified, and
-// registering is answered with the whole list. They are as many as are enrolled or
+// registering may be answered with the whole list. They are as many as are enrolled or
 // invited, since nobody else gets as far.
 type visits struct {
 	mu     sync.Mutex
@@ -297,9 +297,9 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 		return err
 	}
 	if m.Register == nil || m.Register.Version != ProtocolID {
-		return conclude(s, &controlMessage{Refused: "this aggregator speaks " + ProtocolID})
+		return conclude(s, &controlMessage{Refused: "this aggregator speaks " + ProtocolID, ForGood: true})
 	}
-	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, stream: s,
+	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List, stream: s,
 		closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(queueSize)}
 	a.enter(c)
 	defer a.leave(c)
@@ -388,20 +388,25 @@ func (a *Aggregator) connected() int {
 
 // welcome acknowledges a registration, or tells the server that clients came or went.
 func (a *Aggregator) welcome(c *conn) error {
-	list, err := a.cfg.Registry.Text()
+	list, digest, err := a.cfg.Registry.Text()
 	if err != nil {
 		return err
 	}
+	known := c.shown == digest
+	c.shown = digest
 	// For writing alone: the server may be awaited for longer, see serveServer.
 	_ = c.stream.SetWriteDeadline(time.Now().Add(registerTimeout)) // a stream that takes none fails when it is used
-	if c.place == admission.ServerPlace {
-		w := &welcome{Life: a.life, Connected: a.connected()}
-		if !bytes.Equal(c.shown, list) {
-			w.List, c.shown = list, list
+	if c.place == admission.ServerPlace || known {
+		w := &welcome{Life: a.life}
+		if c.place == admission.ServerPlace {
+			w.Connected = a.connected()
+		}
+		if !known {
+			w.List = list
 		}
 		return say(c.stream, &controlMessage{Welcome: w})
 	}
-	b, err := a.greeting.frame(list, false, func() *controlMessage { return &controlMessage{Welcome: &welcome{Life: a.life, List: list}} })
+	b, err := a.greeting.frame(digest, false, func() *controlMessage { return &controlMessage{Welcome: &welcome{Life: a.life, List: list}} })
 	if err != nil {
 		return err
 	}
@@ -413,15 +418,15 @@ func (a *Aggregator) welcome(c *conn) error {
 // the list in it stays, and whether the session has ended.
 type repeated struct {
 	mu    sync.Mutex
-	list  []byte
+	list  admission.Hash // of its text
 	ended bool
 	bytes []byte
 }
 
-func (r *repeated) frame(list []byte, ended bool, compose func() *controlMessage) ([]byte, error) {
+func (r *repeated) frame(list admission.Hash, ended bool, compose func() *controlMessage) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bytes == nil || r.ended != ended || !bytes.Equal(r.list, list) {
+	if r.bytes == nil || r.ended != ended || r.list != list {
 		b, err := compose().frame()
 		if err != nil {
 			return nil, err

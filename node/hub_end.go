@@ -48,6 +48,7 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 		return err
 	}
 	s.final = frames
+	a.tellRelays(s)
 	return nil
 }
 

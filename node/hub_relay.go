@@ -55,9 +55,9 @@ func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
 		return err
 	}
 	if m.Register == nil || m.Register.Version != RelayID {
-		return conclude(s, &controlMessage{Refused: "this aggregator speaks to relays by " + RelayID})
+		return conclude(s, &controlMessage{Refused: "this aggregator speaks to relays by " + RelayID, ForGood: true})
 	}
-	c := &conn{peer: id, life: m.Register.Life, stream: s, closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(relayQueueSize)}
+	c := &conn{peer: id, life: m.Register.Life, shown: m.Register.List, stream: s, closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: newQueue(relayQueueSize)}
 	a.enterRelay(c)
 	defer a.leave(c)
 	log.Info().Stringer("place", c.place).Msg("a relay has registered")
@@ -92,7 +92,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				return nil, 0, err
 			}
 			due = nil
-			now, err := a.describe(s)
+			now, err := a.describe(s, c)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -209,7 +209,7 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 // present takes in that a client has come to a relay, or left it.
 func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.Presence) {
 	place := admission.ClientPlace(p.Client)
-	if _, enrolled := a.cfg.Registry.List().Holder(place); !enrolled {
+	if _, enrolled := a.cfg.Registry.Holder(place); !enrolled {
 		return
 	}
 	a.mu.Lock()
@@ -281,6 +281,20 @@ func (a *Aggregator) through(id protocol.ClientID) (protocol.Party, bool) {
 		return protocol.Party{}, false
 	}
 	return protocol.Party(c.via.place), true
+}
+
+// tellRelays gives the end of a session to relays that have no client in it, to which the role sends nothing: clients may
+// come to them yet, for that end or for the next session. The caller holds mu.
+func (a *Aggregator) tellRelays(s *hubSession) {
+	serve := make(map[*conn]bool)
+	for _, c := range a.conns {
+		serve[c.via] = true
+	}
+	for _, c := range a.conns {
+		if c.place.Role == protocol.Relay && c.in == s && !serve[c] {
+			_ = c.queue.add(s.final) // one that is as full as that is let go
+		}
+	}
 }
 
 // enterRelay gives a relay's newest stream a number, in the place of older ones.

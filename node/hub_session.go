@@ -53,7 +53,8 @@ func (a *Aggregator) serveServer(c *conn) error {
 	s, err := a.publish(c, m.Publish)
 	if err != nil {
 		within(c.stream, registerTimeout)
-		_ = conclude(c.stream, &controlMessage{Refused: err.Error()})
+		_, good := errors.AsType[*unfit](err)
+		_ = conclude(c.stream, &controlMessage{Refused: err.Error(), ForGood: good})
 		return err
 	}
 	if !a.lookedOver(c, s) {
@@ -111,6 +112,26 @@ func (s *hubSession) askNobody() {
 // catalogue of items.
 const descriptorSize = 64 << 20
 
+// unfit is why a session's description is refused for good: it would be refused again, whatever changes but
+// the description itself, or the aggregator's settings. All other refusals pass.
+type unfit struct{ error }
+
+func (e *unfit) Unwrap() error { return e.error }
+
+// judge reads the description of a session that the holder of a key publishes, and says why it could never
+// be led here.
+func (a *Aggregator) judge(p *session, server admission.PublicKey) (*Descriptor, error) {
+	d, err := p.verify(a.cfg.Federation, server)
+	if err != nil {
+		return nil, &unfit{err}
+	}
+	if len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
+		return nil, &unfit{fmt.Errorf("%w: it is in active mode, and this aggregator has relays: who lies is excluded there on proof of its own message, "+
+			"which is none if a relay has handed it on; start the aggregator without relays, or train in mode semi-honest", ErrSession)}
+	}
+	return d, nil
+}
+
 // publish takes the description of a session. One that is known goes on as it is:
 // the server has lost its connection, or was started again.
 func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
@@ -118,7 +139,7 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := p.verify(a.cfg.Federation, key)
+	d, err := a.judge(p, key)
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +157,6 @@ func (a *Aggregator) publish(c *conn, p *session) (*hubSession, error) {
 		return old, nil
 	}
 	list := a.cfg.Registry.List()
-	if len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
-		return nil, fmt.Errorf("%w: it is in active mode, and this aggregator has relays: who lies is excluded there on proof of its own message, "+
-			"which is none if a relay has handed it on; start the aggregator without relays, or train in mode semi-honest", ErrSession)
-	}
 	if list.Hash() != d.List {
 		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", ErrSession)
 	}
@@ -216,16 +233,21 @@ func (a *Aggregator) drive(s *hubSession, list *admission.List, r role) {
 	a.busy.Go(func() { _ = s.driver.run(s.ctx) })
 }
 
-// describe is what clients are told of a session now, in a frame.
-func (a *Aggregator) describe(s *hubSession) ([]byte, error) {
-	list, err := a.cfg.Registry.Text()
+// describe is what a peer is told of a session now, in a frame, which it is to be sent.
+func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
+	list, digest, err := a.cfg.Registry.Text()
 	if err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
 	ended := s.final != nil || s.over
 	a.mu.Unlock()
-	return s.shown.frame(list, ended, func() *controlMessage {
+	shown := &s.shown
+	if c.shown == digest {
+		list, shown = nil, &s.known
+	}
+	c.shown = digest
+	return shown.frame(digest, ended, func() *controlMessage {
 		return &controlMessage{Session: &session{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
 	})
 }
@@ -245,7 +267,7 @@ func (a *Aggregator) showing() *hubSession {
 // show has a client look a session over, and says whether it takes part; else it waits
 // for the next one.
 func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
-	now, err := a.describe(s)
+	now, err := a.describe(s, c)
 	if err != nil {
 		return false, err
 	}

@@ -15,11 +15,14 @@
 // From then on it connects with its identity, opens one long-lived stream, and registers
 // on it:
 //
-//	peer -> Register        who it is, and whether it has lost what it knew
-//	peer <- Welcome         registration is acknowledged, here and not by the transport
+//	peer -> Register        who it is, whether it has lost what it knew, and which enrolment list it has
+//	peer <- Welcome         registration is acknowledged, here and not by the transport, with the list if it is another
 //	peer <- Session         the server's signed description of the session, once there is one
 //	peer -> Ready           it has checked that, and takes part
 //	peer -> Wait            instead: it has finished that one, and is shown the next
+//
+// A server whose session is refused is told why (Refused), and whether for good: it then ends. Else, as where the
+// list has changed meanwhile, it asks again.
 //
 // The aggregator tells the server that its session begins (Ready) when the connected
 // clients have said that they take part, or after a stage's timeout.
@@ -33,7 +36,7 @@
 // the aggregator, but that nobody enrols with it. It dials the aggregator by a stream of its own:
 //
 //	relay -> Register       as a relay, whose key the aggregator was given
-//	relay <- Welcome        who is enrolled; again when that has changed
+//	relay <- Welcome        who is enrolled, if it has another list; again when that has changed
 //	relay -> Gathered       how many clients are connected, whenever that changes
 //	relay <- Session        the server's description, which it checks and shows its clients
 //	relay -> Ready          they have looked it over
@@ -77,7 +80,7 @@ import (
 )
 
 // ProtocolID is the libp2p protocol ID of the stream between a peer and the aggregator.
-const ProtocolID = "/fedsim/2.0.0"
+const ProtocolID = "/fedsim/3.0.0"
 
 // Time limits of the network, apart from those of stages, which are the
 // aggregator's setting.
@@ -103,7 +106,8 @@ var (
 	ErrRole = errors.New("node: enrolled for another role")
 	// ErrProtocol: this peer may not use this protocol.
 	ErrProtocol = errors.New("node: not for this peer")
-	// ErrRefused: the aggregator refuses what it was sent, and says why.
+	// ErrRefused: the aggregator refuses what it was sent, and says why. Whoever was refused asks again, unless the
+	// aggregator says that this would not help.
 	ErrRefused = errors.New("node: the aggregator refuses")
 	// ErrSession: the session's description is not valid.
 	ErrSession = errors.New("node: the description of the session does not hold")

@@ -214,18 +214,18 @@ func (l *peerConn) revoke(own *admission.Membership, r *admission.Registry, v *a
 	return err
 }
 
-// greet registers, and returns what the aggregator answers.
-func greet(s network.Stream, life [16]byte, listSize int) (*welcome, error) {
-	return greetBy(s, ProtocolID, life, listSize)
-}
-
-// greetBy is greet by the protocol of a stream.
-func greetBy(s network.Stream, version string, life [16]byte, listSize int) (*welcome, error) {
-	within(s, registerTimeout)
-	if err := say(s, &controlMessage{Register: &register{Version: version, Life: life}}); err != nil {
+// greet registers by the protocol of a stream, with the list that a registry has, and returns what the aggregator
+// answers.
+func greet(s network.Stream, version string, life [16]byte, f *admission.Federation, r *admission.Registry) (*welcome, error) {
+	_, known, err := r.Current()
+	if err != nil {
 		return nil, err
 	}
-	m, err := hear(s, 2*listSize)
+	within(s, registerTimeout)
+	if err = say(s, &controlMessage{Register: &register{Version: version, Life: life, List: known}}); err != nil {
+		return nil, err
+	}
+	m, err := hear(s, 2*f.MaxListSize())
 	if err != nil {
 		return nil, err
 	}
@@ -236,13 +236,14 @@ func greetBy(s network.Stream, version string, life [16]byte, listSize int) (*we
 }
 
 // trust takes the aggregator's list into the party's own registry, and checks that
-// it is one to work with.
-func trust(m *admission.Membership, r *admission.Registry, text []byte) (*admission.List, error) {
-	list, err := admission.ParseList(text)
-	if err != nil {
-		return nil, err
+// it is one to work with. No text is that of the list in the registry.
+func trust(m *admission.Membership, r *admission.Registry, text []byte) (list *admission.List, err error) {
+	if text == nil {
+		list, _, err = r.Current()
+	} else {
+		list, _, err = r.Take(text)
 	}
-	if _, err = r.Update(list); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return list, m.Check(list)

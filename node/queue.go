@@ -97,6 +97,18 @@ func (q *queue) rewind() {
 	}
 }
 
+// unread puts back what could not be written whole, for a stream that comes after this one. A queue that keeps
+// what it wrote last is rewound instead.
+func (q *queue) unread(b []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.keeps {
+		return
+	}
+	q.waiting, q.bytes = append([][]byte{b}, q.waiting...), q.bytes+len(b)
+	q.wake()
+}
+
 // clear takes out all that waits, for who has no use for it any more.
 func (q *queue) clear() {
 	q.mu.Lock()
@@ -112,15 +124,9 @@ const chunk = 64 << 10
 func (q *queue) write(s network.Stream, done <-chan struct{}) error {
 	for {
 		for b := q.next(); b != nil; b = q.next() {
-			for len(b) > 0 {
-				n := min(len(b), chunk)
-				if err := s.SetWriteDeadline(time.Now().Add(frameTimeout)); err != nil {
-					return err
-				}
-				if _, err := s.Write(b[:n]); err != nil {
-					return err
-				}
-				b = b[n:]
+			if err := writePiece(s, b); err != nil {
+				q.unread(b)
+				return err
 			}
 		}
 		if q.ended() {
@@ -132,4 +138,19 @@ func (q *queue) write(s network.Stream, done <-chan struct{}) error {
 		case <-q.more:
 		}
 	}
+}
+
+// writePiece writes a message.
+func writePiece(s network.Stream, b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), chunk)
+		if err := s.SetWriteDeadline(time.Now().Add(frameTimeout)); err != nil {
+			return err
+		}
+		if _, err := s.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
 }

@@ -126,7 +126,7 @@ func (r *Relay) sendAway() {
 
 // serve registers with the aggregator, hears of the session, and carries messages.
 func (r *Relay) serve(ctx context.Context, st network.Stream) error {
-	w, err := greetBy(st, RelayID, r.life, r.cfg.Federation.MaxListSize())
+	w, err := greet(st, RelayID, r.life, r.cfg.Federation, r.hub.cfg.Registry)
 	if err != nil {
 		return err
 	}
@@ -223,11 +223,10 @@ func (r *Relay) noticed(st network.Stream, n said) (*session, error) {
 
 // learn takes in who is enrolled.
 func (r *Relay) learn(w *welcome) error {
-	list, err := admission.ParseList(w.List)
-	if err != nil {
-		return err
+	if w.List == nil {
+		return nil // it is known
 	}
-	out, err := r.hub.cfg.Registry.Update(list)
+	_, out, err := r.hub.cfg.Registry.Take(w.List)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -155,32 +154,17 @@ func (s *spoken) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A session in active mode is refused by an aggregator that has relays, and the server is told why.
+// A session in active mode is refused by an aggregator that has relays: the server is told why, and ends.
 func TestActiveModeTakesNoRelays(t *testing.T) {
-	heard := &spoken{words: "the aggregator refuses", heard: make(chan struct{})}
-	why := &spoken{words: "it is in active mode, and this aggregator has relays", heard: make(chan struct{})}
-	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings+" mode=active", zerolog.New(io.MultiWriter(heard, why)))
+	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings+" mode=active", zerolog.Nop())
 	f.withRelays(1)
 	server := f.server(f.memberships[admission.ServerPlace])
-	ctx, cancel := context.WithCancel(f.ctx)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := server.Run(ctx)
-		ended <- err
-	}()
 	for _, c := range f.joinAll() {
 		defer f.startStoppable(c)()
 	}
-	for _, s := range []*spoken{heard, why} {
-		select {
-		case <-s.heard:
-		case <-f.ctx.Done():
-			t.Fatalf("nobody said %q", s.words)
-		}
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the server: %v", err)
+	if _, err := server.Run(f.ctx); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "active mode, and this aggregator has relays") ||
+		!strings.Contains(err.Error(), "asking again") {
+		t.Errorf("the server ends with %v, want %v, why, and that asking again is of no use", err, node.ErrRefused)
 	}
 }
 
@@ -229,6 +213,32 @@ func TestSessionsThroughRelays(t *testing.T) {
 	if len(first.Model) == 0 {
 		t.Error("the first session has no model")
 	}
+}
+
+// A relay to which no client was connected when the session ended is told of the end: a client that comes to it later has the
+// model, and one that waits for the next session is counted.
+func TestRelayWithoutClientsHearsTheEnd(t *testing.T) {
+	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
+	f.gather = time.Second // for one that is away
+	f.withRelays(2)
+	busy, idle := f.relays[:1], f.relays[1:]
+	f.relays = busy
+	var there []*node.Client
+	for id := range protocol.ClientID(7) {
+		there = append(there, f.client(id, f.memberships[admission.ClientPlace(id)]))
+	}
+	f.relays = idle
+	late := f.client(7, f.memberships[admission.ClientPlace(7)])
+	server := f.memberships[admission.ServerPlace]
+	wait := f.start(there...)
+	if _, err := f.server(server).Run(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	f.start(late)()
+	f.next(9, "algorithm=fmf-lfl rounds=3 tolerance=0.25 deployment.stage-timeout-s=20")
+	f.gather, f.relays = time.Minute, append(busy, idle...)
+	f.session(server, sim.Faults{})
 }
 
 // Clients that enrol while a relay waits are let in by it.

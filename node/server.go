@@ -134,7 +134,7 @@ func (s *Server) persist(records []protocol.Record) error {
 }
 
 // Run leads the session to its end, or until the context ends. protocol.ErrNothingReleased
-// is returned where it ends without a model.
+// is returned where it ends without a model, ErrRefused where the aggregator refuses the session for good.
 func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -179,7 +179,7 @@ func (s *Server) Revoke(v *admission.Revocations) error {
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
-	w, err := greet(st, s.life, s.cfg.Membership.Federation.MaxListSize())
+	w, err := greet(st, ProtocolID, s.life, &s.cfg.Membership.Federation, s.cfg.Registry)
 	if err != nil {
 		return err
 	}

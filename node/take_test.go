@@ -50,7 +50,7 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 		}})
 	must(err)
 	shown := func(p *session, ended bool) *session {
-		text, failed := hub.Text()
+		text, _, failed := hub.Text()
 		must(failed)
 		return &session{Descriptor: p.Descriptor, Signature: p.Signature, List: text, Ended: ended}
 	}

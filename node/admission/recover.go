@@ -14,15 +14,15 @@ var ErrUnwritten = errors.New("admission: the registry cannot be written; see to
 // another start after a write that failed: it tries before each write, and when Check is
 // called. The registry closes the logs that it opens.
 func (r *Registry) Reopens(open func() (Log, error)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	r.reopen = open
 }
 
 // Check returns ErrUnwritten if the last write failed and no other would succeed by now.
 func (r *Registry) Check() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	if r.reopen == nil {
 		return r.failed
 	}
@@ -31,8 +31,8 @@ func (r *Registry) Check() error {
 
 // Close closes the log, if it can be closed.
 func (r *Registry) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	return closed(r.log)
 }
 
@@ -44,7 +44,7 @@ func closed(l Log) error {
 }
 
 // recover opens a log that has failed again. Whether the entries of the write that failed
-// are in it is only known then. The caller holds mu.
+// are in it is only known then. The caller holds writing.
 func (r *Registry) recover() error {
 	if r.failed == nil || r.reopen == nil {
 		return nil // the next write shows
@@ -55,7 +55,9 @@ func (r *Registry) recover() error {
 	}
 	next, err := r.reread(log)
 	if err == nil {
+		r.mu.Lock()
 		r.state, r.log = *next, log
+		r.mu.Unlock()
 		if err = r.write(); err == nil { // revocations that it lacks, or nothing: a trial
 			return nil
 		}
@@ -79,7 +81,7 @@ func (r *Registry) reread(log Log) (*state, error) {
 		next.revoke(v)
 	}
 	for place, e := range r.places {
-		if found, ok := next.places[place]; !ok || !found.same(&e) {
+		if found, ok := next.places[place]; !ok || !found.same(e) {
 			return nil, fmt.Errorf("%w: the registry on disk lacks the %s; was it replaced?", ErrForgotten, place)
 		}
 	}

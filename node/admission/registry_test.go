@@ -17,7 +17,7 @@ import (
 // holds fails the test unless exactly those identities hold those places.
 func holds(t *testing.T, r *admission.Registry, want map[admission.Place]string) {
 	t.Helper()
-	text, err := r.Text()
+	text, _, err := r.Text()
 	if listed, failed := r.List().Encode(); err != nil || failed != nil || !bytes.Equal(text, listed) {
 		t.Errorf("the list's text is %s, %v; that of the list %s, %v", text, err, listed, failed)
 	}
@@ -375,7 +375,7 @@ func TestRegistryIsConcurrent(t *testing.T) {
 		wait.Go(func() {
 			r.Lookup(e.Identity)
 			r.List()
-			_, _ = r.Text() // which others make, too
+			_, _, _ = r.Text() // which others make, too
 			r.Revocations()
 		})
 	}
@@ -428,7 +428,7 @@ func TestTextFollowsTheList(t *testing.T) {
 	show := func(r *admission.Registry, want map[admission.Place]string) {
 		t.Helper()
 		holds(t, r, want) // which compares the text with the list
-		text, failed := r.Text()
+		text, _, failed := r.Text()
 		if failed != nil {
 			t.Fatal(failed)
 		}

@@ -13,6 +13,39 @@ import (
 type Verified struct {
 	mu   sync.RWMutex
 	seen map[Hash]bool
+	sure *List // of those that nobody changes, the one that was verified last; nil: none was
+
+	parsing sync.Mutex
+	parsed  *List // which nobody changes; nil: none was
+	digest  Hash  // of its text
+}
+
+// parse is ParseList of a text with a digest, once for a text that many are shown. What it gives is not to
+// be changed.
+func (v *Verified) parse(digest Hash, text []byte) (*List, error) {
+	if v == nil {
+		return ParseList(text)
+	}
+	v.parsing.Lock() // others wait for the same
+	defer v.parsing.Unlock()
+	if v.parsed != nil && v.digest == digest {
+		return v.parsed, nil
+	}
+	l, err := ParseList(text)
+	if err == nil {
+		v.parsed, v.digest = l, digest
+	}
+	return l, err
+}
+
+// whole says whether the very list was verified.
+func (v *Verified) whole(l *List) bool {
+	if v == nil {
+		return false
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.sure == l
 }
 
 // name is the same for enrolments that are the same to the byte, signatures included:
@@ -56,4 +89,14 @@ func (v *Verified) add(e *Enrolment) {
 		v.seen = make(map[Hash]bool)
 	}
 	v.seen[name] = true
+}
+
+// addWhole takes a list as verified that nobody changes any more.
+func (v *Verified) addWhole(l *List) {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sure = l
 }

@@ -1,0 +1,161 @@
+package admission
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+)
+
+// Take applies a list that another party keeps, in its text: see Update. It returns the list, which is
+// shared and must not be changed, and the enrolments that were revoked. A text that was the last to be
+// taken over is neither parsed nor looked through again, as long as nothing has changed
+// since.
+func (r *Registry) Take(text []byte) (*List, []Enrolment, error) {
+	digest := Hash(sha256.Sum256(text))
+	if l := r.standsBy(digest); l != nil {
+		return l, nil, nil
+	}
+	r.making.Lock()
+	defer r.making.Unlock()
+	if l := r.standsBy(digest); l != nil { // others waited for the same
+		return l, nil, nil
+	}
+	l, err := r.verified.parse(digest, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := r.update(l, &digest)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, out, nil
+}
+
+// standsBy is the list of the text with that digest, if it was taken over and nothing has changed
+// since.
+func (r *Registry) standsBy(digest Hash) *List {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if v := r.view; v != nil && v.version == r.version && v.digest == digest {
+		return v.list
+	}
+	return nil
+}
+
+// Update applies a list that another party keeps: a party applies that of its aggregator,
+// an aggregator that lost its registry applies that of a party. The list must have every
+// party known so far, except those that newer revocations revoke, in the same places with
+// the same keys (ErrForgotten, ErrRedeemed, ErrHeld), and its revocations must be the
+// newest that are known (ErrOutdated). It returns the enrolments that were revoked. A
+// list that is refused changes nothing.
+//
+// An aggregator can thus leave a party off the list at first, or withhold revocations
+// that the party has not got from the operator (Revoke), but not go back on what it has
+// shown. Masks, and in active mode signatures, are bound to the keys on the list: parties
+// that were shown different lists do not get a sum.
+func (r *Registry) Update(l *List) ([]Enrolment, error) { return r.update(l, nil) }
+
+// update is Update. A list that has a digest is nobody's to change: it may stay, and is not looked
+// through again.
+func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if err := r.recover(); err != nil {
+		return nil, fmt.Errorf("taking over the enrolment list: %w", err)
+	}
+	if err := r.verify(l, digest != nil); err != nil {
+		return nil, err
+	}
+	next := r.state
+	entries, out, err := next.update(l, digest != nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		if err = r.write(entries...); err != nil {
+			return nil, fmt.Errorf("taking over the enrolment list: %w", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state = next
+	if digest != nil {
+		r.view = &view{version: next.version, list: l, digest: *digest}
+	}
+	return out, nil
+}
+
+// verify says whether a list is one of this federation and of the newest revocations. What is in, or was
+// verified by another registry of the process, is not verified again.
+func (r *Registry) verify(l *List, kept bool) error {
+	if err := r.federation.own(l.Federation.Hash(), "list"); err != nil {
+		return err
+	}
+	if !r.verified.whole(l) {
+		err := l.verify(r.federation.Operator, func(e *Enrolment) bool { return r.has(e) || r.verified.has(r.hash, e) })
+		if err != nil {
+			return err
+		}
+		for i := range l.Enrolments {
+			if e := &l.Enrolments[i]; !r.has(e) { // or its signatures were passed over
+				r.verified.add(e)
+			}
+		}
+		if kept {
+			r.verified.addWhole(l)
+		}
+	}
+	return l.Revocations.Follows(r.revocations)
+}
+
+// update takes a verified list, and gives what is new in it as entries of a log. The maps are copies, if they change. A list that
+// is kept is not copied.
+func (s *state) update(l *List, kept bool) (entries [][]byte, out []Enrolment, err error) {
+	var fresh []*Enrolment
+	for i := range l.Enrolments {
+		if e := &l.Enrolments[i]; !s.has(e) {
+			fresh = append(fresh, e)
+		}
+	}
+	newer := l.Revocations.serial() > s.revocations.serial()
+	if newer || len(fresh) > 0 {
+		s.places, s.identities = maps.Clone(s.places), maps.Clone(s.identities)
+	}
+	if newer {
+		text, err := l.Revocations.Encode()
+		if err != nil {
+			return nil, nil, err
+		}
+		entries, out = append(entries, text), s.revoke(l.Revocations)
+	}
+	for _, e := range fresh {
+		if err := s.admit(e); err != nil {
+			return nil, nil, fmt.Errorf("the enrolment list: %w", err)
+		}
+		text, err := e.Encode()
+		if err != nil {
+			return nil, nil, err
+		}
+		entries = append(entries, text)
+		if !kept {
+			own := *e
+			e = &own
+		}
+		s.enter(e)
+	}
+	// Nobody is there twice, so whoever is in and not on the list is one too many.
+	if len(s.places) > len(l.Enrolments) {
+		return nil, nil, s.missing(l)
+	}
+	return entries, out, nil
+}
+
+// missing names who should be on the list.
+func (s *state) missing(l *List) error {
+	for _, e := range s.list() {
+		if _, ok := l.Holder(e.Ticket.Place); !ok {
+			return fmt.Errorf("%w: the list lacks the %s", ErrForgotten, e.Ticket.Place)
+		}
+	}
+	return nil
+}
