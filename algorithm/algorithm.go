@@ -110,6 +110,8 @@ type About struct {
 	Profiles bool
 	// Fields: from their categories alone ([dataset.Profile.Fields]); the same features as numbers are not needed.
 	Fields bool
+	// Times reports whether it makes use of when ratings were given, where the data say; nil: never.
+	Times func(config.Config) bool
 	// ByUser: it reads ratings user by user, as clients work on them, so that they may stay packed ([dataset.Packed]).
 	ByUser bool
 	// NoFeatures says why there must be features, of those that need them.

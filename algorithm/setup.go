@@ -67,8 +67,7 @@ func (s *Setup) Private() bool { return Private(s.Config) }
 
 // Row is a user's training ratings.
 func (s *Setup) Row(user int) model.Ratings {
-	items, values := s.Train.Row(user)
-	return model.Ratings{Items: items, Values: values}
+	return rowOf(s.Train, user)
 }
 
 // Source is the same, made anew whenever it is asked for where the data are packed.
@@ -87,8 +86,13 @@ type packedRow struct {
 
 // Ratings implements model.Source.
 func (r packedRow) Ratings() model.Ratings {
-	items, values := r.rows.Row(r.user)
-	return model.Ratings{Items: items, Values: values}
+	return rowOf(r.rows, r.user)
+}
+
+// rowOf is a row of ratings, with their times where they are known.
+func rowOf(rows *dataset.Rows, user int) model.Ratings {
+	items, values := rows.Row(user)
+	return model.Ratings{Items: items, Values: values, Times: rows.Times(user)}
 }
 
 // Public reports whether nobody has the ratings in one place: in a deployment.

@@ -61,9 +61,6 @@ type Set struct {
 	// consumed, and its value is the top of the scale, or how many there are of the pair
 	// ([DuplicatesCount]).
 	Clicks bool
-	// Times are the timestamps of the ratings, if they were asked for ([Options]) and are in the
-	// source; else nil. They are in seconds where the source gives dates, else in its unit.
-	Times []float64
 	// Tested says of each rating whether it is one of the test file ([Options]); nil without one.
 	Tested []bool
 
@@ -107,6 +104,8 @@ type Options struct {
 
 	// Times keeps the timestamps, which take 8 bytes a rating, where the source has them.
 	Times bool
+	// MaybeTimes does too where each rating of the source has a timestamp that can be read, and is no error of another.
+	MaybeTimes bool
 
 	// Test is a file of ratings to be tested on: a part of the set, of which the data themselves hold
 	// none. "" is no file. Its users and items are among those of the set, whether or not they are

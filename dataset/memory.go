@@ -3,13 +3,14 @@ package dataset
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Rating is one rating of a set that is made in memory.
 type Rating struct {
 	User, Item string  // ids: any text in UTF-8 that a file of ratings may hold
 	Value      float64 // stars
-	Time       float64 // of any unit; only splits by time look at it
+	Time       float64 // of any unit; where all are 0 there are none
 }
 
 // FromRatings makes a set of ratings in memory, in any order. The set is the same as one
@@ -34,7 +35,9 @@ func FromRatings(name string, list []Rating, o Options) (*Set, error) {
 		if err = t.take(r, k+1); err != nil {
 			return nil, &FileError{File: name, Line: k + 1, Err: err}
 		}
-		if o.Times {
+	}
+	if (o.Times || o.MaybeTimes) && slices.ContainsFunc(list, func(r Rating) bool { return r.Time != 0 }) {
+		for _, r := range list {
 			t.times = append(t.times, r.Time)
 		}
 	}

@@ -17,6 +17,8 @@ type table struct {
 	features     features  // by number of the item; no lists without a file of items
 	ratings      Ratings   // columns only: indices of the two tables, rows as in the file
 	times        []float64 // of each rating; nil where they are not asked for, or not there
+	timeless     bool      // one of the times cannot be read, and need not be
+	maybe        bool      // [Options.MaybeTimes]
 	lines        []uint32  // line of each rating
 	min, max     float64   // range the ratings were checked against
 	clicks       bool      // there is no column of ratings
@@ -52,7 +54,7 @@ func readRatings(ctx context.Context, file string, r io.Reader, beside func(name
 	if err = t.scale(o); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if !o.Times {
+	if t.maybe = !o.Times && o.MaybeTimes; !o.Times && !o.MaybeTimes {
 		rows.cols.time = -1
 	}
 	return t, t.read(file, rows)
@@ -183,9 +185,10 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 	var at float64
 	if cols.time >= 0 {
 		var err error
-		if at, err = parseTime(record[cols.time]); err != nil {
+		if at, err = parseTime(record[cols.time]); err != nil && !t.maybe {
 			return err
 		}
+		t.timeless = t.timeless || err != nil
 	}
 	if err := t.push(record[cols.user], record[cols.item], value, line); err != nil {
 		return err
@@ -218,8 +221,11 @@ func (t *table) push(userID, itemID []byte, value float64, line int) error {
 func (t *table) sort() (*Set, error) {
 	userIDs, userRank := t.users.canonical()
 	itemIDs, itemRank := t.items.canonical()
+	if t.timeless {
+		t.times = nil
+	}
 	r := t.ratings
-	r.Users, r.Items = len(userIDs), len(itemIDs)
+	r.Users, r.Items, r.Times = len(userIDs), len(itemIDs), t.times
 	for k := range r.User {
 		r.User[k], r.Item[k] = userRank[r.User[k]], itemRank[r.Item[k]]
 	}
@@ -231,12 +237,6 @@ func (t *table) sort() (*Set, error) {
 	set := &Set{
 		Min: t.min, Max: t.max, Clicks: t.clicks, Ratings: r.gather(perm), UserIDs: userIDs, ItemIDs: itemIDs,
 		Titles: features.titles, Genres: features.genres, Years: features.years, Columns: features.columns,
-	}
-	if t.times != nil {
-		set.Times = make([]float64, len(perm))
-		for k, p := range perm {
-			set.Times[k] = t.times[p]
-		}
 	}
 	if t.test > 0 {
 		set.Tested = make([]bool, len(perm))

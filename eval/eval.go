@@ -133,7 +133,7 @@ func (t *Test) eachError(rows *dataset.Rows, p model.Predictor, run protocol.Run
 			return
 		}
 		out := make([]float64, len(items))
-		p.Predict(u, items, out)
+		model.PredictAt(p, u, items, rows.Times(u), out)
 		for i, x := range values {
 			hear(u, items[i], min(max(out[i], t.Min), t.Max)-float64(x))
 		}

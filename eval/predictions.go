@@ -16,7 +16,7 @@ func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32,
 		items, values := t.Rows.Row(u)
 		out := make([]float64, len(items))
 		if len(items) > 0 {
-			p.Predict(u, items, out)
+			model.PredictAt(p, u, items, t.Rows.Times(u), out)
 		}
 		for i, x := range values {
 			if err := hear(u, items[i], x, min(max(out[i], t.Min), t.Max)); err != nil {

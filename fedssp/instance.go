@@ -226,6 +226,7 @@ type predictor struct {
 	params *Params
 	users  *model.Matrix
 	bias   []float64
+	drifts []*drift // of each user; nil: nothing is known of them
 }
 
 // Score implements eval.Scorer: a user whom training has not seen is fitted to the history.
@@ -244,6 +245,14 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 	}
 }
 
+// PredictAt implements model.Timed.
+func (m *predictor) PredictAt(user int, items []int32, times, out []float64) {
+	m.Predict(user, items, out)
+	if m.drifts != nil {
+		m.drifts[user].add(times, out)
+	}
+}
+
 // predictor predicts by a model, and as yet by nothing of users.
 func (x *instance) predictor(m *Model) *predictor {
 	return &predictor{Model: m, params: &x.params}
@@ -252,7 +261,23 @@ func (x *instance) predictor(m *Model) *predictor {
 // hold makes room for all users.
 func (m *predictor) hold(users, width int) *predictor {
 	m.users, m.bias = model.NewMatrix(users, width), make([]float64, users)
+	if m.params.Drift > 0 {
+		m.drifts = make([]*drift, users)
+	}
 	return m
+}
+
+// follow learns how a user's ratings drift from what the fit leaves of them, which the user's client has.
+func (m *predictor) follow(user int, r model.Ratings) {
+	if m.drifts == nil || r.Times == nil {
+		return
+	}
+	left := make([]float64, len(r.Items))
+	m.Predict(user, r.Items, left)
+	for k, x := range r.Values {
+		left[k] = float64(x) - left[k]
+	}
+	m.drifts[user] = newDrift(r.Times, left, m.params.Drift)
 }
 
 // fitHeldOut fits users who did not train to their histories, for whoever asks a finished
@@ -277,6 +302,7 @@ func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 		e, bias := x.params.FitUser(m, x.setup.Row(u))
 		copy(out.users.Row(u), e)
 		out.bias[u] = bias
+		out.follow(u, x.setup.Row(u))
 	})
 	return out
 }
@@ -314,10 +340,23 @@ type fitting struct {
 
 // Predict implements model.Predictor.
 func (f fitting) Predict(user int, items []int32, out []float64) {
+	f.one(user).Predict(0, items, out)
+}
+
+// PredictAt implements model.Timed.
+func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
+	one := f.one(user)
+	one.follow(0, f.setup.Row(user))
+	one.PredictAt(0, items, times, out)
+}
+
+// one predicts of one user, as user 0.
+func (f fitting) one(user int) *predictor {
 	u, bias := f.instance.params.FitUser(f.Model, f.setup.Row(user))
-	for i, j := range items {
-		out[i] = f.Model.Predict(u, bias, int(j))
-	}
+	out := f.instance.predictor(f.Model).hold(1, len(u))
+	copy(out.users.Row(0), u)
+	out.bias[0] = bias
+	return out
 }
 
 // Final takes users as their clients hold them after the last fit.
@@ -337,6 +376,7 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 		}
 		copy(out.users.Row(u), t.Embedding())
 		out.bias[u] = t.Bias()
+		out.follow(u, p.setup.Row(u))
 	})
 	if err = errors.Join(errs...); err != nil {
 		return nil, err
