@@ -39,6 +39,7 @@ func newDrift(times, left []float64, variance float64) *drift {
 		return nil
 	}
 	var ratings, sum []float64
+	of := make([]int, len(times)) // the state of each rating
 	for _, k := range order {
 		x, n := times[k]/d.tau, len(d.at)
 		if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -48,16 +49,32 @@ func newDrift(times, left []float64, variance float64) *drift {
 			d.at, ratings, sum = append(d.at, x), append(ratings, 0), append(sum, 0)
 			n++
 		}
+		of[k] = n - 1
 		ratings[n-1]++
 		sum[n-1] += left[k]
 	}
-	d.state = smooth(d.at, ratings, sum, variance)
-	for _, x := range d.state {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
+	var spread []float64
+	d.state, spread = smooth(d.at, ratings, sum, variance)
+	by := d.trust(of, left, spread)
+	for i := range d.state {
+		d.state[i] *= by
+		if math.IsNaN(d.state[i]) || math.IsInf(d.state[i], 0) {
 			return nil
 		}
 	}
 	return d
+}
+
+// trust is by how much the drift is to be multiplied: the regression of ratings on what the drift says of each by the others alone, which is had from the
+// spread of its state. Users of whom little is known have half of it, and where times say nothing, as when they are those of an import, hardly anything is left.
+func (d *drift) trust(of []int, left, spread []float64) float64 {
+	product, square := 0.5, 1.
+	for k, s := range of {
+		x := left[k] - (left[k]-d.state[s])/(1-spread[s])
+		product += x * left[k]
+		square += x * x
+	}
+	return max(0, product/square)
 }
 
 // medianGap is the median of the differences between neighbouring times that differ; 0 where none do.
@@ -75,10 +92,10 @@ func medianGap(times []float64, order []int) float64 {
 	return gaps[len(gaps)/2]
 }
 
-// smooth is what the process is expected to be at ascending times, in units of τ, at each of which there are so many ratings with that sum. It solves
-// (Q + diag(ratings)) f = sum, Q the inverse of the process's covariance, which has three diagonals: a state is e^-d times the one d
+// smooth is what the process is expected to be at ascending times, in units of τ, at each of which there are so many ratings with that sum, and its variance
+// then. It solves (Q + diag(ratings)) f = sum, Q the inverse of the process's covariance, which has three diagonals: a state is e^-d times the one d
 // before it, and normal with what e^-2d leaves of the variance. sum becomes f.
-func smooth(at, ratings, sum []float64, variance float64) []float64 {
+func smooth(at, ratings, sum []float64, variance float64) (state, spread []float64) {
 	diagonal, below := slices.Clone(ratings), make([]float64, len(at))
 	diagonal[0] += 1 / variance
 	for k := 1; k < len(at); k++ {
@@ -93,13 +110,17 @@ func smooth(at, ratings, sum []float64, variance float64) []float64 {
 		diagonal[k] -= by * below[k]
 		sum[k] -= by * sum[k-1]
 	}
+	spread = make([]float64, len(at))
 	for k := len(at) - 1; k >= 0; k-- {
+		spread[k] = 1 / diagonal[k]
 		if k+1 < len(at) {
+			by := below[k+1] / diagonal[k]
+			spread[k] += by * by * spread[k+1]
 			sum[k] -= below[k+1] * sum[k+1]
 		}
 		sum[k] /= diagonal[k]
 	}
-	return sum
+	return sum, spread
 }
 
 // add adds the drift at some times to predictions; that of nil is zero.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,10 +41,24 @@ func expectedDrift(t *testing.T, times, left []float64, variance, tau float64, a
 	return out
 }
 
+// expectedTrust is the oracle of what the drift is multiplied by: each rating is left out in turn, and what the others say of it regressed on it.
+func expectedTrust(t *testing.T, times, left []float64, variance, tau float64) float64 {
+	t.Helper()
+	product, square := 0.5, 1.
+	for k := range times {
+		others := slices.Delete(slices.Clone(times), k, k+1)
+		says := expectedDrift(t, others, slices.Delete(slices.Clone(left), k, k+1), variance, tau, times[k:k+1])[0]
+		product += says * left[k]
+		square += says * says
+	}
+	return max(0, product/square)
+}
+
 // What is learned in linear time is the regression of the whole process, between and at the times of ratings, some of which are alike, before
 // the first and after the last; and it is the same in another unit of time and from another beginning.
 func TestDriftIsARegression(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
+	trusted := 0
 	for range 100 {
 		n, variance := 2+rng.IntN(30), 0.05+rng.Float64()
 		times, left := make([]float64, n), make([]float64, n)
@@ -59,9 +74,16 @@ func TestDriftIsARegression(t *testing.T) {
 		for range 20 {
 			at = append(at, rng.Float64()*1500-100)
 		}
-		got := make([]float64, len(at))
+		got, want := make([]float64, len(at)), expectedDrift(t, times, left, variance, d.tau, at)
+		trust := expectedTrust(t, times, left, variance, d.tau)
+		for i := range want {
+			want[i] *= trust
+		}
+		if trust > 0 {
+			trusted++
+		}
 		d.add(at, got)
-		near(t, "drift", got, expectedDrift(t, times, left, variance, d.tau, at), 1e-9)
+		near(t, "drift", got, want, 1e-9)
 		for k := range times {
 			times[k] = 1e12 + 1000*times[k]
 		}
@@ -71,6 +93,28 @@ func TestDriftIsARegression(t *testing.T) {
 		again := make([]float64, len(at))
 		newDrift(times, left, variance).add(at, again)
 		near(t, "in milliseconds of another era", again, got, 1e-6)
+	}
+	if trusted < 20 {
+		t.Errorf("of 100 drifts only %d are not zero", trusted)
+	}
+}
+
+// Times that say nothing of ratings, here of noise alone, change next to nothing: of 2,000 ratings of variance 1 what is expected of each may be off by .05, which is
+// .0025 of 1; without trust they were off by .18.
+func TestDriftOfIdleTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	times, left := make([]float64, 2000), make([]float64, 2000)
+	for k := range times {
+		times[k], left[k] = float64(10*k), rng.NormFloat64()
+	}
+	out := make([]float64, len(times))
+	newDrift(times, left, 0.25).add(times, out)
+	var square float64
+	for _, x := range out {
+		square += x * x / float64(len(out))
+	}
+	if square > sqr(0.05) {
+		t.Errorf("the drift of noise is %.3f", math.Sqrt(square))
 	}
 }
 
