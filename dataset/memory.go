@@ -17,7 +17,7 @@ type Rating struct {
 // read from a file of them. Options must say the rating scale, which is public: it is
 // never read off the ratings. Errors name a rating by its number, from 1, as a line.
 func FromRatings(name string, list []Rating, o Options) (*Set, error) {
-	t := &table{format: format{user: "user", item: "item"}, file: name, duplicates: o.Duplicates}
+	t := &table{format: format{user: "user", item: "item"}, file: name, duplicates: o.Duplicates, maybe: o.MaybeTimes && !o.Times}
 	var err error
 	if o.Min == nil || o.Max == nil {
 		return nil, fmt.Errorf("%s: %w: ratings in memory have none of their own; say rating-min and rating-max", name, ErrScale)

@@ -237,6 +237,7 @@ func (t *table) sort() (*Set, error) {
 	set := &Set{
 		Min: t.min, Max: t.max, Clicks: t.clicks, Ratings: r.gather(perm), UserIDs: userIDs, ItemIDs: itemIDs,
 		Titles: features.titles, Genres: features.genres, Years: features.years, Columns: features.columns,
+		MaybeTimes: t.maybe && t.times != nil,
 	}
 	if t.test > 0 {
 		set.Tested = make([]bool, len(perm))

@@ -57,17 +57,28 @@ func TestTimesStayWithRatings(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkTimesOf(t, "without public users", taken, taken.Ratings)
+	welcome, err := open(t, timesFile(t), Options{MaybeTimes: true}).TakeOut(PublicUsers{Count: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkTimesOf(t, "no more than welcome, without public users", welcome, welcome.Ratings)
+	if without, err := open(t, timesFile(t), Options{}).TakeOut(PublicUsers{Count: 5}); err != nil || without.Digest != welcome.Digest {
+		t.Errorf("digest %s without public users, %v; want %s", welcome.Digest, err, without.Digest)
+	}
 	plain := open(t, timesFile(t), Options{})
 	if times := plain.ByUser().Times(0); times != nil {
 		t.Errorf("nobody asked, and times are %v", times)
 	}
 }
 
-// TestMaybeTimes: timestamps that are no more than welcome are there if all are, and are the same as those that are asked for; what cannot be read, or is
-// not there, is then no error, which it is of those that must be there.
+// TestMaybeTimes: timestamps that are no more than welcome are there if all are, and are the same as those that are asked for, and do not change the digest, by which runs are known; what cannot
+// be read, or is not there, is then no error.
 func TestMaybeTimes(t *testing.T) {
 	asked, welcome := open(t, timesFile(t), Options{Times: true}), open(t, timesFile(t), Options{MaybeTimes: true})
-	if asked.Digest != welcome.Digest || !slices.Equal(asked.Times, welcome.Times) || welcome.Times == nil {
+	if plain := open(t, timesFile(t), Options{}); welcome.Digest != plain.Digest || asked.Digest == plain.Digest {
+		t.Errorf("digest %s, want %s as without times, and another where they are asked for, which is %s", welcome.Digest, plain.Digest, asked.Digest)
+	}
+	if !slices.Equal(asked.Times, welcome.Times) || welcome.Times == nil {
 		t.Errorf("times %v, want %v", welcome.Times, asked.Times)
 	}
 	for name, text := range map[string]string{

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/fedsim/fedsim/model"
 )
 
 // drift is how a user's ratings drift with the time at which they are given: films that are rated in one sitting are rated in one
@@ -25,6 +27,15 @@ const driftGaps = 30
 
 // nearest is how far apart two times are, in units of τ, that count as one: nearer ones float64 hardly tells apart.
 const nearest = 1e-6
+
+// driftOf learns from ratings, which have times, and predictions of them.
+func driftOf(r model.Ratings, predicted []float64, variance float64) *drift {
+	left := make([]float64, len(predicted))
+	for k, x := range predicted {
+		left[k] = float64(r.Values[k]) - x
+	}
+	return newDrift(r.Times, left, variance)
+}
 
 // newDrift learns from what is left of ratings that were given at some times, in any order, with a process of a positive variance. It is nil where
 // there are no two times, and where a number is not finite.

@@ -272,12 +272,9 @@ func (m *predictor) follow(user int, r model.Ratings) {
 	if m.drifts == nil || r.Times == nil {
 		return
 	}
-	left := make([]float64, len(r.Items))
-	m.Predict(user, r.Items, left)
-	for k, x := range r.Values {
-		left[k] = float64(x) - left[k]
-	}
-	m.drifts[user] = newDrift(r.Times, left, m.params.Drift)
+	predicted := make([]float64, len(r.Items))
+	m.Predict(user, r.Items, predicted)
+	m.drifts[user] = driftOf(r, predicted, m.params.Drift)
 }
 
 // fitHeldOut fits users who did not train to their histories, for whoever asks a finished
