@@ -110,6 +110,8 @@ type About struct {
 	Profiles bool
 	// Fields: from their categories alone ([dataset.Profile.Fields]); the same features as numbers are not needed.
 	Fields bool
+	// Times reports whether it makes use of when ratings were given, where the data say; nil: never.
+	Times func(config.Config) bool
 	// ByUser: it reads ratings user by user, as clients work on them, so that they may stay packed ([dataset.Packed]).
 	ByUser bool
 	// NoFeatures says why there must be features, of those that need them.
@@ -396,6 +398,9 @@ type Saved struct {
 	// Score writes what a user is expected to give to every item, or, with implicit
 	// feedback, a number of which only the order counts.
 	Score func(user int, out []float64)
+	// Drift learns from a user's training ratings, which have times, and from what Score says of them, what is to be added to predictions at
+	// any times; nil: nothing.
+	Drift func(r model.Ratings, predicted []float64) (add func(times, to []float64))
 }
 
 // Loader is an Algorithm whose finished runs can be asked for recommendations.

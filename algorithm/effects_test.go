@@ -88,6 +88,7 @@ var effects = []struct {
 	{"statistics.count-cap=7", "ada-dpals am-ssp am-ssp-ids ada-dpsgd am-dpsgd dp-sgd-mf"},
 	{"statistics.shares.counts=0.02", "ada-dpals am-ssp am-ssp-ids ada-dpsgd am-dpsgd dp-sgd-mf"},
 	{"statistics.mean-cap=9", "statistics bias items encoder joint"},
+	{"statistics.user-drift=0.5", "statistics bias items encoder joint"},
 	{"statistics.shares.mean=0.02", "statistics bias items encoder joint"},
 	{"statistics.bias-first=yes", "statistics items encoder joint"},
 	{"statistics.clip-user=2", "statistics"},

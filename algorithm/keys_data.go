@@ -269,6 +269,9 @@ func checkSplitTime(c config.Config) string {
 // DataOptions are those that a configuration has for reading data.
 func DataOptions(c config.Config) dataset.Options {
 	o := dataset.Options{Test: SplitTestFile.Of(c), Duplicates: dataset.Duplicates(Duplicates.Of(c)), Times: !SplitBy.Is(c, string(dataset.SplitRandom)), Fields: Of(c).About().Fields}
+	if times := Of(c).About().Times; times != nil {
+		o.MaybeTimes = times(c)
+	}
 	o.Columns, _ = dataset.ParseColumns(Columns.Of(c)) // checked with the configuration
 	if lo := RatingMin.Of(c); lo.Given {
 		o.Min = &lo.Value

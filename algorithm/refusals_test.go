@@ -244,6 +244,7 @@ var refusals = []struct {
 	{"statistics.bias-first=maybe", "statistics.bias-first", "auto, yes, no"},
 	{"statistics.priors=flat", "statistics.priors", "auto, fixed, learned"},
 	{"statistics.decay=1", "statistics.decay", "below 1"},
+	{"statistics.user-drift=-1", "statistics.user-drift", "outside 0 to 10"},
 	{"statistics.user-feature-weight=-1", "statistics.user-feature-weight", "outside 0 to 10"},
 	{"algorithm=ssp-i encoder.optimiser=exact", "encoder.optimiser", "is for ssp-c, am-ssp and am-ssp-ids"},
 	{"algorithm=ssp-c encoder.optimiser=exact statistics.gramian=per-item", "encoder.optimiser", "takes statistics.gramian: one"},

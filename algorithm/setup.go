@@ -67,8 +67,7 @@ func (s *Setup) Private() bool { return Private(s.Config) }
 
 // Row is a user's training ratings.
 func (s *Setup) Row(user int) model.Ratings {
-	items, values := s.Train.Row(user)
-	return model.Ratings{Items: items, Values: values}
+	return rowOf(s.Train, user)
 }
 
 // Sources are the rows of all users, made anew whenever they are asked for where the data are packed.
@@ -79,8 +78,7 @@ type trainRows struct{ *dataset.Rows }
 // RatingsOf implements model.Sources.
 func (r trainRows) RatingsOf(user int, in *model.Buffer) model.Ratings {
 	if !r.Packed() {
-		items, values := r.Row(user)
-		return model.Ratings{Items: items, Values: values}
+		return rowOf(r.Rows, user)
 	}
 	in.Items, in.Values = r.Into(user, in.Items, in.Values)
 	return model.Ratings{Items: in.Items, Values: in.Values}
@@ -88,7 +86,15 @@ func (r trainRows) RatingsOf(user int, in *model.Buffer) model.Ratings {
 
 // Lend calls hear with what Row returns, which holds until hear returns ([dataset.Rows.Lend]).
 func (s *Setup) Lend(user int, hear func(model.Ratings)) {
-	s.Train.Lend(user, func(items []int32, values []float32) { hear(model.Ratings{Items: items, Values: values}) })
+	s.Train.Lend(user, func(items []int32, values []float32) {
+		hear(model.Ratings{Items: items, Values: values, Times: s.Train.Times(user)})
+	})
+}
+
+// rowOf is a row of ratings, with their times where they are known.
+func rowOf(rows *dataset.Rows, user int) model.Ratings {
+	items, values := rows.Row(user)
+	return model.Ratings{Items: items, Values: values, Times: rows.Times(user)}
 }
 
 // Public reports whether nobody has the ratings in one place: in a deployment.

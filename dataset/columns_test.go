@@ -66,8 +66,10 @@ func TestFormatsSayTheSame(t *testing.T) {
 	} {
 		want := &Set{
 			Min: 0, Max: 5, UserIDs: []string{"7", "10"}, ItemIDs: []string{"a", "b"},
-			Ratings: Ratings{Users: 2, Items: 2, User: []int32{0, 0, 1}, Item: []int32{0, 1, 0}, Value: []float32{1.5, 4, 3}},
-			Times:   []float64{1000000002.5, 1000000001.5, 1000000003.5},
+			Ratings: Ratings{
+				Users: 2, Items: 2, User: []int32{0, 0, 1}, Item: []int32{0, 1, 0}, Value: []float32{1.5, 4, 3},
+				Times: []float64{1000000002.5, 1000000001.5, 1000000003.5},
+			},
 		}
 		got := open(t, c.file, Options{Columns: c.columns, Times: true})
 		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Set{}, "Name", "Digest")); d != "" {

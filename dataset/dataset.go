@@ -61,9 +61,8 @@ type Set struct {
 	// consumed, and its value is the top of the scale, or how many there are of the pair
 	// ([DuplicatesCount]).
 	Clicks bool
-	// Times are the timestamps of the ratings, if they were asked for ([Options]) and are in the
-	// source; else nil. They are in seconds where the source gives dates, else in its unit.
-	Times []float64
+	// MaybeTimes: the timestamps were no more than welcome ([Options]), and are not in the digest.
+	MaybeTimes bool
 	// Tested says of each rating whether it is one of the test file ([Options]); nil without one.
 	Tested []bool
 
@@ -84,7 +83,7 @@ type Set struct {
 	Profile *Profile
 
 	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
-	// order, Times, Tested and Raters included where they are there, without name and range. Two sources of equal content have equal
+	// order, Times that were asked for, Tested and Raters included where they are there, without name and range. Two sources of equal content have equal
 	// digests, whatever their paths and the order of their rows.
 	Digest string
 }
@@ -107,6 +106,9 @@ type Options struct {
 
 	// Times keeps the timestamps, which take 8 bytes a rating, where the source has them.
 	Times bool
+	// MaybeTimes does too where each rating of the source has a timestamp that can be read, and is no error of another. The digest is that
+	// of the set without them: which part a rating is of does not depend on them.
+	MaybeTimes bool
 
 	// Test is a file of ratings to be tested on: a part of the set, of which the data themselves hold
 	// none. "" is no file. Its users and items are among those of the set, whether or not they are

@@ -40,7 +40,7 @@ func (d *digester) tail(s *Set) {
 	for _, year := range s.Years {
 		d.number(uint64(year))
 	}
-	if s.Times != nil {
+	if s.Times != nil && !s.MaybeTimes {
 		d.text("times")
 		for _, at := range s.Times {
 			d.number(math.Float64bits(at))

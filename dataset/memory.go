@@ -3,20 +3,21 @@ package dataset
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Rating is one rating of a set that is made in memory.
 type Rating struct {
 	User, Item string  // ids: any text in UTF-8 that a file of ratings may hold
 	Value      float64 // stars
-	Time       float64 // of any unit; only splits by time look at it
+	Time       float64 // of any unit; where all are 0 there are none
 }
 
 // FromRatings makes a set of ratings in memory, in any order. The set is the same as one
 // read from a file of them. Options must say the rating scale, which is public: it is
 // never read off the ratings. Errors name a rating by its number, from 1, as a line.
 func FromRatings(name string, list []Rating, o Options) (*Set, error) {
-	t := &table{format: format{user: "user", item: "item"}, file: name, duplicates: o.Duplicates}
+	t := &table{format: format{user: "user", item: "item"}, file: name, duplicates: o.Duplicates, maybe: o.MaybeTimes && !o.Times}
 	var err error
 	if o.Min == nil || o.Max == nil {
 		return nil, fmt.Errorf("%s: %w: ratings in memory have none of their own; say rating-min and rating-max", name, ErrScale)
@@ -34,7 +35,9 @@ func FromRatings(name string, list []Rating, o Options) (*Set, error) {
 		if err = t.take(r, k+1); err != nil {
 			return nil, &FileError{File: name, Line: k + 1, Err: err}
 		}
-		if o.Times {
+	}
+	if (o.Times || o.MaybeTimes) && slices.ContainsFunc(list, func(r Rating) bool { return r.Time != 0 }) {
+		for _, r := range list {
 			t.times = append(t.times, r.Time)
 		}
 	}

@@ -17,12 +17,16 @@ func (t *table) sort() (*Set, error) {
 	t.items.settle()
 	userIDs, userRank := t.users.canonical()
 	itemIDs, itemRank := t.items.canonical()
+	if t.timeless {
+		t.times = nil
+	}
 	about := t.features.reorder(itemRank)
 	set := &Set{
 		Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,
 		Titles: about.titles, Genres: about.genres, Years: about.years, Columns: about.columns,
+		MaybeTimes: t.maybe && t.times != nil,
 	}
-	t.ratings.Users, t.ratings.Items = len(userIDs), len(itemIDs)
+	t.ratings.Users, t.ratings.Items, t.ratings.Times = len(userIDs), len(itemIDs), t.times
 	hashed := t.decode(set, t.users.places(userRank), t.items.places(itemRank))
 	if hashed == nil {
 		hashed = t.sortRows(set)
@@ -65,7 +69,7 @@ func (t *table) decode(set *Set, users, items places) *digester {
 		r = r.part(0, n)
 		r.User, r.Item, r.Value = slices.Clone(r.User), slices.Clone(r.Item), slices.Clone(r.Value)
 	}
-	set.Ratings, set.Times = r, t.times
+	set.Ratings = r
 	if t.test > 0 {
 		set.Tested = make([]bool, n)
 		for k := t.test; k < n; k++ {
@@ -83,11 +87,11 @@ func (t *table) sortRows(set *Set) *digester {
 	}
 	r, n := t.ratings, t.ratings.Len()
 	start := rowStarts(r.User, r.Users)
-	positions := t.times != nil || t.test > 0
+	positions := r.Times != nil || t.test > 0
 	keys := r.byPair(start, positions)
 	out := newRatings(r.Users, r.Items, n)
-	if t.times != nil {
-		set.Times = make([]float64, n)
+	if r.Times != nil {
+		out.Times = make([]float64, n)
 	}
 	if t.test > 0 {
 		set.Tested = make([]bool, n)
@@ -111,8 +115,8 @@ func (t *table) sortRows(set *Set) *digester {
 					continue
 				}
 				out.Value[at] = r.Value[low]
-				if set.Times != nil {
-					set.Times[at] = t.times[low]
+				if out.Times != nil {
+					out.Times[at] = r.Times[low]
 				}
 				if set.Tested != nil {
 					set.Tested[at] = int(low) >= t.test
@@ -125,7 +129,7 @@ func (t *table) sortRows(set *Set) *digester {
 		}
 	})
 	if twice.Load() {
-		set.Times, set.Tested = nil, nil
+		set.Tested = nil
 		return nil
 	}
 	set.Ratings = out
@@ -139,12 +143,6 @@ func (t *table) mergeRows(set *Set) error {
 		return err
 	}
 	set.Ratings = t.ratings.gather(perm)
-	if t.times != nil {
-		set.Times = make([]float64, len(perm))
-		for k, p := range perm {
-			set.Times[k] = t.times[p]
-		}
-	}
 	if t.test > 0 {
 		set.Tested = make([]bool, len(perm))
 		for k, p := range perm {
@@ -158,6 +156,9 @@ func (t *table) mergeRows(set *Set) error {
 // part are some of the ratings, which share their memory.
 func (r Ratings) part(from, to int) Ratings {
 	r.User, r.Item, r.Value = r.User[from:to], r.Item[from:to], r.Value[from:to]
+	if r.Times != nil {
+		r.Times = r.Times[from:to]
+	}
 	return r
 }
 

@@ -78,7 +78,7 @@ func (s *Set) TakeOut(p PublicUsers) (*Set, error) {
 		}
 	}
 	out.Ratings.Users, out.Raters.Users = len(out.UserIDs), count
-	out.Times, out.Tested = without(s.Times, parts), without(s.Tested, parts)
+	out.Tested = without(s.Tested, parts)
 	out.Digest = out.digest()
 	return &out, nil
 }

@@ -22,6 +22,10 @@ type Ratings struct {
 	User, Item   []int32
 	Value        []float32
 
+	// Times are when they were given, if that was asked for ([Options]) and is in the source; else nil. They are in seconds where the
+	// source gives dates, else in its unit.
+	Times []float64
+
 	// Packed, if not nil, holds the ratings in place of the columns, which are then empty. Only sets that were
 	// asked for so ([Options]) and parts of them are packed. [Ratings.Each] and [Ratings.ByUser] read either.
 	Packed *Packed
@@ -59,7 +63,11 @@ func (r Ratings) Validate() error {
 	if k := slices.IndexFunc(r.Value, func(v float32) bool { return !isFinite(v) }); k >= 0 {
 		value = fmt.Errorf("ratings: value of rating %d is %v, want a finite number", k, r.Value[k])
 	}
-	return errors.Join(checkIndices("user", r.User, r.Users), checkIndices("item", r.Item, r.Items), value)
+	times := error(nil)
+	if r.Times != nil && len(r.Times) != n {
+		times = fmt.Errorf("ratings: %d timestamps for %d ratings, want one for each", len(r.Times), n)
+	}
+	return errors.Join(checkIndices("user", r.User, r.Users), checkIndices("item", r.Item, r.Items), value, times)
 }
 
 // checkIndices reports a count that int32 cannot index and the first index that is not below it.
@@ -81,6 +89,7 @@ type Rows struct {
 	start []int // row u is item[start[u]:start[u+1]]
 	item  []int32
 	value []float32
+	times []float64 // nil: there are none
 
 	packed *Packed // in place of all three, with so many users
 	users  int
@@ -99,10 +108,10 @@ func (r Ratings) ByUser() *Rows {
 	}
 	start := rowStarts(r.User, r.Users)
 	if r.sorted() {
-		return &Rows{start: start, item: r.Item, value: r.Value}
+		return &Rows{start: start, item: r.Item, value: r.Value, times: r.Times}
 	}
 	sorted := r.gather(r.order(start))
-	return &Rows{start: start, item: sorted.Item, value: sorted.Value}
+	return &Rows{start: start, item: sorted.Item, value: sorted.Value, times: sorted.Times}
 }
 
 // Len returns the number of rows, which is the number of users.
@@ -156,6 +165,15 @@ type unpackedRow struct {
 }
 
 var lent = sync.Pool{New: func() any { return new(unpackedRow) }}
+
+// Times returns when user u gave the ratings of [Rows.Row]; nil where that is not known.
+func (r *Rows) Times(u int) []float64 {
+	if r.times == nil {
+		return nil
+	}
+	from, to := r.start[u], r.start[u+1]
+	return r.times[from:to:to]
+}
 
 // rowStarts counts the ratings of each user: those of u will stand at start[u]:start[u+1].
 func rowStarts(user []int32, users int) []int {
@@ -256,6 +274,12 @@ func (r Ratings) gather(perm []int32) Ratings {
 	out := newRatings(r.Users, r.Items, len(perm))
 	for k, p := range perm {
 		out.User[k], out.Item[k], out.Value[k] = r.User[p], r.Item[p], r.Value[p]
+	}
+	if r.Times != nil {
+		out.Times = make([]float64, len(perm))
+		for k, p := range perm {
+			out.Times[k] = r.Times[p]
+		}
 	}
 	return out
 }

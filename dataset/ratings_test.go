@@ -68,6 +68,7 @@ func TestValidate(t *testing.T) {
 	}
 	for message, spoil := range map[string]func(*Ratings){
 		"ratings: columns differ in length: 2 users, 1 items, 2 values": func(r *Ratings) { r.Item = r.Item[:1] },
+		"ratings: 1 timestamps for 2 ratings, want one for each":        func(r *Ratings) { r.Times = []float64{5} },
 		"ratings: -1 users, want 0 to 2147483647":                       func(r *Ratings) { r.Users = -1 },
 		"ratings: user index of rating 1 is 2, want 0 to 1\n" +
 			"ratings: item index of rating 0 is -1, want 0 to 1\n" +

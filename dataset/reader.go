@@ -19,6 +19,8 @@ type table struct {
 	features     features  // by number of the item; no lists without a file of items
 	ratings      Ratings   // columns only: codes of the two tables, rows as in the file
 	times        []float64 // of each rating; nil where they are not asked for, or not there
+	timeless     bool      // one of the times cannot be read, and need not be
+	maybe        bool      // [Options.MaybeTimes]
 	lines        lineRuns  // line of each rating
 	min, max     float64   // range the ratings were checked against
 	clicks       bool      // there is no column of ratings
@@ -65,7 +67,7 @@ func openTable(ctx context.Context, file string, r io.Reader, beside func(name s
 	if err = t.scale(o); err != nil {
 		return nil, rows, fmt.Errorf("%s: %w", file, err)
 	}
-	if !o.Times {
+	if t.maybe = !o.Times && o.MaybeTimes; !o.Times && !o.MaybeTimes {
 		rows.cols.time = -1
 	}
 	return t, rows, nil
@@ -209,9 +211,10 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 	var at float64
 	if cols.time >= 0 {
 		var err error
-		if at, err = parseTime(record[cols.time]); err != nil {
+		if at, err = parseTime(record[cols.time]); err != nil && !t.maybe {
 			return err
 		}
+		t.timeless = t.timeless || err != nil
 	}
 	if err := t.push(record[cols.user], record[cols.item], value, line); err != nil {
 		return err

@@ -256,5 +256,13 @@ func (r Ratings) pick(parts []byte, part byte, count int) Ratings {
 			n++
 		}
 	}
+	if r.Times != nil {
+		out.Times = make([]float64, 0, count)
+		for k, p := range parts {
+			if p == part {
+				out.Times = append(out.Times, r.Times[k])
+			}
+		}
+	}
 	return out
 }

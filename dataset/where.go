@@ -4,7 +4,7 @@ package dataset
 func (s *Set) Where(keep func(user, item int32) bool) *Set {
 	set := *s
 	set.Ratings = Ratings{Users: s.Users, Items: s.Items}
-	set.Times, set.Tested = nil, nil
+	set.Tested = nil
 	for k, u := range s.User {
 		if !keep(u, s.Item[k]) {
 			continue

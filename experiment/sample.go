@@ -18,7 +18,7 @@ func (e *Experiment) Sample(users int) (*Experiment, error) {
 	}
 	set := *e.Data
 	set.Ratings, set.UserIDs = dataset.Ratings{Users: users, Items: e.Data.Items}, nil
-	set.Times, set.Tested = nil, nil
+	set.Tested = nil
 	rows := e.Data.ByUser()
 	for u := range users {
 		at := int(int64(u) * int64(e.Data.Users) / int64(users))
@@ -27,6 +27,7 @@ func (e *Experiment) Sample(users int) (*Experiment, error) {
 		for k, j := range items {
 			set.User, set.Item, set.Value = append(set.User, int32(u)), append(set.Item, j), append(set.Value, values[k])
 		}
+		set.Times = append(set.Times, rows.Times(at)...)
 	}
 	if e.Data.Packed != nil {
 		packed, err := set.PackedForm()

@@ -112,6 +112,7 @@ func (f *family) complete() {
 	a.RankOf = func(c config.Config, facts *config.Facts) config.Number { return settings{c}.rankOf(facts) }
 	a.Rounds = func(c config.Config) float64 { return settings{c}.outerSteps() }
 	a.Sums = func(c config.Config) int { return settings{c}.sums() }
+	a.Times = func(c config.Config) bool { return settings{c}.drifts() }
 	a.CheckFeedback = func(c config.Config) string {
 		if f.explicit && (settings{c}).implicit() {
 			return fmt.Sprintf("%s is about ratings on a scale; it takes explicit feedback", a.Name)

@@ -240,6 +240,7 @@ type Params struct {
 	Descent      DescentParams         // of the solvers that take gradients
 	Pool         PoolParams            // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
 	Encoder      encoder.Settings      // where there is one, see Encodes
+	Drift        float64               // variance of the drift of a user's ratings over time, beside that of a rating; 0: it is not followed. See drift.go
 	UserFeatures *UserFeatures         // public features that clients weigh for themselves; nil: none. Explicit feedback only
 	Popularity   float64               // how strongly users are expected to differ in what they think of what many rate; 0: not at all. With Bias only
 	Features     *dataset.ItemFeatures // public; nil: items are known by their ids only
@@ -341,6 +342,10 @@ func (p Params) Validate() error {
 	p.checkBudgeting(&e)
 	p.checkUserFeatures(&e)
 	e.notNegative("popularity", p.Popularity)
+	e.notNegative("drift", p.Drift)
+	if p.Drift > 0 && p.Feedback == Implicit {
+		e.add("the drift of ratings is followed with explicit feedback")
+	}
 	if p.Popularity > 0 && !p.Bias {
 		e.add("popularity is %v without a bias stage, in which it is released", p.Popularity)
 	}

@@ -307,6 +307,8 @@ func TestValidate(t *testing.T) {
 		{func(p *Params) { p.Feedback = "x" }, `feedback is "x"`},
 		{func(p *Params) { p.Feedback, p.Unobserved = Implicit, 1 }, "no rating scale"},
 		{func(p *Params) { p.Feedback, p.Bias, p.MeanCap = Implicit, false, 0 }, "unobserved is 0"},
+		{func(p *Params) { p.Drift = nan }, "drift is NaN"},
+		{func(p *Params) { p.Feedback, p.Bias, p.MeanCap, p.Unobserved, p.Drift = Implicit, false, 0, 1, 0.2 }, "drift of ratings is followed with explicit"},
 		{func(p *Params) { p.Feedback, p.Solver, p.Loss = Implicit, Convex, Squared }, "solver convex is for explicit"},
 		{func(p *Params) { p.Solver = "x" }, `solver is "x"`},
 		{func(p *Params) { p.Solver = CMF }, "needs features"},

@@ -223,6 +223,7 @@ type predictor struct {
 	params *Params
 	users  *model.Matrix
 	bias   []float64
+	drifts []*drift // of each user; nil: nothing is known of them
 }
 
 // Score implements eval.Scorer: a user whom training has not seen is fitted to the history.
@@ -241,6 +242,14 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 	}
 }
 
+// PredictAt implements model.Timed.
+func (m *predictor) PredictAt(user int, items []int32, times, out []float64) {
+	m.Predict(user, items, out)
+	if m.drifts != nil {
+		m.drifts[user].add(times, out)
+	}
+}
+
 // predictor predicts by a model, and as yet by nothing of users.
 func (x *instance) predictor(m *Model) *predictor {
 	return &predictor{Model: m, params: &x.params}
@@ -249,7 +258,20 @@ func (x *instance) predictor(m *Model) *predictor {
 // hold makes room for all users.
 func (m *predictor) hold(users, width int) *predictor {
 	m.users, m.bias = model.NewMatrix(users, width), make([]float64, users)
+	if m.params.Drift > 0 {
+		m.drifts = make([]*drift, users)
+	}
 	return m
+}
+
+// follow learns how a user's ratings drift from what the fit leaves of them, which the user's client has.
+func (m *predictor) follow(user int, r model.Ratings) {
+	if m.drifts == nil || r.Times == nil {
+		return
+	}
+	predicted := make([]float64, len(r.Items))
+	m.Predict(user, r.Items, predicted)
+	m.drifts[user] = driftOf(r, predicted, m.params.Drift)
 }
 
 // fitHeldOut fits users who did not train to their histories, for whoever asks a finished
@@ -276,6 +298,7 @@ func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 			e, bias := x.params.FitUser(m, r)
 			copy(out.users.Row(u), e)
 			out.bias[u] = bias
+			out.follow(u, r)
 		})
 	})
 	return out
@@ -315,11 +338,25 @@ type fitting struct {
 
 // Predict implements model.Predictor.
 func (f fitting) Predict(user int, items []int32, out []float64) {
+	f.one(user, func(one *predictor, _ model.Ratings) { one.Predict(0, items, out) })
+}
+
+// PredictAt implements model.Timed.
+func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
+	f.one(user, func(one *predictor, r model.Ratings) {
+		one.follow(0, r)
+		one.PredictAt(0, items, times, out)
+	})
+}
+
+// one calls hear with a predictor of one user, as user 0, and with its ratings, which hold until hear returns.
+func (f fitting) one(user int, hear func(*predictor, model.Ratings)) {
 	f.setup.Lend(user, func(r model.Ratings) {
 		u, bias := f.instance.params.FitUser(f.Model, r)
-		for i, j := range items {
-			out[i] = f.Model.Predict(u, bias, int(j))
-		}
+		out := f.instance.predictor(f.Model).hold(1, len(u))
+		copy(out.users.Row(0), u)
+		out.bias[0] = bias
+		hear(out, r)
 	})
 }
 
@@ -341,6 +378,7 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 		}
 		copy(out.users.Row(u), t.Embedding())
 		out.bias[u] = t.Bias()
+		out.follow(u, p.setup.Row(u))
 	})
 	if err = errors.Join(errs...); err != nil {
 		return nil, err

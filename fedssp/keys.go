@@ -13,13 +13,13 @@ import (
 
 // keys are the keys of sufficient statistics.
 var keys struct {
-	learn, gramian, budgeting, normalise, biasFirst, posteriors, priors, loss                                  config.TextKey
-	exponent, headroom, countMargin, perUser, countCap, meanCap, decay, topItems                               config.NumberKey
-	itemsFile, chooseBy, broadcast                                                                             config.TextKey
-	clipUser, clipRating, clipBias, normBias, normItems, growth, biasRounds, priorStrength                     config.NumberKey
-	userRidge, userBiasRidge, userFeatureWeight, popularityWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
-	resample, samplingRate, startSpread, lossWidth                                                             config.NumberKey
-	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                                         config.NumberKey
+	learn, gramian, budgeting, normalise, biasFirst, posteriors, priors, loss                                             config.TextKey
+	exponent, headroom, countMargin, perUser, countCap, meanCap, decay, topItems                                          config.NumberKey
+	itemsFile, chooseBy, broadcast                                                                                        config.TextKey
+	clipUser, clipRating, clipBias, normBias, normItems, growth, biasRounds, priorStrength                                config.NumberKey
+	userRidge, userBiasRidge, userFeatureWeight, userDrift, popularityWeight, itemRidge, itemPrior, biasRidge, unobserved config.NumberKey
+	resample, samplingRate, startSpread, lossWidth                                                                        config.NumberKey
+	shareCounts, shareMean, shareBias, shareWeightCounts, shareGramian                                                    config.NumberKey
 
 	passes, alsRidge, alsShrink config.NumberKey // of ratings in one place
 
@@ -345,6 +345,9 @@ func declareRidges() {
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
 		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
 	keys.userFeatureWeight.Former = "statistics.taste-weight"
+	keys.userDrift = later("user-drift", config.Real, config.Between(0, 10), explicit, "0", "0.25 of our forms and of item biases alone, 0 of the papers'",
+		"How much a user's ratings are expected to drift from sitting to sitting, as a variance beside that of one rating; which way, each client sees for itself where its data have timestamps.",
+		always(settings.userDrift))
 	keys.popularityWeight = config.DeclareNumber(config.Key{
 		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15 with posteriors, which learn how much users differ; else 0", Range: config.Between(0, 10), When: condition(settings.popularity).when(), Later: true, Before: "0",
 		Help: "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",

@@ -45,7 +45,13 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 			return nil, err
 		}
 	}
-	return &algorithm.Saved{Items: m.items, Score: m.score}, nil
+	out := &algorithm.Saved{Items: m.items, Score: m.score}
+	if s.drifts() {
+		out.Drift = func(r model.Ratings, predicted []float64) func(times, to []float64) {
+			return driftOf(r, predicted, keys.userDrift.Chosen(c)).add
+		}
+	}
+	return out, nil
 }
 
 // savedWidth is the length of the embeddings of a run, with features that were agreed on, or nil.

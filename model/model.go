@@ -14,12 +14,17 @@ import (
 type Ratings struct {
 	Items  []int32
 	Values []float32
+	Times  []float64 // when each was given, in any unit; nil: that is not known, or nothing asks
 }
 
 // Only are the ratings of one item: one or none.
 func (r Ratings) Only(item int32) Ratings {
 	if k := slices.Index(r.Items, item); k >= 0 {
-		return Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
+		one := Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
+		if r.Times != nil {
+			one.Times = r.Times[k : k+1]
+		}
+		return one
 	}
 	return Ratings{}
 }
@@ -64,6 +69,25 @@ type Predictor interface {
 	// Predict writes to out[i] the rating, in stars, that it expects from user for
 	// items[i]. It is safe for concurrent use for different users.
 	Predict(user int, items []int32, out []float64)
+}
+
+// Timed is a Predictor that can also say what a user gives at a time, in the unit of those of the ratings: moods pass.
+type Timed interface {
+	Predictor
+	// PredictAt is Predict for items[i] at times[i].
+	PredictAt(user int, items []int32, times, out []float64)
+}
+
+// PredictAt predicts at times where they are known and p knows what to make of them.
+func PredictAt(p Predictor, user int, items []int32, times, out []float64) {
+	if trained, ok := p.(*Trained); ok {
+		p = trained.Predictor
+	}
+	if t, ok := p.(Timed); ok && times != nil {
+		t.PredictAt(user, items, times, out)
+		return
+	}
+	p.Predict(user, items, out)
 }
 
 // MSE is the mean squared error of the predictions of a user's ratings; NaN where there are none.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -86,11 +87,26 @@ func (r *Recommender) EachError(hear func(user int, d float64)) {
 				return
 			}
 			r.saved.Score(u, scores)
-			for i, item := range items {
-				hear(u, min(max(scores[item], r.Data.Min), r.Data.Max)-float64(values[i]))
+			predicted := pick(scores, items)
+			if times := r.test.Times(u); times != nil && r.saved.Drift != nil {
+				known, stars := r.train.Row(u)
+				add := r.saved.Drift(model.Ratings{Items: known, Values: stars, Times: r.train.Times(u)}, pick(scores, known))
+				add(times, predicted)
+			}
+			for i, x := range predicted {
+				hear(u, min(max(x, r.Data.Min), r.Data.Max)-float64(values[i]))
 			}
 		})
 	}
+}
+
+// pick are the scores of some items.
+func pick(scores []float64, items []int32) []float64 {
+	out := make([]float64, len(items))
+	for i, j := range items {
+		out[i] = scores[j]
+	}
+	return out
 }
 
 // SameData checks that an experiment is on the data of a finished run; else the error wraps
@@ -133,6 +149,20 @@ func Read(dir string) (*Finished, error) {
 	return &f, readJSON(filepath.Join(dir, "summary.json"), &f.Summary)
 }
 
+// asBefore gives keys that a run does not state, since there were none when it was made, the value that it had without them.
+func asBefore(c *config.Config, stated []config.Setting) error {
+	for _, k := range algorithm.Of(*c).About().Keys {
+		is := slices.ContainsFunc(stated, func(s config.Setting) bool { return s.Key == k.Name || s.Key == k.Former })
+		if is || !k.Later || k.Before == "" || k.When != nil && !k.When(*c) {
+			continue
+		}
+		if err := c.Set(k.Name, k.Before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // readRun reads what a run was made of.
 func readRun(dir string) (c config.Config, m Manifest, err error) {
 	settings, err := config.ReadFile(filepath.Join(dir, "config.yaml"))
@@ -144,6 +174,9 @@ func readRun(dir string) (c config.Config, m Manifest, err error) {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w%s", dir, err, instead(dir))
 	}
 	if c, err = config.Resolve(settings); err != nil {
+		return c, m, err
+	}
+	if err = asBefore(&c, settings); err != nil {
 		return c, m, err
 	}
 	if err = readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
