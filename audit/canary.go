@@ -94,7 +94,7 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 	}
 	cfg := fedsim.Simulation(run, f, nil)
 	if sums != nil {
-		cfg.Sent = sums.hear
+		cfg.Sent = sums.arrived.Hear
 	}
 	out, err := sim.Run(ctx, cfg)
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/audit/internal/heard"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/model"
@@ -65,7 +65,7 @@ type summed struct {
 	place   []int               // of each user among the canaries; -1: none
 	seed    uint64
 	workers protocol.Workers
-	arrived map[uint64]map[protocol.ClientID]bool // whose masked input is in the sum, by iteration
+	arrived heard.Inputs
 	events  []summedEvent
 }
 
@@ -82,7 +82,7 @@ func newSummed(full *experiment.Experiment, s server.Strategy, list []canary) (*
 		return nil, err
 	}
 	x := &summed{Strategy: s, shadows: side.Trainers(), place: make([]int, full.Data.Users), seed: algorithm.Seed.Of(full.Config),
-		workers: full.Workers(), arrived: make(map[uint64]map[protocol.ClientID]bool)}
+		workers: full.Workers(), arrived: make(heard.Inputs)}
 	for u := range x.place {
 		x.place[u] = -1
 	}
@@ -90,16 +90,6 @@ func newSummed(full *experiment.Experiment, s server.Strategy, list []canary) (*
 		x.place[c.user] = i
 	}
 	return x, nil
-}
-
-// hear notes who sends a masked input: the aggregator knows.
-func (s *summed) hear(_ time.Duration, e protocol.Envelope) {
-	if m, ok := e.Message.(*protocol.MaskedInput); ok {
-		if s.arrived[m.Iteration] == nil {
-			s.arrived[m.Iteration] = make(map[protocol.ClientID]bool)
-		}
-		s.arrived[m.Iteration][e.From.Client] = true
-	}
 }
 
 // Absorb implements server.Strategy.
@@ -123,7 +113,7 @@ func (s *summed) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runne
 			ev.sent[k].Index = []uint32{}
 		}
 		for u, vectors := range sent {
-			if !s.arrived[p.Iteration][protocol.ClientID(u)] {
+			if !s.arrived.Of(p.Iteration, u) {
 				continue
 			}
 			known := 1.

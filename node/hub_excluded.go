@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/internal/atomicfile"
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -6,17 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // WriteFile writes a file that everybody may read, in place of what is there: as a whole or
 // not at all.
-func WriteFile(path string, data []byte) error {
-	var d drafts
-	return d.finish(d.add(path, 0o644, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	}))
-}
+func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o644) }
 
 // drafts are files that are written under other names, to be put in their places together.
 type drafts []string

@@ -31,6 +31,7 @@ func (f *Figure) Draw(w io.Writer, format string, width float64) error {
 	p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = 12, 10, 10
 	p.Legend.Top, p.Legend.TextStyle.Font.Size = true, 8
 	p.Title.Padding = vg.Points(6)
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{235}, color.Gray{225}
 	p.Add(grid)

@@ -5,9 +5,9 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/audit/internal/heard"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/protocol"
@@ -34,7 +34,7 @@ type listener struct {
 	targets    []target
 	place      []int // of each user among the targets; -1: none
 	seed       uint64
-	arrived    map[uint64]map[protocol.ClientID]bool // whose masked input is in the sum, by iteration
+	arrived    heard.Inputs
 	// Of each target, the logarithm of how much likelier the sums are with it.
 	scores []float64
 }
@@ -42,7 +42,7 @@ type listener struct {
 // newListener listens for the attacker's targets.
 func (a *attacker) newListener(s server.Strategy, run uint64) (*listener, error) {
 	l := &listener{Strategy: s, targets: a.targets, place: make([]int, a.full.Data.Users), seed: run,
-		arrived: make(map[uint64]map[protocol.ClientID]bool), scores: make([]float64, len(a.targets))}
+		arrived: make(heard.Inputs), scores: make([]float64, len(a.targets))}
 	for u := range l.place {
 		l.place[u] = -1
 	}
@@ -68,16 +68,6 @@ func trainers(e *experiment.Experiment) ([]algorithm.Trainer, error) {
 		return nil, err
 	}
 	return side.Trainers(), nil
-}
-
-// hear notes who sends a masked input: the aggregator knows.
-func (l *listener) hear(_ time.Duration, e protocol.Envelope) {
-	if m, ok := e.Message.(*protocol.MaskedInput); ok {
-		if l.arrived[m.Iteration] == nil {
-			l.arrived[m.Iteration] = make(map[protocol.ClientID]bool)
-		}
-		l.arrived[m.Iteration][e.From.Client] = true
-	}
 }
 
 // Absorb implements server.Strategy.
@@ -182,7 +172,7 @@ func (l *listener) listen(p *protocol.Plan, sums protocol.Sums) error {
 	for i, r := range p.Releases {
 		b := newBackground(r, p.Cohort, sums.Values[i])
 		for u := range l.full {
-			if !l.arrived[p.Iteration][protocol.ClientID(u)] {
+			if !l.arrived.Of(p.Iteration, u) {
 				continue
 			}
 			if k := l.place[u]; k >= 0 { // in or out, at odds of 1 to 1
@@ -192,7 +182,7 @@ func (l *listener) listen(p *protocol.Plan, sums protocol.Sums) error {
 			}
 		}
 		for k, t := range l.targets {
-			if !l.arrived[p.Iteration][protocol.ClientID(t.user)] {
+			if !l.arrived.Of(p.Iteration, t.user) {
 				continue
 			}
 			both := slices.Concat(with[k], without[k])

@@ -63,7 +63,7 @@ func (a *attacker) observe(ctx context.Context, r int, in []bool) (observation, 
 		return observation{}, err
 	}
 	f.Strategy = l
-	out, err := a.simulate(ctx, run, f, l.hear)
+	out, err := a.simulate(ctx, run, f, l.arrived.Hear)
 	if err != nil {
 		return observation{}, err
 	}

@@ -120,7 +120,7 @@ func (w *watcher) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 
 // hear keeps what the followed clients send.
 func (w *watcher) hear(at time.Duration, e protocol.Envelope) {
-	w.listener.hear(at, e)
+	w.arrived.Hear(at, e)
 	m, ok := e.Message.(*protocol.MaskedInput)
 	if !ok || !slices.Contains(w.follow, int(e.From.Client)) {
 		return
@@ -157,13 +157,13 @@ func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
 		noise := b.variance[0]
 		w.sum.take(r, items, func(j int) float64 { return sums.Values[i][j] }, func(int) float64 { return noise })
 		for u, list := range own {
-			if w.arrived[p.Iteration][protocol.ClientID(u)] {
+			if w.arrived.Of(p.Iteration, u) {
 				b.add(list, i)
 			}
 		}
 		for _, u := range w.follow {
 			mine := make([]float64, r.Len)
-			if w.arrived[p.Iteration][protocol.ClientID(u)] {
+			if w.arrived.Of(p.Iteration, u) {
 				for _, vectors := range own[u] {
 					vectors[i].Each(func(j int, x float64) { mine[j] += x / float64(len(own[u])) })
 				}

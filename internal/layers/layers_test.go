@@ -68,6 +68,11 @@ var rules = []rule{
 		why:    "the same roles run in the simulator and in a deployment",
 	},
 	{
+		name: "roles touch no disk", from: []string{"server/...", "aggregator/...", "relay/...", "client/..."},
+		forbid: []string{"internal/atomicfile"},
+		why:    "what is to be kept goes out as an effect, and the driver keeps it",
+	},
+	{
 		name: "helpers of tests are for tests", from: []string{"..."}, except: []string{"internal/roletest"},
 		forbid: []string{"internal/roletest", "internal/cli/clitest", "internal/fewcases", "internal/disktest"}, direct: true,
 		why: "they look into roles, or have tests and their flags, which no program may have",
@@ -183,7 +188,7 @@ var rules = []rule{
 		why: "protobuf's bytes are not canonical, so that nothing may hash or sign them; libraries for files may use it for themselves",
 	},
 	{
-		name: "who is admitted and what is kept need no network", from: []string{"node/admission/...", "node/store/...", "node/internal/..."},
+		name: "who is admitted and what is kept need no network", from: []string{"node/admission/...", "node/store/...", "internal/atomicfile"},
 		forbid: []string{"github.com/libp2p/...", "std:net/...", "server/...", "aggregator/...", "relay/...", "client/..."},
 		why:    "documents can be verified, and files read, wherever they are: without a connection and without running a role",
 	},

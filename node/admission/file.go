@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/fedsim/fedsim/node/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // maxFile is how many bytes a file can have; a list of MaxClients fits.

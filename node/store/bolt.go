@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/fedsim/fedsim/node/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // lockWait is how long an opener waits for a process that is about to end.

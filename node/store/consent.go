@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/node/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/fedsim/fedsim/node/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // WriteFile writes a file of a party's state that only the present user can read, in place

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fedsim/fedsim/node/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/protocol"
 )
 

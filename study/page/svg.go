@@ -96,12 +96,14 @@ func (d *drawing) scales() {
 
 func (d *drawing) axes() {
 	rows := steps(d.y.from, d.y.to, 5)
+	names := study.Labels(rows)
 	if d.f.LogY {
 		rows = decades(d.y.from, d.y.to)
+		names = numerals(rows)
 	}
-	for _, v := range rows {
+	for i, v := range rows {
 		y := d.y.at(v)
-		d.put(`<path class="grid" d="M%d %.1fH%d"/><text class="tick" x="%d" y="%.1f" text-anchor="end">%s</text>`, left, y, width-right, left-6, y+4, number(v))
+		d.put(`<path class="grid" d="M%d %.1fH%d"/><text class="tick" x="%d" y="%.1f" text-anchor="end">%s</text>`, left, y, width-right, left-6, y+4, names[i])
 	}
 	label := func(v float64, text string) {
 		d.put(`<text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`, d.x.at(v), height-bottom+20, template.HTMLEscapeString(text))
@@ -124,8 +126,9 @@ func (d *drawing) axes() {
 			}
 		}
 	default:
-		for _, v := range steps(d.x.from, d.x.to, 8) {
-			label(v, number(v))
+		list := steps(d.x.from, d.x.to, 8)
+		for i, text := range study.Labels(list) {
+			label(list[i], text)
 		}
 	}
 	d.put(`<path class="axis" d="M%d %dH%d"/>`, left, height-bottom, width-right)
@@ -154,6 +157,15 @@ func decades(from, to float64) (list []float64) {
 		list = append(list, math.Pow(10, k))
 	}
 	return list
+}
+
+// numerals are the values of a logarithmic axis.
+func numerals(list []float64) []string {
+	text := make([]string, len(list))
+	for i, v := range list {
+		text[i] = number(v)
+	}
+	return text
 }
 
 // number is a value on an axis, without the digits that arithmetic left.

@@ -35,11 +35,16 @@ type runCmd struct {
 }
 
 // Run implements fedbeam run.
-func (r *runCmd) Run(ctx context.Context, s streams) error {
+func (r *runCmd) Run(ctx context.Context, s streams) (err error) {
 	said, err := r.settings()
 	if err != nil {
 		return err
 	}
+	leave, err := ownTemporary()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
 	p := &progress{Bar: cli.NewBar(s.err), w: s.err, totals: make(engine.Counts)}
 	defer p.Clear()
 	e, err := open(ctx, said, s, p)

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if os.Getenv(asCommand) != "" {
+		Main()
+	}
 	os.Exit(m.Run())
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,6 +20,9 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/server"
+	"github.com/fedsim/fedsim/sim"
 )
 
 // Worker processes of tests leave a file named by their number in the folder workFolder; where killFile names one that is
@@ -47,7 +51,18 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	beam.Init()
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "fedbeam-test-") // Beam leaves a file there for each job, which the command takes away
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err = os.RemoveAll(dir); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
 }
 
 // small are settings of short runs of the algorithms, in which clients drop out at all stages, leave and go away.
@@ -124,8 +139,7 @@ func TestEngineIsTheSimulator(t *testing.T) {
 	}
 }
 
-// Nobody is lost, which the pipeline takes for granted; models are shorter than the schedule says while they
-// hold nothing of a public list of items, so that books are kept anew.
+// Nobody is lost, which the pipeline takes for granted.
 func TestWithoutFaults(t *testing.T) {
 	none := map[string]string{"dropout": "0", "leave": "0", "away": "0"}
 	for _, a := range []string{"lfl-sgdmf", "ssp-c", "hfl-sgdmf"} {
@@ -133,6 +147,48 @@ func TestWithoutFaults(t *testing.T) {
 			same(t, train(t, opened(t, a, none), New(Options{Runner: Prism})), train(t, opened(t, a, none), nil))
 		})
 	}
+}
+
+// Models that are shorter than the schedule says make the books, which rest on it, worth nothing: they are kept anew by what
+// was really planned. So it is where items turn out late which are trained on, and where only the final model lacks something.
+func TestBooksAreKeptAnew(t *testing.T) {
+	for _, c := range []struct {
+		algorithm string
+		more      map[string]string
+		before    bool // the final one
+	}{
+		{"dp-cmf", map[string]string{"statistics.top-items": "0.3"}, true},
+		{"dpsgd", map[string]string{"rounds": "2", "rank": "4", "statistics.per-user": "3"}, false},
+	} {
+		t.Run(c.algorithm, func(t *testing.T) {
+			var shorter []uint64 // rounds
+			last := false        // the final model is
+			want := train(t, opened(t, c.algorithm, c.more), func(ctx context.Context, e *experiment.Experiment, _ *experiment.Federation, c sim.Config) (*sim.Outcome, error) {
+				c.Strategy = &measured{c.Strategy.(server.Durable), e, &shorter}
+				out, err := sim.Run(ctx, c)
+				last = err == nil && len(out.Model) < e.Schedule[len(e.Schedule)-1].Model
+				return out, err
+			})
+			if c.before != (len(shorter) > 0) || !c.before && !last {
+				t.Fatalf("models before rounds %v are shorter than the schedule says, the final one: %v; this run shows nothing", shorter, last)
+			}
+			same(t, train(t, opened(t, c.algorithm, c.more), New(Options{Runner: Prism})), want)
+		})
+	}
+}
+
+// measured notes in which rounds the model is shorter than the schedule says.
+type measured struct {
+	server.Durable
+	e       *experiment.Experiment
+	shorter *[]uint64
+}
+
+func (m *measured) Next() (plan *protocol.Plan, done bool, err error) {
+	if plan, done, err = m.Durable.Next(); plan != nil && len(plan.Broadcast) < m.e.Schedule.At(plan.Iteration).Model {
+		*m.shorter = append(*m.shorter, plan.Iteration)
+	}
+	return plan, done, err
 }
 
 // Rounds in which too many are lost release nothing, and cost what they cost.
@@ -229,6 +285,29 @@ func TestProcesses(t *testing.T) {
 	same(t, train(t, opened(t, "lfl-sgdmf", nil), New(o)), want)
 	if _, err := os.Stat(killed); err != nil || again != 1 || workers() < 5 {
 		t.Errorf("%d jobs were repeated, and %d processes have worked, after a worker was killed (%v)", again, workers(), err)
+	}
+}
+
+// What is late, when a run has ended and its folder is gone, does not bring the folder back.
+func TestLateWriting(t *testing.T) {
+	x, err := newExchange(t.TempDir(), "0123456789abcdef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = x.write(t.Context(), x.turnFile(1), []byte("in time")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := x.read(t.Context(), x.turnFile(1)); err != nil || string(b) != "in time" {
+		t.Errorf("read %q, %v", b, err)
+	}
+	if err = x.remove(); err != nil {
+		t.Fatal(err)
+	}
+	if err = x.write(t.Context(), x.turnFile(2), []byte("late")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("writing when the folder is gone: %v", err)
+	}
+	if _, err = os.Stat(string(x)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is there again: %v", err)
 	}
 }
 

@@ -32,6 +32,11 @@ func (x exchange) shardFile(round, shard int) string {
 
 // write writes a file whose end says that it is whole.
 func (x exchange) write(ctx context.Context, name string, b []byte) (err error) {
+	if x.onDisk() { // a worker that is late must not have Beam make the folder anew when the run has removed it
+		if _, err = os.Stat(string(x)); err != nil {
+			return err
+		}
+	}
 	system, err := storeOf(ctx, name)
 	if err != nil {
 		return err

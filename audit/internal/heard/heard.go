@@ -1,0 +1,28 @@
+// Package heard notes what an aggregator that watches knows of a round besides its sum.
+package heard
+
+import (
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Inputs are the clients whose masked input came, by iteration: those that are in its sum.
+type Inputs map[uint64]map[protocol.ClientID]bool
+
+// Hear notes who sends a masked input. It is for sim.Config.Sent.
+func (in Inputs) Hear(_ time.Duration, e protocol.Envelope) {
+	m, ok := e.Message.(*protocol.MaskedInput)
+	if !ok {
+		return
+	}
+	if in[m.Iteration] == nil {
+		in[m.Iteration] = make(map[protocol.ClientID]bool)
+	}
+	in[m.Iteration][e.From.Client] = true
+}
+
+// Of reports whether a client's came in an iteration.
+func (in Inputs) Of(iteration uint64, client int) bool {
+	return in[iteration][protocol.ClientID(client)]
+}
