@@ -6,9 +6,9 @@ import "github.com/fedsim/fedsim/experiment"
 // Sums are on top, and garbage, which is a share of all but what is mapped from a file.
 const (
 	bytesPerRun    = 64 << 20
-	bytesPerRating = 24   // in columns: those of the data, and those of the parts of their split
-	bytesElsewhere = 56   // more, of algorithms that do not work by user: those of their parties
-	bytesPerUser   = 700  // of a client: its role, the messages of a stage on their way, its ledger, and what it trained
+	bytesPerRating = 24  // in columns: those of the data, and those of the parts of their split
+	bytesElsewhere = 56  // more, of algorithms that do not work by user: those of their parties
+	bytesPerUser   = 700 // of a client: its role, the messages of a stage on their way, its ledger, and what it trained
 	garbage        = 0.5
 )
 
