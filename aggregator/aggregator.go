@@ -91,7 +91,7 @@ type Aggregator struct {
 	next    *round             // the one that is set up ahead; nil if none is
 	session protocol.SessionID // of the latest plan
 	last    uint64             // its iteration; an earlier or equal one is refused
-	lines   []connection       // by client; unused without Config.Presence
+	lines   []connection       // by client; none without Config.Presence
 	blame   blame              // of who lied in the session
 
 	verification verification
@@ -125,7 +125,10 @@ type round struct {
 
 // New makes an aggregator.
 func New(cfg Config) *Aggregator {
-	a := &Aggregator{cfg: cfg, lines: make([]connection, cfg.Clients), blame: newBlame()}
+	a := &Aggregator{cfg: cfg, blame: newBlame()}
+	if cfg.Presence {
+		a.lines = make([]connection, cfg.Clients)
+	}
 	for _, id := range cfg.Excluded {
 		a.blame.excluded[id] = true
 	}

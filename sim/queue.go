@@ -50,7 +50,9 @@ func (a arrival) step(now time.Time, to role) protocol.Effects {
 type queue struct {
 	heap   instants
 	byTime map[int64]*instant
-	spare  []*instant // with room for works and inputs, empty
+	// Room for the works or the inputs of an instant, empty: few instants have both, and those of a whole cohort.
+	works  [][]work
+	inputs [][]arrival
 }
 
 func newQueue() *queue { return &queue{byTime: make(map[int64]*instant)} }
@@ -61,30 +63,52 @@ func (q *queue) at(t time.Time) *instant {
 	if i, ok := q.byTime[key]; ok {
 		return i
 	}
-	i := q.fresh()
-	i.at = t
+	i := &instant{at: t}
 	q.byTime[key] = i
 	heap.Push(&q.heap, i)
 	return i
 }
 
-// recycle takes back an instant that has happened. Nothing of it may be used any more.
-func (q *queue) recycle(i *instant) {
-	clear(i.works)
-	clear(i.inputs)
-	i.works, i.inputs = i.works[:0], i.inputs[:0]
-	q.spare = append(q.spare, i)
+// work adds a computation to what happens at a time.
+func (q *queue) work(t time.Time, w work) {
+	i := q.at(t)
+	if i.works == nil {
+		i.works = spare(&q.works)
+	}
+	i.works = append(i.works, w)
 }
 
-// fresh is an instant with nothing in it.
-func (q *queue) fresh() *instant {
-	n := len(q.spare)
-	if n == 0 {
-		return new(instant)
+// arrive adds an input to what happens at a time.
+func (q *queue) arrive(t time.Time, a arrival) {
+	i := q.at(t)
+	if i.inputs == nil {
+		i.inputs = spare(&q.inputs)
 	}
-	i := q.spare[n-1]
-	q.spare = q.spare[:n-1]
-	return i
+	i.inputs = append(i.inputs, a)
+}
+
+// recycle takes back the room of an instant that has happened. Nothing of it may be used any more.
+func (q *queue) recycle(i *instant) {
+	if cap(i.works) > 0 {
+		clear(i.works)
+		q.works = append(q.works, i.works[:0])
+	}
+	if cap(i.inputs) > 0 {
+		clear(i.inputs)
+		q.inputs = append(q.inputs, i.inputs[:0])
+	}
+	*i = instant{}
+}
+
+// spare takes out the room that was given back last; nil where there is none.
+func spare[T any](list *[][]T) []T {
+	n := len(*list)
+	if n == 0 {
+		return nil
+	}
+	room := (*list)[n-1]
+	*list = (*list)[:n-1]
+	return room
 }
 
 // next takes the earliest instant out; nil when nothing is left.

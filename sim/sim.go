@@ -187,7 +187,7 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 
 // run goes through the instants until nothing is left to happen.
 func (f *federation) run(ctx context.Context) (*Outcome, error) {
-	f.queue.at(epoch).inputs = []arrival{{to: protocol.Party{Role: protocol.Server}, what: protocol.Start{}}}
+	f.arrive(epoch, arrival{to: protocol.Party{Role: protocol.Server}, what: protocol.Start{}})
 	for {
 		i := f.queue.next()
 		if i == nil {
@@ -361,8 +361,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 		if !w.Checks {
 			due = due.Add(f.cfg.Network.Compute)
 		}
-		i := f.queue.at(due)
-		i.works = append(i.works, work{by: a.to, job: w})
+		f.queue.work(due, work{by: a.to, job: w})
 	}
 	for _, ev := range eff.Events {
 		switch ev.Kind {
@@ -374,7 +373,4 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	return nil
 }
 
-func (f *federation) arrive(t time.Time, a arrival) {
-	i := f.queue.at(t)
-	i.inputs = append(i.inputs, a)
-}
+func (f *federation) arrive(t time.Time, a arrival) { f.queue.arrive(t, a) }
