@@ -89,7 +89,8 @@ func (s *sharing) experiment(text []byte) (*experiment.Experiment, error) {
 }
 
 // 2,000 clients at 4 relays over loopback, each with a vector of half a megabyte, come to the simulator's model, to the
-// bit. It takes ten minutes of processor time and 8 GB: FEDSIM_TEST_LOAD=1. FEDSIM_TEST_LOAD=400 is of so many clients.
+// bit, unless one is lost on the way: FEDSIM_TEST_LOAD=1, 8 GB. FEDSIM_TEST_LOAD=500 is of so many clients. On two cores with other
+// work on them 500 come through; of 1,000 and 2,000 some lose their connections when the round begins.
 func TestFourRelays(t *testing.T) {
 	if os.Getenv("FEDSIM_TEST_LOAD") == "" {
 		t.Skip("2,000 clients take many minutes: FEDSIM_TEST_LOAD")
@@ -125,12 +126,15 @@ func TestFourRelays(t *testing.T) {
 		zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel))
 	f.ctx, f.own, f.shares, f.gather = t.Context(), own, &sharing{here: make(chan struct{}, clients)}, time.Hour
 	var opened, closed time.Time
+	lost := 0
 	f.watch = func(e protocol.Event) {
 		switch e.Kind {
 		case protocol.IterationOpened:
 			opened = time.Now()
 		case protocol.IterationSummed:
 			closed = time.Now()
+		case protocol.ClientLost:
+			lost++
 		default:
 		}
 	}
@@ -169,6 +173,6 @@ func TestFourRelays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(out.Model, want.Model) {
-		t.Error("the model is not the simulator's")
+		t.Errorf("the model is not the simulator's; %d clients were lost", lost)
 	}
 }

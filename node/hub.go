@@ -372,13 +372,16 @@ func (c *conn) watches() chan struct{} {
 }
 
 // connected counts the clients that are registered, without those that are at the end of a
-// session: they leave, or wait for the next one and are counted then.
+// session, or behind a relay that is: they leave, or wait for the next one and are counted then.
 func (a *Aggregator) connected() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
 	for place, c := range a.conns {
-		if place.Role == protocol.Client && (c.in == nil || c.in.final == nil) {
+		if c.in != nil && c.in.final != nil {
+			continue
+		}
+		if place.Role == protocol.Client {
 			n++
 		}
 		n += c.behind

@@ -129,6 +129,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				}
 				c.in = nil
 				s.answered(c)
+				a.announcePresence() // those behind it can be counted on
 				a.mu.Unlock()
 				s, shown = nil, false
 				_ = c.stream.SetDeadline(time.Time{})
