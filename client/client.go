@@ -289,11 +289,11 @@ func (c *Client) final(model []byte) protocol.Effects {
 }
 
 // saved is the trainer's state, if it has any; as part of a work.
-func (s *Shared) saved() ([]byte, error) {
-	if s.save == nil {
+func (c *Shared) saved() ([]byte, error) {
+	if c.save == nil {
 		return nil, nil
 	}
-	return s.save()
+	return c.save()
 }
 
 // trained records a state of the trainer; nothing where there is none.

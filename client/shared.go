@@ -48,16 +48,16 @@ type price struct {
 	err    error
 }
 
-func (s *Shared) price(p *protocol.Plan) price {
-	return s.prices.of(p, func() price {
+func (c *Shared) price(p *protocol.Plan) price {
+	return c.prices.of(p, func() price {
 		events, err := p.Charges()
 		return price{events, err}
 	})
 }
 
 // setup is where a setup is kept.
-func (s *Shared) setup(of protocol.Setup) *protocol.Setup {
-	return s.setups.of(of, func() *protocol.Setup {
+func (c *Shared) setup(of protocol.Setup) *protocol.Setup {
+	return c.setups.of(of, func() *protocol.Setup {
 		kept := of
 		return &kept
 	})

@@ -27,16 +27,16 @@ func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner
 }
 
 // prepare computes what the client will send: it runs as work.
-func (s *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
-	if x.inputs, err = Inputs(s.Trainer(id), p, s.Entropy(id), run); err != nil {
+func (c *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
+	if x.inputs, err = Inputs(c.Trainer(id), p, c.Entropy(id), run); err != nil {
 		// The aggregator must not hear of it: zero and noise, like anybody.
 		x.unusable, x.inputs = err, p.Zeros()
 	}
-	if x.state, err = s.saved(); err != nil {
+	if x.state, err = c.saved(); err != nil {
 		return x, err
 	}
 	if !sum.Heavy() { // else dense noise is not kept from here to the masked input
-		x.inputs, x.shares, err = s.addNoise(id, p, sum, x.inputs)
+		x.inputs, x.shares, err = c.addNoise(id, p, sum, x.inputs)
 	}
 	if f, ok := sum.(Folder); ok && err == nil {
 		x.inputs, err = f.Fold(id, p, x.inputs)
@@ -46,11 +46,11 @@ func (s *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run pr
 
 // addNoise returns inputs with the client's share of the noise, and what it must still
 // know of that. The inputs stay as they are.
-func (s *Shared) addNoise(id protocol.ClientID, p *protocol.Plan, sum Sum, inputs []protocol.Integers) ([]protocol.Integers, *shares, error) {
+func (c *Shared) addNoise(id protocol.ClientID, p *protocol.Plan, sum Sum, inputs []protocol.Integers) ([]protocol.Integers, *shares, error) {
 	if sum.DrawsNoise() {
 		return inputs, nil, nil
 	}
-	return s.Noise.draw(p, s.Entropy(id), inputs)
+	return c.Noise.draw(p, c.Entropy(id), inputs)
 }
 
 // ready goes on from the prepared inputs to the first stage that is not done.

@@ -153,8 +153,8 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 		if err = l.Protect(r.Protection); err != nil {
 			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
 		}
-		charged, err := l.prepare(r.Session, r.Iteration, r.Events)
-		if err != nil {
+		var charged composition
+		if charged, err = l.prepare(r.Session, r.Iteration, r.Events); err != nil {
 			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
 		}
 		l.account = &account{spent: l.spent, charged: charged, sessions: l.advanced(r.Session, r.Iteration), protects: l.protects}
