@@ -63,8 +63,8 @@ func TestNothingIsLeftOfAnInterruptedRun(t *testing.T) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		said = append(said, lines.Text())
 		if strings.Contains(lines.Text(), "lfl-sgdmf 1/") {
-			if list, err := os.ReadDir(temporary); err != nil || len(list) != 1 {
-				t.Errorf("while it runs there is %v of it, %v; one folder should be", list, err)
+			if list, failed := os.ReadDir(temporary); failed != nil || len(list) != 1 {
+				t.Errorf("while it runs there is %v of it, %v; one folder should be", list, failed)
 			}
 			if err = c.Process.Signal(os.Interrupt); err != nil {
 				t.Error(err)

@@ -297,8 +297,8 @@ func TestLateWriting(t *testing.T) {
 	if err = x.write(t.Context(), x.turnFile(1), []byte("in time")); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := x.read(t.Context(), x.turnFile(1)); err != nil || string(b) != "in time" {
-		t.Errorf("read %q, %v", b, err)
+	if b, failed := x.read(t.Context(), x.turnFile(1)); failed != nil || string(b) != "in time" {
+		t.Errorf("read %q, %v", b, failed)
 	}
 	if err = x.remove(); err != nil {
 		t.Fatal(err)
