@@ -1,8 +1,11 @@
 package eval
 
 import (
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Constant predicts one number for everything.
@@ -23,9 +26,9 @@ type UserMeans []float64
 
 // UserMean computes the means of the training rows; users without a training rating get
 // fallback.
-func UserMean(rows *dataset.Rows, fallback float64) UserMeans {
+func UserMean(rows *dataset.Rows, fallback float64, run protocol.Runner) UserMeans {
 	means := make(UserMeans, rows.Len())
-	for u := range means {
+	run.Each(rows.Len(), func(u int) {
 		means[u] = fallback
 		rows.Lend(u, func(_ []int32, values []float32) {
 			if len(values) == 0 {
@@ -37,7 +40,7 @@ func UserMean(rows *dataset.Rows, fallback float64) UserMeans {
 			}
 			means[u] = sum / float64(len(values))
 		})
-	}
+	})
 	return means
 }
 
@@ -62,15 +65,47 @@ const (
 	biasSweeps = 10
 )
 
+// Sums over items are made of the users of one part, and added up part by part, so that their bits do not depend on who runs
+// them. Sums of no more than biasWave parts are there at once.
+const (
+	biasPart = 1 << 14
+	biasWave = 16
+)
+
 // ItemBias fits regularised user and item biases by alternating ridge
 // regressions. It sees all ratings: it is not private.
-func ItemBias(train dataset.Ratings) *Biases {
+func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 	b := &Biases{Mean: train.Mean(), Users: make([]float64, train.Users), Item: make([]float64, train.Items)}
 	rows, sums, counts := train.ByUser(), make([]float64, train.Items), make([]float64, train.Items)
+	parts := (train.Users + biasPart - 1) / biasPart
+	wave := make([][]float64, min(biasWave, parts))
+	for i := range wave {
+		wave[i] = make([]float64, train.Items)
+	}
+	each := func(total []float64, work func(user int, sum []float64)) {
+		clear(total)
+		for first := 0; first < parts; first += len(wave) {
+			now := wave[:min(len(wave), parts-first)]
+			run.Each(len(now), func(i int) {
+				clear(now[i])
+				for u := biasPart * (first + i); u < min(biasPart*(first+i+1), train.Users); u++ {
+					work(u, now[i])
+				}
+			})
+			for _, part := range now {
+				floats.Add(total, part)
+			}
+		}
+	}
+	each(counts, func(u int, sum []float64) {
+		rows.Lend(u, func(items []int32, _ []float32) {
+			for _, j := range items {
+				sum[j]++
+			}
+		})
+	})
 	for sweep := range biasSweeps + 1 { // a user's bias is that of one sweep and, as soon as it is there, what the next adds to items
-		clear(sums)
-		clear(counts)
-		for u := range rows.Len() {
+		each(sums, func(u int, sum []float64) {
 			rows.Lend(u, func(items []int32, values []float32) {
 				if sweep > 0 {
 					b.Users[u] = b.ofUser(items, values)
@@ -79,11 +114,10 @@ func ItemBias(train dataset.Ratings) *Biases {
 					return
 				}
 				for k, j := range items {
-					sums[j] += float64(values[k]) - b.Mean - b.Users[u]
-					counts[j]++
+					sum[j] += float64(values[k]) - b.Mean - b.Users[u]
 				}
 			})
-		}
+		})
 		if sweep == biasSweeps {
 			break
 		}
@@ -137,21 +171,21 @@ type Comparison struct {
 	Name string // in summary.json
 	Note string
 	// Predictor makes it.
-	Predictor func() model.Predictor
+	Predictor func(protocol.Runner) model.Predictor
 }
 
 // Plain are the simple baselines that every run is compared with: means and biases or,
 // for rankings, popularity.
 func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
 	if ranks {
-		return []Comparison{{"popularity", "the same for everybody, by exact counts, not private", func() model.Predictor { return Popularity(train) }}}
+		return []Comparison{{"popularity", "the same for everybody, by exact counts, not private", func(protocol.Runner) model.Predictor { return Popularity(train) }}}
 	}
 	if train.Items == 1 { // a regression, of which each user has one label
-		return []Comparison{{"global_mean", "one mean for all, not private", func() model.Predictor { return GlobalMean(train) }}}
+		return []Comparison{{"global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return GlobalMean(train) }}}
 	}
 	return []Comparison{
-		{"user_mean", "each user's own mean", func() model.Predictor { return UserMean(rows, float64(GlobalMean(train))) }},
-		{"global_mean", "one mean for all, not private", func() model.Predictor { return GlobalMean(train) }},
-		{"item_bias", "regularised user and item bias, not private", func() model.Predictor { return ItemBias(train) }},
+		{"user_mean", "each user's own mean", func(run protocol.Runner) model.Predictor { return UserMean(rows, float64(GlobalMean(train)), run) }},
+		{"global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return GlobalMean(train) }},
+		{"item_bias", "regularised user and item bias, not private", func(run protocol.Runner) model.Predictor { return ItemBias(train, run) }},
 	}
 }

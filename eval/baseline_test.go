@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -9,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // small is four users and three items, by hand.
@@ -34,7 +36,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 
 func TestMeans(t *testing.T) {
 	near(t, "global mean", float64(eval.GlobalMean(small)), 3, 1e-12)
-	means := eval.UserMean(small.ByUser(), 3)
+	means := eval.UserMean(small.ByUser(), 3, protocol.Workers(2))
 	for u, want := range []float64{4, 3, 1, 3} { // the last has no rating
 		near(t, "user mean", predict(means, u, 0)[0], want, 1e-6)
 	}
@@ -43,7 +45,7 @@ func TestMeans(t *testing.T) {
 // The biases are the minimum of the ridge problem, which gonum solves at once:
 // (XᵀX + 5I) b = Xᵀ(x - mean), X the indicator of user and item.
 func TestItemBiasIsTheRidgeSolution(t *testing.T) {
-	got := eval.ItemBias(small)
+	got := eval.ItemBias(small, protocol.Workers(2))
 	const n = 7
 	a, right := mat.NewDense(n, n, nil), mat.NewVecDense(n, nil)
 	for i := range n {
@@ -69,4 +71,39 @@ func TestItemBiasIsTheRidgeSolution(t *testing.T) {
 		near(t, "item bias", got.Item[j], want.AtVec(4+j), 1e-6)
 	}
 	near(t, "prediction", predict(got, 1, 2)[0], 3+want.AtVec(1)+want.AtVec(6), 1e-6)
+}
+
+// Of more users than sums are made of at once, biases are where the ridge problem has no slope, to the same bits with any number of
+// workers: a bias times (5 + its ratings) is the sum of what the others leave of them.
+func TestItemBiasOfManyUsers(t *testing.T) {
+	const users, items = 300_000, 7
+	r := dataset.Ratings{Users: users, Items: items}
+	for u := range int32(users) {
+		for k := range 1 + u%3 {
+			r.User, r.Item = append(r.User, u), append(r.Item, (u/5+2*k)%items)
+			r.Value = append(r.Value, float32(1+(u*7+k*3)%5))
+		}
+	}
+	got := eval.ItemBias(r, protocol.Workers(1))
+	if others := eval.ItemBias(r, protocol.Workers(3)); !slices.Equal(got.Users, others.Users) || !slices.Equal(got.Item, others.Item) {
+		t.Error("the bits depend on the number of workers")
+	}
+	slopes := make([]float64, users+items)
+	for u, b := range got.Users {
+		slopes[u] = -5 * b
+	}
+	for j, b := range got.Item {
+		slopes[users+j] = -5 * b
+	}
+	for k, x := range r.Value {
+		u, j := r.User[k], r.Item[k]
+		left := float64(x) - got.Mean - got.Users[u] - got.Item[j]
+		slopes[u] += left
+		slopes[users+j] += left
+	}
+	for i, slope := range slopes {
+		if tolerance := map[bool]float64{true: 1e-9, false: 1}[i < users]; math.Abs(slope) > tolerance { // items, of 85,000 ratings each, moved before users did
+			t.Fatalf("slope %v of bias %d", slope, i)
+		}
+	}
 }

@@ -295,7 +295,7 @@ func TestMeasureSlices(t *testing.T) {
 	split := small(t)
 	e := NewTest(split, nil, 0.5, 5, PopularityBuckets)
 	b := e.Buckets
-	p := ItemBias(split.Train)
+	p := ItemBias(split.Train, protocol.Workers(1))
 	got := e.Slices(p, protocol.Workers(2))
 	var squares [PopularityBuckets]float64
 	var count [PopularityBuckets]int

@@ -162,7 +162,7 @@ func (e *Experiment) Baselines() []algorithm.Baseline {
 	}
 	list := e.instance.Baselines()
 	for _, b := range eval.Plain(e.Split.Train, e.Train, e.Held != nil) {
-		list = append(list, algorithm.Baseline{Name: b.Name, Note: b.Note, Predict: func(protocol.Runner) (model.Predictor, error) { return b.Predictor(), nil }})
+		list = append(list, algorithm.Baseline{Name: b.Name, Note: b.Note, Predict: func(run protocol.Runner) (model.Predictor, error) { return b.Predictor(run), nil }})
 	}
 	return list
 }

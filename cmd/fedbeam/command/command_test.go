@@ -86,10 +86,10 @@ func TestRefusals(t *testing.T) {
 		{"run -- word", "no flag of Beam's"},
 		{"run -- --async", "waits for it"},
 	} {
-		*jobopts.Async = false // flags of Beam's are the process's
 		code, _, errors := call(t, strings.Fields(c.args)...)
 		if code != cli.Misuse || !strings.Contains(errors, c.want) {
 			t.Errorf("%s: exit code %d, want %d; %q lacks %q", c.args, code, cli.Misuse, errors, c.want)
 		}
+		*jobopts.Async = false // flags of Beam's are the process's
 	}
 }
