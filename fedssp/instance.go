@@ -255,11 +255,11 @@ func (x *instance) predictor(m *Model) *predictor {
 	return &predictor{Model: m, params: &x.params}
 }
 
-// hold makes room for all users.
-func (m *predictor) hold(users, width int) *predictor {
-	m.users, m.bias = model.NewMatrix(users, width), make([]float64, users)
+// hold has users' embeddings in a matrix, and makes room for the rest of all users.
+func (m *predictor) hold(users *model.Matrix) *predictor {
+	m.users, m.bias = users, make([]float64, users.Rows())
 	if m.params.Drift > 0 {
-		m.drifts = make([]*drift, users)
+		m.drifts = make([]*drift, users.Rows())
 	}
 	return m
 }
@@ -292,7 +292,7 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 
 // fitted has every client fit its user to a model.
 func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
-	out := x.predictor(m).hold(x.setup.Data.Users, x.width())
+	out := x.predictor(m).hold(model.NewMatrix(x.setup.Data.Users, x.width()))
 	run.Each(x.setup.Data.Users, func(u int) {
 		x.setup.Lend(u, func(r model.Ratings) {
 			e, bias := x.params.FitUser(m, r)
@@ -353,7 +353,7 @@ func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
 func (f fitting) one(user int, hear func(*predictor, model.Ratings)) {
 	f.setup.Lend(user, func(r model.Ratings) {
 		u, bias := f.instance.params.FitUser(f.Model, r)
-		out := f.instance.predictor(f.Model).hold(1, len(u))
+		out := f.instance.predictor(f.Model).hold(model.NewMatrix(1, len(u)))
 		copy(out.users.Row(0), u)
 		out.bias[0] = bias
 		hear(out, r)
@@ -366,8 +366,7 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 	if err != nil {
 		return nil, err
 	}
-	out := p.predictor(m)
-	out.users, out.bias = p.kept.Rows(), make([]float64, len(p.users)) // where embeddings are, mostly
+	out := p.predictor(m).hold(p.kept.Rows()) // where embeddings are, mostly
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
 		t := &p.users[u]
