@@ -49,6 +49,16 @@ func renotice(t testing.TB, p *passing, what, field string, change func(json.Raw
 	return framed(t, map[string]any{what: out})
 }
 
+// listOf is the list in a welcome; nil if there is none.
+func listOf(t testing.TB, p *passing) json.RawMessage {
+	t.Helper()
+	var w struct{ List json.RawMessage }
+	if err := json.Unmarshal(p.notice["welcome"], &w); err != nil {
+		t.Fatal(err)
+	}
+	return w.List
+}
+
 // relist changes an enrolment list's text.
 func relist(t testing.TB, text json.RawMessage, change func(*admission.List)) json.RawMessage {
 	t.Helper()
@@ -108,11 +118,20 @@ func TestForgedAdmissionIsRefused(t *testing.T) {
 			x := newTrial(t, "")
 			who := admission.ClientPlace(victim)
 			forged, after := false, ""
+			var list json.RawMessage // that it was shown
 			x.tap.rule(func(p *passing) {
+				if p.place == who && !p.up && p.said("welcome") && list == nil {
+					list = listOf(t, p)
+				}
 				switch {
 				case p.place != who:
 				case !p.up && p.said(c.what) && !forged:
-					forged, p.raw = true, renotice(t, p, c.what, c.field, func(v json.RawMessage) any { return c.change(t, v) })
+					forged, p.raw = true, renotice(t, p, c.what, c.field, func(v json.RawMessage) any {
+						if c.field == "list" && v == nil { // it has it, and is not sent it again
+							v = list
+						}
+						return c.change(t, v)
+					})
 				case p.up && forged && after == "":
 					for after = range p.notice {
 					}
@@ -176,7 +195,7 @@ func resigned(t testing.TB, k admission.PrivateKey, session protocol.SessionID, 
 }
 
 // A client is shown a list without another client, from the first on: a list of the
-// operator's, but not the one that the server signed for.
+// operator's, but not the one that the server signed for. With the session it is shown none, as if it had the right one.
 func TestShorterListIsRefused(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, "")
@@ -185,9 +204,11 @@ func TestShorterListIsRefused(t *testing.T) {
 	x.tap.rule(func(p *passing) {
 		for _, what := range []string{"welcome", "session"} {
 			if p.place == who && !p.up && p.said(what) && after == "" {
-				p.raw = renotice(t, p, what, "list", func(text json.RawMessage) any {
-					return relist(t, text, func(l *admission.List) { l.Enrolments = append(l.Enrolments[:3:3], l.Enrolments[4:]...) })
-				})
+				if what == "welcome" && listOf(t, p) != nil {
+					p.raw = renotice(t, p, what, "list", func(text json.RawMessage) any {
+						return relist(t, text, func(l *admission.List) { l.Enrolments = append(l.Enrolments[:3:3], l.Enrolments[4:]...) })
+					})
+				}
 				shown = what
 			}
 		}
