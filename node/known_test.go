@@ -2,11 +2,9 @@ package node_test
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
@@ -20,37 +18,13 @@ import (
 // enters registers as the holder of a place that has the list of a digest; zero: none.
 func (f *federation) enters(p admission.Place, list admission.Hash) network.Stream {
 	f.t.Helper()
-	h := f.host(f.identity(p))
-	f.t.Cleanup(func() { _ = h.Close() })
-	if err := h.Connect(f.t.Context(), f.hub); err != nil {
-		f.t.Fatal(err)
-	}
-	s, err := h.NewStream(f.t.Context(), f.hub.ID, node.ProtocolID)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	_ = s.SetDeadline(time.Now().Add(time.Minute))
-	text, err := json.Marshal(map[string]any{"register": map[string]any{"version": node.ProtocolID, "life": [16]byte{}, "list": list}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if _, err = s.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)); err != nil {
-		f.t.Fatal(err)
-	}
-	return s
+	return f.opens(p, map[string]any{"register": map[string]any{"version": node.ProtocolID, "life": [16]byte{}, "list": list}}, time.Minute)
 }
 
 // told is what the aggregator says next: the list in it, if any, and how many bytes it was in all.
 func (f *federation) told(s network.Stream) (kind string, list json.RawMessage, size int) {
 	f.t.Helper()
-	head := make([]byte, 4)
-	if _, err := io.ReadFull(s, head); err != nil {
-		f.t.Fatal(err)
-	}
-	text := make([]byte, binary.BigEndian.Uint32(head))
-	if _, err := io.ReadFull(s, text); err != nil {
-		f.t.Fatal(err)
-	}
+	text := f.notice(s)
 	var m map[string]struct{ List json.RawMessage }
 	if err := json.Unmarshal(text, &m); err != nil {
 		f.t.Fatal(err)

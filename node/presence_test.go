@@ -16,6 +16,12 @@ import (
 // registers opens a stream as the holder of a place and registers on it.
 func (f *federation) registers(p admission.Place) network.Stream {
 	f.t.Helper()
+	return f.opens(p, registration(), 20*time.Second)
+}
+
+// opens opens a stream as the holder of a place, for so long, and says something on it.
+func (f *federation) opens(p admission.Place, say any, wait time.Duration) network.Stream {
+	f.t.Helper()
 	h := f.host(f.identity(p))
 	f.t.Cleanup(func() { _ = h.Close() })
 	if err := h.Connect(f.t.Context(), f.hub); err != nil {
@@ -25,8 +31,8 @@ func (f *federation) registers(p admission.Place) network.Stream {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	_ = s.SetDeadline(time.Now().Add(20 * time.Second))
-	text, err := json.Marshal(registration())
+	_ = s.SetDeadline(time.Now().Add(wait))
+	text, err := json.Marshal(say)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -36,8 +42,8 @@ func (f *federation) registers(p admission.Place) network.Stream {
 	return s
 }
 
-// welcome is what the aggregator says next.
-func (f *federation) welcome(s network.Stream) (connected, listed int) {
+// notice is the text that the aggregator says next.
+func (f *federation) notice(s network.Stream) []byte {
 	f.t.Helper()
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(s, head); err != nil {
@@ -47,6 +53,13 @@ func (f *federation) welcome(s network.Stream) (connected, listed int) {
 	if _, err := io.ReadFull(s, text); err != nil {
 		f.t.Fatal(err)
 	}
+	return text
+}
+
+// welcome is what the aggregator says next.
+func (f *federation) welcome(s network.Stream) (connected, listed int) {
+	f.t.Helper()
+	text := f.notice(s)
 	var n struct {
 		Welcome struct {
 			Connected int
