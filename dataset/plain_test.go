@@ -187,8 +187,8 @@ func TestPlainLinesLarge(t *testing.T) {
 	}
 }
 
-// TestSortMatchesMap: ratings in any order become those that a map holds, sorted by comparing, and of pairs that are there
-// twice the last, or the mean, with the latest time.
+// TestSortMatchesMap: ratings in any order become the ratings that a map holds, sorted by comparing. Of a pair that is
+// there twice the last counts, or the mean with the latest time. Times that are all 0 are no times ([Rating]).
 func TestSortMatchesMap(t *testing.T) {
 	type pair struct{ user, item int }
 	rapid.Check(t, func(t *rapid.T) {
@@ -245,10 +245,14 @@ func TestSortMatchesMap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		some := times && slices.ContainsFunc(list, func(r Rating) bool { return r.Time != 0 })
+		if kept := set.Times != nil; kept != some {
+			t.Fatalf("the set keeps times: %t, want %t", kept, some)
+		}
 		var got []Rating
 		for k, v := range set.Value {
 			one := Rating{User: set.UserIDs[set.User[k]], Item: set.ItemIDs[set.Item[k]], Value: float64(v)}
-			if times {
+			if some {
 				one.Time = set.Times[k]
 			}
 			got = append(got, one)
