@@ -14,8 +14,13 @@ import (
 // published is what a server publishes of an experiment for the demonstration's items.
 func published(t *testing.T, settings string) *agreement.Public {
 	t.Helper()
+	return publishedTo(t, settings, 20)
+}
+
+func publishedTo(t *testing.T, settings string, clients int) *agreement.Public {
+	t.Helper()
 	config := resolved(t, settings)
-	f, err := facts(t.Context(), config, demo+"/items", "", 20)
+	f, err := facts(t.Context(), config, demo+"/items", "", clients)
 	if err != nil {
 		t.Fatal(err)
 	}

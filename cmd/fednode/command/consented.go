@@ -56,35 +56,34 @@ func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 		c.Budget = b
 	}
 	if e.Mode() == graph.SemiHonest {
-		c.EpsilonToLiar = toLiar(e)
+		c.EpsilonToLiar, err = toLiar(e)
 	}
-	return c, nil
+	return c, err
 }
 
-// toLiar is the ε of a session towards an aggregator that shows a client nobody but itself, so that of
-// all noise the client's own share is left; 0 where shares do not hide anything, or nothing is known of it.
-func toLiar(e *experiment.Experiment) float64 {
-	b := e.Privacy.Budget
-	// Without the sampler's error, whose part of δ grows with e^ε: at such an ε it would be all of it.
-	problem := dp.Problem{Delta: b.Delta, Accountant: b.Accountant}
-	for _, step := range e.Schedule {
-		for _, r := range step.Releases {
-			share := 0.0
-			switch r.Noise.Kind {
-			case protocol.Split, protocol.LocalNoise:
-				share = r.Noise.Share(e.Cohort)
-			case protocol.TwoRound: // with nobody lost, what is replaced leaves the least
-				share = r.Noise.Variance / float64(e.Cohort.Honest(e.Cohort.Wanted()))
-			default:
-				return 0
-			}
-			d2, d1 := r.Bounds()
-			problem.Events = append(problem.Events, dp.Skellam(share, d2, d1).Times(e.Cohort.Turns(step.Iterations)))
+// toLiar is the ε of a session towards an aggregator that shows a client only itself, so that the sum is this client's
+// vector with its own noise. Of split noise less than the share V/w is left: the aggregator says that all N clients survived,
+// and the client gives back, in the clear, what exceeds V/(N-c). Hidden coins are counted as known: they hardly help a client
+// that is alone. toLiar is 0 where a client's own noise is no part of a sum.
+func toLiar(e *experiment.Experiment) (float64, error) {
+	alone := e.Setup
+	alone.Schedule = e.Schedule.Clone()
+	for _, r := range alone.Schedule.All() {
+		switch r.Noise.Kind {
+		case protocol.Split:
+			r.Noise = protocol.Noise{Kind: protocol.LocalNoise, Variance: r.Noise.Variance / float64(e.Cohort.Honest(e.Cohort.Wanted()))}
+		case protocol.LocalNoise:
+			r.Noise.SamplingRate = 0
+		default:
+			return 0, nil
 		}
 	}
-	liar, err := problem.Epsilon()
-	if err != nil || math.IsInf(liar.Epsilon, 1) || math.IsNaN(liar.Epsilon) {
-		return 0
+	events, err := alone.Charges(alone.Schedule.Iterations())
+	if err != nil {
+		return 0, err
 	}
-	return liar.Epsilon
+	// Without the samplers' error, whose part of δ grows with e^ε: at such an ε it would be all of δ.
+	b := e.Privacy.Budget
+	r, err := dp.Problem{Events: events, Delta: b.Delta, Accountant: b.Accountant}.Epsilon()
+	return r.Epsilon, err
 }
