@@ -32,7 +32,7 @@ func (c PoolParams) check(e *problems) {
 	e.atLeast("pool-iterations", c.Iterations, 1)
 	e.notNegative("prior-strength", c.Strength)
 	if !(c.Decay >= 0 && c.Decay < 1) {
-		e.add("the memory is %v; it must be from 0 to below 1", c.Decay)
+		e.add("decay is %v; it must be at least 0 and below 1", c.Decay)
 	}
 }
 

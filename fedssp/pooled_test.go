@@ -213,8 +213,8 @@ func TestPooledRefusals(t *testing.T) {
 		"needs gramian one":      func(p *Params) { p.Gramian = PerItem },
 		"pool-iterations is -1":  func(p *Params) { p.Pool.Iterations = -1 },
 		"pool-iterations is 0":   func(p *Params) { p.Pool.Iterations = 0 },
-		"the memory is 1":        func(p *Params) { p.Pool.Decay = 1 },
-		"the memory is NaN":      func(p *Params) { p.Pool.Decay = math.NaN() },
+		"decay is 1":             func(p *Params) { p.Pool.Decay = 1 },
+		"decay is NaN":           func(p *Params) { p.Pool.Decay = math.NaN() },
 		"clip-bias is 0; it mus": func(p *Params) { p.ClipBias = 0 },
 	} {
 		p := kinds(6, 2)["pooled"]

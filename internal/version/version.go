@@ -19,11 +19,11 @@ const module = "github.com/fedsim/fedsim"
 // Unknown is the revision of a build that nothing is known of.
 const Unknown = "unknown"
 
-// release is the version that this tree is, or that it will be when it is released.
-// Release builds may set it with -ldflags "-X github.com/fedsim/fedsim/internal/version.release=v0.1.0",
+// release is the version of this source; -dev marks source that is not released yet. A build of a tag
+// states the tag instead. Release builds may set it with -ldflags "-X github.com/fedsim/fedsim/internal/version.release=v0.1.0",
 // and likewise revision, and modified to "true".
 var (
-	release  = "v0.1.0"
+	release  = "v0.1.0-dev"
 	revision string
 	modified string
 )
@@ -34,7 +34,7 @@ const archived = "$Format:%H$"
 
 // Info says what a program was built from.
 type Info struct {
-	Version  string // "v0.1.0"
+	Version  string // the tag of a tagged build, else release
 	Revision string // of git, in full, or a tag; Unknown if nothing tells it
 	Modified bool   // the tree had changes besides
 	Binary   string // digest of the program's file, which is all that is left to tell where the revision is Unknown
@@ -84,7 +84,11 @@ func (i *Info) stamped(build *debug.BuildInfo) bool {
 			i.Modified = s.Value == "true"
 		}
 	}
-	return i.Revision != "" || i.versioned(build.Main.Version)
+	if i.Revision == "" {
+		return i.versioned(build.Main.Version)
+	}
+	i.tagged(build.Main.Version)
+	return true
 }
 
 // versioned takes the revision that a module's version names, as itself or in its end.
@@ -97,7 +101,16 @@ func (i *Info) versioned(version string) bool {
 	if found := pseudo.FindStringSubmatch(version); found != nil {
 		i.Revision = found[1]
 	}
+	i.tagged(version)
 	return true
+}
+
+// tagged takes the version from the tag that was built, unless the release was set by a flag of the build.
+func (i *Info) tagged(version string) {
+	version, _, _ = strings.Cut(version, "+")
+	if strings.HasSuffix(i.Version, "-dev") && strings.HasPrefix(version, "v") && !pseudo.MatchString(version) {
+		i.Version = version
+	}
 }
 
 // digest is the SHA-256 of a file, in hex; "" if it cannot be read.
@@ -135,7 +148,7 @@ func (i Info) source(ofRevision, ofBinary int) string {
 // short is how much of a commit or a digest is shown to people.
 const short = 12
 
-// String is like "v0.1.0 (revision 1a2b3c4d5e6f, modified)".
+// String is like "v0.1.0-dev (revision 1a2b3c4d5e6f, modified)".
 func (i Info) String() string {
 	ofRevision := len(i.Revision)
 	if commit.MatchString(i.Revision) {

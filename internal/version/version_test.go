@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -29,20 +30,24 @@ func TestWhatTheGoCommandWroteDown(t *testing.T) {
 	}{
 		{"nothing", nil, ""},
 		{"a checkout", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v0.0.0-20261122101203-1a2b3c4d5e6f"},
-			Settings: setting("vcs", "git", "vcs.revision", hash, "vcs.modified", "false")}, "v0.1.0 (revision 1a2b3c4d5e6f)"},
+			Settings: setting("vcs", "git", "vcs.revision", hash, "vcs.modified", "false")}, "v0.1.0-dev (revision 1a2b3c4d5e6f)"},
 		{"a checkout with changes", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "(devel)"},
-			Settings: setting("vcs.revision", hash, "vcs.modified", "true")}, "v0.1.0 (revision 1a2b3c4d5e6f, modified)"},
+			Settings: setting("vcs.revision", hash, "vcs.modified", "true")}, "v0.1.0-dev (revision 1a2b3c4d5e6f, modified)"},
+		{"a checkout of a tag", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v0.1.0"},
+			Settings: setting("vcs", "git", "vcs.revision", hash, "vcs.modified", "false")}, "v0.1.0 (revision 1a2b3c4d5e6f)"},
+		{"a checkout of a tag with changes", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v0.1.0+dirty"},
+			Settings: setting("vcs", "git", "vcs.revision", hash, "vcs.modified", "true")}, "v0.1.0 (revision 1a2b3c4d5e6f, modified)"},
 		{"-buildvcs=false", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "(devel)"}}, ""},
 		{"a test", &debug.BuildInfo{Main: debug.Module{Path: module}}, ""},
-		{"go install of a revision", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v0.1.1-0.20261122101203-1a2b3c4d5e6f"}}, "v0.1.0 (revision 1a2b3c4d5e6f)"},
+		{"go install of a revision", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v0.1.1-0.20261122101203-1a2b3c4d5e6f"}}, "v0.1.0-dev (revision 1a2b3c4d5e6f)"},
 		{"go install of a tag", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v0.1.0"}}, "v0.1.0 (revision v0.1.0)"},
-		{"dirty", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v0.0.0-20261122101203-1a2b3c4d5e6f+dirty"}}, "v0.1.0 (revision 1a2b3c4d5e6f, modified)"},
+		{"dirty", &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v0.0.0-20261122101203-1a2b3c4d5e6f+dirty"}}, "v0.1.0-dev (revision 1a2b3c4d5e6f, modified)"},
 		{"another's program", &debug.BuildInfo{Main: other, Settings: setting("vcs.revision", strings.Repeat("f", 40), "vcs.modified", "true"),
 			Deps: []*debug.Module{{Path: "example.org/x", Version: "v1.0.0"}, {Path: module, Version: "v0.1.0"}}}, "v0.1.0 (revision v0.1.0)"},
 		{"another's program with a replacement", &debug.BuildInfo{Main: other, Settings: setting("vcs.revision", strings.Repeat("f", 40)),
 			Deps: []*debug.Module{{Path: module, Version: "v0.1.0", Replace: &debug.Module{Path: "../fedsim"}}}}, ""},
 	} {
-		info := Info{Version: "v0.1.0"}
+		info := Info{Version: "v0.1.0-dev"}
 		got := ""
 		if info.stamped(c.build) {
 			got = info.String()
@@ -99,6 +104,19 @@ func (c *checkout) built(flags ...string) string {
 	c.t.Helper()
 	c.run("go", append(append([]string{"build", "-o", "print"}, flags...), ".")...)
 	return c.run("./print")
+}
+
+// Source calls itself a release exactly if the changelog has a date for it.
+func TestReleaseHasADate(t *testing.T) {
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, dev := strings.CutSuffix(strings.TrimPrefix(release, "v"), "-dev")
+	dated := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(number) + `\] - \d{4}-\d\d-\d\d$`).Match(text)
+	if dated == dev {
+		t.Errorf("the source is %s; the changelog has a date for %s: %v", release, number, dated)
+	}
 }
 
 // Where nobody knows a revision the program names its own digest, which sha256sum tells, too;

@@ -9,6 +9,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -20,22 +21,38 @@ var table string
 const (
 	width, height         = 720, 360
 	left, right, top, low = 70, 560, 30, 310 // of the plot
-	best, worst           = 0.84, 0.96       // RMSE at its bottom and top
+	step                  = 0.02             // stars between two lines of the grid
 )
+
+// best and worst are the RMSE at the bottom and the top of the plot.
+var best, worst float64
 
 // Colours that are told apart whatever one's colour vision (Okabe and Ito), and dashes.
 var styles = []struct{ colour, dash string }{{"#000000", "2 4"}, {"#D55E00", "8 4"}, {"#0072B2", ""}}
 
 func main() {
-	rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()
+	text, err := picture(table)
 	if err != nil {
 		log.Fatal(err)
+	}
+	if _, err = os.Stdout.WriteString(text); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// picture draws a table of algorithms by ε.
+func picture(table string) (string, error) {
+	rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()
+	if err != nil {
+		return "", err
+	}
+	if best, worst, err = ends(rows[1:]); err != nil {
+		return "", err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="14" role="img">`+"\n", width, height)
 	fmt.Fprintf(&b, "<title>Test RMSE against epsilon</title>\n<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", width, height)
-	for i := range 7 {
-		v := best + float64(i)*(worst-best)/6
+	for v := best; v < worst+step/2; v += step {
 		fmt.Fprintf(&b, "<path d=\"M%d %.1fH%d\" stroke=\"#dddddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", left, y(v), right, left-8, y(v)+5, v)
 	}
 	for i, name := range rows[0][1:] {
@@ -48,13 +65,26 @@ func main() {
 	fmt.Fprintf(&b, "<text x=\"16\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 16 %d)\">test RMSE, in stars</text>\n", (top+low)/2, (top+low)/2)
 	for i, row := range rows[1:] {
 		if err = line(&b, row, i); err != nil {
-			log.Fatal(err)
+			return "", err
 		}
 	}
 	b.WriteString("</svg>\n")
-	if _, err = os.Stdout.WriteString(b.String()); err != nil {
-		log.Fatal(err)
+	return b.String(), nil
+}
+
+// ends returns the lines of the grid below and above all values.
+func ends(rows [][]string) (low, high float64, err error) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, row := range rows {
+		for _, cell := range row[1:] {
+			v, err := strconv.ParseFloat(cell, 64)
+			if err != nil {
+				return 0, 0, err
+			}
+			low, high = min(low, v), max(high, v)
+		}
 	}
+	return step * math.Floor(low/step), step * math.Ceil(high/step), nil
 }
 
 // line draws an algorithm, with its name at the end. The last two lie close together.
