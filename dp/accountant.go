@@ -178,22 +178,84 @@ func (a Accountant) bound(c composition) (b privacyBound, used Accountant, err e
 	return b, a, err
 }
 
-// solve finds the smallest ε with δ(ε) + E·(1 + e^ε) <= δ, E being the
-// samplers' error. Iterating ε <- bound(δ - E·(1 + e^ε)) from below climbs to
-// the smallest fixed point, since the right side rises with ε. Where E leaves
-// nothing of δ there is no such ε.
+// solve finds the smallest ε with δ(ε) + E·(1 + e^ε) <= δ, E being the samplers' error, and exceeds it by at most slack·(1 + ε).
+// Iterating ε <- bound(δ - E·(1 + e^ε)) from below climbs to the smallest fixed point, since the right side rises with ε. Where
+// E leaves nothing of δ there is no such ε. Where the two sides nearly touch, the plain climb takes thousands of steps: see leap.
 func (s settings) solve(b privacyBound) float64 {
-	// The iterates approach the fixed point from below; a step of slack past
-	// it makes the answer satisfy the inequality.
-	const slack = 1e-10
 	eps := b.epsilon(s.delta - 2*s.samplerError)
-	for s.samplerError > 0 && !math.IsInf(eps, 1) {
-		raised := eps + slack*(1+eps)
-		next := b.epsilon(s.delta - s.samplerError*(1+math.Exp(raised)))
+	if s.samplerError == 0 || math.IsInf(eps, 1) {
+		return eps
+	}
+	for step := math.Inf(1); ; {
+		raised := raise(eps)
+		next := s.rest(b, raised)
 		if next <= raised {
 			return raised
 		}
-		eps = next
+		if math.IsInf(next, 1) {
+			return next
+		}
+		slow := next-raised > slowly*step
+		if eps, step = next, next-raised; slow {
+			break
+		}
 	}
-	return eps
+	curve, ok := b.(renyiCurve)
+	if !ok {
+		return s.leap(b, eps)
+	}
+	least := math.Inf(1)
+	for i := range curve { // an order alone is convex, the best of all orders is not
+		least = min(least, s.leap(renyiOrder{curve[i], i}, eps))
+	}
+	return least
+}
+
+// slack makes an ε that solve finds from below satisfy the inequality.
+const slack = 1e-10
+
+func raise(epsilon float64) float64 { return epsilon + slack*(1+epsilon) }
+
+// slowly is the ratio of two plain steps above which solve leaps: from there the climb would take more than 16 steps.
+const slowly = 0.25
+
+// rest is the ε that a bound gives for what the samplers' error leaves of δ at epsilon.
+func (s settings) rest(b privacyBound, epsilon float64) float64 {
+	return b.epsilon(s.delta - s.samplerError*(1+math.Exp(epsilon)))
+}
+
+// leap climbs on from eps by secants. Let γ = e^ε. δ is convex in γ, as the supremum of P(S) - γ·Q(S) over events S, and it falls;
+// so its inverse is convex, and so is G(γ) = e^bound(δ - E·(1 + γ)) - γ. To the right of two points a convex function is above
+// the secant through them: the secant's zero is not beyond the smallest zero of G, and if the secant does not fall, then G,
+// positive in both, has no zero to the right. Rounding may exceed the smallest zero or miss one that only just exists; both err towards more ε.
+func (s settings) leap(b privacyBound, eps float64) float64 {
+	x0 := raise(eps)
+	y0 := s.rest(b, x0)
+	x1 := raise(y0)
+	for y0 > x0 {
+		y1 := s.rest(b, x1)
+		if y1 <= x1 || math.IsInf(y1, 1) {
+			return max(x1, y1)
+		}
+		// G in units of e^x1.
+		g0, g1, step := math.Exp(x0-x1)*math.Expm1(y0-x0), math.Expm1(y1-x1), -math.Expm1(x0-x1)
+		if !(g0 > g1) {
+			return math.Inf(1)
+		}
+		x0, y0, x1 = x1, y1, raise(max(y1, x1+math.Log1p(g1*step/(g0-g1))))
+	}
+	return x0
+}
+
+// renyiOrder is what one of renyiOrders shows.
+type renyiOrder struct {
+	divergence float64
+	order      int
+}
+
+func (o renyiOrder) epsilon(delta float64) float64 {
+	if !(delta > 0) {
+		return math.Inf(1)
+	}
+	return max(0, o.divergence+renyiLogs[o.order][0]-(math.Log(delta)+renyiLogs[o.order][1])/(renyiOrders[o.order]-1))
 }
