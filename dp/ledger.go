@@ -31,7 +31,7 @@ func (p Protection) Validate() error {
 		errs = append(errs, err)
 	}
 	if p.Relation != "" {
-		_, err := parse("relation", string(p.Relation), []Relation{ZeroOut, AddRemove, Label})
+		_, err := parse("relation", string(p.Relation), relations)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

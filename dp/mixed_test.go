@@ -45,3 +45,22 @@ func TestMixturesAreRefused(t *testing.T) {
 		t.Errorf("a unit that there is not is taken")
 	}
 }
+
+// A charge is about any unit and relation that a statement may have.
+func TestProtectionKnowsEveryRelation(t *testing.T) {
+	for _, p := range []Protection{{}, {User, ZeroOut}, {Rating, AddRemove}, {Example, Label}, {Example, PrivatePart}} {
+		if err := p.Validate(); err != nil {
+			t.Errorf("%v: %v", p, err)
+		}
+		l, err := NewLedger(Budget{Epsilon: 1, Delta: 1e-5, Accountant: RDP}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = l.Protect(p); err != nil {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+	if err := (Protection{User, "replaced"}).Validate(); err == nil {
+		t.Error("a relation that does not exist is taken")
+	}
+}

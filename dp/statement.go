@@ -38,6 +38,8 @@ const (
 	PrivatePart Relation = "private-part"
 )
 
+var relations = []Relation{ZeroOut, AddRemove, Label, PrivatePart}
+
 // replaces reports whether neighbours have another value of the same unit, rather than one that is not there.
 func (r Relation) replaces() bool { return r == Label || r == PrivatePart }
 
@@ -127,7 +129,7 @@ func (s Statement) Validate() error {
 		bad("delta is %v; it must be above 0 and below 1", s.Delta)
 	}
 	_, unit := ParseUnit(string(s.Unit))
-	_, relation := parse("relation", string(s.Relation), []Relation{ZeroOut, AddRemove, Label, PrivatePart})
+	_, relation := parse("relation", string(s.Relation), relations)
 	_, sampling := parse("sampling", string(s.Sampling), []Sampling{NoSampling, PoissonSampling})
 	_, noise := parse("noise", string(s.Noise), []NoiseLaw{NoNoise, SkellamNoise, ObjectiveNoise, RandomizedResponse, FloatGaussianNoise})
 	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody, Shuffler})

@@ -75,7 +75,7 @@ func (j *Job) fits(costs *dp.Cache, others []dp.Record) error {
 			return failed
 		}
 		for _, e := range events {
-			whole = append(whole, e.Times(j.Terms.Steps[k].Iterations))
+			whole = append(whole, e.Times(j.Terms.Cohort.Turns(j.Terms.Steps[k].Iterations)))
 		}
 	}
 	if len(whole) == 0 {

@@ -58,6 +58,7 @@ type federation struct {
 	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
+	limit       *dp.Budget                                  // of all sessions of a client; nil: of one, what it states
 	kept        func(protocol.ClientID, protocol.SessionID) // hears of what clients keep of a session; nil: nobody does
 	contact     admission.Contact
 	hub         peer.AddrInfo          // where the aggregator itself is
@@ -377,7 +378,7 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 		return nil
 	}}
 	if e.Private() {
-		job.Budget = &e.Privacy.Budget
+		job.Budget, job.Limit = &e.Privacy.Budget, f.limit
 		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)

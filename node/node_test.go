@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -86,6 +89,47 @@ func TestTurnsOverTheNetwork(t *testing.T) {
 	f.run()
 	if want := []came{{1, 4, 4}, {2, 4, 4}, {3, 4, 4}, {4, 4, 4}, {5, 4, 4}}; !slices.Equal(got, want) {
 		t.Errorf("rounds came to %+v, want %+v", got, want)
+	}
+}
+
+// A private session in turns runs for owners who allow what it states and no more, and charges each client for its turns:
+// the rounds for which the public order chooses it, 3 of 6 where a round asks half of the clients.
+func TestTurnsAreChargedOverTheNetwork(t *testing.T) {
+	const clients, turns = 8, 3
+	f := newFederation(t, "algorithm=lfl-sgdmf rounds=6 epsilon=5 cohort.size=4 cohort.over=1 secagg=real tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, clients, 12))
+	f.limit = &f.simulated.Privacy.Budget
+	if f.limit.Epsilon != 5 {
+		t.Fatalf("the session states epsilon %v", f.limit.Epsilon)
+	}
+	for id := range protocol.ClientID(clients) {
+		ledger, err := store.NewLedger(store.NewMemoryLog())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.ledgers[id] = ledger
+	}
+	f.run()
+	asked := make(map[uint64]int)
+	for id, ledger := range f.ledgers {
+		records, err := ledger.Records()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var charged []uint64
+		for _, r := range records {
+			charged = append(charged, r.Iteration)
+			asked[r.Iteration]++
+		}
+		if len(charged) != turns {
+			t.Errorf("client %d is charged for rounds %v; want %d", id, charged, turns)
+		}
+		l, err := dp.RestoreLedger(*f.limit, nil, records)
+		if err != nil || !(l.Spent().Epsilon > 4.9 && l.Spent().Epsilon <= 5) {
+			t.Errorf("client %d has spent %+v, %v; the session states 5", id, l.Spent(), err)
+		}
+	}
+	if want := map[uint64]int{1: 4, 2: 4, 3: 4, 4: 4, 5: 4, 6: 4}; !maps.Equal(asked, want) {
+		t.Errorf("clients charged for each round: %v, want %v", asked, want)
 	}
 }
 

@@ -313,7 +313,7 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 	}
 	if e.Private() {
 		job.Budget, job.Limit = &e.Privacy.Budget, d.consent.limit(e.Privacy.Budget)
-		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
+		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.Statement(dp.Result{}).Relation}
 	}
 	job.Terms = terms(e)
 	return job, nil
