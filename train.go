@@ -70,7 +70,7 @@ func newJob(e *experiment.Experiment, p Progress) *job {
 	j := &job{
 		e: e, progress: orSilent(p), clock: newStopwatch(),
 		result: &Result{Experiment: e, Summary: &results.Summary{
-			Algorithm: e.About().Name, Data: e.Data.Name, Secagg: algorithm.Secagg.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
+			Algorithm: e.About().Name, Data: e.Data.Name, Notices: e.Data.Notices, Secagg: algorithm.Secagg.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
 			Rounds: e.Schedule.Iterations(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
 		}},
 	}

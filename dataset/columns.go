@@ -67,20 +67,19 @@ type columns struct {
 	want       string // completes "N fields, want COUNT "
 }
 
-// formats are those with a header, as far as they have a file's own names: where users or
-// items have one, nothing is left by which MovieLens could be told.
+// formats are the formats with a header, with a file's own names in them. A file that has a name of its own is no MovieLens
+// file, though its other columns may be called as in one.
 func (c Columns) formats() []format {
 	if c.User == "" && c.Item == "" {
 		return headed
 	}
-	f := genericCSV
-	if c.User != "" {
-		f.user = c.User
+	var list []format
+	for _, known := range headed {
+		f := genericCSV
+		f.user, f.item = cmp.Or(c.User, known.user), cmp.Or(c.Item, known.item)
+		list = append(list, f)
 	}
-	if c.Item != "" {
-		f.item = c.Item
-	}
-	return []format{f}
+	return list
 }
 
 // parseHeader recognizes a format by its columns, in any order, in upper or lower

@@ -72,7 +72,7 @@ func TestFormatsSayTheSame(t *testing.T) {
 			},
 		}
 		got := open(t, c.file, Options{Columns: c.columns, Times: true})
-		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Set{}, "Name", "Digest")); d != "" {
+		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Set{}, "Name", "Digest", "Notices")); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 		without := open(t, c.file, Options{Columns: c.columns})

@@ -82,6 +82,9 @@ type Set struct {
 	// Profile are public features of the users; nil where there are none.
 	Profile *Profile
 
+	// Notices are what reading the file dropped, assumed or merged. They are for the owner of the data.
+	Notices []Notice
+
 	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
 	// order, Times that were asked for, Tested and Raters included where they are there, without name and range. Two sources of equal content have equal
 	// digests, whatever their paths and the order of their rows.
@@ -106,8 +109,8 @@ type Options struct {
 
 	// Times keeps the timestamps, which take 8 bytes a rating, where the source has them.
 	Times bool
-	// MaybeTimes does too where each rating of the source has a timestamp that can be read, and is no error of another. The digest is that
-	// of the set without them: which part a rating is of does not depend on them.
+	// MaybeTimes keeps timestamps too. A rating whose timestamp cannot be read has the time NaN, and a notice says so. The
+	// digest is the digest of the set without times: the split does not depend on them.
 	MaybeTimes bool
 
 	// Test is a file of ratings to be tested on: a part of the set, of which the data themselves hold

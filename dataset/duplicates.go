@@ -3,6 +3,7 @@ package dataset
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -41,7 +42,9 @@ func (t *table) merge(r Ratings, perm []int32) []int32 {
 		}
 		if t.times != nil && t.duplicates != DuplicatesLast {
 			for _, k := range perm[from:to] {
-				t.times[last] = max(t.times[last], t.times[k])
+				if at := t.times[k]; !(at <= t.times[last]) && !math.IsNaN(at) { // a missing time is no latest one
+					t.times[last] = at
+				}
 			}
 		}
 		out = append(out, last)

@@ -13,6 +13,8 @@ type format struct {
 	user, item string // what it calls the columns; that of ratings is "rating"
 	min, max   float64
 
+	scaleless bool // min and max are no more than a guess
+
 	// Of a format without a header: how its fields are told apart, and what they
 	// are. A format with one may have its columns in any order, among others.
 	dialect dialect
@@ -27,8 +29,8 @@ type format struct {
 // The formats, in the order in which they are tried: the first that fits wins.
 var (
 	movieLens  = format{user: "userId", item: "movieId", min: 0.5, max: 5, items: &moviesCSV}
-	genericCSV = format{user: "user", item: "item", min: 0, max: 5, items: &itemsCSV}
-	recBole    = format{user: "user_id", item: "item_id", min: 0, max: 5, items: &itemsCSV}
+	genericCSV = format{user: "user", item: "item", min: 0, max: 5, scaleless: true, items: &itemsCSV}
+	recBole    = format{user: "user_id", item: "item_id", min: 0, max: 5, scaleless: true, items: &itemsCSV}
 
 	headed = []format{movieLens, genericCSV, recBole}
 

@@ -91,7 +91,10 @@ func TestOpenFormats(t *testing.T) {
 		}
 		for spec, name := range specs {
 			got := *open(t, spec, Options{})
-			got.Digest, want.Name = "", name
+			if assumed := len(got.Notices) > 0; assumed != (path == "testdata/good/generic.tsv") {
+				t.Errorf("%s: notices %v", spec, got.Notices)
+			}
+			got.Digest, got.Notices, want.Name = "", nil, name
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", spec, diff)
 			}

@@ -38,6 +38,8 @@ type Info struct {
 	Clicks      bool     `json:"clicks,omitempty"`       // there is no column of ratings
 	ItemColumns []string `json:"item_columns,omitempty"` // features that an items.csv has beyond these
 
+	Notices []Notice `json:"notices,omitempty"`
+
 	Digest string `json:"digest"`
 }
 
@@ -93,7 +95,7 @@ func (s *Set) Info() Info {
 		HasGenres: slices.ContainsFunc(s.Genres, func(g []string) bool { return len(g) > 0 }),
 		HasYears:  slices.ContainsFunc(s.Years, func(y int) bool { return y != 0 }),
 		Clicks:    s.Clicks, ItemColumns: columns,
-		Digest: s.Digest,
+		Notices: s.Notices, Digest: s.Digest,
 	}
 }
 

@@ -129,6 +129,7 @@ func (s *source) load(ctx context.Context, o Options) (*Set, error) {
 			return nil, err
 		}
 	}
+	t.notifyScale(o)
 	set, err := t.sort()
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func TestOpenMovieLens(t *testing.T) {
 
 func TestOpenGeneric(t *testing.T) {
 	got := *open(t, "testdata/good/generic.csv", Options{})
-	got.Digest = ""
+	got.Digest, got.Notices = "", nil
 	want := Set{
 		Name: "generic.csv", Min: 0, Max: 5,
 		Ratings: Ratings{

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -17,14 +18,16 @@ func (t *table) sort() (*Set, error) {
 	t.items.settle()
 	userIDs, userRank := t.users.canonical()
 	itemIDs, itemRank := t.items.canonical()
-	if t.timeless {
-		t.times = nil
+	if err := t.settleTimes(); err != nil {
+		return nil, err
 	}
+	t.notifyAlike()
+	t.notify(NoticeIDs, t.spaced, "ratings have spaces around an id, which are left out")
 	about := t.features.reorder(itemRank)
 	set := &Set{
 		Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,
 		Titles: about.titles, Genres: about.genres, Years: about.years, Columns: about.columns,
-		MaybeTimes: t.maybe && t.times != nil,
+		MaybeTimes: t.maybe && t.times != nil, Notices: t.notices,
 	}
 	t.ratings.Users, t.ratings.Items, t.ratings.Times = len(userIDs), len(itemIDs), t.times
 	hashed := t.decode(set, t.users.places(userRank), t.items.places(itemRank))
@@ -141,6 +144,9 @@ func (t *table) mergeRows(set *Set) error {
 	perm, err := t.unique(t.ratings, t.ratings.order(rowStarts(t.ratings.User, t.ratings.Users)), set.UserIDs, set.ItemIDs)
 	if err != nil {
 		return err
+	}
+	if merged := t.ratings.Len() - len(perm); merged > 0 && t.skipped == nil && t.duplicates != DuplicatesCount {
+		set.Notices = append(set.Notices, Notice{Kind: NoticeDuplicates, Count: merged, Text: fmt.Sprintf("%d ratings are of a user and item that the file has again; of each pair the %s counts", merged, t.duplicates)})
 	}
 	set.Ratings = t.ratings.gather(perm)
 	if t.test > 0 {

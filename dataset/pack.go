@@ -82,6 +82,8 @@ type Packing struct {
 	Ratings int    `json:"ratings"`
 	Bytes   int64  `json:"bytes"`
 	Digest  string `json:"digest"` // of the set
+
+	Notices []Notice `json:"notices,omitempty"` // of the set
 }
 
 // Pack writes a set in the packed form, which [Open] reads. The spec is that of Open. A synthetic shape is written as it is
@@ -97,7 +99,9 @@ func Pack(ctx context.Context, spec string, o Options, w io.Writer) (Packing, er
 	if err != nil {
 		return Packing{}, err
 	}
-	return set.Pack(w)
+	p, err := set.Pack(w)
+	p.Notices = set.Notices
+	return p, err
 }
 
 // Pack writes the set in the packed form.

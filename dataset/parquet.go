@@ -39,6 +39,7 @@ type parquetColumn struct {
 	buf    [parquetBatch]parquet.Value
 	text   []byte
 	scale  float64 // of timestamps: units in a second; 0 of anything else
+	whole  bool    // integers without a sign
 }
 
 // openParquet recognizes a Parquet file by the names of its columns. Its end says where they
@@ -136,6 +137,8 @@ func (c *parquetColumn) annotated() error {
 	switch kind := kind.Value.(type) {
 	case *pq.DecimalType:
 		return fmt.Errorf("the column %q is of decimals; write it as text or as a floating-point number", c.leaf.Name())
+	case *pq.IntType:
+		c.whole = !kind.IsSigned
 	case *pq.DateType:
 		c.scale = 1. / 86_400
 	case *pq.TimestampType:
@@ -234,6 +237,10 @@ func (c *parquetColumn) field(i int) []byte {
 		c.text = strconv.AppendFloat(c.text, float64(v.Int32())/c.scale, 'f', -1, 64)
 	case c.scale > 0:
 		c.text = strconv.AppendFloat(c.text, float64(v.Int64())/c.scale, 'f', -1, 64)
+	case c.whole && v.Kind() == parquet.Int32:
+		c.text = strconv.AppendUint(c.text, uint64(uint32(v.Int32())), 10)
+	case c.whole && v.Kind() == parquet.Int64:
+		c.text = strconv.AppendUint(c.text, uint64(v.Int64()), 10)
 	case v.Kind() == parquet.Float:
 		c.text = strconv.AppendFloat(c.text, float64(v.Float()), 'f', -1, 32)
 	case v.Kind() == parquet.Double:

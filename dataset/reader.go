@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,13 +20,15 @@ type table struct {
 	features     features  // by number of the item; no lists without a file of items
 	ratings      Ratings   // columns only: codes of the two tables, rows as in the file
 	times        []float64 // of each rating; nil where they are not asked for, or not there
-	timeless     bool      // one of the times cannot be read, and need not be
-	maybe        bool      // [Options.MaybeTimes]
-	lines        lineRuns  // line of each rating
-	min, max     float64   // range the ratings were checked against
-	clicks       bool      // there is no column of ratings
+	odd          tableTimes
+	maybe        bool     // [Options.MaybeTimes]
+	lines        lineRuns // line of each rating
+	min, max     float64  // range the ratings were checked against
+	clicks       bool     // there is no column of ratings
 	duplicates   Duplicates
 	skipped      func(*FileError)
+	spaced       tally // ratings with spaces around an id
+	notices      []Notice
 
 	file, testFile string
 	test           int // where the ratings of the test file begin, behind all others; 0 without one
@@ -137,6 +140,9 @@ func (t *table) readTest(ctx context.Context, file string, r io.Reader, size int
 		return rows.locate(file, err)
 	}
 	rows.cols.time = -1
+	if t.times != nil {
+		t.notices = append(t.notices, Notice{Kind: NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no drift of users is followed"})
+	}
 	t.test, t.testFile, t.times = t.ratings.Len(), file, nil
 	return t.read(file, rows, t.newPlainReader(rows, size, pieceSize, runtime.GOMAXPROCS(0)))
 }
@@ -208,25 +214,26 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 				quoteShort(record[cols.rating]), t.min, t.max)
 		}
 	}
-	var at float64
+	var at, dayFirst float64
 	if cols.time >= 0 {
 		var err error
-		if at, err = parseTime(record[cols.time]); err != nil && !t.maybe {
+		if at, dayFirst, err = t.time(record[cols.time]); err != nil {
 			return err
 		}
-		t.timeless = t.timeless || err != nil
 	}
 	if err := t.push(record[cols.user], record[cols.item], value, line); err != nil {
 		return err
 	}
 	if cols.time >= 0 {
-		t.times = append(t.times, at)
+		t.addTime(record[cols.time], at, dayFirst, line)
 	}
 	return nil
 }
 
-// push appends a rating that is on the scale.
+// push appends a rating that is on the scale. Spaces around an id do not belong to it.
 func (t *table) push(userID, itemID []byte, value float64, line int) error {
+	spaced := len(userID) + len(itemID)
+	userID, itemID = bytes.TrimSpace(userID), bytes.TrimSpace(itemID)
 	user, err := t.users.code(userID)
 	if err != nil {
 		return fmt.Errorf("%s %w", t.format.user, err)
@@ -234,6 +241,9 @@ func (t *table) push(userID, itemID []byte, value float64, line int) error {
 	item, err := t.items.code(itemID)
 	if err != nil {
 		return fmt.Errorf("%s %w", t.format.item, err)
+	}
+	if len(userID)+len(itemID) < spaced {
+		t.spaced.add(line)
 	}
 	t.lines.add(t.ratings.Len(), line)
 	t.ratings.User = append(t.ratings.User, user)

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,24 +71,54 @@ func openRows(ctx context.Context, file string, r io.Reader, beside func(string)
 	return out, err
 }
 
-// jsonLines are records of JSON lines: objects, one a line, whose names are those of columns.
+// sniffed is how much of JSON lines is read before the columns are settled, in bytes.
+const sniffed = 1 << 20
+
+// jsonLines are records of JSON lines: objects, one a line, whose names are the names of columns.
 type jsonLines struct {
 	*scanner
-	names  []string // of the fields that are wanted, as the first object has them
+	names  []string // of the fields that are wanted
+	absent []string // columns that no object had that was read to settle the columns
 	fields [][]byte
+	ahead  []jsonLine // read to settle the columns, and not yet returned
+	now    int        // the line that next returned last
 }
 
-// openJSONLines recognizes JSON lines by the names of the first object.
+// jsonLine is an object or what is wrong with its line.
+type jsonLine struct {
+	object map[string]json.RawMessage
+	line   int
+	err    error
+}
+
+// openJSONLines settles the columns by the names of all objects of the first megabyte: any of them may lack a field.
 func openJSONLines(s *scanner, names Columns) (ratingRows, error) {
 	s.dialect = tabs // no quotes: a line is a record
 	j := &jsonLines{scanner: s}
 	out := ratingRows{rows: j}
-	object, err := j.object()
-	if err != nil {
-		return out, err
+	keys := map[string]bool{}
+	for s.taken() < sniffed {
+		object, err := j.object()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !unusable(err) {
+			j.now = s.line
+			return out, err
+		}
+		j.ahead = append(j.ahead, jsonLine{object, s.line, err})
+		for key := range object {
+			keys[key] = true
+		}
+	}
+	if j.now = s.line; len(j.ahead) > 0 {
+		j.now = j.ahead[0].line
+	}
+	if len(keys) == 0 && len(j.ahead) > 0 && j.ahead[0].err != nil {
+		return out, j.ahead[0].err
 	}
 	var header [][]byte
-	for _, name := range slices.Sorted(maps.Keys(object)) {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		header = append(header, []byte(name))
 	}
 	f, cols, err := parseHeader(header, names)
@@ -97,10 +128,24 @@ func openJSONLines(s *scanner, names Columns) (ratingRows, error) {
 	if err != nil {
 		return out, err
 	}
+	if cols.rating < 0 {
+		j.absent = append(j.absent, cmp.Or(names.Rating, ratingColumn))
+	}
+	if cols.time < 0 {
+		j.absent = append(j.absent, cmp.Or(names.Timestamp, timeColumn))
+	}
 	out.format = f
 	out.cols = j.choose(header, cols)
-	out.first, out.bad = j.pick(object)
 	return out, nil
+}
+
+func (j *jsonLines) at() int { return j.now }
+
+func (j *jsonLines) locate(file string, err error) error {
+	if j.readErr != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return &FileError{File: file, Line: j.now, Err: err}
 }
 
 // choose makes the columns that are there the fields of a record, in the order user, item, rating,
@@ -135,11 +180,23 @@ func (j *jsonLines) object() (map[string]json.RawMessage, error) {
 }
 
 func (j *jsonLines) next() ([][]byte, error) {
-	object, err := j.object()
-	if err != nil {
-		return nil, err
+	var read jsonLine
+	if len(j.ahead) > 0 {
+		read, j.ahead = j.ahead[0], j.ahead[1:]
+	} else {
+		read.object, read.err = j.object()
+		read.line = j.line
 	}
-	return j.pick(object)
+	j.now = read.line
+	if read.err != nil {
+		return nil, read.err
+	}
+	for _, name := range j.absent {
+		if _, late := read.object[name]; late {
+			return nil, fmt.Errorf("the object has %q, and no object of the first %d bytes has; write it into every object, or into the first", name, sniffed)
+		}
+	}
+	return j.pick(read.object)
 }
 
 // pick are the fields of an object. Texts and numbers are as they stand there; null, and what is not

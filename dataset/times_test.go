@@ -3,8 +3,12 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // checkTimesOf compares the times of ratings, each of which is 100 times the user plus the item in the ids of timesFile.
@@ -71,8 +75,8 @@ func TestTimesStayWithRatings(t *testing.T) {
 	}
 }
 
-// TestMaybeTimes: timestamps that are no more than welcome are there if all are, and are the same as those that are asked for, and do not change the digest, by which runs are known; what cannot
-// be read, or is not there, is then no error.
+// TestMaybeTimes: timestamps that are welcome are the same as timestamps that are required, and do not change the digest. A
+// timestamp that cannot be read costs its rating the time, and no other.
 func TestMaybeTimes(t *testing.T) {
 	asked, welcome := open(t, timesFile(t), Options{Times: true}), open(t, timesFile(t), Options{MaybeTimes: true})
 	if plain := open(t, timesFile(t), Options{}); welcome.Digest != plain.Digest || asked.Digest == plain.Digest {
@@ -81,15 +85,19 @@ func TestMaybeTimes(t *testing.T) {
 	if !slices.Equal(asked.Times, welcome.Times) || welcome.Times == nil {
 		t.Errorf("times %v, want %v", welcome.Times, asked.Times)
 	}
-	for name, text := range map[string]string{
-		"one is no time":     "user,item,rating,timestamp\na,x,1,5\na,y,2,soon\nb,x,3,7\n",
-		"one is not there":   "user,item,rating,timestamp\na,x,1,\na,y,2,6\nb,x,3,7\n",
-		"there is no column": "user,item,rating\na,x,1\na,y,2\nb,x,3\n",
+	for name, c := range map[string]struct {
+		text string
+		want []float64
+	}{
+		"one is no time":     {"user,item,rating,timestamp\na,x,1,5\na,y,2,soon\nb,x,3,7\n", []float64{5, math.NaN(), 7}},
+		"one is not there":   {"user,item,rating,timestamp\na,x,1,\na,y,2,6\nb,x,3,7\n", []float64{math.NaN(), 6, 7}},
+		"none can be read":   {"user,item,rating,timestamp\na,x,1,\na,y,2,soon\nb,x,3,late\n", nil},
+		"there is no column": {"user,item,rating\na,x,1\na,y,2\nb,x,3\n", nil},
 	} {
-		set := open(t, ownFile(t, "t.csv", text), Options{MaybeTimes: true})
-		plain := open(t, ownFile(t, "t.csv", text), Options{})
-		if set.Times != nil || set.Digest != plain.Digest || set.Len() != 3 {
-			t.Errorf("%s: times %v of %d ratings", name, set.Times, set.Len())
+		set := open(t, ownFile(t, "t.csv", c.text), Options{MaybeTimes: true})
+		plain := open(t, ownFile(t, "t.csv", c.text), Options{})
+		if !cmp.Equal(c.want, set.Times, cmpopts.EquateNaNs()) || set.Digest != plain.Digest || set.Len() != 3 {
+			t.Errorf("%s: times %v of %d ratings, want %v", name, set.Times, set.Len(), c.want)
 		}
 	}
 	packed := packedFile(t, packedBytes(t, smallSet(t)))

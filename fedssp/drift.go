@@ -38,8 +38,9 @@ func driftOf(r model.Ratings, predicted []float64, variance float64) *drift {
 }
 
 // newDrift learns from what is left of ratings that were given at some times, in any order, with a process of a positive variance. It is nil where
-// there are no two times, and where a number is not finite.
+// there are no two times, and where a number is not finite. A time that is NaN is no time.
 func newDrift(times, left []float64, variance float64) *drift {
+	times, left = timed(times, left)
 	order := make([]int, len(times))
 	for k := range order {
 		order[k] = k
@@ -74,6 +75,19 @@ func newDrift(times, left []float64, variance float64) *drift {
 		}
 	}
 	return d
+}
+
+// timed leaves out ratings without a time, whose time is NaN.
+func timed(times, left []float64) (kept, of []float64) {
+	if !slices.ContainsFunc(times, math.IsNaN) {
+		return times, left
+	}
+	for k, at := range times {
+		if !math.IsNaN(at) {
+			kept, of = append(kept, at), append(of, left[k])
+		}
+	}
+	return kept, of
 }
 
 // trust is by how much the drift is to be multiplied: the regression of ratings on what the drift says of each by the others alone, which is had from the
@@ -134,13 +148,15 @@ func smooth(at, ratings, sum []float64, variance float64) (state, spread []float
 	return sum, spread
 }
 
-// add adds the drift at some times to predictions; that of nil is zero.
+// add adds the drift at some times to predictions. The drift is zero at NaN, which is no time, and of nil.
 func (d *drift) add(times, to []float64) {
 	if d == nil {
 		return
 	}
 	for i, t := range times {
-		to[i] += d.of(t / d.tau)
+		if !math.IsNaN(t) {
+			to[i] += d.of(t / d.tau)
+		}
 	}
 }
 

@@ -132,7 +132,7 @@ func TestDriftOfNothing(t *testing.T) {
 		"no rating":          {{}, {}},
 		"one rating":         {{1}, {1}},
 		"all at one time":    {{3, 3, 3}, {1, 2, 1}},
-		"no number":          {{1, math.NaN(), 2}, {1, 1, 1}},
+		"one time":           {{1, math.NaN(), 1}, {1, 1, 1}},
 		"endless":            {{1, math.Inf(1), 2}, {1, 1, 1}},
 		"farther than it is": {{-math.MaxFloat64, 0, math.MaxFloat64}, {1, 1, 1}},
 		"left with none":     {{1, 2}, {math.NaN(), 1}},
@@ -210,5 +210,20 @@ func TestRunsFollowDrift(t *testing.T) {
 		if !(rmse["0.25"] < 0.9*rmse["0"]) {
 			t.Errorf("%s: the error is %.4f with drift, %.4f without", algorithm, rmse["0.25"], rmse["0"])
 		}
+	}
+}
+
+// TestDriftWithoutATime: a rating without a time changes nothing for the others, and no drift is added to it.
+func TestDriftWithoutATime(t *testing.T) {
+	t.Parallel()
+	none := math.NaN()
+	want := newDrift([]float64{1, 5, 9, 40}, []float64{1, 2, 0.5, -1}, 0.3)
+	got := newDrift([]float64{1, none, 5, 9, none, 40}, []float64{1, 7, 2, 0.5, -9, -1}, 0.3)
+	if want == nil || !slices.Equal(got.state, want.state) || !slices.Equal(got.at, want.at) || got.tau != want.tau {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
+	to := []float64{2, 3}
+	if got.add([]float64{none, 5}, to); to[0] != 2 || !(math.Abs(to[1]-3) > 0) {
+		t.Errorf("predictions %v, want 2 and another than 3", to)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/experiment"
@@ -21,6 +22,7 @@ import (
 type Summary struct {
 	Algorithm          string             `json:"algorithm"`
 	Data               string             `json:"data"`
+	Notices            []dataset.Notice   `json:"notices,omitempty"` // what reading the data dropped, assumed or merged
 	Secagg             string             `json:"secagg"`
 	Noise              string             `json:"noise"`
 	Rounds             int                `json:"rounds"`

@@ -110,6 +110,9 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress) (*
 	for _, w := range slices.Concat(config.Renamed(said), algorithm.Warnings(c), more) {
 		fmt.Fprintf(s.err, "warning: %s\n", w) //nolint:errcheck // it is only a warning
 	}
+	for _, n := range e.Data.Notices {
+		fmt.Fprintf(s.err, "warning: %s\n", n) //nolint:errcheck // it is only a warning
+	}
 	return e, err
 }
 

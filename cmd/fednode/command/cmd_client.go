@@ -212,6 +212,11 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, log 
 	told := leftOut{log: log}
 	set, err := experiment.OpenOwn(ctx, e, d.data, told.record)
 	told.end()
+	if err == nil {
+		for _, n := range set.Notices {
+			log.Warn().Str("data", d.data).Msg(n.String())
+		}
+	}
 	if err == nil && d.opened == e {
 		d.set = set
 	}

@@ -131,6 +131,7 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	p.Clear()
+	notify(set.Notices, s)
 	features, err := set.Features(c.Features)
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ func (c *dataIDsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	notify(set.Notices, s)
 	ids := set.UserIDs
 	if c.Of == "items" {
 		ids = set.ItemIDs

@@ -41,6 +41,7 @@ func (c *dataPackCmd) Run(ctx context.Context, s streams) error {
 	case err != nil:
 		return err
 	}
+	notify(packed.Notices, s)
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, packed)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
@@ -131,5 +132,13 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress, lo
 	for _, w := range warnings {
 		fmt.Fprintf(s.err, "warning: %s\n", w)
 	}
+	notify(e.Data.Notices, s)
 	return e, nil
+}
+
+// notify prints what reading the data dropped, assumed or merged.
+func notify(list []dataset.Notice, s streams) {
+	for _, n := range list {
+		fmt.Fprintf(s.err, "warning: %s\n", n)
+	}
 }
