@@ -3,9 +3,9 @@ package fedssp
 import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/lapack"
 	"gonum.org/v1/gonum/lapack/lapack64"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -60,69 +60,15 @@ func (y *system) shares(n float64) []float64 {
 	return out
 }
 
-// square is a row-major d x d matrix.
-func square(a []float64, d int) blas64.General {
-	return blas64.General{Rows: d, Cols: d, Stride: d, Data: a}
-}
-
-// eigen decomposes symmetric matrices.
-type eigen struct {
-	d       int
-	vectors []float64 // d x d, a column each, after decompose
-	values  []float64 // ascending
-	work    []float64
-}
-
-func newEigen(d int) *eigen {
-	e := &eigen{d: d, vectors: make([]float64, d*d), values: make([]float64, d)}
-	size := make([]float64, 1)
-	lapack64.Syev(lapack.EVCompute, upper(e.vectors, d), e.values, size, -1)
-	e.work = make([]float64, int(size[0]))
-	return e
-}
-
-// decompose decomposes the row-major symmetric a, with negative eigenvalues, which only noise makes, set
-// to zero.
-func (e *eigen) decompose(a []float64) {
-	copy(e.vectors, a)
-	ok := lapack64.Syev(lapack.EVCompute, upper(e.vectors, e.d), e.values, e.work, len(e.work))
-	for k, x := range e.values {
-		if !ok || !(x > 0) {
-			e.values[k] = 0
-		}
-	}
-}
-
-// project replaces the row-major symmetric a by Π(a), the nearest positive semidefinite matrix:
-// negative eigenvalues become zero. A noisy sum of u uᵀ has some, and what is solved with
-// them is noise blown up. It comes before the ridge, which would only hide the least of them.
-func (e *eigen) project(a []float64) {
-	copy(e.vectors, a)
-	if _, ok := lapack64.Potrf(upper(e.vectors, e.d)); ok {
-		return // positive definite already, as most are: a factorization is far cheaper
-	}
-	e.decompose(a)
-	clear(a)
-	for k, x := range e.values {
-		for i := range e.d {
-			if y := x * e.vectors[i*e.d+k]; y != 0 {
-				for j := range e.d {
-					a[i*e.d+j] += y * e.vectors[j*e.d+k]
-				}
-			}
-		}
-	}
-}
-
 // worker is what solving for items one by one needs of memory.
 type worker struct {
-	*eigen
+	*dense.Eigen
 	a, b, factor, part, scratch []float64
 }
 
 func newWorker(d int) *worker {
 	n := d * d
-	return &worker{newEigen(d), make([]float64, n), make([]float64, d), make([]float64, n), make([]float64, n), make([]float64, d)}
+	return &worker{dense.NewEigen(d), make([]float64, n), make([]float64, d), make([]float64, n), make([]float64, n), make([]float64, d)}
 }
 
 // load sets w.a and w.b to the system of item j, discounted, ridge included.
@@ -130,11 +76,11 @@ func (y *system) load(w *worker, j int) {
 	d := y.p.Rank
 	clear(w.a)
 	if y.items != nil {
-		unpack(w.a, y.items[j*y.p.packed():(j+1)*y.p.packed()], d, 1)
-		w.project(w.a)
+		dense.Unpack(w.a, y.items[j*y.p.packed():(j+1)*y.p.packed()], d, 1)
+		w.Project(w.a)
 	}
 	if y.gramian != nil {
-		axpy(w.a, y.share[j], y.gramian)
+		dense.Axpy(w.a, y.share[j], y.gramian)
 	}
 	copy(w.b, y.b[j*d:(j+1)*d])
 	if y.p.Solver == Convex {
@@ -156,29 +102,25 @@ func (y *system) discount(w *worker) {
 	for i := range d {
 		w.factor[i*d+i] += y.rho
 	}
-	t, ok := lapack64.Potrf(upper(w.factor, d))
+	t, ok := lapack64.Potrf(dense.Upper(w.factor, d))
 	if !ok {
 		clear(w.a)
 		clear(w.b)
 		return
 	}
 	copy(w.part, w.a)
-	lapack64.Potrs(t, square(w.part, d))
-	x := square(w.part, d)
-	blas64.Gemv(blas.NoTrans, 1, x, vector(w.b), 0, vector(w.scratch))
+	lapack64.Potrs(t, dense.Square(w.part, d))
+	x := dense.Square(w.part, d)
+	blas64.Gemv(blas.NoTrans, 1, x, dense.Vector(w.b), 0, dense.Vector(w.scratch))
 	copy(w.b, w.scratch)
 	copy(w.factor, w.a)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, square(w.factor, d), x, 0, square(w.a, d))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.Square(w.factor, d), x, 0, dense.Square(w.a, d))
 }
-
-func sqr(x float64) float64 { return x * x }
-
-func vector(x []float64) blas64.Vector { return blas64.Vector{N: len(x), Inc: 1, Data: x} }
 
 // solve sets the rows of v to the solutions, item by item.
 func (y *system) solve(v []float64, run protocol.Runner) {
 	d := y.p.Rank
-	blocks(run, y.p.Items, func(from, to int) {
+	dense.Blocks(run, y.p.Items, func(from, to int) {
 		w := newWorker(d)
 		for j := from; j < to; j++ {
 			y.load(w, j)
@@ -189,7 +131,7 @@ func (y *system) solve(v []float64, run protocol.Runner) {
 
 // solve sets row to the solution of the system in w, zero where there is none: nothing is known of it.
 func (w *worker) solve(row []float64) {
-	if !solveUpper(w.a, w.b, w.d) {
+	if !dense.SolveUpper(w.a, w.b, len(w.b)) {
 		clear(w.b)
 	}
 	copy(row, w.b)
@@ -199,7 +141,7 @@ func (w *worker) solve(row []float64) {
 func (y *system) systems(run protocol.Runner) (a, b []float64) {
 	m, d := y.p.Items, y.p.Rank
 	a, b = make([]float64, m*d*d), make([]float64, m*d)
-	blocks(run, m, func(from, to int) {
+	dense.Blocks(run, m, func(from, to int) {
 		w := newWorker(d)
 		for j := from; j < to; j++ {
 			y.load(w, j)
@@ -208,12 +150,4 @@ func (y *system) systems(run protocol.Runner) (a, b []float64) {
 		}
 	})
 	return a, b
-}
-
-// blockSize is how many items a worker takes at a time.
-const blockSize = 64
-
-// blocks runs f over 0..n-1 in blocks.
-func blocks(run protocol.Runner, n int, f func(from, to int)) {
-	run.Each((n+blockSize-1)/blockSize, func(i int) { f(i*blockSize, min((i+1)*blockSize, n)) })
 }

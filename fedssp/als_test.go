@@ -404,7 +404,7 @@ func TestNoiseLeavesTheModelFinite(t *testing.T) {
 				for k, r := range plan.Releases {
 					sums.Values = append(sums.Values, make([]float64, r.Len))
 					for i, u := range users {
-						for c, x := range dense(contribute(t, u, plan, i)[k], r.Len) {
+						for c, x := range spread(contribute(t, u, plan, i)[k], r.Len) {
 							sums.Values[k][c] += x
 						}
 					}

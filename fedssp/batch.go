@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -94,7 +95,7 @@ func (p *Params) undone(r absorbed) absorbed {
 	}
 	for name, x := range r.values {
 		if name != WeightCounts {
-			r.values[name], r.noise[name] = scaled(x, 1/p.SamplingRate), r.noise[name]/p.SamplingRate
+			r.values[name], r.noise[name] = dense.Scaled(x, 1/p.SamplingRate), r.noise[name]/p.SamplingRate
 		}
 	}
 	return r

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -104,7 +105,7 @@ func sumOver(users []*User, plan *protocol.Plan, sums *protocol.Sums, contribute
 				if sums.Values[k] == nil {
 					sums.Values[k] = own[k]
 				} else {
-					axpy(sums.Values[k], 1, own[k])
+					dense.Axpy(sums.Values[k], 1, own[k])
 				}
 			}
 		})
@@ -116,14 +117,14 @@ func add(sum []float64, v protocol.Vector) {
 	row := len(v.Value)
 	switch {
 	case v.Index == nil:
-		axpy(sum, 1, v.Value)
+		dense.Axpy(sum, 1, v.Value)
 	case v.Factor == nil: // a number for each item
 		for c, j := range v.Index {
 			sum[j] += v.Value[c]
 		}
 	default:
 		for c, j := range v.Index {
-			axpy(sum[int(j)*row:][:row], v.Factor[c], v.Value)
+			dense.Axpy(sum[int(j)*row:][:row], v.Factor[c], v.Value)
 		}
 	}
 }
@@ -139,7 +140,7 @@ func addByItem(sum []float64, vectors []protocol.Vector) {
 	for j, list := range terms {
 		for _, t := range list {
 			v := vectors[t.vector]
-			axpy(sum[int(j)*len(v.Value):][:len(v.Value)], v.Factor[t.at], v.Value)
+			dense.Axpy(sum[int(j)*len(v.Value):][:len(v.Value)], v.Factor[t.at], v.Value)
 		}
 	}
 }

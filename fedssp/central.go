@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -161,16 +162,16 @@ func (f *alternating) solve(row []float64, others *model.Matrix, ratings *datase
 		copy(x, others.Row(int(j)))
 		y := float64(values[k]) - f.mean - x[d-1]
 		x[d-1] = 1
-		axpy(w.b, y, x)
+		dense.Axpy(w.b, y, x)
 	}
-	addOuter(w.a, w.rows, d, d)
+	dense.AddOuter(w.a, w.rows, d, d)
 	for c := range d {
 		w.a[c*d+c] += f.shrink
 		if c < d-1 {
 			w.a[c*d+c] += f.ridge * float64(len(at))
 		}
 	}
-	if solveUpper(w.a, w.b, d) {
+	if dense.SolveUpper(w.a, w.b, d) {
 		copy(row, w.b)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // What auto stands for. The values were chosen on validation data (docs/results.md), as few
@@ -428,7 +429,7 @@ const (
 // meanShare is the mean's share where biases follow: so much that noise moves it by about .05 stars of a scale of five, as far
 // as that is to be had. All who rated little are drawn to it.
 func meanShare(epsilon float64, users int) float64 {
-	return min(max(leastMean*sqr(2640/(epsilon*float64(users))), leastMean), mostMean)
+	return min(max(leastMean*dense.Sqr(2640/(epsilon*float64(users))), leastMean), mostMean)
 }
 
 // gramianShare is what second-order statistics get beside the moments: a single Gramian

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -106,7 +107,7 @@ func (c *collective) others(y *system, v []float64, rest *dataset.ItemFeatures, 
 	every, d := c.everyFeature(), c.rank
 	items, _ := entriesOf(rest)
 	out := make([]float64, len(items)*d)
-	blocks(run, len(items), func(from, to int) {
+	dense.Blocks(run, len(items), func(from, to int) {
 		w := newWorker(d)
 		for j := from; j < to; j++ {
 			clear(w.a)
@@ -135,7 +136,7 @@ func (c *collective) start(v []float64, draw func() float64) {
 		row := v[j*d : (j+1)*d]
 		clear(row)
 		for _, e := range of {
-			axpy(row, 1/float64(len(of)), c.f[e.index*d:(e.index+1)*d])
+			dense.Axpy(row, 1/float64(len(of)), c.f[e.index*d:(e.index+1)*d])
 		}
 	}
 }
@@ -147,7 +148,7 @@ func (c *collective) solve(y *system, v []float64, run protocol.Runner) {
 	for range c.Sweeps {
 		c.fitFeatures(v, run)
 		every := c.everyFeature()
-		blocks(run, len(c.items), func(from, to int) {
+		dense.Blocks(run, len(c.items), func(from, to int) {
 			w := newWorker(d)
 			for j := from; j < to; j++ {
 				copy(w.a, a[j*d*d:])
@@ -164,7 +165,7 @@ func (c *collective) solve(y *system, v []float64, run protocol.Runner) {
 func (c *collective) fitFeatures(v []float64, run protocol.Runner) {
 	d := c.rank
 	all := make([]float64, d*d)
-	blas64.Syrk(blas.Trans, c.Unobserved, blas64.General{Rows: len(v) / d, Cols: d, Stride: d, Data: v}, 0, upper(all, d))
+	blas64.Syrk(blas.Trans, c.Unobserved, blas64.General{Rows: len(v) / d, Cols: d, Stride: d, Data: v}, 0, dense.Upper(all, d))
 	run.Each(len(c.features), func(k int) {
 		a := append([]float64(nil), all...)
 		for i := range d {
@@ -172,7 +173,7 @@ func (c *collective) fitFeatures(v []float64, run protocol.Runner) {
 		}
 		f := c.f[k*d : (k+1)*d]
 		c.gather(a, f, c.features[k], v)
-		if !solveUpper(a, f, d) {
+		if !dense.SolveUpper(a, f, d) {
 			clear(f)
 		}
 	})
@@ -185,9 +186,9 @@ func (c *collective) gather(a, b []float64, entries []entry, rows []float64) {
 	clear(b)
 	for _, e := range entries {
 		x := rows[e.index*d : (e.index+1)*d]
-		axpy(b, e.value, x)
+		dense.Axpy(b, e.value, x)
 		for i, xi := range x {
-			axpy(a[i*d+i:(i+1)*d], (1-c.Unobserved)*xi, x[i:])
+			dense.Axpy(a[i*d+i:(i+1)*d], (1-c.Unobserved)*xi, x[i:])
 		}
 	}
 }
@@ -200,13 +201,13 @@ func (c *collective) add(w *worker, every []float64, features []entry) {
 	for i := range w.a {
 		w.a[i] += c.FeatureWeight * (w.part[i] + every[i])
 	}
-	axpy(w.b, c.FeatureWeight, w.scratch)
+	dense.Axpy(w.b, c.FeatureWeight, w.scratch)
 }
 
 // everyFeature is unobserved·Σ_k f_k f_kᵀ, upper triangle.
 func (c *collective) everyFeature() []float64 {
 	d := c.rank
 	a := make([]float64, d*d)
-	blas64.Syrk(blas.Trans, c.Unobserved, blas64.General{Rows: len(c.f) / d, Cols: d, Stride: d, Data: c.f}, 0, upper(a, d))
+	blas64.Syrk(blas.Trans, c.Unobserved, blas64.General{Rows: len(c.f) / d, Cols: d, Stride: d, Data: c.f}, 0, dense.Upper(a, d))
 	return a
 }

@@ -5,6 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // derivatives returns ℓ, ℓ′ and ℓ″ at prediction s for value y: in rating units or, for
@@ -70,13 +72,13 @@ func (t *newton) fit(w *workspace, p *Params) {
 			return
 		}
 		if promise <= newtonEnough*now {
-			axpy(w.beta, -1, t.step)
+			dense.Axpy(w.beta, -1, t.step)
 			return
 		}
 		rate, next := 1.0, now
 		for range halvings {
 			copy(t.trial, w.beta)
-			axpy(t.trial, -rate, t.step)
+			dense.Axpy(t.trial, -rate, t.step)
 			if next = t.objective(w, p, t.trial); next < now {
 				break
 			}
@@ -97,7 +99,7 @@ func (t *newton) objective(w *workspace, p *Params, beta []float64) float64 {
 		sum += w.ridge(p, i) * x * x / 2
 	}
 	for k, y := range w.value {
-		value, _, _ := p.derivatives(w.offset[k]+dot(beta, w.rows[k*w.width:(k+1)*w.width]), y)
+		value, _, _ := p.derivatives(w.offset[k]+dense.Dot(beta, w.rows[k*w.width:(k+1)*w.width]), y)
 		sum += value
 	}
 	return sum
@@ -110,21 +112,21 @@ func (t *newton) direction(w *workspace, p *Params) (promise float64, ok bool) {
 	}
 	for k, y := range w.value {
 		row := w.rows[k*w.width : (k+1)*w.width]
-		_, first, second := p.derivatives(w.offset[k]+dot(w.beta, row), y)
-		axpy(t.step, first, row)
+		_, first, second := p.derivatives(w.offset[k]+dense.Dot(w.beta, row), y)
+		dense.Axpy(t.step, first, row)
 		root, scaled := math.Sqrt(second), t.scaled[k*w.width:(k+1)*w.width]
 		for i, x := range row {
 			scaled[i] = root * x
 		}
 	}
-	h := upper(w.gram, w.width)
+	h := dense.Upper(w.gram, w.width)
 	blas64.Syrk(blas.Trans, 1, blas64.General{Rows: len(w.value), Cols: w.width, Stride: w.width, Data: t.scaled}, 0, h)
 	for i := range w.width {
 		h.Data[i*w.width+i] += w.ridge(p, i)
 	}
 	copy(t.trial, t.step)
-	ok = solveUpper(w.gram, t.step, w.width)
-	return dot(t.trial, t.step) / 2, ok
+	ok = dense.SolveUpper(w.gram, t.step, w.width)
+	return dense.Dot(t.trial, t.step) / 2, ok
 }
 
 // expand turns the gradient b at v into the right-hand side of the Newton step: the minimum of
@@ -132,6 +134,6 @@ func (t *newton) direction(w *workspace, p *Params) (promise float64, ok bool) {
 func expand(b, h, v []float64) {
 	d := len(b)
 	for i := range b {
-		b[i] = dot(h[i*d:(i+1)*d], v) - b[i]
+		b[i] = dense.Dot(h[i*d:(i+1)*d], v) - b[i]
 	}
 }

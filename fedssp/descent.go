@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -32,7 +33,7 @@ func (s *Strategy) descend(r absorbed, run protocol.Runner) error {
 		s.descendItems(r, run)
 	} else {
 		// The mean over users, in units of the bound: what a rate means depends neither on how many there are nor on Γ.
-		mean := scaled(r.values[ByEncoder], 1/(r.users*p.itemsBound()))
+		mean := dense.Scaled(r.values[ByEncoder], 1/(r.users*p.itemsBound()))
 		if err := s.encoder.Descend(mean, s.sums()); err != nil {
 			return fmt.Errorf("fedssp: %w", err)
 		}
@@ -53,13 +54,13 @@ func (s *Strategy) descendItems(r absorbed, run protocol.Runner) {
 	p, n := &s.params.Params, s.params.total()/r.users
 	y := system{p: p}
 	y.weight, y.typical = s.weights()
-	g, d, radius := scaled(r.values[Gradients], n), p.Rank, p.Descent.Radius
-	noise := float64(d) * sqr(r.noise[Gradients]*n)
+	g, d, radius := dense.Scaled(r.values[Gradients], n), p.Rank, p.Descent.Radius
+	noise := float64(d) * dense.Sqr(r.noise[Gradients]*n)
 	length := p.Descent.Rate * radius / math.Sqrt(float64(s.sums()+1))
-	blocks(run, p.Items, func(from, to int) {
+	dense.Blocks(run, p.Items, func(from, to int) {
 		for j := from; j < to; j++ {
 			v, ridge := s.encoder.Theta()[j*d:(j+1)*d], y.ridge(j)
-			rate := length / math.Sqrt(sqr(p.Descent.Clip*y.weight[j]+ridge*radius)+noise)
+			rate := length / math.Sqrt(dense.Sqr(p.Descent.Clip*y.weight[j]+ridge*radius)+noise)
 			for i, x := range v {
 				v[i] = x - rate*(g[j*d+i]+ridge*x)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -113,7 +114,7 @@ func TestDriftOfIdleTimes(t *testing.T) {
 	for _, x := range out {
 		square += x * x / float64(len(out))
 	}
-	if square > sqr(0.05) {
+	if square > dense.Sqr(0.05) {
 		t.Errorf("the drift of noise is %.3f", math.Sqrt(square))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -51,7 +52,7 @@ func (o *objective) Gradient(j int, v, g []float64) float64 {
 	a, b := o.a[j*d*d:(j+1)*d*d], o.b[j*d:(j+1)*d]
 	var loss float64
 	for i := range d {
-		av := dot(a[i*d:(i+1)*d], v)
+		av := dense.Dot(a[i*d:(i+1)*d], v)
 		loss += (av/2 - b[i]) * v[i]
 		g[i] = av - b[i]
 	}

@@ -190,8 +190,8 @@ func start(p Params) *Model {
 	return m
 }
 
-// dense is a vector with every coordinate.
-func dense(v protocol.Vector, n int) []float64 {
+// spread is a vector with every coordinate.
+func spread(v protocol.Vector, n int) []float64 {
 	if v.Index == nil {
 		return v.Value
 	}
@@ -241,7 +241,7 @@ func round(t testing.TB, s *Strategy, users []*User, lost func(i int) bool) bool
 		}
 		sums.Survivors++
 		for k, v := range vectors {
-			for c, x := range dense(v, plan.Releases[k].Len) {
+			for c, x := range spread(v, plan.Releases[k].Len) {
 				sums.Values[k][c] += x
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // frozen is what could be released for one rating as the unit, if users' vectors were random numbers of a public seed: item biases, and Σ_k r_kj u_k for
@@ -26,7 +27,7 @@ func newFrozen(train dataset.Ratings, d int, z float64, seed uint64) *frozen {
 	counts, onBias, onRows := make([]float64, train.Items), z*math.Sqrt(10), z/math.Sqrt(0.8)
 	for k, y := range train.Value {
 		counts[train.Item[k]]++
-		f.bias[train.Item[k]] += clampTo(float64(y)-f.mean, 2)
+		f.bias[train.Item[k]] += dense.Clamp(float64(y)-f.mean, 2)
 	}
 	for j := range counts {
 		counts[j] = max(1, counts[j]+onBias*rng.NormFloat64())
@@ -41,7 +42,7 @@ func newFrozen(train dataset.Ratings, d int, z float64, seed uint64) *frozen {
 	}
 	for k, y := range train.Value {
 		j, i := int(train.Item[k]), int(train.User[k])
-		axpy(f.v[j*d:(j+1)*d], clampTo(float64(y)-f.mean-f.bias[j], 1), u[i*d:(i+1)*d])
+		dense.Axpy(f.v[j*d:(j+1)*d], dense.Clamp(float64(y)-f.mean-f.bias[j], 1), u[i*d:(i+1)*d])
 	}
 	for j, n := range counts { // rows of about one length, shorter where noise is most of them
 		for c := range d {
@@ -63,18 +64,18 @@ func (f *frozen) rmse(train, test *dataset.Rows, users int, ridge float64) float
 		}
 		for k, j := range items {
 			x := f.v[int(j)*f.d : (int(j)+1)*f.d]
-			axpy(b, float64(values[k])-f.mean-f.bias[j]-bias, x)
-			addOuter(a, x, f.d, f.d)
+			dense.Axpy(b, float64(values[k])-f.mean-f.bias[j]-bias, x)
+			dense.AddOuter(a, x, f.d, f.d)
 		}
 		for c := range f.d {
 			a[c*f.d+c] += ridge
 		}
-		if math.IsInf(ridge, 1) || !solveUpper(a, b, f.d) {
+		if math.IsInf(ridge, 1) || !dense.SolveUpper(a, b, f.d) {
 			clear(b)
 		}
 		items, values = test.Row(i)
 		for k, j := range items {
-			sum += sqr(float64(values[k]) - f.mean - f.bias[j] - bias - dot(b, f.v[int(j)*f.d:(int(j)+1)*f.d]))
+			sum += dense.Sqr(float64(values[k]) - f.mean - f.bias[j] - bias - dense.Dot(b, f.v[int(j)*f.d:(int(j)+1)*f.d]))
 			count++
 		}
 	}

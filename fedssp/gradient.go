@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -115,22 +116,22 @@ func (c *contribution) gradient() (protocol.Vector, error) {
 // residual is the prediction of the chosen rating i, by an item of embedding v, less the rating, times its weight.
 func (c *contribution) residual(i int, v []float64) float64 {
 	k, w := c.chosen[i], c.work
-	return c.weights[i] * (w.offset[k] + w.own(k, c.params.Rank) + dot(c.embedding(), v) - w.value[k])
+	return c.weights[i] * (w.offset[k] + w.own(k, c.params.Rank) + dense.Dot(c.embedding(), v) - w.value[k])
 }
 
 // byItems is w_j·clip_Γ((prediction - y)·u) for each item.
 func (c *contribution) byItems() protocol.Vector {
 	p, u := c.params, slices.Clone(c.embedding())
 	const less = 1 - 1e-15 // lest rounding passes the bound
-	length, at := norm(u), make([]float64, p.Rank)
+	length, at := dense.Norm(u), make([]float64, p.Rank)
 	v := protocol.Vector{Index: c.items(), Block: p.Rank, Factor: make([]float64, len(c.chosen)), Value: u}
 	for i := range c.chosen {
 		bound := c.weights[i] * p.Descent.Clip
 		if length > 0 {
-			v.Factor[i] = clampTo(c.residual(i, c.model.parameters(int(v.Index[i])*p.Rank, at)), bound/length*less)
+			v.Factor[i] = dense.Clamp(c.residual(i, c.model.parameters(int(v.Index[i])*p.Rank, at)), bound/length*less)
 		}
 	}
-	restrain(v.Factor, norm(v.Factor)*length, p.itemsBound())
+	restrain(v.Factor, dense.Norm(v.Factor)*length, p.itemsBound())
 	return v
 }
 
@@ -153,7 +154,7 @@ func (c *contribution) byParameters() (protocol.Vector, error) {
 			g[a] = r * x
 		}
 	}, grad)
-	restrain(grad, norm(grad), p.itemsBound())
+	restrain(grad, dense.Norm(grad), p.itemsBound())
 	return protocol.Vector{Value: grad}, nil
 }
 
@@ -187,9 +188,9 @@ func (w *workspace) step(p *Params) {
 	}
 	for k, y := range w.value {
 		row := w.rows[k*w.width : (k+1)*w.width]
-		axpy(slope, w.offset[k]+dot(w.beta, row)-y, row)
+		dense.Axpy(slope, w.offset[k]+dense.Dot(w.beta, row)-y, row)
 	}
-	axpy(w.beta, -p.Descent.UserRate/(float64(len(w.value))+p.UserRidge), slope)
+	dense.Axpy(w.beta, -p.Descent.UserRate/(float64(len(w.value))+p.UserRidge), slope)
 	for _, x := range w.beta {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			clear(w.beta)

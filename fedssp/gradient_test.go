@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -76,7 +77,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 				return fd.Gradient(nil, loss(only), m.Theta, &fd.Settings{Formula: fd.Central})
 			}
 			sent := func() []float64 {
-				return dense(last(contribute(t, NewUser(&p, r), plan, i)), len(m.Theta))
+				return spread(last(contribute(t, NewUser(&p, r), plan, i)), len(m.Theta))
 			}
 			near(t, fmt.Sprint(name, ", user ", i), sent(), differences(-1), 1e-6)
 			p.Descent.Clip = 0.01
@@ -99,7 +100,7 @@ func last(v []protocol.Vector) protocol.Vector { return v[len(v)-1] }
 
 func clipped(x []float64, bound float64) []float64 {
 	if norm := floats.Norm(x, 2); norm > bound {
-		return scaled(x, bound/norm)
+		return dense.Scaled(x, bound/norm)
 	}
 	return x
 }

@@ -4,6 +4,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -11,10 +12,10 @@ import (
 // eigenbasis all systems are diagonal, and what is left is to turn b into it and v back.
 func (y *system) solveOne(v []float64, run protocol.Runner) {
 	d := y.p.Rank
-	e := newEigen(d)
-	e.decompose(y.gramian)
-	q := square(e.vectors, d)
-	blocks(run, y.p.Items, func(from, to int) {
+	e := dense.NewEigen(d)
+	e.Decompose(y.gramian)
+	q := dense.Square(e.Vectors, d)
+	dense.Blocks(run, y.p.Items, func(from, to int) {
 		part := func(x []float64) blas64.General {
 			return blas64.General{Rows: to - from, Cols: d, Stride: d, Data: x[from*d : to*d]}
 		}
@@ -28,7 +29,7 @@ func (y *system) solveOne(v []float64, run protocol.Runner) {
 		}
 		for j := from; j < to; j++ {
 			row := turned[(j-from)*d : (j-from+1)*d]
-			for k, x := range e.values {
+			for k, x := range e.Values {
 				a := y.share[j] * x
 				if at != nil {
 					row[k] = a*at[(j-from)*d+k] - row[k]

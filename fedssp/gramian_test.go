@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // Packing keeps norms: that of svec is the Frobenius norm, here by a double loop.
@@ -17,7 +19,7 @@ func TestPacking(t *testing.T) {
 			u[i] = rng.NormFloat64()
 		}
 		packed := make([]float64, d*(d+1)/2)
-		packOuter(packed, u)
+		dense.PackOuter(packed, u)
 		full, want, norm := make([]float64, d*d), make([]float64, d*d), 0.0
 		for i := range d {
 			for j := range d {
@@ -25,11 +27,11 @@ func TestPacking(t *testing.T) {
 				norm += want[i*d+j] * want[i*d+j]
 			}
 		}
-		unpack(full, packed, d, 1)
+		dense.Unpack(full, packed, d, 1)
 		near(t, "unpacked", full, want, 1e-14)
-		near(t, "norm", []float64{dot(packed, packed)}, []float64{norm}, 1e-13)
+		near(t, "norm", []float64{dense.Dot(packed, packed)}, []float64{norm}, 1e-13)
 		again := make([]float64, len(packed))
-		pack(again, full, d)
+		dense.Pack(again, full, d)
 		near(t, "packed again", again, packed, 1e-14)
 	}
 }
@@ -37,12 +39,12 @@ func TestPacking(t *testing.T) {
 // By hand: [[1, 2], [2, 1]] has eigenvalues 3 and -1, along (1, 1) and (1, -1); what is left is
 // 3/2 everywhere. A definite matrix is left as it is.
 func TestProjection(t *testing.T) {
-	e := newEigen(2)
+	e := dense.NewEigen(2)
 	a := []float64{1, 2, 2, 1}
-	e.project(a)
+	e.Project(a)
 	near(t, "projection", a, []float64{1.5, 1.5, 1.5, 1.5}, 1e-14)
 	b := []float64{2, 1, 1, 3}
-	e.project(b)
+	e.Project(b)
 	near(t, "definite", b, []float64{2, 1, 1, 3}, 0)
 }
 
@@ -61,7 +63,7 @@ func TestProjectionComesBeforeTheRidge(t *testing.T) {
 			y.solveOne(v, serial{})
 		} else {
 			y.items = make([]float64, 3)
-			pack(y.items, []float64{1, 2, 2, 1}, 2)
+			dense.Pack(y.items, []float64{1, 2, 2, 1}, 2)
 			y.solve(v, serial{})
 		}
 		near(t, fmt.Sprint("v, one Gramian ", one), v, []float64{2 - 6.0/7, -6.0 / 7}, 1e-12)
@@ -99,7 +101,7 @@ func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 			for j := range 3 {
 				var a mat.Dense
 				a.Scale(y.weight[j], gram)
-				pack(y.items[j*p.packed():(j+1)*p.packed()], a.RawMatrix().Data, d)
+				dense.Pack(y.items[j*p.packed():(j+1)*p.packed()], a.RawMatrix().Data, d)
 			}
 		}
 		v, again := make([]float64, 3*d), make([]float64, 3*d)

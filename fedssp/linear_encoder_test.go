@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // linearProblem is that of section 3.4 of the am-ssp paper: labels of D examples are u_i·θᵀx_j, where x_j in R^p is public and there are m of them. Γ_x and Γ_u are 1, Γ_y
@@ -38,7 +39,7 @@ func newLinearProblem(t *testing.T, rng *rand.Rand, m, p, d, examples int) *line
 		q.x.Copy(draw)
 		for j := range m {
 			row := q.x.RawRowView(j)
-			norm := math.Sqrt(dot(row, row))
+			norm := math.Sqrt(dense.Dot(row, row))
 			for c := range row {
 				row[c] /= norm
 			}
@@ -57,7 +58,7 @@ func newLinearProblem(t *testing.T, rng *rand.Rand, m, p, d, examples int) *line
 	v.Mul(q.x, theta)
 	longest := 0.
 	for j := range m {
-		longest = max(longest, math.Sqrt(dot(v.RawRowView(j), v.RawRowView(j))))
+		longest = max(longest, math.Sqrt(dense.Dot(v.RawRowView(j), v.RawRowView(j))))
 	}
 	v.Scale(linearBound/longest, &v)
 	for range m {
@@ -68,14 +69,14 @@ func newLinearProblem(t *testing.T, rng *rand.Rand, m, p, d, examples int) *line
 		for c := range u {
 			u[c] = rng.NormFloat64()
 		}
-		norm := math.Sqrt(dot(u, u))
+		norm := math.Sqrt(dense.Dot(u, u))
 		for c := range u {
 			u[c] /= norm
 		}
-		y := clampTo(dot(u, v.RawRowView(j))+0.05*rng.NormFloat64(), linearBound)
+		y := dense.Clamp(dense.Dot(u, v.RawRowView(j))+0.05*rng.NormFloat64(), linearBound)
 		for c, z := range u {
 			q.b[j][c] += y * z
-			axpy(q.a[j][c*d:(c+1)*d], z, u)
+			dense.Axpy(q.a[j][c*d:(c+1)*d], z, u)
 		}
 	}
 	return q
@@ -88,7 +89,7 @@ func (q *linearProblem) loss(theta *mat.Dense) (sum float64) {
 	for j, b := range q.b {
 		row := v.RawRowView(j)
 		for c, z := range row {
-			sum += z * (dot(q.a[j][c*q.d:(c+1)*q.d], row)/2 - b[c])
+			sum += z * (dense.Dot(q.a[j][c*q.d:(c+1)*q.d], row)/2 - b[c])
 		}
 	}
 	return sum
@@ -102,7 +103,7 @@ func (q *linearProblem) gradient(g, theta *mat.Dense, rng *rand.Rand, onA, onB f
 	for j, b := range q.b {
 		row := v.RawRowView(j)
 		for c := range row {
-			r := dot(q.a[j][c*q.d:(c+1)*q.d], row) - b[c]
+			r := dense.Dot(q.a[j][c*q.d:(c+1)*q.d], row) - b[c]
 			if onA > 0 {
 				for _, z := range row {
 					r += onA * rng.NormFloat64() * z
@@ -129,15 +130,15 @@ func (q *linearProblem) project(theta *mat.Dense) {
 			v := make([]float64, q.d)
 			for c := range q.p {
 				if kept[j] != nil {
-					axpy(theta.RawRowView(c), x[c], kept[j])
+					dense.Axpy(theta.RawRowView(c), x[c], kept[j])
 				}
-				axpy(v, x[c], theta.RawRowView(c))
+				dense.Axpy(v, x[c], theta.RawRowView(c))
 			}
 			kept[j] = make([]float64, q.d)
-			if norm := math.Sqrt(dot(v, v)); norm > linearBound {
-				axpy(kept[j], 1-linearBound/norm, v)
+			if norm := math.Sqrt(dense.Dot(v, v)); norm > linearBound {
+				dense.Axpy(kept[j], 1-linearBound/norm, v)
 				for c := range q.p {
-					axpy(theta.RawRowView(c), -x[c], kept[j])
+					dense.Axpy(theta.RawRowView(c), -x[c], kept[j])
 				}
 			}
 		}

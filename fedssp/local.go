@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -112,7 +113,7 @@ func (w *workspace) embedding(p *Params, dst []float64) []float64 {
 
 // own is what bias and weights say of the k-th rating, after a fit.
 func (w *workspace) own(k, d int) float64 {
-	return dot(w.beta[d:], w.rows[k*w.width+d:(k+1)*w.width])
+	return dense.Dot(w.beta[d:], w.rows[k*w.width+d:(k+1)*w.width])
 }
 
 // residuals fits the user without V, and writes what the fit leaves of its ratings, in stars, to dst.
@@ -196,10 +197,10 @@ func (w *workspace) fit(p *Params, m shared) {
 // leastSquares solves (XᵀX + Λ) beta = Xᵀ(y - offset).
 func (w *workspace) leastSquares(p *Params, m shared) {
 	if p.Feedback == Implicit {
-		unpack(w.gram, m.packedGramian(), p.Rank, p.Unobserved)
+		dense.Unpack(w.gram, m.packedGramian(), p.Rank, p.Unobserved)
 	}
 	head := p.weightsAt()
-	addOuter(w.gram, w.rows, head, w.width)
+	dense.AddOuter(w.gram, w.rows, head, w.width)
 	if p.UserFeatures != nil {
 		w.addUserFeatures(p.UserFeatures, head)
 	}
@@ -207,9 +208,9 @@ func (w *workspace) leastSquares(p *Params, m shared) {
 		w.gram[i*w.width+i] += w.ridge(p, i)
 	}
 	for k, y := range w.value {
-		axpy(w.beta, y-w.offset[k], w.rows[k*w.width:(k+1)*w.width])
+		dense.Axpy(w.beta, y-w.offset[k], w.rows[k*w.width:(k+1)*w.width])
 	}
-	if !solveUpper(w.gram, w.beta, w.width) {
+	if !dense.SolveUpper(w.gram, w.beta, w.width) {
 		clear(w.beta)
 	}
 }
@@ -222,7 +223,7 @@ func (w *workspace) addUserFeatures(t *UserFeatures, head int) {
 		columns := t.columns(int(item))
 		for i, c := range columns {
 			at := (head + c) * w.width
-			axpy(w.gram[at:at+head], row[head+c], row[:head]) // below the diagonal, where a row is in one place
+			dense.Axpy(w.gram[at:at+head], row[head+c], row[:head]) // below the diagonal, where a row is in one place
 			for _, o := range columns[i:] {
 				w.gram[at+head+o] += row[head+c] * row[head+o]
 			}
@@ -240,7 +241,7 @@ func (w *workspace) addUserFeatures(t *UserFeatures, head int) {
 // a u of one coordinate, or its square, past the bound by a last bit, which is declared as that of every coordinate.
 func clipUser(u []float64, bound float64) {
 	const less = 1 - 1e-15
-	if norm := math.Sqrt(dot(u, u)); norm > bound {
+	if norm := math.Sqrt(dense.Dot(u, u)); norm > bound {
 		for i := range u {
 			u[i] *= bound / norm * less
 		}

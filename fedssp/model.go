@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -122,11 +123,11 @@ func (m *Model) complete(p *Params) {
 	for j := range p.Items {
 		row := m.Items[j*d : (j+1)*d]
 		for a, x := range row {
-			axpy(gram[a*d:a*d+a+1], x, row[:a+1])
+			dense.Axpy(gram[a*d:a*d+a+1], x, row[:a+1])
 		}
 	}
 	m.Gramian = make([]float64, p.packed())
-	pack(m.Gramian, gram, d)
+	dense.Pack(m.Gramian, gram, d)
 }
 
 // offset is what is known of a rating of item j before anything of the user: μ + b_j, or its
@@ -149,7 +150,7 @@ func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 	x := bias
 	switch {
 	case row != nil && (m.chosen == nil || !m.scale.ranked || m.chosen.place[item] >= 0 || !nothing(row)):
-		x += dot(u[:d], row)
+		x += dense.Dot(u[:d], row)
 	case m.scale.ranked:
 		return math.NaN()
 	}
@@ -356,7 +357,7 @@ func (m *Model) itemBias(j int) float64 {
 
 func (m *Model) addCovariance(j int, dst []float64) {
 	if m.Covariance != nil {
-		axpy(dst, 1, m.Covariance[j*len(dst):(j+1)*len(dst)])
+		dense.Axpy(dst, 1, m.Covariance[j*len(dst):(j+1)*len(dst)])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -61,7 +62,7 @@ func TestNormOfItems(t *testing.T) {
 				}
 				got, want := contribute(t, one, plan(held[step]), i), contribute(t, other, plan(before[step]), i)
 				last := len(got) - 1
-				long := norm(dense(want[last], before[step].Releases[last].Len))
+				long := dense.Norm(spread(want[last], before[step].Releases[last].Len))
 				by := 1.
 				if long > bound {
 					by = bound / long
@@ -72,7 +73,7 @@ func TestNormOfItems(t *testing.T) {
 					if r.Name == WeightCounts {
 						times = 1
 					}
-					near(t, name+", "+r.Name, dense(got[k], r.Len), scaled(dense(want[k], r.Len), times), 1e-9)
+					near(t, name+", "+r.Name, spread(got[k], r.Len), dense.Scaled(spread(want[k], r.Len), times), 1e-9)
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -80,7 +81,7 @@ func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
 					weight = 1
 				}
 				for a := range gradient {
-					gradient[a] += p.CMF.FeatureWeight * (weight*dot(f, v) - target) * f[a]
+					gradient[a] += p.CMF.FeatureWeight * (weight*dense.Dot(f, v) - target) * f[a]
 				}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/posterior"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -155,8 +156,8 @@ func prior(d posterior.Design) posterior.Prior {
 func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, error) {
 	p, n := &s.params.Params, s.params.total()
 	c, typical := s.weights()
-	x := posterior.Measurements{Value: moments, Gain: scaled(s.weight, n), Variance: make([]float64, p.Items)}
-	scatter := sqr(p.residual(p.ClipBias)) * typical
+	x := posterior.Measurements{Value: moments, Gain: dense.Scaled(s.weight, n), Variance: make([]float64, p.Items)}
+	scatter := dense.Sqr(p.residual(p.ClipBias)) * typical
 	var d posterior.Design
 	var start posterior.Prior
 	if p.Pool.held() {
@@ -165,13 +166,13 @@ func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, er
 		d = p.design(k.middle, 1e-9)
 		start = p.usualPrior(d)
 		for j := range x.Variance {
-			x.Variance[j] = sqr(noise) + sqr(start.Own)*k.variance[j] + scatter*k.mean[j]
+			x.Variance[j] = dense.Sqr(noise) + dense.Sqr(start.Own)*k.variance[j] + scatter*k.mean[j]
 		}
 	} else {
 		d = p.design(c, typical)
 		start = prior(d)
 		for j := range x.Variance {
-			x.Variance[j] = sqr(noise) + sqr(s.weightNoise*n*startOwn) + scatter*c[j]
+			x.Variance[j] = dense.Sqr(noise) + dense.Sqr(s.weightNoise*n*startOwn) + scatter*c[j]
 		}
 	}
 	b, effects, _, err := posterior.EstimateEffects(d, x, start, p.Pool.Iterations)
@@ -179,17 +180,9 @@ func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, er
 		return nil, fmt.Errorf("fedssp: biases: %w", err)
 	}
 	if s.chosen != nil {
-		s.model.restBias = clampAll(s.designOfOthers().Predict(effects), p.ClipBias)
+		s.model.restBias = dense.ClampAll(s.designOfOthers().Predict(effects), p.ClipBias)
 	}
-	return clampAll(b, p.ClipBias), nil
-}
-
-// clampAll clamps in place.
-func clampAll(x []float64, bound float64) []float64 {
-	for j := range x {
-		x[j] = clampTo(x[j], bound)
-	}
-	return x
+	return dense.ClampAll(b, p.ClipBias), nil
 }
 
 // kept are the statistics of the outer steps so far, the older the less they weigh.
@@ -208,7 +201,7 @@ func (s *Strategy) remember(y *system, noise float64) float64 {
 		k.moments, k.gramian = make([]float64, len(y.b)), make([]float64, len(y.gramian))
 	}
 	k.weight = precision + rho*k.weight
-	k.variance = sqr(precision*noise) + sqr(rho)*k.variance
+	k.variance = dense.Sqr(precision*noise) + dense.Sqr(rho)*k.variance
 	for i, x := range y.b {
 		k.moments[i] = precision*x + rho*k.moments[i]
 		y.b[i] = k.moments[i] / k.weight
@@ -217,7 +210,7 @@ func (s *Strategy) remember(y *system, noise float64) float64 {
 		k.gramian[i] = precision*x + rho*k.gramian[i]
 		y.gramian[i] = k.gramian[i] / k.weight
 	}
-	return k.variance / sqr(k.weight)
+	return k.variance / dense.Sqr(k.weight)
 }
 
 // precision is what a step's statistics weigh with the given noise in a coordinate of moments: the inverse of its variance,
@@ -226,7 +219,7 @@ func (s *Strategy) precision(noise float64) float64 {
 	last := s.params.Steps[len(s.params.Steps)-1]
 	for _, r := range last.Releases {
 		if r.Name == Moments && noise > 0 {
-			return sqr(deviation(r) / noise)
+			return dense.Sqr(deviation(r) / noise)
 		}
 	}
 	return 1
@@ -238,20 +231,20 @@ func (s *Strategy) precision(noise float64) float64 {
 func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) error {
 	p, d, m := &s.params.Params, s.params.Rank, s.params.Items
 	variance := s.remember(y, noise)
-	e := newEigen(d)
-	e.decompose(y.gramian)
-	design, raw := p.design(y.weight, y.typical), scaled(s.weight, s.params.total())
-	scatter := sqr(p.residual(p.targetBound())) * y.typical
+	e := dense.NewEigen(d)
+	e.Decompose(y.gramian)
+	design, raw := p.design(y.weight, y.typical), dense.Scaled(s.weight, s.params.total())
+	scatter := dense.Sqr(p.residual(p.targetBound())) * y.typical
 	turned := make([]float64, m*d)
 	rows := func(x []float64) blas64.General { return blas64.General{Rows: m, Cols: d, Stride: d, Data: x} }
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(y.b), square(e.vectors, d), 0, rows(turned))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(y.b), dense.Square(e.Vectors, d), 0, rows(turned))
 	effects, errs := make([][]float64, d), make([]error, d)
 	run.Each(d, func(k int) {
 		x := posterior.Measurements{Value: make([]float64, m), Gain: make([]float64, m), Variance: make([]float64, m)}
 		for j := range m {
 			x.Value[j] = turned[j*d+k]
 			// The weight as it was released: a floor would make noise of what is not known.
-			x.Gain[j] = max(y.share[j]-y.weight[j]+raw[j], 0) * e.values[k]
+			x.Gain[j] = max(y.share[j]-y.weight[j]+raw[j], 0) * e.Values[k]
 			x.Variance[j] = variance + scatter*x.Gain[j]
 		}
 		v, of, _, err := posterior.EstimateEffects(design, x, p.itemsPrior(design), p.Pool.Iterations)
@@ -268,9 +261,9 @@ func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) er
 			return fmt.Errorf("fedssp: embeddings: %w", err)
 		}
 	}
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), square(e.vectors, d), 0, rows(s.model.Items))
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), dense.Square(e.Vectors, d), 0, rows(s.model.Items))
 	if s.chosen != nil && s.chosen.rest != nil {
-		s.model.rest = predictOthers(s.designOfOthers(), effects, square(e.vectors, d))
+		s.model.rest = predictOthers(s.designOfOthers(), effects, dense.Square(e.Vectors, d))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/posterior"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -92,7 +93,7 @@ func TestPooledStep(t *testing.T) {
 	s := newStrategy(t, p, n, 0) // noise is set below: what it is made of is not the point here
 	for i := range s.params.Steps {
 		for k := range s.params.Steps[i].Releases {
-			s.params.Steps[i].Releases[k].Noise = protocol.Noise{Kind: protocol.Split, Variance: sqr(deviation * s.params.Steps[i].Releases[k].Scale)}
+			s.params.Steps[i].Releases[k].Noise = protocol.Noise{Kind: protocol.Split, Variance: dense.Sqr(deviation * s.params.Steps[i].Releases[k].Scale)}
 		}
 	}
 	round(t, s, users, nil)
@@ -147,7 +148,7 @@ func TestPooledStep(t *testing.T) {
 				// A scale of 1 to 5: residuals of 4/4.5 stars.
 				x.Variance = append(x.Variance, variance/seen/seen+typical*(4/4.5)*(4/4.5)*h)
 			}
-			design := s.params.design(scaled(s.weight, n), typical)
+			design := s.params.design(dense.Scaled(s.weight, n), typical)
 			got, _, err := posterior.Estimate(design, x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -172,7 +173,7 @@ func summed(t *testing.T, s *Strategy, users []*User) (*protocol.Plan, protocol.
 	for k, r := range plan.Releases {
 		sums.Values = append(sums.Values, make([]float64, r.Len))
 		for i, u := range users {
-			for c, x := range dense(contribute(t, u, plan, i)[k], r.Len) {
+			for c, x := range spread(contribute(t, u, plan, i)[k], r.Len) {
 				sums.Values[k][c] += x
 			}
 		}

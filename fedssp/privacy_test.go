@@ -170,7 +170,7 @@ func within(t *testing.T, who string, r protocol.Release, v protocol.Vector) flo
 	if err := v.Validate(r.Len); err != nil {
 		t.Fatalf("%s: release %q: %v", who, r.Name, err)
 	}
-	for _, x := range dense(v, r.Len) {
+	for _, x := range spread(v, r.Len) {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			t.Fatalf("%s: release %q holds %v", who, r.Name, x)
 		}

@@ -48,7 +48,7 @@ func TestRatingMovesAllThatItsUserSends(t *testing.T) {
 			var all []float64
 			for c, v := range contribute(t, NewUser(&p, r), plan, 1) {
 				if n := last.Releases[c].Len; n == p.Items*p.Rank { // moments, a row each
-					all = append(all, dense(v, n)...)
+					all = append(all, spread(v, n)...)
 				}
 			}
 			return all

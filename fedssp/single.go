@@ -3,6 +3,8 @@ package fedssp
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // Models in single precision ([Params.Single]). The server rounds its own model before it broadcasts it, so that both sides compute with the same
@@ -99,7 +101,7 @@ func (s *Strategy) settle() {
 func (m *Model) round() {
 	for _, part := range [][]float64{m.Counts, m.Bias, m.Items, m.rest, m.Popularity} {
 		for i, x := range part {
-			part[i] = float64(float32(clampTo(x, math.MaxFloat32)))
+			part[i] = float64(float32(dense.Clamp(x, math.MaxFloat32)))
 		}
 	}
 	for i, x := range m.restBias {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -165,8 +166,8 @@ func TestHessiansAndGradients(t *testing.T) {
 					}
 				}
 			}
-			near(t, fmt.Sprint(l, " hessians"), dense(v[0], 60), hessians, 1e-9)
-			near(t, fmt.Sprint(l, " gradients"), dense(v[1], 30), gradients, 1e-9)
+			near(t, fmt.Sprint(l, " hessians"), spread(v[0], 60), hessians, 1e-9)
+			near(t, fmt.Sprint(l, " gradients"), spread(v[1], 30), gradients, 1e-9)
 		}
 	}
 }
@@ -199,7 +200,7 @@ func TestCollectiveStep(t *testing.T) {
 			for j := range m {
 				var a mat.Dense
 				a.Scale(y.weight[j], gram)
-				pack(y.items[6*j:6*j+6], a.RawMatrix().Data, d)
+				dense.Pack(y.items[6*j:6*j+6], a.RawMatrix().Data, d)
 			}
 		}
 		// S and which entries it has.
@@ -371,7 +372,7 @@ func TestWorkersDoNotMatter(t *testing.T) {
 				}
 				sums := protocol.Sums{Survivors: 10}
 				for k, r := range plan.Releases {
-					sums.Values = append(sums.Values, dense(contribute(t, users[0], plan, 0)[k], r.Len))
+					sums.Values = append(sums.Values, spread(contribute(t, users[0], plan, 0)[k], r.Len))
 				}
 				if err := s.Absorb(plan, sums, protocol.Workers(workers)); err != nil {
 					t.Fatal(err)

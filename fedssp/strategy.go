@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -205,19 +206,11 @@ func deviation(r protocol.Release) float64 { return math.Sqrt(r.Noise.Variance) 
 // total is N as a number.
 func (p *StrategyParams) total() float64 { return float64(p.Cohort.Clients) }
 
-func scaled(x []float64, by float64) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = v * by
-	}
-	return out
-}
-
 // prepared takes in counts and mean, and chooses items.
 func (s *Strategy) prepared(r absorbed) error {
 	if x := r.values[Counts]; x != nil {
 		n := s.params.total() / r.users
-		counts := scaled(x, n)
+		counts := dense.Scaled(x, n)
 		if s.model.unchosen {
 			if err := s.adopt(most(counts, s.all.TopItems)); err != nil {
 				return err
@@ -241,7 +234,7 @@ func (s *Strategy) prepared(r absorbed) error {
 		}
 		// A denominator below its noise says nothing: the middle of the scale stays.
 		if x[1] > r.noise[Mean] && x[1] > 0 {
-			s.model.Mean = p.middle() + (p.Max-p.Min)/2*clampTo(x[0]/x[1], 1)
+			s.model.Mean = p.middle() + (p.Max-p.Min)/2*dense.Clamp(x[0]/x[1], 1)
 		}
 	}
 	return nil
@@ -249,7 +242,7 @@ func (s *Strategy) prepared(r absorbed) error {
 
 // keepWeights takes in weights, and averages those of several rounds.
 func (s *Strategy) keepWeights(r absorbed) {
-	weight, noise := scaled(r.values[WeightCounts], 1/r.users), r.noise[WeightCounts]/r.users
+	weight, noise := dense.Scaled(r.values[WeightCounts], 1/r.users), r.noise[WeightCounts]/r.users
 	s.weight, s.weightNoise = averaged(s.weight, s.weightNoise, weight, noise)
 }
 
@@ -260,11 +253,11 @@ func averaged(first []float64, noise1 float64, second []float64, noise2 float64)
 		return second, noise2
 	}
 	share := 0.5 // of the second
-	if v := sqr(noise1) + sqr(noise2); v > 0 {
-		share = sqr(noise1) / v
+	if v := dense.Sqr(noise1) + dense.Sqr(noise2); v > 0 {
+		share = dense.Sqr(noise1) / v
 	}
-	out := scaled(first, 1-share)
-	axpy(out, share, second)
+	out := dense.Scaled(first, 1-share)
+	dense.Axpy(out, share, second)
 	return out, math.Hypot((1-share)*noise1, share*noise2)
 }
 
@@ -286,7 +279,7 @@ func (s *Strategy) measured(sums []float64, noise float64) ([]float64, float64) 
 		return sums, noise
 	}
 	if b := s.model.Bias; b != nil {
-		c := scaled(s.weight, n)
+		c := dense.Scaled(s.weight, n)
 		if p.learned() && p.Pool.held() {
 			c = shrink(c, s.weightNoise*n, n).mean
 		}
@@ -304,7 +297,7 @@ func (s *Strategy) measured(sums []float64, noise float64) ([]float64, float64) 
 // √n, at least 1, so that one over their sum is about one of them.
 func (s *Strategy) weights() (c []float64, typical float64) {
 	n := s.params.total()
-	c = scaled(s.weight, n)
+	c = dense.Scaled(s.weight, n)
 	floor, sum := max(s.weightNoise*n, 1e-9), 0.0
 	for j, x := range c {
 		if !(x > floor) {
@@ -323,14 +316,14 @@ func (s *Strategy) weights() (c []float64, typical float64) {
 func (s *Strategy) popularity() {
 	if p := &s.params.Params; p.Popularity > 0 {
 		c, typical := s.weights()
-		s.model.Popularity = scaled(standardLogs(c, typical), p.Popularity)
+		s.model.Popularity = dense.Scaled(standardLogs(c, typical), p.Popularity)
 	}
 }
 
 // biases solves for b_j: the system of an outer step in one dimension.
 func (s *Strategy) biases(r absorbed) error {
 	p, n := &s.params.Params, s.params.total()/r.users
-	sums, noise := s.measured(scaled(r.values[Bias], n), r.noise[Bias]*n)
+	sums, noise := s.measured(dense.Scaled(r.values[Bias], n), r.noise[Bias]*n)
 	if p.learned() {
 		b, err := s.pooledBiases(sums, noise)
 		if err == nil {
@@ -339,11 +332,11 @@ func (s *Strategy) biases(r absorbed) error {
 		return err
 	}
 	c, typical := s.weights()
-	rho := sqr(noise) / typical
+	rho := dense.Sqr(noise) / typical
 	b := slices.Clone(sums)
 	for j := range b {
 		weight := c[j] / (c[j] + rho)
-		b[j] = clampTo(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
+		b[j] = dense.Clamp(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
 	}
 	s.model.Bias = b
 	return nil
@@ -391,15 +384,15 @@ func (s *Strategy) system(r absorbed, n float64) *system {
 		first, second = Gradients, Hessians
 		y.at = slices.Clone(s.model.Items)
 	}
-	y.b = scaled(r.values[first], n)
-	y.rho = sqr(r.noise[first]*n) / y.typical
+	y.b = dense.Scaled(r.values[first], n)
+	y.rho = dense.Sqr(r.noise[first]*n) / y.typical
 	if x := r.values[second]; x != nil {
-		y.items = scaled(x, n)
+		y.items = dense.Scaled(x, n)
 	}
 	if x := r.values[Gramian]; x != nil {
 		y.gramian = make([]float64, p.Rank*p.Rank)
-		unpack(y.gramian, x, p.Rank, 1/r.users)
-		newEigen(p.Rank).project(y.gramian)
+		dense.Unpack(y.gramian, x, p.Rank, 1/r.users)
+		dense.NewEigen(p.Rank).Project(y.gramian)
 		y.share = y.shares(s.params.total())
 	}
 	return y

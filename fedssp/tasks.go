@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -50,7 +51,9 @@ type TaskRegressions struct {
 }
 
 // Predict is <u, θ_i>, for u of any norm.
-func (f *TaskRegressions) Predict(task int, u []float64) float64 { return dot(f.Theta.Row(task), u) }
+func (f *TaskRegressions) Predict(task int, u []float64) float64 {
+	return dense.Dot(f.Theta.Row(task), u)
+}
 
 // SolveTasks is task-weighted SSP, AdaDPALS with users' vectors given (multi-task, Algorithm 1): Â_i = Σ_j w_ij u_j u_jᵀ and b̂_i = Σ_j w_ij y_ij u_j are
 // released once, with noise, and solved.
@@ -75,11 +78,11 @@ func SolveTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegressions,
 	}
 	d := t.Dim
 	each := len(sums) / t.Count
-	e := newEigen(d)
+	e := dense.NewEigen(d)
 	a := make([]float64, d*d)
 	for i := range t.Count {
 		s := sums[i*each : (i+1)*each]
-		unpack(a, s, d, 1)
+		dense.Unpack(a, s, d, 1)
 		solveTask(r.theta.Row(i), e, a, s[each-d:], r.sigma)
 	}
 	return r.done(), nil
@@ -92,13 +95,13 @@ func (r *tasksRun) statistics() []float64 {
 	sums, add := make([]float64, r.t.Count*each), make([]float64, each)
 	for j, row := range r.t.Rows {
 		u := r.t.clipped(j)
-		packOuter(add, u)
+		dense.PackOuter(add, u)
 		for k, i := range row.Items {
-			y := clampTo(float64(row.Values[k]), 1)
+			y := dense.Clamp(float64(row.Values[k]), 1)
 			for c, x := range u {
 				add[each-d+c] = y * x
 			}
-			axpy(sums[int(i)*each:(int(i)+1)*each], r.weights[j][k], add)
+			dense.Axpy(sums[int(i)*each:(int(i)+1)*each], r.weights[j][k], add)
 		}
 	}
 	return sums
@@ -107,11 +110,11 @@ func (r *tasksRun) statistics() []float64 {
 // solveTask sets theta to the solution of Aθ = b for released sums that have noise of deviation sigma. A is projected to the positive
 // semidefinite, and what is not in it is left at zero. A ridge holds θ: with A = aI, noise of variance 2σ² in b - Aθ, and θ of
 // variance 1/d a coordinate, 2σ²d/a is the one of the least error. a is read off the trace.
-func solveTask(theta []float64, e *eigen, a, b []float64, sigma float64) {
-	e.decompose(a)
+func solveTask(theta []float64, e *dense.Eigen, a, b []float64, sigma float64) {
+	e.Decompose(a)
 	d := len(theta)
 	var trace float64
-	for _, x := range e.values {
+	for _, x := range e.Values {
 		trace += x / float64(d)
 	}
 	ridge := 0.
@@ -119,16 +122,16 @@ func solveTask(theta []float64, e *eigen, a, b []float64, sigma float64) {
 		ridge = 2 * sigma * sigma * float64(d) / max(trace, sigma)
 	}
 	clear(theta)
-	for k, x := range e.values {
-		if x+ridge <= 1e-9*e.values[d-1] || x+ridge == 0 {
+	for k, x := range e.Values {
+		if x+ridge <= 1e-9*e.Values[d-1] || x+ridge == 0 {
 			continue
 		}
 		var along float64
 		for c := range d {
-			along += e.vectors[c*d+k] * b[c]
+			along += e.Vectors[c*d+k] * b[c]
 		}
 		for c := range d {
-			theta[c] += e.vectors[c*d+k] * along / (x + ridge)
+			theta[c] += e.Vectors[c*d+k] * along / (x + ridge)
 		}
 	}
 	shorten(theta)
@@ -184,13 +187,13 @@ func (r *tasksRun) gradient(g []float64, clip float64) {
 	clear(g)
 	for j, row := range r.t.Rows {
 		u := r.t.clipped(j)
-		norm := math.Sqrt(dot(u, u))
+		norm := math.Sqrt(dense.Dot(u, u))
 		if norm == 0 {
 			continue
 		}
 		for k, i := range row.Items {
-			residual := dot(r.theta.Row(int(i)), u) - clampTo(float64(row.Values[k]), 1)
-			axpy(g[int(i)*d:(int(i)+1)*d], r.weights[j][k]*clampTo(residual, clip/norm), u)
+			residual := dense.Dot(r.theta.Row(int(i)), u) - dense.Clamp(float64(row.Values[k]), 1)
+			dense.Axpy(g[int(i)*d:(int(i)+1)*d], r.weights[j][k]*dense.Clamp(residual, clip/norm), u)
 		}
 	}
 }
@@ -333,7 +336,7 @@ func (t *Tasks) clipped(j int) []float64 {
 
 // shorten shortens a vector to norm 1, if it is longer.
 func shorten(x []float64) {
-	if norm := math.Sqrt(dot(x, x)); norm > 1 {
+	if norm := math.Sqrt(dense.Dot(x, x)); norm > 1 {
 		for c := range x {
 			x[c] /= norm
 		}

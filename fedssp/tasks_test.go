@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -116,7 +117,7 @@ func TestTasksSensitivity(t *testing.T) {
 			moved []float64
 			bound float64
 		}{{"statistics", r.statistics(), math.Sqrt2}, {"gradient", g, o.Clip}, {"counts", r.counts, math.Sqrt(o.CountCap)}} {
-			norm := math.Sqrt(dot(x.moved, x.moved))
+			norm := math.Sqrt(dense.Dot(x.moved, x.moved))
 			if !(norm <= x.bound*(1+1e-12)) {
 				t.Fatalf("unit %d: %s move by %v, above %v", unit, x.what, norm, x.bound)
 			}
@@ -200,7 +201,7 @@ func TestTasksChargeWhatIsAdded(t *testing.T) {
 				if err := r.release(sums, sigma); err != nil {
 					t.Fatal(err)
 				}
-				return math.Sqrt(dot(sums, sums) / float64(len(sums)))
+				return math.Sqrt(dense.Dot(sums, sums) / float64(len(sums)))
 			}
 			square := float64(times) * math.Pow(sensitivity/deviation(r.sigma), 2)
 			if !public {

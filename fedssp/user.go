@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -277,7 +278,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 		}
 		c.fit()
 		v := protocol.Vector{Value: make([]float64, p.packed())}
-		packOuter(v.Value, c.embedding())
+		dense.PackOuter(v.Value, c.embedding())
 		for i := range v.Value {
 			v.Value[i] *= c.share
 		}
@@ -324,7 +325,7 @@ func (c *contribution) mean() (protocol.Vector, error) {
 		sum += (float64(ratings.Values[k]) - p.middle()) / ((p.Max - p.Min) / 2)
 	}
 	n := float64(p.MeanCap)
-	return protocol.Vector{Value: []float64{clampTo(sum/n, 1), float64(len(places)) / n}}, nil // rounding may pass 1
+	return protocol.Vector{Value: []float64{dense.Clamp(sum/n, 1), float64(len(places)) / n}}, nil // rounding may pass 1
 }
 
 // weigh chooses the ratings that take part, once, and deals weights to them.
@@ -358,7 +359,7 @@ func (c *contribution) weigh() error {
 		weigh(c.weights, counts, p.Exponent)
 	}
 	if p.Bias && p.NormBias > 0 {
-		restrain(c.weights, norm(c.biases().Value), p.biasBound())
+		restrain(c.weights, dense.Norm(c.biases().Value), p.biasBound())
 	}
 	return nil
 }
@@ -376,8 +377,6 @@ func restrain(x []float64, norm, bound float64) float64 {
 	}
 	return by
 }
-
-func norm(x []float64) float64 { return math.Sqrt(dot(x, x)) }
 
 // choose says which ratings take part: all of them or, where ratings are budgeted, those that were drawn for all of a run's sums.
 func (c *contribution) choose(counts []float64) error {
@@ -452,7 +451,7 @@ func (c *contribution) biases() protocol.Vector {
 	own := sum / (float64(len(c.ratings.Values)) + p.UserBiasRidge)
 	v := protocol.Vector{Index: c.items(), Value: make([]float64, len(c.chosen))}
 	for i, k := range c.chosen {
-		v.Value[i] = c.weights[i] * clampTo(float64(c.ratings.Values[k])-centre-own, p.ClipBias)
+		v.Value[i] = c.weights[i] * dense.Clamp(float64(c.ratings.Values[k])-centre-own, p.ClipBias)
 	}
 	return v
 }
@@ -474,10 +473,10 @@ func (c *contribution) sumsOfBiases(bound float64) protocol.Vector {
 		left := make([]float64, len(c.ratings.Items))
 		w.residuals(p, c.model, c.ratings, left)
 		for i, k := range c.chosen {
-			v.Value[i] = c.weights[i] * clampTo(left[k], p.ClipBias)
+			v.Value[i] = c.weights[i] * dense.Clamp(left[k], p.ClipBias)
 		}
 	}
-	restrain(v.Value, norm(v.Value), min(bound, p.biasBound()))
+	restrain(v.Value, dense.Norm(v.Value), min(bound, p.biasBound()))
 	return v
 }
 
@@ -496,15 +495,15 @@ func (c *contribution) fit() {
 	for i, k := range c.chosen {
 		x := c.work.offset[k] + c.work.own(k, d)
 		if p.Solver == Convex {
-			_, slope, _ := p.derivatives(x+dot(u, c.work.row(k, d)), c.work.value[k])
-			c.slopes[i] = c.weights[i] * clampTo(slope, p.slopeBound())
+			_, slope, _ := p.derivatives(x+dense.Dot(u, c.work.row(k, d)), c.work.value[k])
+			c.slopes[i] = c.weights[i] * dense.Clamp(slope, p.slopeBound())
 		} else {
-			c.slopes[i] = c.weights[i] * clampTo(c.work.value[k]-x, p.targetBound())
+			c.slopes[i] = c.weights[i] * dense.Clamp(c.work.value[k]-x, p.targetBound())
 		}
 	}
 	c.share = 1
 	if p.NormItems > 0 {
-		c.share = restrain(c.slopes, norm(c.slopes)*norm(u), p.itemsBound())
+		c.share = restrain(c.slopes, dense.Norm(c.slopes)*dense.Norm(u), p.itemsBound())
 	}
 }
 
@@ -518,7 +517,7 @@ func (c *contribution) statistics(name string) protocol.Vector {
 	row := slices.Clone(u)
 	if name == Gramians || name == Hessians {
 		row = make([]float64, p.packed())
-		packOuter(row, u)
+		dense.PackOuter(row, u)
 	}
 	v := protocol.Vector{Index: c.items(), Block: len(row), Factor: make([]float64, len(c.chosen)), Value: row}
 	if name == Moments || name == Gradients {
@@ -528,7 +527,7 @@ func (c *contribution) statistics(name string) protocol.Vector {
 	for i, k := range c.chosen {
 		v.Factor[i] = c.share * c.weights[i]
 		if name == Hessians {
-			_, _, curvature := p.derivatives(w.offset[k]+w.own(k, d)+dot(u, w.row(k, d)), w.value[k])
+			_, _, curvature := p.derivatives(w.offset[k]+w.own(k, d)+dense.Dot(u, w.row(k, d)), w.value[k])
 			v.Factor[i] *= curvature
 		}
 	}

@@ -105,7 +105,7 @@ func TestTasteFit(t *testing.T) {
 	near(t, "embedding", user.Embedding(), u, 1e-12)
 	clipped := append([]float64(nil), u[:d]...)
 	clipUser(clipped, p.ClipUser)
-	moments := dense(vectors[1], m*d)
+	moments := spread(vectors[1], m*d)
 	for _, j := range r.Items {
 		k := 0
 		for r.Items[k] != j {

@@ -1,6 +1,10 @@
 package fedssp
 
-import "math"
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/internal/dense"
+)
 
 // Where a small budget is shared by few users, noise hides not only items but also what priors are learned from. What is usual of
 // ratings then has to say more: where their mean is, how much items differ, and by what law some are rated more than others. It is all
@@ -27,8 +31,8 @@ func (p *Params) heldMean(sum, count, noise float64) float64 {
 	if count == 0 {
 		return p.Min + usualMean*width
 	}
-	measured := p.middle() + width/2*clampTo(sum/count, 1)
-	prior, variance := sqr(usualMeanSpread*width), sqr(width/2*noise/count)
+	measured := p.middle() + width/2*dense.Clamp(sum/count, 1)
+	prior, variance := dense.Sqr(usualMeanSpread*width), dense.Sqr(width/2*noise/count)
 	return p.Min + usualMean*width + prior/(prior+variance)*(measured-p.Min-usualMean*width)
 }
 
@@ -67,10 +71,10 @@ func shrink(released []float64, noise, users float64) known {
 	deviation := usualWeightRatio
 	// moments are those of an item's posterior: of c_j, c_j², log c_j and its square.
 	moments := func(c float64) (x [4]float64) {
-		centre := math.Log(mean) - sqr(deviation)/2
+		centre := math.Log(mean) - dense.Sqr(deviation)/2
 		best := math.Inf(-1)
 		for g := range grid {
-			mass[g] = -sqr((logs[g]-centre)/deviation)/2 - sqr((c-grid[g])/noise)/2
+			mass[g] = -dense.Sqr((logs[g]-centre)/deviation)/2 - dense.Sqr((c-grid[g])/noise)/2
 			best = max(best, mass[g])
 		}
 		var all float64
@@ -78,9 +82,9 @@ func shrink(released []float64, noise, users float64) known {
 			w := math.Exp(l - best)
 			all += w
 			x[0] += w * grid[g]
-			x[1] += w * sqr(grid[g])
+			x[1] += w * dense.Sqr(grid[g])
 			x[2] += w * logs[g]
-			x[3] += w * sqr(logs[g])
+			x[3] += w * dense.Sqr(logs[g])
 		}
 		for i := range x {
 			x[i] /= all
@@ -94,11 +98,11 @@ func shrink(released []float64, noise, users float64) known {
 			first += x[2] / float64(m)
 			second += x[3] / float64(m)
 		}
-		deviation = math.Sqrt(max(second-sqr(first), sqr(leastRatio)))
+		deviation = math.Sqrt(max(second-dense.Sqr(first), dense.Sqr(leastRatio)))
 	}
 	for j, c := range released {
 		x := moments(c)
-		k.mean[j], k.variance[j], k.middle[j] = x[0], max(x[1]-sqr(x[0]), 0), math.Exp(x[2])
+		k.mean[j], k.variance[j], k.middle[j] = x[0], max(x[1]-dense.Sqr(x[0]), 0), math.Exp(x[2])
 	}
 	return k
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // By hand, on a scale of 0 to 10: what is usual is a mean of 6.5 with a deviation of .6. A sum of 20 places of the scale over 100 ratings says
@@ -51,8 +53,8 @@ func TestWeightsAreShrunk(t *testing.T) {
 	k := shrink(released, noise, users)
 	var before, after, stated float64
 	for j, c := range truth {
-		before += sqr(max(released[j], 0) - c)
-		after += sqr(k.mean[j] - c)
+		before += dense.Sqr(max(released[j], 0) - c)
+		after += dense.Sqr(k.mean[j] - c)
 		stated += k.variance[j]
 	}
 	if after > 0.62*before {

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 
 	"github.com/fedsim/fedsim/fedssp/posterior"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -50,7 +51,7 @@ func variancesOf(x []float64) *Variances { return &Variances{x[0], x[1], x[2], x
 
 // startVariances are those of the first fit.
 func (p *Params) startVariances() Variances {
-	s := sqr((p.Max - p.Min) / 4)
+	s := dense.Sqr((p.Max - p.Min) / 4)
 	return Variances{Residual: 0.8 * s, UserBias: 0.2 * s, Features: 1, Popularity: 1}
 }
 
@@ -81,19 +82,19 @@ func (s *Strategy) fitPrior(d posterior.Design) (*itemPrior, error) {
 		mean := func(j int) float64 { return s.model.jointMean(p, j, k) }
 		var around float64
 		for j := range m {
-			around += sqr(mean(j)) / float64(m)
+			around += dense.Sqr(mean(j)) / float64(m)
 		}
 		a, w := make([]float64, n*n), make([]float64, n)
 		copy(a, gram)
 		for i := range n {
-			a[i*n+i] += around/sqr(startFeatures) + leastVariance
+			a[i*n+i] += around/dense.Sqr(startFeatures) + leastVariance
 		}
 		for j := range m {
 			for i := d.Start[j]; i < d.Start[j+1]; i++ {
 				w[d.Column[i]] += d.Value[i] * mean(j)
 			}
 		}
-		if !solveUpper(a, w, n) {
+		if !dense.SolveUpper(a, w, n) {
 			return nil, fmt.Errorf("fedssp: the prior of items: %w", posterior.ErrDegenerate)
 		}
 		var sum float64
@@ -103,7 +104,7 @@ func (s *Strategy) fitPrior(d posterior.Design) (*itemPrior, error) {
 				y += d.Value[i] * w[d.Column[i]]
 			}
 			x.mean[j*e+k] = y
-			sum += sqr(mean(j)-y) + s.model.jointCovariance(p, j, k, k)
+			sum += dense.Sqr(mean(j)-y) + s.model.jointCovariance(p, j, k, k)
 		}
 		x.variance[k] = max(sum/float64(m), leastVariance)
 	}
@@ -144,23 +145,23 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 	scale := n * p.fullWeight() / v.Residual
 	second, first := r.values[SecondMoments], r.values[FirstMoments]
 	covariance, bias := make([]float64, m*size), make([]float64, m)
-	blocks(run, m, func(from, to int) {
+	dense.Blocks(run, m, func(from, to int) {
 		a, b := make([]float64, e*e), make([]float64, e)
 		for j := from; j < to; j++ {
-			unpack(a, second[j*size:(j+1)*size], e, scale)
+			dense.Unpack(a, second[j*size:(j+1)*size], e, scale)
 			for k := range e {
 				a[k*e+k] += 1 / before.variance[k]
 				b[k] = scale*first[j*e+k] + before.mean[j*e+k]/before.variance[k]
 			}
-			if !solveUpper(a, b, e) { // rounding made a hardly determined item indefinite: what is known beforehand
+			if !dense.SolveUpper(a, b, e) { // rounding made a hardly determined item indefinite: what is known beforehand
 				clear(a)
 				for k := range e {
 					a[k*e+k] = math.Sqrt(1 / before.variance[k])
 				}
 				copy(b, before.mean[j*e:(j+1)*e])
 			}
-			invertUpper(a, e)
-			pack(covariance[j*size:(j+1)*size], a, e)
+			dense.InvertUpper(a, e)
+			dense.Pack(covariance[j*size:(j+1)*size], a, e)
 			copy(s.model.Items[j*d:(j+1)*d], b)
 			bias[j] = b[d]
 		}
@@ -175,20 +176,6 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 	return nil
 }
 
-// invertUpper replaces the factor in the upper triangle of a by the whole inverse of what was factored.
-func invertUpper(a []float64, d int) {
-	lapack64.Potri(triangular(a, d))
-	for i := range d {
-		for k := range i {
-			a[i*d+k] = a[k*d+i]
-		}
-	}
-}
-
-func triangular(a []float64, d int) blas64.Triangular {
-	return blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: a}
-}
-
 // learn are the variances that scales, summed over users ([contribution.scales]), make likeliest.
 func (p *Params) learn(v Variances, x []float64) *Variances {
 	users := x[scaleUsers]
@@ -196,9 +183,9 @@ func (p *Params) learn(v Variances, x []float64) *Variances {
 		return &v
 	}
 	if x[scaleRatings] > 0 {
-		v.Residual = max(x[scaleResiduals]/x[scaleRatings], leastVariance*sqr(p.Max-p.Min))
+		v.Residual = max(x[scaleResiduals]/x[scaleRatings], leastVariance*dense.Sqr(p.Max-p.Min))
 	}
-	v.UserBias = max(x[scaleBias]/users, leastVariance*sqr(p.Max-p.Min))
+	v.UserBias = max(x[scaleBias]/users, leastVariance*dense.Sqr(p.Max-p.Min))
 	// The fixed point of MacKay (1992), which EM takes ten times the steps to.
 	if known := x[scaleKnown]; known > 0 {
 		v.Features = max(x[scaleFeatures]/known, leastVariance)
@@ -212,8 +199,8 @@ func (s *Strategy) turn(prior *itemPrior, gramian []float64, users float64, run 
 	p := &s.params.Params
 	m, d, e, size := p.Items, p.Rank, p.joint(), p.packedJoint()
 	root := make([]float64, d*d)
-	unpack(root, gramian, d, 1/users)
-	if _, ok := lapack64.Potrf(upper(root, d)); !ok {
+	dense.Unpack(root, gramian, d, 1/users)
+	if _, ok := lapack64.Potrf(dense.Upper(root, d)); !ok {
 		return // nobody left says where to
 	}
 	for i := range d {
@@ -234,27 +221,27 @@ func (s *Strategy) turn(prior *itemPrior, gramian []float64, users float64, run 
 		}
 	}
 	half, turned := make([]float64, d*d), make([]float64, d*d)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, square(root, d), square(around, d), 0, square(half, d))
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, square(half, d), square(root, d), 0, square(turned, d))
-	q := newEigen(d)
-	q.decompose(turned)
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.Square(root, d), dense.Square(around, d), 0, dense.Square(half, d))
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.Square(half, d), dense.Square(root, d), 0, dense.Square(turned, d))
+	q := dense.NewEigen(d)
+	q.Decompose(turned)
 	matrix := make([]float64, e*e) // M, and 1 for b_j
 	top := blas64.General{Rows: d, Cols: d, Stride: e, Data: matrix}
-	blas64.Gemm(blas.Trans, blas.NoTrans, 1, square(q.vectors, d), square(root, d), 0, top)
+	blas64.Gemm(blas.Trans, blas.NoTrans, 1, dense.Square(q.Vectors, d), dense.Square(root, d), 0, top)
 	matrix[e*e-1] = 1
-	blocks(run, m, func(from, to int) {
+	dense.Blocks(run, m, func(from, to int) {
 		full, part, v := make([]float64, e*e), make([]float64, e*e), make([]float64, d)
 		for j := from; j < to; j++ {
 			row := s.model.Items[j*d : (j+1)*d]
 			copy(v, row)
 			for a := range row {
-				row[a] = dot(matrix[a*e:a*e+d], v)
+				row[a] = dense.Dot(matrix[a*e:a*e+d], v)
 			}
 			packed := s.model.Covariance[j*size : (j+1)*size]
-			unpack(full, packed, e, 1)
-			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, square(matrix, e), square(full, e), 0, square(part, e))
-			blas64.Gemm(blas.NoTrans, blas.Trans, 1, square(part, e), square(matrix, e), 0, square(full, e))
-			pack(packed, full, e)
+			dense.Unpack(full, packed, e, 1)
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.Square(matrix, e), dense.Square(full, e), 0, dense.Square(part, e))
+			blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.Square(part, e), dense.Square(matrix, e), 0, dense.Square(full, e))
+			dense.Pack(packed, full, e)
 		}
 	})
 }

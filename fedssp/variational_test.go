@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 )
@@ -36,7 +37,7 @@ func uncertain(p *Params, seed uint64) *Model {
 				full[a*e+b] = c.At(a, b)
 			}
 		}
-		pack(m.Covariance[j*p.packedJoint():(j+1)*p.packedJoint()], full, e)
+		dense.Pack(m.Covariance[j*p.packedJoint():(j+1)*p.packedJoint()], full, e)
 	}
 	m.Variances = &Variances{Residual: 0.7, UserBias: 0.3, Features: 0.5, Popularity: 2}
 	return m
@@ -156,7 +157,7 @@ func TestPosteriorOfAUser(t *testing.T) {
 				want[a] -= row[b] * inverse.At(a, b)
 			}
 		}
-		if scale := norm(want) / (p.ClipRating * p.ClipUser); scale > 1 || math.Abs(target) > p.ClipRating {
+		if scale := dense.Norm(want) / (p.ClipRating * p.ClipUser); scale > 1 || math.Abs(target) > p.ClipRating {
 			continue
 		}
 		near(t, "first moments", first[k*e:(k+1)*e], want, 1e-9)
@@ -200,7 +201,7 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	before := *s.model
 	before.Items, before.Covariance = slices.Clone(s.model.Items), slices.Clone(s.model.Covariance)
 	packed := make([]float64, p.packed())
-	pack(packed, second, d)
+	dense.Pack(packed, second, d)
 	prior := &itemPrior{mean: make([]float64, p.Items*e), variance: make([]float64, e)}
 	s.turn(prior, packed, 9, serial{})
 	var off float64
@@ -229,7 +230,7 @@ func TestVariationalLearnsMore(t *testing.T) {
 		return x
 	}
 	u, v, bu, bj := normals(users*d, 1), normals(items*d, 0.4), normals(users, 0.4), normals(items, 0.4)
-	truth := func(i, j int) float64 { return 3 + bu[i] + bj[j] + dot(u[i*d:(i+1)*d], v[j*d:(j+1)*d]) }
+	truth := func(i, j int) float64 { return 3 + bu[i] + bj[j] + dense.Dot(u[i*d:(i+1)*d], v[j*d:(j+1)*d]) }
 	rows := make([]model.Ratings, users)
 	for i := range rows {
 		for j := range items {
@@ -258,7 +259,7 @@ func TestVariationalLearnsMore(t *testing.T) {
 			e, bias := p.FitUser(s.Current(), rows[i])
 			for j := range items {
 				if !slices.Contains(rows[i].Items, int32(j)) {
-					missed[name] += sqr(s.Current().Predict(e, bias, j) - truth(i, j))
+					missed[name] += dense.Sqr(s.Current().Predict(e, bias, j) - truth(i, j))
 				}
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -57,9 +58,9 @@ func (w *workspace) variational(p *Params, m shared) {
 	for _, j := range w.items {
 		m.addCovariance(int(j), f.known)
 	}
-	unpack(f.joint, f.known, e, 1)
+	dense.Unpack(f.joint, f.known, e, 1)
 	clear(w.gram)
-	addOuter(w.gram, w.rows, p.weightsAt(), n)
+	dense.AddOuter(w.gram, w.rows, p.weightsAt(), n)
 	if p.UserFeatures != nil {
 		w.addUserFeatures(p.UserFeatures, p.weightsAt())
 	}
@@ -71,7 +72,7 @@ func (w *workspace) variational(p *Params, m shared) {
 		f.right[a] = -f.joint[a*e+p.Rank]
 	}
 	for k, y := range w.value {
-		axpy(f.right, y-w.offset[k], w.rows[k*n:(k+1)*n])
+		dense.Axpy(f.right, y-w.offset[k], w.rows[k*n:(k+1)*n])
 	}
 	f.precision = 1
 	for again := true; ; again = false {
@@ -106,11 +107,11 @@ func (w *workspace) fitPosterior(p *Params, v Variances) bool {
 		f.factor[i*n+i] += 1 / w.variance(p, v, i)
 		w.beta[i] = by * f.right[i]
 	}
-	if !solveUpper(f.factor, w.beta, n) {
+	if !dense.SolveUpper(f.factor, w.beta, n) {
 		return false
 	}
 	copy(f.covariance, f.factor)
-	invertUpper(f.covariance, n)
+	dense.InvertUpper(f.covariance, n)
 	for _, x := range [][]float64{w.beta, f.covariance} {
 		for _, y := range x {
 			if math.IsNaN(y) || math.IsInf(y, 0) {
@@ -151,9 +152,9 @@ func (w *workspace) secondMoments(p *Params) {
 func (w *workspace) expectedResiduals(p *Params) {
 	f, n := &w.fits, w.width
 	w.secondMoments(p)
-	f.residuals = dot(f.joint, f.moments)
+	f.residuals = dense.Dot(f.joint, f.moments)
 	for k, y := range w.value {
-		f.residuals += sqr(y - w.offset[k] - dot(w.beta, w.rows[k*n:(k+1)*n]))
+		f.residuals += dense.Sqr(y - w.offset[k] - dense.Dot(w.beta, w.rows[k*n:(k+1)*n]))
 	}
 	for a := range n {
 		f.residuals += w.gram[a*n+a] * f.covariance[a*n+a]
@@ -165,8 +166,8 @@ func (w *workspace) expectedResiduals(p *Params) {
 
 // share is 1, or what brings E[g gᵀ] down to the bound: a user of which more is said counts less.
 func (w *workspace) share(p *Params) float64 {
-	x := norm(w.fits.moments)
-	switch bound := sqr(p.ClipUser); {
+	x := dense.Norm(w.fits.moments)
+	switch bound := dense.Sqr(p.ClipUser); {
 	case x <= bound:
 		return justBelow
 	case math.IsInf(x, 0) || math.IsNaN(x):
@@ -196,7 +197,7 @@ func (c *contribution) variational(name string) protocol.Vector {
 		for a := range p.Rank {
 			copy(square[a*p.Rank:(a+1)*p.Rank], f.moments[a*p.joint():])
 		}
-		pack(v.Value, square, p.Rank)
+		dense.Pack(v.Value, square, p.Rank)
 		for i := range v.Value {
 			v.Value[i] *= share
 		}
@@ -211,7 +212,7 @@ func (c *contribution) variational(name string) protocol.Vector {
 	}
 	if name == SecondMoments {
 		row := make([]float64, p.packedJoint())
-		pack(row, f.moments, p.joint())
+		dense.Pack(row, f.moments, p.joint())
 		return protocol.Vector{Index: items, Block: len(row), Factor: slices.Repeat([]float64{weight}, len(items)), Value: row}
 	}
 	return protocol.Vector{Index: items, Block: p.joint(), Value: c.firstMoments(weight)}
@@ -235,14 +236,14 @@ func (c *contribution) firstMoments(weight float64) []float64 {
 	bound := p.ClipRating * p.ClipUser
 	for k, y := range w.value {
 		own := w.rows[k*n+d : (k+1)*n]
-		target := clampTo(y-w.offset[k]+c.model.itemBias(int(w.items[k]))-w.own(k, d), p.ClipRating)
+		target := dense.Clamp(y-w.offset[k]+c.model.itemBias(int(w.items[k]))-w.own(k, d), p.ClipRating)
 		row := out[k*e : (k+1)*e]
 		for a := range d {
-			row[a] = target*w.beta[a] - dot(f.covariance[a*n+d:(a+1)*n], own)
+			row[a] = target*w.beta[a] - dense.Dot(f.covariance[a*n+d:(a+1)*n], own)
 		}
 		row[d] = target
 		by := weight
-		switch x := norm(row); {
+		switch x := dense.Norm(row); {
 		case math.IsNaN(x) || math.IsInf(x, 0):
 			clear(row)
 		case x > bound:
@@ -259,7 +260,7 @@ func (c *contribution) firstMoments(weight float64) []float64 {
 func (c *contribution) scales() []float64 {
 	p, w, f := c.params, c.work, &c.work.fits
 	v, n, m := c.model.variances(p), w.width, float64(p.Items)
-	second := func(i int) float64 { return sqr(w.beta[i]) + f.covariance[i*n+i] }
+	second := func(i int) float64 { return dense.Sqr(w.beta[i]) + f.covariance[i*n+i] }
 	x := make([]float64, numScales)
 	x[scaleUsers] = 1
 	x[scaleResiduals], x[scaleRatings] = f.residuals/m, float64(len(w.value))/m
@@ -268,17 +269,17 @@ func (c *contribution) scales() []float64 {
 		x[scalePopularity] = second(p.weightsAt() - 1)
 	}
 	for i := p.weightsAt(); i < n; i++ {
-		x[scaleFeatures] += sqr(w.beta[i]) / float64(n-p.weightsAt())
+		x[scaleFeatures] += dense.Sqr(w.beta[i]) / float64(n-p.weightsAt())
 		x[scaleKnown] += (1 - f.covariance[i*n+i]/v.Features) / float64(n-p.weightsAt())
 	}
 	for i := range x {
 		if math.IsNaN(x[i]) {
 			x[i] = 0
 		}
-		x[i] = clampTo(x[i], p.scalesBound())
+		x[i] = dense.Clamp(x[i], p.scalesBound())
 	}
 	return x
 }
 
 // scalesBound is the largest of a user's scales.
-func (p *Params) scalesBound() float64 { return max(sqr(p.Max-p.Min), scalesBound) }
+func (p *Params) scalesBound() float64 { return max(dense.Sqr(p.Max-p.Min), scalesBound) }

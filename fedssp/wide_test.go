@@ -95,7 +95,7 @@ func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 			got := contribute(t, a, &protocol.Plan{Iteration: 9, Phase: Statistics, Releases: steps[last].Releases, Broadcast: some.Encode()}, k)
 			want := contribute(t, b, &protocol.Plan{Iteration: 9, Phase: Statistics, Releases: stepsOfAll[last].Releases, Broadcast: whole.Encode()}, k)
 			for i, rel := range steps[last].Releases {
-				x, y := dense(got[i], rel.Len), dense(want[i], stepsOfAll[last].Releases[i].Len)
+				x, y := spread(got[i], rel.Len), spread(want[i], stepsOfAll[last].Releases[i].Len)
 				if rel.Name != Gramian {
 					width := rel.Len / top
 					var rows []float64

@@ -88,6 +88,11 @@ var rules = []rule{
 		why: "the scaffold of both commands knows neither experiments nor deployments; errors say of themselves what they are",
 	},
 	{
+		name: "arithmetic is for everybody", from: []string{"internal/dense"},
+		forbid: []string{"..."},
+		why:    "arithmetic depends on no setting and no algorithm",
+	},
+	{
 		name: "version is for everybody", from: []string{"internal/version"},
 		forbid: []string{"..."},
 		why:    "what a program was built from depends on nothing in it",

@@ -1,18 +1,14 @@
-package fedssp
+package dense
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/floats"
-)
+import "math"
 
 // A symmetric d x d matrix is packed as svec: its lower triangle row by row, off-diagonals times
 // √2. The Euclidean norm of the packed vector is the Frobenius norm of the matrix, so that noise of
 // deviation σ on every packed coordinate is what the privacy proof asks for; it puts σ/√2 on
 // each off-diagonal entry.
 
-// packOuter sets dst to svec(u uᵀ).
-func packOuter(dst, u []float64) {
+// PackOuter sets dst to svec(u uᵀ).
+func PackOuter(dst, u []float64) {
 	i := 0
 	for a, x := range u {
 		y := x * math.Sqrt2
@@ -25,8 +21,8 @@ func packOuter(dst, u []float64) {
 	}
 }
 
-// unpack sets the row-major d x d matrix dst to scale times the packed one.
-func unpack(dst, packed []float64, d int, scale float64) {
+// Unpack sets the row-major d x d matrix dst to scale times the packed one.
+func Unpack(dst, packed []float64, d int, scale float64) {
 	i := 0
 	half := scale / math.Sqrt2
 	for a := range d {
@@ -40,8 +36,8 @@ func unpack(dst, packed []float64, d int, scale float64) {
 	}
 }
 
-// pack sets dst to svec of the row-major symmetric matrix a.
-func pack(dst, a []float64, d int) {
+// Pack sets dst to svec of the row-major symmetric matrix a.
+func Pack(dst, a []float64, d int) {
 	i := 0
 	for r := range d {
 		for c := range r {
@@ -52,11 +48,3 @@ func pack(dst, a []float64, d int) {
 		i++
 	}
 }
-
-// dot is the inner product.
-func dot(x, y []float64) float64 { return floats.Dot(x, y) }
-
-// axpy adds a·x to y.
-func axpy(y []float64, a float64, x []float64) { floats.AddScaled(y, a, x) }
-
-func clampTo(x, bound float64) float64 { return min(max(x, -bound), bound) }

@@ -1,19 +1,15 @@
-package fedssp
+package dense
 
-import (
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/lapack/lapack64"
-)
+import "gonum.org/v1/gonum/lapack/lapack64"
 
 // Normal equations are formed and solved here for the sizes of which clients and servers have
 // thousands: a few dozen unknowns, one right-hand side. blas64 calls a vector operation for
 // each element there. Numbers are the same to the last bit, since each sum is taken in the same order.
 
-// addOuter adds Σ x xᵀ over rows x of a matrix n x stride, of which the first width coordinates
+// AddOuter adds Σ x xᵀ over rows x of a matrix n x stride, of which the first width coordinates
 // count, to the upper triangle of a matrix whose rows are stride apart. Four rows at a time, for two
 // rows of the triangle: what is read and written is what takes the time.
-func addOuter(a, rows []float64, width, stride int) {
+func AddOuter(a, rows []float64, width, stride int) {
 	for ; len(rows) >= 4*stride; rows = rows[4*stride:] {
 		x0, x1, x2, x3 := rows[:width], rows[stride:][:width], rows[2*stride:][:width], rows[3*stride:][:width]
 		for i := 0; i < width; i += 2 {
@@ -36,26 +32,21 @@ func addOuter(a, rows []float64, width, stride int) {
 	}
 	for ; len(rows) > 0; rows = rows[stride:] {
 		for i, f := range rows[:width] {
-			axpy(a[i*stride+i:i*stride+width], f, rows[i:width])
+			Axpy(a[i*stride+i:i*stride+width], f, rows[i:width])
 		}
 	}
 }
 
-// upper is the upper triangle of a row-major d x d matrix.
-func upper(a []float64, d int) blas64.Symmetric {
-	return blas64.Symmetric{Uplo: blas.Upper, N: d, Stride: d, Data: a}
-}
-
-// solveUpper replaces b by a⁻¹b and the upper triangle of a by its factor; false where a is not
+// SolveUpper replaces b by a⁻¹b and the upper triangle of a by its factor; false where a is not
 // positive definite in float64.
-func solveUpper(a, b []float64, d int) bool {
-	if _, ok := lapack64.Potrf(upper(a, d)); !ok {
+func SolveUpper(a, b []float64, d int) bool {
+	if _, ok := lapack64.Potrf(Upper(a, d)); !ok {
 		return false
 	}
 	for k := range d { // UᵀUx = b: first Uᵀ
 		row := a[k*d : (k+1)*d]
 		b[k] *= 1 / row[k]
-		axpy(b[k+1:], -b[k], row[k+1:])
+		Axpy(b[k+1:], -b[k], row[k+1:])
 	}
 	for k := d - 1; k >= 0; k-- {
 		row, x := a[k*d+k+1:(k+1)*d], b[k]
@@ -65,4 +56,14 @@ func solveUpper(a, b []float64, d int) bool {
 		b[k] = x * (1 / a[k*d+k])
 	}
 	return true
+}
+
+// InvertUpper replaces the factor in the upper triangle of a by the whole inverse of what was factored.
+func InvertUpper(a []float64, d int) {
+	lapack64.Potri(triangular(a, d))
+	for i := range d {
+		for k := range i {
+			a[i*d+k] = a[k*d+i]
+		}
+	}
 }

@@ -1,0 +1,74 @@
+// Package dense has the small dense algebra that clients and servers of sufficient statistics share: inner products, symmetric
+// matrices packed as vectors, normal equations of a few dozen unknowns, and eigenvalues. It knows no setting and no algorithm.
+//
+// The same numbers come out to the last bit wherever a function runs: each sum is taken in one order.
+package dense
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
+)
+
+// Dot is the inner product.
+func Dot(x, y []float64) float64 { return floats.Dot(x, y) }
+
+// Axpy adds a·x to y.
+func Axpy(y []float64, a float64, x []float64) { floats.AddScaled(y, a, x) }
+
+// Norm is the Euclidean norm.
+func Norm(x []float64) float64 { return math.Sqrt(Dot(x, x)) }
+
+// Sqr is x².
+func Sqr(x float64) float64 { return x * x }
+
+// Clamp brings x to -bound..bound.
+func Clamp(x, bound float64) float64 { return min(max(x, -bound), bound) }
+
+// ClampAll clamps in place.
+func ClampAll(x []float64, bound float64) []float64 {
+	for j := range x {
+		x[j] = Clamp(x[j], bound)
+	}
+	return x
+}
+
+// Scaled returns x times a number.
+func Scaled(x []float64, by float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = v * by
+	}
+	return out
+}
+
+// Upper is the upper triangle of a row-major d x d matrix.
+func Upper(a []float64, d int) blas64.Symmetric {
+	return blas64.Symmetric{Uplo: blas.Upper, N: d, Stride: d, Data: a}
+}
+
+// triangular is the same triangle, as a factor.
+func triangular(a []float64, d int) blas64.Triangular {
+	return blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: a}
+}
+
+// Square is a row-major d x d matrix.
+func Square(a []float64, d int) blas64.General {
+	return blas64.General{Rows: d, Cols: d, Stride: d, Data: a}
+}
+
+// Vector is x as blas64 takes it.
+func Vector(x []float64) blas64.Vector { return blas64.Vector{N: len(x), Inc: 1, Data: x} }
+
+// Runner runs f(0), ..., f(n-1), in any order and at once.
+type Runner interface{ Each(n int, f func(int)) }
+
+// blockSize is how many items a worker takes at a time.
+const blockSize = 64
+
+// Blocks runs f over 0..n-1 in blocks.
+func Blocks(run Runner, n int, f func(from, to int)) {
+	run.Each((n+blockSize-1)/blockSize, func(i int) { f(i*blockSize, min((i+1)*blockSize, n)) })
+}
