@@ -8,6 +8,12 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
+// solvers are the ways to get items from statistics, by name.
+var solvers = map[Solver]solver{
+	ALS: als{}, Pooled: pooled{}, Variational: variational{}, CMF: cmf{}, Encoded: encoderSolver{}, Convex: convex{},
+	Gradient: gradient{}, EncoderGradient: encoderGradient{}, Joint: joint{},
+}
+
 // family is an algorithm of this package: in every one users send sufficient statistics.
 // What they differ in are the fields.
 type family struct {

@@ -1,153 +1,19 @@
 package fedssp
 
-import (
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/lapack/lapack64"
+import "github.com/fedsim/fedsim/protocol"
 
-	"github.com/fedsim/fedsim/internal/dense"
-	"github.com/fedsim/fedsim/protocol"
-)
+// ALS: v_j solves A_j v = b_j (DPALS and AdaDPALS).
+const ALS Solver = "als"
 
-// system is what the server solves in an outer step: A_j v_j = b_j for every item. Every statistic
-// is scaled from the survivors of its own round to all N clients: else a round with dropouts
-// would shrink what is learned from it.
-//
-// A ridge holds v_j, in proportion to the weight of the item's ratings ([Params.ItemRidge]) and as a
-// prior ([Params.ItemPrior]). Where b_j is noisy, the equation itself is discounted, which is
-// ours: with noise of variance σ² in b_j beside the scatter of ratings, of covariance about
-// w̃·A_j for residuals of about 1 and weights of about w̃, the best linear estimate weighs it with (A_j + ρI)⁻¹, ρ = σ²/w̃,
-//
-//	A_j(A_j + ρI)⁻¹A_j v_j = A_j(A_j + ρI)⁻¹b_j,
-//
-// so that directions which noise swamps are left to the prior, or to public features. Without
-// noise nothing changes.
-type system struct {
-	p       *Params
-	typical float64   // w̃, a typical weight of a rating
-	rho     float64   // ρ
-	weight  []float64 // c_j = Σ w, floored
-	b       []float64 // m x d
-	items   []float64 // PerItem: A_j packed, item by item; nil otherwise
-	// One, and implicit: Σ u uᵀ over all users divided by how many there are, d x d, projected.
-	// In the first A_j is a multiple of it, in the second a multiple is added.
-	gramian []float64
-	share   []float64 // those multiples, one per item
-	at      []float64 // Convex: V around which losses were expanded, and b is the gradient there; nil otherwise
-}
+type als struct{ closed }
 
-// ridge is what is added to the diagonal of A_j.
-func (y *system) ridge(j int) float64 {
-	return y.p.ItemRidge*y.weight[j] + y.p.ItemPrior*y.typical
-}
-
-// shares is how many times the Gramian of an average user stands in A_j, of n users: c_j times (times
-// ℓ″ or its bound, with which a Newton step never overshoots), and with implicit feedback, for
-// what was not rated, w̃ times the weight of that for each user.
-func (y *system) shares(n float64) []float64 {
-	out := make([]float64, len(y.weight))
-	for j, c := range y.weight {
-		if y.p.Gramian == One {
-			out[j] = c
-			if y.p.Solver == Convex {
-				out[j] *= y.p.curvatureBound()
-			}
+func (als) begin(*Params) solving {
+	return stateless{func(s *Strategy, r absorbed, run protocol.Runner) error {
+		if s.weight == nil {
+			return nil
 		}
-		if y.p.Feedback == Implicit {
-			out[j] += y.p.Unobserved * y.typical * n
-		}
-	}
-	return out
-}
-
-// worker is what solving for items one by one needs of memory.
-type worker struct {
-	*dense.Eigen
-	a, b, factor, part, scratch []float64
-}
-
-func newWorker(d int) *worker {
-	n := d * d
-	return &worker{dense.NewEigen(d), make([]float64, n), make([]float64, d), make([]float64, n), make([]float64, n), make([]float64, d)}
-}
-
-// load sets w.a and w.b to the system of item j, discounted, ridge included.
-func (y *system) load(w *worker, j int) {
-	d := y.p.Rank
-	clear(w.a)
-	if y.items != nil {
-		dense.Unpack(w.a, y.items[j*y.p.packed():(j+1)*y.p.packed()], d, 1)
-		w.Project(w.a)
-	}
-	if y.gramian != nil {
-		dense.Axpy(w.a, y.share[j], y.gramian)
-	}
-	copy(w.b, y.b[j*d:(j+1)*d])
-	if y.p.Solver == Convex {
-		expand(w.b, w.a, y.at[j*d:(j+1)*d])
-	}
-	if y.rho > 0 {
-		y.discount(w)
-	}
-	for i := range d {
-		w.a[i*d+i] += y.ridge(j)
-	}
-}
-
-// discount replaces A by A(A + ρI)⁻¹A and b by A(A + ρI)⁻¹b. A and A + ρI commute, so
-// that X = (A + ρI)⁻¹A is symmetric, and they are AX and Xb.
-func (y *system) discount(w *worker) {
-	d := y.p.Rank
-	copy(w.factor, w.a)
-	for i := range d {
-		w.factor[i*d+i] += y.rho
-	}
-	t, ok := lapack64.Potrf(dense.Upper(w.factor, d))
-	if !ok {
-		clear(w.a)
-		clear(w.b)
-		return
-	}
-	copy(w.part, w.a)
-	lapack64.Potrs(t, dense.Square(w.part, d))
-	x := dense.Square(w.part, d)
-	blas64.Gemv(blas.NoTrans, 1, x, dense.Vector(w.b), 0, dense.Vector(w.scratch))
-	copy(w.b, w.scratch)
-	copy(w.factor, w.a)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.Square(w.factor, d), x, 0, dense.Square(w.a, d))
-}
-
-// solve sets the rows of v to the solutions, item by item.
-func (y *system) solve(v []float64, run protocol.Runner) {
-	d := y.p.Rank
-	dense.Blocks(run, y.p.Items, func(from, to int) {
-		w := newWorker(d)
-		for j := from; j < to; j++ {
-			y.load(w, j)
-			w.solve(v[j*d : (j+1)*d])
-		}
-	})
-}
-
-// solve sets row to the solution of the system in w, zero where there is none: nothing is known of it.
-func (w *worker) solve(row []float64) {
-	if !dense.SolveUpper(w.a, w.b, len(w.b)) {
-		clear(w.b)
-	}
-	copy(row, w.b)
-}
-
-// systems computes all systems at once, for those who use them more than once: m x d x d and m x d.
-func (y *system) systems(run protocol.Runner) (a, b []float64) {
-	m, d := y.p.Items, y.p.Rank
-	a, b = make([]float64, m*d*d), make([]float64, m*d)
-	dense.Blocks(run, m, func(from, to int) {
-		w := newWorker(d)
-		for j := from; j < to; j++ {
-			y.load(w, j)
-			copy(a[j*d*d:], w.a)
-			copy(b[j*d:], w.b)
-		}
-	})
-	return a, b
+		s.system(r, s.times(r), Gramians, Moments).solveItems(s.model.Items, run)
+		s.model.complete(&s.params.Params)
+		return nil
+	}}
 }

@@ -313,7 +313,7 @@ func TestDiscountFollowsTheNoise(t *testing.T) {
 		for _, release := range []string{Gramian, Gramians, Moments, Gradients} {
 			r.values[release], r.noise[release] = []float64{1, 1}, 3
 		}
-		near(t, name, []float64{s.system(r, 2).rho}, []float64{72}, 1e-12)
+		near(t, name, []float64{s.system(r, 2, Gramians, Moments).rho}, []float64{72}, 1e-12)
 	}
 }
 

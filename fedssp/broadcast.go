@@ -55,7 +55,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	if flags&hasPopularity != 0 && p.popularWidth() == 0 {
 		return broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
 	}
-	if flags&hasSolver != 0 && !p.descends() && p.Solver != Variational {
+	if flags&hasSolver != 0 && p.solver().numbers(p) == 0 {
 		return broadcast{}, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
 	}
 	if flags >= 2*hasItems {
@@ -86,9 +86,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	take(flags&hasRest != 0, each*others*p.Rank, &v.rest)
 	take(flags&hasPopularity != 0, each*items, &v.popular)
 	if flags&hasSolver != 0 {
-		take(p.descends(), 8*p.parameters(), &v.theta)
-		take(p.Solver == Variational, 8*p.Items*p.packedJoint(), &v.covariance)
-		take(p.Solver == Variational, 8*numVariances, &v.spread)
+		p.solver().open(p, &v, func(n int, dst *[]byte) { take(true, 8*n, dst) })
 	}
 	if len(b) != need {
 		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
@@ -228,11 +226,3 @@ func (v broadcast) row(j int, dst []float64) []float64 {
 // packedGramian trusts the server with what follows from its own items: it shapes u, which is
 // zero where it cannot be computed, and clipped.
 func (v broadcast) packedGramian() []float64 { return numbers(v.gram) }
-
-// parameters decodes as many as dst has of those that gradients are taken at, from a place on.
-func (v broadcast) parameters(from int, dst []float64) []float64 {
-	for i := range dst {
-		dst[i] = tame(floatAt(v.theta, from+i), farthest)
-	}
-	return dst
-}

@@ -91,7 +91,7 @@ func (p *Params) problemOfWeights() string {
 
 // takesSome reports whether some of the items may be trained on without the others.
 func (p *Params) takesSome() bool {
-	return !p.descends() && p.Solver != Variational && p.Popularity == 0
+	return !p.solver().exact() && p.Popularity == 0
 }
 
 // checkChoice checks a list of items to train on.
@@ -263,7 +263,7 @@ func (p *Params) speaks() (items, biases bool) {
 	if p.TopItems == 0 {
 		return false, false
 	}
-	items = p.Features != nil && (p.Encodes() || p.Solver == Pooled || p.Solver == CMF) && p.Rounds > 0
+	items = p.Features != nil && p.Rounds > 0 && p.solver().speaks(p)
 	return items, p.Bias && (p.learned() || p.ByWeights)
 }
 

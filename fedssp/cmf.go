@@ -12,6 +12,22 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// CMF: the same as ALS with exact statistics of public features added (DP-CMF).
+const CMF Solver = "cmf"
+
+type cmf struct{ closed }
+
+func (cmf) speaks(*Params) bool { return true }
+
+func (x cmf) check(p *Params, e *problems) {
+	x.closed.check(p, e)
+	p.CMF.check(p, e)
+}
+
+func (cmf) start(p *Params, v []float64, draw func() float64) { newCollective(p).start(v, draw) }
+
+func (cmf) begin(p *Params) solving { return newCollective(p) }
+
 // CMFParams are the settings of collective factorization (DP-CMF): the features S of items
 // are factored beside the ratings, S_jk ≈ <f_k, v_j>, from public data and so exactly.
 type CMFParams struct {
@@ -141,8 +157,26 @@ func (c *collective) start(v []float64, draw func() float64) {
 	}
 }
 
-// solve solves, in turn, for the features against V and for V against both.
-func (c *collective) solve(y *system, v []float64, run protocol.Runner) {
+// solve implements solving.
+func (c *collective) solve(s *Strategy, r absorbed, run protocol.Runner) error {
+	if s.weight == nil {
+		return nil
+	}
+	y, v := s.system(r, s.times(r), Gramians, Moments), s.model.Items
+	c.alternate(y, v, run)
+	if s.chosen != nil {
+		s.model.rest = c.others(y, v, s.chosen.rest, run)
+	}
+	s.model.complete(&s.params.Params)
+	return nil
+}
+
+// save and restore: all that is kept follows from V.
+func (*collective) save(b []byte) []byte                                   { return b }
+func (c *collective) restore(_ *Params, b []byte) (solving, []byte, error) { return c, b, nil }
+
+// alternate solves, in turn, for the features against V and for V against both.
+func (c *collective) alternate(y *system, v []float64, run protocol.Runner) {
 	d := c.rank
 	a, b := y.systems(run)
 	for range c.Sweeps {

@@ -2,11 +2,113 @@ package fedssp
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Convex: users send the second-order expansion of a convex loss around V, and
+// the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7), or with
+// features fits an encoder to the expansion.
+const Convex Solver = "convex"
+
+type convex struct{ closed }
+
+func (convex) encodes(p *Params) bool  { return p.Features != nil }
+func (convex) speaks(p *Params) bool   { return p.Features != nil }
+func (convex) logistic(p *Params) bool { return p.Loss == Logistic }
+
+func (convex) check(p *Params, e *problems) {
+	checkExplicit(p, e)
+	checkUserRidge(p, e)
+	checkClips(p, e, p.Loss == Squared)
+	checkItems(p, e)
+	checkStart(p, e)
+	switch p.Loss {
+	case Squared, Logistic:
+	case Huber:
+		e.positive("loss-width", p.LossWidth)
+	default:
+		e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
+	}
+}
+
+func (convex) bound(p *Params) float64 { return p.slopeBound() * p.ClipUser }
+
+func (convex) length(p *Params, name string) int {
+	return p.statisticsLength(name, Hessians, Gradients)
+}
+
+func (convex) ask(p *Params, to *Step, share float64) {
+	p.askStatistics(to, share, Hessians, p.curvatureBound(), Gradients)
+}
+
+func (convex) fit(w *workspace, p *Params, m shared) {
+	if p.Loss == Squared {
+		w.leastSquares(p, m)
+	} else {
+		w.newton.fit(w, p)
+	}
+}
+
+func (convex) contribute(c *contribution, name string) (protocol.Vector, error) {
+	if err := c.weigh(); err != nil {
+		return protocol.Vector{}, err
+	}
+	if in, err := c.inBatch(); err != nil || !in {
+		return protocol.Vector{Index: []uint32{}}, err
+	}
+	p, d := c.params, c.params.Rank
+	c.fit(func(k int, x float64) float64 {
+		_, slope, _ := p.derivatives(x+dense.Dot(c.embedding(), c.work.row(k, d)), c.work.value[k])
+		return dense.Clamp(slope, p.slopeBound())
+	})
+	if name == Gramian {
+		return c.gramian(), nil
+	}
+	return c.statistics(name == Hessians, func(k int) float64 {
+		w := c.work
+		_, _, curvature := p.derivatives(w.offset[k]+w.own(k, d)+dense.Dot(c.embedding(), w.row(k, d)), w.value[k])
+		return curvature
+	}), nil
+}
+
+func (convex) begin(*Params) solving {
+	return stateless{func(s *Strategy, r absorbed, run protocol.Runner) error {
+		if s.weight == nil {
+			return nil
+		}
+		p := &s.params.Params
+		y := s.system(r, s.times(r), Hessians, Gradients)
+		y.at = slices.Clone(s.model.Items)
+		if p.Gramian == One { // times ℓ″ or its bound, with which a Newton step never overshoots
+			for j := range y.share {
+				y.share[j] *= p.curvatureBound()
+			}
+		}
+		if s.encoder != nil {
+			return s.fitEncoder(y, run)
+		}
+		y.solveItems(s.model.Items, run)
+		s.model.complete(p)
+		return nil
+	}}
+}
+
+// Loss is ℓ of the Convex solver, of a residual in rating units or, for Logistic, of a logit.
+type Loss string
+
+const (
+	// Squared: r²/2.
+	Squared Loss = "squared"
+	// Huber: r²/2 up to LossWidth, linear beyond.
+	Huber Loss = "huber"
+	// Logistic: the cross-entropy of a rating, scaled to 0..1, and σ of the prediction.
+	Logistic Loss = "logistic"
 )
 
 // derivatives returns ℓ, ℓ′ and ℓ″ at prediction s for value y: in rating units or, for

@@ -11,7 +11,7 @@ import (
 // as gradient steps go through all items once. Where gradients are what is summed there is nothing to compare.
 func (x *instance) FitCost() (*algorithm.FitCost, error) {
 	p := &x.params
-	if !p.Encodes() || p.descends() || x.setup.Public() || x.setup.Ratings.Len() == 0 {
+	if !p.Encodes() || !p.solver().secondOrder() || x.setup.Public() || x.setup.Ratings.Len() == 0 {
 		return nil, nil
 	}
 	e, err := p.newEncoder()

@@ -1,70 +1,122 @@
 package fedssp
 
 import (
-	"fmt"
-	"math"
+	"errors"
 
+	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// broadcast is the model that comes with a plan: where gradients are taken, with the parameters to take them at.
-func (s *Strategy) broadcast(phase string) []byte {
-	m := *s.model.training(phase)
-	if phase == Statistics && s.params.descends() {
-		m.Theta = s.encoder.Theta()
+// What users of the solvers that take gradients add to a sum. Besides what users are fitted to, V, a plan brings the
+// parameters that the gradient is taken at: within an outer step these move from sum to sum and V stays, so that a
+// client fits its user anew and comes to the same u without having to keep it.
+//
+// The bound on what a user adds holds last and whatever was broadcast. [Gradient] clips that of each rating to Γ and
+// multiplies it by the rating's weight; rows of different items stand at different coordinates and Σ_j w_j² <= 1
+// (weights.go), so that the norm of all is √(Σ w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint]
+// add up what all of a user's ratings say of the same parameters, and clip the sum to Γ.
+
+// DescentParams are the settings of the solvers that take gradients.
+type DescentParams struct {
+	// Clip is Γ, the largest norm of a gradient: of each rating's by its item, of half the squared error, with [Gradient];
+	// of all of a user's by the encoder's parameters with the others.
+	Clip float64
+	// Radius is the largest norm of an item, Rate what multiplies the steps of items; [Gradient] only.
+	Radius, Rate float64
+	// UserRate is the length of a user's own step, as a part of one against the mean gradient of its ratings; [Joint] only.
+	UserRate float64
+}
+
+func (x DescentParams) check(p *Params, e *problems) {
+	e.positive("clip", x.Clip)
+	if f, s := p.solver().encoder(p); p.Items >= 1 && p.Rank >= 1 {
+		if n := encoder.Parameters(f, p.Items, p.Rank, s); n > protocol.MaxLen {
+			e.add("the encoder has %.3g parameters; a gradient has at most %d: lower the rank or dim, or give fewer features", n, protocol.MaxLen)
+		}
 	}
-	return m.Encode()
+}
+
+// descending is a solver that takes steps against sums of gradients.
+type descending struct{ plainSolver }
+
+func (descending) encodes(*Params) bool    { return true }
+func (descending) speaks(*Params) bool     { return true }
+func (descending) exact() bool             { return true }
+func (descending) secondOrder() bool       { return false }
+func (descending) bound(p *Params) float64 { return p.Descent.Clip }
+
+func (descending) check(p *Params, e *problems) {
+	checkExplicit(p, e)
+	checkUserRidge(p, e)
+	if p.Rounds > 0 {
+		p.Descent.check(p, e)
+	}
+}
+
+func (descending) numbers(p *Params) int { return p.parameters() }
+
+func (descending) open(p *Params, v *broadcast, take func(int, *[]byte)) {
+	take(p.parameters(), &v.theta)
+}
+
+func (descending) planned(s *Strategy, m *Model) { m.Theta = s.encoder.Theta() }
+
+// settle: within an outer step V has yet to follow the parameters.
+func (descending) settle(s *Strategy, m *Model) {
+	if s.encoded {
+		m.Items = make([]float64, len(m.Items))
+		s.encoder.Embed(m.Items, protocol.Workers(1))
+	}
+}
+
+// descended has V follow a step at the end of an outer one.
+func (s *Strategy) descended(run protocol.Runner) {
+	s.encoded = true
+	s.follow(run)
+}
+
+// gradientAt prepares the user's gradient: where it is taken, who it is of, and u, fitted by the given function. Nothing is left to do where it returns false.
+func (c *contribution) gradientAt(fit func(w *workspace)) (bool, error) {
+	if err := c.weigh(); err != nil {
+		return false, err
+	}
+	if in, err := c.inBatch(); err != nil || !in {
+		return false, err
+	}
+	if c.model.theta == nil {
+		return false, errors.New("the model has no parameters to take the gradient at")
+	}
+	c.work = newWorkspace(c.params)
+	c.work.gather(c.params, c.model, c.ratings)
+	fit(c.work)
+	c.keep(c.work)
+	clipUser(c.embedding(), farthest) // lest what follows overflows; the bound does not need it
+	return true, nil
+}
+
+// parameters is how many numbers a gradient of the encoder has.
+func (p *Params) parameters() int {
+	f, s := p.solver().encoder(p)
+	return int(encoder.Parameters(f, p.Items, p.Rank, s))
+}
+
+// residual is the prediction of the chosen rating i, by an item of embedding v, less the rating, times its weight.
+func (c *contribution) residual(i int, v []float64) float64 {
+	k, w := c.chosen[i], c.work
+	return c.weights[i] * (w.offset[k] + w.own(k, c.params.Rank) + dense.Dot(c.embedding(), v) - w.value[k])
+}
+
+// parameters decodes as many as dst has of those that gradients are taken at, from a place on.
+func (v broadcast) parameters(from int, dst []float64) []float64 {
+	for i := range dst {
+		dst[i] = tame(floatAt(v.theta, from+i), farthest)
+	}
+	return dst
 }
 
 // sums is how many sums of statistics came before that of the iteration.
 func (s *Strategy) sums() int {
 	p := &s.params.Params
 	return int(s.iteration) - 1 - (len(s.params.Steps) - p.Rounds*p.Resample)
-}
-
-// descend takes a step against a sum of gradients.
-func (s *Strategy) descend(r absorbed, run protocol.Runner) error {
-	p := &s.params.Params
-	if p.Solver == Gradient {
-		if s.weight == nil { // how long steps may be is not known
-			return nil
-		}
-		s.descendItems(r, run)
-	} else {
-		// The mean over users, in units of the bound: what a rate means depends neither on how many there are nor on Γ.
-		mean := dense.Scaled(r.values[ByEncoder], 1/(r.users*p.itemsBound()))
-		if err := s.encoder.Descend(mean, s.sums()); err != nil {
-			return fmt.Errorf("fedssp: %w", err)
-		}
-	}
-	s.encoded = true
-	s.follow(run)
-	return nil
-}
-
-// descendItems is line 6 of Algorithm 2 of the multi-task paper for every item: a step against the noisy gradient and the ridge,
-// then the projection on the ball of the radius. Steps are as long as in its Theorem 3.12 (a),
-//
-//	η_j = rate·radius/(G_j·√t), G_j² = (Γc_j + λ_j·radius)² + d·σ²,
-//
-// where G_j² bounds the mean square of what the step is against: c_j = Σ w_j as it was released stands for ω_j n_j, σ² is the
-// variance of the noise that is there, and λ_j is the ridge. t goes on from outer step to outer step.
-func (s *Strategy) descendItems(r absorbed, run protocol.Runner) {
-	p, n := &s.params.Params, s.params.total()/r.users
-	y := system{p: p}
-	y.weight, y.typical = s.weights()
-	g, d, radius := dense.Scaled(r.values[Gradients], n), p.Rank, p.Descent.Radius
-	noise := float64(d) * dense.Sqr(r.noise[Gradients]*n)
-	length := p.Descent.Rate * radius / math.Sqrt(float64(s.sums()+1))
-	dense.Blocks(run, p.Items, func(from, to int) {
-		for j := from; j < to; j++ {
-			v, ridge := s.encoder.Theta()[j*d:(j+1)*d], y.ridge(j)
-			rate := length / math.Sqrt(dense.Sqr(p.Descent.Clip*y.weight[j]+ridge*radius)+noise)
-			for i, x := range v {
-				v[i] = x - rate*(g[j*d+i]+ridge*x)
-			}
-			clipUser(v, radius)
-		}
-	})
 }

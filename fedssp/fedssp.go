@@ -88,37 +88,6 @@ const (
 	Implicit Feedback = "implicit"
 )
 
-// Solver says how the server gets the items from the statistics.
-type Solver string
-
-const (
-	// ALS: v_j solves A_j v = b_j (DPALS and AdaDPALS).
-	ALS Solver = "als"
-	// Encoded: v_j is what a public encoder makes of the item's features or its id, and the
-	// encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
-	Encoded Solver = "encoder"
-	// Pooled: v_j is what features and weight of the item say, and an offset of its own, each trusted
-	// as far as the statistics have taught (package posterior). Ours; with one Gramian only.
-	Pooled Solver = "pooled"
-	// Variational: v_j and b_j have posteriors, and users contribute moments of theirs (variational Bayes). Ours; without noise.
-	Variational Solver = "variational"
-	// CMF: the same as ALS with exact statistics of public features added (DP-CMF).
-	CMF Solver = "cmf"
-	// Convex: users send the second-order expansion of a convex loss around V, and
-	// the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7), or with
-	// features fits an encoder to the expansion.
-	Convex Solver = "convex"
-	// Gradient: v_j takes projected steps against noisy sums of the gradients of single ratings, each clipped (multi-task
-	// paper, Algorithm 2): DPSGD and AdaDPSGD.
-	Gradient Solver = "gradient"
-	// EncoderGradient: the parameters of the encoder take steps against noisy sums of users' clipped gradients (am-ssp
-	// paper, Algorithm 6): AM-DPSGD.
-	EncoderGradient Solver = "encoder-gradient"
-	// Joint: the same, with users' embeddings that are not solved for but take a step of their own in every round: plain
-	// DP-SGD on all parameters (am-ssp paper, E.1.5).
-	Joint Solver = "joint"
-)
-
 // GramianForm says which second-order statistic is released.
 type GramianForm string
 
@@ -152,18 +121,6 @@ const (
 	// user beyond 1 are scaled back: equations (11) and (12) of the multi-task paper, with β = 1 and
 	// c(n) = Headroom.
 	GlobalNorm Normaliser = "global"
-)
-
-// Loss is ℓ of the Convex solver, of a residual in rating units or, for Logistic, of a logit.
-type Loss string
-
-const (
-	// Squared: r²/2.
-	Squared Loss = "squared"
-	// Huber: r²/2 up to LossWidth, linear beyond.
-	Huber Loss = "huber"
-	// Logistic: the cross-entropy of a rating, scaled to 0..1, and σ of the prediction.
-	Logistic Loss = "logistic"
 )
 
 // Params are the public settings of a run, the same for everybody.
@@ -276,19 +233,19 @@ func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explici
 
 // Encodes reports whether items are the output of an encoder.
 func (p *Params) Encodes() bool {
-	return p.Rounds > 0 && (p.Solver == Encoded || p.Solver == Convex && p.Features != nil || p.descends())
+	return p.Rounds > 0 && p.solver().encodes(p)
 }
 
 // learned reports whether priors are learned from the statistics.
 func (p *Params) learned() bool {
-	return p.Solver == Pooled || p.Solver == Variational || p.Pool.Iterations != 0
+	return p.solver().learns() || p.Pool.Iterations != 0
 }
 
 // middle is what every prediction is before anything is released.
 func (p *Params) middle() float64 { return (p.Min + p.Max) / 2 }
 
 // logistic reports whether predictions are logits.
-func (p *Params) logistic() bool { return p.Solver == Convex && p.Loss == Logistic }
+func (p *Params) logistic() bool { return p.solver().logistic(p) }
 
 // packed is the length of a packed d x d matrix.
 func (p *Params) packed() int { return p.Rank * (p.Rank + 1) / 2 }
@@ -329,7 +286,7 @@ func (p Params) Validate() error {
 	e.atLeast("items", p.Items, 1)
 	e.atLeast("rank", p.Rank, 1)
 	p.checkTop(&e)
-	if p.Single && (p.descends() || p.Solver == Variational) {
+	if p.Single && p.solver().exact() {
 		e.add("solver %s broadcasts numbers that must be exact; models must be in double precision", p.Solver)
 	}
 	if p.Items >= 1 && p.Rank >= 1 && float64(p.trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
@@ -349,12 +306,12 @@ func (p Params) Validate() error {
 	if p.Popularity > 0 && !p.Bias {
 		e.add("popularity is %v without a bias stage, in which it is released", p.Popularity)
 	}
-	if p.Solver != Variational {
-		e.positive("user-ridge", p.UserRidge)
-	}
 	if p.Rounds > 0 {
-		p.checkRounds(&e)
+		e.notNegative("norm-items", p.NormItems)
+		e.notNegative("item-ridge", p.ItemRidge)
+		e.notNegative("item-prior", p.ItemPrior)
 	}
+	p.solver().check(&p, &e)
 	if p.Bias {
 		e.positive("clip-bias", p.ClipBias)
 		e.notNegative("norm-bias", p.NormBias)
@@ -378,43 +335,16 @@ func (p Params) Validate() error {
 		e.add("sampling-rate is %v; it must be from 0 to 1", p.SamplingRate)
 	case p.Resample < 1:
 		e.add("resample is %d; it must be at least 1", p.Resample)
-	case p.Resample > 1 && !p.Encodes():
-		e.add("resample is %d; a closed form takes the statistics of a round once, so it must be 1", p.Resample)
+	case p.Resample > 1 && p.solver().againstSums(&p) != "":
+		e.add("resample is %d; %s", p.Resample, p.solver().againstSums(&p))
 	case p.Rounds > maxSums/p.Resample:
 		e.add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
-	case p.Resample > 1 && p.Solver == Joint:
-		e.add("resample is %d; solver %s takes one sum in a round", p.Resample, Joint)
-	case p.Resample > 1 && p.Resample > p.Encoder.Steps && p.Solver != Gradient:
-		e.add("resample is %d; an encoder of %d steps takes fresh statistics at most so often", p.Resample, p.Encoder.Steps)
 	}
 	if !(p.Growth >= 0.1 && p.Growth <= 10) && p.Growth != 0 {
 		e.add("growth is %v; it must be from 0.1 to 10", p.Growth)
 	}
 	p.Shares.check(&p, &e)
 	return errors.Join(e...)
-}
-
-// checkRounds checks what the outer steps need.
-func (p *Params) checkRounds(e *problems) {
-	e.notNegative("norm-items", p.NormItems)
-	e.notNegative("item-ridge", p.ItemRidge)
-	e.notNegative("item-prior", p.ItemPrior)
-	if p.descends() {
-		p.Descent.check(p, e)
-	} else {
-		e.positive("clip-user", p.ClipUser)
-		if p.Feedback == Explicit && (p.Solver != Convex || p.Loss == Squared) {
-			e.positive("clip-rating", p.ClipRating)
-		}
-		if p.ItemRidge == 0 && p.ItemPrior == 0 && p.Solver != Pooled && p.Solver != Variational {
-			e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
-		}
-	}
-	if !p.Encodes() || p.Solver == Gradient {
-		e.positive("start-spread", p.StartSpread)
-	} else if err := p.Encoder.Validate(p.Rank); err != nil {
-		*e = append(*e, err)
-	}
 }
 
 // checkForm checks what is learned, and from which statistics.
@@ -425,42 +355,14 @@ func (p *Params) checkForm(e *problems) {
 		if p.Bias || p.MeanCap > 0 {
 			e.add("implicit feedback has no rating scale: the bias stage and the mean must be off")
 		}
-		if p.Solver == Convex || p.descends() {
-			e.add("solver %s is for explicit feedback", p.Solver)
-		}
 	default:
 		e.add("feedback is %q; it must be %s or %s", p.Feedback, Explicit, Implicit)
 	}
-	switch p.Solver {
-	case ALS, Encoded, Gradient, EncoderGradient, Joint:
-	case Pooled:
-		if p.Gramian != One {
-			e.add("solver %s needs gramian %s", Pooled, One)
-		}
-	case Variational:
-		if p.Gramian != PerItem || !p.Bias || p.Budgeting != Weights || p.SamplingRate > 0 && p.SamplingRate < 1 {
-			e.add("solver %s needs gramian %s, a bias stage, weights and all users in every sum", Variational, PerItem)
-		}
-		if p.NormItems > 0 {
-			e.add("solver %s has no bound on all of a user's moments; norm-items must be 0", Variational)
-		}
-	case CMF:
-		p.CMF.check(p, e)
-	case Convex:
-		switch p.Loss {
-		case Squared, Logistic:
-		case Huber:
-			e.positive("loss-width", p.LossWidth)
-		default:
-			e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
-		}
-	default:
-		e.add("solver is %q; it must be %s, %s, %s, %s, %s, %s, %s, %s or %s", p.Solver, ALS, Pooled, Variational, CMF, Encoded, Convex, Gradient, EncoderGradient, Joint)
-	}
+	p.Solver.check(e)
 	if p.learned() {
 		p.Pool.check(e)
 	}
-	if p.Gramian != PerItem && p.Gramian != One && !p.descends() {
+	if p.Gramian != PerItem && p.Gramian != One && p.solver().secondOrder() {
 		e.add("gramian is %q; it must be %s or %s", p.Gramian, PerItem, One)
 	}
 	if f := p.Features; f != nil {
@@ -507,7 +409,7 @@ func (s Shares) check(p *Params, e *problems) {
 		used  bool
 	}{
 		{"counts", s.Counts, p.releasesCounts()}, {"mean", s.Mean, p.withMean()}, {"bias", s.Bias, p.Bias},
-		{"weight-counts", s.WeightCounts, p.weighsItems()}, {"gramian", s.Gramian, p.Rounds > 0 && !p.descends()},
+		{"weight-counts", s.WeightCounts, p.weighsItems()}, {"gramian", s.Gramian, p.Rounds > 0 && p.solver().secondOrder()},
 	} {
 		if !(x.value >= 0 && x.value < 1) {
 			e.add("the share of %s is %v; it must be from 0 to below 1", x.name, x.value)

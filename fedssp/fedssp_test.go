@@ -368,3 +368,6 @@ func TestValidate(t *testing.T) {
 		t.Errorf("not every problem is reported: %v", err)
 	}
 }
+
+func (p *Params) descends() bool { return p.Solver.descends() }
+func (p *Params) byUser() bool   { return p.Solver.byUser() }

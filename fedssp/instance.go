@@ -31,7 +31,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
-	if x.params.byUser() {
+	if x.params.solver().byUser() {
 		if x.params.shape, err = x.params.newEncoder(); err != nil {
 			return nil, config.Wrap(err)
 		}
@@ -44,10 +44,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final one is broadcast too
 	for _, r := range s.Schedule.All() {
-		r.Scale = algorithm.Scale(*r)
-		if x.params.Solver == Variational {
-			r.Scale *= finer
-		}
+		r.Scale = algorithm.Scale(*r) * x.params.solver().finer()
 	}
 	s.Schedule, shares = merged(s.Schedule, shares)
 	if s.Private() {
@@ -55,10 +52,6 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	return x, s.CalibrateSplit(shares)
 }
-
-// finer is how much finer the variational solver rounds than noise would ask for: there is none, and a rating is
-// a small part of what it could be at the most.
-const finer = 256
 
 // merged joins steps that are alike, as their shares are.
 func merged(s protocol.Schedule, shares [][]float64) (protocol.Schedule, [][]float64) {

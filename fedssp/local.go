@@ -178,14 +178,7 @@ func (w *workspace) fit(p *Params, m shared) {
 	if len(w.value) == 0 {
 		return
 	}
-	switch {
-	case p.Solver == Variational:
-		w.variational(p, m)
-	case p.Solver == Convex && p.Loss != Squared:
-		w.newton.fit(w, p)
-	default:
-		w.leastSquares(p, m)
-	}
+	p.solver().fit(w, p, m)
 	for _, x := range w.beta {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			clear(w.beta)

@@ -75,9 +75,7 @@ func (p *Params) Start() (*Model, error) {
 		for i := range m.Items {
 			m.Items[i] = draw()
 		}
-		if p.Solver == CMF {
-			newCollective(p).start(m.Items, draw)
-		}
+		p.solver().start(p, m.Items, draw)
 	}
 	if p.Single {
 		m.round()

@@ -137,9 +137,9 @@ func TestPrecision(t *testing.T) {
 	p.Features, p.Rounds = nil, 2
 	s := newStrategy(t, p, 10, 1)
 	at := func(x float64) *system { return &system{b: []float64{x}, gramian: []float64{x}} }
-	s.remember(at(8), 2)
+	s.solving.(*kept).remember(s, at(8), 2)
 	y := at(2)
-	variance := s.remember(y, 1)
+	variance := s.solving.(*kept).remember(s, y, 1)
 	near(t, "mean", append(y.b, y.gramian...), []float64{8. / 3, 8. / 3}, 1e-12)
 	near(t, "variance", []float64{variance}, []float64{(1 + 4./64) / (81. / 64)}, 1e-12)
 }

@@ -73,7 +73,7 @@ func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
 				of[value] = weights[k]
 			}
 			for value := range cat.Values {
-				f := s.collective.f[feature*3 : (feature+1)*3]
+				f := s.solving.(*collective).f[feature*3 : (feature+1)*3]
 				feature++
 				weight := p.CMF.Unobserved
 				target, has := of[int32(value)]

@@ -14,6 +14,26 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// Pooled: v_j is what features and weight of the item say, and an offset of its own, each trusted
+// as far as the statistics have taught (package posterior). Ours; with one Gramian only.
+const Pooled Solver = "pooled"
+
+type pooled struct{ closed }
+
+func (pooled) learns() bool        { return true }
+func (pooled) speaks(*Params) bool { return true }
+
+func (pooled) check(p *Params, e *problems) {
+	if p.Gramian != One {
+		e.add("solver %s needs gramian %s", Pooled, One)
+	}
+	checkUserRidge(p, e)
+	checkClips(p, e, true)
+	checkStart(p, e)
+}
+
+func (pooled) begin(*Params) solving { return &kept{} }
+
 // PoolParams are the settings of priors that are learned (package posterior): what an item's bias
 // and embedding are before it is rated follows from its features and from how often it is rated, and
 // how far to trust that follows from the statistics. All of it is post-processing.
@@ -195,8 +215,8 @@ type kept struct {
 
 // remember adds the statistics of a step to those kept, replaces them by the mean of all, and returns
 // the variance of the noise in a coordinate of moments.
-func (s *Strategy) remember(y *system, noise float64) float64 {
-	k, rho, precision := &s.kept, s.params.Pool.Decay, s.precision(noise)
+func (k *kept) remember(s *Strategy, y *system, noise float64) float64 {
+	rho, precision := s.params.Pool.Decay, s.precision(noise)
 	if k.weight == 0 {
 		k.moments, k.gramian = make([]float64, len(y.b)), make([]float64, len(y.gramian))
 	}
@@ -225,12 +245,16 @@ func (s *Strategy) precision(noise float64) float64 {
 	return 1
 }
 
-// solvePooled sets V to posterior means. In the eigenbasis of the one Gramian every coordinate of v_j has
+// solve sets V to posterior means. In the eigenbasis of the one Gramian every coordinate of v_j has
 // a measurement of its own: b_j there is c_j times an eigenvalue times it, in the scatter of ratings,
 // which the eigenvalue scales too, and in noise of one size. Each coordinate has a prior of its own.
-func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) error {
-	p, d, m := &s.params.Params, s.params.Rank, s.params.Items
-	variance := s.remember(y, noise)
+func (k *kept) solve(s *Strategy, r absorbed, run protocol.Runner) error {
+	if s.weight == nil {
+		return nil
+	}
+	p, d, m, n := &s.params.Params, s.params.Rank, s.params.Items, s.times(r)
+	y := s.system(r, n, Gramians, Moments)
+	variance := k.remember(s, y, r.noise[Moments]*n)
 	e := dense.NewEigen(d)
 	e.Decompose(y.gramian)
 	design, raw := p.design(y.weight, y.typical), dense.Scaled(s.weight, s.params.total())
@@ -265,6 +289,7 @@ func (s *Strategy) solvePooled(y *system, noise float64, run protocol.Runner) er
 	if s.chosen != nil && s.chosen.rest != nil {
 		s.model.rest = predictOthers(s.designOfOthers(), effects, dense.Square(e.Vectors, d))
 	}
+	s.model.complete(p)
 	return nil
 }
 
@@ -280,4 +305,32 @@ func predictOthers(design posterior.Design, effects [][]float64, basis blas64.Ge
 	rows := func(x []float64) blas64.General { return blas64.General{Rows: n, Cols: d, Stride: d, Data: x} }
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), basis, 0, rows(out))
 	return out
+}
+
+// save implements solving: weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0).
+func (k *kept) save(b []byte) []byte {
+	return appendFloats(appendFloats(appendFloats(b, k.weight, k.variance), k.moments...), k.gramian...)
+}
+
+// restore implements solving.
+func (*kept) restore(p *Params, b []byte) (solving, []byte, error) {
+	m, d := p.Items, p.Rank
+	end := 16
+	if len(b) >= 8 && floatAt(b, 0) != 0 {
+		end += 8 * (m*d + d*d)
+	}
+	if len(b) < end {
+		return nil, nil, fmt.Errorf("fedssp: the state has %d bytes of earlier statistics and more; there must be %d", len(b), end)
+	}
+	x := numbers(b[:end])
+	for i, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) || i < 2 && v < 0 {
+			return nil, nil, fmt.Errorf("fedssp: the state's earlier statistics hold %v at place %d; they are finite, and weight and variance not negative", v, i)
+		}
+	}
+	k := &kept{weight: x[0], variance: x[1]}
+	if k.weight != 0 {
+		k.moments, k.gramian = x[2:2+m*d], x[2+m*d:]
+	}
+	return k, b[end:], nil
 }

@@ -245,11 +245,11 @@ func TestPooledRestoreRefuses(t *testing.T) {
 	if err = fresh.Restore(append(state[:len(state)-8:len(state)-8], 0, 0, 0, 0, 0, 0, 0xf8, 0x7f)); err == nil || !strings.Contains(err.Error(), "hold NaN") {
 		t.Errorf("NaN: %v", err)
 	}
-	if fresh.iteration != 0 || fresh.kept.weight != 0 {
+	if fresh.iteration != 0 || fresh.solving.(*kept).weight != 0 {
 		t.Error("a refused state changed the strategy")
 	}
-	if err = fresh.Restore(state); err != nil || fresh.kept.weight != 1 {
-		t.Errorf("the state itself: %v, weight %v", err, fresh.kept.weight)
+	if err = fresh.Restore(state); err != nil || fresh.solving.(*kept).weight != 1 {
+		t.Errorf("the state itself: %v, weight %v", err, fresh.solving.(*kept).weight)
 	}
 }
 

@@ -22,14 +22,11 @@ func (p *Params) ModelSize(phase string) int {
 		n += items * p.popularWidth()
 	}
 	doubles := 0
-	if phase == Statistics && p.Solver == Variational {
-		doubles += p.Items*p.packedJoint() + numVariances
+	if phase == Statistics {
+		doubles += p.solver().numbers(p)
 	}
 	if p.Feedback == Implicit {
 		doubles += p.packed()
-	}
-	if phase == Statistics && p.descends() {
-		doubles += p.parameters()
 	}
 	size := head + p.bytesEach()*n + 8*doubles
 	if p.TopItems > 0 {

@@ -250,7 +250,7 @@ func TestCollectiveStep(t *testing.T) {
 		}
 		c := newCollective(&p)
 		got := append([]float64(nil), v.RawMatrix().Data...)
-		c.solve(y, got, serial{})
+		c.alternate(y, got, serial{})
 		near(t, fmt.Sprint("items, one Gramian ", one), got, want, 1e-9)
 	}
 }

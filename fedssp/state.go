@@ -33,10 +33,7 @@ func (s *Strategy) Save() ([]byte, error) {
 	if s.params.BiasRounds > 1 {
 		b = appendMeasured(b, s.left.sums, s.left.noise)
 	}
-	if s.params.Solver == Pooled {
-		b = appendFloats(b, s.kept.weight, s.kept.variance)
-		b = appendFloats(appendFloats(b, s.kept.moments...), s.kept.gramian...)
-	}
+	b = s.solving.save(b)
 	if s.encoder == nil {
 		return b, nil
 	}
@@ -96,8 +93,7 @@ func (s *Strategy) Restore(state []byte) error {
 			return err
 		}
 	}
-	memory, b, err := next.decodeKept(b)
-	if err != nil {
+	if next.solving, b, err = next.solving.restore(&next.params.Params, b); err != nil {
 		return err
 	}
 	switch {
@@ -110,7 +106,7 @@ func (s *Strategy) Restore(state []byte) error {
 			return err
 		}
 	}
-	next.encoded, next.kept, next.left = len(b) > 0 && b[0] == 1, memory, before
+	next.encoded, next.left = len(b) > 0 && b[0] == 1, before
 	next.uncounted = model.unchosen && s.chosenBy(iteration)
 	next.iteration, next.model, next.weight, next.weightNoise = iteration, model, weight, deviation
 	*s = next
@@ -121,7 +117,7 @@ func (s *Strategy) Restore(state []byte) error {
 func (s *Strategy) turnBack(m *Model) error {
 	switch {
 	case m.unchosen:
-		s.chosen, s.params.Params, s.encoder, s.collective = nil, s.all, nil, nil
+		s.chosen, s.params.Params, s.encoder, s.solving = nil, s.all, nil, s.all.solver().begin(&s.all)
 		return nil
 	case m.chosen != nil:
 		s.turnTo(m.chosen)
@@ -147,30 +143,4 @@ func (s *Strategy) decodeMeasured(what string, b []byte) (x []float64, deviation
 		}
 	}
 	return x[1:], x[0], b[end:], nil
-}
-
-// decodeKept reads the statistics of earlier steps, and returns what stands behind them.
-func (s *Strategy) decodeKept(b []byte) (k kept, rest []byte, err error) {
-	if s.params.Solver != Pooled {
-		return kept{}, b, nil
-	}
-	m, d := s.params.Items, s.params.Rank
-	end := 16
-	if len(b) >= 8 && floatAt(b, 0) != 0 {
-		end += 8 * (m*d + d*d)
-	}
-	if len(b) < end {
-		return kept{}, nil, fmt.Errorf("fedssp: the state has %d bytes of earlier statistics and more; there must be %d", len(b), end)
-	}
-	x := numbers(b[:end])
-	for i, v := range x {
-		if math.IsNaN(v) || math.IsInf(v, 0) || i < 2 && v < 0 {
-			return kept{}, nil, fmt.Errorf("fedssp: the state's earlier statistics hold %v at place %d; they are finite, and weight and variance not negative", v, i)
-		}
-	}
-	k = kept{weight: x[0], variance: x[1]}
-	if k.weight != 0 {
-		k.moments, k.gramian = x[2:2+m*d], x[2+m*d:]
-	}
-	return k, b[end:], nil
 }

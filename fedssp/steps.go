@@ -53,7 +53,8 @@ const refined = 0.85
 // Steps is the schedule: at most one preparation, the bias stage of BiasRounds sums if there is one, then Rounds·Resample
 // sums of statistics. Bounds of the releases hold by construction; scale, width and noise are left to
 // be set. An error says what is wrong with the settings.
-func (p Params) Steps() ([]Step, error) {
+func (q Params) Steps() ([]Step, error) {
+	p := &q
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (p Params) Steps() ([]Step, error) {
 			}
 			each *= 1 - s.WeightCounts
 		}
-		p.addStatistics(&step, each)
+		p.solver().ask(p, &step, each)
 		steps = append(steps, step)
 	}
 	normalise(steps)
@@ -125,52 +126,6 @@ func normalise(steps []Step) {
 			s.Shares[i] /= sum
 		}
 	}
-}
-
-// addStatistics adds what an alternating step sums, for a share of μ².
-func (p *Params) addStatistics(s *Step, share float64) {
-	if p.descends() {
-		s.add(p.gradientRelease(), share)
-		return
-	}
-	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
-	curvature, name := 1.0, Moments
-	items := Gramians
-	if p.Solver == Convex {
-		curvature, name = p.curvatureBound(), Gradients
-		items = Hessians
-	}
-	norm2 := p.ClipUser * p.ClipUser
-	if p.Solver == Variational {
-		p.addMoments(s, second, first)
-		return
-	}
-	if p.Gramian == One || p.Feedback == Implicit {
-		common := protocol.Release{Name: Gramian, Len: p.packed(), L2: norm2, LInf: norm2, MaxNonZero: p.packed()}
-		if p.Gramian == One {
-			s.add(common, second)
-		} else {
-			s.add(common, second*commonShare)
-			second *= 1 - commonShare
-		}
-	}
-	if p.Gramian == PerItem {
-		s.add(p.rows(items, p.packed(), curvature*norm2), second)
-	}
-	s.add(p.rows(name, p.Rank, p.itemsBound()), first)
-}
-
-// addMoments adds what a step of the variational solver sums ([contribution.variational]). No rating weighs more
-// than 1/√m.
-func (p *Params) addMoments(s *Step, second, first float64) {
-	norm2, each := p.ClipUser*p.ClipUser, 1/math.Sqrt(float64(p.Items))
-	items, biased := p.rows(SecondMoments, p.packedJoint(), norm2), p.rows(FirstMoments, p.joint(), p.ClipRating*p.ClipUser)
-	items.LInf *= each
-	biased.LInf *= each
-	s.add(protocol.Release{Name: Gramian, Len: p.packed(), L2: norm2, LInf: norm2, MaxNonZero: p.packed()}, second*commonShare)
-	s.add(protocol.Release{Name: Scales, Len: numScales, L2: p.scalesBound() * math.Sqrt(numScales), LInf: p.scalesBound(), MaxNonZero: numScales}, second*commonShare)
-	s.add(items, second*(1-2*commonShare))
-	s.add(biased, first)
 }
 
 // parts are what each of so many sums has of the statistics' μ², together 1.
@@ -199,17 +154,6 @@ func atMost(norm, bound float64) float64 {
 
 // biasBound is the largest norm of what a user adds to the sums of biases.
 func (p *Params) biasBound() float64 { return atMost(p.NormBias, p.ClipBias) }
-
-// itemsBound is that of moments or gradients.
-func (p *Params) itemsBound() float64 {
-	switch {
-	case p.Solver == Convex:
-		return atMost(p.NormItems, p.slopeBound()*p.ClipUser)
-	case p.descends():
-		return atMost(p.NormItems, p.Descent.Clip)
-	}
-	return atMost(p.NormItems, p.targetBound()*p.ClipUser)
-}
 
 // targetBound is the largest target of a rating.
 func (p *Params) targetBound() float64 {
@@ -271,24 +215,7 @@ func (p *Params) length(name string) int {
 		return p.Items
 	case Bias, WeightCounts:
 		return p.biased()
-	case Gramian:
-		return p.packed()
-	case Scales:
-		return numScales
-	case SecondMoments:
-		return p.Items * p.packedJoint()
-	case FirstMoments:
-		return p.Items * p.joint()
-	case Gramians, Hessians:
-		return p.trained() * p.packed()
-	case Moments, Gradients:
-		return p.trained() * p.Rank
-	case ByEncoder:
-		if !p.byUser() {
-			return 0
-		}
-		return p.parameters()
 	default:
-		return 0
+		return p.solver().length(p, name)
 	}
 }

@@ -35,8 +35,7 @@ type Strategy struct {
 	weight      []float64
 	weightNoise float64
 	left        left             // with BiasRounds above 1 only
-	collective  *collective      // CMF only
-	kept        kept             // Pooled only
+	solving     solving          // what the solver keeps from sum to sum
 	encoder     *encoder.Encoder // nil where there is none
 	encoded     bool             // the encoder moved in this outer step, and V has not followed
 }
@@ -54,7 +53,7 @@ func New(p StrategyParams) (*Strategy, error) {
 	s := &Strategy{params: p, all: p.Params}
 	switch {
 	case p.chooses():
-		s.model = p.unchosen()
+		s.model, s.solving = p.unchosen(), p.solver().begin(&s.all)
 	case p.TopItems > 0:
 		err = s.adopt(p.Listed)
 	default:
@@ -82,9 +81,7 @@ func (s *Strategy) prepareSolver() error {
 	if p.Encodes() {
 		s.encoder, err = p.newEncoder()
 	}
-	if p.Solver == CMF {
-		s.collective = newCollective(p)
-	}
+	s.solving = p.solver().begin(p)
 	return err
 }
 
@@ -153,10 +150,7 @@ func (s *Strategy) chosenBy(iteration uint64) bool {
 // Model implements server.Strategy: the model, encoded, as it is after the last sum that was taken in.
 func (s *Strategy) Model() []byte {
 	m := *s.model
-	if s.params.descends() && s.encoded {
-		m.Items = make([]float64, len(m.Items))
-		s.encoder.Embed(m.Items, protocol.Workers(1))
-	}
+	s.params.solver().settle(s, &m)
 	return m.Encode()
 }
 
@@ -184,11 +178,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		if r.values[WeightCounts] != nil {
 			s.keepWeights(r)
 		}
-		r = s.params.undone(r)
-		if s.params.descends() {
-			return s.descend(r, run)
-		}
-		return s.step(r, run)
+		return s.solving.solve(s, s.params.undone(r), run)
 	}
 	return nil
 }
@@ -342,58 +332,11 @@ func (s *Strategy) biases(r absorbed) error {
 	return nil
 }
 
-// step is the server's half of an alternating step. Without weight counts V stays: what b_j
-// is to be divided by is not known.
-func (s *Strategy) step(r absorbed, run protocol.Runner) error {
-	if s.weight == nil {
-		return nil
+// broadcast is the model that comes with a plan, with what the solver's clients need besides.
+func (s *Strategy) broadcast(phase string) []byte {
+	m := *s.model.training(phase)
+	if phase == Statistics {
+		s.params.solver().planned(s, &m)
 	}
-	p, n, v := &s.params.Params, s.params.total()/r.users, s.model.Items
-	if p.Solver == Variational {
-		return s.solveVariational(r, run)
-	}
-	y := s.system(r, n)
-	switch {
-	case s.encoder != nil:
-		return s.fitEncoder(y, run)
-	case p.Solver == CMF:
-		s.collective.solve(y, v, run)
-		if s.chosen != nil {
-			s.model.rest = s.collective.others(y, v, s.chosen.rest, run)
-		}
-	case p.Solver == Pooled:
-		if err := s.solvePooled(y, r.noise[Moments]*n, run); err != nil {
-			return err
-		}
-	case p.Gramian == One:
-		y.solveOne(v, run)
-	default:
-		y.solve(v, run)
-	}
-	s.model.complete(p)
-	return nil
-}
-
-// system scales what was released to N clients.
-func (s *Strategy) system(r absorbed, n float64) *system {
-	p := &s.params.Params
-	y := &system{p: p}
-	y.weight, y.typical = s.weights()
-	first, second := Moments, Gramians
-	if p.Solver == Convex {
-		first, second = Gradients, Hessians
-		y.at = slices.Clone(s.model.Items)
-	}
-	y.b = dense.Scaled(r.values[first], n)
-	y.rho = dense.Sqr(r.noise[first]*n) / y.typical
-	if x := r.values[second]; x != nil {
-		y.items = dense.Scaled(x, n)
-	}
-	if x := r.values[Gramian]; x != nil {
-		y.gramian = make([]float64, p.Rank*p.Rank)
-		dense.Unpack(y.gramian, x, p.Rank, 1/r.users)
-		dense.NewEigen(p.Rank).Project(y.gramian)
-		y.share = y.shares(s.params.total())
-	}
-	return y
+	return m.Encode()
 }

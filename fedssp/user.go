@@ -140,11 +140,12 @@ func (t *User) Finish(final []byte, _ protocol.Runner) error {
 // Snapshot implements client.Resumable: what the user's steps came to, where it takes some, and the ratings that were sampled, where they
 // are; what was fitted is fitted anew in every iteration.
 func (t *User) Snapshot() ([]byte, error) {
-	if t.chosen == nil && (t.params.Solver != Joint || t.u == nil) {
+	keeps := t.params.solver().keeps(t.params)
+	if t.chosen == nil && (keeps == 0 || t.u == nil) {
 		return nil, nil
 	}
-	b := make([]byte, 0, t.stepsSize()+4*len(t.chosen))
-	if t.params.Solver == Joint {
+	b := make([]byte, 0, 8*keeps+4*len(t.chosen))
+	if keeps > 0 {
 		b = appendFloats(appendFloats(b, t.u...), make([]float64, t.params.width()-len(t.u))...)
 		b = appendFloats(b, t.bias)
 	}
@@ -159,7 +160,7 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	if snapshot == nil {
 		return nil
 	}
-	size := t.stepsSize()
+	size := 8 * t.params.solver().keeps(t.params)
 	if len(snapshot) < size {
 		return fmt.Errorf("fedssp: a snapshot of %d bytes; what a user's steps come to has %d", len(snapshot), size)
 	}
@@ -191,14 +192,6 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 		t.chosen = chosen
 	}
 	return nil
-}
-
-// stepsSize is how many bytes of a snapshot are what a user's steps came to.
-func (t *User) stepsSize() int {
-	if t.params.Solver != Joint {
-		return 0
-	}
-	return 8 * (t.params.width() + 1)
 }
 
 // width is the length of a user's embedding with its weights of popularity and of public features.
@@ -264,38 +257,16 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	case Mean:
 		return c.mean()
 	}
-	p := c.params
-	if p.Solver == Variational && !slices.Contains([]string{Bias, WeightCounts}, r.Name) {
-		return c.variational(r.Name), nil
+	if inStatistics(r.Name) {
+		return c.params.solver().contribute(c, r.Name)
 	}
 	if err := c.weigh(); err != nil {
 		return protocol.Vector{}, err
 	}
-	switch r.Name {
-	case Gramian:
-		if in, err := c.inBatch(); err != nil || !in {
-			return protocol.Vector{Index: []uint32{}}, err
-		}
-		c.fit()
-		v := protocol.Vector{Value: make([]float64, p.packed())}
-		dense.PackOuter(v.Value, c.embedding())
-		for i := range v.Value {
-			v.Value[i] *= c.share
-		}
-		return v, nil
-	case Bias:
+	if r.Name == Bias {
 		return c.sumsOfBiases(r.L2), nil
-	case WeightCounts:
-		return protocol.Vector{Index: c.items(), Value: c.weights}, nil
 	}
-	if in, err := c.inBatch(); err != nil || !in {
-		return protocol.Vector{Index: []uint32{}}, err
-	}
-	if p.descends() {
-		return c.gradient()
-	}
-	c.fit()
-	return c.statistics(r.Name), nil
+	return protocol.Vector{Index: c.items(), Value: c.weights}, nil
 }
 
 // counts is 1 for each of at most θ_c items of the whole catalogue, each rated one as likely.
@@ -477,75 +448,5 @@ func (c *contribution) sumsOfBiases(bound float64) protocol.Vector {
 		}
 	}
 	restrain(v.Value, dense.Norm(v.Value), min(bound, p.biasBound()))
-	return v
-}
-
-// fit solves for the user, clips u, and bounds what its ratings add to it. Weights must be there.
-func (c *contribution) fit() {
-	if c.work != nil {
-		return
-	}
-	p := c.params
-	c.work = newWorkspace(p)
-	c.work.gather(p, c.model, c.ratings)
-	c.work.fit(p, c.model)
-	clipUser(c.embedding(), p.ClipUser)
-	c.slopes = make([]float64, len(c.chosen))
-	u, d := c.embedding(), p.Rank
-	for i, k := range c.chosen {
-		x := c.work.offset[k] + c.work.own(k, d)
-		if p.Solver == Convex {
-			_, slope, _ := p.derivatives(x+dense.Dot(u, c.work.row(k, d)), c.work.value[k])
-			c.slopes[i] = c.weights[i] * dense.Clamp(slope, p.slopeBound())
-		} else {
-			c.slopes[i] = c.weights[i] * dense.Clamp(c.work.value[k]-x, p.targetBound())
-		}
-	}
-	c.share = 1
-	if p.NormItems > 0 {
-		c.share = restrain(c.slopes, dense.Norm(c.slopes)*dense.Norm(u), p.itemsBound())
-	}
-}
-
-// embedding is u as it enters the statistics.
-func (c *contribution) embedding() []float64 { return c.work.beta[:c.params.Rank] }
-
-// statistics is what the user adds to the rows of its items: multiples of one row, u or svec(u uᵀ).
-func (c *contribution) statistics(name string) protocol.Vector {
-	p, w, u := c.params, c.work, c.embedding()
-	d := p.Rank
-	row := slices.Clone(u)
-	if name == Gramians || name == Hessians {
-		row = make([]float64, p.packed())
-		dense.PackOuter(row, u)
-	}
-	v := protocol.Vector{Index: c.items(), Block: len(row), Factor: make([]float64, len(c.chosen)), Value: row}
-	if name == Moments || name == Gradients {
-		copy(v.Factor, c.slopes)
-		return c.trainedOn(v)
-	}
-	for i, k := range c.chosen {
-		v.Factor[i] = c.share * c.weights[i]
-		if name == Hessians {
-			_, _, curvature := p.derivatives(w.offset[k]+w.own(k, d)+dense.Dot(u, w.row(k, d)), w.value[k])
-			v.Factor[i] *= curvature
-		}
-	}
-	return c.trainedOn(v)
-}
-
-// trainedOn leaves the rows of items that statistics are of, by their places among them, where weights chose these. What is left of a vector is no longer than all of it.
-func (c *contribution) trainedOn(v protocol.Vector) protocol.Vector {
-	if c.model.chosen == nil || !c.model.chosen.late {
-		return v
-	}
-	n := 0
-	for i, j := range v.Index {
-		if at, trainedOn := c.model.place(int(j)); trainedOn {
-			v.Index[n], v.Factor[n] = uint32(at), v.Factor[i]
-			n++
-		}
-	}
-	v.Index, v.Factor = v.Index[:n], v.Factor[:n]
 	return v
 }

@@ -29,6 +29,76 @@ import (
 // u and v are turned so that users' second moment is I again, as it is in the prior, and what items differ
 // in has its axes on the coordinates: without, variances would take a hundred steps (Luttinen and Ilin 2010).
 
+// Variational: v_j and b_j have posteriors, and users contribute moments of theirs (variational Bayes). Ours; without noise.
+const Variational Solver = "variational"
+
+type variational struct{ closed }
+
+func (variational) learns() bool { return true }
+func (variational) exact() bool  { return true }
+
+// finer is how much finer contributions are rounded than noise would ask for: there is none, and a rating is
+// a small part of what it could be at the most.
+func (variational) finer() float64 { return 256 }
+
+func (variational) check(p *Params, e *problems) {
+	if p.Gramian != PerItem || !p.Bias || p.Budgeting != Weights || p.SamplingRate > 0 && p.SamplingRate < 1 {
+		e.add("solver %s needs gramian %s, a bias stage, weights and all users in every sum", Variational, PerItem)
+	}
+	if p.NormItems > 0 {
+		e.add("solver %s has no bound on all of a user's moments; norm-items must be 0", Variational)
+	}
+	checkClips(p, e, true)
+	checkStart(p, e)
+}
+
+func (variational) length(p *Params, name string) int {
+	switch name {
+	case Gramian:
+		return p.packed()
+	case Scales:
+		return numScales
+	case SecondMoments:
+		return p.Items * p.packedJoint()
+	case FirstMoments:
+		return p.Items * p.joint()
+	default:
+		return 0
+	}
+}
+
+// ask adds what a step sums ([variational.contribute]). No rating weighs more
+// than 1/√m.
+func (variational) ask(p *Params, to *Step, share float64) {
+	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
+	norm2, each := p.ClipUser*p.ClipUser, 1/math.Sqrt(float64(p.Items))
+	items, biased := p.rows(SecondMoments, p.packedJoint(), norm2), p.rows(FirstMoments, p.joint(), p.ClipRating*p.ClipUser)
+	items.LInf *= each
+	biased.LInf *= each
+	to.add(p.gramianRelease(), second*commonShare)
+	to.add(protocol.Release{Name: Scales, Len: numScales, L2: p.scalesBound() * math.Sqrt(numScales), LInf: p.scalesBound(), MaxNonZero: numScales}, second*commonShare)
+	to.add(items, second*(1-2*commonShare))
+	to.add(biased, first)
+}
+
+func (variational) fit(w *workspace, p *Params, m shared) { w.variational(p, m) }
+
+func (variational) numbers(p *Params) int { return p.Items*p.packedJoint() + numVariances }
+
+func (variational) open(p *Params, v *broadcast, take func(int, *[]byte)) {
+	take(p.Items*p.packedJoint(), &v.covariance)
+	take(numVariances, &v.spread)
+}
+
+func (variational) begin(*Params) solving {
+	return stateless{func(s *Strategy, r absorbed, run protocol.Runner) error {
+		if s.weight == nil {
+			return nil
+		}
+		return s.solveVariational(r, run)
+	}}
+}
+
 // Variances are those that the variational solver learns; those of weights are relative to the size of their features.
 type Variances struct {
 	Residual   float64 // σ², in squared rating units

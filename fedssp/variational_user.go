@@ -180,13 +180,13 @@ func (w *workspace) share(p *Params) float64 {
 // justBelow is a little below 1, lest rounding passes a bound.
 const justBelow = 1 - 1e-12
 
-// variational is what the user adds to a release of the variational solver.
+// contribute is what the user adds to a release of the variational solver.
 //
 // Each rating weighs w_i <= 1/√m, so that Σ_j w_i² <= 1 over at most m ratings, whatever the server says. A block of
 // second-moments is w_i·E[g gᵀ], whose norm is w_i·Γ_u² at most by [workspace.share]; one of first-moments is clipped to the
 // norm Γ_y·Γ_u before it is weighed; so both are within those bounds, and no coordinate beyond 1/√m of them. E[u uᵀ] is a part
 // of E[g gᵀ] and scaled as it is. Scales are each clipped to their range.
-func (c *contribution) variational(name string) protocol.Vector {
+func (variational) contribute(c *contribution, name string) (protocol.Vector, error) {
 	c.fitVariational()
 	p, w, f := c.params, c.work, &c.work.fits
 	share := w.share(p)
@@ -201,9 +201,9 @@ func (c *contribution) variational(name string) protocol.Vector {
 		for i := range v.Value {
 			v.Value[i] *= share
 		}
-		return v
+		return v, nil
 	case Scales:
-		return protocol.Vector{Value: c.scales()}
+		return protocol.Vector{Value: c.scales()}, nil
 	}
 	weight := share * f.precision / p.fullWeight()
 	items := make([]uint32, len(c.ratings.Items))
@@ -213,9 +213,9 @@ func (c *contribution) variational(name string) protocol.Vector {
 	if name == SecondMoments {
 		row := make([]float64, p.packedJoint())
 		dense.Pack(row, f.moments, p.joint())
-		return protocol.Vector{Index: items, Block: len(row), Factor: slices.Repeat([]float64{weight}, len(items)), Value: row}
+		return protocol.Vector{Index: items, Block: len(row), Factor: slices.Repeat([]float64{weight}, len(items)), Value: row}, nil
 	}
-	return protocol.Vector{Index: items, Block: p.joint(), Value: c.firstMoments(weight)}
+	return protocol.Vector{Index: items, Block: p.joint(), Value: c.firstMoments(weight)}, nil
 }
 
 func (c *contribution) fitVariational() {

@@ -8,8 +8,25 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// Encoded: v_j is what a public encoder makes of the item's features or its id, and the
+// encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
+const Encoded Solver = "encoder"
+
+type encoderSolver struct{ closed }
+
+func (encoderSolver) encodes(*Params) bool { return true }
+func (encoderSolver) speaks(*Params) bool  { return true }
+func (encoderSolver) begin(*Params) solving {
+	return stateless{func(s *Strategy, r absorbed, run protocol.Runner) error {
+		if s.weight == nil {
+			return nil
+		}
+		return s.fitEncoder(s.system(r, s.times(r), Gramians, Moments), run)
+	}}
+}
+
 func (p *Params) newEncoder() (*encoder.Encoder, error) {
-	features, settings := p.encoded()
+	features, settings := p.solver().encoder(p)
 	e, err := encoder.New(features, p.Items, p.Rank, settings, p.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("fedssp: %w", err)

@@ -1,0 +1,87 @@
+package fedssp
+
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// EncoderGradient: the parameters of the encoder take steps against noisy sums of users' clipped gradients (am-ssp
+// paper, Algorithm 6): AM-DPSGD.
+const EncoderGradient Solver = "encoder-gradient"
+
+type encoderGradient struct{ descending }
+
+func (encoderGradient) byUser() bool { return true }
+
+func (x encoderGradient) check(p *Params, e *problems) {
+	x.descending.check(p, e)
+	checkStart(p, e)
+}
+
+func (encoderGradient) againstSums(p *Params) string { return closed{}.againstSums(p) }
+
+func (encoderGradient) length(p *Params, name string) int {
+	if name != ByEncoder {
+		return 0
+	}
+	return p.parameters()
+}
+
+func (encoderGradient) ask(p *Params, to *Step, share float64) {
+	bound, n := p.itemsBound(), p.parameters()
+	to.add(protocol.Release{Name: ByEncoder, Len: n, L2: bound, LInf: bound, MaxNonZero: n}, share)
+}
+
+func (encoderGradient) contribute(c *contribution, _ string) (protocol.Vector, error) {
+	ok, err := c.gradientAt(func(w *workspace) { w.fit(c.params, c.model) })
+	if !ok {
+		return protocol.Vector{Index: []uint32{}}, err
+	}
+	return c.byParameters()
+}
+
+func (encoderGradient) begin(*Params) solving {
+	return stateless{func(s *Strategy, r absorbed, run protocol.Runner) error {
+		// The mean over users, in units of the bound: what a rate means depends neither on how many there are nor on Γ.
+		mean := dense.Scaled(r.values[ByEncoder], 1/(r.users*s.params.itemsBound()))
+		if err := s.encoder.Descend(mean, s.sums()); err != nil {
+			return fmt.Errorf("fedssp: %w", err)
+		}
+		s.descended(run)
+		return nil
+	}}
+}
+
+// byParameters is clip_Γ(Σ_j w_j·(prediction - y)·J_j u), J_j the Jacobian of item j's embedding: line 8 of algorithm 6, with
+// all of a user's ratings clipped together.
+func (c *contribution) byParameters() (protocol.Vector, error) {
+	shape, err := c.shape()
+	if err != nil {
+		return protocol.Vector{}, err
+	}
+	p := c.params
+	theta, grad := make([]float64, p.parameters()), make([]float64, p.parameters())
+	items := make([]int32, len(c.chosen))
+	for i, j := range c.items() {
+		items[i] = int32(j)
+	}
+	shape.Gradient(c.model.parameters(0, theta), items, func(i int, v, g []float64) {
+		r := c.residual(i, v)
+		for a, x := range c.embedding() {
+			g[a] = r * x
+		}
+	}, grad)
+	restrain(grad, dense.Norm(grad), p.itemsBound())
+	return protocol.Vector{Value: grad}, nil
+}
+
+// shape is the encoder, of which clients use what they may share.
+func (t *User) shape() (*encoder.Encoder, error) {
+	if t.params.shape != nil {
+		return t.params.shape, nil
+	}
+	return t.params.newEncoder()
+}

@@ -1,0 +1,358 @@
+package fedssp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Solver says how the server gets the items from the statistics. Each solver has one file with both sides of it: what it asks of users and
+// how that is bounded, what a client computes, what the server makes of the sum, and its bytes in broadcasts and checkpoints.
+// [solvers] lists all of them; no other file asks which one it is.
+type Solver string
+
+// solver is one way to get the items. [closed] and [descending] are what most solvers share.
+type solver interface {
+	settingsOf
+	asking
+	clientSide
+	serverSide
+}
+
+// settingsOf is what the solver makes of the settings.
+type settingsOf interface {
+	// check adds what is wrong with the settings for this solver.
+	check(*Params, *problems)
+	// againstSums says why a round cannot take as many sums as Params.Resample, which is above 1; "": it can.
+	againstSums(*Params) string
+	// encodes reports whether items are the output of an encoder, and encoder what that is made of.
+	encodes(*Params) bool
+	encoder(*Params) (*dataset.ItemFeatures, encoder.Settings)
+	// learns reports whether priors are always learned from the statistics.
+	learns() bool
+	// speaks reports whether features say something of items that are not trained on.
+	speaks(*Params) bool
+	// exact reports whether the solver needs all items, and broadcasts in double precision.
+	exact() bool
+	// logistic reports whether predictions are logits.
+	logistic(*Params) bool
+}
+
+// asking is what the solver asks of users in a sum.
+type asking interface {
+	// ask adds the releases of a sum with their bounds, for a share of μ².
+	ask(*Params, *Step, float64)
+	// length is how many coordinates the release of a name has; 0: the solver has no such release.
+	length(*Params, string) int
+	// bound is the largest norm of what a user adds to moments or gradients.
+	bound(*Params) float64
+	// secondOrder reports whether there are second-order statistics, byUser whether a user's gradient is clipped as a whole.
+	secondOrder() bool
+	byUser() bool
+	// finer multiplies how finely releases are rounded.
+	finer() float64
+}
+
+// clientSide is what a client computes.
+type clientSide interface {
+	// fit sets w.beta to the user's own solution for a broadcast model.
+	fit(w *workspace, p *Params, m shared)
+	// contribute computes one release of a sum.
+	contribute(c *contribution, release string) (protocol.Vector, error)
+	// keeps is how many numbers a client keeps from sum to sum.
+	keeps(*Params) int
+	// open takes what the solver has in a broadcast beside the items: Params numbers in all.
+	open(p *Params, v *broadcast, take func(n int, dst *[]byte))
+	numbers(*Params) int
+}
+
+// serverSide is what the server does beside solving.
+type serverSide interface {
+	// start improves where V starts, drawn at random.
+	start(p *Params, v []float64, draw func() float64)
+	// begin makes what the server keeps from sum to sum.
+	begin(*Params) solving
+	// planned adds to the model of a plan what clients need beside the items, settle brings a model up to the last sum.
+	planned(*Strategy, *Model)
+	settle(*Strategy, *Model)
+}
+
+// solving is the server's side of a solver during a run.
+type solving interface {
+	// solve takes in a sum of statistics.
+	solve(s *Strategy, r absorbed, run protocol.Runner) error
+	// save appends what a checkpoint has of it, restore reads that and returns the rest.
+	save(b []byte) []byte
+	restore(p *Params, b []byte) (solving, []byte, error)
+}
+
+// solver is that of the settings; of an unknown name, which Validate refuses, any.
+func (p *Params) solver() solver { return p.Solver.side() }
+
+func (s Solver) side() solver {
+	if x, ok := solvers[s]; ok {
+		return x
+	}
+	return als{}
+}
+
+// descends reports whether steps are taken against sums of gradients, and byUser whether against sums of users' clipped gradients.
+func (s Solver) descends() bool { return !s.side().secondOrder() }
+func (s Solver) byUser() bool   { return s.side().byUser() }
+
+// check refuses a name that is not in the table.
+func (s Solver) check(e *problems) {
+	if _, ok := solvers[s]; ok {
+		return
+	}
+	var names []string
+	for name := range solvers {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	e.add("solver is %q; it must be one of %s", s, strings.Join(names, ", "))
+}
+
+// itemsBound is the largest norm of what a user adds to moments or gradients.
+func (p *Params) itemsBound() float64 { return atMost(p.NormItems, p.solver().bound(p)) }
+
+// weighsItems reports whether how much items were rated is released.
+func (p *Params) weighsItems() bool { return p.Bias || !p.solver().byUser() }
+
+// plainSolver is what closed and descending share: a solver without anything of its own.
+type plainSolver struct{}
+
+func (plainSolver) encoder(p *Params) (*dataset.ItemFeatures, encoder.Settings) {
+	return p.Features, p.Encoder
+}
+func (plainSolver) learns() bool                             { return false }
+func (plainSolver) logistic(*Params) bool                    { return false }
+func (plainSolver) byUser() bool                             { return false }
+func (plainSolver) finer() float64                           { return 1 }
+func (plainSolver) keeps(*Params) int                        { return 0 }
+func (plainSolver) fit(w *workspace, p *Params, m shared)    { w.leastSquares(p, m) }
+func (plainSolver) start(*Params, []float64, func() float64) {}
+func (plainSolver) planned(*Strategy, *Model)                {}
+func (plainSolver) settle(*Strategy, *Model)                 {}
+
+// stateless is what a solver is during a run that keeps nothing from sum to sum.
+type stateless struct {
+	solveSum func(s *Strategy, r absorbed, run protocol.Runner) error
+}
+
+func (x stateless) solve(s *Strategy, r absorbed, run protocol.Runner) error {
+	return x.solveSum(s, r, run)
+}
+func (stateless) save(b []byte) []byte                                   { return b }
+func (x stateless) restore(_ *Params, b []byte) (solving, []byte, error) { return x, b, nil }
+
+// closed is a solver of normal equations: users send second-order statistics of their embedding and moments of their ratings.
+type closed struct{ plainSolver }
+
+func (closed) encodes(*Params) bool { return false }
+func (closed) speaks(*Params) bool  { return false }
+func (closed) exact() bool          { return false }
+func (closed) secondOrder() bool    { return true }
+func (closed) numbers(*Params) int  { return 0 }
+
+func (closed) open(*Params, *broadcast, func(int, *[]byte)) {}
+
+func (closed) check(p *Params, e *problems) {
+	checkUserRidge(p, e)
+	checkClips(p, e, true)
+	checkItems(p, e)
+	checkStart(p, e)
+}
+
+// againstSums: an encoder may take fresh statistics for each of its steps.
+func (closed) againstSums(p *Params) string {
+	switch {
+	case !p.Encodes():
+		return "a closed form takes the statistics of a round once, so it must be 1"
+	case p.Resample > p.Encoder.Steps:
+		return fmt.Sprintf("an encoder of %d steps takes fresh statistics at most so often", p.Encoder.Steps)
+	default:
+		return ""
+	}
+}
+
+func (closed) bound(p *Params) float64 { return p.targetBound() * p.ClipUser }
+
+func (closed) length(p *Params, name string) int { return p.statisticsLength(name, Gramians, Moments) }
+
+func (closed) ask(p *Params, to *Step, share float64) {
+	p.askStatistics(to, share, Gramians, 1, Moments)
+}
+
+func (closed) contribute(c *contribution, name string) (protocol.Vector, error) {
+	if err := c.weigh(); err != nil {
+		return protocol.Vector{}, err
+	}
+	if in, err := c.inBatch(); err != nil || !in {
+		return protocol.Vector{Index: []uint32{}}, err
+	}
+	c.fit(c.target)
+	if name == Gramian {
+		return c.gramian(), nil
+	}
+	return c.statistics(name == Gramians, nil), nil
+}
+
+// checkUserRidge, checkClips, checkItems and checkStart check what several solvers need.
+func checkUserRidge(p *Params, e *problems) { e.positive("user-ridge", p.UserRidge) }
+
+func checkClips(p *Params, e *problems, ratings bool) {
+	if p.Rounds == 0 {
+		return
+	}
+	e.positive("clip-user", p.ClipUser)
+	if ratings && p.Feedback == Explicit {
+		e.positive("clip-rating", p.ClipRating)
+	}
+}
+
+func checkItems(p *Params, e *problems) {
+	if p.Rounds > 0 && p.ItemRidge == 0 && p.ItemPrior == 0 {
+		e.add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
+	}
+}
+
+func checkStart(p *Params, e *problems) {
+	if p.Rounds == 0 {
+		return
+	}
+	if !p.Encodes() {
+		e.positive("start-spread", p.StartSpread)
+	} else if err := p.Encoder.Validate(p.Rank); err != nil {
+		*e = append(*e, err)
+	}
+}
+
+func checkExplicit(p *Params, e *problems) {
+	if p.Feedback == Implicit {
+		e.add("solver %s is for explicit feedback", p.Solver)
+	}
+}
+
+// askStatistics adds the releases of an alternating step: second-order statistics, whose rows are at most curvature·Γ_u², and first-order ones.
+func (p *Params) askStatistics(to *Step, share float64, items string, curvature float64, name string) {
+	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
+	norm2 := p.ClipUser * p.ClipUser
+	if p.Gramian == One || p.Feedback == Implicit {
+		if p.Gramian == One {
+			to.add(p.gramianRelease(), second)
+		} else {
+			to.add(p.gramianRelease(), second*commonShare)
+			second *= 1 - commonShare
+		}
+	}
+	if p.Gramian == PerItem {
+		to.add(p.rows(items, p.packed(), curvature*norm2), second)
+	}
+	to.add(p.rows(name, p.Rank, p.itemsBound()), first)
+}
+
+// gramianRelease is Σ u uᵀ over all users: ‖svec(u uᵀ)‖ = ‖u‖² <= Γ_u².
+func (p *Params) gramianRelease() protocol.Release {
+	norm2 := p.ClipUser * p.ClipUser
+	return protocol.Release{Name: Gramian, Len: p.packed(), L2: norm2, LInf: norm2, MaxNonZero: p.packed()}
+}
+
+func (p *Params) statisticsLength(name, second, first string) int {
+	switch name {
+	case Gramian:
+		return p.packed()
+	case second:
+		return p.trained() * p.packed()
+	case first:
+		return p.trained() * p.Rank
+	default:
+		return 0
+	}
+}
+
+// fit solves for the user, clips u, and bounds what its ratings add to it. Weights must be there.
+//
+// slope is what u is multiplied by for the chosen rating k, of which the user's own part of the prediction is x; it is bounded.
+func (c *contribution) fit(slope func(k int, x float64) float64) {
+	if c.work != nil {
+		return
+	}
+	p := c.params
+	c.work = newWorkspace(p)
+	c.work.gather(p, c.model, c.ratings)
+	c.work.fit(p, c.model)
+	clipUser(c.embedding(), p.ClipUser)
+	c.slopes = make([]float64, len(c.chosen))
+	u, d := c.embedding(), p.Rank
+	for i, k := range c.chosen {
+		x := c.work.offset[k] + c.work.own(k, d)
+		c.slopes[i] = c.weights[i] * slope(k, x)
+	}
+	c.share = 1
+	if p.NormItems > 0 {
+		c.share = restrain(c.slopes, dense.Norm(c.slopes)*dense.Norm(u), p.itemsBound())
+	}
+}
+
+// embedding is u as it enters the statistics.
+func (c *contribution) embedding() []float64 { return c.work.beta[:c.params.Rank] }
+
+// target is what a rating has beside the user's own part of the prediction.
+func (c *contribution) target(k int, x float64) float64 {
+	return dense.Clamp(c.work.value[k]-x, c.params.targetBound())
+}
+
+// gramian is svec(u uᵀ).
+func (c *contribution) gramian() protocol.Vector {
+	v := protocol.Vector{Value: make([]float64, c.params.packed())}
+	dense.PackOuter(v.Value, c.embedding())
+	for i := range v.Value {
+		v.Value[i] *= c.share
+	}
+	return v
+}
+
+// statistics is what the user adds to the rows of its items: multiples of one row, u or, of second order, svec(u uᵀ). Each
+// row of second order is multiplied by the curvature of its rating; nil: 1.
+func (c *contribution) statistics(second bool, curvature func(k int) float64) protocol.Vector {
+	p, u := c.params, c.embedding()
+	row := slices.Clone(u)
+	if second {
+		row = make([]float64, p.packed())
+		dense.PackOuter(row, u)
+	}
+	v := protocol.Vector{Index: c.items(), Block: len(row), Factor: make([]float64, len(c.chosen)), Value: row}
+	if !second {
+		copy(v.Factor, c.slopes)
+		return c.trainedOn(v)
+	}
+	for i, k := range c.chosen {
+		v.Factor[i] = c.share * c.weights[i]
+		if curvature != nil {
+			v.Factor[i] *= curvature(k)
+		}
+	}
+	return c.trainedOn(v)
+}
+
+// trainedOn leaves the rows of items that statistics are of, by their places among them, where weights chose these. What is left of a vector is no longer than all of it.
+func (c *contribution) trainedOn(v protocol.Vector) protocol.Vector {
+	if c.model.chosen == nil || !c.model.chosen.late {
+		return v
+	}
+	n := 0
+	for i, j := range v.Index {
+		if at, trainedOn := c.model.place(int(j)); trainedOn {
+			v.Index[n], v.Factor[n] = uint32(at), v.Factor[i]
+			n++
+		}
+	}
+	v.Index, v.Factor = v.Index[:n], v.Factor[:n]
+	return v
+}
