@@ -8,6 +8,9 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
+// stages are what a run releases, in this order, as far as the settings have it.
+var stages = []stage{counting{}, averaging{}, biasing{}, ranking{}, statistics{}}
+
 // solvers are the ways to get items from statistics, by name.
 var solvers = map[Solver]solver{
 	ALS: als{}, Pooled: pooled{}, Variational: variational{}, CMF: cmf{}, Encoded: encoderSolver{}, Convex: convex{},

@@ -484,30 +484,39 @@ func paramsOf(setup *algorithm.Setup) Params {
 	s := settings{c}
 	p := Params{
 		Items: setup.Data.Items, Rank: int(algorithm.Rank.Or(c, s.rank())), Min: setup.Bottom(), Max: setup.Top(),
-		Feedback: Feedback(algorithm.Feedback.Of(c)), Solver: s.solver(), Gramian: GramianForm(keys.gramian.Of(c)),
-		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), PerUser: keys.perUser.Int(c),
-		Normalise: Normaliser(keys.normalise.Of(c)), Headroom: keys.headroom.Value(c), CountMargin: keys.countMargin.Value(c),
-		CountCap: keys.countCap.Int(c), MeanCap: keys.meanCap.Int(c), Bias: s.biases(),
-		ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c), ClipBias: keys.clipBias.Value(c),
-		BiasRounds: int(keys.biasRounds.Or(c, 1)),
-		NormBias:   keys.normBias.Value(c), NormItems: keys.normItems.Value(c),
-		UserRidge: keys.userRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c), ItemRidge: keys.itemRidge.Value(c),
-		ItemPrior: keys.itemPrior.Value(c), BiasRidge: keys.biasRidge.Value(c), Unobserved: keys.unobserved.Value(c),
-		Rounds: algorithm.Rounds.Int(c), Growth: keys.growth.Value(c), Resample: int(keys.resample.Or(c, 1)), SamplingRate: keys.samplingRate.Value(c), Seed: algorithm.Seed.Of(c), StartSpread: keys.startSpread.Value(c),
-		Loss: Loss(keys.loss.Of(c)), LossWidth: keys.lossWidth.Value(c),
-		CMF: CMFParams{
-			FeatureWeight: keys.featureWeight.Value(c), FeatureRidge: keys.featureRidge.Value(c),
-			Unobserved: keys.unobservedFeature.Value(c), Sweeps: keys.sweeps.Int(c),
-		},
-		Pool:         PoolParams{Iterations: int(either(s.learns(), priorSteps, 0)), Strength: keys.priorStrength.Value(c), Decay: keys.decay.Value(c)},
-		Encoder:      encoderOf(c),
-		Features:     setup.Features,
-		UserFeatures: s.userFeatures(setup.Features),
-		Drift:        either(s.drifts(), keys.userDrift.Value(c), 0),
-		Popularity:   either(s.popularity(), keys.popularityWeight.Chosen(c), 0),
+		Feedback: Feedback(algorithm.Feedback.Of(c)), Features: setup.Features, Seed: algorithm.Seed.Of(c),
 		Shares: Shares{
 			Counts: keys.shareCounts.Value(c), Mean: keys.shareMean.Value(c), Bias: keys.shareBias.Value(c),
 			WeightCounts: keys.shareWeightCounts.Value(c), Gramian: keys.shareGramian.Value(c),
+		},
+		CountsParams: CountsParams{CountCap: keys.countCap.Int(c), CountMargin: keys.countMargin.Value(c)},
+		MeanParams:   MeanParams{MeanCap: keys.meanCap.Int(c)},
+		BiasParams: BiasParams{
+			Bias: s.biases(), ClipBias: keys.clipBias.Value(c), NormBias: keys.normBias.Value(c), BiasRounds: int(keys.biasRounds.Or(c, 1)),
+			BiasRidge: keys.biasRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c),
+		},
+		StatisticsParams: StatisticsParams{
+			Gramian: GramianForm(keys.gramian.Of(c)), ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c),
+			NormItems: keys.normItems.Value(c), Unobserved: keys.unobserved.Value(c), Rounds: algorithm.Rounds.Int(c),
+			Resample: int(keys.resample.Or(c, 1)), SamplingRate: keys.samplingRate.Value(c), Growth: keys.growth.Value(c),
+		},
+		WeighingParams: WeighingParams{
+			Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), Normalise: Normaliser(keys.normalise.Of(c)),
+			Headroom: keys.headroom.Value(c), PerUser: keys.perUser.Int(c),
+		},
+		UserParams: UserParams{
+			UserRidge: keys.userRidge.Value(c), Drift: either(s.drifts(), keys.userDrift.Value(c), 0), UserFeatures: s.userFeatures(setup.Features),
+			Popularity: either(s.popularity(), keys.popularityWeight.Chosen(c), 0),
+		},
+		SolverParams: SolverParams{
+			Solver: s.solver(), ItemRidge: keys.itemRidge.Value(c), ItemPrior: keys.itemPrior.Value(c), StartSpread: keys.startSpread.Value(c),
+			Loss: Loss(keys.loss.Of(c)), LossWidth: keys.lossWidth.Value(c),
+			CMF: CMFParams{
+				FeatureWeight: keys.featureWeight.Value(c), FeatureRidge: keys.featureRidge.Value(c),
+				Unobserved: keys.unobservedFeature.Value(c), Sweeps: keys.sweeps.Int(c),
+			},
+			Pool:    PoolParams{Iterations: int(either(s.learns(), priorSteps, 0)), Strength: keys.priorStrength.Value(c), Decay: keys.decay.Value(c)},
+			Encoder: encoderOf(c),
 		},
 	}
 	p.TopItems, p.choices = s.topItems(p.Items), new(choices)

@@ -30,6 +30,18 @@ import (
 // statistics the rows of the chosen items are left: a part of the coordinates of a vector whose norm is bounded (fedssp.go), so that the same bound
 // holds whichever items a server chooses, and if it chooses others in every round.
 
+// SelectionParams say which items are trained on.
+type SelectionParams struct {
+	// TopItems is how many items are trained on, those with the largest private counts; 0: all are.
+	TopItems int
+	// Listed are the items that are trained on, ascending, where a public list names them, and no counts; TopItems is then how
+	// many they are.
+	Listed []int32
+	// ByWeights has the items chosen by the weights that are released with biases of all items, and not by counts before them: the
+	// others keep their biases, and all that is not of the chosen alone is of the whole catalogue.
+	ByWeights bool
+}
+
 // chosen are the items that are trained on.
 type chosen struct {
 	items  []int32               // ascending

@@ -10,9 +10,14 @@ import (
 // move it, and what it takes of the run's μ².
 func ExampleParams_Steps() {
 	steps, err := fedssp.Params{
-		Items: 1000, Rank: 8, Min: 1, Max: 5, Feedback: fedssp.Explicit, Solver: fedssp.ALS, Gramian: fedssp.One, Budgeting: fedssp.Weights,
-		MeanCap: 50, Bias: true, ClipUser: 0.5, ClipRating: 1, ClipBias: 1.5, UserRidge: 1, UserBiasRidge: 2, ItemRidge: 0.03, ItemPrior: 3, BiasRidge: 4,
-		Rounds: 2, Resample: 1, StartSpread: 0.1, Shares: fedssp.Shares{Mean: 0.01, Bias: 0.49, WeightCounts: 0.1, Gramian: 0.02},
+		Items: 1000, Rank: 8, Min: 1, Max: 5, Feedback: fedssp.Explicit,
+		Shares:           fedssp.Shares{Mean: 0.01, Bias: 0.49, WeightCounts: 0.1, Gramian: 0.02},
+		MeanParams:       fedssp.MeanParams{MeanCap: 50},
+		BiasParams:       fedssp.BiasParams{Bias: true, ClipBias: 1.5, BiasRidge: 4, UserBiasRidge: 2},
+		StatisticsParams: fedssp.StatisticsParams{Gramian: fedssp.One, ClipUser: 0.5, ClipRating: 1, Rounds: 2, Resample: 1},
+		WeighingParams:   fedssp.WeighingParams{Budgeting: fedssp.Weights},
+		UserParams:       fedssp.UserParams{UserRidge: 1},
+		SolverParams:     fedssp.SolverParams{Solver: fedssp.ALS, ItemRidge: 0.03, ItemPrior: 3, StartSpread: 0.1},
 	}.Steps()
 	if err != nil {
 		fmt.Println(err)

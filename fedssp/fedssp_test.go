@@ -27,9 +27,10 @@ func (serial) Each(n int, f func(int)) {
 // plain are settings of the simplest run, without bias, mean and counts.
 func plain(items, rank int) Params {
 	return Params{
-		Items: items, Rank: rank, Min: 1, Max: 5, Feedback: Explicit, Solver: ALS, Gramian: PerItem, Budgeting: Weights,
-		ClipUser: 1, ClipRating: 2, UserRidge: 0.5, ItemRidge: 0.1, Rounds: 2, Resample: 1, Seed: 1, StartSpread: 0.5,
-		Shares: Shares{WeightCounts: 0.2, Gramian: 0.5},
+		Items: items, Rank: rank, Min: 1, Max: 5, Feedback: Explicit, Seed: 1, Shares: Shares{WeightCounts: 0.2, Gramian: 0.5},
+		StatisticsParams: StatisticsParams{Gramian: PerItem, ClipUser: 1, ClipRating: 2, Rounds: 2, Resample: 1},
+		WeighingParams:   WeighingParams{Budgeting: Weights}, UserParams: UserParams{UserRidge: 0.5},
+		SolverParams: SolverParams{Solver: ALS, ItemRidge: 0.1, StartSpread: 0.5},
 	}
 }
 

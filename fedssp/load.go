@@ -90,7 +90,7 @@ func (m *saved) logits(set *dataset.Set, width int) (*Model, error) {
 	if m.itemBias != nil {
 		l.Bias = m.itemBias.Data()
 	}
-	return DecodeModel(l.Encode(), &Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, Solver: Convex, Loss: Logistic})
+	return DecodeModel(l.Encode(), &Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, SolverParams: SolverParams{Solver: Convex, Loss: Logistic}})
 }
 
 // score predicts what a user gives to every item.

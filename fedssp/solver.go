@@ -16,6 +16,25 @@ import (
 // [solvers] lists all of them; no other file asks which one it is.
 type Solver string
 
+// SolverParams are the settings of the solver: what several have, and each one's own.
+type SolverParams struct {
+	Solver Solver
+	// ItemRidge is λ_v, added to A_j in proportion to c_j, as if to every rating.
+	ItemRidge float64
+	// ItemPrior is how many ratings' weight pulls each coordinate of v_j to zero, whatever an item's ratings; where the statistics are noisy, that of
+	// the noise with it. It is 1/τ² for a prior deviation of τ and residuals of about 1.
+	ItemPrior float64
+	// StartSpread is the standard deviation of the coordinates of V at the start; an encoder has a
+	// start norm of its own.
+	StartSpread float64
+	Loss        Loss // Convex only
+	LossWidth   float64
+	CMF         CMFParams
+	Descent     DescentParams    // of the solvers that take gradients
+	Pool        PoolParams       // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
+	Encoder     encoder.Settings // where there is one, see Encodes
+}
+
 // solver is one way to get the items. [closed] and [descending] are what most solvers share.
 type solver interface {
 	settingsOf

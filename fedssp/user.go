@@ -8,10 +8,17 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
+
+// UserParams are the settings of what stays with the client.
+type UserParams struct {
+	UserRidge    float64       // what is added to the diagonal for u, to which a rating adds ‖v_j‖²
+	Drift        float64       // variance of the drift of a user's ratings over time, beside that of a rating; 0: it is not followed. See drift.go
+	UserFeatures *UserFeatures // public features that clients weigh for themselves; nil: none. Explicit feedback only
+	Popularity   float64       // how strongly users are expected to differ in what they think of what many rate; 0: not at all. With Bias only
+}
 
 // User is one user's side: a client.Trainer. Its ratings, embedding and bias stay with the client.
 type User struct {
@@ -242,211 +249,14 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	if err := c.asSampled(r); err != nil {
 		return protocol.Vector{}, err
 	}
-	ratings := c.ratings
-	if r.Name == Counts || r.Name == Mean { // of all items
+	of, ratings := stageOf(r.Name), c.ratings
+	if of.beforeChoice(c.params) {
 		ratings = c.all
-	} else if c.model.unchosen && !(c.params.ByWeights && (r.Name == Bias || r.Name == WeightCounts)) {
+	} else if c.model.unchosen {
 		return protocol.Vector{}, errors.New("the model does not say which items are trained on")
 	}
 	if len(ratings.Items) == 0 {
 		return protocol.Vector{Index: []uint32{}}, nil
 	}
-	switch r.Name {
-	case Counts:
-		return c.counts()
-	case Mean:
-		return c.mean()
-	}
-	if inStatistics(r.Name) {
-		return c.params.solver().contribute(c, r.Name)
-	}
-	if err := c.weigh(); err != nil {
-		return protocol.Vector{}, err
-	}
-	if r.Name == Bias {
-		return c.sumsOfBiases(r.L2), nil
-	}
-	return protocol.Vector{Index: c.items(), Value: c.weights}, nil
-}
-
-// counts is 1 for each of at most θ_c items of the whole catalogue, each rated one as likely.
-func (c *contribution) counts() (protocol.Vector, error) {
-	ratings := c.all
-	places, err := sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.iteration))
-	if err != nil {
-		return protocol.Vector{}, err
-	}
-	v := protocol.Vector{Index: make([]uint32, len(places)), Value: make([]float64, len(places))}
-	for i, k := range places {
-		v.Index[i], v.Value[i] = uint32(ratings.Items[k]), 1
-	}
-	return v, nil
-}
-
-// mean is Σ(y - mid)/(k·half), in [-1, 1], and min(n, k)/k, in [0, 1], over at most k ratings,
-// each as likely: together of norm at most √2.
-func (c *contribution) mean() (protocol.Vector, error) {
-	p, ratings := c.params, c.all
-	places, err := sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.iteration))
-	if err != nil {
-		return protocol.Vector{}, err
-	}
-	var sum float64
-	for _, k := range places {
-		sum += (float64(ratings.Values[k]) - p.middle()) / ((p.Max - p.Min) / 2)
-	}
-	n := float64(p.MeanCap)
-	return protocol.Vector{Value: []float64{dense.Clamp(sum/n, 1), float64(len(places)) / n}}, nil // rounding may pass 1
-}
-
-// weigh chooses the ratings that take part, once, and deals weights to them.
-func (c *contribution) weigh() error {
-	if c.weights != nil {
-		return nil
-	}
-	p, n := c.params, len(c.ratings.Items)
-	var counts []float64
-	if c.model.counted() && p.withCounts() {
-		counts = make([]float64, n)
-		for k, j := range c.ratings.Items {
-			counts[k] = c.model.count(int(j))
-		}
-	}
-	if err := c.choose(counts); err != nil {
-		return err
-	}
-	c.weights = make([]float64, len(c.chosen))
-	switch {
-	case p.Budgeting != Weights:
-		for k := range c.weights {
-			c.weights[k] = 1 / math.Sqrt(float64(p.PerUser))
-		}
-	case p.Normalise == GlobalNorm && counts != nil:
-		if c.scale == 0 { // counts are released once
-			c.scale = globalScale(c.model.count, p.Items, c.clients, p.Exponent, p.Headroom)
-		}
-		weighGlobally(c.weights, counts, p.Exponent, c.scale)
-	default:
-		weigh(c.weights, counts, p.Exponent)
-	}
-	if p.Bias && p.NormBias > 0 {
-		restrain(c.weights, dense.Norm(c.biases().Value), p.biasBound())
-	}
-	return nil
-}
-
-// restrain scales x, the norm of which or of a multiple of it is given, by what brings that norm down to the bound, and returns the
-// factor; 1 where it is no longer. It is a little less than it need be, lest rounding passes the bound.
-func restrain(x []float64, norm, bound float64) float64 {
-	const less = 1 - 1e-15
-	if norm <= bound {
-		return 1
-	}
-	by := bound / norm * less
-	for i := range x {
-		x[i] *= by
-	}
-	return by
-}
-
-// choose says which ratings take part: all of them or, where ratings are budgeted, those that were drawn for all of a run's sums.
-func (c *contribution) choose(counts []float64) error {
-	p, n := c.params, len(c.ratings.Items)
-	if p.Budgeting == Weights {
-		c.chosen = make([]int, n)
-		for k := range c.chosen {
-			c.chosen[k] = k
-		}
-		return nil
-	}
-	if c.User.chosen == nil {
-		random := c.src.Stream("sample-ratings", c.iteration)
-		var places []int
-		var err error
-		if p.Budgeting == TailSample {
-			places, err = sampleTail(n, p.PerUser, counts, random)
-		} else {
-			places, err = sample(n, p.PerUser, random)
-		}
-		if err != nil {
-			return err
-		}
-		c.User.chosen = c.own(places)
-	}
-	c.chosen = c.among(c.User.chosen)
-	return nil
-}
-
-// own are places among all of the user's ratings, of places among those of items that are trained on.
-func (c *contribution) own(places []int) []int {
-	if c.from == nil {
-		return places
-	}
-	out := make([]int, len(places))
-	for i, k := range places {
-		out[i] = c.from[k]
-	}
-	return out
-}
-
-// among is the way back. A rating of an item that is not trained on, which it was when the sample was drawn, is left out.
-func (c *contribution) among(own []int) []int {
-	if c.from == nil {
-		return own
-	}
-	var out []int
-	for _, k := range own {
-		if i, in := slices.BinarySearch(c.from, k); in {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-// items are those of the chosen ratings.
-func (c *contribution) items() []uint32 {
-	items := make([]uint32, len(c.chosen))
-	for i, k := range c.chosen {
-		items[i] = uint32(c.ratings.Items[k])
-	}
-	return items
-}
-
-// biases is w_j·(y - μ - b_i), the residual clipped, b_i the user's shrunken mean residual.
-func (c *contribution) biases() protocol.Vector {
-	p, centre := c.params, c.model.centre()
-	var sum float64
-	for _, y := range c.ratings.Values {
-		sum += float64(y) - centre
-	}
-	own := sum / (float64(len(c.ratings.Values)) + p.UserBiasRidge)
-	v := protocol.Vector{Index: c.items(), Value: make([]float64, len(c.chosen))}
-	for i, k := range c.chosen {
-		v.Value[i] = c.weights[i] * dense.Clamp(float64(c.ratings.Values[k])-centre-own, p.ClipBias)
-	}
-	return v
-}
-
-// sumsOfBiases is what the user adds to sums of biases: biases or, where those are refined, w_j·e_j with e_j what the model's biases, the user's
-// own and its weights of features leave of the rating, clipped.
-//
-// Its norm is at most the bound that the release declares. With Σ w_j² <= 1 and |e_j| at most ClipBias it is at most ClipBias, and the
-// weights are scaled down for that of biases to be at most NormBias. The bound of refined sums is smaller: the vector is measured and, where it is longer,
-// scaled down as a whole. Which model was broadcast makes no difference to that.
-func (c *contribution) sumsOfBiases(bound float64) protocol.Vector {
-	p, v := c.params, c.biases()
-	if c.phase != Refine {
-		return v
-	}
-	if c.model.bias != nil { // else the first sums were lost
-		w := newWorkspace(p)
-		defer w.free()
-		left := make([]float64, len(c.ratings.Items))
-		w.residuals(p, c.model, c.ratings, left)
-		for i, k := range c.chosen {
-			v.Value[i] = c.weights[i] * dense.Clamp(left[k], p.ClipBias)
-		}
-	}
-	restrain(v.Value, dense.Norm(v.Value), min(bound, p.biasBound()))
-	return v
+	return of.contribute(c, r)
 }

@@ -1,0 +1,88 @@
+package fedssp
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// CountsParams are the settings of private counts: how many users rated each item, for weights, samples and the choice of items.
+type CountsParams struct {
+	CountCap    int     // θ_c, the items a user counts at most; of releases that need counts only
+	CountMargin float64 // deviations of their noise that are added to the counts, at least 0
+}
+
+// counting is the stage of private counts.
+type counting struct{}
+
+// withCounts reports whether something needs the private counts.
+func (p *Params) withCounts() bool {
+	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == GlobalNorm)
+}
+
+// releasesCounts reports whether private counts are released, for weights or to choose items by.
+func (p *Params) releasesCounts() bool { return p.withCounts() || p.chooses() && !p.ByWeights }
+
+func (counting) check(p *Params, e *problems) {
+	e.share("counts", p.Shares.Counts, p.releasesCounts())
+	if p.releasesCounts() {
+		e.atLeast("count-cap", p.CountCap, 1)
+		if !(p.CountMargin >= 0 && p.CountMargin <= 100) {
+			e.add("count-margin is %v; it must be from 0 to 100", p.CountMargin)
+		}
+	}
+}
+
+// ask: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
+func (counting) ask(p *Params, to *schedule) {
+	if !p.releasesCounts() {
+		return
+	}
+	most := min(p.CountCap, p.Items)
+	to.prepare.add(protocol.Release{Name: Counts, Len: p.Items, L2: math.Sqrt(float64(most)), L1: float64(most), LInf: 1, MaxNonZero: most}, p.Shares.Counts)
+}
+
+func (counting) answers(release string) bool    { return release == Counts }
+func (counting) length(p *Params, _ string) int { return p.Items }
+func (counting) beforeChoice(*Params) bool      { return true }
+func (counting) takes(phase string) bool        { return phase == Prepare }
+
+// contribute is 1 for each of at most θ_c items of the whole catalogue, each rated one as likely.
+func (counting) contribute(c *contribution, _ protocol.Release) (protocol.Vector, error) {
+	ratings := c.all
+	places, err := sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.iteration))
+	if err != nil {
+		return protocol.Vector{}, err
+	}
+	v := protocol.Vector{Index: make([]uint32, len(places)), Value: make([]float64, len(places))}
+	for i, k := range places {
+		v.Index[i], v.Value[i] = uint32(ratings.Items[k]), 1
+	}
+	return v, nil
+}
+
+// absorb keeps counts, and chooses items.
+func (counting) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
+	x := r.values[Counts]
+	if x == nil {
+		return nil
+	}
+	n := s.params.total() / r.users
+	counts := dense.Scaled(x, n)
+	if s.model.unchosen {
+		if err := s.adopt(most(counts, s.all.TopItems)); err != nil {
+			return err
+		}
+	}
+	for j := range x { // multi-task paper, appendix B: a count that noise makes small must not weigh for it
+		counts[j] += s.params.CountMargin * r.noise[Counts] * n
+	}
+	if s.chosen != nil {
+		counts = s.chosen.pick(counts)
+	}
+	if s.params.withCounts() {
+		s.model.Counts = counts
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package fedssp
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// MeanParams are the settings of the private mean of ratings.
+type MeanParams struct {
+	// MeanCap is k: the ratings of a user that the mean is taken over, at most. 0: the
+	// middle of the scale is used and nothing is released. Explicit feedback only.
+	MeanCap int
+}
+
+// averaging is the stage of the private mean.
+type averaging struct{}
+
+func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
+
+func (averaging) check(p *Params, e *problems) {
+	e.share("mean", p.Shares.Mean, p.withMean())
+	e.atLeast("mean-cap", p.MeanCap, 0)
+}
+
+func (averaging) ask(p *Params, to *schedule) {
+	if p.withMean() {
+		to.prepare.add(protocol.Release{Name: Mean, Len: 2, L2: math.Sqrt2, L1: 2, LInf: 1, MaxNonZero: 2}, p.Shares.Mean)
+	}
+}
+
+func (averaging) answers(release string) bool { return release == Mean }
+func (averaging) length(*Params, string) int  { return 2 }
+func (averaging) beforeChoice(*Params) bool   { return true }
+func (averaging) takes(phase string) bool     { return phase == Prepare }
+
+// contribute is Σ(y - mid)/(k·half), in [-1, 1], and min(n, k)/k, in [0, 1], over at most k ratings,
+// each as likely: together of norm at most √2.
+func (averaging) contribute(c *contribution, _ protocol.Release) (protocol.Vector, error) {
+	p, ratings := c.params, c.all
+	places, err := sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.iteration))
+	if err != nil {
+		return protocol.Vector{}, err
+	}
+	var sum float64
+	for _, k := range places {
+		sum += (float64(ratings.Values[k]) - p.middle()) / ((p.Max - p.Min) / 2)
+	}
+	n := float64(p.MeanCap)
+	return protocol.Vector{Value: []float64{dense.Clamp(sum/n, 1), float64(len(places)) / n}}, nil // rounding may pass 1
+}
+
+// absorb sets the mean.
+func (averaging) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
+	x := r.values[Mean]
+	if x == nil {
+		return nil
+	}
+	p := &s.params.Params
+	if p.learned() && p.Pool.held() {
+		s.model.Mean = p.heldMean(x[0], x[1], r.noise[Mean])
+		return nil
+	}
+	// A denominator below its noise says nothing: the middle of the scale stays.
+	if x[1] > r.noise[Mean] && x[1] > 0 {
+		s.model.Mean = p.middle() + (p.Max-p.Min)/2*dense.Clamp(x[0]/x[1], 1)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package fedssp
+
+import (
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/internal/dense"
+)
+
+// Budgeting says how a user's sensitivity is dealt to its ratings.
+type Budgeting string
+
+const (
+	// Weights: every rating takes part, with w_j ∝ n̂_j^-Exponent and Σ w_j² = 1.
+	Weights Budgeting = "weights"
+	// UniformSample: at most PerUser ratings, each as likely, with w = 1/√PerUser.
+	UniformSample Budgeting = "uniform"
+	// TailSample: at most PerUser ratings, those of the rarest items by the private counts.
+	TailSample Budgeting = "tail"
+)
+
+// Normaliser says how weights are brought to Σ w² <= 1 of a user.
+type Normaliser string
+
+const (
+	// PerUserNorm: a user's weights are scaled so that Σ w² is 1, as am-ssp E.1.4 has it.
+	PerUserNorm Normaliser = "user"
+	// GlobalNorm: one scale for all, by which Σ w² of an average user is 1/Headroom, and weights of a
+	// user beyond 1 are scaled back: equations (11) and (12) of the multi-task paper, with β = 1 and
+	// c(n) = Headroom.
+	GlobalNorm Normaliser = "global"
+)
+
+// WeighingParams say how a user's sensitivity is dealt to its ratings.
+type WeighingParams struct {
+	Budgeting Budgeting
+	Exponent  float64    // of the weights, 0 (equal) to 2
+	Normalise Normaliser // "" is PerUserNorm
+	Headroom  float64    // c(n) of GlobalNorm, positive; else 0
+	PerUser   int        // ratings that a user's sample has at most; of the samplings only
+}
+
+func (p *Params) checkBudgeting(e *problems) {
+	switch p.Budgeting {
+	case Weights:
+		if !(p.Exponent >= 0 && p.Exponent <= 2) {
+			e.add("exponent is %v; it must be from 0 to 2", p.Exponent)
+		}
+		switch p.Normalise {
+		case PerUserNorm, "":
+		case GlobalNorm:
+			if !(p.Headroom >= 1e-3 && p.Headroom <= 1e3) {
+				e.add("headroom is %v; it must be from 0.001 to 1000", p.Headroom)
+			}
+		default:
+			e.add("normalise is %q; it must be %s or %s", p.Normalise, PerUserNorm, GlobalNorm)
+		}
+	case UniformSample, TailSample:
+		e.atLeast("per-user", p.PerUser, 1)
+	default:
+		e.add("budgeting is %q; it must be %s, %s or %s", p.Budgeting, Weights, UniformSample, TailSample)
+	}
+}
+
+// weigh chooses the ratings that take part, once, and deals weights to them.
+func (c *contribution) weigh() error {
+	if c.weights != nil {
+		return nil
+	}
+	p, n := c.params, len(c.ratings.Items)
+	var counts []float64
+	if c.model.counted() && p.withCounts() {
+		counts = make([]float64, n)
+		for k, j := range c.ratings.Items {
+			counts[k] = c.model.count(int(j))
+		}
+	}
+	if err := c.choose(counts); err != nil {
+		return err
+	}
+	c.weights = make([]float64, len(c.chosen))
+	switch {
+	case p.Budgeting != Weights:
+		for k := range c.weights {
+			c.weights[k] = 1 / math.Sqrt(float64(p.PerUser))
+		}
+	case p.Normalise == GlobalNorm && counts != nil:
+		if c.scale == 0 { // counts are released once
+			c.scale = globalScale(c.model.count, p.Items, c.clients, p.Exponent, p.Headroom)
+		}
+		weighGlobally(c.weights, counts, p.Exponent, c.scale)
+	default:
+		weigh(c.weights, counts, p.Exponent)
+	}
+	if p.Bias && p.NormBias > 0 {
+		restrain(c.weights, dense.Norm(c.biases().Value), p.biasBound())
+	}
+	return nil
+}
+
+// restrain scales x, the norm of which or of a multiple of it is given, by what brings that norm down to the bound, and returns the
+// factor; 1 where it is no longer. It is a little less than it need be, lest rounding passes the bound.
+func restrain(x []float64, norm, bound float64) float64 {
+	const less = 1 - 1e-15
+	if norm <= bound {
+		return 1
+	}
+	by := bound / norm * less
+	for i := range x {
+		x[i] *= by
+	}
+	return by
+}
+
+// choose says which ratings take part: all of them or, where ratings are budgeted, those that were drawn for all of a run's sums.
+func (c *contribution) choose(counts []float64) error {
+	p, n := c.params, len(c.ratings.Items)
+	if p.Budgeting == Weights {
+		c.chosen = make([]int, n)
+		for k := range c.chosen {
+			c.chosen[k] = k
+		}
+		return nil
+	}
+	if c.User.chosen == nil {
+		random := c.src.Stream("sample-ratings", c.iteration)
+		var places []int
+		var err error
+		if p.Budgeting == TailSample {
+			places, err = sampleTail(n, p.PerUser, counts, random)
+		} else {
+			places, err = sample(n, p.PerUser, random)
+		}
+		if err != nil {
+			return err
+		}
+		c.User.chosen = c.own(places)
+	}
+	c.chosen = c.among(c.User.chosen)
+	return nil
+}
+
+// own are places among all of the user's ratings, of places among those of items that are trained on.
+func (c *contribution) own(places []int) []int {
+	if c.from == nil {
+		return places
+	}
+	out := make([]int, len(places))
+	for i, k := range places {
+		out[i] = c.from[k]
+	}
+	return out
+}
+
+// among is the way back. A rating of an item that is not trained on, which it was when the sample was drawn, is left out.
+func (c *contribution) among(own []int) []int {
+	if c.from == nil {
+		return own
+	}
+	var out []int
+	for _, k := range own {
+		if i, in := slices.BinarySearch(c.from, k); in {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// items are those of the chosen ratings.
+func (c *contribution) items() []uint32 {
+	items := make([]uint32, len(c.chosen))
+	for i, k := range c.chosen {
+		items[i] = uint32(c.ratings.Items[k])
+	}
+	return items
+}
+
+// weights is c_j of all N clients, at least the deviation of its noise: less cannot be told from
+// nothing. typical is w̃. A sample's weights are all the same; else a user's are about 1/√n and add up to about
+// √n, at least 1, so that one over their sum is about one of them.
+func (s *Strategy) weights() (c []float64, typical float64) {
+	n := s.params.total()
+	c = dense.Scaled(s.weight, n)
+	floor, sum := max(s.weightNoise*n, 1e-9), 0.0
+	for j, x := range c {
+		if !(x > floor) {
+			c[j] = floor
+		}
+		sum += x
+	}
+	if s.params.Budgeting != Weights {
+		return c, 1 / math.Sqrt(float64(s.params.PerUser))
+	}
+	return c, n / max(sum, n)
+}
