@@ -117,6 +117,11 @@ var goldenFile = filepath.Join("testdata", "golden.txt")
 // step of the fixed point, 1/2^9 of a bound at the coarsest, and few of those meet in a figure.
 const goldenTolerance = 0.01
 
+// goldenPlan is the one plan that is kept in full, of goldenPlanRun.
+var goldenPlan = filepath.Join("testdata", "golden-plan.json")
+
+const goldenPlanRun = "ssp-c-real"
+
 func TestGolden(t *testing.T) {
 	dir := t.TempDir()
 	goldenData(t, filepath.Join(dir, "films"))
@@ -126,10 +131,14 @@ func TestGolden(t *testing.T) {
 		for i, g := range goldenRuns {
 			t.Run(g.name, func(t *testing.T) {
 				t.Parallel()
-				if brief() && !*updateGolden && !slices.Contains(algorithm.Names(), g.name) {
+				if brief() && !*updateGolden && g.name != goldenPlanRun && !slices.Contains(algorithm.Names(), g.name) {
 					t.Skip("one run of each algorithm: FEDSIM_TEST_LONG has the others")
 				}
-				got[i] = goldenRun(t, dir, g.name, g.flags)
+				var plan []byte
+				got[i], plan = goldenRun(t, dir, g.name, g.flags)
+				if g.name == goldenPlanRun {
+					comparePlan(t, plan)
+				}
 				if !*updateGolden {
 					compareGolden(t, want[g.name], got[i])
 				}
@@ -140,6 +149,23 @@ func TestGolden(t *testing.T) {
 		if err := os.WriteFile(goldenFile, []byte(strings.Join(got, "\n")), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// comparePlan compares a plan with the one that is kept in full, or writes that.
+func comparePlan(t *testing.T, plan []byte) {
+	t.Helper()
+	if *updateGolden {
+		if err := os.WriteFile(goldenPlan, plan, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if runtime.GOARCH != "amd64" {
+		return
+	}
+	if d := cmp.Diff(string(read(t, goldenPlan)), string(plan)); d != "" {
+		t.Errorf("(-as it was +as it is):\n%s", d)
 	}
 }
 
@@ -187,8 +213,8 @@ func goldenFigures(block string) map[string]float64 {
 	return figures
 }
 
-// goldenRun plans and runs, and returns a block: the name with its flags, digests, figures.
-func goldenRun(t *testing.T, dir, name, flags string) string {
+// goldenRun plans and runs, and returns the plan and a block: the name with its flags, digests, figures.
+func goldenRun(t *testing.T, dir, name, flags string) (block string, plan []byte) {
 	t.Helper()
 	words := append(strings.Fields(flags), "--data", filepath.Join(dir, "films"))
 	if !strings.Contains(flags, "--parties") && regexp.MustCompile("vfl|hfl").MatchString(name) {
@@ -197,7 +223,7 @@ func goldenRun(t *testing.T, dir, name, flags string) string {
 	if !strings.Contains(flags, "--rounds") && regexp.MustCompile("vfl|hfl").MatchString(name) {
 		words = append(words, "--rounds", "12")
 	}
-	plan, _ := called(t, append([]string{"plan", "--format", "json"}, slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "--baselines" || w == "quick" })...))
+	plan, _ = called(t, append([]string{"plan", "--format", "json"}, slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "--baselines" || w == "quick" })...))
 	called(t, append([]string{"run", "--out", filepath.Join(dir, name), "--name", "run"}, words...))
 	run := filepath.Join(dir, name, "run")
 	var summary goldenSummary
@@ -230,7 +256,7 @@ func goldenRun(t *testing.T, dir, name, flags string) string {
 	} {
 		fmt.Fprintf(&b, "  %-10s %.6g\n", f.name, f.value)
 	}
-	return b.String()
+	return b.String(), plan
 }
 
 // goldenSummary is what goldenRun takes from summary.json. A field that is absent is 0.
