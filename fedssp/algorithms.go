@@ -2,6 +2,7 @@ package fedssp
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -10,6 +11,12 @@ import (
 
 // stages are what a run releases, in this order, as far as the settings have it.
 var stages = []stage{counting{}, averaging{}, biasing{}, ranking{}, statistics{}}
+
+// onScale are the stages of algorithms that take ratings on a scale only, biasesOnly those of algorithms that learn no embeddings.
+var (
+	onScale    = []stage{counting{}, averaging{}, biasing{}, statistics{}}
+	biasesOnly = []stage{counting{}, averaging{}, biasing{}, ranking{}}
+)
 
 // solvers are the ways to get items from statistics, by name.
 var solvers = map[Solver]solver{
@@ -20,19 +27,34 @@ var solvers = map[Solver]solver{
 // family is an algorithm of this package: in every one users send sufficient statistics.
 // What they differ in are the fields.
 type family struct {
-	about  algorithm.About
-	solver Solver // of those that have a fixed one
+	about   algorithm.About
+	stages  []stage  // what a run may release
+	solvers []Solver // one of them solves, which one the settings say
 
 	ours      bool // it is not a paper's to the letter
-	biasOnly  bool // nothing but item biases is learned
-	explicit  bool // it takes ratings on a scale only
 	sampled   bool // by default a user sends some of its ratings
 	weighted  bool // by default ratings of rare items weigh more
 	dense     bool // the encoder is the paper's: a dense layer, and no embedding of an item's own
 	resampled bool // by default every step of the solver has fresh statistics
-	encoded   bool // items are the output of an encoder, if there are features
-	pooled    bool // the encoder's best parameters may be solved for, and
-	exact     bool // by default they are
+}
+
+// ranks reports whether it takes implicit feedback, learnsItems whether it learns embeddings of items.
+func (f *family) ranks() bool       { return slices.Contains(f.stages, stage(ranking{})) }
+func (f *family) learnsItems() bool { return slices.Contains(f.stages, stage(statistics{})) }
+
+// has reports whether the algorithm may use a solver.
+func (f *family) has(s Solver) bool { return slices.Contains(f.solvers, s) }
+
+// solver is the one that does not depend on the settings; "" if it does.
+func (f *family) solver() Solver {
+	switch len(f.solvers) {
+	case 0:
+		return ALS // of a model without embeddings, of which nothing is used
+	case 1:
+		return f.solvers[0]
+	default:
+		return ""
+	}
 }
 
 // About implements algorithm.Algorithm.
@@ -43,64 +65,64 @@ func init() {
 	for _, f := range []*family{
 		{
 			about:  algorithm.About{Name: "dpals", Help: "solves for items from sufficient statistics of at most so many ratings of each user", Paper: "multi-task, algorithm 1"},
-			solver: ALS, sampled: true,
+			stages: stages, solvers: []Solver{ALS}, sampled: true,
 		},
 		{
 			about:  algorithm.About{Name: "ada-dpals", Help: "dpals of all ratings, with weights that favour rare items", Paper: "multi-task, algorithm 2"},
-			solver: ALS, weighted: true,
+			stages: stages, solvers: []Solver{ALS}, weighted: true,
 		},
 		{
 			about: algorithm.About{Name: "dp-cmf", Help: "factors public features of items beside the ratings", Paper: "DP-CMF, section 3",
 				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
-			solver: CMF, ours: true,
+			stages: stages, solvers: []Solver{CMF}, ours: true,
 		},
 		{
 			// The default: it learns most of what a budget allows, on any of the data sets of the results.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "takes the statistics of a round once, with biases before and a single Gramian", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			ours: true, encoded: true, pooled: true, exact: true,
+			stages: stages, solvers: []Solver{ALS, Encoded, Pooled, Variational}, ours: true,
 		},
 		{
 			about: algorithm.About{Name: "ssp-i", Help: "takes the statistics with fresh noise for every step of the solver", Paper: "AM-SSP, algorithm 2",
 				Features: algorithm.TakesFeatures},
-			solver: Encoded, ours: true, resampled: true, encoded: true,
+			stages: stages, solvers: []Solver{Encoded}, ours: true, resampled: true,
 		},
 		{
 			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features with a dense layer, and statistics of each item", Paper: "AM-SSP, algorithm 8 and E.1.2",
 				Features: algorithm.TakesFeatures},
-			weighted: true, encoded: true, pooled: true, dense: true,
+			stages: stages, solvers: []Solver{ALS, Encoded, Pooled}, weighted: true, dense: true,
 		},
 		{
 			about: algorithm.About{Name: "am-ssp-ids", Help: "am-ssp with an embedding of each item's own in place of the dense layer", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			weighted: true, encoded: true, pooled: true,
+			stages: stages, solvers: []Solver{ALS, Encoded, Pooled}, weighted: true,
 		},
 		{
 			about: algorithm.About{Name: "ssp-convex", Help: "sends the second-order expansion of a convex loss", Paper: "AM-SSP, algorithm 7",
 				Features: algorithm.TakesFeatures},
-			solver: Convex, ours: true, explicit: true,
+			stages: onScale, solvers: []Solver{Convex}, ours: true,
 		},
 		{
 			about:  algorithm.About{Name: "dpsgd", Help: "takes steps against gradients of at most so many ratings of each user", Paper: "multi-task, table 2"},
-			solver: Gradient, sampled: true, explicit: true,
+			stages: onScale, solvers: []Solver{Gradient}, sampled: true,
 		},
 		{
 			about:  algorithm.About{Name: "ada-dpsgd", Help: "dpsgd of all ratings, with weights that favour rare items", Paper: "multi-task, algorithm 2"},
-			solver: Gradient, weighted: true, explicit: true,
+			stages: onScale, solvers: []Solver{Gradient}, weighted: true,
 		},
 		{
 			about: algorithm.About{Name: "am-dpsgd", Help: "am-ssp with sums of gradients of its encoder in place of statistics", Paper: "AM-SSP, algorithm 6",
 				Features: algorithm.TakesFeatures},
-			solver: EncoderGradient, weighted: true, dense: true, explicit: true,
+			stages: onScale, solvers: []Solver{EncoderGradient}, weighted: true, dense: true,
 		},
 		{
 			about: algorithm.About{Name: "dp-sgd-mf", Help: "plain DP-SGD on all parameters of am-dpsgd at once, users' among them", Paper: "AM-SSP, E.1.5",
 				Features: algorithm.TakesFeatures},
-			solver: Joint, weighted: true, dense: true, explicit: true,
+			stages: onScale, solvers: []Solver{Joint}, weighted: true, dense: true,
 		},
 		{
 			about:  algorithm.About{Name: "private-item-bias", Help: "learns a bias of every item, or for rankings how popular it is, and nothing else: what any of these must beat"},
-			solver: ALS, biasOnly: true,
+			stages: biasesOnly,
 		},
 	} {
 		f.complete()
@@ -123,7 +145,7 @@ func (f *family) complete() {
 	a.Sums = func(c config.Config) int { return settings{c}.sums() }
 	a.Times = func(c config.Config) bool { return settings{c}.drifts() }
 	a.CheckFeedback = func(c config.Config) string {
-		if f.explicit && (settings{c}).implicit() {
+		if !f.ranks() && (settings{c}).implicit() {
 			return fmt.Sprintf("%s is about ratings on a scale; it takes explicit feedback", a.Name)
 		}
 		return ""

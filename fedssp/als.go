@@ -1,11 +1,18 @@
 package fedssp
 
-import "github.com/fedsim/fedsim/protocol"
+import (
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/protocol"
+)
 
 // ALS: v_j solves A_j v = b_j (DPALS and AdaDPALS).
 const ALS Solver = "als"
 
 type als struct{ closed }
+
+func (x als) keys() []*config.Key {
+	return append(x.closed.keys(), keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key)
+}
 
 func (als) begin(*Params) solving {
 	return stateless{func(s *Strategy, r absorbed, run protocol.Runner) error {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -29,6 +30,10 @@ type BiasParams struct {
 
 // biasing is the stage of item biases, of one sum or several.
 type biasing struct{}
+
+func (biasing) keys() []*config.Key {
+	return []*config.Key{keys.priors.Key, keys.priorStrength.Key, keys.biasRounds.Key, keys.clipBias.Key, keys.normBias.Key, keys.biasRidge.Key, keys.userBiasRidge.Key, keys.shareWeightCounts.Key}
+}
 
 // maxBiasRounds is how many sums biases are learned from at most.
 const maxBiasRounds = 100

@@ -52,7 +52,7 @@ func (s settings) family() *family {
 	if f, ok := algorithm.Of(s.Config).(*family); ok {
 		return f
 	}
-	return &family{solver: ALS}
+	return &family{stages: stages, solvers: []Solver{ALS}}
 }
 
 // implicit reports whether a rating is taken for something that was consumed.
@@ -67,8 +67,8 @@ func (s settings) featureless() bool { return algorithm.FeatureSpec.Is(s.Config,
 // statistics change with every step.
 func (s settings) solver() Solver {
 	switch f := s.family(); {
-	case f.solver != "":
-		return f.solver
+	case f.solver() != "":
+		return f.solver()
 	case s.variational():
 		return Variational
 	case s.exact():
@@ -96,7 +96,7 @@ func (s settings) variational() bool {
 // problemOfPosteriors is what stands against them; "" if nothing does.
 func (s settings) problemOfPosteriors() string {
 	switch c := s.Config; {
-	case !s.family().exact:
+	case !s.family().has(Variational):
 		return "they are of ssp-c"
 	case s.private():
 		return "there is noise; they are of runs with epsilon inf"
@@ -130,7 +130,7 @@ func (s settings) exact() bool {
 	case exact:
 		return true
 	case "auto":
-		return s.family().exact && !keys.gramian.Is(s.Config, string(PerItem)) && keys.resample.Or(s.Config, 1) == 1
+		return s.family().has(Variational) && !keys.gramian.Is(s.Config, string(PerItem)) && keys.resample.Or(s.Config, 1) == 1
 	default:
 		return false
 	}
@@ -152,16 +152,16 @@ func (s settings) encodes() bool {
 
 // descends reports whether steps are taken against sums of gradients, and byUser whether against those of an encoder. Only
 // solvers that an algorithm fixes do.
-func (s settings) descends() bool { return s.family().solver.descends() }
+func (s settings) descends() bool { return s.family().solver().descends() }
 
-func (s settings) byUser() bool { return s.family().solver.byUser() }
+func (s settings) byUser() bool { return s.family().solver().byUser() }
 
 // items reports whether embeddings of items are learned.
-func (s settings) items() bool { return !s.family().biasOnly && !s.popular() }
+func (s settings) items() bool { return s.family().learnsItems() && !s.popular() }
 
 // popular reports whether of rankings nothing but how popular items are is learned.
 func (s settings) popular() bool {
-	return s.implicit() && (s.family().biasOnly || keys.learn.Is(s.Config, popularity))
+	return s.implicit() && (!s.family().learnsItems() || keys.learn.Is(s.Config, popularity))
 }
 
 // What rankings learn.
@@ -185,7 +185,7 @@ func (s settings) ranksBy(f *config.Facts) string {
 // biases reports whether item biases are released first.
 func (s settings) biases() bool {
 	switch {
-	case s.family().biasOnly:
+	case !s.family().learnsItems():
 		return !s.implicit()
 	case !keys.biasFirst.Is(s.Config, "auto"):
 		return keys.biasFirst.Is(s.Config, yes)
@@ -203,7 +203,7 @@ func (s settings) weighsFeatures() bool {
 // userDrift is the variance of the drift of a user's ratings. On MovieLens latest-small .15 to .3 are about as good.
 func (s settings) userDrift() float64 {
 	f := s.family()
-	return either(f.ours || f.biasOnly, 0.25, 0)
+	return either(f.ours || !f.learnsItems(), 0.25, 0)
 }
 
 // drifts reports whether users' ratings are seen to drift.

@@ -73,7 +73,7 @@ func declareChoice() {
 
 // chooses reports whether private counts say which items are trained on.
 func (s settings) chooses() bool {
-	return s.items() && !s.family().solver.descends() && keys.topItems.Value(s.Config) > 0
+	return s.items() && !s.family().solver().descends() && keys.topItems.Value(s.Config) > 0
 }
 
 // What items are chosen by, and the precision of models.
@@ -109,7 +109,7 @@ func (s settings) usersOfBiases(f *config.Facts) float64 {
 }
 
 // broadcasts reports whether models may be in single precision: not those that gradients are taken at, nor posteriors.
-func (s settings) broadcasts() bool { return !s.family().solver.descends() && !s.variational() }
+func (s settings) broadcasts() bool { return !s.family().solver().descends() && !s.variational() }
 
 // problemOfWeights is what stands against choosing items by weights; "" if nothing does.
 func (s settings) problemOfWeights() string {

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -16,6 +17,11 @@ import (
 const CMF Solver = "cmf"
 
 type cmf struct{ closed }
+
+func (x cmf) keys() []*config.Key {
+	return append(x.closed.keys(), keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key,
+		keys.featureWeight.Key, keys.featureRidge.Key, keys.unobservedFeature.Key, keys.sweeps.Key)
+}
 
 func (cmf) speaks(*Params) bool { return true }
 

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -17,6 +18,10 @@ import (
 const Convex Solver = "convex"
 
 type convex struct{ closed }
+
+func (x convex) keys() []*config.Key {
+	return slices.Concat(x.closed.keys(), encoderKeys(), passKeys(), []*config.Key{keys.loss.Key, keys.lossWidth.Key, keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key})
+}
 
 func (convex) encodes(p *Params) bool  { return p.Features != nil }
 func (convex) speaks(p *Params) bool   { return p.Features != nil }

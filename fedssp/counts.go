@@ -3,6 +3,7 @@ package fedssp
 import (
 	"math"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -15,6 +16,10 @@ type CountsParams struct {
 
 // counting is the stage of private counts.
 type counting struct{}
+
+func (counting) keys() []*config.Key {
+	return []*config.Key{keys.countCap.Key, keys.countMargin.Key, keys.shareCounts.Key}
+}
 
 // withCounts reports whether something needs the private counts.
 func (p *Params) withCounts() bool {

@@ -2,7 +2,9 @@ package fedssp
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -13,6 +15,19 @@ import (
 const Encoded Solver = "encoder"
 
 type encoderSolver struct{ closed }
+
+func (x encoderSolver) keys() []*config.Key {
+	return slices.Concat(x.closed.keys(), encoderKeys(), passKeys(), []*config.Key{keys.itemRidge.Key, keys.itemPrior.Key})
+}
+
+// encoderKeys are the keys of an encoder, passKeys those of one that takes gradient steps on statistics.
+func encoderKeys() []*config.Key {
+	return []*config.Key{keys.dim.Key, keys.dense.Key, keys.ids.Key, keys.startNorm.Key, keys.optimiser.Key, keys.rate.Key, keys.rateDecay.Key, keys.ridge.Key}
+}
+
+func passKeys() []*config.Key {
+	return []*config.Key{keys.steps.Key, keys.batch.Key, keys.warmStart.Key}
+}
 
 func (encoderSolver) encodes(*Params) bool { return true }
 func (encoderSolver) speaks(*Params) bool  { return true }

@@ -3,6 +3,7 @@ package fedssp
 import (
 	"fmt"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -13,6 +14,10 @@ import (
 const EncoderGradient Solver = "encoder-gradient"
 
 type encoderGradient struct{ descending }
+
+func (encoderGradient) keys() []*config.Key {
+	return append(encoderKeys(), keys.clipGradient.Key, keys.resample.Key)
+}
 
 func (encoderGradient) byUser() bool { return true }
 

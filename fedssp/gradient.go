@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -15,6 +16,10 @@ import (
 const Gradient Solver = "gradient"
 
 type gradient struct{ descending }
+
+func (gradient) keys() []*config.Key {
+	return []*config.Key{keys.clipGradient.Key, keys.radius.Key, keys.itemRate.Key, keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key, keys.normItems.Key, keys.resample.Key}
+}
 
 func (x gradient) check(p *Params, e *problems) {
 	x.descending.check(p, e)

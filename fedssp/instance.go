@@ -160,7 +160,7 @@ func (x *instance) itemBias() algorithm.Baseline {
 // biasOnlyName is the algorithm that learns biases alone.
 func biasOnlyName() string {
 	for _, a := range algorithm.All() {
-		if f, ok := a.(*family); ok && f.biasOnly {
+		if f, ok := a.(*family); ok && !f.learnsItems() {
 			return f.about.Name
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -13,6 +14,10 @@ import (
 const Joint Solver = "joint"
 
 type joint struct{ encoderGradient }
+
+func (joint) keys() []*config.Key {
+	return append(encoderKeys(), keys.clipGradient.Key, keys.userRate.Key)
+}
 
 func (x joint) check(p *Params, e *problems) {
 	x.encoderGradient.check(p, e)

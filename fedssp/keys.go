@@ -29,22 +29,30 @@ var keys struct {
 	featureWeight, featureRidge, unobservedFeature, sweeps config.NumberKey
 }
 
-// keys are those that the algorithm has.
+// keys are the keys of the algorithm: those of every run with clients, and those of its stages and solvers.
 func (f *family) keys() []*config.Key {
 	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key})
+	own := slices.Concat(weighingKeys(), []*config.Key{keys.userDrift.Key})
 	if f.about.Features != algorithm.NoFeatures {
 		list = append(list, algorithm.FeatureSpec.Key)
+		own = append(own, keys.userFeatureWeight.Key)
 	}
-	if !f.biasOnly {
+	if f.learnsItems() {
 		list = append(list, algorithm.Rounds.Key, algorithm.Rank.Key)
 	}
-	for _, k := range config.Keys() {
-		switch k.Section() {
-		case "statistics", "gradient", "encoder", "cmf":
-			list = append(list, k)
-		}
+	if f.learnsItems() && f.ranks() {
+		own = append(own, keys.learn.Key, keys.unobserved.Key)
 	}
-	return list
+	if !slices.ContainsFunc(f.solvers, Solver.descends) {
+		own = append(own, keys.broadcast.Key)
+	}
+	for _, x := range f.stages {
+		own = append(own, x.keys()...)
+	}
+	for _, name := range f.solvers {
+		own = append(own, name.side().keys()...)
+	}
+	return append(list, slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return !slices.Contains(own, k) })...)
 }
 
 // condition is when a key has an effect, with one of these algorithms.
@@ -173,7 +181,7 @@ func declareDescent() {
 func declareForm() {
 	keys.learn = config.DeclareText(config.Key{
 		Name: "statistics.learn", Kind: config.Word, Default: "auto", Auto: "popularity where rankings have little to learn from, else embeddings", Words: []string{embeddings, popularity},
-		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && !s.family().biasOnly }).when(), Later: true, Before: embeddings,
+		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && s.family().learnsItems() }).when(), Later: true, Before: embeddings,
 		Help: "What rankings learn: embeddings of items, or only how popular they are, by private counts.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {
 			if f == nil {
@@ -185,7 +193,7 @@ func declareForm() {
 	// Before what follows from it: keys are chosen in this order.
 	keys.posteriors = config.DeclareText(config.Key{
 		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise", Words: []string{yes, no}, Later: true, Before: no,
-		When:       condition(func(s settings) bool { return s.items() && s.family().exact && !s.implicit() }).when(),
+		When:       condition(func(s settings) bool { return s.items() && s.family().has(Variational) && !s.implicit() }).when(),
 		Help:       "Whether users send moments of the posteriors of their embeddings, not embeddings as if they were certain, and items have posteriors.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf((settings{c}).variational()) },
 		Check: func(c config.Config) string {
@@ -293,7 +301,7 @@ func declareForm() {
 }
 
 // ranked reports whether the algorithm is one of these, which feedback means something to.
-func (s settings) ranked() bool { return !s.family().explicit && s.family().about.Name != "" }
+func (s settings) ranked() bool { return s.family().ranks() && s.family().about.Name != "" }
 
 func checkResample(c config.Config) string {
 	s := settings{c}
@@ -510,7 +518,7 @@ func checkOptimiser(c config.Config) string {
 		return ""
 	}
 	switch {
-	case !f.pooled:
+	case !f.has(Pooled):
 		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
 	case keys.gramian.Is(c, string(PerItem)) && !(settings{c}).variational():
 		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, One)
@@ -533,7 +541,7 @@ func listed(words []string) string {
 func pooledNames() []string {
 	var names []string
 	for _, a := range algorithm.All() {
-		if f, ok := a.(*family); ok && f.pooled {
+		if f, ok := a.(*family); ok && f.has(Pooled) {
 			names = append(names, f.about.Name)
 		}
 	}

@@ -3,6 +3,7 @@ package fedssp
 import (
 	"math"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -16,6 +17,8 @@ type MeanParams struct {
 
 // averaging is the stage of the private mean.
 type averaging struct{}
+
+func (averaging) keys() []*config.Key { return []*config.Key{keys.meanCap.Key, keys.shareMean.Key} }
 
 func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
 

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/posterior"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -19,6 +20,10 @@ import (
 const Pooled Solver = "pooled"
 
 type pooled struct{ closed }
+
+func (x pooled) keys() []*config.Key {
+	return append(x.closed.keys(), keys.decay.Key, keys.startSpread.Key, keys.optimiser.Key, keys.popularityWeight.Key)
+}
 
 func (pooled) learns() bool        { return true }
 func (pooled) speaks(*Params) bool { return true }

@@ -1,9 +1,14 @@
 package fedssp
 
-import "github.com/fedsim/fedsim/protocol"
+import (
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/protocol"
+)
 
 // ranking is the stage of implicit feedback without rounds, in which how popular items are is all that is learned.
 type ranking struct{}
+
+func (ranking) keys() []*config.Key { return nil }
 
 // popularity reports whether all that is learned is how popular items are: of implicit feedback without rounds.
 func (p *Params) popularity() bool { return p.Feedback == Implicit && p.Rounds == 0 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -45,6 +46,8 @@ type solver interface {
 
 // settingsOf is what the solver makes of the settings.
 type settingsOf interface {
+	// keys are the keys that have an effect with this solver alone.
+	keys() []*config.Key
 	// check adds what is wrong with the settings for this solver.
 	check(*Params, *problems)
 	// againstSums says why a round cannot take as many sums as Params.Resample, which is above 1; "": it can.
@@ -172,6 +175,13 @@ func (x stateless) restore(_ *Params, b []byte) (solving, []byte, error) { retur
 
 // closed is a solver of normal equations: users send second-order statistics of their embedding and moments of their ratings.
 type closed struct{ plainSolver }
+
+func (closed) keys() []*config.Key {
+	return []*config.Key{
+		keys.gramian.Key, keys.clipUser.Key, keys.clipRating.Key, keys.normItems.Key, keys.shareGramian.Key, keys.resample.Key,
+		keys.topItems.Key, keys.chooseBy.Key, keys.itemsFile.Key,
+	}
+}
 
 func (closed) encodes(*Params) bool { return false }
 func (closed) speaks(*Params) bool  { return false }

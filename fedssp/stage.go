@@ -1,10 +1,15 @@
 package fedssp
 
-import "github.com/fedsim/fedsim/protocol"
+import (
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/protocol"
+)
 
 // stage is one kind of release with everything that belongs to it. Each stage has one file: its settings and what they may be, the bound of what
 // it asks for and the proof, what a client computes, and what the server makes of the sum. [stages] lists them.
 type stage interface {
+	// keys are the keys that have an effect on the stage.
+	keys() []*config.Key
 	// check adds what is wrong with the settings for this stage.
 	check(*Params, *problems)
 	// ask adds the stage's releases and their shares of μ², if the settings have it.

@@ -1,6 +1,9 @@
 package fedssp
 
-import "github.com/fedsim/fedsim/protocol"
+import (
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/protocol"
+)
 
 // GramianForm says which second-order statistic is released.
 type GramianForm string
@@ -37,6 +40,10 @@ type StatisticsParams struct {
 
 // statistics is the stage of the solver's sums.
 type statistics struct{}
+
+func (statistics) keys() []*config.Key {
+	return []*config.Key{keys.biasFirst.Key, keys.shareBias.Key, keys.shareWeightCounts.Key, keys.growth.Key, keys.samplingRate.Key, keys.userRidge.Key}
+}
 
 // maxSums is how many sums of statistics a run takes at most, far more than a budget is worth dealing to: a
 // schedule has each of them, and is made by everybody to whom settings are stated.

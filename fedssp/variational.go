@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/fedssp/posterior"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -33,6 +34,10 @@ import (
 const Variational Solver = "variational"
 
 type variational struct{ closed }
+
+func (x variational) keys() []*config.Key {
+	return append(x.closed.keys(), keys.posteriors.Key, keys.startSpread.Key, keys.optimiser.Key, keys.popularityWeight.Key)
+}
 
 func (variational) learns() bool { return true }
 func (variational) exact() bool  { return true }

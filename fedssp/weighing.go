@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -30,6 +31,10 @@ const (
 	// c(n) = Headroom.
 	GlobalNorm Normaliser = "global"
 )
+
+func weighingKeys() []*config.Key {
+	return []*config.Key{keys.budgeting.Key, keys.exponent.Key, keys.normalise.Key, keys.headroom.Key, keys.perUser.Key}
+}
 
 // WeighingParams say how a user's sensitivity is dealt to its ratings.
 type WeighingParams struct {

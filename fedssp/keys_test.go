@@ -1,0 +1,72 @@
+package fedssp
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+)
+
+// An algorithm's keys are those of its stages and solvers. The oracle is [config.Key.When] over many settings: a key belongs to an
+// algorithm if some settings give it an effect, and else the page of keys must not list it there.
+func TestKeysAreThoseWithAnEffect(t *testing.T) {
+	t.Parallel()
+	var bases [][]string
+	for _, feedback := range []string{"explicit", "implicit"} {
+		for _, epsilon := range []string{"1", "inf"} {
+			for _, features := range []string{"", "none", "genres"} {
+				for _, first := range []string{"auto", "no", "yes"} {
+					b := []string{"feedback=" + feedback, "epsilon=" + epsilon, "statistics.bias-first=" + first}
+					if features != "" {
+						b = append(b, "features="+features)
+					}
+					bases = append(bases, b)
+				}
+			}
+		}
+	}
+	single := []string{"seed=1", "statistics.top-items=0.3", "statistics.exponent=0.5", "statistics.bias-rounds=2", "statistics.resample=2", "statistics.learn=embeddings",
+		"statistics.budgeting=weights statistics.normalise=global", "statistics.priors=fixed statistics.gramian=per-item"}
+	var own []*config.Key
+	for _, k := range config.Keys() {
+		if !slices.Contains([]string{"statistics", "gradient", "encoder", "cmf"}, k.Section()) {
+			continue
+		}
+		own = append(own, k)
+		for _, w := range k.Words {
+			single = append(single, k.Name+"="+w)
+		}
+	}
+	for _, a := range algorithm.All() {
+		f, ok := a.(*family)
+		if !ok {
+			continue
+		}
+		effect := map[*config.Key]bool{}
+		for _, base := range bases {
+			for _, one := range single {
+				var c config.Config
+				for _, s := range slices.Concat(base, []string{"algorithm=" + f.about.Name}, strings.Fields(one)) {
+					if key, value, _ := strings.Cut(s, "="); c.Set(key, value) != nil {
+						t.Fatal(s)
+					}
+				}
+				if f.about.CheckFeedback(c) != "" || len(c.Problems()) > 0 {
+					continue
+				}
+				for _, k := range own {
+					if k.When == nil || k.When(c) {
+						effect[k] = true
+					}
+				}
+			}
+		}
+		for _, k := range own {
+			if has := f.about.Has(k); has != effect[k] {
+				t.Errorf("%s: %s is listed: %v; some settings give it an effect: %v", f.about.Name, k.Name, has, effect[k])
+			}
+		}
+	}
+}
