@@ -2,6 +2,7 @@ package node
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,8 +20,8 @@ import (
 )
 
 // Listen is where an aggregator listens unless it is told otherwise: on all
-// addresses, over TCP and QUIC.
-var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1"}
+// addresses, over TCP and QUIC. Where the machine has no IPv6 those of IPv4 are enough.
+var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1", "/ip6/::/tcp/7946", "/ip6/::/udp/7946/quic-v1"}
 
 // newHub makes the host that everybody dials. The defaults of libp2p are for a
 // node among many equals and break one that has the whole federation at its
@@ -35,7 +36,14 @@ func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmg
 	if err != nil {
 		return nil, err
 	}
-	return newHost(identity, &gatedDoor{gate, door}, door, append(slices.Clip(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
+	h, err := newHost(identity, &gatedDoor{gate, door}, door, append(slices.Clip(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
+	if err != nil {
+		return nil, err
+	}
+	if err = listenAll(h.Network(), listen, withoutIPv6); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
 }
 
 // room is how many connections an aggregator has room for.

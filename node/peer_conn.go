@@ -67,12 +67,6 @@ func (l *peerConn) begin(place int) {
 	l.aggregator = l.all[l.at]
 }
 
-// CheckContact says why an aggregator cannot be dialled with this contact.
-func CheckContact(c admission.Contact) error {
-	_, err := dialled(c)
-	return err
-}
-
 // dialled is where an aggregator is dialled.
 func dialled(c admission.Contact) (peer.AddrInfo, error) {
 	id, err := peer.Decode(c.Peer)

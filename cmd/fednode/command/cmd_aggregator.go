@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,8 +73,8 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err = c.load(a, federation); err != nil {
 		return err
 	}
-	for _, address := range a.Addresses() {
-		fmt.Fprintf(s.out, "listening  %s\n", address)
+	if err = listening(s.out, a.Addresses()); err != nil {
+		return err
 	}
 	c.run(ctx, a, federation, &log)
 	log.Info().Msg("stopped")
@@ -86,6 +87,16 @@ func listenAt(said []string) []string {
 		return node.Listen
 	}
 	return said
+}
+
+// listening prints where parties dial, in one write.
+func listening(w io.Writer, addresses []string) error {
+	var text strings.Builder
+	for _, a := range addresses {
+		fmt.Fprintf(&text, "listening  %s\n", a)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // publicKeys are those that a flag names.

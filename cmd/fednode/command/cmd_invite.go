@@ -43,6 +43,13 @@ const (
 
 // Run implements fednode invite.
 func (c *inviteCmd) Run(s streams) error {
+	var offer admission.Offer
+	if len(c.Revoke) == 0 { // what cannot work is refused before anything is written
+		var err error
+		if offer, err = c.offer(time.Now()); err != nil {
+			return err
+		}
+	}
 	o, err := c.open()
 	if err != nil {
 		return err
@@ -50,7 +57,19 @@ func (c *inviteCmd) Run(s streams) error {
 	if len(c.Revoke) > 0 {
 		return o.revoke(c, s)
 	}
-	return o.invite(c, s)
+	return o.invite(c, offer, s)
+}
+
+// leastExpires is the shortest time in which a party can redeem an invitation.
+const leastExpires = time.Minute
+
+// offer is what all invitations of a call have in common.
+func (c *inviteCmd) offer(now time.Time) (admission.Offer, error) {
+	if c.Expires < leastExpires {
+		return admission.Offer{}, cli.Misusef("--expires %v: an invitation must be good for %v or longer", c.Expires, leastExpires)
+	}
+	contact, err := c.contact()
+	return admission.Offer{NotAfter: now.Add(c.Expires), Contact: contact}, err
 }
 
 // operator is what an operator has, besides the invitations.
@@ -116,11 +135,7 @@ type invited struct {
 
 // invite writes the invitations and then tickets.json: a ticket that the aggregator
 // knows of always has its invitation.
-func (o *operator) invite(c *inviteCmd, s streams) error {
-	contact, err := c.contact()
-	if err != nil {
-		return err
-	}
+func (o *operator) invite(c *inviteCmd, offer admission.Offer, s streams) error {
 	places, err := parsePlaces("--place", c.Place)
 	if err != nil {
 		return err
@@ -131,13 +146,16 @@ func (o *operator) invite(c *inviteCmd, s streams) error {
 			places = append(places, admission.ClientPlace(protocol.ClientID(id)))
 		}
 	}
-	var done []invited
-	for _, p := range places {
-		offer := admission.Offer{Place: p, Serial: o.revocations.NextSerial(p), NotAfter: time.Now().Add(c.Expires), Contact: contact}
-		i, err := admission.Invite(o.key, o.federation, offer, entropy.System())
-		if err != nil {
+	invitations := make([]*admission.Invitation, len(places)) // all are made before one is written
+	for k, p := range places {
+		offer.Place, offer.Serial = p, o.revocations.NextSerial(p)
+		if invitations[k], err = admission.Invite(o.key, o.federation, offer, entropy.System()); err != nil {
 			return cli.Misusef("%w", err)
 		}
+	}
+	var done []invited
+	for k, i := range invitations {
+		p := places[k]
 		path := filepath.Join(c.Out, invitationFile(p))
 		if err = admission.WriteInvitation(path, i); err != nil {
 			return errors.Join(err, o.keep(c.Out))

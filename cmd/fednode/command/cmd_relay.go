@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
@@ -48,8 +47,8 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	}
 	monitor.Check(r.Check)
 	defer r.Close() //nolint:errcheck // nothing is left to be lost
-	for _, address := range r.Addresses() {
-		fmt.Fprintf(s.out, "listening  %s\n", address)
+	if err = listening(s.out, r.Addresses()); err != nil {
+		return err
 	}
 	if err = r.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err

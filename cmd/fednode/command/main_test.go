@@ -139,16 +139,23 @@ func TestRefusals(t *testing.T) {
 	}{
 		{cli.Misuse, "fednode --help", []string{"serve"}},
 		{cli.Failed, "not overwritten", []string{"keygen", o.path("operator.key")}},
-		{cli.Misuse, "--name and --clients", []string{"invite", "--operator", o.path("operator.key"), "--federation", o.path("none.json"), "--out", o.path("x")}},
-		{cli.Misuse, "1 to 100000", []string{"invite", "--operator", o.path("operator.key"), "--federation", o.path("none.json"), "--out", o.path("x"), "--name", "N", "--clients", "200000"}},
+		{cli.Misuse, "--name and --clients", o.invite("--federation", o.path("none.json"))},
+		{cli.Misuse, "1 to 100000", o.invite("--federation", o.path("none.json"), "--name", "N", "--clients", "200000")},
+		{cli.Misuse, "for listening", o.invite("--federation", o.path("none.json"), "--name", "N", "--clients", "2", "--address", "/ip6/::/tcp/7946")},
 		{cli.Misuse, "server, aggregator or client", o.invite("--place", "clients")},
-		{cli.Misuse, "clients 0 to 2", o.invite("--place", "client 3")},
+		{cli.Misuse, "clients 0 to 2", o.invite("--place", "client 1", "--place", "client 3")},
 		{cli.Failed, "not overwritten", o.invite("--place", "client 0")},
 		{cli.Misuse, "second call", o.invite("--revoke", "client 0", "--place", "client 1")},
 		{cli.Misuse, "lists no ticket of the client 1", o.invite("--revoke", "client 1")},
 		{cli.Misuse, "--aggregator-key and --address", []string{"invite", "--operator", o.path("operator.key"), "--federation", o.path("federation.json"), "--out", o.path("out")}},
 		{cli.Misuse, "mistyped", o.invite("--aggregator-key", o.aggregator[:len(o.aggregator)-1]+"x")},
 		{cli.Misuse, "agg.example.org:7946", o.invite("--address", "agg.example.org:7946")},
+		{cli.Misuse, "for listening", o.invite("--address", "/ip4/0.0.0.0/tcp/7946")},
+		{cli.Misuse, "no port", o.invite("--address", "/ip4/127.0.0.1")},
+		{cli.Misuse, "no port", []string{"relay", "--key", o.path("other.key"), "--federation", o.path("federation.json"),
+			"--aggregator", "/ip4/127.0.0.1/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"}},
+		{cli.Misuse, "for 1m0s or longer", o.invite("--place", "client 1", "--expires=-2h")},
+		{cli.Misuse, "for 1m0s or longer", o.invite("--place", "client 1", "--expires=1s")},
 		{cli.Failed, "its operator is", o.invite("--operator", o.path("other.key"))},
 		{cli.Failed, "name an empty one", append(aggregator, "--state", o.path("full"))},
 		{cli.Misuse, "on this machine", append(aggregator, "--state", o.path("a1"), "--ops", "0.0.0.0:9464")},
@@ -170,6 +177,12 @@ func TestRefusals(t *testing.T) {
 		if code != c.code || !strings.Contains(stderr, c.want) || out != "" {
 			t.Errorf("fednode %s: exit code %d, printed %q\n%s\nwant code %d and %q", strings.Join(c.args, " "), code, out, stderr, c.code, c.want)
 		}
+	}
+	if _, err := os.Stat(o.path("none.json")); err == nil {
+		t.Error("a federation was founded by a call that was refused")
+	}
+	if _, err := os.Stat(o.path("out/client-1.json")); err == nil {
+		t.Error("an invitation was written by a call that was refused")
 	}
 	_, _, stderr := call(t, "status", "--ops", "192.0.2.1:1", "--format", "json")
 	var e struct {
