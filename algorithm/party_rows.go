@@ -30,6 +30,7 @@ func (s *Setup) PartyRows(which PartyData, l *LocalData) (users []int32, rows []
 		for _, k := range places {
 			items, _ := l.Rows.Row(k)
 			l.Skipped += len(items)
+			l.Unlisted += len(items)
 		}
 	}
 	return users, rows, at, nil

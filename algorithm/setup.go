@@ -211,6 +211,8 @@ type LocalData struct {
 	Items, Users []int32
 	// Skipped is how many ratings were left out because their item or user is not listed.
 	Skipped int
+	// Unlisted is how many of them are of users that are not on the party's own list.
+	Unlisted int
 }
 
 // UserOf is the index in the data of the user whose client a party is; -1 where the data hold

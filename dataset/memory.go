@@ -55,7 +55,7 @@ func FromRatings(name string, list []Rating, o Options) (*Set, error) {
 // take appends a rating.
 func (t *table) take(r Rating, number int) error {
 	if math.IsNaN(r.Value) || r.Value < t.min || r.Value > t.max {
-		return fmt.Errorf("rating %v is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max", r.Value, t.min, t.max)
+		return offScale("rating %v is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max", r.Value, t.min, t.max)
 	}
 	return t.push([]byte(r.User), []byte(r.Item), r.Value, number)
 }

@@ -210,7 +210,7 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 			return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
 		}
 		if value < t.min || value > t.max {
-			return fmt.Errorf("rating %s is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max",
+			return offScale("rating %s is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max",
 				quoteShort(record[cols.rating]), t.min, t.max)
 		}
 	}

@@ -21,6 +21,9 @@ type Party struct {
 	// out, and the party takes part all the same, since who takes part must not depend
 	// on ratings. Both are for the party itself to see.
 	Ratings, Skipped int
+	// Unlisted is how many of Skipped are of users that are not listed: on the party's own list
+	// (HFL), or on that of the experiment (VFL).
+	Unlisted int
 
 	name     string // of the algorithm
 	check    func(*protocol.Plan) error
@@ -43,7 +46,7 @@ func (e *Experiment) Party(which algorithm.PartyData, set *dataset.Set, check fu
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %s: %w", set.Name, err)
 	}
-	return &Party{Ratings: p.Ratings, Skipped: l.Skipped, name: e.About().Name, check: check, party: p, instance: e.instance}, nil
+	return &Party{Ratings: p.Ratings, Skipped: l.Skipped, Unlisted: l.Unlisted, name: e.About().Name, check: check, party: p, instance: e.instance}, nil
 }
 
 // Contribute implements client.Trainer. To a plan other than the experiment's it

@@ -76,6 +76,7 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		}
 		if user < 0 {
 			l.Skipped += len(own.Items)
+			l.Unlisted += len(own.Items)
 			continue
 		}
 		rows[user] = own

@@ -55,7 +55,11 @@ type clientCmd struct {
 
 	Sessions int `default:"1" placeholder:"N" help:"How many sessions it takes part in, one after another, before it ends; 0: until it is stopped. One that this state has finished does not count: it waits for the next."`
 
-	State string `required:"" placeholder:"DIR" help:"Where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
+	Check bool   `help:"Open data, ids and, with --items, the list of items; say what would be trained on, and end. The client does not enrol and sends nothing. --experiment adds the scale."`
+	Items string `placeholder:"DIR" help:"With --check: folder with the list of items of the session, as for fednode server."`
+	Empty bool   `help:"Take part with empty records although the data have ratings and none of the users of --users."`
+
+	State string `placeholder:"DIR" help:"Needed, except with --check: where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
 }
 
@@ -82,8 +86,14 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	if c.Sessions < 0 {
 		return cli.Misusef("--sessions %d: a number above 0 is needed, or 0 for all that there will be", c.Sessions)
 	}
+	if c.State == "" && !c.Check || c.Items != "" && !c.Check {
+		return cli.Misusef("--state is needed, and --items goes with --check")
+	}
 	relays, err := contactsOf("--relay", c.Relay)
 	if err != nil {
+		return err
+	}
+	if done, err := c.prepare(ctx, specs, consent, s, &log); done || err != nil {
 		return err
 	}
 	monitor, stop, err := monitored(ctx, "client", c.Ops, &log)
@@ -92,7 +102,7 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays}
+	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, list: c.specs}
 	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
@@ -168,8 +178,9 @@ type clientHost struct {
 	consent  *consent
 	earlier  dp.Unit // what charges of version 0.1 are about, by the owner's word
 	told     parties
-	sessions int                 // that each takes part in; 0: until the process is stopped
-	relays   []admission.Contact // that are dialled; none: the aggregator is
+	sessions int                          // that each takes part in; 0: until the process is stopped
+	list     func() ([]clientSpec, error) // reads the lists of ids again; nil: they stay
+	relays   []admission.Contact          // that are dialled; none: the aggregator is
 	noise    client.Samplers
 	costs    dp.Cache
 	pacing   node.Pacing
@@ -180,6 +191,7 @@ type clientHost struct {
 	opened  *experiment.Experiment
 	refusal error // why the clients take no part in it
 	set     *dataset.Set
+	holding map[string]algorithm.PartyData // by the client's state, read again with set
 }
 
 // experiment opens what is public of an experiment, once where it stays the same, and
@@ -202,34 +214,63 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 	return e, d.refusal, nil
 }
 
-// ratings opens the data at hand, once for an experiment.
-func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, log *zerolog.Logger) (*dataset.Set, error) {
+// ratings opens the data at hand and reads the lists of ids again, once for a session.
+func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*dataset.Set, algorithm.PartyData, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.set != nil && d.opened == e {
-		return d.set, nil
-	}
-	told := leftOut{log: log}
-	set, err := experiment.OpenOwn(ctx, e, d.data, told.record)
-	told.end()
-	if err == nil {
+	set, lists := d.set, d.holding
+	if set == nil || d.opened != e {
+		told := leftOut{log: log}
+		var err error
+		if set, err = experiment.OpenOwn(ctx, e, d.data, told.record); err != nil {
+			return nil, at.holding, err
+		}
+		told.end()
 		for _, n := range set.Notices {
 			log.Warn().Str("data", d.data).Msg(n.String())
 		}
+		if err = told.scale(d.data, set.Len(), e.Data.Min, e.Data.Max); err != nil {
+			return nil, at.holding, err
+		}
+		if lists, err = d.again(); err != nil {
+			return nil, at.holding, err
+		}
+		if d.opened == e {
+			d.set, d.holding = set, lists
+		}
 	}
-	if err == nil && d.opened == e {
-		d.set = set
+	holding, read := lists[at.state]
+	switch {
+	case !read:
+		return set, at.holding, nil
+	case holding.User != at.holding.User: // its ledger counts what one user has spent
+		return nil, at.holding, fmt.Errorf("%w: --ids has %q where it had %q when this process started; a client stays with its user. Add users at the end of the list", errOther, holding.User, at.holding.User)
 	}
-	return set, err
+	return set, holding, nil
+}
+
+// again reads the lists of ids, by the client's state.
+func (d *clientHost) again() (map[string]algorithm.PartyData, error) {
+	if d.list == nil {
+		return nil, nil
+	}
+	specs, err := d.list()
+	if err != nil {
+		return nil, err
+	}
+	lists := make(map[string]algorithm.PartyData, len(specs))
+	for _, at := range specs {
+		lists[at.state] = at.holding
+	}
+	return lists, nil
 }
 
 // party makes a client's party from the data at hand.
 func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*experiment.Party, error) {
-	set, err := d.ratings(ctx, e, log)
+	set, holding, err := d.ratings(ctx, e, at, log)
 	if err != nil {
 		return nil, err
 	}
-	holding := at.holding
 	if holding.Names, err = alignedNames(at.state, e); err != nil {
 		return nil, err
 	}
@@ -270,7 +311,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 			return nil, failed
 		}
 		party = p
-		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped).Msg("training on")
+		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
 		return p, nil
 	}
 	c, err := node.NewClient(node.ClientConfig{

@@ -1,6 +1,9 @@
 package command
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -14,9 +17,13 @@ const mostLeftOut = 20
 type leftOut struct {
 	log   *zerolog.Logger
 	count int
+	off   int // of them, ratings that are off the scale
 }
 
 func (l *leftOut) record(err *dataset.FileError) {
+	if errors.Is(err.Err, dataset.ErrOffScale) {
+		l.off++
+	}
 	if l.count++; l.count <= mostLeftOut {
 		l.log.Warn().Str("file", err.File).Int("line", err.Line).AnErr("reason", err.Err).Msg("a record is left out")
 	}
@@ -26,4 +33,20 @@ func (l *leftOut) end() {
 	if more := l.count - mostLeftOut; more > 0 {
 		l.log.Warn().Int("more", more).Msg("more records are left out, which are not listed")
 	}
+}
+
+// A file is of another scale if more than a tenth of its ratings, and at least fewOff, are off the
+// session's. Fewer are slips, which are left out: one rating does not decide whether a client takes part.
+const fewOff = 3
+
+// errScale: the data are on another scale.
+var errScale = errors.New("the ratings are on another scale than the session's")
+
+// scale refuses data on another scale as a whole. used is how many ratings are left.
+func (l *leftOut) scale(data string, used int, low, high float64) error {
+	if l.off < fewOff || 10*l.off <= l.off+used {
+		return nil
+	}
+	return fmt.Errorf("%w: of %d ratings in %s %d are outside of %v to %v; nothing is trained on. Convert the ratings to that scale and start again",
+		errScale, l.off+used, data, l.off, low, high)
 }

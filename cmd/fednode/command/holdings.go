@@ -1,0 +1,176 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// Reasons why a process has nothing to train on.
+var (
+	errNobody = errors.New("the data have ratings, and none of these clients")
+	errOther  = errors.New("another user")
+)
+
+// holdings is what a process would bring to a session, as far as its own files say.
+type holdings struct {
+	set     *dataset.Set
+	left    leftOut
+	absent  []string // users of the process without a rating in the data
+	nothing error    // why no client of the process has a rating, though the data have ratings; else nil
+}
+
+// hold opens the data before an invitation is used. Until a session begins only --experiment says the
+// scale; without it any number is taken.
+func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent, log *zerolog.Logger) (*holdings, error) {
+	low, high := -float64(math.MaxInt32), float64(math.MaxInt32)
+	o := dataset.Options{Min: &low, Max: &high}
+	if given.experiment != nil {
+		o = experiment.DataOptions(*given.experiment)
+	}
+	o.Columns, _ = dataset.ParseColumns(c.Columns) // checked with the flags
+	if c.Duplicates != string(dataset.DuplicatesLast) {
+		o.Duplicates = dataset.Duplicates(c.Duplicates)
+	}
+	h := &holdings{left: leftOut{log: log}}
+	o.Skipped = h.left.record
+	var err error
+	if h.set, err = dataset.Open(ctx, c.Data, o); err != nil {
+		return nil, err
+	}
+	h.left.end()
+	if given.experiment != nil {
+		if err = h.left.scale(c.Data, h.set.Len(), h.set.Min, h.set.Max); err != nil {
+			return nil, err
+		}
+	}
+	h.look(specs)
+	return h, nil
+}
+
+// prepare reads what the client's owner has, before an invitation is used. done says that --check asks
+// for no more. The ratings are read again for a session.
+func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *consent, s streams, log *zerolog.Logger) (done bool, err error) {
+	if c.Data == "-" && !c.Check {
+		return false, nil // it can be read once
+	}
+	h, err := c.hold(ctx, specs, given, log)
+	if err != nil {
+		return false, err
+	}
+	if c.Check {
+		return true, h.report(ctx, s.out, specs, c.Items)
+	}
+	return false, h.begin(len(specs), c.Empty, log)
+}
+
+// look finds out which users of the process are in its data.
+func (h *holdings) look(specs []clientSpec) {
+	if h.set.Len() == 0 {
+		return // a header alone: an empty record, like any other
+	}
+	users := make(map[string]bool, len(h.set.UserIDs))
+	for _, id := range h.set.UserIDs {
+		users[id] = true
+	}
+	present := false
+	for _, at := range specs {
+		switch which := at.holding; {
+		case which.User != "" && !users[which.User]:
+			h.absent = append(h.absent, which.User)
+		case which.User == "" && len(which.IDs) > 0:
+			listed := func(id string) bool { return users[id] || slices.Contains(h.set.ItemIDs, id) }
+			present = present || slices.ContainsFunc(which.IDs, listed)
+			if !present {
+				h.absent = append(h.absent, which.IDs[0])
+			}
+		default:
+			present = true
+		}
+	}
+	if !present {
+		h.nothing = fmt.Errorf("%w: %s holds %d ratings of %d users, and none of the ids that this process stands for, such as %q%s",
+			errNobody, h.set.Name, h.set.Len(), h.set.Users, h.absent[0], likeness(h.absent[0], h.set.UserIDs))
+	}
+}
+
+// likeness says which id of the data may be meant; "" where none is like it.
+func likeness(id string, ids []string) string {
+	plain := func(s string) string {
+		s = strings.TrimSuffix(strings.ToLower(strings.Trim(s, " \t\"'\ufeff")), ".0")
+		return strings.TrimLeft(s, "0")
+	}
+	for _, other := range ids {
+		if plain(other) == plain(id) {
+			return fmt.Sprintf("; the data have %q", other)
+		}
+	}
+	return ""
+}
+
+// begin says what is wrong before an invitation is used. One client that is not in the data takes part all
+// the same: that it does must not tell whether its user has ratings. Of several, none of whom is
+// there, the list is wrong.
+func (h *holdings) begin(clients int, empty bool, log *zerolog.Logger) error {
+	switch {
+	case h.nothing != nil && (clients == 1 || empty):
+		log.Error().Str("reason", h.nothing.Error()).Msg("IS THE ID RIGHT? The client takes part with an empty record, and pays epsilon for nothing. If the id is wrong, stop now and start again with the right --user or --ids")
+	case h.nothing != nil:
+		return cli.Misusef("%w. Mend --users or --ids, or take part with empty records with --empty", h.nothing)
+	case len(h.absent) > 0:
+		log.Warn().Int("clients", len(h.absent)).Msg("these clients have no rating in the data: they take part like all others, with an empty record")
+	}
+	return nil
+}
+
+// report prints what would be trained on, for --check. Its error says that a user is not there.
+func (h *holdings) report(ctx context.Context, w io.Writer, specs []clientSpec, items string) error {
+	known := make(map[string]bool)
+	unlisted := 0
+	if items != "" {
+		list, err := dataset.OpenItems(ctx, items, dataset.Options{})
+		if err != nil {
+			return fmt.Errorf("--items: %w", err)
+		}
+		for _, id := range list.ItemIDs {
+			known[id] = true
+		}
+	}
+	of := make(map[string]int, len(h.set.UserIDs))
+	for k, user := range h.set.User {
+		of[h.set.UserIDs[user]]++
+		if items != "" && !known[h.set.ItemIDs[h.set.Item[k]]] {
+			unlisted++
+		}
+	}
+	var low, high float32
+	if h.set.Len() > 0 {
+		low, high = slices.Min(h.set.Value), slices.Max(h.set.Value)
+	}
+	fmt.Fprintf(w, "data        %s: %d ratings by %d users of %d items, from %v to %v\n", h.set.Name, h.set.Len(), h.set.Users, h.set.Items, low, high)
+	fmt.Fprintf(w, "left out    %d records\n", h.left.count)
+	if items != "" {
+		fmt.Fprintf(w, "items       %d in the list, which lacks those of %d ratings\n", len(known), unlisted)
+	}
+	for _, at := range specs {
+		switch which := at.holding; {
+		case which.User != "":
+			fmt.Fprintf(w, "client      user %q: %d ratings\n", which.User, of[which.User])
+		case len(which.IDs) > 0:
+			fmt.Fprintf(w, "client      %d ids\n", len(which.IDs))
+		default:
+			fmt.Fprintf(w, "client      all ratings\n")
+		}
+	}
+	return h.nothing
+}

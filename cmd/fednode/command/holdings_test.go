@@ -1,0 +1,143 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// None of these calls may get as far as an invitation: there is none, and the error would say so.
+func TestDataAreReadBeforeAnInvitationIsUsed(t *testing.T) {
+	t.Parallel()
+	good := written(t, "ratings.csv", "user,item,rating\n1,1,3\n2,1,4\n7,2,5\n")
+	state := filepath.Join(t.TempDir(), "state")
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{cli.Failed, "no header", []string{"--data", written(t, "r.csv", "user;item;rating\n1;1;3\n")}},
+		{cli.Failed, "no header", []string{"--data", written(t, "r.csv", "1,1,3\n")}},
+		{cli.Failed, "no such file", []string{"--data", filepath.Join(t.TempDir(), "none.csv")}},
+		{cli.Misuse, "the data have \"1\"", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", " 1\n 2\n"), "--invitations", "none"}},
+		{cli.Misuse, "the data have \"1\"", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", "01\n02\n"), "--invitations", "none"}},
+		{cli.Misuse, "the data have \"1\"", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", "1.0\n2.0\n"), "--invitations", "none"}},
+		{cli.Misuse, "--empty", []string{"--data", good, "--ids", written(t, "ids", "x\ny\n"), "--users", "0..1", "--invitations", "none"}},
+		{cli.Failed, "none", []string{"--data", good, "--ids", written(t, "ids", "x\ny\n"), "--users", "0..1", "--invitations", "none", "--empty"}},
+		{cli.Misuse, "the way to one is an invitation", []string{"--data", good, "--user", "1"}},
+		{cli.Misuse, "IS THE ID RIGHT", []string{"--data", good, "--user", "01"}}, // and goes on, to the invitation
+		{cli.Misuse, "the way to one is an invitation", []string{"--data", good, "--user", "01"}},
+		{cli.Misuse, "the way to one is an invitation", []string{"--data", written(t, "r.csv", "user,item,rating\n"), "--user", "01"}},
+	} {
+		code, _, stderr := call(t, append([]string{"client", "--state", state}, c.args...)...)
+		if code != c.code || !strings.Contains(strings.ReplaceAll(stderr, `\"`, `"`), c.want) {
+			t.Errorf("%q: exit code %d\n%s\nwant code %d and %q", c.args, code, stderr, c.code, c.want)
+		}
+	}
+}
+
+// A user without ratings among others takes part as always: of three on the list two have any.
+func TestOneAbsentUserStopsNobody(t *testing.T) {
+	t.Parallel()
+	data := written(t, "ratings.csv", "user,item,rating\n1,1,3\n2,1,4\n")
+	code, _, stderr := call(t, "client", "--data", data, "--users", "0..2", "--ids", written(t, "ids", "1\n2\n3\n"), "--invitations", "none", "--state", filepath.Join(t.TempDir(), "s"))
+	if code != cli.Failed || strings.Contains(stderr, "--empty") || !strings.Contains(stderr, "with an empty record") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+func TestCheckSaysWhatWouldBeTrainedOn(t *testing.T) {
+	t.Parallel()
+	data := written(t, "ratings.csv", "user,item,rating\n1,1,3\n1,2,2\n2,1,4\n2,x,9\n")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(data), "users.txt"), []byte("1\n2\n3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Counted by hand: 4 ratings of 2 users and 3 items, one item (x) is not among the 30 of the demonstration.
+	code, out, stderr := call(t, "client", "--check", "--data", data, "--users", "0..2", "--invitations", "none", "--items", demo+"/items")
+	for _, want := range []string{"4 ratings by 2 users of 3 items, from 2 to 9", "30 in the list, which lacks those of 1 ratings", `user "1": 2 ratings`, `user "3": 0 ratings`} {
+		if code != cli.Done || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, want %q in\n%s%s", code, want, out, stderr)
+		}
+	}
+	if code, _, _ = call(t, "client", "--check", "--data", data, "--user", "01"); code != cli.Failed {
+		t.Errorf("a slip in --user: exit code %d", code)
+	}
+}
+
+// Ratings of 1 to 10 in a session of 1 to 5 are refused together; one slip is left out.
+func TestAnotherScaleIsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stars := "userId,movieId,rating\n"
+	for i := 1; i <= 10; i++ {
+		stars += "7," + itoa(i) + "," + itoa(i) + "\n"
+	}
+	log := zerolog.Nop()
+	d := &clientHost{data: written(t, "ratings.csv", stars)}
+	_, err = d.party(t.Context(), e, clientSpec{holding: algorithm.PartyData{User: "7"}}, &log)
+	if !errors.Is(err, errScale) || !strings.Contains(err.Error(), "of 10 ratings") || !strings.Contains(err.Error(), " 5 are outside") {
+		t.Errorf("10 stars: %v; want a refusal that counts 5 of 10", err)
+	}
+	d = &clientHost{data: written(t, "ratings.csv", "userId,movieId,rating\n7,1,9\n7,2,9\n7,3,3\n")}
+	if _, err = d.party(t.Context(), e, clientSpec{holding: algorithm.PartyData{User: "7"}}, &log); err != nil {
+		t.Errorf("two slips: %v", err)
+	}
+}
+
+// The list of ids is read with the data, for each session.
+func TestIDsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	ids := written(t, "ids", "1\n2\n")
+	c := &clientCmd{Data: demo + "/ratings.csv", IDs: ids, State: "s"}
+	specs, err := c.specs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := zerolog.New(new(bytes.Buffer))
+	again := func(text string) (algorithm.PartyData, error) {
+		if err := os.WriteFile(ids, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &clientHost{data: c.Data, list: c.specs, opened: e}
+		_, which, err := d.ratings(t.Context(), e, specs[0], &log)
+		return which, err
+	}
+	if which, err := again("1\n2\n3\n"); err != nil || len(which.IDs) != 3 {
+		t.Errorf("%q, %v; want the 3 ids of now", which.IDs, err)
+	}
+	c = &clientCmd{Data: c.Data, IDs: ids, State: "s", Users: "0..1", Invitations: "x"}
+	if specs, err = c.specs(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again("1\n2\n3\n4\n"); err != nil {
+		t.Errorf("users at the end of the list: %v", err)
+	}
+	if _, err := again("9\n1\n2\n"); !errors.Is(err, errOther) {
+		t.Errorf("a client became that of another user, whose epsilon its ledger did not count: %v", err)
+	}
+}
