@@ -15,6 +15,8 @@ import (
 type allowlist struct {
 	mu    sync.RWMutex
 	allow func(peer.ID) bool
+	// turnedAway, if set, hears of each connection of a peer that is not allowed.
+	turnedAway func(network.Conn)
 }
 
 // only is the gate that lets some peers pass.
@@ -43,12 +45,19 @@ func (g *allowlist) InterceptAddrDial(p peer.ID, _ multiaddr.Multiaddr) bool { r
 // InterceptAccept implements connmgr.ConnectionGater.
 func (g *allowlist) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 
-// InterceptSecured implements connmgr.ConnectionGater.
-func (g *allowlist) InterceptSecured(_ network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
-	return g.allows(p)
+// InterceptSecured implements connmgr.ConnectionGater. A peer that is not allowed hears so from
+// InterceptUpgraded: until then its connection counts as unknown (passage.SetPeer).
+func (g *allowlist) InterceptSecured(d network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
+	return d == network.DirInbound || g.allows(p)
 }
 
 // InterceptUpgraded implements connmgr.ConnectionGater.
 func (g *allowlist) InterceptUpgraded(c network.Conn) (bool, control.DisconnectReason) {
-	return g.allows(c.RemotePeer()), 0
+	if g.allows(c.RemotePeer()) {
+		return true, 0
+	}
+	if g.turnedAway != nil {
+		g.turnedAway(c)
+	}
+	return false, 0
 }

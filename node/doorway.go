@@ -29,6 +29,8 @@ import (
 type doorway struct {
 	network.ResourceManager
 	room room
+	// admits says which peers are let in; the connections of all others stay unknown.
+	admits func(peer.ID) bool
 
 	mu      sync.Mutex
 	doors   map[string]io.Closer // connections that were accepted, by where they come from, until OpenConnection
@@ -60,12 +62,12 @@ var (
 	errPutOut = errors.New("node: the connection has given way to another")
 )
 
-func newDoorway(r room) (*doorway, error) {
+func newDoorway(r room, admits func(peer.ID) bool) (*doorway, error) {
 	m, err := rcmgr.NewResourceManager(r.limiter(), r.addresses(), r.arrivals())
 	if err != nil {
 		return nil, err
 	}
-	return &doorway{ResourceManager: m, room: r, doors: make(map[string]io.Closer), sources: make(map[netip.Prefix]*source)}, nil
+	return &doorway{ResourceManager: m, room: r, admits: admits, doors: make(map[string]io.Closer), sources: make(map[netip.Prefix]*source)}, nil
 }
 
 // gatedDoor is the gate of a hub, which tells the doorway of connections that it can close.
@@ -219,7 +221,7 @@ func (p *passage) SetPeer(id peer.ID) error {
 		return errPutOut
 	}
 	err := p.ConnManagementScope.SetPeer(id)
-	if err == nil {
+	if err == nil && p.door.admits(id) {
 		p.known()
 	}
 	return err

@@ -41,7 +41,7 @@ type entrance struct {
 func entrances(t *testing.T, peers int, test func(*entrance)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		door, err := newDoorway(roomFor(peers))
+		door, err := newDoorway(roomFor(peers), func(peer.ID) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1", 
 // door; each setting here is for one of them.
 func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmgr.ConnectionGater, over ...libp2p.Option) (host.Host, error) {
 	r := roomFor(peers)
-	door, err := newDoorway(r)
+	door, err := newDoorway(r, func(id peer.ID) bool { return gate.InterceptPeerDial(id) })
 	if err != nil {
 		return nil, err
 	}

@@ -148,6 +148,7 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 		return nil, err
 	}
 	a.gate.set(a.admits)
+	a.gate.turnedAway = a.turnedAway(rate.NewLimiter(rate.Every(10*time.Second), 10))
 	if a.host, err = newHub(cfg.Identity.Ed25519(), cfg.Listen, cfg.Federation.Clients+1+len(cfg.Relays), a.gate, cfg.over...); err != nil {
 		return nil, err
 	}
@@ -176,6 +177,17 @@ func (a *Aggregator) Close() error {
 	err := a.host.Close()
 	a.busy.Wait()
 	return err
+}
+
+// turnedAway reports peers that are neither enrolled nor invited. Strangers may be many, so that few
+// lines are written.
+func (a *Aggregator) turnedAway(often *rate.Limiter) func(network.Conn) {
+	return func(c network.Conn) {
+		if often.Allow() {
+			a.cfg.Log.Warn().Stringer("peer", c.RemotePeer()).Stringer("address", c.RemoteMultiaddr()).
+				Msg("turned away: this peer is not enrolled, and no ticket here is its own. If it is a party of yours, the tickets were not read (SIGHUP), or the state of this aggregator has lost its enrolment")
+		}
+	}
 }
 
 // admits says whether a peer may connect: who is enrolled, and who holds a ticket.
