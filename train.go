@@ -97,6 +97,9 @@ type job struct {
 
 // train trains and measures the model.
 func (j *job) train(ctx context.Context) error {
+	if algorithm.SplitTest.Value(j.e.Config) == 0 {
+		return config.Errorf("split.test: 0 trains on all ratings, as a deployment does, and leaves nothing to measure on; a run needs a test, and a plan does not")
+	}
 	train := j.federated
 	if c, ok := j.e.Instance().(algorithm.Central); ok {
 		train = func(ctx context.Context) error { return j.central(ctx, c) }

@@ -76,7 +76,7 @@ var ErrFormat = errors.New("another version of this program has published it; en
 
 // publicFormat is the domain of the hash and the first entry of the encoding; it ends
 // in the version.
-const publicFormat = "fedsim/agreement/public/v3"
+const publicFormat = "fedsim/agreement/public/v4"
 
 // publicJSON is the form of a Public.
 type publicJSON struct {
@@ -201,7 +201,7 @@ func meant(c *config.Config, stated map[string]string) error {
 }
 
 // Hash is what stands for a Public elsewhere: the SHA-256 of the transcript of the
-// domain "fedsim/agreement/public/v3" with the encoding as its one item.
+// domain "fedsim/agreement/public/v4" with the encoding as its one item.
 func (p *Public) Hash() (protocol.Hash, error) {
 	b, err := p.Encode()
 	if err != nil {

@@ -46,21 +46,22 @@ func TestLaterKeys(t *testing.T) {
 		}
 		return string(b)
 	}
-	plain, last := encoded(""), encoded("split.by=leave-one-out")
-	if strings.Contains(plain, "split.by") || !strings.Contains(last, `"split.by":"leave-one-out"`) {
-		t.Error("split.by stands in the agreement where it is at its default, or is missing where it is not")
+	const implicit = "algorithm=ssp-c feedback=implicit "
+	plain, last := encoded(implicit), encoded(implicit+"split.least=2")
+	if strings.Contains(plain, "split.least") || !strings.Contains(last, `"split.least":"2"`) {
+		t.Error("split.least stands in the agreement where it is at its default, or is missing where it is not")
 	}
 	if _, err := agreement.Decode([]byte(last)); err != nil {
 		t.Error(err)
 	}
-	if own := encoded("split.seed=7"); strings.Contains(plain, "split.seed") || !strings.Contains(own, `"split.seed":"7"`) {
-		t.Error("split.seed stands in the agreement where it is at its default, or is missing where it is not")
+	if measured := encoded("split.by=leave-one-out split.seed=7"); strings.Contains(measured, "split.by") || strings.Contains(measured, "split.seed") || strings.Contains(measured, "split.test") {
+		t.Error("the split of a simulation stands in the agreement of a deployment, which measures nothing")
 	}
 	// Without norm-bias an agreement means that there is none, and today's default is one.
 	if private := encoded("algorithm=ssp-c"); !strings.Contains(private, `"statistics.norm-bias":"1.125"`) || strings.Contains(encoded("algorithm=ssp-c epsilon=inf"), "norm-bias") {
 		t.Error("statistics.norm-bias is missing where it bounds something, or stands where it does not")
 	}
-	stated := strings.Replace(last, `"leave-one-out"`, `"random"`, 1)
+	stated := strings.Replace(last, `"split.least":"2"`, `"split.least":"0"`, 1)
 	if _, err := agreement.Decode([]byte(stated)); err == nil || !strings.Contains(err.Error(), "canonical") {
 		t.Errorf("%v, want that a default that is stated is not canonical", err)
 	}
@@ -168,7 +169,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "73d6079261ae0064c6998310de12b1514001411397eed86b78e5bf7d18a1d80b" {
+	if err != nil || hex.EncodeToString(hash[:]) != "4d632c3da72a033d3455b666717266b2ae2d3066eb8fb11f85baa1674cc191d8" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

@@ -209,6 +209,7 @@ func Deployed(c config.Config) (config.Config, error) {
 	for _, k := range simulated() {
 		c.Reset(k)
 	}
+	SplitTest.Set(&c, 0) // a deployment measures nothing, so it trains on all ratings
 	about := Of(c).About()
 	var list []config.Problem
 	bad := func(k *config.Key, reason string) { list = append(list, config.Problem{Key: k, Reason: reason}) }
@@ -230,7 +231,12 @@ func Deployed(c config.Config) (config.Config, error) {
 	if Noise.Is(c, "replace") {
 		bad(Noise.Key, "replaced noise shows every sum twice, and is there for comparison only; use split")
 	}
-	list = append(list, undeployed(c)...)
+	if !SplitTestFile.Is(c, "") {
+		bad(SplitTestFile.Key, "nobody measures in a deployment; each party leaves out of its data what it does not want trained on")
+	}
+	if anyPublic(c) {
+		bad(PublicUsers.Key, "nobody has all users' ratings in a deployment, to take some out; do not invite these users, and name a file of what they gave in features, which is public: fedsim data raters writes it")
+	}
 	if len(list) == 0 {
 		list = c.Problems()
 	}
@@ -261,5 +267,6 @@ func DeploymentWarnings(c config.Config) []string {
 		}
 	}
 	unused := slices.DeleteFunc(Idle(c), func(k *config.Key) bool { return k.Scope == config.Simulated })
-	return slices.Concat(list, noEffect(c, unused, "with "+Name.Of(c)), noEffect(c, simulated(), "in a deployment"))
+	without := slices.DeleteFunc(simulated(), func(k *config.Key) bool { return k == SplitTest.Key && SplitTest.Value(c) == 0 }) // which a deployment has
+	return slices.Concat(list, noEffect(c, unused, "with "+Name.Of(c)), noEffect(c, without, "in a deployment"))
 }

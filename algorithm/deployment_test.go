@@ -20,6 +20,7 @@ import (
 var simulationOnly = []string{
 	"dropout=0.2", "dropout-at=share", "leave=0.1", "away=0.1", "away-rounds=2", "model.local-passes=3", "baselines=quick",
 	"network.latency-ms=1", "network.up-mbps=1", "network.down-mbps=1", "network.compute-ms=1", "network.stage-timeout-s=61",
+	"split.test=0.2", "split.validation=0.1", "split.by=leave-one-out", "split.time=2024-05-31", "split.seed=7", "split.target=exact",
 	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7", "statistics.items-file=items.txt",
 }
 
@@ -92,25 +93,23 @@ func TestSimulationKeysAreKeys(t *testing.T) {
 }
 
 func TestDeployed(t *testing.T) {
+	other := func(s string) bool { return s == "split.validation=0.1" } // which excludes split.time
 	for settings, want := range map[string]string{
 		"":                        "secagg=real",
 		"secagg=real":             "secagg=real",
 		"noise-draw=sum":          "secagg=real noise-draw=client",
 		"noise-draw=client":       "secagg=real noise-draw=client",
 		"secagg=real mode=active": "secagg=real mode=active",
-		strings.Join(simulationOnly, " ") + " rounds=3 workers=2 deployment.gather-s=1": "secagg=real rounds=3 workers=2 deployment.gather-s=1",
-		"secagg=real mode=active dropout-at=consistency":                                "secagg=real mode=active",
-		"algorithm=vfl-sgdmf parties=2":                                                 "secagg=real algorithm=vfl-sgdmf parties=2",
-		"algorithm=fmf-hfl":                                                             "secagg=real algorithm=fmf-hfl",
-		"split.by=user-time":                                                            "secagg=real split.by=user-time",
-		"split.by=leave-one-out algorithm=ssp-c":                                        "secagg=real split.by=leave-one-out algorithm=ssp-c",
-		"split.by=time split.time=2024-05-31 algorithm=vfl-sgdmf":                       "secagg=real split.by=time split.time=2024-05-31 algorithm=vfl-sgdmf",
+		strings.Join(slices.DeleteFunc(slices.Clone(simulationOnly), other), " ") + " rounds=3 workers=2 deployment.gather-s=1": "secagg=real rounds=3 workers=2 deployment.gather-s=1",
+		"secagg=real mode=active dropout-at=consistency":                                                                        "secagg=real mode=active",
+		"algorithm=vfl-sgdmf parties=2":                                                                                         "secagg=real algorithm=vfl-sgdmf parties=2",
+		"algorithm=fmf-hfl":                                                                                                     "secagg=real algorithm=fmf-hfl",
 	} {
 		c, err := config.Resolve(set(settings))
 		if err != nil {
 			t.Fatal(err)
 		}
-		expected, err := config.Resolve(set(want))
+		expected, err := config.Resolve(set(want + " split.test=0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,16 +125,11 @@ func TestDeployed(t *testing.T) {
 
 func TestDeployedRefuses(t *testing.T) {
 	for settings, want := range map[string]string{
-		"split.test-file=t.csv":                                  "split.test-file: nobody measures in a deployment; each party leaves out of its data what it does not want trained on",
-		"split.test=500 algorithm=ssp-c feedback=implicit":       "split.test: who is among a number of held-out users follows from all users, whom no party knows; use a share below 1",
-		"split.validation=500 algorithm=ssp-c feedback=implicit": "split.validation: who is among a number of held-out users follows from all users, whom no party knows; use a share below 1",
-		"split.by=time":                                        "split.by: nobody knows the timestamps of all; say the moment with split.time",
-		"algorithm=dp-cmf public-users=10":                     "public-users: nobody has all users' ratings in a deployment, to take some out; do not invite these users, and name a file of what they gave in features, which is public: fedsim data raters writes it",
-		"split.by=user-time algorithm=vfl-sgdmf unit=rating":   "split.by: user-time is not covered by unit rating, since one rating more may move another into the training part; use unit user, random, or time",
-		"split.by=leave-one-out algorithm=vfl-sgdmf unit=user": "split.by: leave-one-out needs all ratings of a user, of which each party has some; use random, or time",
-		"algorithm=sgd-mf":                                     "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
-		"noise=replace":                                        "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
-		"algorithm=vfl-sgdmf parties=1":                        "parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
+		"split.test-file=t.csv":            "split.test-file: nobody measures in a deployment; each party leaves out of its data what it does not want trained on",
+		"algorithm=dp-cmf public-users=10": "public-users: nobody has all users' ratings in a deployment, to take some out; do not invite these users, and name a file of what they gave in features, which is public: fedsim data raters writes it",
+		"algorithm=sgd-mf":                 "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
+		"noise=replace":                    "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
+		"algorithm=vfl-sgdmf parties=1":    "parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
 		"algorithm=hfl-sgdmf parties=1 secagg=none": "secagg: none is a plain sum, which shows what is in it; the sums of a deployment are real\n" +
 			"parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
 	} {

@@ -147,20 +147,20 @@ func readIDs(file string) ([]string, error) {
 // declareSplit declares how the data are split.
 func declareSplit() {
 	SplitTest = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
-		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.Positive(),
-		Help:  "Share of the ratings, or with implicit feedback of the users, that quality is measured on; from 1 on, how many users.",
+		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.AtLeast(0), Scope: config.Simulated,
+		Help:  "Share of the ratings, or with implicit feedback of the users, that quality is measured on; from 1 on, how many users. 0: all ratings are trained on and nothing is measured, as in a deployment.",
 		Check: func(c config.Config) string { return checkHeldOut(c, SplitTest) },
 		When: func(c config.Config) bool {
 			return SplitTestFile.Is(c, "") && (Ranks(c) || !SplitBy.Is(c, string(dataset.SplitLeaveOneOut)))
 		},
 	})
 	SplitValidation = config.DeclareNumber(config.Key{
-		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.AtLeast(0),
+		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.AtLeast(0), Scope: config.Simulated,
 		Help:  "Share that is neither trained nor tested on, for choosing settings, or with implicit feedback, from 1 on, how many users; with leave-one-out, above 0: the one before the last.",
 		Check: func(c config.Config) string { return checkHeldOut(c, SplitValidation) },
 	})
 	SplitBy = config.DeclareText(config.Key{
-		Name: "split.by", Kind: config.Word, Default: string(dataset.SplitRandom), Later: true,
+		Name: "split.by", Kind: config.Word, Default: string(dataset.SplitRandom), Scope: config.Simulated,
 		Words: []string{string(dataset.SplitRandom), string(dataset.SplitTime), string(dataset.SplitUserTime), string(dataset.SplitLeaveOneOut)},
 		Help: "Which ratings are the test: a random share; what comes after one moment (time); each user's latest share (user-time); each user's last (leave-one-out; any one where there are no timestamps). " +
 			"With implicit feedback it says the same of what is to be predicted for held-out users.",
@@ -172,7 +172,7 @@ func declareSplit() {
 		},
 	})
 	SplitTime = config.DeclareText(config.Key{
-		Name: "split.time", Kind: config.Text, Default: "", Later: true,
+		Name: "split.time", Kind: config.Text, Default: "", Scope: config.Simulated,
 		Help:  "The moment of split.by time, as a date (2024-05-31, in UTC) or a number in the unit of the timestamps. Default: the one after which the share split.test lies.",
 		When:  func(c config.Config) bool { return SplitBy.Is(c, string(dataset.SplitTime)) },
 		Check: checkSplitTime,
@@ -188,7 +188,7 @@ func declareSplit() {
 		},
 	})
 	SplitSeed = config.DeclareSeed(config.Key{
-		Name: "split.seed", Kind: config.Seed, Default: "auto", Auto: "the seed of the run", Later: true,
+		Name: "split.seed", Kind: config.Seed, Default: "auto", Auto: "the seed of the run", Scope: config.Simulated,
 		Help: "What the draws of the split follow from: runs of other seeds that have this one in common are trained and measured on the same ratings.",
 		When: func(c config.Config) bool {
 			if !SplitTestFile.Is(c, "") { // it says what the test is, and leaves the validation part to draw
@@ -217,7 +217,7 @@ func declareHoldOut() {
 		Help: "Fewest liked items of a user who takes part, with implicit feedback: those of users with fewer are left out of training and test.",
 	})
 	SplitTarget = config.DeclareText(config.Key{
-		Name: "split.target", Kind: config.Word, Default: targetEach, Words: []string{targetEach, targetExact}, Later: true,
+		Name: "split.target", Kind: config.Word, Default: targetEach, Words: []string{targetEach, targetExact}, Scope: config.Simulated,
 		When: func(c config.Config) bool {
 			return Ranks(c) && SplitTestFile.Is(c, "") && SplitBy.Is(c, string(dataset.SplitRandom))
 		},
@@ -237,6 +237,8 @@ func TargetsExactly(c config.Config) bool { return SplitTarget.Is(c, targetExact
 // checkHeldOut checks a part that may be a share, or a number of users.
 func checkHeldOut(c config.Config, k config.NumberKey) string {
 	switch v := k.Value(c); {
+	case k == SplitTest && v == 0 && !SplitBy.Is(c, string(dataset.SplitRandom)):
+		return fmt.Sprintf("0 leaves no test, and split.by %s asks for one; leave one of the two out", SplitBy.Of(c))
 	case v < 1:
 		return ""
 	case !Ranks(c):
@@ -284,7 +286,7 @@ func DataOptions(c config.Config) dataset.Options {
 
 // SplitParams say how a configuration splits.
 func SplitParams(c config.Config) dataset.SplitParams {
-	p := dataset.SplitParams{Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: SplitSeedOf(c), By: dataset.SplitBy(SplitBy.Of(c))}
+	p := dataset.SplitParams{Whole: SplitTest.Value(c) == 0, Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: SplitSeedOf(c), By: dataset.SplitBy(SplitBy.Of(c))}
 	if at, err := dataset.ParseTime(SplitTime.Of(c)); err == nil && p.By == dataset.SplitTime {
 		p.Cut = &at
 	}
@@ -310,30 +312,4 @@ func splitWarnings(c config.Config) []string {
 		return []string{fmt.Sprintf("split.by %s: one rating more may move another into the training part, which epsilon with unit rating does not cover; use unit user or split.by random", SplitBy.Of(c))}
 	}
 	return nil
-}
-
-// undeployed are the reasons why separate machines cannot split so.
-func undeployed(c config.Config) []config.Problem {
-	var list []config.Problem
-	bad := func(k *config.Key, reason string) { list = append(list, config.Problem{Key: k, Reason: reason}) }
-	if !SplitTestFile.Is(c, "") {
-		bad(SplitTestFile.Key, "nobody measures in a deployment; each party leaves out of its data what it does not want trained on")
-	}
-	for _, k := range []config.NumberKey{SplitTest, SplitValidation} {
-		if k.Value(c) >= 1 {
-			bad(k.Key, "who is among a number of held-out users follows from all users, whom no party knows; use a share below 1")
-		}
-	}
-	if anyPublic(c) {
-		bad(PublicUsers.Key, "nobody has all users' ratings in a deployment, to take some out; do not invite these users, and name a file of what they gave in features, which is public: fedsim data raters writes it")
-	}
-	switch {
-	case SplitBy.Is(c, string(dataset.SplitTime)) && SplitTime.Is(c, ""):
-		bad(SplitBy.Key, "nobody knows the timestamps of all; say the moment with split.time")
-	case ofUsers(c) && UnitOf(c) == dp.Rating:
-		bad(SplitBy.Key, fmt.Sprintf("%s is not covered by unit rating, since one rating more may move another into the training part; use unit user, random, or time", SplitBy.Of(c)))
-	case ofUsers(c) && Of(c).About().Clients == ItemParties:
-		bad(SplitBy.Key, fmt.Sprintf("%s needs all ratings of a user, of which each party has some; use random, or time", SplitBy.Of(c)))
-	}
-	return list
 }

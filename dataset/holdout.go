@@ -15,6 +15,7 @@ const DefaultTarget = 0.2
 
 // HoldOutParams say how users are held out.
 type HoldOutParams struct {
+	Whole      bool    // there are no test users, whatever Test says
 	Test       float64 // share of users held out for the test, 0 < Test < 1, or from 1 on how many; zero means DefaultTest
 	Validation float64 // share held out for tuning, or from 1 on how many; 0 for none. Somebody must be left to train
 	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means DefaultTarget
@@ -36,7 +37,7 @@ type HoldOutParams struct {
 func (p HoldOutParams) Validate() error {
 	var errs []error
 	test, target := p.test(), p.target()
-	if !(test > 0 && (test < 1 || whole(test))) {
+	if !(test > 0 && (test < 1 || whole(test))) && !p.Whole {
 		errs = append(errs, fmt.Errorf("held-out users: test share is %v; want more than 0 and less than 1, or a whole number of users", p.Test))
 	}
 	if !(p.Validation >= 0 && (p.Validation < 1 || whole(p.Validation))) {
@@ -48,7 +49,7 @@ func (p HoldOutParams) Validate() error {
 	if !(target > 0 && target < 1) {
 		errs = append(errs, fmt.Errorf("held-out users: target share is %v; want more than 0 and less than 1", p.Target))
 	}
-	errs = append(errs, SplitParams{By: p.By, Cut: p.Cut}.Validate())
+	errs = append(errs, SplitParams{Whole: p.Whole, By: p.By, Cut: p.Cut}.Validate())
 	if math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0) {
 		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
 	}
@@ -88,7 +89,7 @@ func (p HoldOutParams) numbers(users int) (test, validation int) {
 	return number(p.test()), number(p.Validation)
 }
 
-func (p HoldOutParams) test() float64 { return SplitParams{Test: p.Test}.test() }
+func (p HoldOutParams) test() float64 { return SplitParams{Whole: p.Whole, Test: p.Test}.test() }
 
 func (p HoldOutParams) target() float64 {
 	if p.Target == 0 {
@@ -177,7 +178,7 @@ func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
 	}{
 		{"training users have", h.Train.Len(), true, "lower the test and validation shares"},
 		{"target of validation users has", h.Validation.Target.Len(), p.Validation > 0, "raise the validation share or set it to 0"},
-		{"target of test users has", h.Test.Target.Len(), true, "raise the test share"},
+		{"target of test users has", h.Test.Target.Len(), !p.Whole, "raise the test share"},
 	} {
 		if part.want && part.count == 0 {
 			errs = append(errs, fmt.Errorf("held-out users: the %s none of %d ratings; %s, or use more ratings, those of fewer stars, or another seed",
@@ -215,7 +216,7 @@ func (s *Set) checkHoldOut(p HoldOutParams) error {
 func (s *Set) holdOutParts(p HoldOutParams) (users, parts []byte) {
 	seed := mix(p.Seed + golden)
 	hashes, items := hashIDs("fedsim held-out user v1", s.UserIDs), hashIDs("fedsim held-out item v1", s.ItemIDs)
-	split := SplitParams{Test: p.Test, Validation: p.Validation}
+	split := SplitParams{Whole: p.Whole, Test: p.Test, Validation: p.Validation}
 	users = make([]byte, s.Users)
 	for u, h := range hashes {
 		hashes[u] = mix(seed ^ h)

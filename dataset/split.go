@@ -13,6 +13,7 @@ const DefaultTest = 0.1
 
 // SplitParams say how to split a set.
 type SplitParams struct {
+	Whole      bool    // there is no test part, whatever Test says
 	Test       float64 // share of ratings held out for the test, 0 < Test < 1; zero means DefaultTest
 	Validation float64 // share held out for tuning, 0 for none; Test + Validation < 1
 	Seed       uint64  // public; another seed gives another split
@@ -25,7 +26,7 @@ type SplitParams struct {
 func (p SplitParams) Validate() error {
 	var errs []error
 	test := p.test()
-	if !(test > 0 && test < 1) {
+	if !(test > 0 && test < 1) && !p.Whole {
 		errs = append(errs, fmt.Errorf("split: test share is %v; want more than 0 and less than 1", p.Test))
 	}
 	if !(p.Validation >= 0 && p.Validation < 1) {
@@ -37,6 +38,9 @@ func (p SplitParams) Validate() error {
 	if !slices.Contains(append(SplitKinds(), ""), p.By) {
 		errs = append(errs, fmt.Errorf("split: by %q; want one of %v", p.By, SplitKinds()))
 	}
+	if p.Whole && p.By != "" && p.By != SplitRandom {
+		errs = append(errs, fmt.Errorf("split: by %q asks for a test part, and there is to be none", p.By))
+	}
 	if p.Cut != nil && (p.By != SplitTime || p.Validation > 0) {
 		errs = append(errs, errors.New("split: a cut at a time is of a split by time, without a validation part"))
 	}
@@ -44,6 +48,9 @@ func (p SplitParams) Validate() error {
 }
 
 func (p SplitParams) test() float64 {
+	if p.Whole {
+		return 0
+	}
 	if p.Test == 0 {
 		return DefaultTest
 	}
@@ -114,7 +121,7 @@ func (p SplitParams) checkParts(counts [3]int) error {
 	}{
 		{"training", counts[partTrain], true, "lower the test and validation shares"},
 		{"validation", counts[partValidation], p.Validation > 0, "raise the validation share or set it to 0"},
-		{"test", counts[partTest], true, "raise the test share"},
+		{"test", counts[partTest], !p.Whole, "raise the test share"},
 	} {
 		if part.want && part.count == 0 {
 			errs = append(errs, fmt.Errorf("split: the %s part of %d ratings is empty; %s, or use more ratings or another seed",

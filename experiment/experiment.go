@@ -191,7 +191,7 @@ func holdOutParams(c config.Config, set *dataset.Set) dataset.HoldOutParams {
 	}
 	p := algorithm.SplitParams(c)
 	return dataset.HoldOutParams{
-		Test: p.Test, Validation: p.Validation, Positive: liked.Value, Seed: p.Seed, By: p.By, Cut: p.Cut,
+		Whole: p.Whole, Test: p.Test, Validation: p.Validation, Positive: liked.Value, Seed: p.Seed, By: p.By, Cut: p.Cut,
 		Least: algorithm.SplitLeast.Int(c), Exact: algorithm.TargetsExactly(c),
 	}
 }

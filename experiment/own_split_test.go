@@ -24,12 +24,16 @@ func crowdInTime(t *testing.T) (file string, rows []string) {
 	return ownerFile(t, "crowd.csv", "user,item,rating,timestamp\n"+strings.Join(rows, "")), rows
 }
 
-// A user's client that has its own ratings alone trains on those on which a simulation, which has all,
-// trains for that user; in every split that can be deployed.
-func TestClientsSplitAsTheSimulation(t *testing.T) {
+// In a deployment nothing is measured, so a client trains on all ratings of its user: the six that crowdInTime
+// writes for each. The simulator does with split.test=0.
+func TestClientsTrainOnAllTheirRatings(t *testing.T) {
 	data, rows := crowdInTime(t)
-	for _, split := range []string{"split.by=random", "split.by=time split.time=1005", "split.by=user-time split.test=0.4", "split.by=leave-one-out"} {
+	const each = 6
+	for _, split := range []string{"split.test=0", "split.test=0.5", "split.validation=0.3", "split.by=time split.time=1005", "split.by=leave-one-out", "algorithm=ssp-c feedback=implicit features=none split.positive=1"} {
 		sim := opened.Experiment(t, split+" epsilon=200 rating-min=1 rating-max=5 data="+data)
+		if split == "split.test=0" && (sim.Split.Train.Len() != each*len(rows) || sim.Split.Test.Len() > 0) {
+			t.Errorf("the simulation trains on %d ratings and tests on %d, want %d and 0", sim.Split.Train.Len(), sim.Split.Test.Len(), each*len(rows))
+		}
 		e := opened.Joined(t, sim)
 		for u, own := range rows {
 			id := fmt.Sprintf("user-%d", u)
@@ -41,14 +45,8 @@ func TestClientsSplitAsTheSimulation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			index := -1
-			for k, other := range sim.Data.UserIDs {
-				if other == id {
-					index = k
-				}
-			}
-			if items, _ := sim.Train.Row(index); p.Ratings != len(items) {
-				t.Errorf("%s: %s trains on %d ratings, in the simulation on %d", split, id, p.Ratings, len(items))
+			if p.Ratings != each {
+				t.Errorf("%s: %s trains on %d ratings, want %d", split, id, p.Ratings, each)
 			}
 		}
 	}

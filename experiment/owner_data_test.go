@@ -45,7 +45,7 @@ func TestRecordsThatCannotBeUsedAreLeftOut(t *testing.T) {
 		{"somebody else's", header + "someone-2,item-1,4\n", header, "no rating"},
 	}
 	for _, settings := range []string{"contribution=all-ratings rounds=2", "rounds=2", "algorithm=dpals rounds=2", "algorithm=private-item-bias"} {
-		sim := opened.Experiment(t, settings+" data="+opened.Crowd(t, 70, 20, 1))
+		sim := opened.Experiment(t, "split.test=0 "+settings+" data="+opened.Crowd(t, 70, 20, 1))
 		e := opened.Joined(t, sim)
 		for _, c := range files {
 			t.Run(settings+" "+c.name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestWeightsDoNotFollowFromRatings(t *testing.T) {
 			[]string{"u0", "u1", "u2", "u3", "u4"}, 0.625, "the users",
 		},
 	} {
-		sim := opened.Experiment(t, c.settings+" data="+data)
+		sim := opened.Experiment(t, "split.test=0 "+c.settings+" data="+data)
 		e := opened.Joined(t, sim)
 		for what, rows := range map[string]string{"all": c.file, "one less": c.less, "one more": c.more, "none": ""} {
 			set, err := experiment.OpenOwn(t.Context(), e, ownerFile(t, "own.csv", "user,item,rating\n"+rows), func(*dataset.FileError) {})

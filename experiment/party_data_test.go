@@ -52,13 +52,13 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 		{"algorithm=fmf-vfl parties=3 rounds=2", algorithm.PartyData{Part: 2}, nil},
 		{"algorithm=fmf-hfl parties=3 rounds=2", algorithm.PartyData{IDs: numbered("someone-", 70)}, func(user, item string) bool { return strings.HasPrefix(item, "new-") || user == "a stranger" }},
 	} {
-		sim := opened.Experiment(t, tt.settings+" data="+whole)
+		sim := opened.Experiment(t, "split.test=0 "+tt.settings+" data="+whole)
 		e := opened.Joined(t, sim)
 		set, err := experiment.OpenData(t.Context(), e.Config, file, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		train, err := set.Training(dataset.SplitParams{Test: 0.1, Seed: 1})
+		train, err := set.Training(dataset.SplitParams{Whole: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -155,11 +155,11 @@ func wholeSet(t *testing.T, packed bool) string {
 // contributes bit for bit what the simulator has it contribute.
 func TestDevicesAsSimulated(t *testing.T) {
 	for name, whole := range wholes {
-		for _, settings := range []string{"rank=2", "contribution=all-ratings split.validation=0.2 seed=3"} {
+		for _, settings := range []string{"rank=2", "contribution=all-ratings seed=3"} {
 			t.Run(name+" "+settings, func(t *testing.T) {
 				t.Parallel()
 				data := whole(t)
-				sim := opened.Experiment(t, settings+" data="+data)
+				sim := opened.Experiment(t, "split.test=0 "+settings+" data="+data)
 				e := opened.Joined(t, sim)
 				for _, user := range []int{0, 41, 599} {
 					id := sim.Data.UserIDs[user]
@@ -211,7 +211,7 @@ func checkResult(t *testing.T, p *experiment.Party, want ...model.Embeddings) {
 func TestItemPartiesAsSimulated(t *testing.T) {
 	for name, whole := range wholes {
 		for _, settings := range []string{
-			"accountant=rdp item-steps=2", "unit=user accountant=rdp split.validation=0.1 rank=2", "epsilon=inf seed=4", "partition=category epsilon=inf",
+			"accountant=rdp item-steps=2", "unit=user accountant=rdp rank=2", "epsilon=inf seed=4", "partition=category epsilon=inf",
 		} {
 			if strings.Contains(settings, "category") && name != "synthetic" {
 				continue // the files list no genres
@@ -222,7 +222,7 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 				}
 				t.Parallel()
 				data := whole(t)
-				sim := opened.Experiment(t, "algorithm=vfl-sgdmf parties=3 rounds=2 "+settings+" data="+data)
+				sim := opened.Experiment(t, "split.test=0 "+"algorithm=vfl-sgdmf parties=3 rounds=2 "+settings+" data="+data)
 				e := opened.Joined(t, sim)
 				for k, of := range opened.Federation(t, sim).Trainers {
 					items := of.(*fedmf.Vertical).Items()
@@ -255,11 +255,11 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 // which decides in which order it fine-tunes for itself, and nothing else.
 func TestUserPartiesAsSimulated(t *testing.T) {
 	for name, whole := range wholes {
-		for _, settings := range []string{"algorithm=hfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf epsilon=inf train=both split.validation=0.1 rank=2", "algorithm=hfl-synsgd accountant=rdp"} {
+		for _, settings := range []string{"algorithm=hfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf epsilon=inf train=both rank=2", "algorithm=hfl-synsgd accountant=rdp"} {
 			t.Run(name+" "+settings, func(t *testing.T) {
 				t.Parallel()
 				data := whole(t)
-				sim := opened.Experiment(t, "parties=3 rounds=2 "+settings+" data="+data)
+				sim := opened.Experiment(t, "split.test=0 "+"parties=3 rounds=2 "+settings+" data="+data)
 				e := opened.Joined(t, sim)
 				for k, of := range opened.Federation(t, sim).Trainers {
 					users := of.(*fedmf.Horizontal).Own()
@@ -337,7 +337,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 		{"contribution=all-ratings", algorithm.PartyData{User: "7"}, file("user,item,rating\n" + one)},
 		{"algorithm=vfl-sgdmf accountant=rdp parties=3 rounds=2", algorithm.PartyData{IDs: []string{"10", "2"}}, file("user,item,rating\n" + items)},
 	} {
-		sim := opened.Experiment(t, tt.settings+" data="+whole)
+		sim := opened.Experiment(t, "split.test=0 "+tt.settings+" data="+whole)
 		e := opened.Joined(t, sim)
 		set, err := experiment.OpenData(t.Context(), e.Config, whole, nil)
 		if err != nil {
@@ -369,7 +369,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 			}
 			want = p
 		} else { // of the items 10 and 2, places 1 and 2 of the catalogue
-			train, err := same.Training(dataset.SplitParams{Test: 0.1, Seed: 1})
+			train, err := same.Training(dataset.SplitParams{Whole: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -391,7 +391,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 // What a device has fitted to its own ratings is fitted again after a restart: there is
 // nothing to keep, and a state is not its own.
 func TestDeviceHasNoState(t *testing.T) {
-	sim := opened.Experiment(t, "rank=2 data=synthetic:small")
+	sim := opened.Experiment(t, "split.test=0 "+"rank=2 data=synthetic:small")
 	e := opened.Joined(t, sim)
 	party := partyOf(t, e, algorithm.PartyData{User: sim.Data.UserIDs[0]}, "synthetic:small")
 	contribute(t, e, party, 1)
@@ -406,7 +406,7 @@ func TestDeviceHasNoState(t *testing.T) {
 // The largest record has every item, but for the share that is kept for tests, and is one that
 // a user's client can train on, whatever the algorithm and the split.
 func TestLargestRecord(t *testing.T) {
-	for _, settings := range []string{"", "algorithm=ssp-c", "algorithm=ssp-c feedback=implicit split.test=0.4", "algorithm=dpals rating-min=1 rating-max=5 data=" + opened.Crowd(t, 60, 20, 1)} {
+	for _, settings := range []string{"", "algorithm=ssp-c", "algorithm=ssp-c feedback=implicit", "algorithm=dpals rating-min=1 rating-max=5 data=" + opened.Crowd(t, 60, 20, 1)} {
 		e := opened.Joined(t, opened.Experiment(t, settings))
 		set, err := e.LargestRecord()
 		if err != nil {

@@ -56,12 +56,12 @@ func TestPlansOfStatistics(t *testing.T) {
 // A device contributes what the simulator has it contribute, and keeps what it ends with.
 func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 	for _, settings := range []string{
-		"algorithm=ssp-c rank=2 rounds=1", "algorithm=dp-cmf rank=2 rounds=1", "algorithm=dpals statistics.per-user=9 rounds=1 split.validation=0.1",
+		"algorithm=ssp-c rank=2 rounds=1", "algorithm=dp-cmf rank=2 rounds=1", "algorithm=dpals statistics.per-user=9 rounds=1",
 		"algorithm=ada-dpals epsilon=inf rank=3 rounds=1", "algorithm=private-item-bias seed=3", "algorithm=ssp-i statistics.resample=2 statistics.top-items=0.2 rounds=1", "algorithm=ssp-c features=none feedback=implicit rounds=1",
 	} {
 		t.Run(settings, func(t *testing.T) {
 			t.Parallel()
-			sim := opened.Experiment(t, settings)
+			sim := opened.Experiment(t, "split.test=0 "+settings)
 			e := opened.Joined(t, sim)
 			for _, user := range []int{0, 41} {
 				id := sim.Data.UserIDs[user]
