@@ -47,6 +47,9 @@ type ClientConfig struct {
 	Log      zerolog.Logger
 	Workers  protocol.Workers
 	Observer Observer // nil: nobody
+	// Declined is told why the client declines the session that there is, and of nil when it takes part
+	// in one. nil: the log alone tells.
+	Declined func(why error)
 	// Noise and Costs are caches of tables that depend on public numbers only and take
 	// megabytes and seconds to compute; the clients of a process can share them. nil: the
 	// client has its own.
@@ -68,6 +71,10 @@ type Job struct {
 	// Protects is what that budget is about: nothing is charged to a ledger of anything else.
 	Protects dp.Protection
 	Agreed   func(*protocol.Plan) error // what of a plan is not as the experiment has it
+	// Refusal, if set, is why the owner takes no part. The client declines the session and waits for the next.
+	Refusal error
+	// Consented, if set, keeps what the owner has consented to. It is called once the ledger has accepted the session.
+	Consented func() error
 	// Train makes the trainer from the party's data. An error ends the client: it must be
 	// resolved by whoever runs it.
 	Train func(context.Context) (client.Trainer, error)
@@ -268,14 +275,39 @@ func (c *Client) awaits(ctx context.Context, s network.Stream) (*taking, error) 
 			return nil, errNotice
 		}
 		t, err := c.take(ctx, n.Session)
-		if !errors.Is(err, errPast) {
+		answer := &controlMessage{Wait: &wait{}}
+		refusal, declines := errors.AsType[*declineError](err)
+		switch {
+		case declines && n.Session.Ended:
+			c.cfg.Log.Info().AnErr("since", refusal.error).Msg("waiting for the next session")
+		case declines:
+			answer = &controlMessage{Decline: refusal.kind}
+			c.cfg.Log.Error().Err(refusal.error).Str("told", string(refusal.kind)).
+				Msg("this client declines the session, and waits for the next; others are told the kind of reason alone")
+			c.declined(refusal.error)
+		case errors.Is(err, errPast):
+			c.cfg.Log.Info().Str("since", err.Error()).Msg("waiting for the next session")
+			c.declined(nil)
+		default:
+			if err == nil {
+				c.declined(nil)
+			}
 			return t, err
 		}
-		c.cfg.Log.Info().Str("since", err.Error()).Msg("waiting for the next session")
 		within(s, registerTimeout)
-		if err = say(s, &controlMessage{Wait: &wait{}}); err != nil {
+		if said := say(s, answer); said != nil {
+			return nil, said
+		}
+		if fatal(err) {
 			return nil, err
 		}
+	}
+}
+
+// declined tells the owner's monitor why the client declines the session; nil: it does not.
+func (c *Client) declined(why error) {
+	if c.cfg.Declined != nil {
+		c.cfg.Declined(why)
 	}
 }
 
@@ -323,13 +355,28 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if !job.Terms.equal(&d.Terms) {
 		return nil, fmt.Errorf("%w: its terms do not follow from its experiment", ErrSession)
 	}
-	trainer, err := c.trainer(ctx, d, job)
+	before := c.taking
+	if before != nil {
+		before.leave()
+		c.taking = nil
+	}
+	if job.Refusal != nil {
+		return nil, declines(job.Refusal, DeclineTerms)
+	}
+	ledger, err := c.account(job)
 	if err != nil {
-		return nil, &fatalError{err}
+		return nil, err
+	}
+	trainer, err := c.trainer(ctx, before, d, job)
+	if err == nil && job.Consented != nil {
+		err = job.Consented()
+	}
+	if err != nil {
+		return nil, &fatalError{&declineError{DeclineUnable, err}}
 	}
 	t := &taking{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: signer(server.Ed25519()), trainer: trainer, keep: job.Keep,
 		queue: newQueue(queueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
-	if err = c.begin(ctx, t, job, list); err != nil {
+	if err = c.begin(ctx, t, job, ledger, list); err != nil {
 		return nil, &fatalError{err}
 	}
 	c.taking = t
@@ -337,15 +384,11 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	return t, nil
 }
 
-// trainer is the one that the client has, where the same session goes on with another
-// list, since what it has trained for itself is nowhere else. Nothing uses it any more
-// when this returns.
-func (c *Client) trainer(ctx context.Context, d *Descriptor, job *Job) (client.Trainer, error) {
-	if t := c.taking; t != nil {
-		t.leave()
-		if t.terms.equal(&d.Terms) && t.experiment == sha256.Sum256(d.Experiment) {
-			return t.trainer, nil
-		}
+// trainer returns the trainer that the client had before, where the same session goes on with another list: what
+// it has trained for itself is nowhere else. Otherwise it makes one.
+func (c *Client) trainer(ctx context.Context, before *taking, d *Descriptor, job *Job) (client.Trainer, error) {
+	if before != nil && before.terms.equal(&d.Terms) && before.experiment == sha256.Sum256(d.Experiment) {
+		return before.trainer, nil
 	}
 	trainer, err := job.Train(ctx)
 	if durable, ok := trainer.(client.Durable); ok && err == nil {
@@ -401,18 +444,23 @@ func (c *Client) persist(experiment protocol.Hash, records []protocol.Record) er
 // errOver is why a client takes no part in a session of which it came for the end.
 var errOver = errors.New("node: the session was said to be over")
 
+// account returns the ledger that the session charges; nil without noise. The client declines a session that
+// does not fit into what is left, or protects something else.
+func (c *Client) account(job *Job) (client.Ledger, error) {
+	if job.Budget == nil {
+		return nil, nil
+	}
+	ledger, err := job.account(c.cfg.Ledger, c.cfg.Costs)
+	if err != nil {
+		return nil, declines(err, DeclineBudget)
+	}
+	return ledger, nil
+}
+
 // begin starts the role.
-func (c *Client) begin(ctx context.Context, t *taking, job *Job, list *admission.List) error {
+func (c *Client) begin(ctx context.Context, t *taking, job *Job, ledger client.Ledger, list *admission.List) error {
 	id, session := c.cfg.Membership.Enrolment.Ticket.Place.Client, t.terms.Session
 	last := c.cfg.Ledger.Last(session)
-	var ledger client.Ledger
-	if job.Budget != nil {
-		restored, err := job.account(c.cfg.Ledger, c.cfg.Costs)
-		if err != nil {
-			return err
-		}
-		ledger = restored
-	}
 	p, err := secagg.NewParty(secagg.PartyConfig{ID: id, Session: session, Params: t.terms.sums(list),
 		Entropy: c.cfg.Entropy, Identity: c.cfg.Identity.Ed25519(), Last: last})
 	if err != nil {

@@ -27,7 +27,11 @@ type controlMessage struct {
 	Ready    *ready          `json:"ready,omitempty"`
 	Gathered *gathered       `json:"gathered,omitempty"`
 	Wait     *wait           `json:"wait,omitempty"`
-	Refused  string          `json:"refused,omitempty"`
+	// Decline is a client's answer to a session in which it takes no part. It is shown the next one.
+	Decline Decline `json:"decline,omitempty"`
+	// Declined tells the server, before the session begins or goes on, how many clients decline it.
+	Declined declined `json:"declined,omitempty"`
+	Refused  string   `json:"refused,omitempty"`
 	// ForGood says of a refusal that the same would be refused again, whenever it is asked.
 	ForGood bool `json:"for_good,omitempty"`
 
@@ -76,6 +80,8 @@ type ready struct {
 	// Presences, of a relay, are how many messages of the kind presence follow at once: the clients
 	// that take part through it.
 	Presences int `json:"presences,omitempty"`
+	// Declined, of a relay, counts the clients behind it that decline the session.
+	Declined declined `json:"declined,omitempty"`
 }
 
 // gathered says how many clients are connected to a relay, before there is a session.

@@ -58,8 +58,9 @@ type federation struct {
 	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
-	limit       *dp.Budget                                  // of all sessions of a client; nil: of one, what it states
-	kept        func(protocol.ClientID, protocol.SessionID) // hears of what clients keep of a session; nil: nobody does
+	limit       *dp.Budget                                        // of all sessions of a client; nil: of one, what it states
+	kept        func(protocol.ClientID, protocol.SessionID)       // hears of what clients keep of a session; nil: nobody does
+	refuses     func(protocol.ClientID, protocol.SessionID) error // why an owner excludes a session; nil: none does
 	contact     admission.Contact
 	hub         peer.AddrInfo          // where the aggregator itself is
 	relayKeys   []admission.PrivateKey // of those that may relay
@@ -382,6 +383,9 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)
+	if f.refuses != nil {
+		job.Refusal = f.refuses(id, e.Session())
+	}
 	return job, nil
 }
 

@@ -75,15 +75,18 @@ type hubSession struct {
 	// excluded are the clients that lied in it.
 	excluded *exclusions
 
-	driver *driver
-	ctx    context.Context // the driver's
-	stop   context.CancelFunc
-	lives  map[protocol.ClientID][16]byte // with which a client last took part
-	asked  map[*conn]bool                 // clients that are looking it over, of those that were there at its beginning
-	looked chan struct{}                  // closed when none of them is asked any more, or it has taken too long
-	told   [][]byte                       // what the server was told last, in frames: it may not have arrived
-	final  []byte                         // the end, in frames, for who comes later; nil before
-	over   bool                           // of a relay: the aggregator says that nothing is left but the end
+	driver   *driver
+	ctx      context.Context // the driver's
+	stop     context.CancelFunc
+	lives    map[protocol.ClientID][16]byte // with which a client last took part
+	asked    map[*conn]bool                 // clients that are looking it over, of those that were there at its beginning
+	looked   chan struct{}                  // closed when none of them is asked any more, or it has taken too long
+	told     [][]byte                       // what the server was told last, in frames: it may not have arrived
+	final    []byte                         // the end, in frames, for who comes later; nil before
+	declined map[protocol.ClientID]Decline  // clients that decline it
+	behind   map[*conn]declined             // likewise, behind relays
+	hopeless bool                           // the server's connection was closed for it to hear that too many decline
+	over     bool                           // of a relay: the aggregator says that nothing is left but the end
 }
 
 // conn is a registered peer.

@@ -88,12 +88,14 @@ func (a *Aggregator) keepExcluded(x *exclusions, list *admission.List, events []
 }
 
 // Check says what the aggregator cannot keep that it must know after a restart: its
-// registry, or whom its session has excluded. It tries again to keep that; nil: all is.
+// registry, or whom its session has excluded. It tries again to keep that. It also says why the session
+// cannot go on, if too many clients decline it. nil: all is well.
 func (a *Aggregator) Check() error {
 	a.mu.Lock()
 	s := a.session
+	declined := a.stands(s)
 	a.mu.Unlock()
-	err := a.cfg.Registry.Check()
+	err := errors.Join(a.cfg.Registry.Check(), declined)
 	if s == nil {
 		return err
 	}

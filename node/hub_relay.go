@@ -135,6 +135,13 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				_ = c.stream.SetDeadline(time.Time{})
 			case n.message.Ready != nil && shown:
 				a.behind(c, 0) // from here on each is in its place
+				a.mu.Lock()
+				if s.behind == nil {
+					s.behind = make(map[*conn]declined)
+				}
+				s.behind[c] = n.message.Ready.Declined.within(a.cfg.Federation.Clients)
+				a.hopeless(s)
+				a.mu.Unlock()
 				return s, n.message.Ready.Presences, nil
 			default:
 				return nil, 0, errNotice

@@ -60,7 +60,15 @@ func (a *Aggregator) serveServer(c *conn) error {
 	if !a.lookedOver(c, s) {
 		return nil
 	}
+	a.mu.Lock()
+	without := a.declinedIn(s)
+	a.mu.Unlock()
 	within(c.stream, registerTimeout)
+	if len(without) > 0 {
+		if err = say(c.stream, &controlMessage{Declined: without}); err != nil {
+			return err
+		}
+	}
 	if err = say(c.stream, &controlMessage{Ready: &ready{}}); err != nil {
 		return err
 	}
@@ -280,9 +288,14 @@ func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if m.Ready == nil && m.Wait == nil {
+	if m.Ready == nil && m.Wait == nil && m.Decline == "" {
 		return false, errNotice
 	}
+	a.mu.Lock()
+	if a.session == s && a.conns[c.place] == c && m.Wait == nil {
+		a.decline(s, c.place.Client, m.Decline)
+	}
+	a.mu.Unlock()
 	return m.Ready != nil, nil
 }
 

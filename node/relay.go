@@ -152,8 +152,11 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	} else {
 		s.driver.give(s.ctx, protocol.Start{})
 	}
+	r.hub.mu.Lock()
+	without := r.hub.declinedIn(s)
+	r.hub.mu.Unlock()
 	within(st, registerTimeout)
-	if err = say(st, &controlMessage{Ready: &ready{Presences: presences}}); err != nil {
+	if err = say(st, &controlMessage{Ready: &ready{Presences: presences, Declined: without}}); err != nil {
 		return err
 	}
 	err = carry(ctx, st, r.up.queueOf(s), s.terms.limits(protocol.Aggregator, protocol.Relay), func(m protocol.Message) error {

@@ -63,6 +63,7 @@ type Server struct {
 	begun  bool
 	// finished: nothing was left of the session at the start but its end.
 	finished bool
+	summed   bool   // an iteration has released something
 	final    []byte // the model, from the end on
 	ended    chan struct{}
 	failed   chan error
@@ -84,7 +85,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if s.role, err = s.resume(); err != nil {
 		return nil, err
 	}
-	s.finished = s.role.Finished()
+	s.finished, s.summed = s.role.Finished(), s.role.Attempts().Released > 0
 	s.driver = &driver{
 		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
 		persist: s.persist, send: s.send, events: s.log,
@@ -134,7 +135,8 @@ func (s *Server) persist(records []protocol.Record) error {
 }
 
 // Run leads the session to its end, or until the context ends. protocol.ErrNothingReleased
-// is returned where it ends without a model, ErrRefused where the aggregator refuses the session for good.
+// is returned where it ends without a model, ErrDeclined where too many clients decline it,
+// ErrRefused where the aggregator refuses the session for good.
 func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -260,6 +262,10 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (an
 		switch {
 		case err != nil:
 			return false, err
+		case m.Declined != nil:
+			if err = s.declined(m.Declined); err != nil {
+				return false, err
+			}
 		case m.Ready != nil:
 			s.hub, s.list = w.Life, list.Hash()
 			return anew, nil
@@ -267,6 +273,17 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (an
 			return false, errNotice
 		}
 	}
+}
+
+// declined hears how many clients decline the session. It ends the session if no round can come about without
+// them, unless rounds have released something: then the session goes on to its end, and what it has is kept.
+func (s *Server) declined(list declined) error {
+	list = list.within(s.cfg.Terms.Cohort.All())
+	if err := list.impossible(s.cfg.Terms.Cohort); err != nil && !s.summed && !s.over() && !s.finished {
+		return &fatalError{err}
+	}
+	s.cfg.Log.Warn().Int("clients", list.count()).Stringer("reasons", list).Msg("clients decline the session, which goes on without them")
+	return nil
 }
 
 // gather waits until all clients are registered or, after a while, as many as an
@@ -385,6 +402,7 @@ func (s *Server) log(events []protocol.Event) {
 func (s *Server) heard(m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Result:
+		s.summed = true
 		s.cfg.Log.Info().Uint64("iteration", m.Iteration).Int("survivors", m.Survivors).Msg("sum received")
 		s.cfg.Observer.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: m.Iteration, Party: protocol.Party{Role: protocol.Aggregator}})
 	case *protocol.Abort:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -102,7 +103,8 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, list: c.specs}
+	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, list: c.specs, declined: make(map[string]error)}
+	monitor.Check(common.Check)
 	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
@@ -192,6 +194,8 @@ type clientHost struct {
 	refusal error // why the clients take no part in it
 	set     *dataset.Set
 	holding map[string]algorithm.PartyData // by the client's state, read again with set
+
+	declined map[string]error // why clients decline the session, by their states
 }
 
 // experiment opens what is public of an experiment, once where it stays the same, and
@@ -212,6 +216,36 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 	d.reading.of(e)
 	d.public, d.opened, d.refusal, d.set = public, e, d.consent.refuses(p), nil
 	return e, d.refusal, nil
+}
+
+// consented records what a client has consented to, once its ledger has accepted the session.
+func (d *clientHost) consented(public []byte, state string, log *zerolog.Logger) error {
+	e, _, err := d.experiment(public)
+	if err != nil {
+		return err
+	}
+	return consented(e, state, log)
+}
+
+// declines notes why the client of a state declines the session that there is; nil: it does not.
+func (d *clientHost) declines(state string, why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.declined, state)
+	if why != nil {
+		d.declined[state] = why
+	}
+}
+
+// Check returns why clients of the process decline the session, which keeps them from being ready.
+func (d *clientHost) Check() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, state := range slices.Sorted(maps.Keys(d.declined)) {
+		errs = append(errs, fmt.Errorf("%s declines the session: %w", state, d.declined[state]))
+	}
+	return errors.Join(errs...)
 }
 
 // ratings opens the data at hand and reads the lists of ids again, once for a session.
@@ -307,19 +341,17 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 		if failed != nil {
 			return nil, failed
 		}
-		if failed = consented(e, at.state, &here); failed != nil {
-			return nil, failed
-		}
 		party = p
 		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
 		return p, nil
 	}
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),
-		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing,
+		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) },
 		Open: func(public []byte) (*node.Job, error) {
 			job, failed := d.job(public, train)
 			if failed == nil {
+				job.Consented = func() error { return d.consented(public, at.state, &here) }
 				job.Keep = func() error { return keep(party, public, at.state, job.Terms.Session, &here) }
 			}
 			return job, failed
@@ -342,12 +374,8 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 	if err != nil {
 		return nil, err
 	}
-	job := &node.Job{Agreed: func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }, Train: func(ctx context.Context) (client.Trainer, error) {
-		if refusal != nil {
-			return nil, refusal // ends the client: only whoever runs it can agree to more
-		}
-		return train(ctx, e)
-	}}
+	job := &node.Job{Refusal: refusal, Agreed: func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) },
+		Train: func(ctx context.Context) (client.Trainer, error) { return train(ctx, e) }}
 	if e.About().Clients == algorithm.Users {
 		job.Worst = func(context.Context) (client.Trainer, error) {
 			set, failed := e.LargestRecord()

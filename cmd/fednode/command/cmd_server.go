@@ -28,7 +28,7 @@ import (
 
 // serverCmd is fednode server. It holds nobody's ratings.
 type serverCmd struct {
-	File        string   `arg:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
+	File        string   `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
 	Items       string   `placeholder:"DIR" help:"Folder with the list of items: movies.csv, movies.dat, u.item or items.csv. Default: the data of the experiment. Ratings in it are not opened."`
 	Users       string   `placeholder:"N|FILE" help:"Between organisations: how many users they have together or, where they share users (vfl), a file with the ids, one a line; fednode align leaves one that has none, users.txt in the state."`
 	Set         []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
@@ -36,6 +36,7 @@ type serverCmd struct {
 	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
 	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on or, once the session has ended, begins the next one if the experiment is another."`
 	Again       string   `enum:",session,end" default:"" placeholder:"WHAT" help:"With the experiment of the session that has ended: session begins another one of it, which costs as much again; end says its end once more, to an aggregator that has lost it."`
+	Abandon     bool     `help:"End the session of the state, which never began or cannot go on, without a model, and do nothing else. What clients have sent in it stays charged. Another experiment then begins the next session."`
 	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder model in the state, of which that of an earlier session is then in the folder sessions."`
 	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
 	Format      string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
@@ -44,6 +45,12 @@ type serverCmd struct {
 // Run implements fednode server.
 func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	log := s.log("server")
+	if c.Abandon {
+		return c.abandon(ctx, s, &log)
+	}
+	if c.File == "" {
+		return cli.Misusef("experiment.yaml: which experiment is missing; --abandon alone goes without one")
+	}
 	settings, err := c.settings(s)
 	if err != nil {
 		return err
@@ -89,6 +96,9 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	out, err := server.Run(ctx)
 	if errors.Is(err, protocol.ErrNothingReleased) { // the session has ended all the same
 		return errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), mark(fmt.Sprintf("%x", e.Session()))))
+	}
+	if errors.Is(err, node.ErrDeclined) { // so has this one, and a start again would not change that
+		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), abandoned(fmt.Sprintf("%x", e.Session())))))
 	}
 	if err != nil {
 		return err

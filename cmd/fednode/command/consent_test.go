@@ -81,7 +81,7 @@ func TestClientDecidesWhatASessionMayCost(t *testing.T) {
 	}
 }
 
-// A refusal ends the client before it has opened a rating: training does not begin.
+// A refusal reaches the session as one, and no rating is opened for it.
 func TestRefusedSessionIsNotTrainedFor(t *testing.T) {
 	text, err := published(t, "algorithm=fmf-lfl rounds=5").Encode()
 	if err != nil {
@@ -93,8 +93,8 @@ func TestRefusedSessionIsNotTrainedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = job.Train(t.Context()); err == nil || !strings.Contains(err.Error(), "without noise") {
-			t.Errorf("training for a session that the client refuses: %v", err)
+		if job.Refusal == nil || !strings.Contains(job.Refusal.Error(), "without noise") {
+			t.Errorf("a session that the owner excludes: %v", job.Refusal)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/config"
@@ -91,13 +94,19 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 	if err != nil {
 		return nil, err
 	}
+	gone, err := wasAbandoned(dir)
+	if err != nil {
+		return nil, err
+	}
 	p, other, err := kept(c, f, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case ended == "" && err != nil:
 		return nil, err
 	case ended == "" && other != "":
-		return nil, cli.Misusef("%s is about another experiment, other in %s, whose session has not ended; go on with that one, or begin a session with another --state", path, other)
+		return nil, cli.Misusef("%s is about another experiment, other in %s, whose session has not ended; go on with that one, or end it without a model with --abandon", path, other)
+	case ended != "" && again == againEnd && gone:
+		return nil, cli.Misusef("--again end: the session %s ended before its last round, without a model; another experiment begins the next one, and --again session one of this experiment", ended)
 	case ended == "" || err == nil && other == "" && again == againEnd:
 		return &proposal{public: p, begin: func() error { return whole(dir, ended) }}, nil
 	case err == nil && other == "" && again != againSession:
@@ -175,6 +184,51 @@ func move(from, to string) error {
 		return err
 	}
 	return nil
+}
+
+// abandoned is the mark of a session that ended without a model before its last round.
+func abandoned(session string) []byte {
+	return []byte(`{"session":"` + session + `","abandoned":true}` + "\n")
+}
+
+// wasAbandoned reports whether the session of a state ended before its last round.
+func wasAbandoned(dir string) (bool, error) {
+	text, err := os.ReadFile(filepath.Join(dir, endedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	var of struct {
+		Abandoned bool `json:"abandoned"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &of)
+	}
+	return of.Abandoned, err
+}
+
+// abandon ends the session of the state, of which no server may be running.
+func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger) error {
+	m, err := openMember(ctx, c.State, "", protocol.Server, log)
+	if err != nil {
+		return err
+	}
+	defer m.Close() //nolint:errcheck // all that is in them is durable
+	session, err := sessionIn(filepath.Join(c.State, publicFile))
+	if err != nil {
+		return err
+	}
+	ended, err := endedIn(c.State)
+	if err != nil {
+		return err
+	}
+	if session == "" || ended != "" {
+		return cli.Misusef("--abandon: %s has no session that has not ended", c.State)
+	}
+	if err = store.WriteFile(filepath.Join(c.State, endedFile), abandoned(session)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "abandoned  %s\n", session)
+	return err
 }
 
 func mark(session string) []byte { return []byte(`{"session":"` + session + `"}` + "\n") }
