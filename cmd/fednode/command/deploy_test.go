@@ -88,7 +88,7 @@ func parseUnit(t *testing.T, path string) unit {
 var settings = map[string][]string{
 	"[Unit]": {"Description", "Documentation", "Wants", "After"},
 	"[Service]": {"Type", "ExecStart", "ExecReload", "LoadCredential", "StateDirectory", "StateDirectoryMode", "KillSignal", "TimeoutStopSec",
-		"SuccessExitStatus", "Restart", "RestartSec", "RestartSteps", "RestartMaxDelaySec", "RestartPreventExitStatus", "LimitNOFILE", "DynamicUser", "UMask", "NoNewPrivileges",
+		"SuccessExitStatus", "Restart", "RestartSec", "RestartPreventExitStatus", "LimitNOFILE", "DynamicUser", "UMask", "NoNewPrivileges",
 		"CapabilityBoundingSet", "AmbientCapabilities", "ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices", "PrivateUsers",
 		"ProtectHostname", "ProtectClock", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
 		"ProtectProc", "ProcSubset", "RemoveIPC", "LockPersonality", "MemoryDenyWriteExecute", "RestrictNamespaces", "RestrictRealtime",
