@@ -204,23 +204,32 @@ type Guarantee struct {
 	Delta   float64 `json:"delta"`
 }
 
-// Replacement is what the statement gives for the other neighbours, data sets in which one unit is
-// replaced by another instead of being empty or absent: (2ε, δ(1 + e^ε)). Both are neighbours of the
-// set E without the unit, so that for any event S
+// Replacement is what the statement gives for the other neighbours, data sets A and B in which one unit is
+// replaced by another instead of being empty or absent. Both are neighbours of the set E without the unit.
+//
+// Where the accountant charges Gaussians without samples, each release moves at most twice as far between A and B as from E, so
+// that μ is doubled: ε is exact for 2μ at the statement's δ, with the samplers' error that the run's budget has. Elsewhere it
+// is (2ε, δ(1 + e^ε)), since for any event S
 //
 //	P[A] <= e^ε·P[E] + δ <= e^ε(e^ε·P[B] + δ) + δ = e^2ε·P[B] + δ(1 + e^ε).
 //
-// The FMF paper (section 2.2.1) has (2ε, 2δ), which forgets the factor of the inner δ. It reports
+// The FMF paper (section 2.2.1) has (2ε, 2δ), which forgets the factor of the inner δ. Replacement reports
 // false where nothing follows: without noise, and where δ would be 1 or more.
-func (s Statement) Replacement() (Guarantee, bool) {
+func (s Statement) Replacement(samplerError float64) (Guarantee, bool) {
+	if s.Sampling == NoSampling && (s.Accountant == GDPSkellam || s.Accountant == Exact) && !math.IsInf(s.Epsilon, 1) {
+		mu := GaussianMu(s.Epsilon, s.Delta) * (1 + 1e-12) // it is rounded down
+		if e := (settings{Exact, s.Delta, samplerError}).solve(gaussianMu(2 * mu)); !math.IsInf(e, 1) {
+			return Guarantee{e, s.Delta}, true
+		}
+	}
 	g := Guarantee{2 * s.Epsilon, s.Delta * (1 + math.Exp(s.Epsilon))}
 	return g, g.Delta < 1
 }
 
 // ReplacementLine is Replacement in one line, for example
-// (epsilon=1.996, delta=3.72e-05), both rounded up; "" without noise.
-func (s Statement) ReplacementLine() string {
-	switch g, ok := s.Replacement(); {
+// (epsilon=2.108, delta=1e-05), both rounded up; "" without noise.
+func (s Statement) ReplacementLine(samplerError float64) string {
+	switch g, ok := s.Replacement(samplerError); {
 	case math.IsInf(s.Epsilon, 1) || s.Relation.replaces(): // by another as it is
 		return ""
 	case !ok:

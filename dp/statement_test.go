@@ -87,12 +87,12 @@ func TestStatement(t *testing.T) {
 // which use all of ε = ln 2 and δ = 0.1: 0.7 = 2·0.3 + 0.1 and 0.3 = 2·0.1 + 0.1. Then
 // 0.7 = 4·0.1 + 0.3 exactly, which is δ(1 + e^ε), and more than 4·0.1 + 2δ = 0.6.
 func TestReplacement(t *testing.T) {
-	if got := plain.ReplacementLine(); got != "(epsilon=1.996, delta=3.72e-05) if a user is replaced by another" {
+	if got := plain.ReplacementLine(0); got != "(epsilon=1.996, delta=3.72e-05) if a user is replaced by another" {
 		t.Error(got)
 	}
 	s := plain
 	s.Epsilon, s.Delta = math.Ln2, 0.1
-	g, ok := s.Replacement()
+	g, ok := s.Replacement(0)
 	const a, e, b = 0.7, 0.3, 0.1
 	if within := func(x, y float64) bool { return x <= 2*y+0.1+1e-12 }; !within(a, e) || !within(e, b) || !within(1-e, 1-a) || !within(1-b, 1-e) {
 		t.Error("the three are not neighbours of (ln 2, 0.1)")
@@ -101,11 +101,11 @@ func TestReplacement(t *testing.T) {
 		t.Errorf("%+v, %t: want the bound that is met exactly", g, ok)
 	}
 	s.Epsilon = 3
-	if _, ok := s.Replacement(); ok || s.ReplacementLine() != "nothing follows if a user is replaced by another: delta would be 1 or more" {
-		t.Errorf("δ of 2.1 is given as a bound: %s", s.ReplacementLine())
+	if _, ok := s.Replacement(0); ok || s.ReplacementLine(0) != "nothing follows if a user is replaced by another: delta would be 1 or more" {
+		t.Errorf("δ of 2.1 is given as a bound: %s", s.ReplacementLine(0))
 	}
 	s.Epsilon = math.Inf(1)
-	if _, ok := s.Replacement(); ok || s.ReplacementLine() != "" {
+	if _, ok := s.Replacement(0); ok || s.ReplacementLine(0) != "" {
 		t.Error("without noise there is a bound")
 	}
 }
@@ -229,13 +229,44 @@ func TestStatementRoundsDeltaUp(t *testing.T) {
 	}
 }
 
+// Where Gaussians are charged, ε under replacement is the ε of 2μ at the same δ. The expected values are an auditor's, and the formula of
+// Balle and Wang, written here once more, has δ at ε and at what is given for it. With a samplers' error that leaves no ε at δ, the
+// general bound is what remains; Rényi divergences and samples have it anyway.
+func TestReplacementOfGaussians(t *testing.T) {
+	phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+	delta := func(e, mu float64) float64 { return phi(mu/2-e/mu) - math.Exp(e)*phi(-mu/2-e/mu) }
+	for epsilon, want := range map[float64]float64{5: 11.5, 10: 24.4} {
+		s := Statement{Epsilon: epsilon, Delta: 1e-5, Unit: User, Relation: ZeroOut, Accountant: GDPSkellam, Sampling: NoSampling, Noise: SkellamNoise}
+		lo, hi := 0.0, 20.0
+		for range 100 {
+			if mid := (lo + hi) / 2; delta(epsilon, mid) <= 1e-5 {
+				lo = mid
+			} else {
+				hi = mid
+			}
+		}
+		g, ok := s.Replacement(1e-24)
+		if !ok || g.Delta != 1e-5 || math.Abs(g.Epsilon-want) > 0.05 || math.Abs(delta(g.Epsilon, 2*lo)/1e-5-1) > 1e-6 {
+			t.Errorf("epsilon %v gives %+v, %t; want (%v, 1e-5), where the formula has delta %v", epsilon, g, ok, want, delta(g.Epsilon, 2*lo))
+		}
+		general := Guarantee{2 * epsilon, 1e-5 * (1 + math.Exp(epsilon))}
+		if g, _ = s.Replacement(1e-10); g != general {
+			t.Errorf("epsilon %v with much error of samplers gives %+v, want %+v", epsilon, g, general)
+		}
+		s.Accountant = RDP
+		if g, _ = s.Replacement(0); g != general {
+			t.Errorf("epsilon %v by Rényi divergences gives %+v, want %+v", epsilon, g, general)
+		}
+	}
+}
+
 // A pure ε has no δ, and no other has none.
 func TestPureStatement(t *testing.T) {
 	s := Statement{Epsilon: 5, Unit: Rating, Relation: AddRemove, Accountant: Pure, Sampling: NoSampling, Noise: ObjectiveNoise}
 	if err := s.Validate(); err != nil {
 		t.Error(err)
 	}
-	if got, want := s.ReplacementLine(), "(epsilon=10, delta=0) if a rating is replaced by another"; got != want {
+	if got, want := s.ReplacementLine(0), "(epsilon=10, delta=0) if a rating is replaced by another"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 	for reason, change := range map[string]func(*Statement){
@@ -264,7 +295,7 @@ func TestStatementOfALabel(t *testing.T) {
 	if got, want := of(Example, Label, NoSampling).String(), "unit=example, relation=label"; !strings.Contains(got, want) {
 		t.Errorf("the statement is %s; it must say %s", got, want)
 	}
-	if line := of(Example, Label, NoSampling).ReplacementLine(); line != "" {
+	if line := of(Example, Label, NoSampling).ReplacementLine(0); line != "" {
 		t.Errorf("%q; the relation is one of replacement already", line)
 	}
 	for _, bad := range []Statement{

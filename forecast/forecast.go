@@ -42,6 +42,8 @@ type Forecast struct {
 	// Privacy is the statement that the run ends with if every attempt is charged
 	// in full.
 	Privacy dp.Statement `json:"privacy"`
+
+	samplerError float64
 }
 
 // DataForecast is what the run takes of the data.
@@ -188,7 +190,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 		return nil, err
 	}
 	f := &Forecast{
-		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent),
+		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), samplerError: e.Privacy.Budget.SamplerError,
 		Data: DataForecast{
 			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),

@@ -79,7 +79,7 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.line("")
 	}
 	p.head("privacy", "%s", f.Privacy)
-	if line := f.Privacy.ReplacementLine(); line != "" {
+	if line := f.Privacy.ReplacementLine(f.samplerError); line != "" {
 		p.line("  %s", line)
 	}
 	if mark != "" {
