@@ -40,9 +40,8 @@ type Recommendation struct {
 func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	u := slices.Index(r.Data.UserIDs, user)
 	if u < 0 {
-		ids := r.Data.UserIDs
-		return nil, fmt.Errorf("%w: user %q; the ids of the %d users of %s are such as %s",
-			ErrNotThere, user, len(ids), r.Data.Name, strings.Join(ids[:min(len(ids), 3)], ", "))
+		// Handler sends this text to other people, so it names no user of the run.
+		return nil, fmt.Errorf("%w: user %q", ErrNotThere, user)
 	}
 	if r.saved.Score == nil {
 		return nil, fmt.Errorf("%w: the model of a deployment knows no user", ErrNotOwn)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
@@ -70,6 +71,10 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	list, err := r.Recommend(c.User, c.Top)
+	if errors.Is(err, results.ErrNotThere) { // the caller owns the data, and may see ids
+		ids := r.Data.UserIDs
+		return cli.Misusef("%w; %s has %d users, with ids such as %s", err, r.Data.Name, len(ids), strings.Join(ids[:min(len(ids), 3)], ", "))
+	}
 	if err != nil {
 		return namedWrongly(err)
 	}

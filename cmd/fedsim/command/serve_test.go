@@ -139,6 +139,10 @@ func TestHandler(t *testing.T) {
 			t.Errorf("%s: %v", url, body)
 		}
 	}
+	// A stranger that asks for an unknown user learns no user's id.
+	if text := get("GET", "/recommend?user=stranger", http.StatusNotFound)["error"]; text != `not in this run: user "stranger"` {
+		t.Errorf("an unknown user gets %q", text)
+	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("POST", "/recommend?user="+user, nil))
 	if w.Code == http.StatusOK {
