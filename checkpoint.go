@@ -59,6 +59,7 @@ type keeper struct {
 	given          []config.Setting
 	written        int // rounds in the file; 0: this run has written none
 	rounds         int
+	least          int // rounds in a checkpoint that is there and not gone on from: it stays until this run is further
 	next           time.Time // when another is due
 	failed         error     // of the last attempt to write
 	from           *checkpoint
@@ -71,6 +72,9 @@ func newKeeper(e *experiment.Experiment, p Progress, how Keeping) (*keeper, erro
 	id := Identity(e)
 	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, given: given(e), rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
 	if !how.Resume {
+		if how.Engine == nil {
+			k.beside(p)
+		}
 		return k, nil
 	}
 	if how.Checkpoint != "" && filepath.Clean(how.Checkpoint) != k.path { // which is named by what is run
@@ -90,6 +94,23 @@ func newKeeper(e *experiment.Experiment, p Progress, how Keeping) (*keeper, erro
 	}
 	k.from, k.written = c, c.Rounds
 	return k, nil
+}
+
+// beside looks for a checkpoint that the run could go on from and was not asked to, and says so.
+func (k *keeper) beside(p Progress) {
+	note := func(string) {}
+	if n, ok := p.(Noter); ok {
+		note = n.Note
+	}
+	c, err := readCheckpoint(k.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		note(fmt.Sprintf("%v; it will be replaced", err))
+	case c.Identity == k.identity:
+		k.least = c.Rounds
+		note(fmt.Sprintf("a checkpoint of this run is there, after round %d of %d (%s); --resume would go on from it. This run begins at round 1, and replaces it once it is further", c.Rounds, k.rounds, k.path))
+	}
 }
 
 func roundsOf(e *experiment.Experiment) int {
@@ -139,7 +160,7 @@ func programVersion() string {
 // the training is to go on from. That it cannot be written stops no run.
 func (k *keeper) between(j *job, take func(*checkpoint) error) error {
 	begin := time.Now()
-	if begin.Before(k.next) {
+	if begin.Before(k.next) || len(j.result.Metrics) <= k.least {
 		return nil
 	}
 	metrics, err := json.Marshal(j.result.Metrics)
@@ -226,8 +247,8 @@ func (k *keeper) stopped(err error) error {
 		return err
 	}
 	switch {
-	case k.written > 0:
-		return &StoppedError{Path: k.path, Round: k.written, Rounds: k.rounds, Err: err, Unwritten: k.failed}
+	case max(k.written, k.least) > 0:
+		return &StoppedError{Path: k.path, Round: max(k.written, k.least), Rounds: k.rounds, Err: err, Unwritten: k.failed}
 	case k.failed != nil:
 		return fmt.Errorf("%w; what was computed cannot be gone on with: %w", err, k.failed)
 	default:

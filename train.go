@@ -29,6 +29,9 @@ type Progress interface {
 // on that was asked to ([Keeping]); after 0 where no checkpoint of it is there.
 type Resumer interface{ Resumed(after, rounds int) }
 
+// Noter is a Progress that is told, in a sentence, what the owner of a run should know before it begins.
+type Noter interface{ Note(text string) }
+
 // Engine computes the rounds of a federation: what [sim.Run] does with its configuration, to the same bits, by other
 // means. Where it calls c.Iteration, the ledgers of f must be charged as they are then, and trainers that are
 // organisations stand as they do then; in the end all trainers must stand as the last round left them.

@@ -31,7 +31,8 @@ type Folder struct {
 	named     bool   // by the user, so that no other will do
 	path      string // where it will be
 	temporary string
-	made      string // the outermost folder made for it, "" if none had to be
+	made      string   // the outermost folder made for it, "" if none had to be
+	lock      *os.File // tells others that the run is under way; nil once it is complete
 	metrics   *os.File
 	buffered  *bufio.Writer
 	timings   []byte
@@ -82,10 +83,9 @@ func (f *Folder) create() (err error) {
 		return err
 	}
 	temporary := filepath.Join(f.out, "."+filepath.Base(f.path)+"-"+rand.Text())
-	if err = os.Mkdir(temporary, 0o777); err != nil {
+	if err = f.reserve(temporary); err != nil {
 		return err
 	}
-	f.temporary = temporary
 	f.metrics, err = os.Create(filepath.Join(f.temporary, "metrics.jsonl"))
 	f.buffered = bufio.NewWriter(f.metrics)
 	return err
@@ -241,7 +241,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	if err = f.choose(); err != nil {
 		return "", err
 	}
-	if err = os.Rename(f.temporary, f.path); err != nil {
+	if err = errors.Join(f.release(), os.Rename(f.temporary, f.path)); err != nil {
 		return "", err
 	}
 	f.temporary = ""
@@ -282,6 +282,10 @@ func (f *Folder) Discard() {
 	if f.metrics != nil {
 		f.metrics.Close() //nolint:errcheck // it is removed next
 		f.metrics = nil
+	}
+	if f.lock != nil {
+		f.lock.Close() //nolint:errcheck // likewise
+		f.lock = nil
 	}
 	if f.temporary != "" {
 		os.RemoveAll(f.temporary) //nolint:errcheck // nothing better can be done about it

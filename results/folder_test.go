@@ -159,13 +159,14 @@ func TestCompleteDoesNotOverwrite(t *testing.T) {
 	t.Chdir(t.TempDir())
 	e := opened.Experiment(t, "name=x")
 	var folders [2]*Folder
-	for i := range folders {
+	for i, name := range []string{"x", "y"} {
 		var err error
-		if folders[i], err = NewFolder(e); err != nil {
+		if folders[i], err = NewFolder(opened.Experiment(t, "name="+name)); err != nil {
 			t.Fatal(err)
 		}
 		defer folders[i].Discard()
 	}
+	folders[1].name = "x" // a file system without locks lets both in
 	m := trained(model.NewMatrix(1, 1), model.NewMatrix(1, 1))
 	if _, err := folders[0].Complete(e, &Summary{Rounds: 1}, m); err != nil {
 		t.Fatal(err)

@@ -125,6 +125,24 @@ func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs)
 	return groups, func(g Runs) string { return id(g[0]) }
 }
 
+// groupsByCost are groups over all ε where ε does not change what a client sends and receives, else groups by ε, too:
+// rounds and rank may follow ε.
+func (runs Runs) groupsByCost() (groups []Runs, label func(Runs) string) {
+	groups, label = runs.groups(algorithm.Epsilon.Key)
+	const alike = 0.01 // dropouts alone change it by less
+	for _, g := range groups {
+		least, most := math.Inf(1), 0.0
+		for _, r := range g {
+			cost := r.Values["bytes_up"] + r.Values["bytes_down"]
+			least, most = min(least, cost), max(most, cost)
+		}
+		if most > least*(1+alike) {
+			return runs.groups()
+		}
+	}
+	return groups, label
+}
+
 // sampled makes a series of the values at each x: their mean, and one deviation to both sides.
 func sampled(name string, at map[float64][]float64) Series {
 	s := Series{Name: name}
@@ -151,14 +169,15 @@ var levels = map[string]string{"item_bias": "biases, not private", "non_private"
 // in it; what they would be like is the baseline without noise.
 func (runs Runs) QualityByEpsilon() Figure {
 	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: quality(runs), Log: true,
-		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Horizontal lines are baselines."}
+		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Grey lines are baselines; those without noise are the same model at the settings of that ε."}
 	groups, label := runs.groups(algorithm.Epsilon.Key)
 	ends := [2]float64{math.Inf(1), math.Inf(-1)}
 	for _, g := range groups {
 		at := make(map[float64][]float64)
 		for _, r := range g {
-			if e := algorithm.Epsilon.Value(r.Config); !math.IsInf(e, 1) && e > 0 {
-				at[e] = append(at[e], r.Values[r.Primary()])
+			v, ok := r.Values[runs[0].Primary()]
+			if e := algorithm.Epsilon.Value(r.Config); ok && !math.IsInf(e, 1) && e > 0 {
+				at[e] = append(at[e], v)
 				ends = [2]float64{min(ends[0], e), max(ends[1], e)}
 			}
 		}
@@ -177,32 +196,82 @@ func (runs Runs) QualityByEpsilon() Figure {
 	return f
 }
 
-// baselines are horizontal lines between two ends: of biases one for all runs, of what would
-// be without noise one for each group.
+// baselines draws one horizontal line between two ends for a baseline that runs of one seed have in
+// common, else a line by ε for each group. The baseline without noise always gets the latter: rank and rounds,
+// and so the model without noise, may follow ε.
 func baselines(groups []Runs, label func(Runs) string, ends [2]float64) (list []Series) {
-	at := make(map[string][]float64)
-	var titles []string
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
-		for _, g := range groups {
-			title := levels[name]
-			if name == "non_private" {
-				title = label(g) + " " + title
+		all := slices.Concat(groups...)
+		var values []float64
+		for _, r := range all {
+			if v, ok := r.Values["baselines."+name]; ok {
+				values = append(values, v)
 			}
-			for _, r := range g {
-				if v, ok := r.Values["baselines."+name]; ok {
-					if len(at[title]) == 0 {
-						titles = append(titles, title)
-					}
-					at[title] = append(at[title], v)
+		}
+		switch {
+		case len(values) == 0:
+		case name != "non_private" && all.common("baselines."+name):
+			m := Describe(values).Mean
+			list = append(list, Series{Name: levels[name], X: ends[:], Y: []float64{m, m}, Level: true, Runs: len(values)})
+		default:
+			for _, g := range groups {
+				if s := g.byEpsilon(label(g)+" "+levels[name], "baselines."+name); len(s.X) > 0 {
+					list = append(list, s.level(ends))
 				}
 			}
 		}
 	}
-	for _, title := range titles {
-		m := Describe(at[title])
-		list = append(list, Series{Name: title, X: ends[:], Y: []float64{m.Mean, m.Mean}, Level: true, Runs: m.N})
-	}
 	return list
+}
+
+// common reports whether all runs of one seed have the same value of a number.
+func (runs Runs) common(name string) bool {
+	bySeed := make(map[string]float64)
+	for _, r := range runs {
+		v, ok := r.Values[name]
+		seed := r.Setting(algorithm.Seed.Key)
+		if before, seen := bySeed[seed]; ok && seen && before != v {
+			return false
+		}
+		if ok {
+			bySeed[seed] = v
+		}
+	}
+	return true
+}
+
+// byEpsilon returns the mean of a number at each finite ε.
+func (runs Runs) byEpsilon(title, name string) Series {
+	at := make(map[float64][]float64)
+	for _, r := range runs {
+		v, ok := r.Values[name]
+		if e := algorithm.Epsilon.Value(r.Config); ok && !math.IsInf(e, 1) && e > 0 {
+			at[e] = append(at[e], v)
+		}
+	}
+	return sampled(title, at)
+}
+
+// level makes a series a baseline without a band. A single point becomes a short horizontal dash.
+func (s Series) level(ends [2]float64) Series {
+	s.Level, s.Low, s.High = true, nil, nil
+	if len(s.X) == 1 {
+		e, y := s.X[0], s.Y[0]
+		from, to := max(ends[0], e/1.2), min(ends[1], e*1.2)
+		s.X, s.Y = []float64{from, e, to}, []float64{y, y, y}
+	}
+	return s
+}
+
+// At returns the value of a baseline at x. Between the ends of a horizontal line it is the line's.
+func (s Series) At(x float64) (y float64, ok bool) {
+	if i := slices.Index(s.X, x); i >= 0 {
+		return s.Y[i], true
+	}
+	if s.Level && len(s.X) == 2 && s.Y[0] == s.Y[1] && s.X[0] <= x && x <= s.X[1] {
+		return s.Y[0], true
+	}
+	return 0, false
 }
 
 // quality names what runs are compared by.
@@ -360,7 +429,7 @@ const buckets = 5
 // BytesByMessage is what a client sends and receives over the run, by kind of message.
 func (runs Runs) BytesByMessage() Figure {
 	f := Figure{ID: "bytes", Title: "Bytes of a client, by message", X: "message", Y: "kB over the whole run", Bars: true, Note: "Means over clients and runs; up and down together."}
-	groups, label := runs.groups(algorithm.Epsilon.Key)
+	groups, label := runs.groupsByCost()
 	var kinds []string
 	for k := range protocol.Kinds {
 		for _, r := range runs {
@@ -391,7 +460,7 @@ func (runs Runs) BytesByMessage() Figure {
 func (runs Runs) SecondsByStage() (Figure, error) {
 	f := Figure{ID: "stages", Title: "The time of a round, by stage", X: "stage", Y: "seconds of virtual time, mean of the rounds", Bars: true,
 		Note: "Time is that of the simulated network. A stage that anybody is lost in lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
-	groups, label := runs.groups(algorithm.Epsilon.Key)
+	groups, label := runs.groupsByCost()
 	groups = f.few(groups)
 	var means []map[string][]float64 // of each group: by stage, one of each run
 	for _, g := range groups {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -39,18 +40,33 @@ type Run struct {
 type Runs []*Run
 
 // Load reads the runs in folders: a folder is one itself, or holds some, at any depth. What
-// begins with a dot is not looked at.
-func Load(dirs ...string) (Runs, error) {
+// begins with a dot is not looked at. A run that cannot be read is left out, and warn is called with the reason;
+// if warn is nil or no run of a folder can be read, Load returns an error.
+func Load(warn func(error), dirs ...string) (Runs, error) {
 	var runs Runs
 	for _, dir := range dirs {
 		before := len(runs)
+		var damaged []error
 		err := find(dir, func(path string) error {
 			r, err := read(path)
-			runs = append(runs, r)
-			return err
+			switch {
+			case err == nil:
+				runs = append(runs, r)
+			case warn == nil:
+				return err
+			default:
+				damaged = append(damaged, err)
+			}
+			return nil
 		})
 		if err != nil {
 			return nil, err
+		}
+		if len(runs) == before && len(damaged) > 0 {
+			return nil, errors.Join(damaged...)
+		}
+		for _, err := range damaged {
+			warn(fmt.Errorf("left out: %w", err))
 		}
 		if len(runs) == before {
 			return nil, config.Errorf("%s holds no finished run; fedsim run and fedsim sweep leave them in a folder", dir)
@@ -67,6 +83,28 @@ func Holds(dir string) (bool, error) {
 		return fs.SkipAll
 	})
 	return held, err
+}
+
+// Whole leaves out the runs whose rounds cannot be read, and calls warn with the reason. Pictures need the rounds.
+func (runs Runs) Whole(warn func(error)) (Runs, error) {
+	var whole Runs
+	var damaged []error
+	for _, r := range runs {
+		_, err := r.Metrics()
+		_, err2 := r.clock()
+		if err = errors.Join(err, err2); err != nil {
+			damaged = append(damaged, err)
+			continue
+		}
+		whole = append(whole, r)
+	}
+	if len(whole) == 0 {
+		return nil, errors.Join(damaged...)
+	}
+	for _, err := range damaged {
+		warn(fmt.Errorf("%w: the run is left out", err))
+	}
+	return whole, nil
 }
 
 // find calls run for each folder of a run in a folder.
@@ -198,8 +236,27 @@ func (r *Run) Words() string {
 	if algorithm.Unit.Is(r.Config, string(dp.Rating)) {
 		unit = "one rating"
 	}
-	return fmt.Sprintf("Whether %s were in the data or not changes the chance of anything that is released by a factor of at most e^ε = %.3g, but for a chance of δ = %g. "+
-		"Whoever was undecided before, at odds of 1 to 1, can be sure of it to at most %.2g%%.", unit, math.Exp(e), delta, 100/(1+math.Exp(-e)))
+	factor := fmt.Sprintf("%.3g", math.Exp(e))
+	if e > 13 { // a million or so
+		factor = fmt.Sprintf("10^%.1f", e/math.Ln10)
+	}
+	return fmt.Sprintf("Whether %s are in the data or not changes the probability of every released outcome by a factor of at most e^ε = %s, except with probability δ = %g. "+
+		"An observer who was undecided (odds of 1 to 1) can become at most %s sure.", unit, factor, delta, certainty(e))
+}
+
+// certainty is the probability 1/(1+e^-ε) in percent, rounded up but never to 100%.
+func certainty(e float64) string {
+	if e > 25 { // more digits than a person reads
+		return fmt.Sprintf("all but 1 in 10^%.0f", math.Floor(e/math.Ln10))
+	}
+	rest := 100 / (1 + math.Exp(e))
+	decimals := max(0, 1-int(math.Floor(math.Log10(rest))))
+	unit := math.Pow10(-decimals)
+	text := strconv.FormatFloat(100-math.Floor(rest/unit+1e-9)*unit, 'f', decimals, 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + "%"
 }
 
 // Primary is what a run is compared by: the test RMSE, or Recall@20 of rankings.

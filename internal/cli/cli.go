@@ -37,7 +37,13 @@ type Program struct {
 
 // Main runs a command as the process: with its arguments, until it ends or is interrupted.
 func Main(run func(ctx context.Context, args []string) int) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	// A reader that closed its pipe gives an error of writing, which ends the command as other errors do: it cleans up.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

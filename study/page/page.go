@@ -5,10 +5,11 @@ package page
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
-	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,8 +159,8 @@ func (p Part) view() (part, error) {
 		n.Of = f.ID
 		x.Figures = append(x.Figures, figure{f, draw(&f), n, command})
 	}
-	for _, r := range p.Runs {
-		x.Repeat = append(x.Repeat, fmt.Sprintf("fedsim run --from %s --name again", quoted([]string{r.Path})[0]))
+	for _, r := range p.Runs { // in another folder: runs are not added to the study, where they would count twice
+		x.Repeat = append(x.Repeat, fmt.Sprintf("fedsim run --from %s --out %s --name %s", Quoted(r.Path), Quoted(again(p.Dirs)), Quoted(r.Name)))
 	}
 	return x, nil
 }
@@ -175,6 +176,28 @@ func (s Section) view() section {
 		x.Tables = append(x.Tables, of(t, s.ID))
 	}
 	return x
+}
+
+// again names a folder for repeated runs that lies in none of the given ones.
+func again(dirs []string) string {
+	for i := 1; ; i++ {
+		name := "again"
+		if i > 1 {
+			name = fmt.Sprint("again-", i)
+		}
+		inside := slices.ContainsFunc(dirs, func(dir string) bool {
+			a, err := filepath.Abs(dir)
+			b, err2 := filepath.Abs(name)
+			rel, err3 := filepath.Rel(a, b)
+			return errors.Join(err, err2, err3) != nil || filepath.IsLocal(rel)
+		})
+		if !inside {
+			return name
+		}
+		if i == 3 { // a study in the working directory holds them all
+			return filepath.Join("..", name)
+		}
+	}
 }
 
 // Quoted is a text as a shell reads it back.
@@ -194,33 +217,51 @@ func quoted(list []string) []string {
 // summary is what the runs come to, in sentences.
 func summary(runs study.Runs) []string {
 	f := runs.QualityByEpsilon()
-	lower := runs[0].Primary() == "test_rmse"
 	var out []string
 	for _, e := range f.Places() {
-		best, value, spread, n := "", math.NaN(), 0.0, 0
-		for _, s := range f.Series {
-			i := slices.Index(s.X, e)
-			if s.Level || i < 0 || !math.IsNaN(value) && (s.Y[i] < value) != lower {
-				continue
-			}
-			best, value, n = s.Name, s.Y[i], s.Runs
-			if s.High != nil {
-				spread = s.High[i] - s.Y[i]
-			}
-		}
-		switch {
-		case n > 1:
-			out = append(out, fmt.Sprintf("At ε = %g the best is %s: %.4f ± %.4f over %d seeds.", e, best, value, spread, n))
-		case best != "":
-			out = append(out, fmt.Sprintf("At ε = %g the best is %s: %.4f, of one seed.", e, best, value))
-		}
+		out = append(out, leader(runs.Standing(e), e))
 	}
 	for _, s := range f.Series {
-		if s.Level {
-			out = append(out, fmt.Sprintf("For comparison, %s: %.4f.", s.Name, s.Y[0]))
+		if !s.Level {
+			continue
 		}
+		var at []string
+		even := true
+		for _, e := range f.Places() {
+			if y, ok := s.At(e); ok {
+				at = append(at, fmt.Sprintf("%.4f at ε = %g", y, e))
+			}
+			even = even && len(s.X) == 2 && s.Y[0] == s.Y[1]
+		}
+		if even {
+			at = []string{fmt.Sprintf("%.4f", s.Y[0])}
+		}
+		out = append(out, fmt.Sprintf("For comparison, %s: %s.", s.Name, strings.Join(at, ", ")))
 	}
 	return out
+}
+
+// leader says which group is the best at ε, and which others noise may have put behind it.
+func leader(list []study.Standing, e float64) string {
+	best := list[0]
+	value := fmt.Sprintf("%.4f, of one seed", best.Mean)
+	if best.N > 1 {
+		value = fmt.Sprintf("%.4f ± %.4f over %d seeds", best.Mean, best.Deviation, best.N)
+	}
+	var open []string
+	for _, x := range list[1:] {
+		if !x.Behind {
+			open = append(open, fmt.Sprintf("%s (%.4f)", x.Name, x.Mean))
+		}
+	}
+	switch {
+	case len(list) == 1:
+		return fmt.Sprintf("At ε = %g, %s has %s.", e, best.Name, value)
+	case len(open) > 0:
+		return fmt.Sprintf("At ε = %g no best is established: %s has %s, which is not significantly better (95%%) than %s.", e, best.Name, value, strings.Join(open, ", "))
+	default:
+		return fmt.Sprintf("At ε = %g the best is %s: %s.", e, best.Name, value)
+	}
 }
 
 // means is the table of means over seeds.
@@ -273,10 +314,12 @@ func numbers(f *study.Figure) grid {
 		for _, s := range f.Series {
 			i := slices.Index(s.X, x)
 			switch {
-			case s.Level && i >= 0: // one that is not even
-				row = append(row, fmt.Sprintf("%.4f", s.Y[i]))
 			case s.Level:
-				row = append(row, fmt.Sprintf("%.4f", s.Y[0]))
+				cell := "–"
+				if y, ok := s.At(x); ok {
+					cell = fmt.Sprintf("%.4f", y)
+				}
+				row = append(row, cell)
 			case i < 0:
 				row = append(row, "–")
 			case s.High != nil && f.Ticks != nil && !f.Bars: // an interval, which need not be symmetrical

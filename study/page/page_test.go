@@ -40,7 +40,7 @@ func finished(t *testing.T) string {
 func written(t *testing.T) string {
 	t.Helper()
 	dir := finished(t)
-	runs, err := study.Load(dir)
+	runs, err := study.Load(nil, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestPageStandsAlone(t *testing.T) {
 func TestPageSaysWhatRunsCameTo(t *testing.T) {
 	text := written(t)
 	for _, want := range []string{
-		"At ε = 1 the best is ssp-c: 0.9100, of one seed.", "At ε = 5 the best is ssp-c: 0.9500, of one seed.", "biases, not private: 0.8800",
+		"At ε = 1, ssp-c has 0.9100, of one seed.", "At ε = 5, ssp-c has 0.9500, of one seed.", " --out again --name ", "biases, not private: 0.8800",
 		"What 2 runs came to", "e^ε = 2.72,", "e^ε = 148,", "<td>holds</td>", "fedsim plot ", "--figure learning --out learning.svg", "fedsim run --from ",
 		"(epsilon=5, delta=1e-05, unit=user, relation=zero-out",
 	} {

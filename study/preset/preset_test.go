@@ -94,7 +94,7 @@ func TestVerdicts(t *testing.T) {
 				left(t, dir, "ssp-c", seed, 1)
 				left(t, dir, "dpals", seed, rmse)
 			}
-			runs, err := study.Load(dir)
+			runs, err := study.Load(nil, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestTimes(t *testing.T) {
 				left(t, dir, "ssp-c", seed, 1)
 				left(t, dir, "dpals", seed, v)
 			}
-			runs, err := study.Load(dir)
+			runs, err := study.Load(nil, dir)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,10 @@ func (c *plotCmd) Run(s streams) error {
 	case !(c.Width >= 4 && c.Width <= 200):
 		return cli.Misusef("--width %v: 4 to 200 centimetres are possible", c.Width)
 	}
-	runs, err := study.Load(c.Dirs...)
+	runs, err := study.Load(s.warn, c.Dirs...)
+	if err == nil {
+		runs, err = runs.Whole(s.warn)
+	}
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type reportCmd struct {
 
 // Run implements fedsim report.
 func (c *reportCmd) Run(s streams) error {
-	content, what, err := c.content()
+	content, what, err := c.content(s)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (c *reportCmd) Run(s streams) error {
 }
 
 // content is what the folders hold, and how much that is.
-func (c *reportCmd) content() (*page.Content, string, error) {
+func (c *reportCmd) content(s streams) (*page.Content, string, error) {
 	x := &page.Content{Title: c.Title}
 	var ofRuns []string // folders that do not hold attacks alone
 	var attacks []*attack.Report
@@ -56,7 +56,10 @@ func (c *reportCmd) content() (*page.Content, string, error) {
 	}
 	what := ""
 	if len(ofRuns) > 0 {
-		runs, err := study.Load(ofRuns...)
+		runs, err := study.Load(s.warn, ofRuns...)
+		if err == nil {
+			runs, err = runs.Whole(s.warn)
+		}
 		if err != nil {
 			return nil, "", err
 		}

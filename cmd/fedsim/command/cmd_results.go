@@ -16,7 +16,10 @@ type resultsCmd struct {
 
 // Run implements fedsim results.
 func (c *resultsCmd) Run(s streams) error {
-	runs, err := study.Load(c.Dirs...)
+	if c.Metric != "" && c.Against == "" {
+		return cli.Misusef("--metric %s: it names the metric of --against, which is not given; say --against KEY=VALUE", c.Metric)
+	}
+	runs, err := study.Load(s.warn, c.Dirs...)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func (c *sweepCmd) local(ctx context.Context, s streams, f *sweep.Folder) ([]swe
 // conclude prints what came of it.
 func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure) error {
 	if len(failures) < len(f.Runs) {
-		runs, err := study.Load(folders(f)...)
+		runs, err := study.Load(s.warn, folders(f)...)
 		if err != nil {
 			return err
 		}

@@ -64,6 +64,11 @@ type streams struct {
 	out, err io.Writer
 }
 
+// warn tells the user about something that a command leaves out.
+func (s streams) warn(err error) {
+	fmt.Fprintf(s.err, "fedsim: warning: %v\n", err) //nolint:errcheck // it is only a warning
+}
+
 // gcPercent is GOGC for simulations. All masked inputs of a federation are on their way at one
 // instant, and as much again in garbage, Go's default, is more memory than the time it
 // saves is worth.

@@ -83,7 +83,7 @@ func (c *sweepCmd) preset(ctx context.Context, s streams, p preset.Preset, runs 
 	if err = failed(f, failures); err != nil {
 		return page.Part{}, err
 	}
-	done, err := study.Load(folders(f)...)
+	done, err := study.Load(s.warn, folders(f)...)
 	if err != nil {
 		return page.Part{}, err
 	}

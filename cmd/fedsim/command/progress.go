@@ -30,6 +30,14 @@ func (e events) Resumed(after, rounds int) {
 	}{"resumed", after, rounds})
 }
 
+// Note implements fedsim.Noter.
+func (e events) Note(text string) {
+	e.write(struct { //nolint:errcheck // likewise
+		Event string `json:"event"`
+		Text  string `json:"text"`
+	}{"note", text})
+}
+
 // Step implements fedsim.Progress.
 func (e events) Step(done int) {
 	e.write(struct { //nolint:errcheck // likewise
@@ -81,6 +89,12 @@ func (p *progress) Resumed(after, rounds int) {
 	}
 	io.WriteString(p.w, text) //nolint:errcheck // it is only progress
 	p.From(after)
+}
+
+// Note implements fedsim.Noter.
+func (p *progress) Note(text string) {
+	p.Clear()
+	io.WriteString(p.w, text+"\n") //nolint:errcheck // likewise
 }
 
 // Round implements fedsim.Progress.

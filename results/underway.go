@@ -1,0 +1,79 @@
+package results
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/fedsim/fedsim/config"
+)
+
+// lockName is a file in the hidden folder of a run under way, locked by its process.
+const lockName = ".lock"
+
+// hidden matches the hidden folder of a run under way: its name, and what rand.Text returned.
+var hidden = regexp.MustCompile(`^\.(.+)-[A-Z2-7]{26}$`)
+
+// reserve makes the hidden folder and locks it. A folder that a killed process left goes. A given name that
+// a living run has already reserved is an error.
+func (f *Folder) reserve(temporary string) (err error) {
+	dir, err := os.Open(f.out)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()                      //nolint:errcheck // it is only locked
+	if err = lock(dir, true); err != nil { // one process at a time looks and reserves; it holds the lock for an instant
+		return err
+	}
+	files, err := dir.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	for _, x := range files {
+		found := hidden.FindStringSubmatch(x.Name())
+		if found == nil || !x.IsDir() {
+			continue
+		}
+		path := filepath.Join(f.out, x.Name())
+		held, err := abandon(path)
+		if err != nil {
+			return err
+		}
+		if held && f.named && found[1] == f.name {
+			return config.Errorf("another run called %s is under way, in %s; give another --name, or await its end", f.name, path)
+		}
+	}
+	if err = os.Mkdir(temporary, 0o777); err != nil {
+		return err
+	}
+	f.temporary = temporary
+	if f.lock, err = os.Create(filepath.Join(temporary, lockName)); err != nil {
+		return err
+	}
+	return lock(f.lock, true)
+}
+
+// abandon removes the hidden folder of a run whose process is gone, and reports whether it is still held. A
+// folder without a lock file is left alone: its owner is unknown.
+func abandon(path string) (held bool, err error) {
+	l, err := os.Open(filepath.Join(path, lockName))
+	if err != nil {
+		return false, nil //nolint:nilerr // see above
+	}
+	defer l.Close() //nolint:errcheck // it is only locked
+	if errors.Is(lock(l, false), errHeld) {
+		return true, nil
+	}
+	return false, os.RemoveAll(path)
+}
+
+// release removes the lock, so that it does not stand in the finished folder.
+func (f *Folder) release() error {
+	if f.lock == nil {
+		return nil
+	}
+	err := errors.Join(os.Remove(filepath.Join(f.temporary, lockName)), f.lock.Close())
+	f.lock = nil
+	return err
+}

@@ -1,0 +1,56 @@
+package study
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+)
+
+// Standing is a group of runs at one ε.
+type Standing struct {
+	Sample
+	Name string
+	// Behind reports whether the group is worse than the first by Student's test at 5%, on differences of seeds
+	// that both have. Without two common seeds it is false.
+	Behind bool
+}
+
+// Standing lists the groups of runs at an ε by their mean of the primary metric, the best first.
+func (runs Runs) Standing(e float64) (list []Standing) {
+	metric := runs[0].Primary()
+	groups, label := runs.groups(algorithm.Epsilon.Key)
+	seeds := make(map[string]map[string]float64) // by group, then seed
+	for _, g := range groups {
+		var x []float64
+		of := make(map[string]float64)
+		for _, r := range g {
+			if v, ok := r.Values[metric]; ok && algorithm.Epsilon.Value(r.Config) == e {
+				x = append(x, v)
+				of[r.Setting(algorithm.Seed.Key)] = v
+			}
+		}
+		if len(x) > 0 {
+			list = append(list, Standing{Name: label(g), Sample: Describe(x)})
+			seeds[label(g)] = of
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Standing) int {
+		if metric == "test_rmse" {
+			return cmp.Compare(a.Mean, b.Mean)
+		}
+		return cmp.Compare(b.Mean, a.Mean)
+	})
+	for i := range list {
+		var x []float64
+		for seed, v := range seeds[list[i].Name] {
+			if w, ok := seeds[list[0].Name][seed]; ok {
+				x = append(x, v-w)
+			}
+		}
+		p := Describe(x).P()
+		list[i].Behind = i > 0 && !math.IsNaN(p) && p < 0.05
+	}
+	return list
+}

@@ -1,0 +1,75 @@
+package study
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The baseline without noise stands at each ε with the mean of the runs there, which is by hand: rank and rounds follow ε.
+func TestBaselineWithoutNoiseFollowsEpsilon(t *testing.T) {
+	t.Parallel()
+	of := func(v float64) map[string]float64 {
+		return map[string]float64{"test_rmse": 1, "baselines.non_private": v}
+	}
+	f := Runs{
+		runOf(t, "algorithm=ssp-c epsilon=1 seed=1", of(1.5)), runOf(t, "algorithm=ssp-c epsilon=1 seed=2", of(1.7)),
+		runOf(t, "algorithm=ssp-c epsilon=20 seed=1", of(1.2)),
+	}.QualityByEpsilon()
+	s := f.Series[len(f.Series)-1]
+	if s.Name != "ssp-c without noise" || !s.Level || !slices.Equal(s.X, []float64{1, 20}) || !slices.Equal(s.Y, []float64{1.6, 1.2}) {
+		t.Errorf("%+v, want 1.6 at 1 and 1.2 at 20", s)
+	}
+}
+
+// Odds of e^ε to 1 are 1/(1+e^-ε), by a calculator: 0.9933071 at 5, 0.9999999979 at 20. No budget makes it 100%.
+func TestCertaintyIsBelowAll(t *testing.T) {
+	t.Parallel()
+	for e, want := range map[float64]string{5: "99.34%", 20: "99.9999998%", 100: "all but 1 in 10^43"} {
+		if got := certainty(e); got != want {
+			t.Errorf("ε = %v: %s, want %s", e, got, want)
+		}
+	}
+}
+
+// Differences 0.1 and -0.08 of two seeds are noise; 0.3 and 0.31 are not.
+func TestStandingKnowsNoise(t *testing.T) {
+	t.Parallel()
+	of := func(v float64) map[string]float64 { return map[string]float64{"test_rmse": v} }
+	list := Runs{
+		runOf(t, "algorithm=ssp-c epsilon=1 seed=1", of(0.9)), runOf(t, "algorithm=ssp-c epsilon=1 seed=2", of(0.98)),
+		runOf(t, "algorithm=dp-cmf epsilon=1 seed=1", of(1.0)), runOf(t, "algorithm=dp-cmf epsilon=1 seed=2", of(0.9)),
+		runOf(t, "algorithm=dpals epsilon=1 seed=1", of(1.2)), runOf(t, "algorithm=dpals epsilon=1 seed=2", of(1.29)),
+	}.Standing(1)
+	if len(list) != 3 || list[0].Name != "ssp-c" || list[0].Behind || list[1].Behind || !list[2].Behind {
+		t.Errorf("%+v, want dpals alone behind ssp-c", list)
+	}
+}
+
+// A truncated summary leaves its run out with a warning; without other runs it is an error.
+func TestOneDamagedRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, summary := range map[string]string{"whole": `{"test_rmse": 0.9}`, "cut": `{"test_rm`} {
+		for file, text := range map[string]string{"config.yaml": "algorithm: ssp-c\n", "manifest.json": `{"data": "films"}`, "summary.json": summary} {
+			path := filepath.Join(dir, name, file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var said []string
+	warn := func(err error) { said = append(said, err.Error()) }
+	runs, err := Load(warn, dir)
+	if err != nil || len(runs) != 1 || len(said) != 1 || !strings.Contains(said[0], filepath.Join("cut", "summary.json")) {
+		t.Errorf("%d runs, %q, %v", len(runs), said, err)
+	}
+	if _, err = Load(warn, filepath.Join(dir, "cut")); err == nil {
+		t.Error("a damaged run alone was read")
+	}
+}
