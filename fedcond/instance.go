@@ -224,6 +224,11 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	if err != nil {
 		return nil, err
 	}
+	return []model.Embeddings{{Named: model.Named{Name: weightsName, Matrix: b.Matrix()}, IDs: x.names()}}, nil
+}
+
+// names holds the feature of each weight.
+func (x *instance) names() []string {
 	var names []string
 	if x.params.profile > 0 {
 		names = append(names, x.setup.Data.Profile.Columns...)
@@ -234,7 +239,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 			names = append(names, "item="+id)
 		}
 	}
-	return []model.Embeddings{{Named: model.Named{Name: weightsName, Matrix: b.Matrix()}, IDs: names}}, nil
+	return names
 }
 
 // Files of a model.
@@ -295,7 +300,8 @@ func (p *parties) Final(shared []byte, _ protocol.Runner) (*model.Trained, error
 	if err != nil {
 		return nil, err
 	}
-	m := &model.Trained{Predictor: f, Matrices: []model.Named{{Name: weightsName, Matrix: model.Wrap(len(f.weights), 1, f.weights)}}}
+	m := &model.Trained{Predictor: f, Matrices: []model.Named{{Name: weightsName, Matrix: model.Wrap(len(f.weights), 1, f.weights)}},
+		Rows: map[string][]string{weightsName: p.names()}}
 	if p.bias {
 		m.Matrices = append(m.Matrices, model.Named{Name: biasName, Matrix: model.Wrap(len(f.biases), 1, f.biases)})
 	}

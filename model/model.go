@@ -5,6 +5,7 @@ package model
 
 import (
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -125,6 +126,8 @@ type Trained struct {
 	// Mean, in stars, is the constant to which predictions are added; nil for a model
 	// without one.
 	Mean *float64
+	// Rows names the rows of matrices whose rows are neither users nor items, by the matrix.
+	Rows map[string][]string
 }
 
 // OfFactors is a model of user and item embeddings that all parties share.
@@ -137,6 +140,10 @@ type Named struct {
 	Name string
 	*Matrix
 }
+
+// OfUsers reports whether the rows of the matrix belong to users. Such rows are computed from each
+// user's exact ratings and stay with their owner: no ε covers them.
+func (n Named) OfUsers() bool { return strings.HasPrefix(n.Name, "user_") }
 
 // Embeddings are a matrix that a party has at the end, with the id of the user or item of
 // each row.

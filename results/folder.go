@@ -232,7 +232,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 		os.WriteFile(filepath.Join(f.temporary, "timings.jsonl"), f.timings, 0o644),
 	)
 	for _, x := range m.Matrices {
-		err = errors.Join(err, f.matrix(x, e.Data))
+		err = errors.Join(err, f.matrix(x, e.Data, m.Rows[x.Name]))
 	}
 	if err != nil {
 		return "", err
@@ -257,15 +257,18 @@ func Amend(dir string, s *Summary) error {
 	return os.Rename(filepath.Join(dir, ".summary.json"), filepath.Join(dir, "summary.json"))
 }
 
-// matrix writes a matrix, and where its rows are users or items, their ids.
-func (f *Folder) matrix(x model.Named, data *dataset.Set) error {
+// matrix writes a matrix with the ids of its rows, or with names if they are given.
+func (f *Folder) matrix(x model.Named, data *dataset.Set, names []string) error {
 	rows, _ := x.Matrix.Dims()
 	for kind, ids := range map[string][]string{"item": data.ItemIDs, "user": data.UserIDs} {
 		if strings.HasPrefix(x.Name, kind+"_") && rows == len(ids) {
 			return WriteEmbeddings(f.temporary, model.NewEmbeddings(x.Name, x.Matrix, ids))
 		}
 	}
-	return writeNPY(filepath.Join(f.temporary, x.Name+".npy"), x.Matrix)
+	if names != nil {
+		return WriteEmbeddings(f.temporary, model.NewEmbeddings(x.Name, x.Matrix, names))
+	}
+	return writeNPY(filepath.Join(f.temporary, x.Name+".npy"), matrixMode(x), x.Matrix)
 }
 
 func (f *Folder) json(name string, v any) error {

@@ -31,7 +31,7 @@ func WriteEmbeddings(dir string, x model.Embeddings) error {
 		return err
 	}
 	var d drafts
-	err = d.add(filepath.Join(dir, x.Name+".npy"), 0o666, func(w io.Writer) error { return encodeNPY(w, x.Matrix) })
+	err = d.add(filepath.Join(dir, x.Name+".npy"), matrixMode(x.Named), func(w io.Writer) error { return encodeNPY(w, x.Matrix) })
 	if err == nil {
 		err = d.add(filepath.Join(dir, x.Name+".ids.json"), 0o600, func(w io.Writer) error {
 			_, failed := w.Write(append(ids, '\n'))
@@ -77,9 +77,17 @@ func globbed(path string) string {
 	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
 }
 
+// matrixMode lets the owner alone read rows of users, which follow from exact ratings.
+func matrixMode(x model.Named) fs.FileMode {
+	if x.OfUsers() {
+		return 0o600
+	}
+	return 0o666
+}
+
 // writeNPY writes a matrix as NumPy's format, row by row in float64.
-func writeNPY(path string, m *model.Matrix) error {
-	file, err := os.Create(path)
+func writeNPY(path string, mode fs.FileMode, m *model.Matrix) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,11 @@ package command
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/export"
 )
@@ -15,6 +17,7 @@ type exportCmd struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, or of a deployment's model."`
 	To     string `required:"" enum:"parquet,csv,safetensors,faiss,word2vec" placeholder:"FORMAT" help:"parquet, csv, safetensors, faiss (an IndexFlatIP) or word2vec (its text format)."`
 	Out    string `placeholder:"DIR" help:"Folder to make. Default: export-FORMAT in the run's folder."`
+	Users  bool   `help:"Export the matrices of users too. ε does not cover them: they follow from each user's exact ratings."`
 }
 
 // Run implements fedsim export.
@@ -23,11 +26,20 @@ func (c *exportCmd) Run(s streams) error {
 	if err != nil {
 		return cli.Misusef("--run: %w", err)
 	}
+	kept := slices.DeleteFunc(slices.Clone(all), func(x model.Embeddings) bool { return !c.Users && x.OfUsers() })
+	switch {
+	case len(kept) == 0:
+		return cli.Misusef("--run: %s has matrices of users alone, which follow from exact ratings; say --users to export them", c.Folder)
+	case len(kept) < len(all):
+		fmt.Fprintln(s.err, "the matrices of users are left out; --users exports them too")
+	case slices.ContainsFunc(all, func(x model.Embeddings) bool { return x.OfUsers() }):
+		fmt.Fprintln(s.err, "warning: ε does not cover the user_ matrices: with the items' matrices they may give away exact ratings; keep them with their users")
+	}
 	out := c.Out
 	if out == "" {
 		out = filepath.Join(c.Folder, "export-"+c.To)
 	}
-	files, err := export.Write(c.To, out, all)
+	files, err := export.Write(c.To, out, kept)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,52 @@
+package command
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim"
+)
+
+// Rows of users follow from exact ratings, which no ε covers. An export has them only with --users,
+// and only the owner can read them. The sources are the documented file names and modes.
+func TestExportLeavesUsersOut(t *testing.T) {
+	t.Parallel()
+	for algorithm, public := range map[string]string{"ssp-c": "item_bias.csv", "rr-on-bins": "weights.csv"} {
+		dir := t.TempDir()
+		_, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Settings: map[string]string{
+			"algorithm": algorithm, "data": "synthetic:small", "epsilon": "20", "baselines": "quick", "out": dir, "name": "one"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(dir, "one")
+		files, err := filepath.Glob(filepath.Join(folder, "user_*.npy"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no matrix of users to leave out: %v", algorithm, err)
+		}
+		for _, f := range files {
+			if s, failed := os.Stat(f); failed != nil || s.Mode() != fs.FileMode(0o600) {
+				t.Errorf("%s: mode %v, want 0600; %v", f, s.Mode(), failed)
+			}
+		}
+		for _, users := range []bool{false, true} {
+			var out, errs bytes.Buffer
+			args := []string{"export", "--run", folder, "--to", "csv", "--out", filepath.Join(dir, map[bool]string{false: "items", true: "all"}[users])}
+			if users {
+				args = append(args, "--users")
+			}
+			if code := run(t.Context(), args, streams{out: &out, err: &errs}); code != 0 {
+				t.Fatalf("%s: exit %d: %s", algorithm, code, errs.String())
+			}
+			if !strings.Contains(out.String(), public) || strings.Contains(out.String(), "user_") != users {
+				t.Errorf("%s, --users=%v: %s", algorithm, users, out.String())
+			}
+			if warned := strings.Contains(errs.String(), "ε does not cover"); warned != users {
+				t.Errorf("%s, --users=%v: it says %q", algorithm, users, errs.String())
+			}
+		}
+	}
+}
