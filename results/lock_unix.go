@@ -11,15 +11,21 @@ import (
 // errHeld is returned if a living process holds the lock.
 var errHeld = errors.New("the lock is held")
 
-// lock locks a file or a folder until the file is closed or the process ends, however it ends. A file system
-// without locks counts as unlocked.
+// lock locks a file or a folder until the file is closed or the process ends, however it ends. With wait it blocks
+// until the lock is free. A file system without locks refuses none to a caller that waits, and counts as held for
+// one that does not, so that no folder there is taken for abandoned.
 func lock(f *os.File, wait bool) error {
 	how := syscall.LOCK_EX
 	if !wait {
 		how |= syscall.LOCK_NB
 	}
-	if err := syscall.Flock(int(f.Fd()), how); errors.Is(err, syscall.EWOULDBLOCK) {
-		return errHeld
+	for {
+		err := syscall.Flock(int(f.Fd()), how)
+		switch {
+		case err == nil || !errors.Is(err, syscall.EINTR) && wait:
+			return nil
+		case !errors.Is(err, syscall.EINTR):
+			return errHeld
+		}
 	}
-	return nil
 }
