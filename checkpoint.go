@@ -59,7 +59,7 @@ type keeper struct {
 	given          []config.Setting
 	written        int // rounds in the file; 0: this run has written none
 	rounds         int
-	least          int // rounds in a checkpoint that is there and not gone on from: it stays until this run is further
+	least          int       // rounds in a checkpoint that is there and not gone on from: it stays until this run is further
 	next           time.Time // when another is due
 	failed         error     // of the last attempt to write
 	from           *checkpoint
