@@ -47,8 +47,8 @@ var kinds = []string{"settings", "plans and charges", "file names", "messages an
 // the first rating that is trained on, or with another label of that. The noise is the same, and the server of the second
 // run is handed the noised sums of the first, so that all that is left to differ is what the
 // noise does not cover. All of that must be the same, byte for byte: settings, plans, charges, names of
-// files, every message but for the noised integers in it, its size and time on the virtual clock,
-// what parties log, and the model.
+// files, every message with its size and time on the virtual clock, what parties log, and the model. Of messages, the noised
+// integers of sums and of the clients that hold the unit may differ. The contributions of all other clients may not.
 func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error) {
 	full, err := Open(said)
 	if err != nil {
@@ -65,11 +65,15 @@ func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error)
 	if err != nil {
 		return nil, err
 	}
-	first, err := watch(ctx, full, nil)
+	own, err := owners(full)
 	if err != nil {
 		return nil, err
 	}
-	second, err := watch(ctx, empty, first.sums)
+	first, err := watch(ctx, full, own, nil)
+	if err != nil {
+		return nil, err
+	}
+	second, err := watch(ctx, empty, own, first.sums)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +115,37 @@ func emptied(e *experiment.Experiment) (*dataset.Set, error) {
 	}), nil
 }
 
+// owners are the clients whose data hold the unit: its user, or each organisation that trains on fewer ratings without the unit.
+func owners(e *experiment.Experiment) (map[protocol.ClientID]bool, error) {
+	own := make(map[protocol.ClientID]bool)
+	if !e.About().Clients.Organisations() {
+		own[0] = true
+		return own, nil
+	}
+	item := e.Split.Train.Item[slices.Index(e.Split.Train.User, 0)]
+	without := e.Data.Where(func(user, j int32) bool {
+		return user != 0 || algorithm.UnitOf(e.Config) != dp.User && j != item
+	})
+	for id := range e.Cohort.All() {
+		part := algorithm.PartyData{Part: id + 1}
+		if e.About().Clients == algorithm.UserParties {
+			part.IDs = e.Data.UserIDs
+		}
+		var ratings [worlds]int
+		for w, set := range []*dataset.Set{without, e.Data} {
+			p, err := e.Party(part, set, nil)
+			if err != nil {
+				return nil, err
+			}
+			ratings[w] = p.Ratings
+		}
+		if ratings[0] != ratings[1] {
+			own[protocol.ClientID(id)] = true
+		}
+	}
+	return own, nil
+}
+
 // different is the first difference of two lists; "" where there is none.
 func different(a, b []string) string {
 	for i := range min(len(a), len(b)) {
@@ -136,8 +171,9 @@ func cut(line, other string) string {
 
 // witness collects what is seen of a run.
 type witness struct {
-	seen map[string][]string
-	sums []protocol.Sums // released in each round that released any
+	seen   map[string][]string
+	owners map[protocol.ClientID]bool // their noised integers may differ
+	sums   []protocol.Sums            // released in each round that released any
 }
 
 func (w *witness) note(kind, format string, args ...any) {
@@ -145,8 +181,8 @@ func (w *witness) note(kind, format string, args ...any) {
 }
 
 // watch runs an experiment. Where sums are given, its server absorbs these.
-func watch(ctx context.Context, e *experiment.Experiment, sums []protocol.Sums) (*witness, error) {
-	w := &witness{seen: make(map[string][]string)}
+func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.ClientID]bool, sums []protocol.Sums) (*witness, error) {
+	w := &witness{seen: make(map[string][]string), owners: owners}
 	if err := w.opened(e); err != nil {
 		return nil, err
 	}
@@ -196,13 +232,17 @@ func (w *witness) opened(e *experiment.Experiment) error {
 	return err
 }
 
-// sent notes a message, all of it but for integers with noise in them.
+// sent notes a message, except the noised integers of the unit's owners and of sums over clients. Masked integers are as long as they
+// were, and zero: the masks cover them.
 func (w *witness) sent(at time.Duration, e protocol.Envelope) {
 	m := e.Message
 	switch x := m.(type) {
 	case *protocol.MaskedInput:
 		y := *x
-		y.Vectors, y.Masked = nil, lengths(x.Masked)
+		y.Masked = lengths(x.Masked)
+		if w.owners[e.From.Client] {
+			y.Vectors = nil
+		}
 		m = &y
 	case *protocol.Result:
 		y := *x

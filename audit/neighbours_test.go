@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,11 +57,11 @@ func TestDifferencesAreSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := watch(t.Context(), full, nil)
+	first, err := watch(t.Context(), full, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := watch(t.Context(), empty, nil)
+	own, err := watch(t.Context(), empty, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 		}
 	}
 	lossy := open(t, "algorithm=lfl-sgdmf rounds=3 seed=2")
-	other, err := watch(t.Context(), lossy, first.sums)
+	other, err := watch(t.Context(), lossy, nil, first.sums)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,5 +79,52 @@ func TestDifferencesAreSeen(t *testing.T) {
 		if different(first.seen[kind], other.seen[kind]) == "" {
 			t.Errorf("%s are the same although the seed is not", kind)
 		}
+	}
+}
+
+// The contributions of clients that do not hold the unit are compared. The second data set has other ratings of every other
+// user and item than the unit's, and the server absorbs the sums of the first run, so that nothing else can differ.
+func TestContributionsOfOthersAreCompared(t *testing.T) {
+	for settings, want := range map[string]int{ // how many of the clients hold the unit
+		"algorithm=lfl-sgdmf contribution=all-ratings rounds=1":   1,
+		"algorithm=hfl-sgdmf rounds=1 accountant=rdp":             1,
+		"algorithm=vfl-sgdmf unit=rating rounds=1 accountant=rdp": 1,
+		"algorithm=vfl-sgdmf unit=user rounds=1 accountant=rdp":   Parties,
+	} {
+		t.Run(settings, func(t *testing.T) {
+			t.Parallel()
+			full := open(t, settings)
+			own, err := owners(full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(own) != want {
+				t.Errorf("clients %v hold the unit, want %d", own, want)
+			}
+			planted := *full.Data
+			planted.Value = slices.Clone(planted.Value)
+			item := full.Split.Train.Item[slices.Index(full.Split.Train.User, 0)]
+			for k, x := range planted.Value {
+				if planted.User[k] != 0 && planted.Item[k] != item {
+					planted.Value[k] = float32(planted.Min+planted.Max) - x
+				}
+			}
+			other, err := experiment.OpenSet(full.Asked(), &planted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := watch(t.Context(), full, own, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := watch(t.Context(), other, own, first.sums)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const messages = "messages and sizes"
+			if got := different(first.seen[messages], second.seen[messages]); (got != "") != (want < full.Cohort.All()) {
+				t.Errorf("%d clients of %d hold the unit; what others send differs: %q", want, full.Cohort.All(), got)
+			}
+		})
 	}
 }
