@@ -35,7 +35,7 @@ const (
 // Config is an audit.
 type Config struct {
 	// Runs is how many times the whole experiment's releases are made in each of the two
-	// worlds; half of them choose the attack, the other half measure it. At least 40.
+	// worlds, at least 40. A learnt attack learns on half of them, and the other half measures it.
 	Runs  int
 	Claim Claim
 	Seed  uint64
@@ -101,11 +101,11 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 		Noise: a.noise, Clients: e.Cohort.Wanted(), Items: e.Data.Items, Colluders: e.Cohort.Colluding(), Dropout: algorithm.Dropout.Value(e.Config),
 		Releases: a.released, Runs: c.Runs, Seed: c.Seed,
 	}
-	p := curve(r.Delta)
 	if slices.ContainsFunc(e.Privacy.Run, func(ev dp.Event) bool { return ev.Mechanism.Sampled() }) {
-		p = family(e.Privacy.Run, r.Delta)
+		r.attack(views, []statistic{likelihoodRatio, learnt}, family(e.Privacy.Run, r.Delta), tail)
+	} else {
+		r.attackNormal(views)
 	}
-	r.attack(views, p)
 	return r, nil
 }
 

@@ -1,37 +1,38 @@
 package audit
 
-// statistic is a number by which an attacker tells runs apart: the larger, the likelier is the
-// unit there.
+// statistic is a number by which an attacker tells runs apart: the larger it is, the likelier the unit is there.
 type statistic struct {
 	name string
-	of   func(view) float64
+	// learn makes the number's function from runs.
+	learn func(*[worlds][]view) func(view) float64
 }
 
-// apply computes it for the runs of both worlds.
-func (s statistic) apply(views *[worlds][]view) *half {
+// likelihoodRatio is the ratio of likelihoods by the stated law, which needs no learning.
+var likelihoodRatio = statistic{"attack by the ratio of likelihoods", func(*[worlds][]view) func(view) float64 {
+	return func(v view) float64 { return v.likelihood }
+}}
+
+// learnt is a weighted sum of everything seen. It finds noise that does not follow its law, and removals that betray what stays.
+var learnt = statistic{"attack by a learnt sum of all that is seen", func(runs *[worlds][]view) func(view) float64 {
+	weights := discriminant(runs)
+	return func(v view) float64 {
+		var sum float64
+		for k, x := range v.feature {
+			sum += weights[k] * x
+		}
+		return sum
+	}
+}}
+
+// apply computes a number for the runs of both worlds.
+func apply(of func(view) float64, views *[worlds][]view) *half {
 	var h half
 	for w, all := range views {
 		for _, v := range all {
-			h[w] = append(h[w], s.of(v))
+			h[w] = append(h[w], of(v))
 		}
 	}
 	return &h
-}
-
-// statistics are the ratio of likelihoods by the stated law, and one that is learnt: should noise
-// not follow its law, or what is taken back betray what stays, it finds out.
-func statistics(learn *[worlds][]view) []statistic {
-	weights := discriminant(learn)
-	return []statistic{
-		{"attack by the ratio of likelihoods", func(v view) float64 { return v.likelihood }},
-		{"attack by a learnt sum of all that is seen", func(v view) float64 {
-			var sum float64
-			for k, x := range v.feature {
-				sum += weights[k] * x
-			}
-			return sum
-		}},
-	}
 }
 
 // discriminant is Fisher's: the inverse of the covariance within worlds times the difference

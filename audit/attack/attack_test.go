@@ -228,7 +228,7 @@ func TestMembershipKeepsToEpsilon(t *testing.T) {
 		m := ran(t, attacked("algorithm", "private-item-bias"), a).Budgets[0].Membership[1]
 		n := m.Trials / 2
 		x := m.ROC[slices.IndexFunc(m.ROC, func(x Rates) bool { return x.False+x.True >= 1 })]
-		truly, falsely := binomial.Lower(int(math.Round(x.True*float64(n))), n), binomial.Upper(int(math.Round(x.False*float64(n))), n)
+		truly, falsely := binomial.Lower(int(math.Round(x.True*float64(n))), n, binomial.Tail), binomial.Upper(int(math.Round(x.False*float64(n))), n, binomial.Tail)
 		if holds := truly <= newLimit(1, 1e-5).allows(falsely); holds != c.holds {
 			t.Errorf("ε = %s: %v at least and %v at most of %d", c.epsilon, truly, falsely, n)
 		}

@@ -92,9 +92,9 @@ func (s scored) area(seed uint64, runs int) Interval {
 	pairs := min(in, out)
 	switch {
 	case x.Low == 1:
-		x.Low = binomial.Lower(pairs, pairs)
+		x.Low = binomial.Lower(pairs, pairs, binomial.Tail)
 	case x.High == 0:
-		x.High = binomial.Upper(0, pairs)
+		x.High = binomial.Upper(0, pairs, binomial.Tail)
 	}
 	return x
 }
@@ -169,7 +169,7 @@ func (s scored) at(rate float64) (falsely float64, truly Interval) {
 		}
 	}
 	k := ts[best]
-	return float64(fs[best]) / float64(out), Interval{Value: float64(k) / float64(in), Low: binomial.Lower(k, in), High: binomial.Upper(k, in)}
+	return float64(fs[best]) / float64(out), Interval{Value: float64(k) / float64(in), Low: binomial.Lower(k, in, binomial.Tail), High: binomial.Upper(k, in, binomial.Tail)}
 }
 
 // roc is the curve, thinned to what a logarithmic picture shows.

@@ -3,20 +3,20 @@ package binomial
 
 import "math"
 
-// Tail is the error rate of each bound: of an interval of two, 5%.
+// Tail is the error rate of each bound of an interval of 95%.
 const Tail = 0.025
 
-// Lower is the bound of Clopper and Pearson (1934) on a probability of which n trials
-// happened k times: from below, wrong with probability Tail at the most.
-func Lower(k, n int) float64 {
+// Lower is the lower bound of Clopper and Pearson (1934) on the probability of an event that happened in k of n trials. The
+// bound is wrong with probability at most tail.
+func Lower(k, n int, tail float64) float64 {
 	if k == 0 {
 		return 0
 	}
-	return Solve(func(p float64) bool { return AtLeast(k, n, p) < Tail })
+	return Solve(func(p float64) bool { return AtLeast(k, n, p) < tail })
 }
 
-// Upper is that from above.
-func Upper(k, n int) float64 { return 1 - Lower(n-k, n) }
+// Upper is the upper bound of Clopper and Pearson, wrong with probability at most tail.
+func Upper(k, n int, tail float64) float64 { return 1 - Lower(n-k, n, tail) }
 
 // Solve is the largest p in [0, 1] for which something holds that holds below it.
 func Solve(holds func(p float64) bool) float64 {

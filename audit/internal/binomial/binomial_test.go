@@ -19,7 +19,7 @@ func TestClopperPearson(t *testing.T) {
 		{5, 10, 0.1871, 0.8129},
 		{0, 5000, 0, 1 - math.Pow(binomial.Tail, 1./5000)},
 	} {
-		if lo, hi := binomial.Lower(c.k, c.n), binomial.Upper(c.k, c.n); math.Abs(lo-c.lower) > 5e-5 || math.Abs(hi-c.upper) > 5e-5 {
+		if lo, hi := binomial.Lower(c.k, c.n, binomial.Tail), binomial.Upper(c.k, c.n, binomial.Tail); math.Abs(lo-c.lower) > 5e-5 || math.Abs(hi-c.upper) > 5e-5 {
 			t.Errorf("%d of %d: from %.5f to %.5f, want %.5f to %.5f", c.k, c.n, lo, hi, c.lower, c.upper)
 		}
 	}

@@ -20,7 +20,7 @@ type auditCmd struct {
 
 	Canaries *int `placeholder:"M" help:"Make instead one run on --data in which M users or ratings are left out by coins each, and guess which, from the model and from the sums."`
 
-	Runs   *int   `placeholder:"N" help:"Runs with the unit there, and as many with it empty; half of them choose the attack, half measure it. Default 4000."`
+	Runs   *int   `placeholder:"N" help:"Runs with the unit there, and as many with it empty. Default 4000."`
 	Claim  string `enum:"stated,published," default:"" help:"Which epsilon is audited: stated, that of the privacy statement, or published, what the published analysis of replaced noise claims. Default stated."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
