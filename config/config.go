@@ -194,14 +194,14 @@ func (c Config) outside(k *Key) string {
 		}
 	case Whole:
 		n := c.number(k)
-		if n.Given && (!k.Range.contains(n.Value) || n.Value != math.Trunc(n.Value)) {
+		if n.Given && (!k.Range.Contains(n.Value) || n.Value != math.Trunc(n.Value)) {
 			if math.IsInf(k.Range.High, 1) {
 				return fmt.Sprintf("%v is not at least %v", n.Value, k.Range.Low)
 			}
 			return fmt.Sprintf("%v is not a whole number from %v to %v", n.Value, int(k.Range.Low), int(k.Range.High))
 		}
 	case Real:
-		if n := c.number(k); n.Given && !k.Range.contains(n.Value) {
+		if n := c.number(k); n.Given && !k.Range.Contains(n.Value) {
 			return k.Range.refuse(n.Value)
 		}
 	case Text, Seed:

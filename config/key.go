@@ -186,7 +186,7 @@ func declare(k *Key, right bool) *Key {
 }
 
 // Keys lists every key: those without a section first, then section by section, each in
-// the order of declaration.
+// the order of declaration, the keys of a part of a section together.
 func Keys() []*Key {
 	var sections []string
 	bySection := make(map[string][]*Key)
@@ -199,9 +199,25 @@ func Keys() []*Key {
 	}
 	all := slices.Clone(bySection[""])
 	for _, s := range sections {
-		all = append(all, bySection[s]...)
+		all = append(all, together(s, bySection[s])...)
 	}
 	return all
+}
+
+// together orders the keys of a section: those of a part, as statistics.shares, stand where the first of them was declared.
+func together(section string, keys []*Key) []*Key {
+	part := func(k *Key) string { return k.Name[:strings.LastIndexByte(k.Name, '.')] }
+	out := make([]*Key, 0, len(keys))
+	for i, k := range keys {
+		p := part(k)
+		switch {
+		case p == section:
+			out = append(out, k)
+		case !slices.ContainsFunc(keys[:i], func(o *Key) bool { return part(o) == p }):
+			out = append(out, slices.DeleteFunc(slices.Clone(keys), func(o *Key) bool { return part(o) != p })...)
+		}
+	}
+	return out
 }
 
 // Section is what stands before the first dot of the name; "" where there is none.
@@ -247,7 +263,8 @@ func Positive() Range { return Inside(0, math.Inf(1)) }
 // AtLeast allows the low end and all finite numbers above it.
 func AtLeast(low float64) Range { return Below(low, math.Inf(1)) }
 
-func (r Range) contains(v float64) bool {
+// Contains reports whether a number is allowed.
+func (r Range) Contains(v float64) bool {
 	if r == (Range{}) {
 		return true
 	}

@@ -88,7 +88,7 @@ func TestChoose(t *testing.T) {
 func TestYAMLSections(t *testing.T) {
 	b := string(config.Config{}.YAML())
 	for _, part := range []string{
-		"algorithm: ssp-c\n", "\nsplit:\n  test: 0.1\n  validation: 0\n", "\n  shares:\n    counts: auto\n", "\nencoder:\n  dim: 0\n", "\nname: \"\"\n",
+		"algorithm: ssp-c\n", "\nsplit:\n  test: 0.1\n  validation: 0\n", "\n  shares:\n    gramian: auto\n", "\nencoder:\n  dim: 0\n", "\nname: \"\"\n",
 	} {
 		if strings.Count(b, part) != 1 {
 			t.Errorf("%q is there %d times, want once, in\n%s", part, strings.Count(b, part), b)

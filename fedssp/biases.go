@@ -1,9 +1,11 @@
 package fedssp
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -42,21 +44,97 @@ const maxBiasRounds = 100
 // weights of features leave of ratings is less than what its mean does.
 const refined = 0.85
 
+// declareBiases declares the keys of item biases.
+func declareBiases() {
+	keys.biasFirst = config.DeclareText(config.Key{
+		Name: "statistics.bias-first", Kind: config.Word, Default: "auto", Auto: "yes of our forms, with explicit feedback", Words: []string{yes, no}, When: items.when(),
+		Help:       "Whether private item biases come before the embeddings.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf((settings{c}).biases()) },
+		Check: func(c config.Config) string {
+			if s := (settings{c}); s.implicit() && keys.biasFirst.Is(c, yes) && s.ranked() {
+				return "implicit feedback has no scale, and so no biases on it"
+			}
+			return ""
+		},
+	})
+	keys.priors = word("statistics.priors", []string{"fixed", "learned"}, func(s settings) bool { return s.biases() && !s.pooled() }, "learned",
+		"Whether the priors of biases are fixed or learned from the released sums.", func(settings, *config.Facts) string { return "learned" })
+	keys.priorStrength = later("prior-strength", config.Real, config.AtLeast(0), func(s settings) bool { return s.biases() && s.learns() }, "0", "100 where little can be learned, else 0",
+		"How many items' worth what is usual of ratings weighs in learned priors of biases; with 0 the mean and how often items are rated are not held to it either.",
+		byFacts(func(s settings, f *config.Facts) float64 { return either(s.starved(f), 100, 0) }))
+	keys.biasRounds = later("bias-rounds", config.Whole, config.Between(1, maxBiasRounds), biased, "1", "2 where little can be learned, else 1",
+		"Secure sums that biases are learned from, the later ones from what is left of ratings.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			return either(s.starved(f) && !keys.chooseBy.Is(s.Config, byWeights), 2, 1)
+		}))
+	keys.clipBias = number("statistics.clip-bias", clips(), biased, "7/16 of the scale, or half of it", "Largest residual of a rating in the sums for biases, in stars.",
+		byFacts(func(s settings, f *config.Facts) float64 { return either(s.learns(), 0.875, 1) * halfScale(f) }))
+	// What all of a user's ratings come to together varies less than one of them does, and the noise grows with its bound.
+	keys.normBias = longest("norm-bias", biased, "a quarter of the scale, a sixth where little can be learned; 0 without noise",
+		"Largest norm of all that a user adds to the sums for biases, in stars: a longer one is scaled down. 0: what single ratings are clipped to.",
+		settings.normBias)
+	keys.userBiasRidge = number("statistics.user-bias-ridge", config.Positive(), biased, "5", "Ridge of a user's own bias.", value(5))
+	keys.biasRidge = number("statistics.bias-ridge", config.Positive(), func(s settings) bool { return s.biases() && !s.learns() }, "4", "How many ratings pull a bias to zero, with fixed priors.", value(4))
+	keys.shareBias = config.DeclareNumber(config.Key{
+		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are, of a wide catalogue without features by how many for each item", Range: config.Inside(0, 1),
+		When: condition(func(s settings) bool { return s.biases() && s.items() }).when(), Help: "Share of the budget for item biases.",
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			if f == nil {
+				return config.Auto
+			}
+			if (settings{c}).starved(f) {
+				return config.Fixed(max(1-starvedRest-keys.shareMean.Value(c)-keys.shareCounts.Value(c), starvedRest))
+			}
+			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users, settings{c}.usersOfBiases(f)))
+		},
+		Check: checkShares,
+	})
+	// What many liked is most of what rankings know where little can be learned.
+	keys.shareWeightCounts = share("weight-counts", func(s settings) bool { return !s.popular() && (s.biases() || !s.byUser()) }, "0.3, 0.1 where little can be learned; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			return either(s.starved(f), starvedCounts, either(s.poolsRanks(), 0.8, 0.3))
+		}))
+}
+
+func checkShares(c config.Config) string {
+	sum := 0.
+	for _, k := range []config.NumberKey{keys.shareCounts, keys.shareMean, keys.shareBias} {
+		if !c.InRange(k.Key) {
+			return ""
+		}
+		sum += k.Value(c)
+	}
+	if sum >= 1 {
+		return fmt.Sprintf("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
+	}
+	return ""
+}
+
+func (biasing) read(p *Params, s settings) {
+	c := s.Config
+	p.BiasParams = BiasParams{
+		Bias: s.biases(), ClipBias: keys.clipBias.Value(c), NormBias: keys.normBias.Value(c), BiasRounds: int(keys.biasRounds.Or(c, 1)),
+		BiasRidge: keys.biasRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c),
+	}
+	p.Pool.Iterations, p.Pool.Strength = int(either(s.learns(), priorSteps, 0)), keys.priorStrength.Value(c)
+	p.Shares.Bias, p.Shares.WeightCounts = keys.shareBias.Value(c), keys.shareWeightCounts.Value(c)
+}
+
 func (biasing) check(p *Params, e *problems) {
 	e.share("bias", p.Shares.Bias, p.Bias)
 	e.share("weight-counts", p.Shares.WeightCounts, p.weighsItems())
 	if !p.Bias {
 		return
 	}
-	e.positive("clip-bias", p.ClipBias)
-	e.notNegative("norm-bias", p.NormBias)
-	if p.BiasRounds < 0 || p.BiasRounds > maxBiasRounds {
-		e.add("bias-rounds is %d; it must be from 0 to %d", p.BiasRounds, maxBiasRounds)
+	e.within(keys.clipBias, p.ClipBias)
+	e.within(keys.normBias, p.NormBias)
+	if p.BiasRounds != 0 {
+		e.within(keys.biasRounds, float64(p.BiasRounds))
 	}
 	if !p.learned() {
-		e.positive("bias-ridge", p.BiasRidge)
+		e.within(keys.biasRidge, p.BiasRidge)
 	}
-	e.positive("user-bias-ridge", p.UserBiasRidge)
+	e.within(keys.userBiasRidge, p.UserBiasRidge)
 }
 
 func (biasing) ask(p *Params, to *schedule) {

@@ -6,7 +6,6 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -84,9 +83,9 @@ func (s settings) solver() Solver {
 // it does not do.
 func (s settings) variational() bool {
 	switch {
-	case keys.posteriors.Is(s.Config, yes):
+	case posteriorsKey.Is(s.Config, yes):
 		return s.problemOfPosteriors() == ""
-	case keys.posteriors.Is(s.Config, no):
+	case posteriorsKey.Is(s.Config, no):
 		return false
 	default:
 		return s.problemOfPosteriors() == "" && keys.gramian.Is(s.Config, "auto")
@@ -485,46 +484,15 @@ func paramsOf(setup *algorithm.Setup) Params {
 	p := Params{
 		Items: setup.Data.Items, Rank: int(algorithm.Rank.Or(c, s.rank())), Min: setup.Bottom(), Max: setup.Top(),
 		Feedback: Feedback(algorithm.Feedback.Of(c)), Features: setup.Features, Seed: algorithm.Seed.Of(c),
-		Shares: Shares{
-			Counts: keys.shareCounts.Value(c), Mean: keys.shareMean.Value(c), Bias: keys.shareBias.Value(c),
-			WeightCounts: keys.shareWeightCounts.Value(c), Gramian: keys.shareGramian.Value(c),
-		},
-		CountsParams: CountsParams{CountCap: keys.countCap.Int(c), CountMargin: keys.countMargin.Value(c)},
-		MeanParams:   MeanParams{MeanCap: keys.meanCap.Int(c)},
-		BiasParams: BiasParams{
-			Bias: s.biases(), ClipBias: keys.clipBias.Value(c), NormBias: keys.normBias.Value(c), BiasRounds: int(keys.biasRounds.Or(c, 1)),
-			BiasRidge: keys.biasRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c),
-		},
-		StatisticsParams: StatisticsParams{
-			Gramian: GramianForm(keys.gramian.Of(c)), ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c),
-			NormItems: keys.normItems.Value(c), Unobserved: keys.unobserved.Value(c), Rounds: algorithm.Rounds.Int(c),
-			Resample: int(keys.resample.Or(c, 1)), SamplingRate: keys.samplingRate.Value(c), Growth: keys.growth.Value(c),
-		},
-		WeighingParams: WeighingParams{
-			Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), Normalise: Normaliser(keys.normalise.Of(c)),
-			Headroom: keys.headroom.Value(c), PerUser: keys.perUser.Int(c),
-		},
-		UserParams: UserParams{
-			UserRidge: keys.userRidge.Value(c), Drift: either(s.drifts(), keys.userDrift.Value(c), 0), UserFeatures: s.userFeatures(setup.Features),
-			Popularity: either(s.popularity(), keys.popularityWeight.Chosen(c), 0),
-		},
-		SolverParams: SolverParams{
-			Solver: s.solver(), ItemRidge: keys.itemRidge.Value(c), ItemPrior: keys.itemPrior.Value(c), StartSpread: keys.startSpread.Value(c),
-			Loss: Loss(keys.loss.Of(c)), LossWidth: keys.lossWidth.Value(c),
-			CMF: CMFParams{
-				FeatureWeight: keys.featureWeight.Value(c), FeatureRidge: keys.featureRidge.Value(c),
-				Unobserved: keys.unobservedFeature.Value(c), Sweeps: keys.sweeps.Int(c),
-			},
-			Pool:    PoolParams{Iterations: int(either(s.learns(), priorSteps, 0)), Strength: keys.priorStrength.Value(c), Decay: keys.decay.Value(c)},
-			Encoder: encoderOf(c),
-		},
+		choices: new(choices), Single: s.broadcasts() && keys.broadcast.Is(c, single),
+		WeighingParams: s.weighing(), UserParams: s.user(setup.Features),
 	}
-	p.TopItems, p.choices = s.topItems(p.Items), new(choices)
-	p.ByWeights, p.Single = p.TopItems > 0 && keys.chooseBy.Is(c, byWeights), s.broadcasts() && keys.broadcast.Is(c, single)
-	if s.descends() {
-		p.Descent = DescentParams{Clip: keys.clipGradient.Value(c), Radius: keys.radius.Value(c), Rate: keys.itemRate.Value(c), UserRate: keys.userRate.Value(c)}
-		p.Encoder.Steps, p.Encoder.WarmStart = p.Rounds*p.Resample, true
+	p.Solver = s.solver()
+	for _, x := range stages {
+		x.read(&p, s)
 	}
+	p.TopItems = s.topItems(p.Items)
+	p.ByWeights = p.TopItems > 0 && keys.chooseBy.Is(c, byWeights)
 	if !s.items() { // all that is left is the biases', and nothing else is fitted
 		p.Rank, p.Rounds, p.SamplingRate = 1, 0, 1
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = One, 1, 1, 1, 1, 1
@@ -534,14 +502,6 @@ func paramsOf(setup *algorithm.Setup) Params {
 		}
 	}
 	return p
-}
-
-func encoderOf(c config.Config) encoder.Settings {
-	return encoder.Settings{
-		Dim: keys.dim.Int(c), Dense: keys.dense.Chosen(c) == yes, IDs: keys.ids.Is(c, yes), StartNorm: keys.startNorm.Value(c),
-		Optimiser: encoder.Optimiser(keys.optimiser.Of(c)), Rate: keys.rate.Value(c), Decay: encoder.Decay(keys.rateDecay.Of(c)), Steps: keys.steps.Int(c),
-		Batch: keys.batch.Int(c), WarmStart: keys.warmStart.Is(c, yes), Ridge: keys.ridge.Value(c),
-	}
 }
 
 // userFeatures are what clients weigh for their users; nil: nothing.

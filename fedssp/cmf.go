@@ -20,7 +20,30 @@ type cmf struct{ closed }
 
 func (x cmf) keys() []*config.Key {
 	return append(x.closed.keys(), keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key,
-		keys.featureWeight.Key, keys.featureRidge.Key, keys.unobservedFeature.Key, keys.sweeps.Key)
+		featureWeightKey.Key, featureRidgeKey.Key, unobservedFeatureKey.Key, sweepsKey.Key)
+}
+
+var featureWeightKey, featureRidgeKey, unobservedFeatureKey, sweepsKey config.NumberKey
+
+// declareCMF declares the factorization of features beside the ratings: see [CMFParams].
+func declareCMF() {
+	featureWeightKey = number("cmf.feature-weight", config.Positive(), byCMF, "0.2; 1 where little can be learned", "Weight of a feature beside a rating.",
+		byFacts(func(s settings, f *config.Facts) float64 { return either(s.scarce(f), 1, 0.2) }))
+	plain := func(name, standard string, r config.Range, help string) config.NumberKey {
+		return config.DeclareNumber(config.Key{Name: "cmf." + name, Kind: config.Real, Default: standard, Range: r, When: byCMF.when(), Help: help})
+	}
+	featureRidgeKey = plain("feature-ridge", "0.1", config.Positive(), "Ridge of a feature's embedding.")
+	unobservedFeatureKey = plain("unobserved", "0.1", config.Below(0, 1), "Weight of features that an item does not have.")
+	sweepsKey = config.DeclareNumber(config.Key{
+		Name: "cmf.sweeps", Kind: config.Whole, Default: "5", Range: config.AtLeast(1), When: byCMF.when(), Help: "How often features and items take turns in a round.",
+	})
+}
+func (cmf) read(p *Params, s settings) {
+	c := s.Config
+	p.CMF = CMFParams{
+		FeatureWeight: featureWeightKey.Value(c), FeatureRidge: featureRidgeKey.Value(c),
+		Unobserved: unobservedFeatureKey.Value(c), Sweeps: sweepsKey.Int(c),
+	}
 }
 
 func (cmf) speaks(*Params) bool { return true }
@@ -56,12 +79,10 @@ func (c CMFParams) check(p *Params, e *problems) {
 			checkCategory(&p.Features.Categories[i], p.Items, e)
 		}
 	}
-	e.positive("feature-weight", c.FeatureWeight)
-	e.positive("feature-ridge", c.FeatureRidge)
-	if !(c.Unobserved >= 0 && c.Unobserved < 1) {
-		e.add("the unobserved weight of features is %v; it must be from 0 to below 1", c.Unobserved)
-	}
-	e.atLeast("sweeps", c.Sweeps, 1)
+	e.within(featureWeightKey, c.FeatureWeight)
+	e.within(featureRidgeKey, c.FeatureRidge)
+	e.within(unobservedFeatureKey, c.Unobserved)
+	e.within(sweepsKey, float64(c.Sweeps))
 }
 
 // checkCategory checks the shape of a category of features, and that weights are positive.

@@ -20,7 +20,24 @@ const Convex Solver = "convex"
 type convex struct{ closed }
 
 func (x convex) keys() []*config.Key {
-	return slices.Concat(x.closed.keys(), encoderKeys(), passKeys(), []*config.Key{keys.loss.Key, keys.lossWidth.Key, keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key})
+	return slices.Concat(x.closed.keys(), encoderKeys(), passKeys(), []*config.Key{lossKey.Key, lossWidthKey.Key, keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key})
+}
+
+var (
+	lossKey      config.TextKey
+	lossWidthKey config.NumberKey
+)
+
+// declareConvex declares the loss.
+func declareConvex() {
+	lossKey = word("statistics.loss", []string{string(Squared), string(Huber), string(Logistic)}, func(s settings) bool { return s.solver() == Convex },
+		"huber, as good as squares on ratings and bounded by itself", "Loss of ssp-convex.", func(settings, *config.Facts) string { return string(Huber) })
+	lossWidthKey = number("statistics.loss-width", config.Positive(), func(s settings) bool { return s.solver() == Convex && lossKey.Chosen(s.Config) == string(Huber) }, "1",
+		"Residual from which the huber loss grows linearly.", value(1))
+}
+
+func (convex) read(p *Params, s settings) {
+	p.Loss, p.LossWidth, p.Encoder = Loss(lossKey.Of(s.Config)), lossWidthKey.Value(s.Config), encoderOf(s.Config)
 }
 
 func (convex) encodes(p *Params) bool  { return p.Features != nil }
@@ -36,7 +53,7 @@ func (convex) check(p *Params, e *problems) {
 	switch p.Loss {
 	case Squared, Logistic:
 	case Huber:
-		e.positive("loss-width", p.LossWidth)
+		e.within(lossWidthKey, p.LossWidth)
 	default:
 		e.add("loss is %q; it must be %s, %s or %s", p.Loss, Squared, Huber, Logistic)
 	}

@@ -21,6 +21,22 @@ func (counting) keys() []*config.Key {
 	return []*config.Key{keys.countCap.Key, keys.countMargin.Key, keys.shareCounts.Key}
 }
 
+// declareCounts declares the keys of private counts.
+func declareCounts() {
+	keys.countMargin = config.DeclareNumber(config.Key{
+		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), Later: true, When: condition(settings.counted).when(),
+		Help: "How many deviations of their noise are added to the private counts, so that a count that noise makes small does not weigh for it (multi-task, appendix B).",
+	})
+	keys.countCap = count("statistics.count-cap", config.Between(1, 1e6), settings.counted, "50",
+		"Most items that a user is counted at in the private counts.", func(settings) float64 { return 50 })
+	keys.shareCounts = share("counts", settings.counted, "0.01", "Share of the budget for private counts.", value(0.01))
+}
+
+func (counting) read(p *Params, s settings) {
+	p.CountsParams = CountsParams{CountCap: keys.countCap.Int(s.Config), CountMargin: keys.countMargin.Value(s.Config)}
+	p.Shares.Counts = keys.shareCounts.Value(s.Config)
+}
+
 // withCounts reports whether something needs the private counts.
 func (p *Params) withCounts() bool {
 	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == GlobalNorm)
@@ -32,10 +48,8 @@ func (p *Params) releasesCounts() bool { return p.withCounts() || p.chooses() &&
 func (counting) check(p *Params, e *problems) {
 	e.share("counts", p.Shares.Counts, p.releasesCounts())
 	if p.releasesCounts() {
-		e.atLeast("count-cap", p.CountCap, 1)
-		if !(p.CountMargin >= 0 && p.CountMargin <= 100) {
-			e.add("count-margin is %v; it must be from 0 to 100", p.CountMargin)
-		}
+		e.within(keys.countCap, float64(p.CountCap))
+		e.within(keys.countMargin, p.CountMargin)
 	}
 }
 

@@ -3,6 +3,7 @@ package fedssp
 import (
 	"errors"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -29,7 +30,7 @@ type DescentParams struct {
 }
 
 func (x DescentParams) check(p *Params, e *problems) {
-	e.positive("clip", x.Clip)
+	e.within(clipGradientKey, x.Clip)
 	if f, s := p.solver().encoder(p); p.Items >= 1 && p.Rank >= 1 {
 		if n := encoder.Parameters(f, p.Items, p.Rank, s); n > protocol.MaxLen {
 			e.add("the encoder has %.3g parameters; a gradient has at most %d: lower the rank or dim, or give fewer features", n, protocol.MaxLen)
@@ -39,6 +40,20 @@ func (x DescentParams) check(p *Params, e *problems) {
 
 // descending is a solver that takes steps against sums of gradients.
 type descending struct{ plainSolver }
+
+var clipGradientKey config.NumberKey
+
+// declareDescent declares how gradients are clipped.
+func declareDescent() {
+	clipGradientKey = gradientKey("clip", clips(), settings.descends, "0.5; 1 without noise", "Largest norm of a gradient: of each rating by its item, or of all of a user's by the encoder.",
+		func(s settings) float64 { return either(s.private(), 0.5, 1) })
+}
+
+// read: one schedule of steps goes through the whole run.
+func (descending) read(p *Params, s settings) {
+	p.Descent.Clip, p.Encoder = clipGradientKey.Value(s.Config), encoderOf(s.Config)
+	p.Encoder.Steps, p.Encoder.WarmStart = p.Rounds*p.Resample, true
+}
 
 func (descending) encodes(*Params) bool    { return true }
 func (descending) speaks(*Params) bool     { return true }

@@ -2,8 +2,11 @@ package fedssp
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -19,6 +22,122 @@ type encoderSolver struct{ closed }
 func (x encoderSolver) keys() []*config.Key {
 	return slices.Concat(x.closed.keys(), encoderKeys(), passKeys(), []*config.Key{keys.itemRidge.Key, keys.itemPrior.Key})
 }
+
+// declareEncoder declares the public encoder of items: see [encoder.Settings].
+func declareEncoder() {
+	plain := func(name, standard string, when condition, words []string, help string) config.TextKey {
+		return config.DeclareText(config.Key{Name: "encoder." + name, Kind: config.Word, Default: standard, Words: words, When: when.when(), Help: help})
+	}
+	keys.dim = config.DeclareNumber(config.Key{
+		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
+	})
+	keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
+		func(s settings, _ *config.Facts) string { return yesIf(s.family().dense) })
+	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether items have an embedding of their own besides those of their features.",
+		func(s settings, f *config.Facts) string {
+			if s.family().dense {
+				return no
+			}
+			if f == nil {
+				return "auto"
+			}
+			return yesIf(!s.nearStart(f))
+		})
+	keys.startNorm = number("encoder.start-norm", config.Positive(), encoded, "0.3; 2 where little can be learned; 0.1 of am-dpsgd and dp-sgd-mf", "Typical norm of an item at the start.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			if s.byUser() {
+				return 0.1
+			}
+			return either(s.nearStart(f), 2, 0.3)
+		}))
+	keys.optimiser = config.DeclareText(config.Key{
+		Name: "encoder.optimiser", Kind: config.Word, Default: "auto", Auto: "exact of ssp-c, adam of the others", Words: []string{exact, string(encoder.Adam), string(encoder.SGD)},
+		When: condition(func(s settings) bool { return s.encodes() || s.pooled() }).when(),
+		Help: "How the encoder is fitted: exact solves for its best parameters.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string {
+			switch s := (settings{c}); {
+			case s.pooled():
+				return exact
+			case s.encodes():
+				return string(encoder.Adam)
+			default:
+				return "auto"
+			}
+		},
+		Check: checkOptimiser,
+	})
+	keys.rate = number("encoder.rate", config.Positive(), encoded, "0.3/√encoder.steps; 0.001 where little can be learned; 0.01 of am-dpsgd and dp-sgd-mf", "Learning rate of the encoder.",
+		byFacts(func(s settings, f *config.Facts) float64 { // fewer steps are longer
+			if s.byUser() {
+				return 0.01
+			}
+			return either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps()))
+		}))
+	keys.rateDecay = plain("decay", string(encoder.Cosine), encoded, []string{string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear)}, "How the learning rate falls.")
+	keys.steps = count("encoder.steps", config.Between(1, 1e6), inPasses, "100; 10 of ssp-i", "Gradient steps of a round.", settings.encoderSteps)
+	keys.batch = config.DeclareNumber(config.Key{
+		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: inPasses.when(), Help: "Most items of a gradient step; 0 takes all.",
+	})
+	keys.warmStart = plain("warm-start", yes, inPasses, []string{yes, no}, "Whether a round begins where the last one ended.")
+	keys.ridge = config.DeclareNumber(config.Key{
+		Name: "encoder.ridge", Kind: config.Real, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Ridge of the encoder's parameters.",
+	})
+}
+
+func checkDim(c config.Config) string {
+	s := settings{c}
+	rank := int(algorithm.Rank.Or(c, s.rank()))
+	if dim := keys.dim.Int(c); dim > 0 && keys.dense.Chosen(c) == no && dim != rank {
+		return fmt.Sprintf("%d is not the rank %d: embeddings of features are added up where encoder.dense is no", dim, rank)
+	}
+	return ""
+}
+
+func checkOptimiser(c config.Config) string {
+	f := settings{c}.family()
+	if !keys.optimiser.Is(c, exact) || f.about.Name == "" {
+		return ""
+	}
+	switch {
+	case !f.has(Pooled):
+		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
+	case keys.gramian.Is(c, string(PerItem)) && !(settings{c}).variational():
+		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, One)
+	case keys.resample.Or(c, 1) > 1:
+		return fmt.Sprintf("%s solves for a round's statistics once; statistics.resample must be 1", exact)
+	default:
+		return ""
+	}
+}
+
+// listed are words as a sentence lists them.
+func listed(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " and " + words[n]
+	}
+	return strings.Join(words, "")
+}
+
+// pooledNames are the algorithms whose encoder may be solved for.
+func pooledNames() []string {
+	var names []string
+	for _, a := range algorithm.All() {
+		if f, ok := a.(*family); ok && f.has(Pooled) {
+			names = append(names, f.about.Name)
+		}
+	}
+	return names
+}
+
+func encoderOf(c config.Config) encoder.Settings {
+	return encoder.Settings{
+		Dim: keys.dim.Int(c), Dense: keys.dense.Chosen(c) == yes, IDs: keys.ids.Is(c, yes), StartNorm: keys.startNorm.Value(c),
+		Optimiser: encoder.Optimiser(keys.optimiser.Of(c)), Rate: keys.rate.Value(c), Decay: encoder.Decay(keys.rateDecay.Of(c)), Steps: keys.steps.Int(c),
+		Batch: keys.batch.Int(c), WarmStart: keys.warmStart.Is(c, yes), Ridge: keys.ridge.Value(c),
+	}
+}
+
+func (encoderSolver) read(p *Params, s settings) { p.Encoder = encoderOf(s.Config) }
 
 // encoderKeys are the keys of an encoder, passKeys those of one that takes gradient steps on statistics.
 func encoderKeys() []*config.Key {

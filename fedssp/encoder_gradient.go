@@ -16,7 +16,7 @@ const EncoderGradient Solver = "encoder-gradient"
 type encoderGradient struct{ descending }
 
 func (encoderGradient) keys() []*config.Key {
-	return append(encoderKeys(), keys.clipGradient.Key, keys.resample.Key)
+	return append(encoderKeys(), clipGradientKey.Key, keys.resample.Key)
 }
 
 func (encoderGradient) byUser() bool { return true }

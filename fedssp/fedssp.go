@@ -12,6 +12,10 @@
 //
 // docs/divergence.md says where it departs from them and why.
 //
+// A run is a list of stages ([stages]): what each releases, how that is bounded, what a client computes and what the server makes of the sum
+// stand in one file a stage. The last stage is a solver's ([solvers]), again one file each. An algorithm is a table entry: its stages and the
+// solvers that it may use (algorithms.go); its keys are those of both.
+//
 // An alternating step is one secure sum. Each client is one user ([User], a
 // client.Trainer): it solves for its own u_i in closed form against the items the
 // server broadcast, and contributes statistics of which only the noisy sum over
@@ -57,7 +61,7 @@
 // coordinates, so the norms of gramians, moments, bias, hessians and gradients are
 // √(Σ w_j² x_j²) with |x_j| at most the bound of one row, hence at most that bound.
 // That of bias, moments and gradients is besides measured and scaled down to NormBias or NormItems with
-// the client (restrain in user.go), by a factor of at most 1, which no other bound grows by. What the solvers that take gradients
+// the client (restrain in weighing.go), by a factor of at most 1, which no other bound grows by. What the solvers that take gradients
 // add is bounded in gradient.go. Sums of biases that are refined
 // ([Params.BiasRounds]) are measured and scaled down to what their release declares, .85 of the first bound, whatever the fit to
 // the biases of the server left; their weight-counts are the same w_j once more.
@@ -72,6 +76,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/protocol"
@@ -147,15 +152,10 @@ type problems []error
 
 func (e *problems) add(format string, args ...any) { *e = append(*e, fmt.Errorf(format, args...)) }
 
-func (e *problems) positive(name string, x float64) {
-	if !(x > 0) || math.IsInf(x, 1) {
-		e.add("%s is %v; it must be positive and finite", name, x)
-	}
-}
-
-func (e *problems) notNegative(name string, x float64) {
-	if !(x >= 0) || math.IsInf(x, 1) {
-		e.add("%s is %v; it must be at least 0 and finite", name, x)
+// within checks a setting against the range of its key, which is stated there alone.
+func (e *problems) within(k config.NumberKey, x float64) {
+	if !k.Range.Contains(x) {
+		e.add("%s is %v; it must be %s", k.Name, x, k.Range)
 	}
 }
 
@@ -183,8 +183,8 @@ func (p Params) Validate() error {
 	p.checkForm(&e)
 	p.checkBudgeting(&e)
 	p.checkUserFeatures(&e)
-	e.notNegative("popularity", p.Popularity)
-	e.notNegative("drift", p.Drift)
+	e.within(keys.popularityWeight, p.Popularity)
+	e.within(keys.userDrift, p.Drift)
 	if p.Drift > 0 && p.Feedback == Implicit {
 		e.add("the drift of ratings is followed with explicit feedback")
 	}

@@ -313,7 +313,7 @@ func TestValidate(t *testing.T) {
 		{func(p *Params) { p.Feedback, p.Solver, p.Loss = Implicit, Convex, Squared }, "solver convex is for explicit"},
 		{func(p *Params) { p.Solver = "x" }, `solver is "x"`},
 		{func(p *Params) { p.Solver = CMF }, "needs features"},
-		{func(p *Params) { p.Solver, p.CMF.Unobserved = CMF, 1 }, "unobserved weight of features is 1"},
+		{func(p *Params) { p.Solver, p.CMF.Unobserved = CMF, 1 }, "cmf.unobserved is 1"},
 		{func(p *Params) { p.Solver = CMF }, "feature-weight is 0"},
 		{func(p *Params) { p.Solver = CMF }, "feature-ridge is 0"},
 		{func(p *Params) { p.Solver = CMF }, "sweeps is 0"},

@@ -18,15 +18,38 @@ const Gradient Solver = "gradient"
 type gradient struct{ descending }
 
 func (gradient) keys() []*config.Key {
-	return []*config.Key{keys.clipGradient.Key, keys.radius.Key, keys.itemRate.Key, keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key, keys.normItems.Key, keys.resample.Key}
+	return []*config.Key{clipGradientKey.Key, radiusKey.Key, itemRateKey.Key, keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key, keys.normItems.Key, keys.resample.Key}
+}
+
+var radiusKey, itemRateKey config.NumberKey
+
+// declareGradient declares the steps of items.
+func declareGradient() {
+	radiusKey = gradientKey("radius", clips(), func(s settings) bool { return s.solver() == Gradient }, "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
+		func(s settings) float64 {
+			switch {
+			case !s.private():
+				return 4
+			case s.biases():
+				return 0.3
+			default:
+				return 1
+			}
+		})
+	itemRateKey = gradientKey("rate", config.Positive(), func(s settings) bool { return s.solver() == Gradient }, "2", "What the steps of items that theory proposes are multiplied by (multi-task, theorem 3.12).", func(settings) float64 { return 2 })
+}
+
+func (x gradient) read(p *Params, s settings) {
+	x.descending.read(p, s)
+	p.Descent.Radius, p.Descent.Rate = radiusKey.Value(s.Config), itemRateKey.Value(s.Config)
 }
 
 func (x gradient) check(p *Params, e *problems) {
 	x.descending.check(p, e)
 	if p.Rounds > 0 {
-		e.positive("radius", p.Descent.Radius)
-		e.positive("rate", p.Descent.Rate)
-		e.positive("start-spread", p.StartSpread)
+		e.within(radiusKey, p.Descent.Radius)
+		e.within(itemRateKey, p.Descent.Rate)
+		e.within(keys.startSpread, p.StartSpread)
 	}
 }
 

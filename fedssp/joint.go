@@ -16,13 +16,26 @@ const Joint Solver = "joint"
 type joint struct{ encoderGradient }
 
 func (joint) keys() []*config.Key {
-	return append(encoderKeys(), keys.clipGradient.Key, keys.userRate.Key)
+	return append(encoderKeys(), clipGradientKey.Key, userRateKey.Key)
+}
+
+var userRateKey config.NumberKey
+
+// declareJoint declares the steps of users.
+func declareJoint() {
+	userRateKey = gradientKey("user-rate", config.Positive(), func(s settings) bool { return s.solver() == Joint }, "1",
+		"Learning rate of a user's own embedding, on the mean of its ratings.", func(settings) float64 { return 1 })
+}
+
+func (x joint) read(p *Params, s settings) {
+	x.descending.read(p, s)
+	p.Descent.UserRate = userRateKey.Value(s.Config)
 }
 
 func (x joint) check(p *Params, e *problems) {
 	x.encoderGradient.check(p, e)
 	if p.Rounds > 0 {
-		e.positive("user-rate", p.Descent.UserRate)
+		e.within(userRateKey, p.Descent.UserRate)
 	}
 }
 

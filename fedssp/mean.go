@@ -3,6 +3,7 @@ package fedssp
 import (
 	"math"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -20,11 +21,32 @@ type averaging struct{}
 
 func (averaging) keys() []*config.Key { return []*config.Key{keys.meanCap.Key, keys.shareMean.Key} }
 
+// declareMean declares the keys of the private mean.
+func declareMean() {
+	keys.meanCap = count("statistics.mean-cap", config.Between(0, 1e6), explicit, "50",
+		"Ratings that a user counts for in the private mean, at most; 0 releases none and takes the middle of the scale.", func(settings) float64 { return 50 })
+	// No bias of a user's own makes up for the mean's noise where little can be learned.
+	keys.shareMean = share("mean", settings.averaged, "0.01 to 0.05, more where little can be learned", "Share of the budget for the private mean.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			if s.starved(f) {
+				return starvedMean
+			}
+			if s.biases() {
+				return meanShare(algorithm.Epsilon.Chosen(s.Config), f.Users)
+			}
+			return either(s.scarce(f), 0.03, leastMean)
+		}))
+}
+
+func (averaging) read(p *Params, s settings) {
+	p.MeanCap, p.Shares.Mean = keys.meanCap.Int(s.Config), keys.shareMean.Value(s.Config)
+}
+
 func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
 
 func (averaging) check(p *Params, e *problems) {
 	e.share("mean", p.Shares.Mean, p.withMean())
-	e.atLeast("mean-cap", p.MeanCap, 0)
+	e.within(keys.meanCap, float64(p.MeanCap))
 }
 
 func (averaging) ask(p *Params, to *schedule) {

@@ -22,8 +22,19 @@ const Pooled Solver = "pooled"
 type pooled struct{ closed }
 
 func (x pooled) keys() []*config.Key {
-	return append(x.closed.keys(), keys.decay.Key, keys.startSpread.Key, keys.optimiser.Key, keys.popularityWeight.Key)
+	return append(x.closed.keys(), decayKey.Key, keys.startSpread.Key, keys.optimiser.Key, keys.popularityWeight.Key)
 }
+
+var decayKey config.NumberKey
+
+// declarePooled declares the key of this solver.
+func declarePooled() {
+	decayKey = number("statistics.decay", config.Below(0, 1), func(s settings) bool { return s.solver() == Pooled }, "0.5; 0.8 of many rounds",
+		"How much the statistics of a round before weigh beside those of this one.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
+	decayKey.Former = "statistics.memory"
+}
+
+func (pooled) read(p *Params, s settings) { p.Pool.Decay = decayKey.Value(s.Config) }
 
 func (pooled) learns() bool        { return true }
 func (pooled) speaks(*Params) bool { return true }
@@ -56,10 +67,8 @@ type PoolParams struct {
 
 func (c PoolParams) check(e *problems) {
 	e.atLeast("pool-iterations", c.Iterations, 1)
-	e.notNegative("prior-strength", c.Strength)
-	if !(c.Decay >= 0 && c.Decay < 1) {
-		e.add("decay is %v; it must be at least 0 and below 1", c.Decay)
-	}
+	e.within(keys.priorStrength, c.Strength)
+	e.within(decayKey, c.Decay)
 }
 
 // residual is s, the standard deviation that a residual of a rating is taken to have, from public

@@ -13,6 +13,23 @@ func (ranking) keys() []*config.Key { return nil }
 // popularity reports whether all that is learned is how popular items are: of implicit feedback without rounds.
 func (p *Params) popularity() bool { return p.Feedback == Implicit && p.Rounds == 0 }
 
+// declareRanking declares what rankings learn.
+func declareRanking() {
+	keys.learn = config.DeclareText(config.Key{
+		Name: "statistics.learn", Kind: config.Word, Default: "auto", Auto: "popularity where rankings have little to learn from, else embeddings", Words: []string{embeddings, popularity},
+		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && s.family().learnsItems() }).when(), Later: true, Before: embeddings,
+		Help: "What rankings learn: embeddings of items, or only how popular they are, by private counts.",
+		ChooseWord: func(c config.Config, f *config.Facts) string {
+			if f == nil {
+				return "auto"
+			}
+			return settings{c}.ranksBy(f)
+		},
+	})
+}
+
+func (ranking) read(*Params, settings) {}
+
 func (ranking) check(*Params, *problems) {}
 
 func (ranking) ask(p *Params, to *schedule) {

@@ -48,6 +48,8 @@ type solver interface {
 type settingsOf interface {
 	// keys are the keys that have an effect with this solver alone.
 	keys() []*config.Key
+	// read takes the solver's own settings from a configuration in which nothing is open.
+	read(*Params, settings)
 	// check adds what is wrong with the settings for this solver.
 	check(*Params, *problems)
 	// againstSums says why a round cannot take as many sums as Params.Resample, which is above 1; "": it can.
@@ -113,6 +115,29 @@ type solving interface {
 	restore(p *Params, b []byte) (solving, []byte, error)
 }
 
+// declareItems declares what regularises items, and where they start.
+func declareItems() {
+	keys.itemRidge = number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", value(0.01))
+	keys.itemPrior = config.DeclareNumber(config.Key{
+		Name: "statistics.item-prior", Kind: config.Real, Default: "auto", Auto: "5 to 20; 0.1 where little can be learned", Range: config.AtLeast(0), When: notPool.when(),
+		Help: "How many ratings pull an item to zero.",
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			s := settings{c}
+			if f != nil && s.nearStart(f) {
+				return config.Fixed(0.1)
+			}
+			return config.Fixed(s.itemPrior())
+		},
+		Check: func(c config.Config) string {
+			if keys.itemPrior.Of(c) == config.Fixed(0) && keys.itemRidge.Of(c) == config.Fixed(0) {
+				return "it is 0, and statistics.item-ridge too: an item that hardly anybody rated would have no solution"
+			}
+			return ""
+		},
+	})
+	keys.startSpread = number("statistics.start-spread", config.Positive(), func(s settings) bool { return s.items() && !s.encodes() }, "0.3", "Standard deviation of the coordinates at the start.", value(0.3))
+}
+
 // solver is that of the settings; of an unknown name, which Validate refuses, any.
 func (p *Params) solver() solver { return p.Solver.side() }
 
@@ -152,6 +177,7 @@ type plainSolver struct{}
 func (plainSolver) encoder(p *Params) (*dataset.ItemFeatures, encoder.Settings) {
 	return p.Features, p.Encoder
 }
+func (plainSolver) read(*Params, settings)                   {}
 func (plainSolver) learns() bool                             { return false }
 func (plainSolver) logistic(*Params) bool                    { return false }
 func (plainSolver) byUser() bool                             { return false }
@@ -233,15 +259,15 @@ func (closed) contribute(c *contribution, name string) (protocol.Vector, error) 
 }
 
 // checkUserRidge, checkClips, checkItems and checkStart check what several solvers need.
-func checkUserRidge(p *Params, e *problems) { e.positive("user-ridge", p.UserRidge) }
+func checkUserRidge(p *Params, e *problems) { e.within(keys.userRidge, p.UserRidge) }
 
 func checkClips(p *Params, e *problems, ratings bool) {
 	if p.Rounds == 0 {
 		return
 	}
-	e.positive("clip-user", p.ClipUser)
+	e.within(keys.clipUser, p.ClipUser)
 	if ratings && p.Feedback == Explicit {
-		e.positive("clip-rating", p.ClipRating)
+		e.within(keys.clipRating, p.ClipRating)
 	}
 }
 
@@ -256,7 +282,7 @@ func checkStart(p *Params, e *problems) {
 		return
 	}
 	if !p.Encodes() {
-		e.positive("start-spread", p.StartSpread)
+		e.within(keys.startSpread, p.StartSpread)
 	} else if err := p.Encoder.Validate(p.Rank); err != nil {
 		*e = append(*e, err)
 	}

@@ -10,6 +10,8 @@ import (
 type stage interface {
 	// keys are the keys that have an effect on the stage.
 	keys() []*config.Key
+	// read takes the stage's settings from a configuration in which nothing is open.
+	read(*Params, settings)
 	// check adds what is wrong with the settings for this stage.
 	check(*Params, *problems)
 	// ask adds the stage's releases and their shares of μ², if the settings have it.

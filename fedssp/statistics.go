@@ -1,6 +1,9 @@
 package fedssp
 
 import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -45,6 +48,82 @@ func (statistics) keys() []*config.Key {
 	return []*config.Key{keys.biasFirst.Key, keys.shareBias.Key, keys.shareWeightCounts.Key, keys.growth.Key, keys.samplingRate.Key, keys.userRidge.Key}
 }
 
+// declareStatistics declares what the solver's sums are of, and what bounds a user's contribution.
+func declareStatistics() {
+	keys.gramian = word("statistics.gramian", []string{string(PerItem), string(One)}, bySums,
+		"one, by which far less is sent and noised; per-item of the papers' algorithms, and with posteriors", "Form of the second-order statistics: one for each item, or a single one for all.",
+		func(s settings, _ *config.Facts) string {
+			if !s.variational() && (s.family().ours || s.pooled()) {
+				return string(One)
+			}
+			return string(PerItem)
+		})
+	keys.growth = config.DeclareNumber(config.Key{
+		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, else 1", Range: config.Between(0.1, 10), When: items.when(), Later: true, Before: "1",
+		Help:         "What a sum of statistics has of the budget, beside the sum before it.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(settings{c}.growth()) },
+	})
+	keys.resample = config.DeclareNumber(config.Key{
+		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of dpsgd, ada-dpsgd and am-dpsgd", Range: config.Between(1, 10_000), When: condition(func(s settings) bool { return s.items() && s.solver() != Joint }).when(),
+		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics, or of gradients.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			switch s := (settings{c}); {
+			case s.family().resampled:
+				return config.Fixed(s.encoderSteps())
+			case s.descends() && s.solver() != Joint:
+				return config.Fixed(5)
+			default:
+				return config.Fixed(1)
+			}
+		},
+		Check: checkResample,
+	})
+	keys.clipUser = number("statistics.clip-user", clips(), bySums, "1; 4 without noise, more with posteriors; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
+	// A star of five: what biases and mean leave of a rating is seldom more, and the noise grows with
+	// it. Without noise it bounds what one rating can do where priors are learned, and else nothing.
+	keys.clipRating = number("statistics.clip-rating", clips(), func(s settings) bool {
+		return bySums(s) && !s.implicit() && (s.solver() != Convex || lossKey.Chosen(s.Config) == string(Squared))
+	}, "a quarter of the scale; all of it without noise", "Largest residual of a rating in what a user sends, in stars.",
+		byFacts(func(s settings, f *config.Facts) float64 {
+			return either(s.private() || s.solver() == Pooled, 0.5, 2) * halfScale(f)
+		}))
+	keys.normItems = longest("norm-items", func(s settings) bool { return s.items() && !s.byUser() && !s.variational() }, "an eighth of the scale of our forms; 0 of the papers', without noise, and where no biases come first",
+		"Largest norm of all that a user adds to the sums for embeddings of items, likewise.", settings.normItems)
+	keys.unobserved = number("statistics.unobserved", config.Positive(), implicit, "0.1 or 0.2", "Weight of what a user did not rate, with implicit feedback.",
+		always(func(s settings) float64 { return either(s.poolsRanks(), 0.2, 0.1) }))
+	keys.shareGramian = share("gramian", bySums, "0.05 of a single Gramian, 0.3 of one an item", "Part of the statistics' share that is for second-order statistics.",
+		always(func(s settings) float64 { return gramianShare(keys.gramian.Chosen(s.Config)) }))
+}
+
+func checkResample(c config.Config) string {
+	s := settings{c}
+	if s.family().about.Name == "" || !c.InRange(keys.steps.Key) || checkOptimiser(c) != "" {
+		return "" // what else is wrong says enough
+	}
+	switch n := keys.resample.Chosen(c); {
+	case keys.optimiser.Is(c, exact), s.descends(): // checkOptimiser says it, and every step is one
+		return ""
+	case n > 1 && !s.encodes():
+		return fmt.Sprintf("%s solves in closed form here, and takes the statistics of a round once", s.family().about.Name)
+	case n > 1 && n > s.encoderSteps():
+		return fmt.Sprintf("%v is above encoder.steps, %v: there is a sum for each gradient step at the most", n, s.encoderSteps())
+	default:
+		return ""
+	}
+}
+
+func (statistics) read(p *Params, s settings) {
+	c := s.Config
+	p.StatisticsParams = StatisticsParams{
+		Gramian: GramianForm(keys.gramian.Of(c)), ClipUser: keys.clipUser.Value(c), ClipRating: keys.clipRating.Value(c),
+		NormItems: keys.normItems.Value(c), Unobserved: keys.unobserved.Value(c), Rounds: algorithm.Rounds.Int(c),
+		Resample: int(keys.resample.Or(c, 1)), SamplingRate: keys.samplingRate.Value(c), Growth: keys.growth.Value(c),
+	}
+	p.Shares.Gramian = keys.shareGramian.Value(c)
+	p.ItemRidge, p.ItemPrior, p.StartSpread = keys.itemRidge.Value(c), keys.itemPrior.Value(c), keys.startSpread.Value(c)
+	p.solver().read(p, s)
+}
+
 // maxSums is how many sums of statistics a run takes at most, far more than a budget is worth dealing to: a
 // schedule has each of them, and is made by everybody to whom settings are stated.
 const maxSums = 100_000
@@ -52,13 +131,13 @@ const maxSums = 100_000
 func (statistics) check(p *Params, e *problems) {
 	e.share("gramian", p.Shares.Gramian, p.Rounds > 0 && p.solver().secondOrder())
 	if p.Rounds > 0 {
-		e.notNegative("norm-items", p.NormItems)
-		e.notNegative("item-ridge", p.ItemRidge)
-		e.notNegative("item-prior", p.ItemPrior)
+		e.within(keys.normItems, p.NormItems)
+		e.within(keys.itemRidge, p.ItemRidge)
+		e.within(keys.itemPrior, p.ItemPrior)
 	}
 	p.solver().check(p, e)
 	if p.Feedback == Implicit {
-		e.positive("unobserved", p.Unobserved)
+		e.within(keys.unobserved, p.Unobserved)
 	}
 	if p.Gramian != PerItem && p.Gramian != One && p.solver().secondOrder() {
 		e.add("gramian is %q; it must be %s or %s", p.Gramian, PerItem, One)
@@ -77,8 +156,8 @@ func (statistics) check(p *Params, e *problems) {
 	case p.Rounds > maxSums/p.Resample:
 		e.add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
 	}
-	if !(p.Growth >= 0.1 && p.Growth <= 10) && p.Growth != 0 {
-		e.add("growth is %v; it must be from 0.1 to 10", p.Growth)
+	if p.Growth != 0 {
+		e.within(keys.growth, p.Growth)
 	}
 }
 

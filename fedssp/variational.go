@@ -36,11 +36,30 @@ const Variational Solver = "variational"
 type variational struct{ closed }
 
 func (x variational) keys() []*config.Key {
-	return append(x.closed.keys(), keys.posteriors.Key, keys.startSpread.Key, keys.optimiser.Key, keys.popularityWeight.Key)
+	return append(x.closed.keys(), posteriorsKey.Key, keys.startSpread.Key, keys.optimiser.Key, keys.popularityWeight.Key)
 }
 
 func (variational) learns() bool { return true }
 func (variational) exact() bool  { return true }
+
+var posteriorsKey config.TextKey
+
+// declarePosteriors declares whether this solver is used. Keys are chosen in the order of their declaration: it comes before what follows from it.
+func declarePosteriors() {
+	// Before what follows from it: keys are chosen in this order.
+	posteriorsKey = config.DeclareText(config.Key{
+		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise", Words: []string{yes, no}, Later: true, Before: no,
+		When:       condition(func(s settings) bool { return s.items() && s.family().has(Variational) && !s.implicit() }).when(),
+		Help:       "Whether users send moments of the posteriors of their embeddings, not embeddings as if they were certain, and items have posteriors.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf((settings{c}).variational()) },
+		Check: func(c config.Config) string {
+			if posteriorsKey.Is(c, yes) {
+				return (settings{c}).problemOfPosteriors()
+			}
+			return ""
+		},
+	})
+}
 
 // finer is how much finer contributions are rounded than noise would ask for: there is none, and a rating is
 // a small part of what it could be at the most.

@@ -36,6 +36,48 @@ func weighingKeys() []*config.Key {
 	return []*config.Key{keys.budgeting.Key, keys.exponent.Key, keys.normalise.Key, keys.headroom.Key, keys.perUser.Key}
 }
 
+// declareWeighing declares how sensitivity is dealt to ratings.
+func declareWeighing() {
+	keys.budgeting = word("statistics.budgeting", []string{string(Weights), string(UniformSample), string(TailSample)}, nil,
+		"weights; uniform of dpals and dpsgd", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
+		func(s settings, _ *config.Facts) string {
+			if s.family().sampled {
+				return string(UniformSample)
+			}
+			return string(Weights)
+		})
+	// Counts cost more than the weights gain where the biases come first, and noise makes
+	// weights of 1/4 worse than equal ones.
+	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals, ada-dpsgd and am-ssp-ids; 0.25 of am-ssp, am-dpsgd and dp-sgd-mf, as published",
+		"How much more a rating of a rare item weighs: by the item's private count to the power of minus this.",
+		always(func(s settings) float64 {
+			if s.family().dense {
+				return 0.25
+			}
+			return either(s.family().weighted, 0.1, 0)
+		}))
+	keys.normalise = config.DeclareText(config.Key{
+		Name: "statistics.normalise", Kind: config.Word, Default: string(PerUserNorm), Words: []string{string(PerUserNorm), string(GlobalNorm)}, Later: true,
+		When: condition(settings.weights).when(),
+		Help: "What brings weights to the bound of a user: a scale of each user's own, or one for all, beyond which a user's are scaled back (multi-task, (11) and (12)).",
+	})
+	keys.headroom = config.DeclareNumber(config.Key{
+		Name: "statistics.headroom", Kind: config.Real, Default: "1", Range: config.Between(1e-3, 1e3), Later: true, When: condition(func(s settings) bool { return s.weights() && s.global() }).when(),
+		Help: "By how much the square of an average user's weights stays below the bound with one scale for all: c(n) of the multi-task paper.",
+	})
+	// Half as many (multi-task paper, section 5.1) lose more than their noise costs.
+	keys.perUser = count("statistics.per-user", config.Between(1, 1e6), func(s settings) bool { return !s.weights() }, "100; 1000 without noise",
+		"Most ratings of a user in a sample.", func(s settings) float64 { return either(s.private(), 100, 1000) })
+}
+
+func (s settings) weighing() WeighingParams {
+	c := s.Config
+	return WeighingParams{
+		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), Normalise: Normaliser(keys.normalise.Of(c)),
+		Headroom: keys.headroom.Value(c), PerUser: keys.perUser.Int(c),
+	}
+}
+
 // WeighingParams say how a user's sensitivity is dealt to its ratings.
 type WeighingParams struct {
 	Budgeting Budgeting
@@ -48,20 +90,16 @@ type WeighingParams struct {
 func (p *Params) checkBudgeting(e *problems) {
 	switch p.Budgeting {
 	case Weights:
-		if !(p.Exponent >= 0 && p.Exponent <= 2) {
-			e.add("exponent is %v; it must be from 0 to 2", p.Exponent)
-		}
+		e.within(keys.exponent, p.Exponent)
 		switch p.Normalise {
 		case PerUserNorm, "":
 		case GlobalNorm:
-			if !(p.Headroom >= 1e-3 && p.Headroom <= 1e3) {
-				e.add("headroom is %v; it must be from 0.001 to 1000", p.Headroom)
-			}
+			e.within(keys.headroom, p.Headroom)
 		default:
 			e.add("normalise is %q; it must be %s or %s", p.Normalise, PerUserNorm, GlobalNorm)
 		}
 	case UniformSample, TailSample:
-		e.atLeast("per-user", p.PerUser, 1)
+		e.within(keys.perUser, float64(p.PerUser))
 	default:
 		e.add("budgeting is %q; it must be %s, %s or %s", p.Budgeting, Weights, UniformSample, TailSample)
 	}
