@@ -137,6 +137,11 @@ func Project(x []float64, r float64) {
 		}
 		norm2 += v * v
 	}
+	shrink(x, norm2, r)
+}
+
+// shrink scales x, whose squared norm is norm2, to a squared norm of at most r.
+func shrink(x []float64, norm2, r float64) {
 	if norm2 <= r {
 		return
 	}
