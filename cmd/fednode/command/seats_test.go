@@ -28,6 +28,9 @@ func (w *watcher) Write(b []byte) (int, error) {
 	return w.Buffer.Write(b)
 }
 
+// WriteString stands before the buffer's own, which would not look for the text.
+func (w *watcher) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
 // One of several clients of a process fails: that is said at once, while the others take
 // part, and when they are stopped the process has failed, not been stopped.
 func TestOneOfSeveralClientsFails(t *testing.T) {
