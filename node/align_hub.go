@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -48,10 +49,12 @@ type aligner struct {
 	once   sync.Once
 }
 
-func (m *aligner) close() {
+func (m *aligner) close() { m.closeWith(network.StreamNoError) }
+
+func (m *aligner) closeWith(why network.StreamErrorCode) {
 	m.once.Do(func() {
 		close(m.closed)
-		_ = m.stream.Reset() // its reader and writer end with it
+		_ = m.stream.ResetWithError(why) // its reader and writer end with it
 	})
 }
 
@@ -127,7 +130,12 @@ func (a *Aggregator) seat(m *aligner) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if old := x.members[m.hello.Seat]; old != nil {
-		old.close()
+		why := network.StreamNoError
+		if !bytes.Equal(old.hello.Key, m.hello.Key) { // drawn when a process starts
+			why = network.StreamSupplanted
+			a.cfg.Log.Warn().Int("seat", int(m.hello.Seat)).Msg("another process aligns as this party, whose older process was still connected. If its machine did not just fail, two machines run copies of one state: tell the owner to stop one")
+		}
+		old.closeWith(why)
 	}
 	if x.members == nil {
 		x.members = make(map[align.Seat]*aligner)

@@ -17,6 +17,15 @@ type allowlist struct {
 	allow func(peer.ID) bool
 	// turnedAway, if set, hears of each connection of a peer that is not allowed.
 	turnedAway func(network.Conn)
+	// noRoom, if set, hears of each connection for which there is no room.
+	noRoom func(from multiaddr.Multiaddr, err error)
+}
+
+// refused reports a connection for which there is no room.
+func (g *allowlist) refused(from multiaddr.Multiaddr, err error) {
+	if g.noRoom != nil {
+		g.noRoom(from, err)
+	}
 }
 
 // only is the gate that lets some peers pass.

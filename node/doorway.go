@@ -31,6 +31,8 @@ type doorway struct {
 	room room
 	// admits says which peers are let in; the connections of all others stay unknown.
 	admits func(peer.ID) bool
+	// refused, if set, hears of connections for which there is no room.
+	refused func(multiaddr.Multiaddr, error)
 
 	mu      sync.Mutex
 	doors   map[string]io.Closer // connections that were accepted, by where they come from, until OpenConnection
@@ -51,6 +53,7 @@ type passage struct {
 	network.ConnManagementScope
 	door   *doorway
 	from   netip.Prefix
+	remote multiaddr.Multiaddr
 	close  io.Closer     // nil: it cannot be closed yet
 	at     *list.Element // among its source's streams; nil: not there
 	packet bool          // counted among packets
@@ -119,14 +122,14 @@ func (d *doorway) OpenConnection(dir network.Direction, usefd bool, endpoint mul
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := &passage{door: d, from: sourceOf(endpoint), close: d.doors[endpoint.String()]}
+	p := &passage{door: d, from: sourceOf(endpoint), remote: endpoint, close: d.doors[endpoint.String()]}
 	delete(d.doors, endpoint.String())
 	if err := d.makeRoom(p); err != nil {
-		return nil, err
+		return nil, d.refuse(p, err)
 	}
 	var err error
 	if p.ConnManagementScope, err = d.ResourceManager.OpenConnection(dir, usefd, endpoint); err != nil {
-		return nil, err
+		return nil, d.refuse(p, err)
 	}
 	s := d.sources[p.from]
 	if s == nil {
@@ -143,6 +146,14 @@ func (d *doorway) OpenConnection(dir network.Direction, usefd bool, endpoint mul
 		d.packets++
 	}
 	return p, nil
+}
+
+// refuse reports a connection for which there is no room, and returns the reason.
+func (d *doorway) refuse(p *passage, err error) error {
+	if d.refused != nil {
+		d.refused(p.remote, err)
+	}
+	return err
 }
 
 // makeRoom has others give way to a connection, or says that there is no room for it.
@@ -218,13 +229,15 @@ func (p *passage) SetPeer(id peer.ID) error {
 	p.door.mu.Lock()
 	defer p.door.mu.Unlock()
 	if p.gone {
-		return errPutOut
+		return p.door.refuse(p, errPutOut)
 	}
-	err := p.ConnManagementScope.SetPeer(id)
-	if err == nil && p.door.admits(id) {
+	if err := p.ConnManagementScope.SetPeer(id); err != nil {
+		return p.door.refuse(p, err)
+	}
+	if p.door.admits(id) {
 		p.known()
 	}
-	return err
+	return nil
 }
 
 // Done implements network.ConnManagementScope.

@@ -26,12 +26,13 @@ var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1", 
 // newHub makes the host that everybody dials. The defaults of libp2p are for a
 // node among many equals and break one that has the whole federation at its
 // door; each setting here is for one of them.
-func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate connmgr.ConnectionGater, over ...libp2p.Option) (host.Host, error) {
+func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate *allowlist, over ...libp2p.Option) (host.Host, error) {
 	r := roomFor(peers)
-	door, err := newDoorway(r, func(id peer.ID) bool { return gate.InterceptPeerDial(id) })
+	door, err := newDoorway(r, gate.allows)
 	if err != nil {
 		return nil, err
 	}
+	door.refused = gate.refused
 	trim, err := r.trim()
 	if err != nil {
 		return nil, err

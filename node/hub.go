@@ -111,11 +111,14 @@ type conn struct {
 	behind int // of a relay: how many clients are connected to it, before the session
 }
 
-func (c *conn) close() {
+func (c *conn) close() { c.closeWith(network.StreamNoError) }
+
+// closeWith closes the connection and tells the peer a reason.
+func (c *conn) closeWith(why network.StreamErrorCode) {
 	c.once.Do(func() {
 		close(c.closed)
 		if c.stream != nil {
-			_ = c.stream.Reset() // its reader and writer end with it
+			_ = c.stream.ResetWithError(why) // its reader and writer end with it
 		}
 	})
 }
@@ -152,7 +155,12 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	}
 	a.gate.set(a.admits)
 	a.gate.turnedAway = a.turnedAway(rate.NewLimiter(rate.Every(10*time.Second), 10))
-	if a.host, err = newHub(cfg.Identity.Ed25519(), cfg.Listen, cfg.Federation.Clients+1+len(cfg.Relays), a.gate, cfg.over...); err != nil {
+	a.gate.noRoom = a.noRoom(rate.NewLimiter(rate.Every(10*time.Second), 10))
+	peers := cfg.Federation.Clients + 1 + len(cfg.Relays)
+	if limit, ok := descriptors(); ok {
+		roomFor(peers).fits(limit, &cfg.Log)
+	}
+	if a.host, err = newHub(cfg.Identity.Ed25519(), cfg.Listen, peers, a.gate, cfg.over...); err != nil {
 		return nil, err
 	}
 	a.ctx, a.stop = context.WithCancel(ctx)
@@ -180,17 +188,6 @@ func (a *Aggregator) Close() error {
 	err := a.host.Close()
 	a.busy.Wait()
 	return err
-}
-
-// turnedAway reports peers that are neither enrolled nor invited. Strangers may be many, so that few
-// lines are written.
-func (a *Aggregator) turnedAway(often *rate.Limiter) func(network.Conn) {
-	return func(c network.Conn) {
-		if often.Allow() {
-			a.cfg.Log.Warn().Stringer("peer", c.RemotePeer()).Stringer("address", c.RemoteMultiaddr()).
-				Msg("turned away: this peer is not enrolled, and no ticket here is its own. If it is a party of yours, the tickets were not read (SIGHUP), or the state of this aggregator has lost its enrolment")
-		}
-	}
 }
 
 // admits says whether a peer may connect: who is enrolled, and who holds a ticket.
@@ -337,7 +334,7 @@ func (a *Aggregator) enter(c *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.conns[c.place]; old != nil {
-		old.close()
+		a.supplant(old, c)
 		if old.via != nil {
 			a.cfg.Observer.Registered(-1) // it was at a relay
 		}

@@ -46,13 +46,13 @@ const listPause = 300 * time.Millisecond
 // serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
 func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
 	id := s.Conn().RemotePeer()
-	if !a.relays.known[id] {
-		return ErrProtocol
-	}
 	within(s, registerTimeout)
 	m, err := hear(s, noticeSize)
 	if err != nil {
 		return err
+	}
+	if !a.relays.known[id] { // an enrolled or invited peer
+		return conclude(s, &controlMessage{Refused: "the key is not of a relay: the aggregator names relays with --relay, and a party's own key cannot be one"})
 	}
 	if m.Register == nil || m.Register.Version != RelayID {
 		return conclude(s, &controlMessage{Refused: "this aggregator speaks to relays by " + RelayID, ForGood: true})
@@ -231,11 +231,11 @@ func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.Presence) {
 		a.left(old, s)
 		return
 	}
-	if old != nil {
-		old.close()
-	}
 	a.newest++
 	now := &conn{place: place, life: p.Life, number: a.newest, closed: make(chan struct{}), in: s, via: c}
+	if old != nil {
+		a.supplant(old, now)
+	}
 	a.conns[place] = now
 	fresh := s.lives[p.Client] != p.Life
 	s.lives[p.Client] = p.Life
@@ -309,13 +309,13 @@ func (a *Aggregator) tellRelays(s *hubSession) {
 func (a *Aggregator) enterRelay(c *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, old := range a.conns {
-		if old.place.Role == protocol.Relay && old.peer == c.peer {
-			old.close()
-		}
-	}
 	a.relays.last++
 	c.place = admission.Place(protocol.RelayParty(int(a.relays.last)))
+	for _, old := range a.conns {
+		if old.place.Role == protocol.Relay && old.peer == c.peer {
+			a.supplant(old, c)
+		}
+	}
 	a.conns[c.place] = c
 	a.newest++
 	c.number = a.newest

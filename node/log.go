@@ -12,6 +12,9 @@ import (
 
 // ignoreEOF is the error of a stream that was not simply closed.
 func ignoreEOF(err error) error {
+	if supplanted(err) {
+		return err
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, network.ErrReset) {
 		return nil
 	}

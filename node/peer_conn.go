@@ -5,9 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -40,6 +38,7 @@ type peerConn struct {
 
 	mu     sync.Mutex
 	stream network.Stream // the one that is served; nil: none
+	newest network.Conn   // the newest connection that was made
 }
 
 // errEnd is returned at the end of the session: the peer does not dial again.
@@ -102,6 +101,7 @@ func (l *peerConn) keep(ctx context.Context, serve func(context.Context, network
 		return err
 	}
 	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
+	l.host.Network().Notify(&network.NotifyBundle{ConnectedF: l.met})
 	pause := redialMin
 	for {
 		began := time.Now()
@@ -123,7 +123,11 @@ func (l *peerConn) keep(ctx context.Context, serve func(context.Context, network
 		if drawn != nil {
 			return drawn
 		}
-		l.log.Info().Err(err).Dur("again_in_ms", wait).Msg("no connection to the aggregator" + l.reason(err))
+		level := zerolog.InfoLevel
+		if supplanted(err) {
+			level = zerolog.ErrorLevel
+		}
+		l.log.WithLevel(level).Err(err).Dur("again_in_ms", wait).Msg("no connection to the aggregator" + l.reason(err))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -160,15 +164,11 @@ func (l *peerConn) once(ctx context.Context, serve func(context.Context, network
 	dial, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if err := l.host.Connect(dial, l.aggregator); err != nil {
-		return err
+		return unmet(err)
 	}
-	conns := l.host.Network().ConnsToPeer(l.aggregator.ID)
 	s, err := l.host.NewStream(dial, l.aggregator.ID, l.protocol)
 	if err != nil {
-		if !slices.ContainsFunc(conns, func(c network.Conn) bool { return !c.IsClosed() }) { // its key was proved, and then it closed
-			return fmt.Errorf("%w: %w", errTurnedAway, err)
-		}
-		return err
+		return l.closedBy(dial, err)
 	}
 	ctx, done := context.WithCancel(ctx)
 	defer done()
@@ -315,29 +315,4 @@ func ParseContacts(addresses []string) ([]admission.Contact, error) {
 		}
 	}
 	return out, nil
-}
-
-// errTurnedAway: the aggregator proved its key and then closed the connection.
-var errTurnedAway = errors.New("turned away")
-
-// reason says why there is no connection and what to do, "" where the error alone says it.
-func (l *peerConn) reason(err error) string {
-	timeout, isTimeout := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err)
-	switch {
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return ": this process has too few file descriptors; raise ulimit -n (LimitNOFILE= in a unit)"
-	case errors.Is(err, errTurnedAway) && l.protocol == EnrolID:
-		return ": it answers and does not know this invitation: it has not read tickets.json since (SIGHUP), or the operator has withdrawn the invitation"
-	case errors.Is(err, errTurnedAway):
-		return ": it answers and does not know this party: it was revoked, or the aggregator has lost its list of who is enrolled. " +
-			"Tell the operator, who restores the aggregator's state from a backup or sends a new invitation"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return ": nothing listens at its address; is it running?"
-	case errors.Is(err, context.DeadlineExceeded), isTimeout && timeout.Timeout():
-		return ": nothing answers in time at its address: a firewall, a wrong address, or an aggregator without file descriptors (see its log)"
-	}
-	return ""
 }
