@@ -46,6 +46,10 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	relays, err := publicKeys("--relay", c.Relay)
+	if err != nil {
+		return err
+	}
 	registry, err := c.registry(federation)
 	if err != nil {
 		return err
@@ -59,10 +63,6 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	relays, err := publicKeys("--relay", c.Relay)
-	if err != nil {
-		return err
-	}
 	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listenAt(c.Listen),
 		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor, Relays: relays})
 	if err != nil {

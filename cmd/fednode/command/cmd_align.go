@@ -20,7 +20,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
-	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -98,10 +97,11 @@ func (a *alignment) write(dir string) error {
 
 // Run implements fednode align.
 func (c *alignCmd) Run(ctx context.Context, s streams) error {
-	role, err := c.role()
+	_, place, err := partyOf(c.State, c.Invitation)
 	if err != nil {
 		return err
 	}
+	role := place.Role
 	log := s.log("align")
 	ids, err := c.ids(role)
 	if err != nil {
@@ -135,25 +135,6 @@ func (c *alignCmd) Run(ctx context.Context, s streams) error {
 		log.Info().Msg("aligned already; --again aligns anew")
 	}
 	return c.print(s.out, have, role)
-}
-
-// role is that of the membership, or else of the invitation.
-func (c *alignCmd) role() (protocol.Role, error) {
-	m, err := admission.ReadFile(filepath.Join(c.State, membershipFile), admission.ParseMembership)
-	if err == nil {
-		return m.Enrolment.Ticket.Place.Role, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
-	}
-	if c.Invitation == "" {
-		return 0, cli.Misusef("--invitation: %s holds no membership yet, and the way to one is an invitation", c.State)
-	}
-	i, err := admission.ReadInvitation(c.Invitation)
-	if err != nil {
-		return 0, err
-	}
-	return i.Ticket.Place.Role, nil
 }
 
 // ids are a party's.

@@ -317,6 +317,13 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 
 // takePart is one client's part in sessions, from its enrolment to its own results.
 func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.Monitor, workers protocol.Workers, log zerolog.Logger) error {
+	f, _, err := partyOf(at.state, at.invitation)
+	if err != nil {
+		return err
+	}
+	if err = d.told.check(f); err != nil {
+		return err
+	}
 	m, err := openMember(ctx, at.state, at.invitation, protocol.Client, &log)
 	if err != nil {
 		return err

@@ -56,13 +56,22 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	told := parties{path: c.Revocations}
+	f, err := c.facts(ctx, settings, &told)
+	if err != nil {
+		return err
+	}
+	monitor, stop, err := monitored(ctx, "server", c.Ops, &log)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	defer told.follow(ctx, &log)()
 	m, err := openMember(ctx, c.State, c.Invitation, protocol.Server, &log)
 	if err != nil {
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
-	public, e, err := c.experiment(ctx, settings, m, &log)
+	public, e, err := c.experiment(settings, f, m, &log)
 	if err != nil {
 		return err
 	}
@@ -77,11 +86,6 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if n.Hash, err = public.Hash(); err != nil {
 		return err
 	}
-	monitor, stop, err := monitored(ctx, "server", c.Ops, &log)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	n.Observer = monitor
 	server, err := node.NewServer(n)
 	if err != nil {
@@ -130,17 +134,25 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 	return resolved, nil
 }
 
-// experiment is what the session is about.
-func (c *serverCmd) experiment(ctx context.Context, settings config.Config, m *member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
+// facts reads the owner's files before an invitation is used or a session begins.
+func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *parties) (agreement.Facts, error) {
+	federation, _, err := partyOf(c.State, c.Invitation)
+	if err != nil {
+		return agreement.Facts{}, err
+	}
+	if err = told.check(federation); err != nil {
+		return agreement.Facts{}, err
+	}
 	items := c.Items
 	if items == "" {
 		items = algorithm.Data.Of(settings)
 	}
+	return facts(ctx, settings, items, c.Users, federation.Clients)
+}
+
+// experiment is what the session is about.
+func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, m *member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
 	federation := &m.membership.Federation
-	f, err := facts(ctx, settings, items, c.Users, federation.Clients)
-	if err != nil {
-		return nil, nil, err
-	}
 	next, err := propose(settings, f, c.State, c.Again)
 	if err != nil {
 		return nil, nil, err

@@ -2,11 +2,14 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -51,6 +54,46 @@ func TestDataAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 		if code != c.code || !strings.Contains(strings.ReplaceAll(stderr, `\"`, `"`), c.want) {
 			t.Errorf("%q: exit code %d\n%s\nwant code %d and %q", c.args, code, stderr, c.code, c.want)
 		}
+	}
+}
+
+// An owner's other files are read before an invitation is used, too. The invitations are valid, and no
+// aggregator is there: an enrolment would begin with an identity and go on until the deadline.
+func TestOtherFilesAreReadBeforeAnInvitationIsUsed(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	must(t, o.invite("--name", "Films", "--clients", "2")...)
+	items := filepath.Dir(written(t, "items.csv", "item_id,title\n1,A\n2,B\n"))
+	bad := written(t, "revocations.json", "{")
+	data := written(t, "ratings.csv", "user,item,rating\n1,1,3\n")
+	server := func(args ...string) []string {
+		return append([]string{"server", "--invitation", o.path("out/server.json"), "--set", "algorithm=lfl-sgdmf", "--set", "epsilon=5", written(t, "e.yaml", "")}, args...)
+	}
+	for name, c := range map[string]struct {
+		want string
+		args []string
+	}{
+		"server's items":       {"list of items", server("--items", t.TempDir())},
+		"server's users":       {"--users", server("--items", items, "--users", "3")},
+		"server's revocations": {"--revocations", server("--items", items, "--revocations", bad)},
+		"server's monitor":     {"--ops", server("--items", items, "--ops", "192.0.2.1:1")},
+		"client's revocations": {"--revocations", []string{"client", "--data", data, "--user", "1", "--invitation", o.path("out/client-0.json"), "--revocations", bad}},
+		"party's ids":          {"--ids", []string{"align", "--invitation", o.path("out/client-0.json"), "--ids", filepath.Join(t.TempDir(), "none")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			state := filepath.Join(t.TempDir(), "state")
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var out, log bytes.Buffer
+			code := run(ctx, append(c.args, "--state", state), streams{out: &out, err: &log})
+			if code == cli.Done || !strings.Contains(log.String(), c.want) || ctx.Err() != nil {
+				t.Errorf("exit code %d, want %q:\n%s", code, c.want, &log)
+			}
+			if _, err := os.Stat(filepath.Join(state, identityFile)); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("enrolling had begun: %v", err)
+			}
+		})
 	}
 }
 

@@ -54,6 +54,17 @@ type party struct {
 	federation *admission.Federation
 }
 
+// check returns an error if the file cannot be read: a party reads it before it uses an invitation.
+func (p *parties) check(f *admission.Federation) error {
+	if p.path == "" {
+		return nil
+	}
+	if _, err := readRevocations(p.path, f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--revocations: %w", err)
+	}
+	return nil
+}
+
 // join has a party take what there is, and until it leaves what the file says later.
 func (p *parties) join(r revoker, f *admission.Federation) (leave func(), err error) {
 	p.mu.Lock()

@@ -38,6 +38,26 @@ type member struct {
 	files      []interface{ Close() error }
 }
 
+// partyOf returns the federation and the place of a party, by its state or, before the party has enrolled, by its
+// invitation. It uses neither.
+func partyOf(dir, invitation string) (*admission.Federation, admission.Place, error) {
+	m, err := admission.ReadFile(filepath.Join(dir, membershipFile), admission.ParseMembership)
+	if err == nil {
+		return &m.Federation, m.Enrolment.Ticket.Place, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, admission.Place{}, err
+	}
+	if invitation == "" {
+		return nil, admission.Place{}, cli.Misusef("--invitation: %s holds no membership yet, and the way to one is an invitation", dir)
+	}
+	i, err := admission.ReadInvitation(invitation)
+	if err != nil {
+		return nil, admission.Place{}, err
+	}
+	return &i.Federation, i.Ticket.Place, nil
+}
+
 // openMember opens a party's state. Where there is none yet the invitation, of the
 // role, is redeemed with the aggregator, which takes until that can be reached.
 func openMember(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) (*member, error) {
