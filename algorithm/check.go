@@ -127,7 +127,8 @@ func checkFeatures(c config.Config) string {
 // it can be.
 func Warnings(c config.Config) []string {
 	about := Of(c).About()
-	list := slices.Concat(noEffect(c, Idle(c), "with "+about.Name), noEffect(c, Scoped(config.Deployed), "in a simulation"))
+	idle := slices.DeleteFunc(Idle(c), func(k *config.Key) bool { return k.Scope == config.Deployed }) // a simulation ignores these for every algorithm
+	list := slices.Concat(noEffect(c, idle, "with "+about.Name), noEffect(c, Scoped(config.Deployed), "in a simulation"))
 	list = append(list, splitWarnings(c)...)
 	if about.Clients == Nobody {
 		return list
@@ -173,16 +174,16 @@ func expectedLoss(c config.Config) float64 {
 
 // Idle lists the keys that have no effect with the algorithm and the other settings.
 func Idle(c config.Config) []*config.Key {
-	about := Of(c).About()
-	used := slices.Concat(always(), about.Keys)
+	used := Of(c).About().Used()
 	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool {
 		return slices.Contains(used, k) && (k.When == nil || k.When(c))
 	})
 }
 
-// Used lists the keys that an algorithm has, whatever the settings.
+// Used lists the keys that have an effect with an algorithm for some settings. The page of keys prints this list, and
+// [Idle] warns by it.
 func (a *About) Used() []*config.Key {
-	used := slices.Concat(always(), a.Keys)
+	used := slices.Concat(a.common(), a.Keys)
 	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return !slices.Contains(used, k) })
 }
 

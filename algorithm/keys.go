@@ -363,17 +363,21 @@ func network(name, standard, unit string, r config.Range, help string) config.Nu
 	return config.DeclareNumber(config.Key{Name: "network." + name, Kind: config.Real, Default: standard, Range: r, Unit: unit, Scope: config.Simulated, Help: help})
 }
 
-// Federated are the keys of every algorithm with clients.
+// Federated lists the keys of every algorithm with clients.
 func Federated() []*config.Key {
 	return []*config.Key{Dropout.Key, DropoutAt.Key, Leave.Key, Away.Key, AwayRounds.Key, Tolerance.Key, Colluders.Key, SitOut.Key, Baselines.Key}
 }
 
-// always are the keys that mean something to every algorithm.
-func always() []*config.Key {
-	return []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key, Secagg.Key, Mode.Key,
+// common lists the keys that an algorithm shares with all others of its kind: each needs data, a split and a place
+// for its results. An algorithm with clients needs sums and connections besides.
+func (a *About) common() []*config.Key {
+	list := []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key,
 		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, PublicUsers.Key, PublicIDs.Key, PublicBinary.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
-		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalBuckets.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key,
-		StageTimeout.Key, Tail.Key, Gather.Key}
+		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalBuckets.Key}
+	if a.Federated() {
+		list = append(list, Secagg.Key, Mode.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key, StageTimeout.Key, Tail.Key, Gather.Key)
+	}
+	return list
 }
 
 // defaultEpsilon is a budget at which LFL-SGDMF on the default data beats what

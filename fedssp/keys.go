@@ -25,7 +25,7 @@ var keys struct {
 
 // keys are the keys of the algorithm: those of every run with clients, and those of its stages and solvers.
 func (f *family) keys() []*config.Key {
-	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key})
+	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key})
 	own := slices.Concat(weighingKeys(), []*config.Key{keys.userDrift.Key})
 	if f.about.Features != algorithm.NoFeatures {
 		list = append(list, algorithm.FeatureSpec.Key)
@@ -33,6 +33,9 @@ func (f *family) keys() []*config.Key {
 	}
 	if f.learnsItems() {
 		list = append(list, algorithm.Rounds.Key, algorithm.Rank.Key)
+	}
+	if f.ranks() {
+		list = append(list, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key)
 	}
 	if f.learnsItems() && f.ranks() {
 		own = append(own, keys.learn.Key, keys.unobserved.Key)
