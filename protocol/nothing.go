@@ -7,4 +7,4 @@ import "errors"
 var NoModel = []byte("fedsim/no-model/v1\n")
 
 // ErrNothingReleased is how a session ends of which no iteration released anything.
-var ErrNothingReleased = errors.New("no iteration of the session released anything: there is no model, and what was attempted is charged all the same; the log of the aggregator and of the server says why (client-excluded, sum-refused, iteration-aborted)")
+var ErrNothingReleased = errors.New("no iteration of the session released anything: there is no model. A client is charged for each iteration in which it sent its masked vector, and for no other (fednode status tells its owner); the log of the aggregator and of the server says why (client-excluded, sum-refused, iteration-aborted)")

@@ -20,6 +20,8 @@ type Account struct {
 	Delta       float64  `json:"delta,omitempty"`
 	Left        *float64 `json:"epsilon_left"` // of what the owner allows; nil as Spent is, and where that is infinite
 	Unaccounted string   `json:"unaccounted,omitempty"`
+	// Limitless is set if no consent says what the owner allows, and so nothing says what is left.
+	Limitless bool `json:"max_epsilon_unknown,omitempty"`
 }
 
 // SessionAccount is a session that the client has agreed to.
@@ -32,8 +34,8 @@ type SessionAccount struct {
 }
 
 // Account reckons up what a client's consents, of whose identity the ledger is, have cost
-// so far; most is the epsilon that all of them together may cost. It can be asked for while
-// the client runs.
+// so far; most is the epsilon that all of them together may cost, or NaN for the last consent's
+// MaxEpsilon. It can be asked for while the client runs.
 func (l *Ledger) Account(place string, consents []Consent, most float64) (*Account, error) {
 	a := &Account{Place: place, Sessions: []SessionAccount{}}
 	records, charged, err := l.charges()
@@ -88,6 +90,13 @@ func (a *Account) add(records []dp.Record, most float64) {
 		return
 	}
 	a.Delta = last.Delta
+	if math.IsNaN(most) {
+		var err error
+		if most, err = strconv.ParseFloat(a.Sessions[len(a.Sessions)-1].MaxEpsilon, 64); err != nil {
+			a.Limitless = true
+			return
+		}
+	}
 	if left := max(0, most-*a.Spent); !math.IsInf(left, 1) {
 		a.Left = &left
 	}
@@ -124,7 +133,9 @@ func (a *Account) InAll() string {
 		return "no session yet"
 	}
 	left := "any"
-	if a.Left != nil { // rounded down
+	if a.Limitless {
+		left = "unknown, since its sessions are of an earlier version; state it with --max-epsilon"
+	} else if a.Left != nil { // rounded down
 		left = strconv.FormatFloat(math.Floor(*a.Left*100)/100, 'f', -1, 64)
 	}
 	return fmt.Sprintf("epsilon %s at delta %v; left of --max-epsilon: %s", RoundedUp(a.Spent), a.Delta, left)

@@ -58,6 +58,14 @@ func TestAccount(t *testing.T) {
 	if a, err = l.Account("client 0", consents(3), 4); err != nil || *a.Left != 0 {
 		t.Errorf("of 4 are left %v, %v", *a.Left, err)
 	}
+	agreed := consents(3)
+	if a, err = l.Account("client 0", agreed, math.NaN()); err != nil || a.Left != nil || !strings.Contains(a.InAll(), "unknown") {
+		t.Errorf("of no stated limit are left %v, %v; it says %q", a.Left, err, a.InAll())
+	}
+	agreed[2].MaxEpsilon = "6" // the last session's counts
+	if a, err = l.Account("client 0", agreed, math.NaN()); err != nil || a.Left == nil || math.Abs(*a.Left-(6-4.3772)) > 1e-4 {
+		t.Errorf("of the 6 of the last session are left %v, %v", a.Left, err)
+	}
 	if a, err = l.Account("client 0", nil, 4); err != nil || a.InAll() != "no session yet" {
 		t.Errorf("without a consent: %q, %v", a.InAll(), err)
 	}

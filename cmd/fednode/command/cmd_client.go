@@ -224,7 +224,7 @@ func (d *clientHost) consented(public []byte, state string, log *zerolog.Logger)
 	if err != nil {
 		return err
 	}
-	return consented(e, state, log)
+	return consented(e, state, d.consent.epsilon, log)
 }
 
 // declines notes why the client of a state declines the session that there is; nil: it does not.

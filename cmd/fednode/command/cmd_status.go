@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"text/tabwriter"
 	"time"
 
@@ -13,10 +14,10 @@ import (
 )
 
 type statusCmd struct {
-	Ops        string  `default:"127.0.0.1:9464" help:"Where the process shows it: its own --ops."`
-	State      string  `placeholder:"DIR" help:"Instead of a process: the state of a client that is not running. Tells its owner what was agreed to and spent."`
-	MaxEpsilon float64 `default:"10" placeholder:"E" help:"With --state: what is left is of this."`
-	Format     string  `enum:"table,json" default:"table" help:"table or json."`
+	Ops        string   `default:"127.0.0.1:9464" help:"Where the process shows it: its own --ops."`
+	State      string   `placeholder:"DIR" help:"Instead of a process: the state of a client that is not running. Tells its owner what was agreed to and spent."`
+	MaxEpsilon *float64 `placeholder:"E" help:"With --state: the owner's limit, of which the rest is left. Default: the --max-epsilon of the client's last session."`
+	Format     string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // Run implements fednode status.
@@ -52,10 +53,13 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 
 // owner tells what a client's state holds.
 func (c *statusCmd) owner(s streams) error {
-	if !(c.MaxEpsilon > 0) {
-		return cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
+	most := math.NaN() // as in the last session
+	if c.MaxEpsilon != nil {
+		if most = *c.MaxEpsilon; !(most > 0) {
+			return cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", most)
+		}
 	}
-	account, err := readOwner(c.State, c.MaxEpsilon)
+	account, err := readOwner(c.State, most)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,12 +15,14 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// consented tells the owner in one line what a client takes part in, and keeps it in the state.
-func consented(e *experiment.Experiment, state string, log *zerolog.Logger) error {
+// consented tells the owner in one line what a client takes part in, and keeps it in the state with the owner's
+// limit on epsilon.
+func consented(e *experiment.Experiment, state string, most float64, log *zerolog.Logger) error {
 	c, err := consentTo(e)
 	if err != nil {
 		return err
 	}
+	c.MaxEpsilon = strconv.FormatFloat(most, 'g', -1, 64)
 	if err = store.SaveConsent(state, c); err != nil {
 		return err
 	}
