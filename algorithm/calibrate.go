@@ -37,7 +37,7 @@ func (s *Setup) CalibrateSplit(shares [][]float64) error {
 func (s *Setup) calibrateSplit(shares [][]float64) error {
 	b := &s.Privacy.Budget
 	_, coordinates := s.Schedule.Vectors()
-	b.SamplerError = dp.SamplerError(s.Cohort.Clients, coordinates, 1)
+	s.samplers(dp.SamplerError(s.Cohort.Clients, coordinates, 1))
 	var variances []float64
 	for i, step := range s.Schedule {
 		for j, r := range step.Releases {
@@ -84,6 +84,17 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 		}
 	}
 	return s.checkSamplers()
+}
+
+// samplers sets how the statement treats the samplers' error. δ includes the error if that takes at most half of δ. At a larger ε it
+// cannot: the error counts e^ε times, so the noise would stop falling at some ε (36 for 610 users and 9,742 items). There ε is
+// calibrated for exact noise, and the statement says how far the drawn noise is from it.
+func (s *Setup) samplers(failure float64) {
+	b := &s.Privacy.Budget
+	b.SamplerError, s.Privacy.NoiseDistance = failure, 0
+	if failure*(1+math.Exp(Epsilon.Value(s.Config))) > b.Delta/2 {
+		b.SamplerError, s.Privacy.NoiseDistance = 0, failure*float64(s.Schedule.Iterations())
+	}
 }
 
 // agreeToWorst sets the budget of clients whose noise is replaced: what the

@@ -289,3 +289,39 @@ func mustCharges(t *testing.T, e *experiment.Experiment, attempts int) []dp.Even
 	}
 	return events
 }
+
+// A larger ε must mean less noise without end, also where δ cannot include the error of the samplers, and the statement must say so. For
+// many releases of μ-Gaussian noise ε grows with 1/σ², so from ε = 100 to 1e6 the variance must fall more than a hundredfold.
+func TestNoiseFallsWithEpsilonWithoutEnd(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ssp-c", "dp-cmf", "dpals", "private-item-bias", "lfl-sgdmf"} {
+		before, first := math.Inf(1), 0.
+		for _, epsilon := range []string{"20", "100", "1000", "1000000", "1000000000"} {
+			e := opened.Experiment(t, "data=synthetic:small accountant=gdp-skellam algorithm="+name+" epsilon="+epsilon)
+			v := e.Schedule.First().Noise.Variance / (e.Schedule.First().Scale * e.Schedule.First().Scale)
+			if !(v < before) {
+				t.Errorf("%s: at epsilon %s the variance is %v, not below %v", name, epsilon, v, before)
+			}
+			if epsilon == "100" {
+				first = v
+			}
+			if epsilon == "1000000" && v > first/100 {
+				t.Errorf("%s: the variance falls from %v to %v only", name, first, v)
+			}
+			planned, err := e.Planned()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := algorithm.Epsilon.Value(e.Config); planned.Epsilon > want || want <= 1e6 && planned.Epsilon < 0.9*want { // at 1e9 the search ends at its least noise
+				t.Errorf("%s: the run costs %v, want %v", name, planned.Epsilon, want)
+			}
+			s := e.Statement(planned)
+			if beside := s.NoiseDistance > 0; beside != (epsilon != "20") || beside == (e.Privacy.Budget.SamplerError > 0) {
+				t.Errorf("%s at epsilon %s: noise distance %v, sampler error in delta %v", name, epsilon, s.NoiseDistance, e.Privacy.Budget.SamplerError)
+			}
+			if err := s.Validate(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -54,6 +54,8 @@ type Privacy struct {
 	Relation dp.Relation
 	Sampling dp.Sampling
 	Claimed  float64 // with replaced noise: the ε that the published analysis would state; else 0
+	// NoiseDistance is the samplers' error where δ is too small to include it; else 0.
+	NoiseDistance float64
 }
 
 // Top is the top of the rating scale. Ratings are float32, in which it may round up.

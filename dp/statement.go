@@ -103,6 +103,9 @@ type Statement struct {
 	// LocalEpsilon is what holds of all that a unit's client sends where nobody is trusted, without a δ. It is left out where
 	// it is 0.
 	LocalEpsilon float64
+	// NoiseDistance is the total-variation distance within which the run is of one with exact noise, and ε is then the exact run's. It is left
+	// out where it is 0: δ includes the samplers' error, and ε is of the noise as drawn. See docs/privacy.md.
+	NoiseDistance float64
 }
 
 // Validate reports everything that makes the statement meaningless: values that do not
@@ -139,6 +142,9 @@ func (s Statement) Validate() error {
 	}
 	if !(s.LocalEpsilon >= 0) || (s.Trust == Shuffler) != (s.LocalEpsilon > 0) {
 		bad("local epsilon is %v with trust=%s; whoever trusts a shuffler is told what holds without, and nobody else", s.LocalEpsilon, s.Trust)
+	}
+	if !(s.NoiseDistance >= 0 && s.NoiseDistance < 1) || s.NoiseDistance > 0 && s.Noise != SkellamNoise {
+		bad("noise distance is %v with noise=%s; it must be at least 0, below 1, and 0 unless noise=%s", s.NoiseDistance, s.Noise, SkellamNoise)
 	}
 	if s.Turns < 0 || s.Turns > s.Rounds || (s.Turns == 0) != (s.Rounds == 0) {
 		bad("a unit takes part in %d of %d rounds; it must be in from 1 to all, or both be 0", s.Turns, s.Rounds)
@@ -190,6 +196,9 @@ func (s Statement) String() string {
 	}
 	if s.LocalEpsilon != 0 {
 		fmt.Fprintf(&b, ", local_epsilon=%s", roundUp(s.LocalEpsilon))
+	}
+	if s.NoiseDistance != 0 {
+		fmt.Fprintf(&b, ", noise_distance=%s", RoundUp(s.NoiseDistance, 3))
 	}
 	if s.claims() {
 		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
@@ -289,11 +298,12 @@ type statementJSON struct {
 	Turns          int        `json:"turns,omitempty"`
 	Rounds         int        `json:"rounds,omitempty"`
 	LocalEpsilon   float64    `json:"local_epsilon,omitempty"`
+	NoiseDistance  float64    `json:"noise_distance,omitempty"`
 }
 
 // MarshalJSON writes epsilon as a number, or null where it is infinite.
 func (s Statement) MarshalJSON() ([]byte, error) {
-	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust, s.Turns, s.Rounds, s.LocalEpsilon}
+	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust, s.Turns, s.Rounds, s.LocalEpsilon, s.NoiseDistance}
 	if !math.IsInf(s.Epsilon, 1) {
 		j.Epsilon = &s.Epsilon
 	}
@@ -310,7 +320,7 @@ func (s *Statement) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("dp: privacy statement: %w", err)
 	}
 	*s = Statement{Epsilon: math.Inf(1), Delta: j.Delta, Unit: j.Unit, Relation: j.Relation, Accountant: j.Accountant, Sampling: j.Sampling, Noise: j.Noise,
-		ClaimedEpsilon: j.ClaimedEpsilon, Trust: j.Trust, Turns: j.Turns, Rounds: j.Rounds, LocalEpsilon: j.LocalEpsilon}
+		ClaimedEpsilon: j.ClaimedEpsilon, Trust: j.Trust, Turns: j.Turns, Rounds: j.Rounds, LocalEpsilon: j.LocalEpsilon, NoiseDistance: j.NoiseDistance}
 	if j.Epsilon != nil {
 		s.Epsilon = *j.Epsilon
 	}

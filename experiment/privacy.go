@@ -33,7 +33,7 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 		return s
 	}
 	s.Epsilon, s.Accountant, s.Noise = spent.Epsilon, spent.Accountant, dp.SkellamNoise
-	s.ClaimedEpsilon = e.Privacy.Claimed
+	s.ClaimedEpsilon, s.NoiseDistance = e.Privacy.Claimed, e.Privacy.NoiseDistance
 	switch {
 	case e.Privacy.Law != "":
 		s.Noise, s.Relation, s.Sampling = e.Privacy.Law, cmp.Or(e.Privacy.Relation, s.Relation), cmp.Or(e.Privacy.Sampling, s.Sampling)
