@@ -58,6 +58,7 @@ var lies = []struct {
 	{"another accountant", devicesSettings, func(s *agreement.Terms) { s.Budget.Accountant = dp.GDPSkellam }, "budget accountant is gdp-skellam; it must be rdp"},
 	{"exact samplers", devicesSettings, func(s *agreement.Terms) { s.Budget.SamplerError = 0 }, "sampler error is 0; it must be "},
 	{"a smaller epsilon", devicesSettings, func(s *agreement.Terms) { s.Privacy.Epsilon = 1 }, "stated epsilon is 1; it must be 9.9"},
+	{"no distance from exact noise", devicesSettings + " epsilon=100", func(s *agreement.Terms) { s.Privacy.NoiseDistance = 0 }, "noise_distance="},
 	{"add-remove", devicesSettings, func(s *agreement.Terms) { s.Privacy.Relation = dp.AddRemove }, "relation=add-remove, accountant=rdp, sampling=none, noise=skellam); it must be (epsilon="},
 	{"less noise of its own", itemPartySettings, func(s *agreement.Terms) { s.Steps.First().Noise.Multiplier *= 0.99 }, "noise multiplier is "},
 	{"rarer samples", itemPartySettings, func(s *agreement.Terms) { s.Steps.First().Noise.SamplingRate = 0.01 }, "noise sampling rate is 0.01; it must be 0.05"},

@@ -21,20 +21,25 @@ func (s *Setup) target() dp.Budget {
 // keep ε, and sets it in the releases of the schedule. shares[i][j] is what release j of
 // step i takes of μ² in each round, so that its variance is in proportion to its squared
 // sensitivity over its share, and over the run they add up to 1; nil where there is but one
-// release. Where samplers could not draw so much noise the fixed point gets coarser. It does
-// nothing in a run without privacy.
+// release. Where samplers could not draw so much noise the fixed point gets coarser. Where noise would be less than one
+// integer can hide, it gets finer. It does nothing in a run without privacy.
 func (s *Setup) CalibrateSplit(shares [][]float64) error {
 	if !s.Private() {
 		return nil
 	}
 	for {
-		if err := s.calibrateSplit(shares); shares == nil || !s.coarsen() {
+		reached, err := s.calibrateSplit(shares)
+		if err == nil && s.refine(reached.Epsilon) {
+			continue
+		}
+		if shares == nil || !s.coarsen() {
 			return err
 		}
 	}
 }
 
-func (s *Setup) calibrateSplit(shares [][]float64) error {
+// calibrateSplit calibrates at the scales as they are, and returns what the run then costs.
+func (s *Setup) calibrateSplit(shares [][]float64) (dp.Result, error) {
 	b := &s.Privacy.Budget
 	_, coordinates := s.Schedule.Vectors()
 	s.samplers(dp.SamplerError(s.Cohort.Clients, coordinates, 1))
@@ -64,7 +69,7 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 		return events
 	})
 	if err = cmp.Or(refused, err); err != nil {
-		return config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Iterations(), err)
+		return reached, config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Iterations(), err)
 	}
 	kind := protocol.Split
 	switch {
@@ -76,24 +81,24 @@ func (s *Setup) calibrateSplit(shares [][]float64) error {
 	noised(kind, factor)
 	b.Epsilon = epsilon
 	if s.Privacy.Run, err = s.Charges(s.Schedule.Iterations()); err != nil {
-		return err
+		return reached, err
 	}
 	if kind == protocol.TwoRound {
 		if err := s.agreeToWorst(); err != nil {
-			return err
+			return reached, err
 		}
 	}
-	return s.checkSamplers()
+	return reached, s.checkSamplers()
 }
 
-// samplers sets how the statement treats the samplers' error. δ includes the error if that takes at most half of δ. At a larger ε it
-// cannot: the error counts e^ε times, so the noise would stop falling at some ε (36 for 610 users and 9,742 items). There ε is
-// calibrated for exact noise, and the statement says how far the drawn noise is from it.
+// samplers sets how the statement treats failure, the samplers' error over the whole run. δ includes the error if that takes at most
+// half of δ. At a larger ε it cannot: the error counts e^ε times, so the noise would stop falling at some ε (36 for 610 users and 9,742
+// items). There ε is calibrated for exact noise, and the statement says how far the drawn noise is from it.
 func (s *Setup) samplers(failure float64) {
 	b := &s.Privacy.Budget
 	b.SamplerError, s.Privacy.NoiseDistance = failure, 0
 	if failure*(1+math.Exp(Epsilon.Value(s.Config))) > b.Delta/2 {
-		b.SamplerError, s.Privacy.NoiseDistance = 0, failure*float64(s.Schedule.Iterations())
+		b.SamplerError, s.Privacy.NoiseDistance = 0, failure
 	}
 }
 
@@ -171,6 +176,33 @@ func (s *Setup) coarsen() bool {
 		}
 		if step*added <= most {
 			r.Scale /= step
+			changed = true
+		}
+	}
+	return changed
+}
+
+// finest bounds the integers of one client's contribution: up to it a float64 holds them all, and a ring holds the sum of any cohort.
+const finest = 1 << 52
+
+// refine raises the scale of releases with noise at or below dp.MinGaussianVariance, in integers, and reports whether it raised any.
+// Only a large ε asks for so little noise. There the theorem of gdp-skellam ends, so that without a finer fixed point noise would stop
+// falling as ε grows. cost is the ε at the scales as they are: noise variance falls about as 1/ε.
+func (s *Setup) refine(cost float64) bool {
+	changed := false
+	for _, r := range s.Schedule.All() {
+		v := r.Noise.Variance
+		if !(v > 0 && v <= dp.MinGaussianVariance*(1+1e-6)) {
+			continue
+		}
+		short := max(4, dp.MinGaussianVariance/v, Epsilon.Value(s.Config)/cost)
+		by := math.Exp2(math.Ceil(math.Log2(short) / 2))
+		largest, _ := r.VectorBounds()
+		for by > 1 && largest*by*max(1, float64(s.Cohort.Clients)/1024) > finest {
+			by /= 2
+		}
+		if by > 1 {
+			r.Scale *= by
 			changed = true
 		}
 	}

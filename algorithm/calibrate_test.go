@@ -291,11 +291,12 @@ func mustCharges(t *testing.T, e *experiment.Experiment, attempts int) []dp.Even
 }
 
 // A larger ε must mean less noise without end, also where δ cannot include the error of the samplers, and the statement must say so. For
-// many releases of μ-Gaussian noise ε grows with 1/σ², so from ε = 100 to 1e6 the variance must fall more than a hundredfold.
+// many releases of μ-Gaussian noise ε grows with 1/σ², so from ε = 100 to 1e6 the variance must fall more than a hundredfold, and from 1e6
+// to 1e9 nearly a thousandfold. The distance is by hand: four draws of a client in each coordinate of each round, each with an error of 2^-100.
 func TestNoiseFallsWithEpsilonWithoutEnd(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ssp-c", "dp-cmf", "dpals", "private-item-bias", "lfl-sgdmf"} {
-		before, first := math.Inf(1), 0.
+		before, first, million := math.Inf(1), 0., 0.
 		for _, epsilon := range []string{"20", "100", "1000", "1000000", "1000000000"} {
 			e := opened.Experiment(t, "data=synthetic:small accountant=gdp-skellam algorithm="+name+" epsilon="+epsilon)
 			v := e.Schedule.First().Noise.Variance / (e.Schedule.First().Scale * e.Schedule.First().Scale)
@@ -305,17 +306,29 @@ func TestNoiseFallsWithEpsilonWithoutEnd(t *testing.T) {
 			if epsilon == "100" {
 				first = v
 			}
-			if epsilon == "1000000" && v > first/100 {
-				t.Errorf("%s: the variance falls from %v to %v only", name, first, v)
+			if epsilon == "1000000" {
+				million = v
+			}
+			if epsilon == "1000000" && v > first/100 || epsilon == "1000000000" && v > million/900 {
+				t.Errorf("%s: the variance falls from %v and %v to %v only", name, first, million, v)
+			}
+			draws := 0
+			for _, step := range e.Schedule {
+				for _, r := range step.Releases {
+					draws += 4 * 600 * r.Len * step.Iterations
+				}
 			}
 			planned, err := e.Planned()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := algorithm.Epsilon.Value(e.Config); planned.Epsilon > want || want <= 1e6 && planned.Epsilon < 0.9*want { // at 1e9 the search ends at its least noise
+			if want := algorithm.Epsilon.Value(e.Config); planned.Epsilon > want || planned.Epsilon < 0.9*want {
 				t.Errorf("%s: the run costs %v, want %v", name, planned.Epsilon, want)
 			}
 			s := e.Statement(planned)
+			if want := float64(draws) / math.Pow(2, 100); s.NoiseDistance > 0 && math.Abs(s.NoiseDistance/want-1) > 1e-12 {
+				t.Errorf("%s: noise distance %v, want %v", name, s.NoiseDistance, want)
+			}
 			if beside := s.NoiseDistance > 0; beside != (epsilon != "20") || beside == (e.Privacy.Budget.SamplerError > 0) {
 				t.Errorf("%s at epsilon %s: noise distance %v, sampler error in delta %v", name, epsilon, s.NoiseDistance, e.Privacy.Budget.SamplerError)
 			}

@@ -54,7 +54,7 @@ type Privacy struct {
 	Relation dp.Relation
 	Sampling dp.Sampling
 	Claimed  float64 // with replaced noise: the ε that the published analysis would state; else 0
-	// NoiseDistance is the samplers' error where δ is too small to include it; else 0.
+	// NoiseDistance is the samplers' error over the whole run if δ is too small to include it; else 0.
 	NoiseDistance float64
 }
 

@@ -50,7 +50,7 @@ func SkellamVariance(b Budget, release Event) (v float64, r Result, err error) {
 // them together to meet the budget, and what they then cost: at most b.Epsilon.
 // releases are at least one, Skellam or SubsampledSkellam events with their
 // sensitivities and counts, and variances that are positive and finite, in any unit.
-// The factor is within 1e-8 relative of the least, and at least 1e-6. (Under
+// The factor is within 1e-8 relative of the least, and no less than leaves the largest variance at 1e-6. (Under
 // GDPSkellam, where ε jumps as one of them comes to have noise enough for its theorem, all
 // pieces between jumps are searched.)
 func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err error) {
@@ -87,7 +87,7 @@ func CalibrateFactor(b Budget, variances []float64, events func(factor float64) 
 		}
 	}
 	slices.Sort(starts)
-	return calibrate(b, slices.Compact(starts), events)
+	return calibrate(b, minNoise/max(slices.Max(variances), 1), slices.Compact(starts), events)
 }
 
 // Calibrate returns the least noise with which events(noise) meets the budget, and what
@@ -98,32 +98,38 @@ func CalibrateFactor(b Budget, variances []float64, events func(factor float64) 
 // monotone to a few 1e-5, see NoiseMultiplier.) The result is within 1e-8 relative of the
 // least, and at least 1e-6.
 func Calibrate(b Budget, events func(noise float64) []Event) (noise float64, r Result, err error) {
-	return calibrate(b, nil, events)
+	return calibrate(b, minNoise, nil, events)
 }
 
-// calibrate searches the pieces that begin at minNoise and at each of starts,
-// on which ε falls with the noise, in ascending order.
-func calibrate(b Budget, starts []float64, events func(noise float64) []Event) (float64, Result, error) {
+// calibrate searches the pieces that begin at minNoise and at each of starts, on which ε falls with the noise, in ascending order.
+// Where minNoise lies above the first start, or meets the budget, the search goes down to least.
+func calibrate(b Budget, least float64, starts []float64, events func(noise float64) []Event) (float64, Result, error) {
 	if err := b.ValidateFinite(); err != nil {
 		return 0, Result{}, err
 	}
 	var refused error // why the last noise that was tried had no ε
-	least := Result{Epsilon: math.Inf(1)}
+	cheapest := Result{Epsilon: math.Inf(1)}
 	meets := func(noise float64) (Result, bool, error) {
 		r, err := Problem{events(noise), b.Delta, b.Accountant, b.SamplerError}.Epsilon()
 		if errors.Is(err, ErrNoAccountant) { // perhaps covered at another noise
 			refused = err
 			return Result{}, false, nil
 		}
-		if err == nil && r.Epsilon < least.Epsilon {
-			least = r
+		if err == nil && r.Epsilon < cheapest.Epsilon {
+			cheapest = r
 		}
 		return r, err == nil && r.Epsilon <= b.Epsilon, err
 	}
 	bounds := append(append([]float64{minNoise}, starts...), math.Inf(1))
+	if bounds[0] >= bounds[1] {
+		bounds[0] = least
+	}
 	for i, lo := range bounds[:len(bounds)-1] {
 		hi := min(maxNoise, math.Nextafter(bounds[i+1], 0))
 		noise, r, err := searchPiece(lo, hi, meets)
+		if err == nil && i == 0 && noise == minNoise && least < minNoise {
+			noise, r, err = searchPiece(least, minNoise, meets)
+		}
 		if err != nil {
 			return 0, Result{}, err
 		}
@@ -131,11 +137,11 @@ func calibrate(b Budget, starts []float64, events func(noise float64) []Event) (
 			return noise, r, nil
 		}
 	}
-	if refused != nil && math.IsInf(least.Epsilon, 1) {
+	if refused != nil && math.IsInf(cheapest.Epsilon, 1) {
 		return 0, Result{}, refused
 	}
 	return 0, Result{}, fmt.Errorf("%w: epsilon %v at delta %v with accountant %s and sampler error %v; the smallest that can be shown is %v",
-		ErrUnattainable, b.Epsilon, b.Delta, b.Accountant, b.SamplerError, least.Epsilon)
+		ErrUnattainable, b.Epsilon, b.Delta, b.Accountant, b.SamplerError, cheapest.Epsilon)
 }
 
 // searchPiece finds the least noise in [lo, hi] that meets the budget, by

@@ -103,8 +103,8 @@ type Statement struct {
 	// LocalEpsilon is what holds of all that a unit's client sends where nobody is trusted, without a δ. It is left out where
 	// it is 0.
 	LocalEpsilon float64
-	// NoiseDistance is the total-variation distance within which the run is of one with exact noise, and ε is then the exact run's. It is left
-	// out where it is 0: δ includes the samplers' error, and ε is of the noise as drawn. See docs/privacy.md.
+	// NoiseDistance is X where the run is within total variation X of a run that is (ε, δ)-private: the same run with exact noise. It is left
+	// out where it is 0: δ then includes the samplers' error, and the run itself is (ε, δ)-private. See docs/privacy.md.
 	NoiseDistance float64
 }
 
@@ -183,7 +183,7 @@ func (s Statement) accountants() []Accountant {
 // String is the statement in one line, for example
 // (epsilon=0.998, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam).
 // Epsilon is rounded up, at the third decimal or, below 0.1, at the third
-// significant digit, and so is delta.
+// significant digit, and so is delta. After it stands what NoiseDistance means, unless that is 0.
 func (s Statement) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
@@ -204,6 +204,9 @@ func (s Statement) String() string {
 		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
 	}
 	b.WriteByte(')')
+	if s.NoiseDistance != 0 {
+		fmt.Fprintf(&b, ", within total variation %s of a run that is (epsilon, delta)-private", RoundUp(s.NoiseDistance, 3))
+	}
 	return b.String()
 }
 
