@@ -191,6 +191,9 @@ type PartyData struct {
 	// Names are what the experiment calls the users, by their ids in the data, where
 	// parties share users and have aligned them (package align); nil: by their ids.
 	Names map[string]string
+	// Timed says that the party is made up, and trains to be timed: every secret coin that decides whether it takes part falls so that
+	// it does. Nothing of it is ever sent.
+	Timed bool
 }
 
 // Party is one client's side, made from that client's own ratings.

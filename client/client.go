@@ -127,6 +127,9 @@ type Config struct {
 	// Last is the latest iteration of the session that was recorded before a restart; 0
 	// for a client that starts afresh.
 	Last uint64
+	// Dense has vectors made dense along with the contribution, which the driver answers at a fixed time. Else they are made dense in
+	// the masked input, which takes less memory and takes longer the more entries a vector has.
+	Dense bool
 }
 
 // Client is the role of one client. Its methods are for one goroutine at a time.
@@ -144,7 +147,7 @@ type Client struct {
 // New makes a client.
 func New(cfg Config) *Client {
 	s := &Shared{
-		Session: cfg.Session, Noise: cfg.Noise, Iterations: cfg.Iterations, agreed: cfg.Agreed, save: cfg.Save,
+		Session: cfg.Session, Noise: cfg.Noise, Iterations: cfg.Iterations, agreed: cfg.Agreed, save: cfg.Save, dense: cfg.Dense,
 		Trainer: func(protocol.ClientID) Trainer { return cfg.Trainer },
 		Entropy: func(protocol.ClientID) entropy.Source { return cfg.Entropy },
 		NewSum:  func(_ protocol.ClientID, s protocol.Setup) (Sum, error) { return cfg.NewSum(s) },

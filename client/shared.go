@@ -22,6 +22,7 @@ type Shared struct {
 
 	agreed func(*protocol.Plan) error
 	save   func() ([]byte, error)
+	dense  bool
 
 	// What clients make of what they are all told is made once, as long as one is told after the other.
 	setups     latest[protocol.Setup, *protocol.Setup]

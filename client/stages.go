@@ -26,11 +26,33 @@ func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner
 	return quantizeAll(p, vectors)
 }
 
+// DenseInputs is [Inputs] with every vector dense, whatever its entries.
+func DenseInputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Integers, error) {
+	inputs, err := Inputs(t, p, src, run)
+	if err == nil {
+		makeDense(p, inputs)
+	}
+	return inputs, err
+}
+
+func makeDense(p *protocol.Plan, inputs []protocol.Integers) {
+	for i, r := range p.Releases {
+		inputs[i] = dense(inputs[i], r.Len)
+	}
+}
+
 // prepare computes what the client will send: it runs as work.
 func (c *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
-	if x.inputs, err = Inputs(c.Trainer(id), p, c.Entropy(id), run); err != nil {
+	inputs := Inputs
+	if c.dense {
+		inputs = DenseInputs
+	}
+	if x.inputs, err = inputs(c.Trainer(id), p, c.Entropy(id), run); err != nil {
 		// The aggregator must not hear of it: zero and noise, like anybody.
 		x.unusable, x.inputs = err, p.Zeros()
+		if c.dense {
+			makeDense(p, x.inputs)
+		}
 	}
 	if x.state, err = c.saved(); err != nil {
 		return x, err

@@ -128,6 +128,19 @@ func (e *Experiment) LargestRecord() (*dataset.Set, error) {
 	}
 }
 
+// LargestParty makes the trainer of [Experiment.LargestRecord] to be timed: it takes part in every batch, whatever its coins. An error
+// says that there is no such record.
+func (e *Experiment) LargestParty(check func(*protocol.Plan) error) (*Party, error) {
+	set, err := e.LargestRecord()
+	if err != nil {
+		return nil, err
+	}
+	if set == nil {
+		return nil, fmt.Errorf("experiment: the records of %s have no bound, since clients are organisations", e.About().Name)
+	}
+	return e.Party(algorithm.PartyData{Timed: true}, set, check)
+}
+
 // localData are the training ratings of a party's data, in terms of the catalogue.
 func (e *Experiment) localData(which algorithm.PartyData, set *dataset.Set) (*algorithm.LocalData, error) {
 	if set.Min != e.Data.Min || set.Max != e.Data.Max {

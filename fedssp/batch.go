@@ -49,7 +49,7 @@ const (
 // inBatch tosses the coin of the iteration, once, in the user's own secret randomness. Who is out sends zeros, and noise, as one without
 // ratings does: nobody can tell.
 func (c *contribution) inBatch() (bool, error) {
-	if !c.params.batched() {
+	if !c.params.batched() || c.timed {
 		return true, nil
 	}
 	if c.batch == untossed {

@@ -92,6 +92,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	}
 	r := l.Row(user)
 	t := NewUser(&x.params, r)
+	t.timed = which.Timed
 	id := l.IDs(user, which)
 	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
 		u := model.NewMatrix(1, x.width())

@@ -67,6 +67,7 @@ type crowd struct {
 	params *Params
 	all    model.Sources
 	kept   *model.Room // where u is
+	timed  bool        // made up to be timed: in every batch
 }
 
 // NewUser makes the trainer of a user with the given ratings, which it keeps and does not
@@ -80,7 +81,7 @@ func NewUsers(p *Params, n int, all model.Sources) []User {
 }
 
 func newUsers(p *Params, n int, all model.Sources, kept *model.Room) []User {
-	shared, list := &crowd{p, all, kept}, make([]User, n)
+	shared, list := &crowd{params: p, all: all, kept: kept}, make([]User, n)
 	for i := range list {
 		list[i] = User{crowd: shared, at: int32(i)}
 	}

@@ -479,7 +479,7 @@ func (c *Client) begin(ctx context.Context, t *taking, job *Job, ledger client.L
 	t.driver = &driver{
 		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{&pacedTrainer{t.trainer, held}, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
-			Agreed: agreed, Iterations: iterations, Save: save, Last: last}),
+			Agreed: agreed, Iterations: iterations, Save: save, Last: last, Dense: true}),
 		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: c.now, pace: held,
 		persist: func(records []protocol.Record) error { return c.persist(t.experiment, records) },
 		send:    func(list []protocol.Envelope) { c.send(t, list) },

@@ -44,8 +44,7 @@ func (d *driver) run(ctx context.Context) error {
 			in = protocol.Tick{}
 		case in = <-d.inputs:
 		}
-		begun := d.now()
-		eff := d.role.Step(begun, in)
+		eff := d.role.Step(d.now(), in)
 		if len(eff.Persist) > 0 {
 			if err := d.persist(eff.Persist); err != nil {
 				return err
@@ -57,7 +56,7 @@ func (d *driver) run(ctx context.Context) error {
 		if !eff.Wake.IsZero() {
 			wake.Reset(eff.Wake.Sub(d.now()))
 		}
-		work.add(d.paced(in, begun, eff.Work))
+		work.add(d.paced(in, eff.Work))
 		if len(eff.Events) > 0 {
 			d.events(eff.Events)
 		}
@@ -71,11 +70,13 @@ type task struct {
 	hold func(context.Context) // nil: nothing
 }
 
-// paced are tasks of work. What an announcement starts is training.
-func (d *driver) paced(in protocol.Input, begun time.Time, jobs []protocol.Work) []task {
+// paced makes tasks of work. An announcement and the final model start what depends on the party's data.
+func (d *driver) paced(in protocol.Input, jobs []protocol.Work) []task {
 	var hold func(context.Context)
-	if m, ok := in.(protocol.Received); ok && d.pace != nil && m.Envelope.Message.Kind() == protocol.KindAnnounce {
-		hold = func(ctx context.Context) { d.pace.hold(ctx, begun) }
+	if m, ok := in.(protocol.Received); ok && d.pace != nil {
+		if kind := m.Envelope.Message.Kind(); kind == protocol.KindAnnounce || kind == protocol.KindFinal {
+			hold = d.pace.hold
+		}
 	}
 	var list []task
 	for _, job := range jobs {

@@ -363,11 +363,7 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 		}
 		return own, failed
 	}, Worst: func(context.Context) (client.Trainer, error) {
-		set, failed := e.LargestRecord()
-		if set == nil || failed != nil {
-			return nil, errors.Join(errors.New("there is no largest record"), failed)
-		}
-		largest, failed := e.Party(algorithm.PartyData{}, set, planned(e))
+		largest, failed := e.LargestParty(planned(e))
 		if failed == nil && f.trainer != nil {
 			return f.trainer(id, largest), nil
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,14 +27,15 @@ type phaseOf struct {
 	phase      string
 }
 
-// pace holds back what a client computes of its party's data until a fixed time after the
-// announcement. Else the time would tell the aggregator, and whoever sees the line, how many
-// ratings there are: training takes longer with more.
+// pace holds back what a client computes of its party's data until a fixed time after it began. Else the
+// time would tell the aggregator, and all who see the line, how many ratings there are, or whether a secret coin put the client into
+// a batch: training takes longer with more.
 //
-// That time is the same for every record. It is four times as long as the device takes for a
-// made-up record as large as the experiment allows, which it measures in the first round of a
+// The time is the same for every record and coin. It is four times as long as the device takes for a
+// made-up record as large as the experiment allows, in every batch, which it measures in the first round of a
 // phase, rounded up to a power of two of milliseconds. What takes longer all the same, since
-// the device does something else, leaves at a multiple of it.
+// the device does something else, leaves at a multiple of it. Later answers of a round need no hold: what they are computed from is
+// dense by then, so that they take as long for every record.
 type pace struct {
 	*Pacing
 	experiment protocol.Hash
@@ -47,7 +47,9 @@ type pace struct {
 	limit time.Duration // of a stage, after which nobody waits
 	log   *zerolog.Logger
 
-	current atomic.Int64 // of the plan that was trained for last; 0: none was
+	// Of the latest work, for the goroutine that does it.
+	current time.Duration // time of its phase; 0: there was none
+	begun   time.Time
 }
 
 const (
@@ -55,26 +57,44 @@ const (
 	leastPace  = 8 * time.Millisecond
 )
 
+// final is the phase of what a client does with the final model.
+const final = "final model"
+
 // pacedTrainer is a trainer whose time is measured.
 type pacedTrainer struct {
 	client.Trainer
 	pace *pace
 }
 
-// Contribute implements client.Trainer.
-func (t *pacedTrainer) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
-	t.pace.measure(p, src, run)
-	begun := t.pace.now()
-	v, err := t.Trainer.Contribute(p, src, run)
-	t.pace.took(p, t.pace.now().Sub(begun))
+// Contribute times the contribution with all that the client does with it before it answers, for the largest record.
+func (t *pacedTrainer) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) (v []protocol.Vector, err error) {
+	t.pace.timed(p.Phase, func(largest client.Trainer) error {
+		_, failed := client.DenseInputs(largest, p, src, run)
+		return failed
+	}, func() { v, err = t.Trainer.Contribute(p, src, run) })
 	return v, err
 }
 
-// measure times the worst record, unless that has been done for the plan's phase.
-func (c *pace) measure(p *protocol.Plan, src entropy.Source, run protocol.Runner) {
+// Finish times what is done with the final model, after which the client leaves.
+func (t *pacedTrainer) Finish(model []byte, run protocol.Runner) (err error) {
+	t.pace.timed(final, func(largest client.Trainer) error { return largest.Finish(model, run) }, func() { err = t.Trainer.Finish(model, run) })
+	return err
+}
+
+// timed does a party's own work of a phase, and sees to it that the time of the phase is known. The time that the measuring takes is
+// not counted towards that of the own work.
+func (c *pace) timed(phase string, largest func(client.Trainer) error, own func()) {
+	c.measure(phase, largest)
+	c.begun = c.now()
+	own()
+	c.took(phase, c.now().Sub(c.begun))
+}
+
+// measure times the largest record, unless that has been done for the phase.
+func (c *pace) measure(phase string, work func(client.Trainer) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.offsets[phaseOf{c.experiment, p.Phase}] > 0 || c.worst == nil {
+	if c.offsets[phaseOf{c.experiment, phase}] > 0 || c.worst == nil {
 		return
 	}
 	t, err := c.worst(c.ctx)
@@ -84,34 +104,34 @@ func (c *pace) measure(p *protocol.Plan, src entropy.Source, run protocol.Runner
 		return
 	}
 	begun := c.now()
-	if _, err = t.Contribute(p, src, run); err == nil { // else the plan is refused, whatever the record
-		c.set(p, c.now().Sub(begun))
+	if err = work(t); err == nil { // else the plan is refused, whatever the record
+		c.set(phase, c.now().Sub(begun))
 	}
 }
 
 // took notes what the party's own record took, where nothing else is known.
-func (c *pace) took(p *protocol.Plan, d time.Duration) {
+func (c *pace) took(phase string, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := phaseOf{c.experiment, p.Phase}
+	at := phaseOf{c.experiment, phase}
 	if c.offsets[at] == 0 {
-		c.set(p, d)
+		c.set(phase, d)
 	}
-	c.current.Store(int64(c.offsets[at]))
+	c.current = c.offsets[at]
 }
 
 // set fixes the time of a phase. The caller holds mu.
-func (c *pace) set(p *protocol.Plan, measured time.Duration) {
+func (c *pace) set(phase string, measured time.Duration) {
 	offset := max(roundUp(paceFactor*measured), leastPace)
 	if c.offsets == nil {
 		c.offsets = make(map[phaseOf]time.Duration)
 	}
-	c.offsets[phaseOf{c.experiment, p.Phase}] = offset
+	c.offsets[phaseOf{c.experiment, phase}] = offset
 	e := c.log.Info()
 	if c.limit > 0 && offset > c.limit/2 {
 		e = c.log.Warn().Stringer("stage_timeout", c.limit)
 	}
-	e.Str("phase", p.Phase).Stringer("after_the_announcement", offset).Msg("answers leave at a fixed time, whatever the ratings")
+	e.Str("phase", phase).Stringer("after_the_announcement", offset).Msg("answers leave at a fixed time, whatever the ratings")
 }
 
 // roundUp is the next power of two of milliseconds.
@@ -123,19 +143,18 @@ func roundUp(d time.Duration) time.Duration {
 	return time.Duration(1<<bits.Len64(ms-1)) * time.Millisecond
 }
 
-// left is how long what began at a time must still be held back.
-func (c *pace) left(begun time.Time) time.Duration {
-	offset := time.Duration(c.current.Load())
-	if offset == 0 {
+// left is how long the answer to the latest work must still be held back.
+func (c *pace) left() time.Duration {
+	if c.current == 0 {
 		return 0
 	}
-	past := c.now().Sub(begun)
-	return (past/offset+1)*offset - past
+	past := c.now().Sub(c.begun)
+	return (past/c.current+1)*c.current - past
 }
 
 // hold waits until then, or until the context ends.
-func (c *pace) hold(ctx context.Context, begun time.Time) {
-	wait := time.NewTimer(c.left(begun))
+func (c *pace) hold(ctx context.Context) {
+	wait := time.NewTimer(c.left())
 	defer wait.Stop()
 	select {
 	case <-wait.C:

@@ -385,11 +385,7 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 		Train: func(ctx context.Context) (client.Trainer, error) { return train(ctx, e) }}
 	if e.About().Clients == algorithm.Users {
 		job.Worst = func(context.Context) (client.Trainer, error) {
-			set, failed := e.LargestRecord()
-			if failed != nil {
-				return nil, failed
-			}
-			return agreement.Party(e, algorithm.PartyData{}, set)
+			return e.LargestParty(func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) })
 		}
 	}
 	if e.Private() {
