@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
@@ -310,7 +311,7 @@ func TestPublicHasNoRatings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Data.TrainingRatings, want.Data.TestRatings = 0, 0
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(forecast.Forecast{})); diff != "" {
 		t.Errorf("forecast (-with ratings +without):\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
@@ -408,7 +409,7 @@ func TestForecastCentral(t *testing.T) {
 		Data: forecast.DataForecast{Name: "synthetic:small", Users: 600, Items: 400, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len()},
 	}
-	if diff := cmp.Diff(want, f); diff != "" {
+	if diff := cmp.Diff(want, f, cmpopts.IgnoreUnexported(forecast.Forecast{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !math.IsInf(f.Privacy.Epsilon, 1) || f.Data.ValidationRatings == 0 {
