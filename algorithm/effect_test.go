@@ -24,6 +24,7 @@ func others(k *config.Key) []config.Setting {
 		values = k.Words
 	case config.Seed:
 		values = []string{"7"}
+	case config.Text: // texts has them
 	case config.Real, config.Whole:
 		values = []string{"2", "0.2", "1", "0", "20", "0.01", "60", "inf"}
 	}

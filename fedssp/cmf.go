@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// CMF: the same as ALS with exact statistics of public features added (DP-CMF).
+// CMF is ALS with exact statistics of public features added (DP-CMF).
 const CMF Solver = "cmf"
 
 type cmf struct{ closed }

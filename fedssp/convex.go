@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Convex: users send the second-order expansion of a convex loss around V, and
+// Convex is the solver in which users send the second-order expansion of a convex loss around V, and
 // the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7), or with
 // features fits an encoder to the expansion.
 const Convex Solver = "convex"

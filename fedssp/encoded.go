@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Encoded: v_j is what a public encoder makes of the item's features or its id, and the
+// Encoded is the solver in which v_j is what a public encoder makes of the item's features or its id, and the
 // encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
 const Encoded Solver = "encoder"
 

@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// EncoderGradient: the parameters of the encoder take steps against noisy sums of users' clipped gradients (am-ssp
+// EncoderGradient is the solver in which the parameters of the encoder take steps against noisy sums of users' clipped gradients (am-ssp
 // paper, Algorithm 6): AM-DPSGD.
 const EncoderGradient Solver = "encoder-gradient"
 

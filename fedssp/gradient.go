@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Gradient: v_j takes projected steps against noisy sums of the gradients of single ratings, each clipped (multi-task
+// Gradient is the solver in which v_j takes projected steps against noisy sums of the gradients of single ratings, each clipped (multi-task
 // paper, Algorithm 2): DPSGD and AdaDPSGD.
 const Gradient Solver = "gradient"
 

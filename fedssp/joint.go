@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Joint: the same as [EncoderGradient], with users' embeddings that are not solved for but take a step of their own in every round: plain
+// Joint is [EncoderGradient] with users' embeddings that are not solved for but take a step of their own in every round: plain
 // DP-SGD on all parameters (am-ssp paper, E.1.5).
 const Joint Solver = "joint"
 

@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Pooled: v_j is what features and weight of the item say, and an offset of its own, each trusted
+// Pooled is the solver in which v_j is what features and weight of the item say, and an offset of its own, each trusted
 // as far as the statistics have taught (package posterior). Ours; with one Gramian only.
 const Pooled Solver = "pooled"
 

@@ -30,7 +30,7 @@ import (
 // u and v are turned so that users' second moment is I again, as it is in the prior, and what items differ
 // in has its axes on the coordinates: without, variances would take a hundred steps (Luttinen and Ilin 2010).
 
-// Variational: v_j and b_j have posteriors, and users contribute moments of theirs (variational Bayes). Ours; without noise.
+// Variational is the solver in which v_j and b_j have posteriors, and users contribute moments of theirs (variational Bayes). Ours; without noise.
 const Variational Solver = "variational"
 
 type variational struct{ closed }

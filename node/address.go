@@ -85,7 +85,7 @@ func reachable(ip net.IP, zone bool) error {
 	return nil
 }
 
-// ErrListen: an aggregator or a relay cannot listen at an address.
+// ErrListen says that an aggregator or a relay cannot listen at an address.
 var ErrListen = errors.New("node: cannot listen")
 
 // listener is a network that listens.

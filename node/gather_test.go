@@ -21,13 +21,14 @@ type pipe struct {
 	end net.Conn
 }
 
-func (p pipe) Read(b []byte) (int, error)         { return p.end.Read(b) }
-func (p pipe) Write(b []byte) (int, error)        { return p.end.Write(b) }
-func (p pipe) CloseWrite() error                  { return nil }
-func (p pipe) Reset() error                       { return p.end.Close() }
-func (p pipe) SetDeadline(t time.Time) error      { return p.end.SetDeadline(t) }
-func (p pipe) SetReadDeadline(t time.Time) error  { return p.end.SetReadDeadline(t) }
-func (p pipe) SetWriteDeadline(t time.Time) error { return p.end.SetWriteDeadline(t) }
+func (p pipe) Read(b []byte) (int, error)                   { return p.end.Read(b) }
+func (p pipe) Write(b []byte) (int, error)                  { return p.end.Write(b) }
+func (p pipe) CloseWrite() error                            { return nil }
+func (p pipe) ResetWithError(network.StreamErrorCode) error { return p.end.Close() }
+func (p pipe) Reset() error                                 { return p.end.Close() }
+func (p pipe) SetDeadline(t time.Time) error                { return p.end.SetDeadline(t) }
+func (p pipe) SetReadDeadline(t time.Time) error            { return p.end.SetReadDeadline(t) }
+func (p pipe) SetWriteDeadline(t time.Time) error           { return p.end.SetWriteDeadline(t) }
 
 // A server that waits for clients, of whom one has come and others may never come, is
 // not let go: how long it waits is its own setting, up to a week.

@@ -116,7 +116,9 @@ func TestReasonOfAClosedConnection(t *testing.T) {
 					t.Errorf("the reason is %q, want %q in it", got, want)
 				}
 				if full {
-					<-heard // the hub's owner, too
+					if err := <-heard; err == nil { // the hub's owner, too
+						t.Error("the owner of the hub hears of no refusal")
+					}
 				}
 			})
 		}
@@ -146,8 +148,8 @@ func TestReasonOfAnAddress(t *testing.T) {
 			}
 			go func() {
 				for {
-					conn, err := li.Accept()
-					if err != nil {
+					conn, closed := li.Accept()
+					if closed != nil {
 						return
 					}
 					if c.hangsUp {

@@ -36,9 +36,9 @@ func (f *Folder) reserve(temporary string) (err error) {
 			continue
 		}
 		path := filepath.Join(f.out, x.Name())
-		held, err := abandon(path)
-		if err != nil {
-			return err
+		held, failed := abandon(path)
+		if failed != nil {
+			return failed
 		}
 		if held && f.named && found[1] == f.name {
 			return config.Errorf("another run called %s is under way, in %s; give another --name, or await its end", f.name, path)

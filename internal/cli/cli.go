@@ -35,11 +35,15 @@ type Program struct {
 	Bind func() (any, error)
 }
 
-// Main runs a command as the process: with its arguments, until it ends or is interrupted.
-func Main(run func(ctx context.Context, args []string) int) {
+// Main runs a command as the process: with its arguments, until it ends or is interrupted, by SIGINT, SIGTERM or one of
+// more. A signal of more that the process was started to ignore, as nohup does with SIGHUP, stays ignored. fednode
+// reads files again on SIGHUP and so names none.
+func Main(run func(ctx context.Context, args []string) int, more ...os.Signal) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
-		signals = append(signals, syscall.SIGHUP)
+	for _, s := range more {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
 	}
 	// A reader that closed its pipe gives an error of writing, which ends the command as other errors do: it cleans up.
 	signal.Ignore(syscall.SIGPIPE)

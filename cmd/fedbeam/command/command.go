@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -62,7 +63,7 @@ func Main() {
 	}
 	cli.Main(func(ctx context.Context, args []string) int {
 		return run(ctx, args, streams{os.Stdout, os.Stderr})
-	})
+	}, syscall.SIGHUP)
 }
 
 // run is the command without the process around it.

@@ -94,7 +94,8 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if done, err := c.prepare(ctx, specs, consent, s, &log); done || err != nil {
+	done, err := c.prepare(ctx, specs, consent, s, &log)
+	if done || err != nil {
 		return err
 	}
 	monitor, stop, err := monitored(ctx, "client", c.Ops, &log)

@@ -159,19 +159,19 @@ func TestIDsAreReadAgain(t *testing.T) {
 	}
 	log := zerolog.New(new(bytes.Buffer))
 	again := func(text string) (algorithm.PartyData, error) {
-		if err := os.WriteFile(ids, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		if failed := os.WriteFile(ids, []byte(text), 0o600); failed != nil {
+			t.Fatal(failed)
 		}
-		e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))
-		if err != nil {
-			t.Fatal(err)
+		e, failed := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))
+		if failed != nil {
+			t.Fatal(failed)
 		}
 		d := &clientHost{data: c.Data, list: c.specs, opened: e}
-		_, which, err := d.ratings(t.Context(), e, specs[0], &log)
-		return which, err
+		_, which, failed := d.ratings(t.Context(), e, specs[0], &log)
+		return which, failed
 	}
-	if which, err := again("1\n2\n3\n"); err != nil || len(which.IDs) != 3 {
-		t.Errorf("%q, %v; want the 3 ids of now", which.IDs, err)
+	if which, failed := again("1\n2\n3\n"); failed != nil || len(which.IDs) != 3 {
+		t.Errorf("%q, %v; want the 3 ids of now", which.IDs, failed)
 	}
 	c = &clientCmd{Data: c.Data, IDs: ids, State: "s", Users: "0..1", Invitations: "x"}
 	if specs, err = c.specs(); err != nil {

@@ -22,7 +22,7 @@ import (
 // as the simulation has it.
 func serverModel(t *testing.T, settings string) (dir string, e *experiment.Experiment, trained *model.Trained) {
 	t.Helper()
-	e = opened.Experiment(t, settings)
+	e = opened.Experiment(t, settings+" split.test=0") // a deployment holds nothing out
 	f, err := e.Federation()
 	if err != nil {
 		t.Fatal(err)

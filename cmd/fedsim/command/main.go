@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -86,7 +87,7 @@ func Main() {
 	collect(gcPercent)
 	cli.Main(func(ctx context.Context, args []string) int {
 		return run(ctx, args, streams{out: os.Stdout, err: os.Stderr})
-	})
+	}, syscall.SIGHUP)
 }
 
 // program is the command line.
