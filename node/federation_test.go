@@ -35,6 +35,7 @@ import (
 // federation is one over loopback or a network in memory, in one process: each party has a host, keys and
 // files of its own, and only what they say to one another crosses.
 type federation struct {
+	declined    func(protocol.ClientID, error) // is told why a client declines a session; nil: nobody is
 	t           testing.TB
 	ctx         context.Context // ends with the test, or when something has come to a standstill
 	dir         string
@@ -339,6 +340,9 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	config := node.ClientConfig{Identity: f.identity(admission.ClientPlace(id)), Membership: m, Registry: registry,
 		Ledger: ledger, Finished: finished, State: filepath.Join(f.dir, fmt.Sprint(id)), Entropy: f.source(id), Log: f.log.With().Uint32("client", uint32(id)).Logger(), Workers: 1,
 		Relays: f.relays, Observer: f.shares.observer(), Open: func(text []byte) (*node.Job, error) { return f.job(id, text) }}
+	if f.declined != nil {
+		config.Declined = func(why error) { f.declined(id, why) }
+	}
 	config.Over(f.network.heard(f.written[id])...)
 	c, err := node.NewClient(config)
 	if err != nil {
