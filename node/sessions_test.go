@@ -365,7 +365,16 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 				if second.charged {
 					return
 				}
-				f.next(2, "algorithm=fmf-lfl rounds=1 "+quick) // one that ended without a model is past, too
+				// All declined it. Started again, they hear that it ended without a model, and are past it.
+				for id, c := range f.joinAll() {
+					all.Go(func() {
+						if err := c.Run(f.ctx); !errors.Is(err, protocol.ErrNothingReleased) {
+							t.Errorf("client %d, started again: %v", id, err)
+						}
+					})
+				}
+				all.Wait()
+				f.next(2, "algorithm=fmf-lfl rounds=1 "+quick)
 				f.session(m, sim.Faults{})
 			})
 		})
