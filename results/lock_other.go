@@ -2,13 +2,7 @@
 
 package results
 
-import (
-	"errors"
-	"os"
-)
-
-// errHeld is returned if a living process holds the lock.
-var errHeld = errors.New("the lock is held")
+import "os"
 
 // lock reports every lock as held: without locks no folder is known to be abandoned.
 func lock(_ *os.File, wait bool) error {

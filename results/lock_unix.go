@@ -8,9 +8,6 @@ import (
 	"syscall"
 )
 
-// errHeld is returned if a living process holds the lock.
-var errHeld = errors.New("the lock is held")
-
 // lock locks a file or a folder until the file is closed or the process ends, however it ends. With wait it blocks
 // until the lock is free. A file system without locks refuses none to a caller that waits, and counts as held for
 // one that does not, so that no folder there is taken for abandoned.

@@ -12,6 +12,9 @@ import (
 // lockName is a file in the hidden folder of a run under way, locked by its process.
 const lockName = ".lock"
 
+// errHeld is returned by lock if a living process holds the lock.
+var errHeld = errors.New("the lock is held")
+
 // hidden matches the hidden folder of a run under way: its name, and what rand.Text returned.
 var hidden = regexp.MustCompile(`^\.(.+)-[A-Z2-7]{26}$`)
 
