@@ -1,18 +1,16 @@
 package fedsim_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // A run without settings is better than biases learned without any privacy, on the data that
 // it has without settings: what the quick start promises.
 func TestDefaultRunIsWorthIt(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("a million ratings take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "a million ratings take seconds")
 	r, err := fedsim.Run(t.Context(), fedsim.Options{Settings: map[string]string{"baselines": "quick"}})
 	if err != nil {
 		t.Fatal(err)

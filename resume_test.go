@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -144,7 +145,7 @@ func TestResumedRunIsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			for stop := 1; stop < len(want.Metrics); stop++ {
-				if stop != len(want.Metrics)/2 && os.Getenv("FEDSIM_TEST_LONG") == "" {
+				if stop != len(want.Metrics)/2 && !effort.Long() {
 					continue
 				}
 				out := t.TempDir()

@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
@@ -73,8 +74,8 @@ func TestLaterKeys(t *testing.T) {
 func TestPublicIsTheExperiment(t *testing.T) {
 	for i, settings := range deployable {
 		t.Run(settings, func(t *testing.T) {
-			if i%2 > 0 && os.Getenv("FEDSIM_TEST_LONG") == "" {
-				t.Skip("every second one has each form: FEDSIM_TEST_LONG")
+			if i%2 > 0 && !effort.Long() {
+				t.Skip("every second one has each form: " + effort.Variable)
 			}
 			t.Parallel()
 			if before, ok := strings.CutSuffix(settings, "data="); ok { // of the active mode it must be small

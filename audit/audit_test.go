@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/effort"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
@@ -37,16 +37,14 @@ func run(t *testing.T, e *experiment.Experiment, c Config) *Report {
 // slow leaves out of short tests what takes many thousands of runs.
 func slow(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes many runs")
-	}
+	effort.NotShort(t, "takes many runs")
 }
 
 // No honest algorithm is accused. A bound is above a claim that is met exactly in at most 5% of
 // seeds. The seed is fixed, so a failure is a change of the code.
 func TestHonestAlgorithmsHold(t *testing.T) {
 	slow(t)
-	runs, long := 200, os.Getenv("FEDSIM_TEST_LONG") != ""
+	runs, long := 200, effort.Long()
 	if long {
 		runs = 1200
 	}
@@ -76,7 +74,7 @@ func TestHonestAlgorithmsHold(t *testing.T) {
 		for _, s := range settings {
 			t.Run(about.Name+" "+s, func(t *testing.T) {
 				if !long && (slices.Contains(like, about.Name) || about.Name == "ssp-i" && s == "epsilon=5") {
-					t.Skip("another has sums of the same kind: FEDSIM_TEST_LONG")
+					t.Skip("another has sums of the same kind: " + effort.Variable)
 				}
 				t.Parallel()
 				runs := runs

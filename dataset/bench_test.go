@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // writeCSV writes a set as a MovieLens ratings.csv, in canonical order.
@@ -44,11 +46,11 @@ func writeRows(tb testing.TB, set *Set, name, header, sep string) string {
 // reports the nanoseconds a rating of the shortest, and how many times as long that is as what a load cannot do without or
 // could not beat, the shortest of five each: to read the file as the scanner does (of-read) and by os.ReadFile (of-readfile), to
 // copy its bytes in memory (of-copy), to count its lines (of-count), to hash the ratings (of-hash), and to unpack an archive
-// (of-unpack). FEDSIM_BENCH_SHAPE=ml-10m makes it ten million.
+// (of-unpack). FEDSIM_TEST_LONG=load makes it ten million.
 func BenchmarkLoad(b *testing.B) {
-	shape := os.Getenv("FEDSIM_BENCH_SHAPE")
-	if shape == "" {
-		shape = "ml-1m"
+	shape := "ml-1m"
+	if effort.Load() {
+		shape = "ml-10m"
 	}
 	set := open(b, "synthetic:"+shape, Options{})
 	o := Options{Min: new(set.Min), Max: new(set.Max)}

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // published are the figures of a MovieLens set that a shape was fitted to.
@@ -82,7 +83,7 @@ var (
 
 // tooLong tells which shapes are left to the long run: ten million ratings take seconds.
 func tooLong(shape string) bool {
-	return shape != "small" && shape != "ml-1m" && os.Getenv("FEDSIM_TEST_LONG") == ""
+	return shape != "small" && shape != "ml-1m" && !effort.Long()
 }
 
 // TestSyntheticFitsMovieLens compares the generated sets with the published
@@ -257,8 +258,8 @@ func TestSyntheticProfiles(t *testing.T) {
 	names := []string{"libimseti-tenth"}
 	if !tooLong("libimseti") {
 		names = append(names, "libimseti")
-	} else if testing.Short() {
-		t.Skip("two million ratings")
+	} else {
+		effort.NotShort(t, "two million ratings")
 	}
 	for _, name := range names {
 		set := generated(t, name)

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // Published values. ε of 1,000 and 10,000 steps: Google's dp_accounting, in four
@@ -81,7 +82,7 @@ func TestPLDGap(t *testing.T) {
 		{[]optimisticPart{{mixture{2, 0.1}, 400}, {mixture{1.2, 0.1}, 50}}, 1e-5, 5e-5},
 		{[]optimisticPart{{mixture{1, 0.02}, 900}, {mixture{4, 1}, 3}}, 1e-5, 5e-5},
 	} {
-		if c.step < 4e-5 && os.Getenv("FEDSIM_TEST_LONG") == "" {
+		if c.step < 4e-5 && !effort.Long() {
 			continue // so fine a grid takes a second
 		}
 		var events []Event

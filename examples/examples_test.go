@@ -15,6 +15,7 @@ import (
 	// is reused. What they link is linked here, too.
 	_ "github.com/fedsim/fedsim/cmd/fedsim/command"
 	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 var programs string // the folder with the programs
@@ -84,9 +85,7 @@ func TestSkewedTasks(t *testing.T) {
 // The algorithm is in help, plan and run of a command that was built with it, with dropouts
 // and real sums.
 func TestOwnCommand(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("building a third program takes seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "building a third program takes seconds")
 	t.Parallel()
 	expect(t, said(t, "own-command", "run", "--help"), `item-mean`)
 	expect(t, said(t, "own-command", "plan", "--algorithm", "item-mean", "--data", "synthetic:small"), `algorithm: item-mean, 1 round`, `release: means`, statement)
@@ -99,9 +98,7 @@ func TestOwnCommand(t *testing.T) {
 // A program of another module needs the module and nothing else of this repository: what it
 // uses is exported, and no command of the go tool but build.
 func TestOutsideModule(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("go run of another module takes seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "go run of another module takes seconds")
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {

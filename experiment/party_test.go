@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
@@ -18,11 +20,11 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/internal/effort"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/google/go-cmp/cmp"
 )
 
 // writeRatings writes a set's ratings, those wanted, as a folder in MovieLens' format
@@ -217,8 +219,8 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 				continue // the files list no genres
 			}
 			t.Run(name+" "+settings, func(t *testing.T) {
-				if name == "zip" && os.Getenv("FEDSIM_TEST_LONG") == "" {
-					t.Skip("a folder has the same files: FEDSIM_TEST_LONG")
+				if name == "zip" && !effort.Long() {
+					t.Skip("a folder has the same files: " + effort.Variable)
 				}
 				t.Parallel()
 				data := whole(t)

@@ -3,7 +3,6 @@ package fedcond_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // trained is the test MSE of a run, and its statement.
@@ -60,7 +60,7 @@ var lemma = map[dataset.Alignment]float64{
 // labels need without noise: one is enough for the steepest, and more add noise.
 func TestLemmaOrdersGains(t *testing.T) {
 	seeds := 2
-	if os.Getenv("FEDSIM_TEST_LONG") != "" {
+	if effort.Long() {
 		seeds = 10
 	}
 	rounds := map[dataset.Alignment]int{dataset.TopLabels: 10, dataset.UniformLabels: 300, dataset.BottomLabels: 300}
@@ -100,7 +100,7 @@ func TestLemmaOrdersGains(t *testing.T) {
 // nothing of features, is far beyond the deviations. Over ten seeds, or two where tests are to be quick.
 func TestOrderAtSmallEpsilon(t *testing.T) {
 	seeds := 2
-	if os.Getenv("FEDSIM_TEST_LONG") != "" {
+	if effort.Long() {
 		seeds = 10
 	}
 	for _, labels := range []dataset.Alignment{dataset.UniformLabels, dataset.BottomLabels} {

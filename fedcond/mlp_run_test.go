@@ -2,13 +2,13 @@ package fedcond_test
 
 import (
 	"math"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 func fields(t *testing.T, spec string) *dataset.Set {
@@ -44,9 +44,7 @@ func TestPerceptronStatements(t *testing.T) {
 // Labels have a product that a linear model does not see, 36% of their variance by construction, beside 1% of noise: a perceptron that learns is below what the best
 // linear model could have, .37 of about 1.01.
 func TestPerceptronSeesProducts(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("it takes 20 seconds; FEDSIM_TEST_LONG=1 runs it")
-	}
+	effort.LongOnly(t, "it takes 20 seconds")
 	set := fields(t, "synthetic:fields-60000")
 	r := trained(t, set, "algorithm=mlp-dp-sgd epsilon=inf rounds=600 regression.batch=2000 regression.rate=0.004")
 	if !(r.TestMSE < .3) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -68,9 +68,7 @@ func TestLocalOnlyKeepsUnratedItemsAtTheStart(t *testing.T) {
 // these constraints on MovieLens 1M: MSE about 0.727, bias model 0.822. The
 // synthetic set is fitted to those figures, so a wrong step or projection shows.
 func TestCentralReachesThePublishedError(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("15 passes over a million ratings take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "15 passes over a million ratings take seconds")
 	set, err := dataset.Open(context.Background(), "synthetic:ml-1m", dataset.Options{})
 	if err != nil {
 		t.Fatal(err)

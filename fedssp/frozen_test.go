@@ -3,12 +3,12 @@ package fedssp
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // frozen is what could be released for one rating as the unit, if users' vectors were random numbers of a public seed: item biases, and Σ_k r_kj u_k for
@@ -87,7 +87,7 @@ func (f *frozen) rmse(train, test *dataset.Rows, users int, ridge float64) float
 // the sketch is what is missing, not the noise. A set of the shape of MovieLens 1M with FEDSIM_TEST_LONG.
 func TestFrozenUsersLearnLittle(t *testing.T) {
 	name, seeds := "synthetic:small", uint64(5)
-	if os.Getenv("FEDSIM_TEST_LONG") != "" {
+	if effort.Long() {
 		name, seeds = "synthetic:ml-1m", 2
 	}
 	set, err := dataset.Open(t.Context(), name, dataset.Options{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // linearProblem is that of section 3.4 of the am-ssp paper: labels of D examples are u_i·θᵀx_j, where x_j in R^p is public and there are m of them. Γ_x and Γ_u are 1, Γ_y
@@ -182,9 +183,7 @@ func (q *linearProblem) best() float64 {
 // does not even double. Noise in directions that no public feature has changes no prediction, and Θ bounds predictions only.
 func TestLinearEncoderByDimension(t *testing.T) {
 	const m, d, examples, seeds = 16, 2, 1000, 5
-	if testing.Short() {
-		t.Skip("some hundred thousand steps")
-	}
+	effort.NotShort(t, "some hundred thousand steps")
 	z, _, err := dp.NoiseMultiplier(dp.Budget{Epsilon: 1, Delta: 1e-5, Accountant: dp.PLD}, 1, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // taskRisk is L(θ) = Σ_i Σ_j (<u_j, θ_i> - y_ij)² of the training labels, by the normal equations of each task.
@@ -106,9 +107,7 @@ func (r *taskRisk) first(sigma float64, omega func(i int) float64) float64 {
 // first order says within a tenth, below the bound (6) with the constant 2 that follows from it for ‖θ*‖ <= 1, and adapting weights gains what R1 predicts within
 // a fifth (R1 takes λ for the same in all tasks). Weights by released counts cost no more than (20) says. 24 noises a mean; a mean of these varies by 2 to 4%.
 func TestTaskBoundsOfSSP(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a hundred fits of 160,000 labels")
-	}
+	effort.NotShort(t, "a hundred fits of 160,000 labels")
 	for _, skew := range []float64{1, 2} {
 		x := newTaskData(t, skew, 10_000, 1)
 		r := newTaskRisk(t, x)
@@ -166,9 +165,7 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 // Theorem 3.12, (b) with its steps' rates and (a) as a bound that holds too: L/2 has the curvature λ_i n_i, a step's noise z·Γ·√T stands for β = 1/(2z²), and the
 // constants are 1 and log T. Adapting weights to γ = 1 gains at least as much as R0 says and, where tasks are skewed, about R1.
 func TestTaskBoundsOfDescent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("forty fits of 160,000 labels, 60 steps each")
-	}
+	effort.NotShort(t, "forty fits of 160,000 labels, 60 steps each")
 	x := newTaskData(t, 1, 10_000, 1)
 	r := newTaskRisk(t, x)
 	o := DefaultTasksOptions(pld(20))

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -255,9 +256,7 @@ func TestTasksRefuse(t *testing.T) {
 // Figure 6, with fewer users: at ε = 4 equal weights are worse than n^-1/2, of both ways, and that gains more where tasks are more skewed. Five
 // seeds, all of which have to say so: were there no difference, chance would say so of one way once in 32. Private counts, too.
 func TestTasksByExponent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fifty fits of 64,000 labels")
-	}
+	effort.NotShort(t, "fifty fits of 64,000 labels")
 	for way, learn := range map[string]func(*Tasks, TasksOptions, uint64) *TaskRegressions{
 		"SSP": func(p *Tasks, o TasksOptions, seed uint64) *TaskRegressions {
 			f, err := SolveTasks(p, o, simulated.New(seed, "tasks"))

@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // Whatever the tests start has ended when they have, and its sockets are closed.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if os.Getenv("FEDSIM_TEST_FAULTS") != "" && flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+	if effort.Long() && flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = flag.Set("test.parallel", "8") // they wait for deadlines most of the time
 	}
 	before := sockets()

@@ -25,6 +25,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/ops"
@@ -391,9 +392,7 @@ func TestNeighboursDifferInNothingElse(t *testing.T) {
 		for _, network := range []string{"virtual time", "loopback"} {
 			t.Run(name+" "+network, func(t *testing.T) {
 				if network == "loopback" {
-					if os.Getenv("FEDSIM_TEST_LONG") == "" {
-						t.Skip("what is said is the same in virtual time: FEDSIM_TEST_LONG")
-					}
+					effort.LongOnly(t, "what is said is the same in virtual time")
 					t.Parallel()
 				}
 				n := neighbour{settings: c.settings, founded: time.Now(), data: all, virtual: network != "loopback"}

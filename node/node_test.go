@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
@@ -55,8 +55,8 @@ func TestConformance(t *testing.T) {
 		"a program's own": "algorithm=item-mean epsilon=inf rounds=2",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !slices.Contains([]string{"lfl", "lfl active", "lfl in turns", "vfl", "hfl", "ssp-c", "of a wide catalogue", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) && os.Getenv("FEDSIM_TEST_LONG") == "" {
-				t.Skip("the others have the same forms of rounds: FEDSIM_TEST_LONG")
+			if !slices.Contains([]string{"lfl", "lfl active", "lfl in turns", "vfl", "hfl", "ssp-c", "of a wide catalogue", "dp-cmf", "am-dpsgd", "switch-cond-dp", "a program's own"}, name) && !effort.Long() {
+				t.Skip("the others have the same forms of rounds: " + effort.Variable)
 			}
 			settings += " tolerance=0.25 deployment.stage-timeout-s=20 data=" + ratings(t, 8, 12)
 			f := newFederation(t, settings)

@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -65,8 +66,8 @@ func TestNeitherTimeNorSizeTellsRatings(t *testing.T) {
 		"algorithm=ssp-c features=none rank=2 rounds=1":                                                               3706,
 	} {
 		t.Run(settings, func(t *testing.T) {
-			if strings.Contains(settings, "ssp-c") && os.Getenv("FEDSIM_TEST_LONG") == "" {
-				t.Skip("statistics take longer: FEDSIM_TEST_LONG")
+			if strings.Contains(settings, "ssp-c") && !effort.Long() {
+				t.Skip("statistics take longer: " + effort.Variable)
 			}
 			everybody := rated(t, 6, films, func(u, i int) int {
 				if (u+i)%6 == 0 {

@@ -25,6 +25,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -33,9 +34,7 @@ import (
 // faulty skips a test of the suite of faults, unless it is asked for: it takes a minute.
 func faulty(t *testing.T) {
 	t.Helper()
-	if os.Getenv("FEDSIM_TEST_FAULTS") == "" {
-		t.Skip("set FEDSIM_TEST_FAULTS=1 for the tests with faults of processes, network and time")
-	}
+	effort.LongOnly(t, "faults of processes, network and time take a minute")
 	t.Parallel() // most of the time somebody waits for a deadline
 }
 

@@ -2,12 +2,12 @@ package secagg_test
 
 import (
 	"crypto/aes"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -49,11 +49,9 @@ func replacingBoth() []protocol.Release {
 // first one's entropy; a third, under the first one's name with other models, and
 // with parties that are made anew each time, has the same in every iteration.
 func TestMasksOfARun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("sessions with all their masks take seconds")
-	}
+	effort.NotShort(t, "sessions with all their masks take seconds")
 	sessions := []session{{id: protocol.SessionID{1}}, {id: protocol.SessionID{1}, models: "another ", anew: true}}
-	if os.Getenv("FEDSIM_TEST_LONG") != "" {
+	if effort.Long() {
 		sessions = slices.Insert(sessions, 1, session{id: protocol.SessionID{2}})
 	}
 	c := collection{t: t, uses: make(map[secagg.Masking][]use), blocks: make(map[[aes.BlockSize]byte]secagg.Masking)}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -120,7 +120,7 @@ var matrix = []struct {
 }
 
 // everything says whether tests that take long leave nothing out.
-func everything() bool { return os.Getenv("FEDSIM_TEST_ALL") != "" }
+func everything() bool { return effort.Long() }
 
 var workers = protocol.Workers(runtime.GOMAXPROCS(0))
 
@@ -128,15 +128,15 @@ var workers = protocol.Workers(runtime.GOMAXPROCS(0))
 // some 1,000 signatures over the roster and the survivors, 600,000 for all. There every
 // hundredth client does, and the others take both as verified; and what clients deal is
 // verified by one aggregator, not again in each cell in which they say the same. With
-// FEDSIM_TEST_ALL they all do in the run that loses nobody, from which the others depart,
+// FEDSIM_TEST_LONG they all do in the run that loses nobody, from which the others depart,
 // and so does every aggregator. Without it four cells are cut besides: one client and a
 // tenth of them lost at advertise and share.
 func TestDropoutMatrix(t *testing.T) {
 	for _, c := range matrix {
 		large := c.mode == graph.Active && !c.complete
 		t.Run(fmt.Sprintf("%d clients/%s/%s", c.cohort.Clients, c.mode, c.noise), func(t *testing.T) {
-			if c.cohort.Clients > 20 && os.Getenv("FEDSIM_TEST_LONG") == "" || !c.complete && testing.Short() {
-				t.Skip("so many clients take seconds: FEDSIM_TEST_LONG")
+			if c.cohort.Clients > 20 && !effort.Long() || !c.complete && testing.Short() {
+				t.Skip("so many clients take seconds: " + effort.Variable)
 			}
 			p := plan(c.cohort.Clients, releases()...)
 			p.Cohort = c.cohort

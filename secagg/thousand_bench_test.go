@@ -13,6 +13,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -80,7 +81,7 @@ func BenchmarkThousand(b *testing.B) {
 // FEDSIM_TEST_LONG is set.
 func BenchmarkCrowd(b *testing.B) {
 	numbers := []int{300, 1000, 3000}
-	if os.Getenv("FEDSIM_TEST_LONG") != "" {
+	if effort.Long() {
 		numbers = append(numbers, 10_000)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as the command does

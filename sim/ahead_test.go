@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -196,14 +196,12 @@ func fatesOfTests() map[string]calendar {
 // Setting up ahead changes no result: with nobody sitting out the sums, and who was
 // lost, are those of a federation that sets up every iteration with its plan.
 func TestAheadChangesNoResult(t *testing.T) {
-	if testing.Short() {
-		t.Skip("88 federations take seconds")
-	}
+	effort.NotShort(t, "88 federations take seconds")
 	for _, k := range everySum {
 		for name, fates := range fatesOfTests() {
 			t.Run(k.name+"/"+name, func(t *testing.T) {
-				if (k.real && strings.HasPrefix(name, "first") || k == semiHonest) && os.Getenv("FEDSIM_TEST_LONG") == "" {
-					t.Skip("the other scripts have the same stages: FEDSIM_TEST_LONG")
+				if (k.real && strings.HasPrefix(name, "first") || k == semiHonest) && !effort.Long() {
+					t.Skip("the other scripts have the same stages: " + effort.Variable)
 				}
 				cfg, got := aheadConfig(k, 0)
 				out, err := runWith(t, cfg, fates)
@@ -238,14 +236,12 @@ func TestAheadChangesNoResult(t *testing.T) {
 
 // The real sum is the ideal one when clients sit out, too, and the same ones do.
 func TestRealIsIdealAhead(t *testing.T) {
-	if testing.Short() {
-		t.Skip("55 federations take seconds")
-	}
+	effort.NotShort(t, "55 federations take seconds")
 	for sitOut, sums := range map[float64][]kindOfSum{0.15: {ideal, semiHonest}, 0.3: {ideal, semiHonest, active}} {
 		for name, fates := range fatesOfTests() {
 			t.Run(fmt.Sprintf("sit-out %v/%s", sitOut, name), func(t *testing.T) {
-				if strings.HasPrefix(name, "first") && os.Getenv("FEDSIM_TEST_LONG") == "" {
-					t.Skip("the other scripts have the same stages: FEDSIM_TEST_LONG")
+				if strings.HasPrefix(name, "first") && !effort.Long() {
+					t.Skip("the other scripts have the same stages: " + effort.Variable)
 				}
 				var first *adder
 				for _, k := range sums {
@@ -271,9 +267,7 @@ func TestRealIsIdealAhead(t *testing.T) {
 // A client that drops out in one iteration is in the next when that is set up anew,
 // and in the one after when it sits out. Whose input had arrived is in the sum.
 func TestDroppedClientReenters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("36 federations take seconds")
-	}
+	effort.NotShort(t, "36 federations take seconds")
 	for _, c := range []struct {
 		stage     protocol.Stage
 		iteration uint64

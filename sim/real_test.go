@@ -5,12 +5,12 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -77,9 +77,7 @@ func TestRealIsIdeal(t *testing.T) {
 // The same of a federation so large that clients are shown parts of the roster, over rounds of which the later ones
 // are set up ahead and anew.
 func TestCrowdIsIdeal(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("keys of 510 clients take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "keys of 510 clients take seconds")
 	const n = secagg.WholeUpTo + 10
 	both := make([]*adder, 2)
 	for i := range both {

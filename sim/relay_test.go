@@ -3,12 +3,12 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -144,9 +144,7 @@ func TestRelaysTakeVectorsOff(t *testing.T) {
 
 // A federation so large that clients are shown parts of the roster has the same sums through relays, one of which fails.
 func TestRelaysOfACrowd(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("keys of 510 clients take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "keys of 510 clients take seconds")
 	const n = secagg.WholeUpTo + 10
 	var first *adder
 	for _, r := range []Relays{{}, {Count: 4}, {Count: 17}} {

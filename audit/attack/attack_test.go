@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/audit/internal/binomial"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // attacked are the settings of an attack on the small set.
@@ -142,9 +142,7 @@ func TestRidge(t *testing.T) {
 
 // Without noise the sums give everybody away, and the model more of the users than chance.
 func TestMembershipWithoutNoise(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some dozens of runs")
-	}
+	effort.NotShort(t, "some dozens of runs")
 	for kind, name := range map[Kind]string{MembershipUser: "ssp-c", MembershipRating: "private-item-bias"} {
 		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20}
 		m := ran(t, attacked("algorithm", name), c).Budgets[0].Membership
@@ -160,9 +158,7 @@ func TestMembershipWithoutNoise(t *testing.T) {
 // In the control, where no target is ever in a run, nothing is found: the four intervals are of 95%, so that with a seed that
 // were not fixed one test in five or six would fail.
 func TestControlIsChance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some dozens of runs")
-	}
+	effort.NotShort(t, "some dozens of runs")
 	for _, kind := range []Kind{MembershipUser, MembershipRating} {
 		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20, Control: true}
 		for _, x := range ran(t, attacked("algorithm", "private-item-bias"), c).Budgets[0].Membership {
@@ -182,7 +178,7 @@ func TestAllAlgorithmsAreAttacked(t *testing.T) {
 		if about.Clients != algorithm.Users || about.Noise != algorithm.DistributedNoise || testing.Short() && tried > 0 {
 			continue
 		}
-		if os.Getenv("FEDSIM_TEST_LONG") == "" && tried > 2 {
+		if !effort.Long() && tried > 2 {
 			break // two seconds each
 		}
 		tried++
@@ -217,9 +213,7 @@ func TestAllAlgorithmsAreAttacked(t *testing.T) {
 // are compared, which contradict ε in at most 5% of the tests of one threshold if it holds; one threshold is looked
 // at, where half are called in. A client that adds no noise is caught by the same test.
 func TestMembershipKeepsToEpsilon(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some dozens of runs")
-	}
+	effort.NotShort(t, "some dozens of runs")
 	for _, c := range []struct {
 		epsilon Epsilon
 		holds   bool
@@ -238,9 +232,7 @@ func TestMembershipKeepsToEpsilon(t *testing.T) {
 // Without the secure sum and without noise an update lists what its user rated. With noise that is made to suffice in the sum,
 // the sum says no more than popularity does, but one update's share of it hides less.
 func TestReconstruction(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some dozens of runs")
-	}
+	effort.NotShort(t, "some dozens of runs")
 	r := ran(t, attacked("algorithm", "ssp-c"), Config{Kind: Reconstruction, Epsilons: []Epsilon{5, inf}, Shadows: DefaultShadows, Targets: 40})
 	at := func(i int, from string) Rebuilt {
 		list := r.Budgets[i].Reconstruction
@@ -282,9 +274,7 @@ func TestAttribute(t *testing.T) {
 
 // One seed gives one report, at any number of workers, and its file is read back.
 func TestAttackRepeats(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some dozens of runs")
-	}
+	effort.NotShort(t, "some dozens of runs")
 	c := Config{Kind: MembershipUser, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 8}
 	a := ran(t, attacked("algorithm", "lfl-sgdmf", "workers", "1"), c)
 	b := ran(t, attacked("algorithm", "lfl-sgdmf", "workers", "3"), c)

@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // phi is the distribution function of the standard normal, by math.Erfc.
@@ -177,9 +178,7 @@ func continuousDistance(x []float64, cdf func(float64) float64) (d, limit float6
 // TestGaussianLawRejects: samplers that are slightly wrong fail the tests that
 // draws pass, each the one that is for it. Twenty blocks are 2·10^6 draws.
 func TestGaussianLawRejects(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("draws of many wrong laws take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "draws of many wrong laws take seconds")
 	uniforms := stream(61)
 	for _, c := range []struct {
 		name, fault string

@@ -1,18 +1,19 @@
 // Package fewcases is imported by tests whose properties are slow to check. They are then
-// checked on a quarter of rapid's usual number of cases, unless RAPID_CHECKS or
-// -rapid.checks says how many: as in .ci/run, which has more patience.
+// checked on a quarter of rapid's usual number of cases, unless the tests are long or
+// -rapid.checks says how many.
 package fewcases
 
 import (
 	"flag"
-	"os"
 
 	_ "pgregory.net/rapid" // declares the flag
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // The command line is read after this, and wins.
 func init() {
-	if os.Getenv("RAPID_CHECKS") != "" {
+	if effort.Long() {
 		return
 	}
 	if err := flag.Set("rapid.checks", "25"); err != nil {

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 const hash = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d"
@@ -122,9 +124,7 @@ func TestReleaseHasADate(t *testing.T) {
 // Where nobody knows a revision the program names its own digest, which sha256sum tells, too;
 // else git and it name the same commit.
 func TestEveryWayToBuild(t *testing.T) {
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("building programs takes seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "building programs takes seconds")
 	c := newCheckout(t)
 	got, want := c.built("-buildvcs=false"), Info{Version: release, Revision: Unknown, Binary: digest(filepath.Join(c.dir, "print"))}
 	if !strings.Contains(archived, "$") { // the tests are those of an archive

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node/admission"
 )
 
@@ -90,7 +90,7 @@ func TestEveryByteCounts(t *testing.T) {
 				if at := bytes.Index(text, []byte(`"addresses"`)); at >= 0 && i >= at {
 					break
 				}
-				if i%5 != 0 && os.Getenv("FEDSIM_TEST_LONG") == "" {
+				if i%5 != 0 && !effort.Long() {
 					continue
 				}
 				for _, other := range []byte{c ^ 1, c ^ 0x20} {

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node/store"
 )
 
@@ -110,7 +111,7 @@ func TestDamagedLogs(t *testing.T) {
 	b, entries := manyEntries(t)
 	dir := t.TempDir()
 	head, stride := 96, 256
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
+	if !effort.Long() {
 		head, stride = 24, 1024
 	}
 	tried, refused := 0, 0

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
@@ -21,9 +22,7 @@ import (
 // iterations end in all the ways there are, but for a secret that cannot be
 // restored, the chance of which the graph keeps below 2^-20.
 func TestSchedules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("40 schedules take seconds")
-	}
+	effort.NotShort(t, "40 schedules take seconds")
 	const schedules = 40
 	r, err := Run(context.Background(), Config{Schedules: schedules, Seed: 200, Modes: Both, Workers: 2})
 	if err != nil {

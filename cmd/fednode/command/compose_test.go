@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // composition is compose.yaml, as far as it uses what the Compose specification has: any
@@ -182,9 +183,7 @@ func TestImageIsOneFile(t *testing.T) {
 		!strings.Contains(string(text), "\nUSER 65532:65532\n") {
 		t.Errorf("the Dockerfile builds with %q", build)
 	}
-	if os.Getenv("FEDSIM_TEST_ALL") == "" {
-		t.Skip("compiles everything once more: FEDSIM_TEST_ALL")
-	}
+	effort.LongOnly(t, "compiles everything once more")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "fednode")
 	cmd := exec.Command("sh", "-c", strings.Replace(build, "/usr/local/bin/fednode", path, 1))

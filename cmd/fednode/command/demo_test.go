@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // demonstration is deploy/demo.sh under way, with its output in a pipe.
@@ -116,9 +118,7 @@ func TestDemonstration(t *testing.T) {
 }
 
 func TestDemonstrationSaysThatAPortIsTaken(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	effort.NotShort(t, "builds the command and starts processes")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -132,9 +132,7 @@ func TestDemonstrationSaysThatAPortIsTaken(t *testing.T) {
 }
 
 func TestDemonstrationCanBeInterrupted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	effort.NotShort(t, "builds the command and starts processes")
 	temporary := t.TempDir()
 	d := demonstrate(t, buildsNothing(t), temporary, twoPorts(t))
 	d.until("20 clients start")

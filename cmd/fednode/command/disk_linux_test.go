@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // fileLimit sets how large the files may become that a running process writes to: beyond
@@ -43,9 +44,7 @@ func asked(t *testing.T, ops, path string) (code int, text string) {
 // being ready. Once there is room it goes on without another start, and whoever was waiting
 // is enrolled.
 func TestRegistryOnAFullDisk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)
 	lead, _, _ := m.twenty(1)
 	ops := "127.0.0.1:" + freePort(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -31,17 +32,17 @@ type load struct {
 	stage        int // timeout in seconds
 }
 
-// 500 clients in 10 processes take minutes, so they are for FEDSIM_TEST_LOAD=1; the
+// 500 clients in 10 processes take minutes, so they are for FEDSIM_TEST_LONG=load; the
 // number of items is that of MovieLens' latest-small. Processes that are stopped are waited
-// for by the clock, so 40 clients are for FEDSIM_TEST_FAULTS=1, as in .ci/run.
+// for by the clock, so 40 clients are for FEDSIM_TEST_LONG=1, as in .ci/run.
 func TestLoad(t *testing.T) {
 	switch {
-	case os.Getenv("FEDSIM_TEST_LOAD") != "":
+	case effort.Load():
 		load{clients: 500, processes: 10, items: 9742, whole: 3, lossy: 3, stage: 45}.run(t)
-	case os.Getenv("FEDSIM_TEST_FAULTS") != "":
+	case effort.Long():
 		load{clients: 40, processes: 10, items: 300, whole: 2, lossy: 1, stage: 3}.run(t)
 	default:
-		t.Skip("waits by the clock: FEDSIM_TEST_LOAD or FEDSIM_TEST_FAULTS")
+		t.Skip("waits by the clock: " + effort.Variable)
 	}
 }
 

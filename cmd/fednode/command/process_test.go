@@ -19,6 +19,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // demo is the folder of the demonstration, whose data the test uses.
@@ -50,9 +51,7 @@ func TestMain(m *testing.M) {
 // with processes, cover most of it.
 func long(t *testing.T) {
 	t.Helper()
-	if os.Getenv("FEDSIM_TEST_LONG") == "" {
-		t.Skip("many processes take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "many processes take seconds")
 }
 
 func newMachine(t *testing.T) *machine {
@@ -172,9 +171,7 @@ func freePort(t *testing.T) string {
 // and announced by SIGHUP, a client that is stopped and goes on, a session with noise
 // to its end, and what it leaves behind.
 func TestFederationOfProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)
 	m.run(cli.Done, "keygen", m.path("operator.key"))
 	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))

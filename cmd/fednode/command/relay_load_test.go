@@ -14,19 +14,20 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/sim"
 )
 
 // Processes with relays between clients and the aggregator end with the simulator's model, to the bit: noise, which
 // processes draw from the system, is off. 400 clients at 4 relays, each with vectors of half a megabyte, take
-// minutes, so they are for FEDSIM_TEST_LOAD=1; what each process took is logged. (2,000 clients are too many for the memory
+// minutes, so they are for FEDSIM_TEST_LONG=load; what each process took is logged. (2,000 clients are too many for the memory
 // of one machine, since each process keeps who is enrolled for each of its clients; in one process they are in package node.)
 func TestRelayProcesses(t *testing.T) {
 	l, relays, rank := load{clients: 12, processes: 2, items: 50, whole: 2, stage: 30}, 2, 2
-	if os.Getenv("FEDSIM_TEST_LOAD") != "" {
+	if effort.Load() {
 		l, relays, rank = load{clients: 400, processes: 4, items: 4000, whole: 3, stage: 1800}, 4, 40
-	} else if testing.Short() {
-		t.Skip("builds the command and starts processes")
+	} else {
+		effort.NotShort(t, "builds the command and starts processes")
 	}
 	m := newMachine(t)
 	m.writeEveryItem(l)
@@ -173,9 +174,7 @@ func (m *machine) simulated(l load) []byte {
 
 // What is wrong with what the command is told of relays is said before anything starts.
 func TestRelayMisuse(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)
 	m.run(cli.Done, "keygen", m.path("operator.key"))
 	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("relay.key"))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node/admission"
 )
 
@@ -82,9 +83,7 @@ func TestPartiesTakeRevocations(t *testing.T) {
 // A client and a server that wait for a session read on SIGHUP that they are revoked, of
 // which the aggregator has not been told, and end.
 func TestPartiesReadRevocationsOnHangup(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command and starts processes")
-	}
+	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)
 	m.run(cli.Done, "keygen", m.path("operator.key"))
 	text, _ := m.run(cli.Done, "keygen", "--format", "json", m.path("aggregator.key"))

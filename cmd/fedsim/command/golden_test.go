@@ -24,6 +24,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -131,8 +132,8 @@ func TestGolden(t *testing.T) {
 		for i, g := range goldenRuns {
 			t.Run(g.name, func(t *testing.T) {
 				t.Parallel()
-				if brief() && !*updateGolden && g.name != goldenPlanRun && !slices.Contains(algorithm.Names(), g.name) {
-					t.Skip("one run of each algorithm: FEDSIM_TEST_LONG has the others")
+				if !effort.Long() && !*updateGolden && g.name != goldenPlanRun && !slices.Contains(algorithm.Names(), g.name) {
+					t.Skip("one run of each algorithm: " + effort.Variable)
 				}
 				var plan []byte
 				got[i], plan = goldenRun(t, dir, g.name, g.flags)

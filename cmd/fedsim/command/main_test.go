@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 func TestMain(m *testing.M) {
@@ -48,7 +50,7 @@ func TestScript(t *testing.T) {
 		Condition: func(name string) (bool, error) {
 			switch name {
 			case "long":
-				return !brief(), nil
+				return effort.Long(), nil
 			case "ml-latest-small":
 			default:
 				return false, fmt.Errorf("unknown condition %q", name)

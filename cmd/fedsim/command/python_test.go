@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // withPandas is a Python that has pandas: the one of the path, or else that of the system.
@@ -24,9 +26,7 @@ func withPandas(t *testing.T) string {
 // docs/python.md does what it says: its blocks run one after another in one interpreter, and
 // print what is below them.
 func TestPythonPage(t *testing.T) {
-	if brief() {
-		t.Skip("seconds: FEDSIM_TEST_LONG runs it")
-	}
+	effort.LongOnly(t, "seconds")
 	python := withPandas(t)
 	page := string(read(t, "../../../docs/python.md"))
 	var program, want []string

@@ -11,12 +11,9 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/results"
 )
-
-// brief reports whether what takes many seconds is left out: runs of full size, and real sums
-// of every algorithm. .ci/run sets the variable.
-func brief() bool { return testing.Short() || os.Getenv("FEDSIM_TEST_LONG") == "" }
 
 // trained runs the command and returns its summary.
 func trained(t *testing.T, args ...string) results.Summary {
@@ -57,9 +54,7 @@ func gains(t *testing.T, args ...string) (mean, deviation float64) {
 // The default experiment is one where cooperating helps by more than the
 // deviation over five seeds: what the README promises.
 func TestCooperationHelpsByDefault(t *testing.T) {
-	if brief() {
-		t.Skip("runs of full size take seconds")
-	}
+	effort.LongOnly(t, "runs of full size take seconds")
 	t.Parallel()
 	if mean, deviation := gains(t); mean <= deviation {
 		t.Errorf("cooperating gains %.4f ± %.4f in RMSE over five seeds", mean, deviation)
@@ -69,9 +64,7 @@ func TestCooperationHelpsByDefault(t *testing.T) {
 // On MovieLens latest-small, where the paper's contribution gains nothing, the
 // clipped gradient of all ratings does, at ε = 10 and dropouts.
 func TestAllRatingsHelpOnRealRatings(t *testing.T) {
-	if brief() {
-		t.Skip("runs of full size take seconds")
-	}
+	effort.LongOnly(t, "runs of full size take seconds")
 	t.Parallel()
 	const data = "../../../../shared/data/ml-latest-small"
 	if _, err := os.Stat(data); err != nil {
@@ -90,9 +83,7 @@ func TestAllRatingsHelpOnRealRatings(t *testing.T) {
 // One organisation on MovieLens latest-small, private per rating, at the default
 // settings. With the global mean alone the MSE is 1.10, regularised biases reach 0.74.
 func TestVFLOnRealRatings(t *testing.T) {
-	if brief() {
-		t.Skip("runs of full size take seconds")
-	}
+	effort.LongOnly(t, "runs of full size take seconds")
 	t.Parallel()
 	const data = "../../../../shared/data/ml-latest-small"
 	if _, err := os.Stat(data); err != nil {
@@ -115,9 +106,7 @@ func TestVFLOnRealRatings(t *testing.T) {
 // Ten parties with items that share the users' embeddings beat the same ten each
 // alone with as much noise, in a fifth of the default iterations.
 func TestVFLBeatsEachAlone(t *testing.T) {
-	if brief() {
-		t.Skip("runs of full size take seconds")
-	}
+	effort.LongOnly(t, "runs of full size take seconds")
 	t.Parallel()
 	s := trained(t, "--algorithm", "vfl-sgdmf", "--accountant", "rdp", "--rounds", "20")
 	alone, measured := s.Baselines.Of("local_only")

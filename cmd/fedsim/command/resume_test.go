@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/sweep"
 )
 
@@ -94,9 +95,7 @@ func sameRuns(t *testing.T, a, b string) {
 // A process that is killed, or stopped by Ctrl-C, is gone on with by --resume, to the same bits as one
 // that is not.
 func TestProcessThatIsStopped(t *testing.T) {
-	if brief() {
-		t.Skip("runs that are stopped in the middle take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "runs that are stopped in the middle take seconds")
 	for name, args := range stoppable {
 		dir := t.TempDir()
 		at := func(out string) []string {
@@ -164,9 +163,7 @@ func twoStopped(t *testing.T, out string) {
 
 // A sweep goes on with the run that was under way when it, and the machine, went down.
 func TestSweepThatIsKilledInARun(t *testing.T) {
-	if brief() {
-		t.Skip("runs that are stopped in the middle take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "runs that are stopped in the middle take seconds")
 	dir := t.TempDir()
 	described := append([]string{"sweep", "--jobs", "1", "--seeds", "1..2", "--data", "synthetic:small", "--baselines", "quick"}, stoppable["ideal sums"]...)
 	parser, c := runParser(t)

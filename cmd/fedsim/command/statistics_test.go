@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // crowd is a file of 24 users' ratings of 25 items, and one of what kind these are.
@@ -86,9 +87,7 @@ var ofStatistics = []string{
 // Real sums and ideal ones whose clients draw their own noise train the same model to the bit,
 // whatever stage clients are lost at, and whether that is as many as may be or more.
 func TestStatisticsRealIsIdeal(t *testing.T) {
-	if brief() {
-		t.Skip("runs of sums of statistics take seconds")
-	}
+	effort.LongOnly(t, "runs of sums of statistics take seconds")
 	t.Parallel()
 	ratings, features := crowd(t)
 	common := []string{"--data", ratings, "--epsilon", "30", "--delta", "0.001", "--rank", "2", "--tolerance", "0.3", "--colluders", "0.05"}
@@ -127,9 +126,7 @@ func TestStatisticsRealIsIdeal(t *testing.T) {
 
 // The same seed gives the same bytes at any number of workers, and another seed others.
 func TestStatisticsAreDeterministic(t *testing.T) {
-	if brief() {
-		t.Skip("runs of sums of statistics take seconds")
-	}
+	effort.LongOnly(t, "runs of sums of statistics take seconds")
 	t.Parallel()
 	for i, algorithm := range ofStatistics {
 		args := append(strings.Fields(algorithm), "--data", "synthetic:small", "--rank", "3", "--epsilon", "30")

@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // The study of the README, command by command as it stands there, ends in a page with the
 // RMSE of three algorithms against ε, with bands.
 func TestStudyOfTheReadme(t *testing.T) {
-	if brief() {
-		t.Skip("45 runs take seconds: FEDSIM_TEST_LONG")
-	}
+	effort.LongOnly(t, "45 runs take seconds")
 	text, err := os.ReadFile("../../../README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -5,10 +5,11 @@ import (
 	"crypto/ecdh"
 	"encoding/hex"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"filippo.io/edwards25519"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 func unhex(t *testing.T, s string) []byte {
@@ -52,7 +53,7 @@ func TestRFC7748(t *testing.T) {
 // The oracle is crypto/ecdh.
 func TestCommon(t *testing.T) {
 	n := 2000
-	if os.Getenv("FEDSIM_TEST_ALL") != "" {
+	if effort.Long() {
 		n = 100_000
 	}
 	r := rand.NewChaCha8([32]byte{1})
