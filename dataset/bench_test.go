@@ -101,7 +101,7 @@ func shuffled(set *Set) *Set {
 	for to, from := range rand.New(rand.NewPCG(1, 1)).Perm(set.Len()) {
 		perm[to] = int32(from)
 	}
-	out.Ratings = set.gather(perm)
+	out.Ratings = set.Gather(perm)
 	return &out
 }
 

@@ -49,7 +49,11 @@ func (d *digester) tail(s *Set) {
 	if s.Tested != nil {
 		d.text("tested")
 		for _, tested := range s.Tested {
-			d.number(uint64(partOf(tested)))
+			part := uint64(0)
+			if tested {
+				part = 2
+			}
+			d.number(part)
 		}
 	}
 	for _, c := range s.Columns {
@@ -81,6 +85,12 @@ func (d *digester) tail(s *Set) {
 type digester struct {
 	hash hash.Hash
 	buf  []byte
+}
+
+// bytes hashes some bytes without their length.
+func (d *digester) bytes(b []byte) {
+	d.buf = append(d.buf, b...)
+	d.flush(4 << 10)
 }
 
 // flush hashes what was collected when it is at least atLeast bytes.

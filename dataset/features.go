@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -46,7 +45,7 @@ func (c *Category) Features(j int) (values []int32, weights []float64) {
 // Pick are the features of some items, which become items 0, 1, ... in that order. Vocabularies stay, with values
 // that none of them may have.
 func (f *ItemFeatures) Pick(items []int32) *ItemFeatures {
-	d := digester{hash: sha256.New()}
+	d := newDigester()
 	d.text("fedsim picked item features v1")
 	d.text(f.Digest)
 	for _, j := range items {
@@ -282,7 +281,7 @@ func (t *featureTable) compress(items int) Category {
 
 // digest hashes the features together with what the items are called.
 func (f *ItemFeatures) digest(ids []string) string {
-	d := digester{hash: sha256.New()}
+	d := newDigester()
 	d.text("fedsim item features v1")
 	d.number(uint64(f.Items))
 	d.texts(ids)

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -159,7 +158,7 @@ func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
 		return nil, err
 	}
 	users, parts := s.holdOutParts(p)
-	d := digester{hash: sha256.New()}
+	d := newDigester()
 	d.text("fedsim held-out users v1")
 	d.text(s.Digest)
 	d.text(string(users))

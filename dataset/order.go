@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+
+	"github.com/fedsim/fedsim/dataset/internal/csr"
 )
 
 // partSize is how many ratings are put in order, and hashed, at a time: few enough to stay in the cache in between.
@@ -89,10 +91,13 @@ func (t *table) sortRows(set *Set) *digester {
 		return nil
 	}
 	r, n := t.ratings, t.ratings.Len()
-	start := rowStarts(r.User, r.Users)
-	positions := r.Times != nil || t.test > 0
-	keys := r.byPair(start, positions)
-	out := newRatings(r.Users, r.Items, n)
+	start := csr.Starts(r.User, r.Users)
+	positions, values := r.Times != nil || t.test > 0, r.Value
+	if positions {
+		values = nil
+	}
+	keys := csr.Pairs(r.User, r.Item, values, r.Items, start)
+	out := NewRatings(r.Users, r.Items, n)
 	if r.Times != nil {
 		out.Times = make([]float64, n)
 	}
@@ -141,14 +146,15 @@ func (t *table) sortRows(set *Set) *digester {
 
 // mergeRows makes one record of those of each pair, or says which pair is there twice.
 func (t *table) mergeRows(set *Set) error {
-	perm, err := t.unique(t.ratings, t.ratings.order(rowStarts(t.ratings.User, t.ratings.Users)), set.UserIDs, set.ItemIDs)
+	r := t.ratings
+	perm, err := t.unique(r, csr.Order(r.User, r.Item, r.Items, csr.Starts(r.User, r.Users)), set.UserIDs, set.ItemIDs)
 	if err != nil {
 		return err
 	}
 	if merged := t.ratings.Len() - len(perm); merged > 0 && t.skipped == nil && t.duplicates != DuplicatesCount {
 		set.Notices = append(set.Notices, Notice{Kind: NoticeDuplicates, Count: merged, Text: fmt.Sprintf("%d ratings are of a user and item that the file has again; of each pair the %s counts", merged, t.duplicates)})
 	}
-	set.Ratings = t.ratings.gather(perm)
+	set.Ratings = t.ratings.Gather(perm)
 	if t.test > 0 {
 		set.Tested = make([]bool, len(perm))
 		for k, p := range perm {

@@ -259,7 +259,7 @@ func (f *packFile) checkRecords(from, to int) (ratings int, err error) {
 	var items []int32
 	var values []float32
 	for u := from; u < to; u++ {
-		if items, values, err = f.decode(u, nil, 0, items, values); err != nil {
+		if items, values, err = f.decode(u, nil, items, values); err != nil {
 			return ratings, fmt.Errorf("the record of user %d of %d: %w", u+1, f.Users, err)
 		}
 		ratings += len(items)

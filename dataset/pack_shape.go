@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"io"
 	"runtime"
 	"sync"
@@ -18,7 +17,7 @@ func (s shape) pack(ctx context.Context, o Options, w io.Writer) (Packing, error
 		set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
 	}
 	out := newPacker(w, packFooter{Name: set.Name, Min: set.Min, Max: set.Max, Users: s.users, Items: s.items, Levels: s.steps()})
-	d := &digester{hash: sha256.New()}
+	d := newDigester()
 	d.head(set, s.ratings)
 	err := p.inOrder(ctx, o.Progress, func(from, to int, part Ratings) error {
 		for u := from; u < to; u++ {
@@ -68,7 +67,7 @@ func (p *population) inOrder(ctx context.Context, progress func(done, total int6
 			b.from, b.to = from, min(from+usersPerBlock, p.users)
 			from = b.to
 			group.Go(func() {
-				b.Ratings = newRatings(p.users, p.items, p.start[b.to]-p.start[b.from])
+				b.Ratings = NewRatings(p.users, p.items, p.start[b.to]-p.start[b.from])
 				w := p.newWorker(b.Ratings, p.start[b.from])
 				for u := b.from; u < b.to; u++ {
 					w.rate(u)

@@ -13,8 +13,7 @@ import (
 // mapped from a file of which the system reads what is used. It is read-only and safe for concurrent use.
 type Packed struct {
 	file  *packFile
-	cut   *cut // nil: all ratings of the file
-	part  byte // of the cut
+	keep  func(user int, item int32) bool // which ratings of the file belong to these; nil: all
 	count int
 }
 
@@ -29,39 +28,14 @@ type packFile struct {
 	digits  uint   // low bits of a number that are the step of the scale; the high ones are the items left out before it
 }
 
-// cut says which part of a split a rating belongs to.
-type cut struct {
-	users, items     []uint64 // what is hashed of each
-	test, validation uint64   // below which a draw of 53 bits is of the test part, and of that or the validation part
-}
-
-func newCut(s *Set, p SplitParams) *cut {
-	bound := func(share float64) uint64 { return uint64(math.Ceil(share * (1 << 53))) } // exact: [SplitParams.part] in integers
-	return &cut{
-		users: s.userDraws(p.Seed), items: hashIDs(itemDraw, s.ItemIDs), test: bound(p.test()), validation: bound(p.test() + p.Validation),
-	}
-}
-
-// of returns the part of a rating.
-func (c *cut) of(user int, item int32) byte {
-	switch draw := mix(c.users[user]^c.items[item]) >> 11; {
-	case draw < c.test:
-		return partTest
-	case draw < c.validation:
-		return partValidation
-	default:
-		return partTrain
-	}
-}
-
 // record returns the bytes of a user's ratings.
 func (f *packFile) record(user int) []byte { return f.records[f.offset(user):f.offset(user+1)] }
 
 func (f *packFile) offset(user int) uint64 { return binary.LittleEndian.Uint64(f.offsets[8*user:]) }
 
-// decode returns the ratings of a user, by item, in the memory of what it is given as far as that is enough; with a cut, those of
-// one part of it. An error says what is wrong with the record.
-func (f *packFile) decode(user int, cut *cut, part byte, items []int32, values []float32) ([]int32, []float32, error) {
+// decode returns the ratings of a user, by item, in the memory of what it is given as far as that is enough; with keep, those
+// that it keeps. An error says what is wrong with the record.
+func (f *packFile) decode(user int, keep func(user int, item int32) bool, items []int32, values []float32) ([]int32, []float32, error) {
 	b := f.record(user)
 	n, b, err := uvarint(b)
 	if err != nil {
@@ -98,7 +72,7 @@ func (f *packFile) decode(user int, cut *cut, part byte, items []int32, values [
 			}
 			value = levels[step]
 		}
-		if cut == nil || cut.of(user, item) == part {
+		if keep == nil || keep(user, item) {
 			items[kept], values[kept] = item, value
 			kept++
 		}
@@ -138,9 +112,14 @@ func uvarint(b []byte) (uint64, []byte, error) {
 	return x, b[n:], nil
 }
 
+// Part is a view of the ratings that it keeps, of which there must be so many. It asks anew whenever they are read.
+func (p *Packed) Part(keep func(user int, item int32) bool, count int) *Packed {
+	return &Packed{file: p.file, keep: keep, count: count}
+}
+
 // row returns the ratings of a user in this part, in the memory of what it is given as far as that is enough.
 func (p *Packed) row(user int, items []int32, values []float32) ([]int32, []float32) {
-	items, values, err := p.file.decode(user, p.cut, p.part, items, values)
+	items, values, err := p.file.decode(user, p.keep, items, values)
 	if err != nil { // it was whole when it was opened
 		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: the record of user %d: %v", user, err))
 	}
@@ -152,7 +131,7 @@ func (r Ratings) Unpack() Ratings {
 	if r.Packed == nil {
 		return r
 	}
-	out := newRatings(r.Users, r.Items, r.Len())
+	out := NewRatings(r.Users, r.Items, r.Len())
 	k := 0
 	r.Each(func(user, item int32, value float32) {
 		out.User[k], out.Item[k], out.Value[k] = user, item, value
@@ -187,27 +166,6 @@ func (s *Set) unpacked() *Set {
 	out := *s
 	out.Ratings = s.Unpack()
 	return &out
-}
-
-// splitPacked is Split of packed ratings by chance: parts are views of the same file, which draw anew who
-// belongs to them whenever they are read. It reads every rating once, to count them.
-func (s *Set) splitPacked(p SplitParams) (*Split, error) {
-	c := newCut(s, p)
-	var counts [3]int
-	d := splitDigester(s.Digest, s.Len())
-	s.Each(func(user, item int32, _ float32) {
-		part := c.of(int(user), item)
-		counts[part]++
-		d.buf = append(d.buf, part)
-		d.flush(4 << 10)
-	})
-	if err := p.checkParts(counts); err != nil {
-		return nil, err
-	}
-	view := func(part byte) Ratings {
-		return Ratings{Users: s.Users, Items: s.Items, Packed: &Packed{file: s.Packed.file, cut: c, part: part, count: counts[part]}}
-	}
-	return &Split{Train: view(partTrain), Validation: view(partValidation), Test: view(partTest), Digest: d.sum()}, nil
 }
 
 // digitsOf is how many bits the steps of a scale take.

@@ -95,7 +95,7 @@ func FromRegression(name string, r *Regression, columns []string, lo, hi float64
 // fromLabels makes a set of a profile and a label of each of its users.
 func fromLabels(name string, p *Profile, labels []float64, lo, hi float64) (*Set, error) {
 	rows := len(labels)
-	set := &Set{Name: name, Min: lo, Max: hi, Ratings: newRatings(rows, 1, rows), UserIDs: numbered(rows), ItemIDs: []string{labelItem}, Profile: p}
+	set := &Set{Name: name, Min: lo, Max: hi, Ratings: NewRatings(rows, 1, rows), UserIDs: numbered(rows), ItemIDs: []string{labelItem}, Profile: p}
 	for i, y := range labels {
 		if math.IsNaN(y) {
 			y = lo

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/fedsim/fedsim/dataset/internal/csr"
 )
 
 // Ratings holds explicit ratings in columns: rating k was given by user User[k]
@@ -106,11 +108,11 @@ func (r Ratings) ByUser() *Rows {
 	if r.Packed != nil {
 		return &Rows{packed: r.Packed, users: r.Users}
 	}
-	start := rowStarts(r.User, r.Users)
+	start := csr.Starts(r.User, r.Users)
 	if r.sorted() {
 		return &Rows{start: start, item: r.Item, value: r.Value, times: r.Times}
 	}
-	sorted := r.gather(r.order(start))
+	sorted := r.Gather(csr.Order(r.User, r.Item, r.Items, start))
 	return &Rows{start: start, item: sorted.Item, value: sorted.Value, times: sorted.Times}
 }
 
@@ -175,18 +177,6 @@ func (r *Rows) Times(u int) []float64 {
 	return r.times[from:to:to]
 }
 
-// rowStarts counts the ratings of each user: those of u will stand at start[u]:start[u+1].
-func rowStarts(user []int32, users int) []int {
-	start := make([]int, users+1)
-	for _, u := range user {
-		start[u+1]++
-	}
-	for u := range users {
-		start[u+1] += start[u]
-	}
-	return start
-}
-
 // sorted reports whether the ratings ascend by user, then item.
 func (r Ratings) sorted() bool {
 	for k := 1; k < len(r.User); k++ {
@@ -195,42 +185,6 @@ func (r Ratings) sorted() bool {
 		}
 	}
 	return true
-}
-
-// order returns the permutation that sorts the ratings by user, then item, and
-// keeps equal pairs in their present order.
-func (r Ratings) order(start []int) []int32 {
-	perm := make([]int32, len(r.User))
-	for at, key := range r.byPair(start, true) {
-		perm[at] = int32(uint32(key))
-	}
-	return perm
-}
-
-// byPair are the ratings by user, then item, equal pairs in their present order: the item in the high half, and in the low one
-// the position or the bits of the value. It counts, by item and then by user, and compares nothing.
-func (r Ratings) byPair(start []int, positions bool) []uint64 {
-	byItem := make([]uint64, len(r.User)) // user in the high half
-	next := rowStarts(r.Item, r.Items)
-	for k, i := range r.Item {
-		low := uint32(k)
-		if !positions {
-			low = math.Float32bits(r.Value[k])
-		}
-		byItem[next[i]] = uint64(r.User[k])<<32 | uint64(low)
-		next[i]++
-	}
-	out := make([]uint64, len(r.User))
-	nextOf := slices.Clone(start)
-	at := 0
-	for i, end := range next[:r.Items] {
-		for ; at < end; at++ {
-			u := byItem[at] >> 32
-			out[nextOf[u]] = uint64(i)<<32 | byItem[at]&math.MaxUint32
-			nextOf[u]++
-		}
-	}
-	return out
 }
 
 // ascend reports whether the ratings ascend by user, then item, and hold no pair twice.
@@ -269,9 +223,9 @@ func (r Ratings) lastOfEach(perm []int32) []int32 {
 	return out
 }
 
-// gather returns the ratings in the order of perm.
-func (r Ratings) gather(perm []int32) Ratings {
-	out := newRatings(r.Users, r.Items, len(perm))
+// Gather returns the ratings in the order of perm, which may leave some out.
+func (r Ratings) Gather(perm []int32) Ratings {
+	out := NewRatings(r.Users, r.Items, len(perm))
 	for k, p := range perm {
 		out.User[k], out.Item[k], out.Value[k] = r.User[p], r.Item[p], r.Value[p]
 	}
@@ -284,7 +238,7 @@ func (r Ratings) gather(perm []int32) Ratings {
 	return out
 }
 
-// newRatings returns n ratings to be filled in.
-func newRatings(users, items, n int) Ratings {
+// NewRatings returns n ratings to be filled in.
+func NewRatings(users, items, n int) Ratings {
 	return Ratings{Users: users, Items: items, User: make([]int32, n), Item: make([]int32, n), Value: make([]float32, n)}
 }

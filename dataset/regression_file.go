@@ -3,7 +3,6 @@ package dataset
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -156,7 +155,7 @@ func (t *regressionTable) set(name string, lo, hi float64, fields bool) (*Set, e
 
 // digest hashes what a profile is made of, whichever of its forms is.
 func (t *regressionTable) digest() string {
-	d := digester{hash: sha256.New()}
+	d := newDigester()
 	for _, c := range t.columns {
 		d.text("column")
 		d.text(c.name)

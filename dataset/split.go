@@ -101,7 +101,7 @@ func (s *Set) Split(p SplitParams) (*Split, error) {
 		return nil, err
 	}
 	d := splitDigester(s.Digest, len(parts))
-	d.buf = append(d.buf, parts...)
+	d.bytes(parts)
 	return &Split{
 		Train:      s.pick(parts, partTrain, counts[partTrain]),
 		Validation: s.pick(parts, partValidation, counts[partValidation]),
@@ -133,7 +133,7 @@ func (p SplitParams) checkParts(counts [3]int) error {
 
 // splitDigester hashes a set's digest, and then the parts of so many ratings.
 func splitDigester(set string, ratings int) *digester {
-	d := &digester{hash: sha256.New()}
+	d := newDigester()
 	d.text("fedsim split v1")
 	d.text(set)
 	d.number(uint64(ratings))
@@ -255,7 +255,7 @@ func mix(x uint64) uint64 {
 
 // pick returns the ratings of one part.
 func (r Ratings) pick(parts []byte, part byte, count int) Ratings {
-	out := newRatings(r.Users, r.Items, count)
+	out := NewRatings(r.Users, r.Items, count)
 	n := 0
 	for k, p := range parts {
 		if p == part {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+
+	"github.com/fedsim/fedsim/dataset/internal/csr"
 )
 
 // SplitBy says what decides which part of a split a rating belongs to.
@@ -82,7 +84,7 @@ func (s *Set) cuts(p SplitParams) (test, validation float64) {
 
 // partByUser takes the latest of each user.
 func (s *Set) partByUser(p SplitParams, draw func(int) uint64, parts []byte) {
-	start := rowStarts(s.User, s.Users)
+	start := csr.Starts(s.User, s.Users)
 	order := s.byUser(start)
 	for u := range s.Users {
 		of := order[start[u]:start[u+1]]
@@ -138,12 +140,4 @@ func (s *Set) partByFile(p SplitParams, draw func(int) uint64, parts []byte) {
 			parts[k] = partValidation
 		}
 	}
-}
-
-// partOf is the part of a rating by whether the test file has it.
-func partOf(tested bool) byte {
-	if tested {
-		return partTest
-	}
-	return partTrain
 }

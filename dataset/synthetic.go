@@ -164,7 +164,7 @@ func (s shape) population() *population {
 // so the result does not depend on how many work at it.
 func (s shape) generate(ctx context.Context, progress func(done, total int64)) (*Set, error) {
 	p := s.population()
-	out := newRatings(s.users, s.items, s.ratings)
+	out := NewRatings(s.users, s.items, s.ratings)
 
 	next, done := 0, int64(0)
 	var mu sync.Mutex

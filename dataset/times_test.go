@@ -54,7 +54,7 @@ func TestTimesStayWithRatings(t *testing.T) {
 	checkTimesOf(t, "the test", set, split.Test)
 	some := set.Where(func(user, item int32) bool { return (user+item)%3 > 0 })
 	checkTimesOf(t, "some", set, some.Ratings)
-	back := set.gather([]int32{150, 3, 90, 2, 151, 20})
+	back := set.Gather([]int32{150, 3, 90, 2, 151, 20})
 	checkTimesOf(t, "another order", set, back)
 	taken, err := set.TakeOut(PublicUsers{Count: 5})
 	if err != nil {
