@@ -13,7 +13,9 @@ const (
 
 // catalog holds the items of a synthetic set, in columns.
 type catalog struct {
-	features
+	titles []string // public features of the items
+	genres [][]string
+	years  []int
 	choice *alias    // draws an item by popularity
 	bias   []float64 // b_i of the model
 	taste  []float64 // q_i: tasteRank numbers for each item

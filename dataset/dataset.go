@@ -152,13 +152,13 @@ var ErrDuplicates = errors.New("duplicates")
 // ErrScale is returned for an impossible rating scale.
 var ErrScale = errors.New("impossible rating scale")
 
-// scaleOr returns the scale asked for, each end else the given one.
-func (o Options) scaleOr(lo, hi float64) (float64, float64, error) {
-	if o.Min != nil {
-		lo = *o.Min
+// ScaleOr returns the scale from low to high, each end replaced by the given one if there is one.
+func ScaleOr(low, high *float64, lo, hi float64) (float64, float64, error) {
+	if low != nil {
+		lo = *low
 	}
-	if o.Max != nil {
-		hi = *o.Max
+	if high != nil {
+		hi = *high
 	}
 	if !(lo < hi) || math.IsInf(lo, 0) || math.IsInf(hi, 0) {
 		return 0, 0, fmt.Errorf("%w: %v to %v; want two finite numbers, the lower first", ErrScale, lo, hi)

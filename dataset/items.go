@@ -75,7 +75,7 @@ func OpenItems(ctx context.Context, dir string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	setMin, setMax, err := o.scaleOr(f.min, f.max)
+	setMin, setMax, err := ScaleOr(o.Min, o.Max, f.min, f.max)
 	if err != nil {
 		return nil, err
 	}

@@ -14,11 +14,10 @@ type Entry struct {
 // List returns the synthetic sets, then the published ones, then the file formats.
 func List() []Entry {
 	var list []Entry
-	for _, s := range shapes {
-		lo, hi := s.scale()
+	for _, s := range Shapes() {
 		list = append(list, Entry{
-			Name: syntheticPrefix + ":" + s.name, Description: "synthetic: " + s.description,
-			Users: s.users, Items: s.items, Ratings: s.ratings, Min: lo, Max: hi,
+			Name: s.Name, Description: "synthetic: " + s.Description,
+			Users: s.Users, Items: s.Items, Ratings: s.Ratings, Min: s.Min, Max: s.Max,
 		})
 	}
 	for _, p := range publishedSets {

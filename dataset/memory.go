@@ -28,7 +28,7 @@ func FromRatings(name string, list []Rating, o Options) (*Set, error) {
 	case o.Duplicates == DuplicatesCount:
 		return nil, fmt.Errorf("%s: %w: count is for clicks, and these are ratings", name, ErrDuplicates)
 	}
-	if t.min, t.max, err = o.scaleOr(*o.Min, *o.Max); err != nil {
+	if t.min, t.max, err = ScaleOr(o.Min, o.Max, *o.Min, *o.Max); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for k, r := range list {

@@ -9,8 +9,6 @@ import (
 	"strings"
 )
 
-const syntheticPrefix = "synthetic"
-
 // Open opens a data set. The spec is one of
 //
 //	synthetic           the same as synthetic:ml-1m
@@ -60,14 +58,17 @@ const syntheticPrefix = "synthetic"
 // published set that is not in the cache [ErrNotDownloaded], an unknown shape
 // [ErrUnknownShape]. When ctx ends, Open returns its error.
 func Open(ctx context.Context, spec string, o Options) (*Set, error) {
-	if spec == syntheticPrefix || strings.HasPrefix(spec, syntheticPrefix+":") {
+	switch {
+	case IsSynthetic(spec):
 		if o.Test != "" || o.Columns != (Columns{}) {
 			return nil, fmt.Errorf("data %q: a generated set has no columns to name and no test file", spec)
 		}
-		return openSynthetic(ctx, spec, o)
-	}
-	if isPacked(spec) {
-		return openPacked(ctx, spec, o)
+		return openSynthetic(ctx, spec, o.synthetic())
+	case isPacked(spec):
+		if o.Test != "" || o.Columns != (Columns{}) || o.Times {
+			return nil, fmt.Errorf("data %q: a packed file has no columns to name, no timestamps and no test file; use the data that it was packed from", spec)
+		}
+		return openPacked(ctx, spec, packOptions{Min: o.Min, Max: o.Max, Packed: o.Packed, Progress: o.Progress})
 	}
 	s, err := o.find(spec)
 	if err != nil {
@@ -84,6 +85,11 @@ func Open(ctx context.Context, spec string, o Options) (*Set, error) {
 	return set, errors.Join(err, s.close())
 }
 
+// synthetic are the options of a generated set.
+func (o Options) synthetic() syntheticOptions {
+	return syntheticOptions{Min: o.Min, Max: o.Max, Fields: o.Fields, Packed: o.Packed, Progress: o.Progress}
+}
+
 // find opens the source that a spec stands for.
 func (o Options) find(spec string) (*source, error) {
 	s, err := openSource(spec, o.Input)
@@ -93,7 +99,7 @@ func (o Options) find(spec string) (*source, error) {
 	p, ok := Lookup(spec)
 	if !ok {
 		return nil, fmt.Errorf("data %q: %w; want a folder, zip archive or file of ratings, one of %s, or synthetic[:%s]",
-			spec, err, strings.Join(publishedNames(), ", "), strings.Join(shapeNames(), "|:"))
+			spec, err, strings.Join(publishedNames(), ", "), strings.Join(ShapeNames(), "|:"))
 	}
 	archive, err := p.cached(o.Cache)
 	if err != nil {

@@ -3,7 +3,6 @@ package dataset
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -14,7 +13,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 )
 
 // The packed form of a set, as docs/packed.md has it:
@@ -86,24 +84,6 @@ type Packing struct {
 	Notices []Notice `json:"notices,omitempty"` // of the set
 }
 
-// Pack writes a set in the packed form, which [Open] reads. The spec is that of Open. A synthetic shape is written as it is
-// generated, and never in memory as a whole; other data are, at 12 bytes a rating, since they may be in any order.
-func Pack(ctx context.Context, spec string, o Options, w io.Writer) (Packing, error) {
-	if s, isShape, err := o.shapeOf(spec); isShape || err != nil {
-		if err != nil {
-			return Packing{}, err
-		}
-		return s.pack(ctx, o, w)
-	}
-	set, err := Open(ctx, spec, o)
-	if err != nil {
-		return Packing{}, err
-	}
-	p, err := set.Pack(w)
-	p.Notices = set.Notices
-	return p, err
-}
-
 // Pack writes the set in the packed form.
 func (s *Set) Pack(w io.Writer) (Packing, error) {
 	if s.Times != nil || s.Tested != nil || s.Raters != nil || s.Profile != nil {
@@ -112,14 +92,22 @@ func (s *Set) Pack(w io.Writer) (Packing, error) {
 	if err := errors.Join(s.Validate(), s.checkIDs()); err != nil {
 		return Packing{}, err
 	}
-	p := newPacker(w, packFooter{
-		Name: s.Name, Digest: s.Digest, Min: s.Min, Max: s.Max, Clicks: s.Clicks, Users: s.Users, Items: s.Items, Levels: s.levels(),
-	})
+	p := newPacker(w, levels(s))
 	rows := s.ByUser()
 	for u := range s.Users {
-		p.record(rows.Row(u))
+		_ = p.record(rows.Row(u)) // the first error of w is that of close
 	}
 	return p.close(s)
+}
+
+// packOptions vary how a packed file is opened.
+type packOptions struct {
+	// Min and Max are the ends of the rating scale in stars; nil stands for what the file says. A scale that does not hold the file's is refused.
+	Min, Max *float64
+	// Packed leaves the ratings packed. Without it they are in columns, at 12 bytes a rating.
+	Packed bool
+	// Progress, when not nil, hears how many ratings of how many were checked.
+	Progress func(done, total int64)
 }
 
 // PackedForm is the set with its ratings packed, in memory. What Pack refuses is refused.
@@ -128,11 +116,11 @@ func (s *Set) PackedForm() (*Set, error) {
 	if _, err := s.Pack(&file); err != nil {
 		return nil, err
 	}
-	return readPacked(context.Background(), file.Bytes(), Options{})
+	return readPacked(context.Background(), file.Bytes(), packOptions{})
 }
 
 // levels are the distinct ratings, ascending; nil where there are too many for a scale.
-func (s *Set) levels() []float32 {
+func levels(s *Set) []float32 {
 	seen := make(map[float32]bool)
 	s.Each(func(_, _ int32, v float32) {
 		if len(seen) <= mostLevels {
@@ -163,8 +151,9 @@ type packer struct {
 	buf     []byte
 }
 
-func newPacker(w io.Writer, f packFooter) *packer {
-	f.Raw = f.Levels == nil
+// newPacker begins a file of ratings that are among the levels, in ascending order; nil stands for any ratings.
+func newPacker(w io.Writer, levels []float32) *packer {
+	f := packFooter{Levels: levels, Raw: levels == nil}
 	p := &packer{packFooter: f, out: bufio.NewWriterSize(w, 1<<20), hash: sha256.New(), step: make(map[float32]uint64), digits: digitsOf(len(f.Levels)), offsets: []uint64{0}}
 	for i, v := range f.Levels {
 		p.step[v] = uint64(i)
@@ -183,7 +172,7 @@ func (p *packer) write(b []byte) {
 }
 
 // record writes the ratings of the next user, whose items ascend.
-func (p *packer) record(items []int32, values []float32) {
+func (p *packer) record(items []int32, values []float32) error {
 	b, next := binary.AppendUvarint(p.buf[:0], uint64(len(items))), int32(0)
 	for k, j := range items {
 		b = binary.AppendUvarint(b, uint64(j-next)<<p.digits|p.step[values[k]])
@@ -197,10 +186,12 @@ func (p *packer) record(items []int32, values []float32) {
 	p.Records += len(b)
 	p.offsets = append(p.offsets, uint64(p.Records))
 	p.write(b)
+	return p.err
 }
 
 // close writes what stands behind the records, of a set that need not have its ratings.
 func (p *packer) close(s *Set) (Packing, error) {
+	p.Name, p.Digest, p.Min, p.Max, p.Clicks, p.Users, p.Items = s.Name, s.Digest, s.Min, s.Max, s.Clicks, s.Users, s.Items
 	for _, at := range p.offsets {
 		p.write(binary.LittleEndian.AppendUint64(nil, at))
 	}
@@ -237,23 +228,4 @@ func (p *packer) ids(list []string, most int) int {
 		p.write(append(binary.AppendUvarint(nil, uint64(len(id))), id...))
 	}
 	return int(p.written - before)
-}
-
-func areNumbered(list []string) bool {
-	for i, id := range list {
-		if id != strconv.Itoa(i+1) {
-			return false
-		}
-	}
-	return true
-}
-
-// compareIDs is the canonical order of ids, numeric where all are integers.
-func compareIDs(a, b string, integers bool) int {
-	if integers {
-		x, _ := strconv.ParseInt(a, 10, 64)
-		y, _ := strconv.ParseInt(b, 10, 64)
-		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
-	}
-	return cmp.Compare(a, b)
 }

@@ -1,17 +1,17 @@
 package dataset
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// PackFile is [Pack] to a file, which must not be there yet (else the error wraps [fs.ErrExist]). It appears when it is whole:
+// File has write fill a file, which must not be there yet (else the error wraps [fs.ErrExist]). The file appears when it is whole:
 // before, and if anything fails, nothing is there but a hidden draft, which is removed.
-func PackFile(ctx context.Context, spec string, o Options, path string) (p Packing, err error) {
+func packToFile(path string, write func(io.Writer) (Packing, error)) (p Packing, err error) {
 	if _, err = os.Lstat(path); err == nil {
 		return p, fmt.Errorf("%s: %w", path, fs.ErrExist)
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -26,7 +26,7 @@ func PackFile(ctx context.Context, spec string, o Options, path string) (p Packi
 			err = errors.Join(err, os.Remove(draft.Name()))
 		}
 	}()
-	p, err = Pack(ctx, spec, o, draft)
+	p, err = write(draft)
 	if err == nil {
 		err = draft.Sync()
 	}

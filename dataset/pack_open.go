@@ -38,10 +38,7 @@ func isPacked(name string) bool {
 }
 
 // openPacked opens a packed file, of which every byte is checked: its digest, and every record.
-func openPacked(ctx context.Context, name string, o Options) (*Set, error) {
-	if o.Test != "" || o.Columns != (Columns{}) || o.Times {
-		return nil, fmt.Errorf("data %q: a packed file has no columns to name, no timestamps and no test file; use the data that it was packed from", name)
-	}
+func openPacked(ctx context.Context, name string, o packOptions) (*Set, error) {
 	data, err := mapFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("data %q: %w", name, err)
@@ -62,13 +59,13 @@ func openPacked(ctx context.Context, name string, o Options) (*Set, error) {
 }
 
 // readPacked makes a set of the bytes of a packed file, which it keeps.
-func readPacked(ctx context.Context, data []byte, o Options) (*Set, error) {
+func readPacked(ctx context.Context, data []byte, o packOptions) (*Set, error) {
 	f, rest, err := readFooter(data)
 	if err != nil {
 		return nil, err
 	}
 	set := &Set{Name: f.Name, Clicks: f.Clicks, Digest: f.Digest}
-	if set.Min, set.Max, err = o.scaleOr(f.Min, f.Max); err != nil {
+	if set.Min, set.Max, err = ScaleOr(o.Min, o.Max, f.Min, f.Max); err != nil {
 		return nil, err
 	}
 	if set.Min > f.Min || set.Max < f.Max {

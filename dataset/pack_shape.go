@@ -9,34 +9,37 @@ import (
 )
 
 // pack writes the set of a shape as it is generated.
-func (s shape) pack(ctx context.Context, o Options, w io.Writer) (Packing, error) {
+func (s shape) pack(ctx context.Context, o syntheticOptions, w io.Writer) (Packing, error) {
 	p := s.population()
 	set := &Set{Name: syntheticPrefix + ":" + s.name, UserIDs: numbered(s.users), ItemIDs: numbered(s.items)}
 	set.Min, set.Max = o.scale(s)
 	if !s.bare {
 		set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
 	}
-	out := newPacker(w, packFooter{Name: set.Name, Min: set.Min, Max: set.Max, Users: s.users, Items: s.items, Levels: s.steps()})
+	set.Ratings = Ratings{Users: s.users, Items: s.items}
+	out := newPacker(w, s.steps())
 	d := newDigester()
 	d.head(set, s.ratings)
 	err := p.inOrder(ctx, o.Progress, func(from, to int, part Ratings) error {
 		for u := from; u < to; u++ {
-			row := part.rows(p.start[u]-p.start[from], p.start[u+1]-p.start[from])
-			out.record(row.Item, row.Value)
+			row := rowsOf(part, p.start[u]-p.start[from], p.start[u+1]-p.start[from])
+			if err := out.record(row.Item, row.Value); err != nil {
+				return err
+			}
 		}
 		d.columns(part)
-		return out.err
+		return nil
 	})
 	if err != nil {
 		return Packing{}, err
 	}
 	d.tail(set)
-	out.Digest = d.sum()
+	set.Digest = d.sum()
 	return out.close(set)
 }
 
-// rows are the ratings from one place to before another.
-func (r Ratings) rows(from, to int) Ratings {
+// rowsOf are the ratings from one place to before another.
+func rowsOf(r Ratings, from, to int) Ratings {
 	return Ratings{Users: r.Users, Items: r.Items, User: r.User[from:to], Item: r.Item[from:to], Value: r.Value[from:to]}
 }
 
@@ -91,11 +94,21 @@ func (p *population) inOrder(ctx context.Context, progress func(done, total int6
 }
 
 // packedShape generates a shape in the packed form, in memory.
-func (s shape) packedShape(ctx context.Context, o Options) (*Set, error) {
+func (s shape) packedShape(ctx context.Context, o syntheticOptions) (*Set, error) {
 	var file bytes.Buffer
 	file.Grow(3 * s.ratings) // it grows by halves at the most beyond that
 	if _, err := s.pack(ctx, o, &file); err != nil {
 		return nil, err
 	}
-	return readPacked(ctx, file.Bytes(), Options{Min: o.Min, Max: o.Max})
+	return readPacked(ctx, file.Bytes(), packOptions{Min: o.Min, Max: o.Max, Packed: true})
+}
+
+// PackShape writes the set of a shape in the packed form as it is generated, and never holds it in memory as a whole. The spec is one
+// that [IsShape] knows.
+func PackShape(ctx context.Context, spec string, o syntheticOptions, w io.Writer) (Packing, error) {
+	s, err := o.shape(spec, nameOf(spec))
+	if err != nil {
+		return Packing{}, err
+	}
+	return s.pack(ctx, o, w)
 }

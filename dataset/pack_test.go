@@ -372,7 +372,7 @@ func FuzzPacked(f *testing.F) {
 	tail := len(good) - packTail
 	f.Add(good[len(packOne):tail], uint16(binary.LittleEndian.Uint64(good[tail:])))
 	f.Fuzz(func(t *testing.T, body []byte, footer uint16) {
-		set, err := readPacked(t.Context(), sealed(append([]byte(packOne), body...), int(footer)), Options{})
+		set, err := readPacked(t.Context(), sealed(append([]byte(packOne), body...), int(footer)), packOptions{})
 		if err != nil {
 			return
 		}
@@ -380,7 +380,7 @@ func FuzzPacked(f *testing.F) {
 		if err = columns.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := readPacked(t.Context(), packedBytes(t, columns), Options{})
+		again, err := readPacked(t.Context(), packedBytes(t, columns), packOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,8 @@
 package dataset
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 )
 
 // Profile are public features of the users of a set: a row of numbers each. A regression is a set of one item, the label,
@@ -29,8 +26,8 @@ func (p *Profile) Features() int {
 	return len(p.Fields) + len(p.Private)
 }
 
-// newProfile takes features, row by row, which it keeps.
-func newProfile(columns []string, x []float64) *Profile {
+// NewProfile takes features, row by row, which it keeps.
+func NewProfile(columns []string, x []float64) *Profile {
 	p := &Profile{Columns: columns, X: x}
 	p.know()
 	return p
@@ -89,11 +86,11 @@ func FromRegression(name string, r *Regression, columns []string, lo, hi float64
 			columns[j] = fmt.Sprintf("x%d", j+1)
 		}
 	}
-	return fromLabels(name, newProfile(columns, r.X), r.Y, lo, hi)
+	return FromLabels(name, NewProfile(columns, r.X), r.Y, lo, hi), nil
 }
 
-// fromLabels makes a set of a profile and a label of each of its users.
-func fromLabels(name string, p *Profile, labels []float64, lo, hi float64) (*Set, error) {
+// FromLabels makes a set of a profile and a label of each of its users.
+func FromLabels(name string, p *Profile, labels []float64, lo, hi float64) *Set {
 	rows := len(labels)
 	set := &Set{Name: name, Min: lo, Max: hi, Ratings: NewRatings(rows, 1, rows), UserIDs: numbered(rows), ItemIDs: []string{labelItem}, Profile: p}
 	for i, y := range labels {
@@ -103,58 +100,5 @@ func fromLabels(name string, p *Profile, labels []float64, lo, hi float64) (*Set
 		set.User[i], set.Value[i] = int32(i), float32(min(max(y, lo), hi))
 	}
 	set.Digest = set.digest()
-	return set, nil
-}
-
-// regressionName begins the names of synthetic regressions, within synthetic:.
-const regressionName = "regression"
-
-// The size of synthetic regressions, their noise, and the public range of labels, whose mean square is 1: six deviations
-// leave out one in 10⁹ where they are normal.
-const (
-	regressionRows, regressionCols = 20_000, 100
-	regressionNoise                = 0.1
-	regressionRange                = 6
-	regressionSeed                 = 1 // of the population, not of a run
-)
-
-// parseRegression reads regression[-DECAY[-LABELS]]: σ_i = i^-DECAY, by default 1, and labels in the bottom direction.
-func parseRegression(name string) (RegressionShape, error) {
-	s := RegressionShape{Rows: regressionRows, Cols: regressionCols, Decay: 1, Labels: BottomLabels, Noise: regressionNoise}
-	parts := strings.Split(name, "-")
-	var err error
-	if len(parts) > 1 {
-		s.Decay, err = strconv.ParseFloat(parts[1], 64)
-	}
-	if len(parts) > 2 {
-		s.Labels = Alignment(parts[2])
-	}
-	if err == nil {
-		err = s.Validate()
-	}
-	if err != nil || len(parts) > 3 {
-		return s, fmt.Errorf("%q is no regression; want %s, or %s-DECAY-LABELS such as %s-0.5-uniform: singular values i^-DECAY, and labels in the directions %s, %s or %s",
-			name, regressionName, regressionName, regressionName, TopLabels, UniformLabels, BottomLabels)
-	}
-	return s, nil
-}
-
-// openRegression generates the regression of a name.
-func openRegression(ctx context.Context, name string, o Options) (*Set, error) {
-	s, err := parseRegression(name)
-	if err != nil {
-		return nil, err
-	}
-	lo, hi, err := o.scaleOr(-regressionRange, regressionRange)
-	if err != nil {
-		return nil, err
-	}
-	r, err := SyntheticRegression(s, regressionSeed)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return FromRegression(syntheticPrefix+":"+name, r, nil, lo, hi)
+	return set
 }

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 )
 
 // table is the content of ratings files before the indices are put in order.
@@ -82,7 +81,7 @@ func (t *table) scale(o Options) (err error) {
 	if t.clicks {
 		lo, hi = 0, 1
 	}
-	if t.min, t.max, err = o.scaleOr(lo, hi); err != nil {
+	if t.min, t.max, err = ScaleOr(o.Min, o.Max, lo, hi); err != nil {
 		return err
 	}
 	switch {
@@ -154,7 +153,7 @@ func emptyTable(o Options) (*table, error) {
 		return t, nil
 	}
 	var err error
-	t.min, t.max, err = o.scaleOr(0, 0)
+	t.min, t.max, err = ScaleOr(o.Min, o.Max, 0, 0)
 	return t, err
 }
 
@@ -298,26 +297,4 @@ func parseShortDecimal(b []byte) (v float64, ok bool) {
 		return 0, false
 	}
 	return float64(digits) / float64(scale), true
-}
-
-// quoteShort quotes text of a file for an error message, at most 60 bytes of it.
-func quoteShort(b []byte) string {
-	if len(b) > 60 {
-		return strconv.Quote(string(b[:60])) + "..."
-	}
-	return strconv.Quote(string(b))
-}
-
-// errNotUTF8 is the reason given for text in another encoding.
-var errNotUTF8 = errors.New("is not UTF-8; convert the file")
-
-// checkID reports an id that cannot be used.
-func checkID(id []byte) error {
-	if len(id) == 0 {
-		return errors.New("is empty; every row needs one")
-	}
-	if !utf8.Valid(id) {
-		return fmt.Errorf("%s %w", quoteShort(id), errNotUTF8)
-	}
-	return nil
 }

@@ -6,21 +6,11 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-)
-
-// Files of regressions: a row an example, a column a feature, and one the label ([Columns]).
-const (
-	// mostValues is how many values a column of words may have before they are hashed into as many buckets: what is named most in
-	// it is told apart from most else, and a profile stays one that can be decomposed.
-	mostValues = 50
-	// mostProfile bounds the columns that come of a file.
-	mostProfile = 2000
 )
 
 // criteoColumns are those of Criteo's Sponsored Search Conversion Log, whose file has no header.
@@ -53,7 +43,7 @@ func (s *source) loadRegression(ctx context.Context, o Options) (*Set, error) {
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	t := &regressionTable{file: s.path(s.file), label: o.Columns.Label, id: o.Columns.User, private: o.Columns.privates()}
+	t := &regressionTable{columnTable: columnTable{file: s.path(s.file)}, label: o.Columns.Label, id: o.Columns.User, private: o.Columns.privates()}
 	counted := &counting{Reader: r, done: func(n int64) {
 		if o.Progress != nil {
 			o.Progress(n, size)
@@ -68,7 +58,7 @@ func (s *source) loadRegression(ctx context.Context, o Options) (*Set, error) {
 	if o.Min == nil || o.Max == nil {
 		return nil, fmt.Errorf("%s: %w: labels are private, and their range is not read off them; say rating-min and rating-max", t.file, ErrScale)
 	}
-	lo, hi, err := o.scaleOr(*o.Min, *o.Max)
+	lo, hi, err := ScaleOr(o.Min, o.Max, *o.Min, *o.Max)
 	if err != nil {
 		return nil, err
 	}
@@ -117,75 +107,12 @@ func (c *counting) Read(p []byte) (int, error) {
 
 // regressionTable is a file as it is read.
 type regressionTable struct {
-	file, label, id string
-	private         []string // names of columns
-	criteo          bool
-	columns         []*tableColumn
-	hidden          []hiddenColumn
-	y               []float64
-	ids             []string
-}
-
-// hiddenColumn is one of private features.
-type hiddenColumn struct {
-	Field
-	at int
-}
-
-// set is the table as a set, with features as numbers or, where only fields are asked for, as these alone.
-func (t *regressionTable) set(name string, lo, hi float64, fields bool) (*Set, error) {
-	p := &Profile{Source: t.digest(), Fields: t.fields()}
-	for _, c := range t.hidden {
-		p.Private = append(p.Private, c.Field)
-	}
-	if len(p.Fields)+len(p.Private) == 0 {
-		return nil, fmt.Errorf("%s: no column but the label's has two different values; there is nothing to learn from", t.file)
-	}
-	if fields || len(p.Fields) == 0 {
-		return fromLabels(name, p, t.y, lo, hi)
-	}
-	x, names, err := t.features()
-	if err != nil {
-		return nil, err
-	}
-	p.Columns, p.X = names, x
-	p.know()
-	return fromLabels(name, p, t.y, lo, hi)
-}
-
-// digest hashes what a profile is made of, whichever of its forms is.
-func (t *regressionTable) digest() string {
-	d := newDigester()
-	for _, c := range t.columns {
-		d.text("column")
-		d.text(c.name)
-		d.texts(c.values)
-		for _, w := range c.words {
-			d.number(uint64(int64(w)))
-		}
-		for _, v := range c.numbers {
-			d.number(math.Float64bits(v))
-		}
-	}
-	for _, c := range t.hidden {
-		d.text("private")
-		d.text(c.Name)
-		d.number(uint64(c.Size))
-		for _, v := range c.Values {
-			d.number(uint64(v))
-		}
-	}
-	return d.sum()
-}
-
-// tableColumn is a column of features: numbers until one value is none, then words.
-type tableColumn struct {
-	name    string
-	at      int
-	numbers []float64 // NaN where it is missing
-	words   []int32   // -1 where it is missing; nil of numbers
-	values  []string  // what words are indices of, in the order that they were met
-	index   map[string]int32
+	columnTable
+	label, id     string
+	private       []string // names of columns
+	criteo        bool
+	at, privateAt []int // where the columns of features, and the private ones, stand in a record
+	ids           []string
 }
 
 func (t *regressionTable) read(ctx context.Context, r io.Reader) error {
@@ -280,13 +207,13 @@ func (t *regressionTable) open(header []string) (label, id int, err error) {
 			continue
 		}
 		if slices.Contains(t.private, name) {
-			t.hidden = append(t.hidden, hiddenColumn{Field{Name: name, Size: privateSize}, i})
+			t.hidden, t.privateAt = append(t.hidden, Field{Name: name, Size: privateSize}), append(t.privateAt, i)
 		} else {
-			t.columns = append(t.columns, &tableColumn{name: name, at: i})
+			t.columns, t.at = append(t.columns, &tableColumn{name: name}), append(t.at, i)
 		}
 	}
 	for _, name := range t.private {
-		if _, err = find("name of private features", name); err == nil && !slices.ContainsFunc(t.hidden, func(c hiddenColumn) bool { return c.Name == name }) {
+		if _, err = find("name of private features", name); err == nil && !slices.ContainsFunc(t.hidden, func(c Field) bool { return c.Name == name }) {
 			err = fmt.Errorf("%s: the column %q is the label, an id or known with the label; it is no feature", t.file, name)
 		}
 		if err != nil {
@@ -310,156 +237,16 @@ func (t *regressionTable) take(record []string, label, id int) error {
 	if id >= 0 {
 		t.ids = append(t.ids, strings.Clone(record[id]))
 	}
-	for _, c := range t.columns {
-		v := strings.TrimSpace(record[c.at])
+	for k, c := range t.columns {
+		v := strings.TrimSpace(record[t.at[k]])
 		if t.criteo && v == "-1" {
 			v = ""
 		}
-		c.take(v, len(t.y)-1)
+		c.add(v, len(t.y)-1)
 	}
 	for k := range t.hidden {
 		c := &t.hidden[k]
-		c.Values = append(c.Values, hashed(c.Name, strings.TrimSpace(record[c.at]), c.Size))
+		c.Values = append(c.Values, hashed(c.Name, strings.TrimSpace(record[t.privateAt[k]]), c.Size))
 	}
 	return nil
-}
-
-// take adds a value to the rows before.
-func (c *tableColumn) take(v string, before int) {
-	if c.words == nil {
-		x, err := strconv.ParseFloat(v, 64)
-		switch {
-		case v == "":
-			c.numbers = append(c.numbers, math.NaN())
-			return
-		case err == nil && !math.IsInf(x, 0) && !math.IsNaN(x):
-			c.numbers = append(c.numbers, x)
-			return
-		}
-		c.index, c.words = make(map[string]int32), make([]int32, 0, before+1)
-		for _, x := range c.numbers { // numbers so far are words too
-			if math.IsNaN(x) {
-				c.words = append(c.words, -1)
-			} else {
-				c.words = append(c.words, c.word(strconv.FormatFloat(x, 'g', -1, 64)))
-			}
-		}
-		c.numbers = nil
-	}
-	if v == "" {
-		c.words = append(c.words, -1)
-		return
-	}
-	c.words = append(c.words, c.word(v))
-}
-
-func (c *tableColumn) word(v string) int32 {
-	at, known := c.index[v]
-	if !known {
-		at = int32(len(c.values))
-		v = strings.Clone(v)
-		c.index[v] = at
-		c.values = append(c.values, v)
-	}
-	return at
-}
-
-// features are the columns side by side, row by row, and their names.
-func (t *regressionTable) features() (x []float64, names []string, err error) {
-	rows := len(t.y)
-	var columns [][]float64
-	for _, c := range t.columns {
-		if c.words == nil {
-			if v := standardised(c.numbers); v != nil {
-				names, columns = append(names, c.name), append(columns, v)
-			}
-			continue
-		}
-		for _, f := range c.oneHot() {
-			names, columns = append(names, f.name), append(columns, f.values)
-		}
-		if len(names) > mostProfile {
-			break
-		}
-	}
-	switch n := len(names); {
-	case n == 0:
-		return nil, nil, fmt.Errorf("%s: no column but the label's has two different values; there is nothing to learn from", t.file)
-	case n > mostProfile:
-		return nil, nil, fmt.Errorf("%s: its columns make more than %d features; leave some out", t.file, mostProfile)
-	}
-	x = make([]float64, rows*len(names))
-	for j, v := range columns {
-		for i, f := range v {
-			x[i*len(names)+j] = f
-		}
-	}
-	return x, names, nil
-}
-
-// standardised are numbers with mean 0 and deviation 1, the mean where one is missing; nil of those that are all alike.
-func standardised(v []float64) []float64 {
-	var n, sum, square float64
-	for _, x := range v {
-		if !math.IsNaN(x) {
-			n++
-			sum += x
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	mean := sum / n
-	for _, x := range v {
-		if !math.IsNaN(x) {
-			square += float64((x - mean) * (x - mean))
-		}
-	}
-	deviation := math.Sqrt(square / n)
-	if !(deviation > 1e-12*math.Abs(mean)) || math.IsInf(deviation, 1) {
-		return nil
-	}
-	out := make([]float64, len(v))
-	for i, x := range v {
-		if !math.IsNaN(x) {
-			out[i] = (x - mean) / deviation
-		}
-	}
-	return out
-}
-
-// profileColumn is a column of a profile.
-type profileColumn struct {
-	name   string
-	values []float64
-}
-
-// oneHot is a feature for each value, in their order as text, or, where there are too many, for each bucket of their hashes.
-func (c *tableColumn) oneHot() []profileColumn {
-	bucket, names := make([]int, len(c.values)), slices.Sorted(slices.Values(c.values))
-	if len(names) > mostValues {
-		names = make([]string, mostValues)
-		for j := range names {
-			names[j] = fmt.Sprintf("#%d", j)
-		}
-	}
-	for k, v := range c.values {
-		if len(c.values) <= mostValues {
-			bucket[k], _ = slices.BinarySearch(names, v)
-			continue
-		}
-		h := fnv.New64a()
-		_, _ = io.WriteString(h, v) // never fails, says hash.Hash
-		bucket[k] = int(h.Sum64() % mostValues)
-	}
-	out := make([]profileColumn, len(names))
-	for j, name := range names {
-		out[j] = profileColumn{c.name + "=" + name, make([]float64, len(c.words))}
-	}
-	for i, w := range c.words {
-		if w >= 0 {
-			out[bucket[w]].values[i] = 1
-		}
-	}
-	return slices.DeleteFunc(out, func(f profileColumn) bool { return slices.Min(f.values) == slices.Max(f.values) })
 }

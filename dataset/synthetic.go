@@ -12,6 +12,9 @@ import (
 	"sync"
 )
 
+// syntheticPrefix begins the specs of generated sets.
+const syntheticPrefix = "synthetic"
+
 const (
 	generatorSeed = 20150101 // of every population; not the seed of a run
 	tasteRank     = 12       // dimension of the taste vectors
@@ -27,8 +30,8 @@ const (
 	streamUsers
 )
 
-// shapeNames lists the synthetic shapes.
-func shapeNames() []string {
+// ShapeNames lists the synthetic shapes.
+func ShapeNames() []string {
 	names := make([]string, len(shapes))
 	for i, s := range shapes {
 		names[i] = s.name
@@ -36,13 +39,41 @@ func shapeNames() []string {
 	return names
 }
 
-// openSynthetic generates the set a spec names.
-func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
-	name := "ml-1m"
-	if spec != syntheticPrefix {
-		name = strings.TrimPrefix(spec, syntheticPrefix+":")
+// syntheticOptions vary how a set is generated. The zero value is ready to use.
+type syntheticOptions struct {
+	// Min and Max are the ends of the rating scale in stars; nil stands for the shape's. A scale that does not hold the shape's is refused.
+	Min, Max *float64
+	// Fields leaves out the features of a regression as numbers, which take far more memory than categories ([Profile.Fields]).
+	Fields bool
+	// Packed leaves the ratings of sets of 50 million or more packed ([Packed]).
+	Packed bool
+	// Progress, when not nil, hears how many ratings of how many were generated. Calls do not overlap.
+	Progress func(done, total int64)
+}
+
+// IsSynthetic reports whether a spec names a generated set.
+func IsSynthetic(spec string) bool {
+	return spec == syntheticPrefix || strings.HasPrefix(spec, syntheticPrefix+":")
+}
+
+// IsShape reports whether a spec names a generated set of ratings, and no regression.
+func IsShape(spec string) bool {
+	name := nameOf(spec)
+	return IsSynthetic(spec) && !strings.HasPrefix(name, regressionName) && !strings.HasPrefix(name, fieldsName)
+}
+
+// nameOf is what is generated, as a spec says.
+func nameOf(spec string) string {
+	if name, named := strings.CutPrefix(spec, syntheticPrefix+":"); named {
+		return name
 	}
-	for prefix, open := range map[string]func(context.Context, string, Options) (*Set, error){regressionName: openRegression, fieldsName: openFields} {
+	return "ml-1m"
+}
+
+// openSynthetic generates the set that a spec names.
+func openSynthetic(ctx context.Context, spec string, o syntheticOptions) (*Set, error) {
+	name := nameOf(spec)
+	for prefix, open := range map[string]func(context.Context, string, syntheticOptions) (*Set, error){regressionName: openRegression, fieldsName: openFields} {
 		if name != prefix && !strings.HasPrefix(name, prefix+"-") {
 			continue
 		}
@@ -69,17 +100,20 @@ func openSynthetic(ctx context.Context, spec string, o Options) (*Set, error) {
 	return set, nil
 }
 
+// The scale of the published plays, whose most is 9,667.
+const fewestPlays, mostPlays = 1, 10_000
+
 // manyRatings is from how many on a generated set is packed, where it may be: unpacked it would take more than a gigabyte. To unpack a user's
 // ratings whenever its client works more than doubles the time of lfl-sgdmf.
 const manyRatings = 50_000_000
 
 // shape is the shape that a spec names; the error says what is wrong with it, or with the scale.
-func (o Options) shape(spec, name string) (shape, error) {
+func (o syntheticOptions) shape(spec, name string) (shape, error) {
 	s, err := shapeOf(name)
 	if err == nil {
 		lo, hi := s.scale()
 		var setMin, setMax float64
-		setMin, setMax, err = o.scaleOr(lo, hi)
+		setMin, setMax, err = ScaleOr(o.Min, o.Max, lo, hi)
 		if err == nil && (setMin > lo || setMax < hi) {
 			err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", ErrScale, setMin, setMax, lo, hi)
 		}
@@ -91,22 +125,10 @@ func (o Options) shape(spec, name string) (shape, error) {
 }
 
 // scale is that of a set of a shape, which was checked.
-func (o Options) scale(s shape) (lo, hi float64) {
-	lo, hi, _ = o.scaleOr(s.scale())
+func (o syntheticOptions) scale(s shape) (lo, hi float64) {
+	lo, hi = s.scale()
+	lo, hi, _ = ScaleOr(o.Min, o.Max, lo, hi)
 	return lo, hi
-}
-
-// shapeOf is the shape that a spec names, if it is one of those.
-func (o Options) shapeOf(spec string) (s shape, isShape bool, err error) {
-	name, isSynthetic := strings.CutPrefix(spec, syntheticPrefix+":")
-	if spec == syntheticPrefix {
-		name, isSynthetic = "ml-1m", true
-	}
-	if !isSynthetic || strings.HasPrefix(name, regressionName) || strings.HasPrefix(name, fieldsName) {
-		return s, false, nil
-	}
-	s, err = o.shape(spec, name)
-	return s, true, err
 }
 
 // Of a shape there are so many users at the least and at the most.
@@ -134,13 +156,13 @@ func shapeOf(name string) (shape, error) {
 		return s, nil
 	}
 	return shape{}, fmt.Errorf("%w %q; want synthetic:%s, one of these with -USERS behind it, synthetic:%s or synthetic:%s",
-		ErrUnknownShape, name, strings.Join(shapeNames(), ", synthetic:"), regressionName, fieldsName)
+		ErrUnknownShape, name, strings.Join(ShapeNames(), ", synthetic:"), regressionName, fieldsName)
 }
 
 // scale returns the lowest and the highest rating; of plays, the scale of the published file.
 func (s shape) scale() (lo, hi float64) {
 	if s.plays.most > 0 {
-		return tasteProfile.min, tasteProfile.max
+		return fewestPlays, mostPlays
 	}
 	return s.levels[0], s.levels[len(s.levels)-1]
 }
@@ -202,15 +224,6 @@ func (s shape) generate(ctx context.Context, progress func(done, total int64)) (
 		set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
 	}
 	return set, nil
-}
-
-// numbered returns the ids "1" to n.
-func numbered(n int) []string {
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = fmt.Sprint(i + 1)
-	}
-	return ids
 }
 
 // activityStarts draws how many ratings each user has: the activity curve,

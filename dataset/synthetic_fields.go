@@ -23,7 +23,7 @@ const (
 )
 
 // openFields generates fields[-ROWS][-private].
-func openFields(ctx context.Context, name string, o Options) (*Set, error) {
+func openFields(ctx context.Context, name string, o syntheticOptions) (*Set, error) {
 	rest, private := strings.CutSuffix(strings.TrimPrefix(name, fieldsName), "-private")
 	rows := fieldsRows
 	if text, given := strings.CutPrefix(rest, "-"); given {
@@ -33,11 +33,11 @@ func openFields(ctx context.Context, name string, o Options) (*Set, error) {
 		}
 		rows = n
 	}
-	lo, hi, err := o.scaleOr(-regressionRange, regressionRange)
+	lo, hi, err := ScaleOr(o.Min, o.Max, -regressionRange, regressionRange)
 	if err != nil {
 		return nil, err
 	}
-	t := &regressionTable{file: name}
+	t := &columnTable{file: name}
 	rng := rand.New(rand.NewPCG(regressionSeed, 0x6669656c6473)) // "fields"
 	effects := make([][fieldsEffects]float64, rows)
 	for k := range fieldsCount {
@@ -46,7 +46,7 @@ func openFields(ctx context.Context, name string, o Options) (*Set, error) {
 		}
 		f := drawField(rng, k, rows, effects)
 		if private && k >= fieldsCount-fieldsPrivate {
-			t.hidden = append(t.hidden, hiddenColumn{Field: f})
+			t.hidden = append(t.hidden, f)
 			continue
 		}
 		c := &tableColumn{name: f.Name, words: f.Values}

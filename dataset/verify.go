@@ -71,7 +71,7 @@ func (v Verification) Err() error {
 // What is wrong with the content is in the result, not in the error; the error is that
 // of reading it, and comes with the checks made so far.
 func Verify(ctx context.Context, spec string, o Options) (Verification, error) {
-	if spec == syntheticPrefix || strings.HasPrefix(spec, syntheticPrefix+":") {
+	if IsSynthetic(spec) {
 		return Verification{}, fmt.Errorf("data %q is generated and has nothing to verify; want one of %s, or the path of a copy",
 			spec, strings.Join(publishedNames(), ", "))
 	}
