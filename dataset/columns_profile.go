@@ -275,3 +275,12 @@ func (c *tableColumn) bins() Field {
 	}
 	return f
 }
+
+// mostWords is how many values a field of words may have before they are hashed into as many.
+const mostWords = 1 << 16
+
+const (
+
+	// numberBins is how many values a field of numbers has at the most, about as many users in each.
+	numberBins = 32
+)

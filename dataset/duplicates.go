@@ -94,3 +94,26 @@ func (t *table) unique(r Ratings, perm []int32, userIDs, itemIDs []string) ([]in
 	}
 	return r.lastOfEach(perm), nil
 }
+
+// repeated lists the neighbours in perm, which sorts the ratings, that are of one pair: where
+// each of the two stands.
+func (r Ratings) repeated(perm []int32) (twice [][2]int32) {
+	for k := 1; k < len(perm); k++ {
+		if a, b := perm[k-1], perm[k]; r.User[a] == r.User[b] && r.Item[a] == r.Item[b] {
+			twice = append(twice, [2]int32{a, b})
+		}
+	}
+	return twice
+}
+
+// lastOfEach is perm, which sorts the ratings, with the last one of each pair only.
+func (r Ratings) lastOfEach(perm []int32) []int32 {
+	var out []int32
+	for k, a := range perm {
+		if k+1 < len(perm) && r.User[a] == r.User[perm[k+1]] && r.Item[a] == r.Item[perm[k+1]] {
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}

@@ -12,10 +12,6 @@ var (
 
 	// ErrOffScale is matched by the error of a rating that is outside the rating scale.
 	ErrOffScale = errors.New("off the scale")
-
-	// ErrUnknownShape is wrapped by the error of a synthetic shape that does not
-	// exist; the error lists those that do.
-	ErrUnknownShape = errors.New("unknown synthetic shape")
 )
 
 // FileError is an error in the content of a file: what is wrong, where, and what would be right.
@@ -30,10 +26,3 @@ func (e *FileError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.L
 
 // Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
-
-// scaleError is the error of a rating that matches ErrOffScale.
-type scaleError struct{ error }
-
-func (scaleError) Is(target error) bool { return target == ErrOffScale }
-
-func offScale(format string, args ...any) error { return scaleError{fmt.Errorf(format, args...)} }

@@ -4,65 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
-
-// ItemFeatures are public features of the items of a set, by category. They say
-// nothing about who rated what: a server without ratings has them too.
-type ItemFeatures struct {
-	Items      int        // of the set; they keep its indices
-	Categories []Category // at least one, by name
-
-	// Digest is a hex SHA-256 over the ids of the items and all that is here but
-	// Skipped. Parties whose digests are equal have equal features of equal items.
-	Digest string
-
-	// Skipped is how many rows of files were about items that the set does not
-	// have: see [Set.Features].
-	Skipped int
-}
-
-// Category is one kind of features, such as the genres, in compressed rows: item j
-// has the features Value[Start[j]:Start[j+1]], with the weights at the same places.
-type Category struct {
-	Name   string   `json:"name"`
-	Values []string `json:"values"` // the vocabulary, each of some item: numeric where all are integers, else lexicographic
-
-	Start  []int32   `json:"start"`  // one entry for each item and one more
-	Value  []int32   `json:"value"`  // indices into Values, ascending within an item, none twice
-	Weight []float64 `json:"weight"` // of each, finite and positive; 1 where nothing else was said
-}
-
-// Features returns the indices into Values of item j's features, and the weight of
-// each. Both are empty for an item without any; do not write to them.
-func (c *Category) Features(j int) (values []int32, weights []float64) {
-	from, to := c.Start[j], c.Start[j+1]
-	return c.Value[from:to:to], c.Weight[from:to:to]
-}
-
-// Pick are the features of some items, which become items 0, 1, ... in that order. Vocabularies stay, with values
-// that none of them may have.
-func (f *ItemFeatures) Pick(items []int32) *ItemFeatures {
-	d := newDigester()
-	d.text("fedsim picked item features v1")
-	d.text(f.Digest)
-	for _, j := range items {
-		d.number(uint64(j))
-	}
-	out := &ItemFeatures{Items: len(items), Digest: d.sum()}
-	for _, c := range f.Categories {
-		picked := Category{Name: c.Name, Values: c.Values, Start: make([]int32, 1, len(items)+1)}
-		for _, j := range items {
-			values, weights := c.Features(int(j))
-			picked.Value, picked.Weight = append(picked.Value, values...), append(picked.Weight, weights...)
-			picked.Start = append(picked.Start, int32(len(picked.Value)))
-		}
-		out.Categories = append(out.Categories, picked)
-	}
-	return out
-}
 
 // ErrNoFeatures is wrapped by the error of a set without the features that were asked
 // for, and of a file that describes no item of the set.
@@ -130,12 +74,13 @@ func (s *Set) Features(spec string) (*ItemFeatures, error) {
 			return nil, fmt.Errorf("features %q: %w", part, err)
 		}
 	}
-	f := &ItemFeatures{Items: s.Items, Skipped: r.skipped}
+	var categories []Category
 	for _, c := range r.categories {
-		f.Categories = append(f.Categories, c.compress(s.Items))
+		categories = append(categories, c.compress(s.Items))
 	}
-	slices.SortFunc(f.Categories, func(a, b Category) int { return cmp.Compare(a.Name, b.Name) })
-	f.Digest = f.digest(s.ItemIDs)
+	slices.SortFunc(categories, func(a, b Category) int { return cmp.Compare(a.Name, b.Name) })
+	f := NewItemFeatures(categories, s.ItemIDs)
+	f.Skipped = r.skipped
 	return f, nil
 }
 
@@ -279,23 +224,21 @@ func (t *featureTable) compress(items int) Category {
 	return c
 }
 
-// digest hashes the features together with what the items are called.
-func (f *ItemFeatures) digest(ids []string) string {
-	d := newDigester()
-	d.text("fedsim item features v1")
-	d.number(uint64(f.Items))
-	d.texts(ids)
-	d.number(uint64(len(f.Categories)))
-	for _, c := range f.Categories {
-		d.text(c.Name)
-		d.texts(c.Values)
-		for _, start := range c.Start { // as many as items, and one
-			d.number(uint64(start))
-		}
-		for k, v := range c.Value {
-			d.number(uint64(v))
-			d.number(math.Float64bits(c.Weight[k]))
+// column adds the values of a column of the list of items.
+func (r *featureReader) column(c ItemColumn) error {
+	t, err := r.category(c.Name, "the list of items")
+	if err != nil {
+		return err
+	}
+	for j, values := range c.Values {
+		for _, v := range values {
+			if err = t.add(j, v); err != nil {
+				return err
+			}
 		}
 	}
-	return d.sum()
+	if len(t.features) == 0 {
+		return fmt.Errorf("%w: the column of items.csv is empty", ErrNoFeatures)
+	}
+	return nil
 }

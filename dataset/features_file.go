@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -213,25 +212,4 @@ func parseWeight(b []byte) (float64, error) {
 		return 0, fmt.Errorf("weight %s is out of range; want a number from %g to %g", quoteShort(b), minWeight, maxWeight)
 	}
 	return w, nil
-}
-
-// WriteCSV writes the features as a file that [Set.Features] reads. ids are those of the items.
-func (f *ItemFeatures) WriteCSV(to io.Writer, ids []string) error {
-	w := csv.NewWriter(to)
-	if err := w.Write([]string{"item_id", "category", "value", "weight"}); err != nil {
-		return err
-	}
-	for j, id := range ids {
-		for i := range f.Categories {
-			c := &f.Categories[i]
-			values, weights := c.Features(j)
-			for k, v := range values {
-				if err := w.Write([]string{id, c.Name, c.Values[v], strconv.FormatFloat(weights[k], 'g', -1, 64)}); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	w.Flush()
-	return w.Error()
 }

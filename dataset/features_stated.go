@@ -25,9 +25,7 @@ func StatedFeatures(categories []Category, ids []string) (*ItemFeatures, error) 
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	f := &ItemFeatures{Items: len(ids), Categories: categories}
-	f.Digest = f.digest(ids)
-	return f, nil
+	return NewItemFeatures(categories, ids), nil
 }
 
 // check reports the first thing that is wrong with the rows of a category.

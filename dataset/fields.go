@@ -2,8 +2,6 @@ package dataset
 
 import (
 	"fmt"
-	"hash/fnv"
-	"io"
 	"math"
 )
 
@@ -13,15 +11,6 @@ type Field struct {
 	Size   int     // values are from 0 to Size-1
 	Values []int32 // one of each user
 }
-
-const (
-	// mostWords is how many values a field of words may have before they are hashed into as many.
-	mostWords = 1 << 16
-	// privateSize is how many values a private field has: which words occur in it may not be told, so all are hashed.
-	privateSize = 1000
-	// numberBins is how many values a field of numbers has at the most, about as many users in each.
-	numberBins = 32
-)
 
 // HashField makes a field of words, which are hashed to size values (FNV-1a of name and word). Words that share a value are one to whoever
 // learns from the field.
@@ -34,10 +23,4 @@ func HashField(name string, words []string, size int) (Field, error) {
 		f.Values[i] = hashed(name, w, size)
 	}
 	return f, nil
-}
-
-func hashed(name, word string, size int) int32 {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, name+"\x00"+word) // never fails, says hash.Hash
-	return int32(h.Sum64() % uint64(size))
 }

@@ -1,12 +1,5 @@
 package dataset
 
-import (
-	"bytes"
-	"errors"
-	"fmt"
-	"path/filepath"
-)
-
 // format is a kind of ratings file: how it is recognized, the names of its three
 // columns, its own rating range, and where its items are listed.
 type format struct {
@@ -62,38 +55,3 @@ const wantColumns = "want the columns userId, movieId, rating (MovieLens) or use
 
 // ratingsFiles are the names of the file that is looked for in a folder.
 var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data", "ratings.tsv", "ratings.inter", "ratings.jsonl", "ratings.parquet", tasteProfile.file}
-
-// dialectOf tells how the fields of a ratings file are separated from its first line.
-func dialectOf(line []byte) dialect {
-	switch {
-	case bytes.IndexByte(line, ',') >= 0:
-		return commas
-	case bytes.Contains(line, []byte(colons.sep)):
-		return colons
-	case bytes.IndexByte(line, '\t') >= 0:
-		return tabs
-	default:
-		return commas
-	}
-}
-
-// recognize finds the format of a ratings file by its first record, its name and
-// the files beside it. Of a format without a header the record is a rating.
-func recognize(first [][]byte, d dialect, file string, beside func(name string) bool, names Columns) (format, columns, error) {
-	f, cols, err := parseHeader(first, names)
-	if !errors.Is(err, errNoHeader) {
-		return f, cols, err
-	}
-	for _, f = range headless {
-		named := f.file == "" || f.file == filepath.Base(file)
-		if f.dialect == d && named && (f.beside == "" || beside(f.beside)) {
-			cols = columns{user: 0, item: 1, rating: 2, time: -1, count: f.fields, want: "(" + f.layout + ")"}
-			if f.fields > 3 {
-				cols.time = 3
-			}
-			return f, cols, nil
-		}
-	}
-	return format{}, columns{}, fmt.Errorf("%w: the first line is %s; %s, or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)",
-		errNoHeader, quoteShort(bytes.Join(first, []byte(d.sep))), wantColumns)
-}

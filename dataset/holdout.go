@@ -150,7 +150,7 @@ const (
 // It is an error when ids are missing (see [Set.Split]), and when nothing is left in the
 // training ratings, or in the target of a part that was asked for.
 func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
-	s = s.unpacked()
+	s = s.Unpacked()
 	if err := s.checkHoldOut(p); err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (s *Set) HoldOut(p HoldOutParams) (*HoldOut, error) {
 // all ratings would train, and none if that user is held out. Users that are held out by
 // number follow from who else there is, and are refused.
 func (s *Set) HoldOutTraining(p HoldOutParams) (Ratings, error) {
-	s = s.unpacked()
+	s = s.Unpacked()
 	if err := s.checkHoldOut(p); err != nil {
 		return Ratings{}, err
 	}

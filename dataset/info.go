@@ -69,7 +69,7 @@ func (s *Set) Info() Info {
 	if s.Len() == 0 {
 		return Info{Name: s.Name, Users: s.Users, Items: s.Items, Min: s.Min, Max: s.Max, Digest: s.Digest}
 	}
-	s = s.unpacked()
+	s = s.Unpacked()
 	perUser, perItem := make([]int, s.Users), make([]int, s.Items)
 	mean := s.Mean()
 	var squares float64

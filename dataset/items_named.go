@@ -9,18 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// ItemColumn is a column of an items.csv beyond title, genres and year: public features of the
-// items, for whoever names it ([Set.Features]).
-//
-// An items.csv beside own ratings has a header with a column called item, item_id or id, or what
-// the ratings call their items. It may have title, genres (with | between) and year, which are
-// what they are of MovieLens: without a year, one at the end of a title counts. Any other column is an
-// ItemColumn, and may have several values with | between, too. A field may be empty.
-type ItemColumn struct {
-	Name   string
-	Values [][]string // of each item; nil for none
-}
-
 // itemsCSV lists items beside ratings that are nobody's format.
 var itemsCSV = itemFormat{file: "items.csv", id: "item", dialect: commas}
 
@@ -125,25 +113,6 @@ func (f *features) grow() {
 	for k := range f.columns {
 		f.columns[k].Values = append(f.columns[k].Values, nil)
 	}
-}
-
-// column adds the values of a column of the list of items.
-func (r *featureReader) column(c ItemColumn) error {
-	t, err := r.category(c.Name, "the list of items")
-	if err != nil {
-		return err
-	}
-	for j, values := range c.Values {
-		for _, v := range values {
-			if err = t.add(j, v); err != nil {
-				return err
-			}
-		}
-	}
-	if len(t.features) == 0 {
-		return fmt.Errorf("%w: the column of items.csv is empty", ErrNoFeatures)
-	}
-	return nil
 }
 
 // errNoItemID is returned for a list of items with an empty header.

@@ -215,3 +215,16 @@ func inOrder(parts int, work, then func(part int)) {
 		then(part)
 	}
 }
+
+// ascend reports whether the ratings ascend by user, then item, and hold no pair twice.
+func (r Ratings) ascend() bool {
+	last := int64(-1)
+	for k, u := range r.User {
+		pair := int64(u)<<32 | int64(r.Item[k])
+		if pair <= last {
+			return false
+		}
+		last = pair
+	}
+	return true
+}

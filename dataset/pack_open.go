@@ -45,7 +45,7 @@ func openPacked(ctx context.Context, name string, o packOptions) (*Set, error) {
 	}
 	set, err := readPacked(ctx, data, o)
 	if err == nil && !o.Packed {
-		if set = set.unpacked(); set.Digest != set.digest() {
+		if set = set.Unpacked(); set.Digest != set.digest() {
 			err = errors.New("its content is not that of the digest that it states")
 		}
 	}
@@ -87,7 +87,7 @@ func readPacked(ctx context.Context, data []byte, o packOptions) (*Set, error) {
 	if err = errors.Join(checkSum(data), file.check(ctx, o.Progress)); err != nil {
 		return nil, err
 	}
-	set.Ratings = Ratings{Users: f.Users, Items: f.Items, Packed: &Packed{file: file, count: f.Ratings}}
+	set.Ratings = Ratings{Users: f.Users, Items: f.Items, Packed: &view{file: file, count: f.Ratings}}
 	return set, nil
 }
 

@@ -376,7 +376,7 @@ func FuzzPacked(f *testing.F) {
 		if err != nil {
 			return
 		}
-		columns := set.unpacked()
+		columns := set.Unpacked()
 		if err = columns.Validate(); err != nil {
 			t.Fatal(err)
 		}

@@ -9,16 +9,18 @@ import (
 	"slices"
 )
 
-// Packed holds ratings in the packed form (docs/packed.md): two to three bytes a rating, by user, in memory or
-// mapped from a file of which the system reads what is used. It is read-only and safe for concurrent use.
-type Packed struct {
+// view is ratings of a packed file.
+type view struct {
 	file  *packFile
 	keep  func(user int, item int32) bool // which ratings of the file belong to these; nil: all
 	count int
 }
 
-// Size is how many bytes the ratings take, in memory or of a file that is mapped.
-func (p *Packed) Size() int { return len(p.file.records) + len(p.file.offsets) }
+// Len implements [Packed].
+func (v *view) Len() int { return v.count }
+
+// Size implements [Packed].
+func (v *view) Size() int { return len(v.file.records) + len(v.file.offsets) }
 
 // packFile is a file in the packed form that was checked, and must not change from then on.
 type packFile struct {
@@ -112,60 +114,18 @@ func uvarint(b []byte) (uint64, []byte, error) {
 	return x, b[n:], nil
 }
 
-// Part is a view of the ratings that it keeps, of which there must be so many. It asks anew whenever they are read.
-func (p *Packed) Part(keep func(user int, item int32) bool, count int) *Packed {
-	return &Packed{file: p.file, keep: keep, count: count}
+// Part implements [Packed].
+func (v *view) Part(keep func(user int, item int32) bool, count int) Packed {
+	return &view{file: v.file, keep: keep, count: count}
 }
 
-// row returns the ratings of a user in this part, in the memory of what it is given as far as that is enough.
-func (p *Packed) row(user int, items []int32, values []float32) ([]int32, []float32) {
-	items, values, err := p.file.decode(user, p.keep, items, values)
+// Row implements [Packed].
+func (v *view) Row(user int, items []int32, values []float32) ([]int32, []float32) {
+	items, values, err := v.file.decode(user, v.keep, items, values)
 	if err != nil { // it was whole when it was opened
 		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: the record of user %d: %v", user, err))
 	}
 	return items, values
-}
-
-// Unpack returns the ratings in columns: themselves, where they are not packed.
-func (r Ratings) Unpack() Ratings {
-	if r.Packed == nil {
-		return r
-	}
-	out := NewRatings(r.Users, r.Items, r.Len())
-	k := 0
-	r.Each(func(user, item int32, value float32) {
-		out.User[k], out.Item[k], out.Value[k] = user, item, value
-		k++
-	})
-	return out
-}
-
-// Each calls hear with every rating, in the order of the columns; of packed ones by user, then item.
-func (r Ratings) Each(hear func(user, item int32, value float32)) {
-	if r.Packed == nil {
-		for k, v := range r.Value {
-			hear(r.User[k], r.Item[k], v)
-		}
-		return
-	}
-	var items []int32
-	var values []float32
-	for u := range r.Users {
-		items, values = r.Packed.row(u, items, values)
-		for k, j := range items {
-			hear(int32(u), j, values[k])
-		}
-	}
-}
-
-// unpacked is the set with its ratings in columns.
-func (s *Set) unpacked() *Set {
-	if s.Packed == nil {
-		return s
-	}
-	out := *s
-	out.Ratings = s.Unpack()
-	return &out
 }
 
 // digitsOf is how many bits the steps of a scale take.

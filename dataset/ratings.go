@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
-
-	"github.com/fedsim/fedsim/dataset/internal/csr"
 )
 
 // Ratings holds explicit ratings in columns: rating k was given by user User[k]
@@ -30,13 +27,13 @@ type Ratings struct {
 
 	// Packed, if not nil, holds the ratings in place of the columns, which are then empty. Only sets that were
 	// asked for so ([Options]) and parts of them are packed. [Ratings.Each] and [Ratings.ByUser] read either.
-	Packed *Packed
+	Packed Packed
 }
 
 // Len returns the number of ratings.
 func (r Ratings) Len() int {
 	if r.Packed != nil {
-		return r.Packed.count
+		return r.Packed.Len()
 	}
 	return len(r.Value)
 }
@@ -85,98 +82,6 @@ func checkIndices(what string, index []int32, count int) error {
 	return nil
 }
 
-// Rows is a compressed-rows (CSR) view of ratings: one row for each user. It is
-// read-only and safe for concurrent use.
-type Rows struct {
-	start []int // row u is item[start[u]:start[u+1]]
-	item  []int32
-	value []float32
-	times []float64 // nil: there are none
-
-	packed *Packed // in place of all three, with so many users
-	users  int
-}
-
-// ByUser returns the ratings grouped by user. Columns that are sorted already,
-// as all of this package are, become the rows without a copy; others are
-// sorted. The ratings must be valid (see [Ratings.Validate]).
-//
-// The view by item is the same function on exchanged columns:
-//
-//	Ratings{Users: r.Items, Items: r.Users, User: r.Item, Item: r.User, Value: r.Value}.ByUser()
-func (r Ratings) ByUser() *Rows {
-	if r.Packed != nil {
-		return &Rows{packed: r.Packed, users: r.Users}
-	}
-	start := csr.Starts(r.User, r.Users)
-	if r.sorted() {
-		return &Rows{start: start, item: r.Item, value: r.Value, times: r.Times}
-	}
-	sorted := r.Gather(csr.Order(r.User, r.Item, r.Items, start))
-	return &Rows{start: start, item: sorted.Item, value: sorted.Value, times: sorted.Times}
-}
-
-// Len returns the number of rows, which is the number of users.
-func (r *Rows) Len() int {
-	if r.packed != nil {
-		return r.users
-	}
-	return len(r.start) - 1
-}
-
-// Packed reports whether rows are unpacked as they are asked for, so that to keep one takes memory of its own.
-func (r *Rows) Packed() bool { return r.packed != nil }
-
-// Row returns the items that user u rated, ascending, and the ratings of each
-// in stars. The slices have one length, are empty for a user without ratings,
-// and share the memory of the view, unless it is packed: do not write to them.
-func (r *Rows) Row(u int) (items []int32, values []float32) {
-	if r.packed != nil {
-		return r.packed.row(u, nil, nil)
-	}
-	from, to := r.start[u], r.start[u+1]
-	return r.item[from:to:to], r.value[from:to:to]
-}
-
-// Into is Row, of a packed view in the memory of what it is given, as far as that is enough: what is returned holds until that
-// memory is used again. Of another view it is Row, and what it is given stays as it is.
-func (r *Rows) Into(u int, items []int32, values []float32) ([]int32, []float32) {
-	if r.packed != nil {
-		return r.packed.row(u, items, values)
-	}
-	return r.Row(u)
-}
-
-// Lend calls hear with what Row returns, which holds until hear returns: packed ratings are unpacked into memory that is used
-// again. It is safe for concurrent use, and within hear.
-func (r *Rows) Lend(u int, hear func(items []int32, values []float32)) {
-	if r.packed == nil {
-		hear(r.Row(u))
-		return
-	}
-	b := lent.Get().(*unpackedRow)
-	defer lent.Put(b)
-	b.items, b.values = r.packed.row(u, b.items, b.values)
-	hear(b.items, b.values)
-}
-
-// unpackedRow is a user's row that was unpacked.
-type unpackedRow struct {
-	items  []int32
-	values []float32
-}
-
-var lent = sync.Pool{New: func() any { return new(unpackedRow) }}
-
-// Times returns when user u gave the ratings of [Rows.Row]; nil where that is not known.
-func (r *Rows) Times(u int) []float64 {
-	if r.times == nil {
-		return nil
-	}
-	from, to := r.start[u], r.start[u+1]
-	return r.times[from:to:to]
-}
-
 // sorted reports whether the ratings ascend by user, then item.
 func (r Ratings) sorted() bool {
 	for k := 1; k < len(r.User); k++ {
@@ -185,42 +90,6 @@ func (r Ratings) sorted() bool {
 		}
 	}
 	return true
-}
-
-// ascend reports whether the ratings ascend by user, then item, and hold no pair twice.
-func (r Ratings) ascend() bool {
-	last := int64(-1)
-	for k, u := range r.User {
-		pair := int64(u)<<32 | int64(r.Item[k])
-		if pair <= last {
-			return false
-		}
-		last = pair
-	}
-	return true
-}
-
-// repeated lists the neighbours in perm, which sorts the ratings, that are of one pair: where
-// each of the two stands.
-func (r Ratings) repeated(perm []int32) (twice [][2]int32) {
-	for k := 1; k < len(perm); k++ {
-		if a, b := perm[k-1], perm[k]; r.User[a] == r.User[b] && r.Item[a] == r.Item[b] {
-			twice = append(twice, [2]int32{a, b})
-		}
-	}
-	return twice
-}
-
-// lastOfEach is perm, which sorts the ratings, with the last one of each pair only.
-func (r Ratings) lastOfEach(perm []int32) []int32 {
-	var out []int32
-	for k, a := range perm {
-		if k+1 < len(perm) && r.User[a] == r.User[perm[k+1]] && r.Item[a] == r.Item[perm[k+1]] {
-			continue
-		}
-		out = append(out, a)
-	}
-	return out
 }
 
 // Gather returns the ratings in the order of perm, which may leave some out.

@@ -6,13 +6,6 @@ import (
 	"math/rand/v2"
 )
 
-// Regression is a set of examples: public features and a label each.
-type Regression struct {
-	Rows, Cols int
-	X          []float64 // row by row, Rows x Cols
-	Y          []float64 // Rows labels
-}
-
 // Alignment is which singular directions of the features the labels lie in.
 type Alignment string
 

@@ -250,3 +250,6 @@ func (t *regressionTable) take(record []string, label, id int) error {
 	}
 	return nil
 }
+
+// privateSize is how many values a private field has: which words occur in it may not be told, so all are hashed.
+const privateSize = 1000

@@ -1,9 +1,7 @@
 package dataset
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,64 +10,6 @@ import (
 	"slices"
 	"strings"
 )
-
-// rows are the records of a file of ratings, one after another.
-type rows interface {
-	// next returns the fields of the next record, or io.EOF. They are valid until the
-	// following call.
-	next() ([][]byte, error)
-	// at is the line of the record that next returned last, from 1; of Parquet, which has no
-	// lines, the row.
-	at() int
-	// locate adds file and line to an error in the content; errors of reading and of the
-	// context keep their kind.
-	locate(file string, err error) error
-}
-
-func (s *scanner) at() int { return s.line }
-
-// ratingRows are the rows of a file that was recognized.
-type ratingRows struct {
-	rows
-	format format
-	cols   columns
-	first  [][]byte // of a file without a header, the record that was read to recognize it
-	bad    error    // what is wrong with that one
-}
-
-// errNoRows is returned for a file without a single record.
-var errNoRows = errors.New("no rows")
-
-// openRows recognizes a file of ratings by its content, its name and the files beside it. The rows
-// are returned with an error too, to say where it is.
-func openRows(ctx context.Context, file string, r io.Reader, beside func(string) bool, names Columns, progress func(int64)) (ratingRows, error) {
-	s := newScanner(ctx, r, commas, progress)
-	out := ratingRows{rows: s}
-	line, err := s.peek()
-	if err != nil {
-		return out, err
-	}
-	switch {
-	case bytes.HasPrefix(line, []byte(packMagic)):
-		return out, errors.New("it is a packed set, which is opened from its path, and not from an archive, a folder or a pipe")
-	case bytes.HasPrefix(line, []byte(parquetMagic)):
-		return openParquet(ctx, r, names, progress)
-	case bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte("{")):
-		return openJSONLines(s, names)
-	}
-	s.dialect = dialectOf(line)
-	first, err := s.next()
-	if errors.Is(err, io.EOF) {
-		return out, errNoRows
-	}
-	if err != nil {
-		return out, err
-	}
-	if out.format, out.cols, err = recognize(first, s.dialect, file, beside, names); err == nil && out.format.fields > 0 {
-		out.first = first
-	}
-	return out, err
-}
 
 // sniffed is how much of JSON lines is read before the columns are settled, in bytes.
 const sniffed = 1 << 20

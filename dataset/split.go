@@ -1,8 +1,6 @@
 package dataset
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -95,7 +93,7 @@ func (s *Set) Split(p SplitParams) (*Split, error) {
 	if s.Packed != nil && (p.By == "" || p.By == SplitRandom) && s.Tested == nil {
 		return s.splitPacked(p)
 	}
-	s = s.unpacked()
+	s = s.Unpacked()
 	parts, counts := s.parts(p)
 	if err := p.checkParts(counts); err != nil {
 		return nil, err
@@ -147,7 +145,7 @@ func (s *Set) Training(p SplitParams) (Ratings, error) {
 	if err := s.checkSplit(p); err != nil {
 		return Ratings{}, err
 	}
-	s = s.unpacked()
+	s = s.Unpacked()
 	parts, counts := s.parts(p)
 	return s.pick(parts, partTrain, counts[partTrain]), nil
 }
@@ -195,40 +193,6 @@ func (s *Set) parts(p SplitParams) (parts []byte, counts [3]int) {
 	return parts, counts
 }
 
-// draws returns the hash of each rating.
-func (s *Set) draws(seed uint64) func(k int) uint64 {
-	users, items := s.userDraws(seed), hashIDs(itemDraw, s.ItemIDs)
-	return func(k int) uint64 { return mix(users[s.User[k]] ^ items[s.Item[k]]) }
-}
-
-// itemDraw is the domain of what is hashed of an item.
-const itemDraw = "fedsim split item v1"
-
-// userDraws is what is hashed of each user, and the seed.
-func (s *Set) userDraws(seed uint64) []uint64 {
-	seed = mix(seed + golden)
-	users := hashIDs("fedsim split user v1", s.UserIDs)
-	for u, h := range users {
-		users[u] = mix(seed ^ h)
-	}
-	return users
-}
-
-// hashIDs returns 64 bits of the SHA-256 of each id. The domain keeps a user
-// apart from an item of the same id.
-func hashIDs(domain string, ids []string) []uint64 {
-	hashes := make([]uint64, len(ids))
-	var text []byte
-	for i, id := range ids {
-		text = append(text[:0], domain...)
-		text = binary.LittleEndian.AppendUint64(text, uint64(len(id)))
-		text = append(text, id...)
-		sum := sha256.Sum256(text)
-		hashes[i] = binary.LittleEndian.Uint64(sum[:])
-	}
-	return hashes
-}
-
 // part turns the hash of a rating into its part.
 func (p SplitParams) part(hash uint64) byte {
 	u := float64(hash>>11) / (1 << 53)
@@ -240,17 +204,6 @@ func (p SplitParams) part(hash uint64) byte {
 	default:
 		return partTrain
 	}
-}
-
-// golden keeps the zero seed off the fixed point of mix.
-const golden = 0x9e3779b97f4a7c15
-
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection
-// whose every output bit depends on every input bit.
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // pick returns the ratings of one part.

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -345,3 +346,7 @@ func (w *worker) level(x float64) float32 {
 	}
 	return float32(w.levels[k])
 }
+
+// ErrUnknownShape is wrapped by the error of a synthetic shape that does not
+// exist; the error lists those that do.
+var ErrUnknownShape = errors.New("unknown synthetic shape")
