@@ -64,8 +64,8 @@ func TestHoldOutIsPartition(t *testing.T) {
 			"training": {h.Train}, "validation": {h.Validation.History, h.Validation.Target}, "test": {h.Test.History, h.Test.Target},
 		} {
 			for _, r := range lists {
-				if r.Users != set.Users || r.Items != set.Items || !r.sorted() || r.Len() == 0 {
-					t.Errorf("%s: %d ratings of %d users and %d items, sorted %t", name, r.Len(), r.Users, r.Items, r.sorted())
+				if r.Users != set.Users || r.Items != set.Items || !ascending(r) || r.Len() == 0 {
+					t.Errorf("%s: %d ratings of %d users and %d items, sorted %t", name, r.Len(), r.Users, r.Items, ascending(r))
 				}
 				for pair, v := range pairs(r) {
 					if part[pair[0]] != name {
@@ -121,7 +121,7 @@ func TestHoldOutShares(t *testing.T) {
 		check("test users of two seeds", both, set.Users, DefaultTest*DefaultTest)
 	}
 	held := make(map[[2]int32]bool)
-	for pair := range pairs(split(t, set, SplitParams{Seed: 0}).Test) {
+	for pair := range pairs(mustSplit(t, set, SplitParams{Seed: 0}).Test) {
 		held[pair] = true
 	}
 	both := 0

@@ -20,7 +20,7 @@ func List() []Entry {
 			Users: s.Users, Items: s.Items, Ratings: s.Ratings, Min: s.Min, Max: s.Max,
 		})
 	}
-	for _, p := range publishedSets {
+	for _, p := range PublishedSets() {
 		list = append(list, Entry{
 			Name: p.Name, Description: p.Description,
 			Users: p.Users, Items: p.Items, Ratings: p.Ratings, Min: p.Min, Max: p.Max,

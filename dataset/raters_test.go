@@ -38,8 +38,8 @@ func TestTakeOut(t *testing.T) {
 				t.Errorf("user %s had %d ratings; %d are left, %d public", id, len(ratings), len(left[id]), len(public[id]))
 			}
 		}
-		if err = out.Validate(); err != nil || !out.sorted() {
-			t.Errorf("what is left: %v, sorted %t", err, out.sorted())
+		if err = out.Validate(); err != nil || !ascending(out) {
+			t.Errorf("what is left: %v, sorted %t", err, ascending(out))
 		}
 		var text strings.Builder
 		text.WriteString("item_id,category,value,weight\n")

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -132,42 +131,5 @@ func TestOpenCriteo(t *testing.T) {
 	// 59 values in 50 buckets: some share one, and no bucket that is empty is a feature.
 	if n := of["product_title"] + of["product_id"] + of["product_country"]; n < 30 {
 		t.Errorf("%d features of the products", n)
-	}
-}
-
-func TestSyntheticRegressionNames(t *testing.T) {
-	for name, want := range map[string]RegressionShape{
-		"regression":             {20000, 100, 1, BottomLabels, .1},
-		"regression-0.5-uniform": {20000, 100, .5, UniformLabels, .1},
-		"regression-2":           {20000, 100, 2, BottomLabels, .1},
-	} {
-		if got, err := parseRegression(name); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
-	}
-	for _, name := range []string{"regression-x", "regression-1-left", "regression-1-top-3", "regression--1"} {
-		if _, err := parseRegression(name); err == nil || !strings.Contains(err.Error(), "want regression, or regression-DECAY-LABELS") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// A label that is no number, or beyond the scale, is an end of it, and two sets that differ in a feature have other digests.
-func TestFromRegression(t *testing.T) {
-	r := &Regression{Rows: 3, Cols: 1, X: []float64{1, 2, 3}, Y: []float64{math.NaN(), 7, -7}}
-	set, err := FromRegression("r", r, nil, -1, 1)
-	if err != nil || !slices.Equal(set.Value, []float32{-1, 1, -1}) || set.Items != 1 || set.Profile.Columns[0] != "x1" {
-		t.Fatalf("%+v, %v", set, err)
-	}
-	other := &Regression{Rows: 3, Cols: 1, X: []float64{1, 2, 4}, Y: r.Y}
-	if o, err := FromRegression("r", other, nil, -1, 1); err != nil || o.Digest == set.Digest {
-		t.Errorf("another feature, and the same digest (%v)", err)
-	}
-	if _, err := FromRegression("r", r, nil, 1, 1); !errors.Is(err, ErrScale) {
-		t.Error(err)
-	}
-	bad := &Regression{Rows: 1, Cols: 1, X: []float64{math.Inf(1)}, Y: []float64{0}}
-	if _, err := FromRegression("r", bad, nil, 0, 1); err == nil || !strings.Contains(err.Error(), "feature 1 of row 1") {
-		t.Error(err)
 	}
 }

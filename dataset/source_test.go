@@ -20,8 +20,8 @@ type entry struct {
 	spoil      func(*zip.FileHeader) // of the true header; nil to leave it true
 }
 
-// pack writes entries as they are, right or wrong.
-func pack(tb testing.TB, entries ...entry) string {
+// packEntries writes entries as they are, right or wrong.
+func packEntries(tb testing.TB, entries ...entry) string {
 	tb.Helper()
 	return writeZip(tb, "x.zip", func(w *zip.Writer) error {
 		for _, e := range entries {
@@ -95,7 +95,7 @@ func TestZipHostile(t *testing.T) {
 			"ARCHIVE/a/ratings.csv:4: 2 fields, want 3 as in the header", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			file := pack(t, c.entries...)
+			file := packEntries(t, c.entries...)
 			_, err := Open(context.Background(), file, Options{})
 			if want := strings.ReplaceAll(c.want, "ARCHIVE", file); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("\n got %v\nwant %s", err, want)
@@ -118,7 +118,7 @@ func TestZipGood(t *testing.T) {
 		"packed on a Mac":              {{"top/ratings.csv", goodRows, nil}, {"__MACOSX/top/._ratings.csv", "x", nil}, {"__MACOSX/ratings.csv", "x", nil}},
 		"with names that lead nowhere": {{"top/ratings.csv", goodRows, nil}, {"../ratings.csv", "x", nil}},
 	} {
-		if set := open(t, pack(t, entries...), Options{}); set.Len() != 2 || set.Users != 2 {
+		if set := open(t, packEntries(t, entries...), Options{}); set.Len() != 2 || set.Users != 2 {
 			t.Errorf("%s: %d ratings by %d users, want 2 by 2", name, set.Len(), set.Users)
 		}
 	}
@@ -126,7 +126,7 @@ func TestZipGood(t *testing.T) {
 
 // TestZipBroken: a file that begins like an archive is read as one whatever its name.
 func TestZipBroken(t *testing.T) {
-	text, err := os.ReadFile(pack(t, entry{"ratings.csv", goodRows, nil}))
+	text, err := os.ReadFile(packEntries(t, entry{"ratings.csv", goodRows, nil}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,7 +20,17 @@ func pairs(r Ratings) map[[2]int32]float32 {
 	return m
 }
 
-func split(tb testing.TB, set *Set, p SplitParams) *Split {
+// ascending reports whether ratings ascend by user, then item.
+func ascending(r Ratings) bool {
+	for k := 1; k < r.Len(); k++ {
+		if c := cmp.Compare(r.User[k-1], r.User[k]); c > 0 || c == 0 && r.Item[k-1] >= r.Item[k] {
+			return false
+		}
+	}
+	return true
+}
+
+func mustSplit(tb testing.TB, set *Set, p SplitParams) *Split {
 	tb.Helper()
 	s, err := set.Split(p)
 	if err != nil {
@@ -31,14 +42,14 @@ func split(tb testing.TB, set *Set, p SplitParams) *Split {
 // TestSplitIsPartition: every rating is in exactly one part, with its value.
 func TestSplitIsPartition(t *testing.T) {
 	set := open(t, "synthetic:small", Options{})
-	s := split(t, set, SplitParams{Test: 0.2, Validation: 0.1, Seed: 1})
+	s := mustSplit(t, set, SplitParams{Test: 0.2, Validation: 0.1, Seed: 1})
 	got := make(map[[2]int32]float32)
 	total := 0
 	for _, part := range []Ratings{s.Train, s.Validation, s.Test} {
 		if part.Users != set.Users || part.Items != set.Items {
 			t.Errorf("part has %d users, %d items, want %d, %d", part.Users, part.Items, set.Users, set.Items)
 		}
-		if !part.sorted() {
+		if !ascending(part) {
 			t.Error("part is not sorted")
 		}
 		for pair, v := range pairs(part) {
@@ -64,7 +75,7 @@ func TestSplitShares(t *testing.T) {
 	}
 	var first map[[2]int32]float32
 	for seed := range uint64(4) {
-		s := split(t, set, SplitParams{Validation: 0.25, Seed: seed})
+		s := mustSplit(t, set, SplitParams{Validation: 0.25, Seed: seed})
 		check("test", s.Test.Len(), DefaultTest)
 		check("validation", s.Validation.Len(), 0.25)
 		check("training", s.Train.Len(), 0.65)
@@ -85,8 +96,8 @@ func TestSplitShares(t *testing.T) {
 // TestSplitNests: a larger test part of the same seed holds the smaller one.
 func TestSplitNests(t *testing.T) {
 	set := open(t, "synthetic:small", Options{})
-	large := pairs(split(t, set, SplitParams{Test: 0.3, Seed: 5}).Test)
-	for pair := range pairs(split(t, set, SplitParams{Test: 0.1, Seed: 5}).Test) {
+	large := pairs(mustSplit(t, set, SplitParams{Test: 0.3, Seed: 5}).Test)
+	for pair := range pairs(mustSplit(t, set, SplitParams{Test: 0.1, Seed: 5}).Test) {
 		if _, ok := large[pair]; !ok {
 			t.Fatalf("pair %v is in the test part of share 0.1 but not of 0.3", pair)
 		}
@@ -190,7 +201,7 @@ func TestSplitKeepsOthers(t *testing.T) {
 		}
 		for seed := range uint64(3) {
 			p := SplitParams{Test: 0.2, Validation: 0.3, Seed: seed}
-			want, got := partsByID(before, split(t, before, p)), partsByID(after, split(t, after, p))
+			want, got := partsByID(before, mustSplit(t, before, p)), partsByID(after, mustSplit(t, after, p))
 			if len(want) != all.Len() || len(got) != set.Len() {
 				t.Fatalf("without %s: %d ratings of %d, then %d of %d", name, len(want), all.Len(), len(got), set.Len())
 			}
@@ -208,7 +219,7 @@ func TestSplitKeepsOthers(t *testing.T) {
 func TestTrainingOfOneUser(t *testing.T) {
 	all := open(t, "synthetic:small", Options{})
 	p := SplitParams{Test: 0.05, Validation: 0.02, Seed: 1}
-	want := partsByID(all, split(t, all, p))
+	want := partsByID(all, mustSplit(t, all, p))
 	refused := 0
 	for u := range int32(40) {
 		set := open(t, writeCSV(t, keep(all, func(user, _ int32) bool { return user == u })), Options{})
@@ -238,8 +249,8 @@ func TestTrainingOfOneUser(t *testing.T) {
 // TestSplitIgnoresFileOrder uses two files of the same ratings in different order.
 func TestSplitIgnoresFileOrder(t *testing.T) {
 	p := SplitParams{Test: 0.5, Seed: 1}
-	a := split(t, open(t, "testdata/good/movielens", Options{}), p)
-	b := split(t, open(t, "testdata/good/shuffled", Options{}), p)
+	a := mustSplit(t, open(t, "testdata/good/movielens", Options{}), p)
+	b := mustSplit(t, open(t, "testdata/good/shuffled", Options{}), p)
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Errorf("(-sorted +shuffled):\n%s", diff)
 	}
@@ -247,17 +258,17 @@ func TestSplitIgnoresFileOrder(t *testing.T) {
 
 func TestSplitDigest(t *testing.T) {
 	set := open(t, "synthetic:small", Options{})
-	base := split(t, set, SplitParams{Seed: 1}).Digest
-	if got := split(t, set, SplitParams{Test: DefaultTest, Seed: 1}).Digest; got != base {
+	base := mustSplit(t, set, SplitParams{Seed: 1}).Digest
+	if got := mustSplit(t, set, SplitParams{Test: DefaultTest, Seed: 1}).Digest; got != base {
 		t.Error("the default share has another digest when it is spelt out")
 	}
 	other := *set
 	other.Digest = "of another content"
 	for name, s := range map[string]*Split{
-		"seed":       split(t, set, SplitParams{Seed: 2}),
-		"test share": split(t, set, SplitParams{Test: 0.2, Seed: 1}),
-		"validation": split(t, set, SplitParams{Validation: 0.1, Seed: 1}),
-		"content":    split(t, &other, SplitParams{Seed: 1}),
+		"seed":       mustSplit(t, set, SplitParams{Seed: 2}),
+		"test share": mustSplit(t, set, SplitParams{Test: 0.2, Seed: 1}),
+		"validation": mustSplit(t, set, SplitParams{Validation: 0.1, Seed: 1}),
+		"content":    mustSplit(t, &other, SplitParams{Seed: 1}),
 	} {
 		if s.Digest == base {
 			t.Errorf("another %s does not change the digest", name)
@@ -276,7 +287,7 @@ func TestSplitOneUserOneItem(t *testing.T) {
 		"one user": {Users: 1, Items: n, User: zeros, Item: ascending, Value: values},
 		"one item": {Users: n, Items: 1, User: ascending, Item: zeros, Value: values},
 	} {
-		s := split(t, &Set{Ratings: r, UserIDs: numbered(r.Users), ItemIDs: numbered(r.Items)}, SplitParams{Test: 0.5, Seed: 1})
+		s := mustSplit(t, &Set{Ratings: r, UserIDs: numbered(r.Users), ItemIDs: numbered(r.Items)}, SplitParams{Test: 0.5, Seed: 1})
 		if s.Train.Len()+s.Test.Len() != n {
 			t.Errorf("%s: %d and %d ratings, want %d together", name, s.Train.Len(), s.Test.Len(), n)
 		}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -13,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// published are the figures of a MovieLens set that a shape was fitted to.
-type published struct {
+// fitted are the figures of a MovieLens set that a shape was fitted to.
+type fitted struct {
 	shape                   string
 	users, items, ratings   int
 	mean, std               float64
@@ -28,7 +29,7 @@ type published struct {
 	constant, userMean, biases float64
 }
 
-var movieLensFigures = []published{
+var movieLensFigures = []fitted{
 	{
 		shape: "ml-1m", users: 6_040, items: 3_706, ratings: 1_000_209,
 		mean: 3.5816, std: 1.1171,
@@ -124,7 +125,7 @@ func TestSyntheticFitsMovieLens(t *testing.T) {
 			if info.PerItem.Min < 1 {
 				t.Error("an item has no rating")
 			}
-			s := split(t, set, SplitParams{Seed: 1})
+			s := mustSplit(t, set, SplitParams{Seed: 1})
 			near("error of the mean", meanError(s, constantModel(s.Train)), want.constant, 0.02)
 			if want.biases > 0 {
 				near("error of the biases", meanError(s, biasModel(s.Train)), want.biases, 0.02)
@@ -320,7 +321,7 @@ func TestSyntheticFeaturesMatter(t *testing.T) {
 		t.Errorf("films before 1970 have mean %.2f, after 1995 %.2f, want at least 0.05 between them", old, recent)
 	}
 	for i, title := range set.Titles {
-		if yearOf(title) != set.Years[i] || len(set.Genres[i]) < 1 || len(set.Genres[i]) > 3 {
+		if !strings.HasSuffix(title, fmt.Sprintf(" (%d)", set.Years[i])) || len(set.Genres[i]) < 1 || len(set.Genres[i]) > 3 {
 			t.Fatalf("item %d is %q of %d with genres %v", i, title, set.Years[i], set.Genres[i])
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -45,13 +46,13 @@ func timesFile(t *testing.T) string {
 func TestTimesStayWithRatings(t *testing.T) {
 	set := open(t, timesFile(t), Options{Times: true})
 	checkTimesOf(t, "the set", set, set.Ratings)
-	split, err := set.Split(SplitParams{Test: 0.3, Validation: 0.3, Seed: 4})
+	parts, err := set.Split(SplitParams{Test: 0.3, Validation: 0.3, Seed: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkTimesOf(t, "training", set, split.Train)
-	checkTimesOf(t, "validation", set, split.Validation)
-	checkTimesOf(t, "the test", set, split.Test)
+	checkTimesOf(t, "training", set, parts.Train)
+	checkTimesOf(t, "validation", set, parts.Validation)
+	checkTimesOf(t, "the test", set, parts.Test)
 	some := set.Where(func(user, item int32) bool { return (user+item)%3 > 0 })
 	checkTimesOf(t, "some", set, some.Ratings)
 	back := set.Gather([]int32{150, 3, 90, 2, 151, 20})
@@ -100,7 +101,10 @@ func TestMaybeTimes(t *testing.T) {
 			t.Errorf("%s: times %v of %d ratings, want %v", name, set.Times, set.Len(), c.want)
 		}
 	}
-	packed := packedFile(t, packedBytes(t, smallSet(t)))
+	packed := filepath.Join(t.TempDir(), "small.pack")
+	if _, err := PackFile(t.Context(), "synthetic:small", Options{}, packed); err != nil {
+		t.Fatal(err)
+	}
 	if set := open(t, packed, Options{MaybeTimes: true}); set.Times != nil {
 		t.Error("a packed set has times")
 	}

@@ -146,7 +146,7 @@ func mostLike(i Info) Published {
 		}
 		return differ, math.Abs(math.Log(float64(i.Ratings) / float64(p.Ratings)))
 	}
-	return slices.MinFunc(publishedSets, func(a, b Published) int {
+	return slices.MinFunc(PublishedSets(), func(a, b Published) int {
 		differA, distanceA := unlike(a)
 		differB, distanceB := unlike(b)
 		return cmp.Or(cmp.Compare(differA, differB), cmp.Compare(distanceA, distanceB))

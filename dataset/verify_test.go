@@ -97,7 +97,7 @@ func TestOpenCached(t *testing.T) {
 	if !errors.Is(err, ErrNotDownloaded) || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
-	want = `data "libimseti": not downloaded: fedsim knows no address of it that will last; look for it at ` + petricek + `, and give its folder or zip archive instead of its name`
+	want = `data "libimseti": not downloaded: fedsim knows no address of it that will last; look for it at http://www.occamslab.com/petricek/data/, and give its folder or zip archive instead of its name`
 	if _, err = Open(context.Background(), "libimseti", o); !errors.Is(err, ErrNotDownloaded) || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
@@ -217,10 +217,10 @@ func TestVerifyErrors(t *testing.T) {
 	if err = cache.Keep(p, zipped(t, "x.zip", map[string]string{"": "testdata/good/one.csv"}), Receipt{}); err != nil {
 		t.Fatal(err)
 	}
-	if err = os.WriteFile(cache.receipt(p), []byte("{"), 0o600); err != nil {
+	if err = os.WriteFile(cache.Archive(p)+".json", []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := cache.receipt(p) + ": unexpected end of JSON input; run: fedsim data get ml-1m"
+	want := cache.Archive(p)+".json" + ": unexpected end of JSON input; run: fedsim data get ml-1m"
 	if _, err = Verify(context.Background(), "ml-1m", Options{Cache: cache}); err == nil || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}

@@ -186,8 +186,8 @@ func (f *alternating) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// split takes a matrix apart into embeddings and biases.
-func split(m *model.Matrix) (embeddings, bias *model.Matrix) {
+// splitBias takes a matrix apart into embeddings and biases.
+func splitBias(m *model.Matrix) (embeddings, bias *model.Matrix) {
 	d := m.Cols() - 1
 	embeddings, bias = model.NewMatrix(m.Rows(), d), model.NewMatrix(m.Rows(), 1)
 	for i := range m.Rows() {
@@ -214,8 +214,8 @@ func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from a
 			return nil, err
 		}
 	}
-	users, userBias := split(f.users)
-	items, itemBias := split(f.items)
+	users, userBias := splitBias(f.users)
+	items, itemBias := splitBias(f.items)
 	return &model.Trained{Predictor: f, Mean: &f.mean, Matrices: []model.Named{
 		{Name: "item_embeddings", Matrix: items}, {Name: "item_bias", Matrix: itemBias}, {Name: "user_embeddings", Matrix: users}, {Name: "user_bias", Matrix: userBias},
 	}}, nil

@@ -42,7 +42,7 @@ func write(t *testing.T, text string, path ...string) {
 	}
 }
 
-func read(t *testing.T, path ...string) string {
+func readFile(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))
 	if err != nil {
@@ -81,7 +81,7 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 		write(t, "state", dir, "checkpoint")
 		write(t, "state before", dir, "checkpoint.previous")
 		write(t, "numbers", dir, "model", "item_embeddings.npy")
-		public := read(t, dir, "public.json")
+		public := readFile(t, dir, "public.json")
 		other := resolved(t, "algorithm=lfl-sgdmf rounds=6")
 		if _, err := propose(other, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "rounds, whose session has not ended") {
 			t.Errorf("while the session goes on: %v", err)
@@ -91,7 +91,7 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 		if err != nil || n.past != x || n.public.Session == first.Session {
 			t.Fatalf("%s: %+v, %v", told, n, err)
 		}
-		if got := read(t, dir, "public.json"); got != public {
+		if got := readFile(t, dir, "public.json"); got != public {
 			t.Error("a proposal has changed the state")
 		}
 		if err = putAside(dir, x); err != nil { // and the process is killed
@@ -104,7 +104,7 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		for path, want := range map[string]string{"public.json": public, "checkpoint": "state", "checkpoint.previous": "state before", "model/item_embeddings.npy": "numbers"} {
-			if got := read(t, dir, "sessions", x, path); got != want {
+			if got := readFile(t, dir, "sessions", x, path); got != want {
 				t.Errorf("%s of the first session is %q", path, got)
 			}
 		}
@@ -203,7 +203,7 @@ func TestResultsStayBesideEachOther(t *testing.T) {
 	if got := files(t, state); !slices.Equal(got, want) {
 		t.Errorf("the state holds\n%v, want\n%v", got, want)
 	}
-	if got, want := read(t, state, "result", "session.json"), `{"session":"03`+zeros+`"}`+"\n"; got != want {
+	if got, want := readFile(t, state, "result", "session.json"), `{"session":"03`+zeros+`"}`+"\n"; got != want {
 		t.Errorf("the last result is of %s, want %s", got, want)
 	}
 }

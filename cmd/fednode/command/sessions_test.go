@@ -111,13 +111,13 @@ func TestSessionsOfProcesses(t *testing.T) {
 			model, result = filepath.Join(f.path("server/sessions"), s.Session, "model"), filepath.Join("sessions", s.Session, "result")
 		}
 		var kept ofSession
-		if err := json.Unmarshal([]byte(read(t, model, "summary.json")), &kept); err != nil || kept.Session != s.Session {
+		if err := json.Unmarshal([]byte(readFile(t, model, "summary.json")), &kept); err != nil || kept.Session != s.Session {
 			t.Errorf("%s is of session %s, %v; want %s", model, kept.Session, err, s.Session)
 		}
-		read(t, model, "item_embeddings.npy")
+		readFile(t, model, "item_embeddings.npy")
 		for _, state := range []string{f.path("alone"), f.path("together/client-3")} {
-			read(t, state, result, "user_embeddings.npy")
-			if got := read(t, state, result, "session.json"); !strings.Contains(got, s.Session) {
+			readFile(t, state, result, "user_embeddings.npy")
+			if got := readFile(t, state, result, "session.json"); !strings.Contains(got, s.Session) {
 				t.Errorf("%s of %s is of %s, want %s", result, state, got, s.Session)
 			}
 		}

@@ -165,7 +165,7 @@ func comparePlan(t *testing.T, plan []byte) {
 	if runtime.GOARCH != "amd64" {
 		return
 	}
-	if d := cmp.Diff(string(read(t, goldenPlan)), string(plan)); d != "" {
+	if d := cmp.Diff(string(readFile(t, goldenPlan)), string(plan)); d != "" {
 		t.Errorf("(-as it was +as it is):\n%s", d)
 	}
 }
@@ -174,7 +174,7 @@ func comparePlan(t *testing.T, plan []byte) {
 func goldenBlocks(t *testing.T) map[string]string {
 	t.Helper()
 	blocks := map[string]string{}
-	for _, block := range strings.Split(string(read(t, goldenFile)), "\n\n") {
+	for _, block := range strings.Split(string(readFile(t, goldenFile)), "\n\n") {
 		name, _, _ := strings.Cut(block, ":")
 		blocks[name] = strings.TrimSuffix(block, "\n") + "\n"
 	}
@@ -228,14 +228,14 @@ func goldenRun(t *testing.T, dir, name, flags string) (block string, plan []byte
 	called(t, append([]string{"run", "--out", filepath.Join(dir, name), "--name", "run"}, words...))
 	run := filepath.Join(dir, name, "run")
 	var summary goldenSummary
-	if err := json.Unmarshal(read(t, filepath.Join(run, "summary.json")), &summary); err != nil {
+	if err := json.Unmarshal(readFile(t, filepath.Join(run, "summary.json")), &summary); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", name, flags)
 	fmt.Fprintf(&b, "  settings   %x\n", sha256.Sum256(goldenSettings(t, summary.Settings)))
 	fmt.Fprintf(&b, "  plan       %x\n", sha256.Sum256(plan))
-	fmt.Fprintf(&b, "  metrics    %x\n", sha256.Sum256(read(t, filepath.Join(run, "metrics.jsonl"))))
+	fmt.Fprintf(&b, "  metrics    %x\n", sha256.Sum256(readFile(t, filepath.Join(run, "metrics.jsonl"))))
 	fmt.Fprintf(&b, "  model      %x\n", goldenModel(t, run))
 	if !strings.Contains(flags, "--secagg real") { // what is agreed on is of real sums in any case
 		fmt.Fprintf(&b, "  agreement  %x\n", sha256.Sum256(goldenPublic(t, words, summary.Settings)))
@@ -373,7 +373,7 @@ func called(t *testing.T, args []string) (stdout, stderr []byte) {
 	return out.Bytes(), errs.Bytes()
 }
 
-func read(t *testing.T, path string) []byte {
+func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -391,7 +391,7 @@ func goldenModel(t *testing.T, run string) []byte {
 	}
 	digest := sha256.New()
 	for _, f := range files {
-		fmt.Fprintf(digest, "%x  %s\n", sha256.Sum256(read(t, f)), filepath.Base(f))
+		fmt.Fprintf(digest, "%x  %s\n", sha256.Sum256(readFile(t, f)), filepath.Base(f))
 	}
 	return digest.Sum(nil)
 }

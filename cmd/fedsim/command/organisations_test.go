@@ -115,7 +115,7 @@ func TestFilesGiveTheStatedError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			split, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
+			divided, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,12 +137,12 @@ func TestFilesGiveTheStatedError(t *testing.T) {
 				t.Errorf("%d×%d users, want %d×2", r, c, set.Users)
 			}
 			var squared float64
-			for k, x := range split.Test.Value {
-				u := int(split.Test.User[k])
+			for k, x := range divided.Test.Value {
+				u := int(divided.Test.User[k])
 				if r, c := items[u].Dims(); r != set.Items || c != 2 {
 					t.Fatalf("%d×%d items, want %d×2", r, c, set.Items)
 				}
-				p := mat.Dot(users.RowView(u), items[u].RowView(int(split.Test.Item[k])))
+				p := mat.Dot(users.RowView(u), items[u].RowView(int(divided.Test.Item[k])))
 				d := min(max(p, set.Min), set.Max) - float64(x)
 				squared += d * d
 			}
@@ -154,7 +154,7 @@ func TestFilesGiveTheStatedError(t *testing.T) {
 			if err := json.Unmarshal(b, &s); err != nil {
 				t.Fatal(err)
 			}
-			if want := squared / float64(split.Test.Len()); math.Abs(s.TestMSE-want) > 1e-9*want {
+			if want := squared / float64(divided.Test.Len()); math.Abs(s.TestMSE-want) > 1e-9*want {
 				t.Errorf("the summary states a test MSE of %v, the files give %v", s.TestMSE, want)
 			}
 		})

@@ -28,7 +28,7 @@ func withPandas(t *testing.T) string {
 func TestPythonPage(t *testing.T) {
 	effort.LongOnly(t, "seconds")
 	python := withPandas(t)
-	page := string(read(t, "../../../docs/python.md"))
+	page := string(readFile(t, "../../../docs/python.md"))
 	var program, want []string
 	for _, m := range regexp.MustCompile("(?ms)^```(python|text)\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
 		if m[1] == "python" {

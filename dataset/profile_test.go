@@ -1,0 +1,29 @@
+package dataset
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A label that is no number, or beyond the scale, is an end of it, and two sets that differ in a feature have other digests.
+func TestFromRegression(t *testing.T) {
+	r := &Regression{Rows: 3, Cols: 1, X: []float64{1, 2, 3}, Y: []float64{math.NaN(), 7, -7}}
+	set, err := FromRegression("r", r, nil, -1, 1)
+	if err != nil || !slices.Equal(set.Value, []float32{-1, 1, -1}) || set.Items != 1 || set.Profile.Columns[0] != "x1" {
+		t.Fatalf("%+v, %v", set, err)
+	}
+	other := &Regression{Rows: 3, Cols: 1, X: []float64{1, 2, 4}, Y: r.Y}
+	if o, err := FromRegression("r", other, nil, -1, 1); err != nil || o.Digest == set.Digest {
+		t.Errorf("another feature, and the same digest (%v)", err)
+	}
+	if _, err := FromRegression("r", r, nil, 1, 1); !errors.Is(err, ErrScale) {
+		t.Error(err)
+	}
+	bad := &Regression{Rows: 1, Cols: 1, X: []float64{math.Inf(1)}, Y: []float64{0}}
+	if _, err := FromRegression("r", bad, nil, 0, 1); err == nil || !strings.Contains(err.Error(), "feature 1 of row 1") {
+		t.Error(err)
+	}
+}
