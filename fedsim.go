@@ -26,6 +26,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
@@ -34,7 +35,7 @@ import (
 )
 
 // Rating is what a user gave to an item: ids, and stars.
-type Rating = dataset.Rating
+type Rating = read.Rating
 
 // Options say what is run.
 type Options struct {
@@ -186,8 +187,8 @@ func open(ctx context.Context, o Options, load func(context.Context, config.Conf
 	if o.Ratings == nil {
 		return load(ctx, c, nil)
 	}
-	set, err := dataset.FromRatings("ratings", o.Ratings, experiment.DataOptions(c))
-	if errors.Is(err, dataset.ErrScale) || errors.Is(err, dataset.ErrDuplicates) {
+	set, err := read.FromRatings("ratings", o.Ratings, experiment.DataOptions(c))
+	if errors.Is(err, dataset.ErrScale) || errors.Is(err, read.ErrDuplicates) {
 		return nil, config.Wrap(err)
 	}
 	if err != nil {

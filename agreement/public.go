@@ -38,7 +38,7 @@ type Public struct {
 // Facts are what is public about the data, and the catalogue.
 type Facts struct {
 	Name      string  `json:"name"`
-	Published bool    `json:"published"` // counts of the set of this name are published, see dataset.List
+	Published bool    `json:"published"` // counts of the set of this name are published, see read.List
 	Min       float64 `json:"min"`       // of the rating scale, in stars; at least 0, but of a regression
 	Max       float64 `json:"max"`
 	Users     int     `json:"users"` // over all parties

@@ -17,7 +17,7 @@ import (
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
@@ -237,7 +237,7 @@ func TestPublishWithoutRatings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		items, err := dataset.OpenItems(t.Context(), dir, dataset.Options{})
+		items, err := read.Items(t.Context(), dir, read.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,11 +335,11 @@ func TestPublicKnowsNoConnections(t *testing.T) {
 	if _, err = agreement.Open(p); err != nil {
 		t.Fatal(err)
 	}
-	var ratings []dataset.Rating
+	var ratings []read.Rating
 	for j, id := range f.ItemIDs {
-		ratings = append(ratings, dataset.Rating{User: fmt.Sprint(j % f.Users), Item: id, Value: 1})
+		ratings = append(ratings, read.Rating{User: fmt.Sprint(j % f.Users), Item: id, Value: 1})
 	}
-	all, err := dataset.FromRatings(f.Name, ratings, dataset.Options{Min: &f.Min, Max: &f.Max})
+	all, err := read.FromRatings(f.Name, ratings, read.Options{Min: &f.Min, Max: &f.Max})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func same(is, right config.Config, how string) error {
 
 // FactsOf are what parties need to know of a data set, with a configuration: how many
 // users there are, what the items are called, the scale. They are in the set without
-// its ratings too ([dataset.OpenItems], with Users counted from the federation's clients
+// its ratings too ([read.Items], with Users counted from the federation's clients
 // and, for VFL, UserIDs). Where features of the items are learned from they are read, which
 // may fail.
 func FactsOf(c config.Config, set *dataset.Set) (Facts, error) {

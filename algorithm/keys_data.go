@@ -8,6 +8,8 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
 )
 
@@ -43,18 +45,18 @@ func declareData() {
 		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
 		Help: "What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click. label=NAME makes the file a regression's: that column is the label, user=NAME may be the id of an example, and all others are features.",
 		Check: func(c config.Config) string {
-			if _, err := dataset.ParseColumns(Columns.Of(c)); err != nil {
+			if _, err := read.ParseColumns(Columns.Of(c)); err != nil {
 				return err.Error()
 			}
 			return ""
 		},
 	})
 	Duplicates = config.DeclareText(config.Key{
-		Name: "duplicates", Kind: config.Word, Default: string(dataset.DuplicatesError), Scope: config.Own, Flag: true, Placeholder: "WHAT",
-		Words: []string{string(dataset.DuplicatesError), string(dataset.DuplicatesLast), string(dataset.DuplicatesMean), string(dataset.DuplicatesCount)},
+		Name: "duplicates", Kind: config.Word, Default: string(read.DuplicatesError), Scope: config.Own, Flag: true, Placeholder: "WHAT",
+		Words: []string{string(read.DuplicatesError), string(read.DuplicatesLast), string(read.DuplicatesMean), string(read.DuplicatesCount)},
 		Help:  "What several rows of one user and item are: an error; or the last in the file counts, their mean, or of clicks how many they are, up to rating-max.",
 		Check: func(c config.Config) string {
-			if Duplicates.Is(c, string(dataset.DuplicatesCount)) && !RatingMax.Of(c).Given {
+			if Duplicates.Is(c, string(read.DuplicatesCount)) && !RatingMax.Of(c).Given {
 				return "count needs rating-max: how many clicks count at the most is public, and not read off the data"
 			}
 			return ""
@@ -95,7 +97,7 @@ func declareData() {
 
 // labelled reports whether the data are a regression's.
 func labelled(c config.Config) bool {
-	columns, err := dataset.ParseColumns(Columns.Of(c))
+	columns, err := read.ParseColumns(Columns.Of(c))
 	return err == nil && columns.Label != ""
 }
 
@@ -108,7 +110,7 @@ func TakeOut(c config.Config, set *dataset.Set) (*dataset.Set, error) {
 	if !anyPublic(c) || set.Raters != nil {
 		return set, nil
 	}
-	key, p := PublicUsers.Name, dataset.PublicUsers{Count: PublicUsers.Int(c)}
+	key, p := PublicUsers.Name, split.PublicUsers{Count: PublicUsers.Int(c)}
 	var err error
 	if file := PublicIDs.Of(c); file != "" {
 		key = PublicIDs.Name
@@ -119,7 +121,7 @@ func TakeOut(c config.Config, set *dataset.Set) (*dataset.Set, error) {
 	if PublicBinary.Is(c, "yes") {
 		p.Least = positiveShare * set.Max
 	}
-	out, err := set.TakeOut(p)
+	out, err := split.TakeOut(set, p)
 	if err != nil {
 		return nil, config.Errorf("%s: %w", key, err)
 	}
@@ -151,7 +153,7 @@ func declareSplit() {
 		Help:  "Share of the ratings, or with implicit feedback of the users, that quality is measured on; from 1 on, how many users. 0: all ratings are trained on and nothing is measured, as in a deployment.",
 		Check: func(c config.Config) string { return checkHeldOut(c, SplitTest) },
 		When: func(c config.Config) bool {
-			return SplitTestFile.Is(c, "") && (Ranks(c) || !SplitBy.Is(c, string(dataset.SplitLeaveOneOut)))
+			return SplitTestFile.Is(c, "") && (Ranks(c) || !SplitBy.Is(c, string(split.LeaveOneOut)))
 		},
 	})
 	SplitValidation = config.DeclareNumber(config.Key{
@@ -160,12 +162,12 @@ func declareSplit() {
 		Check: func(c config.Config) string { return checkHeldOut(c, SplitValidation) },
 	})
 	SplitBy = config.DeclareText(config.Key{
-		Name: "split.by", Kind: config.Word, Default: string(dataset.SplitRandom), Scope: config.Simulated,
-		Words: []string{string(dataset.SplitRandom), string(dataset.SplitTime), string(dataset.SplitUserTime), string(dataset.SplitLeaveOneOut)},
+		Name: "split.by", Kind: config.Word, Default: string(split.Random), Scope: config.Simulated,
+		Words: []string{string(split.Random), string(split.Time), string(split.UserTime), string(split.LeaveOneOut)},
 		Help: "Which ratings are the test: a random share; what comes after one moment (time); each user's latest share (user-time); each user's last (leave-one-out; any one where there are no timestamps). " +
 			"With implicit feedback it says the same of what is to be predicted for held-out users.",
 		Check: func(c config.Config) string {
-			if !SplitBy.Is(c, string(dataset.SplitRandom)) && !SplitTestFile.Is(c, "") {
+			if !SplitBy.Is(c, string(split.Random)) && !SplitTestFile.Is(c, "") {
 				return "there is a split.test-file, which says what the test is; leave one of the two out"
 			}
 			return ""
@@ -174,7 +176,7 @@ func declareSplit() {
 	SplitTime = config.DeclareText(config.Key{
 		Name: "split.time", Kind: config.Text, Default: "", Scope: config.Simulated,
 		Help:  "The moment of split.by time, as a date (2024-05-31, in UTC) or a number in the unit of the timestamps. Default: the one after which the share split.test lies.",
-		When:  func(c config.Config) bool { return SplitBy.Is(c, string(dataset.SplitTime)) },
+		When:  func(c config.Config) bool { return SplitBy.Is(c, string(split.Time)) },
 		Check: checkSplitTime,
 	})
 	SplitTestFile = config.DeclareText(config.Key{
@@ -194,7 +196,7 @@ func declareSplit() {
 			if !SplitTestFile.Is(c, "") { // it says what the test is, and leaves the validation part to draw
 				return SplitValidation.Value(c) > 0
 			}
-			return Ranks(c) || !SplitBy.Is(c, string(dataset.SplitTime))
+			return Ranks(c) || !SplitBy.Is(c, string(split.Time))
 		},
 	})
 	Positive = config.DeclareNumber(config.Key{
@@ -202,7 +204,7 @@ func declareSplit() {
 		Help: "Fewest stars that count as liked, with implicit feedback.",
 		When: Ranks,
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
-			if Duplicates.Is(c, string(dataset.DuplicatesCount)) {
+			if Duplicates.Is(c, string(read.DuplicatesCount)) {
 				return config.Fixed(1)
 			}
 			return known(f, func() float64 { return positiveShare * f.Max })
@@ -219,7 +221,7 @@ func declareHoldOut() {
 	SplitTarget = config.DeclareText(config.Key{
 		Name: "split.target", Kind: config.Word, Default: targetEach, Words: []string{targetEach, targetExact}, Scope: config.Simulated,
 		When: func(c config.Config) bool {
-			return Ranks(c) && SplitTestFile.Is(c, "") && SplitBy.Is(c, string(dataset.SplitRandom))
+			return Ranks(c) && SplitTestFile.Is(c, "") && SplitBy.Is(c, string(split.Random))
 		},
 		Help: "Which fifth of what a held-out user likes is to be predicted: each item by itself with that probability, or exactly so many, rounded down.",
 	})
@@ -237,7 +239,7 @@ func TargetsExactly(c config.Config) bool { return SplitTarget.Is(c, targetExact
 // checkHeldOut checks a part that may be a share, or a number of users.
 func checkHeldOut(c config.Config, k config.NumberKey) string {
 	switch v := k.Value(c); {
-	case k == SplitTest && v == 0 && !SplitBy.Is(c, string(dataset.SplitRandom)):
+	case k == SplitTest && v == 0 && !SplitBy.Is(c, string(split.Random)):
 		return fmt.Sprintf("0 leaves no test, and split.by %s asks for one; leave one of the two out", SplitBy.Of(c))
 	case v < 1:
 		return ""
@@ -259,7 +261,7 @@ func checkSplitTime(c config.Config) string {
 	if text == "" {
 		return ""
 	}
-	if _, err := dataset.ParseTime(text); err != nil {
+	if _, err := read.ParseTime(text); err != nil {
 		return err.Error()
 	}
 	if SplitValidation.Value(c) > 0 {
@@ -269,12 +271,12 @@ func checkSplitTime(c config.Config) string {
 }
 
 // DataOptions are those that a configuration has for reading data.
-func DataOptions(c config.Config) dataset.Options {
-	o := dataset.Options{Test: SplitTestFile.Of(c), Duplicates: dataset.Duplicates(Duplicates.Of(c)), Times: !SplitBy.Is(c, string(dataset.SplitRandom)), Fields: Of(c).About().Fields}
+func DataOptions(c config.Config) read.Options {
+	o := read.Options{Test: SplitTestFile.Of(c), Duplicates: read.Duplicates(Duplicates.Of(c)), Times: !SplitBy.Is(c, string(split.Random)), Fields: Of(c).About().Fields}
 	if times := Of(c).About().Times; times != nil {
 		o.MaybeTimes = times(c)
 	}
-	o.Columns, _ = dataset.ParseColumns(Columns.Of(c)) // checked with the configuration
+	o.Columns, _ = read.ParseColumns(Columns.Of(c)) // checked with the configuration
 	if lo := RatingMin.Of(c); lo.Given {
 		o.Min = &lo.Value
 	}
@@ -285,9 +287,9 @@ func DataOptions(c config.Config) dataset.Options {
 }
 
 // SplitParams say how a configuration splits.
-func SplitParams(c config.Config) dataset.SplitParams {
-	p := dataset.SplitParams{Whole: SplitTest.Value(c) == 0, Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: SplitSeedOf(c), By: dataset.SplitBy(SplitBy.Of(c))}
-	if at, err := dataset.ParseTime(SplitTime.Of(c)); err == nil && p.By == dataset.SplitTime {
+func SplitParams(c config.Config) split.Params {
+	p := split.Params{Whole: SplitTest.Value(c) == 0, Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: SplitSeedOf(c), By: split.By(SplitBy.Of(c))}
+	if at, err := read.ParseTime(SplitTime.Of(c)); err == nil && p.By == split.Time {
 		p.Cut = &at
 	}
 	return p
@@ -299,14 +301,14 @@ func SplitSeedOf(c config.Config) uint64 { return SplitSeed.Or(c, Seed.Of(c)) }
 // ofUsers reports whether which of a user's ratings are trained on follows from the others of that
 // user.
 func ofUsers(c config.Config) bool {
-	return SplitBy.Is(c, string(dataset.SplitUserTime)) || SplitBy.Is(c, string(dataset.SplitLeaveOneOut))
+	return SplitBy.Is(c, string(split.UserTime)) || SplitBy.Is(c, string(split.LeaveOneOut))
 }
 
 // splitWarnings are about what ε says of a run whose split follows from ratings.
 func splitWarnings(c config.Config) []string {
 	switch {
 	case !Private(c):
-	case SplitBy.Is(c, string(dataset.SplitTime)) && SplitTime.Is(c, ""):
+	case SplitBy.Is(c, string(split.Time)) && SplitTime.Is(c, ""):
 		return []string{"split.by time finds its moment by the timestamps of all, which epsilon takes for public; say one with split.time"}
 	case ofUsers(c) && UnitOf(c) == dp.Rating:
 		return []string{fmt.Sprintf("split.by %s: one rating more may move another into the training part, which epsilon with unit rating does not cover; use unit user or split.by random", SplitBy.Of(c))}

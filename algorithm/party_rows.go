@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -64,7 +65,7 @@ func (s *Setup) partyUsers(which PartyData) ([]int32, error) {
 		return nil, fmt.Errorf("%w: %d users are stated, and a part is dealt of all %d; state all, or the party's own without a part", ErrPartyData, is, must)
 	}
 	all := dataset.Set{Ratings: dataset.Ratings{Users: is}, UserIDs: which.IDs}
-	parts, err := all.PartitionUsers(Parties.Int(s.Config), Seed.Of(s.Config))
+	parts, err := split.PartitionUsers(&all, Parties.Int(s.Config), Seed.Of(s.Config))
 	if err != nil {
 		return nil, err
 	}

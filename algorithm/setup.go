@@ -9,6 +9,8 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -27,7 +29,7 @@ type Setup struct {
 	// Ratings are the same, one after the other.
 	Ratings dataset.Ratings
 	// Held is who is held out, with implicit feedback; else nil.
-	Held *dataset.HoldOut
+	Held *split.HoldOut
 	// Features are those of the items; nil where there are none, or nothing is learned
 	// from them.
 	Features *dataset.ItemFeatures
@@ -118,13 +120,13 @@ func FactsOf(set *dataset.Set) *config.Facts {
 }
 
 // PublishedSet finds a data set among those whose counts everybody knows.
-func PublishedSet(name string) (dataset.Entry, bool) {
-	for _, known := range dataset.List() {
+func PublishedSet(name string) (read.Entry, bool) {
+	for _, known := range read.List() {
 		if known.Name == name && known.Ratings > 0 {
 			return known, true
 		}
 	}
-	return dataset.Entry{}, false
+	return read.Entry{}, false
 }
 
 // readFeatures takes the first of the specifications that the set has.
@@ -132,10 +134,10 @@ func readFeatures(set *dataset.Set, specs []string) (*dataset.ItemFeatures, stri
 	var err error
 	for _, spec := range specs {
 		var f *dataset.ItemFeatures
-		if f, err = set.Features(spec); err == nil {
+		if f, err = read.Features(set, spec); err == nil {
 			return f, spec, nil
 		}
-		if !errors.Is(err, dataset.ErrNoFeatures) {
+		if !errors.Is(err, read.ErrNoFeatures) {
 			break
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/protocol"
@@ -64,16 +65,16 @@ func Small(c config.Config) (*dataset.Set, error) {
 	if o.Max == nil {
 		o.Max = &hi
 	}
-	var list []dataset.Rating
+	var list []read.Rating
 	for u := range Users {
 		for j := range Items {
 			part := float64((u+2*j)%5) / 4
-			list = append(list, dataset.Rating{
+			list = append(list, read.Rating{
 				User: fmt.Sprintf("user %d", u), Item: fmt.Sprintf("item %d", j), Value: *o.Min + math.Round(part*(*o.Max-*o.Min)), Time: float64(u*Items + j),
 			})
 		}
 	}
-	set, err := dataset.FromRatings("audit", list, o)
+	set, err := read.FromRatings("audit", list, o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,43 +1,32 @@
-// Package dataset reads, generates and divides data sets of ratings or clicks, together
-// with public features of the items. It reads every format of MovieLens, LibimSeTi, the
-// Million Song Dataset's plays, RecBole, CSV, JSON lines and Parquet, from folders, zip archives and pipes, and generates synthetic sets of
-// MovieLens' shape. It splits a set into training, validation and test parts, by chance or by time, or holds
-// out users; it partitions items or users among parties; it describes a set, and verifies
-// copies of published ones. It never downloads anything: see package download below it.
+// Package dataset holds sets of ratings or clicks: who rated what, public features of the items and of the users, and a digest of it
+// all. The rooms below it do the work, and import this package:
 //
-//	set, err := dataset.Open(ctx, "ml-1m.zip", dataset.Options{})
+//   - package read opens files, archives, pipes and the names of published and generated sets;
+//   - package split divides ratings into training, validation and test parts, holds users out, and deals items or users to organisations;
+//   - package synthetic generates sets;
+//   - package pack writes and opens the packed form;
+//   - package published knows sets that others publish, and package download fetches them.
+//
+// This package reads no file, draws nothing and connects to nothing.
+//
+//	set, err := read.Open(ctx, "ml-1m.zip", read.Options{})
 //	...
-//	split, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
+//	parts, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
 //	...
-//	rows := split.Train.ByUser()
+//	rows := parts.Train.ByUser()
 //	items, values := rows.Row(0)
 //	...
-//	parties, err := set.PartitionItems(dataset.CategoryPartition, 18, 1)
+//	organisations, err := split.PartitionItems(set, split.CategoryPartition, 18, 1)
 //
-// What it promises:
+// What every set promises:
 //
 //   - Users and items have dense indices from 0 in a canonical order: numeric when all
 //     ids are integers, else lexicographic. Ratings are sorted by user, then item.
 //     Neither depends on the order of rows in a file, nor do digests and splits.
-//   - The items of a set are a public catalogue where the source has one: a movies.csv,
-//     movies.dat or u.item lists all movies, rated or not. Without one, and in LibimSeTi,
-//     the Million Song Dataset and generic CSV files, the items are those with at least one rating. The list of
-//     rated items is then assumed to be public: no privacy statement about the set
-//     protects it. The same holds for an item that is rated but not listed, which becomes
-//     an item of the set all the same.
-//   - Which part of a split a rating belongs to depends only on the seed and on the
-//     rating's user and item id; so does which users are held out. Adding or removing any
-//     other rating, user or item moves nothing from one part to another.
-//   - Which party of a partition has an item or a user depends on the seed and on the ids
-//     and genres of the catalogue, never on a rating.
-//   - The rating range is public: it comes from the format or from [Options], never from
+//   - The rating range is public: it comes from the format or from options, never from
 //     the ratings.
-//   - A (user, item) pair is rated once. A file that repeats one, unless [Options] say what that means, or that contains
-//     anything but a finite rating within the range, is refused with a [*FileError] that
-//     says where; nothing is repaired silently. Who must not refuse a file for its ratings
-//     is told what is left out of it instead ([Options]).
-//   - Synthetic sets are the same bits everywhere and at any GOMAXPROCS. Their generators
-//     have separate seeds: the seed of a run varies splits and noise, not the population.
+//   - A (user, item) pair is rated once.
+//   - Digests and synthetic sets are the same bits everywhere and at any GOMAXPROCS.
 package dataset
 
 import (
@@ -58,11 +47,11 @@ type Set struct {
 
 	// Clicks: the source has no column of ratings. Each record says that something was
 	// consumed, and its value is the top of the scale, or how many there are of the pair
-	// ([DuplicatesCount]).
+	// (read.DuplicatesCount).
 	Clicks bool
-	// MaybeTimes: the timestamps were no more than welcome ([Options]), and are not in the digest.
+	// MaybeTimes: the timestamps were no more than welcome (read.Options), and are not in the digest.
 	MaybeTimes bool
-	// Tested says of each rating whether it is one of the test file ([Options]); nil without one.
+	// Tested says of each rating whether it is one of the test file (read.Options); nil without one.
 	Tested []bool
 
 	UserIDs []string // id of each user in the source
@@ -75,7 +64,7 @@ type Set struct {
 
 	Columns []ItemColumn // others that an items.csv has
 
-	// Raters are public users that were taken out of the set ([Set.TakeOut]); nil where there are none.
+	// Raters are public users that were taken out of the set (split.TakeOut); nil where there are none.
 	Raters *Raters
 
 	// Profile are public features of the users; nil where there are none.
@@ -105,4 +94,19 @@ func ScaleOr(low, high *float64, lo, hi float64) (float64, float64, error) {
 		return 0, 0, fmt.Errorf("%w: %v to %v; want two finite numbers, the lower first", ErrScale, lo, hi)
 	}
 	return lo, hi, nil
+}
+
+// ValidateIDs reports when a hand-made set has not one id for each user and item.
+func (s *Set) ValidateIDs() error {
+	var errs []error
+	for _, ids := range []struct {
+		name        string
+		count, want int
+	}{{"user", len(s.UserIDs), s.Users}, {"item", len(s.ItemIDs), s.Items}} {
+		if ids.count != ids.want {
+			errs = append(errs, fmt.Errorf("split: %d %s ids for %d %ss; want one for each, the draw is a hash of them",
+				ids.count, ids.name, ids.want, ids.name))
+		}
+	}
+	return errors.Join(errs...)
 }

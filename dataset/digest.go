@@ -11,119 +11,119 @@ import (
 
 // digest hashes the canonical content of a set. Every text is preceded by its
 // length and every list by its own, so that no two contents share their bytes.
-func (s *Set) digest() string {
-	d := newDigester()
-	d.head(s, s.Len())
-	d.columns(s.Ratings)
-	d.tail(s)
-	return d.sum()
+func (s *Set) ComputeDigest() string {
+	d := NewDigester()
+	d.Head(s, s.Len())
+	d.Columns(s.Ratings)
+	d.Tail(s)
+	return d.Sum()
 }
 
-func newDigester() *digester { return &digester{hash: sha256.New()} }
+func NewDigester() *Digester { return &Digester{hash: sha256.New()} }
 
 // head hashes what comes before the ratings, of which there are so many.
-func (d *digester) head(s *Set, ratings int) {
-	d.text("fedsim dataset v1")
-	d.texts(s.UserIDs)
-	d.texts(s.ItemIDs)
-	d.number(uint64(ratings))
+func (d *Digester) Head(s *Set, ratings int) {
+	d.Text("fedsim dataset v1")
+	d.Texts(s.UserIDs)
+	d.Texts(s.ItemIDs)
+	d.Number(uint64(ratings))
 }
 
 // tail hashes what comes behind them.
-func (d *digester) tail(s *Set) {
-	d.texts(s.Titles)
-	d.number(uint64(len(s.Genres)))
+func (d *Digester) Tail(s *Set) {
+	d.Texts(s.Titles)
+	d.Number(uint64(len(s.Genres)))
 	for _, genres := range s.Genres {
-		d.texts(genres)
+		d.Texts(genres)
 	}
-	d.number(uint64(len(s.Years)))
+	d.Number(uint64(len(s.Years)))
 	for _, year := range s.Years {
-		d.number(uint64(year))
+		d.Number(uint64(year))
 	}
 	if s.Times != nil && !s.MaybeTimes {
-		d.text("times")
+		d.Text("times")
 		for _, at := range s.Times {
-			d.number(math.Float64bits(at))
+			d.Number(math.Float64bits(at))
 		}
 	}
 	if s.Tested != nil {
-		d.text("tested")
+		d.Text("tested")
 		for _, tested := range s.Tested {
 			part := uint64(0)
 			if tested {
 				part = 2
 			}
-			d.number(part)
+			d.Number(part)
 		}
 	}
 	for _, c := range s.Columns {
-		d.text("column")
-		d.text(c.Name)
+		d.Text("column")
+		d.Text(c.Name)
 		for _, values := range c.Values {
-			d.texts(values)
+			d.Texts(values)
 		}
 	}
 	if s.Raters != nil {
-		d.text("public users")
-		d.texts(s.Raters.IDs)
+		d.Text("public users")
+		d.Texts(s.Raters.IDs)
 		d.ratings(s.Raters.Ratings)
 	}
 	if s.Profile != nil {
-		d.text("profile")
+		d.Text("profile")
 		if s.Profile.Source != "" {
-			d.text(s.Profile.Source)
+			d.Text(s.Profile.Source)
 			return
 		}
-		d.texts(s.Profile.Columns)
+		d.Texts(s.Profile.Columns)
 		for _, v := range s.Profile.X {
-			d.number(math.Float64bits(v))
+			d.Number(math.Float64bits(v))
 		}
 	}
 }
 
 // digester collects small writes before it hashes them.
-type digester struct {
+type Digester struct {
 	hash hash.Hash
 	buf  []byte
 }
 
 // bytes hashes some bytes without their length.
-func (d *digester) bytes(b []byte) {
+func (d *Digester) Bytes(b []byte) {
 	d.buf = append(d.buf, b...)
 	d.flush(4 << 10)
 }
 
 // flush hashes what was collected when it is at least atLeast bytes.
-func (d *digester) flush(atLeast int) {
+func (d *Digester) flush(atLeast int) {
 	if len(d.buf) >= atLeast {
 		d.hash.Write(d.buf) // never fails, says hash.Hash
 		d.buf = d.buf[:0]
 	}
 }
 
-func (d *digester) number(v uint64) {
+func (d *Digester) Number(v uint64) {
 	d.buf = binary.LittleEndian.AppendUint64(d.buf, v)
 	d.flush(4 << 10)
 }
 
-func (d *digester) text(s string) {
-	d.number(uint64(len(s)))
+func (d *Digester) Text(s string) {
+	d.Number(uint64(len(s)))
 	d.buf = append(d.buf, s...)
 }
 
-func (d *digester) texts(list []string) {
-	d.number(uint64(len(list)))
+func (d *Digester) Texts(list []string) {
+	d.Number(uint64(len(list)))
 	for _, s := range list {
-		d.text(s)
+		d.Text(s)
 	}
 }
 
-func (d *digester) ratings(r Ratings) {
-	d.number(uint64(r.Len()))
-	d.columns(r)
+func (d *Digester) ratings(r Ratings) {
+	d.Number(uint64(r.Len()))
+	d.Columns(r)
 }
 
-func (d *digester) columns(r Ratings) {
+func (d *Digester) Columns(r Ratings) {
 	const at, width = 512, 12 // ratings at a time, and bytes of one
 	for from := 0; from < len(r.Value); from += at {
 		to := min(from+at, len(r.Value))
@@ -141,7 +141,7 @@ func (d *digester) columns(r Ratings) {
 	}
 }
 
-func (d *digester) sum() string {
+func (d *Digester) Sum() string {
 	d.flush(0)
 	return hex.EncodeToString(d.hash.Sum(nil))
 }

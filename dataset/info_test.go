@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -14,7 +15,7 @@ import (
 // open reads a set.
 func open(t *testing.T, file string) *dataset.Set {
 	t.Helper()
-	set, err := dataset.Open(t.Context(), file, dataset.Options{})
+	set, err := read.Open(t.Context(), file, read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,132 +1,56 @@
 package dataset
 
-import (
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"math"
-	"math/bits"
-	"slices"
-)
-
-// view is ratings of a packed file.
-type view struct {
-	file  *packFile
-	keep  func(user int, item int32) bool // which ratings of the file belong to these; nil: all
-	count int
+// Packed holds ratings in the packed form (docs/packed.md), in two to three bytes a rating. Package pack makes it. It is read-only
+// and safe for concurrent use.
+type Packed interface {
+	// Len returns the number of ratings.
+	Len() int
+	// Size returns how many bytes the ratings take, in memory or of a file that is mapped.
+	Size() int
+	// Row returns the items that a user rated, ascending, and the ratings, in the memory of what it is given as far as that is enough.
+	Row(user int, items []int32, values []float32) ([]int32, []float32)
+	// Part is a view of the ratings that it keeps, of which there must be so many. It asks anew whenever they are read.
+	Part(keep func(user int, item int32) bool, count int) Packed
 }
 
-// Len implements [Packed].
-func (v *view) Len() int { return v.count }
-
-// Size implements [Packed].
-func (v *view) Size() int { return len(v.file.records) + len(v.file.offsets) }
-
-// packFile is a file in the packed form that was checked, and must not change from then on.
-type packFile struct {
-	packFooter
-	records []byte
-	offsets []byte // 8 bytes for each user and one more: record u is records[offset(u):offset(u+1)]
-	digits  uint   // low bits of a number that are the step of the scale; the high ones are the items left out before it
+// Unpack returns the ratings in columns: themselves, where they are not packed.
+func (r Ratings) Unpack() Ratings {
+	if r.Packed == nil {
+		return r
+	}
+	out := NewRatings(r.Users, r.Items, r.Len())
+	k := 0
+	r.Each(func(user, item int32, value float32) {
+		out.User[k], out.Item[k], out.Value[k] = user, item, value
+		k++
+	})
+	return out
 }
 
-// record returns the bytes of a user's ratings.
-func (f *packFile) record(user int) []byte { return f.records[f.offset(user):f.offset(user+1)] }
-
-func (f *packFile) offset(user int) uint64 { return binary.LittleEndian.Uint64(f.offsets[8*user:]) }
-
-// decode returns the ratings of a user, by item, in the memory of what it is given as far as that is enough; with keep, those
-// that it keeps. An error says what is wrong with the record.
-func (f *packFile) decode(user int, keep func(user int, item int32) bool, items []int32, values []float32) ([]int32, []float32, error) {
-	b := f.record(user)
-	n, b, err := uvarint(b)
-	if err != nil {
-		return nil, nil, err
+// Each calls hear with every rating, in the order of the columns; of packed ones by user, then item.
+func (r Ratings) Each(hear func(user, item int32, value float32)) {
+	if r.Packed == nil {
+		for k, v := range r.Value {
+			hear(r.User[k], r.Item[k], v)
+		}
+		return
 	}
-	if n > uint64(len(b)) {
-		return nil, nil, fmt.Errorf("%d ratings in %d bytes", n, len(b))
-	}
-	items, values = slices.Grow(items[:0], int(n))[:n], slices.Grow(values[:0], int(n))[:n]
-	next, count := uint64(0), uint64(f.Items)
-	levels, digits := f.Levels, f.digits
-	kept := 0
-	for range n {
-		var x uint64
-		if len(b) > 1 && b[0] >= 0x80 && b[1] < 0x80 { // most are of two bytes
-			x, b = uint64(b[0]&0x7f)|uint64(b[1])<<7, b[2:]
-		} else if x, b, err = uvarint(b); err != nil {
-			return nil, nil, err
-		}
-		if next += x >> digits; next >= count { // never more than 64 bits: both are below 2^63
-			return nil, nil, fmt.Errorf("an item beyond the %d there are", count)
-		}
-		item := int32(next)
-		next++
-		var value float32
-		if f.Raw {
-			if value, b, err = f.raw(b); err != nil {
-				return nil, nil, err
-			}
-		} else {
-			step := x & (1<<digits - 1)
-			if step >= uint64(len(levels)) {
-				return nil, nil, fmt.Errorf("step %d of a scale of %d", step, len(levels))
-			}
-			value = levels[step]
-		}
-		if keep == nil || keep(user, item) {
-			items[kept], values[kept] = item, value
-			kept++
+	var items []int32
+	var values []float32
+	for u := range r.Users {
+		items, values = r.Packed.Row(u, items, values)
+		for k, j := range items {
+			hear(int32(u), j, values[k])
 		}
 	}
-	if len(b) > 0 {
-		return nil, nil, fmt.Errorf("%d bytes behind its ratings", len(b))
-	}
-	return items[:kept], values[:kept], nil
 }
 
-// raw reads a rating that is a float.
-func (f *packFile) raw(b []byte) (float32, []byte, error) {
-	if len(b) < 4 {
-		return 0, nil, errCut
+// Unpacked returns the set with its ratings in columns.
+func (s *Set) Unpacked() *Set {
+	if s.Packed == nil {
+		return s
 	}
-	v := math.Float32frombits(binary.LittleEndian.Uint32(b))
-	if !(float64(v) >= f.least && float64(v) <= f.most) {
-		return 0, nil, fmt.Errorf("a rating of %v, off the scale from %v to %v", v, f.Min, f.Max)
-	}
-	return v, b[4:], nil
+	out := *s
+	out.Ratings = s.Unpack()
+	return &out
 }
-
-var errCut = errors.New("its last number is cut off")
-
-// uvarint reads a number of 63 bits at most, in base 128 with the low digits first.
-func uvarint(b []byte) (uint64, []byte, error) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint64(b[0]), b[1:], nil
-	}
-	x, n := binary.Uvarint(b)
-	switch {
-	case n == 0:
-		return 0, nil, errCut
-	case n < 0 || x > math.MaxInt64:
-		return 0, nil, errors.New("a number of more than 63 bits")
-	}
-	return x, b[n:], nil
-}
-
-// Part implements [Packed].
-func (v *view) Part(keep func(user int, item int32) bool, count int) Packed {
-	return &view{file: v.file, keep: keep, count: count}
-}
-
-// Row implements [Packed].
-func (v *view) Row(user int, items []int32, values []float32) ([]int32, []float32) {
-	items, values, err := v.file.decode(user, v.keep, items, values)
-	if err != nil { // it was whole when it was opened
-		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: the record of user %d: %v", user, err))
-	}
-	return items, values
-}
-
-// digitsOf is how many bits the steps of a scale take.
-func digitsOf(levels int) uint { return uint(bits.Len(uint(max(levels-1, 0)))) }

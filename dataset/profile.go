@@ -3,6 +3,8 @@ package dataset
 import (
 	"fmt"
 	"math"
+
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
 // Profile are public features of the users of a set: a row of numbers each. A regression is a set of one item, the label,
@@ -92,13 +94,13 @@ func FromRegression(name string, r *Regression, columns []string, lo, hi float64
 // FromLabels makes a set of a profile and a label of each of its users.
 func FromLabels(name string, p *Profile, labels []float64, lo, hi float64) *Set {
 	rows := len(labels)
-	set := &Set{Name: name, Min: lo, Max: hi, Ratings: NewRatings(rows, 1, rows), UserIDs: numbered(rows), ItemIDs: []string{labelItem}, Profile: p}
+	set := &Set{Name: name, Min: lo, Max: hi, Ratings: NewRatings(rows, 1, rows), UserIDs: idtext.Numbered(rows), ItemIDs: []string{labelItem}, Profile: p}
 	for i, y := range labels {
 		if math.IsNaN(y) {
 			y = lo
 		}
 		set.User[i], set.Value[i] = int32(i), float32(min(max(y, lo), hi))
 	}
-	set.Digest = set.digest()
+	set.Digest = set.ComputeDigest()
 	return set
 }

@@ -13,7 +13,7 @@ import (
 // 0..Users-1 and 0..Items-1; a part of a split keeps the indices and the two
 // counts of the set it was cut from.
 //
-// Ratings that come from [Open] or [Set.Split] are sorted by user, then item,
+// Ratings from packages read and split are sorted by user, then item,
 // and hold no pair twice. The columns are shared between copies: treat them as
 // read-only.
 type Ratings struct {
@@ -21,12 +21,12 @@ type Ratings struct {
 	User, Item   []int32
 	Value        []float32
 
-	// Times are when they were given, if that was asked for ([Options]) and is in the source; else nil. They are in seconds where the
+	// Times are when they were given, if that was asked for (read.Options) and is in the source; else nil. They are in seconds where the
 	// source gives dates, else in its unit.
 	Times []float64
 
 	// Packed, if not nil, holds the ratings in place of the columns, which are then empty. Only sets that were
-	// asked for so ([Options]) and parts of them are packed. [Ratings.Each] and [Ratings.ByUser] read either.
+	// asked for so (read.Options) and parts of them are packed. [Ratings.Each] and [Ratings.ByUser] read either.
 	Packed Packed
 }
 
@@ -48,7 +48,7 @@ func (r Ratings) Mean() float64 {
 // Validate reports every way in which hand-made Ratings are inconsistent:
 // columns of different length, counts outside the int32 indices, an index
 // outside 0..Users-1 or 0..Items-1, a value that is not finite. Of bad indices
-// and values it names the first. Ratings from [Open] and [Set.Split] are valid.
+// and values it names the first. Ratings from packages read and split are valid.
 func (r Ratings) Validate() error {
 	n := len(r.Value)
 	if r.Packed != nil && n == 0 && len(r.User) == 0 && len(r.Item) == 0 {

@@ -1,163 +1,99 @@
 package dataset
 
 import (
-	"cmp"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"slices"
-	"strings"
+	"sync"
+
+	"github.com/fedsim/fedsim/dataset/internal/csr"
 )
 
-// sniffed is how much of JSON lines is read before the columns are settled, in bytes.
-const sniffed = 1 << 20
+// Rows is a compressed-rows (CSR) view of ratings: one row for each user. It is
+// read-only and safe for concurrent use.
+type Rows struct {
+	start []int // row u is item[start[u]:start[u+1]]
+	item  []int32
+	value []float32
+	times []float64 // nil: there are none
 
-// jsonLines are records of JSON lines: objects, one a line, whose names are the names of columns.
-type jsonLines struct {
-	*scanner
-	names  []string // of the fields that are wanted
-	absent []string // columns that no object had that was read to settle the columns
-	fields [][]byte
-	ahead  []jsonLine // read to settle the columns, and not yet returned
-	now    int        // the line that next returned last
+	packed Packed // in place of all three, with so many users
+	users  int
 }
 
-// jsonLine is an object or what is wrong with its line.
-type jsonLine struct {
-	object map[string]json.RawMessage
-	line   int
-	err    error
+// ByUser returns the ratings grouped by user. Columns that are sorted already,
+// as all of this package are, become the rows without a copy; others are
+// sorted. The ratings must be valid (see [Ratings.Validate]).
+//
+// The view by item is the same function on exchanged columns:
+//
+//	Ratings{Users: r.Items, Items: r.Users, User: r.Item, Item: r.User, Value: r.Value}.ByUser()
+func (r Ratings) ByUser() *Rows {
+	if r.Packed != nil {
+		return &Rows{packed: r.Packed, users: r.Users}
+	}
+	start := csr.Starts(r.User, r.Users)
+	if r.sorted() {
+		return &Rows{start: start, item: r.Item, value: r.Value, times: r.Times}
+	}
+	sorted := r.Gather(csr.Order(r.User, r.Item, r.Items, start))
+	return &Rows{start: start, item: sorted.Item, value: sorted.Value, times: sorted.Times}
 }
 
-// openJSONLines settles the columns by the names of all objects of the first megabyte: any of them may lack a field.
-func openJSONLines(s *scanner, names Columns) (ratingRows, error) {
-	s.dialect = tabs // no quotes: a line is a record
-	j := &jsonLines{scanner: s}
-	out := ratingRows{rows: j}
-	keys := map[string]bool{}
-	for s.taken() < sniffed {
-		object, err := j.object()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil && !unusable(err) {
-			j.now = s.line
-			return out, err
-		}
-		j.ahead = append(j.ahead, jsonLine{object, s.line, err})
-		for key := range object {
-			keys[key] = true
-		}
+// Len returns the number of rows, which is the number of users.
+func (r *Rows) Len() int {
+	if r.packed != nil {
+		return r.users
 	}
-	if j.now = s.line; len(j.ahead) > 0 {
-		j.now = j.ahead[0].line
-	}
-	if len(keys) == 0 && len(j.ahead) > 0 && j.ahead[0].err != nil {
-		return out, j.ahead[0].err
-	}
-	var header [][]byte
-	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		header = append(header, []byte(name))
-	}
-	f, cols, err := parseHeader(header, names)
-	if errors.Is(err, errNoHeader) {
-		err = fmt.Errorf("the object has no user and item; %s", wantColumns)
-	}
-	if err != nil {
-		return out, err
-	}
-	if cols.rating < 0 {
-		j.absent = append(j.absent, cmp.Or(names.Rating, ratingColumn))
-	}
-	if cols.time < 0 {
-		j.absent = append(j.absent, cmp.Or(names.Timestamp, timeColumn))
-	}
-	out.format = f
-	out.cols = j.choose(header, cols)
-	return out, nil
+	return len(r.start) - 1
 }
 
-func (j *jsonLines) at() int { return j.now }
+// Packed reports whether rows are unpacked as they are asked for, so that to keep one takes memory of its own.
+func (r *Rows) Packed() bool { return r.packed != nil }
 
-func (j *jsonLines) locate(file string, err error) error {
-	if j.readErr != nil {
-		return fmt.Errorf("%s: %w", file, err)
+// Row returns the items that user u rated, ascending, and the ratings of each
+// in stars. The slices have one length, are empty for a user without ratings,
+// and share the memory of the view, unless it is packed: do not write to them.
+func (r *Rows) Row(u int) (items []int32, values []float32) {
+	if r.packed != nil {
+		return r.packed.Row(u, nil, nil)
 	}
-	return &FileError{File: file, Line: j.now, Err: err}
+	from, to := r.start[u], r.start[u+1]
+	return r.item[from:to:to], r.value[from:to:to]
 }
 
-// choose makes the columns that are there the fields of a record, in the order user, item, rating,
-// timestamp.
-func (j *jsonLines) choose(header [][]byte, cols columns) columns {
-	for _, at := range []*int{&cols.user, &cols.item, &cols.rating, &cols.time} {
-		if *at >= 0 {
-			j.names = append(j.names, string(header[*at]))
-			*at = len(j.names) - 1
-		}
+// Into is Row, of a packed view in the memory of what it is given, as far as that is enough: what is returned holds until that
+// memory is used again. Of another view it is Row, and what it is given stays as it is.
+func (r *Rows) Into(u int, items []int32, values []float32) ([]int32, []float32) {
+	if r.packed != nil {
+		return r.packed.Row(u, items, values)
 	}
-	cols.count = len(j.names)
-	return cols
+	return r.Row(u)
 }
 
-// object reads the next line that is not blank.
-func (j *jsonLines) object() (map[string]json.RawMessage, error) {
-	for {
-		line, _, err := j.record()
-		if err != nil {
-			return nil, err
-		}
-		if line = trimField(line); len(line) == 0 {
-			continue
-		}
-		var object map[string]json.RawMessage
-		if err = json.Unmarshal(line, &object); err != nil || object == nil {
-			return nil, recordError{fmt.Errorf("%s is no JSON object; want one a line", quoteShort(line))}
-		}
-		return object, nil
+// Lend calls hear with what Row returns, which holds until hear returns: packed ratings are unpacked into memory that is used
+// again. It is safe for concurrent use, and within hear.
+func (r *Rows) Lend(u int, hear func(items []int32, values []float32)) {
+	if r.packed == nil {
+		hear(r.Row(u))
+		return
 	}
+	b := lent.Get().(*unpackedRow)
+	defer lent.Put(b)
+	b.items, b.values = r.packed.Row(u, b.items, b.values)
+	hear(b.items, b.values)
 }
 
-func (j *jsonLines) next() ([][]byte, error) {
-	var read jsonLine
-	if len(j.ahead) > 0 {
-		read, j.ahead = j.ahead[0], j.ahead[1:]
-	} else {
-		read.object, read.err = j.object()
-		read.line = j.line
-	}
-	j.now = read.line
-	if read.err != nil {
-		return nil, read.err
-	}
-	for _, name := range j.absent {
-		if _, late := read.object[name]; late {
-			return nil, fmt.Errorf("the object has %q, and no object of the first %d bytes has; write it into every object, or into the first", name, sniffed)
-		}
-	}
-	return j.pick(read.object)
+// unpackedRow is a user's row that was unpacked.
+type unpackedRow struct {
+	items  []int32
+	values []float32
 }
 
-// pick are the fields of an object. Texts and numbers are as they stand there; null, and what is not
-// there, is empty.
-func (j *jsonLines) pick(object map[string]json.RawMessage) ([][]byte, error) {
-	j.fields = j.fields[:0]
-	for _, name := range j.names {
-		field := []byte(object[name])
-		switch {
-		case len(field) == 0 || string(field) == "null":
-			field = nil
-		case field[0] == '"':
-			var text string
-			if err := json.Unmarshal(field, &text); err != nil {
-				return nil, recordError{err}
-			}
-			field = []byte(text)
-		case strings.IndexByte("{[tf", field[0]) >= 0:
-			return nil, recordError{fmt.Errorf("%q is %s; want a text or a number", name, quoteShort(field))}
-		}
-		j.fields = append(j.fields, field)
+var lent = sync.Pool{New: func() any { return new(unpackedRow) }}
+
+// Times returns when user u gave the ratings of [Rows.Row]; nil where that is not known.
+func (r *Rows) Times(u int) []float64 {
+	if r.times == nil {
+		return nil
 	}
-	return j.fields, nil
+	from, to := r.start[u], r.start[u+1]
+	return r.times[from:to:to]
 }

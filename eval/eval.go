@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -38,7 +39,7 @@ type Test struct {
 	// Validation are those of the validation part; nil where there is none.
 	Validation *dataset.Rows
 	// Held says which users are held out; nil with explicit feedback, where none are.
-	Held *dataset.HoldOut
+	Held *split.HoldOut
 	// Buckets are those of popularity in training.
 	Buckets Buckets
 	// Min and Max are the ends of the rating scale, in stars. Predictions are clamped to
@@ -51,7 +52,7 @@ type Test struct {
 
 // NewTest is the test of a split, on the rating scale from low to high; held is nil
 // where the split is of ratings and not of users. Items are divided into so many buckets of popularity.
-func NewTest(s *dataset.Split, held *dataset.HoldOut, low, high float64, buckets int) Test {
+func NewTest(s *split.Parts, held *split.HoldOut, low, high float64, buckets int) Test {
 	t := Test{Rows: s.Test.ByUser(), Held: held, Buckets: NewBuckets(s.Train, buckets), Min: low, Max: high, train: s.Train.ByUser()}
 	t.known = t.train
 	if held != nil {
@@ -75,7 +76,7 @@ func (t *Test) Measure(p model.Predictor, run protocol.Runner) Quality {
 }
 
 // rank measures a predictor on held-out users. Of what is no Scorer nothing is known: NaN.
-func (t *Test) rank(h dataset.HeldOut, p model.Predictor, run protocol.Runner) Quality {
+func (t *Test) rank(h split.HeldOut, p model.Predictor, run protocol.Runner) Quality {
 	s, ok := scorerOf(p)
 	if !ok {
 		return Quality{Ranking: &Ranking{Recall: math.NaN(), NDCG: math.NaN()}}

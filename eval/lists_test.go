@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -44,7 +45,7 @@ func (o *listOracle) open(t *testing.T) Test {
 	if err = json.Unmarshal(b, o); err != nil {
 		t.Fatal(err)
 	}
-	return NewTest(&dataset.Split{Train: o.part(o.Train), Validation: o.part(o.Validation), Test: o.part(o.Test)}, nil, 1, 5, PopularityBuckets)
+	return NewTest(&split.Parts{Train: o.part(o.Train), Validation: o.part(o.Validation), Test: o.part(o.Test)}, nil, 1, 5, PopularityBuckets)
 }
 
 // predictor predicts by a function of the user and the item.
@@ -115,13 +116,13 @@ func TestListsByName(t *testing.T) {
 // With implicit feedback, lists are those of Rank: Recall@20 and NDCG@20 are the same numbers,
 // which TestRankByHand has from elsewhere.
 func TestListsOfHeldOutUsers(t *testing.T) {
-	h := dataset.HeldOut{
+	h := split.HeldOut{
 		Users:   []int32{0, 1, 2},
 		History: ratings(200, nil, nil, []int32{7}),
 		Target:  ratings(200, []int32{3, 19, 90}, nil, []int32{6, 8, 20, 21, 150}),
 	}
-	held := &dataset.HoldOut{Train: modulo(), Test: h}
-	test := NewTest(&dataset.Split{Train: held.Train, Test: h.Target}, held, 1, 5, PopularityBuckets)
+	held := &split.HoldOut{Train: modulo(), Test: h}
+	test := NewTest(&split.Parts{Train: held.Train, Test: h.Target}, held, 1, 5, PopularityBuckets)
 	s := scored{scorer(func(_, item int) float64 { return -float64(item) })}
 	want := Rank(h, s, test.Buckets, protocol.Workers(1))
 	got := test.Lists(s, ListParams{Cutoffs: []int{RankingCutoff}, Relevant: 5, MostUsers: 1}, protocol.Workers(2))

@@ -3,7 +3,7 @@ package eval
 import (
 	"slices"
 
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -34,7 +34,7 @@ func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32,
 	return nil
 }
 
-func eachScore(h dataset.HeldOut, p model.Predictor, hear func(int, int32, float32, float64) error) error {
+func eachScore(h split.HeldOut, p model.Predictor, hear func(int, int32, float32, float64) error) error {
 	s, _ := scorerOf(p)
 	if s == nil {
 		return nil

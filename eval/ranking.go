@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -97,7 +98,7 @@ type RecallSlice struct {
 // In a bucket of popularity, T is the part of the target in the bucket, and K grows from
 // head to tail; all items are still ranked. Sums run over users in order, so the result
 // does not depend on the number of workers.
-func Rank(h dataset.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
+func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 	history, target := h.History.ByUser(), h.Target.ByUser()
 	each := make([]userRanking, len(h.Users))
 	blocks := (len(each) + rankingBlock - 1) / rankingBlock

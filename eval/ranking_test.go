@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -55,7 +57,7 @@ func TestRankByHand(t *testing.T) {
 	for j := range thirty {
 		thirty[j] = int32(j)
 	}
-	h := dataset.HeldOut{
+	h := split.HeldOut{
 		Users:   []int32{0, 1, 2},
 		History: ratings(200, nil, nil, []int32{7}, []int32{9}),
 		Target:  ratings(200, []int32{19, 20, 21, 60, 99, 100, 104}, thirty, nil, []int32{1}),
@@ -89,7 +91,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-14 }
 // TestRankLeavesOut: what is in the history is not recommended, whatever its score, even
 // where there is nothing else; and a bucket without a target is null in JSON.
 func TestRankLeavesOut(t *testing.T) {
-	h := dataset.HeldOut{Users: []int32{0}, History: ratings(5, []int32{0, 3}), Target: ratings(5, []int32{1})}
+	h := split.HeldOut{Users: []int32{0}, History: ratings(5, []int32{0, 3}), Target: ratings(5, []int32{1})}
 	b := NewBuckets(ratings(5, []int32{0, 1, 2, 3, 4}), PopularityBuckets)
 	best := scorer(func(_, item int) float64 { return []float64{9, math.NaN(), math.Inf(-1), 8, 7}[item] })
 	got := Rank(h, best, b, protocol.Workers(1))
@@ -148,7 +150,7 @@ func TestRankBruteForce(t *testing.T) {
 			}
 		}
 		train := ratings(items, trained[:]...)
-		h := dataset.HeldOut{History: ratings(items, seen[:]...), Target: ratings(items, wanted[:]...)}
+		h := split.HeldOut{History: ratings(items, seen[:]...), Target: ratings(items, wanted[:]...)}
 		for u := range int32(users) {
 			if u%3 != 0 {
 				h.Users = append(h.Users, u)
@@ -232,11 +234,11 @@ func TestRankBruteForce(t *testing.T) {
 
 // TestRankWorkers: the result is the same bits with any number of workers.
 func TestRankWorkers(t *testing.T) {
-	set, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+	set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := set.HoldOut(dataset.HoldOutParams{Test: 0.5, Seed: 1})
+	held, err := split.HoldOutUsers(set, split.HoldOutParams{Test: 0.5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,13 +252,13 @@ func TestRankWorkers(t *testing.T) {
 }
 
 // small is a synthetic set, split.
-func small(t *testing.T) *dataset.Split {
+func small(t *testing.T) *split.Parts {
 	t.Helper()
-	set, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+	set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
+	s, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

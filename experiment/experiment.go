@@ -21,6 +21,8 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/protocol"
@@ -34,7 +36,7 @@ type Experiment struct {
 	// Setup is what the algorithm was opened with, and what it set. In its Config every
 	// auto is replaced by what was chosen; workers and name stay as given.
 	algorithm.Setup
-	Split *dataset.Split
+	Split *split.Parts
 	Test  eval.Test // what quality is measured on; empty without ratings
 
 	// Loading is how long it took to open, on the wall clock.
@@ -128,7 +130,7 @@ func checkProfile(c config.Config, set *dataset.Set) error {
 // the parties of a deployment. The session must be given: it is stated, not derived.
 func OpenPublic(c config.Config, set *dataset.Set, features *dataset.ItemFeatures, session protocol.SessionID) (*Experiment, error) {
 	none := set.Ratings
-	e := &Experiment{Split: &dataset.Split{Train: none, Validation: none, Test: none}, session: session}
+	e := &Experiment{Split: &split.Parts{Train: none, Validation: none, Test: none}, session: session}
 	e.Config, e.Data, e.Features = c, set, features
 	e.Test = eval.NewTest(e.Split, nil, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
 	return e, e.derive()
@@ -141,12 +143,12 @@ func OpenData(ctx context.Context, c config.Config, data string, progress func(d
 	return openData(ctx, c, data, o)
 }
 
-func openData(ctx context.Context, c config.Config, data string, o dataset.Options) (*dataset.Set, error) {
-	set, err := dataset.Open(ctx, data, o)
+func openData(ctx context.Context, c config.Config, data string, o read.Options) (*dataset.Set, error) {
+	set, err := read.Open(ctx, data, o)
 	switch {
 	case errors.Is(err, dataset.ErrScale):
 		return nil, config.Errorf("rating-min, rating-max: %w", err)
-	case errors.Is(err, dataset.ErrDuplicates):
+	case errors.Is(err, read.ErrDuplicates):
 		return nil, config.Wrap(err)
 	case err != nil:
 		return nil, err
@@ -155,42 +157,42 @@ func openData(ctx context.Context, c config.Config, data string, o dataset.Optio
 }
 
 // DataOptions are those for reading data.
-func DataOptions(c config.Config) dataset.Options { return algorithm.DataOptions(c) }
+func DataOptions(c config.Config) read.Options { return algorithm.DataOptions(c) }
 
 // SplitOf cuts a set as the configuration says: with implicit feedback, which ranks, by
 // users, of whom some are held out. The parts are then what is trained on, and what is to
 // be predicted.
-func SplitOf(c config.Config, set *dataset.Set) (*dataset.Split, *dataset.HoldOut, error) {
+func SplitOf(c config.Config, set *dataset.Set) (*split.Parts, *split.HoldOut, error) {
 	if !algorithm.Ranks(c) {
-		s, err := set.Split(algorithm.SplitParams(c))
+		s, err := split.Of(set, algorithm.SplitParams(c))
 		if err != nil {
 			return nil, nil, config.Errorf("%s: %w", set.Name, err)
 		}
 		return s, nil, nil
 	}
-	h, err := set.HoldOut(holdOutParams(c, set))
+	h, err := split.HoldOutUsers(set, holdOutParams(c, set))
 	if err != nil {
 		return nil, nil, config.Errorf("%s: %w", set.Name, err)
 	}
-	return &dataset.Split{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Digest: h.Digest}, h, nil
+	return &split.Parts{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Digest: h.Digest}, h, nil
 }
 
 // TrainingOf is the part of a party's own data that is trained on.
 func TrainingOf(c config.Config, set *dataset.Set) (dataset.Ratings, error) {
 	if algorithm.Ranks(c) {
-		return set.HoldOutTraining(holdOutParams(c, set))
+		return split.HoldOutTraining(set, holdOutParams(c, set))
 	}
-	return set.Training(algorithm.SplitParams(c))
+	return split.Training(set, algorithm.SplitParams(c))
 }
 
 // holdOutParams hold users out. What was liked counts as consumed.
-func holdOutParams(c config.Config, set *dataset.Set) dataset.HoldOutParams {
+func holdOutParams(c config.Config, set *dataset.Set) split.HoldOutParams {
 	liked := algorithm.Positive.Of(c)
 	if !liked.Given {
 		liked = algorithm.Positive.ChooseNumber(c, algorithm.FactsOf(set))
 	}
 	p := algorithm.SplitParams(c)
-	return dataset.HoldOutParams{
+	return split.HoldOutParams{
 		Whole: p.Whole, Test: p.Test, Validation: p.Validation, Positive: liked.Value, Seed: p.Seed, By: p.By, Cut: p.Cut,
 		Least: algorithm.SplitLeast.Int(c), Exact: algorithm.TargetsExactly(c),
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
@@ -61,16 +61,16 @@ func TestDeltaIsHeldAgainstTheUnit(t *testing.T) {
 // How many ratings there are of one's own data is private: with 7 of 3 users and 3 items a δ is
 // refused, or not, as with 8, at one in 9 that there may be.
 func TestDeltaTellsNothingOfRatings(t *testing.T) {
-	all := []dataset.Rating{
+	all := []read.Rating{
 		{User: "a", Item: "x", Value: 1}, {User: "a", Item: "y", Value: 2}, {User: "b", Item: "x", Value: 3}, {User: "b", Item: "z", Value: 4},
 		{User: "c", Item: "y", Value: 5}, {User: "c", Item: "z", Value: 1}, {User: "c", Item: "x", Value: 2}, {User: "a", Item: "z", Value: 3},
 	}
-	refusal := func(ratings []dataset.Rating, delta string) string {
+	refusal := func(ratings []read.Rating, delta string) string {
 		c, err := config.Resolve(opened.Settings("algorithm=vfl-sgdmf parties=2 split.test=0.4 rating-min=1 rating-max=5 epsilon=5 delta=" + delta))
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := dataset.FromRatings("own", ratings, experiment.DataOptions(c))
+		set, err := read.FromRatings("own", ratings, experiment.DataOptions(c))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 )
@@ -71,17 +72,17 @@ func TestClientsWithClicks(t *testing.T) {
 
 // A program that has its ratings in memory says when they were given.
 func TestRatingsInMemoryByTime(t *testing.T) {
-	var list []dataset.Rating
+	var list []read.Rating
 	for u := range 40 {
 		for i := range 5 {
-			list = append(list, dataset.Rating{User: fmt.Sprint(u), Item: fmt.Sprint(i), Value: 3, Time: float64((i + u) % 5)})
+			list = append(list, read.Rating{User: fmt.Sprint(u), Item: fmt.Sprint(i), Value: 3, Time: float64((i + u) % 5)})
 		}
 	}
 	c, err := config.Resolve([]config.Setting{{Key: "split.by", Value: "leave-one-out"}, {Key: "rating-max", Value: "5"}, {Key: "rating-min", Value: "1"}, {Key: "epsilon", Value: "200"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := dataset.FromRatings("ratings", list, experiment.DataOptions(c))
+	set, err := read.FromRatings("ratings", list, experiment.DataOptions(c))
 	if err != nil {
 		t.Fatal(err)
 	}

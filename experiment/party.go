@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -108,16 +109,16 @@ func (e *Experiment) LargestRecord() (*dataset.Set, error) {
 	if e.About().Clients != algorithm.Users {
 		return nil, nil
 	}
-	list := make([]dataset.Rating, len(e.Data.ItemIDs))
+	list := make([]read.Rating, len(e.Data.ItemIDs))
 	low := e.Data.Min
 	if algorithm.Ranks(e.Config) {
 		low = e.Data.Max // what is not liked does not count
 	}
 	for n := 0; ; n++ { // until one is not held out of training for tests: half of all are, at the most
 		for i, item := range e.Data.ItemIDs {
-			list[i] = dataset.Rating{User: fmt.Sprintf("made up %d", n), Item: item, Time: float64(i), Value: []float64{low, e.Data.Max}[i%2]}
+			list[i] = read.Rating{User: fmt.Sprintf("made up %d", n), Item: item, Time: float64(i), Value: []float64{low, e.Data.Max}[i%2]}
 		}
-		set, err := dataset.FromRatings("made-up ratings", list, dataset.Options{Min: &e.Data.Min, Max: &e.Data.Max, Times: DataOptions(e.Config).Times})
+		set, err := read.FromRatings("made-up ratings", list, read.Options{Min: &e.Data.Min, Max: &e.Data.Max, Times: DataOptions(e.Config).Times})
 		if err != nil {
 			return nil, err
 		}
@@ -196,11 +197,11 @@ func places(ids, list []string) []int32 {
 // OpenOwn opens a party's own ratings on the scale of the experiment. skipped hears of each
 // record that cannot be used, and the party does without, since that it takes part must not tell
 // what its ratings are. What is refused has nothing to do with ratings: a file that cannot be read or is
-// of no known format. See [dataset.Options].
+// of no known format. See [read.Options].
 func OpenOwn(ctx context.Context, e *Experiment, data string, skipped func(*dataset.FileError)) (*dataset.Set, error) {
 	o := DataOptions(e.Config)
 	o.Skipped = skipped
-	set, err := dataset.Open(ctx, data, o)
+	set, err := read.Open(ctx, data, o)
 	if err == nil {
 		err = checkClicks(e.Config, set) // what a file has for columns is no secret
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/fedmf"
@@ -58,7 +59,7 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		train, err := set.Training(dataset.SplitParams{Whole: true})
+		train, err := split.Training(set, split.Params{Whole: true})
 		if err != nil {
 			t.Fatal(err)
 		}

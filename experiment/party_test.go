@@ -16,6 +16,8 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
@@ -146,7 +148,7 @@ var wholes = map[string]func(t *testing.T) string{
 // wholeSet are the ratings of synthetic:small as a file, without a list of items.
 func wholeSet(t *testing.T, packed bool) string {
 	t.Helper()
-	set, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+	set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +373,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 			}
 			want = p
 		} else { // of the items 10 and 2, places 1 and 2 of the catalogue
-			train, err := same.Training(dataset.SplitParams{Whole: true})
+			train, err := split.Training(&same, split.Params{Whole: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 )
@@ -16,7 +17,7 @@ import (
 // What public users gave is in no part of the split, with explicit and with implicit feedback, is not lost, and
 // is what the algorithm learns from beside the other features.
 func TestPublicUsersLeaveTheFederation(t *testing.T) {
-	whole, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+	whole, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

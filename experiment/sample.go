@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/pack"
 )
 
 // Sample is the experiment with so many of its users, who stand at even distances, and with every setting as it is here: to see
@@ -30,7 +31,7 @@ func (e *Experiment) Sample(users int) (*Experiment, error) {
 		set.Times = append(set.Times, rows.Times(at)...)
 	}
 	if e.Data.Packed != nil {
-		packed, err := set.PackedForm()
+		packed, err := pack.InMemory(&set)
 		if err != nil {
 			return nil, err
 		}

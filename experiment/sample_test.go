@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	_ "github.com/fedsim/fedsim/internal/families"
 )
@@ -15,7 +16,7 @@ import (
 // of the same ratings in columns holds.
 func TestSampleStaysPacked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "small.pack")
-	if _, err := dataset.PackFile(t.Context(), "synthetic:small", dataset.Options{}, file); err != nil {
+	if _, err := read.PackFile(t.Context(), "synthetic:small", read.Options{}, file); err != nil {
 		t.Fatal(err)
 	}
 	sample := func(data string, packed bool) *experiment.Experiment {

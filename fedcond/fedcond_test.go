@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -289,7 +290,7 @@ func TestSwitchMovesNoPrediction(t *testing.T) {
 
 // The order of additions does not depend on how many work.
 func TestGradientDoesNotDependOnWorkers(t *testing.T) {
-	r, err := dataset.SyntheticRegression(dataset.RegressionShape{Rows: 3*chunk + 5, Cols: 4, Labels: dataset.TopLabels}, 1)
+	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 3*chunk + 5, Cols: 4, Labels: synthetic.TopLabels}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func ofRegression(r *dataset.Regression) *Examples {
 
 // The limit are the two products by all features that a gradient needs.
 func BenchmarkGradient(b *testing.B) {
-	r, err := dataset.SyntheticRegression(dataset.RegressionShape{Rows: 20000, Cols: 100, Decay: 1, Labels: dataset.BottomLabels, Noise: .1}, 1)
+	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 20000, Cols: 100, Decay: 1, Labels: synthetic.BottomLabels, Noise: .1}, 1)
 	if err != nil {
 		b.Fatal(err)
 	}

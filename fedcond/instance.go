@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -18,7 +19,7 @@ type instance struct {
 	params *params
 	bias   bool    // each user has one, which its party fits and keeps
 	ridge  float64 // of it
-	parts  dataset.Partition
+	parts  split.Partition
 }
 
 // open fixes what is released.
@@ -52,11 +53,11 @@ func (x *instance) deal() (err error) {
 	}
 	if s.Public() { // who is with which party, the parties know
 		if parties > s.Data.Users {
-			return config.Errorf("%w: %d for %d users", dataset.ErrParties, parties, s.Data.Users)
+			return config.Errorf("%w: %d for %d users", split.ErrParties, parties, s.Data.Users)
 		}
 		return nil
 	}
-	if x.parts, err = s.Data.PartitionUsers(parties, algorithm.Seed.Of(s.Config)); err != nil {
+	if x.parts, err = split.PartitionUsers(s.Data, parties, algorithm.Seed.Of(s.Config)); err != nil {
 		return config.Wrap(err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/effort"
 )
@@ -37,9 +38,9 @@ func trained(t *testing.T, set *dataset.Set, settings string) *fedsim.Result {
 }
 
 // shaped is a regression of 4,000 rows and 10 columns with σ_i = 1/i.
-func shaped(t *testing.T, labels dataset.Alignment) *dataset.Set {
+func shaped(t *testing.T, labels synthetic.Alignment) *dataset.Set {
 	t.Helper()
-	r, err := dataset.SyntheticRegression(dataset.RegressionShape{Rows: 4000, Cols: 10, Decay: 1, Labels: labels, Noise: .1}, 1)
+	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 4000, Cols: 10, Decay: 1, Labels: labels, Noise: .1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +52,8 @@ func shaped(t *testing.T, labels dataset.Alignment) *dataset.Set {
 }
 
 // The ratio of Lemma 4.13, √(Σ(ŷ_i·σmax/σ_i)²/Σŷ_i²), for σ_i = 1/i: by hand 1, √(Σi²/10) and 10.
-var lemma = map[dataset.Alignment]float64{
-	dataset.TopLabels: 1, dataset.UniformLabels: math.Sqrt(38.5), dataset.BottomLabels: 10,
+var lemma = map[synthetic.Alignment]float64{
+	synthetic.TopLabels: 1, synthetic.UniformLabels: math.Sqrt(38.5), synthetic.BottomLabels: 10,
 }
 
 // Lemma 4.13 compares bounds, so it can hold as an ordering only: the higher its ratio, the more
@@ -63,8 +64,8 @@ func TestLemmaOrdersGains(t *testing.T) {
 	if effort.Long() {
 		seeds = 10
 	}
-	rounds := map[dataset.Alignment]int{dataset.TopLabels: 10, dataset.UniformLabels: 300, dataset.BottomLabels: 300}
-	gains := make(map[dataset.Alignment]float64)
+	rounds := map[synthetic.Alignment]int{synthetic.TopLabels: 10, synthetic.UniformLabels: 300, synthetic.BottomLabels: 300}
+	gains := make(map[synthetic.Alignment]float64)
 	for labels := range lemma {
 		set := shaped(t, labels)
 		mean := func(algorithm string, rounds int) (mse, deviation float64) {
@@ -91,7 +92,7 @@ func TestLemmaOrdersGains(t *testing.T) {
 			}
 		}
 	}
-	if top := gains[dataset.TopLabels]; top > 1.05 {
+	if top := gains[synthetic.TopLabels]; top > 1.05 {
 		t.Errorf("conditioning gains %.2f where labels lie in the top direction; the lemma says none", top)
 	}
 }
@@ -103,7 +104,7 @@ func TestOrderAtSmallEpsilon(t *testing.T) {
 	if effort.Long() {
 		seeds = 10
 	}
-	for _, labels := range []dataset.Alignment{dataset.UniformLabels, dataset.BottomLabels} {
+	for _, labels := range []synthetic.Alignment{synthetic.UniformLabels, synthetic.BottomLabels} {
 		set := shaped(t, labels)
 		mean, deviation := make(map[string]float64), make(map[string]float64)
 		for _, algorithm := range []string{"cond-dp", "dp-sgd", "rr-on-bins"} {
@@ -130,7 +131,7 @@ func TestOrderAtSmallEpsilon(t *testing.T) {
 // Without noise all reach least squares, whose error on other rows is the noise of labels, .1²: the mean of 400 squares deviates by
 // √(2/400) = 7%.
 func TestWithoutNoiseNothingIsGained(t *testing.T) {
-	set := shaped(t, dataset.BottomLabels)
+	set := shaped(t, synthetic.BottomLabels)
 	for algorithm, rounds := range map[string]int{"dp-sgd": 3000, "cond-dp": 30, "switch-cond-dp": 60, "rr-on-bins": 0} {
 		settings := "epsilon=inf algorithm=" + algorithm
 		if rounds > 0 {
@@ -144,7 +145,7 @@ func TestWithoutNoiseNothingIsGained(t *testing.T) {
 
 // What is stated is per label, and no more than was asked for.
 func TestStatements(t *testing.T) {
-	set := shaped(t, dataset.UniformLabels)
+	set := shaped(t, synthetic.UniformLabels)
 	for settings, want := range map[string]string{
 		"algorithm=cond-dp rounds=3":                                           "unit=example, relation=label, accountant=gdp-skellam, sampling=none, noise=skellam)",
 		"algorithm=switch-cond-dp rounds=4 parties=5 dropout=0.1":              "unit=example, relation=label, accountant=gdp-skellam, sampling=none, noise=skellam)",
@@ -175,7 +176,7 @@ func TestStatements(t *testing.T) {
 
 // Sums with the cryptography are the same integers: the model is the same to the bit, with clients lost.
 func TestRealIsIdeal(t *testing.T) {
-	set := shaped(t, dataset.UniformLabels)
+	set := shaped(t, synthetic.UniformLabels)
 	model := func(how string) string {
 		r := trained(t, set, "algorithm=switch-cond-dp epsilon=2 rounds=4 parties=6 dropout=0.2 noise-draw=client "+how)
 		return fmt.Sprint(r.Model.Matrices[0].Matrix.Data())

@@ -7,13 +7,15 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
 func fields(t *testing.T, spec string) *dataset.Set {
 	t.Helper()
-	set, err := dataset.Open(t.Context(), spec, dataset.Options{Fields: true})
+	set, err := read.Open(t.Context(), spec, read.Options{Fields: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,7 @@ func TestPerceptronRefuses(t *testing.T) {
 	profile := *private.Profile
 	profile.Fields = nil
 	only.Profile = &profile
-	numbers := shaped(t, dataset.TopLabels)
+	numbers := shaped(t, synthetic.TopLabels)
 	for _, c := range []struct {
 		set             *dataset.Set
 		algorithm, want string
@@ -78,7 +80,7 @@ func TestPerceptronRefuses(t *testing.T) {
 // The clip by hand. With 20,000 examples of 100 features and labels in a range of 12 an eighth is 1.5; ν = √2·101·5/(20,000·ε). At ε = 1 it is .0357, of which
 // .14/√ν is .741; at ε = 100 it is .000357, which is above 2; without noise the clip is four eighths.
 func TestClipFollowsTheNoise(t *testing.T) {
-	set, err := dataset.Open(t.Context(), "synthetic:regression", dataset.Options{})
+	set, err := read.Open(t.Context(), "synthetic:regression", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

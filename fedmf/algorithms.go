@@ -5,7 +5,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
 )
 
@@ -111,7 +111,7 @@ func vertical(name, help, paper string) algorithm.About {
 	return algorithm.About{
 		Name: name, Help: help, Paper: paper, Clients: algorithm.ItemParties, Noise: algorithm.PartyNoise, Private: true,
 		Units: []dp.Unit{dp.Rating, dp.User}, Relation: dp.AddRemove,
-		Genres: func(c config.Config) bool { return partition.Is(c, string(dataset.CategoryPartition)) },
+		Genres: func(c config.Config) bool { return partition.Is(c, string(split.CategoryPartition)) },
 		Keys:   verticalKeys, Rounds: constant(100), Rank: constant(1), // FMF paper, section 4.3
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/internal/effort"
@@ -69,11 +71,11 @@ func TestLocalOnlyKeepsUnratedItemsAtTheStart(t *testing.T) {
 // synthetic set is fitted to those figures, so a wrong step or projection shows.
 func TestCentralReachesThePublishedError(t *testing.T) {
 	effort.LongOnly(t, "15 passes over a million ratings take seconds")
-	set, err := dataset.Open(context.Background(), "synthetic:ml-1m", dataset.Options{})
+	set, err := read.Open(context.Background(), "synthetic:ml-1m", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	split, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
+	split, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

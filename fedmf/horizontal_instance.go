@@ -5,7 +5,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -15,14 +15,14 @@ type horizontalInstance struct{ *partyInstance }
 
 func openHorizontal(s *algorithm.Setup, p Params, gradients bool) (*horizontalInstance, error) {
 	parties := algorithm.Parties.Int(s.Config)
-	var parts dataset.Partition
+	var parts split.Partition
 	if s.Public() { // who is with which party is private
 		if parties > s.Data.Users {
-			return nil, config.Errorf("%w: %d for %d users", dataset.ErrParties, parties, s.Data.Users)
+			return nil, config.Errorf("%w: %d for %d users", split.ErrParties, parties, s.Data.Users)
 		}
 	} else {
 		var err error
-		if parts, err = s.Data.PartitionUsers(parties, algorithm.Seed.Of(s.Config)); err != nil {
+		if parts, err = split.PartitionUsers(s.Data, parties, algorithm.Seed.Of(s.Config)); err != nil {
 			return nil, config.Wrap(err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
 )
 
@@ -76,7 +76,7 @@ func declareUserKeys() {
 
 func declarePartyKeys() {
 	partition = config.DeclareText(config.Key{ // random needs no categories
-		Name: "partition", Kind: config.Word, Default: string(dataset.RandomPartition), Words: []string{string(dataset.RandomPartition), string(dataset.CategoryPartition)},
+		Name: "partition", Kind: config.Word, Default: string(split.RandomPartition), Words: []string{string(split.RandomPartition), string(split.CategoryPartition)},
 		Flag: true, Placeholder: "HOW", Help: "How items are dealt to parties.",
 	})
 	localSteps = config.DeclareNumber(config.Key{ // FMF paper, section 4.3

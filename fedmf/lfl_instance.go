@@ -6,6 +6,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -202,7 +203,7 @@ func (f *family) users(c config.Config, set *dataset.Set, files algorithm.Files,
 
 // partyItems are the item embeddings by which each user's own party predicts.
 func partyItems(c config.Config, set *dataset.Set, files algorithm.Files, rank int) (func(user int) *model.Matrix, error) {
-	parts, err := set.PartitionUsers(int(algorithm.Parties.Chosen(c)), algorithm.Seed.Of(c))
+	parts, err := split.PartitionUsers(set, int(algorithm.Parties.Chosen(c)), algorithm.Seed.Of(c))
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@ package fedmf
 import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -14,7 +14,7 @@ type partyInstance struct {
 	setup     *algorithm.Setup
 	params    PartyParams
 	gradients bool
-	parts     dataset.Partition // each party's items or users; nil where that is private
+	parts     split.Partition // each party's items or users; nil where that is private
 }
 
 // steps is what is not plain about the steps of parties.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -17,7 +17,7 @@ type verticalInstance struct{ *partyInstance }
 
 func openVertical(s *algorithm.Setup, p Params, langevin bool) (*verticalInstance, error) {
 	c := s.Config
-	parts, err := s.Data.PartitionItems(dataset.Partitioning(partition.Of(c)), algorithm.Parties.Int(c), algorithm.Seed.Of(c))
+	parts, err := split.PartitionItems(s.Data, split.Partitioning(partition.Of(c)), algorithm.Parties.Int(c), algorithm.Seed.Of(c))
 	if err != nil {
 		return nil, config.Wrap(err)
 	}

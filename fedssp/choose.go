@@ -6,6 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/read"
 )
 
 // declareChoice declares which items are trained on: see chosen.go.
@@ -174,7 +175,7 @@ func (p *Params) list(s *algorithm.Setup) error {
 	if path == "" || s.Public() || !bySums(settings{s.Config}) {
 		return nil
 	}
-	listed, err := s.Data.ListedItems(path)
+	listed, err := read.ListedItems(s.Data, path)
 	if err != nil {
 		return config.Errorf("statistics.items-file: %w", err)
 	}

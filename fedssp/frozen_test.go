@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
@@ -90,7 +92,7 @@ func TestFrozenUsersLearnLittle(t *testing.T) {
 	if effort.Long() {
 		name, seeds = "synthetic:ml-1m", 2
 	}
-	set, err := dataset.Open(t.Context(), name, dataset.Options{})
+	set, err := read.Open(t.Context(), name, read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +103,7 @@ func TestFrozenUsersLearnLittle(t *testing.T) {
 	for _, z := range []float64{z, 0} {
 		var biases, best float64
 		for seed := range seeds {
-			split, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: seed + 1})
+			split, err := split.Of(set, split.Params{Test: 0.1, Seed: seed + 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -271,7 +271,7 @@ func (m *predictor) follow(user int, r model.Ratings) {
 // fitHeldOut fits users who did not train to their histories, for whoever asks a finished
 // run what they might like.
 func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
-	for _, part := range []dataset.HeldOut{x.setup.Held.Validation, x.setup.Held.Test} {
+	for _, part := range []split.HeldOut{x.setup.Held.Validation, x.setup.Held.Test} {
 		rows := part.History.ByUser()
 		run.Each(len(part.Users), func(i int) {
 			user := int(part.Users[i])

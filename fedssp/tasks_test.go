@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -18,7 +20,7 @@ import (
 
 // taskData are synthetic tasks with the split of a seed.
 type taskData struct {
-	*dataset.Tasks
+	*synthetic.Tasks
 	tasks *Tasks
 	test  dataset.Ratings
 	sizes []float64 // n_i that are expected of the training part, which no user decides on
@@ -26,13 +28,13 @@ type taskData struct {
 
 func newTaskData(t testing.TB, skew float64, users int, seed uint64) *taskData {
 	t.Helper()
-	shape := dataset.PaperTasks(skew)
+	shape := synthetic.PaperTasks(skew)
 	shape.Users = users
-	data, err := dataset.SyntheticTasks(shape, seed)
+	data, err := synthetic.NewTasks(shape, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	split, err := data.Split(dataset.SplitParams{Test: 0.2, Seed: seed})
+	split, err := split.Of(data.Set, split.Params{Test: 0.2, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}

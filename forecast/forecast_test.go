@@ -14,7 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
@@ -420,15 +420,15 @@ func TestForecastCentral(t *testing.T) {
 // Exact counts of one's own ratings are marked; those of a published set are everybody's, and
 // without noise nothing is stated.
 func TestUncoveredCountsAreMarked(t *testing.T) {
-	ratings := make([]dataset.Rating, 0, 60)
+	ratings := make([]read.Rating, 0, 60)
 	for u := range 12 {
 		for j := range 5 {
-			ratings = append(ratings, dataset.Rating{User: fmt.Sprint("u", u), Item: fmt.Sprint("i", j), Value: float64(1 + (u+j)%5)})
+			ratings = append(ratings, read.Rating{User: fmt.Sprint("u", u), Item: fmt.Sprint("i", j), Value: float64(1 + (u+j)%5)})
 		}
 	}
 	for _, c := range []struct {
 		settings map[string]string
-		ratings  []dataset.Rating
+		ratings  []read.Rating
 		marked   bool
 	}{
 		{map[string]string{"rating-min": "1", "rating-max": "5"}, ratings, true},

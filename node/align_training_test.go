@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -50,7 +50,7 @@ func TestAlignedTrainingIsThatOfTheList(t *testing.T) {
 	x := newAlignment(t)
 	files := shared(t, len(x.lists))
 	for k := range x.lists {
-		set, err := dataset.Open(t.Context(), files[k], dataset.Options{})
+		set, err := read.Open(t.Context(), files[k], read.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func trainShared(t *testing.T, files, users []string, names []map[string]string)
 	var mu sync.Mutex
 	parties := make([]client.Trainer, len(names))
 	f.trainer = func(id protocol.ClientID, _ client.Trainer) client.Trainer {
-		set, err := dataset.Open(f.ctx, files[id], dataset.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
+		set, err := read.Open(f.ctx, files[id], read.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
 		if err != nil {
 			t.Error(err)
 			return nil

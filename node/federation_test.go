@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
@@ -398,7 +399,7 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 		}
 		return e.Party(algorithm.PartyData{User: f.simulated.Data.UserIDs[id]}, set, planned(e))
 	}
-	set, err := dataset.Open(ctx, algorithm.Data.Of(f.simulated.Config), dataset.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
+	set, err := read.Open(ctx, algorithm.Data.Of(f.simulated.Config), read.Options{Min: &f.simulated.Data.Min, Max: &f.simulated.Data.Max})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 )
 
@@ -92,7 +93,7 @@ func (o *Own) title(ctx context.Context, set, own *dataset.Set) error {
 	from := own
 	if o.Titles != "" {
 		var err error
-		if from, err = dataset.OpenItems(ctx, o.Titles, experiment.DataOptions(o.Experiment.Config)); err != nil {
+		if from, err = read.Items(ctx, o.Titles, experiment.DataOptions(o.Experiment.Config)); err != nil {
 			return err
 		}
 	}

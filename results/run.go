@@ -13,6 +13,8 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/model"
@@ -45,7 +47,7 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 		data = algorithm.Data.Of(c)
 	}
 	set, err := experiment.OpenData(ctx, c, data, progress)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, dataset.ErrNotDownloaded) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, published.ErrNotDownloaded) {
 		return nil, fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
 	}
 	if err != nil {
@@ -124,7 +126,7 @@ func SameData(dir string, e *experiment.Experiment) error {
 
 // known are the ratings that embeddings were made from: those of training and the
 // histories of who was held out.
-func known(h *dataset.HoldOut) dataset.Ratings {
+func known(h *split.HoldOut) dataset.Ratings {
 	all := dataset.Ratings{Users: h.Train.Users, Items: h.Train.Items}
 	for _, part := range []dataset.Ratings{h.Train, h.Validation.History, h.Test.History} {
 		all.User, all.Item, all.Value = append(all.User, part.User...), append(all.Item, part.Item...), append(all.Value, part.Value...)

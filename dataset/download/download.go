@@ -3,7 +3,7 @@
 //
 //	result, err := download.Get(ctx, "ml-1m", download.Params{})
 //	...
-//	set, err := dataset.Open(ctx, "ml-1m", dataset.Options{})
+//	set, err := read.Open(ctx, "ml-1m", read.Options{})
 //
 // What it promises:
 //
@@ -28,7 +28,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/published"
 )
 
 // Params say where to download from and to. The zero value is ready to use.
@@ -42,7 +42,7 @@ type Params struct {
 	Mirror string
 
 	// Cache is where archives are kept; "" means [dataset.UserCache].
-	Cache dataset.Cache
+	Cache published.Cache
 
 	// Progress, when not nil, is called with how many bytes of the archive have arrived;
 	// total is 0 as long as its size is unknown. Calls do not overlap.
@@ -53,7 +53,7 @@ type Params struct {
 type Result struct {
 	Name string `json:"name"`
 	Path string `json:"path"` // of the archive
-	dataset.Receipt
+	published.Receipt
 	Downloaded int64  `json:"downloaded"` // bytes that came over the network; 0 when it was there already
 	Terms      string `json:"terms"`      // address of the terms under which it may be used
 }
@@ -98,7 +98,7 @@ func Get(ctx context.Context, name string, p Params) (Result, error) {
 		return Result{}, err
 	}
 	if p.Cache == "" {
-		if p.Cache, err = dataset.UserCache(); err != nil {
+		if p.Cache, err = published.UserCache(); err != nil {
 			return Result{}, err
 		}
 	}
@@ -117,7 +117,7 @@ func Get(ctx context.Context, name string, p Params) (Result, error) {
 	if err = os.MkdirAll(string(p.Cache), 0o755); err != nil {
 		return result, err
 	}
-	want := dataset.FileDigest{MD5: set.MD5, SHA256: set.SHA256}
+	want := published.FileDigest{MD5: set.MD5, SHA256: set.SHA256}
 	result.Checked = checkedBuiltIn
 	if set.Renewed() {
 		result.Checked = checkedBeside
@@ -141,8 +141,8 @@ func Get(ctx context.Context, name string, p Params) (Result, error) {
 }
 
 // find looks a set up that can be downloaded.
-func find(name string) (dataset.Published, error) {
-	set, ok := dataset.Lookup(name)
+func find(name string) (published.Set, error) {
+	set, ok := published.Lookup(name)
 	if ok && set.Address != "" {
 		return set, nil
 	}
@@ -150,27 +150,27 @@ func find(name string) (dataset.Published, error) {
 		return set, fmt.Errorf("%s is %w: fedsim knows no address of it that will last; look for it at %s", name, ErrUnknown, set.Terms)
 	}
 	var names []string
-	for _, set = range dataset.PublishedSets() {
+	for _, set = range published.Sets() {
 		if set.Address != "" {
 			names = append(names, set.Name)
 		}
 	}
-	return dataset.Published{}, fmt.Errorf("%q is %w; want one of %s", name, ErrUnknown, strings.Join(names, ", "))
+	return published.Set{}, fmt.Errorf("%q is %w; want one of %s", name, ErrUnknown, strings.Join(names, ", "))
 }
 
 // alreadyThere reports whether the cache holds the archive and every digest known for
 // it holds, of which there must be one; that of a renewed set is in its receipt.
-func (p Params) alreadyThere(ctx context.Context, set dataset.Published, r *Result) (bool, error) {
+func (p Params) alreadyThere(ctx context.Context, set published.Set, r *Result) (bool, error) {
 	if !p.Cache.Has(set) {
 		return false, nil
 	}
 	digest, checks, err := p.Cache.Check(ctx, set)
-	wrong := func(c dataset.Check) bool { return !c.OK }
+	wrong := func(c published.Check) bool { return !c.OK }
 	if err != nil || len(checks) == 0 || slices.ContainsFunc(checks, wrong) {
 		return false, ctx.Err() // whatever is wrong with it, a download mends it
 	}
 	if r.Receipt, err = p.Cache.Receipt(set); err != nil { // somebody else put it there
-		r.Receipt = dataset.Receipt{Address: set.Address, FileDigest: digest, Checked: checkedBuiltIn}
+		r.Receipt = published.Receipt{Address: set.Address, FileDigest: digest, Checked: checkedBuiltIn}
 	}
 	return true, nil
 }

@@ -20,7 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/dataset/read"
 )
 
 // site serves an archive and its .md5, and fails as it is told to.
@@ -114,7 +115,7 @@ func start(t *testing.T, s *site) Params {
 	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	return Params{Client: server.Client(), Mirror: server.URL + "/data/", Cache: dataset.Cache(filepath.Join(t.TempDir(), "a", "cache"))}
+	return Params{Client: server.Client(), Mirror: server.URL + "/data/", Cache: published.Cache(filepath.Join(t.TempDir(), "a", "cache"))}
 }
 
 func path(p Params, suffix string) string { return filepath.Join(string(p.Cache), small+".zip"+suffix) }
@@ -168,7 +169,7 @@ func TestGet(t *testing.T) {
 	if err != nil || !bytes.Equal(text, s.archive) {
 		t.Errorf("the archive is not what was served: %d bytes, %v", len(text), err)
 	}
-	set, err := dataset.Open(context.Background(), small, dataset.Options{Cache: p.Cache})
+	set, err := read.Open(context.Background(), small, read.Options{Cache: p.Cache})
 	if err != nil || set.Len() != 1 || set.Name != small {
 		t.Errorf("opening it gives %+v, %v", set, err)
 	}
@@ -323,7 +324,7 @@ func TestGetRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	for _, name := range []string{small, "ml-1m"} {
-		p := Params{Mirror: server.URL, Cache: dataset.Cache(t.TempDir())}
+		p := Params{Mirror: server.URL, Cache: published.Cache(t.TempDir())}
 		_, err := Get(context.Background(), name, p)
 		var status *StatusError
 		if !errors.As(err, &status) || status.Status != "404 Not Found" || !strings.HasPrefix(err.Error(), server.URL+"/"+name+".zip") {
@@ -332,7 +333,7 @@ func TestGetRefused(t *testing.T) {
 		holds(t, p)
 	}
 	server.Close()
-	if _, err := Get(context.Background(), "ml-1m", Params{Mirror: server.URL, Cache: dataset.Cache(t.TempDir())}); err == nil ||
+	if _, err := Get(context.Background(), "ml-1m", Params{Mirror: server.URL, Cache: published.Cache(t.TempDir())}); err == nil ||
 		!strings.HasPrefix(err.Error(), server.URL+"/ml-1m.zip: ") {
 		t.Errorf("no server: error is %v, want the address", err)
 	}
@@ -376,7 +377,7 @@ func TestGetInterrupted(t *testing.T) {
 // TestGetDiskErrors: what cannot be written is an error that names the place.
 func TestGetDiskErrors(t *testing.T) {
 	p := start(t, &site{})
-	p.Cache = dataset.Cache(filepath.Join(t.TempDir(), "file", "cache"))
+	p.Cache = published.Cache(filepath.Join(t.TempDir(), "file", "cache"))
 	if err := os.WriteFile(filepath.Dir(string(p.Cache)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +442,7 @@ func TestGetStalls(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := Params{Client: &http.Client{Transport: respond}, Cache: dataset.Cache(filepath.Join(dir, name))}
+			p := Params{Client: &http.Client{Transport: respond}, Cache: published.Cache(filepath.Join(dir, name))}
 			begin := time.Now()
 			_, err := Get(context.Background(), "ml-1m", p)
 			if !errors.Is(err, ErrStalled) || time.Since(begin) != time.Minute {
@@ -458,7 +459,7 @@ func TestGetStalls(t *testing.T) {
 // TestGetTooLarge: what no published set can be is not kept.
 func TestGetTooLarge(t *testing.T) {
 	dir := t.TempDir()
-	p := Params{Cache: dataset.Cache(dir), Client: &http.Client{Transport: answer(func(*http.Request) (*http.Response, error) {
+	p := Params{Cache: published.Cache(dir), Client: &http.Client{Transport: answer(func(*http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusOK, Header: http.Header{"Etag": {`"1"`}}, ContentLength: 9 << 30, Body: io.NopCloser(strings.NewReader("some")),
 		}, nil
@@ -476,7 +477,7 @@ func TestGetTooLarge(t *testing.T) {
 // not believed.
 func TestGetStrangeRange(t *testing.T) {
 	dir := t.TempDir()
-	p := Params{Cache: dataset.Cache(dir), Client: &http.Client{Transport: answer(func(*http.Request) (*http.Response, error) {
+	p := Params{Cache: published.Cache(dir), Client: &http.Client{Transport: answer(func(*http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusPartialContent, Header: http.Header{"Content-Range": {"bytes 3-9/10"}}, Body: io.NopCloser(strings.NewReader("3456789")),
 		}, nil

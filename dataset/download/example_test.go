@@ -12,8 +12,9 @@ import (
 	"net/http/httptest"
 	"os"
 
-	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/download"
+	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/dataset/read"
 )
 
 // Get a set from a mirror of one's own, and open it.
@@ -26,13 +27,13 @@ func ExampleGet() {
 	mirror := tinyMirror()
 	defer mirror.Close()
 
-	cache := dataset.Cache(dir)
+	cache := published.Cache(dir)
 	result, err := download.Get(context.Background(), "ml-latest-small", download.Params{Mirror: mirror.URL, Cache: cache})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(result.Checked)
-	set, err := dataset.Open(context.Background(), "ml-latest-small", dataset.Options{Cache: cache})
+	set, err := read.Open(context.Background(), "ml-latest-small", read.Options{Cache: cache})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/published"
 )
 
 const (
@@ -191,8 +191,8 @@ func validator(h http.Header) string {
 
 // check compares the part, as it lies on the disk, with the digests it should have, of
 // which the empty ones are unknown. One that is wrong is removed.
-func (t *transfer) check(ctx context.Context, want dataset.FileDigest) (dataset.FileDigest, error) {
-	got, err := dataset.DigestFile(ctx, t.file)
+func (t *transfer) check(ctx context.Context, want published.FileDigest) (published.FileDigest, error) {
+	got, err := published.DigestFile(ctx, t.file)
 	if err != nil {
 		return got, err
 	}

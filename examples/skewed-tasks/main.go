@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/fedssp"
@@ -66,16 +68,16 @@ func figure(w io.Writer, skews, epsilons string, seeds int, counts string, users
 
 // row prints the figures of one skew and one ε.
 func row(w io.Writer, skew float64, o fedssp.TasksOptions, seeds int, public bool, users int) error {
-	shape := dataset.PaperTasks(skew)
+	shape := synthetic.PaperTasks(skew)
 	shape.Users = users
 	rmse := make([][2][]float64, len(exponents))
 	var st dp.Statement
 	for seed := range seeds {
-		data, err := dataset.SyntheticTasks(shape, uint64(seed)+1)
+		data, err := synthetic.NewTasks(shape, uint64(seed)+1)
 		if err != nil {
 			return err
 		}
-		split, err := data.Split(dataset.SplitParams{Test: test, Seed: uint64(seed) + 1})
+		split, err := split.Of(data.Set, split.Params{Test: test, Seed: uint64(seed) + 1})
 		if err != nil {
 			return err
 		}
@@ -114,7 +116,7 @@ func row(w io.Writer, skew float64, o fedssp.TasksOptions, seeds int, public boo
 }
 
 // measure is the RMSE of labels that were not trained on.
-func measure(f *fedssp.TaskRegressions, data *dataset.Tasks, test dataset.Ratings) float64 {
+func measure(f *fedssp.TaskRegressions, data *synthetic.Tasks, test dataset.Ratings) float64 {
 	var sum float64
 	for k, y := range test.Value {
 		u := int(test.User[k])

@@ -33,6 +33,16 @@ var rules = []rule{
 		why: "data know nothing of what is trained on them",
 	},
 	{
+		name: "the types of data know no room", from: []string{"dataset"},
+		forbid: []string{"dataset/..."}, allow: []string{"dataset/internal/..."},
+		why: "rooms import the types, never the reverse",
+	},
+	{
+		name: "rooms of data", from: []string{"dataset/split", "dataset/pack", "dataset/synthetic", "dataset/published"},
+		forbid: []string{"dataset/read", "dataset/split", "dataset/download"},
+		why:    "only read opens files of others, and no room divides its own sets",
+	},
+	{
 		name: "model is for everybody", from: []string{"model/..."},
 		forbid: []string{"..."}, allow: []string{"model/..."},
 		why: "a matrix and a user's ratings belong to no algorithm; model imports nothing of this module",
@@ -178,7 +188,7 @@ var rules = []rule{
 		why:    "a deployment must not be able to reach a repeatable stream",
 	},
 	{
-		name: "generators are for public values", from: []string{"..."}, except: []string{"entropy", "dataset"},
+		name: "generators are for public values", from: []string{"..."}, except: []string{"entropy", "dataset/synthetic"},
 		forbid: []string{"std:math/rand/..."}, direct: true,
 		why: "secrets come from entropy.Source, public values from entropy.Public; only they and the synthetic sets may use a plain generator",
 	},
@@ -238,7 +248,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/audit -> " + module + "/entropy/simulated)",
 		},
 		{
-			rule{from: []string{"..."}, except: []string{"dataset"}, forbid: []string{"std:math/rand/v2"}, direct: true},
+			rule{from: []string{"..."}, except: []string{"dataset/synthetic"}, forbid: []string{"std:math/rand/v2"}, direct: true},
 			module + "/entropy must not import math/rand/v2",
 		},
 		{

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/study"
 	"github.com/fedsim/fedsim/study/page"
 	"github.com/fedsim/fedsim/sweep"
@@ -70,7 +70,7 @@ var (
 func spectra(decays ...string) string {
 	var list []string
 	for _, d := range decays {
-		for _, a := range []dataset.Alignment{dataset.TopLabels, dataset.UniformLabels, dataset.BottomLabels} {
+		for _, a := range []synthetic.Alignment{synthetic.TopLabels, synthetic.UniformLabels, synthetic.BottomLabels} {
 			list = append(list, fmt.Sprintf("synthetic:regression-%s-%s", d, a))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/align"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -34,7 +34,7 @@ func shopper(u int) string { return fmt.Sprintf("shopper-%d@example.org", u) }
 func newOrganisations(t *testing.T, n int) *organisations {
 	t.Helper()
 	o := &organisations{machine: newMachine(t), n: n}
-	set, err := dataset.Open(t.Context(), demo+"/ratings.csv", dataset.Options{})
+	set, err := read.Open(t.Context(), demo+"/ratings.csv", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

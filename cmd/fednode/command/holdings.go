@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -34,18 +35,18 @@ type holdings struct {
 // scale; without it any number is taken.
 func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent, log *zerolog.Logger) (*holdings, error) {
 	low, high := -float64(math.MaxInt32), float64(math.MaxInt32)
-	o := dataset.Options{Min: &low, Max: &high}
+	o := read.Options{Min: &low, Max: &high}
 	if given.experiment != nil {
 		o = experiment.DataOptions(*given.experiment)
 	}
-	o.Columns, _ = dataset.ParseColumns(c.Columns) // checked with the flags
-	if c.Duplicates != string(dataset.DuplicatesLast) {
-		o.Duplicates = dataset.Duplicates(c.Duplicates)
+	o.Columns, _ = read.ParseColumns(c.Columns) // checked with the flags
+	if c.Duplicates != string(read.DuplicatesLast) {
+		o.Duplicates = read.Duplicates(c.Duplicates)
 	}
 	h := &holdings{left: leftOut{log: log}}
 	o.Skipped = h.left.record
 	var err error
-	if h.set, err = dataset.Open(ctx, c.Data, o); err != nil {
+	if h.set, err = read.Open(ctx, c.Data, o); err != nil {
 		return nil, err
 	}
 	h.left.end()
@@ -138,7 +139,7 @@ func (h *holdings) report(ctx context.Context, w io.Writer, specs []clientSpec, 
 	known := make(map[string]bool)
 	unlisted := 0
 	if items != "" {
-		list, err := dataset.OpenItems(ctx, items, dataset.Options{})
+		list, err := read.Items(ctx, items, read.Options{})
 		if err != nil {
 			return fmt.Errorf("--items: %w", err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -37,7 +37,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // facts are what is public about the data: the list of items in a folder, and who
 // or how many the users are. No rating is opened.
 func facts(ctx context.Context, c config.Config, items, users string, clients int) (agreement.Facts, error) {
-	set, err := dataset.OpenItems(ctx, items, experiment.DataOptions(c))
+	set, err := read.Items(ctx, items, experiment.DataOptions(c))
 	if err != nil {
 		return agreement.Facts{}, fmt.Errorf("the list of items, in a folder with movies.csv, movies.dat, u.item or items.csv: %w", err)
 	}

@@ -2,7 +2,7 @@ package command
 
 import (
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -15,7 +15,7 @@ type reading struct {
 
 // check says what is wrong with the flags.
 func (r *reading) check() error {
-	if _, err := dataset.ParseColumns(r.Columns); err != nil {
+	if _, err := read.ParseColumns(r.Columns); err != nil {
 		return cli.Misusef("--columns: %w", err)
 	}
 	return nil
@@ -25,7 +25,7 @@ func (r *reading) check() error {
 // the owner is then told of the others.
 func (r *reading) of(e *experiment.Experiment) {
 	algorithm.Columns.Set(&e.Config, r.Columns)
-	if r.Duplicates != string(dataset.DuplicatesLast) {
+	if r.Duplicates != string(read.DuplicatesLast) {
 		algorithm.Duplicates.Set(&e.Config, r.Duplicates)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -31,17 +33,17 @@ type dataListCmd struct {
 
 // listed is a line of fedsim data list.
 type listed struct {
-	dataset.Entry
+	read.Entry
 	Cached string `json:"cached,omitempty"` // path of the archive in the cache
 }
 
 // Run implements fedsim data list.
 func (c *dataListCmd) Run(s streams) error {
 	var list []listed
-	cache, cacheErr := dataset.UserCache()
-	for _, e := range dataset.List() {
+	cache, cacheErr := published.UserCache()
+	for _, e := range read.List() {
 		line := listed{Entry: e}
-		if p, ok := dataset.Lookup(e.Name); ok && cacheErr == nil && cache.Has(p) { // without a cache nothing is in it
+		if p, ok := published.Lookup(e.Name); ok && cacheErr == nil && cache.Has(p) { // without a cache nothing is in it
 			line.Cached = cache.Archive(p)
 		}
 		list = append(list, line)
@@ -118,13 +120,13 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	set, err := dataset.Open(ctx, c.Data, dataset.Options{
-		Min: c.RatingMin, Max: c.RatingMax, Columns: columns, Duplicates: dataset.Duplicates(c.Duplicates), Progress: p.Loading(c.Data),
+	set, err := read.Open(ctx, c.Data, read.Options{
+		Min: c.RatingMin, Max: c.RatingMax, Columns: columns, Duplicates: read.Duplicates(c.Duplicates), Progress: p.Loading(c.Data),
 	})
 	switch {
 	case errors.Is(err, dataset.ErrScale):
 		return cli.Misusef("--rating-min, --rating-max: %w", err)
-	case errors.Is(err, dataset.ErrDuplicates):
+	case errors.Is(err, read.ErrDuplicates):
 		return cli.Misusef("--%w", err)
 	}
 	if err != nil {
@@ -132,7 +134,7 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	}
 	p.Clear()
 	notify(set.Notices, s)
-	features, err := set.Features(c.Features)
+	features, err := read.Features(set, c.Features)
 	if err != nil {
 		return err
 	}
@@ -149,8 +151,8 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	return printInfo(s.out, info)
 }
 
-func parseColumns(text string) (dataset.Columns, error) {
-	columns, err := dataset.ParseColumns(text)
+func parseColumns(text string) (read.Columns, error) {
+	columns, err := read.ParseColumns(text)
 	if err != nil {
 		return columns, cli.Misusef("--columns: %w", err)
 	}

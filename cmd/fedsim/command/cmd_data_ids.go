@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 )
 
 type dataIDsCmd struct {
@@ -22,7 +23,7 @@ func (c *dataIDsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	set, err := dataset.Open(ctx, c.Data, dataset.Options{Columns: columns, Skipped: func(*dataset.FileError) {}})
+	set, err := read.Open(ctx, c.Data, read.Options{Columns: columns, Skipped: func(*dataset.FileError) {}})
 	if err != nil {
 		return err
 	}

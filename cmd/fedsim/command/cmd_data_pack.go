@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -27,8 +28,8 @@ func (c *dataPackCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	p := newProgress(s.err)
-	packed, err := dataset.PackFile(ctx, c.Data, dataset.Options{
-		Min: c.RatingMin, Max: c.RatingMax, Columns: columns, Duplicates: dataset.Duplicates(c.Duplicates), Progress: p.Loading(c.Data),
+	packed, err := read.PackFile(ctx, c.Data, read.Options{
+		Min: c.RatingMin, Max: c.RatingMax, Columns: columns, Duplicates: read.Duplicates(c.Duplicates), Progress: p.Loading(c.Data),
 	}, c.Out)
 	p.Clear()
 	switch {
@@ -36,7 +37,7 @@ func (c *dataPackCmd) Run(ctx context.Context, s streams) error {
 		return cli.Misusef("--out %s: it is there already; give another name, or remove it", c.Out)
 	case errors.Is(err, dataset.ErrScale):
 		return cli.Misusef("--rating-min, --rating-max: %w", err)
-	case errors.Is(err, dataset.ErrDuplicates):
+	case errors.Is(err, read.ErrDuplicates):
 		return cli.Misusef("--%w", err)
 	case err != nil:
 		return err

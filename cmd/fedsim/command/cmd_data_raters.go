@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -40,7 +41,7 @@ func (c *dataRatersCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	f, err := set.Features("rater")
+	f, err := read.Features(set, "rater")
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"text/tabwriter"
 
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -19,20 +19,20 @@ type dataVerifyCmd struct {
 func (c *dataVerifyCmd) Run(ctx context.Context, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()
-	v, err := dataset.Verify(ctx, c.Data, dataset.Options{Progress: p.Loading(c.Data)})
+	v, err := read.Verify(ctx, c.Data, read.Options{Progress: p.Loading(c.Data)})
 	p.Clear()
 	if len(v.Checks) == 0 && err != nil {
 		return err
 	}
 	print := printVerification
 	if c.Format == "json" {
-		print = func(s streams, v dataset.Verification) error { return cli.PrintJSON(s.out, v) }
+		print = func(s streams, v read.Verification) error { return cli.PrintJSON(s.out, v) }
 	}
 	return errors.Join(print(s, v), err, v.Err())
 }
 
 // printVerification prints every check, and what it was held against.
-func printVerification(s streams, v dataset.Verification) error {
+func printVerification(s streams, v read.Verification) error {
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tRESULT\tFOUND\tEXPECTED\tKNOWN FROM")
 	for _, c := range v.Checks {

@@ -15,7 +15,8 @@ import (
 	"github.com/sbinet/npyio"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results"
 )
@@ -111,18 +112,18 @@ func TestFilesGiveTheStatedError(t *testing.T) {
 	for _, algorithm := range []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd", "fmf-vfl"} {
 		t.Run(algorithm, func(t *testing.T) {
 			folder := leave(t, "--algorithm", algorithm, "--accountant", "rdp", "--rounds", "5", "--rank", "2", "--parties", strconv.Itoa(parties))
-			set, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+			set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			divided, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
+			divided, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			users := matrix(t, filepath.Join(folder, "user_embeddings.npy"))
 			items := slices.Repeat([]*mat.Dense{matrix(t, filepath.Join(folder, "item_embeddings.npy"))}, set.Users) // that predict for a user
 			if strings.HasPrefix(algorithm, "hfl") {
-				parts, partErr := set.PartitionUsers(parties, 1)
+				parts, partErr := split.PartitionUsers(set, parties, 1)
 				if partErr != nil {
 					t.Fatal(partErr)
 				}

@@ -16,17 +16,19 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/results"
 )
 
 // small opens the small synthetic set and the training part of runs on it.
 func small(t *testing.T) (*dataset.Set, dataset.Ratings) {
 	t.Helper()
-	set, err := dataset.Open(t.Context(), "synthetic:small", dataset.Options{})
+	set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	split, err := set.Split(dataset.SplitParams{Test: 0.1, Seed: 1})
+	split, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,7 @@ func TestRecommendFromFiles(t *testing.T) {
 			}
 			own := make(map[int]*mat.Dense)
 			if tt.algorithm == "hfl-sgdmf" {
-				parts, err := set.PartitionUsers(parties, 1)
+				parts, err := split.PartitionUsers(set, parties, 1)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,0 +1,290 @@
+// Package examples makes a set of a regression of columns of features and a label for each row. It reads no file.
+package examples
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idhash"
+)
+
+// Files of regressions: a row an example, a column a feature, and one the label.
+const (
+	// mostValues is how many values a column of words may have before they are hashed into as many buckets: what is named most in
+	// it is told apart from most else, and a profile stays one that can be decomposed.
+	mostValues = 50
+	// mostProfile bounds the columns that come of a file.
+	mostProfile = 2000
+)
+
+// columnTable holds columns of features as they come, and a label for each row.
+type Table struct {
+	File    string // for messages
+	Columns []*Column
+	Private []dataset.Field // private features
+	Labels  []float64
+}
+
+// set is the table as a set, with features as numbers or, where only fields are asked for, as these alone.
+func (t *Table) Set(name string, lo, hi float64, fields bool) (*dataset.Set, error) {
+	p := &dataset.Profile{Source: t.digest(), Fields: t.fields(), Private: t.Private}
+	if len(p.Fields)+len(p.Private) == 0 {
+		return nil, fmt.Errorf("%s: no column but the label's has two different values; there is nothing to learn from", t.File)
+	}
+	if fields || len(p.Fields) == 0 {
+		return dataset.FromLabels(name, p, t.Labels, lo, hi), nil
+	}
+	x, names, err := t.features()
+	if err != nil {
+		return nil, err
+	}
+	numbers := dataset.NewProfile(names, x)
+	p.Columns, p.X, p.Moments = names, x, numbers.Moments
+	return dataset.FromLabels(name, p, t.Labels, lo, hi), nil
+}
+
+// digest hashes what a profile is made of, whichever of its forms is.
+func (t *Table) digest() string {
+	d := dataset.NewDigester()
+	for _, c := range t.Columns {
+		d.Text("column")
+		d.Text(c.Name)
+		d.Texts(c.Values)
+		for _, w := range c.Words {
+			d.Number(uint64(int64(w)))
+		}
+		for _, v := range c.numbers {
+			d.Number(math.Float64bits(v))
+		}
+	}
+	for _, c := range t.Private {
+		d.Text("private")
+		d.Text(c.Name)
+		d.Number(uint64(c.Size))
+		for _, v := range c.Values {
+			d.Number(uint64(v))
+		}
+	}
+	return d.Sum()
+}
+
+// tableColumn is a column of features: numbers until one value is none, then words.
+type Column struct {
+	Name    string
+	numbers []float64 // NaN where it is missing
+	Words   []int32   // -1 where it is missing; nil of numbers
+	Values  []string  // what words are indices of, in the order that they were met
+	index   map[string]int32
+}
+
+// add adds a value to the rows before.
+func (c *Column) Add(v string, before int) {
+	if c.Words == nil {
+		x, err := strconv.ParseFloat(v, 64)
+		switch {
+		case v == "":
+			c.numbers = append(c.numbers, math.NaN())
+			return
+		case err == nil && !math.IsInf(x, 0) && !math.IsNaN(x):
+			c.numbers = append(c.numbers, x)
+			return
+		}
+		c.index, c.Words = make(map[string]int32), make([]int32, 0, before+1)
+		for _, x := range c.numbers { // numbers so far are words too
+			if math.IsNaN(x) {
+				c.Words = append(c.Words, -1)
+			} else {
+				c.Words = append(c.Words, c.word(strconv.FormatFloat(x, 'g', -1, 64)))
+			}
+		}
+		c.numbers = nil
+	}
+	if v == "" {
+		c.Words = append(c.Words, -1)
+		return
+	}
+	c.Words = append(c.Words, c.word(v))
+}
+
+func (c *Column) word(v string) int32 {
+	at, known := c.index[v]
+	if !known {
+		at = int32(len(c.Values))
+		v = strings.Clone(v)
+		c.index[v] = at
+		c.Values = append(c.Values, v)
+	}
+	return at
+}
+
+// features are the columns side by side, row by row, and their names.
+func (t *Table) features() (x []float64, names []string, err error) {
+	rows := len(t.Labels)
+	var columns [][]float64
+	for _, c := range t.Columns {
+		if c.Words == nil {
+			if v := standardised(c.numbers); v != nil {
+				names, columns = append(names, c.Name), append(columns, v)
+			}
+			continue
+		}
+		for _, f := range c.oneHot() {
+			names, columns = append(names, f.name), append(columns, f.values)
+		}
+		if len(names) > mostProfile {
+			break
+		}
+	}
+	switch n := len(names); {
+	case n == 0:
+		return nil, nil, fmt.Errorf("%s: no column but the label's has two different values; there is nothing to learn from", t.File)
+	case n > mostProfile:
+		return nil, nil, fmt.Errorf("%s: its columns make more than %d features; leave some out", t.File, mostProfile)
+	}
+	x = make([]float64, rows*len(names))
+	for j, v := range columns {
+		for i, f := range v {
+			x[i*len(names)+j] = f
+		}
+	}
+	return x, names, nil
+}
+
+// standardised are numbers with mean 0 and deviation 1, the mean where one is missing; nil of those that are all alike.
+func standardised(v []float64) []float64 {
+	var n, sum, square float64
+	for _, x := range v {
+		if !math.IsNaN(x) {
+			n++
+			sum += x
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	mean := sum / n
+	for _, x := range v {
+		if !math.IsNaN(x) {
+			square += float64((x - mean) * (x - mean))
+		}
+	}
+	deviation := math.Sqrt(square / n)
+	if !(deviation > 1e-12*math.Abs(mean)) || math.IsInf(deviation, 1) {
+		return nil
+	}
+	out := make([]float64, len(v))
+	for i, x := range v {
+		if !math.IsNaN(x) {
+			out[i] = (x - mean) / deviation
+		}
+	}
+	return out
+}
+
+// profileColumn is a column of a profile.
+type profileColumn struct {
+	name   string
+	values []float64
+}
+
+// oneHot is a feature for each value, in their order as text, or, where there are too many, for each bucket of their hashes.
+func (c *Column) oneHot() []profileColumn {
+	bucket, names := make([]int, len(c.Values)), slices.Sorted(slices.Values(c.Values))
+	if len(names) > mostValues {
+		names = make([]string, mostValues)
+		for j := range names {
+			names[j] = fmt.Sprintf("#%d", j)
+		}
+	}
+	for k, v := range c.Values {
+		if len(c.Values) <= mostValues {
+			bucket[k], _ = slices.BinarySearch(names, v)
+			continue
+		}
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, v) // never fails, says hash.Hash
+		bucket[k] = int(h.Sum64() % mostValues)
+	}
+	out := make([]profileColumn, len(names))
+	for j, name := range names {
+		out[j] = profileColumn{c.Name + "=" + name, make([]float64, len(c.Words))}
+	}
+	for i, w := range c.Words {
+		if w >= 0 {
+			out[bucket[w]].values[i] = 1
+		}
+	}
+	return slices.DeleteFunc(out, func(f profileColumn) bool { return slices.Min(f.values) == slices.Max(f.values) })
+}
+
+// fields are the columns of a table, those of no two values left out.
+func (t *Table) fields() []dataset.Field {
+	var out []dataset.Field
+	for _, c := range t.Columns {
+		f := c.field()
+		if slices.Min(f.Values) < slices.Max(f.Values) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// field has a value for each word, in their order as text, or for each bin of numbers, and one more for what is missing.
+func (c *Column) field() dataset.Field {
+	if c.Words == nil {
+		return c.bins()
+	}
+	f := dataset.Field{Name: c.Name, Values: make([]int32, len(c.Words))}
+	sorted := slices.Sorted(slices.Values(c.Values))
+	many := len(sorted) > mostWords
+	f.Size = min(len(sorted), mostWords) + 1
+	for i, w := range c.Words {
+		switch {
+		case w < 0:
+			f.Values[i] = int32(f.Size - 1)
+		case many:
+			f.Values[i] = idhash.Bucket(c.Name, c.Values[w], mostWords)
+		default:
+			at, _ := slices.BinarySearch(sorted, c.Values[w])
+			f.Values[i] = int32(at)
+		}
+	}
+	return f
+}
+
+// bins cuts numbers where as many are below as above, and so on: equal numbers are in one bin.
+func (c *Column) bins() dataset.Field {
+	sorted := slices.DeleteFunc(slices.Clone(c.numbers), math.IsNaN)
+	slices.Sort(sorted)
+	var ends []float64 // the largest number of each bin but the last
+	for k := 1; k < numberBins && len(sorted) > 0; k++ {
+		if v := sorted[(len(sorted)-1)*k/numberBins]; (len(ends) == 0 || v > ends[len(ends)-1]) && v < sorted[len(sorted)-1] {
+			ends = append(ends, v)
+		}
+	}
+	f := dataset.Field{Name: c.Name, Size: len(ends) + 2, Values: make([]int32, len(c.numbers))}
+	for i, v := range c.numbers {
+		if math.IsNaN(v) {
+			f.Values[i] = int32(f.Size - 1)
+			continue
+		}
+		at, _ := slices.BinarySearch(ends, v)
+		f.Values[i] = int32(at)
+	}
+	return f
+}
+
+// mostWords is how many values a field of words may have before they are hashed into as many.
+const mostWords = 1 << 16
+
+const (
+
+	// numberBins is how many values a field of numbers has at the most, about as many users in each.
+	numberBins = 32
+)

@@ -1,0 +1,41 @@
+// Package idhash hashes ids into draws that depend on nothing but the id and a seed.
+package idhash
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash/fnv"
+	"io"
+)
+
+// hashIDs returns 64 bits of the SHA-256 of each id. The domain keeps a user
+// apart from an item of the same id.
+func IDs(domain string, ids []string) []uint64 {
+	hashes := make([]uint64, len(ids))
+	var text []byte
+	for i, id := range ids {
+		text = append(text[:0], domain...)
+		text = binary.LittleEndian.AppendUint64(text, uint64(len(id)))
+		text = append(text, id...)
+		sum := sha256.Sum256(text)
+		hashes[i] = binary.LittleEndian.Uint64(sum[:])
+	}
+	return hashes
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection
+// whose every output bit depends on every input bit.
+func Mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// golden keeps the zero seed off the fixed point of mix.
+const Golden = 0x9e3779b97f4a7c15
+
+func Bucket(name, word string, size int) int32 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, name+"\x00"+word) // never fails, says hash.Hash
+	return int32(h.Sum64() % uint64(size))
+}

@@ -1,0 +1,124 @@
+package dataset
+
+import (
+	"encoding/csv"
+	"io"
+	"math"
+	"strconv"
+)
+
+// ItemFeatures are public features of the items of a set, by category. They say
+// nothing about who rated what: a server without ratings has them too.
+type ItemFeatures struct {
+	Items      int        // of the set; they keep its indices
+	Categories []Category // at least one, by name
+
+	// Digest is a hex SHA-256 over the ids of the items and all that is here but
+	// Skipped. Parties whose digests are equal have equal features of equal items.
+	Digest string
+
+	// Skipped is how many rows of files were about items that the set does not
+	// have: see read.Features.
+	Skipped int
+}
+
+// Category is one kind of features, such as the genres, in compressed rows: item j
+// has the features Value[Start[j]:Start[j+1]], with the weights at the same places.
+type Category struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"` // the vocabulary, each of some item: numeric where all are integers, else lexicographic
+
+	Start  []int32   `json:"start"`  // one entry for each item and one more
+	Value  []int32   `json:"value"`  // indices into Values, ascending within an item, none twice
+	Weight []float64 `json:"weight"` // of each, finite and positive; 1 where nothing else was said
+}
+
+// Features returns the indices into Values of item j's features, and the weight of
+// each. Both are empty for an item without any; do not write to them.
+func (c *Category) Features(j int) (values []int32, weights []float64) {
+	from, to := c.Start[j], c.Start[j+1]
+	return c.Value[from:to:to], c.Weight[from:to:to]
+}
+
+// Pick are the features of some items, which become items 0, 1, ... in that order. Vocabularies stay, with values
+// that none of them may have.
+func (f *ItemFeatures) Pick(items []int32) *ItemFeatures {
+	d := NewDigester()
+	d.Text("fedsim picked item features v1")
+	d.Text(f.Digest)
+	for _, j := range items {
+		d.Number(uint64(j))
+	}
+	out := &ItemFeatures{Items: len(items), Digest: d.Sum()}
+	for _, c := range f.Categories {
+		picked := Category{Name: c.Name, Values: c.Values, Start: make([]int32, 1, len(items)+1)}
+		for _, j := range items {
+			values, weights := c.Features(int(j))
+			picked.Value, picked.Weight = append(picked.Value, values...), append(picked.Weight, weights...)
+			picked.Start = append(picked.Start, int32(len(picked.Value)))
+		}
+		out.Categories = append(out.Categories, picked)
+	}
+	return out
+}
+
+// NewItemFeatures makes features of the items of these ids, of valid categories in order of their names.
+func NewItemFeatures(categories []Category, ids []string) *ItemFeatures {
+	f := &ItemFeatures{Items: len(ids), Categories: categories}
+	f.Digest = f.digest(ids)
+	return f
+}
+
+// digest hashes the features together with what the items are called.
+func (f *ItemFeatures) digest(ids []string) string {
+	d := NewDigester()
+	d.Text("fedsim item features v1")
+	d.Number(uint64(f.Items))
+	d.Texts(ids)
+	d.Number(uint64(len(f.Categories)))
+	for _, c := range f.Categories {
+		d.Text(c.Name)
+		d.Texts(c.Values)
+		for _, start := range c.Start { // as many as items, and one
+			d.Number(uint64(start))
+		}
+		for k, v := range c.Value {
+			d.Number(uint64(v))
+			d.Number(math.Float64bits(c.Weight[k]))
+		}
+	}
+	return d.Sum()
+}
+
+// WriteCSV writes the features as a file that read.Features reads. ids are those of the items.
+func (f *ItemFeatures) WriteCSV(to io.Writer, ids []string) error {
+	w := csv.NewWriter(to)
+	if err := w.Write([]string{"item_id", "category", "value", "weight"}); err != nil {
+		return err
+	}
+	for j, id := range ids {
+		for i := range f.Categories {
+			c := &f.Categories[i]
+			values, weights := c.Features(j)
+			for k, v := range values {
+				if err := w.Write([]string{id, c.Name, c.Values[v], strconv.FormatFloat(weights[k], 'g', -1, 64)}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// ItemColumn is a column of an items.csv beyond title, genres and year: public features of the
+// items, for whoever names it (read.Features).
+//
+// An items.csv beside own ratings has a header with a column called item, item_id or id, or what
+// the ratings call their items. It may have title, genres (with | between) and year, which are
+// what they are of MovieLens: without a year, one at the end of a title counts. Any other column is an
+// ItemColumn, and may have several values with | between, too. A field may be empty.
+type ItemColumn struct {
+	Name   string
+	Values [][]string // of each item; nil for none
+}

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package dataset
-
-import "os"
-
-// mapFile reads a file as a whole.
-func mapFile(name string) ([]byte, error) { return os.ReadFile(name) }

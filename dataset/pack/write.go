@@ -1,0 +1,236 @@
+// Package pack writes sets in the packed form (docs/packed.md), in two to three bytes a rating, and opens files of it: [Write], [File] and
+// [Open]. A file is mapped into memory and checked byte by byte. Times, test files, public users and profiles have no packed form.
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
+)
+
+// The packed form of a set, as docs/packed.md has it:
+//
+//	"FEDSIMP1"   magic and version
+//	records      one for each user
+//	offsets      where each begins in records, and where the last ends: 8 bytes each, little endian
+//	user ids     a length and as many bytes each; none where they are 1, 2, ...
+//	item ids     likewise
+//	features     of the items, as JSON
+//	footer       JSON: footer
+//	its length   8 bytes, little endian
+//	SHA-256      32 bytes, of everything before
+//	"FEDSIMP1"
+//
+// A record is the number of ratings and a number for each, by item: how many items were left out
+// since the one before, above the step of the scale that the rating is, in the fewest bits that all steps take.
+// Numbers have seven bits in a byte, the low ones first. Where a set has more ratings than fit a
+// scale of mostLevels steps, four bytes of a float32 stand behind each number in place of steps.
+const (
+	Magic      = "FEDSIMP"
+	packOne    = Magic + "1"
+	packTail   = 8 + sha256.Size + len(packOne)
+	mostLevels = 1 << 16
+	mostFooter = 16 << 20 // bytes
+)
+
+// footer says what a packed file holds.
+type footer struct {
+	Name    string    `json:"name"`
+	Digest  string    `json:"digest"` // of the set, as it would be from any source
+	Min     float64   `json:"min"`
+	Max     float64   `json:"max"`
+	Clicks  bool      `json:"clicks,omitempty"`
+	Users   int       `json:"users"`
+	Items   int       `json:"items"`
+	Ratings int       `json:"ratings"`
+	Levels  []float32 `json:"levels,omitempty"` // ascending
+	Raw     bool      `json:"raw,omitempty"`    // there are no levels, but floats
+
+	// Sections are the bytes of records, user ids, item ids and features.
+	Records  int `json:"records_bytes"`
+	UserIDs  int `json:"user_ids_bytes"`
+	ItemIDs  int `json:"item_ids_bytes"`
+	Features int `json:"features_bytes"`
+
+	least, most float64 // the scale, in float32 as ratings are
+}
+
+// packFeatures are public features of the items.
+type features struct {
+	Titles  []string             `json:"titles,omitempty"`
+	Genres  [][]string           `json:"genres,omitempty"`
+	Years   []int                `json:"years,omitempty"`
+	Columns []dataset.ItemColumn `json:"columns,omitempty"`
+}
+
+// ErrNotPackable is wrapped by the error of a set that holds what the packed form does not.
+var ErrNotPackable = errors.New("the packed form holds users, items, ratings and features of items, and nothing else")
+
+// Packing is what became of a set that was packed.
+type Report struct {
+	Users   int    `json:"users"`
+	Items   int    `json:"items"`
+	Ratings int    `json:"ratings"`
+	Bytes   int64  `json:"bytes"`
+	Digest  string `json:"digest"` // of the set
+
+	Notices []dataset.Notice `json:"notices,omitempty"` // of the set
+}
+
+// Pack writes the set in the packed form.
+func Write(s *dataset.Set, w io.Writer) (Report, error) {
+	if s.Times != nil || s.Tested != nil || s.Raters != nil || s.Profile != nil {
+		return Report{}, fmt.Errorf("%s: %w; it has timestamps, a test file, public users or a profile", s.Name, ErrNotPackable)
+	}
+	if err := errors.Join(s.Validate(), s.ValidateIDs()); err != nil {
+		return Report{}, err
+	}
+	p := NewWriter(w, levels(s))
+	rows := s.ByUser()
+	for u := range s.Users {
+		_ = p.Record(rows.Row(u)) // the first error of w is that of close
+	}
+	return p.Close(s)
+}
+
+// packOptions vary how a packed file is opened.
+type Options struct {
+	// Min and Max are the ends of the rating scale in stars; nil stands for what the file says. A scale that does not hold the file's is refused.
+	Min, Max *float64
+	// Packed leaves the ratings packed. Without it they are in columns, at 12 bytes a rating.
+	Packed bool
+	// Progress, when not nil, hears how many ratings of how many were checked.
+	Progress func(done, total int64)
+}
+
+// PackedForm is the set with its ratings packed, in memory. What Pack refuses is refused.
+func InMemory(s *dataset.Set) (*dataset.Set, error) {
+	var file bytes.Buffer
+	if _, err := Write(s, &file); err != nil {
+		return nil, err
+	}
+	return FromBytes(context.Background(), file.Bytes(), Options{})
+}
+
+// levels are the distinct ratings, ascending; nil where there are too many for a scale.
+func levels(s *dataset.Set) []float32 {
+	seen := make(map[float32]bool)
+	s.Each(func(_, _ int32, v float32) {
+		if len(seen) <= mostLevels {
+			seen[v] = true
+		}
+	})
+	if len(seen) > mostLevels {
+		return nil
+	}
+	var list []float32
+	for v := range seen {
+		list = append(list, v)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// packer writes a packed file from its beginning to its end. The first error of the writer is kept.
+type Writer struct {
+	footer
+	out     *bufio.Writer
+	hash    hash.Hash
+	written int64
+	err     error
+	step    map[float32]uint64
+	digits  uint
+	offsets []uint64
+	buf     []byte
+}
+
+// newPacker begins a file of ratings that are among the levels, in ascending order; nil stands for any ratings.
+func NewWriter(w io.Writer, levels []float32) *Writer {
+	f := footer{Levels: levels, Raw: levels == nil}
+	p := &Writer{footer: f, out: bufio.NewWriterSize(w, 1<<20), hash: sha256.New(), step: make(map[float32]uint64), digits: digitsOf(len(f.Levels)), offsets: []uint64{0}}
+	for i, v := range f.Levels {
+		p.step[v] = uint64(i)
+	}
+	p.write([]byte(packOne))
+	return p
+}
+
+func (p *Writer) write(b []byte) {
+	if p.err != nil {
+		return
+	}
+	p.hash.Write(b) // never fails, says hash.Hash
+	p.written += int64(len(b))
+	_, p.err = p.out.Write(b)
+}
+
+// record writes the ratings of the next user, whose items ascend.
+func (p *Writer) Record(items []int32, values []float32) error {
+	b, next := binary.AppendUvarint(p.buf[:0], uint64(len(items))), int32(0)
+	for k, j := range items {
+		b = binary.AppendUvarint(b, uint64(j-next)<<p.digits|p.step[values[k]])
+		if p.Raw {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(values[k]))
+		}
+		next = j + 1
+	}
+	p.buf = b
+	p.Ratings += len(items)
+	p.Records += len(b)
+	p.offsets = append(p.offsets, uint64(p.Records))
+	p.write(b)
+	return p.err
+}
+
+// close writes what stands behind the records, of a set that need not have its ratings.
+func (p *Writer) Close(s *dataset.Set) (Report, error) {
+	p.Name, p.Digest, p.Min, p.Max, p.Clicks, p.Users, p.Items = s.Name, s.Digest, s.Min, s.Max, s.Clicks, s.Users, s.Items
+	for _, at := range p.offsets {
+		p.write(binary.LittleEndian.AppendUint64(nil, at))
+	}
+	p.UserIDs = p.ids(s.UserIDs, p.Users)
+	p.ItemIDs = p.ids(s.ItemIDs, p.Ratings)
+	features, err := json.Marshal(features{s.Titles, s.Genres, s.Years, s.Columns})
+	if err != nil {
+		return Report{}, err
+	}
+	p.Features = len(features)
+	p.write(features)
+	footer, err := json.Marshal(p.footer)
+	if err != nil {
+		return Report{}, err
+	}
+	p.write(footer)
+	p.write(binary.LittleEndian.AppendUint64(nil, uint64(len(footer))))
+	p.write(p.hash.Sum(nil))
+	p.write([]byte(packOne))
+	if p.err == nil {
+		p.err = p.out.Flush()
+	}
+	return Report{Users: p.Users, Items: p.Items, Ratings: p.Ratings, Bytes: p.written, Digest: p.Digest}, p.err
+}
+
+// ids writes ids, unless they are 1, 2, ..., and at most so many, and returns how many bytes they take. Who reads a file makes
+// as many without reading them: a limit keeps small files from making them endless.
+func (p *Writer) ids(list []string, most int) int {
+	if len(list) <= most && idtext.AreNumbered(list) {
+		return 0
+	}
+	before := p.written
+	for _, id := range list {
+		p.write(append(binary.AppendUvarint(nil, uint64(len(id))), id...))
+	}
+	return int(p.written - before)
+}

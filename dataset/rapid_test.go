@@ -1,3 +1,0 @@
-package dataset
-
-import _ "github.com/fedsim/fedsim/internal/fewcases" // properties here are slow to check

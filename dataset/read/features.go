@@ -1,0 +1,246 @@
+package read
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// ErrNoFeatures is wrapped by the error of a set without the features that were asked
+// for, and of a file that describes no item of the set.
+var ErrNoFeatures = errors.New("no such features")
+
+// The features that come with a set.
+const (
+	featureGenres = "genres"
+	featureYear   = "year"
+)
+
+// Features returns the public features that a spec names, with commas between:
+//
+//	genres     the genres of the list of items
+//	year       the decade of release: 1990s
+//	rater      what public users gave, where some were taken out (split.TakeOut)
+//	COLUMN     another column of an items.csv ([dataset.ItemColumn])
+//	FILE.csv   a file with the columns item_id, category, value and perhaps weight
+//	FILE.csv:NAME  the category of that name of such a file
+//	none       none at all, likewise the empty spec; the result is nil
+//
+// Their order makes no difference. A file must have a header, may have its columns in
+// any order, may hold several categories (directors, cast, similar items, what public
+// raters gave), 256 with those of other places at the most, and quotes fields as in RFC 4180. An item may have many values in a
+// category, and need not have any. Weights are 1 where the column is missing. To read
+// a file called genres, write ./genres.
+//
+// Years are taken by decades because single ones overfit. On MovieLens latest-small,
+// with a fifth of the movies unseen, users' means and the mean of a movie's own year
+// have an RMSE of .9328; of two years .9300, five .9297, ten .9296, twenty .9301. Of
+// the two that are as good as one another, decades have the fewer values to be learned
+// through noise.
+//
+// Where a list says what the items are (see [Open], [Items]), a row about any other
+// item is an error: the id is mistyped, or of another catalogue. Without one the items
+// are those that somebody rated, and a description of others is not wrong: such rows
+// are skipped, and counted. A file of which no row is left is an error either way. So
+// are an item that has a value twice, and a category that comes from two places.
+//
+// Errors in a file's content are [*dataset.FileError].
+func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
+	parts, err := featureParts(spec)
+	if err != nil || parts == nil {
+		return nil, err
+	}
+	r := featureReader{set: s, from: make(map[string]string)}
+	for _, part := range parts {
+		switch part {
+		case featureGenres:
+			err = r.genres()
+		case featureYear:
+			err = r.decades()
+		default:
+			if part == featureRater && s.Raters != nil {
+				err = r.raters()
+				break
+			}
+			if k := slices.IndexFunc(s.Columns, func(c dataset.ItemColumn) bool { return c.Name == part }); k >= 0 {
+				err = r.column(s.Columns[k])
+			} else {
+				err = r.file(part)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("features %q: %w", part, err)
+		}
+	}
+	var categories []dataset.Category
+	for _, c := range r.categories {
+		categories = append(categories, c.compress(s.Items))
+	}
+	slices.SortFunc(categories, func(a, b dataset.Category) int { return cmp.Compare(a.Name, b.Name) })
+	f := dataset.NewItemFeatures(categories, s.ItemIDs)
+	f.Skipped = r.skipped
+	return f, nil
+}
+
+// featureParts splits a spec; nil stands for no features.
+func featureParts(spec string) ([]string, error) {
+	if spec = strings.TrimSpace(spec); spec == "" || spec == "none" {
+		return nil, nil
+	}
+	const want = "want genres, year and CSV files with commas between, or none"
+	var parts []string
+	for part := range strings.SplitSeq(spec, ",") {
+		part = strings.TrimSpace(part)
+		switch {
+		case part == "":
+			return nil, fmt.Errorf("features %q: nothing stands between two commas or at an end; %s", spec, want)
+		case part == "none":
+			return nil, fmt.Errorf("features %q: none goes with nothing else; %s", spec, want)
+		case slices.Contains(parts, part):
+			return nil, fmt.Errorf("features %q: %s is named twice; %s", spec, part, want)
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// featureReader collects the categories of a spec.
+type featureReader struct {
+	set        *dataset.Set
+	index      map[string]int32 // of an item by its id, from the first file on
+	from       map[string]string
+	categories []*featureTable
+	skipped    int
+}
+
+// featureTable is a category while its features are collected, in any order.
+type featureTable struct {
+	name     string
+	values   idTable
+	features []feature
+}
+
+// feature is one of an item.
+type feature struct {
+	item, value int32
+	weight      float64
+}
+
+// maxCategories bounds what a small file can make of memory: a category has an entry for
+// every item. What is known of items comes in a few.
+const maxCategories = 256
+
+// category starts a category, which comes from one place only.
+func (r *featureReader) category(name, from string) (*featureTable, error) {
+	if before, known := r.from[name]; known {
+		return nil, fmt.Errorf("category %q comes from %s already; give one of the two another name", name, before)
+	}
+	if len(r.categories) == maxCategories {
+		return nil, fmt.Errorf("category %q is one too many; at most %d are supported: what they have in common is a category, and these are its values", name, maxCategories)
+	}
+	r.from[name] = from
+	t := &featureTable{name: name, values: idTable{mapped: true}}
+	r.categories = append(r.categories, t)
+	return t, nil
+}
+
+// genres adds the genres of the set. One that the list names twice for a movie counts once.
+func (r *featureReader) genres() error {
+	t, err := r.category(featureGenres, "the list of items")
+	if err != nil {
+		return err
+	}
+	for j, genres := range r.set.Genres {
+		for k, genre := range genres {
+			if genre == "" || slices.Contains(genres[:k], genre) {
+				continue
+			}
+			if err = t.add(j, genre); err != nil {
+				return err
+			}
+		}
+	}
+	return t.some(r.set, "genres")
+}
+
+// decades adds the decades of release.
+func (r *featureReader) decades() error {
+	t, err := r.category(featureYear, "the list of items")
+	if err != nil {
+		return err
+	}
+	for j, year := range r.set.Years {
+		if year == 0 {
+			continue
+		}
+		if err = t.add(j, fmt.Sprintf("%ds", year/10*10)); err != nil {
+			return err
+		}
+	}
+	return t.some(r.set, "years")
+}
+
+// add adds a feature of weight 1.
+func (t *featureTable) add(item int, value string) error {
+	v, err := t.values.index([]byte(value))
+	if err != nil {
+		return fmt.Errorf("value %w", err)
+	}
+	t.features = append(t.features, feature{item: int32(item), value: v, weight: 1})
+	return nil
+}
+
+// some reports a set whose list of items has none of the features.
+func (t *featureTable) some(s *dataset.Set, what string) error {
+	if len(t.features) == 0 {
+		return fmt.Errorf("%w: %s lists no %s; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item), others with an items.csv and the synthetic ones do",
+			ErrNoFeatures, s.Name, what)
+	}
+	return nil
+}
+
+// compress puts the features in canonical order.
+func (t *featureTable) compress(items int) dataset.Category {
+	values, rank := t.values.canonical()
+	for k := range t.features {
+		t.features[k].value = rank[t.features[k].value]
+	}
+	slices.SortFunc(t.features, func(a, b feature) int {
+		return cmp.Or(cmp.Compare(a.item, b.item), cmp.Compare(a.value, b.value))
+	})
+	c := dataset.Category{
+		Name: t.name, Values: values, Start: make([]int32, items+1),
+		Value: make([]int32, len(t.features)), Weight: make([]float64, len(t.features)),
+	}
+	for k, f := range t.features {
+		c.Start[f.item+1]++
+		c.Value[k], c.Weight[k] = f.value, f.weight
+	}
+	for j := range items {
+		c.Start[j+1] += c.Start[j]
+	}
+	return c
+}
+
+// column adds the values of a column of the list of items.
+func (r *featureReader) column(c dataset.ItemColumn) error {
+	t, err := r.category(c.Name, "the list of items")
+	if err != nil {
+		return err
+	}
+	for j, values := range c.Values {
+		for _, v := range values {
+			if err = t.add(j, v); err != nil {
+				return err
+			}
+		}
+	}
+	if len(t.features) == 0 {
+		return fmt.Errorf("%w: the column of items.csv is empty", ErrNoFeatures)
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package read
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
+)
+
+// features are the public features of the items of a set, one entry for each item.
+type features struct {
+	titles  []string
+	genres  [][]string
+	years   []int
+	columns []dataset.ItemColumn
+}
+
+// itemFormat is a kind of file that lists items and describes them: an id, a
+// title with the year at its end, and genres.
+type itemFormat struct {
+	file    string // its name, beside the ratings
+	id      string // what it calls the id
+	dialect dialect
+	header  string // "" for none
+	fields  int    // of a row; the first two are id and title
+	layout  string // what they are, for messages
+	latin1  bool   // text that is not UTF-8 is ISO 8859-1
+	genres  func(record [][]byte) ([]string, error)
+
+	// Of an items.csv, whose header says what its columns are; nil in the list of formats.
+	at      *itemColumns
+	columns []string
+}
+
+var (
+	moviesCSV = itemFormat{
+		file: "movies.csv", id: "movieId", dialect: commas, header: "movieId,title,genres", fields: 3,
+		layout: ": movieId,title,genres; a title with a comma must be quoted", genres: listedGenres,
+	}
+	// MovieLens 1M writes ISO 8859-1, 10M UTF-8.
+	moviesDat = itemFormat{
+		file: "movies.dat", id: "MovieID", dialect: colons, fields: 3,
+		layout: " (MovieID::Title::Genres)", latin1: true, genres: listedGenres,
+	}
+	uItem = itemFormat{
+		file: "u.item", id: "movie id", dialect: pipes, fields: 5 + len(flaggedGenres),
+		layout: " (movie id | title | release date | video release date | IMDb URL | 19 genre flags)",
+		latin1: true, genres: genreFlags,
+	}
+)
+
+// flaggedGenres are the genres of u.item in the order of their flags (README of
+// MovieLens 100K). The first, which says that the genre is unknown, is none.
+var flaggedGenres = [...]string{
+	"", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
+	"Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
+}
+
+var titleYear = regexp.MustCompile(`\((\d{4})\)\s*$`)
+
+// OpenItems opens the list of items of a folder, movies.csv, movies.dat, u.item or items.csv,
+// whether or not ratings stand beside it: the catalogue of those who hold no ratings.
+// The set has no ratings and no users. Its items and features, in their order, are
+// those that [Open] finds where no rated item is missing from the list; its scale is
+// that of the format, or that of the options, of which nothing else has a meaning.
+func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
+	d := diskFolder(dir)
+	f, err := findItems(d)
+	if err != nil {
+		return nil, err
+	}
+	setMin, setMax, err := dataset.ScaleOr(o.Min, o.Max, f.min, f.max)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := d.open(f.items.file)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	var items idTable
+	listed, err := f.items.readItems(ctx, d.path(f.items.file), r, &items, o.itemNames(f))
+	if err != nil {
+		return nil, err
+	}
+	ids, rank := items.canonical()
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%s lists no items", d.path(f.items.file))
+	}
+	listed = listed.reorder(rank)
+	set := &dataset.Set{
+		Name: baseName(dir), Min: setMin, Max: setMax, Ratings: dataset.Ratings{Items: len(ids)}, ItemIDs: ids,
+		Titles: listed.titles, Genres: listed.genres, Years: listed.years, Columns: listed.columns,
+	}
+	set.Digest = set.ComputeDigest()
+	return set, nil
+}
+
+// itemNames are what an items.csv may call the ids of items.
+func (o Options) itemNames(f format) []string {
+	var names []string
+	for _, name := range []string{o.Columns.Item, f.item, "item", "item_id", "id"} {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// findItems returns the format whose file of items a folder has.
+func findItems(d diskFolder) (format, error) {
+	var found []format
+	var files []string
+	for _, f := range slices.Concat(headed, headless) {
+		if f.items == nil || f.beside != "" && !d.has(f.beside) || slices.Contains(files, f.items.file) {
+			continue // of formats with one file of items, the first that fits wins
+		}
+		if d.has(f.items.file) {
+			found, files = append(found, f), append(files, f.items.file)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return format{}, fmt.Errorf("%s: no list of items: looked in it for %s, %s, %s, %s", d, moviesCSV.file, moviesDat.file, uItem.file, itemsCSV.file)
+	default:
+		return format{}, fmt.Errorf("%s holds %s; keep one", d, strings.Join(files, " and "))
+	}
+}
+
+// readItems reads a file of items. It adds those that have no rating to the
+// items, and returns the features of all by their number: items that the file
+// does not list keep an empty title, no genre and year 0.
+//
+// names are what an items.csv may call the ids.
+func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, items *idTable, names []string) (features, error) {
+	s := newScanner(ctx, r, f.dialect, nil)
+	if f.genres == nil {
+		header, err := s.next()
+		if errors.Is(err, io.EOF) {
+			err = errNoItemID
+		}
+		if err == nil {
+			f, err = f.named(header, names)
+		}
+		if err != nil {
+			return features{}, s.locate(file, err)
+		}
+	}
+	if f.header != "" {
+		header, err := s.next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return features{}, s.locate(file, err)
+		}
+		if err != nil || !strings.EqualFold(string(bytes.Join(header, []byte(f.dialect.sep))), f.header) {
+			return features{}, s.locate(file, fmt.Errorf("no header; want the first line to be %s", f.header))
+		}
+	}
+	n := len(items.names)
+	out := features{titles: make([]string, n), genres: make([][]string, n), years: make([]int, n)}
+	for _, name := range f.columns {
+		out.columns = append(out.columns, dataset.ItemColumn{Name: name, Values: make([][]string, n)})
+	}
+	lines := make([]int, n) // line of each item, 0 for one that has none so far
+	for {
+		record, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err == nil {
+			lines, err = f.add(&out, record, items, lines, s.line)
+		}
+		if err != nil {
+			return features{}, s.locate(file, err)
+		}
+	}
+}
+
+// add stores one item, under its number or under a new one, and returns the lines
+// with its own.
+func (f *itemFormat) add(to *features, record [][]byte, items *idTable, lines []int, line int) ([]int, error) {
+	if len(record) != f.fields {
+		return nil, fmt.Errorf("%d fields, want %d%s", len(record), f.fields, f.layout)
+	}
+	id := record[0]
+	if f.at != nil {
+		id = record[f.at.id]
+	}
+	i, err := items.index(id)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", f.id, err)
+	}
+	if int(i) == len(lines) {
+		to.grow()
+		lines = append(lines, 0)
+	}
+	if lines[i] != 0 {
+		return nil, fmt.Errorf("%s %q was described on line %d already; keep one of the two", f.id, id, lines[i])
+	}
+	lines[i] = line
+	if f.at != nil {
+		return lines, f.at.describe(to, i, record)
+	}
+	if to.titles[i], err = f.text(record[1]); err != nil {
+		return nil, fmt.Errorf("title %w", err)
+	}
+	to.years[i] = yearOf(to.titles[i])
+	if to.genres[i], err = f.genres(record); err != nil {
+		return nil, err
+	}
+	return lines, nil
+}
+
+// text returns a field as UTF-8.
+func (f *itemFormat) text(field []byte) (string, error) {
+	switch {
+	case utf8.Valid(field):
+		return string(field), nil
+	case !f.latin1:
+		return "", fmt.Errorf("%s %w", idtext.Quote(field), idtext.ErrNotUTF8)
+	}
+	runes := make([]rune, len(field))
+	for i, c := range field {
+		runes[i] = rune(c) // the first 256 characters of Unicode are ISO 8859-1
+	}
+	return string(runes), nil
+}
+
+// reorder returns the features with those of item i at rank[i]. Without
+// features there are none after it either.
+func (f features) reorder(rank []int32) features {
+	if f.titles == nil {
+		return features{}
+	}
+	out := features{titles: make([]string, len(rank)), genres: make([][]string, len(rank)), years: make([]int, len(rank))}
+	for i, to := range rank {
+		out.titles[to], out.genres[to], out.years[to] = f.titles[i], f.genres[i], f.years[i]
+	}
+	for _, c := range f.columns {
+		values := make([][]string, len(rank))
+		for i, to := range rank {
+			values[to] = c.Values[i]
+		}
+		out.columns = append(out.columns, dataset.ItemColumn{Name: c.Name, Values: values})
+	}
+	return out
+}
+
+// yearOf returns the year at the end of a title such as "Heat (1995)", 0 when there is none.
+func yearOf(title string) int {
+	match := titleYear.FindStringSubmatch(title)
+	if match == nil {
+		return 0
+	}
+	year, _ := strconv.Atoi(match[1]) // four digits: cannot fail
+	return year
+}
+
+// listedGenres splits "Comedy|Drama" in the third field; "(no genres listed)" and
+// the empty text mean none.
+func listedGenres(record [][]byte) ([]string, error) {
+	text := record[2]
+	if len(text) == 0 || string(text) == "(no genres listed)" {
+		return nil, nil
+	}
+	if !utf8.Valid(text) {
+		return nil, fmt.Errorf("genres %s %w", idtext.Quote(text), idtext.ErrNotUTF8)
+	}
+	return strings.Split(string(text), "|"), nil
+}
+
+// genreFlags reads the flags of u.item.
+func genreFlags(record [][]byte) ([]string, error) {
+	var list []string
+	for i, flag := range record[len(record)-len(flaggedGenres):] {
+		switch {
+		case string(flag) == "1" && flaggedGenres[i] != "":
+			list = append(list, flaggedGenres[i])
+		case string(flag) != "0" && string(flag) != "1":
+			return nil, fmt.Errorf("genre flag %d is %s; want 0 or 1", i+1, idtext.Quote(flag))
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,58 @@
+package read
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
+)
+
+// parseRating parses a finite decimal number.
+func parseRating(b []byte) (float64, error) {
+	if v, ok := parseShortDecimal(b); ok {
+		return v, nil
+	}
+	if len(b) == 0 {
+		return 0, errors.New("rating is empty")
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, fmt.Errorf("rating %s is not finite", idtext.Quote(b))
+	case err != nil:
+		return 0, fmt.Errorf("rating %s is not a number", idtext.Quote(b))
+	}
+	if v == 0 {
+		return 0, nil // -0 too, so that equal ratings have equal digests
+	}
+	return v, nil
+}
+
+// parseShortDecimal parses digits with at most one point among or after them,
+// 16 bytes at most, the form of nearly every rating. The quotient of two integers
+// below 2^53 is rounded once, so the result is that of strconv.ParseFloat.
+func parseShortDecimal(b []byte) (v float64, ok bool) {
+	if len(b) == 0 || len(b) > 16 || b[0] == '.' {
+		return 0, false
+	}
+	digits, scale, point := uint64(0), uint64(1), false
+	for _, c := range b {
+		switch {
+		case '0' <= c && c <= '9':
+			digits = digits*10 + uint64(c-'0')
+			if point {
+				scale *= 10
+			}
+		case c == '.' && !point:
+			point = true
+		default:
+			return 0, false
+		}
+	}
+	if digits >= 1<<53 {
+		return 0, false
+	}
+	return float64(digits) / float64(scale), true
+}

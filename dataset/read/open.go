@@ -1,0 +1,216 @@
+// Package read opens sets of ratings. It reads every format of MovieLens, LibimSeTi, the Million Song Dataset's plays, RecBole, CSV,
+// JSON lines and Parquet, from folders, zip archives and pipes, and lists of items and files of item features beside them. It verifies
+// copies of published sets. A spec takes one way:
+//
+//	spec -> source (source.go, zip.go)       a folder, an archive, a file or a pipe
+//	     -> rows (sniff.go)                  what the file is, and an opener for it: scanner, JSON lines or Parquet
+//	     -> table (table.go)                 ids, ratings and times, in the order of the file
+//	     -> set (order.go)                   in canonical order, with its digest
+//
+// A format of ratings is a row of a table (format.go). Generated and packed sets are opened by packages synthetic and pack. This package
+// never downloads anything, and writes nothing but packed files ([PackFile]).
+//
+// What it promises, beside what every set does:
+//
+//   - The items of a set are a public catalogue where the source has one: a movies.csv,
+//     movies.dat or u.item lists all movies, rated or not. Without one, and in LibimSeTi,
+//     the Million Song Dataset and generic CSV files, the items are those with at least one rating. The list of
+//     rated items is then assumed to be public: no privacy statement about the set
+//     protects it. The same holds for an item that is rated but not listed, which becomes
+//     an item of the set all the same.
+//   - A file that repeats a (user, item) pair, unless [Options] say what that means, or that contains
+//     anything but a finite rating within the range, is refused with a [*dataset.FileError] that
+//     says where; nothing is repaired silently. Who must not refuse a file for its ratings
+//     is told what is left out of it instead ([Options]).
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/pack"
+	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/dataset/synthetic"
+)
+
+// Open opens a data set. The spec is one of
+//
+//	synthetic           the same as synthetic:ml-1m
+//	synthetic:SHAPE     a generated set; List names the shapes
+//	synthetic:SHAPE-N   the same with N users, who rate as many of the same items each
+//	DIR                 a folder that holds ratings.csv, .tsv, .dat, .inter, .jsonl or .parquet, or u.data
+//	ZIP                 an archive of which one folder holds one of these, or of a single file
+//	FILE                a file of ratings
+//	-                   the text that is piped in, as one of a file
+//	NAME                the copy in the cache of a published set; List names them
+//
+// With a label's name ([Columns]) the file is a table of a regression instead, with a header: a row is an example, and the columns
+// but the label's are features ([Set.Profile]). "synthetic:regression-DECAY-LABELS" is a generated one, "synthetic:fields" one of categories, and
+// "synthetic:fields-ROWS-private" one of so many rows with some that are private.
+//
+// A path that exists wins over a name. What a file is, its content says, not its
+// name:
+//
+//   - A header with userId, movieId and rating makes it a MovieLens file (20M, 25M,
+//     latest), one with user, item and rating, or user_id, item_id and rating, a generic one, whose ids may be any
+//     text. Columns may stand in any order and among others, which are ignored; names may be
+//     followed by a type, as RecBole does (user_id:token). Other names can be said
+//     ([Options.Columns]). Without a column of ratings each row is a click ([Set.Clicks]).
+//     Between fields are commas, and they may be quoted; or tabs, or ::, and a quote
+//     is text like any other.
+//   - Objects with these names, one a line, are JSON lines; ids may be texts or numbers. A file
+//     that begins with PAR1 is Parquet, whose columns have these names. It cannot be read from an archive or a
+//     pipe, and errors count its rows in place of lines.
+//   - A file that begins with FEDSIMP1 is a packed set ([Pack]), of which every byte is checked. It is opened from its path
+//     alone, and not from an archive or a pipe.
+//   - Without a header, rows of four fields with tabs between are MovieLens 100K, with
+//     :: between them MovieLens 1M (where a users.dat stands beside them) or 10M. Rows
+//     of three with commas between, in a file called ratings.dat, are LibimSeTi; of three
+//     with tabs between, in a file called train_triplets.txt, the Million Song Dataset's plays.
+//
+// The items of a MovieLens set are listed and described by the file beside it:
+// movies.csv, movies.dat or u.item, of which text that is not UTF-8 is read as ISO
+// 8859-1 in the latter two; those of other sets by an items.csv ([dataset.ItemColumn]). It may be missing; then, and in part where it lacks rated
+// movies, the ratings say what the items are. Line ends may be LF or CRLF, and a byte
+// order mark may lead. Values are kept as the nearest float32.
+//
+// Files of an archive are unpacked as they are read, and nothing is written. One that
+// would unpack to more than 8 GiB or 200 times its packed size is refused.
+//
+// Errors in a file's content are [*dataset.FileError]; a file without ratings and a folder
+// without a file of them wrap [dataset.ErrNoRatings], a missing path [fs.ErrNotExist], a
+// published set that is not in the cache [published.ErrNotDownloaded], an unknown shape
+// [synthetic.ErrUnknownShape]. When ctx ends, Open returns its error.
+func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
+	switch {
+	case synthetic.Is(spec):
+		if o.Test != "" || o.Columns != (Columns{}) {
+			return nil, fmt.Errorf("data %q: a generated set has no columns to name and no test file", spec)
+		}
+		return synthetic.Open(ctx, spec, o.synthetic())
+	case pack.Is(spec):
+		if o.Test != "" || o.Columns != (Columns{}) || o.Times {
+			return nil, fmt.Errorf("data %q: a packed file has no columns to name, no timestamps and no test file; use the data that it was packed from", spec)
+		}
+		return pack.Open(ctx, spec, pack.Options{Min: o.Min, Max: o.Max, Packed: o.Packed, Progress: o.Progress})
+	}
+	s, err := o.find(spec)
+	if err != nil {
+		return nil, err
+	}
+	load := s.load
+	if o.Columns.Label != "" {
+		load = s.loadRegression
+		if o.Test != "" || o.Times {
+			return nil, errors.Join(fmt.Errorf("data %q: a regression has no timestamps and no test file; split.by random is needed", spec), s.close())
+		}
+	}
+	set, err := load(ctx, o)
+	return set, errors.Join(err, s.close())
+}
+
+// synthetic are the options of a generated set.
+func (o Options) synthetic() synthetic.Options {
+	return synthetic.Options{Min: o.Min, Max: o.Max, Fields: o.Fields, Packed: o.Packed, Progress: o.Progress}
+}
+
+// find opens the source that a spec stands for.
+func (o Options) find(spec string) (*source, error) {
+	s, err := openSource(spec, o.Input)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	p, ok := published.Lookup(spec)
+	if !ok {
+		return nil, fmt.Errorf("data %q: %w; want a folder, zip archive or file of ratings, one of %s, or synthetic[:%s]",
+			spec, err, strings.Join(published.Names(), ", "), strings.Join(synthetic.ShapeNames(), "|:"))
+	}
+	archive, err := p.Cached(o.Cache)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = openSource(archive, nil); err != nil {
+		return nil, err
+	}
+	s.name = p.Name
+	return s, nil
+}
+
+// load reads the ratings of a source, and its items where they are listed.
+func (s *source) load(ctx context.Context, o Options) (*dataset.Set, error) {
+	r, size, err := s.open(s.file)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	var progress func(int64)
+	if o.Progress != nil {
+		progress = func(read int64) { o.Progress(read, size) }
+	}
+	t, err := readRatings(ctx, s.path(s.file), r, size, s.has, o, progress)
+	if err != nil {
+		return nil, err
+	}
+	if err = t.loadItems(ctx, s, o); err != nil {
+		return nil, err
+	}
+	if o.Test != "" {
+		if err = t.openTest(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	t.notifyScale(o)
+	set, err := t.sort()
+	if err != nil {
+		return nil, err
+	}
+	set.Name = s.name
+	return set, nil
+}
+
+// openTest adds the ratings of the test file.
+func (t *table) openTest(ctx context.Context, o Options) error {
+	s, err := openSource(o.Test, o.Input)
+	if err != nil {
+		return fmt.Errorf("the test file: %w", err)
+	}
+	r, size, err := s.open(s.file)
+	if err == nil {
+		err = t.readTest(ctx, s.path(s.file), r, size, s.has, o)
+		err = errors.Join(err, r.Close())
+	}
+	t.items.settle()
+	for t.features.titles != nil && len(t.features.titles) < len(t.items.names) { // items that the list of items does not have
+		t.features.grow()
+	}
+	return errors.Join(err, s.close())
+}
+
+// loadItems adds the items and features of the file beside the ratings, if there is one.
+func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
+	list := t.format.items
+	if list == nil || !f.has(list.file) {
+		return nil
+	}
+	r, _, err := f.open(list.file)
+	if err != nil {
+		return err
+	}
+	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	t.items.settle()
+	t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items, o.itemNames(t.format))
+	return err
+}
+
+// baseName names a path by its last element, and "." by the folder it stands for.
+func baseName(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return filepath.Base(path)
+}

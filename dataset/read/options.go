@@ -1,0 +1,67 @@
+package read
+
+import (
+	"errors"
+	"io"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/published"
+)
+
+// Options vary how a set is opened. The zero value is ready to use.
+type Options struct {
+	// Min and Max are the ends of the rating scale in stars. Where one is nil the
+	// format's default holds: 1 and 5 for MovieLens 100K and 1M, 0.5 and 5 for the later
+	// ones, 1 and 10 for LibimSeTi, 1 and 10,000 for plays of the Million Song Dataset, 0 and 5 for
+	// other files of ratings, 0 and 1 for clicks, the
+	// shape's for synthetic sets. Ratings outside are refused.
+	Min, Max *float64
+
+	// Columns are names of columns that are not those of a format.
+	Columns Columns
+
+	// Duplicates says what becomes of several records of one pair; "" refuses the file. The
+	// errors of what cannot be counted wrap ErrDuplicates.
+	Duplicates Duplicates
+
+	// Times keeps the timestamps, which take 8 bytes a rating, where the source has them.
+	Times bool
+	// MaybeTimes keeps timestamps too. A rating whose timestamp cannot be read has the time NaN, and a notice says so. The
+	// digest is the digest of the set without times: the split does not depend on them.
+	MaybeTimes bool
+
+	// Test is a file of ratings to be tested on: a part of the set, of which the data themselves hold
+	// none. "" is no file. Its users and items are among those of the set, whether or not they are
+	// in the data.
+	Test string
+
+	// Fields leaves out the features of a regression as numbers, which take far more memory than categories ([dataset.Profile.Fields]).
+	Fields bool
+
+	// Packed leaves ratings packed ([dataset.Packed]) of a file in that form, and of a generated set of 50 million or more.
+	// Without it they are in columns, of any source, at 12 bytes a rating.
+	Packed bool
+
+	// Input is what the spec "-" reads; nil stands for [os.Stdin].
+	Input io.Reader
+
+	// Skipped, when not nil, hears of each record of a file of ratings that cannot be used:
+	// a rating that is off the scale or no number, a row that is not like the others, the earlier
+	// one of two ratings of one pair, of which the last in the file counts. The set is then
+	// made of all others, and may be empty. It is for who must take part with whatever the
+	// file holds; nil refuses the file. A file of no known format, or that cannot be read, is
+	// refused either way. Of a file without a single row nothing tells the scale: where it is
+	// not among the options the set's is 0 to 0.
+	Skipped func(*dataset.FileError)
+
+	// Cache is where sets of a published name are looked for; "" means [published.UserCache].
+	Cache published.Cache
+
+	// Progress, when not nil, is called with how much of the whole is done: unpacked
+	// bytes for files (total is 0 where the size is unknown), ratings for synthetic sets.
+	// Calls do not overlap.
+	Progress func(done, total int64)
+}
+
+// ErrDuplicates is wrapped by the error where duplicates are to be counted and cannot be.
+var ErrDuplicates = errors.New("duplicates")

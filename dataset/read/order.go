@@ -1,0 +1,231 @@
+package read
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/csr"
+)
+
+// partSize is how many ratings are put in order, and hashed, at a time: few enough to stay in the cache in between.
+const partSize = 1 << 14
+
+// sort puts users, items, features and ratings into canonical order, of each pair one record.
+// The name of the set remains to be filled in.
+func (t *table) sort() (*dataset.Set, error) {
+	t.users.settle()
+	t.items.settle()
+	userIDs, userRank := t.users.canonical()
+	itemIDs, itemRank := t.items.canonical()
+	if err := t.settleTimes(); err != nil {
+		return nil, err
+	}
+	t.notifyAlike()
+	t.notify(dataset.NoticeIDs, t.spaced, "ratings have spaces around an id, which are left out")
+	about := t.features.reorder(itemRank)
+	set := &dataset.Set{
+		Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,
+		Titles: about.titles, Genres: about.genres, Years: about.years, Columns: about.columns,
+		MaybeTimes: t.maybe && t.times != nil, Notices: t.notices,
+	}
+	t.ratings.Users, t.ratings.Items, t.ratings.Times = len(userIDs), len(itemIDs), t.times
+	hashed := t.decode(set, t.users.places(userRank), t.items.places(itemRank))
+	if hashed == nil {
+		hashed = t.sortRows(set)
+	}
+	if hashed == nil {
+		if err := t.mergeRows(set); err != nil {
+			return nil, err
+		}
+		return set, nil
+	}
+	hashed.Tail(set)
+	set.Digest = hashed.Sum()
+	return set, nil
+}
+
+// decode puts the indices of users and items in place of the codes. Where that makes the ratings those of a set as they stand,
+// which is so for most published files, it makes them the set's and returns their hash, else nil.
+func (t *table) decode(set *dataset.Set, users, items places) *dataset.Digester {
+	r, n := t.ratings, t.ratings.Len()
+	ascend := make([]bool, (n+partSize-1)/partSize)
+	sorted := t.duplicates != DuplicatesCount
+	d := dataset.NewDigester()
+	d.Head(set, n)
+	inOrder(len(ascend), func(part int) {
+		from, to := partSize*part, min(partSize*(part+1), n)
+		users.decode(r.User[from:to])
+		items.decode(r.Item[from:to])
+		ascend[part] = ascends(slice(r, from, to))
+	}, func(part int) {
+		from, to := partSize*part, min(partSize*(part+1), n)
+		sorted = sorted && ascend[part] && ascends(slice(r, max(from-1, 0), min(from+1, n)))
+		if sorted {
+			d.Columns(slice(r, from, to))
+		}
+	})
+	if !sorted {
+		return nil
+	}
+	if cap(r.Value)-n > n/8 { // a set lives long
+		r = slice(r, 0, n)
+		r.User, r.Item, r.Value = slices.Clone(r.User), slices.Clone(r.Item), slices.Clone(r.Value)
+	}
+	set.Ratings = r
+	if t.test > 0 {
+		set.Tested = make([]bool, n)
+		for k := t.test; k < n; k++ {
+			set.Tested[k] = true
+		}
+	}
+	return d
+}
+
+// sortRows makes the ratings in order those of the set and returns their hash; or nil where a pair is there twice, or the
+// value of a pair is how often it is there.
+func (t *table) sortRows(set *dataset.Set) *dataset.Digester {
+	if t.duplicates == DuplicatesCount {
+		return nil
+	}
+	r, n := t.ratings, t.ratings.Len()
+	start := csr.Starts(r.User, r.Users)
+	positions, values := r.Times != nil || t.test > 0, r.Value
+	if positions {
+		values = nil
+	}
+	keys := csr.Pairs(r.User, r.Item, values, r.Items, start)
+	out := dataset.NewRatings(r.Users, r.Items, n)
+	if r.Times != nil {
+		out.Times = make([]float64, n)
+	}
+	if t.test > 0 {
+		set.Tested = make([]bool, n)
+	}
+	cuts := cutRows(start)
+	var twice atomic.Bool
+	d := dataset.NewDigester()
+	d.Head(set, n)
+	inOrder(len(cuts)-1, func(part int) {
+		for u := cuts[part]; u < cuts[part+1]; u++ {
+			last := int32(-1)
+			for at := start[u]; at < start[u+1]; at++ {
+				item, low := int32(keys[at]>>32), uint32(keys[at])
+				if item == last {
+					twice.Store(true)
+				}
+				last = item
+				out.User[at], out.Item[at] = int32(u), item
+				if !positions {
+					out.Value[at] = math.Float32frombits(low)
+					continue
+				}
+				out.Value[at] = r.Value[low]
+				if out.Times != nil {
+					out.Times[at] = r.Times[low]
+				}
+				if set.Tested != nil {
+					set.Tested[at] = int(low) >= t.test
+				}
+			}
+		}
+	}, func(part int) {
+		if !twice.Load() {
+			d.Columns(slice(out, start[cuts[part]], start[cuts[part+1]]))
+		}
+	})
+	if twice.Load() {
+		set.Tested = nil
+		return nil
+	}
+	set.Ratings = out
+	return d
+}
+
+// mergeRows makes one record of those of each pair, or says which pair is there twice.
+func (t *table) mergeRows(set *dataset.Set) error {
+	r := t.ratings
+	perm, err := t.unique(r, csr.Order(r.User, r.Item, r.Items, csr.Starts(r.User, r.Users)), set.UserIDs, set.ItemIDs)
+	if err != nil {
+		return err
+	}
+	if merged := t.ratings.Len() - len(perm); merged > 0 && t.skipped == nil && t.duplicates != DuplicatesCount {
+		set.Notices = append(set.Notices, dataset.Notice{Kind: dataset.NoticeDuplicates, Count: merged, Text: fmt.Sprintf("%d ratings are of a user and item that the file has again; of each pair the %s counts", merged, t.duplicates)})
+	}
+	set.Ratings = t.ratings.Gather(perm)
+	if t.test > 0 {
+		set.Tested = make([]bool, len(perm))
+		for k, p := range perm {
+			set.Tested[k] = int(p) >= t.test
+		}
+	}
+	set.Digest = set.ComputeDigest()
+	return nil
+}
+
+// slice are some of the ratings, which share their memory.
+func slice(r dataset.Ratings, from, to int) dataset.Ratings {
+	r.User, r.Item, r.Value = r.User[from:to], r.Item[from:to], r.Value[from:to]
+	if r.Times != nil {
+		r.Times = r.Times[from:to]
+	}
+	return r
+}
+
+// cutRows cuts users into parts of partSize ratings or a little more: the first of each, and their number.
+func cutRows(start []int) []int {
+	cuts := []int{0}
+	users := len(start) - 1
+	for u := range users {
+		if start[u+1]-start[cuts[len(cuts)-1]] >= partSize || u == users-1 {
+			cuts = append(cuts, u+1)
+		}
+	}
+	return cuts
+}
+
+// inOrder does the work on all parts, on all processors, and what comes then on one part after another, in order, as soon as
+// the work on it is done.
+func inOrder(parts int, work, then func(part int)) {
+	workers := min(runtime.GOMAXPROCS(0)-1, parts)
+	if workers < 1 || parts < 2 {
+		for part := range parts {
+			work(part)
+			then(part)
+		}
+		return
+	}
+	done := make([]chan struct{}, parts)
+	for part := range done {
+		done[part] = make(chan struct{})
+	}
+	var next atomic.Int64
+	for range workers {
+		go func() {
+			for part := int(next.Add(1)) - 1; part < parts; part = int(next.Add(1)) - 1 {
+				work(part)
+				close(done[part])
+			}
+		}()
+	}
+	for part := range parts {
+		<-done[part]
+		then(part)
+	}
+}
+
+// ascends reports whether the ratings ascend by user, then item, and hold no pair twice.
+func ascends(r dataset.Ratings) bool {
+	last := int64(-1)
+	for k, u := range r.User {
+		pair := int64(u)<<32 | int64(r.Item[k])
+		if pair <= last {
+			return false
+		}
+		last = pair
+	}
+	return true
+}

@@ -1,0 +1,259 @@
+package read
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// plain is the form of line that nearly every file of ratings has from end to end: a user and an item that are small
+// integers, a rating in digits with at most one point, at most one more field, of digits, and separators between, as in
+//
+//	196,242,3.5,881250949
+//
+// Nothing is quoted, no space stands around a field, and the rating is on the scale. Lines end in LF or CRLF. A line that
+// differs is left to the scanner, which knows every form and says what is wrong with one.
+type plain struct {
+	sep      byte
+	width    int // 2 where the separator is that byte twice, else 1
+	rated    bool
+	click    float32 // without ratings, the value of a line
+	more     bool    // there is one more field
+	timed    bool    // which is a timestamp that is wanted
+	min, max float64
+
+	// tenths is the value of a digit, a point and a digit, NaN where it is off the scale.
+	tenths [100]float32
+}
+
+const (
+	// plainSlack is how many bytes from the beginning of a line must be readable: it is read in words, and what is longer is
+	// not plain.
+	plainSlack = 64
+	// plainShortest is the shortest line, a click.
+	plainShortest = len("1,1\n")
+
+	maxPlainID    = 7  // digits of an id
+	maxPlainField = 16 // bytes of a rating or a timestamp
+)
+
+// plainRows are what was read of lines: a rating for each.
+type plainRows struct {
+	user, item []int32 // ids
+	value      []float32
+	time       []float64 // where they are wanted
+	n          int       // ratings
+
+	users, items       idSet   // ids of these and of all that were read before
+	newUsers, newItems []int32 // of these alone
+}
+
+// plainOf is the form of the plain lines of a file; false where its columns stand in another order, or among others.
+func plainOf(d dialect, cols columns, min, max float64) (*plain, bool) {
+	p := &plain{
+		sep: d.sep[0], width: len(d.sep), rated: cols.rating >= 0, timed: cols.time >= 0, click: float32(max), min: min, max: max,
+	}
+	least := 2
+	if p.rated {
+		least = 3
+	}
+	p.more = cols.count == least+1
+	if cols.user != 0 || cols.item != 1 || p.rated && cols.rating != 2 || cols.count != least && !p.more || p.timed && cols.time != least {
+		return nil, false
+	}
+	for i := range p.tenths {
+		p.tenths[i] = p.onScale(float64(i) / 10)
+	}
+	return p, true
+}
+
+// onScale is a rating as it is kept, NaN where it is off the scale.
+func (p *plain) onScale(v float64) float32 {
+	if v < p.min || v > p.max {
+		return float32(math.NaN())
+	}
+	return float32(v)
+}
+
+// parse reads the lines of text[:end] up to the first that is not plain, and returns how many bytes they are. The last byte
+// of text[:end] ends a line, and plainSlack bytes follow it. It is one loop, since a call costs as much as a field.
+func (p *plain) parse(text []byte, end int, out *plainRows) (at int) {
+	out.reset(end/plainShortest+1, p.timed)
+	user := out.user
+	item, value := out.item[:len(user)], out.value[:len(user)]
+	sep, width := p.sep, p.width
+	var last, lastMask uint64 // the user's field of the line before with the byte behind it, and where they are in a word
+	var id int32              // of that user
+	var idLen int
+	k := 0
+	for ; at < end && k < len(user); k++ {
+		line := (*[plainSlack]byte)(text[at:])
+		w := word(line[:])
+		if w&lastMask != last || lastMask == 0 {
+			idLen = digits(w)
+			v := leading(w, idLen)
+			if idLen == 0 || idLen > maxPlainID || v >= maxSmall || byte(w) == '0' && idLen > 1 {
+				break
+			}
+			id, lastMask = int32(v), math.MaxUint64>>(56-8*uint(idLen)&63)
+			last = w & lastMask
+		}
+		q := idLen
+		if line[q] != sep || line[q+width-1] != sep {
+			break
+		}
+		q += width
+
+		w = word(line[q:])
+		n := digits(w)
+		itemID := leading(w, n)
+		if n == 0 || n > maxPlainID || itemID >= maxSmall || byte(w) == '0' && n > 1 {
+			break
+		}
+		q += n
+
+		v, when := p.click, 0.
+		if p.rated {
+			if line[q] != sep || line[q+width-1] != sep {
+				break
+			}
+			q += width
+			w = word(line[q:])
+			units, tenth := byte(w)-'0', byte(w>>16)-'0'
+			switch {
+			case units < 10 && byte(w>>8) == '.' && tenth < 10 && byte(w>>24)-'0' >= 10:
+				v, n = p.tenths[10*units+tenth], 3
+			case units < 10 && byte(w>>8) != '.' && byte(w>>8)-'0' >= 10:
+				v, n = p.tenths[10*units], 1
+			default:
+				v, n = p.decimal(line[q:])
+			}
+			if v != v { //nolint:gocritic // NaN: off the scale, or no number
+				break
+			}
+			q += n
+		}
+		if p.more {
+			if line[q] != sep || line[q+width-1] != sep {
+				break
+			}
+			q += width
+			n = digits(word(line[q:]))
+			if n == 8 {
+				n += digits(word(line[q+8:]))
+			}
+			if n == 0 || n > maxPlainField {
+				break
+			}
+			if p.timed {
+				var short bool
+				if when, short = parseShortDecimal(line[q : q+n]); !short {
+					break
+				}
+			}
+			q += n
+		}
+		if line[q] == '\r' {
+			q++
+		}
+		if line[q] != '\n' {
+			break
+		}
+		at += q + 1
+		user[k], item[k], value[k] = id, int32(itemID), v
+		if p.timed {
+			out.time = append(out.time, when)
+		}
+		if !out.users.has(id) {
+			out.users.add(id)
+			out.newUsers = append(out.newUsers, id)
+		}
+		if !out.items.has(int32(itemID)) {
+			out.items.add(int32(itemID))
+			out.newItems = append(out.newItems, int32(itemID))
+		}
+	}
+	out.n = k
+	return at
+}
+
+// reset makes room for n ratings.
+func (r *plainRows) reset(n int, timed bool) {
+	if len(r.user) < n {
+		r.user, r.item, r.value = make([]int32, n), make([]int32, n), make([]float32, n)
+	}
+	r.time, r.newUsers, r.newItems, r.n = r.time[:0], r.newUsers[:0], r.newItems[:0], 0
+}
+
+// discard forgets what was read last.
+func (r *plainRows) discard() {
+	for _, id := range r.newUsers {
+		r.users.remove(id)
+	}
+	for _, id := range r.newItems {
+		r.items.remove(id)
+	}
+}
+
+// word is eight bytes of text, the first of them in its lowest byte.
+func word(text []byte) uint64 { return binary.LittleEndian.Uint64(text) }
+
+// zeros is the digit zero in every byte.
+const zeros = 0x3030303030303030
+
+// digits counts the digits at the beginning of a word.
+func digits(w uint64) int {
+	t := w ^ zeros // below 10 in the place of a digit
+	// The first byte that is no digit is told right: only such a one could carry into the next.
+	return bits.TrailingZeros64((t+0x7676767676767676|t)&0x8080808080808080) / 8
+}
+
+// leading is the value of the first n digits of a word, n of 1 to 8; of none, anything.
+func leading(w uint64, n int) uint64 {
+	v := (w ^ zeros) << (64 - 8*uint(n)&63) // zeros lead
+	v = v*10 + v>>8                         // of two digits, in every second byte
+	return ((v&0x000000ff000000ff)*(100+1_000_000<<32) + (v>>16&0x000000ff000000ff)*(1+10_000<<32)) >> 32
+}
+
+// decimal is the rating at the beginning of a text and how many bytes it has; NaN where it is off the scale, or longer than
+// ratings are.
+func (p *plain) decimal(text []byte) (float32, int) {
+	n := 0
+	for n <= maxPlainField && (text[n] == '.' || text[n]-'0' < 10) {
+		n++
+	}
+	v, ok := parseShortDecimal(text[:n])
+	if !ok {
+		return float32(math.NaN()), 0
+	}
+	return p.onScale(v), n
+}
+
+// idSet is a set of ids that are small integers.
+type idSet []uint64
+
+func (s idSet) has(id int32) bool {
+	w := int(uint32(id) / 64)
+	return w < len(s) && s[w]>>(uint32(id)%64)&1 != 0
+}
+
+func (s *idSet) add(id int32) {
+	w := int(uint32(id) / 64)
+	if w >= len(*s) {
+		*s = append(*s, make(idSet, w+1-len(*s))...)
+	}
+	(*s)[w] |= 1 << (uint32(id) % 64)
+}
+
+// remove takes out an id of the set.
+func (s idSet) remove(id int32) { s[uint32(id)/64] &^= 1 << (uint32(id) % 64) }
+
+// join adds the ids of another set.
+func (s *idSet) join(other idSet) {
+	if len(other) > len(*s) {
+		*s = append(*s, make(idSet, len(other)-len(*s))...)
+	}
+	for w, ids := range other {
+		(*s)[w] |= ids
+	}
+}

@@ -1,0 +1,269 @@
+package read
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// loaded is what a text gave: a set, or the error, and what was left out of it.
+type loaded struct {
+	Set     *dataset.Set
+	Err     string
+	Skipped []string
+}
+
+// plainWay is how the plain lines of a text are read: in pieces of so many bytes on so many processors, of a source that gives so
+// many at a time. The zero value leaves all lines to the scanner, which is the oracle.
+type plainWay struct{ piece, workers, chunk int }
+
+var plainWays = []plainWay{{1 << 20, 1, 1 << 20}, {1 << 20, 1, 50}, {16, 3, 100}, {64, 4, 1000}}
+
+// load reads a text in one way.
+func (w plainWay) load(file string, text []byte, o Options, skip bool) (out loaded) {
+	if skip {
+		o.Skipped = func(e *dataset.FileError) { out.Skipped = append(out.Skipped, e.Error()) }
+	}
+	var in io.Reader = bytes.NewReader(text)
+	if w.chunk > 0 {
+		in = &chunks{r: in, size: w.chunk}
+	}
+	t, rows, err := openTable(context.Background(), file, in, alone, o, nil)
+	if err == nil && rows.rows != nil {
+		var plain *plainReader
+		if w != (plainWay{}) {
+			plain = t.newPlainReader(rows, int64(len(text)), w.piece, w.workers)
+		}
+		err = t.read(file, rows, plain)
+	}
+	if err == nil {
+		out.Set, err = t.sort()
+	}
+	if err != nil {
+		out.Err = err.Error()
+	}
+	return out
+}
+
+// checkPlain compares all ways to read a text with that of the scanner alone.
+func checkPlain(t *testing.T, file string, text []byte, o Options) {
+	t.Helper()
+	for _, skip := range []bool{false, true} {
+		want := plainWay{}.load(file, text, o, skip)
+		if want.Set != nil && want.Set.Digest != want.Set.ComputeDigest() {
+			t.Fatalf("%.300q\nthe digest is %s, and of the set as it is %s", text, want.Set.Digest, want.Set.ComputeDigest())
+		}
+		for _, way := range plainWays {
+			if diff := cmp.Diff(want, way.load(file, text, o, skip)); diff != "" {
+				t.Fatalf("%.300q\n%+v (-scanner alone, +plain lines): %s", text, way, diff)
+			}
+		}
+	}
+}
+
+// FuzzPlainLines: whatever the text, the reader of plain lines gives the set, the errors and the skipped records that the
+// scanner alone gives.
+func FuzzPlainLines(f *testing.F) {
+	names := []string{"mine.csv", "ratings.dat", "train_triplets.txt"}
+	addSeeds(f, func(name string) int { return slices.Index(names, name) }, ".csv", ".dat", ".data", ".tsv", ".txt")
+	for k, text := range oddFiles() {
+		if k%25 == 0 { // TestPlainLines has them all
+			f.Add([]byte(text), k)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte, choice int) {
+		choice = max(choice, 0)
+		o := Options{Times: choice%2 == 0, Duplicates: []Duplicates{"", DuplicatesLast, DuplicatesMean}[choice/2%3]}
+		checkPlain(t, names[choice%len(names)], text, o)
+	})
+}
+
+// oddLines are lines that are not plain, or hardly, with commas between.
+var oddLines = []string{
+	"", " ", "\r", ",,,", "1", "1,2", "1,2,3", "1,2,3,4,5", "1,2,3,4,", ",2,3,4", "1,,3,4", "1,2,,4", "1,2,3,", // fields
+	" 1,2,3,4", "1 ,2,3,4", "1,2,3 ,4", "1,2,3,4 ", "1,2,3,4\t", "1,2,3,4\r", "1,2,3,4\r\r", "1\r,2,3,4", // spaces
+	`"1",2,3,4`, `1,"2",3,4`, "\"1\n\",2,3,4", "\"1\n9,9,3,4\n\",2,3,4", `1"1,2,3,4`, `"1"1,2,3,4`, `"1,2,3,4`, // quotes
+	"01,2,3,4", "1,02,3,4", "0,0,3,4", "00,2,3,4", "-1,2,3,4", "+1,2,3,4", "a,2,3,4", "1,é,3,4", "1,\xe9,3,4", "1,2,3,4\x00", // ids
+	"4194303,2,3,4", "4194304,2,3,4", "9999999,2,3,4", "12345678,2,3,4", "1,4194303,3,4", "1,4194304,3,4", "1,123456789,3,4",
+	"1,2,0,4", "1,2,5,4", "1,2,5.0,4", "1,2,5.1,4", "1,2,6,4", "1,2,0.4,4", "1,2,0.5,4", "1,2,.5,4", "1,2,3.,4", "1,2,3.25,4", // ratings
+	"1,2,3.5.1,4", "1,2,3..5,4", "1,2,3.a,4", "1,2,a,4", "1,2,-0,4", "1,2,3e0,4", "1,2,NaN,4", "1,2,04,4", "1,2,12,4", "1,2,3.0000000000001,4",
+	"1,2,3.00000000000000,4", "1,2,3.000000000000001,4", "1,2,3.00000000000000000000001,4",
+	"1,2,3,a", "1,2,3,12345678", "1,2,3,123456789", "1,2,3,1234567890123456", "1,2,3,9234567890123456", "1,2,3,12345678901234567", // times
+	"1,2,3,-4", "1,2,3,4.5", "1,2,3,2024-05-31", "1,2,3,00000000", "1,2,3,1e3", "1,2,3,\"4\"",
+}
+
+// oddFiles are files of plain lines with others among them: at the beginning, at the end, and in the middle.
+func oddFiles() (files []string) {
+	var plain []string
+	for k := range 40 {
+		plain = append(plain, fmt.Sprintf("%d,%d,%v,%d", 100+k/4, 5+k%4*(k%7+1)*300, 1+float64(k%8)/2, 964982703+k))
+	}
+	lines := func(extra string, at int, end string) string {
+		all := slices.Insert(slices.Clone(plain), at, extra)
+		return strings.Join(all, end) + end
+	}
+	const header = "userId,movieId,rating,timestamp\n"
+	for _, odd := range oddLines {
+		for _, at := range []int{0, 21} {
+			text := lines(odd, at, "\n")
+			files = append(files, header+text, strings.ReplaceAll(text, ",", "::"), strings.ReplaceAll(text, ",", "\t"))
+		}
+		three := strings.ReplaceAll(lines(odd, 20, "\n"), ",9649827", "\r\n#")
+		files = append(files, "user,item,rating\r\n"+three, header+odd, header+odd+"\n", header+lines(odd, 5, "\r\n"), "\xef\xbb\xbf"+header+lines(odd, 5, "\n"))
+	}
+	files = append(files,
+		header+lines("", 0, "\n\n"), header+strings.TrimSuffix(lines("1,2,3,4", 0, "\n"), "\n"), header+lines("1,2,3,4\n1,2,4,5", 0, "\n"),
+		"user,item\n1,2\n3,4\n1,4\n", "user,item,timestamp\n1,2,3\n3,4,5\n", "item,user,rating\n1,2,3\n", "user,item,rating,title\n1,2,3,text\n1,3,3,4\n",
+		"user,item,rating\n1,2,3\n1,3,3.5\n2,3,4.25\n", "user,item,rating\r\n1,2,3\r\n1,3,3.5\r\n2,3,4.25\r\n",
+	)
+	return files
+}
+
+// TestPlainLines compares files that hold lines of every kind among plain ones.
+func TestPlainLines(t *testing.T) {
+	options := []Options{{}, {Times: true, Duplicates: DuplicatesMean}}
+	for k, text := range oddFiles() {
+		checkPlain(t, "mine.csv", []byte(text), options[k%2])
+	}
+}
+
+// TestPlainForm: plain lines are read as such, none is left to the scanner. Else a fault that leaves all to it would be slow, and
+// never be seen.
+func TestPlainForm(t *testing.T) {
+	for _, c := range []struct {
+		d     dialect
+		cols  columns
+		lines string
+	}{
+		{commas, columns{item: 1, rating: 2, time: -1, count: 4}, "1,2,3.5,964982703\n10,2000,0.5,1\r\n4194303,4194303,5,1234567890123456\n0,0,4.25,12345678\n"},
+		{commas, columns{item: 1, rating: 2, time: -1, count: 3}, "1,2,3.5\n1,3,04.5\n1,4,5.\r\n2,3,4.00000000000000\n"},
+		{colons, columns{item: 1, rating: 2, time: 3, count: 4}, "1::122::5::838985046\n1::185::3.5::838983525\n"},
+		{tabs, columns{item: 1, rating: 2, time: 3, count: 4}, "196\t242\t3\t881250949\n186\t302\t3\t891717742\n"},
+		{commas, columns{item: 1, rating: -1, time: -1, count: 2}, "1,2\n1,3\n"},
+		{tabs, columns{item: 1, rating: -1, time: 2, count: 3}, "1\t2\t3\n1\t3\t4\n"},
+	} {
+		form, ok := plainOf(c.d, c.cols, 0.5, 5)
+		if !ok {
+			t.Fatalf("%q: no plain form", c.lines)
+		}
+		var rows plainRows
+		text := append([]byte(c.lines), make([]byte, plainSlack)...)
+		if read := form.parse(text, len(c.lines), &rows); read != len(c.lines) || rows.n != strings.Count(c.lines, "\n") {
+			t.Errorf("%q: %d lines, ending before %q", c.lines, rows.n, c.lines[read:])
+		}
+	}
+}
+
+// TestPlainLinesLarge: a file of many blocks, of which one line here and there is not plain.
+func TestPlainLinesLarge(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("userId,movieId,rating,timestamp\n")
+	r := rand.New(rand.NewPCG(1, 2))
+	for k := range 60_000 {
+		fmt.Fprintf(&text, "%d,%d,%v,%d\n", k/40*3, k%40*(1+k%1000), 0.5+float64(r.IntN(10))/2, r.IntN(1e9))
+		if k%25_000 == 7 {
+			fmt.Fprintf(&text, "\"%d\",%d,1,1\n\n", k, k)
+		}
+	}
+	o := Options{Duplicates: DuplicatesLast, Times: true}
+	want := plainWay{}.load("mine.csv", []byte(text.String()), o, false)
+	if want.Err != "" {
+		t.Fatal(want.Err)
+	}
+	for _, way := range []plainWay{{pieceSize, 1, 1 << 30}, {pieceSize, 3, 1 << 30}, {20_000, 4, 32 << 10}, {3000, 2, 1 << 30}} {
+		got := way.load("mine.csv", []byte(text.String()), o, false)
+		if !cmp.Equal(want, got) {
+			t.Errorf("%+v: %d ratings, error %q, digest %s; want %d and %s", way, got.Set.Len(), got.Err, got.Set.Digest, want.Set.Len(), want.Set.Digest)
+		}
+	}
+}
+
+// TestSortMatchesMap: ratings in any order become the ratings that a map holds, sorted by comparing. Of a pair that is
+// there twice the last counts, or the mean with the latest time. Times that are all 0 are no times ([Rating]).
+func TestSortMatchesMap(t *testing.T) {
+	type pair struct{ user, item int }
+	rapid.Check(t, func(t *rapid.T) {
+		duplicates := rapid.SampledFrom([]Duplicates{DuplicatesLast, DuplicatesMean}).Draw(t, "duplicates")
+		times := rapid.Bool().Draw(t, "times")
+		ids := rapid.SampledFrom([]int{5, 60, 5_000_000}).Draw(t, "ids") // the last are not all small
+		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Rating {
+			return Rating{
+				User: strconv.Itoa(rapid.IntRange(0, ids).Draw(t, "user")), Item: strconv.Itoa(rapid.IntRange(0, ids).Draw(t, "item")),
+				Value: float64(rapid.IntRange(1, 5).Draw(t, "value")), Time: float64(rapid.IntRange(0, 9).Draw(t, "time")),
+			}
+		}), 1, 60).Draw(t, "ratings")
+		if rapid.Bool().Draw(t, "in order") {
+			slices.SortStableFunc(list, func(a, b Rating) int {
+				au, _ := strconv.Atoi(a.User)
+				bu, _ := strconv.Atoi(b.User)
+				ai, _ := strconv.Atoi(a.Item)
+				bi, _ := strconv.Atoi(b.Item)
+				return slices.Compare([]int{au, ai}, []int{bu, bi})
+			})
+		}
+		values, latest := map[pair][]float64{}, map[pair]float64{}
+		for _, r := range list {
+			u, _ := strconv.Atoi(r.User)
+			i, _ := strconv.Atoi(r.Item)
+			p := pair{u, i}
+			if old, again := latest[p]; !again || duplicates == DuplicatesMean && r.Time > old || duplicates == DuplicatesLast {
+				latest[p] = r.Time
+			}
+			values[p] = append(values[p], r.Value)
+		}
+		var want []Rating
+		pairs := make([]pair, 0, len(values))
+		for p := range values {
+			pairs = append(pairs, p)
+		}
+		slices.SortFunc(pairs, func(a, b pair) int { return slices.Compare([]int{a.user, a.item}, []int{b.user, b.item}) })
+		for _, p := range pairs {
+			of := values[p]
+			one := Rating{User: strconv.Itoa(p.user), Item: strconv.Itoa(p.item), Value: of[len(of)-1]}
+			if duplicates == DuplicatesMean {
+				var sum float64
+				for _, v := range of {
+					sum += v
+				}
+				one.Value = float64(float32(sum / float64(len(of))))
+			}
+			if times {
+				one.Time = latest[p]
+			}
+			want = append(want, one)
+		}
+		set, err := FromRatings("list", list, Options{Min: new(1.), Max: new(5.), Duplicates: duplicates, Times: times})
+		if err != nil {
+			t.Fatal(err)
+		}
+		some := times && slices.ContainsFunc(list, func(r Rating) bool { return r.Time != 0 })
+		if kept := set.Times != nil; kept != some {
+			t.Fatalf("the set keeps times: %t, want %t", kept, some)
+		}
+		var got []Rating
+		for k, v := range set.Value {
+			one := Rating{User: set.UserIDs[set.User[k]], Item: set.ItemIDs[set.Item[k]], Value: float64(v)}
+			if some {
+				one.Time = set.Times[k]
+			}
+			got = append(got, one)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		if set.Digest != set.ComputeDigest() {
+			t.Fatal("the digest is another one than that of the set as it is")
+		}
+	})
+}

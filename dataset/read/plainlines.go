@@ -1,0 +1,177 @@
+package read
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"sync"
+)
+
+const (
+	// pieceSize is of how much text a processor reads the lines at a time: it stays in the cache, and takes far longer than to
+	// start a goroutine.
+	pieceSize = 256 << 10
+	// solo is for how many blocks one processor reads the lines after one that was not plain: what others have read behind it
+	// was read in vain.
+	solo = 8
+	// maxMisses is after how many lines in a row that were not plain none is tried until the next block.
+	maxMisses = 32
+)
+
+// plainReader reads the plain lines of a file, on all processors where the file is large. It shares the buffer of the scanner,
+// which reads what is not plain.
+type plainReader struct {
+	*plain
+	table   *table
+	scanner *scanner
+	size    int64 // of the file in bytes, 0 where it is unknown
+	before  int64 // ratings that the table had before this file
+	piece   int   // bytes for one processor
+	workers int   // processors
+	rows    []plainRows
+	solo    int64 // how far one processor reads the lines by itself, in bytes that were read of the file
+	misses  int   // lines in a row that were not plain
+	missed  int64 // how far the file was read at the last of them
+}
+
+// newPlainReader returns nil where no line of the file can be plain. The size is 0 where it is unknown.
+func (t *table) newPlainReader(rows ratingRows, size int64, piece, workers int) *plainReader {
+	s, isText := rows.rows.(*scanner)
+	if !isText {
+		return nil
+	}
+	form, ok := plainOf(s.dialect, rows.cols, t.min, t.max)
+	if !ok {
+		return nil
+	}
+	if size < 2*int64(piece) { // not worth others' while; and what is piped in, slowly perhaps, has no size
+		workers = 1
+	}
+	return &plainReader{
+		plain: form, table: t, scanner: s, size: size, before: int64(t.ratings.Len()), piece: piece, workers: workers,
+		rows: make([]plainRows, workers),
+	}
+}
+
+// read takes whole lines of the scanner's buffer, up to the first that is not plain.
+func (p *plainReader) read() {
+	if p == nil {
+		return
+	}
+	s := p.scanner
+	text := s.buf[s.start:]
+	end := bytes.LastIndexByte(text[:max(0, min(s.end-s.start, len(text)-plainSlack))], '\n') + 1
+	if end == 0 || p.table.full(end/plainShortest, s.lines) {
+		return
+	}
+	if p.misses >= maxMisses && s.read == p.missed {
+		return
+	}
+	before, whole := p.table.ratings.Len(), false
+	if p.workers > 1 && s.read > p.solo {
+		whole = p.readPieces(text, end, max(1, min(p.workers, (end+p.piece/2)/p.piece)))
+	} else {
+		whole = p.take(&p.rows[0], p.parse(text, end, &p.rows[0]), end)
+	}
+	if !whole {
+		p.solo = s.read + solo*int64(p.workers*p.piece)
+	}
+	p.misses, p.missed = p.misses+1, s.read
+	if p.table.ratings.Len() > before {
+		p.misses = 0
+	}
+}
+
+// readPieces takes lines of text[:end] in n pieces at a time, while more of the file is read. It reports whether all were plain.
+func (p *plainReader) readPieces(text []byte, end, n int) bool {
+	cuts := cutLines(text[:end], n)
+	read := make([]int, n)
+	var group sync.WaitGroup
+	for i := 1; i < n; i++ {
+		group.Go(func() { read[i] = p.parse(text[cuts[i]:], cuts[i+1]-cuts[i], &p.rows[i]) })
+	}
+	group.Go(func() { p.scanner.readAhead(p.workers * p.piece) })
+	read[0] = p.parse(text, cuts[1], &p.rows[0])
+	group.Wait()
+	for i := range n {
+		if whole := p.take(&p.rows[i], read[i], cuts[i+1]-cuts[i]); !whole {
+			for later := i + 1; later < n; later++ { // its first line may be the middle of a record
+				p.rows[later].discard()
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// take appends rows that stood in so many bytes, and reports whether they are all there were.
+func (p *plainReader) take(r *plainRows, read, all int) bool {
+	t, s := p.table, p.scanner
+	if r.n > 0 { // else the line of the next rating would be said twice
+		t.lines.add(t.ratings.Len(), s.lines+1)
+	}
+	s.start += read
+	s.lines += r.n
+	if cap(t.ratings.Value)-len(t.ratings.Value) < r.n {
+		t.reserve(r.n + p.left())
+	}
+	t.ratings.User = append(t.ratings.User, r.user[:r.n]...)
+	t.ratings.Item = append(t.ratings.Item, r.item[:r.n]...)
+	t.ratings.Value = append(t.ratings.Value, r.value[:r.n]...)
+	t.times = append(t.times, r.time...)
+	return read == all
+}
+
+// left estimates how many ratings are to come, by the bytes that one took so far.
+func (p *plainReader) left() int {
+	have, read := int64(p.table.ratings.Len())-p.before, p.scanner.taken()
+	if have <= 0 || read <= 0 {
+		return 0
+	}
+	return int(float64(have) / float64(read) * float64(max(p.size-read, 0)))
+}
+
+// finish tells the table which ids there were.
+func (p *plainReader) finish() {
+	if p == nil {
+		return
+	}
+	for i := range p.rows {
+		p.table.users.seen.join(p.rows[i].users)
+		p.table.items.seen.join(p.rows[i].items)
+	}
+}
+
+// cutLines returns the ends of lines at which a text of whole lines is cut into n pieces of about the same length, from 0 to the
+// text's.
+func cutLines(text []byte, n int) []int {
+	cuts := make([]int, n+1)
+	for i := 1; i < n; i++ {
+		at := max(len(text)/n*i, cuts[i-1])
+		cuts[i] = at + bytes.IndexByte(text[at:], '\n') + 1
+	}
+	cuts[n] = len(text)
+	return cuts
+}
+
+// lineRuns are the lines of ratings: where they follow one another, only the first is kept.
+type lineRuns []lineRun
+
+type lineRun struct{ rating, line int }
+
+// add says that a rating, and those behind it until another is added, stands on a line.
+func (l *lineRuns) add(rating, line int) {
+	if n := len(*l); n > 0 && line-rating == (*l)[n-1].line-(*l)[n-1].rating {
+		return
+	}
+	*l = append(*l, lineRun{rating, line})
+}
+
+// at is the line of a rating.
+func (l lineRuns) at(rating int32) int {
+	i, found := slices.BinarySearchFunc(l, int(rating), func(run lineRun, rating int) int { return cmp.Compare(run.rating, rating) })
+	if !found {
+		i--
+	}
+	return l[i].line + int(rating) - l[i].rating
+}

@@ -1,0 +1,254 @@
+package read
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
+)
+
+// table is the content of ratings files before the indices are put in order.
+type table struct {
+	format       format
+	users, items idTable
+	features     features        // by number of the item; no lists without a file of items
+	ratings      dataset.Ratings // columns only: codes of the two tables, rows as in the file
+	times        []float64       // of each rating; nil where they are not asked for, or not there
+	odd          tableTimes
+	maybe        bool     // [Options.MaybeTimes]
+	lines        lineRuns // line of each rating
+	min, max     float64  // range the ratings were checked against
+	clicks       bool     // there is no column of ratings
+	duplicates   Duplicates
+	skipped      func(*dataset.FileError)
+	spaced       tally // ratings with spaces around an id
+	notices      []dataset.Notice
+
+	file, testFile string
+	test           int // where the ratings of the test file begin, behind all others; 0 without one
+}
+
+// fileOf is the file that a rating is from.
+func (t *table) fileOf(k int32) string {
+	if t.test > 0 && int(k) >= t.test {
+		return t.testFile
+	}
+	return t.file
+}
+
+// readRatings reads a ratings file, whose format it recognizes by its content, its
+// name and the files beside it. Its errors are *FileError, errors of r, or those of ctx.
+// The size of the file is 0 where it is unknown.
+func readRatings(ctx context.Context, file string, r io.Reader, size int64, beside func(name string) bool, o Options, progress func(int64)) (*table, error) {
+	t, rows, err := openTable(ctx, file, r, beside, o, progress)
+	if err != nil || rows.rows == nil {
+		return t, err
+	}
+	return t, t.read(file, rows, t.newPlainReader(rows, size, pieceSize, runtime.GOMAXPROCS(0)))
+}
+
+// openTable recognizes a ratings file. There are no rows where it is empty and may be.
+func openTable(ctx context.Context, file string, r io.Reader, beside func(name string) bool, o Options, progress func(int64)) (*table, ratingRows, error) {
+	rows, err := openRows(ctx, file, r, beside, o.Columns, progress)
+	if errors.Is(err, errNoRows) && o.Skipped != nil {
+		t, bad := emptyTable(o)
+		return t, ratingRows{}, bad
+	}
+	if errors.Is(err, errNoRows) {
+		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, wantColumns)
+	}
+	if err != nil {
+		return nil, rows, rows.locate(file, err)
+	}
+	t := &table{format: rows.format, file: file, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped}
+	if err = t.scale(o); err != nil {
+		return nil, rows, fmt.Errorf("%s: %w", file, err)
+	}
+	if t.maybe = !o.Times && o.MaybeTimes; !o.Times && !o.MaybeTimes {
+		rows.cols.time = -1
+	}
+	return t, rows, nil
+}
+
+// scale is what is asked for, or else that of the format. What stands for a click is the top of it.
+func (t *table) scale(o Options) (err error) {
+	lo, hi := t.format.min, t.format.max
+	if t.clicks {
+		lo, hi = 0, 1
+	}
+	if t.min, t.max, err = dataset.ScaleOr(o.Min, o.Max, lo, hi); err != nil {
+		return err
+	}
+	switch {
+	case t.duplicates == DuplicatesCount && !t.clicks:
+		return fmt.Errorf("%w: count is for clicks, and the file has a column of ratings; want error, last or mean", ErrDuplicates)
+	case t.duplicates == DuplicatesCount && o.Max == nil:
+		return fmt.Errorf("%w: with count, the top of the scale (rating-max) has to say how many clicks count at the most", ErrDuplicates)
+	}
+	return nil
+}
+
+// read appends all records of a file that was recognized. Plain lines may have a faster reader than the rows; the result is
+// the same with it and without.
+func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
+	before := t.ratings.Len()
+	defer plain.finish()
+	err := rows.bad
+	if err == nil && rows.first != nil { // no header: the first record is a rating
+		err = t.add(rows.first, rows.cols, rows.at())
+	}
+	for {
+		if unusable(err) && t.skipped != nil {
+			t.skipped(&dataset.FileError{File: file, Line: rows.at(), Err: err})
+			err = nil
+		}
+		if err != nil {
+			break
+		}
+		plain.read()
+		var record [][]byte
+		if record, err = rows.next(); err == nil {
+			err = t.add(record, rows.cols, rows.at())
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return rows.locate(file, err)
+	}
+	if t.ratings.Len() == before && t.skipped == nil {
+		return rows.locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", dataset.ErrNoRatings))
+	}
+	return nil
+}
+
+// readTest appends the ratings of a test file, on the scale of those that are there. It may be of another
+// format, and has ratings where these have.
+func (t *table) readTest(ctx context.Context, file string, r io.Reader, size int64, beside func(string) bool, o Options) error {
+	rows, err := openRows(ctx, file, r, beside, o.Columns, nil)
+	if errors.Is(err, errNoRows) {
+		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, wantColumns)
+	}
+	if err == nil && t.clicks != (rows.cols.rating < 0) {
+		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
+	}
+	if err != nil {
+		return rows.locate(file, err)
+	}
+	rows.cols.time = -1
+	if t.times != nil {
+		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no drift of users is followed"})
+	}
+	t.test, t.testFile, t.times = t.ratings.Len(), file, nil
+	return t.read(file, rows, t.newPlainReader(rows, size, pieceSize, runtime.GOMAXPROCS(0)))
+}
+
+// emptyTable is that of a file without a row, which says neither format nor scale.
+func emptyTable(o Options) (*table, error) {
+	t := &table{format: genericCSV}
+	if o.Min == nil || o.Max == nil {
+		return t, nil
+	}
+	var err error
+	t.min, t.max, err = dataset.ScaleOr(o.Min, o.Max, 0, 0)
+	return t, err
+}
+
+// recordError is about one record of a file of ratings: the next one may be right.
+type recordError struct{ error }
+
+func (e recordError) Unwrap() error { return e.error }
+
+// unusable reports whether an error is about one record. A quote that is never closed makes
+// all that follows it one.
+func unusable(err error) bool {
+	_, is := errors.AsType[recordError](err)
+	return is || errors.Is(err, errBareQuote) || errors.Is(err, errAfterQuote) || errors.Is(err, errUnclosed)
+}
+
+// locate adds file and line to an error in the content; errors of reading and of the context keep their kind.
+func (s *scanner) locate(file string, err error) error {
+	if s.readErr != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return &dataset.FileError{File: file, Line: s.line, Err: err}
+}
+
+// add appends the rating of one record. What is wrong with it is a recordError.
+func (t *table) add(record [][]byte, cols columns, line int) error {
+	if t.full(1, line-1) {
+		return fmt.Errorf("more than %d ratings or %d lines; split the file", math.MaxInt32, uint32(math.MaxUint32))
+	}
+	if err := t.append(record, cols, line); err != nil {
+		return recordError{err}
+	}
+	return nil
+}
+
+// full reports whether n more ratings, one a line, may be more than a table holds.
+func (t *table) full(n, lines int) bool {
+	return t.ratings.Len()+n > math.MaxInt32 || uint64(lines+n) > math.MaxUint32
+}
+
+// reserve makes room for n more ratings.
+func (t *table) reserve(n int) {
+	t.ratings.User, t.ratings.Item, t.ratings.Value = slices.Grow(t.ratings.User, n), slices.Grow(t.ratings.Item, n), slices.Grow(t.ratings.Value, n)
+}
+
+func (t *table) append(record [][]byte, cols columns, line int) error {
+	if len(record) != cols.count {
+		return fmt.Errorf("%d fields, want %d %s", len(record), cols.count, cols.want)
+	}
+	value := t.max
+	if cols.rating >= 0 {
+		var err error
+		if value, err = parseRating(record[cols.rating]); err != nil {
+			return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
+		}
+		if value < t.min || value > t.max {
+			return offScale("rating %s is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max",
+				idtext.Quote(record[cols.rating]), t.min, t.max)
+		}
+	}
+	var at, dayFirst float64
+	if cols.time >= 0 {
+		var err error
+		if at, dayFirst, err = t.time(record[cols.time]); err != nil {
+			return err
+		}
+	}
+	if err := t.push(record[cols.user], record[cols.item], value, line); err != nil {
+		return err
+	}
+	if cols.time >= 0 {
+		t.addTime(record[cols.time], at, dayFirst, line)
+	}
+	return nil
+}
+
+// push appends a rating that is on the scale. Spaces around an id do not belong to it.
+func (t *table) push(userID, itemID []byte, value float64, line int) error {
+	spaced := len(userID) + len(itemID)
+	userID, itemID = bytes.TrimSpace(userID), bytes.TrimSpace(itemID)
+	user, err := t.users.code(userID)
+	if err != nil {
+		return fmt.Errorf("%s %w", t.format.user, err)
+	}
+	item, err := t.items.code(itemID)
+	if err != nil {
+		return fmt.Errorf("%s %w", t.format.item, err)
+	}
+	if len(userID)+len(itemID) < spaced {
+		t.spaced.add(line)
+	}
+	t.lines.add(t.ratings.Len(), line)
+	t.ratings.User = append(t.ratings.User, user)
+	t.ratings.Item = append(t.ratings.Item, item)
+	t.ratings.Value = append(t.ratings.Value, float32(value))
+	return nil
+}

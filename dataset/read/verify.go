@@ -1,0 +1,158 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/dataset/synthetic"
+)
+
+// Verification is the result of [Verify].
+type Verification struct {
+	Set    string            `json:"set"`  // name of the published set it was compared with
+	Path   string            `json:"path"` // of the ratings
+	Checks []published.Check `json:"checks"`
+}
+
+// ErrMismatch is wrapped by the error of a set that differs from the published one.
+var ErrMismatch = errors.New("is not the published set")
+
+// Err returns nil when all checks passed, else an error that wraps [ErrMismatch] and
+// says which did not.
+func (v Verification) Err() error {
+	var wrong []string
+	for _, c := range v.Checks {
+		if !c.OK {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", c.What, c.Got, c.Want))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w %s: %s", v.Path, ErrMismatch, v.Set, strings.Join(wrong, "; "))
+}
+
+// Verify compares a copy of a published set with what is known about it. The spec is
+// that of [Open]. An archive in the cache is compared with its digests: those that are
+// built in, and the one recorded when it was downloaded. Another archive is compared
+// with the built-in ones where it bears the name of a set. Then the set is read, which
+// finds malformed rows and checksums of the archive that do not hold, and its counts
+// are compared with the published ones: those of the set of its name, or, for a path
+// that bears the name of none, of the set that it is most like.
+//
+// What is wrong with the content is in the result, not in the error; the error is that
+// of reading it, and comes with the checks made so far.
+func Verify(ctx context.Context, spec string, o Options) (Verification, error) {
+	if synthetic.Is(spec) {
+		return Verification{}, fmt.Errorf("data %q is generated and has nothing to verify; want one of %s, or the path of a copy",
+			spec, strings.Join(published.Names(), ", "))
+	}
+	s, err := o.find(spec)
+	if err != nil {
+		return Verification{}, err
+	}
+	v, err := s.verify(ctx, o)
+	return v, errors.Join(err, s.close())
+}
+
+func (s *source) verify(ctx context.Context, o Options) (Verification, error) {
+	v := Verification{Path: s.path(s.file)}
+	p, named := published.Lookup(strings.TrimSuffix(s.name, ".zip"))
+	if s.archive != "" {
+		v.Set = p.Name
+		var err error
+		if v.Checks, err = s.checkArchive(ctx, p, o.Cache); err != nil || v.Err() != nil {
+			return v, err // one that is another is not worth reading
+		}
+	}
+	set, err := s.load(ctx, o)
+	if err != nil {
+		return v, err
+	}
+	info := set.Info()
+	if !named {
+		p = mostLike(info)
+	}
+	v.Set = p.Name
+	vouched := slices.ContainsFunc(v.Checks, func(c published.Check) bool { return c.Want != "" })
+	v.Checks = append(v.Checks, countChecks(p, info, vouched)...)
+	return v, nil
+}
+
+// checkArchive compares the digests of an archive with those known for a set.
+func (s *source) checkArchive(ctx context.Context, p published.Set, c published.Cache) ([]published.Check, error) {
+	if c == "" {
+		c, _ = published.UserCache() // without one, the archive is not in it
+	}
+	got, err := published.DigestFile(ctx, s.archive)
+	if err != nil {
+		return nil, err
+	}
+	checks := published.CompareDigests(p, got)
+	if p.Name != "" && s.archive == c.Archive(p) {
+		checks, err = c.Compare(p, got)
+	}
+	if err != nil || len(checks) > 0 {
+		return checks, err
+	}
+	return []published.Check{{What: "sha-256", Got: got.SHA256, Against: "no digest is known for this archive", OK: true}}, nil
+}
+
+// count is one of the counts of a set and its published value.
+type count struct {
+	what      string
+	got, want int
+}
+
+func counts(p published.Set, i dataset.Info) []count {
+	return []count{
+		{"ratings", i.Ratings, p.Ratings}, {"users", i.Users, p.Users},
+		{"items", i.Items, p.Items}, {"rated items", i.RatedItems, p.RatedItems},
+	}
+}
+
+// countChecks compares the counts of a set with the published ones. Where a digest
+// vouches for a set that is renewed, other counts are those of another edition.
+func countChecks(p published.Set, i dataset.Info, vouched bool) []published.Check {
+	var checks []published.Check
+	same := true
+	for _, c := range counts(p, i) {
+		check := published.Compare(c.what, strconv.Itoa(c.got), strconv.Itoa(c.want), "published for "+p.Name)
+		checks = append(checks, check)
+		same = same && check.OK
+	}
+	if same || !vouched || !p.Renewed() {
+		return checks
+	}
+	for k := range checks {
+		checks[k].Want, checks[k].OK = "", true
+		checks[k].Against = "another edition than that whose counts are known"
+	}
+	return checks
+}
+
+// mostLike returns the published set that shares the most counts with another, and
+// of several the one nearest to it in ratings.
+func mostLike(i dataset.Info) published.Set {
+	unlike := func(p published.Set) (differ int, distance float64) {
+		for _, c := range counts(p, i) {
+			if c.got != c.want {
+				differ++
+			}
+		}
+		return differ, math.Abs(math.Log(float64(i.Ratings) / float64(p.Ratings)))
+	}
+	return slices.MinFunc(published.Sets(), func(a, b published.Set) int {
+		differA, distanceA := unlike(a)
+		differB, distanceB := unlike(b)
+		return cmp.Or(cmp.Compare(differA, differB), cmp.Compare(distanceA, distanceB))
+	})
+}

@@ -1,0 +1,344 @@
+package split
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idhash"
+)
+
+// DefaultTarget is the share of a held-out user's ratings to be predicted when
+// [HoldOutParams] names none.
+const DefaultTarget = 0.2
+
+// HoldOutParams say how users are held out.
+type HoldOutParams struct {
+	Whole      bool    // there are no test users, whatever Test says
+	Test       float64 // share of users held out for the test, 0 < Test < 1, or from 1 on how many; zero means DefaultTest
+	Validation float64 // share held out for tuning, or from 1 on how many; 0 for none. Somebody must be left to train
+	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means DefaultTarget
+	Positive   float64 // ratings of fewer stars are left out everywhere, in training too; 0 for none
+	Seed       uint64  // public; another seed holds out others
+
+	// Least is how many ratings of enough stars a user must have: those of a user with fewer are left out everywhere. 0: none
+	// are.
+	Least int
+	// Exact has the target be the share of each held-out user's ratings, rounded down, in place of every rating by itself
+	// with that probability. Of no meaning by time and with a test file.
+	Exact bool
+
+	By  By       // which ratings of held-out users are to be predicted; zero means SplitRandom
+	Cut *float64 // as of [Params]
+}
+
+// Validate reports everything that is wrong with the parameters.
+func (p HoldOutParams) Validate() error {
+	var errs []error
+	test, target := p.test(), p.target()
+	if !(test > 0 && (test < 1 || whole(test))) && !p.Whole {
+		errs = append(errs, fmt.Errorf("held-out users: test share is %v; want more than 0 and less than 1, or a whole number of users", p.Test))
+	}
+	if !(p.Validation >= 0 && (p.Validation < 1 || whole(p.Validation))) {
+		errs = append(errs, fmt.Errorf("held-out users: validation share is %v; want at least 0 and less than 1, or a whole number of users", p.Validation))
+	}
+	if len(errs) == 0 && !p.counted() && test+p.Validation >= 1 {
+		errs = append(errs, fmt.Errorf("held-out users: test share %v and validation share %v leave nobody to train; want a sum below 1", test, p.Validation))
+	}
+	if !(target > 0 && target < 1) {
+		errs = append(errs, fmt.Errorf("held-out users: target share is %v; want more than 0 and less than 1", p.Target))
+	}
+	errs = append(errs, Params{Whole: p.Whole, By: p.By, Cut: p.Cut}.Validate())
+	if math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0) {
+		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
+	}
+	if p.Least < 0 {
+		errs = append(errs, fmt.Errorf("held-out users: a user must have at least %d ratings; want 0, to leave out nobody, or more", p.Least))
+	}
+	return errors.Join(errs...)
+}
+
+// whole reports whether x is a number of users.
+func whole(x float64) bool { return x == math.Trunc(x) && x <= math.MaxInt32 }
+
+// counted reports whether users are held out by number.
+func (p HoldOutParams) counted() bool { return p.test() >= 1 || p.Validation >= 1 }
+
+// checkCounts refuses to hold out as many users as there are, or more.
+func (p HoldOutParams) checkCounts(users int) error {
+	if !p.counted() {
+		return nil
+	}
+	test, validation := p.numbers(users)
+	if test+validation >= users {
+		return fmt.Errorf("held-out users: %d for the test and %d for validation are to be held out of %d users, which leaves nobody to train; want fewer, or shares below 1",
+			test, validation, users)
+	}
+	return nil
+}
+
+// numbers are how many users are held out by number; a share beside a number is that of all users.
+func (p HoldOutParams) numbers(users int) (test, validation int) {
+	number := func(x float64) int {
+		if x < 1 {
+			x = math.Round(x * float64(users))
+		}
+		return int(x)
+	}
+	return number(p.test()), number(p.Validation)
+}
+
+func (p HoldOutParams) test() float64 { return Params{Whole: p.Whole, Test: p.Test}.test() }
+
+func (p HoldOutParams) target() float64 {
+	if p.Target == 0 {
+		return DefaultTarget
+	}
+	return p.Target
+}
+
+// HoldOut is a set whose users are divided into three disjoint parts. All ratings in it
+// keep the set's indices and its counts of users and items.
+type HoldOut struct {
+	Train      dataset.Ratings // of the users who train; the others have none there
+	TrainUsers []int32         // ascending; one may have no rating, where few stars are left out
+
+	Validation, Test HeldOut
+
+	// Digest is a hex SHA-256 over the set's digest and the part of every user and
+	// rating: equal exactly when the same content is cut in the same way.
+	Digest string
+}
+
+// HeldOut are users that training has not seen. Their embeddings are computed from the
+// history, and recommendations for them are compared with the target.
+type HeldOut struct {
+	Users           []int32 // ascending; one may have no rating in either
+	History, Target dataset.Ratings
+}
+
+// Parts of held-out users, as they are hashed, after those of [Parts].
+const (
+	partHistory byte = 3 + iota
+	partTarget
+	partLeftOut // fewer stars than count, or of a user with too few ratings
+)
+
+// HoldOut holds users out as Liang et al. do (Variational autoencoders for
+// collaborative filtering, WWW 2018): every user, independently of all others, goes to
+// the test part with probability p.Test, to the validation part with p.Validation, else
+// to training; every rating of a held-out user goes to the target with p.Target, else to
+// the history. Liang et al. hold out so many users (p.Test and p.Validation of 1 or more), take
+// p.Target = 0.2 of each user exactly (p.Exact), keep ratings of 4 stars and more
+// (p.Positive), and leave out users with fewer than 5 of them (p.Least).
+//
+// A number of users are those whose draws are the least among all users of the set, whatever they
+// rated. Liang et al. leave users with few ratings out first, and draw of the others. Then whether a user
+// has so many ratings would decide about another one, who trains or does not; here it decides about
+// that user alone, and those held out who have fewer are not measured on.
+//
+// By time, the target is what comes last: the share of each held-out user's ratings, one of them, or
+// what comes after one moment for all, after which nothing is trained on either. With a test
+// file, its users are the test part and its ratings their target.
+//
+// The draws are hashes of the seed and the user's id, and of the seed, the user's and the
+// item's id, and of nothing else: as with [Of], adding or removing other ratings,
+// users or items moves nobody and no rating to another part. By number, other users do, and with p.Exact
+// a held-out user's other ratings. Neither a number nor p.Exact has one user's ratings decide about what is trained
+// on of another's. The user's draw is independent of Split's.
+//
+// It is an error when ids are missing (see [Of]), and when nothing is left in the
+// training ratings, or in the target of a part that was asked for.
+func HoldOutUsers(s *dataset.Set, p HoldOutParams) (*HoldOut, error) {
+	s = s.Unpacked()
+	if err := checkHoldOut(s, p); err != nil {
+		return nil, err
+	}
+	if err := p.checkCounts(s.Users); err != nil {
+		return nil, err
+	}
+	users, parts := holdOutParts(s, p)
+	d := dataset.NewDigester()
+	d.Text("fedsim held-out users v1")
+	d.Text(s.Digest)
+	d.Text(string(users))
+	d.Text(string(parts))
+	h := &HoldOut{
+		Train: pickOf(s, users, partTrain, parts, partTrain), TrainUsers: usersOf(users, partTrain),
+		Validation: heldOut(s, users, partValidation, parts), Test: heldOut(s, users, partTest, parts),
+		Digest: d.Sum(),
+	}
+	var errs []error
+	for _, part := range []struct {
+		what   string
+		count  int
+		want   bool
+		remedy string
+	}{
+		{"training users have", h.Train.Len(), true, "lower the test and validation shares"},
+		{"target of validation users has", h.Validation.Target.Len(), p.Validation > 0, "raise the validation share or set it to 0"},
+		{"target of test users has", h.Test.Target.Len(), !p.Whole, "raise the test share"},
+	} {
+		if part.want && part.count == 0 {
+			errs = append(errs, fmt.Errorf("held-out users: the %s none of %d ratings; %s, or use more ratings, those of fewer stars, or another seed",
+				part.what, s.Len(), part.remedy))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return h, nil
+}
+
+// HoldOutTraining is the training part alone, as [HoldOutUsers] divides it. Unlike there, it
+// may be empty: a party that holds the ratings of one user gets those on which a run over
+// all ratings would train, and none if that user is held out. Users that are held out by
+// number follow from who else there is, and are refused.
+func HoldOutTraining(s *dataset.Set, p HoldOutParams) (dataset.Ratings, error) {
+	s = s.Unpacked()
+	if err := checkHoldOut(s, p); err != nil {
+		return dataset.Ratings{}, err
+	}
+	if p.counted() {
+		return dataset.Ratings{}, errors.New("held-out users: who is among a number of them follows from all users, whom a party does not know; want shares below 1")
+	}
+	users, parts := holdOutParts(s, p)
+	return pickOf(s, users, partTrain, parts, partTrain), nil
+}
+
+// checkHoldOut reports everything that keeps users of the set from being held out, but for how many.
+func checkHoldOut(s *dataset.Set, p HoldOutParams) error {
+	return errors.Join(p.Validate(), s.Ratings.Validate(), s.ValidateIDs(), checkTimes(s, p.By))
+}
+
+// holdOutParts draws the part of every user and rating.
+func holdOutParts(s *dataset.Set, p HoldOutParams) (users, parts []byte) {
+	seed := idhash.Mix(p.Seed + idhash.Golden)
+	hashes, items := idhash.IDs("fedsim held-out user v1", s.UserIDs), idhash.IDs("fedsim held-out item v1", s.ItemIDs)
+	split := Params{Whole: p.Whole, Test: p.Test, Validation: p.Validation}
+	users = make([]byte, s.Users)
+	for u, h := range hashes {
+		hashes[u] = idhash.Mix(seed ^ h)
+		users[u] = split.part(hashes[u])
+	}
+	if p.counted() {
+		p.count(hashes, users)
+	}
+	if s.Tested != nil {
+		holdOutTested(s, p, users)
+	}
+	few := fewRatings(s, p)
+	target := Params{Test: p.target()}
+	parts = make([]byte, s.Len())
+	for k, u := range s.User {
+		switch {
+		case float64(s.Value[k]) < p.Positive, few != nil && few[u]:
+			parts[k] = partLeftOut
+		case users[u] == partTrain:
+			parts[k] = partTrain
+		case p.Exact:
+			parts[k] = partHistory
+		case target.part(idhash.Mix(hashes[u]^items[s.Item[k]])) == partTest:
+			parts[k] = partTarget
+		default:
+			parts[k] = partHistory
+		}
+	}
+	if p.Exact {
+		targetExactly(s, p, parts, func(k int) uint64 { return idhash.Mix(hashes[s.User[k]] ^ items[s.Item[k]]) })
+	}
+	retarget(s, p, users, parts)
+	return users, parts
+}
+
+// count gives parts to users by their draws: the least are for the test, the next for validation.
+func (p HoldOutParams) count(draws []uint64, users []byte) {
+	order := make([]int, len(users))
+	for u := range order {
+		order[u], users[u] = u, partTrain
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(draws[a], draws[b]), a-b) })
+	test, validation := p.numbers(len(users))
+	for rank, u := range order[:min(test+validation, len(order))] {
+		users[u] = partTest
+		if rank >= test {
+			users[u] = partValidation
+		}
+	}
+}
+
+// few tells which users have fewer ratings than they must; nil: nobody.
+func fewRatings(s *dataset.Set, p HoldOutParams) []bool {
+	if p.Least == 0 {
+		return nil
+	}
+	counts, few := make([]int, s.Users), make([]bool, s.Users)
+	for k, u := range s.User {
+		if float64(s.Value[k]) >= p.Positive {
+			counts[u]++
+		}
+	}
+	for u, n := range counts {
+		few[u] = n < p.Least
+	}
+	return few
+}
+
+// targetExactly moves the share of each held-out user's history, rounded down, to the target: the ratings with
+// the least draws.
+func targetExactly(s *dataset.Set, p HoldOutParams, parts []byte, draw func(k int) uint64) {
+	type drawn struct {
+		hash uint64
+		at   int
+	}
+	history := make(map[int32][]drawn)
+	for k, part := range parts {
+		if part == partHistory {
+			history[s.User[k]] = append(history[s.User[k]], drawn{draw(k), k})
+		}
+	}
+	for _, list := range history {
+		slices.SortFunc(list, func(a, b drawn) int {
+			return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(s.Item[a.at], s.Item[b.at]))
+		})
+		const rounding = 1e-9 // of a product that is a whole number
+		for _, d := range list[:int(p.target()*float64(len(list))+rounding)] {
+			parts[d.at] = partTarget
+		}
+	}
+}
+
+// usersOf lists the users of a part.
+func usersOf(users []byte, part byte) []int32 {
+	var list []int32
+	for u, p := range users {
+		if p == part {
+			list = append(list, int32(u))
+		}
+	}
+	return list
+}
+
+// heldOut puts a part of held-out users together.
+func heldOut(s *dataset.Set, users []byte, part byte, parts []byte) HeldOut {
+	return HeldOut{
+		Users:   usersOf(users, part),
+		History: pickOf(s, users, part, parts, partHistory), Target: pickOf(s, users, part, parts, partTarget),
+	}
+}
+
+// pickOf returns the ratings of one part that users of one part gave.
+func pickOf(s *dataset.Set, users []byte, whose byte, parts []byte, part byte) dataset.Ratings {
+	chosen := make([]byte, len(parts))
+	count := 0
+	for k, p := range parts {
+		if p == part && users[s.User[k]] == whose {
+			chosen[k] = 1
+			count++
+		}
+	}
+	return pick(s.Ratings, chosen, 1, count)
+}

@@ -1,0 +1,166 @@
+package split
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idhash"
+)
+
+// Partition divides items or users among parties: element k lists the indices of party k,
+// ascending. Every index is in exactly one list, and no list is empty.
+type Partition [][]int32
+
+// Partitioning is a way to divide items among parties.
+type Partitioning string
+
+const (
+	// RandomPartition divides items at random, with party sizes that differ by one at
+	// most.
+	RandomPartition Partitioning = "random"
+
+	// CategoryPartition gives all items of a category to one party. An item belongs to
+	// the rarest of its genres: the one with the fewest items in the catalogue, and among
+	// equals the first by name. (FMF, section 4.3: "the category with fewest movies".)
+	// Items without a genre are one more category. With fewer parties than categories,
+	// categories are assigned largest first, each to the party with the fewest items so
+	// far.
+	CategoryPartition Partitioning = "category"
+)
+
+var (
+	// ErrParties is wrapped by the error of an impossible number of parties; the error
+	// says which numbers are possible.
+	ErrParties = errors.New("impossible number of parties")
+
+	// ErrNoCategories is wrapped by the error of partitioning a set without genres by
+	// category; the error says which sets have genres.
+	ErrNoCategories = errors.New("no categories")
+)
+
+// PartitionItems divides the items of the set among parties. The result depends on the
+// ids and genres of the catalogue and, if it is random, on the public seed; never on a
+// rating. Random parties of a set without a public catalogue depend on which items were
+// rated at all, as the set itself does.
+func PartitionItems(s *dataset.Set, how Partitioning, parties int, seed uint64) (Partition, error) {
+	switch how {
+	case RandomPartition:
+		return dealRandomly("item", s.ItemIDs, s.Items, parties, seed)
+	case CategoryPartition:
+		return dealCategories(s, parties)
+	default:
+		return nil, fmt.Errorf("partition: %q is unknown; want %s or %s", how, RandomPartition, CategoryPartition)
+	}
+}
+
+// PartitionUsers divides the users of the set among parties at random, with sizes that
+// differ by one at most. The result depends on the users' ids and the public seed, never
+// on a rating.
+func PartitionUsers(s *dataset.Set, parties int, seed uint64) (Partition, error) {
+	return dealRandomly("user", s.UserIDs, s.Users, parties, seed)
+}
+
+// dealRandomly sorts by a hash of seed and id, as good as a shuffle but independent of
+// the indices, and deals like cards.
+func dealRandomly(what string, ids []string, count, parties int, seed uint64) (Partition, error) {
+	if len(ids) != count {
+		return nil, fmt.Errorf("partition: %d %s ids for %d %ss; want one for each, the draw is a hash of them", len(ids), what, count, what)
+	}
+	if parties < 1 || parties > count {
+		return nil, fmt.Errorf("partition: %w: %d for %d %ss; want at least 1 and at most %d", ErrParties, parties, count, what, count)
+	}
+	hashes := idhash.IDs("fedsim partition "+what+" v1", ids)
+	key := idhash.Mix(seed + idhash.Golden)
+	order := make([]int32, count)
+	for i := range order {
+		order[i] = int32(i)
+		hashes[i] = idhash.Mix(key ^ hashes[i])
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(hashes[a], hashes[b]), cmp.Compare(a, b)) })
+	p := make(Partition, parties)
+	for rank, i := range order {
+		p[rank%parties] = append(p[rank%parties], i)
+	}
+	return p.ascending(), nil
+}
+
+// genreItems is a genre with the items of which it is the rarest; "" is that of items
+// without a genre. These are the categories of CategoryPartition.
+type genreItems struct {
+	name  string
+	items []int32
+}
+
+// dealCategories gives every category to one party.
+func dealCategories(s *dataset.Set, parties int) (Partition, error) {
+	list := categories(s)
+	if len(list) == 0 || len(list) == 1 && list[0].name == "" {
+		return nil, fmt.Errorf("partition: %w: %s lists no genres; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item) and the synthetic ones do",
+			ErrNoCategories, s.Name)
+	}
+	if parties < 1 || parties > len(list) {
+		return nil, fmt.Errorf("partition: %w: %d for the %d categories of %s (%s); want at least 1 and at most %d",
+			ErrParties, parties, len(list), s.Name, names(list), len(list))
+	}
+	slices.SortFunc(list, func(a, b genreItems) int {
+		return cmp.Or(cmp.Compare(len(b.items), len(a.items)), cmp.Compare(a.name, b.name))
+	})
+	p := make(Partition, parties)
+	for _, c := range list {
+		smallest := 0
+		for k := range p {
+			if len(p[k]) < len(p[smallest]) {
+				smallest = k
+			}
+		}
+		p[smallest] = append(p[smallest], c.items...)
+	}
+	return p.ascending(), nil
+}
+
+// categories returns the categories that have an item, by name.
+func categories(s *dataset.Set) []genreItems {
+	films := make(map[string]int)
+	for _, genres := range s.Genres {
+		for _, g := range genres {
+			films[g]++
+		}
+	}
+	members := make(map[string][]int32)
+	for i, genres := range s.Genres {
+		of := ""
+		for _, g := range genres {
+			if of == "" || cmp.Or(cmp.Compare(films[g], films[of]), strings.Compare(g, of)) < 0 {
+				of = g
+			}
+		}
+		members[of] = append(members[of], int32(i))
+	}
+	list := make([]genreItems, 0, len(members))
+	for name, items := range members {
+		list = append(list, genreItems{name, items})
+	}
+	slices.SortFunc(list, func(a, b genreItems) int { return cmp.Compare(a.name, b.name) })
+	return list
+}
+
+// names lists categories for a message.
+func names(list []genreItems) string {
+	var out []string
+	for _, c := range list {
+		out = append(out, cmp.Or(c.name, "no genre"))
+	}
+	return strings.Join(out, ", ")
+}
+
+// ascending sorts the list of every party.
+func (p Partition) ascending() Partition {
+	for _, list := range p {
+		slices.Sort(list)
+	}
+	return p
+}

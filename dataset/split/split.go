@@ -1,0 +1,222 @@
+// Package split divides the ratings of a set: into training, validation and test parts ([Of]), into users who train and users who are
+// held out ([HoldOutUsers]), into private and public users ([TakeOut]), and items or users among organisations ([PartitionItems],
+// [PartitionUsers]). It reads no file.
+//
+// Which part a rating belongs to depends only on the seed and on the rating's user and item id; so does which users are held out. Adding
+// or removing any other rating, user or item moves nothing from one part to another. Which organisation has an item or a user depends on
+// the seed and on the ids and genres of the catalogue, never on a rating. Splits by time say what they depend on ([By]).
+package split
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// DefaultTest is the share of ratings held out for the test when [Params] names none.
+const DefaultTest = 0.1
+
+// SplitParams say how to split a set.
+type Params struct {
+	Whole      bool    // there is no test part, whatever Test says
+	Test       float64 // share of ratings held out for the test, 0 < Test < 1; zero means DefaultTest
+	Validation float64 // share held out for tuning, 0 for none; Test + Validation < 1
+	Seed       uint64  // public; another seed gives another split
+
+	By  By       // zero means SplitRandom; of no meaning where the set has a test file
+	Cut *float64 // of SplitTime: the timestamp from which on ratings are the test; nil: by the shares
+}
+
+// Validate reports everything that is wrong with the parameters.
+func (p Params) Validate() error {
+	var errs []error
+	test := p.test()
+	if !(test > 0 && test < 1) && !p.Whole {
+		errs = append(errs, fmt.Errorf("split: test share is %v; want more than 0 and less than 1", p.Test))
+	}
+	if !(p.Validation >= 0 && p.Validation < 1) {
+		errs = append(errs, fmt.Errorf("split: validation share is %v; want at least 0 and less than 1", p.Validation))
+	}
+	if len(errs) == 0 && test+p.Validation >= 1 {
+		errs = append(errs, fmt.Errorf("split: test share %v and validation share %v leave nothing to train on; want a sum below 1", test, p.Validation))
+	}
+	if !slices.Contains(append(Kinds(), ""), p.By) {
+		errs = append(errs, fmt.Errorf("split: by %q; want one of %v", p.By, Kinds()))
+	}
+	if p.Whole && p.By != "" && p.By != Random {
+		errs = append(errs, fmt.Errorf("split: by %q asks for a test part, and there is to be none", p.By))
+	}
+	if p.Cut != nil && (p.By != Time || p.Validation > 0) {
+		errs = append(errs, errors.New("split: a cut at a time is of a split by time, without a validation part"))
+	}
+	return errors.Join(errs...)
+}
+
+func (p Params) test() float64 {
+	if p.Whole {
+		return 0
+	}
+	if p.Test == 0 {
+		return DefaultTest
+	}
+	return p.Test
+}
+
+// Split is a set cut into three disjoint parts, which keep its indices and its
+// counts of users and items. A user or an item may have no rating in a part.
+type Parts struct {
+	Train, Validation, Test dataset.Ratings
+
+	// Digest is a hex SHA-256 over the set's digest and the part of every
+	// rating: equal exactly when the same content is cut in the same way.
+	Digest string
+}
+
+// Parts of a split, as they are hashed.
+const (
+	partTrain byte = iota
+	partValidation
+	partTest
+)
+
+// Split sends every rating, independently of all others, to the test part with
+// probability p.Test, to the validation part with p.Validation, else to the
+// training part. The draw is a hash of the seed and the rating's user and item
+// id, and of nothing else: adding or removing other ratings, users or items
+// moves no rating to another part, although it may change every index. And with
+// the same seed a larger test share holds all of a smaller one.
+//
+// So it is by default. The other kinds ([By]) go by timestamps, and where the set has a
+// test file, that is the test part, and p.Validation of the others for validation.
+//
+// A hand-made set must have an id for each user and item, distinct among users
+// and among items. Indices would not do in their place: they shift when a user
+// or an item goes. It is an error when ids are missing, and when a part that was
+// asked for stays empty, which happens with very few ratings only.
+func Of(s *dataset.Set, p Params) (*Parts, error) {
+	if err := checkSplit(s, p); err != nil {
+		return nil, err
+	}
+	if s.Packed != nil && (p.By == "" || p.By == Random) && s.Tested == nil {
+		return splitPacked(s, p)
+	}
+	s = s.Unpacked()
+	parts, counts := partsOf(s, p)
+	if err := p.checkParts(counts); err != nil {
+		return nil, err
+	}
+	d := splitDigester(s.Digest, len(parts))
+	d.Bytes(parts)
+	return &Parts{
+		Train:      pick(s.Ratings, parts, partTrain, counts[partTrain]),
+		Validation: pick(s.Ratings, parts, partValidation, counts[partValidation]),
+		Test:       pick(s.Ratings, parts, partTest, counts[partTest]),
+		Digest:     d.Sum(),
+	}, nil
+}
+
+// checkParts reports parts that are asked for and stay empty.
+func (p Params) checkParts(counts [3]int) error {
+	var errs []error
+	for _, part := range []struct {
+		name   string
+		count  int
+		want   bool
+		remedy string
+	}{
+		{"training", counts[partTrain], true, "lower the test and validation shares"},
+		{"validation", counts[partValidation], p.Validation > 0, "raise the validation share or set it to 0"},
+		{"test", counts[partTest], !p.Whole, "raise the test share"},
+	} {
+		if part.want && part.count == 0 {
+			errs = append(errs, fmt.Errorf("split: the %s part of %d ratings is empty; %s, or use more ratings or another seed",
+				part.name, counts[partTrain]+counts[partValidation]+counts[partTest], part.remedy))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// splitDigester hashes a set's digest, and then the parts of so many ratings.
+func splitDigester(set string, ratings int) *dataset.Digester {
+	d := dataset.NewDigester()
+	d.Text("fedsim split v1")
+	d.Text(set)
+	d.Number(uint64(ratings))
+	return d
+}
+
+// Training is the training part alone, as [Of] divides it. Unlike there, any part
+// may be empty: a party with some of the ratings, perhaps those of one user, gets exactly
+// those on which a run over all ratings would train.
+func Training(s *dataset.Set, p Params) (dataset.Ratings, error) {
+	if err := checkSplit(s, p); err != nil {
+		return dataset.Ratings{}, err
+	}
+	s = s.Unpacked()
+	parts, counts := partsOf(s, p)
+	return pick(s.Ratings, parts, partTrain, counts[partTrain]), nil
+}
+
+// checkSplit reports everything that keeps the set from being split.
+func checkSplit(s *dataset.Set, p Params) error {
+	return errors.Join(p.Validate(), s.Ratings.Validate(), s.ValidateIDs(), checkTimes(s, p.By))
+}
+
+// parts draws the part of every rating and counts the ratings of each. It
+// hashes each id once: what is left to do for a rating is a single mix.
+func partsOf(s *dataset.Set, p Params) (parts []byte, counts [3]int) {
+	parts = make([]byte, s.Len())
+	draw := draws(s, p.Seed)
+	switch {
+	case s.Tested != nil:
+		partByFile(s, p, draw, parts)
+	case p.By == Time:
+		partByTime(s, p, parts)
+	case p.By == UserTime || p.By == LeaveOneOut:
+		partByUser(s, p, draw, parts)
+	default:
+		for k := range parts {
+			parts[k] = p.part(draw(k))
+		}
+	}
+	for _, part := range parts {
+		counts[part]++
+	}
+	return parts, counts
+}
+
+// part turns the hash of a rating into its part.
+func (p Params) part(hash uint64) byte {
+	u := float64(hash>>11) / (1 << 53)
+	switch {
+	case u < p.test():
+		return partTest
+	case u < p.test()+p.Validation:
+		return partValidation
+	default:
+		return partTrain
+	}
+}
+
+// pick returns the ratings of one part.
+func pick(r dataset.Ratings, parts []byte, part byte, count int) dataset.Ratings {
+	out := dataset.NewRatings(r.Users, r.Items, count)
+	n := 0
+	for k, p := range parts {
+		if p == part {
+			out.User[n], out.Item[n], out.Value[n] = r.User[k], r.Item[k], r.Value[k]
+			n++
+		}
+	}
+	if r.Times != nil {
+		out.Times = make([]float64, 0, count)
+		for k, p := range parts {
+			if p == part {
+				out.Times = append(out.Times, r.Times[k])
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package synthetic
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/fedsim/fedsim/dataset/internal/idhash"
+)
+
+// The generator promises the same bits on every machine. Go rounds + - * / and
+// sqrt exactly, but it may fuse x*y + z where the processor can, and math.Exp
+// and math.Log differ between architectures. So products that are summed are
+// converted explicitly here, which forbids the fusion, and exp and log are our own.
+
+// exp returns e^x for |x| < 700 with a relative error below 1e-15.
+func exp(x float64) float64 {
+	const ln2 = 0x1.62e42fefa39efp-1
+	k := math.Round(x / ln2)
+	r := x - float64(k*ln2)
+	sum := 1.0
+	for i := 16; i > 0; i-- { // Horner's form of the Taylor series, |r| <= ln2/2
+		sum = 1 + float64(float64(sum*r)/float64(i))
+	}
+	return math.Ldexp(sum, int(k))
+}
+
+// log returns the natural logarithm of a positive, finite x with an absolute
+// error below 1e-15 near 1.
+func log(x float64) float64 {
+	const ln2 = 0x1.62e42fefa39efp-1
+	frac, k := math.Frexp(x) // 0.5 <= frac < 1
+	if frac < math.Sqrt2/2 {
+		frac, k = 2*frac, k-1
+	}
+	t := (frac - 1) / (frac + 1) // log(frac) = 2 atanh(t), |t| < 0.172
+	tt := float64(t * t)
+	sum := 0.0
+	for i := 21; i > 0; i -= 2 {
+		sum = 1/float64(i) + float64(sum*tt)
+	}
+	return float64(float64(k)*ln2) + float64(2*float64(t*sum))
+}
+
+// random is a seeded stream of public random numbers, of which every one is
+// made by integer arithmetic or exact rounding.
+type random struct{ pcg rand.PCG }
+
+// newRandom returns stream n of a seed. The number is mixed, since PCG streams
+// whose states differ little start out alike.
+func newRandom(seed, n uint64) *random {
+	r := &random{}
+	r.pcg.Seed(seed, idhash.Mix(n))
+	return r
+}
+
+// below returns a uniform integer of 0..n-1; the bias of n/2^64 does not matter here.
+func (r *random) below(n int) int {
+	hi, _ := bits.Mul64(r.pcg.Uint64(), uint64(n))
+	return int(hi)
+}
+
+// uniform returns a uniform number of [0, 1).
+func (r *random) uniform() float64 { return float64(r.pcg.Uint64()>>11) / (1 << 53) }
+
+// normal returns a sum of twelve uniform numbers with mean 0 and variance 1.
+// It is within 0.002 of the normal law in distribution and ends at +-6.
+func (r *random) normal() float64 {
+	const low = 0x0000ffff0000ffff // two of the four 16-bit parts of a word
+	a, b, c := r.pcg.Uint64(), r.pcg.Uint64(), r.pcg.Uint64()
+	sum := a&low + a>>16&low + b&low + b>>16&low + c&low + c>>16&low
+	twelve := int(sum>>32) + int(sum&math.MaxUint32)
+	return float64(twelve-6*math.MaxUint16) / (1 << 16)
+}
+
+// normals returns n normal numbers.
+func (r *random) normals(n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = r.normal()
+	}
+	return out
+}
+
+// shuffle permutes list.
+func (r *random) shuffle(list []int) {
+	for i := len(list) - 1; i > 0; i-- {
+		j := r.below(i + 1)
+		list[i], list[j] = list[j], list[i]
+	}
+}
+
+// alias draws indices in proportion to weights in constant time (Vose 1991).
+type alias struct {
+	keep  []float64 // probability of staying at the index drawn
+	other []int32   // else this one
+}
+
+// newAlias takes at least one weight; all must be positive.
+func newAlias(weights []float64) *alias {
+	var sum float64
+	for _, w := range weights {
+		sum += w
+	}
+	n := len(weights)
+	a := &alias{keep: make([]float64, n), other: make([]int32, n)}
+	var small, large []int32
+	for i, w := range weights {
+		a.keep[i] = w * float64(n) / sum
+		a.other[i] = int32(i)
+		if a.keep[i] < 1 {
+			small = append(small, int32(i))
+		} else {
+			large = append(large, int32(i))
+		}
+	}
+	for len(small) > 0 && len(large) > 0 {
+		s, l := small[len(small)-1], large[len(large)-1]
+		small = small[:len(small)-1]
+		a.other[s] = l
+		a.keep[l] -= 1 - a.keep[s]
+		if a.keep[l] < 1 {
+			large = large[:len(large)-1]
+			small = append(small, l)
+		}
+	}
+	for _, i := range append(small, large...) {
+		a.keep[i] = 1 // what is left differs from 1 by rounding only
+	}
+	return a
+}
+
+// draw returns an index.
+func (a *alias) draw(r *random) int32 {
+	i := r.below(len(a.keep))
+	if r.uniform() < a.keep[i] {
+		return int32(i)
+	}
+	return a.other[i]
+}

@@ -1,0 +1,23 @@
+package synthetic
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSyntheticRegressionNames(t *testing.T) {
+	for name, want := range map[string]RegressionShape{
+		"regression":             {20000, 100, 1, BottomLabels, .1},
+		"regression-0.5-uniform": {20000, 100, .5, UniformLabels, .1},
+		"regression-2":           {20000, 100, 2, BottomLabels, .1},
+	} {
+		if got, err := parseRegression(name); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"regression-x", "regression-1-left", "regression-1-top-3", "regression--1"} {
+		if _, err := parseRegression(name); err == nil || !strings.Contains(err.Error(), "want regression, or regression-DECAY-LABELS") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

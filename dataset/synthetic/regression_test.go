@@ -1,0 +1,86 @@
+package synthetic_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/synthetic"
+)
+
+// By definition the Gram matrix of X = √n·UΣVᵀ has trace nΣσ² and Frobenius norm n√Σσ⁴, and Xᵀy =
+// n·VΣŷ, of length n·σ_k where ŷ lies in direction k alone.
+func TestSyntheticRegression(t *testing.T) {
+	const n, p = 300, 6
+	for labels, along := range map[synthetic.Alignment]float64{
+		synthetic.TopLabels: 1, synthetic.BottomLabels: 1. / 36,
+		synthetic.UniformLabels: math.Sqrt((1 + 1./16 + 1./81 + 1./256 + 1./625 + 1./1296) / 6),
+	} {
+		r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: n, Cols: p, Decay: 2, Labels: labels}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var trace, square, wantTrace, wantSquare, cross, label float64
+		for a := range p {
+			var xy float64
+			for b := range p {
+				var g float64
+				for i := range n {
+					g += r.X[i*p+a] * r.X[i*p+b]
+				}
+				square += g * g
+				if a == b {
+					trace += g
+				}
+			}
+			for i, y := range r.Y {
+				xy += r.X[i*p+a] * y
+			}
+			cross += xy * xy
+			wantTrace += math.Pow(float64(a+1), -4) * n
+			wantSquare += math.Pow(float64(a+1), -8) * n * n
+		}
+		for _, y := range r.Y {
+			label += y * y / n
+		}
+		for what, pair := range map[string][2]float64{
+			"trace": {trace, wantTrace}, "norm": {math.Sqrt(square), math.Sqrt(wantSquare)},
+			"Xᵀy": {math.Sqrt(cross), n * along}, "mean square label": {label, 1},
+		} {
+			if math.Abs(pair[0]-pair[1]) > 1e-9*pair[1] {
+				t.Errorf("labels %s: %s is %v; by definition %v", labels, what, pair[0], pair[1])
+			}
+		}
+	}
+}
+
+func TestSyntheticRegressionRepeatsAndRefuses(t *testing.T) {
+	good := synthetic.RegressionShape{Rows: 20, Cols: 3, Decay: 1, Labels: synthetic.TopLabels, Noise: .1}
+	of := func(s synthetic.RegressionShape, seed uint64) *dataset.Regression {
+		r, err := synthetic.NewRegression(s, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if a, b := of(good, 1), of(good, 1); !slices.Equal(a.X, b.X) || !slices.Equal(a.Y, b.Y) {
+		t.Error("one seed made two regressions")
+	}
+	if a, b := of(good, 1), of(good, 2); slices.Equal(a.X, b.X) {
+		t.Error("two seeds made one regression")
+	}
+	for name, change := range map[string]func(*synthetic.RegressionShape){
+		"rows":   func(s *synthetic.RegressionShape) { s.Rows = 2 },
+		"cols":   func(s *synthetic.RegressionShape) { s.Cols = 0 },
+		"decay":  func(s *synthetic.RegressionShape) { s.Decay = -1 },
+		"noise":  func(s *synthetic.RegressionShape) { s.Noise = math.NaN() },
+		"labels": func(s *synthetic.RegressionShape) { s.Labels = "middle" },
+	} {
+		s := good
+		change(&s)
+		if _, err := synthetic.NewRegression(s, 1); err == nil {
+			t.Errorf("%s: %+v was taken", name, s)
+		}
+	}
+}

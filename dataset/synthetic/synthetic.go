@@ -1,0 +1,358 @@
+// Package synthetic generates data sets: ratings in the shape of published sets ([Open]), regressions ([NewRegression]) and tasks
+// ([NewTasks]). It reads no file. The same bits come out everywhere and at any GOMAXPROCS. The generators of ratings have a seed of
+// their own: the seed of a run varies splits and noise, not the population.
+package synthetic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
+)
+
+// syntheticPrefix begins the specs of generated sets.
+const prefix = "synthetic"
+
+const (
+	generatorSeed = 20150101 // of every population; not the seed of a run
+	tasteRank     = 12       // dimension of the taste vectors
+	tasteDecay    = 0.8      // scale of each dimension relative to the one before
+	usersPerBlock = 64       // of parallel generation
+)
+
+// Streams of the generator. User u draws from streamUsers + u.
+const (
+	streamItems uint64 = iota
+	streamActivity
+	streamFirst
+	streamUsers
+)
+
+// ShapeNames lists the synthetic shapes.
+func ShapeNames() []string {
+	names := make([]string, len(shapes))
+	for i, s := range shapes {
+		names[i] = s.name
+	}
+	return names
+}
+
+// syntheticOptions vary how a set is generated. The zero value is ready to use.
+type Options struct {
+	// Min and Max are the ends of the rating scale in stars; nil stands for the shape's. A scale that does not hold the shape's is refused.
+	Min, Max *float64
+	// Fields leaves out the features of a regression as numbers, which take far more memory than categories ([dataset.Profile.Fields]).
+	Fields bool
+	// Packed leaves the ratings of sets of 50 million or more packed ([dataset.Packed]).
+	Packed bool
+	// Progress, when not nil, hears how many ratings of how many were generated. Calls do not overlap.
+	Progress func(done, total int64)
+}
+
+// IsSynthetic reports whether a spec names a generated set.
+func Is(spec string) bool {
+	return spec == prefix || strings.HasPrefix(spec, prefix+":")
+}
+
+// IsShape reports whether a spec names a generated set of ratings, and no regression.
+func IsShape(spec string) bool {
+	name := nameOf(spec)
+	return Is(spec) && !strings.HasPrefix(name, regressionName) && !strings.HasPrefix(name, fieldsName)
+}
+
+// nameOf is what is generated, as a spec says.
+func nameOf(spec string) string {
+	if name, named := strings.CutPrefix(spec, prefix+":"); named {
+		return name
+	}
+	return "ml-1m"
+}
+
+// openSynthetic generates the set that a spec names.
+func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
+	name := nameOf(spec)
+	for prefix, open := range map[string]func(context.Context, string, Options) (*dataset.Set, error){regressionName: openRegression, fieldsName: openFields} {
+		if name != prefix && !strings.HasPrefix(name, prefix+"-") {
+			continue
+		}
+		set, err := open(ctx, name, o)
+		if err != nil {
+			return nil, fmt.Errorf("data %q: %w", spec, err)
+		}
+		return set, nil
+	}
+	s, err := o.shape(spec, name)
+	if err != nil {
+		return nil, err
+	}
+	if o.Packed && s.ratings >= manyRatings {
+		return s.packedShape(ctx, o)
+	}
+	set, err := s.generate(ctx, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	set.Name = prefix + ":" + name
+	set.Min, set.Max = o.scale(s)
+	set.Digest = set.ComputeDigest()
+	return set, nil
+}
+
+// The scale of the published plays, whose most is 9,667.
+const fewestPlays, mostPlays = 1, 10_000
+
+// manyRatings is from how many on a generated set is packed, where it may be: unpacked it would take more than a gigabyte. To unpack a user's
+// ratings whenever its client works more than doubles the time of lfl-sgdmf.
+const manyRatings = 50_000_000
+
+// shape is the shape that a spec names; the error says what is wrong with it, or with the scale.
+func (o Options) shape(spec, name string) (shape, error) {
+	s, err := shapeOf(name)
+	if err == nil {
+		lo, hi := s.scale()
+		var setMin, setMax float64
+		setMin, setMax, err = dataset.ScaleOr(o.Min, o.Max, lo, hi)
+		if err == nil && (setMin > lo || setMax < hi) {
+			err = fmt.Errorf("%w: %v to %v does not hold the shape's %v to %v", dataset.ErrScale, setMin, setMax, lo, hi)
+		}
+	}
+	if err != nil {
+		return shape{}, fmt.Errorf("data %q: %w", spec, err)
+	}
+	return s, nil
+}
+
+// scale is that of a set of a shape, which was checked.
+func (o Options) scale(s shape) (lo, hi float64) {
+	lo, hi = s.scale()
+	lo, hi, _ = dataset.ScaleOr(o.Min, o.Max, lo, hi)
+	return lo, hi
+}
+
+// Of a shape there are so many users at the least and at the most.
+const (
+	fewestUsers = 20
+	mostUsers   = 10_000_000
+)
+
+// shapeOf is the shape of a name: NAME as it is, or NAME-USERS with so many users, each as active as in the other, so
+// that there are more or fewer ratings of the same items.
+func shapeOf(name string) (shape, error) {
+	find := func(name string) int { return slices.IndexFunc(shapes, func(s shape) bool { return s.name == name }) }
+	if i := find(name); i >= 0 {
+		return shapes[i], nil
+	}
+	if at := strings.LastIndexByte(name, '-'); at >= 0 && find(name[:at]) >= 0 {
+		s := shapes[find(name[:at])]
+		least, most := max(fewestUsers, (s.items*s.users-1)/s.ratings+1), mostUsers // every item has a rating
+		users, err := strconv.Atoi(name[at+1:])
+		if err != nil || users < least || users > most {
+			return shape{}, fmt.Errorf("%q names no number of users of %s; there are %d to %d of them", name[at+1:], s.name, least, most)
+		}
+		s.ratings = int(int64(s.ratings) * int64(users) / int64(s.users))
+		s.name, s.users = name, users
+		return s, nil
+	}
+	return shape{}, fmt.Errorf("%w %q; want synthetic:%s, one of these with -USERS behind it, synthetic:%s or synthetic:%s",
+		ErrUnknownShape, name, strings.Join(ShapeNames(), ", synthetic:"), regressionName, fieldsName)
+}
+
+// scale returns the lowest and the highest rating; of plays, the scale of the published file.
+func (s shape) scale() (lo, hi float64) {
+	if s.plays.most > 0 {
+		return fewestPlays, mostPlays
+	}
+	return s.levels[0], s.levels[len(s.levels)-1]
+}
+
+// population is what the ratings of a synthetic set are drawn from.
+type population struct {
+	shape
+	catalog *catalog
+	start   []int     // the ratings of user u are start[u]:start[u+1]
+	first   [][]int32 // items that each user rates so that no item stays without a rating
+}
+
+func (s shape) population() *population {
+	p := &population{shape: s, catalog: s.makeCatalog()}
+	p.start = s.activityStarts()
+	p.first = s.firstRatings(p.start)
+	return p
+}
+
+// generate makes the set of a shape. Every user has a random stream of its own,
+// so the result does not depend on how many work at it.
+func (s shape) generate(ctx context.Context, progress func(done, total int64)) (*dataset.Set, error) {
+	p := s.population()
+	out := dataset.NewRatings(s.users, s.items, s.ratings)
+
+	next, done := 0, int64(0)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			w := p.newWorker(out, 0)
+			for {
+				mu.Lock()
+				from := next
+				next += usersPerBlock
+				mu.Unlock()
+				if from >= s.users || ctx.Err() != nil {
+					return
+				}
+				to := min(from+usersPerBlock, s.users)
+				for u := from; u < to; u++ {
+					w.rate(u)
+				}
+				mu.Lock()
+				done += int64(p.start[to] - p.start[from])
+				if progress != nil {
+					progress(done, int64(s.ratings))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	set := &dataset.Set{Ratings: out, UserIDs: idtext.Numbered(s.users), ItemIDs: idtext.Numbered(s.items)}
+	if !s.bare {
+		set.Titles, set.Genres, set.Years = p.catalog.titles, p.catalog.genres, p.catalog.years
+	}
+	return set, nil
+}
+
+// activityStarts draws how many ratings each user has: the activity curve,
+// corrected to the exact total and dealt to users in random order.
+func (s shape) activityStarts() []int {
+	counts := make([]int, s.users)
+	total := 0
+	for rank := range counts {
+		x := (float64(rank) + 0.5) / float64(s.users)
+		counts[rank] = min(int(s.activity.at(x)+0.5), s.items)
+		total += counts[rank]
+	}
+	// Rounding leaves a few ratings too many or too few. Spread them over the
+	// middle ranks, which moves neither the minimum nor the maximum.
+	for rank := s.users / 4; total != s.ratings; rank++ {
+		step := 1
+		if total > s.ratings {
+			step = -1
+		}
+		counts[rank%(s.users/2)+s.users/4] += step
+		total += step
+	}
+	newRandom(generatorSeed, streamActivity).shuffle(counts)
+	start := make([]int, s.users+1)
+	for u, n := range counts {
+		start[u+1] = start[u] + n
+	}
+	return start
+}
+
+// firstRatings gives every item a first rating, by a user drawn in proportion to activity.
+func (s shape) firstRatings(start []int) [][]int32 {
+	r := newRandom(generatorSeed, streamFirst)
+	first := make([][]int32, s.users)
+	for i := range s.items {
+		for {
+			at := r.below(s.ratings)
+			u, _ := slices.BinarySearch(start, at+1) // start[u-1] <= at < start[u]
+			u--
+			if len(first[u]) < start[u+1]-start[u] {
+				first[u] = append(first[u], int32(i))
+				break
+			}
+		}
+	}
+	return first
+}
+
+// worker draws the ratings of one user at a time.
+type worker struct {
+	*population
+	out    dataset.Ratings
+	base   int       // how many ratings are before those of out
+	chosen []uint64  // bit i: the user at hand rates item i
+	likes  []float64 // taste vector of the user at hand
+}
+
+func (p *population) newWorker(out dataset.Ratings, base int) *worker {
+	return &worker{population: p, out: out, base: base, chosen: make([]uint64, (p.items+63)/64), likes: make([]float64, tasteRank)}
+}
+
+// rate draws the ratings of user u.
+func (w *worker) rate(u int) {
+	r := newRandom(generatorSeed, streamUsers+uint64(u))
+	bias := float64(w.userBias * r.normal())
+	for k := range w.likes {
+		w.likes[k] = r.normal()
+	}
+	w.choose(u, r)
+	k := w.start[u] - w.base
+	for word, set := range w.chosen {
+		for ; set != 0; set &= set - 1 {
+			i := word*64 + bits.TrailingZeros64(set)
+			x := bias + w.catalog.bias[i] + float64(w.taste*w.match(i)) + float64(w.noise*r.normal())
+			w.out.User[k], w.out.Item[k], w.out.Value[k] = int32(u), int32(i), w.level(x)
+			k++
+		}
+		w.chosen[word] = 0
+	}
+}
+
+// choose marks the items that user u rates. A candidate comes by popularity and
+// is taken the more likely the better it matches the user's taste.
+func (w *worker) choose(u int, r *random) {
+	left := w.start[u+1] - w.start[u] - len(w.first[u])
+	for _, i := range w.first[u] {
+		w.chosen[i/64] |= 1 << (i % 64)
+	}
+	for left > 0 {
+		i := w.catalog.choice.draw(r)
+		if w.chosen[i/64]&(1<<(i%64)) != 0 {
+			continue
+		}
+		accept := 0.5 + float64(w.selective*w.match(int(i)))
+		if r.uniform() < math.Max(accept, 0.05) {
+			w.chosen[i/64] |= 1 << (i % 64)
+			left--
+		}
+	}
+}
+
+// match returns how well item i fits the user's taste, with variance 1 over users and items.
+func (w *worker) match(i int) float64 {
+	var sum float64
+	for k, q := range w.catalog.taste[i*tasteRank : (i+1)*tasteRank] {
+		sum += float64(q * w.likes[k])
+	}
+	return sum
+}
+
+// level cuts a latent rating.
+func (w *worker) level(x float64) float32 {
+	if w.plays.most > 0 {
+		return float32(w.plays.at(x))
+	}
+	k := 0
+	for k < len(w.cuts) && x >= w.cuts[k] {
+		k++
+	}
+	return float32(w.levels[k])
+}
+
+// ErrUnknownShape is wrapped by the error of a synthetic shape that does not
+// exist; the error lists those that do.
+var ErrUnknownShape = errors.New("unknown synthetic shape")
