@@ -37,6 +37,7 @@ import (
 // files of its own, and only what they say to one another crosses.
 type federation struct {
 	declined    func(protocol.ClientID, error) // is told why a client declines a session; nil: nobody is
+	consented   func(protocol.ClientID) error  // keeps what a client consented to; nil: nothing is kept
 	t           testing.TB
 	ctx         context.Context // ends with the test, or when something has come to a standstill
 	dir         string
@@ -384,6 +385,9 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)
+	if f.consented != nil {
+		job.Consented = func() error { return f.consented(id) }
+	}
 	if f.refuses != nil {
 		job.Refusal = f.refuses(id, e.Session())
 	}

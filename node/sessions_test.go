@@ -327,6 +327,8 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 				noised := "algorithm=lfl-sgdmf rounds=2 mode=semi-honest " + quick
 				f := newVirtualFederation(t, noised+"epsilon=10 data="+ratings(t, 8, 12))
 				m := f.join(admission.ServerPlace)
+				consents := make([]atomic.Int32, f.simulated.Cohort.All())
+				f.consented = func(id protocol.ClientID) error { consents[id].Add(1); return nil }
 				f.run1(m)
 				one, err := f.ledgers[0].Records()
 				if err != nil || len(one) != 2 {
@@ -360,6 +362,15 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 				for _, r := range both[len(one):] { // a ledger in memory that has lived through both takes the same
 					if err = ledger.Charge(r.Session, r.Iteration, r.Events); err != nil {
 						t.Errorf("iteration %d of session %x: %v", r.Iteration, r.Session[:4], err)
+					}
+				}
+				want := int32(1) // of the first session alone, where all ledgers refuse the second
+				if second.charged {
+					want = 2
+				}
+				for id := range consents {
+					if got := consents[id].Load(); got != want {
+						t.Errorf("client %d has consented to %d sessions, want %d", id, got, want)
 					}
 				}
 				if second.charged {

@@ -343,27 +343,10 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 // session is one client's part in the next session that it has not finished.
 func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, observer node.Observer, workers protocol.Workers, log zerolog.Logger) error {
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
-	var party *experiment.Party
-	train := func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
-		p, failed := d.party(ctx, e, at, &here)
-		if failed != nil {
-			return nil, failed
-		}
-		party = p
-		here.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
-		return p, nil
-	}
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),
 		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) },
-		Open: func(public []byte) (*node.Job, error) {
-			job, failed := d.job(public, train)
-			if failed == nil {
-				job.Consented = func() error { return d.consented(public, at.state, &here) }
-				job.Keep = func() error { return keep(party, public, at.state, job.Terms.Session, &here) }
-			}
-			return job, failed
-		},
+		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, &here) },
 	})
 	if err != nil {
 		return err
@@ -374,6 +357,25 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 	}
 	defer leave()
 	return c.Run(ctx)
+}
+
+// jobAt makes the job of the client at a state. What the owner consents to and what the client keeps go into that state.
+func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*node.Job, error) {
+	var party *experiment.Party
+	job, err := d.job(public, func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
+		p, err := d.party(ctx, e, at, log)
+		if err != nil {
+			return nil, err
+		}
+		party = p
+		log.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
+		return p, nil
+	})
+	if err == nil {
+		job.Consented = func() error { return d.consented(public, at.state, log) }
+		job.Keep = func() error { return keep(party, public, at.state, job.Terms.Session, log) }
+	}
+	return job, err
 }
 
 // job is what a client does in a session.

@@ -7,8 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fedsim/fedsim/agreement"
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node/store"
 )
 
 // published is what a server publishes of an experiment for the demonstration's items.
@@ -96,5 +100,31 @@ func TestRefusedSessionIsNotTrainedFor(t *testing.T) {
 		if job.Refusal == nil || !strings.Contains(job.Refusal.Error(), "without noise") {
 			t.Errorf("a session that the owner excludes: %v", job.Refusal)
 		}
+	}
+}
+
+// The consent of a session is kept once the ledger has accepted the session, which asks for it in between: opening the session
+// and making the party keep nothing.
+func TestConsentIsKeptAfterTheLedgerAccepts(t *testing.T) {
+	t.Parallel()
+	text, err := published(t, "algorithm=lfl-sgdmf rounds=5 epsilon=5").Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := zerolog.Nop()
+	at := clientSpec{state: t.TempDir(), holding: algorithm.PartyData{User: "7"}}
+	d := &clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10}}
+	job, err := d.jobAt(text, at, &log)
+	if err == nil {
+		_, err = job.Train(t.Context())
+	}
+	if kept, failed := store.Consents(at.state); err != nil || failed != nil || len(kept) != 0 {
+		t.Errorf("%v, %v; before the ledger was asked there are consents: %+v", err, failed, kept)
+	}
+	if err = job.Consented(); err != nil {
+		t.Fatal(err)
+	}
+	if kept, failed := store.Consents(at.state); failed != nil || len(kept) != 1 {
+		t.Errorf("%+v, %v; want the consent", kept, failed)
 	}
 }
