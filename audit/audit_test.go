@@ -44,10 +44,7 @@ func slow(t *testing.T) {
 // seeds. The seed is fixed, so a failure is a change of the code.
 func TestHonestAlgorithmsHold(t *testing.T) {
 	slow(t)
-	runs, long := 200, effort.Long()
-	if long {
-		runs = 1200
-	}
+	runs, long := effort.Of(0, 60, 1200), effort.Long()
 	// Of these others release sums of the same kinds, of gradients or of statistics, by the same code.
 	like := []string{"ada-dpals", "am-ssp", "am-ssp-ids", "ssp-convex", "ada-dpsgd", "am-dpsgd", "dp-sgd-mf"}
 	for _, a := range algorithm.All() {
@@ -77,6 +74,9 @@ func TestHonestAlgorithmsHold(t *testing.T) {
 					t.Skip("another has sums of the same kind: " + effort.Variable)
 				}
 				t.Parallel()
+				if !long && !strings.Contains(s, "rounds=") && about.Has(algorithm.Rounds.Key) {
+					s += " rounds=2"
+				}
 				runs := runs
 				if about.Clients.Organisations() && about.Noise == algorithm.DistributedNoise {
 					runs = max(runs, 1000) // of few clients, so that runs are cheap

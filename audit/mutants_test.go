@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -24,14 +25,14 @@ func TestMutantsAreCaught(t *testing.T) {
 		mutant         mutant
 	}{
 		{"replaced noise at the published claim", "algorithm=lfl-sgdmf rounds=1 epsilon=1 noise=replace dropout=0", 4000, Published, mutant{}},
-		{"a sensitivity stated at half", lfl, 600, Stated, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 4 })}},
-		{"noise of the survivors only", lfl + "tolerance=0.5 dropout=0.9 dropout-at=masked-input", 600, Stated, mutant{plan: untold, survivors: everybody}},
+		{"a sensitivity stated at half", lfl, 300, Stated, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 4 })}},
+		{"noise of the survivors only", lfl + "tolerance=0.5 dropout=0.9 dropout-at=masked-input", 300, Stated, mutant{plan: untold, survivors: everybody}},
 		{"thinning the wrong way", lfl + "dropout=0", 600, Stated, mutant{removal: wrongWay}},
-		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 300, Stated, mutant{claim: without(fedssp.Bias)}},
-		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 300, Stated, mutant{plan: scaled(unitRatings)}},
+		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 150, Stated, mutant{claim: without(fedssp.Bias)}},
+		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 150, Stated, mutant{plan: scaled(unitRatings)}},
 		{"everybody in every batch", "algorithm=dpals rounds=2 epsilon=2 statistics.sampling-rate=0.1", 500, Stated, mutant{plan: everyBatch}},
-		{"a turn too few", "algorithm=lfl-sgdmf rounds=6 epsilon=20 cohort.size=4 cohort.over=1.5", 400, Stated, mutant{claim: oneTurn}},
-		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=10", 800, Stated, mutant{claim: twice}},
+		{"a turn too few", "algorithm=lfl-sgdmf rounds=6 epsilon=20 cohort.size=4 cohort.over=1.5", 200, Stated, mutant{claim: oneTurn}},
+		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=10", 400, Stated, mutant{claim: twice}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +42,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			if caught.Holds() {
 				t.Errorf("at least %.4g and about %.4g where %.4g is claimed: not caught", caught.Bound, caught.Point, caught.Claimed)
 			}
-			if honest := run(t, e, Config{Runs: 200, Claim: Stated}); !honest.Holds() {
+			if honest := run(t, e, Config{Runs: effort.Of(0, 60, 200), Claim: Stated}); !honest.Holds() {
 				t.Errorf("without it %v", honest.Err())
 			}
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
@@ -21,7 +22,9 @@ func TestNeighboursDifferInNothingElse(t *testing.T) {
 		for _, unit := range about.Units {
 			settings := "algorithm=" + about.Name + " unit=" + string(unit) + " tolerance=0.4 dropout=0.2 dropout-at=any"
 			if about.Clients.Organisations() {
-				settings = "algorithm=" + about.Name + " unit=" + string(unit) + " rounds=3"
+				settings = "algorithm=" + about.Name + " unit=" + string(unit) + " rounds=3 accountant=rdp"
+			} else if about.Has(algorithm.Rounds.Key) && !effort.Long() {
+				settings += " rounds=2"
 			}
 			t.Run(about.Name+" "+string(unit), func(t *testing.T) {
 				t.Parallel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // A watched step goes 1 sensitivity towards the unit in a share q of the samples, by the
@@ -14,12 +15,12 @@ import (
 // are q and z² + q(1-q) with the unit, 0 and z² without. Each is within five standard errors, which
 // happens to all but one in a million; the seed is fixed.
 func TestWatchedStepsReachTheirBound(t *testing.T) {
-	const n = 4000
+	n := effort.Of(500, 1000, 4000)
 	for _, settings := range []string{
 		"algorithm=vfl-sgdmf", "algorithm=vfl-sgdmf clipping=both", "algorithm=vfl-sgdmf clipping=gradient rank=3", "algorithm=vfl-sgdmf unit=user",
 		"algorithm=hfl-sgdmf", "algorithm=hfl-sgdmf rank=2 clipping=both", "algorithm=hfl-synsgd",
 	} {
-		e := open(t, settings+" rounds=3 epsilon=20")
+		e := open(t, settings+" rounds=3 epsilon=20 accountant=rdp")
 		noise := e.Schedule.Noise()
 		q, z := noise.SamplingRate, noise.Multiplier
 		for kind := range e.Instance().(algorithm.StepWatcher).LocalSteps() {
@@ -36,13 +37,13 @@ func TestWatchedStepsReachTheirBound(t *testing.T) {
 					}
 					sum, squares = sum+x, squares+x*x
 				}
-				mean, variance := sum/n, squares/n-sum/n*sum/n
+				mean, variance := sum/float64(n), squares/float64(n)-sum/float64(n)*sum/float64(n)
 				wantMean, wantVariance := 0., z*z
 				if full {
 					wantMean, wantVariance = q, z*z+q*(1-q)
 				}
 				fourth := 3*wantVariance*wantVariance + 1 // at most, with what samples add
-				if math.Abs(mean-wantMean) > 5*math.Sqrt(wantVariance/n) || math.Abs(variance-wantVariance) > 5*math.Sqrt(fourth/n) {
+				if math.Abs(mean-wantMean) > 5*math.Sqrt(wantVariance/float64(n)) || math.Abs(variance-wantVariance) > 5*math.Sqrt(fourth/float64(n)) {
 					t.Errorf("%s, steps of kind %d, full %v: mean %.4f and variance %.4f, want %.4f and %.4f", settings, kind, full, mean, variance, wantMean, wantVariance)
 				}
 			}

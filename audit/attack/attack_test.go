@@ -36,6 +36,9 @@ func ran(t *testing.T, said []config.Setting, c Config) *Report {
 	return r
 }
 
+// small is ssp-c with little to compute.
+var small = attacked("algorithm", "ssp-c", "rank", "2", "rounds", "1", "statistics.posteriors", "no")
+
 var inf = Epsilon(math.Inf(1))
 
 // Counted by hand: of the pairs of one of {3, 2, 2} that is in and one of {2, 1, 0} that is not, 3 beats all
@@ -143,9 +146,10 @@ func TestRidge(t *testing.T) {
 // Without noise the sums give everybody away, and the model more of the users than chance.
 func TestMembershipWithoutNoise(t *testing.T) {
 	effort.NotShort(t, "some dozens of runs")
-	for kind, name := range map[Kind]string{MembershipUser: "ssp-c", MembershipRating: "private-item-bias"} {
+	statistics := effort.Of(small, small, attacked("algorithm", "ssp-c"))
+	for kind, settings := range map[Kind][]config.Setting{MembershipUser: statistics, MembershipRating: attacked("algorithm", "private-item-bias")} {
 		c := Config{Kind: kind, Epsilons: []Epsilon{inf}, Shadows: 10, Targets: 20}
-		m := ran(t, attacked("algorithm", name), c).Budgets[0].Membership
+		m := ran(t, settings, c).Budgets[0].Membership
 		if m[1].AUC.Value < 0.99 || m[1].TPR.Low < 0.9 {
 			t.Errorf("%s from the sums: AUC %v, TPR %v", kind, m[1].AUC, m[1].TPR)
 		}
@@ -233,7 +237,7 @@ func TestMembershipKeepsToEpsilon(t *testing.T) {
 // the sum says no more than popularity does, but one update's share of it hides less.
 func TestReconstruction(t *testing.T) {
 	effort.NotShort(t, "some dozens of runs")
-	r := ran(t, attacked("algorithm", "ssp-c"), Config{Kind: Reconstruction, Epsilons: []Epsilon{5, inf}, Shadows: DefaultShadows, Targets: 40})
+	r := ran(t, effort.Of(small, small, attacked("algorithm", "ssp-c")), Config{Kind: Reconstruction, Epsilons: []Epsilon{5, inf}, Shadows: effort.Of(8, 8, DefaultShadows), Targets: 40})
 	at := func(i int, from string) Rebuilt {
 		list := r.Budgets[i].Reconstruction
 		return list[slices.IndexFunc(list, func(x Rebuilt) bool { return x.From == from })]
@@ -276,12 +280,12 @@ func TestAttribute(t *testing.T) {
 func TestAttackRepeats(t *testing.T) {
 	effort.NotShort(t, "some dozens of runs")
 	c := Config{Kind: MembershipUser, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 8}
-	a := ran(t, attacked("algorithm", "lfl-sgdmf", "workers", "1"), c)
-	b := ran(t, attacked("algorithm", "lfl-sgdmf", "workers", "3"), c)
+	a := ran(t, attacked("algorithm", "lfl-sgdmf", "rounds", "2", "workers", "1"), c)
+	b := ran(t, attacked("algorithm", "lfl-sgdmf", "rounds", "2", "workers", "3"), c)
 	if !reflect.DeepEqual(a, b) {
 		t.Errorf("%+v\n%+v", a, b)
 	}
-	other := ran(t, attacked("algorithm", "lfl-sgdmf", "seed", "2"), c)
+	other := ran(t, attacked("algorithm", "lfl-sgdmf", "rounds", "2", "seed", "2"), c)
 	if reflect.DeepEqual(a.Budgets, other.Budgets) {
 		t.Error("another seed gives the same")
 	}
