@@ -27,7 +27,10 @@ const (
 
 // Program is a command line.
 type Program struct {
-	Name, Description, Version string
+	Name, Description string
+	// Version says what the program was built from. It is called where that is printed: it may have to read the
+	// program's file.
+	Version func() string
 	// Interrupt makes the error that is reported when the context ended, from the one
 	// that this caused.
 	Interrupt func(error) error
@@ -56,7 +59,7 @@ func Main(run func(ctx context.Context, args []string) int, more ...os.Signal) {
 // Parser makes what reads the command line into a tree of commands, for kong.
 func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(tree, append([]kong.Option{
-		kong.Name(p.Name), kong.Description(p.Description), kong.Vars{"version": p.Name + " " + p.Version},
+		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(versionText(func() string { return p.Name + " " + p.Version() })),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}, more...)...)
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -22,7 +20,7 @@ type tree struct {
 	} `cmd:"" help:"A group."`
 	Secret struct{} `cmd:"" hidden:"" help:"Not shown."`
 	cli.PagesCmd
-	Version kong.VersionFlag `help:"Print the version."`
+	Version cli.VersionFlag `help:"Print the version."`
 }
 
 type doCmd struct {
@@ -52,7 +50,7 @@ type world struct {
 func call(ctx context.Context, err error, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	p := cli.Program{
-		Name: "tool", Description: "Does things.", Version: "v1.2.3",
+		Name: "tool", Description: "Does things.", Version: func() string { return "v1.2.3" },
 		Interrupt: func(err error) error { return fmt.Errorf("stopped (%w)", err) },
 		Bind:      func() (any, error) { return &world{&out, err}, nil },
 	}

@@ -27,11 +27,26 @@ func (c *helpCmd) Run(app *kong.Kong) error {
 	return Misusef("%w; %s --help tells what there is", err, app.Model.Name) // known commands end the process
 }
 
+// versionText is a program's name and version.
+type versionText func() string
+
+// VersionFlag is the flag --version, which prints the version and ends the command.
+type VersionFlag bool
+
+// BeforeReset implements the flag.
+func (VersionFlag) BeforeReset(app *kong.Kong, text versionText) error {
+	if _, err := fmt.Fprintln(app.Stdout, text()); err != nil {
+		return err
+	}
+	app.Exit(0)
+	return nil
+}
+
 type versionCmd struct{}
 
 // Run implements the command version.
-func (versionCmd) Run(app *kong.Kong) error {
-	_, err := fmt.Fprintln(app.Stdout, app.Model.Vars()["version"])
+func (versionCmd) Run(app *kong.Kong, text versionText) error {
+	_, err := fmt.Fprintln(app.Stdout, text())
 	return err
 }
 

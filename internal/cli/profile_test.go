@@ -22,7 +22,7 @@ type profiled struct {
 func TestProfiles(t *testing.T) {
 	run := func(err error, args ...string) (int, string) {
 		var errs bytes.Buffer
-		p := cli.Program{Name: "tool", Version: "v1", Bind: func() (any, error) { return &world{new(bytes.Buffer), err}, nil }}
+		p := cli.Program{Name: "tool", Version: func() string { return "v1" }, Bind: func() (any, error) { return &world{new(bytes.Buffer), err}, nil }}
 		return p.Run(t.Context(), new(profiled), args, new(bytes.Buffer), &errs), errs.String()
 	}
 	for _, err := range []error{nil, errors.New("it went wrong")} {

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/alecthomas/kong"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 
@@ -30,7 +29,7 @@ type commands struct {
 	cli.PagesCmd
 	cli.ProfileFlags
 
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	Version cli.VersionFlag `help:"Print the version and exit."`
 }
 
 // streams are where a command writes.
@@ -38,7 +37,7 @@ type streams struct{ out, err io.Writer }
 
 // program is the command line.
 var program = cli.Program{
-	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: version.Get().String(),
+	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: func() string { return version.Get().String() },
 	Interrupt: func(err error) error {
 		if u, ok := errors.AsType[*fedsim.UncomparedError](err); ok {
 			return u

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
 
@@ -32,7 +31,7 @@ type commands struct {
 	LogLevel   string        `enum:"debug,info,warn,error" default:"info" help:"What is logged to stderr: debug, info, warn or error and what is worse. Debug tells of messages that are ignored."`
 	cli.PagesCmd
 	cli.ProfileFlags
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	Version cli.VersionFlag `help:"Print the version and exit."`
 }
 
 // streams are where a command writes.
@@ -59,7 +58,7 @@ func Main() {
 
 // program is the command line.
 var program = cli.Program{
-	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: version.Get().String(),
+	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() },
 	Interrupt: func(error) error {
 		return errors.New("stopped before the end of the session; start it again with the same --state to go on")
 	},

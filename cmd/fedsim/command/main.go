@@ -12,8 +12,6 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -44,7 +42,7 @@ type commands struct {
 	Similar   similarCmd   `cmd:"" help:"List items like another, by the model of a finished run."`
 	cli.PagesCmd
 	cli.ProfileFlags
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	Version cli.VersionFlag `help:"Print the version and exit."`
 }
 
 // newCommands makes the tree, whose flags for keys follow from their declarations.
@@ -92,7 +90,7 @@ func Main() {
 
 // program is the command line.
 var program = cli.Program{
-	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: version.Get().String(),
+	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: func() string { return version.Get().String() },
 	Interrupt: func(err error) error {
 		if _, kept := errors.AsType[*download.PartialError](err); kept {
 			return err

@@ -180,7 +180,7 @@ func TestRunFlagsAreKeys(t *testing.T) {
 func runParser(t *testing.T) (*kong.Kong, *commands) {
 	t.Helper()
 	c := newCommands()
-	parser, err := kong.New(&c, kong.Vars{"version": ""})
+	parser, err := kong.New(&c)
 	if err != nil {
 		t.Fatal(err)
 	}
