@@ -153,14 +153,19 @@ func (s *Setup) undrawable(r *protocol.Release) bool {
 }
 
 // coarsest is the most that rounding may add to a sensitivity, relatively, so that noise can be drawn at all; unasked is the most
-// so that it could be drawn the other way, too.
+// so that it could be drawn the other way, too; hurried the most so that the tables of its sampler are small and soon made.
 const (
 	coarsest = 0.1
 	unasked  = 0.01
+	hurried  = 0.004
 )
 
+// ample is noise, as a variance in integers for each client, beside which rounding is nothing: of a client it
+// has a variance of at most 1/4.
+const ample = 1 << 12
+
 // coarsen lowers the scale of releases whose noise, in integers, samplers could not draw:
-// where there is so much noise a coarser fixed point costs little. It reports false where
+// where there is so much noise a coarser fixed point costs little. It lowers it a little, too, where noise is ample. It reports false where
 // nothing is left to be gained. Whether clients draw the noise or it is drawn for their sum hardly ever decides
 // what is released, so that a simulation of either is one of the other.
 func (s *Setup) coarsen() bool {
@@ -168,11 +173,14 @@ func (s *Setup) coarsen() bool {
 	for _, r := range s.Schedule.All() {
 		const step = 2
 		added := rounding(*r, r.Scale)
-		most := unasked
-		if largest, limit := s.drawn(r); largest > limit {
+		var most float64
+		switch largest, limit := s.drawn(r); {
+		case largest > limit:
 			most = coarsest
-		} else if !s.undrawable(r) {
-			continue
+		case s.undrawable(r):
+			most = unasked
+		case r.Noise.Variance > ample*float64(s.Cohort.Clients):
+			most = hurried
 		}
 		if step*added <= most {
 			r.Scale /= step

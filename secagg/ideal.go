@@ -325,7 +325,7 @@ func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 // silent; V from each where noise is local.
 func (s *Ideal) addNoise(dst []int64, r protocol.Release) error {
 	u1, u2 := s.counts[protocol.StageMaskedInput], s.counts[protocol.StageUnmask]
-	sampler, err := s.tables.Skellam(r.Noise.Final(s.plan.Cohort, u1, u2))
+	sampler, err := s.tables.SkellamFor(r.Noise.Final(s.plan.Cohort, u1, u2), len(dst))
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@
 //
 // Given uniform bits, the distribution of an integer draw is within 2^-100 of the exact
 // one in total variation: below 2^-107 for each table read (derived at newTable), of
-// which a Poisson reads at most 64 and a thinning of a count below 2^32 at most 33. Above
+// which a Poisson reads at most 64, or more of smaller tables with the same error together, and a thinning of a count below 2^32 at most 33. Above
 // that count the error of a thinning grows in proportion to it. A Skellam draw is two
 // Poisson draws, a coordinate of a removal two of each.
 //

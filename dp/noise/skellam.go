@@ -21,14 +21,26 @@ type Skellam struct {
 // of either Poisson. The variance must be positive and finite and at most
 // 2·MaxMean; above, the error wraps ErrTooLarge.
 func NewSkellam(variance float64) (*Skellam, error) {
-	if err := checkMean("variance", variance, 2*MaxMean); err != nil {
-		return nil, fmt.Errorf("noise: Skellam: %w", err)
+	if err := checkVariance(variance); err != nil {
+		return nil, err
 	}
 	half, err := NewPoisson(variance / 2)
 	if err != nil {
 		return nil, fmt.Errorf("noise: Skellam of variance %v: %w", variance, err)
 	}
 	return &Skellam{half: half}, nil
+}
+
+func checkVariance(variance float64) error {
+	if err := checkMean("variance", variance, 2*MaxMean); err != nil {
+		return fmt.Errorf("noise: Skellam: %w", err)
+	}
+	return nil
+}
+
+// newSkellam is NewSkellam with halves of so many parts.
+func newSkellam(variance float64, parts int) *Skellam {
+	return &Skellam{half: newPoisson(variance/2, parts)}
 }
 
 // Variance returns the variance.

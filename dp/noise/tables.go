@@ -11,8 +11,14 @@ type Tables struct {
 	Keep int
 
 	mu       sync.Mutex
-	skellam  cache[float64, *Skellam]
+	skellam  cache[divided, *Skellam]
 	thinning cache[kept, *Thinning]
+}
+
+// divided is a variance, and of how many parts either Poisson is.
+type divided struct {
+	variance float64
+	parts    int
 }
 
 // kept is how many of all Poisson events of this mean stay.
@@ -25,7 +31,19 @@ type kept struct {
 func (t *Tables) Skellam(variance float64) (*Skellam, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.skellam.get(t.Keep, variance, func() (*Skellam, error) { return NewSkellam(variance) })
+	return t.skellam.get(t.Keep, divided{variance, 0}, func() (*Skellam, error) { return NewSkellam(variance) })
+}
+
+// SkellamFor is NewSkellam for about so many draws. Where they are few, a Poisson is the sum of many
+// of a smaller mean, whose table is made sooner: the same law, but other draws of the same stream.
+func (t *Tables) SkellamFor(variance float64, draws int) (*Skellam, error) {
+	if err := checkVariance(variance); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := divided{variance, partsFor(variance/2, 2*draws)}
+	return t.skellam.get(t.Keep, d, func() (*Skellam, error) { return newSkellam(variance, d.parts), nil })
 }
 
 // Thinning is NewThinning.
