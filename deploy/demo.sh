@@ -85,7 +85,7 @@ say "the summary of the second session"
 cat "$dir/summary.txt"
 
 say "a client has its own embedding beside those of items, and the server those of items alone"
-(cd "$dir" && ls client-0/state/result server/model)
+(cd "$dir" && ls client-0/state/result server/current/)
 
 say "what the first client has agreed to and spent: fednode status --state"
 fednode status --state "$dir/client-0/state"

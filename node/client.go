@@ -155,7 +155,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 // Run takes part in one session that the client has not finished, until that has ended,
 // the trainer has the final model and its result is kept; it then returns nil, or
 // protocol.ErrNothingReleased if there was no model. Otherwise it runs until the context
-// ends. Shown a session that it has finished, the client waits for the next.
+// ends. Shown a session that it has finished, the client waits for the next. See TookPart.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -177,6 +177,13 @@ func (c *Client) Run(ctx context.Context) error {
 		return err
 	}
 	return c.finish()
+}
+
+// TookPart reports, once Run has returned, whether the client had a part in the session of which it has the end. If
+// not, it came after the end and its ledger was charged for no round of it.
+func (c *Client) TookPart() bool {
+	t := c.taking
+	return t == nil || !t.over || c.cfg.Ledger.Charged(t.terms.Session)
 }
 
 // finish keeps what the session came to for the party, and then marks it as finished: a
@@ -368,7 +375,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 		return nil, err
 	}
 	trainer, err := c.trainer(ctx, before, d, job)
-	if err == nil && job.Consented != nil {
+	if err == nil && job.Consented != nil && !s.Ended { // what has ended asks for nothing any more
 		err = job.Consented()
 	}
 	if err != nil {

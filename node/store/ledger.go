@@ -211,6 +211,13 @@ func (l *Ledger) Last(session protocol.SessionID) uint64 {
 	return l.sessions[session].last
 }
 
+// Charged reports whether an iteration of the session was charged.
+func (l *Ledger) Charged(session protocol.SessionID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sessions[session].charges > 0
+}
+
 // Charges counts the iterations of all sessions that were charged.
 func (l *Ledger) Charges() int {
 	l.mu.Lock()

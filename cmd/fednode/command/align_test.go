@@ -163,7 +163,7 @@ func TestAlignAndTrain(t *testing.T) {
 	}
 	o.ended(session...)
 	var called []string
-	text, err := os.ReadFile(o.path("server/model/user_embeddings.ids.json"))
+	text, err := os.ReadFile(o.path("server/current/user_embeddings.ids.json"))
 	if err == nil {
 		err = json.Unmarshal(text, &called)
 	}

@@ -334,14 +334,18 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 	m.ledger.Earlier(d.earlier)
 	running := &runningAccount{state: at.state, member: m, most: d.consent.epsilon}
 	defer monitor.Own(running.account)()
-	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); n++ {
-		err = d.session(ctx, at, m, monitor, workers, log)
+	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); {
+		var counts bool
+		if counts, err = d.session(ctx, at, m, monitor, workers, log); counts {
+			n++
+		}
 	}
 	return err
 }
 
-// session is one client's part in the next session that it has not finished.
-func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, observer node.Observer, workers protocol.Workers, log zerolog.Logger) error {
+// session is one client's part in the next session that it has not finished. The session does not count if it ended
+// before the client came, and without a round of the client.
+func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, observer node.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),
@@ -349,14 +353,19 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, &here) },
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	leave, err := d.told.join(c, &m.membership.Federation)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer leave()
-	return c.Run(ctx)
+	err = c.Run(ctx)
+	if counts = c.TookPart(); !counts && (err == nil || errors.Is(err, protocol.ErrNothingReleased)) {
+		here.Info().AnErr("model", err).Msg("that session ended before this client came, and does not count as one of its --sessions")
+		err = nil
+	}
+	return counts, err
 }
 
 // jobAt makes the job of the client at a state. What the owner consents to and what the client keeps go into that state.

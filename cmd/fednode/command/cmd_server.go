@@ -37,7 +37,7 @@ type serverCmd struct {
 	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on or, once the session has ended, begins the next one if the experiment is another."`
 	Again       string   `enum:",session,end" default:"" placeholder:"WHAT" help:"With the experiment of the session that has ended: session begins another one of it, which costs as much again; end says its end once more, to an aggregator that has lost it."`
 	Abandon     bool     `help:"End the session of the state, which never began or cannot go on, without a model, and do nothing else. What clients have sent in it stays charged. Another experiment then begins the next session."`
-	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder model in the state, of which that of an earlier session is then in the folder sessions."`
+	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder sessions/ID/model in the state. The link current in the state then leads to that folder."`
 	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
 	Format      string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
@@ -198,20 +198,20 @@ type summary struct {
 
 // conclude leaves the model and says what the session came to.
 func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byte, out *node.Outcome, took time.Duration) error {
-	dir := c.Out
+	dir, shown, session := c.Out, c.Out, fmt.Sprintf("%x", e.Session())
 	if dir == "" {
-		dir = filepath.Join(c.State, modelFolder)
+		dir, shown = modelOf(c.State, session), filepath.Join(c.State, currentLink)
 	}
 	spent, err := e.SpentAtMost(int(out.Attempts.Opened))
 	if err != nil {
 		return err
 	}
 	s := &summary{
-		Algorithm: e.About().Name, Items: e.Data.Items, Session: fmt.Sprintf("%x", e.Session()),
+		Algorithm: e.About().Name, Items: e.Data.Items, Session: session,
 		Secagg: algorithm.Secagg.Of(e.Config), Mode: algorithm.Mode.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
 		Clients: e.Cohort.All(), Lost: e.Cohort.Wanted() - e.Cohort.Required(), Collude: e.Cohort.Colluding(),
 		Rounds: out.Attempts.Opened, SkippedRounds: out.Attempts.Opened - out.Attempts.Released,
-		Privacy: e.Statement(spent), Seconds: took.Seconds(), Results: dir,
+		Privacy: e.Statement(spent), Seconds: took.Seconds(), Results: shown,
 	}
 	shared, err := e.Instance().Shared(out.Model)
 	if err != nil {
@@ -237,6 +237,11 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	}
 	if err = durable(dir); err != nil {
 		return err
+	}
+	if c.Out == "" {
+		if err = point(c.State, session); err != nil {
+			return err
+		}
 	}
 	if err = store.WriteFile(filepath.Join(c.State, endedFile), mark(s.Session)); err != nil {
 		return err

@@ -114,7 +114,7 @@ func TestSessionOnAFullDisk(t *testing.T) {
 	}
 	aggregator.signal(syscall.SIGTERM)
 	aggregator.wait()
-	summary, err := os.ReadFile(m.path("server/model/summary.json"))
+	summary, err := os.ReadFile(m.path("server/current/summary.json"))
 	if err != nil || !strings.Contains(string(summary), `"rounds": 12`) {
 		t.Errorf("%v\n%s", err, summary)
 	}

@@ -19,12 +19,13 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A server's state holds its last session; those before it are in a folder each.
+// A server's state holds its last session, and a folder for each session with its model.
 const (
 	endedFile   = "ended.json"   // the mark of a session whose end is with the aggregator, and whose model is on disk
-	modelFolder = "model"        // of the last session
+	currentLink = "current"      // a symbolic link to the model of the last session that has one
+	modelFolder = "model"        // in a session's folder; earlier versions kept the last session's in the state itself
 	summaryFile = "summary.json" // in that folder, or in --out
-	pastFolder  = "sessions"     // with a folder for each earlier session, by its ID in hex; of a client too
+	pastFolder  = "sessions"     // with a folder for each session, by its ID in hex; of a client too, for earlier sessions
 )
 
 // checkpointFiles are those of package store.
@@ -150,7 +151,7 @@ func putAside(dir, session string) error {
 	if err := store.WriteFile(filepath.Join(dir, endedFile), mark(session)); err != nil {
 		return err
 	}
-	if err := move(filepath.Join(dir, modelFolder), filepath.Join(to, modelFolder)); err != nil {
+	if err := adopt(dir, session); err != nil {
 		return err
 	}
 	for _, name := range checkpointFiles {
@@ -175,15 +176,40 @@ func whole(dir, ended string) error {
 	return cli.Misusef("--again end: the checkpoint of the session %s is in %s already, since another one was about to begin", ended, filepath.Join(dir, pastFolder, ended))
 }
 
-// move gives a folder another name, if it is there and nothing bears that.
-func move(from, to string) error {
-	if _, err := os.Lstat(to); err == nil || !errors.Is(err, fs.ErrNotExist) {
+// adopt moves the model that an earlier version left in the state itself to the session's folder. It can be
+// repeated if it was cut short.
+func adopt(dir, session string) error {
+	from, to := filepath.Join(dir, modelFolder), modelOf(dir, session)
+	of, err := sessionIn(filepath.Join(from, summaryFile))
+	if err != nil || of != session {
 		return err
 	}
-	if err := os.Rename(from, to); !errors.Is(err, fs.ErrNotExist) {
+	if err = point(dir, session); err != nil { // first, so that a start that is cut short here comes back
 		return err
 	}
-	return nil
+	if _, err = os.Lstat(to); err == nil { // --again end has left the same model there
+		return os.RemoveAll(from)
+	}
+	return os.Rename(from, to)
+}
+
+// modelOf returns the folder of a session's model in a server's state.
+func modelOf(dir, session string) string { return filepath.Join(dir, pastFolder, session, modelFolder) }
+
+// point has the link current of a state lead to the model of a session, in one step and durably.
+func point(dir, session string) error {
+	link := filepath.Join(dir, currentLink)
+	draft := link + ".tmp"
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a process that was killed
+		return err
+	}
+	if err := os.Symlink(filepath.Join(pastFolder, session, modelFolder), draft); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, link); err != nil {
+		return err
+	}
+	return syncPath(dir)
 }
 
 // abandoned is the mark of a session that ended without a model before its last round.

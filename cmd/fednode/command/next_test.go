@@ -80,13 +80,14 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 		x := hexOf(first)
 		write(t, "state", dir, "checkpoint")
 		write(t, "state before", dir, "checkpoint.previous")
-		write(t, "numbers", dir, "model", "item_embeddings.npy")
+		write(t, "numbers", dir, "model", "item_embeddings.npy") // as version 0.1 left it
 		public := readFile(t, dir, "public.json")
 		other := resolved(t, "algorithm=lfl-sgdmf rounds=6")
 		if _, err := propose(other, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "rounds, whose session has not ended") {
 			t.Errorf("while the session goes on: %v", err)
 		}
 		write(t, `{"session":"`+x+`"}`, dir, told)
+		write(t, `{"session":"`+x+`"}`, dir, "model", "summary.json")
 		n, err := propose(other, f, dir, "")
 		if err != nil || n.past != x || n.public.Session == first.Session {
 			t.Fatalf("%s: %+v, %v", told, n, err)
@@ -108,6 +109,9 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 				t.Errorf("%s of the first session is %q", path, got)
 			}
 		}
+		if got := readFile(t, dir, "current", "item_embeddings.npy"); got != "numbers" {
+			t.Errorf("current leads to %q", got)
+		}
 		if again, err := propose(other, f, dir, ""); err != nil || again.past != "" || again.public.Session != n.public.Session {
 			t.Errorf("the next start does not go on with the session: %+v, %v", again, err)
 		}
@@ -116,6 +120,39 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 				t.Errorf("%s of the first session is still that of the state", gone)
 			}
 		}
+	}
+}
+
+// The model of a session stays where current leads while the next session begins, and current leads to the next
+// model once that is whole. A link that a killed process left half made is no hindrance.
+func TestCurrentStaysWhileTheNextSessionBegins(t *testing.T) {
+	dir, _, f, first := begun(t)
+	x := hexOf(first)
+	write(t, "numbers", dir, "sessions", x, "model", "item_embeddings.npy")
+	write(t, `{"session":"`+x+`"}`, dir, "ended.json")
+	if err := os.Symlink("nowhere", filepath.Join(dir, "current.tmp")); err != nil {
+		t.Fatal(err)
+	}
+	if err := point(dir, x); err != nil {
+		t.Fatal(err)
+	}
+	n, err := propose(resolved(t, "algorithm=lfl-sgdmf rounds=6"), f, dir, "")
+	if err == nil {
+		err = n.begin()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readFile(t, dir, "current", "item_embeddings.npy"); got != "numbers" {
+		t.Errorf("while the next session runs, current leads to %q", got)
+	}
+	next := hexOf(n.public)
+	write(t, "other numbers", dir, "sessions", next, "model", "item_embeddings.npy")
+	if err = point(dir, next); err != nil {
+		t.Fatal(err)
+	}
+	if got := readFile(t, dir, "current", "item_embeddings.npy"); got != "other numbers" {
+		t.Errorf("after the next session, current leads to %q", got)
 	}
 }
 

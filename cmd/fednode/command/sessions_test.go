@@ -65,7 +65,7 @@ func (p *process) summary() (s summary) {
 
 // Three sessions with the same aggregator, of another experiment each, as an operator
 // runs them: clients that have finished the last wait for the next, one process of
-// clients stays for all three, one client sleeps through the second and gets its end, the
+// clients stays for all three, one client sleeps through the second, gets its end and awaits the third, the
 // aggregator is started again before the third, and every model and result stays.
 func TestSessionsOfProcesses(t *testing.T) {
 	long(t)
@@ -89,14 +89,18 @@ func TestSessionsOfProcesses(t *testing.T) {
 	first := server.summary()
 
 	server = f.server("rounds=1", "rank=3") // without the one who sleeps, as gather-s and tolerance allow
+	server.until("waiting for clients")
+	if got := readFile(t, f.path("server/current"), "summary.json"); !strings.Contains(got, first.Session) { // while the second runs
+		t.Errorf("current is not of the first session: %s", got)
+	}
 	f.ends(server)
 	second := server.summary()
 
 	aggregator.signal(syscall.SIGTERM)
 	f.ends(aggregator)
 	f.aggregator()
-	f.ends(f.alone()) // gets the end of the second
-	alone = f.alone() // waits for the third
+	alone = f.alone() // gets the end of the second, in which it had no part, and stays for the third
+	alone.until("does not count as one of its --sessions")
 	alone.until("waiting for the next session")
 	server = f.server("rounds=3", "rank=2")
 	f.ends(server, alone, together)
@@ -106,7 +110,7 @@ func TestSessionsOfProcesses(t *testing.T) {
 		if want := []uint64{2, 1, 3}[n]; s.Rounds != want || s.SkippedRounds != 0 {
 			t.Errorf("session %d: %d rounds, %d skipped; want %d and 0", n+1, s.Rounds, s.SkippedRounds, want)
 		}
-		model, result := f.path("server/model"), "result"
+		model, result := f.path("server/current"), "result"
 		if n < 2 {
 			model, result = filepath.Join(f.path("server/sessions"), s.Session, "model"), filepath.Join("sessions", s.Session, "result")
 		}

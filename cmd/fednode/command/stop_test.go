@@ -46,7 +46,7 @@ func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 	if code := aggregator.wait(); code != cli.Done {
 		t.Errorf("the aggregator: exit code %d\n%s", code, aggregator.log.String())
 	}
-	written, err := os.ReadFile(m.path("server/model/summary.json"))
+	written, err := os.ReadFile(m.path("server/current/summary.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
