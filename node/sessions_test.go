@@ -315,8 +315,8 @@ func (l *lingering) Finish(model []byte, run protocol.Runner) error {
 }
 
 // What sessions cost adds up in the ledger of a client: a budget of epsilon=10 that one
-// session has spent to the full pays for no iteration of a second, and one of 25 does, as a
-// ledger that has lived through both would.
+// session has spent to the full pays for no iteration of a second, and one of 40 pays for a second
+// of 25, as a ledger that has lived through both would.
 func TestBudgetOfTwoSessions(t *testing.T) {
 	for _, second := range []struct {
 		epsilon string
@@ -336,6 +336,10 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 				}
 				f.next(1, noised+"epsilon="+second.epsilon)
 				budget := f.simulated.Privacy.Budget
+				if second.charged {
+					budget.Epsilon = 40 // for both
+				}
+				f.limit = &budget
 				ledger, err := dp.RestoreLedger(budget, new(dp.Cache), one)
 				if err != nil {
 					t.Fatal(err)
@@ -346,8 +350,8 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 					all.Go(func() { _ = c.Run(ctx) })
 				}
 				out, err := f.server(m).Run(f.ctx)
-				if released := !errors.Is(err, protocol.ErrNothingReleased); released && err != nil || released != second.charged {
-					t.Fatalf("the second session: %+v, %v; want something released: %v", out, err, second.charged)
+				if declined := errors.Is(err, node.ErrDeclined); !declined && err != nil || declined == second.charged {
+					t.Fatalf("the second session: %+v, %v; want it declined: %v", out, err, !second.charged)
 				}
 				synctest.Wait() // clients have heard of the end, too
 				stop()
@@ -376,17 +380,12 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 				if second.charged {
 					return
 				}
-				// All declined it. Started again, they hear that it ended without a model, and are past it.
-				for id, c := range f.joinAll() {
-					all.Go(func() {
-						if err := c.Run(f.ctx); !errors.Is(err, protocol.ErrNothingReleased) {
-							t.Errorf("client %d, started again: %v", id, err)
-						}
-					})
-				}
-				all.Wait()
+				// All declined it. Started again, they await the next at once.
 				f.next(2, "algorithm=fmf-lfl rounds=1 "+quick)
-				f.session(m, sim.Faults{})
+				wait := f.start(f.joinAll()...)
+				synctest.Wait() // they have been shown the second
+				f.leads(m, sim.Faults{})
+				wait()
 			})
 		})
 	}
