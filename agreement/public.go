@@ -76,7 +76,7 @@ var ErrFormat = errors.New("another version of this program has published it; en
 
 // publicFormat is the domain of the hash and the first entry of the encoding; it ends
 // in the version.
-const publicFormat = "fedsim/agreement/public/v4"
+const publicFormat = "fedsim/agreement/public/v1"
 
 // publicJSON is the form of a Public.
 type publicJSON struct {
@@ -167,10 +167,8 @@ func (p *Public) Encode() ([]byte, error) {
 	if !math.IsInf(b.Epsilon, 1) {
 		form.Terms.Budget.Epsilon = &b.Epsilon
 	}
-	for _, k := range agreedKeys() {
-		if !k.Later || !unstated(p.Config, k) {
-			form.Config[k.Name] = p.Config.Text(k)
-		}
+	for _, k := range agreedKeys(p.Config) {
+		form.Config[k.Name] = p.Config.Text(k)
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -181,27 +179,8 @@ func (p *Public) Encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unstated reports whether a later key is at what agreements without it mean. Open where everything else is
-// agreed on, it has no effect.
-func unstated(c config.Config, k *config.Key) bool {
-	return c.IsDefault(k) && (k.Before == "" || c.IsAuto(k)) || k.Before != "" && c.Text(k) == k.Before
-}
-
-// meant sets the later keys that an agreement does not state to what it means by them, where they have an effect.
-func meant(c *config.Config, stated map[string]string) error {
-	for _, k := range algorithm.Of(*c).About().Keys {
-		if _, ok := stated[k.Name]; ok || !k.Later || k.Before == "" || k.When != nil && !k.When(*c) {
-			continue
-		}
-		if err := c.Set(k.Name, k.Before); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Hash is what stands for a Public elsewhere: the SHA-256 of the transcript of the
-// domain "fedsim/agreement/public/v4" with the encoding as its one item.
+// domain "fedsim/agreement/public/v1" with the encoding as its one item.
 func (p *Public) Hash() (protocol.Hash, error) {
 	b, err := p.Encode()
 	if err != nil {
@@ -245,11 +224,11 @@ func decode(b []byte) (*Public, error) {
 		return nil, fmt.Errorf("its session is %q; %d bytes in hex are needed", form.Session, len(p.Session))
 	}
 	copy(p.Session[:], session)
-	for _, k := range agreedKeys() {
+	if err = p.Config.Set(algorithm.Name.Name, form.Config[algorithm.Name.Name]); err != nil {
+		return nil, err
+	}
+	for _, k := range agreedKeys(p.Config) {
 		value, ok := form.Config[k.Name]
-		if !ok && k.Later {
-			continue
-		}
 		if !ok {
 			return nil, fmt.Errorf("its configuration lacks %s", k.Name)
 		}
@@ -259,9 +238,6 @@ func decode(b []byte) (*Public, error) {
 	}
 	if problems := p.Config.Problems(); len(problems) > 0 {
 		return nil, problems[0]
-	}
-	if err = meant(&p.Config, form.Config); err != nil {
-		return nil, err
 	}
 	p.Config = about(p.Config, p.Facts)
 	again, err := p.Encode()

@@ -77,16 +77,16 @@ func Open(p *Public) (*experiment.Experiment, error) {
 	return e, nil
 }
 
-// agreedKeys are those that all parties of a deployment agree on; where its data lie, say, is
-// everybody's own.
-func agreedKeys() []*config.Key {
-	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return k.Scope == config.Own || k.Scope == config.Simulated })
+// agreedKeys lists the keys of the algorithm that all parties of a deployment agree on. A key of another algorithm is not
+// agreed on, and a key such as the place of the data belongs to one party.
+func agreedKeys(c config.Config) []*config.Key {
+	return slices.DeleteFunc(algorithm.Of(c).About().Used(), func(k *config.Key) bool { return k.Scope == config.Own || k.Scope == config.Simulated })
 }
 
 // forAll is a configuration with what is everybody's own at its default.
 func forAll(c config.Config, f Facts) config.Config {
 	var out config.Config
-	for _, k := range agreedKeys() {
+	for _, k := range agreedKeys(c) {
 		out.Take(k, c)
 	}
 	return about(out, f)
@@ -115,7 +115,7 @@ func usesFeatures(c config.Config) bool {
 // same says which of the agreed keys differ from those of a configuration that is right.
 func same(is, right config.Config, how string) error {
 	var errs []error
-	for _, k := range agreedKeys() {
+	for _, k := range agreedKeys(is) {
 		if a, b := is.Text(k), right.Text(k); a != b {
 			errs = append(errs, fmt.Errorf("%s is %s; %s it is %s", k.Name, a, how, b))
 		}

@@ -39,7 +39,7 @@ func init() {
 // with it, it says in [About].
 func declareRun() {
 	Name = config.DeclareText(config.Key{
-		Name: "algorithm", Kind: config.Word, Flag: true, Placeholder: "NAME", Decides: true,
+		Name: "algorithm", Kind: config.Word, Flag: true, Placeholder: "NAME", Blocking: true,
 		Only: func(config.Config) []string { return Names() },
 		// The default is the algorithm that says so of itself: see [Register].
 		Help: "How to train. The table of algorithms in the documentation says who the clients of each are.",
@@ -210,12 +210,12 @@ func declareFederation() {
 		},
 	})
 	CohortSize = config.DeclareNumber(config.Key{
-		Name: "cohort.size", Kind: config.Whole, Default: "0", Range: config.Between(0, 1e9), Later: true,
+		Name: "cohort.size", Kind: config.Whole, Default: "0", Range: config.Between(0, 1e9),
 		Help:  "Clients that a round goes on with, in turns by a public order that the session settles: noise is for the turns of one client. 0 takes all in every round.",
 		Check: checkCohort,
 	})
 	CohortOver = config.DeclareNumber(config.Key{
-		Name: "cohort.over", Kind: config.Real, Default: "1.2", Range: config.Between(1, 100), Later: true,
+		Name: "cohort.over", Kind: config.Real, Default: "1.2", Range: config.Between(1, 100),
 		Help: "How many times as many clients a round asks, to go on with the first that come.",
 		When: func(c config.Config) bool { return CohortSize.Value(c) > 0 },
 	})

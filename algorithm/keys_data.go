@@ -63,7 +63,7 @@ func declareData() {
 		},
 	})
 	PublicUsers = config.DeclareNumber(config.Key{ // DP-CMF paper, section 4 and Figure 5
-		Name: "public-users", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Later: true, Flag: true, Placeholder: "N",
+		Name: "public-users", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Flag: true, Placeholder: "N",
 		Help: "So many users, drawn by their ids, whose ratings are public. They leave before the split, so that nothing of theirs is trained or tested on, and what they gave is a feature of the items, rater.",
 		Check: func(c config.Config) string {
 			if PublicUsers.Int(c) > 0 && labelled(c) {
@@ -73,7 +73,7 @@ func declareData() {
 		},
 	})
 	PublicIDs = config.DeclareText(config.Key{
-		Name: "public-ids", Kind: config.Text, Default: "", Later: true, Flag: true, Placeholder: "FILE",
+		Name: "public-ids", Kind: config.Text, Default: "", Flag: true, Placeholder: "FILE",
 		Help: "The same of those users whose ids a file has, one a line.",
 		Check: func(c config.Config) string {
 			switch {
@@ -89,7 +89,7 @@ func declareData() {
 		},
 	})
 	PublicBinary = config.DeclareText(config.Key{
-		Name: "public-binary", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Later: true, Flag: true, Placeholder: "yes|no",
+		Name: "public-binary", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Flag: true, Placeholder: "yes|no",
 		Help: "Take of public users' ratings those of 0.8 of the scale's top or more, four stars of five, each with the weight 1. Otherwise the stars are the weight.",
 		When: anyPublic,
 	})
@@ -215,7 +215,7 @@ func declareSplit() {
 // declareHoldOut declares how users are held out, as Liang et al. (WWW 2018) do where these are at other values.
 func declareHoldOut() {
 	SplitLeast = config.DeclareNumber(config.Key{
-		Name: "split.least", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Later: true, When: Ranks,
+		Name: "split.least", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: Ranks,
 		Help: "Fewest liked items of a user who takes part, with implicit feedback: those of users with fewer are left out of training and test.",
 	})
 	SplitTarget = config.DeclareText(config.Key{

@@ -174,7 +174,7 @@ func (c Config) Problems() []Problem {
 		if reason == "" {
 			continue
 		}
-		if list = append(list, Problem{k, reason}); k.Decides {
+		if list = append(list, Problem{k, reason}); k.Blocking {
 			break
 		}
 	}

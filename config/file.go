@@ -33,9 +33,7 @@ func Resolve(settings []Setting) (Config, error) {
 		if err := c.Set(s.Key, s.Value); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Origin, err))
 		}
-		if k := Find(s.Key); k != nil {
-			origins[k.Name] = s.Origin
-		}
+		origins[s.Key] = s.Origin
 	}
 	if len(errs) > 0 {
 		return c, &Error{errors.Join(errs...)}
@@ -48,17 +46,6 @@ func Resolve(settings []Setting) (Config, error) {
 		errs = append(errs, fmt.Errorf("%s: %s", origin, p.Reason))
 	}
 	return c, Wrap(errors.Join(errs...))
-}
-
-// Renamed warns of settings by former names, which the next version will not know.
-func Renamed(settings []Setting) []string {
-	var list []string
-	for _, s := range settings {
-		if k := Find(s.Key); k != nil && k.Name != s.Key {
-			list = append(list, fmt.Sprintf("%s: %s is called %s now, and the next version knows that name alone", s.Origin, s.Key, k.Name))
-		}
-	}
-	return list
 }
 
 // unknown names the keys that look most like the one that does not exist.

@@ -40,7 +40,6 @@ const (
 // documentation and the agreement of a deployment's parties follow from it.
 type Key struct {
 	Name    string // with a dot between section and rest
-	Former  string // the name that it had in the version before, which still works; "" if that is none
 	Kind    Kind
 	Default string // as [Config.Set] reads it
 	// Auto says in a few words how the value is found where it is "auto"; "" where
@@ -51,14 +50,8 @@ type Key struct {
 	Unit  string   // of a number, such as "stars" or "Mbit/s"; "" of a plain one
 	Scope Scope
 	Flag  bool // it has a flag of its own; any key has --set
-	// Decides: what else is wrong depends on it, so a problem with it is the only one told.
-	Decides bool
-	// Later: an agreed key that was declared after agreements had been published without it.
-	// They state it only where it is not at its default, so that those sessions go on.
-	Later bool
-	// Before is what agreements without such a key mean by it, where that is another than its default; they then state
-	// it where it is not this. "": its default.
-	Before string
+	// Blocking: the checks of other keys depend on this key, so a problem with it is the only one reported.
+	Blocking bool
 	// Placeholder stands for the value in --help, in capitals.
 	Placeholder string
 	Help        string // a sentence
@@ -173,7 +166,7 @@ func declare(k *Key, right bool) *Key {
 		bad("it is declared as another kind")
 	case k.Name == "" || k.Help == "":
 		bad("it has no name or no help")
-	case slices.ContainsFunc(declared, func(o *Key) bool { return o.Name == k.Name || o.Former == k.Name }):
+	case slices.ContainsFunc(declared, func(o *Key) bool { return o.Name == k.Name }):
 		bad("it is declared twice")
 	case k.Kind == Word && len(k.Words) == 0 && k.Only == nil:
 		bad("it has no words")
@@ -228,9 +221,9 @@ func (k *Key) Section() string {
 	return ""
 }
 
-// Find is the key of a name, or of a former name; nil if there is none.
+// Find returns the key of a name; nil if there is none.
 func Find(name string) *Key {
-	i := slices.IndexFunc(declared, func(k *Key) bool { return k.Name == name || k.Former != "" && k.Former == name })
+	i := slices.IndexFunc(declared, func(k *Key) bool { return k.Name == name })
 	if i < 0 {
 		return nil
 	}

@@ -27,12 +27,12 @@ const (
 
 func declareKeys() {
 	step = config.DeclareNumber(config.Key{
-		Name: "regression.step", Kind: config.Real, Default: "auto", Auto: "1", Range: config.Above(0, 10), Later: true,
+		Name: "regression.step", Kind: config.Real, Default: "auto", Auto: "1", Range: config.Above(0, 10),
 		Help:         "Learning rate of a regression, in the largest with which gradient descent converges in every direction, from the spectrum of the features.",
 		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(1) },
 	})
 	clip = config.DeclareNumber(config.Key{
-		Name: "regression.clip", Kind: config.Real, Default: "auto", Auto: "a quarter of the scale's range, and less where noise is large", Range: config.Above(0, 1e9), Later: true,
+		Name: "regression.clip", Kind: config.Real, Default: "auto", Auto: "a quarter of the scale's range, and less where noise is large", Range: config.Above(0, 1e9),
 		Help: "Largest norm of what an example adds to a gradient, where features have the length 1 in quadratic mean: twice the largest error that is not clipped there.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
@@ -42,16 +42,16 @@ func declareKeys() {
 		},
 	})
 	floor = config.DeclareNumber(config.Key{
-		Name: "regression.floor", Kind: config.Real, Default: "0.001", Range: config.Above(0, 1), Later: true,
+		Name: "regression.floor", Kind: config.Real, Default: "0.001", Range: config.Above(0, 1),
 		Help: "Least singular value that conditioning inverts, as a part of the largest; those below count as that much.",
 		When: conditions,
 	})
 	switchAt = config.DeclareNumber(config.Key{
-		Name: "regression.switch", Kind: config.Real, Default: "0.5", Range: config.Inside(0, 1), Later: true,
+		Name: "regression.switch", Kind: config.Real, Default: "0.5", Range: config.Inside(0, 1),
 		Help: "Part of the rounds of switch-cond-dp after which conditioning ends.",
 	})
 	word := func(k config.Key) config.TextKey {
-		k.Kind, k.Default, k.Words, k.Later = config.Word, "auto", []string{yes, no}, true
+		k.Kind, k.Default, k.Words = config.Word, "auto", []string{yes, no}
 		k.ChooseWord = func(_ config.Config, f *config.Facts) string {
 			switch {
 			case f == nil:
@@ -70,22 +70,22 @@ func declareKeys() {
 		Name: "regression.user-bias", Auto: "yes where there are several items", Help: "Whether each user has a bias besides, fitted to its own labels at the end; it stays with the user's party.",
 	})
 	userRidge = config.DeclareNumber(config.Key{
-		Name: "regression.user-ridge", Kind: config.Real, Default: "5", Range: config.Between(0, 1e9), Later: true,
+		Name: "regression.user-ridge", Kind: config.Real, Default: "5", Range: config.Between(0, 1e9),
 		Help: "How many labels' worth of weight zero has in a user's bias.",
 		When: func(c config.Config) bool { return !userBias.Is(c, no) },
 	})
 	itemRidge = config.DeclareNumber(config.Key{
-		Name: "regression.item-ridge", Kind: config.Real, Default: "auto", Auto: "4, and more where there is noise, by how much", Range: config.Between(0, 1e9), Later: true,
+		Name: "regression.item-ridge", Kind: config.Real, Default: "auto", Auto: "4, and more where there is noise, by how much", Range: config.Between(0, 1e9),
 		Help:         "How many labels' worth of weight zero has in an item's own weight.",
 		When:         func(c config.Config) bool { return !itemIDs.Is(c, no) },
 		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Auto },
 	})
 	labelShare = config.DeclareNumber(config.Key{
-		Name: "regression.label-share", Kind: config.Real, Default: "0.5", Range: config.Inside(0, 1), Later: true,
+		Name: "regression.label-share", Kind: config.Real, Default: "0.5", Range: config.Inside(0, 1),
 		Help: "Part of epsilon that the randomised labels of rr-dp-sgd take, to which its start is fitted.",
 	})
 	rate = config.DeclareNumber(config.Key{
-		Name: "regression.rate", Kind: config.Real, Default: "auto", Auto: "0.003; 0.001 without noise", Range: config.Above(0, 1), Later: true,
+		Name: "regression.rate", Kind: config.Real, Default: "auto", Auto: "0.003; 0.001 without noise", Range: config.Above(0, 1),
 		Help: "Learning rate of Adam, by which embeddings and a perceptron are trained.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
 			if algorithm.Private(c) {
@@ -95,11 +95,11 @@ func declareKeys() {
 		},
 	})
 	batch = config.DeclareNumber(config.Key{
-		Name: "regression.batch", Kind: config.Real, Default: "4096", Range: config.Above(0, 1e9), Later: true,
+		Name: "regression.batch", Kind: config.Real, Default: "4096", Range: config.Above(0, 1e9),
 		Help: "Examples that a step's sample has in the mean; each is in it by a coin of its own. All are where there are no more.",
 	})
 	hidden = config.DeclareText(config.Key{
-		Name: "regression.hidden", Kind: config.Text, Default: "64-32", Later: true,
+		Name: "regression.hidden", Kind: config.Text, Default: "64-32",
 		Help: "Units of the two hidden layers of a perceptron.",
 		Check: func(c config.Config) string {
 			if text := hidden.Of(c); hiddenOf(text) == [2]int{} {

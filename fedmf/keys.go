@@ -196,7 +196,7 @@ func declareModelKeys() {
 		},
 	})
 	pretrain = config.DeclareText(config.Key{ // FMF paper, section 5.1: yes is what makes it HFL-SGDMF
-		Name: "model.pretrain", Kind: config.Word, Default: yes, Words: []string{yes, no}, Later: true,
+		Name: "model.pretrain", Kind: config.Word, Default: yes, Words: []string{yes, no},
 		Help: "Whether an HFL party fits its users to their ratings before items are trained. With no they begin at random, are trained along, and stages 2 and 3 go on from there: the paper's vanilla form.",
 		Check: func(c config.Config) string {
 			if pretrain.Is(c, no) && train.Is(c, trainItems) && algorithm.Of(c).About().Clients == algorithm.UserParties {
@@ -206,14 +206,13 @@ func declareModelKeys() {
 		},
 	})
 	prior = config.DeclareNumber(config.Key{
-		Name: "model.prior", Kind: config.Real, Default: "1", Range: config.AtLeast(0), Later: true,
+		Name: "model.prior", Kind: config.Real, Default: "1", Range: config.AtLeast(0),
 		Help: "Precision of the Gaussian prior of embeddings in dp-sgld, in which a rating's error has the precision 2.",
 	})
 	itemRidge = real("item-ridge", "auto", "such that the curvature of the objective takes a 20th of epsilon; 1 without noise", config.Positive(),
 		"How many ratings the start of an item's embedding weighs in objective-perturbation. Less costs more of epsilon.")
-	itemRidge.Later = true
 	dimensions = config.DeclareNumber(config.Key{
-		Name: "model.dimensions", Kind: config.Whole, Default: "auto", Auto: "a tenth of the items", Range: config.AtLeast(1), Later: true,
+		Name: "model.dimensions", Kind: config.Whole, Default: "auto", Auto: "a tenth of the items", Range: config.AtLeast(1),
 		Help: "Rows that users of gd-dr project their gradients to, at most the items.",
 	})
 	fineTune = whole("fine-tune", "5", 0, "Passes over its own ratings with which an HFL party fine-tunes: 5 are best for parties of 15 to 600 users, more overfit.")

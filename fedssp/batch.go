@@ -15,7 +15,7 @@ import (
 // declareBatches declares what makes batches of users.
 func declareBatches() {
 	keys.samplingRate = config.DeclareNumber(config.Key{
-		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: items.when(), Later: true,
+		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: items.when(),
 		Help: "Chance of a user to be in the batch of a sum of statistics, by a coin that nobody else learns of: mini-batches. Epsilon counts on the coin, so that a sum needs less noise; accountant gdp-skellam alone covers that.",
 		Check: func(c config.Config) string {
 			s := settings{c}

@@ -59,10 +59,10 @@ func declareBiases() {
 	})
 	keys.priors = word("statistics.priors", []string{"fixed", "learned"}, func(s settings) bool { return s.biases() && !s.pooled() }, "learned",
 		"Whether the priors of biases are fixed or learned from the released sums.", func(settings, *config.Facts) string { return "learned" })
-	keys.priorStrength = later("prior-strength", config.Real, config.AtLeast(0), func(s settings) bool { return s.biases() && s.learns() }, "0", "100 where little can be learned, else 0",
+	keys.priorStrength = number("statistics.prior-strength", config.AtLeast(0), func(s settings) bool { return s.biases() && s.learns() }, "100 where little can be learned, else 0",
 		"How many items' worth what is usual of ratings weighs in learned priors of biases; with 0 the mean and how often items are rated are not held to it either.",
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.starved(f), 100, 0) }))
-	keys.biasRounds = later("bias-rounds", config.Whole, config.Between(1, maxBiasRounds), biased, "1", "2 where little can be learned, else 1",
+	keys.biasRounds = count("statistics.bias-rounds", config.Between(1, maxBiasRounds), biased, "2 where little can be learned, else 1",
 		"Secure sums that biases are learned from, the later ones from what is left of ratings.",
 		byFacts(func(s settings, f *config.Facts) float64 {
 			return either(s.starved(f) && !keys.chooseBy.Is(s.Config, byWeights), 2, 1)

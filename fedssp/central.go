@@ -39,15 +39,15 @@ const alsRank = 8
 // declareCentral declares the keys of als.
 func declareCentral() {
 	keys.passes = config.DeclareNumber(config.Key{
-		Name: "als.passes", Kind: config.Whole, Default: "15", Range: config.AtLeast(1), Later: true,
+		Name: "als.passes", Kind: config.Whole, Default: "15", Range: config.AtLeast(1),
 		Help: "How often als solves for all users and then for all items.",
 	})
 	keys.alsRidge = config.DeclareNumber(config.Key{
-		Name: "als.ridge", Kind: config.Real, Default: "0.05", Range: config.AtLeast(0), Later: true,
+		Name: "als.ridge", Kind: config.Real, Default: "0.05", Range: config.AtLeast(0),
 		Help: "Ridge of a user's or an item's embedding, for each of its ratings.",
 	})
 	keys.alsShrink = config.DeclareNumber(config.Key{
-		Name: "als.shrinkage", Kind: config.Real, Default: "5", Range: config.AtLeast(0), Later: true,
+		Name: "als.shrinkage", Kind: config.Real, Default: "5", Range: config.AtLeast(0),
 		Help: "Ridge of an embedding besides, and of a bias, whatever the number of ratings: those of few stay small.",
 	})
 }

@@ -12,7 +12,7 @@ import (
 // declareChoice declares which items are trained on: see chosen.go.
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
-		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0", Range: config.AtLeast(0), Later: true, Before: "0", When: bySums.when(),
+		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0", Range: config.AtLeast(0), When: bySums.when(),
 		Help: "Items that are trained on, those that private counts or weights show to be rated most: a share below 1, or how many; 0 trains on all. The others are scored by their biases and features, or last.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
@@ -32,7 +32,7 @@ func declareChoice() {
 		},
 	})
 	keys.chooseBy = config.DeclareText(config.Key{
-		Name: "statistics.choose-by", Kind: config.Word, Default: "auto", Auto: "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts", Words: []string{byCounts, byWeights}, Later: true, Before: byCounts,
+		Name: "statistics.choose-by", Kind: config.Word, Default: "auto", Auto: "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts", Words: []string{byCounts, byWeights},
 		When: condition(settings.chooses).when(),
 		Help: "What says which items are trained on: private counts before all else, or the weights that are released with biases of all items, which the others then keep.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {
@@ -52,7 +52,7 @@ func declareChoice() {
 		},
 	})
 	keys.broadcast = config.DeclareText(config.Key{
-		Name: "statistics.broadcast", Kind: config.Word, Default: "auto", Auto: "single of a wide catalogue (more than 20000 items), else double", Words: []string{double, single}, Later: true, Before: double,
+		Name: "statistics.broadcast", Kind: config.Word, Default: "auto", Auto: "single of a wide catalogue (more than 20000 items), else double", Words: []string{double, single},
 		When: condition(settings.broadcasts).when(),
 		Help: "Precision of the models that are broadcast: numbers of 64 bits, or of 32 and without what a round does not look at.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {

@@ -24,11 +24,11 @@ func (counting) keys() []*config.Key {
 // declareCounts declares the keys of private counts.
 func declareCounts() {
 	keys.countMargin = config.DeclareNumber(config.Key{
-		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), Later: true, When: condition(settings.counted).when(),
+		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), When: condition(settings.counted).when(),
 		Help: "How many deviations of their noise are added to the private counts, so that a count that noise makes small does not weigh for it (multi-task, appendix B).",
 	})
 	keys.countCap = count("statistics.count-cap", config.Between(1, 1e6), settings.counted, "50",
-		"Most items that a user is counted at in the private counts.", func(settings) float64 { return 50 })
+		"Most items that a user is counted at in the private counts.", value(50))
 	keys.shareCounts = share("counts", settings.counted, "0.01", "Share of the budget for private counts.", value(0.01))
 }
 

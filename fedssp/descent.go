@@ -45,8 +45,8 @@ var clipGradientKey config.NumberKey
 
 // declareDescent declares how gradients are clipped.
 func declareDescent() {
-	clipGradientKey = gradientKey("clip", clips(), settings.descends, "0.5; 1 without noise", "Largest norm of a gradient: of each rating by its item, or of all of a user's by the encoder.",
-		func(s settings) float64 { return either(s.private(), 0.5, 1) })
+	clipGradientKey = number("gradient.clip", clips(), settings.descends, "0.5; 1 without noise", "Largest norm of a gradient: of each rating by its item, or of all of a user's by the encoder.",
+		always(func(s settings) float64 { return either(s.private(), 0.5, 1) }))
 }
 
 // read: one schedule of steps goes through the whole run.

@@ -74,7 +74,7 @@ func declareEncoder() {
 			return either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps()))
 		}))
 	keys.rateDecay = plain("decay", string(encoder.Cosine), encoded, []string{string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear)}, "How the learning rate falls.")
-	keys.steps = count("encoder.steps", config.Between(1, 1e6), inPasses, "100; 10 of ssp-i", "Gradient steps of a round.", settings.encoderSteps)
+	keys.steps = count("encoder.steps", config.Between(1, 1e6), inPasses, "100; 10 of ssp-i", "Gradient steps of a round.", always(settings.encoderSteps))
 	keys.batch = config.DeclareNumber(config.Key{
 		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: inPasses.when(), Help: "Most items of a gradient step; 0 takes all.",
 	})

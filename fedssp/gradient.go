@@ -25,8 +25,8 @@ var radiusKey, itemRateKey config.NumberKey
 
 // declareGradient declares the steps of items.
 func declareGradient() {
-	radiusKey = gradientKey("radius", clips(), func(s settings) bool { return s.solver() == Gradient }, "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
-		func(s settings) float64 {
+	radiusKey = number("gradient.radius", clips(), func(s settings) bool { return s.solver() == Gradient }, "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
+		always(func(s settings) float64 {
 			switch {
 			case !s.private():
 				return 4
@@ -35,8 +35,8 @@ func declareGradient() {
 			default:
 				return 1
 			}
-		})
-	itemRateKey = gradientKey("rate", config.Positive(), func(s settings) bool { return s.solver() == Gradient }, "2", "What the steps of items that theory proposes are multiplied by (multi-task, theorem 3.12).", func(settings) float64 { return 2 })
+		}))
+	itemRateKey = number("gradient.rate", config.Positive(), func(s settings) bool { return s.solver() == Gradient }, "2", "What the steps of items that theory proposes are multiplied by (multi-task, theorem 3.12).", value(2))
 }
 
 func (x gradient) read(p *Params, s settings) {

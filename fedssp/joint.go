@@ -23,8 +23,8 @@ var userRateKey config.NumberKey
 
 // declareJoint declares the steps of users.
 func declareJoint() {
-	userRateKey = gradientKey("user-rate", config.Positive(), func(s settings) bool { return s.solver() == Joint }, "1",
-		"Learning rate of a user's own embedding, on the mean of its ratings.", func(settings) float64 { return 1 })
+	userRateKey = number("gradient.user-rate", config.Positive(), func(s settings) bool { return s.solver() == Joint }, "1",
+		"Learning rate of a user's own embedding, on the mean of its ratings.", value(1))
 }
 
 func (x joint) read(p *Params, s settings) {

@@ -77,16 +77,18 @@ var (
 
 // number declares a number that is chosen by the other settings where it is open.
 func number(name string, r config.Range, when condition, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
-	k := config.Key{Name: name, Kind: config.Real, Default: "auto", Auto: auto, Range: r, When: when.when(), Help: help}
-	k.ChooseNumber = func(c config.Config, f *config.Facts) config.Number { return choose(settings{c}, f) }
-	return config.DeclareNumber(k)
+	return openNumber(name, config.Real, r, when, auto, help, choose)
 }
 
-// count declares a whole number, likewise.
-func count(name string, r config.Range, when condition, auto, help string, choose func(settings) float64) config.NumberKey {
+// count declares a whole number that is chosen by the other settings where it is open.
+func count(name string, r config.Range, when condition, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
+	return openNumber(name, config.Whole, r, when, auto, help, choose)
+}
+
+func openNumber(name string, kind config.Kind, r config.Range, when condition, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
 	return config.DeclareNumber(config.Key{
-		Name: name, Kind: config.Whole, Default: "auto", Auto: auto, Range: r, When: when.when(), Help: help,
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(choose(settings{c})) },
+		Name: name, Kind: kind, Default: "auto", Auto: auto, Range: r, When: when.when(), Help: help,
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number { return choose(settings{c}, f) },
 	})
 }
 
@@ -96,13 +98,6 @@ func word(name string, words []string, when condition, auto, help string, choose
 		Name: name, Kind: config.Word, Default: "auto", Auto: auto, Words: words, When: when.when(), Help: help,
 		ChooseWord: func(c config.Config, f *config.Facts) string { return choose(settings{c}, f) },
 	})
-}
-
-// later declares a number of statistics that there was not at first: before was as if it were the given one.
-func later(name string, kind config.Kind, r config.Range, when condition, before, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
-	k := config.Key{Name: "statistics." + name, Kind: kind, Default: "auto", Auto: auto, Range: r, When: when.when(), Later: true, Before: before, Help: help}
-	k.ChooseNumber = func(c config.Config, f *config.Facts) config.Number { return choose(settings{c}, f) }
-	return config.DeclareNumber(k)
 }
 
 // always chooses without facts.
@@ -163,15 +158,7 @@ func share(name string, when condition, auto, help string, choose func(settings,
 
 // longest declares the largest norm of all that a user adds to sums, which varies less than a rating does; the noise grows with it.
 func longest(name string, when condition, auto, help string, choose func(settings, *config.Facts) float64) config.NumberKey {
-	return later(name, config.Real, config.AtLeast(0), when, "0", auto, help, byFacts(choose))
-}
-
-// gradientKey declares a number of the solvers that take gradients.
-func gradientKey(name string, r config.Range, when condition, auto, help string, choose func(settings) float64) config.NumberKey {
-	return config.DeclareNumber(config.Key{
-		Name: "gradient." + name, Kind: config.Real, Default: "auto", Auto: auto, Range: r, When: when.when(), Later: true, Help: help,
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(choose(settings{c})) },
-	})
+	return number("statistics."+name, config.AtLeast(0), when, auto, help, byFacts(choose))
 }
 
 // ranked reports whether the algorithm is one of these, which feedback means something to.

@@ -24,7 +24,7 @@ func (averaging) keys() []*config.Key { return []*config.Key{keys.meanCap.Key, k
 // declareMean declares the keys of the private mean.
 func declareMean() {
 	keys.meanCap = count("statistics.mean-cap", config.Between(0, 1e6), explicit, "50",
-		"Ratings that a user counts for in the private mean, at most; 0 releases none and takes the middle of the scale.", func(settings) float64 { return 50 })
+		"Ratings that a user counts for in the private mean, at most; 0 releases none and takes the middle of the scale.", value(50))
 	// No bias of a user's own makes up for the mean's noise where little can be learned.
 	keys.shareMean = share("mean", settings.averaged, "0.01 to 0.05, more where little can be learned", "Share of the budget for the private mean.",
 		byFacts(func(s settings, f *config.Facts) float64 {

@@ -31,7 +31,6 @@ var decayKey config.NumberKey
 func declarePooled() {
 	decayKey = number("statistics.decay", config.Below(0, 1), func(s settings) bool { return s.solver() == Pooled }, "0.5; 0.8 of many rounds",
 		"How much the statistics of a round before weigh beside those of this one.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
-	decayKey.Former = "statistics.memory"
 }
 
 func (pooled) read(p *Params, s settings) { p.Pool.Decay = decayKey.Value(s.Config) }

@@ -17,7 +17,7 @@ func (p *Params) popularity() bool { return p.Feedback == Implicit && p.Rounds =
 func declareRanking() {
 	keys.learn = config.DeclareText(config.Key{
 		Name: "statistics.learn", Kind: config.Word, Default: "auto", Auto: "popularity where rankings have little to learn from, else embeddings", Words: []string{embeddings, popularity},
-		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && s.family().learnsItems() }).when(), Later: true, Before: embeddings,
+		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && s.family().learnsItems() }).when(),
 		Help: "What rankings learn: embeddings of items, or only how popular they are, by private counts.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {
 			if f == nil {

@@ -59,7 +59,7 @@ func declareStatistics() {
 			return string(PerItem)
 		})
 	keys.growth = config.DeclareNumber(config.Key{
-		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, else 1", Range: config.Between(0.1, 10), When: items.when(), Later: true, Before: "1",
+		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, else 1", Range: config.Between(0.1, 10), When: items.when(),
 		Help:         "What a sum of statistics has of the budget, beside the sum before it.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(settings{c}.growth()) },
 	})

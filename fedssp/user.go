@@ -29,12 +29,11 @@ func declareUser() {
 	keys.userFeatureWeight = number("statistics.user-feature-weight", config.Between(0, 10), settings.weighsFeatures, "0.35 of our forms, 0 of the papers'",
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
 		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
-	keys.userFeatureWeight.Former = "statistics.taste-weight"
-	keys.userDrift = later("user-drift", config.Real, config.Between(0, 10), explicit, "0", "0.25 of our forms and of item biases alone, 0 of the papers'",
+	keys.userDrift = number("statistics.user-drift", config.Between(0, 10), explicit, "0.25 of our forms and of item biases alone, 0 of the papers'",
 		"How much a user's ratings are expected to drift from sitting to sitting, as a variance beside that of one rating; which way, each client sees for itself where its data have timestamps.",
 		always(settings.userDrift))
 	keys.popularityWeight = config.DeclareNumber(config.Key{
-		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15 with posteriors, which learn how much users differ; else 0", Range: config.Between(0, 10), When: condition(settings.popularity).when(), Later: true, Before: "0",
+		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15 with posteriors, which learn how much users differ; else 0", Range: config.Between(0, 10), When: condition(settings.popularity).when(),
 		Help: "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
 		// With noise .15 gains .001 to .002 on MovieLens latest-small, and loses .0007 on synthetic:ml-1m.
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {

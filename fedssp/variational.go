@@ -48,7 +48,7 @@ var posteriorsKey config.TextKey
 func declarePosteriors() {
 	// Before what follows from it: keys are chosen in this order.
 	posteriorsKey = config.DeclareText(config.Key{
-		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise", Words: []string{yes, no}, Later: true, Before: no,
+		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise", Words: []string{yes, no},
 		When:       condition(func(s settings) bool { return s.items() && s.family().has(Variational) && !s.implicit() }).when(),
 		Help:       "Whether users send moments of the posteriors of their embeddings, not embeddings as if they were certain, and items have posteriors.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf((settings{c}).variational()) },

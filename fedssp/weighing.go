@@ -57,17 +57,17 @@ func declareWeighing() {
 			return either(s.family().weighted, 0.1, 0)
 		}))
 	keys.normalise = config.DeclareText(config.Key{
-		Name: "statistics.normalise", Kind: config.Word, Default: string(PerUserNorm), Words: []string{string(PerUserNorm), string(GlobalNorm)}, Later: true,
+		Name: "statistics.normalise", Kind: config.Word, Default: string(PerUserNorm), Words: []string{string(PerUserNorm), string(GlobalNorm)},
 		When: condition(settings.weights).when(),
 		Help: "What brings weights to the bound of a user: a scale of each user's own, or one for all, beyond which a user's are scaled back (multi-task, (11) and (12)).",
 	})
 	keys.headroom = config.DeclareNumber(config.Key{
-		Name: "statistics.headroom", Kind: config.Real, Default: "1", Range: config.Between(1e-3, 1e3), Later: true, When: condition(func(s settings) bool { return s.weights() && s.global() }).when(),
+		Name: "statistics.headroom", Kind: config.Real, Default: "1", Range: config.Between(1e-3, 1e3), When: condition(func(s settings) bool { return s.weights() && s.global() }).when(),
 		Help: "By how much the square of an average user's weights stays below the bound with one scale for all: c(n) of the multi-task paper.",
 	})
 	// Half as many (multi-task paper, section 5.1) lose more than their noise costs.
 	keys.perUser = count("statistics.per-user", config.Between(1, 1e6), func(s settings) bool { return !s.weights() }, "100; 1000 without noise",
-		"Most ratings of a user in a sample.", func(s settings) float64 { return either(s.private(), 100, 1000) })
+		"Most ratings of a user in a sample.", always(func(s settings) float64 { return either(s.private(), 100, 1000) }))
 }
 
 func (s settings) weighing() WeighingParams {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -151,20 +150,6 @@ func Read(dir string) (*Finished, error) {
 	return &f, readJSON(filepath.Join(dir, "summary.json"), &f.Summary)
 }
 
-// asBefore gives keys that a run does not state, since there were none when it was made, the value that it had without them.
-func asBefore(c *config.Config, stated []config.Setting) error {
-	for _, k := range algorithm.Of(*c).About().Keys {
-		is := slices.ContainsFunc(stated, func(s config.Setting) bool { return s.Key == k.Name || s.Key == k.Former })
-		if is || !k.Later || k.Before == "" || k.When != nil && !k.When(*c) {
-			continue
-		}
-		if err := c.Set(k.Name, k.Before); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // readRun reads what a run was made of.
 func readRun(dir string) (c config.Config, m Manifest, err error) {
 	settings, err := config.ReadFile(filepath.Join(dir, "config.yaml"))
@@ -176,9 +161,6 @@ func readRun(dir string) (c config.Config, m Manifest, err error) {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w%s", dir, err, instead(dir))
 	}
 	if c, err = config.Resolve(settings); err != nil {
-		return c, m, err
-	}
-	if err = asBefore(&c, settings); err != nil {
 		return c, m, err
 	}
 	if err = readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {

@@ -107,7 +107,7 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress) (*
 	}
 	p.Clear()
 	more, err := forecast.Warnings(e)
-	for _, w := range slices.Concat(config.Renamed(said), algorithm.Warnings(c), more) {
+	for _, w := range append(algorithm.Warnings(c), more...) {
 		fmt.Fprintf(s.err, "warning: %s\n", w) //nolint:errcheck // it is only a warning
 	}
 	for _, n := range e.Data.Notices {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -128,7 +127,7 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 	if _, err = algorithm.Deployed(resolved); err != nil {
 		return resolved, err
 	}
-	for _, w := range slices.Concat(config.Renamed(said), algorithm.DeploymentWarnings(resolved)) {
+	for _, w := range algorithm.DeploymentWarnings(resolved) {
 		fmt.Fprintf(s.err, "warning: %s\n", w)
 	}
 	return resolved, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -117,7 +116,7 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress, lo
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range slices.Concat(config.Renamed(said), algorithm.Warnings(c)) {
+	for _, w := range algorithm.Warnings(c) {
 		fmt.Fprintf(s.err, "warning: %s\n", w)
 	}
 	e, err := load(ctx, c, p.Loading(algorithm.Data.Of(c)))
