@@ -80,7 +80,7 @@ import (
 )
 
 // ProtocolID is the libp2p protocol ID of the stream between a peer and the aggregator.
-const ProtocolID = "/fedsim/3.0.0"
+const ProtocolID = "/fedsim/1.0.0"
 
 // Time limits of the network, apart from those of stages, which are the
 // aggregator's setting.
