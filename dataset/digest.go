@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// digest hashes the canonical content of a set. Every text is preceded by its
+// ComputeDigest hashes the canonical content of a set. Every text is preceded by its
 // length and every list by its own, so that no two contents share their bytes.
 func (s *Set) ComputeDigest() string {
 	d := NewDigester()
@@ -21,7 +21,7 @@ func (s *Set) ComputeDigest() string {
 
 func NewDigester() *Digester { return &Digester{hash: sha256.New()} }
 
-// head hashes what comes before the ratings, of which there are so many.
+// Head hashes what comes before the ratings, of which there are so many.
 func (d *Digester) Head(s *Set, ratings int) {
 	d.Text("fedsim dataset v1")
 	d.Texts(s.UserIDs)
@@ -29,7 +29,7 @@ func (d *Digester) Head(s *Set, ratings int) {
 	d.Number(uint64(ratings))
 }
 
-// tail hashes what comes behind them.
+// Tail hashes what comes behind them.
 func (d *Digester) Tail(s *Set) {
 	d.Texts(s.Titles)
 	d.Number(uint64(len(s.Genres)))
@@ -81,13 +81,13 @@ func (d *Digester) Tail(s *Set) {
 	}
 }
 
-// digester collects small writes before it hashes them.
+// Digester collects small writes before it hashes them.
 type Digester struct {
 	hash hash.Hash
 	buf  []byte
 }
 
-// bytes hashes some bytes without their length.
+// Bytes hashes some bytes without their length.
 func (d *Digester) Bytes(b []byte) {
 	d.buf = append(d.buf, b...)
 	d.flush(4 << 10)

@@ -1,14 +1,20 @@
 package pack
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
 // view is ratings of a packed file.
@@ -29,7 +35,6 @@ type packFile struct {
 	footer
 	records []byte
 	offsets []byte // 8 bytes for each user and one more: record u is records[offset(u):offset(u+1)]
-	digits  uint   // low bits of a number that are the step of the scale; the high ones are the items left out before it
 }
 
 // record returns the bytes of a user's ratings.
@@ -130,5 +135,113 @@ func (v *view) Row(user int, items []int32, values []float32) ([]int32, []float3
 	return items, values
 }
 
-// digitsOf is how many bits the steps of a scale take.
-func digitsOf(levels int) uint { return uint(bits.Len(uint(max(levels-1, 0)))) }
+// readIDs reads ids. Without a byte they are 1, 2, ..., at most so many.
+func readIDs(b []byte, n, most int) ([]string, error) {
+	switch {
+	case len(b) == 0 && n > most:
+		return nil, fmt.Errorf("ids: none of %d is there", n)
+	case len(b) == 0:
+		return idtext.Numbered(n), nil
+	case n > len(b):
+		return nil, fmt.Errorf("ids: %d in %d bytes", n, len(b))
+	}
+	ids := make([]string, n)
+	text := string(b) // all ids share it
+	for i := range ids {
+		size, rest, err := uvarint(b)
+		if err != nil || size > uint64(len(rest)) {
+			return nil, fmt.Errorf("ids: id %d of %d is cut off", i+1, n)
+		}
+		at := len(text) - len(rest)
+		ids[i], b = text[at:at+int(size)], rest[size:]
+	}
+	if len(b) > 0 {
+		return nil, fmt.Errorf("ids: %d bytes behind the last of %d", len(b), n)
+	}
+	return ids, idtext.CheckOrder(ids)
+}
+
+// readFeatures reads the features of the items into the set.
+func readFeatures(b []byte, set *dataset.Set, items int) error {
+	var f features
+	if err := json.Unmarshal(b, &f); err != nil {
+		return fmt.Errorf("its features are no JSON of their kind: %w", err)
+	}
+	bad := func(n int) bool { return n > 0 && n != items }
+	if bad(len(f.Titles)) || bad(len(f.Genres)) || bad(len(f.Years)) || slices.ContainsFunc(f.Columns, func(c dataset.ItemColumn) bool { return len(c.Values) != items }) {
+		return fmt.Errorf("its features are not of as many items as there are, %d", items)
+	}
+	set.Titles, set.Genres, set.Years, set.Columns = f.Titles, f.Genres, f.Years, f.Columns
+	return nil
+}
+
+// checkSum compares the file with its digest.
+func checkSum(data []byte) error {
+	at := len(data) - len(packOne) - sha256.Size
+	if got := sha256.Sum256(data[:at]); !bytes.Equal(got[:], data[at:at+sha256.Size]) {
+		return errors.New("its SHA-256 is another than it states: it was damaged, or changed")
+	}
+	return nil
+}
+
+// check reads every record.
+func (f *packFile) check(ctx context.Context, progress func(done, total int64)) error {
+	at := uint64(0)
+	for u := range f.Users + 1 {
+		if f.offset(u) < at || f.offset(u) > uint64(len(f.records)) {
+			return fmt.Errorf("offset %d of %d is %d, below the one before or beyond the records", u, f.Users, f.offset(u))
+		}
+		at = f.offset(u)
+	}
+	if f.offset(0) != 0 || at != uint64(len(f.records)) {
+		return errors.New("its records are longer than its offsets say")
+	}
+	const block = 4096 // users
+	var mu sync.Mutex
+	next, done := 0, 0
+	var bad error
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for {
+				mu.Lock()
+				from := next
+				next += block
+				stop := from >= f.Users || bad != nil || ctx.Err() != nil
+				mu.Unlock()
+				if stop {
+					return
+				}
+				n, err := f.checkRecords(from, min(from+block, f.Users))
+				mu.Lock()
+				done += n
+				bad = errors.Join(bad, err)
+				if progress != nil {
+					progress(int64(done), int64(f.Ratings))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if err := errors.Join(ctx.Err(), bad); err != nil {
+		return err
+	}
+	if done != f.Ratings {
+		return fmt.Errorf("%d ratings by the footer, and %d in its records", f.Ratings, done)
+	}
+	return nil
+}
+
+// checkRecords reads the records of some users, and counts their ratings.
+func (f *packFile) checkRecords(from, to int) (ratings int, err error) {
+	var items []int32
+	var values []float32
+	for u := from; u < to; u++ {
+		if items, values, err = f.decode(u, nil, items, values); err != nil {
+			return ratings, fmt.Errorf("the record of user %d of %d: %w", u+1, f.Users, err)
+		}
+		ratings += len(items)
+	}
+	return ratings, nil
+}

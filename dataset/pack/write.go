@@ -45,29 +45,7 @@ const (
 	mostFooter = 16 << 20 // bytes
 )
 
-// footer says what a packed file holds.
-type footer struct {
-	Name    string    `json:"name"`
-	Digest  string    `json:"digest"` // of the set, as it would be from any source
-	Min     float64   `json:"min"`
-	Max     float64   `json:"max"`
-	Clicks  bool      `json:"clicks,omitempty"`
-	Users   int       `json:"users"`
-	Items   int       `json:"items"`
-	Ratings int       `json:"ratings"`
-	Levels  []float32 `json:"levels,omitempty"` // ascending
-	Raw     bool      `json:"raw,omitempty"`    // there are no levels, but floats
-
-	// Sections are the bytes of records, user ids, item ids and features.
-	Records  int `json:"records_bytes"`
-	UserIDs  int `json:"user_ids_bytes"`
-	ItemIDs  int `json:"item_ids_bytes"`
-	Features int `json:"features_bytes"`
-
-	least, most float64 // the scale, in float32 as ratings are
-}
-
-// packFeatures are public features of the items.
+// features are public features of the items.
 type features struct {
 	Titles  []string             `json:"titles,omitempty"`
 	Genres  [][]string           `json:"genres,omitempty"`
@@ -78,7 +56,7 @@ type features struct {
 // ErrNotPackable is wrapped by the error of a set that holds what the packed form does not.
 var ErrNotPackable = errors.New("the packed form holds users, items, ratings and features of items, and nothing else")
 
-// Packing is what became of a set that was packed.
+// Report is what became of a set that was packed.
 type Report struct {
 	Users   int    `json:"users"`
 	Items   int    `json:"items"`
@@ -89,7 +67,7 @@ type Report struct {
 	Notices []dataset.Notice `json:"notices,omitempty"` // of the set
 }
 
-// Pack writes the set in the packed form.
+// Write writes the set in the packed form.
 func Write(s *dataset.Set, w io.Writer) (Report, error) {
 	if s.Times != nil || s.Tested != nil || s.Raters != nil || s.Profile != nil {
 		return Report{}, fmt.Errorf("%s: %w; it has timestamps, a test file, public users or a profile", s.Name, ErrNotPackable)
@@ -105,7 +83,7 @@ func Write(s *dataset.Set, w io.Writer) (Report, error) {
 	return p.Close(s)
 }
 
-// packOptions vary how a packed file is opened.
+// Options vary how a packed file is opened.
 type Options struct {
 	// Min and Max are the ends of the rating scale in stars; nil stands for what the file says. A scale that does not hold the file's is refused.
 	Min, Max *float64
@@ -115,7 +93,7 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// PackedForm is the set with its ratings packed, in memory. What Pack refuses is refused.
+// InMemory is the set with its ratings packed, in memory. What Pack refuses is refused.
 func InMemory(s *dataset.Set) (*dataset.Set, error) {
 	var file bytes.Buffer
 	if _, err := Write(s, &file); err != nil {
@@ -143,7 +121,7 @@ func levels(s *dataset.Set) []float32 {
 	return list
 }
 
-// packer writes a packed file from its beginning to its end. The first error of the writer is kept.
+// Writer writes a packed file from its beginning to its end. The first error of the writer is kept.
 type Writer struct {
 	footer
 	out     *bufio.Writer
@@ -151,15 +129,14 @@ type Writer struct {
 	written int64
 	err     error
 	step    map[float32]uint64
-	digits  uint
 	offsets []uint64
 	buf     []byte
 }
 
-// newPacker begins a file of ratings that are among the levels, in ascending order; nil stands for any ratings.
+// NewWriter begins a file of ratings that are among the levels, in ascending order; nil stands for any ratings.
 func NewWriter(w io.Writer, levels []float32) *Writer {
-	f := footer{Levels: levels, Raw: levels == nil}
-	p := &Writer{footer: f, out: bufio.NewWriterSize(w, 1<<20), hash: sha256.New(), step: make(map[float32]uint64), digits: digitsOf(len(f.Levels)), offsets: []uint64{0}}
+	f := footer{Levels: levels, Raw: levels == nil, digits: digitsOf(len(levels))}
+	p := &Writer{footer: f, out: bufio.NewWriterSize(w, 1<<20), hash: sha256.New(), step: make(map[float32]uint64), offsets: []uint64{0}}
 	for i, v := range f.Levels {
 		p.step[v] = uint64(i)
 	}
@@ -176,7 +153,7 @@ func (p *Writer) write(b []byte) {
 	_, p.err = p.out.Write(b)
 }
 
-// record writes the ratings of the next user, whose items ascend.
+// Record writes the ratings of the next user, whose items ascend.
 func (p *Writer) Record(items []int32, values []float32) error {
 	b, next := binary.AppendUvarint(p.buf[:0], uint64(len(items))), int32(0)
 	for k, j := range items {
@@ -194,7 +171,7 @@ func (p *Writer) Record(items []int32, values []float32) error {
 	return p.err
 }
 
-// close writes what stands behind the records, of a set that need not have its ratings.
+// Close writes what stands behind the records, of a set that need not have its ratings.
 func (p *Writer) Close(s *dataset.Set) (Report, error) {
 	p.Name, p.Digest, p.Min, p.Max, p.Clicks, p.Users, p.Items = s.Name, s.Digest, s.Min, s.Max, s.Clicks, s.Users, s.Items
 	for _, at := range p.offsets {

@@ -135,7 +135,7 @@ func (c Cache) Compare(p Set, got FileDigest) ([]Check, error) {
 	return append(checks, Compare("sha-256", got.SHA256, r.SHA256, "recorded when it was downloaded")), nil
 }
 
-// cached returns the path of the archive of a set in the given cache, or the user's.
+// Cached returns the path of the archive of a set in the given cache, or the user's.
 func (p Set) Cached(c Cache) (string, error) {
 	if c == "" {
 		var err error

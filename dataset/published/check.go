@@ -13,7 +13,7 @@ func Compare(what, got, want, against string) Check {
 	return Check{What: what, Got: got, Want: want, Against: against, OK: got == want}
 }
 
-// digestChecks compares an archive with the built-in digests of a set.
+// CompareDigests compares an archive with the built-in digests of a set.
 func CompareDigests(p Set, got FileDigest) []Check {
 	if p.MD5 == "" {
 		return nil

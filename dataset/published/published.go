@@ -4,7 +4,7 @@ package published
 
 import "slices"
 
-// Published is a data set that others publish, and what is known about it.
+// Set is a data set that others publish, and what is known about it.
 type Set struct {
 	Name        string
 	Description string
@@ -83,7 +83,7 @@ var sets = []Set{
 	},
 }
 
-// PublishedSets returns the published sets that are known, smallest MovieLens first.
+// Sets returns the published sets that are known, smallest MovieLens first.
 func Sets() []Set { return slices.Clone(sets) }
 
 // Lookup returns the published set of a name.

@@ -239,7 +239,7 @@ func FuzzOpenParquet(f *testing.F) {
 		if !bytes.HasPrefix(text, []byte(parquetMagic)) {
 			return
 		}
-		_, err := readRatings(context.Background(), "r.parquet", io.NewSectionReader(bytes.NewReader(text), 0, int64(len(text))), 0, alone, Options{}, nil)
+		_, err := readRatings(context.Background(), inputOf("r.parquet", io.NewSectionReader(bytes.NewReader(text), 0, int64(len(text))), alone), Options{})
 		if _, located := errors.AsType[*dataset.FileError](err); err != nil && !located {
 			t.Fatalf("%v does not say where", err)
 		}

@@ -37,7 +37,7 @@ func FuzzReadRatings(f *testing.F) {
 	addSeeds(f, func(name string) int { return slices.Index(names, name) }, ".csv", ".dat", ".data", ".tsv", ".txt")
 	f.Fuzz(func(t *testing.T, text []byte, choice int) {
 		file := names[max(choice, 0)%len(names)]
-		read, err := readRatings(context.Background(), file, bytes.NewReader(text), 0, func(string) bool { return choice%2 == 0 }, Options{}, nil)
+		read, err := readRatings(context.Background(), inputOf(file, bytes.NewReader(text), func(string) bool { return choice%2 == 0 }), Options{})
 		if err != nil {
 			checkLocated(t, err, text)
 			return

@@ -67,7 +67,7 @@ var flaggedGenres = [...]string{
 
 var titleYear = regexp.MustCompile(`\((\d{4})\)\s*$`)
 
-// OpenItems opens the list of items of a folder, movies.csv, movies.dat, u.item or items.csv,
+// Items opens the list of items of a folder, movies.csv, movies.dat, u.item or items.csv,
 // whether or not ratings stand beside it: the catalogue of those who hold no ratings.
 // The set has no ratings and no users. Its items and features, in their order, are
 // those that [Open] finds where no rated item is missing from the list; its scale is
@@ -291,4 +291,20 @@ func genreFlags(record [][]byte) ([]string, error) {
 		}
 	}
 	return list, nil
+}
+
+// loadItems adds the items and features of the file beside the ratings, if there is one.
+func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
+	list := t.format.items
+	if list == nil || !f.has(list.file) {
+		return nil
+	}
+	r, _, err := f.open(list.file)
+	if err != nil {
+		return err
+	}
+	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	t.items.settle()
+	t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items, o.itemNames(t.format))
+	return err
 }

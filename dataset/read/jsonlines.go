@@ -35,7 +35,7 @@ type jsonLine struct {
 }
 
 // openJSONLines settles the columns by the names of all objects of the first megabyte: any of them may lack a field.
-func openJSONLines(s *scanner, names Columns) (ratingRows, error) {
+func openJSONLines(s *scanner, _ input, names Columns) (ratingRows, error) {
 	s.dialect = tabs // no quotes: a line is a record
 	j := &jsonLines{scanner: s}
 	out := ratingRows{rows: j}

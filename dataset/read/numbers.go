@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
@@ -56,3 +57,10 @@ func parseShortDecimal(b []byte) (v float64, ok bool) {
 	}
 	return float64(digits) / float64(scale), true
 }
+
+// scaleError is the error of a rating that matches ErrOffScale.
+type scaleError struct{ error }
+
+func (scaleError) Is(target error) bool { return target == dataset.ErrOffScale }
+
+func offScale(format string, args ...any) error { return scaleError{fmt.Errorf(format, args...)} }

@@ -28,13 +28,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/pack"
-	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
@@ -99,7 +95,7 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 		}
 		return pack.Open(ctx, spec, pack.Options{Min: o.Min, Max: o.Max, Packed: o.Packed, Progress: o.Progress})
 	}
-	s, err := o.find(spec)
+	s, err := findSource(spec, o)
 	if err != nil {
 		return nil, err
 	}
@@ -119,40 +115,14 @@ func (o Options) synthetic() synthetic.Options {
 	return synthetic.Options{Min: o.Min, Max: o.Max, Fields: o.Fields, Packed: o.Packed, Progress: o.Progress}
 }
 
-// find opens the source that a spec stands for.
-func (o Options) find(spec string) (*source, error) {
-	s, err := openSource(spec, o.Input)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return s, err
-	}
-	p, ok := published.Lookup(spec)
-	if !ok {
-		return nil, fmt.Errorf("data %q: %w; want a folder, zip archive or file of ratings, one of %s, or synthetic[:%s]",
-			spec, err, strings.Join(published.Names(), ", "), strings.Join(synthetic.ShapeNames(), "|:"))
-	}
-	archive, err := p.Cached(o.Cache)
-	if err != nil {
-		return nil, err
-	}
-	if s, err = openSource(archive, nil); err != nil {
-		return nil, err
-	}
-	s.name = p.Name
-	return s, nil
-}
-
 // load reads the ratings of a source, and its items where they are listed.
 func (s *source) load(ctx context.Context, o Options) (*dataset.Set, error) {
-	r, size, err := s.open(s.file)
+	in, err := s.input(o.Progress)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	var progress func(int64)
-	if o.Progress != nil {
-		progress = func(read int64) { o.Progress(read, size) }
-	}
-	t, err := readRatings(ctx, s.path(s.file), r, size, s.has, o, progress)
+	defer in.Close() //nolint:errcheck // read-only: nothing can be lost
+	t, err := readRatings(ctx, in, o)
 	if err != nil {
 		return nil, err
 	}
@@ -171,46 +141,4 @@ func (s *source) load(ctx context.Context, o Options) (*dataset.Set, error) {
 	}
 	set.Name = s.name
 	return set, nil
-}
-
-// openTest adds the ratings of the test file.
-func (t *table) openTest(ctx context.Context, o Options) error {
-	s, err := openSource(o.Test, o.Input)
-	if err != nil {
-		return fmt.Errorf("the test file: %w", err)
-	}
-	r, size, err := s.open(s.file)
-	if err == nil {
-		err = t.readTest(ctx, s.path(s.file), r, size, s.has, o)
-		err = errors.Join(err, r.Close())
-	}
-	t.items.settle()
-	for t.features.titles != nil && len(t.features.titles) < len(t.items.names) { // items that the list of items does not have
-		t.features.grow()
-	}
-	return errors.Join(err, s.close())
-}
-
-// loadItems adds the items and features of the file beside the ratings, if there is one.
-func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
-	list := t.format.items
-	if list == nil || !f.has(list.file) {
-		return nil
-	}
-	r, _, err := f.open(list.file)
-	if err != nil {
-		return err
-	}
-	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	t.items.settle()
-	t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items, o.itemNames(t.format))
-	return err
-}
-
-// baseName names a path by its last element, and "." by the folder it stands for.
-func baseName(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	return filepath.Base(path)
 }

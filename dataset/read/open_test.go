@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -320,4 +321,18 @@ func TestMovieLensLatestSmall(t *testing.T) {
 	if set.Titles[0] != "Toy Story (1995)" || set.Years[0] != 1995 || len(set.Genres[0]) != 5 {
 		t.Errorf("item 0 is %q of %d with genres %v, want Toy Story (1995) with 5", set.Titles[0], set.Years[0], set.Genres[0])
 	}
+}
+
+// noClose is a reader that needs no closing, and is still all else that it was.
+type noClose struct{ *io.SectionReader }
+
+func (noClose) Close() error { return nil }
+
+// inputOf is an input from memory.
+func inputOf(path string, r io.Reader, beside func(string) bool) input {
+	in := input{ReadCloser: io.NopCloser(r), path: path, beside: beside}
+	if whole, ok := r.(*io.SectionReader); ok {
+		in.ReadCloser = noClose{whole}
+	}
+	return in
 }

@@ -46,10 +46,10 @@ type parquetColumn struct {
 
 // openParquet recognizes a Parquet file by the names of its columns. Its end says where they
 // are, so that it cannot come from a pipe or an archive.
-func openParquet(ctx context.Context, r io.Reader, names Columns, progress func(int64)) (out ratingRows, err error) {
-	p := &parquetRows{ctx: ctx, progress: progress}
+func openParquet(s *scanner, in input, names Columns) (out ratingRows, err error) {
+	p := &parquetRows{ctx: s.ctx, progress: in.progress}
 	out.rows = p
-	whole, ok := r.(interface {
+	whole, ok := in.ReadCloser.(interface {
 		io.ReaderAt
 		io.Seeker
 	})

@@ -39,7 +39,7 @@ func (w plainWay) load(file string, text []byte, o Options, skip bool) (out load
 	if w.chunk > 0 {
 		in = &chunks{r: in, size: w.chunk}
 	}
-	t, rows, err := openTable(context.Background(), file, in, alone, o, nil)
+	t, rows, err := openTable(context.Background(), inputOf(file, in, alone), o)
 	if err == nil && rows.rows != nil {
 		var plain *plainReader
 		if w != (plainWay{}) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/pack"
@@ -39,22 +40,42 @@ type ratingRows struct {
 // errNoRows is returned for a file without a single record.
 var errNoRows = errors.New("no rows")
 
-// openRows recognizes a file of ratings by its content, its name and the files beside it. The rows
-// are returned with an error too, to say where it is.
-func openRows(ctx context.Context, file string, r io.Reader, beside func(string) bool, names Columns, progress func(int64)) (ratingRows, error) {
-	s := newScanner(ctx, r, commas, progress)
+// opener opens files that begin in one way.
+type opener struct {
+	begins string // behind a byte order mark; "" fits every file
+	open   func(s *scanner, in input, names Columns) (ratingRows, error)
+}
+
+// openers, in the order in which they are tried.
+var openers = []opener{
+	{pack.Magic, refusePacked},
+	{parquetMagic, openParquet},
+	{"{", openJSONLines},
+	{"", openText},
+}
+
+// sniff looks at the beginning of a file of ratings and opens what the file is. The rows are returned with an error too, to say where
+// it is.
+func sniff(ctx context.Context, in input, names Columns) (ratingRows, error) {
+	s := newScanner(ctx, in, commas, in.progress)
+	line, err := s.peek()
+	if err != nil {
+		return ratingRows{rows: s}, err
+	}
+	at := slices.IndexFunc(openers, func(o opener) bool { return bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte(o.begins)) })
+	return openers[at].open(s, in, names)
+}
+
+func refusePacked(s *scanner, _ input, _ Columns) (ratingRows, error) {
+	return ratingRows{rows: s}, errors.New("it is a packed set, which is opened from its path, and not from an archive, a folder or a pipe")
+}
+
+// openText recognizes separated text by its first record, its name and the files beside it.
+func openText(s *scanner, in input, names Columns) (ratingRows, error) {
 	out := ratingRows{rows: s}
 	line, err := s.peek()
 	if err != nil {
 		return out, err
-	}
-	switch {
-	case bytes.HasPrefix(line, []byte(pack.Magic)):
-		return out, errors.New("it is a packed set, which is opened from its path, and not from an archive, a folder or a pipe")
-	case bytes.HasPrefix(line, []byte(parquetMagic)):
-		return openParquet(ctx, r, names, progress)
-	case bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte("{")):
-		return openJSONLines(s, names)
 	}
 	s.dialect = dialectOf(line)
 	first, err := s.next()
@@ -64,7 +85,7 @@ func openRows(ctx context.Context, file string, r io.Reader, beside func(string)
 	if err != nil {
 		return out, err
 	}
-	if out.format, out.cols, err = recognize(first, s.dialect, file, beside, names); err == nil && out.format.fields > 0 {
+	if out.format, out.cols, err = recognize(first, s.dialect, in, names); err == nil && out.format.fields > 0 {
 		out.first = first
 	}
 	return out, err
@@ -86,14 +107,14 @@ func dialectOf(line []byte) dialect {
 
 // recognize finds the format of a ratings file by its first record, its name and
 // the files beside it. Of a format without a header the record is a rating.
-func recognize(first [][]byte, d dialect, file string, beside func(name string) bool, names Columns) (format, columns, error) {
+func recognize(first [][]byte, d dialect, in input, names Columns) (format, columns, error) {
 	f, cols, err := parseHeader(first, names)
 	if !errors.Is(err, errNoHeader) {
 		return f, cols, err
 	}
 	for _, f = range headless {
-		named := f.file == "" || f.file == filepath.Base(file)
-		if f.dialect == d && named && (f.beside == "" || beside(f.beside)) {
+		named := f.file == "" || f.file == filepath.Base(in.path)
+		if f.dialect == d && named && (f.beside == "" || in.beside(f.beside)) {
 			cols = columns{user: 0, item: 1, rating: 2, time: -1, count: f.fields, want: "(" + f.layout + ")"}
 			if f.fields > 3 {
 				cols.time = 3

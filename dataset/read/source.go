@@ -1,24 +1,17 @@
 package read
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 )
-
-// folder is where the files of a set stand: a folder of the disk or of a zip archive.
-type folder interface {
-	// open opens a file of the folder and tells its size in bytes, 0 where that is
-	// unknown. The error of one that is not there wraps fs.ErrNotExist.
-	open(name string) (r io.ReadCloser, size int64, err error)
-	has(name string) bool
-	path(name string) string // for messages
-}
 
 // source is what a spec that is no synthetic set stands for.
 type source struct {
@@ -27,6 +20,47 @@ type source struct {
 	file    string // of the ratings, in the folder
 	archive string // path of the zip archive, "" when there is none
 	close   func() error
+}
+
+// input is a file of ratings that is open.
+type input struct {
+	io.ReadCloser
+	path     string                 // for messages; its last element may tell the format
+	size     int64                  // bytes, 0 where that is unknown
+	beside   func(name string) bool // whether a file stands beside it
+	progress func(read int64)       // hears how many bytes were read; may be nil
+}
+
+// input opens the file of ratings of a source.
+func (s *source) input(progress func(done, total int64)) (input, error) {
+	r, size, err := s.open(s.file)
+	in := input{ReadCloser: r, path: s.path(s.file), size: size, beside: s.has}
+	if progress != nil {
+		in.progress = func(read int64) { progress(read, size) }
+	}
+	return in, err
+}
+
+// findSource opens the source that a spec stands for.
+func findSource(spec string, o Options) (*source, error) {
+	s, err := openSource(spec, o.Input)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	p, ok := published.Lookup(spec)
+	if !ok {
+		return nil, fmt.Errorf("data %q: %w; want a folder, zip archive or file of ratings, one of %s, or synthetic[:%s]",
+			spec, err, strings.Join(published.Names(), ", "), strings.Join(synthetic.ShapeNames(), "|:"))
+	}
+	archive, err := p.Cached(o.Cache)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = openSource(archive, nil); err != nil {
+		return nil, err
+	}
+	s.name = p.Name
+	return s, nil
 }
 
 // openSource opens a folder, a zip archive or a single file of ratings.
@@ -41,80 +75,18 @@ func openSource(name string, input io.Reader) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.Mode().IsRegular() { // a pipe cannot be rewound after a look at its beginning
+		if archive, zipErr := openZip(name); archive != nil || zipErr != nil {
+			return archive, zipErr
+		}
+	}
 	s := &source{name: baseName(name), close: func() error { return nil }}
 	if info.IsDir() {
 		s.folder = diskFolder(name)
 		s.file, err = findRatings(name, s.has)
 		return s, err
 	}
-	zipped := false
-	if info.Mode().IsRegular() { // a pipe cannot be rewound after a look at its beginning
-		zipped, err = isZip(name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if zipped {
-		return openZip(name)
-	}
 	dir, file := filepath.Split(name)
 	s.folder, s.file = diskFolder(dir), file
 	return s, nil
-}
-
-// findRatings returns which of the known ratings files a folder has. One that has
-// several may hold several sets, and is not guessed about.
-func findRatings(folder string, has func(name string) bool) (string, error) {
-	files := slices.Clone(ratingsFiles)
-	if own := baseName(folder) + ".inter"; !slices.Contains(files, own) { // as RecBole has it
-		files = append(files, own)
-	}
-	found := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !has(name) })
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return "", fmt.Errorf("%s: %w: looked in it for %s", folder, dataset.ErrNoRatings, strings.Join(files, ", "))
-	default:
-		return "", fmt.Errorf("%s holds %s; name the file itself", folder, strings.Join(found, " and "))
-	}
-}
-
-// standardInput is the spec of what is piped in.
-const standardInput = "-"
-
-// pipe is what is piped in, with nothing beside it.
-type pipe struct{ io.Reader }
-
-func (p pipe) path(string) string { return "standard input" }
-
-func (p pipe) has(string) bool { return false }
-
-func (p pipe) open(string) (io.ReadCloser, int64, error) {
-	return io.NopCloser(readerOnly(p)), 0, nil
-}
-
-// readerOnly hides that standard input may be a file, which would be read from its start.
-type readerOnly struct{ io.Reader }
-
-// diskFolder is a folder of the disk; "" is the present one.
-type diskFolder string
-
-func (d diskFolder) path(name string) string { return filepath.Join(string(d), name) }
-
-func (d diskFolder) has(name string) bool {
-	info, err := os.Stat(d.path(name))
-	return err == nil && !info.IsDir()
-}
-
-func (d diskFolder) open(name string) (io.ReadCloser, int64, error) {
-	f, err := os.Open(d.path(name))
-	if err != nil {
-		return nil, 0, err
-	}
-	var size int64
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	return f, size, nil
 }

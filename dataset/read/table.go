@@ -45,18 +45,17 @@ func (t *table) fileOf(k int32) string {
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its
 // name and the files beside it. Its errors are *FileError, errors of r, or those of ctx.
-// The size of the file is 0 where it is unknown.
-func readRatings(ctx context.Context, file string, r io.Reader, size int64, beside func(name string) bool, o Options, progress func(int64)) (*table, error) {
-	t, rows, err := openTable(ctx, file, r, beside, o, progress)
+func readRatings(ctx context.Context, in input, o Options) (*table, error) {
+	t, rows, err := openTable(ctx, in, o)
 	if err != nil || rows.rows == nil {
 		return t, err
 	}
-	return t, t.read(file, rows, t.newPlainReader(rows, size, pieceSize, runtime.GOMAXPROCS(0)))
+	return t, t.read(in.path, rows, t.newPlainReader(rows, in.size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // openTable recognizes a ratings file. There are no rows where it is empty and may be.
-func openTable(ctx context.Context, file string, r io.Reader, beside func(name string) bool, o Options, progress func(int64)) (*table, ratingRows, error) {
-	rows, err := openRows(ctx, file, r, beside, o.Columns, progress)
+func openTable(ctx context.Context, in input, o Options) (*table, ratingRows, error) {
+	rows, err := sniff(ctx, in, o.Columns)
 	if errors.Is(err, errNoRows) && o.Skipped != nil {
 		t, bad := emptyTable(o)
 		return t, ratingRows{}, bad
@@ -65,11 +64,11 @@ func openTable(ctx context.Context, file string, r io.Reader, beside func(name s
 		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, wantColumns)
 	}
 	if err != nil {
-		return nil, rows, rows.locate(file, err)
+		return nil, rows, rows.locate(in.path, err)
 	}
-	t := &table{format: rows.format, file: file, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped}
+	t := &table{format: rows.format, file: in.path, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped}
 	if err = t.scale(o); err != nil {
-		return nil, rows, fmt.Errorf("%s: %w", file, err)
+		return nil, rows, fmt.Errorf("%s: %w", in.path, err)
 	}
 	if t.maybe = !o.Times && o.MaybeTimes; !o.Times && !o.MaybeTimes {
 		rows.cols.time = -1
@@ -129,8 +128,8 @@ func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
 
 // readTest appends the ratings of a test file, on the scale of those that are there. It may be of another
 // format, and has ratings where these have.
-func (t *table) readTest(ctx context.Context, file string, r io.Reader, size int64, beside func(string) bool, o Options) error {
-	rows, err := openRows(ctx, file, r, beside, o.Columns, nil)
+func (t *table) readTest(ctx context.Context, in input, o Options) error {
+	rows, err := sniff(ctx, in, o.Columns)
 	if errors.Is(err, errNoRows) {
 		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, wantColumns)
 	}
@@ -138,14 +137,14 @@ func (t *table) readTest(ctx context.Context, file string, r io.Reader, size int
 		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
 	}
 	if err != nil {
-		return rows.locate(file, err)
+		return rows.locate(in.path, err)
 	}
 	rows.cols.time = -1
 	if t.times != nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no drift of users is followed"})
 	}
-	t.test, t.testFile, t.times = t.ratings.Len(), file, nil
-	return t.read(file, rows, t.newPlainReader(rows, size, pieceSize, runtime.GOMAXPROCS(0)))
+	t.test, t.testFile, t.times = t.ratings.Len(), in.path, nil
+	return t.read(in.path, rows, t.newPlainReader(rows, in.size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // emptyTable is that of a file without a row, which says neither format nor scale.
@@ -251,4 +250,22 @@ func (t *table) push(userID, itemID []byte, value float64, line int) error {
 	t.ratings.Item = append(t.ratings.Item, item)
 	t.ratings.Value = append(t.ratings.Value, float32(value))
 	return nil
+}
+
+// openTest adds the ratings of the test file.
+func (t *table) openTest(ctx context.Context, o Options) error {
+	s, err := openSource(o.Test, o.Input)
+	if err != nil {
+		return fmt.Errorf("the test file: %w", err)
+	}
+	in, err := s.input(nil)
+	if err == nil {
+		err = t.readTest(ctx, in, o)
+		err = errors.Join(err, in.Close())
+	}
+	t.items.settle()
+	for t.features.titles != nil && len(t.features.titles) < len(t.items.names) { // items that the list of items does not have
+		t.features.grow()
+	}
+	return errors.Join(err, s.close())
 }

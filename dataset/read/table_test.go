@@ -174,7 +174,7 @@ func TestScannerLongRecord(t *testing.T) {
 // TestReadError: an error of the source keeps its kind and is not blamed on a line.
 func TestReadError(t *testing.T) {
 	broken := io.MultiReader(strings.NewReader("user,item,rating\na,b,1\n"), iotest.ErrReader(io.ErrClosedPipe))
-	_, err := readRatings(context.Background(), "x.csv", broken, 0, alone, Options{}, nil)
+	_, err := readRatings(context.Background(), inputOf("x.csv", broken, alone), Options{})
 	if want := "x.csv: " + io.ErrClosedPipe.Error(); err == nil || err.Error() != want || !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("error is %v, want %s, wrapped", err, want)
 	}

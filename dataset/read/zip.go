@@ -44,8 +44,11 @@ func isZip(name string) (bool, error) {
 	return bytes.Equal(magic[:], []byte("PK\x03\x04")) || bytes.Equal(magic[:], []byte("PK\x05\x06")), err
 }
 
-// openZip opens an archive. The ratings may stand in any one folder of it.
+// openZip opens an archive; the source of another file is nil. The ratings may stand in any one folder of it.
 func openZip(name string) (*source, error) {
+	if zipped, err := isZip(name); err != nil || !zipped {
+		return nil, err
+	}
 	r, err := zip.OpenReader(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; it begins like a zip archive, but cannot be read as one", name, err)

@@ -10,27 +10,27 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/csr"
 )
 
-// SplitBy says what decides which part of a split a rating belongs to.
+// By says what decides which part of a split a rating belongs to.
 type By string
 
 // What decides. The latest ratings are the test, those before them are for validation where
 // that is asked for, and all others are trained on.
 const (
-	// SplitRandom is a draw for each rating.
+	// Random is a draw for each rating.
 	Random By = "random"
-	// SplitTime is one moment for all users: from there on everything is the test. It is found by the
+	// Time is one moment for all users: from there on everything is the test. It is found by the
 	// shares, or said. Ratings of one moment stay together.
 	Time By = "time"
-	// SplitUserTime takes the share of each user's ratings, rounded to the nearest number, the latest
+	// UserTime takes the share of each user's ratings, rounded to the nearest number, the latest
 	// ones. The first of them is always trained on.
 	UserTime By = "user-time"
-	// SplitLeaveOneOut takes the last rating of each user who has two, and with validation
+	// LeaveOneOut takes the last rating of each user who has two, and with validation
 	// the one before of each who has three. In a set without timestamps it takes any, by a draw.
 	LeaveOneOut By = "leave-one-out"
 )
 
-// SplitKinds are all that there are.
-func Kinds() []By {
+// kinds are all that there are.
+func kinds() []By {
 	return []By{Random, Time, UserTime, LeaveOneOut}
 }
 
@@ -64,7 +64,7 @@ func partByTime(s *dataset.Set, p Params, parts []byte) {
 	}
 }
 
-// cuts are the moments at which the test and the validation part begin.
+// cutsOf are the moments at which the test and the validation part begin.
 func cutsOf(s *dataset.Set, p Params) (test, validation float64) {
 	if p.Cut != nil {
 		return *p.Cut, *p.Cut

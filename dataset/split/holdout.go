@@ -11,16 +11,16 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
 )
 
-// DefaultTarget is the share of a held-out user's ratings to be predicted when
+// defaultTarget is the share of a held-out user's ratings to be predicted when
 // [HoldOutParams] names none.
-const DefaultTarget = 0.2
+const defaultTarget = 0.2
 
 // HoldOutParams say how users are held out.
 type HoldOutParams struct {
 	Whole      bool    // there are no test users, whatever Test says
-	Test       float64 // share of users held out for the test, 0 < Test < 1, or from 1 on how many; zero means DefaultTest
+	Test       float64 // share of users held out for the test, 0 < Test < 1, or from 1 on how many; zero means 0.1
 	Validation float64 // share held out for tuning, or from 1 on how many; 0 for none. Somebody must be left to train
-	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means DefaultTarget
+	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means 0.2
 	Positive   float64 // ratings of fewer stars are left out everywhere, in training too; 0 for none
 	Seed       uint64  // public; another seed holds out others
 
@@ -31,7 +31,7 @@ type HoldOutParams struct {
 	// with that probability. Of no meaning by time and with a test file.
 	Exact bool
 
-	By  By       // which ratings of held-out users are to be predicted; zero means SplitRandom
+	By  By       // which ratings of held-out users are to be predicted; zero means Random
 	Cut *float64 // as of [Params]
 }
 
@@ -95,7 +95,7 @@ func (p HoldOutParams) test() float64 { return Params{Whole: p.Whole, Test: p.Te
 
 func (p HoldOutParams) target() float64 {
 	if p.Target == 0 {
-		return DefaultTarget
+		return defaultTarget
 	}
 	return p.Target
 }
@@ -127,7 +127,7 @@ const (
 	partLeftOut // fewer stars than count, or of a user with too few ratings
 )
 
-// HoldOut holds users out as Liang et al. do (Variational autoencoders for
+// HoldOutUsers holds users out as Liang et al. do (Variational autoencoders for
 // collaborative filtering, WWW 2018): every user, independently of all others, goes to
 // the test part with probability p.Test, to the validation part with p.Validation, else
 // to training; every rating of a held-out user goes to the target with p.Target, else to
@@ -270,7 +270,7 @@ func (p HoldOutParams) count(draws []uint64, users []byte) {
 	}
 }
 
-// few tells which users have fewer ratings than they must; nil: nobody.
+// fewRatings tells which users have fewer ratings than they must; nil: nobody.
 func fewRatings(s *dataset.Set, p HoldOutParams) []bool {
 	if p.Least == 0 {
 		return nil

@@ -50,7 +50,7 @@ func retarget(s *dataset.Set, p HoldOutParams, users, parts []byte) {
 	}
 }
 
-// without is the set without what is left out, and where each of its ratings is in this one.
+// withoutLeftOut is the set without what is left out, and where each of its ratings is in this one.
 func withoutLeftOut(s *dataset.Set, parts []byte) (*dataset.Set, []int) {
 	out := &dataset.Set{Ratings: dataset.Ratings{Users: s.Users, Items: s.Items}, UserIDs: s.UserIDs, ItemIDs: s.ItemIDs}
 	var at []int

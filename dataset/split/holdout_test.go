@@ -106,11 +106,11 @@ func TestHoldOutShares(t *testing.T) {
 	var first *HoldOut
 	for seed := range uint64(4) {
 		h := holdOut(t, set, HoldOutParams{Validation: 0.25, Seed: seed})
-		check("test users", len(h.Test.Users), set.Users, DefaultTest)
+		check("test users", len(h.Test.Users), set.Users, defaultTest)
 		check("validation users", len(h.Validation.Users), set.Users, 0.25)
 		check("training users", len(h.TrainUsers), set.Users, 0.65)
-		check("test target", h.Test.Target.Len(), h.Test.Target.Len()+h.Test.History.Len(), DefaultTarget)
-		check("validation target", h.Validation.Target.Len(), h.Validation.Target.Len()+h.Validation.History.Len(), DefaultTarget)
+		check("test target", h.Test.Target.Len(), h.Test.Target.Len()+h.Test.History.Len(), defaultTarget)
+		check("validation target", h.Validation.Target.Len(), h.Validation.Target.Len()+h.Validation.History.Len(), defaultTarget)
 		if seed == 0 {
 			first = h
 			continue
@@ -121,7 +121,7 @@ func TestHoldOutShares(t *testing.T) {
 				both++
 			}
 		}
-		check("test users of two seeds", both, set.Users, DefaultTest*DefaultTest)
+		check("test users of two seeds", both, set.Users, defaultTest*defaultTest)
 	}
 	held := make(map[[2]int32]bool)
 	for pair := range pairs(mustSplit(t, set, Params{Seed: 0}).Test) {
@@ -133,7 +133,7 @@ func TestHoldOutShares(t *testing.T) {
 			both++
 		}
 	}
-	check("of the target in the test part of Split", both, first.Test.Target.Len(), DefaultTest)
+	check("of the target in the test part of Split", both, first.Test.Target.Len(), defaultTest)
 }
 
 // TestHoldOutFormula pins the draws, as TestSplitFormula does; the hashes are computed
@@ -205,7 +205,7 @@ func TestHoldOutKeepsOthers(t *testing.T) {
 func TestHoldOutDigest(t *testing.T) {
 	set := open(t, "synthetic:small", read.Options{})
 	base := holdOut(t, set, HoldOutParams{Seed: 1}).Digest
-	if got := holdOut(t, set, HoldOutParams{Test: DefaultTest, Target: DefaultTarget, Positive: set.Min, Seed: 1}).Digest; got != base {
+	if got := holdOut(t, set, HoldOutParams{Test: defaultTest, Target: defaultTarget, Positive: set.Min, Seed: 1}).Digest; got != base {
 		t.Error("the defaults have another digest when they are spelt out")
 	}
 	other := *set

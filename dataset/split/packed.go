@@ -34,7 +34,7 @@ type cut struct {
 }
 
 func newCut(s *dataset.Set, p Params) *cut {
-	bound := func(share float64) uint64 { return uint64(math.Ceil(share * (1 << 53))) } // exact: [SplitParams.part] in integers
+	bound := func(share float64) uint64 { return uint64(math.Ceil(share * (1 << 53))) } // exact: [Params.part] in integers
 	return &cut{
 		users: userDraws(s, p.Seed), items: idhash.IDs(itemDraw, s.ItemIDs), test: bound(p.test()), validation: bound(p.test() + p.Validation),
 	}

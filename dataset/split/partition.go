@@ -37,9 +37,9 @@ var (
 	// says which numbers are possible.
 	ErrParties = errors.New("impossible number of parties")
 
-	// ErrNoCategories is wrapped by the error of partitioning a set without genres by
+	// errNoCategories is wrapped by the error of partitioning a set without genres by
 	// category; the error says which sets have genres.
-	ErrNoCategories = errors.New("no categories")
+	errNoCategories = errors.New("no categories")
 )
 
 // PartitionItems divides the items of the set among parties. The result depends on the
@@ -100,7 +100,7 @@ func dealCategories(s *dataset.Set, parties int) (Partition, error) {
 	list := categories(s)
 	if len(list) == 0 || len(list) == 1 && list[0].name == "" {
 		return nil, fmt.Errorf("partition: %w: %s lists no genres; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item) and the synthetic ones do",
-			ErrNoCategories, s.Name)
+			errNoCategories, s.Name)
 	}
 	if parties < 1 || parties > len(list) {
 		return nil, fmt.Errorf("partition: %w: %d for the %d categories of %s (%s); want at least 1 and at most %d",

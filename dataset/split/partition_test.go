@@ -113,8 +113,8 @@ func TestPartitionCategory(t *testing.T) {
 			sizes[rarest(s, i)]++
 		}
 		if len(sizes) == 1 && sizes[""] > 0 {
-			if _, err := PartitionItems(s, CategoryPartition, 1, 0); !errors.Is(err, ErrNoCategories) {
-				t.Fatalf("error is %v, want ErrNoCategories", err)
+			if _, err := PartitionItems(s, CategoryPartition, 1, 0); !errors.Is(err, errNoCategories) {
+				t.Fatalf("error is %v, want errNoCategories", err)
 			}
 			return
 		}
@@ -273,7 +273,7 @@ func TestPartitionErrors(t *testing.T) {
 		{func() (Partition, error) { return PartitionItems(movies, CategoryPartition, 0, 0) },
 			"partition: impossible number of parties: 0 for the 4 categories of movielens (no genre, Comedy, Drama, Horror); want at least 1 and at most 4", ErrParties},
 		{func() (Partition, error) { return PartitionItems(plain, CategoryPartition, 1, 0) },
-			"partition: no categories: generic.csv lists no genres; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item) and the synthetic ones do", ErrNoCategories},
+			"partition: no categories: generic.csv lists no genres; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item) and the synthetic ones do", errNoCategories},
 		{func() (Partition, error) { return PartitionUsers(nameless, 2, 0) },
 			"partition: 0 user ids for 3 users; want one for each, the draw is a hash of them", nil},
 	} {

@@ -15,18 +15,18 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// DefaultTest is the share of ratings held out for the test when [Params] names none.
-const DefaultTest = 0.1
+// defaultTest is the share of ratings held out for the test when [Params] names none.
+const defaultTest = 0.1
 
-// SplitParams say how to split a set.
+// Params say how to split a set.
 type Params struct {
 	Whole      bool    // there is no test part, whatever Test says
-	Test       float64 // share of ratings held out for the test, 0 < Test < 1; zero means DefaultTest
+	Test       float64 // share of ratings held out for the test, 0 < Test < 1; zero means 0.1
 	Validation float64 // share held out for tuning, 0 for none; Test + Validation < 1
 	Seed       uint64  // public; another seed gives another split
 
-	By  By       // zero means SplitRandom; of no meaning where the set has a test file
-	Cut *float64 // of SplitTime: the timestamp from which on ratings are the test; nil: by the shares
+	By  By       // zero means Random; of no meaning where the set has a test file
+	Cut *float64 // of Time: the timestamp from which on ratings are the test; nil: by the shares
 }
 
 // Validate reports everything that is wrong with the parameters.
@@ -42,8 +42,8 @@ func (p Params) Validate() error {
 	if len(errs) == 0 && test+p.Validation >= 1 {
 		errs = append(errs, fmt.Errorf("split: test share %v and validation share %v leave nothing to train on; want a sum below 1", test, p.Validation))
 	}
-	if !slices.Contains(append(Kinds(), ""), p.By) {
-		errs = append(errs, fmt.Errorf("split: by %q; want one of %v", p.By, Kinds()))
+	if !slices.Contains(append(kinds(), ""), p.By) {
+		errs = append(errs, fmt.Errorf("split: by %q; want one of %v", p.By, kinds()))
 	}
 	if p.Whole && p.By != "" && p.By != Random {
 		errs = append(errs, fmt.Errorf("split: by %q asks for a test part, and there is to be none", p.By))
@@ -59,12 +59,12 @@ func (p Params) test() float64 {
 		return 0
 	}
 	if p.Test == 0 {
-		return DefaultTest
+		return defaultTest
 	}
 	return p.Test
 }
 
-// Split is a set cut into three disjoint parts, which keep its indices and its
+// Parts are a set cut into three disjoint parts, which keep its indices and its
 // counts of users and items. A user or an item may have no rating in a part.
 type Parts struct {
 	Train, Validation, Test dataset.Ratings
@@ -81,7 +81,7 @@ const (
 	partTest
 )
 
-// Split sends every rating, independently of all others, to the test part with
+// Of sends every rating, independently of all others, to the test part with
 // probability p.Test, to the validation part with p.Validation, else to the
 // training part. The draw is a hash of the seed and the rating's user and item
 // id, and of nothing else: adding or removing other ratings, users or items
@@ -164,7 +164,7 @@ func checkSplit(s *dataset.Set, p Params) error {
 	return errors.Join(p.Validate(), s.Ratings.Validate(), s.ValidateIDs(), checkTimes(s, p.By))
 }
 
-// parts draws the part of every rating and counts the ratings of each. It
+// partsOf draws the part of every rating and counts the ratings of each. It
 // hashes each id once: what is left to do for a rating is a single mix.
 func partsOf(s *dataset.Set, p Params) (parts []byte, counts [3]int) {
 	parts = make([]byte, s.Len())

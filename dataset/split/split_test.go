@@ -81,7 +81,7 @@ func TestSplitShares(t *testing.T) {
 	var first map[[2]int32]float32
 	for seed := range uint64(4) {
 		s := mustSplit(t, set, Params{Validation: 0.25, Seed: seed})
-		check("test", s.Test.Len(), DefaultTest)
+		check("test", s.Test.Len(), defaultTest)
 		check("validation", s.Validation.Len(), 0.25)
 		check("training", s.Train.Len(), 0.65)
 		if seed == 0 {
@@ -94,7 +94,7 @@ func TestSplitShares(t *testing.T) {
 				both++
 			}
 		}
-		check("in the test parts of two seeds", both, DefaultTest*DefaultTest)
+		check("in the test parts of two seeds", both, defaultTest*defaultTest)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestSplitIgnoresFileOrder(t *testing.T) {
 func TestSplitDigest(t *testing.T) {
 	set := open(t, "synthetic:small", read.Options{})
 	base := mustSplit(t, set, Params{Seed: 1}).Digest
-	if got := mustSplit(t, set, Params{Test: DefaultTest, Seed: 1}).Digest; got != base {
+	if got := mustSplit(t, set, Params{Test: defaultTest, Seed: 1}).Digest; got != base {
 		t.Error("the default share has another digest when it is spelt out")
 	}
 	other := *set

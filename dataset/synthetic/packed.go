@@ -107,7 +107,7 @@ func (s shape) packedShape(ctx context.Context, o Options) (*dataset.Set, error)
 	return pack.FromBytes(ctx, file.Bytes(), pack.Options{Min: o.Min, Max: o.Max, Packed: true})
 }
 
-// PackShape writes the set of a shape in the packed form as it is generated, and never holds it in memory as a whole. The spec is one
+// Pack writes the set of a shape in the packed form as it is generated, and never holds it in memory as a whole. The spec is one
 // that [IsShape] knows.
 func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report, error) {
 	s, err := o.shape(spec, nameOf(spec))

@@ -43,7 +43,7 @@ func (s RegressionShape) Validate() error {
 	return nil
 }
 
-// SyntheticRegression makes a regression of the shape. The same seed makes the same. It takes
+// NewRegression makes a regression of the shape. The same seed makes the same. It takes
 // time in Rows·Cols².
 func NewRegression(s RegressionShape, seed uint64) (*dataset.Regression, error) {
 	if err := s.Validate(); err != nil {

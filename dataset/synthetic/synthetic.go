@@ -19,7 +19,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// syntheticPrefix begins the specs of generated sets.
+// prefix begins the specs of generated sets.
 const prefix = "synthetic"
 
 const (
@@ -46,7 +46,7 @@ func ShapeNames() []string {
 	return names
 }
 
-// syntheticOptions vary how a set is generated. The zero value is ready to use.
+// Options vary how a set is generated. The zero value is ready to use.
 type Options struct {
 	// Min and Max are the ends of the rating scale in stars; nil stands for the shape's. A scale that does not hold the shape's is refused.
 	Min, Max *float64
@@ -58,7 +58,7 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// IsSynthetic reports whether a spec names a generated set.
+// Is reports whether a spec names a generated set.
 func Is(spec string) bool {
 	return spec == prefix || strings.HasPrefix(spec, prefix+":")
 }
@@ -77,7 +77,7 @@ func nameOf(spec string) string {
 	return "ml-1m"
 }
 
-// openSynthetic generates the set that a spec names.
+// Open generates the set that a spec names.
 func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	name := nameOf(spec)
 	for prefix, open := range map[string]func(context.Context, string, Options) (*dataset.Set, error){regressionName: openRegression, fieldsName: openFields} {

@@ -53,7 +53,7 @@ func (s TaskShape) Validate() error {
 	return errors.Join(errs...)
 }
 
-// SyntheticTasks makes tasks of the shape. The same seed makes the same.
+// NewTasks makes tasks of the shape. The same seed makes the same.
 //
 // Vectors are normal and projected to the unit ball. Rates are scaled to the sum Each; one that is above 1 counts as 1. Labels
 // beyond six deviations of the noise outside of [-1, 1] count as its ends, so that the scale is public.

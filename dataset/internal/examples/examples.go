@@ -23,7 +23,7 @@ const (
 	mostProfile = 2000
 )
 
-// columnTable holds columns of features as they come, and a label for each row.
+// Table holds columns of features as they come, and a label for each row.
 type Table struct {
 	File    string // for messages
 	Columns []*Column
@@ -31,7 +31,7 @@ type Table struct {
 	Labels  []float64
 }
 
-// set is the table as a set, with features as numbers or, where only fields are asked for, as these alone.
+// Set is the table as a set, with features as numbers or, where only fields are asked for, as these alone.
 func (t *Table) Set(name string, lo, hi float64, fields bool) (*dataset.Set, error) {
 	p := &dataset.Profile{Source: t.digest(), Fields: t.fields(), Private: t.Private}
 	if len(p.Fields)+len(p.Private) == 0 {
@@ -74,7 +74,7 @@ func (t *Table) digest() string {
 	return d.Sum()
 }
 
-// tableColumn is a column of features: numbers until one value is none, then words.
+// Column is a column of features: numbers until one value is none, then words.
 type Column struct {
 	Name    string
 	numbers []float64 // NaN where it is missing
@@ -83,7 +83,7 @@ type Column struct {
 	index   map[string]int32
 }
 
-// add adds a value to the rows before.
+// Add adds a value to the rows before.
 func (c *Column) Add(v string, before int) {
 	if c.Words == nil {
 		x, err := strconv.ParseFloat(v, 64)

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// hashIDs returns 64 bits of the SHA-256 of each id. The domain keeps a user
+// IDs returns 64 bits of the SHA-256 of each id. The domain keeps a user
 // apart from an item of the same id.
 func IDs(domain string, ids []string) []uint64 {
 	hashes := make([]uint64, len(ids))
@@ -23,7 +23,7 @@ func IDs(domain string, ids []string) []uint64 {
 	return hashes
 }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection
+// Mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection
 // whose every output bit depends on every input bit.
 func Mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -31,7 +31,7 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// golden keeps the zero seed off the fixed point of mix.
+// Golden keeps the zero seed off the fixed point of mix.
 const Golden = 0x9e3779b97f4a7c15
 
 func Bucket(name, word string, size int) int32 {

@@ -1,0 +1,86 @@
+package read
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// folder is where the files of a set stand: a folder of the disk or of a zip archive.
+type folder interface {
+	// open opens a file of the folder and tells its size in bytes, 0 where that is
+	// unknown. The error of one that is not there wraps fs.ErrNotExist.
+	open(name string) (r io.ReadCloser, size int64, err error)
+	has(name string) bool
+	path(name string) string // for messages
+}
+
+// findRatings returns which of the known ratings files a folder has. One that has
+// several may hold several sets, and is not guessed about.
+func findRatings(folder string, has func(name string) bool) (string, error) {
+	files := slices.Clone(ratingsFiles)
+	if own := baseName(folder) + ".inter"; !slices.Contains(files, own) { // as RecBole has it
+		files = append(files, own)
+	}
+	found := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !has(name) })
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", fmt.Errorf("%s: %w: looked in it for %s", folder, dataset.ErrNoRatings, strings.Join(files, ", "))
+	default:
+		return "", fmt.Errorf("%s holds %s; name the file itself", folder, strings.Join(found, " and "))
+	}
+}
+
+// baseName names a path by its last element, and "." by the folder it stands for.
+func baseName(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return filepath.Base(path)
+}
+
+// diskFolder is a folder of the disk; "" is the present one.
+type diskFolder string
+
+func (d diskFolder) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d diskFolder) has(name string) bool {
+	info, err := os.Stat(d.path(name))
+	return err == nil && !info.IsDir()
+}
+
+func (d diskFolder) open(name string) (io.ReadCloser, int64, error) {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return nil, 0, err
+	}
+	var size int64
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return f, size, nil
+}
+
+// standardInput is the spec of what is piped in.
+const standardInput = "-"
+
+// pipe is what is piped in, with nothing beside it.
+type pipe struct{ io.Reader }
+
+func (p pipe) path(string) string { return "standard input" }
+
+func (p pipe) has(string) bool { return false }
+
+func (p pipe) open(string) (io.ReadCloser, int64, error) {
+	return io.NopCloser(readerOnly(p)), 0, nil
+}
+
+// readerOnly hides that standard input may be a file, which would be read from its start.
+type readerOnly struct{ io.Reader }
