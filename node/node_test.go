@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"io"
 	"maps"
@@ -97,6 +98,15 @@ func TestTurnsOverTheNetwork(t *testing.T) {
 func TestTurnsAreChargedOverTheNetwork(t *testing.T) {
 	const clients, turns = 8, 3
 	f := newFederation(t, "algorithm=lfl-sgdmf rounds=6 epsilon=5 cohort.size=4 cohort.over=1 secagg=real tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, clients, 12))
+	var stop context.CancelFunc
+	f.ctx, stop = context.WithCancel(f.ctx)
+	defer stop()
+	f.declined = func(id protocol.ClientID, why error) {
+		if why != nil {
+			t.Errorf("client %d declines: %v", id, why)
+			stop() // the session would wait for it
+		}
+	}
 	f.limit = &f.simulated.Privacy.Budget
 	if f.limit.Epsilon != 5 {
 		t.Fatalf("the session states epsilon %v", f.limit.Epsilon)

@@ -41,7 +41,8 @@ type Runs []*Run
 
 // Load reads the runs in folders: a folder is one itself, or holds some, at any depth. What
 // begins with a dot is not looked at. A run that cannot be read is left out, and warn is called with the reason;
-// if warn is nil or no run of a folder can be read, Load returns an error.
+// if warn is nil or no run of a folder can be read, Load returns an error. A run whose settings, data and seed are those of a
+// run before it says nothing new: it is left out in the same way, so that it counts once.
 func Load(warn func(error), dirs ...string) (Runs, error) {
 	var runs Runs
 	for _, dir := range dirs {
@@ -72,7 +73,36 @@ func Load(warn func(error), dirs ...string) (Runs, error) {
 			return nil, config.Errorf("%s holds no finished run; fedsim run and fedsim sweep leave them in a folder", dir)
 		}
 	}
-	return runs, nil
+	return runs.once(warn)
+}
+
+// once leaves out the runs that repeat a run before them.
+func (runs Runs) once(warn func(error)) (Runs, error) {
+	first := make(map[string]*Run, len(runs))
+	kept := runs[:0:0]
+	for _, r := range runs {
+		id := r.identity()
+		if before, seen := first[id]; seen {
+			err := fmt.Errorf("%s repeats %s: the settings, the data and the seed are the same, so that they count as one run; take another --seed for a second one", r.Path, before.Path)
+			if warn == nil {
+				return nil, err
+			}
+			warn(fmt.Errorf("left out: %w", err))
+			continue
+		}
+		first[id] = r
+		kept = append(kept, r)
+	}
+	return kept, nil
+}
+
+// identity is the text of all that the figures of a run follow from.
+func (r *Run) identity() string {
+	c := r.Config
+	for _, k := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key} {
+		c.Reset(k)
+	}
+	return fmt.Sprintf("%s\n%s\n%s\n%s", c.YAML(), r.Manifest.Data, r.Manifest.DataDigest, r.Manifest.SplitDigest)
 }
 
 // Holds reports whether a folder is a run or holds one, as [Load] would read it.

@@ -73,3 +73,33 @@ func TestOneDamagedRun(t *testing.T) {
 		t.Error("a damaged run alone was read")
 	}
 }
+
+// Two runs of one seed, under other names and with other numbers of workers, are one run: the mean over seeds 1, 1 and 2 is that of
+// seeds 1 and 2. Another seed, ε or data set is another run.
+func TestSameRunCountsOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, x := range map[string][3]string{
+		"a": {"seed: 1\nname: a\nout: here\nworkers: 1\n", "films", "0.9"}, "b": {"seed: 1\nname: b\nworkers: 2\n", "films", "0.9"},
+		"c": {"seed: 2\n", "films", "0.7"}, "d": {"seed: 1\nepsilon: 3\n", "films", "0.8"}, "e": {"seed: 1\n", "songs", "0.6"},
+	} {
+		for file, text := range map[string]string{"config.yaml": "algorithm: ssp-c\n" + x[0], "manifest.json": `{"data": "` + x[1] + `"}`, "summary.json": `{"test_rmse": ` + x[2] + `}`} {
+			path := filepath.Join(dir, name, file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var said []string
+	runs, err := Load(func(err error) { said = append(said, err.Error()) }, dir, filepath.Join(dir, "c")) // c is named twice
+	var names string
+	for _, r := range runs {
+		names += r.Name
+	}
+	if err != nil || names != "acde" || len(said) != 2 || !strings.Contains(said[0], "b repeats ") || !strings.Contains(said[1], "c repeats ") {
+		t.Errorf("runs %s, %q, %v; want acde, and a word about b and the second c", names, said, err)
+	}
+}

@@ -21,6 +21,8 @@ import (
 type Folder struct {
 	Path string
 	Runs []Run
+	// Damaged says which finished runs could not be read when the folder was prepared, and where they are now: they run again.
+	Damaged []error
 }
 
 // Index is sweep.json: the runs that a sweep has, finished or not.
@@ -51,6 +53,9 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 	known := make(map[string]bool)
 	for _, e := range index.Runs {
 		known[e.Name] = true
+	}
+	if err = f.setAside(); err != nil {
+		return nil, err
 	}
 	for _, r := range runs {
 		c := r.Config
@@ -99,10 +104,43 @@ func (f *Folder) experiment(r Run) string {
 func (f *Folder) log(r Run) string { return filepath.Join(f.Path, "logs", r.Name+".txt") }
 
 // Finished reports whether a run is: its folder appears when it is complete, and its name
-// holds the digest of its configuration.
-func (f *Folder) Finished(r Run) bool {
-	_, err := os.Stat(filepath.Join(f.Path, r.Name, "summary.json"))
-	return err == nil
+// holds the digest of its configuration. A summary that was cut off since is none.
+func (f *Folder) Finished(r Run) bool { return f.summary(r) == nil }
+
+// summary says why a run has no summary that can be read.
+func (f *Folder) summary(r Run) error {
+	name := filepath.Join(f.Path, r.Name, "summary.json")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(b) {
+		return fmt.Errorf("%s is cut off or damaged", name)
+	}
+	return nil
+}
+
+// setAside renames the folders of runs whose summary is there and cannot be read, so that they run again under their names.
+func (f *Folder) setAside() error {
+	for _, r := range f.Runs {
+		why := f.summary(r)
+		if why == nil || errors.Is(why, fs.ErrNotExist) {
+			continue
+		}
+		from := filepath.Join(f.Path, r.Name)
+		to := filepath.Join(f.Path, "."+r.Name+".damaged")
+		for n := 2; ; n++ {
+			if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			to = filepath.Join(f.Path, fmt.Sprintf(".%s.damaged-%d", r.Name, n))
+		}
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
+		f.Damaged = append(f.Damaged, fmt.Errorf("%w: the run is made again, and what was there is in %s", why, to))
+	}
+	return nil
 }
 
 // Open are the runs that are not finished.

@@ -67,6 +67,36 @@ func TestAFailureStopsNoOther(t *testing.T) {
 	}
 }
 
+// A summary that is cut off, as by a full disk or a copy that broke off, is no result: the run is made again under its name, what was
+// there stays beside it, and the sweep says so.
+func TestDamagedRunIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	f := prepared(t)
+	r := sweep.Runner{Program: stub(t, finishes), Jobs: 1, Workers: 1}
+	if failures, err := r.Run(t.Context(), f); err != nil || len(failures) != 0 {
+		t.Fatal(failures, err)
+	}
+	cut := f.Runs[1].Name
+	for range 2 { // the second time another is beside it already
+		if err := os.WriteFile(filepath.Join(f.Path, cut, "summary.json"), []byte(`{"test_rm`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if f, err = sweep.Prepare(f.Path, f.Runs); err != nil {
+			t.Fatal(err)
+		}
+		if open := f.Open(); len(open) != 1 || open[0].Name != cut || len(f.Damaged) != 1 || !strings.Contains(f.Damaged[0].Error(), filepath.Join(cut, "summary.json")) {
+			t.Fatalf("open %v, %v; want %s", open, f.Damaged, cut)
+		}
+		if failures, err := r.Run(t.Context(), f); err != nil || len(failures) != 0 || len(f.Open()) != 0 {
+			t.Errorf("%v, %v, open %d", failures, err, len(f.Open()))
+		}
+	}
+	if kept, err := filepath.Glob(filepath.Join(f.Path, "."+cut+".damaged*", "summary.json")); err != nil || len(kept) != 2 {
+		t.Errorf("beside the run are %q, %v; want both damaged ones", kept, err)
+	}
+}
+
 func TestNoResultIsAFailure(t *testing.T) {
 	failures, err := sweep.Runner{Program: stub(t, "exit 0"), Jobs: 1}.Run(t.Context(), prepared(t))
 	if err != nil || len(failures) != 3 || !strings.Contains(failures[0].Err.Error(), "without a result") {

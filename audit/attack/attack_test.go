@@ -7,6 +7,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -293,13 +295,35 @@ func TestAttackRepeats(t *testing.T) {
 	if _, err := a.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	list, err := Load(dir)
+	list, err := Load(nil, dir)
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
 	one, _ := json.Marshal(a)
 	if two, _ := json.Marshal(list[0]); !bytes.Equal(one, two) {
 		t.Errorf("%s\n%s", one, two)
+	}
+}
+
+// A damaged report is left out with its name, and is an error if the folder has no other.
+func TestOneDamagedReport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	whole := Report{Kind: Reconstruction, Budgets: []At{{Epsilon: 1, Reconstruction: []Rebuilt{{From: fromSum}}}}}
+	if _, err := whole.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(dir, "bad", "attack-cut.json")
+	if err := errors.Join(os.Mkdir(filepath.Dir(cut), 0o700), os.WriteFile(cut, []byte(`{"attack": "rec`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	warn := func(err error) { said = append(said, err.Error()) }
+	if list, err := Load(warn, dir); err != nil || len(list) != 1 || len(said) != 1 || !strings.Contains(said[0], cut) {
+		t.Errorf("%d reports, %q, %v; want one, and a word about %s", len(list), said, err, cut)
+	}
+	if _, err := Load(warn, filepath.Dir(cut)); err == nil {
+		t.Error("a damaged report alone was read")
 	}
 }
 

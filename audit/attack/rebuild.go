@@ -107,7 +107,24 @@ type watcher struct {
 	updates map[int]traces
 	others  map[int]traces
 	sum     traces
-	pending map[uint64]map[int][]protocol.Integers // of rounds that are not summed as yet
+	pending map[uint64]map[int]*sent // of rounds that are not summed as yet
+}
+
+// sent is what a client sends in a round: its vectors with its share of the noise and, once the survivors are known, what it takes
+// back of that noise.
+type sent struct {
+	vectors, removals []protocol.Integers
+}
+
+// add adds what was sent of a release to x, and returns the variance of the noise in it. Removals of split noise travel in the
+// clear, so the attacker adds them to the vector: noise of variance V/(u1-c) is left of V/w. Replaced noise is summed under masks.
+func (s *sent) add(x []int64, i int, r protocol.Release, c protocol.Cohort, survivors int) float64 {
+	s.vectors[i].AddTo(x)
+	if r.Noise.Kind != protocol.Split || s.removals == nil {
+		return r.Noise.Share(c)
+	}
+	s.removals[i].AddTo(x)
+	return r.Noise.Final(c, survivors, survivors) / float64(survivors)
 }
 
 // Absorb implements server.Strategy.
@@ -121,14 +138,21 @@ func (w *watcher) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 // hear keeps what the followed clients send.
 func (w *watcher) hear(at time.Duration, e protocol.Envelope) {
 	w.arrived.Hear(at, e)
-	m, ok := e.Message.(*protocol.MaskedInput)
-	if !ok || !slices.Contains(w.follow, int(e.From.Client)) {
+	u := int(e.From.Client)
+	if !slices.Contains(w.follow, u) {
 		return
 	}
-	if w.pending[m.Iteration] == nil {
-		w.pending[m.Iteration] = make(map[int][]protocol.Integers)
+	switch m := e.Message.(type) {
+	case *protocol.MaskedInput:
+		if w.pending[m.Iteration] == nil {
+			w.pending[m.Iteration] = make(map[int]*sent)
+		}
+		w.pending[m.Iteration][u] = &sent{vectors: m.Vectors}
+	case *protocol.Unmask:
+		if s := w.pending[m.Iteration][u]; s != nil {
+			s.removals = m.Removals
+		}
 	}
-	w.pending[m.Iteration][int(e.From.Client)] = m.Vectors
 }
 
 // watch takes in one round.
@@ -142,14 +166,16 @@ func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
 		if r.Len%items != 0 {
 			continue
 		}
-		share := 1. / 12 // the variance of rounding
-		if w.e.Draw().String() == "client" && r.Noise.Distributed() {
-			share += r.Noise.Share(p.Cohort)
-		}
+		noised := w.e.Draw().String() == "client" && r.Noise.Distributed()
 		for _, u := range w.follow {
-			x := make([]int64, r.Len) // zeros of who is lost
-			if vectors := w.pending[p.Iteration][u]; vectors != nil {
-				vectors[i].AddTo(x)
+			share := 1. / 12          // the variance of rounding
+			x := make([]int64, r.Len) // zeros if the client was lost
+			if s := w.pending[p.Iteration][u]; s != nil {
+				if v := s.add(x, i, r, p.Cohort, sums.Survivors); noised {
+					share += v
+				}
+			} else if noised {
+				share += r.Noise.Share(p.Cohort)
 			}
 			w.updates[u].take(r, items, func(j int) float64 { return float64(x[j]) }, func(int) float64 { return share })
 		}
@@ -254,7 +280,7 @@ func (a *attacker) watched(ctx context.Context, r int, follow []int) (*watcher, 
 		return nil, err
 	}
 	w := &watcher{listener: l, e: run, follow: follow, updates: make(map[int]traces), others: make(map[int]traces), sum: make(traces),
-		pending: make(map[uint64]map[int][]protocol.Integers)}
+		pending: make(map[uint64]map[int]*sent)}
 	for _, u := range follow {
 		w.updates[u], w.others[u] = make(traces), make(traces)
 	}

@@ -151,10 +151,13 @@ func (r *Report) Write(dir string) (string, error) {
 }
 
 // Load reads the reports in folders, at any depth, in the order of their paths. What begins
-// with a dot is not looked at.
-func Load(dirs ...string) ([]*Report, error) {
+// with a dot is not looked at. A report that cannot be read is left out, and warn is called with the reason; if no
+// report of a folder can be read, Load returns an error.
+func Load(warn func(error), dirs ...string) ([]*Report, error) {
 	var list []*Report
 	for _, dir := range dirs {
+		before := len(list)
+		var damaged []error
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -165,11 +168,21 @@ func Load(dirs ...string) ([]*Report, error) {
 				return nil
 			}
 			r, err := readAttack(path)
+			if err != nil {
+				damaged = append(damaged, err)
+				return nil
+			}
 			list = append(list, r)
-			return err
+			return nil
 		})
 		if err != nil {
 			return nil, err
+		}
+		if len(list) == before && len(damaged) > 0 {
+			return nil, errors.Join(damaged...)
+		}
+		for _, err := range damaged {
+			warn(fmt.Errorf("left out: %w", err))
 		}
 	}
 	return list, nil

@@ -41,7 +41,7 @@ func (c *reportCmd) content(s streams) (*page.Content, string, error) {
 	var ofRuns []string // folders that do not hold attacks alone
 	var attacks []*attack.Report
 	for _, dir := range c.Dirs {
-		list, err := attack.Load(dir)
+		list, err := attack.Load(s.warn, dir)
 		if err != nil {
 			return nil, "", err
 		}

@@ -67,7 +67,7 @@ func (c *sweepCmd) Run(ctx context.Context, s streams) error {
 	if c.On != "local" {
 		return c.batch(ctx, s, out, runs)
 	}
-	f, err := sweep.Prepare(c.Out, runs)
+	f, err := s.prepare(c.Out, runs)
 	if err != nil {
 		return err
 	}
@@ -162,6 +162,17 @@ func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure
 	return failed(f, failures)
 }
 
+// prepare is [sweep.Prepare], which says what it found damaged.
+func (s streams) prepare(path string, runs []sweep.Run) (*sweep.Folder, error) {
+	f, err := sweep.Prepare(path, runs)
+	if err == nil {
+		for _, damaged := range f.Damaged {
+			s.warn(damaged)
+		}
+	}
+	return f, err
+}
+
 // folders are those of the finished runs of a sweep.
 func folders(f *sweep.Folder) (dirs []string) {
 	for _, r := range f.Runs {
@@ -216,7 +227,7 @@ func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []swee
 		_, err = io.WriteString(s.out, text)
 		return err
 	}
-	if f, err = sweep.Prepare(out, runs); err != nil {
+	if f, err = s.prepare(out, runs); err != nil {
 		return err
 	}
 	if err = f.List(); err != nil {

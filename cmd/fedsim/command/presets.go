@@ -72,7 +72,7 @@ func (c *sweepCmd) presets(ctx context.Context, s streams) error {
 // preset runs one, and prints what its claims come to.
 func (c *sweepCmd) preset(ctx context.Context, s streams, p preset.Preset, runs []sweep.Run) (page.Part, error) {
 	fmt.Fprintf(s.err, "%s: %s, %s\n", p.Name, p.Source, p.Title)
-	f, err := sweep.Prepare(filepath.Join(c.Out, p.Name), runs)
+	f, err := s.prepare(filepath.Join(c.Out, p.Name), runs)
 	if err != nil {
 		return page.Part{}, err
 	}
