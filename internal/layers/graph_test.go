@@ -22,13 +22,25 @@ const module = "github.com/fedsim/fedsim"
 type graph map[string][]string
 
 // load asks the go command for every package of the module and all that they
-// link.
+// link, and what their files for other systems import.
 func load(t *testing.T) graph {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	watch(t, root)
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports", "./...")
-	cmd.Dir = root
+	g := list(t, root, "linux", "-deps")
+	for _, system := range []string{"darwin", "windows"} {
+		for p, imports := range list(t, root, system) {
+			g[p] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(g[p], imports))))
+		}
+	}
+	return g
+}
+
+// list asks the go command for the packages of the module on one system.
+func list(t *testing.T, root, system string, flags ...string) graph {
+	t.Helper()
+	cmd := exec.Command("go", slices.Concat([]string{"list", "-json=ImportPath,Imports"}, flags, []string{"./..."})...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOOS="+system)
 	out, err := cmd.Output()
 	if err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
