@@ -75,7 +75,7 @@ func (s *Setup) Row(user int) model.Ratings {
 }
 
 // Sources are the rows of all users, made anew whenever they are asked for where the data are packed.
-func (s *Setup) Sources() model.Sources { return trainRows{s.Train} }
+func (s *Setup) Sources() model.RatingsByUser { return trainRows{s.Train} }
 
 type trainRows struct{ *dataset.Rows }
 

@@ -26,20 +26,20 @@ type User struct {
 // crowd is what the users of one process share.
 type crowd struct {
 	params *Params
-	all    model.Sources
-	kept   *model.Room // where u_i is
+	all    model.RatingsByUser
+	kept   *model.RowArena // where u_i is
 }
 
 // NewUser makes the trainer of a user with the given ratings, which it keeps
 // and does not change. A user may have none.
-func NewUser(p *Params, r model.Source) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
+func NewUser(p *Params, r model.UserRatings) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
 
 // NewUsers makes the trainers of many users of one process.
-func NewUsers(p *Params, n int, all model.Sources) []User {
-	return newUsers(p, n, all, model.NewRoom(n, p.Rank))
+func NewUsers(p *Params, n int, all model.RatingsByUser) []User {
+	return newUsers(p, n, all, model.NewRowArena(n, p.Rank))
 }
 
-func newUsers(p *Params, n int, all model.Sources, kept *model.Room) []User {
+func newUsers(p *Params, n int, all model.RatingsByUser, kept *model.RowArena) []User {
 	shared, list := &crowd{p, all, kept}, make([]User, n)
 	for i := range list {
 		list[i] = User{crowd: shared, at: int32(i)}

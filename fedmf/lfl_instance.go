@@ -46,7 +46,7 @@ func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy
 
 // ClientSide implements algorithm.Instance.
 func (x *usersInstance) ClientSide() (algorithm.ClientSide, error) {
-	kept := model.NewRoom(x.setup.Data.Users, x.params.Rank)
+	kept := model.NewRowArena(x.setup.Data.Users, x.params.Rank)
 	return &userParties{usersInstance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
@@ -113,7 +113,7 @@ func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
 // userParties are the clients of LFL.
 type userParties struct {
 	*usersInstance
-	kept  *model.Room // where users keep embeddings
+	kept  *model.RowArena // where users keep embeddings
 	users []User
 }
 

@@ -80,7 +80,7 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 
 // ClientSide implements algorithm.Instance.
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
-	kept := model.NewRoom(x.setup.Data.Users, x.width())
+	kept := model.NewRowArena(x.setup.Data.Users, x.width())
 	return &parties{instance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
@@ -301,7 +301,7 @@ func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 // parties are the clients.
 type parties struct {
 	*instance
-	kept  *model.Room // where users keep embeddings
+	kept  *model.RowArena // where users keep embeddings
 	users []User
 }
 

@@ -64,22 +64,22 @@ type User struct {
 // crowd is what the users of one process share.
 type crowd struct {
 	params *Params
-	all    model.Sources
-	kept   *model.Room // where u is
-	timed  bool        // made up to be timed: in every batch
+	all    model.RatingsByUser
+	kept   *model.RowArena // where u is
+	timed  bool            // made up to be timed: in every batch
 }
 
 // NewUser makes the trainer of a user with the given ratings, which it keeps and does not
 // change. A user may have none. Items must ascend and be of the settings, values on the
 // scale; of others Contribute says what is wrong, to the owner only.
-func NewUser(p *Params, r model.Source) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
+func NewUser(p *Params, r model.UserRatings) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
 
 // NewUsers makes the trainers of many users of one process.
-func NewUsers(p *Params, n int, all model.Sources) []User {
-	return newUsers(p, n, all, model.NewRoom(n, p.width()))
+func NewUsers(p *Params, n int, all model.RatingsByUser) []User {
+	return newUsers(p, n, all, model.NewRowArena(n, p.width()))
 }
 
-func newUsers(p *Params, n int, all model.Sources, kept *model.Room) []User {
+func newUsers(p *Params, n int, all model.RatingsByUser, kept *model.RowArena) []User {
 	shared, list := &crowd{params: p, all: all, kept: kept}, make([]User, n)
 	for i := range list {
 		list[i] = User{crowd: shared, at: int32(i)}

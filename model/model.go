@@ -30,25 +30,25 @@ func (r Ratings) Only(item int32) Ratings {
 	return Ratings{}
 }
 
-// Source has one user's ratings for whoever is about to work on them, and may make them only then: a simulation does not hold
+// UserRatings has one user's ratings for whoever is about to work on them, and may make them only then: a simulation does not hold
 // those of a million users at once. They are always the same, and not to be changed. What is made is made in the buffer, and holds
 // until that is used again.
-type Source interface{ Ratings(in *Buffer) Ratings }
+type UserRatings interface{ Ratings(in *Buffer) Ratings }
 
-// Sources are those of many users, by their place.
-type Sources interface {
+// RatingsByUser are those of many users, by their place.
+type RatingsByUser interface {
 	RatingsOf(user int, in *Buffer) Ratings
 }
 
 // Alone makes the sources of one user of its source.
-func Alone(s Source) Sources { return alone{s} }
+func Alone(s UserRatings) RatingsByUser { return alone{s} }
 
-type alone struct{ Source }
+type alone struct{ UserRatings }
 
-// RatingsOf implements Sources.
+// RatingsOf implements RatingsByUser.
 func (a alone) RatingsOf(_ int, in *Buffer) Ratings { return a.Ratings(in) }
 
-// Ratings implements Source.
+// Ratings implements UserRatings.
 func (r Ratings) Ratings(*Buffer) Ratings { return r }
 
 // Buffer is memory for the ratings of one user after the other. The zero Buffer is ready.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -25,34 +26,49 @@ type graph map[string][]string
 // link, and what their files for other systems import.
 func load(t *testing.T) graph {
 	t.Helper()
-	root := filepath.Join("..", "..")
 	watch(t, root)
-	g := list(t, root, "linux", "-deps")
-	for _, system := range []string{"darwin", "windows"} {
-		for p, imports := range list(t, root, system) {
-			g[p] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(g[p], imports))))
-		}
+	g, err := loadOnce()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return g
 }
 
+var root = filepath.Join("..", "..")
+
+var loadOnce = sync.OnceValues(func() (graph, error) {
+	g, err := list("linux", "-deps")
+	if err != nil {
+		return nil, err
+	}
+	for _, system := range []string{"darwin", "windows"} {
+		own, err := list(system)
+		if err != nil {
+			return nil, err
+		}
+		for p, imports := range own {
+			g[p] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(g[p], imports))))
+		}
+	}
+	return g, nil
+})
+
 // list asks the go command for the packages of the module on one system.
-func list(t *testing.T, root, system string, flags ...string) graph {
-	t.Helper()
+func list(system string, flags ...string) (graph, error) {
 	cmd := exec.Command("go", slices.Concat([]string{"list", "-json=ImportPath,Imports"}, flags, []string{"./..."})...)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOOS="+system)
 	out, err := cmd.Output()
 	if err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			t.Fatalf("%v: %v\n%s", cmd, err, exit.Stderr)
+			return nil, fmt.Errorf("%v: %w\n%s", cmd, err, exit.Stderr)
 		}
-		t.Fatalf("%v: %v", cmd, err)
+		return nil, fmt.Errorf("%v: %w", cmd, err)
 	}
 	g, err := decode(bytes.NewReader(out))
 	if err != nil {
-		t.Fatalf("output of %v: %v", cmd, err)
+		return nil, fmt.Errorf("output of %v: %w", cmd, err)
 	}
-	return g
+	return g, nil
 }
 
 // watch lists every folder of the module. The go command reuses the result of a
