@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/study"
-	"github.com/fedsim/fedsim/study/page"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/study/page"
 )
 
 // notShown is what stands beside every picture of attacks.

@@ -148,7 +148,7 @@ var rules = []rule{
 		why:    "what is exported is embeddings, wherever they are from",
 	},
 	{
-		name: "many runs know no driver", from: []string{"sweep/...", "study/..."},
+		name: "many runs know no driver", from: []string{"internal/sweep/...", "internal/study/..."},
 		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families"},
 		why:    "a sweep starts processes, and a study reads what they left",
 	},
@@ -163,12 +163,12 @@ var rules = []rule{
 		why: "what is audited must not know that it is",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "experiment/...", "forecast/...", "agreement/...", "results/...", "sim/...", "node/..."},
-		forbid: []string{"sweep/...", "study/..."},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "experiment/...", "forecast/...", "agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
+		forbid: []string{"internal/sweep/...", "internal/study/..."},
 		why:    "a run of a sweep is what it is alone",
 	},
 	{
-		name: "drivers know no experiment", from: []string{"sim/...", "node/..."},
+		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "internal/chaos"},
 		forbid: []string{"experiment/...", "algorithm/...", "config/...", "forecast/...", "agreement/...", "results/..."},
 		why:    "the door and the commands join experiment and driver",
 	},
@@ -178,9 +178,9 @@ var rules = []rule{
 		why: "whoever links the list has all algorithms: only programs and the door do",
 	},
 	{
-		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "audit/..."},
+		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "internal/chaos", "audit/..."},
 		forbid: []string{"entropy/simulated"}, direct: true,
-		why: "repeatable streams protect nobody; only sim, audit and tests may have them",
+		why: "repeatable streams protect nobody; only sim, its chaos, audit and tests may have them",
 	},
 	{
 		name: "a deployment simulates nothing", from: []string{"node/...", "cmd/fednode/..."},

@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/fedsim/fedsim/internal/chaos"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/sim/chaos"
 )
 
 // chaosCmd is fedsim chaos.

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/internal/study"
 )
 
 // compareCmd is fedsim compare.

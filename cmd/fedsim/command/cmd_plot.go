@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/internal/study"
 )
 
 // plotCmd is fedsim plot: one picture of finished runs.

@@ -6,8 +6,8 @@ import (
 	"os"
 
 	"github.com/fedsim/fedsim/audit/attack"
-	"github.com/fedsim/fedsim/study"
-	"github.com/fedsim/fedsim/study/page"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/study/page"
 )
 
 // reportCmd is fedsim report: one page of finished runs and of attacks.

@@ -2,7 +2,7 @@ package command
 
 import (
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/internal/study"
 )
 
 // resultsCmd is fedsim results: finished runs as a table.

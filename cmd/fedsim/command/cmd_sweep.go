@@ -17,8 +17,8 @@ import (
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/study"
-	"github.com/fedsim/fedsim/sweep"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/sweep"
 )
 
 // sweepCmd is fedsim sweep: many runs of one description.

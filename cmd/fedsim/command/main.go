@@ -17,8 +17,8 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/download"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/version"
-	"github.com/fedsim/fedsim/sweep"
 )
 
 // commands is the tree of the command line.

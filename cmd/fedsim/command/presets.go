@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/study"
-	"github.com/fedsim/fedsim/study/page"
-	"github.com/fedsim/fedsim/study/preset"
-	"github.com/fedsim/fedsim/sweep"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/study/page"
+	"github.com/fedsim/fedsim/internal/study/preset"
+	"github.com/fedsim/fedsim/internal/sweep"
 )
 
 // presets runs the studies of figures, and makes a page of them.

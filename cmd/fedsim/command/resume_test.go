@@ -13,7 +13,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
-	"github.com/fedsim/fedsim/sweep"
+	"github.com/fedsim/fedsim/internal/sweep"
 )
 
 // stoppable are runs that take some seconds, so that they write checkpoints before they are over.

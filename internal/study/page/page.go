@@ -16,7 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/internal/study"
 )
 
 //go:embed page.html

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	_ "github.com/fedsim/fedsim/internal/families"
-	"github.com/fedsim/fedsim/sweep"
+	"github.com/fedsim/fedsim/internal/sweep"
 )
 
 // said makes settings as flags do.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	_ "github.com/fedsim/fedsim/internal/families"
-	"github.com/fedsim/fedsim/study"
-	"github.com/fedsim/fedsim/study/preset"
-	"github.com/fedsim/fedsim/sweep"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/study/preset"
+	"github.com/fedsim/fedsim/internal/sweep"
 )
 
 // Every preset is a grid that can be run at both scales, has a name of its own and claims

@@ -12,9 +12,9 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/synthetic"
-	"github.com/fedsim/fedsim/study"
-	"github.com/fedsim/fedsim/study/page"
-	"github.com/fedsim/fedsim/sweep"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/study/page"
+	"github.com/fedsim/fedsim/internal/sweep"
 )
 
 // Preset is the study of a figure.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/fedsim/fedsim/sweep"
+	"github.com/fedsim/fedsim/internal/sweep"
 )
 
 // stub is a program in the place of fedsim: it does what the script says, in which $name is

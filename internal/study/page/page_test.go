@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	_ "github.com/fedsim/fedsim/internal/families"
-	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/internal/study"
 )
 
 // finished makes folders of runs as fedsim run leaves them, with just what a page reads.

@@ -1,6 +1,6 @@
 package preset
 
-import "github.com/fedsim/fedsim/sweep"
+import "github.com/fedsim/fedsim/internal/sweep"
 
 const (
 	fmf       = "Federated matrix factorization"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fedsim/fedsim/sim/chaos"
+	"github.com/fedsim/fedsim/internal/chaos"
 )
 
 // Twenty schedules in active mode: whatever happens before, all end in a sum.

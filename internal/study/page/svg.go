@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fedsim/fedsim/study"
+	"github.com/fedsim/fedsim/internal/study"
 )
 
 // The drawing, in its own units; the browser scales it.
