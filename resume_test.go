@@ -287,6 +287,54 @@ func TestUnusableCheckpoint(t *testing.T) {
 	}
 }
 
+// noted is a hook that keeps the notes, too.
+type noted struct {
+	hook
+	notes *[]string
+}
+
+func (n noted) Note(text string) { *n.notes = append(*n.notes, text) }
+
+// The same command without Resume says that a checkpoint is there, of which round, and leaves it until the run is further. Stopped
+// before that, the run can still be gone on with from there; stopped after it, from where it was stopped.
+func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
+	fedsim.CheckpointEvery(0)
+	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	out := t.TempDir()
+	const settings = "algorithm=lfl-sgdmf rounds=4"
+	stopped(t, opened(t, out, settings), 2)
+	files, err := filepath.Glob(filepath.Join(out, ".*.checkpoint"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	before, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ stop, stands int }{{1, 2}, {3, 3}} {
+		ctx, stop := context.WithCancel(t.Context())
+		var notes []string
+		o := opened(t, out, settings)
+		o.Progress = noted{hook{start: func(string) {}, round: func(m results.Metrics) {
+			if m.Round == c.stop {
+				stop()
+			}
+		}}, &notes}
+		_, err = fedsim.Run(ctx, o)
+		stop()
+		s, is := errors.AsType[*fedsim.StoppedError](err)
+		if !is || s.Round != c.stands || s.Path != files[0] {
+			t.Errorf("stopped after round %d: %v; want a checkpoint of round %d", c.stop, err, c.stands)
+		}
+		if len(notes) != 1 || !strings.Contains(notes[0], "after round 2 of 4 ("+files[0]+"); --resume would go on from it") {
+			t.Errorf("it notes %q, want a word about the checkpoint of round 2", notes)
+		}
+		if after, failed := os.ReadFile(files[0]); failed != nil || bytes.Equal(after, before) != (c.stands == 2) {
+			t.Errorf("after round %d the checkpoint of round 2 stands: %v, %v", c.stop, bytes.Equal(after, before), failed)
+		}
+	}
+}
+
 // A checkpoint that cannot be written stops no run; only one that is stopped says that it cannot be
 // gone on with.
 func TestCheckpointThatCannotBeWritten(t *testing.T) {

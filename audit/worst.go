@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/protocol"
@@ -40,6 +41,10 @@ func Open(said []config.Setting) (*experiment.Experiment, error) {
 		return nil, err
 	}
 	algorithm.NoiseDraw.Set(&c, "client")
+	if algorithm.SplitBy.Is(c, string(split.Random)) { // nothing is measured, and of so few ratings a test part may be empty
+		algorithm.SplitTest.Set(&c, 0)
+		algorithm.SplitValidation.Set(&c, 0)
+	}
 	if algorithm.Secagg.Is(c, "real") {
 		algorithm.Secagg.Set(&c, "ideal")
 		algorithm.Mode.Set(&c, graph.SemiHonest.String())

@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -30,6 +32,19 @@ func TestWorst(t *testing.T) {
 		c.r.Scale = 1000
 		if _, err := client.Quantize(v, c.r); err != nil {
 			t.Errorf("%s: the client would not send it: %v", c.name, err)
+		}
+	}
+}
+
+// The audited federation has 36 ratings, of which a test part of a tenth is empty for some seeds: any seed can be audited, by clients of
+// either kind.
+func TestEverySeedCanBeAudited(t *testing.T) {
+	t.Parallel()
+	for _, settings := range []string{"algorithm=lfl-sgdmf", "algorithm=vfl-sgdmf", "algorithm=private-item-bias split.validation=0.1"} {
+		for seed := range 30 {
+			if _, err := Open(opened.Settings(fmt.Sprintf("%s epsilon=inf seed=%d", settings, seed+1))); err != nil {
+				t.Errorf("%s, seed %d: %v", settings, seed+1, err)
+			}
 		}
 	}
 }
