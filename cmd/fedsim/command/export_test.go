@@ -17,7 +17,7 @@ func TestExportLeavesUsersOut(t *testing.T) {
 	t.Parallel()
 	for algorithm, public := range map[string]string{"ssp-c": "item_bias.csv", "rr-on-bins": "weights.csv"} {
 		dir := t.TempDir()
-		_, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Settings: map[string]string{
+		_, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Predictions: true, Settings: map[string]string{
 			"algorithm": algorithm, "data": "synthetic:small", "epsilon": "20", "baselines": "quick", "out": dir, "name": "one"}})
 		if err != nil {
 			t.Fatal(err)
@@ -26,6 +26,14 @@ func TestExportLeavesUsersOut(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(folder, "user_*.npy"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no matrix of users to leave out: %v", algorithm, err)
+		}
+		// Which items a user rated, what the user gave and the ids stand in files for the owner alone, too.
+		for _, pattern := range []string{"split.csv", "predictions.csv", "user_*.ids.json"} {
+			more, failed := filepath.Glob(filepath.Join(folder, pattern))
+			if failed != nil || len(more) == 0 {
+				t.Errorf("%s: no %s: %v", algorithm, pattern, failed)
+			}
+			files = append(files, more...)
 		}
 		for _, f := range files {
 			if s, failed := os.Stat(f); failed != nil || s.Mode() != fs.FileMode(0o600) {
