@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -61,7 +62,7 @@ func everyThird(items int) []int32 {
 }
 
 // A user's contribution stays within every declared bound whichever items a server chooses, and if it chooses others in every
-// round: 1,000 users, random and adversarial, of every kind of run. The norms are taken here.
+// round: users, random and adversarial, of every kind of run. The norms are taken here.
 func TestSensitivityOfChosenItems(t *testing.T) {
 	const items, top = 30, 12
 	for _, name := range chosenNames() {
@@ -70,7 +71,7 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 		steps := complete(t, p, 0)
 		rng := rand.New(rand.NewPCG(13, 13))
 		worst := 0.
-		for k := range 1000 {
+		for k := range effort.Of(100, 200, 1000) {
 			user := NewUser(&p, record(&p, rng, k))
 			for i, s := range steps {
 				choice := make([]int32, 0, top)

@@ -183,7 +183,7 @@ func (q *linearProblem) best() float64 {
 // does not even double. Noise in directions that no public feature has changes no prediction, and Θ bounds predictions only.
 func TestLinearEncoderByDimension(t *testing.T) {
 	const m, d, examples, seeds = 16, 2, 1000, 5
-	effort.NotShort(t, "some hundred thousand steps")
+	effort.LongOnly(t, "some hundred thousand steps, of a figure")
 	z, _, err := dp.NoiseMultiplier(dp.Budget{Epsilon: 1, Delta: 1e-5, Accountant: dp.PLD}, 1, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/effort"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/preset"
@@ -25,6 +26,9 @@ func TestPresets(t *testing.T) {
 		}
 		seen[p.Name] = true
 		for scale, least := range map[string]int{preset.Small: 3, preset.Full: 5} {
+			if scale == preset.Full && !effort.Long() {
+				continue
+			}
 			said, err := p.Settings(scale)
 			if err != nil {
 				t.Fatal(err)
