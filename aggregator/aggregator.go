@@ -78,6 +78,9 @@ type Config struct {
 	// Tail is how long a stage goes on once enough have answered, for the others. 0: until
 	// StageTimeout.
 	Tail time.Duration
+	// Gather is how long all iterations of a session together wait until as many clients are connected as they require.
+	// One that cannot begin costs nothing. 0: it begins at once. It goes by Presence.
+	Gather time.Duration
 	// Excluded are clients that the session is without from the start: those that were
 	// excluded before its aggregator was made anew.
 	Excluded []protocol.ClientID
@@ -91,6 +94,8 @@ type Aggregator struct {
 	next    *round             // the one that is set up ahead; nil if none is
 	session protocol.SessionID // of the latest plan
 	last    uint64             // its iteration; an earlier or equal one is refused
+	held    *heldPlan          // waits for clients; nil: no plan does
+	waited  time.Duration      // how long plans of the session have waited
 	lines   []connection       // by client; none without Config.Presence
 	blame   blame              // of who lied in the session
 
@@ -169,6 +174,7 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 		}
 	case *protocol.Final:
 		if e.From.Role == protocol.Server {
+			a.stopWaiting(now)
 			a.round, a.next = nil, nil
 			return a.relay(m)
 		}
@@ -180,16 +186,27 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 	return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 }
 
-// open begins the iteration of a plan; one that is still in progress is left.
+// open begins the iteration of a plan, or holds it until enough clients are connected. One that
+// is still in progress is left.
 func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	if err := a.accept(p); err != nil {
 		return refused(p, err)
 	}
 	if p.Session != a.session && a.last > 0 {
-		a.blame, a.next = newBlame(), nil // who lied in another session did not in this
+		a.blame, a.next, a.waited = newBlame(), nil, 0 // who lied in another session did not in this
 	}
+	a.stopWaiting(now)
+	if a.holds(p) {
+		return a.await(now, p)
+	}
+	return a.start(now, p)
+}
+
+// start begins the iteration of a plan: as it was set up ahead, if enough of its clients are
+// still connected.
+func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	r, ahead := a.next, true
-	if r == nil || r.setup != p.Setup() || r.stage != protocol.StageMaskedInput {
+	if r == nil || r.setup != p.Setup() || r.stage != protocol.StageMaskedInput || !a.usable(r) {
 		var err error
 		if r, err = a.newRound(p.Setup()); err != nil {
 			return refused(p, err)

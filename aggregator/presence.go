@@ -75,6 +75,9 @@ func (a *Aggregator) pending(r *round, now time.Time) (any bool, back time.Time)
 // settle ends the present stage if its time is over, or if enough have answered and either
 // nobody else may or the tail is over. Otherwise it asks to be woken when that can change.
 func (a *Aggregator) settle(now time.Time) protocol.Effects {
+	if a.held != nil {
+		return a.release(now)
+	}
 	r := a.round
 	if r == nil || r.summing != 0 || a.verification.closing || r.collecting() && now.Before(r.deadline) {
 		return protocol.Effects{}
@@ -120,6 +123,9 @@ func earlier(a, b time.Time) time.Time {
 // woken looks at the stage in progress at the time that was asked for.
 func (a *Aggregator) woken(now time.Time) protocol.Effects {
 	r := a.round
+	if a.held != nil {
+		return a.release(now)
+	}
 	if r == nil {
 		return protocol.Effects{}
 	}

@@ -342,6 +342,8 @@ func word(m protocol.Message) string {
 		return fmt.Sprintf("answered(%d)", m.Count)
 	case *protocol.Result:
 		return fmt.Sprintf("result %d %v of %d, %d answered", m.Iteration, m.Integers, m.Survivors, m.Answered)
+	case *protocol.Held:
+		return fmt.Sprintf("held %d (%d of %d)", m.Iteration, m.Connected, m.Required)
 	case *protocol.Abort:
 		return fmt.Sprintf("abort %d: %v", m.Iteration, m.Reason)
 	default:

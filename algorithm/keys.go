@@ -355,7 +355,7 @@ func declareNetwork() {
 	})
 	Gather = config.DeclareNumber(config.Key{ // time to start ten machines by hand
 		Name: "deployment.gather-s", Kind: config.Real, Default: "600", Range: config.Between(0, 604_800), Unit: "s", Scope: config.Deployed,
-		Help: "How long the first round of a deployment waits for all clients, at most. After that it begins with those who are there, if they are enough.",
+		Help: "How long the first round of a deployment waits for all clients, at most. After that it begins with those who are there, if they are enough. Later rounds wait until as many clients are connected as they need, in a session of T rounds T times as long together.",
 	})
 }
 

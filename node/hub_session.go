@@ -221,7 +221,7 @@ func (a *Aggregator) lead(p *session, d *Descriptor, server admission.PublicKey,
 		Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
 		NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
 		Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
-		Presence: true, Grace: grace, Tail: s.terms.Tail,
+		Presence: true, Grace: grace, Tail: s.terms.Tail, Gather: s.terms.patience(),
 	}))
 	return s
 }

@@ -27,7 +27,7 @@ func level(k protocol.EventKind) zerolog.Level {
 	switch k {
 	case protocol.WorkFailed, protocol.InputUnusable:
 		return zerolog.ErrorLevel
-	case protocol.IterationAborted, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded:
+	case protocol.IterationAborted, protocol.IterationHeld, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded:
 		return zerolog.WarnLevel
 	case protocol.MessageIgnored, protocol.StageClosed:
 		return zerolog.DebugLevel

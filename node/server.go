@@ -100,7 +100,7 @@ func (s *Server) resume() (*server.Server, error) {
 	c, fallback, err := store.LoadCheckpoint(s.cfg.State, s.cfg.Hash)
 	if errors.Is(err, store.ErrNoCheckpoint) {
 		role := server.NewDurable(s.cfg.Strategy, s.cfg.Terms.Session)
-		role.Wait(s.patience())
+		role.Wait(s.patience(), s.cfg.Terms.patience())
 		return role, nil
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Server) resume() (*server.Server, error) {
 	s.cfg.Log.Info().Uint64("iteration", c.Iteration).Msg("resumed")
 	role, err := server.Resume(s.cfg.Strategy, protocol.Checkpoint{Session: c.Session, Iteration: c.Iteration, State: c.State})
 	if err == nil {
-		role.Wait(s.patience())
+		role.Wait(s.patience(), s.cfg.Terms.patience())
 	}
 	return role, err
 }

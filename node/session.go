@@ -28,6 +28,8 @@ type Terms struct {
 	StageTimeout time.Duration
 	// Tail is how long a stage goes on once enough clients have answered.
 	Tail time.Duration
+	// Gather, times the number of iterations, is how long iterations wait for as many clients as they require.
+	Gather time.Duration
 	// Steps are what the iterations ask for, and the sizes of their models.
 	Steps protocol.Schedule
 }
@@ -55,8 +57,15 @@ func (t *Terms) Validate() error {
 	if t.Tail <= 0 || t.Tail > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("the tail of a stage is %v; it must be above zero and at most a day", t.Tail))
 	}
+	if t.Gather < 0 || t.Gather > 7*24*time.Hour {
+		errs = append(errs, fmt.Errorf("iterations wait %v for clients; it must be from 0 to a week", t.Gather))
+	}
 	return errors.Join(errs...)
 }
+
+// patience is how long all iterations together wait for clients. If they were given up one by one after Gather, the
+// session would end as late, with nothing.
+func (t *Terms) patience() time.Duration { return t.Gather * time.Duration(t.Steps.Iterations()) }
 
 func (t *Terms) equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
 

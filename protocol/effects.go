@@ -123,6 +123,9 @@ const (
 	SumRefused
 	// IterationAborted: an iteration ended without a sum; Err says why.
 	IterationAborted
+	// IterationHeld: the aggregator has not begun an iteration yet, since too few clients are connected; Err says how
+	// many it waits for.
+	IterationHeld
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost
 	// ClientAccused: another client, By, complains about the shares that this one dealt to
@@ -147,7 +150,7 @@ const (
 )
 
 var eventNames = [...]string{
-	IterationOpened: "iteration-opened", StageClosed: "stage-closed", IterationSummed: "iteration-summed", SumRefused: "sum-refused", IterationAborted: "iteration-aborted",
+	IterationOpened: "iteration-opened", StageClosed: "stage-closed", IterationSummed: "iteration-summed", SumRefused: "sum-refused", IterationAborted: "iteration-aborted", IterationHeld: "iteration-held",
 	ClientLost: "client-lost", ClientAccused: "client-accused", ClientExcluded: "client-excluded", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
 	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionEnded: "session-ended",
 }

@@ -23,6 +23,7 @@ const (
 	KindReplacement
 	KindResult
 	KindAbort
+	KindHeld
 	KindFinal
 	KindForward // this and those after it travel between relays and the aggregator
 	KindCounted
@@ -36,7 +37,7 @@ var kindNames = [...]string{
 	KindOpen: "open", KindAnnounce: "announce", KindInvite: "invite", KindAdvertise: "advertise", KindRoster: "roster",
 	KindShares: "shares", KindDelivery: "delivery", KindMaskedInput: "masked-input",
 	KindSurvivors: "survivors", KindConsistency: "consistency", KindQuorum: "quorum",
-	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindResult: "result", KindAbort: "abort", KindFinal: "final",
+	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindResult: "result", KindAbort: "abort", KindHeld: "held", KindFinal: "final",
 	KindForward: "forward", KindCounted: "counted", KindCollect: "collect", KindPartial: "partial", KindPresence: "presence",
 }
 
@@ -284,6 +285,18 @@ type Result struct {
 	Answered  int // of them, those who answered the stage unmask
 }
 
+// Held tells the server that the aggregator has not begun an iteration yet, since fewer clients are connected than it
+// requires. No client has heard of the iteration, so it has cost nothing.
+type Held struct {
+	Iteration           uint64
+	Connected, Required int
+}
+
+// Error says how many clients are awaited.
+func (m *Held) Error() string {
+	return fmt.Sprintf("iteration %d waits for clients: %d are connected, %d are required", m.Iteration, m.Connected, m.Required)
+}
+
 // Abort tells the server that an iteration released nothing, and why.
 type Abort struct {
 	Iteration uint64
@@ -355,6 +368,7 @@ func (*Answered) Kind() Kind    { return KindAnswered }
 func (*Replacement) Kind() Kind { return KindReplacement }
 func (*Result) Kind() Kind      { return KindResult }
 func (*Abort) Kind() Kind       { return KindAbort }
+func (*Held) Kind() Kind        { return KindHeld }
 func (*Final) Kind() Kind       { return KindFinal }
 
 // At implements StageMessage.

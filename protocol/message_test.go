@@ -263,10 +263,10 @@ func TestKinds(t *testing.T) {
 	all := []protocol.Message{
 		&protocol.Open{}, &protocol.Announce{}, &protocol.Invite{}, &protocol.Advertise{}, &protocol.Roster{}, &protocol.Shares{}, &protocol.Delivery{},
 		&protocol.MaskedInput{}, &protocol.Survivors{}, &protocol.Consistency{}, &protocol.Quorum{}, &protocol.Unmask{}, &protocol.Answered{}, &protocol.Replacement{},
-		&protocol.Result{}, &protocol.Abort{}, &protocol.Final{},
+		&protocol.Result{}, &protocol.Abort{}, &protocol.Held{}, &protocol.Final{},
 		&protocol.Forward{}, &protocol.Counted{}, &protocol.Collect{}, &protocol.Partial{}, &protocol.Presence{},
 	}
-	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "final", "forward", "counted", "collect", "partial", "presence"}
+	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "held", "final", "forward", "counted", "collect", "partial", "presence"}
 	if len(all) != int(protocol.Kinds) {
 		t.Fatalf("there are %d kinds, %d messages here", protocol.Kinds, len(all))
 	}
@@ -322,9 +322,9 @@ func TestWords(t *testing.T) {
 		{protocol.Server, "server"}, {protocol.Aggregator, "aggregator"}, {protocol.Client, "client"}, {protocol.Relay, "relay"}, {protocol.Role(7), "Role(7)"},
 		{protocol.Party{Role: protocol.Server, Client: 3}, "server"}, {protocol.ClientParty(3), "client 3"}, {protocol.RelayParty(3), "relay 3"},
 		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
-		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(6)"}, {protocol.Kinds, "Kind(22)"},
+		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(6)"}, {protocol.Kinds, "Kind(23)"},
 		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.TwoRound, "replace"}, {protocol.PartyNoise, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
-		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"}, {protocol.SumRefused, "sum-refused"},
+		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"}, {protocol.IterationHeld, "iteration-held"}, {protocol.SumRefused, "sum-refused"},
 		{protocol.ClientLost, "client-lost"}, {protocol.ClientAccused, "client-accused"}, {protocol.ClientExcluded, "client-excluded"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
 		{protocol.MessageIgnored, "message-ignored"}, {protocol.WorkFailed, "work-failed"}, {protocol.SessionEnded, "session-ended"},
 		{protocol.EventKind(200), "EventKind(200)"},

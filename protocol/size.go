@@ -117,6 +117,9 @@ func (m *Result) Size() int { return framed(m.body()) }
 func (m *Abort) Size() int { return framed(m.body()) }
 
 // Size implements Message.
+func (m *Held) Size() int { return framed(m.body()) }
+
+// Size implements Message.
 func (m *Final) Size() int { return framed(m.body()) }
 
 func (m *Open) body() int     { return entry(m.Plan.body()) }
@@ -224,6 +227,10 @@ func (m *Abort) body() int {
 		return number(m.Iteration) // malformed; the server ignores it
 	}
 	return number(m.Iteration) + entry(m.Reason.body())
+}
+
+func (m *Held) body() int {
+	return number(m.Iteration) + number(uint64(m.Connected)) + number(uint64(m.Required))
 }
 
 func (m *Final) body() int { return some(len(m.Model)) + some(len(m.Signature)) }

@@ -73,6 +73,7 @@ func TestSizes(t *testing.T) {
 		{&protocol.Abort{Iteration: 9, Reason: &protocol.TooFew{Iteration: 9, Stage: protocol.StageAdvertise, Left: 3, Required: 200}}, header + it + 2 + (2 + 2 + 3)},
 		{&protocol.Abort{Iteration: 9, Reason: &protocol.Unrecoverable{Client: 4, Required: 2, Dealt: true}}, header + it + 2 + (2 + 2 + 2)},
 		{&protocol.Abort{Iteration: 9}, header + it},
+		{&protocol.Held{Iteration: 9, Connected: 3, Required: 200}, header + it + 2 + 3},
 		{&protocol.Final{Model: make([]byte, 11)}, header + (2 + 11)},
 		{&protocol.Final{Model: make([]byte, 11), Signature: make([]byte, 64)}, header + (2 + 11) + sig},
 		{&protocol.Forward{Client: 7, Message: &protocol.Consistency{Iteration: 9, Signature: make([]byte, 64)}}, header + client + 2 + (2 + it + sig)},

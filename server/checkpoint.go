@@ -41,8 +41,9 @@ var (
 
 // Wait sets how long an iteration may take before the server gives it up. It must be
 // longer than all stages together may take. By default the server waits for ever, which
-// is safe only if no message between it and the aggregator is ever lost.
-func (s *Server) Wait(patience time.Duration) { s.patience = patience }
+// is safe only if no message between it and the aggregator is ever lost. An iteration that the
+// aggregator holds until enough clients are connected may take longer by hold.
+func (s *Server) Wait(patience, hold time.Duration) { s.patience, s.hold = patience, hold }
 
 // NewDurable makes a server that has a protocol.Checkpoint of the session made
 // before every plan and before the final model.

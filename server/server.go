@@ -42,6 +42,8 @@ type Server struct {
 
 	patience time.Duration // how long an iteration may take; 0: for ever
 	deadline time.Time     // when the one in progress has taken too long
+	hold     time.Duration // how much longer it may take if the aggregator holds it
+	held     uint64        // the last iteration that it held
 
 	durable     Durable            // the strategy, if its state is recorded
 	session     protocol.SessionID // then: of the records
@@ -122,10 +124,26 @@ func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 			}
 			s.strategy.Skip(s.plan, m.Reason)
 			return s.next(now)
+		case *protocol.Held:
+			if s.plan == nil || s.absorbed || m.Iteration != s.plan.Iteration || m.Iteration == s.held {
+				break
+			}
+			return s.wait(now, m)
 		}
 	}
 	eff := report(protocol.MessageIgnored, 0, fmt.Errorf("%s is not expected from %s now", protocol.Describe(e.Message), e.From))
 	eff.Events[0].Party = e.From
+	return eff
+}
+
+// wait gives an iteration that the aggregator holds until enough clients are connected more time, once.
+func (s *Server) wait(now time.Time, m *protocol.Held) protocol.Effects {
+	s.held = m.Iteration
+	eff := report(protocol.IterationHeld, m.Iteration, m)
+	if s.patience > 0 {
+		s.deadline = now.Add(s.hold + s.patience)
+		eff.Wake = s.deadline
+	}
 	return eff
 }
 

@@ -377,7 +377,7 @@ func TestEmptyMessages(t *testing.T) {
 // result here, is not given up.
 func TestGivenUp(t *testing.T) {
 	b := newBench(t, 4)
-	b.server.Wait(time.Minute)
+	b.server.Wait(time.Minute, time.Hour)
 	at := func(d time.Duration, in protocol.Input) string {
 		eff := b.server.Step(time.Time{}.Add(d), in)
 		b.works = append(b.works, eff.Work...)
@@ -410,4 +410,39 @@ func TestGivenUp(t *testing.T) {
 		}
 	}
 	b.checkDiary("next 1", "skip 1: "+server.ErrOverdue.Error(), "next 2", "skip 2: "+server.ErrAggregatorLost.Error(), "next 3")
+}
+
+// An iteration that the aggregator holds until enough clients are connected may take longer, by as much as the server
+// was told, and once: a message that is repeated gives it no more.
+func TestHeldIterationIsAwaited(t *testing.T) {
+	b := newBench(t, 4)
+	b.server.Wait(time.Minute, time.Hour)
+	at := func(d time.Duration, in protocol.Input) string {
+		eff := b.server.Step(time.Time{}.Add(d), in)
+		out := describe(t, eff)
+		if !eff.Wake.IsZero() {
+			out += fmt.Sprintf(", wake %s", eff.Wake.Sub(time.Time{}))
+		}
+		return out
+	}
+	held := func(iteration uint64) protocol.Input {
+		return protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: &protocol.Held{Iteration: iteration, Connected: 1, Required: 3}}}
+	}
+	for i, c := range []struct {
+		after time.Duration
+		in    protocol.Input
+		want  string
+	}{
+		{0, held(1), "message-ignored"}, // nothing is in progress
+		{0, protocol.Start{}, "open 1, wake 1m0s"},
+		{time.Second, held(2), "message-ignored"},
+		{time.Second, held(1), "iteration-held, wake 1h1m1s"},
+		{time.Minute, protocol.Tick{}, ""},
+		{time.Hour, held(1), "message-ignored"},
+		{time.Hour + 61*time.Second, protocol.Tick{}, "open 2, iteration-aborted, wake 1h2m1s"},
+	} {
+		if got := at(c.after, c.in); got != c.want {
+			t.Errorf("step %d: %q, want %q", i, got, c.want)
+		}
+	}
 }

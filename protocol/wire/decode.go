@@ -55,6 +55,8 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 		return d.result(m)
 	case *wirepb.Abort:
 		return d.abort(m)
+	case *wirepb.Held:
+		return &protocol.Held{Iteration: d.iteration(m.GetIteration()), Connected: d.clients("connected", m.GetConnected()), Required: d.clients("required", m.GetRequired())}
 	case *wirepb.Final:
 		return &protocol.Final{Model: d.some("model", m.GetModel()), Signature: d.optional("signature", m.GetSignature(), protocol.SignatureSize)}
 	case *wirepb.Forward:

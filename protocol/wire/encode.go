@@ -49,6 +49,8 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 		return e.result(m)
 	case *protocol.Abort:
 		return e.abort(m)
+	case *protocol.Held:
+		return &wirepb.Held{Iteration: m.Iteration, Connected: uint32(m.Connected), Required: uint32(m.Required)}
 	case *protocol.Final:
 		return &wirepb.Final{Model: m.Model, Signature: m.Signature}
 	case *protocol.Forward:

@@ -162,6 +162,7 @@ func messages() map[string]protocol.Message {
 		"result, nobody answered":       &protocol.Result{Iteration: 9, Survivors: 1, Integers: [][]int64{{0}}},
 		"abort, unrecoverable":          &protocol.Abort{Iteration: 9, Reason: &protocol.Unrecoverable{Iteration: 9, Client: 17, Left: 3, Required: 4}},
 		"abort, dealt":                  &protocol.Abort{Iteration: 9, Reason: &protocol.Unrecoverable{Iteration: 9, Left: 4, Required: 4, Dealt: true}},
+		"held":                          &protocol.Held{Iteration: 9, Connected: 3, Required: 200},
 		"final":                         &protocol.Final{Model: []byte("the model")},
 		"final, signed":                 &protocol.Final{Model: fill(300, 0), Signature: fill(64, 9)},
 		"forward":                       &protocol.Forward{Client: 299, Message: shares},

@@ -30,6 +30,7 @@ var kinds = [protocol.Kinds]struct {
 	protocol.KindReplacement: {wirepb.Kind_KIND_REPLACEMENT, (*wirepb.Replacement)(nil), []way{up}},
 	protocol.KindResult:      {wirepb.Kind_KIND_RESULT, (*wirepb.Result)(nil), []way{released}},
 	protocol.KindAbort:       {wirepb.Kind_KIND_ABORT, (*wirepb.Abort)(nil), []way{released}},
+	protocol.KindHeld:        {wirepb.Kind_KIND_HELD, (*wirepb.Held)(nil), []way{released}},
 	protocol.KindFinal:       {wirepb.Kind_KIND_FINAL, (*wirepb.Final)(nil), []way{planned, down, handed}},
 	protocol.KindForward:     {wirepb.Kind_KIND_FORWARD, (*wirepb.Forward)(nil), []way{handed, relayed}},
 	protocol.KindCounted:     {wirepb.Kind_KIND_COUNTED, (*wirepb.Counted)(nil), []way{handed}},

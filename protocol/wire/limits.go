@@ -132,6 +132,7 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 		protocol.KindReplacement: slack + revealedSize*s.Neighbours,
 		protocol.KindResult:      slack + 8*coordinates + vectorSize*releases,
 		protocol.KindAbort:       slack,
+		protocol.KindHeld:        slack,
 		protocol.KindFinal:       slack + s.Model,
 		protocol.KindForward:     slack + max(roster, delivery, masked, survivors, unmask),
 		protocol.KindCounted:     slack,

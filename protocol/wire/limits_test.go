@@ -46,6 +46,7 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindReplacement: 256 + 60*9,
 		protocol.KindResult:      256 + 8*1005 + 2*16,
 		protocol.KindAbort:       256,
+		protocol.KindHeld:        256,
 		protocol.KindFinal:       256 + 8000,
 		protocol.KindForward:     256 + (256 + 60*9 + (126 + 126/8) + 2*80 + shares), // the answer to unmask is the longest
 		protocol.KindCounted:     256,
@@ -102,7 +103,7 @@ func TestBetween(t *testing.T) {
 		inside   []protocol.Kind
 	}{
 		{s, a, []protocol.Kind{protocol.KindOpen, protocol.KindFinal}, nil},
-		{a, s, []protocol.Kind{protocol.KindResult, protocol.KindAbort}, nil},
+		{a, s, []protocol.Kind{protocol.KindResult, protocol.KindAbort, protocol.KindHeld}, nil},
 		{a, c, openings, nil},
 		{c, a, answers, nil},
 		{a, r, []protocol.Kind{protocol.KindAnnounce, protocol.KindFinal, protocol.KindForward, protocol.KindCounted, protocol.KindCollect}, openings},
@@ -179,7 +180,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 		&protocol.Consistency{Iteration: it, Signature: sig}, quorum, unmask,
 		&protocol.Answered{Iteration: it, Count: n, U2: bitmap}, &protocol.Replacement{Iteration: it, Shares: unmask.Shares}, result,
 		&protocol.Abort{Iteration: it, Reason: &protocol.Unrecoverable{Iteration: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},
-		&protocol.Final{Model: p.Broadcast, Signature: sig},
+		&protocol.Held{Iteration: it, Connected: n, Required: n}, &protocol.Final{Model: p.Broadcast, Signature: sig},
 		&protocol.Forward{Client: protocol.ClientID(n - 1), Message: longest(masked, unmask, roster)},
 		&protocol.Counted{Iteration: it, Stage: protocol.StageUnmask, Client: protocol.ClientID(n - 1)}, &protocol.Collect{Iteration: it, Stage: protocol.StageUnmask},
 		&protocol.Partial{Iteration: it, Stage: protocol.StageUnmask, Clients: bitmap, Sums: masked.Masked},

@@ -9,7 +9,7 @@ import struct
 
 KINDS = ["open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input",
          "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "final",
-         "forward", "counted", "collect", "partial", "presence"]  # from 1 in a frame
+         "forward", "counted", "collect", "partial", "presence", "held"]  # from 1 in a frame
 
 
 def varint(v):
@@ -133,6 +133,7 @@ GOOD = [
     ("counted, an answer", "counted", uint(1, 9) + uint(2, 5)),
     ("collect", "collect", uint(1, 300) + uint(2, 3)),
     ("partial", "partial", uint(1, 9) + uint(2, 5) + data(3, b"\x81\x04") + data(4, fill(200, 5)) + data(4)),
+    ("held", "held", uint(1, 9) + uint(2, 3) + uint(3, 200)),
     ("presence", "presence", uint(1, 299) + uint(2, 1) + data(3, fill(16, 7))),
     ("presence, gone", "presence", uint(1, 1)),
 ]
@@ -282,6 +283,7 @@ BAD = [
     ("a bitmap for more clients, answered", "answered", uint(1, 9) + data(2, bytes(39)), "limit", "u2"),
     ("301 survivors", "result", uint(1, 9) + uint(2, 301) + data(4, bytes(8)), "limit", "survivors"),
     ("301 answers", "result", uint(1, 9) + uint(3, 301) + data(4, bytes(8)), "limit", "answered"),
+    ("301 connected", "held", uint(1, 9) + uint(2, 301), "limit", "connected"),
     ("301 left", "abort", uint(1, 9) + data(2, uint(1, 1), uint(2, 301)), "limit", "too_few.left"),
     ("301 required", "abort", uint(1, 9) + data(3, uint(3, 301)), "limit", "unrecoverable.required"),
 

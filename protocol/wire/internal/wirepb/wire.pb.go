@@ -54,6 +54,7 @@ const (
 	Kind_KIND_COLLECT      Kind = 20
 	Kind_KIND_PARTIAL      Kind = 21
 	Kind_KIND_PRESENCE     Kind = 22
+	Kind_KIND_HELD         Kind = 23
 )
 
 // Enum value maps for Kind.
@@ -82,6 +83,7 @@ var (
 		20: "KIND_COLLECT",
 		21: "KIND_PARTIAL",
 		22: "KIND_PRESENCE",
+		23: "KIND_HELD",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":  0,
@@ -107,6 +109,7 @@ var (
 		"KIND_COLLECT":      20,
 		"KIND_PARTIAL":      21,
 		"KIND_PRESENCE":     22,
+		"KIND_HELD":         23,
 	}
 )
 
@@ -1424,6 +1427,67 @@ func (*Abort_TooFew) isAbort_Reason() {}
 
 func (*Abort_Unrecoverable) isAbort_Reason() {}
 
+// Aggregator to server.
+type Held struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Connected     uint32                 `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
+	Required      uint32                 `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Held) GetIteration() uint64 {
+	if x != nil {
+		return x.Iteration
+	}
+	return 0
+}
+
+func (x *Held) GetConnected() uint32 {
+	if x != nil {
+		return x.Connected
+	}
+	return 0
+}
+
+func (x *Held) GetRequired() uint32 {
+	if x != nil {
+		return x.Required
+	}
+	return 0
+}
+
 // Server to aggregator to client, perhaps by a relay.
 type Final struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1435,7 +1499,7 @@ type Final struct {
 
 func (x *Final) Reset() {
 	*x = Final{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1511,7 @@ func (x *Final) String() string {
 func (*Final) ProtoMessage() {}
 
 func (x *Final) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1524,7 @@ func (x *Final) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Final.ProtoReflect.Descriptor instead.
 func (*Final) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Final) GetModel() []byte {
@@ -1491,7 +1555,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1567,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1580,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Forward) GetClient() uint32 {
@@ -1566,7 +1630,7 @@ type Counted struct {
 
 func (x *Counted) Reset() {
 	*x = Counted{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1642,7 @@ func (x *Counted) String() string {
 func (*Counted) ProtoMessage() {}
 
 func (x *Counted) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1655,7 @@ func (x *Counted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counted.ProtoReflect.Descriptor instead.
 func (*Counted) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Counted) GetIteration() uint64 {
@@ -1626,7 +1690,7 @@ type Collect struct {
 
 func (x *Collect) Reset() {
 	*x = Collect{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1702,7 @@ func (x *Collect) String() string {
 func (*Collect) ProtoMessage() {}
 
 func (x *Collect) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1715,7 @@ func (x *Collect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Collect.ProtoReflect.Descriptor instead.
 func (*Collect) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Collect) GetIteration() uint64 {
@@ -1681,7 +1745,7 @@ type Partial struct {
 
 func (x *Partial) Reset() {
 	*x = Partial{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1757,7 @@ func (x *Partial) String() string {
 func (*Partial) ProtoMessage() {}
 
 func (x *Partial) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1770,7 @@ func (x *Partial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partial.ProtoReflect.Descriptor instead.
 func (*Partial) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Partial) GetIteration() uint64 {
@@ -1749,7 +1813,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1825,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1838,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Presence) GetClient() uint32 {
@@ -1813,7 +1877,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1889,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1902,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Plan) GetSession() []byte {
@@ -1903,7 +1967,7 @@ type Cohort struct {
 
 func (x *Cohort) Reset() {
 	*x = Cohort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +1979,7 @@ func (x *Cohort) String() string {
 func (*Cohort) ProtoMessage() {}
 
 func (x *Cohort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +1992,7 @@ func (x *Cohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cohort.ProtoReflect.Descriptor instead.
 func (*Cohort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Cohort) GetClients() uint32 {
@@ -1984,7 +2048,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2060,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2073,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Release) GetName() string {
@@ -2096,7 +2160,7 @@ type Noise struct {
 
 func (x *Noise) Reset() {
 	*x = Noise{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2172,7 @@ func (x *Noise) String() string {
 func (*Noise) ProtoMessage() {}
 
 func (x *Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2185,7 @@ func (x *Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noise.ProtoReflect.Descriptor instead.
 func (*Noise) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Noise) GetKind() NoiseKind {
@@ -2178,7 +2242,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2254,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2267,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Keys) GetMask() []byte {
@@ -2244,7 +2308,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2320,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2333,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Member) GetClient() uint32 {
@@ -2297,7 +2361,7 @@ type EncryptedShare struct {
 
 func (x *EncryptedShare) Reset() {
 	*x = EncryptedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[30]
+	mi := &file_protocol_wire_wire_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2373,7 @@ func (x *EncryptedShare) String() string {
 func (*EncryptedShare) ProtoMessage() {}
 
 func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[30]
+	mi := &file_protocol_wire_wire_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2386,7 @@ func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EncryptedShare.ProtoReflect.Descriptor instead.
 func (*EncryptedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EncryptedShare) GetPeer() uint32 {
@@ -2357,7 +2421,7 @@ type Commitments struct {
 
 func (x *Commitments) Reset() {
 	*x = Commitments{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[31]
+	mi := &file_protocol_wire_wire_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2433,7 @@ func (x *Commitments) String() string {
 func (*Commitments) ProtoMessage() {}
 
 func (x *Commitments) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[31]
+	mi := &file_protocol_wire_wire_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2446,7 @@ func (x *Commitments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commitments.ProtoReflect.Descriptor instead.
 func (*Commitments) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{31}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Commitments) GetSeed() []byte {
@@ -2417,7 +2481,7 @@ type RevealedShare struct {
 
 func (x *RevealedShare) Reset() {
 	*x = RevealedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[32]
+	mi := &file_protocol_wire_wire_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2493,7 @@ func (x *RevealedShare) String() string {
 func (*RevealedShare) ProtoMessage() {}
 
 func (x *RevealedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[32]
+	mi := &file_protocol_wire_wire_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2506,7 @@ func (x *RevealedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealedShare.ProtoReflect.Descriptor instead.
 func (*RevealedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{32}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RevealedShare) GetOf() uint32 {
@@ -2476,7 +2540,7 @@ type Signed struct {
 
 func (x *Signed) Reset() {
 	*x = Signed{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[33]
+	mi := &file_protocol_wire_wire_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2552,7 @@ func (x *Signed) String() string {
 func (*Signed) ProtoMessage() {}
 
 func (x *Signed) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[33]
+	mi := &file_protocol_wire_wire_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2565,7 @@ func (x *Signed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signed.ProtoReflect.Descriptor instead.
 func (*Signed) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{33}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Signed) GetClient() uint32 {
@@ -2529,7 +2593,7 @@ type TooFew struct {
 
 func (x *TooFew) Reset() {
 	*x = TooFew{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[34]
+	mi := &file_protocol_wire_wire_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2605,7 @@ func (x *TooFew) String() string {
 func (*TooFew) ProtoMessage() {}
 
 func (x *TooFew) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[34]
+	mi := &file_protocol_wire_wire_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2618,7 @@ func (x *TooFew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TooFew.ProtoReflect.Descriptor instead.
 func (*TooFew) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{34}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TooFew) GetStage() Stage {
@@ -2590,7 +2654,7 @@ type Unrecoverable struct {
 
 func (x *Unrecoverable) Reset() {
 	*x = Unrecoverable{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[35]
+	mi := &file_protocol_wire_wire_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2666,7 @@ func (x *Unrecoverable) String() string {
 func (*Unrecoverable) ProtoMessage() {}
 
 func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[35]
+	mi := &file_protocol_wire_wire_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2679,7 @@ func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unrecoverable.ProtoReflect.Descriptor instead.
 func (*Unrecoverable) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{35}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Unrecoverable) GetClient() uint32 {
@@ -2733,7 +2797,11 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x121\n" +
 	"\atoo_few\x18\x02 \x01(\v2\x16.fedsim.wire.v1.TooFewH\x00R\x06tooFew\x12E\n" +
 	"\runrecoverable\x18\x03 \x01(\v2\x1d.fedsim.wire.v1.UnrecoverableH\x00R\runrecoverableB\b\n" +
-	"\x06reason\";\n" +
+	"\x06reason\"^\n" +
+	"\x04Held\x12\x1c\n" +
+	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x1c\n" +
+	"\tconnected\x18\x02 \x01(\rR\tconnected\x12\x1a\n" +
+	"\brequired\x18\x03 \x01(\rR\brequired\";\n" +
 	"\x05Final\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\fR\x05model\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x8f\x01\n" +
@@ -2828,7 +2896,7 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\rR\x04left\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\rR\brequired\x12\x14\n" +
-	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xb0\x03\n" +
+	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xbf\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_OPEN\x10\x01\x12\x11\n" +
@@ -2855,7 +2923,8 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\fKIND_COUNTED\x10\x13\x12\x10\n" +
 	"\fKIND_COLLECT\x10\x14\x12\x10\n" +
 	"\fKIND_PARTIAL\x10\x15\x12\x11\n" +
-	"\rKIND_PRESENCE\x10\x16*\x94\x01\n" +
+	"\rKIND_PRESENCE\x10\x16\x12\r\n" +
+	"\tKIND_HELD\x10\x17*\x94\x01\n" +
 	"\tNoiseKind\x12\x1a\n" +
 	"\x16NOISE_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fNOISE_KIND_NONE\x10\x01\x12\x14\n" +
@@ -2885,7 +2954,7 @@ func file_protocol_wire_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_protocol_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_protocol_wire_wire_proto_goTypes = []any{
 	(Kind)(0),              // 0: fedsim.wire.v1.Kind
 	(NoiseKind)(0),         // 1: fedsim.wire.v1.NoiseKind
@@ -2908,54 +2977,55 @@ var file_protocol_wire_wire_proto_goTypes = []any{
 	(*Replacement)(nil),    // 18: fedsim.wire.v1.Replacement
 	(*Result)(nil),         // 19: fedsim.wire.v1.Result
 	(*Abort)(nil),          // 20: fedsim.wire.v1.Abort
-	(*Final)(nil),          // 21: fedsim.wire.v1.Final
-	(*Forward)(nil),        // 22: fedsim.wire.v1.Forward
-	(*Counted)(nil),        // 23: fedsim.wire.v1.Counted
-	(*Collect)(nil),        // 24: fedsim.wire.v1.Collect
-	(*Partial)(nil),        // 25: fedsim.wire.v1.Partial
-	(*Presence)(nil),       // 26: fedsim.wire.v1.Presence
-	(*Plan)(nil),           // 27: fedsim.wire.v1.Plan
-	(*Cohort)(nil),         // 28: fedsim.wire.v1.Cohort
-	(*Release)(nil),        // 29: fedsim.wire.v1.Release
-	(*Noise)(nil),          // 30: fedsim.wire.v1.Noise
-	(*Keys)(nil),           // 31: fedsim.wire.v1.Keys
-	(*Member)(nil),         // 32: fedsim.wire.v1.Member
-	(*EncryptedShare)(nil), // 33: fedsim.wire.v1.EncryptedShare
-	(*Commitments)(nil),    // 34: fedsim.wire.v1.Commitments
-	(*RevealedShare)(nil),  // 35: fedsim.wire.v1.RevealedShare
-	(*Signed)(nil),         // 36: fedsim.wire.v1.Signed
-	(*TooFew)(nil),         // 37: fedsim.wire.v1.TooFew
-	(*Unrecoverable)(nil),  // 38: fedsim.wire.v1.Unrecoverable
+	(*Held)(nil),           // 21: fedsim.wire.v1.Held
+	(*Final)(nil),          // 22: fedsim.wire.v1.Final
+	(*Forward)(nil),        // 23: fedsim.wire.v1.Forward
+	(*Counted)(nil),        // 24: fedsim.wire.v1.Counted
+	(*Collect)(nil),        // 25: fedsim.wire.v1.Collect
+	(*Partial)(nil),        // 26: fedsim.wire.v1.Partial
+	(*Presence)(nil),       // 27: fedsim.wire.v1.Presence
+	(*Plan)(nil),           // 28: fedsim.wire.v1.Plan
+	(*Cohort)(nil),         // 29: fedsim.wire.v1.Cohort
+	(*Release)(nil),        // 30: fedsim.wire.v1.Release
+	(*Noise)(nil),          // 31: fedsim.wire.v1.Noise
+	(*Keys)(nil),           // 32: fedsim.wire.v1.Keys
+	(*Member)(nil),         // 33: fedsim.wire.v1.Member
+	(*EncryptedShare)(nil), // 34: fedsim.wire.v1.EncryptedShare
+	(*Commitments)(nil),    // 35: fedsim.wire.v1.Commitments
+	(*RevealedShare)(nil),  // 36: fedsim.wire.v1.RevealedShare
+	(*Signed)(nil),         // 37: fedsim.wire.v1.Signed
+	(*TooFew)(nil),         // 38: fedsim.wire.v1.TooFew
+	(*Unrecoverable)(nil),  // 39: fedsim.wire.v1.Unrecoverable
 }
 var file_protocol_wire_wire_proto_depIdxs = []int32{
-	27, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
-	27, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
+	28, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
+	28, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
 	10, // 2: fedsim.wire.v1.Announce.delivery:type_name -> fedsim.wire.v1.Delivery
-	28, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
-	31, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
-	32, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
+	29, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
+	32, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
+	33, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
 	8,  // 6: fedsim.wire.v1.Roster.ring:type_name -> fedsim.wire.v1.Ring
-	33, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
-	33, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	34, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	34, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
 	6,  // 9: fedsim.wire.v1.MaskedInput.next:type_name -> fedsim.wire.v1.Advertise
 	12, // 10: fedsim.wire.v1.MaskedInput.complaints:type_name -> fedsim.wire.v1.Complaint
 	7,  // 11: fedsim.wire.v1.Survivors.next:type_name -> fedsim.wire.v1.Roster
-	36, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
-	35, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
+	37, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
+	36, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
 	9,  // 14: fedsim.wire.v1.Unmask.next:type_name -> fedsim.wire.v1.Shares
-	35, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
-	37, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
-	38, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
+	36, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
+	38, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
+	39, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
 	0,  // 18: fedsim.wire.v1.Forward.kind:type_name -> fedsim.wire.v1.Kind
 	2,  // 19: fedsim.wire.v1.Counted.stage:type_name -> fedsim.wire.v1.Stage
 	2,  // 20: fedsim.wire.v1.Collect.stage:type_name -> fedsim.wire.v1.Stage
 	2,  // 21: fedsim.wire.v1.Partial.stage:type_name -> fedsim.wire.v1.Stage
-	28, // 22: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
-	29, // 23: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
-	30, // 24: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
+	29, // 22: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
+	30, // 23: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
+	31, // 24: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
 	1,  // 25: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
-	31, // 26: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
-	34, // 27: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
+	32, // 26: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
+	35, // 27: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
 	2,  // 28: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
 	29, // [29:29] is the sub-list for method output_type
 	29, // [29:29] is the sub-list for method input_type
@@ -2979,7 +3049,7 @@ func file_protocol_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_wire_wire_proto_rawDesc), len(file_protocol_wire_wire_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

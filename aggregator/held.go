@@ -1,0 +1,108 @@
+package aggregator
+
+import (
+	"time"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// heldPlan is a plan whose iteration has not begun, since too few clients are connected. No client has heard of it, so
+// it has cost nothing.
+type heldPlan struct {
+	plan     *protocol.Plan
+	since    time.Time
+	deadline time.Time // when it is given up
+	begins   time.Time // when it begins if enough clients are still connected; zero while too few are
+}
+
+// reach counts the clients that could answer an iteration's first stage: those that are connected, and not excluded.
+// everyone is set if nobody else could come.
+func (a *Aggregator) reach(s protocol.Setup) (n int, everyone bool) {
+	everyone = true
+	for _, id := range s.Chosen() {
+		switch {
+		case a.blame.excluded[id]:
+		case a.here(int(id)):
+			n++
+		default:
+			everyone = false
+		}
+	}
+	return n, everyone
+}
+
+// holds reports whether an iteration has to wait for clients before it can begin.
+func (a *Aggregator) holds(p *protocol.Plan) bool {
+	if !a.cfg.Presence || a.cfg.Gather <= 0 {
+		return false
+	}
+	n, _ := a.reach(p.Setup())
+	return n < p.Cohort.Required()
+}
+
+// await keeps a plan until enough clients are connected, and tells the server so.
+func (a *Aggregator) await(now time.Time, p *protocol.Plan) protocol.Effects {
+	n, _ := a.reach(p.Setup())
+	a.round, a.held = nil, &heldPlan{plan: p, since: now, deadline: now.Add(a.cfg.Gather - a.waited)}
+	if !now.Before(a.held.deadline) {
+		return a.release(now)
+	}
+	m := &protocol.Held{Iteration: p.Iteration, Connected: n, Required: p.Cohort.Required()}
+	return protocol.Effects{
+		Send:   []protocol.Envelope{toServer(m)},
+		Wake:   a.held.deadline,
+		Events: []protocol.Event{{Kind: protocol.IterationHeld, Iteration: p.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: m}},
+	}
+}
+
+// stopWaiting ends the wait of a held plan, if there is one.
+func (a *Aggregator) stopWaiting(now time.Time) {
+	if a.held != nil {
+		a.waited += now.Sub(a.held.since)
+		a.held = nil
+	}
+}
+
+// release begins the held iteration once enough clients are connected, and gives it up when the session
+// has waited for as long as it may. Clients that
+// come back together are given the grace of a lost connection: the iteration would be without the last of them.
+func (a *Aggregator) release(now time.Time) protocol.Effects {
+	h := a.held
+	n, everyone := a.reach(h.plan.Setup())
+	need := h.plan.Cohort.Required()
+	late := !now.Before(h.deadline)
+	switch {
+	case n >= need && (everyone || late || !h.begins.IsZero() && !now.Before(h.begins)):
+		a.stopWaiting(now)
+		return a.start(now, h.plan)
+	case n >= need:
+		if h.begins.IsZero() {
+			h.begins = now.Add(a.cfg.Grace)
+		}
+		return protocol.Effects{Wake: earlier(h.deadline, h.begins)}
+	case !late:
+		h.begins = time.Time{}
+		return protocol.Effects{Wake: h.deadline}
+	}
+	a.stopWaiting(now)
+	a.session, a.last = h.plan.Session, h.plan.Iteration
+	why := &protocol.TooFew{Iteration: h.plan.Iteration, Stage: protocol.StageAdvertise, Left: n, Required: need}
+	return protocol.Effects{
+		Send:   []protocol.Envelope{toServer(&protocol.Abort{Iteration: h.plan.Iteration, Reason: why})},
+		Events: []protocol.Event{{Kind: protocol.IterationAborted, Iteration: h.plan.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: why}},
+	}
+}
+
+// usable reports whether enough of the clients that an iteration set up ahead is for are still connected.
+func (a *Aggregator) usable(r *round) bool {
+	if !a.cfg.Presence {
+		return true
+	}
+	n := 0
+	for c, stage := range r.awaited {
+		if stage == protocol.StageMaskedInput && a.here(c) {
+			n++
+		}
+	}
+	return n >= r.setup.Cohort.Required()
+}
