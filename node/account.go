@@ -15,8 +15,11 @@ import (
 // little for the session, it is refused: only the owner can see to it.
 func (j *Job) account(durable *store.Ledger, costs *dp.Cache) (client.Ledger, error) {
 	records, err := durable.Records()
-	if err != nil {
-		return nil, err
+	switch {
+	case errors.Is(err, store.ErrUnprotected):
+		return nil, &declineError{DeclineUnit, err}
+	case err != nil: // of the disk, which the owner has to see to
+		return nil, &fatalError{&declineError{DeclineUnable, err}}
 	}
 	if j.Limit == nil {
 		return j.restore(*j.Budget, durable, costs, records)

@@ -302,11 +302,11 @@ func (c *Client) awaits(ctx context.Context, s network.Stream) (*taking, error) 
 			return t, err
 		}
 		within(s, registerTimeout)
+		if fatal(err) { // the process ends, and a reset would overtake the answer
+			return nil, errors.Join(err, conclude(s, answer))
+		}
 		if said := say(s, answer); said != nil {
 			return nil, said
-		}
-		if fatal(err) {
-			return nil, err
 		}
 	}
 }

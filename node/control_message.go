@@ -169,12 +169,20 @@ func hear(s network.Stream, most int) (*controlMessage, error) {
 	}
 	switch { // quoted: it may be anything
 	case c.Refused != "" && c.ForGood:
-		return nil, &fatalError{fmt.Errorf("%w: %q; asking again would not change that", ErrRefused, c.Refused)}
+		return nil, &fatalError{&forGood{fmt.Errorf("%w: %q; asking again would not change that", ErrRefused, c.Refused)}}
 	case c.Refused != "":
 		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused)
 	}
 	return c, nil
 }
+
+// forGood is a refusal that asking again would not change.
+type forGood struct{ error }
+
+func (e *forGood) Unwrap() error { return e.error }
+
+// Usage reports that the call was wrong, so that a supervisor does not start the process again.
+func (e *forGood) Usage() bool { return true }
 
 // newLife draws the name of a process's life.
 func newLife() (life [16]byte, err error) {

@@ -92,6 +92,9 @@ func (e *declineError) Unwrap() error { return e.error }
 
 // declines returns the refusal of a ledger or an owner as a decline.
 func declines(err error, kind Decline) error {
+	if _, done := errors.AsType[*declineError](err); done {
+		return err
+	}
 	if errors.Is(err, dp.ErrMixed) {
 		kind = DeclineUnit
 	}

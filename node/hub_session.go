@@ -313,6 +313,14 @@ func (a *Aggregator) waits(c *conn, s *hubSession) bool {
 	return true
 }
 
+// ends reports whether a client has declined a session because its process cannot go on: it waits for the end of its
+// stream, by which it knows that the aggregator has heard so.
+func (a *Aggregator) ends(c *conn, s *hubSession) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return s.declined[c.place.Client] == DeclineUnable
+}
+
 // serveClient has a client check the session once there is one that it takes part in, and
 // carries its messages.
 func (a *Aggregator) serveClient(c *conn) error {
@@ -335,6 +343,9 @@ func (a *Aggregator) serveClient(c *conn) error {
 		if !takes {
 			if !a.waits(c, s) {
 				return nil
+			}
+			if a.ends(c, s) {
+				return errEnd
 			}
 			s = nil
 		}

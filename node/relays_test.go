@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -165,6 +166,8 @@ func TestActiveModeTakesNoRelays(t *testing.T) {
 	if _, err := server.Run(f.ctx); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "active mode, and this aggregator has relays") ||
 		!strings.Contains(err.Error(), "asking again") {
 		t.Errorf("the server ends with %v, want %v, why, and that asking again is of no use", err, node.ErrRefused)
+	} else if !cli.IsMisuse(err) {
+		t.Error("a supervisor would start it again: the exit code is not that of a wrong call")
 	}
 }
 

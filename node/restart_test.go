@@ -206,6 +206,26 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 	})
 }
 
+// Too few clients come: the server says so and what to do, a day after it has stopped waiting for all.
+func TestServerThatWaitsInVainEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, short+"rounds=1 data="+ratings(t, 8, 12))
+		f.gather = time.Minute
+		m := f.join(admission.ServerPlace)
+		ctx, stop := context.WithCancel(t.Context())
+		var one sync.WaitGroup
+		one.Go(func() { _ = f.joinAll()[0].Run(ctx) })
+		synctest.Wait()
+		began := time.Now()
+		_, err := f.server(m).Run(ctx)
+		if took := time.Since(began); !errors.Is(err, node.ErrTooFewClients) || took < 24*time.Hour || took > 25*time.Hour {
+			t.Errorf("after %v: %v", took, err)
+		}
+		stop()
+		one.Wait()
+	})
+}
+
 // One client never comes: after a while the server begins with the others.
 func TestServerBeginsWithEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

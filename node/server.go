@@ -286,9 +286,16 @@ func (s *Server) declined(list declined) error {
 	return nil
 }
 
+// ErrTooFewClients is wrapped by the error of a server that has waited for clients for as long as it may.
+var ErrTooFewClients = errors.New("too few clients have come")
+
+// leastGathering is how long a server waits, at least, for as many clients as a round needs.
+const leastGathering = 24 * time.Hour
+
 // gather waits until all clients are registered or, after a while, as many as an
 // iteration needs. Once the session has begun, all are those who are enrolled, and
-// a while is as long as one of them may pause before it dials again.
+// a while is as long as one of them may pause before it dials again. It ends with ErrTooFewClients
+// if even those do not come within a day, or within the time that all rounds may wait if that is longer.
 func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, list *admission.List) (*admission.List, error) {
 	cohort := s.cfg.Terms.Cohort
 	enough, wait := cohort.All(), s.cfg.Gather
@@ -301,7 +308,7 @@ func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, li
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	s.cfg.Log.Info().Int("connected", w.Connected).Int("clients", enough).Msg("waiting for clients")
-	text := w.List
+	text, last := w.List, false
 	for w.Connected < enough {
 		m, err := next(patient, notices)
 		switch {
@@ -311,8 +318,15 @@ func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, li
 			if w = m.Welcome; w.List != nil {
 				text = w.List
 			}
-		case patient != ctx && patient.Err() != nil: // with less
-			enough, patient = cohort.Required(), ctx
+		case patient.Err() != nil && ctx.Err() == nil && !last: // with less
+			enough, last = cohort.Required(), true
+			more := max(s.cfg.Terms.patience(), leastGathering)
+			s.cfg.Log.Warn().Int("connected", w.Connected).Int("clients", enough).Stringer("at_most", more).Msg("not all clients have come; waiting for as many as a round needs")
+			patient, cancel = context.WithTimeout(ctx, more)
+			defer cancel()
+		case patient.Err() != nil && ctx.Err() == nil:
+			return nil, &fatalError{fmt.Errorf("node: %w: %d are connected, and a round needs %d. Nothing has been charged for this wait. Start the clients, and this server again with the same --state; or end the session with --abandon",
+				ErrTooFewClients, w.Connected, enough)}
 		default:
 			return nil, err
 		}
