@@ -193,6 +193,7 @@ func declareFederation() {
 	DropoutAt = config.DeclareText(config.Key{
 		Name: "dropout-at", Kind: config.Word, Default: "any", Words: []string{"advertise", "share", "masked-input", "consistency", "unmask", "replace", "any"}, Scope: config.Simulated,
 		Flag: true, Placeholder: "STAGE", Help: "The stage at which that happens; consistency is one of mode active, replace one of noise replace.",
+		When:  func(c config.Config) bool { return Dropout.Chosen(c) > 0 },
 		Check: checkDropoutAt,
 	})
 	Tolerance = config.DeclareNumber(config.Key{ // FMF paper, section 6.3
@@ -240,6 +241,7 @@ func declareFederation() {
 	AwayRounds = config.DeclareNumber(config.Key{
 		Name: "away-rounds", Kind: config.Whole, Default: "3", Range: config.AtLeast(1), Scope: config.Simulated, Flag: true, Placeholder: "N",
 		Help: "For how many rounds they are away.",
+		When: func(c config.Config) bool { return Away.Value(c) > 0 },
 	})
 	Baselines = config.DeclareText(config.Key{
 		Name: "baselines", Kind: config.Word, Default: "all", Words: []string{"all", "quick"}, Scope: config.Simulated, Flag: true, Placeholder: "WHICH",
@@ -371,9 +373,15 @@ func Federated() []*config.Key {
 // common lists the keys that an algorithm shares with all others of its kind: each needs data, a split and a place
 // for its results. An algorithm with clients needs sums and connections besides.
 func (a *About) common() []*config.Key {
-	list := []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Delta.Key, Unit.Key, Accountant.Key, Noise.Key,
-		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, PublicUsers.Key, PublicIDs.Key, PublicBinary.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
+	list := []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Unit.Key, Noise.Key,
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, PublicUsers.Key, PublicIDs.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
 		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalBuckets.Key}
+	if a.Private {
+		list = append(list, Delta.Key, Accountant.Key)
+	}
+	if a.Features != NoFeatures {
+		list = append(list, PublicBinary.Key)
+	}
 	if a.Federated() {
 		list = append(list, Secagg.Key, Mode.Key, Latency.Key, Up.Key, Down.Key, Compute.Key, Patience.Key, StageTimeout.Key, Tail.Key, Gather.Key)
 	}

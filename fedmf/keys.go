@@ -32,9 +32,6 @@ const (
 )
 
 const (
-	// defaultClipNorm is C where a user's gradient is clipped: 2 to 10 end within
-	// 0.004 of one another with all-ratings.
-	defaultClipNorm = 5
 	// startMeanShare of the scale's top is what everything is predicted to be
 	// before training: 3.5 of 5 stars.
 	startMeanShare = 0.7
@@ -68,9 +65,14 @@ func declareUserKeys() {
 		Help: "What a user sends the gradient of: one-rating (the paper's form) or all-ratings, clipped to --clip-norm, which learns far more from the same budget.",
 	})
 	clipNorm = config.DeclareNumber(config.Key{
-		Name: "clip-norm", Kind: config.Real, Default: "auto", Auto: "5", Range: config.Positive(), Flag: true, Placeholder: "C",
-		Help:         "Largest norm of an all-ratings contribution, or of a unit's gradient with --clipping gradient or both.",
-		ChooseNumber: func(config.Config, *config.Facts) config.Number { return config.Fixed(defaultClipNorm) },
+		Name: "clip-norm", Kind: config.Real, Default: "5", Range: config.Positive(), Flag: true, Placeholder: "C", // 2 to 10 end within 0.004
+		Help: "Largest norm of an all-ratings contribution, or of a unit's gradient with --clipping gradient or both.",
+		When: func(c config.Config) bool {
+			if algorithm.Of(c).About().Has(contribution.Key) {
+				return contribution.Is(c, string(AllRatings))
+			}
+			return !byEmbeddings(c)
+		},
 	})
 }
 
@@ -78,6 +80,7 @@ func declarePartyKeys() {
 	partition = config.DeclareText(config.Key{ // random needs no categories
 		Name: "partition", Kind: config.Word, Default: string(split.RandomPartition), Words: []string{string(split.RandomPartition), string(split.CategoryPartition)},
 		Flag: true, Placeholder: "HOW", Help: "How items are dealt to parties.",
+		When: func(c config.Config) bool { return algorithm.Parties.Chosen(c) > 1 },
 	})
 	localSteps = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
 		Name: "local-steps", Kind: config.Whole, Default: "auto", Auto: "10; 1 with hfl-synsgd", Range: config.Between(1, 100_000), Flag: true, Placeholder: "N",
@@ -106,6 +109,7 @@ func declarePartyKeys() {
 	clipRatings = config.DeclareNumber(config.Key{
 		Name: "clip-ratings", Kind: config.Whole, Default: "auto", Auto: "10, 5 or 2, by the number of parties; 0, which trims nothing, with unit rating and where gradients are clipped", Range: config.Between(0, 1e6),
 		Flag: true, Placeholder: "N", Help: "Most ratings of a user that a party trains on, with unit user.",
+		When:         func(c config.Config) bool { return algorithm.UnitOf(c) == dp.User },
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(defaultClipRatings(c)) },
 		Check:        checkClipRatings,
 	})

@@ -39,8 +39,8 @@ var chosen = []struct {
 	{"algorithm=hfl-sgdmf accountant=rdp parties=1 colluders=0", 100, 10, 1, 10, "user", "rdp", "own", "none", 10, 1e-5, 0, "items", 1, 401},
 	{"algorithm=hfl-synsgd accountant=rdp", 1000, 1, 10, 10, "user", "rdp", "own", "ideal", 10, 1e-5, 0.05, "both", 10, 401},
 	{"algorithm=hfl-synsgd epsilon=inf", 1000, 1, 10, 10, "user", "pld", "none", "ideal", math.Inf(1), 1e-5, 0.05, "both", 10, 401},
-	{"algorithm=fmf-vfl", 100, 10, 10, 0, "rating", "pld", "none", "ideal", math.Inf(1), 5e-6, 0.05, "", 10, 601},
-	{"algorithm=fmf-hfl", 100, 10, 10, 10, "user", "pld", "none", "ideal", math.Inf(1), 1e-5, 0.05, "items", 10, 401},
+	{"algorithm=fmf-vfl", 100, 10, 10, 0, "rating", "auto", "none", "ideal", math.Inf(1), 0, 0.05, "", 10, 601},
+	{"algorithm=fmf-hfl", 100, 10, 10, 10, "user", "auto", "none", "ideal", math.Inf(1), 0, 0.05, "items", 10, 401},
 }
 
 func TestOpenChoosesForOrganisations(t *testing.T) {
@@ -51,11 +51,11 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 			c := e.Config
 			for _, n := range []struct {
 				what      string
-				got, want config.Number
+				got, want float64 // 0 where it is without effect
 			}{
-				{"rounds", algorithm.Rounds.Of(c), config.Fixed(tt.rounds)}, {"local-steps", localSteps.Of(c), config.Fixed(tt.localSteps)}, {"parties", algorithm.Parties.Of(c), config.Fixed(tt.parties)},
-				{"clip-ratings", clipRatings.Of(c), config.Fixed(tt.theta)}, {"epsilon", algorithm.Epsilon.Of(c), config.Fixed(tt.epsilon)}, {"delta", algorithm.Delta.Of(c), config.Fixed(tt.delta)},
-				{"dropout", algorithm.Dropout.Of(c), config.Fixed(0)}, {"colluders", algorithm.Colluders.Of(c), config.Fixed(tt.colluders)},
+				{"rounds", algorithm.Rounds.Value(c), tt.rounds}, {"local-steps", localSteps.Value(c), tt.localSteps}, {"parties", algorithm.Parties.Value(c), tt.parties},
+				{"clip-ratings", clipRatings.Value(c), tt.theta}, {"epsilon", algorithm.Epsilon.Value(c), tt.epsilon}, {"delta", algorithm.Delta.Value(c), tt.delta},
+				{"dropout", algorithm.Dropout.Value(c), 0}, {"colluders", algorithm.Colluders.Value(c), tt.colluders},
 			} {
 				if n.got != n.want {
 					t.Errorf("%s is %v, want %v", n.what, n.got, n.want)

@@ -222,7 +222,13 @@ func (s settings) weights() bool { return keys.budgeting.Chosen(s.Config) == str
 
 // counted reports whether item counts are released: where weights, samples or the choice of items go by them.
 func (s settings) counted() bool {
-	return s.choosesByCounts() || keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0)
+	return s.choosesByCounts() || keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weighsByCounts()
+}
+
+// weighsByCounts reports whether private counts weigh ratings. A margin, which all counts share, changes these weights and not the order of items,
+// by which items are chosen and a user's tail is sampled.
+func (s settings) weighsByCounts() bool {
+	return s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0)
 }
 
 // global reports whether one scale of weights serves all users.

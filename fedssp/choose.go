@@ -119,7 +119,7 @@ func (s settings) problemOfWeights() string {
 		return "no biases come first, which weights are released with; choose by " + byCounts
 	case keys.biasRounds.Or(s.Config, 1) > 1:
 		return "biases are refined in a second sum; statistics.bias-rounds must be 1"
-	case keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0):
+	case keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weighsByCounts():
 		return "private counts are released for weights or samples; choose by " + byCounts
 	default:
 		return ""

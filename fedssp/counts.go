@@ -24,7 +24,7 @@ func (counting) keys() []*config.Key {
 // declareCounts declares the keys of private counts.
 func declareCounts() {
 	keys.countMargin = config.DeclareNumber(config.Key{
-		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), When: condition(settings.counted).when(),
+		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), When: condition(settings.weighsByCounts).when(),
 		Help: "How many deviations of their noise are added to the private counts, so that a count that noise makes small does not weigh for it (multi-task, appendix B).",
 	})
 	keys.countCap = count("statistics.count-cap", config.Between(1, 1e6), settings.counted, "50",
