@@ -132,6 +132,8 @@ type About struct {
 	// RankOf is what auto stands for where that depends on the data, by how many users there are, and auto as long as
 	// these are not known; nil: Rank.
 	RankOf func(config.Config, *config.Facts) config.Number
+	// RoundsOf is Rounds where it follows from facts too; nil: it does not.
+	RoundsOf func(config.Config, *config.Facts) float64
 	// Sums is how many secure sums there are, where it is not Rounds.
 	Sums func(config.Config) int
 	// CheckFeedback refuses a feedback that it cannot learn from; nil: any.

@@ -135,9 +135,15 @@ func declareRun() {
 	})
 
 	Rounds = config.DeclareNumber(config.Key{
-		Name: "rounds", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 10 to 1000 of matrix factorization, 2 to 12 outer steps of sufficient statistics",
+		Name: "rounds", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 10 to 1000 of matrix factorization, 2 to 16 outer steps of sufficient statistics",
 		Range: config.Between(1, 1_000_000), Flag: true, Placeholder: "T", Help: "Rounds to attempt.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).About().Rounds(c)) },
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			about := Of(c).About()
+			if about.RoundsOf != nil {
+				return config.Fixed(about.RoundsOf(c, f))
+			}
+			return config.Fixed(about.Rounds(c))
+		},
 	})
 	Rank = config.DeclareNumber(config.Key{
 		Name: "rank", Kind: config.Whole, Default: "auto", Auto: "by the algorithm: 1 where there is little but noise to learn from, up to 20", Range: config.Between(1, 1024),

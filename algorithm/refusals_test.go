@@ -232,7 +232,6 @@ var refusals = []struct {
 	{"statistics.headroom=0", "statistics.headroom", "0.001"},
 	{"statistics.count-margin=-1", "statistics.count-margin", "0 to 100"},
 	{"statistics.posteriors=maybe", "statistics.posteriors", "auto, yes, no"},
-	{"statistics.posteriors=yes", "statistics.posteriors", "they are of runs with epsilon inf"},
 	{"epsilon=inf statistics.posteriors=yes statistics.top-items=0.5", "statistics.posteriors", "they are of all items"},
 	{"statistics.user-popularity-weight=-1", "statistics.user-popularity-weight", "outside 0 to 10"},
 	{"statistics.growth=11", "statistics.growth", "outside 0.1 to 10"},

@@ -140,8 +140,11 @@ func (f *family) complete() {
 		"what can be proved for a rating is no better than per user, which is what is stated (theorem 1 of the am-ssp paper takes u_i for given)"
 	a.Keys = f.keys()
 	a.Rank = func(c config.Config) float64 { return settings{c}.rank() }
-	a.RankOf = func(c config.Config, facts *config.Facts) config.Number { return settings{c}.rankOf(facts) }
+	a.RankOf = func(c config.Config, facts *config.Facts) config.Number {
+		return settings{c}.decided(facts).rankOf(facts)
+	}
 	a.Rounds = func(c config.Config) float64 { return settings{c}.outerSteps() }
+	a.RoundsOf = func(c config.Config, facts *config.Facts) float64 { return settings{c}.decided(facts).outerSteps() }
 	a.Sums = func(c config.Config) int { return settings{c}.sums() }
 	a.Times = func(c config.Config) bool { return settings{c}.drifts() }
 	a.CheckFeedback = func(c config.Config) string {

@@ -37,6 +37,9 @@ func (biasing) keys() []*config.Key {
 	return []*config.Key{keys.priors.Key, keys.priorStrength.Key, keys.biasRounds.Key, keys.clipBias.Key, keys.normBias.Key, keys.biasRidge.Key, keys.userBiasRidge.Key, keys.shareWeightCounts.Key}
 }
 
+// posteriorsBias is the share of biases before posteriors under noise.
+const posteriorsBias = 0.2
+
 // maxBiasRounds is how many sums biases are learned from at most.
 const maxBiasRounds = 100
 
@@ -76,7 +79,7 @@ func declareBiases() {
 	keys.userBiasRidge = number("statistics.user-bias-ridge", config.Positive(), biased, "5", "Ridge of a user's own bias.", value(5))
 	keys.biasRidge = number("statistics.bias-ridge", config.Positive(), func(s settings) bool { return s.biases() && !s.learns() }, "4", "How many ratings pull a bias to zero, with fixed priors.", value(4))
 	keys.shareBias = config.DeclareNumber(config.Key{
-		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.5 to 0.95, by ε and how many users there are, of a wide catalogue without features by how many for each item", Range: config.Inside(0, 1),
+		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.2 with posteriors, else 0.5 to 0.95, by ε and how many users there are, of a wide catalogue without features by how many for each item", Range: config.Inside(0, 1),
 		When: condition(func(s settings) bool { return s.biases() && s.items() }).when(), Help: "Share of the budget for item biases.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
@@ -84,6 +87,9 @@ func declareBiases() {
 			}
 			if (settings{c}).starved(f) {
 				return config.Fixed(max(1-starvedRest-keys.shareMean.Value(c)-keys.shareCounts.Value(c), starvedRest))
+			}
+			if (settings{c}).noisyPosteriors() {
+				return config.Fixed(posteriorsBias) // sums of posteriors learn biases too
 			}
 			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users, settings{c}.usersOfBiases(f)))
 		},

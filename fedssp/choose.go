@@ -148,7 +148,7 @@ func (s settings) most(f *config.Facts) float64 {
 	switch solver := s.solver(); {
 	case s.wide(f) && s.private() && s.implicit() && s.items() && (solver == ALS || solver == CMF) && keys.itemsFile.Is(s.Config, "") && !keys.chooseBy.Is(s.Config, byWeights):
 		return rankedItems
-	case !s.wide(f), !s.private(), !s.pooled(), s.problemOfWeights() != "", keys.chooseBy.Is(s.Config, byCounts), !keys.itemsFile.Is(s.Config, ""), keys.popularityWeight.Or(s.Config, 0) > 0:
+	case !s.wide(f), !s.private(), !s.pooled(), s.variational(), s.problemOfWeights() != "", keys.chooseBy.Is(s.Config, byCounts), !keys.itemsFile.Is(s.Config, ""), keys.popularityWeight.Or(s.Config, 0) > 0:
 		return 0
 	}
 	return min(max(math.Round(algorithm.Epsilon.Chosen(s.Config)*float64(f.Users)/eachItem), leastItems), mostItems)

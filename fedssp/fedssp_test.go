@@ -119,6 +119,8 @@ func kinds(items, rank int) map[string]Params {
 	weighed.Popularity = 0.2
 	variational := weighed
 	variational.Solver, variational.Gramian, variational.ClipUser, variational.UserRidge = Variational, PerItem, 1, 0
+	bounded := variational
+	bounded.PerUser, bounded.NormItems = 4, 0.8
 	single, singleImplicit, singlePopular := normedPooled, implicit, popular
 	single.Single, singleImplicit.Single, singlePopular.Single = true, true, true
 	out := map[string]Params{
@@ -126,7 +128,7 @@ func kinds(items, rank int) map[string]Params {
 		"gradients": descent, "gradients, after all stages": descentAfterAll, "gradients of an encoder": byEncoder, "gradients of ids": byIDs,
 		"joint": joint, "joint, of samples": jointSample,
 		"refined": refinedPooled, "refined, convex": refinedConvex, "popularity": popular,
-		"popularity of users": weighed, "variational": variational,
+		"popularity of users": weighed, "variational": variational, "variational, bounded": bounded,
 		"norms, per item": normed, "norms, pooled": normedPooled,
 		"weights of one scale": global,
 		"pooled":               pooled, "pooled, with tastes": tasteful, "convex, with tastes": tastefulConvex,

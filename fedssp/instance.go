@@ -44,7 +44,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final one is broadcast too
 	for _, r := range s.Schedule.All() {
-		r.Scale = algorithm.Scale(*r) * x.params.solver().finer()
+		r.Scale = algorithm.Scale(*r) * x.params.solver().finer(&x.params)
 	}
 	s.Schedule, shares = merged(s.Schedule, shares)
 	if s.Private() {

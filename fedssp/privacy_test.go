@@ -143,8 +143,12 @@ func TestSensitivity(t *testing.T) {
 					least = 0.99 // all ratings at an end of the scale
 				case (release == Gramian || release == Gramians) && p.NormItems > 0:
 					least = 0.8 // a u that is long comes with residuals that are, and is scaled down with them
+				case p.bounded() && p.Solver == Variational && (release == SecondMoments || release == FirstMoments):
+					least = 0.99 // measured, and scaled down to it
 				case p.Solver == Variational && (release == SecondMoments || release == FirstMoments):
 					least = 0.24 // of a user as precise as others; up to four times that is left for others
+				case release == Scales && p.bounded():
+					least = 0.5 // each in units of its own
 				case release == Scales:
 					least = 0.15 // all of them are not at their largest at once
 				case p.Solver == Variational && release == Gramian:

@@ -79,7 +79,7 @@ type asking interface {
 	secondOrder() bool
 	byUser() bool
 	// finer multiplies how finely releases are rounded.
-	finer() float64
+	finer(*Params) float64
 }
 
 // clientSide is what a client computes.
@@ -181,7 +181,7 @@ func (plainSolver) read(*Params, settings)                   {}
 func (plainSolver) learns() bool                             { return false }
 func (plainSolver) logistic(*Params) bool                    { return false }
 func (plainSolver) byUser() bool                             { return false }
-func (plainSolver) finer() float64                           { return 1 }
+func (plainSolver) finer(*Params) float64                    { return 1 }
 func (plainSolver) keeps(*Params) int                        { return 0 }
 func (plainSolver) fit(w *workspace, p *Params, m shared)    { w.leastSquares(p, m) }
 func (plainSolver) start(*Params, []float64, func() float64) {}

@@ -59,7 +59,7 @@ func declareStatistics() {
 			return string(PerItem)
 		})
 	keys.growth = config.DeclareNumber(config.Key{
-		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, else 1", Range: config.Between(0.1, 10), When: items.when(),
+		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, 1.2 with posteriors, else 1", Range: config.Between(0.1, 10), When: items.when(),
 		Help:         "What a sum of statistics has of the budget, beside the sum before it.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(settings{c}.growth()) },
 	})
@@ -78,16 +78,16 @@ func declareStatistics() {
 		},
 		Check: checkResample,
 	})
-	keys.clipUser = number("statistics.clip-user", clips(), bySums, "1; 4 without noise, more with posteriors; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
+	keys.clipUser = number("statistics.clip-user", clips(), bySums, "1; 4 without noise; √(rank + 1) with posteriors, 3·√rank without noise; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
 	// A star of five: what biases and mean leave of a rating is seldom more, and the noise grows with
 	// it. Without noise it bounds what one rating can do where priors are learned, and else nothing.
 	keys.clipRating = number("statistics.clip-rating", clips(), func(s settings) bool {
 		return bySums(s) && !s.implicit() && (s.solver() != Convex || lossKey.Chosen(s.Config) == string(Squared))
-	}, "a quarter of the scale; all of it without noise", "Largest residual of a rating in what a user sends, in stars.",
+	}, "a quarter of the scale; all of it without noise and with posteriors", "Largest residual of a rating in what a user sends, in stars.",
 		byFacts(func(s settings, f *config.Facts) float64 {
-			return either(s.private() || s.solver() == Pooled, 0.5, 2) * halfScale(f)
+			return either(s.private() && !s.variational() || s.solver() == Pooled, 0.5, 2) * halfScale(f)
 		}))
-	keys.normItems = longest("norm-items", func(s settings) bool { return s.items() && !s.byUser() && !s.variational() }, "an eighth of the scale of our forms; 0 of the papers', without noise, and where no biases come first",
+	keys.normItems = longest("norm-items", func(s settings) bool { return s.items() && !s.byUser() && (!s.variational() || s.private()) }, "an eighth of the scale of our forms, a quarter times clip-user with posteriors; 0 of the papers', without noise, and where no biases come first",
 		"Largest norm of all that a user adds to the sums for embeddings of items, likewise.", settings.normItems)
 	keys.unobserved = number("statistics.unobserved", config.Positive(), implicit, "0.1 or 0.2", "Weight of what a user did not rate, with implicit feedback.",
 		always(func(s settings) float64 { return either(s.poolsRanks(), 0.2, 0.1) }))

@@ -30,7 +30,7 @@ import (
 // u and v are turned so that users' second moment is I again, as it is in the prior, and what items differ
 // in has its axes on the coordinates: without, variances would take a hundred steps (Luttinen and Ilin 2010).
 
-// Variational is the solver in which v_j and b_j have posteriors, and users contribute moments of theirs (variational Bayes). Ours; without noise.
+// Variational is the solver in which v_j and b_j have posteriors, and users contribute moments of theirs (variational Bayes). Ours; with little noise or none.
 const Variational Solver = "variational"
 
 type variational struct{ closed }
@@ -48,10 +48,10 @@ var posteriorsKey config.TextKey
 func declarePosteriors() {
 	// Before what follows from it: keys are chosen in this order.
 	posteriorsKey = config.DeclareText(config.Key{
-		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise", Words: []string{yes, no},
+		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise or where it is small: ε at least 100, and ε·users at least 3000 times the items, at most 20000", Words: []string{yes, no},
 		When:       condition(func(s settings) bool { return s.items() && s.family().has(Variational) && !s.implicit() }).when(),
 		Help:       "Whether users send moments of the posteriors of their embeddings, not embeddings as if they were certain, and items have posteriors.",
-		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf((settings{c}).variational()) },
+		ChooseWord: func(c config.Config, f *config.Facts) string { return (settings{c}).posteriors(f) },
 		Check: func(c config.Config) string {
 			if posteriorsKey.Is(c, yes) {
 				return (settings{c}).problemOfPosteriors()
@@ -61,16 +61,18 @@ func declarePosteriors() {
 	})
 }
 
-// finer is how much finer contributions are rounded than noise would ask for: there is none, and a rating is
+// finer is how much finer contributions are rounded than noise would ask for: without noise a rating is
 // a small part of what it could be at the most.
-func (variational) finer() float64 { return 256 }
+func (variational) finer(p *Params) float64 { return either(p.bounded(), 1, 256) }
 
 func (variational) check(p *Params, e *problems) {
 	if p.Gramian != PerItem || !p.Bias || p.Budgeting != Weights || p.SamplingRate > 0 && p.SamplingRate < 1 {
 		e.add("solver %s needs gramian %s, a bias stage, weights and all users in every sum", Variational, PerItem)
 	}
-	if p.NormItems > 0 {
-		e.add("solver %s has no bound on all of a user's moments; norm-items must be 0", Variational)
+	if p.bounded() {
+		e.within(keys.perUser, float64(p.PerUser))
+	} else if p.NormItems > 0 {
+		e.add("solver %s bounds all of a user's moments only if per-user is positive; norm-items must be 0", Variational)
 	}
 	checkClips(p, e, true)
 	checkStart(p, e)
@@ -91,14 +93,17 @@ func (variational) length(p *Params, name string) int {
 	}
 }
 
-// ask adds what a step sums ([variational.contribute]). No rating weighs more
-// than 1/√m.
+// ask adds what a step sums ([variational.contribute]). Without noise no rating weighs more
+// than 1/√m; where all of a user's moments are bounded, one item may have all of them.
 func (variational) ask(p *Params, to *Step, share float64) {
 	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
-	norm2, each := p.ClipUser*p.ClipUser, 1/math.Sqrt(float64(p.Items))
-	items, biased := p.rows(SecondMoments, p.packedJoint(), norm2), p.rows(FirstMoments, p.joint(), p.ClipRating*p.ClipUser)
-	items.LInf *= each
-	biased.LInf *= each
+	norm2 := p.ClipUser * p.ClipUser
+	items, biased := p.rows(SecondMoments, p.packedJoint(), norm2), p.rows(FirstMoments, p.joint(), p.itemsBound())
+	if !p.bounded() {
+		each := 1 / math.Sqrt(float64(p.Items))
+		items.LInf *= each
+		biased.LInf *= each
+	}
 	to.add(p.gramianRelease(), second*commonShare)
 	to.add(protocol.Release{Name: Scales, Len: numScales, L2: p.scalesBound() * math.Sqrt(numScales), LInf: p.scalesBound(), MaxNonZero: numScales}, second*commonShare)
 	to.add(items, second*(1-2*commonShare))
@@ -237,15 +242,27 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 	}
 	v := s.model.variances(p)
 	scale := n * p.fullWeight() / v.Residual
+	noise := s.momentNoise(r, n*p.fullWeight())
 	second, first := r.values[SecondMoments], r.values[FirstMoments]
 	covariance, bias := make([]float64, m*size), make([]float64, m)
 	dense.Blocks(run, m, func(from, to int) {
 		a, b := make([]float64, e*e), make([]float64, e)
+		var of *discounted
+		if noise.is() {
+			of = noise.discounting(s, v.Residual)
+		}
 		for j := from; j < to; j++ {
-			dense.Unpack(a, second[j*size:(j+1)*size], e, scale)
+			if of != nil {
+				of.load(a, b, j, second[j*size:(j+1)*size], first[j*e:(j+1)*e])
+			} else {
+				dense.Unpack(a, second[j*size:(j+1)*size], e, scale)
+				for k := range e {
+					b[k] = scale * first[j*e+k]
+				}
+			}
 			for k := range e {
 				a[k*e+k] += 1 / before.variance[k]
-				b[k] = scale*first[j*e+k] + before.mean[j*e+k]/before.variance[k]
+				b[k] += before.mean[j*e+k] / before.variance[k]
 			}
 			if !dense.SolveUpper(a, b, e) { // rounding made a hardly determined item indefinite: what is known beforehand
 				clear(a)
@@ -261,7 +278,7 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 		}
 	})
 	s.model.Bias, s.model.Covariance = bias, covariance
-	s.model.Variances = p.learn(v, r.values[Scales])
+	s.model.Variances = p.learn(v, r.values[Scales], r.noise[Scales])
 	after, err := s.fitPrior(design)
 	if err != nil {
 		return err
@@ -270,21 +287,30 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 	return nil
 }
 
-// learn are the variances that scales, summed over users ([contribution.scales]), make likeliest.
-func (p *Params) learn(v Variances, x []float64) *Variances {
+// learn are the variances that scales, summed over users ([contribution.scales]), make likeliest. A variance stays where a sum that it follows from
+// does not stand out of its noise, of which the deviation is given.
+func (p *Params) learn(v Variances, sums []float64, noise float64) *Variances {
+	x, told := make([]float64, len(sums)), make([]bool, len(sums))
+	for i, y := range sums {
+		x[i], told[i] = y*p.scaleUnit(i), y >= 2*noise
+	}
 	users := x[scaleUsers]
-	if !(users > 0) {
+	if !(users > 0) || !told[scaleUsers] {
 		return &v
 	}
-	if x[scaleRatings] > 0 {
+	if x[scaleRatings] > 0 && told[scaleRatings] && told[scaleResiduals] {
 		v.Residual = max(x[scaleResiduals]/x[scaleRatings], leastVariance*dense.Sqr(p.Max-p.Min))
 	}
-	v.UserBias = max(x[scaleBias]/users, leastVariance*dense.Sqr(p.Max-p.Min))
+	if told[scaleBias] {
+		v.UserBias = max(x[scaleBias]/users, leastVariance*dense.Sqr(p.Max-p.Min))
+	}
 	// The fixed point of MacKay (1992), which EM takes ten times the steps to.
-	if known := x[scaleKnown]; known > 0 {
+	if known := x[scaleKnown]; known > 0 && told[scaleKnown] && told[scaleFeatures] {
 		v.Features = max(x[scaleFeatures]/known, leastVariance)
 	}
-	v.Popularity = max(x[scalePopularity]/users, leastVariance)
+	if told[scalePopularity] {
+		v.Popularity = max(x[scalePopularity]/users, leastVariance)
+	}
 	return &v
 }
 

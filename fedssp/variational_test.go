@@ -275,7 +275,7 @@ func TestVariationalLearnsMore(t *testing.T) {
 // What posteriors cannot do is refused where they are asked for, and else they are left out.
 func TestPosteriorsRefused(t *testing.T) {
 	for settings, want := range map[string]string{
-		"epsilon=5": "epsilon inf", "feedback=implicit epsilon=inf": "", "epsilon=inf statistics.gramian=one": "per-item",
+		"feedback=implicit epsilon=inf": "", "epsilon=inf statistics.gramian=one": "per-item",
 		"epsilon=inf encoder.optimiser=adam": "exact", "epsilon=inf statistics.bias-first=no": "biases come first",
 		"epsilon=inf statistics.budgeting=tail": "weights", "epsilon=inf": "-",
 	} {

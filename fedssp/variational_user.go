@@ -31,9 +31,17 @@ const (
 	numScales
 )
 
+// bounded reports whether all of a user's moments together are bounded, as noise needs them to be. Without noise each rating is.
+func (p *Params) bounded() bool { return p.PerUser > 0 }
+
 // fullWeight is what a sum is to be multiplied by, that a rating of σ_i = 1 counts as one: a rating weighs p_i of mostPrecise,
-// divided by √m.
-func (p *Params) fullWeight() float64 { return mostPrecise * math.Sqrt(float64(p.Items)) }
+// divided by √m or, where all of a user's moments are bounded, p_i/√PerUser.
+func (p *Params) fullWeight() float64 {
+	if p.bounded() {
+		return math.Sqrt(float64(p.PerUser))
+	}
+	return mostPrecise * math.Sqrt(float64(p.Items))
+}
 
 // fits is the posterior of a user beside its means, which are beta.
 type fits struct {
@@ -46,6 +54,7 @@ type fits struct {
 	right      []float64 // Σ_j E[h (y - μ - b_j)]
 	precision  float64   // 1/σ_i²
 	residuals  float64   // Σ_j E[e²]/σ_i²
+	weight     float64   // of a rating in moments that are bounded; 0: not computed yet, -1: none
 }
 
 // variational sets beta, and what else is known of the user. What cannot be computed is a beta of zeros
@@ -74,7 +83,7 @@ func (w *workspace) variational(p *Params, m shared) {
 	for k, y := range w.value {
 		dense.Axpy(f.right, y-w.offset[k], w.rows[k*n:(k+1)*n])
 	}
-	f.precision = 1
+	f.precision, f.weight = 1, 0
 	for again := true; ; again = false {
 		if !w.fitPosterior(p, v) {
 			clear(w.beta)
@@ -186,6 +195,11 @@ const justBelow = 1 - 1e-12
 // second-moments is w_i·E[g gᵀ], whose norm is w_i·Γ_u² at most by [workspace.share]; one of first-moments is clipped to the
 // norm Γ_y·Γ_u before it is weighed; so both are within those bounds, and no coordinate beyond 1/√m of them. E[u uᵀ] is a part
 // of E[g gᵀ] and scaled as it is. Scales are each clipped to their range.
+//
+// Where PerUser is positive ([Params.bounded]), as it is under noise, one weight of all of the user's n ratings takes the place of 1/√m: at most so much that
+// the norm of all second-moments, √n·w·‖E[g gᵀ]‖, is at most Γ_u², and that of all first-moments at most their bound, NormItems. Both are
+// measured last. An empty record has a posterior too, the prior, and contributes none of it: it never comes here
+// ([contribution.vector]), and adds zero to every sum. So a record that is emptied moves a sum by the norm of one contribution.
 func (variational) contribute(c *contribution, name string) (protocol.Vector, error) {
 	c.fitVariational()
 	p, w, f := c.params, c.work, &c.work.fits
@@ -206,6 +220,9 @@ func (variational) contribute(c *contribution, name string) (protocol.Vector, er
 		return protocol.Vector{Value: c.scales()}, nil
 	}
 	weight := share * f.precision / p.fullWeight()
+	if p.bounded() {
+		weight = c.bounded(f.precision / p.fullWeight())
+	}
 	items := make([]uint32, len(c.ratings.Items))
 	for k, j := range c.ratings.Items {
 		items[k] = uint32(j)
@@ -262,6 +279,9 @@ func (c *contribution) scales() []float64 {
 	v, n, m := c.model.variances(p), w.width, float64(p.Items)
 	second := func(i int) float64 { return dense.Sqr(w.beta[i]) + f.covariance[i*n+i] }
 	x := make([]float64, numScales)
+	if p.bounded() {
+		m = float64(max(p.PerUser, len(w.value)))
+	}
 	x[scaleUsers] = 1
 	x[scaleResiduals], x[scaleRatings] = f.residuals/m, float64(len(w.value))/m
 	x[scaleBias] = second(p.Rank)
@@ -276,10 +296,44 @@ func (c *contribution) scales() []float64 {
 		if math.IsNaN(x[i]) {
 			x[i] = 0
 		}
-		x[i] = dense.Clamp(x[i], p.scalesBound())
+		x[i] = dense.Clamp(x[i]/p.scaleUnit(i), p.scalesBound())
 	}
 	return x
 }
 
 // scalesBound is the largest of a user's scales.
-func (p *Params) scalesBound() float64 { return max(dense.Sqr(p.Max-p.Min), scalesBound) }
+func (p *Params) scalesBound() float64 {
+	if p.bounded() {
+		return 1
+	}
+	return max(dense.Sqr(p.Max-p.Min), scalesBound)
+}
+
+// scaleUnit is what one of a user's scales is divided by before it is clipped.
+func (p *Params) scaleUnit(i int) float64 {
+	switch {
+	case !p.bounded():
+		return 1
+	case i == scaleResiduals || i == scaleBias:
+		return dense.Sqr((p.Max - p.Min) / 2)
+	case i == scalePopularity || i == scaleFeatures:
+		return 25
+	default:
+		return 1
+	}
+}
+
+// bounded is the weight of each of a user's ratings: the given one or, if it is less, what brings second-moments down to the norm Γ_u²
+// and first-moments to their bound. The norms are taken of what is sent, so that no weight of the server's model can pass them.
+func (c *contribution) bounded(weight float64) float64 {
+	p, f := c.params, &c.work.fits
+	if f.weight == 0 {
+		second := math.Sqrt(float64(len(c.work.value))) * dense.Norm(f.moments)
+		first := dense.Norm(c.firstMoments(1))
+		f.weight = min(weight, dense.Sqr(p.ClipUser)/second*justBelow, p.itemsBound()/first*justBelow)
+		if !(f.weight > 0) {
+			f.weight = -1
+		}
+	}
+	return max(f.weight, 0)
+}

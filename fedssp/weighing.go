@@ -66,15 +66,23 @@ func declareWeighing() {
 		Help: "By how much the square of an average user's weights stays below the bound with one scale for all: c(n) of the multi-task paper.",
 	})
 	// Half as many (multi-task paper, section 5.1) lose more than their noise costs.
-	keys.perUser = count("statistics.per-user", config.Between(1, 1e6), func(s settings) bool { return !s.weights() }, "100; 1000 without noise",
-		"Most ratings of a user in a sample.", always(func(s settings) float64 { return either(s.private(), 100, 1000) }))
+	keys.perUser = count("statistics.per-user", config.Between(1, 1e6), func(s settings) bool { return !s.weights() || s.noisyPosteriors() }, "100; 1000 without noise",
+		"Most ratings of a user in a sample. With posteriors under noise: how many ratings of a user count in full; those of a user with more weigh less.", always(func(s settings) float64 { return either(s.private(), 100, 1000) }))
+}
+
+// perUser is Params.PerUser; 0 where all of a user's ratings count in full.
+func (s settings) perUser() int {
+	if s.weights() && !s.noisyPosteriors() {
+		return 0
+	}
+	return keys.perUser.Int(s.Config)
 }
 
 func (s settings) weighing() WeighingParams {
 	c := s.Config
 	return WeighingParams{
 		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), Normalise: Normaliser(keys.normalise.Of(c)),
-		Headroom: keys.headroom.Value(c), PerUser: keys.perUser.Int(c),
+		Headroom: keys.headroom.Value(c), PerUser: s.perUser(),
 	}
 }
 
@@ -84,7 +92,9 @@ type WeighingParams struct {
 	Exponent  float64    // of the weights, 0 (equal) to 2
 	Normalise Normaliser // "" is PerUserNorm
 	Headroom  float64    // c(n) of GlobalNorm, positive; else 0
-	PerUser   int        // ratings that a user's sample has at most; of the samplings only
+	// PerUser is how many ratings a user's sample has at most. With the variational solver it is how many ratings of a user count in full,
+	// and positive where there is noise; else 0.
+	PerUser int
 }
 
 func (p *Params) checkBudgeting(e *problems) {
