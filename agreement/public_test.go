@@ -175,7 +175,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "4f7ff1a7e1a9776599f6f0020daa2e45d212e008055663c171a4c40554edfa50" {
+	if err != nil || hex.EncodeToString(hash[:]) != "217b3e6d7069af1ddb9424ba449bcc253e57a4d0ab5e33f5e604530ddcf7074a" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

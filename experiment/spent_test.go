@@ -146,8 +146,8 @@ func TestStatementOfOrganisations(t *testing.T) {
 		{"algorithm=vfl-sgdmf accountant=rdp unit=user", "(epsilon=1.5, delta=1e-05, unit=user, relation=add-remove, accountant=rdp, sampling=poisson, noise=float-gaussian)"},
 		{"algorithm=hfl-sgdmf sampling-rate=1", "(epsilon=1.5, delta=1e-05, unit=user, relation=add-remove, accountant=rdp, sampling=none, noise=float-gaussian)"},
 		{"algorithm=hfl-synsgd accountant=rdp", "(epsilon=1.5, delta=1e-05, unit=user, relation=add-remove, accountant=rdp, sampling=poisson, noise=float-gaussian)"},
-		{"algorithm=fmf-vfl", "(epsilon=inf, delta=5e-06, unit=rating, relation=add-remove, accountant=none, sampling=none, noise=none)"},
-		{"algorithm=fmf-hfl", "(epsilon=inf, delta=1e-05, unit=user, relation=add-remove, accountant=none, sampling=none, noise=none)"},
+		{"algorithm=fmf-vfl", "(epsilon=inf, delta=0, unit=rating, relation=add-remove, accountant=none, sampling=none, noise=none)"},
+		{"algorithm=fmf-hfl", "(epsilon=inf, delta=0, unit=user, relation=add-remove, accountant=none, sampling=none, noise=none)"},
 		{"algorithm=hfl-sgdmf noise=none", "(epsilon=inf, delta=1e-05, unit=user, relation=add-remove, accountant=none, sampling=none, noise=none)"},
 	} {
 		if got := opened.Experiment(t, tt.settings).Statement(dp.Result{Epsilon: 1.5, Accountant: dp.RDP}).String(); got != tt.want {
