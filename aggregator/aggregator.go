@@ -154,6 +154,8 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	case protocol.Registered:
 		a.forget(in.Client)
 		return a.settle(now)
+	case protocol.Alone:
+		return a.alone(now)
 	case protocol.RelayLost:
 		return a.relayLost(now, in)
 	case protocol.Done:

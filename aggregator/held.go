@@ -93,6 +93,16 @@ func (a *Aggregator) release(now time.Time) protocol.Effects {
 	}
 }
 
+// alone gives up the held iteration, and has none wait from now on.
+func (a *Aggregator) alone(now time.Time) protocol.Effects {
+	a.waited = a.cfg.Gather
+	if a.held == nil {
+		return protocol.Effects{}
+	}
+	a.held.since, a.held.deadline = now, now
+	return a.release(now)
+}
+
 // usable reports whether enough of the clients that an iteration set up ahead is for are still connected.
 func (a *Aggregator) usable(r *round) bool {
 	if !a.cfg.Presence {

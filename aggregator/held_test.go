@@ -42,6 +42,10 @@ func TestIterationWaitsForClients(t *testing.T) {
 			tick 21s         -> announce(1) 0,1,2,3,4, wake 31s, iteration-opened
 			disconnected 2 3 ->
 			open 2           -> held 2 (2 of 3), wake 1m0s, iteration-held`,
+		"the others decline the session": `
+			tick 5s -> wake 1m0s
+			alone   -> abort 1: iteration 1: 2 clients left after the stage advertise, 3 required, iteration-aborted
+			open 2  -> abort 2: iteration 2: 2 clients left after the stage advertise, 3 required, iteration-aborted`,
 		"the server goes on": `
 			open 2        -> held 2 (2 of 3), wake 1m0s, iteration-held
 			connected 2 3 -> wake 1s

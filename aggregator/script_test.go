@@ -135,6 +135,8 @@ func (b *bench) command(text string) protocol.Effects {
 	switch w[0] {
 	case "open":
 		return b.receive(server, &protocol.Open{Plan: b.plan(b.number(w[1]))})
+	case "alone":
+		return b.step(protocol.Alone{})
 	case "registered":
 		return b.step(protocol.Registered{Client: protocol.ClientID(b.number(w[1]))})
 	case "connected":

@@ -124,6 +124,7 @@ func (a *Aggregator) hopeless(s *hubSession) {
 		return
 	}
 	s.hopeless = true
+	a.busy.Go(func() { s.driver.give(s.ctx, protocol.Alone{}) }) // beside, since the driver may wait for mu
 	if c := a.conns[admission.ServerPlace]; c != nil && c.in == s && s.asked == nil {
 		c.close()
 	}

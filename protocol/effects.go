@@ -36,6 +36,10 @@ type Disconnected struct {
 	Connection uint64
 }
 
+// Alone tells the aggregator that so many clients decline the session that no iteration can come about: it waits for
+// none of them.
+type Alone struct{}
+
 // RelayLost tells the aggregator that the connection to a relay is lost: what it holds will
 // not come. A relay that connects again has another number.
 type RelayLost struct{ Number int }
@@ -48,6 +52,7 @@ func (Received) input()     {}
 func (Registered) input()   {}
 func (Connected) input()    {}
 func (Disconnected) input() {}
+func (Alone) input()        {}
 func (RelayLost) input()    {}
 func (Done) input()         {}
 func (Tick) input()         {}
