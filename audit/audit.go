@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -101,7 +100,7 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 		Noise: a.noise, Clients: e.Cohort.Wanted(), Items: e.Data.Items, Colluders: e.Cohort.Colluding(), Dropout: algorithm.Dropout.Value(e.Config),
 		Releases: a.released, Runs: c.Runs, Seed: c.Seed,
 	}
-	if slices.ContainsFunc(e.Privacy.Run, func(ev dp.Event) bool { return ev.Mechanism.Sampled() }) {
+	if a.counted {
 		r.attack(views, []statistic{likelihoodRatio, learnt}, family(e.Privacy.Run, r.Delta), tail)
 	} else {
 		r.attackNormal(views)

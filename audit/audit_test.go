@@ -78,7 +78,7 @@ func TestHonestAlgorithmsHold(t *testing.T) {
 					s += " rounds=2"
 				}
 				runs := runs
-				if about.Clients.Organisations() && about.Noise == algorithm.DistributedNoise {
+				if about.Noise == algorithm.DistributedNoise && (about.Clients.Organisations() || strings.Contains(s, "cohort.size")) {
 					runs = max(runs, 1000) // of few clients, so that runs are cheap
 				}
 				r := run(t, open(t, "algorithm="+about.Name+" "+s), Config{Runs: runs, Claim: Stated})

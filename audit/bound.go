@@ -86,9 +86,16 @@ func curve(delta float64) price {
 // distance is how many standard deviations apart the means of a number are in the two worlds, and the lower bound on it.
 type distance struct{ estimate, lower float64 }
 
-// separated measures the distance where the number is near normal with one deviation in both worlds. With n runs a world and the
-// deviation pooled, the variance of the estimate μ is (2 + μ²(κ-1)/8)/n at kurtosis κ, by the delta method. The margin has 2 + μ²/2,
-// which covers kurtosis up to 5; the normal law has 3. The bound is wrong with probability wrong.
+// separated measures the distance μ from pairs: run i of one world and run i of the other. Pairs are independent of each other. The two
+// runs of a pair may depend on each other in any way, since μ depends on the law of each world alone. Where both draw the same noise,
+// their difference d hardly varies, and the estimate mean(d)/sd has little error but that of sd.
+//
+// To first order the error of the estimate is the mean over pairs of d' - μ(q-1)/2. There d' is the deviation of d from its mean, in
+// units of sd, and q averages the squared deviations of the pair in units of sd². The margin takes the larger of two variances:
+// the sample variance of these terms, which holds for any law and any dependence; and var(d)/sd² + μ²/2, which is no less than theirs
+// for jointly normal pairs. Of a normal pair d and q are uncorrelated and q has variance 1 + ρ², at most 2. The value 2 counts the degrees
+// of freedom of one world only. The second variance keeps the level in few runs, where the sample variance of squares tends to be low.
+// The bound is wrong with probability wrong.
 func separated(h *half, wrong float64) distance {
 	var mean [worlds]float64
 	n := float64(len(h[0]))
@@ -97,11 +104,11 @@ func separated(h *half, wrong float64) distance {
 			mean[w] += x / n
 		}
 	}
-	var squares float64
-	for w, all := range h {
-		for _, x := range all {
-			squares += (x - mean[w]) * (x - mean[w])
-		}
+	var squares, differences float64
+	for i := range h[0] {
+		empty, full := h[0][i]-mean[0], h[1][i]-mean[1]
+		squares += empty*empty + full*full
+		differences += (full - empty) * (full - empty)
 	}
 	apart := mean[1] - mean[0]
 	switch {
@@ -110,8 +117,17 @@ func separated(h *half, wrong float64) distance {
 	case squares == 0:
 		return distance{math.Inf(1), math.Inf(1)}
 	}
-	mu := apart / math.Sqrt(squares/(2*n-2))
-	return distance{mu, mu - quantile(1-wrong)*math.Sqrt((2+mu*mu/2)/n)}
+	variance := squares / (2*n - 2)
+	sd := math.Sqrt(variance)
+	mu := apart / sd
+	var errors float64
+	for i := range h[0] {
+		empty, full := (h[0][i]-mean[0])/sd, (h[1][i]-mean[1])/sd
+		e := full - empty - mu*((empty*empty+full*full)/2-1)/2
+		errors += e * e
+	}
+	spread := max(errors/(n-1), differences/(n-1)/variance+mu*mu/2)
+	return distance{mu, mu - quantile(1-wrong)*math.Sqrt(spread/n)}
 }
 
 // quantile is the quantile function of the standard normal law.

@@ -24,7 +24,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		claim          Claim
 		mutant         mutant
 	}{
-		{"replaced noise at the published claim", "algorithm=lfl-sgdmf rounds=1 epsilon=1 noise=replace dropout=0", 4000, Published, mutant{}},
+		{"replaced noise at the published claim", "algorithm=lfl-sgdmf rounds=1 epsilon=1 noise=replace dropout=0", 1000, Published, mutant{}},
 		{"a sensitivity stated at half", lfl, 300, Stated, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 4 })}},
 		{"noise of the survivors only", lfl + "tolerance=0.5 dropout=0.9 dropout-at=masked-input", 300, Stated, mutant{plan: untold, survivors: everybody}},
 		{"thinning the wrong way", lfl + "dropout=0", 600, Stated, mutant{removal: wrongWay}},
