@@ -239,7 +239,7 @@ func drawModel(t *rapid.T, c *config.Config) {
 	put(t, c, "rounds", whole(1, 1_000_000).Draw(t, "rounds"))
 	put(t, c, "rank", whole(1, 1024).Draw(t, "rank"))
 	put(t, c, "contribution", word("one-rating", "all-ratings").Draw(t, "contribution"))
-	put(t, c, "clip-norm", orAuto(positive).Draw(t, "clip-norm"))
+	put(t, c, "clip-norm", positive.Draw(t, "clip-norm"))
 	put(t, c, "model.learning-rate", orAuto(positive).Draw(t, "learning-rate"))
 	put(t, c, "model.user-rate", orAuto(positive).Draw(t, "user-rate"))
 	put(t, c, "model.item-rate", orAuto(positive).Draw(t, "item-rate"))

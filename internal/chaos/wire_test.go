@@ -77,8 +77,8 @@ func TestMessagesTravel(t *testing.T) {
 		}
 		riders += c.riders
 	}
-	for k := range protocol.KindForward { // there are no relays
-		if seen[k] == 0 {
+	for k := range protocol.KindForward { // there are no relays, and nobody's connection counts: no round is held
+		if seen[k] == 0 && k != protocol.KindHeld {
 			t.Errorf("no message %s was sent", k)
 		}
 	}
