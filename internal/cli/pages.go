@@ -111,26 +111,6 @@ func text(f *kong.Flag) string {
 	return "--" + f.Name + "=" + f.FormatPlaceHolder()
 }
 
-// Markdown is the page of the documentation about a command line.
-func Markdown(app *kong.Application) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n%s\n", app.Name, app.Help)
-	for _, c := range commands(app.Node, app.Name) {
-		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```\n%s\n```\n\n", c.path, c.Help, c.usage())
-		if len(c.Positional) == 0 && len(c.flags()) == 0 {
-			continue
-		}
-		b.WriteString("| argument | |\n|---|---|\n")
-		for _, p := range c.Positional {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", p.Summary(), cell(p.Help))
-		}
-		for _, f := range c.flags() {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", cell(text(f)), cell(f.Help))
-		}
-	}
-	return b.String()
-}
-
 // usage is how a command is called.
 func (c command) usage() string {
 	words := []string{c.path}
@@ -139,8 +119,6 @@ func (c command) usage() string {
 	}
 	return strings.Join(append(words, "[flags]"), " ")
 }
-
-func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 // Man is the manual page, in the macros of man(7).
 func Man(app *kong.Application) string {

@@ -5,8 +5,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-
-	"github.com/fedsim/fedsim/internal/cli"
 )
 
 // page is what a command that tells of the command line prints.
@@ -116,21 +114,5 @@ func TestManPage(t *testing.T) {
 	groff.Stderr = &complaints
 	if out, err := groff.Output(); err != nil || complaints.Len() > 0 || !strings.Contains(string(out), "Does things.") {
 		t.Errorf("groff: %v\n%s\n%s", err, &complaints, out)
-	}
-}
-
-func TestMarkdown(t *testing.T) {
-	parser, err := cli.Program{Name: "tool", Description: "Does things."}.Parser(new(tree))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := cli.Markdown(parser.Model)
-	for _, want := range []string{
-		"## tool\n\nDoes things.\n", "\n### tool group show\n\nShow 'it'.\n\n```\ntool group show <what> [flags]\n```\n",
-		"| `--mood=MOOD` | In which mood. |\n", "| `<what>` | .What starts like a macro. |\n",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
 	}
 }

@@ -18,4 +18,3 @@ var ofItself = clitest.Command{
 
 func TestManPageIsComplete(t *testing.T)    { ofItself.ManPage(t) }
 func TestCompletionIsComplete(t *testing.T) { ofItself.Completion(t) }
-func TestCommandLinePage(t *testing.T)      { ofItself.Page(t, "../../../docs/cli-fednode.md") }

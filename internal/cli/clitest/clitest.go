@@ -1,25 +1,19 @@
-// Package clitest holds what the tests of both commands ask alike: that the manual page, the
-// completion and the page of the documentation have every command, flag and argument.
+// Package clitest holds what the tests of both commands ask alike: that the manual page and the
+// completion have every command, flag and argument.
 package clitest
 
 import (
 	"bytes"
 	"context"
-	"flag"
-	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/internal/cli"
 )
-
-var update = flag.Bool("update-cli", false, "write the page about the command line")
 
 // Command is a command line under test.
 type Command struct {
@@ -99,23 +93,4 @@ echo "${COMPREPLY[*]}"`
 		}
 	}
 	check(c.parser(t).Model.Node, c.Program.Name)
-}
-
-// Page fails unless the page at path is what the commands say of themselves; with
-// -update-cli it is written.
-func (c Command) Page(t *testing.T, path string) {
-	got := fmt.Sprintf("# The command line of %s\n\n<!-- Made from the commands by \"go test ./cmd/%[1]s/... -run TestCommandLinePage -update-cli\". Do not edit. -->\n\n%s",
-		c.Program.Name, cli.Markdown(c.parser(t).Model))
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s is not what the commands say; run the test with -update-cli (-page +commands):\n%s", path, d)
-	}
 }
