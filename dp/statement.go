@@ -111,7 +111,7 @@ type Statement struct {
 // Validate reports everything that makes the statement meaningless: values that do not
 // exist, and an accountant that does not cover what was released. A statement names the
 // accountant that its ε rests on, never Best, and Unaccounted with an infinite ε exactly
-// where there is no noise. Poisson samples are accounted for by whether the unit is in
+// where there is no noise; δ may be 0 there. Poisson samples are accounted for by whether the unit is in
 // the sample, so ZeroOut and AddRemove go with them. With Label and PrivatePart the unit is in both samples
 // and its vector differs: their ε with samples is that of [Budget.ForReplacement]. Those two go with Example only.
 func (s Statement) Validate() error {
@@ -128,6 +128,7 @@ func (s Statement) Validate() error {
 		if s.Delta != 0 {
 			bad("delta is %v; accountant pure has none", s.Delta)
 		}
+	case s.Accountant == Unaccounted && s.Delta == 0:
 	case !(s.Delta > 0 && s.Delta < 1):
 		bad("delta is %v; it must be above 0 and below 1", s.Delta)
 	}
