@@ -102,16 +102,17 @@ func (a *auditor) views(ctx context.Context) (*[worlds][]view, error) {
 	for w := range all {
 		all[w] = make([]view, a.cfg.Runs)
 	}
-	errs := make([]error, worlds*a.cfg.Runs)
-	const batch = 256 // between two looks at the context
+	errs := make([]error, a.cfg.Runs)
+	const batch = 128 // between two looks at the context
 	for from := 0; from < len(errs); from += batch {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		n := min(batch, len(errs)-from)
 		a.cfg.Workers.Each(n, func(i int) {
-			k := from + i
-			all[k%worlds][k/worlds], errs[k] = a.run(k%worlds, k/worlds)
+			var pair [worlds]view
+			pair, errs[from+i] = a.run(from + i)
+			all[0][from+i], all[1][from+i] = pair[0], pair[1]
 		})
 		for _, err := range errs[from : from+n] {
 			if err != nil { // the others are of the same kind
@@ -119,40 +120,55 @@ func (a *auditor) views(ctx context.Context) (*[worlds][]view, error) {
 			}
 		}
 		if a.cfg.Progress != nil {
-			a.cfg.Progress(from + n)
+			a.cfg.Progress(worlds * (from + n))
 		}
 	}
 	return &all, nil
 }
 
-// run makes all releases of one run and returns the attacker's view of them. Where distances measure them, runs of one number draw the same
-// noise and lose the same clients in both worlds. This changes the law of neither world, and [separated] needs far fewer pairs than
+// run makes all releases of one run in both worlds and returns the attacker's view of each. Where distances measure them, both worlds draw
+// the same noise and lose the same clients. This changes the law of neither world, and [separated] needs far fewer pairs than
 // independent runs. Counts gain nothing by pairs.
-func (a *auditor) run(world, number int) (view, error) {
-	name := fmt.Sprintf("audit/%d/", number)
-	if a.counted {
-		name = fmt.Sprintf("audit/%d/%d/", world, number)
+func (a *auditor) run(number int) (pair [worlds]view, err error) {
+	seeded := func(name string) func(string) entropy.Source {
+		return func(party string) entropy.Source { return simulated.New(a.cfg.Seed, name+party) }
 	}
-	sources := func(party string) entropy.Source { return simulated.New(a.cfg.Seed, name+party) }
-	if a.sampled {
-		return a.steps(world, sources)
+	if !a.counted {
+		err = a.release(number, []int{0, 1}, seeded(fmt.Sprintf("audit/%d/", number)), &pair)
+		return pair, err
 	}
-	clients := make([]*party, a.e.Cohort.Honest(a.e.Cohort.Wanted()))
-	noise := make([]entropy.Source, len(clients))
+	for w := range pair {
+		sources := seeded(fmt.Sprintf("audit/%d/%d/", w, number))
+		if a.sampled {
+			pair[w], err = a.steps(w, sources)
+		} else {
+			err = a.release(number, []int{w}, sources, &pair)
+		}
+		if err != nil {
+			return pair, err
+		}
+	}
+	return pair, nil
+}
+
+// release makes all releases of a run in the given worlds with the same sources. Clients without the unit send the same in every world, so
+// they work once.
+func (a *auditor) release(number int, in []int, sources func(party string) entropy.Source, pair *[worlds]view) error {
+	noise := make([]entropy.Source, a.e.Cohort.Honest(a.e.Cohort.Wanted()))
 	for i := range noise {
 		noise[i] = sources(fmt.Sprintf("client/%d", i))
 	}
 	faults := sources("faults")
-	var v view
 	for t := range a.plans {
-		for i := range clients {
-			clients[i] = a.newParty(i, t, world, noise[i])
+		lost, err := a.lose(a.plans[t].Iteration, len(noise), faults)
+		if err == nil {
+			err = a.attempt(t, in, lost, noise, pair)
 		}
-		if err := a.attempt(t, clients, faults, &v); err != nil {
-			return v, fmt.Errorf("audit: run %d, attempt %d: %w", number+1, t+1, err)
+		if err != nil {
+			return fmt.Errorf("audit: run %d, attempt %d: %w", number+1, t+1, err)
 		}
 	}
-	return v, nil
+	return nil
 }
 
 // party is a client of a run, driven without a network or a clock.
@@ -214,46 +230,62 @@ func (p *party) removal(plan *protocol.Plan, survivors int) ([]protocol.Integers
 	return m.(*protocol.Unmask).Removals, nil
 }
 
-// attempt makes the releases of a plan and adds them to the view.
-func (a *auditor) attempt(t int, clients []*party, faults entropy.Source, v *view) error {
+// attempt makes the releases of a plan in some worlds and adds them to their views.
+func (a *auditor) attempt(t int, in []int, lost []loss, noise []entropy.Source, pair *[worlds]view) error {
 	p := *a.plans[t]
 	if a.cfg.mutant.plan != nil {
 		p.Releases = append([]protocol.Release(nil), p.Releases...)
 		a.cfg.mutant.plan(&p)
 	}
-	lost, err := a.lose(p.Iteration, len(clients), faults)
+	seen := make([]*sight, len(in))
+	for k, w := range in {
+		seen[k] = newSight(a.plans[t], a.shifts[t], lost)
+		if err := a.hear(a.newParty(0, t, w, noise[0]), &p, lost[0], true, seen[k]); err != nil {
+			return err
+		}
+	}
+	for i := 1; i < len(noise); i++ {
+		if err := a.hear(a.newParty(i, t, 0, noise[i]), &p, lost[i], false, seen...); err != nil {
+			return err
+		}
+	}
+	for k, w := range in {
+		seen[k].note(&pair[w])
+	}
+	return nil
+}
+
+// hear has a client send its input and its removal, unless the client is lost before, and adds both to each sight.
+func (a *auditor) hear(c *party, p *protocol.Plan, lost loss, victims bool, seen ...*sight) error {
+	if lost == beforeInput {
+		return nil
+	}
+	input, err := c.input(p)
 	if err != nil {
 		return err
 	}
-	s := newSight(a.plans[t], a.shifts[t], lost)
-	told := s.survivors
-	if f := a.cfg.mutant.survivors; f != nil {
-		told = f(&p, told)
-	}
-	for i, c := range clients {
-		if lost[i] == beforeInput {
-			continue
-		}
-		input, err := c.input(&p)
-		if err != nil {
-			return err
-		}
+	for _, s := range seen {
 		s.hear(input)
-		if lost[i] == afterInput {
-			continue
-		}
-		removal, err := c.removal(&p, told)
-		if err != nil {
-			return err
-		}
-		if f := a.cfg.mutant.removal; f != nil {
-			for k := range removal {
-				f(input[k].Value, removal[k].Value)
-			}
-		}
-		s.takeBack(i == 0, removal)
 	}
-	s.note(v)
+	if lost == afterInput {
+		return nil
+	}
+	told := seen[0].survivors
+	if f := a.cfg.mutant.survivors; f != nil {
+		told = f(p, told)
+	}
+	removal, err := c.removal(p, told)
+	if err != nil {
+		return err
+	}
+	if f := a.cfg.mutant.removal; f != nil {
+		for k := range removal {
+			f(input[k].Value, removal[k].Value)
+		}
+	}
+	for _, s := range seen {
+		s.takeBack(victims, removal)
+	}
 	return nil
 }
 
