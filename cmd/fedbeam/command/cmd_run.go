@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"

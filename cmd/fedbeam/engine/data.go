@@ -15,7 +15,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 )
 
@@ -48,7 +48,7 @@ func openCopy(ctx context.Context, c config.Config, data, file string, progress 
 	}
 	o := experiment.DataOptions(c)
 	o.Progress, o.Packed = progress, algorithm.Of(c).About().ByUser
-	set, err := dataset.Open(ctx, file, o)
+	set, err := read.Open(ctx, file, o)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/pack"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
 )
 
@@ -68,7 +69,7 @@ func openData(t *testing.T, data string) (*experiment.Experiment, error) {
 // Packed ratings of a store train to the model of the simulator on the ratings that were packed, and no copy of them stays.
 func TestDataOfStores(t *testing.T) {
 	var packed bytes.Buffer
-	if _, err := dataset.Pack(t.Context(), "synthetic:small", dataset.Options{}, &packed); err != nil {
+	if _, err := read.Pack(t.Context(), "synthetic:small", read.Options{}, &packed); err != nil {
 		t.Fatal(err)
 	}
 	var rows []string
@@ -96,7 +97,7 @@ func TestDataOfStores(t *testing.T) {
 		if e, err = openData(t, scheme+"://bucket/table.csv"); err != nil || e.Data.Len() != 60 {
 			t.Errorf("%s: a table of 60 ratings: %v", scheme, err)
 		}
-		for name, reason := range map[string]error{"cut.pack": dataset.ErrNotPacked, "absent.pack": nil} {
+		for name, reason := range map[string]error{"cut.pack": pack.ErrNotPacked, "absent.pack": nil} {
 			url := scheme + "://bucket/" + name
 			if _, err = openData(t, url); err == nil || !strings.Contains(err.Error(), url) || reason != nil && !errors.Is(err, reason) {
 				t.Errorf("%s: error %v; it should name what cannot be read, and why", url, err)
