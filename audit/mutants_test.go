@@ -42,7 +42,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			if caught.Holds() {
 				t.Errorf("at least %.4g and about %.4g where %.4g is claimed: not caught", caught.Bound, caught.Point, caught.Claimed)
 			}
-			if honest := run(t, e, Config{Runs: effort.Of(0, 60, 200), Claim: Stated}); !honest.Holds() {
+			if honest := run(t, e, Config{Runs: effort.Of(0, 60, 1000), Claim: Stated}); !honest.Holds() {
 				t.Errorf("without it %v", honest.Err())
 			}
 		})
