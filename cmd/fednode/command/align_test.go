@@ -197,7 +197,7 @@ func (o *organisations) checkNobodysIDs(all []*process) {
 	}
 	for _, dir := range []string{"server", "aggregator"} {
 		err := filepath.WalkDir(o.path(dir), func(path string, d os.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
+			if err != nil || !d.Type().IsRegular() {
 				return err
 			}
 			text, err := os.ReadFile(path)
