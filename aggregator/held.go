@@ -31,13 +31,20 @@ func (a *Aggregator) reach(s protocol.Setup) (n int, everyone bool) {
 	return n, everyone
 }
 
-// holds reports whether an iteration has to wait for clients before it can begin.
+// holds reports whether an iteration has to wait for clients before it can begin, and enough of them may still come.
 func (a *Aggregator) holds(p *protocol.Plan) bool {
 	if !a.cfg.Presence || a.cfg.Gather <= 0 {
 		return false
 	}
+	could := 0
+	for _, id := range p.Setup().Chosen() {
+		if !a.blame.excluded[id] {
+			could++
+		}
+	}
 	n, _ := a.reach(p.Setup())
-	return n < p.Cohort.Required()
+	need := p.Cohort.Required()
+	return n < need && could >= need
 }
 
 // await keeps a plan until enough clients are connected, and tells the server so.

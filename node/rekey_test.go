@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -48,7 +49,18 @@ func TestLedgerStaysWithItsState(t *testing.T) {
 	if refused.code != 2 || !strings.Contains(string(said), "give another --state") {
 		t.Errorf("with the state of the identity that was revoked: exit code %d\n%s", refused.code, said)
 	}
-	start(m.path("again")).ends() // which comes late, and gets the model
+	late := start(m.path("again")) // which gets the model, and stays for the next session
+	for {
+		if _, err = os.Stat(m.path("again", "result")); err == nil {
+			break
+		}
+		select {
+		case <-late.done:
+			t.Fatalf("it ended without the model: exit code %d", late.code)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	late.kill() // its ledger is read
 	after, err := os.ReadFile(old)
 	m.must(err)
 	if string(after) != string(before) {
