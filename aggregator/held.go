@@ -15,20 +15,19 @@ type heldPlan struct {
 	begins   time.Time // when it begins if enough clients are still connected; zero while too few are
 }
 
-// reach counts the clients that could answer an iteration's first stage: those that are connected, and not excluded.
-// everyone is set if nobody else could come.
-func (a *Aggregator) reach(s protocol.Setup) (n int, everyone bool) {
-	everyone = true
+// reach counts the clients that could answer an iteration's first stage, those that are not excluded, and how many of them
+// are connected.
+func (a *Aggregator) reach(s protocol.Setup) (connected, could int) {
 	for _, id := range s.Chosen() {
-		switch {
-		case a.blame.excluded[id]:
-		case a.here(int(id)):
-			n++
-		default:
-			everyone = false
+		if a.blame.excluded[id] {
+			continue
+		}
+		could++
+		if a.here(int(id)) {
+			connected++
 		}
 	}
-	return n, everyone
+	return connected, could
 }
 
 // holds reports whether an iteration has to wait for clients before it can begin, and enough of them may still come.
@@ -36,13 +35,7 @@ func (a *Aggregator) holds(p *protocol.Plan) bool {
 	if !a.cfg.Presence || a.cfg.Gather <= 0 {
 		return false
 	}
-	could := 0
-	for _, id := range p.Setup().Chosen() {
-		if !a.blame.excluded[id] {
-			could++
-		}
-	}
-	n, _ := a.reach(p.Setup())
+	n, could := a.reach(p.Setup())
 	need := p.Cohort.Required()
 	return n < need && could >= need
 }
@@ -75,11 +68,11 @@ func (a *Aggregator) stopWaiting(now time.Time) {
 // come back together are given the grace of a lost connection: the iteration would be without the last of them.
 func (a *Aggregator) release(now time.Time) protocol.Effects {
 	h := a.held
-	n, everyone := a.reach(h.plan.Setup())
+	n, could := a.reach(h.plan.Setup())
 	need := h.plan.Cohort.Required()
 	late := !now.Before(h.deadline)
 	switch {
-	case n >= need && (everyone || late || !h.begins.IsZero() && !now.Before(h.begins)):
+	case n >= need && (n == could || late || !h.begins.IsZero() && !now.Before(h.begins)):
 		a.stopWaiting(now)
 		return a.start(now, h.plan)
 	case n >= need:
