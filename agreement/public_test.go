@@ -78,8 +78,8 @@ func TestAgreementStatesKeysOfItsAlgorithm(t *testing.T) {
 func TestPublicIsTheExperiment(t *testing.T) {
 	for i, settings := range deployable {
 		t.Run(settings, func(t *testing.T) {
-			if i%2 > 0 && !effort.Long() {
-				t.Skip("every second one has each form: " + effort.Variable)
+			if i%2 > 0 {
+				effort.LongOnly(t, "every second one has each form")
 			}
 			t.Parallel()
 			if before, ok := strings.CutSuffix(settings, "data="); ok { // of the active mode it must be small

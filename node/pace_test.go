@@ -70,8 +70,8 @@ func TestNeitherTimeNorSizeTellsRatings(t *testing.T) {
 		"algorithm=ssp-c features=none rank=2 rounds=1": 3706, // of MovieLens 1M
 	} {
 		t.Run(settings, func(t *testing.T) {
-			if strings.Contains(settings, "ssp-c") && !effort.Long() {
-				t.Skip("statistics take longer: " + effort.Variable)
+			if strings.Contains(settings, "ssp-c") {
+				effort.LongOnly(t, "statistics take longer")
 			}
 			everybody := rated(t, 4, films, func(u, i int) int {
 				if (u+i)%4 == 0 {

@@ -50,7 +50,7 @@ func TestLedgerStaysWithItsState(t *testing.T) {
 		t.Errorf("with the state of the identity that was revoked: exit code %d\n%s", refused.code, said)
 	}
 	late := start(m.path("again")) // which gets the model, and stays for the next session
-	for {
+	for {                          // a process on the clock: the folder appears once it is whole
 		if _, err = os.Stat(m.path("again", "result")); err == nil {
 			break
 		}

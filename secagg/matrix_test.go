@@ -135,8 +135,11 @@ func TestDropoutMatrix(t *testing.T) {
 	for _, c := range matrix {
 		large := c.mode == graph.Active && !c.complete
 		t.Run(fmt.Sprintf("%d clients/%s/%s", c.cohort.Clients, c.mode, c.noise), func(t *testing.T) {
-			if c.cohort.Clients > 20 && !effort.Long() || !c.complete && testing.Short() {
-				t.Skip("so many clients take seconds: " + effort.Variable)
+			if c.cohort.Clients > 20 {
+				effort.LongOnly(t, "so many clients take seconds")
+			}
+			if !c.complete {
+				effort.NotShort(t, "so many clients take seconds")
 			}
 			p := plan(c.cohort.Clients, releases()...)
 			p.Cohort = c.cohort

@@ -200,8 +200,8 @@ func TestAheadChangesNoResult(t *testing.T) {
 	for _, k := range everySum {
 		for name, fates := range fatesOfTests() {
 			t.Run(k.name+"/"+name, func(t *testing.T) {
-				if (k.real && strings.HasPrefix(name, "first") || k == semiHonest) && !effort.Long() {
-					t.Skip("the other scripts have the same stages: " + effort.Variable)
+				if k.real && strings.HasPrefix(name, "first") || k == semiHonest {
+					effort.LongOnly(t, "the other scripts have the same stages")
 				}
 				cfg, got := aheadConfig(k, 0)
 				out, err := runWith(t, cfg, fates)
@@ -240,8 +240,8 @@ func TestRealIsIdealAhead(t *testing.T) {
 	for sitOut, sums := range map[float64][]kindOfSum{0.15: {ideal, semiHonest}, 0.3: {ideal, semiHonest, active}} {
 		for name, fates := range fatesOfTests() {
 			t.Run(fmt.Sprintf("sit-out %v/%s", sitOut, name), func(t *testing.T) {
-				if strings.HasPrefix(name, "first") && !effort.Long() {
-					t.Skip("the other scripts have the same stages: " + effort.Variable)
+				if strings.HasPrefix(name, "first") {
+					effort.LongOnly(t, "the other scripts have the same stages")
 				}
 				var first *adder
 				for _, k := range sums {
