@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
-	"github.com/fedsim/fedsim/align"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )

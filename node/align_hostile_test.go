@@ -3,7 +3,7 @@ package node_test
 import (
 	"testing"
 
-	"github.com/fedsim/fedsim/align"
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"

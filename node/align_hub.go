@@ -14,7 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/align"
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/align"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"

@@ -58,8 +58,8 @@ var rules = []rule{
 		why: "a sum knows no role and no algorithm; secagg imports itself, protocol, dp and entropy only",
 	},
 	{
-		name: "align knows lists of ids", from: []string{"align/..."},
-		forbid: []string{"..."}, allow: []string{"align/...", "protocol", "dp/...", "entropy", "entropy/internal/..."},
+		name: "align knows lists of ids", from: []string{"internal/align/..."},
+		forbid: []string{"..."}, allow: []string{"internal/align/...", "protocol", "dp/...", "entropy", "entropy/internal/..."},
 		why: "rows are found before there is an experiment; align imports protocol and entropy only",
 	},
 	{

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/agreement"
-	"github.com/fedsim/fedsim/align"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 

@@ -14,9 +14,9 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/align"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
