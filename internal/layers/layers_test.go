@@ -153,13 +153,13 @@ var rules = []rule{
 		why:    "a sweep starts processes, and a study reads what they left",
 	},
 	{
-		name: "an audit knows no algorithm by name", from: []string{"audit/..."},
+		name: "an audit knows no algorithm by name", from: []string{"internal/audit/..."},
 		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "node/..."}, direct: true,
 		why: "it asks the registry, and audits what a program brings as it does what is built in",
 	},
 	{
-		name: "nobody below rests on an audit", from: []string{"..."}, except: []string{"cmd/fedsim/...", "audit/..."},
-		forbid: []string{"audit/..."}, direct: true,
+		name: "nobody below rests on an audit", from: []string{"..."}, except: []string{"cmd/fedsim/...", "internal/audit/..."},
+		forbid: []string{"internal/audit/..."}, direct: true,
 		why: "what is audited must not know that it is",
 	},
 	{
@@ -178,7 +178,7 @@ var rules = []rule{
 		why: "whoever links the list has all algorithms: only programs and the door do",
 	},
 	{
-		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "internal/chaos", "audit/..."},
+		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "internal/chaos", "internal/audit/..."},
 		forbid: []string{"entropy/simulated"}, direct: true,
 		why: "repeatable streams protect nobody; only sim, its chaos, audit and tests may have them",
 	},
@@ -245,7 +245,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 		},
 		{
 			rule{from: []string{"cmd/..."}, forbid: []string{"entropy/simulated"}},
-			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/audit -> " + module + "/entropy/simulated)",
+			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/internal/audit -> " + module + "/entropy/simulated)",
 		},
 		{
 			rule{from: []string{"..."}, except: []string{"dataset/synthetic"}, forbid: []string{"std:math/rand/v2"}, direct: true},

@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/audit/attack"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/audit/attack"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/audit"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/audit"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 

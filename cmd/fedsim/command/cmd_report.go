@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/fedsim/fedsim/audit/attack"
+	"github.com/fedsim/fedsim/internal/audit/attack"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
 )

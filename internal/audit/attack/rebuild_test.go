@@ -3,7 +3,7 @@ package attack
 import (
 	"testing"
 
-	"github.com/fedsim/fedsim/audit/internal/heard"
+	"github.com/fedsim/fedsim/internal/audit/internal/heard"
 	"github.com/fedsim/fedsim/protocol"
 )
 

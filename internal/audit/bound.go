@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fedsim/fedsim/audit/internal/binomial"
+	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
 )
 
 // Bound is what an attacker's success on runs that it has not seen comes to.

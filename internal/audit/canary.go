@@ -11,12 +11,12 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/audit/internal/binomial"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/sim"
 )

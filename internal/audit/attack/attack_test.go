@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/audit/internal/binomial"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
 	"github.com/fedsim/fedsim/internal/effort"
 )
 

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fedsim/fedsim/audit/internal/binomial"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
 )
 
 // falseAlarms is the rate of false alarms at which attacks are compared.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/fedsim/fedsim/audit/internal/binomial"
+	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
 )
 
 // The closed forms are of all or none; the pair for 5 of 10 is in tables of the interval of

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/audit/internal/heard"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/audit/internal/heard"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
