@@ -8,10 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -109,12 +109,12 @@ var rules = []rule{
 	},
 	{
 		name: "algorithm knows none by name", from: []string{"algorithm/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "experiment/...", "forecast/...", "agreement/...", "results/..."},
+		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "algorithms register themselves; what every algorithm is must not depend on one",
 	},
 	{
 		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/..."},
-		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "experiment/...", "forecast/...", "agreement/...", "results/..."},
+		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
@@ -134,11 +134,11 @@ var rules = []rule{
 	},
 	{
 		name: "experiment knows no driver and no algorithm", from: []string{"experiment/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "forecast/...", "agreement/...", "results/..."},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "it asks the registry for the algorithm, and the door and the commands join it with a driver",
 	},
 	{
-		name: "rooms above the experiment", from: []string{"forecast/...", "agreement/...", "results/..."},
+		name: "rooms above the experiment", from: []string{"forecast/...", "internal/agreement/...", "results/..."},
 		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families"},
 		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
@@ -163,13 +163,13 @@ var rules = []rule{
 		why: "what is audited must not know that it is",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "experiment/...", "forecast/...", "agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
 		forbid: []string{"internal/sweep/...", "internal/study/..."},
 		why:    "a run of a sweep is what it is alone",
 	},
 	{
 		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "internal/chaos"},
-		forbid: []string{"experiment/...", "algorithm/...", "config/...", "forecast/...", "agreement/...", "results/..."},
+		forbid: []string{"experiment/...", "algorithm/...", "config/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "the door and the commands join experiment and driver",
 	},
 	{

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/cli"
 )

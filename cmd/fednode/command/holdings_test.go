@@ -13,8 +13,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/agreement"
 )
 
 // What cannot be used of a file is told to its owner, with the line, and to nobody else: the

@@ -3,8 +3,8 @@ package agreement_test
 import (
 	"fmt"
 
-	"github.com/fedsim/fedsim/agreement"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/protocol"
 )
 
