@@ -36,16 +36,16 @@ func (j *Job) account(durable *store.Ledger, costs *dp.Cache) (client.Ledger, er
 	if err != nil {
 		return nil, fmt.Errorf("node: the ledger: %w", err)
 	}
-	return both{total, session}, nil
+	return combinedLedger{total, session}, nil
 }
 
-// both are the ledger of all sessions and that of the present one, of which each has a
+// combinedLedger is the ledger of all sessions and that of the present one, of which each has a
 // budget of its own.
-type both struct{ total, session client.Ledger }
+type combinedLedger struct{ total, session client.Ledger }
 
 // Charge implements client.Ledger. What the first takes and the second refuses is counted
 // all the same, until the process ends: that errs towards less.
-func (b both) Charge(session [16]byte, iteration uint64, events []dp.Event) error {
+func (b combinedLedger) Charge(session [16]byte, iteration uint64, events []dp.Event) error {
 	if err := b.total.Charge(session, iteration, events); err != nil {
 		return err
 	}

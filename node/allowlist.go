@@ -55,7 +55,7 @@ func (g *allowlist) InterceptAddrDial(p peer.ID, _ multiaddr.Multiaddr) bool { r
 func (g *allowlist) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 
 // InterceptSecured implements connmgr.ConnectionGater. A peer that is not allowed hears so from
-// InterceptUpgraded: until then its connection counts as unknown (passage.SetPeer).
+// InterceptUpgraded: until then its connection counts as unknown (pendingConn.SetPeer).
 func (g *allowlist) InterceptSecured(d network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
 	return d == network.DirInbound || g.allows(p)
 }

@@ -92,12 +92,12 @@ type Client struct {
 	conn   *peerConn
 	life   [16]byte
 	now    func() time.Time // the machine's clock
-	taking *taking          // the session that it takes part in; nil before the first
+	part   *participation   // the session that it takes part in; nil before the first
 	failed chan error
 }
 
-// taking is a client's part in a session.
-type taking struct {
+// participation is a client's part in a session.
+type participation struct {
 	described  [sha256.Size]byte // the descriptor's hash
 	experiment [sha256.Size]byte
 	terms      Terms
@@ -115,7 +115,7 @@ type taking struct {
 }
 
 // leave returns when nothing of it runs any more.
-func (t *taking) leave() {
+func (t *participation) leave() {
 	t.stop()
 	<-t.stopped
 }
@@ -167,8 +167,8 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 	}()
 	err := c.conn.keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
-	if c.taking != nil {
-		c.taking.leave()
+	if c.part != nil {
+		c.part.leave()
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -182,7 +182,7 @@ func (c *Client) Run(ctx context.Context) error {
 // TookPart reports, once Run has returned, whether the client had a part in the session of which it has the end. If
 // not, it came after the end and its ledger was charged for no round of it.
 func (c *Client) TookPart() bool {
-	t := c.taking
+	t := c.part
 	return t == nil || !t.over || c.cfg.Ledger.Charged(t.terms.Session)
 }
 
@@ -190,7 +190,7 @@ func (c *Client) TookPart() bool {
 // process that is killed on the way takes the final model once more. A session without a
 // model is finished too, with protocol.ErrNothingReleased.
 func (c *Client) finish() error {
-	t := c.taking
+	t := c.part
 	if t.keep != nil && !t.nothing {
 		if err := t.keep(); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (c *Client) Revoke(v *admission.Revocations) error {
 // serve registers, checks the session, and carries messages. ctx is that of the
 // client, stream that of the connection.
 func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
-	if t := c.taking; t != nil && t.last { // whatever the aggregator has by now
+	if t := c.part; t != nil && t.last { // whatever the aggregator has by now
 		select {
 		case <-t.ended:
 			return errEnd
@@ -271,7 +271,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 }
 
 // awaits hears of sessions until it is one that the client takes part in.
-func (c *Client) awaits(ctx context.Context, s network.Stream) (*taking, error) {
+func (c *Client) awaits(ctx context.Context, s network.Stream) (*participation, error) {
 	for {
 		_ = s.SetDeadline(time.Time{}) // it may take its time until there is a session
 		n, err := hear(s, descriptorSize)
@@ -328,7 +328,7 @@ func (c *Client) party() protocol.Party {
 // take checks the description of a session, also of one that the client was in before:
 // it must be of whoever is the server by now, and of the list that there is. Unless the
 // client takes part in it already, it begins to.
-func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
+func (c *Client) take(ctx context.Context, s *session) (*participation, error) {
 	m := c.cfg.Membership
 	list, err := trust(m, c.cfg.Registry, s.List)
 	if err != nil {
@@ -352,7 +352,7 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 		return nil, fmt.Errorf("%w: it began with another enrolment list", ErrSession)
 	}
 	described := sha256.Sum256(s.Descriptor)
-	if t := c.taking; t != nil && t.described == described && server.Ed25519().Equal(ed25519.PublicKey(t.server)) && (s.Ended || !t.over) {
+	if t := c.part; t != nil && t.described == described && server.Ed25519().Equal(ed25519.PublicKey(t.server)) && (s.Ended || !t.over) {
 		return t, nil
 	}
 	job, err := c.cfg.Open(d.Experiment)
@@ -362,10 +362,10 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if !job.Terms.equal(&d.Terms) {
 		return nil, fmt.Errorf("%w: its terms do not follow from its experiment", ErrSession)
 	}
-	before := c.taking
+	before := c.part
 	if before != nil {
 		before.leave()
-		c.taking = nil
+		c.part = nil
 	}
 	if job.Refusal != nil {
 		return nil, declines(job.Refusal, DeclineTerms)
@@ -381,19 +381,19 @@ func (c *Client) take(ctx context.Context, s *session) (*taking, error) {
 	if err != nil {
 		return nil, &fatalError{&declineError{DeclineUnable, err}}
 	}
-	t := &taking{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: signer(server.Ed25519()), trainer: trainer, keep: job.Keep,
+	t := &participation{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: signer(server.Ed25519()), trainer: trainer, keep: job.Keep,
 		queue: newQueue(queueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
 	if err = c.begin(ctx, t, job, ledger, list); err != nil {
 		return nil, &fatalError{err}
 	}
-	c.taking = t
+	c.part = t
 	c.cfg.Observer.Session(d.Terms.Session)
 	return t, nil
 }
 
 // trainer returns the trainer that the client had before, where the same session goes on with another list: what
 // it has trained for itself is nowhere else. Otherwise it makes one.
-func (c *Client) trainer(ctx context.Context, before *taking, d *Descriptor, job *Job) (client.Trainer, error) {
+func (c *Client) trainer(ctx context.Context, before *participation, d *Descriptor, job *Job) (client.Trainer, error) {
 	if before != nil && before.terms.equal(&d.Terms) && before.experiment == sha256.Sum256(d.Experiment) {
 		return before.trainer, nil
 	}
@@ -465,7 +465,7 @@ func (c *Client) account(job *Job) (client.Ledger, error) {
 }
 
 // begin starts the role.
-func (c *Client) begin(ctx context.Context, t *taking, job *Job, ledger client.Ledger, list *admission.List) error {
+func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger client.Ledger, list *admission.List) error {
 	id, session := c.cfg.Membership.Enrolment.Ticket.Place.Client, t.terms.Session
 	last := c.cfg.Ledger.Last(session)
 	p, err := secagg.NewParty(secagg.PartyConfig{ID: id, Session: session, Params: t.terms.sums(list),
@@ -530,7 +530,7 @@ func fail(failed chan<- error, err error) {
 
 // send queues what the role says. What is not sent when the connection breaks goes
 // out over the next one, and is ignored there if it is late.
-func (c *Client) send(t *taking, list []protocol.Envelope) {
+func (c *Client) send(t *participation, list []protocol.Envelope) {
 	for _, e := range list {
 		b, err := wire.AppendFrames(nil, e.Message)
 		if err == nil {
@@ -542,7 +542,7 @@ func (c *Client) send(t *taking, list []protocol.Envelope) {
 	}
 }
 
-func (c *Client) log(t *taking, events []protocol.Event) {
+func (c *Client) log(t *participation, events []protocol.Event) {
 	report(&c.cfg.Log, c.cfg.Observer, events)
 	for _, e := range events {
 		if e.Kind == protocol.SessionEnded {

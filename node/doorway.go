@@ -15,7 +15,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// doorway is a resource manager that shares the room for unauthenticated connections
+// connLimiter is a resource manager that shares the room for unauthenticated connections
 // among the addresses they come from. libp2p's own refuses newcomers when the room is used up, so
 // strangers at two addresses who dial and stay silent would keep everybody out.
 //
@@ -26,7 +26,7 @@ import (
 // A QUIC connection cannot be closed from here before its handshake is over. So a newcomer
 // is refused if its address already has as many as are left for all: strangers
 // at k addresses leave one place in k+1.
-type doorway struct {
+type connLimiter struct {
 	network.ResourceManager
 	room room
 	// admits says which peers are let in; the connections of all others stay unknown.
@@ -44,20 +44,20 @@ type doorway struct {
 // source is where connections come from.
 type source struct {
 	all     int       // connections, authenticated ones included
-	streams list.List // of *passage: unauthenticated TCP connections, oldest first
+	streams list.List // of *pendingConn: unauthenticated TCP connections, oldest first
 	packets int       // number of unauthenticated QUIC connections
 }
 
-// passage is the scope of an inbound connection.
-type passage struct {
+// pendingConn is the scope of an inbound connection.
+type pendingConn struct {
 	network.ConnManagementScope
-	door   *doorway
-	from   netip.Prefix
-	remote multiaddr.Multiaddr
-	close  io.Closer     // nil: it cannot be closed yet
-	at     *list.Element // among its source's streams; nil: not there
-	packet bool          // counted among packets
-	gone   bool
+	limiter *connLimiter
+	from    netip.Prefix
+	remote  multiaddr.Multiaddr
+	close   io.Closer     // nil: it cannot be closed yet
+	at      *list.Element // among its source's streams; nil: not there
+	packet  bool          // counted among packets
+	gone    bool
 }
 
 var (
@@ -65,18 +65,18 @@ var (
 	errPutOut = errors.New("node: the connection has given way to another")
 )
 
-func newDoorway(r room, admits func(peer.ID) bool) (*doorway, error) {
+func newConnLimiter(r room, admits func(peer.ID) bool) (*connLimiter, error) {
 	m, err := rcmgr.NewResourceManager(r.limiter(), r.addresses(), r.arrivals())
 	if err != nil {
 		return nil, err
 	}
-	return &doorway{ResourceManager: m, room: r, admits: admits, doors: make(map[string]io.Closer), sources: make(map[netip.Prefix]*source)}, nil
+	return &connLimiter{ResourceManager: m, room: r, admits: admits, doors: make(map[string]io.Closer), sources: make(map[netip.Prefix]*source)}, nil
 }
 
-// gatedDoor is the gate of a hub, which tells the doorway of connections that it can close.
+// gatedDoor is the gate of a hub, which tells the limiter of connections that it can close.
 type gatedDoor struct {
 	connmgr.ConnectionGater
-	door *doorway
+	limiter *connLimiter
 }
 
 // InterceptAccept implements connmgr.ConnectionGater. Over TCP the listener asks it before
@@ -86,9 +86,9 @@ func (g *gatedDoor) InterceptAccept(c network.ConnMultiaddrs) bool {
 		return false
 	}
 	if closer, ok := c.(io.Closer); ok && overTCP(c.RemoteMultiaddr()) {
-		g.door.mu.Lock()
-		defer g.door.mu.Unlock()
-		g.door.doors[c.RemoteMultiaddr().String()] = closer
+		g.limiter.mu.Lock()
+		defer g.limiter.mu.Unlock()
+		g.limiter.doors[c.RemoteMultiaddr().String()] = closer
 	}
 	return true
 }
@@ -116,13 +116,13 @@ func sourceOf(a multiaddr.Multiaddr) netip.Prefix {
 }
 
 // OpenConnection implements network.ResourceManager.
-func (d *doorway) OpenConnection(dir network.Direction, usefd bool, endpoint multiaddr.Multiaddr) (network.ConnManagementScope, error) {
+func (d *connLimiter) OpenConnection(dir network.Direction, usefd bool, endpoint multiaddr.Multiaddr) (network.ConnManagementScope, error) {
 	if dir != network.DirInbound || endpoint == nil {
 		return d.ResourceManager.OpenConnection(dir, usefd, endpoint)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := &passage{door: d, from: sourceOf(endpoint), remote: endpoint, close: d.doors[endpoint.String()]}
+	p := &pendingConn{limiter: d, from: sourceOf(endpoint), remote: endpoint, close: d.doors[endpoint.String()]}
 	delete(d.doors, endpoint.String())
 	if err := d.makeRoom(p); err != nil {
 		return nil, d.refuse(p, err)
@@ -149,7 +149,7 @@ func (d *doorway) OpenConnection(dir network.Direction, usefd bool, endpoint mul
 }
 
 // refuse reports a connection for which there is no room, and returns the reason.
-func (d *doorway) refuse(p *passage, err error) error {
+func (d *connLimiter) refuse(p *pendingConn, err error) error {
 	if d.refused != nil {
 		d.refused(p.remote, err)
 	}
@@ -157,7 +157,7 @@ func (d *doorway) refuse(p *passage, err error) error {
 }
 
 // makeRoom has others give way to a connection, or says that there is no room for it.
-func (d *doorway) makeRoom(p *passage) error {
+func (d *connLimiter) makeRoom(p *pendingConn) error {
 	s := d.sources[p.from]
 	if p.close == nil {
 		if s != nil && s.packets >= d.room.packets-d.packets {
@@ -176,7 +176,7 @@ func (d *doorway) makeRoom(p *passage) error {
 
 // heaviest is the source with the most unauthenticated TCP connections. There are at most as
 // many sources as connections, some thousands.
-func (d *doorway) heaviest() (most *source) {
+func (d *connLimiter) heaviest() (most *source) {
 	for _, s := range d.sources {
 		if most == nil || s.streams.Len() > most.streams.Len() {
 			most = s
@@ -188,15 +188,15 @@ func (d *doorway) heaviest() (most *source) {
 // putOut closes the oldest unauthenticated TCP connection of a source, if there is one.
 func (s *source) putOut() {
 	if oldest := s.streams.Front(); oldest != nil {
-		p := oldest.Value.(*passage)
+		p := oldest.Value.(*pendingConn)
 		p.leave()
 		_ = p.close.Close() // the transport meets the end of it, too
 	}
 }
 
 // known removes the connection from the unauthenticated ones. The caller holds mu.
-func (p *passage) known() {
-	d, s := p.door, p.door.sources[p.from]
+func (p *pendingConn) known() {
+	d, s := p.limiter, p.limiter.sources[p.from]
 	if p.at != nil {
 		s.streams.Remove(p.at)
 		p.at = nil
@@ -210,39 +210,39 @@ func (p *passage) known() {
 }
 
 // leave is Done for who holds mu.
-func (p *passage) leave() {
+func (p *pendingConn) leave() {
 	if p.gone {
 		return
 	}
 	p.gone = true
 	p.known()
-	s := p.door.sources[p.from]
+	s := p.limiter.sources[p.from]
 	if s.all--; s.all == 0 {
-		delete(p.door.sources, p.from)
+		delete(p.limiter.sources, p.from)
 	}
 	p.ConnManagementScope.Done()
 }
 
 // SetPeer implements network.ConnManagementScope: the transport has proved who the peer is
 // and, over TCP, the gate has let it pass.
-func (p *passage) SetPeer(id peer.ID) error {
-	p.door.mu.Lock()
-	defer p.door.mu.Unlock()
+func (p *pendingConn) SetPeer(id peer.ID) error {
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
 	if p.gone {
-		return p.door.refuse(p, errPutOut)
+		return p.limiter.refuse(p, errPutOut)
 	}
 	if err := p.ConnManagementScope.SetPeer(id); err != nil {
-		return p.door.refuse(p, err)
+		return p.limiter.refuse(p, err)
 	}
-	if p.door.admits(id) {
+	if p.limiter.admits(id) {
 		p.known()
 	}
 	return nil
 }
 
 // Done implements network.ConnManagementScope.
-func (p *passage) Done() {
-	p.door.mu.Lock()
-	defer p.door.mu.Unlock()
+func (p *pendingConn) Done() {
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
 	p.leave()
 }

@@ -29,10 +29,10 @@ type visitor struct {
 func (v *visitor) RemoteMultiaddr() multiaddr.Multiaddr { return v.from }
 func (v *visitor) Close() error                         { v.closed = true; return nil }
 
-// entrance is a hub's doorway without sockets.
+// entrance is a hub's limiter of connections without sockets.
 type entrance struct {
 	t    *testing.T
-	door *doorway
+	door *connLimiter
 	gate *gatedDoor
 	made int
 }
@@ -41,7 +41,7 @@ type entrance struct {
 func entrances(t *testing.T, peers int, test func(*entrance)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		door, err := newDoorway(roomFor(peers), func(peer.ID) bool { return true })
+		door, err := newConnLimiter(roomFor(peers), func(peer.ID) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,9 +34,9 @@ func (a *Aggregator) Unknown() (n int) {
 
 // Visits says whether it is counted how often a peer opens a stream.
 func (a *Aggregator) Visits(id peer.ID) bool {
-	a.visits.mu.Lock()
-	defer a.visits.mu.Unlock()
-	return a.visits.limits[id] != nil
+	a.streams.mu.Lock()
+	defer a.streams.mu.Unlock()
+	return a.streams.limits[id] != nil
 }
 
 // skewed is a clock that is ahead of the machine's.

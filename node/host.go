@@ -28,7 +28,7 @@ var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1", 
 // door; each setting here is for one of them.
 func newHub(identity ed25519.PrivateKey, listen []string, peers int, gate *allowlist, over ...libp2p.Option) (host.Host, error) {
 	r := roomFor(peers)
-	door, err := newDoorway(r, gate.allows)
+	door, err := newConnLimiter(r, gate.allows)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ type room struct {
 	// redials before the old connection is found dead has two.
 	address int
 	// unknown is for unauthenticated connections, all that a stranger ever has: streams of
-	// them over TCP, packets over QUIC. The doorway shares them among addresses.
+	// them over TCP, packets over QUIC. The connLimiter shares them among addresses.
 	unknown, streams, packets int
 	// all leaves room for everybody enrolled when unknown is taken.
 	all int

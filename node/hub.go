@@ -50,7 +50,7 @@ type Aggregator struct {
 	gate     *allowlist
 	invited  invited
 	greeting repeated // what clients hear when they register
-	visits   visits
+	streams  streamLimiter
 	aligning aligning
 	life     [16]byte
 	now      func() time.Time // the machine's clock
@@ -145,7 +145,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = observing(cfg.Observer)
 	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), gate: new(allowlist), now: time.Now,
-		visits: visits{limits: make(map[peer.ID]*rate.Limiter)}}
+		streams: streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}}
 	var err error
 	if a.life, err = newLife(); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 		}
 		_ = end()
 	}()
-	if a.visits.wait(a.ctx, id) != nil {
+	if a.streams.wait(a.ctx, id) != nil {
 		return // the aggregator closes
 	}
 	err := serve(s, log)
@@ -265,26 +265,26 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 	}
 }
 
-// visits bounds how often a peer opens a stream: enrolling has signatures verified, and
+// streamLimiter bounds how often a peer opens a stream: enrolling has signatures verified, and
 // registering may be answered with the whole list. They are as many as are enrolled or
 // invited, since nobody else gets as far.
-type visits struct {
+type streamLimiter struct {
 	mu     sync.Mutex
 	limits map[peer.ID]*rate.Limiter
 }
 
 // How often a peer may open a stream; a peer pauses longer once it has failed some times.
 const (
-	visitsPerSecond = 1
-	visitsAtOnce    = 8
+	streamsPerSecond = 1
+	streamsAtOnce    = 8
 )
 
 // wait returns when it is a peer's turn, or with an error when the context ends.
-func (v *visits) wait(ctx context.Context, id peer.ID) error {
+func (v *streamLimiter) wait(ctx context.Context, id peer.ID) error {
 	v.mu.Lock()
 	l := v.limits[id]
 	if l == nil {
-		l = rate.NewLimiter(visitsPerSecond, visitsAtOnce)
+		l = rate.NewLimiter(streamsPerSecond, streamsAtOnce)
 		v.limits[id] = l
 	}
 	v.mu.Unlock()

@@ -185,10 +185,10 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session, error)
 	_ = st.SetDeadline(time.Time{}) // until there is a session
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	notices := make(chan said, 1)
+	notices := make(chan notice, 1)
 	listens := func() {
 		m, err := hear(st, descriptorSize)
-		notices <- said{m, err}
+		notices <- notice{m, err}
 	}
 	go listens()
 	for {
@@ -210,7 +210,7 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session, error)
 }
 
 // noticed takes what the aggregator says before a session, and returns one that is not past.
-func (r *Relay) noticed(st network.Stream, n said) (*session, error) {
+func (r *Relay) noticed(st network.Stream, n notice) (*session, error) {
 	switch {
 	case n.err != nil:
 		return nil, n.err

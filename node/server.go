@@ -296,7 +296,7 @@ const leastGathering = 24 * time.Hour
 // iteration needs. Once the session has begun, all are those who are enrolled, and
 // a while is as long as one of them may pause before it dials again. It ends with ErrTooFewClients
 // if even those do not come within a day, or within the time that all rounds may wait if that is longer.
-func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, list *admission.List) (*admission.List, error) {
+func (s *Server) gather(ctx context.Context, notices <-chan notice, w *welcome, list *admission.List) (*admission.List, error) {
 	cohort := s.cfg.Terms.Cohort
 	enough, wait := cohort.All(), s.cfg.Gather
 	if s.over() || s.finished {
@@ -334,20 +334,20 @@ func (s *Server) gather(ctx context.Context, notices <-chan said, w *welcome, li
 	return trust(s.cfg.Membership, s.cfg.Registry, text)
 }
 
-// said is a control message, or why there are no more.
-type said struct {
+// notice is a control message, or why there are no more.
+type notice struct {
 	message *controlMessage
 	err     error
 }
 
 // listen hears notices until the one after which messages follow.
-func listen(ctx context.Context, st network.Stream, most int) <-chan said {
-	out := make(chan said)
+func listen(ctx context.Context, st network.Stream, most int) <-chan notice {
+	out := make(chan notice)
 	go func() {
 		for {
 			m, err := hear(st, most)
 			select {
-			case out <- said{m, err}:
+			case out <- notice{m, err}:
 			case <-ctx.Done():
 				return
 			}
@@ -359,7 +359,7 @@ func listen(ctx context.Context, st network.Stream, most int) <-chan said {
 	return out
 }
 
-func next(ctx context.Context, notices <-chan said) (*controlMessage, error) {
+func next(ctx context.Context, notices <-chan notice) (*controlMessage, error) {
 	select {
 	case s := <-notices:
 		return s.message, s.err

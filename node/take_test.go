@@ -57,7 +57,7 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	old := d.description()
 	first, err := c.take(t.Context(), shown(old, false))
 	must(err)
-	defer func() { c.taking.leave() }()
+	defer func() { c.part.leave() }()
 	if again, failed := c.take(t.Context(), shown(old, false)); failed != nil || again != first {
 		t.Errorf("the same session after a broken line: %v, and another part in it: %v", failed, again != first)
 	}

@@ -12,7 +12,7 @@ import (
 // Who opens streams over and over waits, and nobody else does.
 func TestVisitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := visits{limits: make(map[peer.ID]*rate.Limiter)}
+		v := streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}
 		began := time.Now()
 		for range 20 {
 			if err := v.wait(t.Context(), "often"); err != nil {
