@@ -75,7 +75,7 @@ func (a *Aggregator) heldMessage(now time.Time, relay protocol.Party, client pro
 	r.relayed.held[client] = relay.Client
 	eff := a.goOn(now, a.concluded(r, from, m, nil))
 	// First of all, since the relay may be asked for its sum next.
-	eff.Send = append([]protocol.Envelope{toRelay(relay, &protocol.Counted{Iteration: iteration, Stage: stage, Client: client})}, eff.Send...)
+	eff.Send = append([]protocol.Envelope{toRelay(relay, &protocol.RelayAck{Iteration: iteration, Stage: stage, Client: client})}, eff.Send...)
 	return eff
 }
 
@@ -105,7 +105,7 @@ func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) 
 			x.owing[relay] = true
 		}
 		for _, relay := range sorted(x.owing) {
-			eff.Send = append(eff.Send, toRelay(protocol.RelayParty(int(relay)), &protocol.Collect{Iteration: r.setup.Iteration, Stage: r.stage}))
+			eff.Send = append(eff.Send, toRelay(protocol.RelayParty(int(relay)), &protocol.RelayCollect{Iteration: r.setup.Iteration, Stage: r.stage}))
 		}
 		r.begin(now.Add(a.cfg.StageTimeout))
 		eff.Wake = r.deadline

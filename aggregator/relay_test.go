@@ -88,9 +88,9 @@ func (b *relayBench) told(eff protocol.Effects) string {
 	var out []string
 	for _, e := range eff.Send {
 		switch m := e.Message.(type) {
-		case *protocol.Counted:
+		case *protocol.RelayAck:
 			out = append(out, e.To.String()+": counted "+protocol.ClientParty(m.Client).String()+" "+m.Stage.String())
-		case *protocol.Collect:
+		case *protocol.RelayCollect:
 			out = append(out, e.To.String()+": collect "+m.Stage.String())
 		case *protocol.Survivors:
 			out = append(out, e.To.String()+": survivors")
@@ -241,7 +241,7 @@ func TestRelaysSayNothingElse(t *testing.T) {
 	b.want(b.say(7, &protocol.Forward{Client: 1, Opens: true}), "message-ignored relay 7")
 	b.want(b.say(7, &protocol.Open{}), "message-ignored relay 7")
 	b.want(b.say(7, &protocol.Final{}), "message-ignored relay 7")
-	b.want(b.say(7, &protocol.Counted{}), "message-ignored relay 7")
+	b.want(b.say(7, &protocol.RelayAck{}), "message-ignored relay 7")
 
 	// A sum that takes no parts ignores what relays hold.
 	plain := newBench(t, 3, 1)

@@ -305,7 +305,7 @@ func (e of) releaseForecast(r protocol.Release) ReleaseForecast {
 // unseenForecast is of one of several releases of an iteration, the last of the run.
 func (e of) unseenForecast(releases int, r protocol.Release) UnseenForecast {
 	p := protocol.Plan{Iteration: uint64(e.Schedule.Iterations()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
-	reach := p.Reach(r, e.Cohort.Wanted(), e.Cohort.Required())
+	reach := p.HonestSumBound(r, e.Cohort.Wanted(), e.Cohort.Required())
 	f := UnseenForecast{Coordinate: reach.LInf / r.Scale, L2: reach.L2 / r.Scale, L2Clients: reach.L2 / reach.Client.L2}
 	if reach.Client.LInf > 0 {
 		f.CoordinateClients = reach.LInf / reach.Client.LInf

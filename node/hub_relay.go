@@ -200,7 +200,7 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 		if err != nil {
 			return ignoreEOF(err)
 		}
-		p, ok := m.(*protocol.Presence)
+		p, ok := m.(*protocol.RelayStatus)
 		if !ok {
 			s.driver.give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party(c.place), To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
 			continue
@@ -215,7 +215,7 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 }
 
 // present takes in that a client has come to a relay, or left it.
-func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.Presence) {
+func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.RelayStatus) {
 	place := admission.ClientPlace(p.Client)
 	if _, enrolled := a.cfg.Registry.Holder(place); !enrolled {
 		return
@@ -232,13 +232,13 @@ func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.Presence) {
 		return
 	}
 	a.newest++
-	now := &conn{place: place, life: p.Life, number: a.newest, closed: make(chan struct{}), in: s, via: c}
+	now := &conn{place: place, life: p.Incarnation, number: a.newest, closed: make(chan struct{}), in: s, via: c}
 	if old != nil {
 		a.supplant(old, now)
 	}
 	a.conns[place] = now
-	fresh := s.lives[p.Client] != p.Life
-	s.lives[p.Client] = p.Life
+	fresh := s.lives[p.Client] != p.Incarnation
+	s.lives[p.Client] = p.Incarnation
 	a.announcePresence()
 	a.mu.Unlock()
 	if old == nil || old.via == nil {

@@ -43,7 +43,7 @@
 //	relay -> Wait           instead: it has had the end of that one
 //
 // Then messages follow in frames: those of its clients inside of others (protocol.Forward), and who
-// of them comes and goes (protocol.Presence). Who has no connection to a relay any more goes on with
+// of them comes and goes (protocol.RelayStatus). Who has no connection to a relay any more goes on with
 // the next one that it was told of. A relay keeps nothing on disk.
 //
 // # Trust

@@ -358,8 +358,8 @@ func (u *upstream) queueOf(s *hubSession) *queue {
 // send queues what a session's role says to the aggregator; without a connection it is lost. The
 // caller holds the hub's mu.
 func (u *upstream) send(s *hubSession, m protocol.Message) error {
-	if p, ok := m.(*protocol.Presence); ok && p.Connected {
-		p.Life = s.lives[p.Client]
+	if p, ok := m.(*protocol.RelayStatus); ok && p.Connected {
+		p.Incarnation = s.lives[p.Client]
 	}
 	b, err := wire.AppendFrames(nil, m)
 	if err != nil {

@@ -26,10 +26,10 @@ const (
 	KindHeld
 	KindFinal
 	KindForward // this and those after it travel between relays and the aggregator
-	KindCounted
-	KindCollect
+	KindRelayAck
+	KindRelayCollect
 	KindPartial
-	KindPresence
+	KindRelayStatus
 	Kinds // how many there are
 )
 
@@ -38,7 +38,7 @@ var kindNames = [...]string{
 	KindShares: "shares", KindDelivery: "delivery", KindMaskedInput: "masked-input",
 	KindSurvivors: "survivors", KindConsistency: "consistency", KindQuorum: "quorum",
 	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindResult: "result", KindAbort: "abort", KindHeld: "held", KindFinal: "final",
-	KindForward: "forward", KindCounted: "counted", KindCollect: "collect", KindPartial: "partial", KindPresence: "presence",
+	KindForward: "forward", KindRelayAck: "relay-ack", KindRelayCollect: "relay-collect", KindPartial: "partial", KindRelayStatus: "relay-status",
 }
 
 func (k Kind) String() string {

@@ -264,9 +264,9 @@ func TestKinds(t *testing.T) {
 		&protocol.Open{}, &protocol.Announce{}, &protocol.Invite{}, &protocol.Advertise{}, &protocol.Roster{}, &protocol.Shares{}, &protocol.Delivery{},
 		&protocol.MaskedInput{}, &protocol.Survivors{}, &protocol.Consistency{}, &protocol.Quorum{}, &protocol.Unmask{}, &protocol.Answered{}, &protocol.Replacement{},
 		&protocol.Result{}, &protocol.Abort{}, &protocol.Held{}, &protocol.Final{},
-		&protocol.Forward{}, &protocol.Counted{}, &protocol.Collect{}, &protocol.Partial{}, &protocol.Presence{},
+		&protocol.Forward{}, &protocol.RelayAck{}, &protocol.RelayCollect{}, &protocol.Partial{}, &protocol.RelayStatus{},
 	}
-	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "held", "final", "forward", "counted", "collect", "partial", "presence"}
+	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input", "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "held", "final", "forward", "relay-ack", "relay-collect", "partial", "relay-status"}
 	if len(all) != int(protocol.Kinds) {
 		t.Fatalf("there are %d kinds, %d messages here", protocol.Kinds, len(all))
 	}

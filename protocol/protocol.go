@@ -14,7 +14,7 @@
 //	(noise replaced: ... -> Unmask -> Answered -> Replacement)
 //	(set up ahead: Announce with Delivery -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
 //	(a client that sits out is set up for the next iteration: Invite -> Advertise -> Roster -> Shares)
-//	(through a relay: messages of and for clients in Forward, but for vectors: Forward -> Counted, Collect -> Partial)
+//	(through a relay: messages of and for clients in Forward, but for vectors: Forward -> RelayAck, RelayCollect -> Partial)
 //	aggregator -> (Held ->) Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //
 // The package knows no algorithm and no network. Its only cryptography is the hash that

@@ -19,16 +19,16 @@ type Forward struct {
 	Message Message
 }
 
-// Counted says that the aggregator counts a client's message of a stage, so that the relay
+// RelayAck says that the aggregator counts a client's message of a stage, so that the relay
 // adds the vectors that it holds of it.
-type Counted struct {
+type RelayAck struct {
 	Iteration uint64
 	Stage     Stage
 	Client    ClientID
 }
 
-// Collect asks a relay for the sum of what was counted in a stage, which is over.
-type Collect struct {
+// RelayCollect asks a relay for the sum of what was counted in a stage, which is over.
+type RelayCollect struct {
 	Iteration uint64
 	Stage     Stage
 }
@@ -43,38 +43,38 @@ type Partial struct {
 	Sums      [][]byte
 }
 
-// Presence says that a client has a connection to the relay now, or has none any more. Life
+// RelayStatus says that a client has a connection to the relay now, or has none any more. Incarnation
 // tells one start of its process from another; it is zero where it has no connection.
-type Presence struct {
-	Client    ClientID
-	Connected bool
-	Life      Life
+type RelayStatus struct {
+	Client      ClientID
+	Connected   bool
+	Incarnation IncarnationID
 }
 
-// Life is drawn when a process starts: a client with another one than before knows nothing
+// IncarnationID is drawn when a process starts: a client with another one than before knows nothing
 // but its records.
-type Life [16]byte
+type IncarnationID [16]byte
 
-func (*Forward) Kind() Kind  { return KindForward }
-func (*Counted) Kind() Kind  { return KindCounted }
-func (*Collect) Kind() Kind  { return KindCollect }
-func (*Partial) Kind() Kind  { return KindPartial }
-func (*Presence) Kind() Kind { return KindPresence }
+func (*Forward) Kind() Kind      { return KindForward }
+func (*RelayAck) Kind() Kind     { return KindRelayAck }
+func (*RelayCollect) Kind() Kind { return KindRelayCollect }
+func (*Partial) Kind() Kind      { return KindPartial }
+func (*RelayStatus) Kind() Kind  { return KindRelayStatus }
 
 // Size implements Message.
 func (m *Forward) Size() int { return framed(m.body()) }
 
 // Size implements Message.
-func (m *Counted) Size() int { return framed(m.body()) }
+func (m *RelayAck) Size() int { return framed(m.body()) }
 
 // Size implements Message.
-func (m *Collect) Size() int { return framed(m.body()) }
+func (m *RelayCollect) Size() int { return framed(m.body()) }
 
 // Size implements Message.
 func (m *Partial) Size() int { return framed(m.body()) }
 
 // Size implements Message.
-func (m *Presence) Size() int { return framed(m.body()) }
+func (m *RelayStatus) Size() int { return framed(m.body()) }
 
 func (m *Forward) body() int {
 	n := number(uint64(m.Client)) + flag(m.Held) + flag(m.Opens)
@@ -84,11 +84,11 @@ func (m *Forward) body() int {
 	return n
 }
 
-func (m *Counted) body() int {
+func (m *RelayAck) body() int {
 	return number(m.Iteration) + number(1+uint64(m.Stage)) + number(uint64(m.Client))
 }
 
-func (m *Collect) body() int { return number(m.Iteration) + number(1+uint64(m.Stage)) }
+func (m *RelayCollect) body() int { return number(m.Iteration) + number(1+uint64(m.Stage)) }
 
 func (m *Partial) body() int {
 	n := number(m.Iteration) + number(1+uint64(m.Stage)) + some(len(m.Clients))
@@ -98,10 +98,10 @@ func (m *Partial) body() int {
 	return n
 }
 
-func (m *Presence) body() int {
+func (m *RelayStatus) body() int {
 	n := number(uint64(m.Client)) + flag(m.Connected)
 	if m.Connected {
-		n += some(len(m.Life))
+		n += some(len(m.Incarnation))
 	}
 	return n
 }

@@ -79,11 +79,11 @@ func TestSizes(t *testing.T) {
 		{&protocol.Forward{Client: 7, Message: &protocol.Consistency{Iteration: 9, Signature: make([]byte, 64)}}, header + client + 2 + (2 + it + sig)},
 		{&protocol.Forward{Held: true, Message: &protocol.MaskedInput{Iteration: 9}}, header + flag + 2 + (2 + it)},
 		{&protocol.Forward{Client: 200, Opens: true}, header + client + 1 + flag},
-		{&protocol.Counted{Iteration: 300, Stage: protocol.StageUnmask, Client: 7}, header + it300 + 2 + client},
-		{&protocol.Collect{Iteration: 9, Stage: protocol.StageMaskedInput}, header + it + 2},
+		{&protocol.RelayAck{Iteration: 300, Stage: protocol.StageUnmask, Client: 7}, header + it300 + 2 + client},
+		{&protocol.RelayCollect{Iteration: 9, Stage: protocol.StageMaskedInput}, header + it + 2},
 		{&protocol.Partial{Iteration: 9, Clients: protocol.NewBitmap(9), Sums: [][]byte{make([]byte, 200), nil}}, header + it + 2 + (2 + 2) + (3 + 200) + 2},
-		{&protocol.Presence{Client: 7, Connected: true}, header + client + flag + (2 + 16)},
-		{&protocol.Presence{Client: 7}, header + client},
+		{&protocol.RelayStatus{Client: 7, Connected: true}, header + client + flag + (2 + 16)},
+		{&protocol.RelayStatus{Client: 7}, header + client},
 
 		// In frames of 2^18 bytes: with its field's tag and length, of 4 bytes, one byte
 		// too many for a frame.

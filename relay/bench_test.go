@@ -66,7 +66,7 @@ func BenchmarkClient(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: aggregator, Message: &protocol.Counted{Iteration: 1, Stage: stage, Client: n % clients}}})
+				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: aggregator, Message: &protocol.RelayAck{Iteration: 1, Stage: stage, Client: n % clients}}})
 				n++
 			}
 			b.ReportMetric(float64(b.Elapsed())/float64(floor), "of-read")

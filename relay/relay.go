@@ -5,7 +5,7 @@
 //
 // The role is a state machine without I/O, like the others: [Relay.Step] takes an input, and
 // returns effects for its driver to carry out. What it adds up, and when, the aggregator
-// says: a client's vectors are held until they are counted (protocol.Counted), then added and
+// says: a client's vectors are held until they are counted (protocol.RelayAck), then added and
 // forgotten. What a relay cannot make anything of it hands on whole, so that the
 // aggregator says what is wrong.
 //
@@ -87,9 +87,9 @@ func (r *Relay) start() (eff protocol.Effects) {
 	return eff
 }
 
-// present tells the aggregator of a client that has come or gone. The driver says with which life.
+// present tells the aggregator of a client that has come or gone. The driver says of which incarnation.
 func (r *Relay) present(c protocol.ClientID, connected bool) protocol.Effects {
-	return r.tell(&protocol.Presence{Client: c, Connected: connected})
+	return r.tell(&protocol.RelayStatus{Client: c, Connected: connected})
 }
 
 // tell says something to the aggregator.
@@ -150,9 +150,9 @@ func (r *Relay) down(m protocol.Message) protocol.Effects {
 		return r.begin(m.Plan)
 	case *protocol.Forward:
 		return r.hand(m)
-	case *protocol.Counted:
+	case *protocol.RelayAck:
 		return r.count(m)
-	case *protocol.Collect:
+	case *protocol.RelayCollect:
 		return r.collect(m)
 	case *protocol.Final:
 		return r.end(m)
@@ -193,7 +193,7 @@ func (r *Relay) hand(f *protocol.Forward) protocol.Effects {
 
 // count adds a client's vectors. If there are none, the aggregator will find that the sum is
 // not of those it has counted.
-func (r *Relay) count(m *protocol.Counted) protocol.Effects {
+func (r *Relay) count(m *protocol.RelayAck) protocol.Effects {
 	p, err := r.partOf(m.Iteration, m.Stage)
 	if err == nil && p.held[m.Client] == nil {
 		err = errors.New("nothing is held of the client")
@@ -210,7 +210,7 @@ func (r *Relay) count(m *protocol.Counted) protocol.Effects {
 }
 
 // collect gives the sum of a stage, and forgets whatever else was held in it.
-func (r *Relay) collect(m *protocol.Collect) protocol.Effects {
+func (r *Relay) collect(m *protocol.RelayCollect) protocol.Effects {
 	p, err := r.partOf(m.Iteration, m.Stage)
 	if err != nil {
 		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Iteration, m.Stage, err)

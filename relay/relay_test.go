@@ -97,7 +97,7 @@ func (b *bench) want(got, want string) {
 func (b *bench) counted(stage protocol.Stage, clients ...protocol.ClientID) {
 	b.t.Helper()
 	for _, c := range clients {
-		if eff := b.receive(aggregator, &protocol.Counted{Iteration: 4, Stage: stage, Client: c}); !cmp.Equal(eff, protocol.Effects{}) {
+		if eff := b.receive(aggregator, &protocol.RelayAck{Iteration: 4, Stage: stage, Client: c}); !cmp.Equal(eff, protocol.Effects{}) {
 			b.t.Errorf("counting client %d has effects %+v", c, eff)
 		}
 	}
@@ -106,7 +106,7 @@ func (b *bench) counted(stage protocol.Stage, clients ...protocol.ClientID) {
 // collected is the sum of a stage.
 func (b *bench) collected(stage protocol.Stage) *protocol.Partial {
 	b.t.Helper()
-	eff := b.receive(aggregator, &protocol.Collect{Iteration: 4, Stage: stage})
+	eff := b.receive(aggregator, &protocol.RelayCollect{Iteration: 4, Stage: stage})
 	if len(eff.Send) != 1 || len(eff.Events) != 0 {
 		b.t.Fatalf("asked for the sum: %+v", eff)
 	}
@@ -155,12 +155,12 @@ func TestOnceAStage(t *testing.T) {
 	late.Iteration = 3
 	b.want(b.says(4, late), "ignored")
 	for _, m := range []protocol.Message{
-		&protocol.Counted{Iteration: 4, Stage: protocol.StageMaskedInput, Client: 2}, // after the sum
-		&protocol.Collect{Iteration: 4, Stage: protocol.StageMaskedInput},            // again
-		&protocol.Counted{Iteration: 4, Stage: protocol.StageUnmask, Client: 2},      // of whom nothing is held
-		&protocol.Counted{Iteration: 4, Stage: protocol.StageShare, Client: 2},
-		&protocol.Counted{Iteration: 4, Stage: protocol.Stages, Client: 2},
-		&protocol.Collect{Iteration: 5, Stage: protocol.StageUnmask},
+		&protocol.RelayAck{Iteration: 4, Stage: protocol.StageMaskedInput, Client: 2}, // after the sum
+		&protocol.RelayCollect{Iteration: 4, Stage: protocol.StageMaskedInput},        // again
+		&protocol.RelayAck{Iteration: 4, Stage: protocol.StageUnmask, Client: 2},      // of whom nothing is held
+		&protocol.RelayAck{Iteration: 4, Stage: protocol.StageShare, Client: 2},
+		&protocol.RelayAck{Iteration: 4, Stage: protocol.Stages, Client: 2},
+		&protocol.RelayCollect{Iteration: 5, Stage: protocol.StageUnmask},
 		&protocol.Survivors{Iteration: 4},
 	} {
 		if eff := b.receive(aggregator, m); len(eff.Send) != 0 || len(eff.Events) != 1 || eff.Events[0].Kind != protocol.MessageIgnored {
@@ -232,24 +232,24 @@ func TestPresence(t *testing.T) {
 	b := newBench(t).begun()
 	b.want(b.says(1, input(1)), "held")
 	b.counted(protocol.StageMaskedInput, 1)
-	step := func(in protocol.Input, want ...protocol.Presence) {
+	step := func(in protocol.Input, want ...protocol.RelayStatus) {
 		t.Helper()
-		var got []protocol.Presence
+		var got []protocol.RelayStatus
 		for _, e := range b.relay.Step(time.Time{}, in).Send {
-			got = append(got, *e.Message.(*protocol.Presence))
+			got = append(got, *e.Message.(*protocol.RelayStatus))
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%T %+v (-want +got):\n%s", in, in, d)
 		}
 	}
-	step(protocol.Connected{Client: 4, Connection: 7}, protocol.Presence{Client: 4, Connected: true})
-	step(protocol.Connected{Client: 2, Connection: 9}, protocol.Presence{Client: 2, Connected: true})
+	step(protocol.Connected{Client: 4, Connection: 7}, protocol.RelayStatus{Client: 4, Connected: true})
+	step(protocol.Connected{Client: 2, Connection: 9}, protocol.RelayStatus{Client: 2, Connected: true})
 	step(protocol.Connected{Client: 4, Connection: 6}) // overtaken
-	step(protocol.Connected{Client: 4, Connection: 10}, protocol.Presence{Client: 4, Connected: true})
+	step(protocol.Connected{Client: 4, Connection: 10}, protocol.RelayStatus{Client: 4, Connected: true})
 	step(protocol.Disconnected{Client: 4, Connection: 7}) // old news
-	step(protocol.Start{}, protocol.Presence{Client: 2, Connected: true}, protocol.Presence{Client: 4, Connected: true})
+	step(protocol.Start{}, protocol.RelayStatus{Client: 2, Connected: true}, protocol.RelayStatus{Client: 4, Connected: true})
 	b.want(b.says(1, input(1)), "whole") // what it held is forgotten
-	step(protocol.Disconnected{Client: 2, Connection: 9}, protocol.Presence{Client: 2})
+	step(protocol.Disconnected{Client: 2, Connection: 9}, protocol.RelayStatus{Client: 2})
 	final := &protocol.Final{Model: []byte("m")}
 	eff := b.receive(aggregator, final)
 	if d := cmp.Diff(protocol.Effects{Send: []protocol.Envelope{{From: aggregator, To: protocol.ClientParty(4), Message: final}}}, eff); d != "" {

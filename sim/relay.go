@@ -95,7 +95,7 @@ func (r *relays) through(c protocol.ClientID) (protocol.Party, bool) {
 
 // fails reports whether a relay fails as it is asked for a sum.
 func (r *relays) fails(outages []Outage, number protocol.ClientID, m protocol.Message) bool {
-	collect, ok := m.(*protocol.Collect)
+	collect, ok := m.(*protocol.RelayCollect)
 	if !ok {
 		return false
 	}

@@ -14,9 +14,9 @@ import (
 // error is of no use.
 type decoder struct {
 	cursor
-	limits Limits
-	held   bool // the message's vectors are missing: a relay holds them
-	inside bool // what a Forward has inside was checked when it was encoded
+	limits   Limits
+	viaRelay bool // the message's vectors are missing: a relay holds them
+	inside   bool // what a Forward has inside was checked when it was encoded
 }
 
 func (d *decoder) message(m proto.Message) protocol.Message {
@@ -58,18 +58,18 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 	case *wirepb.Held:
 		return &protocol.Held{Iteration: d.iteration(m.GetIteration()), Connected: d.clients("connected", m.GetConnected()), Required: d.clients("required", m.GetRequired())}
 	case *wirepb.Final:
-		return &protocol.Final{Model: d.some("model", m.GetModel()), Signature: d.optional("signature", m.GetSignature(), protocol.SignatureSize)}
+		return &protocol.Final{Model: d.nonEmpty("model", m.GetModel()), Signature: d.optional("signature", m.GetSignature(), protocol.SignatureSize)}
 	case *wirepb.Forward:
 		return d.forward(m)
-	case *wirepb.Counted:
+	case *wirepb.RelayAck:
 		last := int64(-1)
-		return &protocol.Counted{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage()), Client: d.next("client", m.GetClient(), &last)}
-	case *wirepb.Collect:
-		return &protocol.Collect{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage())}
+		return &protocol.RelayAck{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage()), Client: d.next("client", m.GetClient(), &last)}
+	case *wirepb.RelayCollect:
+		return &protocol.RelayCollect{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage())}
 	case *wirepb.Partial:
 		return d.partial(m)
-	case *wirepb.Presence:
-		return d.presence(m)
+	case *wirepb.RelayStatus:
+		return d.relayStatus(m)
 	default:
 		d.fail(ErrSyntax, "", "there is no such message")
 		return nil
@@ -123,9 +123,9 @@ func (d *decoder) ring(r *wirepb.Ring) *protocol.Ring {
 	return out
 }
 
-// whole is how many a set has of which some are shown, and what stands for it; nil where
+// setSummary is how many a set has of which some are shown, and what stands for it; nil where
 // all are.
-func (d *decoder) whole(field string, shown protocol.Bitmap, count uint32, digest []byte) (int, *protocol.Hash) {
+func (d *decoder) setSummary(field string, shown protocol.Bitmap, count uint32, digest []byte) (int, *protocol.Hash) {
 	b := d.optional("digest", digest, protocol.HashSize)
 	if b == nil {
 		d.none(field, count)
@@ -153,7 +153,7 @@ func (d *decoder) shares(m *wirepb.Shares) *protocol.Shares {
 func (d *decoder) delivery(m *wirepb.Delivery) *protocol.Delivery {
 	out := &protocol.Delivery{Iteration: d.iteration(m.GetIteration()), Arrived: d.bitmap("arrived", m.GetArrived()),
 		Shares: d.encryptedShares(m.GetShares())}
-	out.Clients, out.Digest = d.whole("clients", out.Arrived, m.GetClients(), m.GetDigest())
+	out.Clients, out.Digest = d.setSummary("clients", out.Arrived, m.GetClients(), m.GetDigest())
 	return out
 }
 
@@ -161,7 +161,7 @@ func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
 	d.vectors("masked", len(m.GetMasked()))
 	for i, v := range m.GetMasked() {
 		d.enter("masked", i)
-		d.some("", v)
+		d.nonEmpty("", v)
 		d.leave()
 	}
 	out := &protocol.MaskedInput{Iteration: d.iteration(m.GetIteration()), Masked: m.GetMasked()}
@@ -182,7 +182,7 @@ func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
 
 func (d *decoder) survivors(m *wirepb.Survivors) *protocol.Survivors {
 	out := &protocol.Survivors{Iteration: d.iteration(m.GetIteration()), U1: d.bitmap("u1", m.GetU1())}
-	out.Count, out.Digest = d.whole("count", out.U1, m.GetCount(), m.GetDigest())
+	out.Count, out.Digest = d.setSummary("count", out.U1, m.GetCount(), m.GetDigest())
 	if m.GetNext() != nil {
 		d.enter("next", -1)
 		out.Next = d.roster(m.GetNext())
@@ -208,7 +208,7 @@ func (d *decoder) quorum(m *wirepb.Quorum) *protocol.Quorum {
 func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
 	d.vectors("removed", len(m.GetRemoved()))
 	out := &protocol.Unmask{Iteration: d.iteration(m.GetIteration()), Shares: d.revealedShares(m.GetShares())}
-	if !d.held {
+	if !d.viaRelay {
 		out.Removed = make([][]byte, len(m.GetRemoved()))
 	}
 	for i := range out.Removed {
@@ -224,7 +224,7 @@ func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
 
 func (d *decoder) answered(m *wirepb.Answered) *protocol.Answered {
 	out := &protocol.Answered{Iteration: d.iteration(m.GetIteration()), U2: d.bitmap("u2", m.GetU2())}
-	out.Count, out.Digest = d.whole("count", out.U2, m.GetCount(), m.GetDigest())
+	out.Count, out.Digest = d.setSummary("count", out.U2, m.GetCount(), m.GetDigest())
 	return out
 }
 
@@ -362,7 +362,7 @@ func (d *decoder) encryptedShares(shares []*wirepb.EncryptedShare) []protocol.En
 	last := int64(-1)
 	for i, s := range shares {
 		d.enter("shares", i)
-		out[i] = protocol.EncryptedShare{Peer: d.next("peer", s.GetPeer(), &last), Ciphertext: d.some("ciphertext", s.GetCiphertext())}
+		out[i] = protocol.EncryptedShare{Peer: d.next("peer", s.GetPeer(), &last), Ciphertext: d.nonEmpty("ciphertext", s.GetCiphertext())}
 		if c := s.GetCommitted(); c != nil {
 			d.enter("committed", -1)
 			out[i].Committed = &protocol.Commitments{Seed: protocol.Hash(d.fixed("seed", c.GetSeed(), protocol.HashSize)),

@@ -55,14 +55,14 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 		return &wirepb.Final{Model: m.Model, Signature: m.Signature}
 	case *protocol.Forward:
 		return e.forward(m)
-	case *protocol.Counted:
-		return &wirepb.Counted{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1, Client: uint32(m.Client)}
-	case *protocol.Collect:
-		return &wirepb.Collect{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1}
+	case *protocol.RelayAck:
+		return &wirepb.RelayAck{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1, Client: uint32(m.Client)}
+	case *protocol.RelayCollect:
+		return &wirepb.RelayCollect{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1}
 	case *protocol.Partial:
 		return &wirepb.Partial{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1, Clients: m.Clients, Sums: m.Sums}
-	case *protocol.Presence:
-		return presence(m)
+	case *protocol.RelayStatus:
+		return relayStatus(m)
 	default:
 		e.fail(ErrSyntax, "", "there is no such message")
 		return nil
@@ -107,9 +107,9 @@ func (e *encoder) roster(m *protocol.Roster) *wirepb.Roster {
 	return out
 }
 
-// whole is what a message says of a set of which the receiver is shown a part: how many it
+// setSummary is what a message says of a set of which the receiver is shown a part: how many it
 // has and what stands for it. A set that is shown whole is counted by whoever gets it.
-func (e *encoder) whole(field string, shown protocol.Bitmap, count int, digest *protocol.Hash) (uint32, []byte) {
+func (e *encoder) setSummary(field string, shown protocol.Bitmap, count int, digest *protocol.Hash) (uint32, []byte) {
 	if len(shown) == 0 {
 		e.fail(ErrIdeal, field, "it is empty")
 	}
@@ -133,7 +133,7 @@ func (e *encoder) shares(m *protocol.Shares) *wirepb.Shares {
 
 func (e *encoder) delivery(m *protocol.Delivery) *wirepb.Delivery {
 	out := &wirepb.Delivery{Iteration: m.Iteration, Arrived: m.Arrived, Shares: encryptedShares(m.Shares)}
-	out.Clients, out.Digest = e.whole("arrived", m.Arrived, m.Clients, m.Digest)
+	out.Clients, out.Digest = e.setSummary("arrived", m.Arrived, m.Clients, m.Digest)
 	return out
 }
 
@@ -155,7 +155,7 @@ func (e *encoder) maskedInput(m *protocol.MaskedInput) *wirepb.MaskedInput {
 
 func (e *encoder) survivors(m *protocol.Survivors) *wirepb.Survivors {
 	out := &wirepb.Survivors{Iteration: m.Iteration, U1: m.U1}
-	out.Count, out.Digest = e.whole("u1", m.U1, m.Count, m.Digest)
+	out.Count, out.Digest = e.setSummary("u1", m.U1, m.Count, m.Digest)
 	if m.Next != nil {
 		e.enter("next", -1)
 		out.Next = e.roster(m.Next)
@@ -195,7 +195,7 @@ func (e *encoder) unmask(m *protocol.Unmask) *wirepb.Unmask {
 
 func (e *encoder) answered(m *protocol.Answered) *wirepb.Answered {
 	out := &wirepb.Answered{Iteration: m.Iteration, U2: m.U2}
-	out.Count, out.Digest = e.whole("u2", m.U2, m.Count, m.Digest)
+	out.Count, out.Digest = e.setSummary("u2", m.U2, m.Count, m.Digest)
 	return out
 }
 

@@ -16,15 +16,15 @@ func (d *decoder) list(field string, n int) {
 // vectors is a list of n vectors: there are none where a relay holds them, and some elsewhere.
 func (d *decoder) vectors(field string, n int) {
 	switch {
-	case !d.held:
+	case !d.viaRelay:
 		d.list(field, n)
 	case n > 0:
 		d.fail(ErrValue, field, "%d vectors, which the relay holds", n)
 	}
 }
 
-// some are bytes of any length but 0.
-func (d *decoder) some(field string, b []byte) []byte {
+// nonEmpty are bytes of any length but 0.
+func (d *decoder) nonEmpty(field string, b []byte) []byte {
 	if len(b) == 0 {
 		d.fail(ErrValue, field, "it is missing or empty")
 	}
@@ -110,5 +110,5 @@ func (d *decoder) bitmap(field string, b []byte) protocol.Bitmap {
 		d.fail(ErrLimit, field, "%d bytes, at most %d", len(b), most)
 		return nil
 	}
-	return d.some(field, b)
+	return d.nonEmpty(field, b)
 }

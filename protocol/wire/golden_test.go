@@ -171,12 +171,12 @@ func messages() map[string]protocol.Message {
 		"forward, whole input":          &protocol.Forward{Message: &protocol.MaskedInput{Iteration: 9, Masked: masked}},
 		"forward, opens":                &protocol.Forward{Client: 7, Opens: true, Message: delivery},
 		"forward, opens nothing else":   &protocol.Forward{Client: 7, Opens: true},
-		"counted":                       &protocol.Counted{Iteration: 9, Stage: protocol.StageMaskedInput, Client: 299},
-		"counted, an answer":            &protocol.Counted{Iteration: 9, Stage: protocol.StageUnmask},
-		"collect":                       &protocol.Collect{Iteration: 300, Stage: protocol.StageMaskedInput},
+		"relay-ack":                     &protocol.RelayAck{Iteration: 9, Stage: protocol.StageMaskedInput, Client: 299},
+		"counted, an answer":            &protocol.RelayAck{Iteration: 9, Stage: protocol.StageUnmask},
+		"relay-collect":                 &protocol.RelayCollect{Iteration: 300, Stage: protocol.StageMaskedInput},
 		"partial":                       &protocol.Partial{Iteration: 9, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0x81, 0x04}, Sums: [][]byte{masked[1], nil}},
-		"presence":                      &protocol.Presence{Client: 299, Connected: true, Life: protocol.Life(fill(16, 7))},
-		"presence, gone":                &protocol.Presence{Client: 1},
+		"relay-status":                  &protocol.RelayStatus{Client: 299, Connected: true, Incarnation: protocol.IncarnationID(fill(16, 7))},
+		"relay-status, gone":            &protocol.RelayStatus{Client: 1},
 	}
 	for i, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace} {
 		out["abort, "+s.String()] = &protocol.Abort{Iteration: 9, Reason: &protocol.TooFew{Iteration: 9, Stage: s, Left: i, Required: 200}}

@@ -76,8 +76,9 @@ const (
 //	partial                     s + B + P + 16 r
 //	forward                     s + the longest of roster, delivery, masked-input, survivors, unmask
 //	advertise, consistency,
-//	invite, abort, counted,
-//	collect, presence           s
+//	invite, abort, relay-ack,
+//	relay-collect,
+//	relay-status                s
 //
 // An honest client's removal takes more than its eighth and 64 bytes a release
 // beyond Q with a probability below 2^-40. Of a session of which nothing is known
@@ -116,45 +117,45 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 	unmask := slack + revealedSize*s.Neighbours + removals + removals/8 + (64+vectorSize)*releases + shares
 	survivors := slack + bitmap + roster
 	return Limits{Clients: n, Releases: releases, Bytes: [protocol.Kinds]int{
-		protocol.KindOpen:        slack + plan,
-		protocol.KindAnnounce:    slack + plan + delivery,
-		protocol.KindInvite:      slack,
-		protocol.KindAdvertise:   advertise,
-		protocol.KindRoster:      roster,
-		protocol.KindShares:      shares,
-		protocol.KindDelivery:    delivery,
-		protocol.KindMaskedInput: masked,
-		protocol.KindSurvivors:   survivors,
-		protocol.KindConsistency: slack,
-		protocol.KindQuorum:      slack + signedSize*n,
-		protocol.KindUnmask:      unmask,
-		protocol.KindAnswered:    slack + bitmap,
-		protocol.KindReplacement: slack + revealedSize*s.Neighbours,
-		protocol.KindResult:      slack + 8*coordinates + vectorSize*releases,
-		protocol.KindAbort:       slack,
-		protocol.KindHeld:        slack,
-		protocol.KindFinal:       slack + s.Model,
-		protocol.KindForward:     slack + max(roster, delivery, masked, survivors, unmask),
-		protocol.KindCounted:     slack,
-		protocol.KindCollect:     slack,
-		protocol.KindPartial:     slack + bitmap + p.PackedSize() + vectorSize*releases,
-		protocol.KindPresence:    slack,
+		protocol.KindOpen:         slack + plan,
+		protocol.KindAnnounce:     slack + plan + delivery,
+		protocol.KindInvite:       slack,
+		protocol.KindAdvertise:    advertise,
+		protocol.KindRoster:       roster,
+		protocol.KindShares:       shares,
+		protocol.KindDelivery:     delivery,
+		protocol.KindMaskedInput:  masked,
+		protocol.KindSurvivors:    survivors,
+		protocol.KindConsistency:  slack,
+		protocol.KindQuorum:       slack + signedSize*n,
+		protocol.KindUnmask:       unmask,
+		protocol.KindAnswered:     slack + bitmap,
+		protocol.KindReplacement:  slack + revealedSize*s.Neighbours,
+		protocol.KindResult:       slack + 8*coordinates + vectorSize*releases,
+		protocol.KindAbort:        slack,
+		protocol.KindHeld:         slack,
+		protocol.KindFinal:        slack + s.Model,
+		protocol.KindForward:      slack + max(roster, delivery, masked, survivors, unmask),
+		protocol.KindRelayAck:     slack,
+		protocol.KindRelayCollect: slack,
+		protocol.KindPartial:      slack + bitmap + p.PackedSize() + vectorSize*releases,
+		protocol.KindRelayStatus:  slack,
 	}}
 }
 
 // Between restricts the limits to the kinds of messages that one role sends to another.
 func (l Limits) Between(from, to protocol.Role) Limits {
-	inside := way{from, to}
+	inside := route{from, to}
 	switch inside { // what a relay hands on is a client's, or for one
 	case relayed:
 		inside = up
 	case handed:
 		inside = down
 	default:
-		inside = way{}
+		inside = route{}
 	}
 	for k, row := range kinds {
-		if !slices.Contains(row.ways, way{from, to}) {
+		if !slices.Contains(row.ways, route{from, to}) {
 			l.Bytes[k] = 0
 		}
 		if !slices.Contains(row.ways, inside) {

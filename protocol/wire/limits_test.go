@@ -30,29 +30,29 @@ func TestLimitsFor(t *testing.T) {
 		roster = 256 + 146*10
 	)
 	want := wire.Limits{Clients: 10, Neighbours: 9, Releases: 2, Bytes: [protocol.Kinds]int{
-		protocol.KindOpen:        256 + plan,
-		protocol.KindAnnounce:    256 + plan + 2 + shares,
-		protocol.KindInvite:      256,
-		protocol.KindAdvertise:   256,
-		protocol.KindRoster:      roster,
-		protocol.KindShares:      shares,
-		protocol.KindDelivery:    2 + shares,
-		protocol.KindMaskedInput: 256 + (2500 + 10) + 2*16 + 42*9 + 256,
-		protocol.KindSurvivors:   256 + 2 + roster,
-		protocol.KindConsistency: 256,
-		protocol.KindQuorum:      256 + 74*10,
-		protocol.KindUnmask:      256 + 60*9 + (126 + 126/8) + 2*80 + shares,
-		protocol.KindAnswered:    256 + 2,
-		protocol.KindReplacement: 256 + 60*9,
-		protocol.KindResult:      256 + 8*1005 + 2*16,
-		protocol.KindAbort:       256,
-		protocol.KindHeld:        256,
-		protocol.KindFinal:       256 + 8000,
-		protocol.KindForward:     256 + (256 + 60*9 + (126 + 126/8) + 2*80 + shares), // the answer to unmask is the longest
-		protocol.KindCounted:     256,
-		protocol.KindCollect:     256,
-		protocol.KindPartial:     256 + 2 + (2500 + 10) + 2*16,
-		protocol.KindPresence:    256,
+		protocol.KindOpen:         256 + plan,
+		protocol.KindAnnounce:     256 + plan + 2 + shares,
+		protocol.KindInvite:       256,
+		protocol.KindAdvertise:    256,
+		protocol.KindRoster:       roster,
+		protocol.KindShares:       shares,
+		protocol.KindDelivery:     2 + shares,
+		protocol.KindMaskedInput:  256 + (2500 + 10) + 2*16 + 42*9 + 256,
+		protocol.KindSurvivors:    256 + 2 + roster,
+		protocol.KindConsistency:  256,
+		protocol.KindQuorum:       256 + 74*10,
+		protocol.KindUnmask:       256 + 60*9 + (126 + 126/8) + 2*80 + shares,
+		protocol.KindAnswered:     256 + 2,
+		protocol.KindReplacement:  256 + 60*9,
+		protocol.KindResult:       256 + 8*1005 + 2*16,
+		protocol.KindAbort:        256,
+		protocol.KindHeld:         256,
+		protocol.KindFinal:        256 + 8000,
+		protocol.KindForward:      256 + (256 + 60*9 + (126 + 126/8) + 2*80 + shares), // the answer to unmask is the longest
+		protocol.KindRelayAck:     256,
+		protocol.KindRelayCollect: 256,
+		protocol.KindPartial:      256 + 2 + (2500 + 10) + 2*16,
+		protocol.KindRelayStatus:  256,
 	}}
 	// What a relay forwards is no longer than it is elsewhere, and nothing of relays' own.
 	want.Inside = want.Bytes
@@ -106,8 +106,8 @@ func TestBetween(t *testing.T) {
 		{a, s, []protocol.Kind{protocol.KindResult, protocol.KindAbort, protocol.KindHeld}, nil},
 		{a, c, openings, nil},
 		{c, a, answers, nil},
-		{a, r, []protocol.Kind{protocol.KindAnnounce, protocol.KindFinal, protocol.KindForward, protocol.KindCounted, protocol.KindCollect}, openings},
-		{r, a, []protocol.Kind{protocol.KindForward, protocol.KindPartial, protocol.KindPresence}, answers},
+		{a, r, []protocol.Kind{protocol.KindAnnounce, protocol.KindFinal, protocol.KindForward, protocol.KindRelayAck, protocol.KindRelayCollect}, openings},
+		{r, a, []protocol.Kind{protocol.KindForward, protocol.KindPartial, protocol.KindRelayStatus}, answers},
 		{s, c, nil, nil}, {c, s, nil, nil}, {c, c, nil, nil}, {a, a, nil, nil}, {r, s, nil, nil}, {s, r, nil, nil},
 	} {
 		all := goldenLimits()
@@ -182,9 +182,9 @@ func largest(p *protocol.Plan) []protocol.Message {
 		&protocol.Abort{Iteration: it, Reason: &protocol.Unrecoverable{Iteration: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},
 		&protocol.Held{Iteration: it, Connected: n, Required: n}, &protocol.Final{Model: p.Broadcast, Signature: sig},
 		&protocol.Forward{Client: protocol.ClientID(n - 1), Message: longest(masked, unmask, roster)},
-		&protocol.Counted{Iteration: it, Stage: protocol.StageUnmask, Client: protocol.ClientID(n - 1)}, &protocol.Collect{Iteration: it, Stage: protocol.StageUnmask},
+		&protocol.RelayAck{Iteration: it, Stage: protocol.StageUnmask, Client: protocol.ClientID(n - 1)}, &protocol.RelayCollect{Iteration: it, Stage: protocol.StageUnmask},
 		&protocol.Partial{Iteration: it, Stage: protocol.StageUnmask, Clients: bitmap, Sums: masked.Masked},
-		&protocol.Presence{Client: protocol.ClientID(n - 1), Connected: true},
+		&protocol.RelayStatus{Client: protocol.ClientID(n - 1), Connected: true},
 	}
 }
 

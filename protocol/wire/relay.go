@@ -89,22 +89,22 @@ func (d *decoder) stage(s wirepb.Stage) protocol.Stage {
 	return out
 }
 
-func presence(m *protocol.Presence) *wirepb.Presence {
-	out := &wirepb.Presence{Client: uint32(m.Client), Connected: m.Connected}
+func relayStatus(m *protocol.RelayStatus) *wirepb.RelayStatus {
+	out := &wirepb.RelayStatus{Client: uint32(m.Client), Connected: m.Connected}
 	if m.Connected {
-		out.Life = m.Life[:]
+		out.Incarnation = m.Incarnation[:]
 	}
 	return out
 }
 
-func (d *decoder) presence(m *wirepb.Presence) *protocol.Presence {
+func (d *decoder) relayStatus(m *wirepb.RelayStatus) *protocol.RelayStatus {
 	last := int64(-1)
-	out := &protocol.Presence{Client: d.next("client", m.GetClient(), &last), Connected: m.GetConnected()}
+	out := &protocol.RelayStatus{Client: d.next("client", m.GetClient(), &last), Connected: m.GetConnected()}
 	switch {
 	case out.Connected:
-		out.Life = protocol.Life(d.fixed("life", m.GetLife(), len(out.Life)))
-	case len(m.GetLife()) > 0:
-		d.fail(ErrValue, "life", "of a client that is not connected")
+		out.Incarnation = protocol.IncarnationID(d.fixed("incarnation", m.GetIncarnation(), len(out.Incarnation)))
+	case len(m.GetIncarnation()) > 0:
+		d.fail(ErrValue, "incarnation", "of a client that is not connected")
 	}
 	return out
 }

@@ -87,13 +87,13 @@ func Marshal(m protocol.Message) ([]byte, error) {
 }
 
 // marshal is Marshal, also for a message of which a relay holds the vectors.
-func marshal(m protocol.Message, held bool) ([]byte, error) {
+func marshal(m protocol.Message, viaRelay bool) ([]byte, error) {
 	e := encoder{cursor{kind: m.Kind()}}
 	out := e.message(m)
 	if e.err != nil {
 		return nil, e.err
 	}
-	d := decoder{cursor: cursor{kind: m.Kind()}, limits: unlimited, held: held, inside: true}
+	d := decoder{cursor: cursor{kind: m.Kind()}, limits: unlimited, viaRelay: viaRelay, inside: true}
 	if d.message(out); d.err != nil {
 		return nil, d.err
 	}
@@ -107,7 +107,7 @@ func Unmarshal(kind protocol.Kind, b []byte, l Limits) (protocol.Message, error)
 }
 
 // unmarshal is Unmarshal, also for a message of which a relay holds the vectors.
-func unmarshal(kind protocol.Kind, b []byte, l Limits, held bool) (protocol.Message, error) {
+func unmarshal(kind protocol.Kind, b []byte, l Limits, viaRelay bool) (protocol.Message, error) {
 	out := empty(kind)
 	c := cursor{kind: kind}
 	switch {
@@ -126,7 +126,7 @@ func unmarshal(kind protocol.Kind, b []byte, l Limits, held bool) (protocol.Mess
 	if err := proto.Unmarshal(b, out); err != nil {
 		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: %w", ErrSyntax, err)}
 	}
-	d := decoder{cursor: c, limits: l, held: held}
+	d := decoder{cursor: c, limits: l, viaRelay: viaRelay}
 	m := d.message(out)
 	if d.err != nil {
 		return nil, d.err

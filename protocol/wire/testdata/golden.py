@@ -9,7 +9,7 @@ import struct
 
 KINDS = ["open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input",
          "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "final",
-         "forward", "counted", "collect", "partial", "presence", "held"]  # from 1 in a frame
+         "forward", "relay-ack", "relay-collect", "partial", "relay-status", "held"]  # from 1 in a frame
 
 
 def varint(v):
@@ -129,13 +129,13 @@ GOOD = [
     ("forward, whole input", "forward", uint(2, 8) + data(3, uint(1, 9), *MASKED)),
     ("forward, opens", "forward", uint(1, 7) + uint(2, 7) + data(3, *DELIVERY) + uint(5, 1)),
     ("forward, opens nothing else", "forward", uint(1, 7) + uint(5, 1)),
-    ("counted", "counted", uint(1, 9) + uint(2, 3) + uint(3, 299)),
-    ("counted, an answer", "counted", uint(1, 9) + uint(2, 5)),
-    ("collect", "collect", uint(1, 300) + uint(2, 3)),
+    ("relay-ack", "relay-ack", uint(1, 9) + uint(2, 3) + uint(3, 299)),
+    ("counted, an answer", "relay-ack", uint(1, 9) + uint(2, 5)),
+    ("relay-collect", "relay-collect", uint(1, 300) + uint(2, 3)),
     ("partial", "partial", uint(1, 9) + uint(2, 5) + data(3, b"\x81\x04") + data(4, fill(200, 5)) + data(4)),
     ("held", "held", uint(1, 9) + uint(2, 3) + uint(3, 200)),
-    ("presence", "presence", uint(1, 299) + uint(2, 1) + data(3, fill(16, 7))),
-    ("presence, gone", "presence", uint(1, 1)),
+    ("relay-status", "relay-status", uint(1, 299) + uint(2, 1) + data(3, fill(16, 7))),
+    ("relay-status, gone", "relay-status", uint(1, 1)),
 ]
 
 
@@ -304,18 +304,18 @@ BAD = [
     ("no bytes inside", "forward", uint(2, 6), "value", "message"),
     ("4097 bytes inside", "forward", uint(2, 17) + data(3, data(1, bytes(4089))), "limit", ""),
     ("a message of client 300", "forward", uint(1, 300) + uint(2, 6) + data(3, *SHARES), "limit", "client"),
-    ("client 300 counted", "counted", uint(1, 9) + uint(2, 3) + uint(3, 300), "limit", "client"),
-    ("counted in no stage", "counted", uint(1, 9), "value", "stage"),
-    ("counted in the stage share", "counted", uint(1, 9) + uint(2, 2), "value", "stage"),
-    ("a sum of the stage replace", "collect", uint(1, 9) + uint(2, 6), "value", "stage"),
-    ("no iteration of a sum", "collect", uint(2, 3), "value", "iteration"),
+    ("client 300 counted", "relay-ack", uint(1, 9) + uint(2, 3) + uint(3, 300), "limit", "client"),
+    ("counted in no stage", "relay-ack", uint(1, 9), "value", "stage"),
+    ("counted in the stage share", "relay-ack", uint(1, 9) + uint(2, 2), "value", "stage"),
+    ("a sum of the stage replace", "relay-collect", uint(1, 9) + uint(2, 6), "value", "stage"),
+    ("no iteration of a sum", "relay-collect", uint(2, 3), "value", "iteration"),
     ("a sum over nobody", "partial", uint(1, 9) + uint(2, 3) + data(4, b"v"), "value", "clients"),
     ("no sums", "partial", uint(1, 9) + uint(2, 3) + data(3, b"\x01"), "value", "sums"),
     ("5 sums of a relay", "partial", uint(1, 9) + uint(2, 3) + data(3, b"\x01") + data(4) * 5, "limit", "sums"),
     ("a bitmap for more clients of a relay", "partial", uint(1, 9) + uint(2, 3) + data(3, bytes(39)) + data(4), "limit", "clients"),
-    ("client 300 connected", "presence", uint(1, 300) + uint(2, 1) + data(3, fill(16, 7)), "limit", "client"),
-    ("a client without a life", "presence", uint(1, 9) + uint(2, 1), "value", "life"),
-    ("the life of one that is gone", "presence", uint(1, 9) + data(3, fill(16, 7)), "value", "life"),
+    ("client 300 connected", "relay-status", uint(1, 300) + uint(2, 1) + data(3, fill(16, 7)), "limit", "client"),
+    ("a client without a life", "relay-status", uint(1, 9) + uint(2, 1), "value", "incarnation"),
+    ("the life of one that is gone", "relay-status", uint(1, 9) + data(3, fill(16, 7)), "value", "incarnation"),
 
     # In what travels with a message.
     ("a delivery without shares", "announce", SMALL + data(2, *DELIVERY[:2]), "value", "delivery.shares"),

@@ -31,30 +31,30 @@ const (
 type Kind int32
 
 const (
-	Kind_KIND_UNSPECIFIED  Kind = 0
-	Kind_KIND_OPEN         Kind = 1
-	Kind_KIND_ANNOUNCE     Kind = 2
-	Kind_KIND_INVITE       Kind = 3
-	Kind_KIND_ADVERTISE    Kind = 4
-	Kind_KIND_ROSTER       Kind = 5
-	Kind_KIND_SHARES       Kind = 6
-	Kind_KIND_DELIVERY     Kind = 7
-	Kind_KIND_MASKED_INPUT Kind = 8
-	Kind_KIND_SURVIVORS    Kind = 9
-	Kind_KIND_CONSISTENCY  Kind = 10
-	Kind_KIND_QUORUM       Kind = 11
-	Kind_KIND_UNMASK       Kind = 12
-	Kind_KIND_ANSWERED     Kind = 13
-	Kind_KIND_REPLACEMENT  Kind = 14
-	Kind_KIND_RESULT       Kind = 15
-	Kind_KIND_ABORT        Kind = 16
-	Kind_KIND_FINAL        Kind = 17
-	Kind_KIND_FORWARD      Kind = 18
-	Kind_KIND_COUNTED      Kind = 19
-	Kind_KIND_COLLECT      Kind = 20
-	Kind_KIND_PARTIAL      Kind = 21
-	Kind_KIND_PRESENCE     Kind = 22
-	Kind_KIND_HELD         Kind = 23
+	Kind_KIND_UNSPECIFIED   Kind = 0
+	Kind_KIND_OPEN          Kind = 1
+	Kind_KIND_ANNOUNCE      Kind = 2
+	Kind_KIND_INVITE        Kind = 3
+	Kind_KIND_ADVERTISE     Kind = 4
+	Kind_KIND_ROSTER        Kind = 5
+	Kind_KIND_SHARES        Kind = 6
+	Kind_KIND_DELIVERY      Kind = 7
+	Kind_KIND_MASKED_INPUT  Kind = 8
+	Kind_KIND_SURVIVORS     Kind = 9
+	Kind_KIND_CONSISTENCY   Kind = 10
+	Kind_KIND_QUORUM        Kind = 11
+	Kind_KIND_UNMASK        Kind = 12
+	Kind_KIND_ANSWERED      Kind = 13
+	Kind_KIND_REPLACEMENT   Kind = 14
+	Kind_KIND_RESULT        Kind = 15
+	Kind_KIND_ABORT         Kind = 16
+	Kind_KIND_FINAL         Kind = 17
+	Kind_KIND_FORWARD       Kind = 18
+	Kind_KIND_RELAY_ACK     Kind = 19
+	Kind_KIND_RELAY_COLLECT Kind = 20
+	Kind_KIND_PARTIAL       Kind = 21
+	Kind_KIND_RELAY_STATUS  Kind = 22
+	Kind_KIND_HELD          Kind = 23
 )
 
 // Enum value maps for Kind.
@@ -79,37 +79,37 @@ var (
 		16: "KIND_ABORT",
 		17: "KIND_FINAL",
 		18: "KIND_FORWARD",
-		19: "KIND_COUNTED",
-		20: "KIND_COLLECT",
+		19: "KIND_RELAY_ACK",
+		20: "KIND_RELAY_COLLECT",
 		21: "KIND_PARTIAL",
-		22: "KIND_PRESENCE",
+		22: "KIND_RELAY_STATUS",
 		23: "KIND_HELD",
 	}
 	Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED":  0,
-		"KIND_OPEN":         1,
-		"KIND_ANNOUNCE":     2,
-		"KIND_INVITE":       3,
-		"KIND_ADVERTISE":    4,
-		"KIND_ROSTER":       5,
-		"KIND_SHARES":       6,
-		"KIND_DELIVERY":     7,
-		"KIND_MASKED_INPUT": 8,
-		"KIND_SURVIVORS":    9,
-		"KIND_CONSISTENCY":  10,
-		"KIND_QUORUM":       11,
-		"KIND_UNMASK":       12,
-		"KIND_ANSWERED":     13,
-		"KIND_REPLACEMENT":  14,
-		"KIND_RESULT":       15,
-		"KIND_ABORT":        16,
-		"KIND_FINAL":        17,
-		"KIND_FORWARD":      18,
-		"KIND_COUNTED":      19,
-		"KIND_COLLECT":      20,
-		"KIND_PARTIAL":      21,
-		"KIND_PRESENCE":     22,
-		"KIND_HELD":         23,
+		"KIND_UNSPECIFIED":   0,
+		"KIND_OPEN":          1,
+		"KIND_ANNOUNCE":      2,
+		"KIND_INVITE":        3,
+		"KIND_ADVERTISE":     4,
+		"KIND_ROSTER":        5,
+		"KIND_SHARES":        6,
+		"KIND_DELIVERY":      7,
+		"KIND_MASKED_INPUT":  8,
+		"KIND_SURVIVORS":     9,
+		"KIND_CONSISTENCY":   10,
+		"KIND_QUORUM":        11,
+		"KIND_UNMASK":        12,
+		"KIND_ANSWERED":      13,
+		"KIND_REPLACEMENT":   14,
+		"KIND_RESULT":        15,
+		"KIND_ABORT":         16,
+		"KIND_FINAL":         17,
+		"KIND_FORWARD":       18,
+		"KIND_RELAY_ACK":     19,
+		"KIND_RELAY_COLLECT": 20,
+		"KIND_PARTIAL":       21,
+		"KIND_RELAY_STATUS":  22,
+		"KIND_HELD":          23,
 	}
 )
 
@@ -1619,7 +1619,7 @@ func (x *Forward) GetOpens() bool {
 }
 
 // Aggregator to relay.
-type Counted struct {
+type RelayAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
 	Stage         Stage                  `protobuf:"varint,2,opt,name=stage,proto3,enum=fedsim.wire.v1.Stage" json:"stage,omitempty"` // masked-input or unmask
@@ -1628,20 +1628,20 @@ type Counted struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Counted) Reset() {
-	*x = Counted{}
+func (x *RelayAck) Reset() {
+	*x = RelayAck{}
 	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Counted) String() string {
+func (x *RelayAck) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Counted) ProtoMessage() {}
+func (*RelayAck) ProtoMessage() {}
 
-func (x *Counted) ProtoReflect() protoreflect.Message {
+func (x *RelayAck) ProtoReflect() protoreflect.Message {
 	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1653,26 +1653,26 @@ func (x *Counted) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Counted.ProtoReflect.Descriptor instead.
-func (*Counted) Descriptor() ([]byte, []int) {
+// Deprecated: Use RelayAck.ProtoReflect.Descriptor instead.
+func (*RelayAck) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *Counted) GetIteration() uint64 {
+func (x *RelayAck) GetIteration() uint64 {
 	if x != nil {
 		return x.Iteration
 	}
 	return 0
 }
 
-func (x *Counted) GetStage() Stage {
+func (x *RelayAck) GetStage() Stage {
 	if x != nil {
 		return x.Stage
 	}
 	return Stage_STAGE_UNSPECIFIED
 }
 
-func (x *Counted) GetClient() uint32 {
+func (x *RelayAck) GetClient() uint32 {
 	if x != nil {
 		return x.Client
 	}
@@ -1680,7 +1680,7 @@ func (x *Counted) GetClient() uint32 {
 }
 
 // Aggregator to relay.
-type Collect struct {
+type RelayCollect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
 	Stage         Stage                  `protobuf:"varint,2,opt,name=stage,proto3,enum=fedsim.wire.v1.Stage" json:"stage,omitempty"`
@@ -1688,20 +1688,20 @@ type Collect struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Collect) Reset() {
-	*x = Collect{}
+func (x *RelayCollect) Reset() {
+	*x = RelayCollect{}
 	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Collect) String() string {
+func (x *RelayCollect) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Collect) ProtoMessage() {}
+func (*RelayCollect) ProtoMessage() {}
 
-func (x *Collect) ProtoReflect() protoreflect.Message {
+func (x *RelayCollect) ProtoReflect() protoreflect.Message {
 	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1713,19 +1713,19 @@ func (x *Collect) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Collect.ProtoReflect.Descriptor instead.
-func (*Collect) Descriptor() ([]byte, []int) {
+// Deprecated: Use RelayCollect.ProtoReflect.Descriptor instead.
+func (*RelayCollect) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *Collect) GetIteration() uint64 {
+func (x *RelayCollect) GetIteration() uint64 {
 	if x != nil {
 		return x.Iteration
 	}
 	return 0
 }
 
-func (x *Collect) GetStage() Stage {
+func (x *RelayCollect) GetStage() Stage {
 	if x != nil {
 		return x.Stage
 	}
@@ -1802,29 +1802,29 @@ func (x *Partial) GetSums() [][]byte {
 }
 
 // Relay to aggregator.
-type Presence struct {
+type RelayStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Client        uint32                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`
 	Connected     bool                   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
-	Life          []byte                 `protobuf:"bytes,3,opt,name=life,proto3" json:"life,omitempty"` // fixed: 16, if it is connected
+	Incarnation   []byte                 `protobuf:"bytes,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // fixed: 16, if it is connected
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Presence) Reset() {
-	*x = Presence{}
+func (x *RelayStatus) Reset() {
+	*x = RelayStatus{}
 	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Presence) String() string {
+func (x *RelayStatus) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Presence) ProtoMessage() {}
+func (*RelayStatus) ProtoMessage() {}
 
-func (x *Presence) ProtoReflect() protoreflect.Message {
+func (x *RelayStatus) ProtoReflect() protoreflect.Message {
 	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1836,28 +1836,28 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Presence.ProtoReflect.Descriptor instead.
-func (*Presence) Descriptor() ([]byte, []int) {
+// Deprecated: Use RelayStatus.ProtoReflect.Descriptor instead.
+func (*RelayStatus) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *Presence) GetClient() uint32 {
+func (x *RelayStatus) GetClient() uint32 {
 	if x != nil {
 		return x.Client
 	}
 	return 0
 }
 
-func (x *Presence) GetConnected() bool {
+func (x *RelayStatus) GetConnected() bool {
 	if x != nil {
 		return x.Connected
 	}
 	return false
 }
 
-func (x *Presence) GetLife() []byte {
+func (x *RelayStatus) GetIncarnation() []byte {
 	if x != nil {
-		return x.Life
+		return x.Incarnation
 	}
 	return nil
 }
@@ -2810,23 +2810,23 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fedsim.wire.v1.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\fR\amessage\x12\x12\n" +
 	"\x04held\x18\x04 \x01(\bR\x04held\x12\x14\n" +
-	"\x05opens\x18\x05 \x01(\bR\x05opens\"l\n" +
-	"\aCounted\x12\x1c\n" +
+	"\x05opens\x18\x05 \x01(\bR\x05opens\"m\n" +
+	"\bRelayAck\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\x12\x16\n" +
-	"\x06client\x18\x03 \x01(\rR\x06client\"T\n" +
-	"\aCollect\x12\x1c\n" +
+	"\x06client\x18\x03 \x01(\rR\x06client\"Y\n" +
+	"\fRelayCollect\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\"\x82\x01\n" +
 	"\aPartial\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\x12\x18\n" +
 	"\aclients\x18\x03 \x01(\fR\aclients\x12\x12\n" +
-	"\x04sums\x18\x04 \x03(\fR\x04sums\"T\n" +
-	"\bPresence\x12\x16\n" +
+	"\x04sums\x18\x04 \x03(\fR\x04sums\"e\n" +
+	"\vRelayStatus\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x1c\n" +
-	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x12\n" +
-	"\x04life\x18\x03 \x01(\fR\x04life\"\xf5\x01\n" +
+	"\tconnected\x18\x02 \x01(\bR\tconnected\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\fR\vincarnation\"\xf5\x01\n" +
 	"\x04Plan\x12\x18\n" +
 	"\asession\x18\x01 \x01(\fR\asession\x12\x1c\n" +
 	"\titeration\x18\x02 \x01(\x04R\titeration\x12\x14\n" +
@@ -2896,7 +2896,7 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\rR\x04left\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\rR\brequired\x12\x14\n" +
-	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xbf\x03\n" +
+	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xcb\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_OPEN\x10\x01\x12\x11\n" +
@@ -2919,11 +2919,11 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"KIND_ABORT\x10\x10\x12\x0e\n" +
 	"\n" +
 	"KIND_FINAL\x10\x11\x12\x10\n" +
-	"\fKIND_FORWARD\x10\x12\x12\x10\n" +
-	"\fKIND_COUNTED\x10\x13\x12\x10\n" +
-	"\fKIND_COLLECT\x10\x14\x12\x10\n" +
-	"\fKIND_PARTIAL\x10\x15\x12\x11\n" +
-	"\rKIND_PRESENCE\x10\x16\x12\r\n" +
+	"\fKIND_FORWARD\x10\x12\x12\x12\n" +
+	"\x0eKIND_RELAY_ACK\x10\x13\x12\x16\n" +
+	"\x12KIND_RELAY_COLLECT\x10\x14\x12\x10\n" +
+	"\fKIND_PARTIAL\x10\x15\x12\x15\n" +
+	"\x11KIND_RELAY_STATUS\x10\x16\x12\r\n" +
 	"\tKIND_HELD\x10\x17*\x94\x01\n" +
 	"\tNoiseKind\x12\x1a\n" +
 	"\x16NOISE_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -2980,10 +2980,10 @@ var file_protocol_wire_wire_proto_goTypes = []any{
 	(*Held)(nil),           // 21: fedsim.wire.v1.Held
 	(*Final)(nil),          // 22: fedsim.wire.v1.Final
 	(*Forward)(nil),        // 23: fedsim.wire.v1.Forward
-	(*Counted)(nil),        // 24: fedsim.wire.v1.Counted
-	(*Collect)(nil),        // 25: fedsim.wire.v1.Collect
+	(*RelayAck)(nil),       // 24: fedsim.wire.v1.RelayAck
+	(*RelayCollect)(nil),   // 25: fedsim.wire.v1.RelayCollect
 	(*Partial)(nil),        // 26: fedsim.wire.v1.Partial
-	(*Presence)(nil),       // 27: fedsim.wire.v1.Presence
+	(*RelayStatus)(nil),    // 27: fedsim.wire.v1.RelayStatus
 	(*Plan)(nil),           // 28: fedsim.wire.v1.Plan
 	(*Cohort)(nil),         // 29: fedsim.wire.v1.Cohort
 	(*Release)(nil),        // 30: fedsim.wire.v1.Release
@@ -3017,8 +3017,8 @@ var file_protocol_wire_wire_proto_depIdxs = []int32{
 	38, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
 	39, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
 	0,  // 18: fedsim.wire.v1.Forward.kind:type_name -> fedsim.wire.v1.Kind
-	2,  // 19: fedsim.wire.v1.Counted.stage:type_name -> fedsim.wire.v1.Stage
-	2,  // 20: fedsim.wire.v1.Collect.stage:type_name -> fedsim.wire.v1.Stage
+	2,  // 19: fedsim.wire.v1.RelayAck.stage:type_name -> fedsim.wire.v1.Stage
+	2,  // 20: fedsim.wire.v1.RelayCollect.stage:type_name -> fedsim.wire.v1.Stage
 	2,  // 21: fedsim.wire.v1.Partial.stage:type_name -> fedsim.wire.v1.Stage
 	29, // 22: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
 	30, // 23: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Reach bounds the sum of a release, in integers: no sum over honest clients, noise
-// included, lies outside but with a chance of ReachFailure over all iterations of a
+// HonestSumBound bounds the sum of a release, in integers: no sum over honest clients, noise
+// included, lies outside but with a chance of HonestSumFailure over all iterations of a
 // session. One that does is a liar's, or wrong.
-type Reach struct {
+type HonestSumBound struct {
 	LInf float64 // of the magnitude of any coordinate
 	L2   float64 // of the L2 norm
 	// Client are the same bounds of what one honest client adds, without noise: at
@@ -16,11 +16,11 @@ type Reach struct {
 	Client struct{ LInf, L2 float64 }
 }
 
-// ReachFailure is the chance, over all iterations and releases of a session, that an
-// honest sum lies beyond its Reach.
-const ReachFailure = 0x1p-40
+// HonestSumFailure is the chance, over all iterations and releases of a session, that an
+// honest sum lies beyond its HonestSumBound.
+const HonestSumFailure = 0x1p-40
 
-// Reach is that of a release's sum over survivors clients, of whom answered reduced
+// HonestSumBound is that of a release's sum over survivors clients, of whom answered reduced
 // their noise.
 //
 // Clients: a vector's norm is at most the declared D2 in integers ([Release.VectorBounds]),
@@ -28,8 +28,8 @@ const ReachFailure = 0x1p-40
 // Sums are at most as many times these.
 //
 // Noise is Skellam in each coordinate, independent, of a variance v that [Noise.Final]
-// knows. Let p = ReachFailure / (i(i+1)·releases): over iterations i = 1, 2, ... the
-// p add up to ReachFailure, however many there will be. With l = ln(4·Len/p),
+// knows. Let p = HonestSumFailure / (i(i+1)·releases): over iterations i = 1, 2, ... the
+// p add up to HonestSumFailure, however many there will be. With l = ln(4·Len/p),
 //
 //	P[|S_j| >= t] <= 2·exp(-t²/(2(v + t/3)))  (Bernstein)
 //
@@ -37,9 +37,9 @@ const ReachFailure = 0x1p-40
 // X_j = min(S_j², t²) is S_j², is between 0 and t², and has mean at most v and second moment
 // at most E S_j⁴ = 3v² + v. Bernstein once more, with l' = ln(2/p): the sum of the
 // X_j is at most Len·v + t²l'/3 + √((t²l'/3)² + 2l'·Len·(3v² + v)) but for p/2.
-func (p *Plan) Reach(r Release, survivors, answered int) Reach {
+func (p *Plan) HonestSumBound(r Release, survivors, answered int) HonestSumBound {
 	d2, _ := r.VectorBounds()
-	var out Reach
+	var out HonestSumBound
 	out.Client.L2, out.Client.LInf = d2, d2
 	if r.LInf > 0 {
 		out.Client.LInf = min(d2, r.LInf*r.Scale+0.5)
@@ -49,7 +49,7 @@ func (p *Plan) Reach(r Release, survivors, answered int) Reach {
 	out.L2, out.LInf = n*d2, n*out.Client.LInf
 	if r.Noise.Variance > 0 {
 		v, length, i := r.Noise.Final(p.Cohort, survivors, answered), float64(r.Len), float64(p.Iteration)
-		chance := ReachFailure / (i * (i + 1) * float64(len(p.Releases)))
+		chance := HonestSumFailure / (i * (i + 1) * float64(len(p.Releases)))
 		t := tail(math.Log(4*length/chance), 1, v)
 		l := math.Log(2 / chance)
 		out.LInf += t
@@ -69,7 +69,7 @@ func tail(l, step, v float64) float64 {
 // of whom answered reduced their noise, honest clients and their noise cannot have
 // given; nil if nothing.
 func (p *Plan) Beyond(r Release, sum []int64, survivors, answered int) error {
-	reach := p.Reach(r, survivors, answered)
+	reach := p.HonestSumBound(r, survivors, answered)
 	var squares float64
 	for j, x := range sum {
 		v := float64(x)
@@ -85,10 +85,10 @@ func (p *Plan) Beyond(r Release, sum []int64, survivors, answered int) error {
 	return nil
 }
 
-// RemovalReach bounds a coordinate of one honest client's removal, where noise is split,
-// in integers, but for ReachFailure over all clients of at most so many iterations: it is
+// RemovalBound bounds a coordinate of one honest client's removal, where noise is split,
+// in integers, but for HonestSumFailure over all clients of at most so many iterations: it is
 // Skellam of a variance below that of the client's share.
-func (c Cohort) RemovalReach(r Release, iterations int) float64 {
-	l := math.Log(2 * float64(r.Len) * float64(c.Clients) * float64(max(1, iterations)) / ReachFailure)
+func (c Cohort) RemovalBound(r Release, iterations int) float64 {
+	l := math.Log(2 * float64(r.Len) * float64(c.Clients) * float64(max(1, iterations)) / HonestSumFailure)
 	return tail(l, 1, c.ShareVariance(r.Noise.Variance))
 }

@@ -41,7 +41,7 @@ func TestReachOfNoise(t *testing.T) {
 		over, chance := 0., 0.
 		for i := uint64(1); i <= 20; i++ {
 			p := reachPlan(2, v, 0, i)
-			r := p.Reach(p.Releases[0], 10, 10)
+			r := p.HonestSumBound(p.Releases[0], 10, 10)
 			linf, l2 := r.LInf-10*math.Floor(20.5), r.L2-10*20.5
 			for x := -m; x <= m; x++ {
 				if math.Abs(float64(x)) > linf {
@@ -63,7 +63,7 @@ func TestReachOfNoise(t *testing.T) {
 	}
 	// In many coordinates the norm is close to its expectation, √(Len·v).
 	p := reachPlan(200_000, 1e6, 0, 1)
-	if got, want := p.Reach(p.Releases[0], 10, 10).L2-205, math.Sqrt(200_000*1e6); got < want || got > 1.1*want {
+	if got, want := p.HonestSumBound(p.Releases[0], 10, 10).L2-205, math.Sqrt(200_000*1e6); got < want || got > 1.1*want {
 		t.Errorf("the noise's norm reaches %g, expected is %g", got, want)
 	}
 }
@@ -75,7 +75,7 @@ func TestReachOfClients(t *testing.T) {
 	} {
 		p := reachPlan(5, 1, c.linf, 1)
 		p.Releases[0].Noise = protocol.Noise{}
-		r := p.Reach(p.Releases[0], 7, 7)
+		r := p.HonestSumBound(p.Releases[0], 7, 7)
 		if r.Client.LInf != c.client || r.LInf != c.sum || r.Client.L2 != 20.5 || math.Abs(r.L2-7*20.5) > 1e-6 {
 			t.Errorf("with coordinates up to %v: %+v, want %v of a client and %v of 7", c.linf, r, c.client, c.sum)
 		}
@@ -86,7 +86,7 @@ func TestReachOfClients(t *testing.T) {
 func TestReachOfTheSilent(t *testing.T) {
 	p := reachPlan(5, 100, 0, 1)
 	p.Cohort.Tolerance = 0.5
-	all, half := p.Reach(p.Releases[0], 10, 10), p.Reach(p.Releases[0], 10, 5)
+	all, half := p.HonestSumBound(p.Releases[0], 10, 10), p.HonestSumBound(p.Releases[0], 10, 5)
 	if !(half.LInf > all.LInf && half.L2 > all.L2) {
 		t.Errorf("reach %+v when all answered and %+v when half did", all, half)
 	}
