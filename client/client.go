@@ -95,9 +95,9 @@ type Sum interface {
 	Replace(*protocol.Answered) (*protocol.Replacement, error)
 }
 
-// Folder is a Sum that takes a client's integers as soon as they are computed, with all noise in them: that of a simulation, which
+// StreamingSum is a Sum that takes a client's integers as soon as they are computed, with all noise in them: that of a simulation, which
 // would else hold those of all clients at once.
-type Folder interface {
+type StreamingSum interface {
 	Sum
 	// Fold returns what is left to be sent of a client's; nil: the message is sent without vectors.
 	Fold(protocol.ClientID, *protocol.Plan, []protocol.Integers) ([]protocol.Integers, error)

@@ -60,7 +60,7 @@ func (c *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run pr
 	if !sum.Heavy() { // else dense noise is not kept from here to the masked input
 		x.inputs, x.shares, err = c.addNoise(id, p, sum, x.inputs)
 	}
-	if f, ok := sum.(Folder); ok && err == nil {
+	if f, ok := sum.(StreamingSum); ok && err == nil {
 		x.inputs, err = f.Fold(id, p, x.inputs)
 	}
 	return x, err

@@ -73,7 +73,7 @@ type foldingClient struct {
 	folding *folding
 }
 
-// Fold implements client.Folder.
+// Fold implements client.StreamingSum.
 func (c *foldingClient) Fold(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
 	for i, v := range inputs {
 		if err := v.Validate(p.Releases[i].Len); err != nil {
