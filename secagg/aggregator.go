@@ -30,7 +30,7 @@ type Aggregator struct {
 	sums    []*mask.Vector
 	held    map[protocol.ClientID]bool // whose vectors of the present stage a relay holds
 	u1, u2  protocol.Bitmap            // whose masked inputs arrived; who of them replaced noise
-	latest  told                       // the set that clients were last told parts of
+	latest  partialView                // the set that clients were last told parts of
 	signed  []protocol.Signed
 
 	complaints map[edge][32]byte // with the secret of the mask that is missing on one side

@@ -103,17 +103,17 @@ type Client struct {
 	roster   *roster
 	self     int // place on the roster
 	peers    []peer
-	channels [][32]byte        // what the channel keys of client and peer have in common; nil once the shares are opened
-	held     [layers][]holding // what each peer dealt, if its shares arrived
-	arrived  told
+	channels [][32]byte                // what the channel keys of client and peer have in common; nil once the shares are opened
+	held     [layers][]encryptedShares // what each peer dealt, if its shares arrived
+	arrived  partialView
 	context  mask.Context
 
-	survivors told                  // the only ones; empty before they are shown
+	survivors partialView           // the only ones; empty before they are shown
 	confirmed *protocol.Consistency // in active mode, over survivors
 	checked   bool                  // Check accepted them
 	answer    *protocol.Unmask
 
-	answered    told // U2, the only one; empty before it is shown
+	answered    partialView // U2, the only one; empty before it is shown
 	replacement *protocol.Replacement
 }
 

@@ -36,7 +36,7 @@ func (c *Client) Confirm(m *protocol.Survivors) (*protocol.Consistency, error) {
 // lock checks survivors and makes them the only ones. Survivors that cannot be
 // end the client's part in the iteration; others than the first leave it as it is.
 func (c *Client) lock(m *protocol.Survivors) error {
-	u1 := told{m.Count, m.U1, m.Digest}
+	u1 := partialView{m.Count, m.U1, m.Digest}
 	if c.survivors.known != nil {
 		if u1.is(c.survivors) {
 			return nil
@@ -54,7 +54,7 @@ func (c *Client) lock(m *protocol.Survivors) error {
 
 // isAmong checks a set that a sum is to be over, of those who were there before it:
 // the client must be one of them.
-func (c *Client) isAmong(set, of told) error {
+func (c *Client) isAmong(set, of partialView) error {
 	if err := c.roster.survivors(set, of); err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		}
 	}
 	c := Cost{Choice: choice, Removal: plan.RemovalSize(n)}
-	roster, set := &protocol.Roster{Iteration: it, Clients: n, Members: members}, told{count: n, known: protocol.NewBitmap(n)}
+	roster, set := &protocol.Roster{Iteration: it, Clients: n, Members: members}, partialView{count: n, known: protocol.NewBitmap(n)}
 	if p.inParts(setup) {
 		roster.Members = members[max(0, n-k-1):]
 		roster.Ring = &protocol.Ring{Start: n - 1, Proof: make([]protocol.Hash, 2*bits.Len(uint(n-1)))} // at the most

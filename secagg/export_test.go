@@ -142,7 +142,7 @@ func (c *Client) Redeal(i int, s *protocol.EncryptedShare, flip []byte, commits 
 		return err
 	}
 	if commits {
-		h := holding{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:]), nonces: (*[2 * protocol.NonceSize]byte)(plain[2*shamir.Size:])}
+		h := encryptedShares{seed: [shamir.Size]byte(plain), key: [shamir.Size]byte(plain[shamir.Size:]), nonces: (*[2 * protocol.NonceSize]byte)(plain[2*shamir.Size:])}
 		s.Committed = ch.commitments(&h, s.Ciphertext, c.party.cfg.Identity)
 	}
 	c.SignDealt(i, s)

@@ -51,7 +51,7 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 
 // open checks who delivered shares and decrypts the client's.
 func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
-	required, arrived := c.plan.Cohort.Required(), told{m.Clients, m.Arrived, m.Digest}
+	required, arrived := c.plan.Cohort.Required(), partialView{m.Clients, m.Arrived, m.Digest}
 	if err := c.roster.fits(arrived); err != nil {
 		return c.lie(protocol.StageMaskedInput, err)
 	}
@@ -72,7 +72,7 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: %d of %d neighbours' shares are delivered", ErrShare, len(m.Shares), len(live)))
 	}
 	for l := range layersOf(c.setup) {
-		c.held[l] = make([]holding, len(c.peers))
+		c.held[l] = make([]encryptedShares, len(c.peers))
 	}
 	errs := make([]error, len(live))
 	run.Each(len(live), func(i int) { errs[i] = c.unseal(live[i], &m.Shares[i]) })

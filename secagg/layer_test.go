@@ -54,10 +54,10 @@ func TestLayersAreKeptApart(t *testing.T) {
 		pairs, errs := r.pairSecrets(l, own, 0, []int{1}, nil, protocol.Workers(1))
 		differs("pair secret of "+name, pairs[0], errs[0])
 	}
-	inputs := r.context(&protocol.Plan{Iteration: 3, Cohort: setup.Cohort}, told{known: protocol.Bitmap{7}})
+	inputs := r.context(&protocol.Plan{Iteration: 3, Cohort: setup.Cohort}, partialView{known: protocol.Bitmap{7}})
 	differs("binding of inputs", inputs.Binding, nil)
 	for u1, name := range map[byte]string{7: "all", 3: "two"} {
-		differs("binding of the changes of "+name, r.changeContext(inputs, told{known: protocol.Bitmap{u1}}).Binding, nil)
+		differs("binding of the changes of "+name, r.changeContext(inputs, partialView{known: protocol.Bitmap{u1}}).Binding, nil)
 	}
 	for l, key := range []*protocol.Key{new(protocol.Key), {1}} { // of another client
 		members := slices.Clone(r.members)

@@ -8,9 +8,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// told is a set of clients as a client is told of it: those among the members that it knows
+// partialView is a set of clients as a client is told of it: those among the members that it knows
 // and, where these are not all, how many there are and what stands for the whole set in hashes.
-type told struct {
+type partialView struct {
 	count  int
 	known  protocol.Bitmap
 	digest *protocol.Hash // nil where all members are known
@@ -18,7 +18,7 @@ type told struct {
 
 // whole is what stands for the set in hashes: its weight, too, of which the hash tells a client
 // nothing, so that masks cancel only among clients that are told the same.
-func (t told) whole() []byte {
+func (t partialView) whole() []byte {
 	if t.digest == nil {
 		return t.known
 	}
@@ -27,15 +27,15 @@ func (t told) whole() []byte {
 }
 
 // unknown is how many there are whom the client does not know.
-func (t told) unknown() int { return t.count - t.known.Count() }
+func (t partialView) unknown() int { return t.count - t.known.Count() }
 
 // is reports whether somebody is told the same again.
-func (t told) is(o told) bool {
+func (t partialView) is(o partialView) bool {
 	return t.count == o.count && bytes.Equal(t.known, o.known) && (t.digest == nil) == (o.digest == nil) && bytes.Equal(t.whole(), o.whole())
 }
 
 // clone is a copy that nobody else holds.
-func (t told) clone() told {
+func (t partialView) clone() partialView {
 	t.known = slices.Clone(t.known)
 	if t.digest != nil {
 		d := *t.digest
@@ -45,7 +45,7 @@ func (t told) clone() told {
 }
 
 // fits says what is wrong with the form of a set of clients of the roster.
-func (r *roster) fits(t told) error {
+func (r *roster) fits(t partialView) error {
 	n, known := r.known, t.known.Count()
 	part := t.digest != nil
 	switch {
@@ -59,9 +59,9 @@ func (r *roster) fits(t told) error {
 
 // told is what the client at a place is told of a set of clients: of those that it knows
 // and, where these are not all, the weight of the set and its hash.
-func (a *Aggregator) told(set protocol.Bitmap, place int) told {
+func (a *Aggregator) told(set protocol.Bitmap, place int) partialView {
 	if a.roster.ring == nil {
-		return told{count: set.Count(), known: set}
+		return partialView{count: set.Count(), known: set}
 	}
 	t := a.wholly(set)
 	places := a.roster.ring.part(place, a.roster.choice.Degree)
@@ -75,13 +75,13 @@ func (a *Aggregator) told(set protocol.Bitmap, place int) told {
 }
 
 // wholly is the part of it that everybody is told alike, computed once for each set.
-func (a *Aggregator) wholly(set protocol.Bitmap) told {
+func (a *Aggregator) wholly(set protocol.Bitmap) partialView {
 	if a.roster.ring == nil {
-		return told{count: set.Count(), known: set}
+		return partialView{count: set.Count(), known: set}
 	}
 	if a.latest.digest == nil || !bytes.Equal(a.latest.known, set) {
 		digest := protocol.Hash(protocol.NewTranscript("fedsim/secagg/set/v1").Uint(uint64(a.roster.clients)).Bytes(set).Sum())
-		a.latest = told{count: set.Count(), known: slices.Clone(set), digest: &digest}
+		a.latest = partialView{count: set.Count(), known: slices.Clone(set), digest: &digest}
 	}
-	return told{count: a.latest.count, digest: a.latest.digest}
+	return partialView{count: a.latest.count, digest: a.latest.digest}
 }

@@ -13,7 +13,7 @@ import "github.com/fedsim/fedsim/protocol"
 // requires and must include this client; otherwise it takes no further part in the
 // iteration.
 func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
-	u2 := told{m.Count, m.U2, m.Digest}
+	u2 := partialView{m.Count, m.U2, m.Digest}
 	if c.replacement != nil {
 		if u2.is(c.answered) {
 			return c.replacement, nil

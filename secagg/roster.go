@@ -110,25 +110,25 @@ func (r *roster) verify(run protocol.Runner) error {
 
 // binding is what masks, and the signatures over survivors, are bound to: the
 // plan, the model, the setting, the roster, and who of it delivered shares.
-func (r *roster) binding(plan *protocol.Plan, arrived told) protocol.Hash {
+func (r *roster) binding(plan *protocol.Plan, arrived partialView) protocol.Hash {
 	h := plan.Hash()
 	return protocol.NewTranscript("fedsim/secagg/binding/v1").Bytes(h[:]).Bytes(r.setting[:]).Bytes(r.hash[:]).Bytes(arrived.whole()).Sum()
 }
 
-func (r *roster) context(plan *protocol.Plan, arrived told) mask.Context {
+func (r *roster) context(plan *protocol.Plan, arrived partialView) mask.Context {
 	return mask.Context{Session: r.setup.Session, Iteration: r.setup.Iteration, Binding: r.binding(plan, arrived)}
 }
 
 // changeContext is that of the masks over what noise changes by. They are put on once
 // U1 is known, and cancel only among clients that were shown the same.
-func (r *roster) changeContext(c mask.Context, u1 told) mask.Context {
+func (r *roster) changeContext(c mask.Context, u1 partialView) mask.Context {
 	c.Binding = protocol.NewTranscript("fedsim/secagg/change-binding/v1").Bytes(c.Binding[:]).Bytes(u1.whole()).Sum()
 	return c
 }
 
 // survivors checks a set that a sum is to be over: U1 of those who delivered shares,
 // or U2 of U1.
-func (r *roster) survivors(set, of told) error {
+func (r *roster) survivors(set, of partialView) error {
 	c := r.setup.Cohort
 	if err := r.fits(set); err != nil {
 		return err

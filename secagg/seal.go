@@ -20,20 +20,20 @@ const (
 	keyKind  = "key"  // behind the mask key: revealed of who did not
 )
 
-// holding is what a holder has of one dealer in a layer.
-type holding struct {
+// encryptedShares are what a holder has of one dealer in a layer.
+type encryptedShares struct {
 	seed, key [shamir.Size]byte
 	nonces    *[2 * protocol.NonceSize]byte // of the seed's share and of the key's; nil in semi-honest mode
 }
 
-func (h *holding) seedNonce() []byte {
+func (h *encryptedShares) seedNonce() []byte {
 	if h.nonces == nil {
 		return nil
 	}
 	return h.nonces[:protocol.NonceSize:protocol.NonceSize]
 }
 
-func (h *holding) keyNonce() []byte {
+func (h *encryptedShares) keyNonce() []byte {
 	if h.nonces == nil {
 		return nil
 	}
@@ -41,10 +41,10 @@ func (h *holding) keyNonce() []byte {
 }
 
 // holdings is what it has in each.
-type holdings [layers]holding
+type holdings [layers]encryptedShares
 
 // revealed is the one kind of share that may be shown, with its nonce.
-func (h *holding) revealed(survived bool) (share [shamir.Size]byte, nonce []byte) {
+func (h *encryptedShares) revealed(survived bool) (share [shamir.Size]byte, nonce []byte) {
 	if survived {
 		return h.seed, h.seedNonce()
 	}
@@ -87,13 +87,13 @@ func parseHoldings(b []byte, m graph.Mode, n layer) (h holdings, err error) {
 }
 
 // parseHolding takes one layer's part; shares must be encodings of scalars.
-func parseHolding(b []byte, m graph.Mode) (holding, error) {
-	var h holding
+func parseHolding(b []byte, m graph.Mode) (encryptedShares, error) {
+	var h encryptedShares
 	copy(h.seed[:], b)
 	copy(h.key[:], b[shamir.Size:])
 	for _, s := range [][]byte{h.seed[:], h.key[:]} {
 		if _, err := shamir.ParseSecret(s); err != nil {
-			return holding{}, fmt.Errorf("%w: %w", ErrShare, err)
+			return encryptedShares{}, fmt.Errorf("%w: %w", ErrShare, err)
 		}
 	}
 	if m == graph.Active {
@@ -156,7 +156,7 @@ func (c channel) commitment(kind string, share [shamir.Size]byte, nonce []byte) 
 }
 
 // commitments are the dealer's to what it deals, in the ciphertext.
-func (c channel) commitments(h *holding, ciphertext []byte, identity ed25519.PrivateKey) *protocol.Commitments {
+func (c channel) commitments(h *encryptedShares, ciphertext []byte, identity ed25519.PrivateKey) *protocol.Commitments {
 	out := &protocol.Commitments{Seed: c.commitment(seedKind, h.seed, h.seedNonce()), Key: c.commitment(keyKind, h.key, h.keyNonce())}
 	out.Signature = ed25519.Sign(identity, c.signed(ciphertext, out))
 	return out
@@ -178,7 +178,7 @@ func (c channel) verify(s *protocol.EncryptedShare) bool {
 }
 
 // matches says whether shares are what the dealer committed to.
-func (c channel) matches(h *holding, m *protocol.Commitments) bool {
+func (c channel) matches(h *encryptedShares, m *protocol.Commitments) bool {
 	return m.Seed == c.commitment(seedKind, h.seed, h.seedNonce()) && m.Key == c.commitment(keyKind, h.key, h.keyNonce())
 }
 

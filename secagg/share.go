@@ -75,7 +75,7 @@ func (c *Client) splitSecrets() ([]holdings, error) {
 			return nil, err
 		}
 		for i := range out {
-			out[i][l] = holding{seed: seeds[i].Bytes(), key: keys[i].Bytes()}
+			out[i][l] = encryptedShares{seed: seeds[i].Bytes(), key: keys[i].Bytes()}
 		}
 	}
 	if !c.active() {

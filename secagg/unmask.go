@@ -39,7 +39,7 @@ func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.R
 // the client's noise: one dense vector for each release (not read where noise is neither
 // split nor replaced). Asked again it gives the same answer.
 func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error) {
-	if !c.checked || !c.survivors.is(told{m.Count, m.U1, m.Digest}) {
+	if !c.checked || !c.survivors.is(partialView{m.Count, m.U1, m.Digest}) {
 		return nil, fmt.Errorf("%w: these survivors were not checked", ErrOrder)
 	}
 	if c.answer != nil {
@@ -175,7 +175,7 @@ func checkRemoved(c protocol.Cohort, iterations int, r protocol.Release, removed
 		if err := protocol.ParseRemoval(removal, removed); err != nil {
 			return nil, err
 		}
-		most := c.RemovalReach(r, iterations)
+		most := c.RemovalBound(r, iterations)
 		for j, x := range removal {
 			if math.Abs(float64(x)) > most {
 				return nil, fmt.Errorf("coordinate %d is %d, and no noise has more than %.6g to remove", j, x, most)
