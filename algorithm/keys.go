@@ -373,7 +373,7 @@ func network(name, standard, unit string, r config.Range, help string) config.Nu
 
 // Federated lists the keys of every algorithm with clients.
 func Federated() []*config.Key {
-	return []*config.Key{Dropout.Key, DropoutAt.Key, Leave.Key, Away.Key, AwayRounds.Key, Tolerance.Key, Colluders.Key, SitOut.Key, Baselines.Key}
+	return []*config.Key{Dropout.Key, DropoutAt.Key, Leave.Key, Away.Key, AwayRounds.Key, Tolerance.Key, Colluders.Key, SitOut.Key}
 }
 
 // common lists the keys that an algorithm shares with all others of its kind: each needs data, a split and a place
@@ -384,6 +384,9 @@ func (a *About) common() []*config.Key {
 		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalBuckets.Key}
 	if a.Private {
 		list = append(list, Delta.Key, Accountant.Key)
+	}
+	if a.Private && a.Federated() { // the variant without privacy is what baselines may leave out
+		list = append(list, Baselines.Key)
 	}
 	if a.Features != NoFeatures {
 		list = append(list, PublicBinary.Key)

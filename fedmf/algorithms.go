@@ -84,6 +84,7 @@ func constant(v float64) func(config.Config) float64 {
 // plain is an algorithm without its noise.
 func plain(a algorithm.About) algorithm.About {
 	a.Private = false
+	a.Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k *config.Key) bool { return k == algorithm.NoiseDraw.Key })
 	return a
 }
 
