@@ -77,6 +77,7 @@ func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.up.is(r.hub.now()) // until Run has a connection
 	r.hub.above = r.up
 	r.hub.host.SetStreamHandler(ProtocolID, func(s network.Stream) { r.hub.handle(s, r.hub.serve) })
 	return r, nil
@@ -101,7 +102,6 @@ func (r *Relay) Check() error {
 // Run holds the connection to the aggregator until the context ends. Without it, clients are sent away
 // after a while, to another relay.
 func (r *Relay) Run(ctx context.Context) error {
-	r.up.is(r.hub.now())
 	time.AfterFunc(patience+time.Second, r.sendAway)
 	return r.link.keep(ctx, func(ctx context.Context, st network.Stream) error {
 		defer func() {

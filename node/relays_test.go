@@ -108,6 +108,14 @@ func TestRelaysConform(t *testing.T) {
 func TestRelayEndsMidway(t *testing.T) {
 	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings+" rounds=6 deployment.tail-s=1")
 	relays := f.withRelays(4)
+	for _, r := range relays { // a relay that does not know its clients yet would send them to the next
+		for r.Check() != nil {
+			time.Sleep(time.Millisecond)
+			if f.ctx.Err() != nil {
+				t.Fatal(r.Check())
+			}
+		}
+	}
 	var once sync.Once
 	released, ended := 0, false
 	f.watch = func(e protocol.Event) {
