@@ -8,8 +8,8 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/sim"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/synthetic"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/experiment"
 )
 
 // trained is the test MSE of a run, and its statement.

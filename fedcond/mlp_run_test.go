@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/synthetic"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/experiment"
 )
 
 func fields(t *testing.T, spec string) *dataset.Set {

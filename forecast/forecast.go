@@ -5,7 +5,7 @@ package forecast
 import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 )
 

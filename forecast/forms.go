@@ -7,7 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/units"
 )
 

@@ -1,6 +1,6 @@
 package forecast
 
-import "github.com/fedsim/fedsim/experiment"
+import "github.com/fedsim/fedsim/internal/experiment"
 
 // What a simulation takes, in bytes; measured with lfl-sgdmf and ssp-c on 100 million ratings of 700,000 users: 610 and 770 a user.
 // Sums are on top, and garbage, which is a share of all but what is mapped from a file.

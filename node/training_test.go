@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 )
 

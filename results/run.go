@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/split"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/model"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
 )

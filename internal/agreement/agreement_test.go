@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 )
 

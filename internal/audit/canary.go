@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/sim"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/audit/internal/heard"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/fedssp"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 )
 

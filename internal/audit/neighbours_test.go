@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 )
 

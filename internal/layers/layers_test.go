@@ -74,7 +74,7 @@ var rules = []rule{
 	},
 	{
 		name: "roles know no driver", from: []string{"server/...", "aggregator/...", "relay/...", "client/..."},
-		forbid: []string{"sim/...", "node/...", "experiment/..."},
+		forbid: []string{"sim/...", "node/...", "internal/experiment/..."},
 		why:    "the same roles run in the simulator and in a deployment",
 	},
 	{
@@ -109,12 +109,12 @@ var rules = []rule{
 	},
 	{
 		name: "algorithm knows none by name", from: []string{"algorithm/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "algorithms register themselves; what every algorithm is must not depend on one",
 	},
 	{
 		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/..."},
-		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
@@ -133,7 +133,7 @@ var rules = []rule{
 		why:    "what two families need belongs to a room of its own",
 	},
 	{
-		name: "experiment knows no driver and no algorithm", from: []string{"experiment/..."},
+		name: "experiment knows no driver and no algorithm", from: []string{"internal/experiment/..."},
 		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "it asks the registry for the algorithm, and the door and the commands join it with a driver",
 	},
@@ -144,7 +144,7 @@ var rules = []rule{
 	},
 	{
 		name: "formats know matrices and ids", from: []string{"results/export/..."},
-		forbid: []string{"experiment/...", "algorithm/...", "config/...", "dataset/...", "results"},
+		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "dataset/...", "results"},
 		why:    "what is exported is embeddings, wherever they are from",
 	},
 	{
@@ -163,13 +163,13 @@ var rules = []rule{
 		why: "what is audited must not know that it is",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
 		forbid: []string{"internal/sweep/...", "internal/study/..."},
 		why:    "a run of a sweep is what it is alone",
 	},
 	{
 		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "internal/chaos"},
-		forbid: []string{"experiment/...", "algorithm/...", "config/...", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "the door and the commands join experiment and driver",
 	},
 	{

@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 )
 
 // Open loads an experiment, as [experiment.OpenPacked] does: its data may also be one file of a store, gs://BUCKET/NAME or

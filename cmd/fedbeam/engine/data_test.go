@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/pack"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 )
 
 // stores are a store of Amazon's kind and one of Google's on this machine, as their documentation has the calls for an object's

@@ -19,7 +19,7 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/sim"
 )

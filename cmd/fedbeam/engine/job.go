@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp/noise"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/sim"

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 )
 

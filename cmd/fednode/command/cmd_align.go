@@ -15,9 +15,9 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/store"

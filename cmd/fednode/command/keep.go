@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )

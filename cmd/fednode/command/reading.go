@@ -3,8 +3,8 @@ package command
 import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 )
 
 // reading is how a party's own data are read: each party's own, whatever the experiment says.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/disktest"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"

@@ -7,9 +7,9 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/audit"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 )
 
 // auditCmd is fedsim audit.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 )
 
 // planCmd is fedsim plan.

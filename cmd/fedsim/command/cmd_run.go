@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/results"
 )
 

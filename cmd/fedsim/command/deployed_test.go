@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim"
-	"github.com/fedsim/fedsim/experiment"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/experiment"
+	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/protocol"
 )
