@@ -16,12 +16,8 @@ package fedsim
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -30,6 +26,7 @@ import (
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 )
@@ -49,24 +46,34 @@ type Options struct {
 	Keep bool
 	// Predictions keeps those of the test ratings, too.
 	Predictions bool
-	// Resume goes on from where a run of the same was stopped, if it is kept: see [Keeping].
+	// Resume goes on from where a run of the same was stopped, if it is kept. A kept run writes checkpoints into its folder's parent
+	// as hidden files, and removes them at the end.
 	Resume bool
 	// Progress is told how far the run is; nil: it is not reported.
-	Progress Progress
+	Progress results.Progress
 }
 
 // Result is the result of a run.
 type Result struct {
-	// Summary is what summary.json holds: quality, baselines, privacy and cost.
+	// Summary holds what summary.json holds: quality, baselines, privacy and cost.
 	*results.Summary
-	// Metrics are those of every round.
+	// Metrics holds one entry per round.
 	Metrics []results.Metrics
-	// Model predicts for every user of the data, by indices of Data.
+	// Model predicts for every user of Data, by indices of Data.
 	Model *model.Trained
-	// Experiment is what was run, every setting resolved.
-	Experiment *experiment.Experiment
-	// Folder is where the run was left; "" if it was not kept.
+	// Data lists the ids of users and items, and the rating scale.
+	Data *dataset.Set
+	// Folder is the path of the run's folder; "" if the run was not kept.
 	Folder string
+
+	experiment *experiment.Experiment
+}
+
+func resultOf(r *training.Result) *Result {
+	if r == nil {
+		return nil
+	}
+	return &Result{Summary: r.Summary, Metrics: r.Metrics, Model: r.Model, Data: r.Experiment.Data, Folder: r.Folder, experiment: r.Experiment}
 }
 
 // RMSE is that of the test ratings, in stars; NaN with implicit feedback.
@@ -77,129 +84,38 @@ func (r *Result) RMSE() float64 {
 	return r.TestRMSE
 }
 
-// Run trains and measures. What cannot be run is a [config.Error] that says what would be
-// right. When ctx ends it returns that error, and leaves no folder.
+// Run trains and measures. Settings that cannot be run are a [config.Error], which says what would be
+// right. When ctx ends, Run returns its error and leaves no folder; with Keep, a run that can continue
+// returns a [results.StoppedError]. A kept run that misses some baselines returns the result and a
+// [results.UncomparedError].
 func Run(ctx context.Context, o Options) (*Result, error) {
-	e, err := open(ctx, o, experiment.OpenPacked)
+	e, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if !o.Keep {
-		return Train(ctx, e, o.Progress)
+	var r *training.Result
+	if o.Keep {
+		r, err = training.Keep(ctx, e, o.Progress, training.KeepOptions{Predictions: o.Predictions, Resume: o.Resume})
+	} else {
+		r, err = training.Run(ctx, e, o.Progress)
 	}
-	return Keep(ctx, e, o.Progress, Keeping{Predictions: o.Predictions, Resume: o.Resume})
+	return resultOf(r), err
 }
 
-// Keeping says how a run is kept.
-type Keeping struct {
-	// Predictions leaves what the model predicts of the test ratings in the folder:
-	// predictions.csv.
-	Predictions bool
-	// Resume goes on from where a run of the same was stopped, to the same bits; one that was
-	// not begins at the start. From time to time a run writes down where it is, in a hidden file
-	// beside its folder, which is removed when the run is there.
-	Resume bool
-	// Engine, if set, computes the rounds in place of the simulator. Such a run writes no checkpoints.
-	Engine Engine
-	// Checkpoint, if set, is the one that is gone on from ([StoppedRuns]): it is an error where the
-	// experiment is another one, or on other data.
-	Checkpoint string
-}
-
-// Keep is [Train] that leaves the run's folder. The folder is there as soon as the model is
-// trained and measured: what fails after that, in baselines, leaves it as it is, without those
-// that are missing. Result and error are then both returned. So they are where the folder
-// cannot be written.
-func Keep(ctx context.Context, e *experiment.Experiment, p Progress, how Keeping) (*Result, error) {
-	if how.Engine != nil && how.Resume {
-		return nil, errors.New("fedsim: only runs of the simulator can be gone on with")
-	}
-	k, err := newKeeper(e, p, how)
-	if err != nil {
-		return nil, err
-	}
-	folder, err := results.NewFolder(e)
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Discard()
-	j := newJob(e, keeping{orSilent(p), folder})
-	j.timed = folder.Time
-	if j.engine = how.Engine; j.engine == nil {
-		j.keeper = k
-	}
-	if k.from != nil {
-		if err = k.restore(j, folder.Append); err != nil {
-			return nil, err
-		}
-	}
-	if err = j.train(ctx); err != nil {
-		return nil, k.stopped(err)
-	}
-	r := j.result
-	if how.Predictions {
-		err = folder.WritePredictions(e, r.Model)
-	}
-	if err == nil {
-		r.Folder, err = folder.Complete(e, r.Summary, r.Model)
-	}
-	if err != nil {
-		return r, errors.Join(j.compare(ctx), fmt.Errorf("the run is not kept: %w", err))
-	}
-	if err = j.compare(ctx); err != nil {
-		err = &UncomparedError{Folder: r.Folder, Err: err}
-	}
-	return r, errors.Join(err, k.remove(), results.Amend(r.Folder, r.Summary))
-}
-
-// UncomparedError is returned for a run that is kept, and whose baselines are not all there.
-type UncomparedError struct {
-	Folder string
-	Err    error // why
-}
-
-// Error says where the run is.
-func (e *UncomparedError) Error() string {
-	why := e.Err.Error()
-	if errors.Is(e.Err, context.Canceled) {
-		why = "interrupted"
-	}
-	return fmt.Sprintf("%s while baselines were trained; the run itself is finished and in %s, without those that are missing", why, e.Folder)
-}
-
-// Unwrap is why.
-func (e *UncomparedError) Unwrap() error { return e.Err }
-
-// Open resolves the settings and opens their data.
-func Open(ctx context.Context, o Options) (*experiment.Experiment, error) {
-	return open(ctx, o, experiment.Open)
-}
-
-func open(ctx context.Context, o Options, load func(context.Context, config.Config, func(done, total int64)) (*experiment.Experiment, error)) (*experiment.Experiment, error) {
-	var said []config.Setting
-	for _, key := range slices.Sorted(maps.Keys(o.Settings)) {
-		said = append(said, config.Setting{Key: key, Value: o.Settings[key], Origin: key})
-	}
-	c, err := config.Resolve(said)
+func open(ctx context.Context, o Options) (*experiment.Experiment, error) {
+	c, err := config.ResolveMap(o.Settings)
 	if err != nil {
 		return nil, err
 	}
 	if o.Ratings == nil {
-		return load(ctx, c, nil)
+		return experiment.OpenPacked(ctx, c, nil)
 	}
-	set, err := read.FromRatings("ratings", o.Ratings, experiment.DataOptions(c))
-	if errors.Is(err, dataset.ErrScale) || errors.Is(err, read.ErrDuplicates) {
-		return nil, config.Wrap(err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return experiment.OpenSet(c, set)
+	return experiment.OpenRatings(c, o.Ratings)
 }
 
 // Plan says what a run would do, rest on and cost before anything runs.
 func Plan(ctx context.Context, o Options) (*forecast.Forecast, error) {
-	e, err := open(ctx, o, experiment.OpenPacked)
+	e, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -210,18 +126,4 @@ func Plan(ctx context.Context, o Options) (*forecast.Forecast, error) {
 func Algorithms() []string { return algorithm.Names() }
 
 // Print writes what the command prints at the end of a run.
-func (r *Result) Print(w io.Writer) error { return r.Summary.Print(w, r.Experiment, r.Folder) }
-
-// keeping writes every round down.
-type keeping struct {
-	Progress
-	folder *results.Folder
-}
-
-// Round implements Progress.
-func (k keeping) Round(m results.Metrics, skipped error) error {
-	if err := k.folder.Append(m); err != nil {
-		return err
-	}
-	return k.Progress.Round(m, skipped)
-}
+func (r *Result) Print(w io.Writer) error { return r.Summary.Print(w, r.experiment, r.Folder) }

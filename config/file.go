@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -46,6 +47,15 @@ func Resolve(settings []Setting) (Config, error) {
 		errs = append(errs, fmt.Errorf("%s: %s", origin, p.Reason))
 	}
 	return c, Wrap(errors.Join(errs...))
+}
+
+// ResolveMap is [Resolve] of keys and their values. A problem's place is the name of its key.
+func ResolveMap(values map[string]string) (Config, error) {
+	var list []Setting
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		list = append(list, Setting{Key: key, Value: values[key], Origin: key})
+	}
+	return Resolve(list)
 }
 
 // unknown names the keys that look most like the one that does not exist.

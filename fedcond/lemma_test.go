@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 )
 
 // trained is the test MSE of a run, and its statement.
-func trained(t *testing.T, set *dataset.Set, settings string) *fedsim.Result {
+func trained(t *testing.T, set *dataset.Set, settings string) *training.Result {
 	t.Helper()
 	var said []config.Setting
 	for pair := range strings.FieldsSeq("baselines=quick delta=1e-6 split.seed=auto " + settings) {
@@ -30,7 +30,7 @@ func trained(t *testing.T, set *dataset.Set, settings string) *fedsim.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := fedsim.Train(t.Context(), e, nil)
+	r, err := training.Run(t.Context(), e, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

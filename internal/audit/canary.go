@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -17,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -92,7 +92,7 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 		}
 		f.Strategy = sums
 	}
-	cfg := fedsim.Simulation(run, f, nil)
+	cfg := training.Simulation(run, f, nil)
 	if sums != nil {
 		cfg.Sent = sums.arrived.Hear
 	}

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
@@ -192,7 +192,7 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 	}
 	strategy := f.Strategy.(server.Durable) // as every experiment's is
 	f.Strategy = &absorbing{Durable: strategy, witness: w, replay: sums}
-	cfg := fedsim.Simulation(e, f, func(it sim.Iteration, model []byte) error {
+	cfg := training.Simulation(e, f, func(it sim.Iteration, model []byte) error {
 		w.note("rounds and their times", "%+v", it)
 		w.note("models", "%x", model)
 		return nil

@@ -77,6 +77,18 @@ func OpenSet(c config.Config, set *dataset.Set) (*Experiment, error) {
 	return openSet(c, set, time.Now())
 }
 
+// OpenRatings is Open with ratings that a program has in memory. The configuration must state the scale.
+func OpenRatings(c config.Config, ratings []read.Rating) (*Experiment, error) {
+	set, err := read.FromRatings("ratings", ratings, DataOptions(c))
+	if errors.Is(err, dataset.ErrScale) || errors.Is(err, read.ErrDuplicates) {
+		return nil, config.Wrap(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return OpenSet(c, set)
+}
+
 func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, error) {
 	if err := checkClicks(c, set); err != nil {
 		return nil, err

@@ -168,6 +168,11 @@ var rules = []rule{
 		why:    "a run of a sweep is what it is alone",
 	},
 	{
+		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "internal/audit/..."},
+		forbid: []string{"internal/training"}, direct: true,
+		why: "it joins experiment and driver for the door and the commands",
+	},
+	{
 		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "internal/chaos"},
 		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "the door and the commands join experiment and driver",

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -58,7 +58,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) (err error) {
 		level = map[bool]string{true: "off", false: "info"}[r.Runner == engine.Prism]
 	}
 	logTo(s.err, level)
-	result, err := fedsim.Keep(ctx, e, p, fedsim.Keeping{Predictions: r.SavePredictions, Engine: engine.New(engine.Options{
+	result, err := training.Keep(ctx, e, p, training.KeepOptions{Predictions: r.SavePredictions, Engine: engine.New(engine.Options{
 		Runner: r.Runner, Shards: r.Shards, Processes: r.Processes, RoundsPerJob: r.RoundsPerJob, Attempts: r.Attempts, Exchange: r.Exchange,
 		Counted: p.counted, Retried: p.retried,
 	})})
@@ -116,7 +116,7 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress) (*
 }
 
 // print prints what came of it.
-func (r *runCmd) print(w io.Writer, result *fedsim.Result) error {
+func (r *runCmd) print(w io.Writer, result *training.Result) error {
 	if r.Format == "json" {
 		return cli.PrintJSON(w, struct {
 			*results.Summary

@@ -17,10 +17,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/version"
+	"github.com/fedsim/fedsim/results"
 )
 
 // commands is the tree of the command line.
@@ -39,7 +39,7 @@ type streams struct{ out, err io.Writer }
 var program = cli.Program{
 	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: func() string { return version.Get().String() },
 	Interrupt: func(err error) error {
-		if u, ok := errors.AsType[*fedsim.UncomparedError](err); ok {
+		if u, ok := errors.AsType[*results.UncomparedError](err); ok {
 			return u
 		}
 		return errors.New("interrupted; nothing was left behind, but for a job that another machine may still run")

@@ -20,21 +20,21 @@ type progress struct {
 	again  int // jobs that were run again
 }
 
-// Start implements fedsim.Progress.
+// Start implements results.Progress.
 func (p *progress) Start(label string, rounds int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Bar.Start(label, rounds)
 }
 
-// Step implements fedsim.Progress.
+// Step implements results.Progress.
 func (p *progress) Step(done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Bar.Step(done)
 }
 
-// Round implements fedsim.Progress.
+// Round implements results.Progress.
 func (p *progress) Round(m results.Metrics, skipped error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,10 +16,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -54,7 +54,7 @@ func Check(e *experiment.Experiment) error {
 }
 
 // New makes the engine.
-func New(o Options) fedsim.Engine {
+func New(o Options) training.Engine {
 	return func(ctx context.Context, e *experiment.Experiment, f *experiment.Federation, c sim.Config) (*sim.Outcome, error) {
 		if err := Check(e); err != nil {
 			return nil, err
@@ -91,7 +91,7 @@ func newRun(o Options, e *experiment.Experiment, f *experiment.Federation, c sim
 		o.Shards = max(usualShards, o.Processes)
 	}
 	o.Shards, o.Attempts = min(o.Shards, clients), max(1, o.Attempts)
-	x, err := newExchange(o.Exchange, fedsim.Identity(e))
+	x, err := newExchange(o.Exchange, training.Identity(e))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,9 +17,10 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 	"github.com/fedsim/fedsim/sim"
@@ -80,16 +81,20 @@ func opened(t *testing.T, algorithm string, more map[string]string) *experiment.
 		"dropout": "0.1", "leave": "0.05", "away": "0.1", "away-rounds": "1", "tolerance": "0.3"}
 	maps.Copy(s, small[algorithm])
 	maps.Copy(s, more)
-	e, err := fedsim.Open(t.Context(), fedsim.Options{Settings: s})
+	c, err := config.ResolveMap(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.Open(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-func train(t *testing.T, e *experiment.Experiment, engine fedsim.Engine) *fedsim.Result {
+func train(t *testing.T, e *experiment.Experiment, engine training.Engine) *training.Result {
 	t.Helper()
-	r, err := fedsim.Keep(t.Context(), e, nil, fedsim.Keeping{Engine: engine})
+	r, err := training.Keep(t.Context(), e, nil, training.KeepOptions{Engine: engine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +102,7 @@ func train(t *testing.T, e *experiment.Experiment, engine fedsim.Engine) *fedsim
 }
 
 // same compares a run with one of the simulator, in all but time and memory.
-func same(t *testing.T, got, want *fedsim.Result) {
+func same(t *testing.T, got, want *training.Result) {
 	t.Helper()
 	if len(want.Model.Matrices) == 0 || len(want.Metrics) == 0 {
 		t.Fatal("there is nothing to compare")
@@ -253,7 +258,7 @@ func TestFailedWorkIsRepeated(t *testing.T) {
 func TestFailureIsReported(t *testing.T) {
 	defer func() { sabotage = func(int, int) error { return nil } }()
 	sabotage = func(round, shard int) error { return errors.New("the disk is full") }
-	_, err := fedsim.Keep(t.Context(), opened(t, "lfl-sgdmf", nil), nil, fedsim.Keeping{Engine: New(Options{Runner: Prism, Attempts: 2})})
+	_, err := training.Keep(t.Context(), opened(t, "lfl-sgdmf", nil), nil, training.KeepOptions{Engine: New(Options{Runner: Prism, Attempts: 2})})
 	if err == nil || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("error %v; it does not say what failed", err)
 	}

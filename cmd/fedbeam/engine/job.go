@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -20,7 +20,7 @@ import (
 type Job struct {
 	Version  string           // of the program, which the workers must be of, too
 	Settings []config.Setting // of the experiment, what is not at its default
-	Identity string           // of what they must come to, see fedsim.Identity
+	Identity string           // of what they must come to, see training.Identity
 	Exchange string           // the folder that workers and the program share
 	Shards   int
 }
@@ -31,7 +31,7 @@ func newJob(e *experiment.Experiment, x exchange, shards int) Job {
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key} { // the program's
 		asked.Reset(key)
 	}
-	j := Job{Version: programVersion(), Identity: fedsim.Identity(e), Exchange: string(x), Shards: shards}
+	j := Job{Version: programVersion(), Identity: training.Identity(e), Exchange: string(x), Shards: shards}
 	for _, key := range asked.Differs(config.Config{}) {
 		j.Settings = append(j.Settings, config.Setting{Key: key.Name, Value: asked.Text(key), Origin: key.Name})
 	}
@@ -104,7 +104,7 @@ func openingOf(identity string) *opening {
 // host makes an experiment known to the workers of this process, so that they do not load its data again. What it
 // returns forgets it.
 func host(e *experiment.Experiment) (forget func()) {
-	identity := fedsim.Identity(e)
+	identity := training.Identity(e)
 	o := openingOf(identity)
 	o.once.Do(func() { o.site = newSite(e) })
 	return func() {
@@ -138,7 +138,7 @@ func (j Job) open(ctx context.Context) (*site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a worker cannot open the experiment; its data must be there under the same name, %q: %w", algorithm.Data.Of(c), err)
 	}
-	if got := fedsim.Identity(e); got != j.Identity {
+	if got := training.Identity(e); got != j.Identity {
 		return nil, fmt.Errorf("a worker opened another experiment, %s, than the run is of, %s; the data of %q differ, or the versions of the program", got, j.Identity, algorithm.Data.Of(c))
 	}
 	return newSite(e), nil

@@ -3,11 +3,11 @@ package command
 import (
 	"context"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 )
 
 // planCmd is fedsim plan.
@@ -46,7 +46,7 @@ func plan(ctx context.Context, said []config.Setting, format string, calibrate b
 		return err
 	}
 	if calibrate {
-		if f.Effort, err = fedsim.Calibrate(ctx, e); err != nil {
+		if f.Effort, err = training.Calibrate(ctx, e); err != nil {
 			return err
 		}
 		if len(f.Uncovered) > 0 {

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -42,7 +42,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	how := fedsim.Keeping{Predictions: r.SavePredictions, Resume: r.Resume}
+	how := training.KeepOptions{Predictions: r.SavePredictions, Resume: r.Resume}
 	if r.Resume && r.File == "" {
 		if said, how.Checkpoint, err = stoppedRun(said); err != nil {
 			return err
@@ -62,11 +62,11 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	var told fedsim.Progress = p
+	var told results.Progress = p
 	if r.Format == "jsonl" {
 		told = events{s.out}
 	}
-	result, err := fedsim.Keep(ctx, e, told, how)
+	result, err := training.Keep(ctx, e, told, how)
 	if result == nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func stoppedRun(said []config.Setting) (all []config.Setting, checkpoint string,
 		return nil, "", err
 	}
 	dir := algorithm.Out.Of(c)
-	list, err := fedsim.StoppedRuns(dir)
-	if err != nil || len(list) == 0 || slices.ContainsFunc(list, func(r fedsim.StoppedRun) bool { return len(r.Settings) == 0 }) {
+	list, err := training.InterruptedRuns(dir)
+	if err != nil || len(list) == 0 || slices.ContainsFunc(list, func(r training.InterruptedRun) bool { return len(r.Settings) == 0 }) {
 		return said, "", err
 	}
 	if len(list) > 1 {
@@ -106,7 +106,7 @@ func stoppedRun(said []config.Setting) (all []config.Setting, checkpoint string,
 }
 
 // print prints what came of it.
-func (r *runCmd) print(w io.Writer, result *fedsim.Result) error {
+func (r *runCmd) print(w io.Writer, result *training.Result) error {
 	switch r.Format {
 	case "json":
 		return cli.PrintJSON(w, summary{Summary: result.Summary, Results: result.Folder})

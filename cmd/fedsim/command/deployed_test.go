@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/sim"
@@ -27,7 +27,7 @@ func serverModel(t *testing.T, settings string) (dir string, e *experiment.Exper
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := sim.Run(t.Context(), fedsim.Simulation(e, f, nil))
+	out, err := sim.Run(t.Context(), training.Simulation(e, f, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

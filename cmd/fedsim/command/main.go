@@ -12,13 +12,13 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/download"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/version"
+	"github.com/fedsim/fedsim/results"
 )
 
 // commands is the tree of the command line.
@@ -98,10 +98,10 @@ var program = cli.Program{
 		if s, ok := errors.AsType[*sweep.InterruptedError](err); ok {
 			return s
 		}
-		if u, ok := errors.AsType[*fedsim.UncomparedError](err); ok {
+		if u, ok := errors.AsType[*results.UncomparedError](err); ok {
 			return u
 		}
-		if r, ok := errors.AsType[*fedsim.StoppedError](err); ok {
+		if r, ok := errors.AsType[*results.StoppedError](err); ok {
 			return fmt.Errorf("interrupted; %w", r)
 		}
 		return errors.New("interrupted; nothing was left behind")

@@ -5,9 +5,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
@@ -73,7 +73,7 @@ func (a *attacker) observe(ctx context.Context, r int, in []bool) (observation, 
 
 // simulate runs a federation on one goroutine: many run at once.
 func (a *attacker) simulate(ctx context.Context, run *experiment.Experiment, f *experiment.Federation, hear func(time.Duration, protocol.Envelope)) (*sim.Outcome, error) {
-	cfg := fedsim.Simulation(run, f, nil)
+	cfg := training.Simulation(run, f, nil)
 	cfg.Workers, cfg.Sent, cfg.Tables = protocol.Workers(1), hear, a.tables
 	return sim.Run(ctx, cfg)
 }

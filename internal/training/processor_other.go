@@ -1,6 +1,6 @@
 //go:build !unix
 
-package fedsim
+package training
 
 import "time"
 

@@ -1,4 +1,4 @@
-package fedsim_test
+package training_test
 
 import (
 	"bytes"
@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -132,8 +135,8 @@ func left(t *testing.T, out string) map[string]string {
 // A run that is stopped after any of its rounds, and gone on with, leaves what the same run
 // leaves that is not: every file, to the last bit, bytes and virtual seconds of the rounds too.
 func TestResumedRunIsTheSame(t *testing.T) {
-	fedsim.CheckpointEvery(0)
-	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	training.CheckpointEvery(0)
+	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	seen := make(map[string]bool)
 	for _, settings := range resumed {
 		name := strings.TrimPrefix(strings.Fields(settings)[0], "algorithm=")
@@ -195,7 +198,7 @@ func stopped(t *testing.T, o fedsim.Options, round int) {
 		}
 	}}
 	_, err := fedsim.Run(ctx, o)
-	var s *fedsim.StoppedError
+	var s *results.StoppedError
 	if !errors.As(err, &s) || !errors.Is(err, context.Canceled) || s.Round != round {
 		t.Fatalf("stopped after round %d: %v", round, err)
 	}
@@ -245,8 +248,8 @@ func TestTimingsOfRounds(t *testing.T) {
 // A checkpoint that is damaged, cut short, or of something else is refused by name, and stays;
 // without Resume the run starts anew, and takes it away in the end.
 func TestUnusableCheckpoint(t *testing.T) {
-	fedsim.CheckpointEvery(0)
-	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	training.CheckpointEvery(0)
+	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := t.TempDir()
 	const settings = "algorithm=lfl-sgdmf rounds=4"
 	stopped(t, opened(t, out, settings), 2)
@@ -298,8 +301,8 @@ func (n noted) Note(text string) { *n.notes = append(*n.notes, text) }
 // The same command without Resume says that a checkpoint is there, of which round, and leaves it until the run is further. Stopped
 // before that, the run can still be gone on with from there; stopped after it, from where it was stopped.
 func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
-	fedsim.CheckpointEvery(0)
-	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	training.CheckpointEvery(0)
+	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := t.TempDir()
 	const settings = "algorithm=lfl-sgdmf rounds=4"
 	stopped(t, opened(t, out, settings), 2)
@@ -322,7 +325,7 @@ func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
 		}}, &notes}
 		_, err = fedsim.Run(ctx, o)
 		stop()
-		s, is := errors.AsType[*fedsim.StoppedError](err)
+		s, is := errors.AsType[*results.StoppedError](err)
 		if !is || s.Round != c.stands || s.Path != files[0] {
 			t.Errorf("stopped after round %d: %v; want a checkpoint of round %d", c.stop, err, c.stands)
 		}
@@ -338,8 +341,8 @@ func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
 // A checkpoint that cannot be written stops no run; only one that is stopped says that it cannot be
 // gone on with.
 func TestCheckpointThatCannotBeWritten(t *testing.T) {
-	fedsim.CheckpointEvery(0)
-	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	training.CheckpointEvery(0)
+	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := t.TempDir()
 	const settings = "algorithm=lfl-sgdmf rounds=4"
 	stopped(t, opened(t, out, settings), 1)
@@ -376,8 +379,8 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 // What is gone on with can be stopped again: after each of its rounds here, skipped ones among them,
 // with clients that left, come back or were drawn to sit out before.
 func TestResumedRunIsStoppedAgain(t *testing.T) {
-	fedsim.CheckpointEvery(0)
-	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	training.CheckpointEvery(0)
+	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	skipped := 0
 	for _, settings := range []string{
 		"algorithm=lfl-sgdmf rounds=8 tolerance=0.2 dropout=0.15",
@@ -418,10 +421,10 @@ func TestResumedRunIsStoppedAgain(t *testing.T) {
 
 // Writing takes a fiftieth of a run at the most, and is done every second at the most.
 func TestPauseBetweenCheckpoints(t *testing.T) {
-	fedsim.CheckpointEvery(time.Second)
-	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	training.CheckpointEvery(time.Second)
+	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	for took, want := range map[time.Duration]time.Duration{0: time.Second, 20 * time.Millisecond: time.Second, 100 * time.Millisecond: 5 * time.Second, time.Minute: 50 * time.Minute} {
-		if got := fedsim.Pause(took); got != want {
+		if got := training.Pause(took); got != want {
 			t.Errorf("after %v it pauses for %v, want %v", took, got, want)
 		}
 	}
@@ -440,7 +443,7 @@ func TestStoppedRunSaysWhatIsThere(t *testing.T) {
 		{4, full, "the same command with --resume goes on after round 4 of 10, which is in runs/.x.checkpoint; later rounds could not be written: the disk is full"},
 		{0, full, "context canceled; what was computed cannot be gone on with: the disk is full"},
 	} {
-		if err := fedsim.Stopped(tt.written, tt.failed); err.Error() != tt.want || !errors.Is(err, context.Canceled) {
+		if err := training.Stopped(tt.written, tt.failed); err.Error() != tt.want || !errors.Is(err, context.Canceled) {
 			t.Errorf("of %d rounds and %v it says %q, want %q", tt.written, tt.failed, err, tt.want)
 		}
 	}
@@ -448,8 +451,8 @@ func TestStoppedRunSaysWhatIsThere(t *testing.T) {
 
 // What a run that was killed left half written goes with the checkpoint.
 func TestHalfACheckpointIsRemoved(t *testing.T) {
-	fedsim.CheckpointEvery(0)
-	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	training.CheckpointEvery(0)
+	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := filepath.Join(t.TempDir(), "runs [a-") // no pattern
 	const settings = "algorithm=lfl-sgdmf rounds=3"
 	stopped(t, opened(t, out, settings), 1)
@@ -474,15 +477,15 @@ func TestHalfACheckpointIsRemoved(t *testing.T) {
 // A run that was stopped says what it was, data by a path from anywhere; one that goes on from the
 // checkpoint of another is refused, which stays.
 func TestStoppedRuns(t *testing.T) {
-	fedsim.CheckpointEvery(0)
-	t.Cleanup(func() { fedsim.CheckpointEvery(time.Hour) })
+	training.CheckpointEvery(0)
+	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
 	out := t.TempDir()
-	if list, err := fedsim.StoppedRuns(filepath.Join(out, "nowhere")); err != nil || len(list) != 0 {
+	if list, err := training.InterruptedRuns(filepath.Join(out, "nowhere")); err != nil || len(list) != 0 {
 		t.Errorf("where no folder is: %v, %v", list, err)
 	}
 	o := opened(t, out, "algorithm=ssp-c epsilon=200 workers=2")
 	stopped(t, o, 2)
-	list, err := fedsim.StoppedRuns(out)
+	list, err := training.InterruptedRuns(out)
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
@@ -495,12 +498,17 @@ func TestStoppedRuns(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Errorf("it was %q, want %q", said, want)
 	}
-	other, err := fedsim.Open(t.Context(), opened(t, out, "algorithm=ssp-c epsilon=100"))
+	o = opened(t, out, "algorithm=ssp-c epsilon=100")
+	c, err := config.ResolveMap(o.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := experiment.OpenRatings(c, o.Ratings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := left(t, out)
-	if _, err = fedsim.Keep(t.Context(), other, nil, fedsim.Keeping{Resume: true, Checkpoint: list[0].Path}); err == nil || !strings.Contains(err.Error(), list[0].Path+": the checkpoint is of another run") {
+	if _, err = training.Keep(t.Context(), other, nil, training.KeepOptions{Resume: true, Checkpoint: list[0].Path}); err == nil || !strings.Contains(err.Error(), list[0].Path+": the checkpoint is of another run") {
 		t.Errorf("%v", err)
 	}
 	if after := left(t, out); !maps.Equal(before, after) {
@@ -510,7 +518,7 @@ func TestStoppedRuns(t *testing.T) {
 		if err = os.WriteFile(filepath.Join(out, path), []byte("fedsim/checkpoint/v1\nhalf"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = fedsim.StoppedRuns(out); err == nil || !strings.Contains(err.Error(), filepath.Join(out, path)+": it is no checkpoint") {
+		if _, err = training.InterruptedRuns(out); err == nil || !strings.Contains(err.Error(), filepath.Join(out, path)+": it is no checkpoint") {
 			t.Errorf("%v", err)
 		}
 	}

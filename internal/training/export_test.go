@@ -1,4 +1,4 @@
-package fedsim
+package training
 
 import (
 	"context"
@@ -17,8 +17,8 @@ func Pause(took time.Duration) time.Duration { return pause(took) }
 
 // WriteCheckpoint writes one of a run of so many rounds.
 func WriteCheckpoint(path string, rounds int) error {
-	k := &keeper{path: path}
-	return k.write(checkpoint{Version: programVersion(), Identity: "made up", Rounds: rounds, Run: sim.Snapshot{Strategy: make([]byte, 1<<16)}})
+	c := checkpoint{Version: programVersion(), Identity: "made up", Rounds: rounds, Run: sim.Snapshot{Strategy: make([]byte, 1<<16)}}
+	return c.write(path)
 }
 
 // ReadCheckpoint is of how many rounds the checkpoint there is; 0 without one.

@@ -1,4 +1,4 @@
-package fedsim_test
+package training_test
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/results"
 )
 
-// hook is a fedsim.Progress that calls something when a phase begins or a round is over.
+// hook is a results.Progress that calls something when a phase begins or a round is over.
 type hook struct {
 	start func(label string)
 	round func(m results.Metrics)
@@ -26,16 +28,20 @@ func (h hook) Round(m results.Metrics, _ error) error {
 	return nil
 }
 
-func keep(t *testing.T, h func(out string, stop func()) hook) (*fedsim.Result, string, error) {
+func keep(t *testing.T, h func(out string, stop func()) hook) (*training.Result, string, error) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "runs")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	e, err := fedsim.Open(ctx, fedsim.Options{Settings: map[string]string{"data": "synthetic:small", "rounds": "2", "out": out, "name": "one"}})
+	c, err := config.ResolveMap(map[string]string{"data": "synthetic:small", "rounds": "2", "out": out, "name": "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := fedsim.Keep(ctx, e, h(out, stop), fedsim.Keeping{})
+	e, err := experiment.Open(ctx, c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := training.Keep(ctx, e, h(out, stop), training.KeepOptions{})
 	return r, out, err
 }
 
@@ -49,7 +55,7 @@ func TestInterruptedBaselineKeepsTheRun(t *testing.T) {
 			}
 		}, round: func(results.Metrics) {}}
 	})
-	var without *fedsim.UncomparedError
+	var without *results.UncomparedError
 	if !errors.As(err, &without) || !errors.Is(err, context.Canceled) || without.Folder != filepath.Join(out, "one") {
 		t.Fatalf("%v", err)
 	}
@@ -64,7 +70,7 @@ func TestInterruptedBaselineKeepsTheRun(t *testing.T) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		t.Fatal(err)
 	}
-	if _, there := s.Baselines["non_private"]; there || s.Baselines["before_cooperation"] == 0 || s.RMSE != r.RMSE() {
+	if _, there := s.Baselines["non_private"]; there || s.Baselines["before_cooperation"] == 0 || s.RMSE != r.TestRMSE {
 		t.Errorf("the summary is %s", b)
 	}
 	if left, err := filepath.Glob(filepath.Join(out, "*")); err != nil || len(left) != 1 {
@@ -86,7 +92,7 @@ func TestResultOfARunThatCannotBeKept(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the run is not kept: ") {
 		t.Fatalf("%v", err)
 	}
-	if _, there := r.Baselines.Of("non_private"); !(r.RMSE() > 0) || !there {
+	if _, there := r.Baselines.Of("non_private"); !(r.TestRMSE > 0) || !there {
 		t.Errorf("the result is %+v", r.Summary)
 	}
 }

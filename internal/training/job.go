@@ -1,4 +1,4 @@
-package fedsim
+package training
 
 import (
 	"context"
@@ -15,50 +15,9 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// Progress is told how far a run is. If Round returns an error, the run ends.
-type Progress interface {
-	// Start begins a phase with this number of rounds; 0: the number is unknown.
-	Start(label string, rounds int)
-	// Step says how many rounds of a phase without measurements are over.
-	Step(done int)
-	// Round reports a round of the run itself, and if it released nothing, why.
-	Round(m results.Metrics, skipped error) error
-}
-
-// Resumer is a Progress that is told, once its phase has started, after which round a run goes
-// on that was asked to ([Keeping]); after 0 where no checkpoint of it is there.
-type Resumer interface{ Resumed(after, rounds int) }
-
-// Noter is a Progress that is told, in a sentence, what the owner of a run should know before it begins.
-type Noter interface{ Note(text string) }
-
-// Engine computes the rounds of a federation: what [sim.Run] does with its configuration, to the same bits, by other
-// means. Where it calls c.Iteration, the ledgers of f must be charged as they are then, and trainers that are
-// organisations stand as they do then; in the end all trainers must stand as the last round left them.
-type Engine func(ctx context.Context, e *experiment.Experiment, f *experiment.Federation, c sim.Config) (*sim.Outcome, error)
-
-// simulate is the simulator as an engine.
-func simulate(ctx context.Context, _ *experiment.Experiment, _ *experiment.Federation, c sim.Config) (*sim.Outcome, error) {
-	return sim.Run(ctx, c)
-}
-
-// silent ignores progress.
-type silent struct{}
-
-func (silent) Start(string, int)                  {}
-func (silent) Step(int)                           {}
-func (silent) Round(results.Metrics, error) error { return nil }
-
-func orSilent(p Progress) Progress {
-	if p == nil {
-		return silent{}
-	}
-	return p
-}
-
-// Train runs an experiment through the simulator, or where all ratings are in one place,
+// Run trains an experiment through the simulator, or where all ratings are in one place,
 // and measures the model and what it is compared with.
-func Train(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, error) {
+func Run(ctx context.Context, e *experiment.Experiment, p results.Progress) (*Result, error) {
 	j := newJob(e, p)
 	if err := j.train(ctx); err != nil {
 		return nil, err
@@ -69,9 +28,9 @@ func Train(ctx context.Context, e *experiment.Experiment, p Progress) (*Result, 
 	return j.result, nil
 }
 
-func newJob(e *experiment.Experiment, p Progress) *job {
+func newJob(e *experiment.Experiment, p results.Progress) *job {
 	j := &job{
-		e: e, progress: orSilent(p), clock: newStopwatch(),
+		e: e, progress: results.OrSilent(p), clock: newStopwatch(),
 		result: &Result{Experiment: e, Summary: &results.Summary{
 			Algorithm: e.About().Name, Data: e.Data.Name, Notices: e.Data.Notices, Secagg: algorithm.Secagg.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
 			Rounds: e.Schedule.Iterations(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
@@ -87,7 +46,7 @@ func newJob(e *experiment.Experiment, p Progress) *job {
 // the summary says.
 type job struct {
 	e        *experiment.Experiment
-	progress Progress
+	progress results.Progress
 	clock    *stopwatch
 	result   *Result
 	attempts []experiment.Attempt
@@ -239,7 +198,7 @@ func (j *job) federated(ctx context.Context) error {
 	if k := j.keeper; k != nil {
 		k.told()
 		c.Between = func(take func() (*sim.Snapshot, error)) error {
-			return k.between(j, func(c *checkpoint) error {
+			return k.between(j.result.Metrics, j.attempts, func(c *checkpoint) error {
 				s, failed := take()
 				if failed == nil {
 					c.Run = *s
@@ -284,26 +243,6 @@ func (j *job) federated(ctx context.Context) error {
 		r.SharedRMSE = &shared
 	}
 	return nil
-}
-
-// Simulation is the simulator's view of an experiment and its federation. each, which may
-// be nil, is called after every round with the shared model.
-func Simulation(e *experiment.Experiment, f *experiment.Federation, each func(sim.Iteration, []byte) error) sim.Config {
-	c := e.Config
-	value := func(k config.NumberKey) float64 { return k.Value(c) }
-	ms := func(k config.NumberKey) time.Duration { return time.Duration(value(k) * float64(time.Millisecond)) }
-	return sim.Config{
-		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers, Ledgers: f.ClientLedgers(),
-		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: e.Schedule.Iterations(), SitOut: value(algorithm.SitOut), Seed: algorithm.Seed.Of(c),
-		Workers: e.Workers(), Iteration: each,
-		Faults: sim.Faults{
-			Dropout: value(algorithm.Dropout), Stages: e.DropoutStages(), Leave: value(algorithm.Leave), Away: value(algorithm.Away), AwayRounds: algorithm.AwayRounds.Int(c),
-		},
-		Network: sim.Network{
-			Latency: ms(algorithm.Latency), Compute: ms(algorithm.Compute), StageTimeout: time.Duration(1000 * value(algorithm.Patience) * float64(time.Millisecond)),
-			Up: 1e6 * value(algorithm.Up), Down: 1e6 * value(algorithm.Down),
-		},
-	}
 }
 
 // round measures after a round and writes it down.
@@ -376,7 +315,7 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 		if failed != nil || k == nil || e.Number == c.Epochs() {
 			return failed
 		}
-		return k.between(j, func(c *checkpoint) error {
+		return k.between(j.result.Metrics, j.attempts, func(c *checkpoint) error {
 			c.Central = e.Save()
 			return nil
 		})

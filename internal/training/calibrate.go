@@ -1,4 +1,4 @@
-package fedsim
+package training
 
 import (
 	"context"

@@ -1,0 +1,87 @@
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/results"
+)
+
+// KeepOptions say how a run is kept.
+type KeepOptions struct {
+	// Predictions leaves what the model predicts of the test ratings in the folder:
+	// predictions.csv.
+	Predictions bool
+	// Resume goes on from where a run of the same was stopped, to the same bits; one that was
+	// not begins at the start. From time to time a run writes down where it is, in a hidden file
+	// beside its folder, which is removed when the run is there.
+	Resume bool
+	// Engine, if set, computes the rounds in place of the simulator. Such a run writes no checkpoints.
+	Engine Engine
+	// Checkpoint, if set, is the one that is gone on from ([InterruptedRuns]): it is an error where the
+	// experiment is another one, or on other data.
+	Checkpoint string
+}
+
+// Keep is [Run] that leaves the run's folder. The folder is there as soon as the model is
+// trained and measured: what fails after that, in baselines, leaves it as it is, without those
+// that are missing. Result and error are then both returned. So they are where the folder
+// cannot be written.
+func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how KeepOptions) (*Result, error) {
+	if how.Engine != nil && how.Resume {
+		return nil, errors.New("only runs of the simulator can be gone on with")
+	}
+	k, err := newKeeper(e, p, how)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := results.NewFolder(e)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Discard()
+	j := newJob(e, keeping{results.OrSilent(p), folder})
+	j.timed = folder.Time
+	if j.engine = how.Engine; j.engine == nil {
+		j.keeper = k
+	}
+	if k.from != nil {
+		if j.result.Metrics, err = k.restore(folder.Append); err != nil {
+			return nil, err
+		}
+		j.attempts = k.from.Attempts
+	}
+	if err = j.train(ctx); err != nil {
+		return nil, k.stopped(err)
+	}
+	r := j.result
+	if how.Predictions {
+		err = folder.WritePredictions(e, r.Model)
+	}
+	if err == nil {
+		r.Folder, err = folder.Complete(e, r.Summary, r.Model)
+	}
+	if err != nil {
+		return r, errors.Join(j.compare(ctx), fmt.Errorf("the run is not kept: %w", err))
+	}
+	if err = j.compare(ctx); err != nil {
+		err = &results.UncomparedError{Folder: r.Folder, Err: err}
+	}
+	return r, errors.Join(err, k.remove(), results.Amend(r.Folder, r.Summary))
+}
+
+// keeping writes every round down.
+type keeping struct {
+	results.Progress
+	folder *results.Folder
+}
+
+// Round implements Progress.
+func (k keeping) Round(m results.Metrics, skipped error) error {
+	if err := k.folder.Append(m); err != nil {
+		return err
+	}
+	return k.Progress.Round(m, skipped)
+}

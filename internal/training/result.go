@@ -1,0 +1,31 @@
+// Package training runs an opened experiment: it joins the experiment with the simulator, or with another
+// engine, measures the model and what it is compared with, keeps the run's folder, and writes checkpoints from
+// which an interrupted run continues.
+//
+// The root package is its face for programs outside. The commands call it themselves.
+package training
+
+import (
+	"io"
+
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/results"
+)
+
+// Result is the result of a run.
+type Result struct {
+	// Summary holds what summary.json holds: quality, baselines, privacy and cost.
+	*results.Summary
+	// Metrics holds one entry per round.
+	Metrics []results.Metrics
+	// Model predicts for every user of the data, by indices of Experiment.Data.
+	Model *model.Trained
+	// Experiment is what was run, every setting resolved.
+	Experiment *experiment.Experiment
+	// Folder is the path of the run's folder; "" if the run was not kept.
+	Folder string
+}
+
+// Print writes what the command prints at the end of a run.
+func (r *Result) Print(w io.Writer) error { return r.Summary.Print(w, r.Experiment, r.Folder) }
