@@ -139,8 +139,11 @@ func TestLedgersDeclineByKind(t *testing.T) {
 				if !errors.Is(err, node.ErrDeclined) || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the server ends with %v, want %s", err, c.want)
 				}
-				stop()
+				if !c.breaks { // else clients end by themselves
+					stop()
+				}
 				all.Wait()
+				stop()
 			})
 		})
 	}
