@@ -48,7 +48,7 @@ func TestStartOfTheComparison(t *testing.T) {
 }
 
 // Step 2: three neighbouring intervals of length M have normal masses a, b, c with
-// log b²/(a·c) >= M²(1 - M²/4) where M² <= 2, and >= .875 beyond. Masses come from math.Erfc.
+// log b²/(a·c) >= M²(1 - M²/4) where M² <= 2, and >= 0.875 beyond. Masses come from math.Erfc.
 func TestNormalMassesOfIntervals(t *testing.T) {
 	for _, m := range []float64{0.05, 0.3, 0.7, 1, 1.3, math.Sqrt2, 1.5, 2, 3, 5} {
 		bound := 0.875

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// By hand, n = 10,000, ε₀ = 1, δ = 1e-6: e·ln(4e6)/n = .00413227, 8 times its root .514262, 8e/n = .00217463, tanh(1/2) = .462117, ln(1 + .238654) = .214026.
+// By hand, n = 10,000, ε₀ = 1, δ = 1e-6: e·ln(4e6)/n = 0.00413227, 8 times its root 0.514262, 8e/n = 0.00217463, tanh(1/2) = 0.462117, ln(1 + 0.238654) = 0.214026.
 func TestAmplifiedByHand(t *testing.T) {
 	got, ok := amplified(1, 10_000, 1e-6)
 	if !ok || math.Abs(got-0.214026) > 2e-6 {

@@ -10,7 +10,7 @@ const MinGaussianVariance = 16.0
 // coordinate hides the shift d at least as well as normal noise hides a shift of
 // (1 + c/V)·|d|/√V deviations: its trade-off function is nowhere below. docs/privacy-proofs.md
 // has the proof, whose steps the tests of this package check by other means. The least c that
-// would do is about 1/6, at V = 16 as at large V; .4611 is what the proof gives at 16.
+// would do is about 1/6, at V = 16 as at large V; 0.4611 is what the proof gives at 16.
 const skellamExcess = 0.5
 
 // skellamRenyi bounds D_α of a release with Skellam noise of variance v on

@@ -19,7 +19,7 @@ type BinsOptions struct {
 	Prior float64
 }
 
-// DefaultBinsOptions are 32 cells and a tenth of ε for the histogram: at ε = 1 and 4 near the least error of 16 to 256 cells and 0 to .3 of ε, on
+// DefaultBinsOptions are 32 cells and a tenth of ε for the histogram: at ε = 1 and 4 near the least error of 16 to 256 cells and 0 to 0.3 of ε, on
 // 1,000 and 20,000 normal and exponential labels. Finer cells, and less for the histogram, want more labels.
 func DefaultBinsOptions(low, high, epsilon float64) BinsOptions {
 	return BinsOptions{Low: low, High: high, Cells: 32, Epsilon: epsilon, Prior: 0.1}

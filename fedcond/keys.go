@@ -116,9 +116,9 @@ func declareKeys() {
 	})
 }
 
-// chooseClip is twice an eighth of the range, which labels may deviate by, or by the noise ν that predictions have of a clip of 1: .14/√ν
-// eighths. Where ν is large, to learn from the signs of errors is better than to drown their size. (Fitted to validation errors at ε of .25 to 4 of synthetic:regression-1,
-// synthetic:fields, synthetic:ml-1m and ml-latest-small, whose best clips were .3 to 2.7 of an eighth.)
+// chooseClip is twice an eighth of the range, which labels may deviate by, or by the noise ν that predictions have of a clip of 1: 0.14/√ν
+// eighths. Where ν is large, to learn from the signs of errors is better than to drown their size. (Fitted to validation errors at ε of 0.25 to 4 of synthetic:regression-1,
+// synthetic:fields, synthetic:ml-1m and ml-latest-small, whose best clips were 0.3 to 2.7 of an eighth.)
 func chooseClip(c config.Config, f *config.Facts) float64 {
 	deviation := (f.Max - f.Min) / 8
 	e := algorithm.Epsilon.Chosen(c)

@@ -97,7 +97,7 @@ func TestLemmaOrdersGains(t *testing.T) {
 	}
 }
 
-// The orders of the paper's first table at ε = .25, by what it says and not by what we measured: conditioned gradients are best, and the gap to randomised labels, which know
+// The orders of the paper's first table at ε = 0.25, by what it says and not by what we measured: conditioned gradients are best, and the gap to randomised labels, which know
 // nothing of features, is far beyond the deviations. Over ten seeds, or two where tests are to be quick.
 func TestOrderAtSmallEpsilon(t *testing.T) {
 	seeds := 2
@@ -128,7 +128,7 @@ func TestOrderAtSmallEpsilon(t *testing.T) {
 	}
 }
 
-// Without noise all reach least squares, whose error on other rows is the noise of labels, .1²: the mean of 400 squares deviates by
+// Without noise all reach least squares, whose error on other rows is the noise of labels, 0.1²: the mean of 400 squares deviates by
 // √(2/400) = 7%.
 func TestWithoutNoiseNothingIsGained(t *testing.T) {
 	set := shaped(t, synthetic.BottomLabels)

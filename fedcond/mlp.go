@@ -78,7 +78,7 @@ type MLPOptions struct {
 	whole bool // tables have all values of public fields: of a model that is read, not of one to be trained
 }
 
-// DefaultMLPOptions are the sizes that the model has in the paper's manner: embeddings of 16, hidden layers of 64 and 32 units, and a start of N(0, .01²). Steps, rates,
+// DefaultMLPOptions are the sizes that the model has in the paper's manner: embeddings of 16, hidden layers of 64 and 32 units, and a start of N(0, 0.01²). Steps, rates,
 // clip and budget are left to the caller.
 func DefaultMLPOptions() MLPOptions {
 	return MLPOptions{Width: 16, Hidden: [2]int{64, 32}, Spread: 0.01, Run: protocol.Workers(1)}

@@ -72,7 +72,7 @@ func rowsOf(v []float64, rows, cols int) blas64.General {
 }
 
 // newMLP is the start: embeddings N(0, spread²), weights of the layers N(0, 2/inputs) (He et al. 2015), and biases of zero. The head does not take the spread of
-// embeddings: with .01 throughout, what comes out of three layers is about 1e-6 and gradients with it, and nothing is learned.
+// embeddings: with 0.01 throughout, what comes out of three layers is about 1e-6 and gradients with it, and nothing is learned.
 func newMLP(c *Categorical, o MLPOptions) *MLP {
 	m := &MLP{}
 	var rows []int

@@ -44,7 +44,7 @@ func TestPerceptronStatements(t *testing.T) {
 }
 
 // Labels have a product that a linear model does not see, 36% of their variance by construction, beside 1% of noise: a perceptron that learns is below what the best
-// linear model could have, .37 of about 1.01.
+// linear model could have, 0.37 of about 1.01.
 func TestPerceptronSeesProducts(t *testing.T) {
 	effort.LongOnly(t, "it takes 20 seconds")
 	set := fields(t, "synthetic:fields-60000")
@@ -77,8 +77,8 @@ func TestPerceptronRefuses(t *testing.T) {
 	}
 }
 
-// The clip by hand. With 20,000 examples of 100 features and labels in a range of 12 an eighth is 1.5; ν = √2·101·5/(20,000·ε). At ε = 1 it is .0357, of which
-// .14/√ν is .741; at ε = 100 it is .000357, which is above 2; without noise the clip is four eighths.
+// The clip by hand. With 20,000 examples of 100 features and labels in a range of 12 an eighth is 1.5; ν = √2·101·5/(20,000·ε). At ε = 1 it is 0.0357, of which
+// 0.14/√ν is 0.741; at ε = 100 it is 0.000357, which is above 2; without noise the clip is four eighths.
 func TestClipFollowsTheNoise(t *testing.T) {
 	set, err := read.Open(t.Context(), "synthetic:regression", read.Options{})
 	if err != nil {

@@ -17,7 +17,7 @@ type FittedMLP struct {
 	Statement dp.Statement
 }
 
-// TrainMLP fits labels by embeddings under a perceptron, with the square loss and noisy Adam (β .9 and .999): DP-SGD without a conditioning, Cond-DP
+// TrainMLP fits labels by embeddings under a perceptron, with the square loss and noisy Adam (β 0.9 and 0.999): DP-SGD without a conditioning, Cond-DP
 // with one, Switch-Cond-DP with a step at which it ends. An infinite Budget.Epsilon trains without noise, still clipped.
 //
 // Each step takes a Poisson sample with coins that nobody sees, adds up clipped gradients by all parameters, and releases the sum with normal noise

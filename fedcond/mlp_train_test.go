@@ -114,7 +114,7 @@ func TestMLPStatement(t *testing.T) {
 	}
 }
 
-// Without noise the model explains what generated the labels but for their noise of .1, where a constant leaves their variance; a gradient that is
+// Without noise the model explains what generated the labels but for their noise of 0.1, where a constant leaves their variance; a gradient that is
 // wrong would not. A value that no example had is predicted with.
 func TestMLPLearns(t *testing.T) {
 	c := categorical(4000, 3, 1, 20, 4)

@@ -32,7 +32,7 @@ func TestUnbiasedLabels(t *testing.T) {
 	if deviation := math.Sqrt(variance / n); math.Abs(mean-want) > 5*deviation {
 		t.Errorf("the mean of unbiased labels is %v, of what they stand for %v: %.1f deviations", mean, want, math.Abs(mean-want)/deviation)
 	}
-	// Squares up to some 10 times their mean deviate by .7% of it at the most, and the noisy histogram by less.
+	// Squares up to some 10 times their mean deviate by 0.7% of it at the most, and the noisy histogram by less.
 	if math.Abs(square-variance) > .03*variance {
 		t.Errorf("unbiased labels scatter by %v; stated are %v", square, variance)
 	}

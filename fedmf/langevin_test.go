@@ -67,7 +67,7 @@ func TestLangevinSensitivity(t *testing.T) {
 }
 
 // Without ratings a step is, in the language of the paper, θ <- θ - (η/2)λθ + N(0, η), and with more noise
-// for privacy that noise instead. For U, gain = rate/(q·m·τ) = 1e-3/(.5·6·.1) and η = 2q·gain = 3.33e-3.
+// for privacy that noise instead. For U, gain = rate/(q·m·τ) = 1e-3/(0.5·6·0.1) and η = 2q·gain = 3.33e-3.
 func TestLangevinStep(t *testing.T) {
 	const users, items, q, tau = 20_000, 6, 0.5, 0.1
 	for _, z := range []float64{0, 1e-3, 0.5} {

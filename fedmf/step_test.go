@@ -266,7 +266,7 @@ func TestWhatIsSampled(t *testing.T) {
 
 // Why ratings are sampled where a rating is protected, and not rows as the FMF
 // paper has it (section 4.1.2). Whether a row is in a step may be known from the
-// user's other ratings. Over 1,000 steps at q = .01 and z = 1, a row is in k of
+// user's other ratings. Over 1,000 steps at q = 0.01 and z = 1, a row is in k of
 // them with the binomial probability, and what these steps release is a Gaussian
 // mechanism with μ = √k/z. With k in sight, δ(ε) is the mean over k, and ε at
 // δ = 1e-5 is 23.4; with ratings sampled the accountant states 1.83.

@@ -277,7 +277,7 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 	}
 }
 
-// By hand, 10 of 20 clients alive: noise of deviation 2 in the sum of weights is .2 a user and 4 in what 20 make; a
+// By hand, 10 of 20 clients alive: noise of deviation 2 in the sum of weights is 0.2 a user and 4 in what 20 make; a
 // weight of -3 or 1 in the sum, 2 in 20, counts as 4, one of 5 as 10. The mean stays in the middle of the scale when
 // its denominator, 1.5, is below its noise, 2, and is on the scale whatever the noise did to it.
 func TestNoisyFirstStages(t *testing.T) {

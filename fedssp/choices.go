@@ -11,7 +11,7 @@ import (
 
 // What auto stands for. The values were chosen on validation data (docs/results.md), as few
 // as serve all algorithms and both data sets about as well as a choice for each would: what
-// ended within .002 of another was left as it was.
+// ended within 0.002 of another was left as it was.
 
 // priorSteps is how many iterations of EM learn priors: they settle in fewer.
 const priorSteps = 20
@@ -230,7 +230,7 @@ func (s settings) weighsFeatures() bool {
 	return s.family().about.Features != algorithm.NoFeatures && !s.featureless() && !s.implicit()
 }
 
-// userDrift is the variance of the drift of a user's ratings. On MovieLens latest-small .15 to .3 are about as good.
+// userDrift is the variance of the drift of a user's ratings. On MovieLens latest-small 0.15 to 0.3 are about as good.
 func (s settings) userDrift() float64 {
 	f := s.family()
 	return either(f.ours || !f.learnsItems(), 0.25, 0)
@@ -457,8 +457,8 @@ func (s settings) encoderSteps() float64 {
 }
 
 // biasShare is what biases get of μ²: where few users share a small budget little else can
-// be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about .95, .6
-// and .5, and at each from .7 to .95 with 610.
+// be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about 0.95, 0.6
+// and 0.5, and at each from 0.7 to 0.95 with 610.
 //
 // Of a wide catalogue without features, of counts as many users as there were for each item if it were not wide: of synthetic:libimseti-20000, 168,791 items with 14 ratings each, all that
 // statistics have is better spent on biases.
@@ -472,7 +472,7 @@ const (
 	mostMean  = 0.05
 )
 
-// meanShare is the mean's share where biases follow: so much that noise moves it by about .05 stars of a scale of five, as far
+// meanShare is the mean's share where biases follow: so much that noise moves it by about 0.05 stars of a scale of five, as far
 // as that is to be had. All who rated little are drawn to it.
 func meanShare(epsilon float64, users int) float64 {
 	return min(max(leastMean*dense.Sqr(2640/(epsilon*float64(users))), leastMean), mostMean)

@@ -100,8 +100,8 @@ func TestDriftIsARegression(t *testing.T) {
 	}
 }
 
-// Times that say nothing of ratings, here of noise alone, change next to nothing: of 2,000 ratings of variance 1 what is expected of each may be off by .05, which is
-// .0025 of 1; without trust they were off by .18.
+// Times that say nothing of ratings, here of noise alone, change next to nothing: of 2,000 ratings of variance 1 what is expected of each may be off by 0.05, which is
+// 0.0025 of 1; without trust they were off by 0.18.
 func TestDriftOfIdleTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	times, left := make([]float64, 2000), make([]float64, 2000)
@@ -207,7 +207,7 @@ func TestRunsFollowDrift(t *testing.T) {
 				}
 			}
 		}
-		// A star between sittings, half of it to either side of the user's mean, beside noise of .4 and of rounding.
+		// A star between sittings, half of it to either side of the user's mean, beside noise of 0.4 and of rounding.
 		if !(rmse["0.25"] < 0.9*rmse["0"]) {
 			t.Errorf("%s: the error is %.4f with drift, %.4f without", algorithm, rmse["0.25"], rmse["0"])
 		}

@@ -63,7 +63,7 @@
 // That of bias, moments and gradients is besides measured and scaled down to NormBias or NormItems with
 // the client (restrain in weighing.go), by a factor of at most 1, which no other bound grows by. What the solvers that take gradients
 // add is bounded in gradient.go. Sums of biases that are refined
-// ([Params.BiasRounds]) are measured and scaled down to what their release declares, .85 of the first bound, whatever the fit to
+// ([Params.BiasRounds]) are measured and scaled down to what their release declares, 0.85 of the first bound, whatever the fit to
 // the biases of the server left; their weight-counts are the same w_j once more.
 //
 // A broadcast that is not finite or absurdly large is neutralised with the client,

@@ -130,7 +130,7 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	near(t, "items", s.model.Items, closed.model.Items, 1e-3)
 }
 
-// By hand: an item at (.6, 0) whose ratings weigh 4, a ridge of .1·4 + 2·w̃ and a gradient of (3, -4) summed over 5 of 10 clients,
+// By hand: an item at (0.6, 0) whose ratings weigh 4, a ridge of 0.1·4 + 2·w̃ and a gradient of (3, -4) summed over 5 of 10 clients,
 // whose noise has a deviation of 2; the third step. The other item is taken back to the radius.
 func TestStepOfAnItem(t *testing.T) {
 	p := kinds(2, 2)["gradients"]

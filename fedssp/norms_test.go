@@ -145,8 +145,8 @@ func TestPrecision(t *testing.T) {
 }
 
 // By hand: on a scale of 1 to 5 a model of mean 3 gives both items a bias of 1, and a user rates them 5. What is left is 1 for each, the
-// user's own bias is 2/(2+2), and half of a star is left after it. Weights are √½, so the norm is ½: within the bound of .85·1.5. With
-// NormBias of ¼ weights are a quarter as large, as in the first sum, whose norm would be 1, and so is the norm, an eighth: within .85/4.
+// user's own bias is 2/(2+2), and half of a star is left after it. Weights are √½, so the norm is ½: within the bound of 0.85·1.5. With
+// NormBias of ¼ weights are a quarter as large, as in the first sum, whose norm would be 1, and so is the norm, an eighth: within 0.85/4.
 func TestRefinedBiases(t *testing.T) {
 	for bound, want := range map[float64]float64{0: 0.5, 0.25: 0.125} {
 		p := full(2, 1)

@@ -115,7 +115,7 @@ func hostile(p *Params, rng *rand.Rand, k int) *Model {
 
 // An emptied record moves a release by the whole contribution, and that is within every declared bound,
 // whoever the user is and whatever the server broadcasts: 1,000 users, random and adversarial, of every kind
-// of run. The bounds are the release's own, the norms are taken here. Worst cases reach more than .99 of
+// of run. The bounds are the release's own, the norms are taken here. Worst cases reach more than 0.99 of
 // the L2 bound where it is meant to be tight.
 func TestSensitivity(t *testing.T) {
 	for _, name := range kindNames() {
@@ -276,7 +276,7 @@ func TestWeightsSquareToOne(t *testing.T) {
 // Each of n ratings is as likely to be in a sample. Of 20,000 samples of 3 of 10 the count of each
 // rating has mean 6,000; Σ(count-mean)²/(mean·(1-3/9...)) is near chi-square with 9 degrees of freedom,
 // above 33.7 with probability 1e-4 (the counts' covariance is that of sampling without
-// replacement, hence the factor 10/(10-1) · 1/(1-.3)).
+// replacement, hence the factor 10/(10-1) · 1/(1-0.3)).
 func TestSampleIsUniform(t *testing.T) {
 	const n, size, draws = 10, 3, 20000
 	for _, tail := range []bool{false, true} {
@@ -430,8 +430,8 @@ func TestStepsShares(t *testing.T) {
 			t.Errorf("%s: shares add up to %v", name, sum)
 		}
 	}
-	// By hand: full has .05 counts, .05 mean, .4 bias of which .2 for weight counts, and .5 in two
-	// rounds, .1 of each for the Gramian.
+	// By hand: full has 0.05 counts, 0.05 mean, 0.4 bias of which 0.2 for weight counts, and 0.5 in two
+	// rounds, 0.1 of each for the Gramian.
 	p := full(20, 3)
 	steps, _ := p.Steps()
 	var got []float64
@@ -443,7 +443,7 @@ func TestStepsShares(t *testing.T) {
 	if phases != "prepare bias statistics statistics " {
 		t.Errorf("phases %s", phases)
 	}
-	// Plain has .2 for weight counts, once, and halves of .8 in two rounds, half of each for the Gramians.
+	// Plain has 0.2 for weight counts, once, and halves of 0.8 in two rounds, half of each for the Gramians.
 	q := plain(20, 3)
 	steps, _ = q.Steps()
 	near(t, "shares without biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.2, 0.2, 0.2, 0.2, 0.2}, 1e-12)
@@ -497,7 +497,7 @@ func TestGlobalWeightsAreBounded(t *testing.T) {
 }
 
 // Equation (11) of the multi-task paper by hand: two items with counts of 4 and 16, of 10 users, μ = 1/2: ω_j = n_j^-1/2
-// / √(2/10) is 1.118 and .559. A user of the second alone keeps it; one of both has Σω² = 1.5625 and is scaled
+// / √(2/10) is 1.118 and 0.559. A user of the second alone keeps it; one of both has Σω² = 1.5625 and is scaled
 // back by 1.25. With μ = 0 all weights are √(10/20), and on average over users Σω² is 1.
 func TestGlobalWeightsByHand(t *testing.T) {
 	counts := []float64{4, 16}

@@ -15,7 +15,7 @@ import (
 //	        bias of the others (a byte each, if any) ‖ the others ‖ popularity
 //
 // Numbers are little-endian float32, but for the mean and the Gramian: float64. The bias of an item that is not trained on is a signed byte, in steps of
-// 1/127 of [Params.ClipBias], the farthest from zero that a bias is: on a scale of five within .007 stars. V is left out where it is all zero, and of the models
+// 1/127 of [Params.ClipBias], the farthest from zero that a bias is: on a scale of five within 0.007 stars. V is left out where it is all zero, and of the models
 // of rounds that do not look at it.
 const singleDomain = "fedsim/fedssp/model/v2\n"
 

@@ -190,7 +190,7 @@ func TestModelRoundTrip(t *testing.T) {
 }
 
 // By hand: μ = 3, b_j = 0.5, b_u = -0.25, <u, v> = 1·2 + 2·(-0.5) = 1: 4.25. As a logit: the
-// offset is that of (3.5 - 1)/4 = .625, and 1 + 4σ(log(.625/.375) - .25 + 1).
+// offset is that of (3.5 - 1)/4 = 0.625, and 1 + 4σ(log(0.625/.375) - 0.25 + 1).
 func TestPredict(t *testing.T) {
 	p := full(2, 2)
 	m := start(p)

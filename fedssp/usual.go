@@ -11,7 +11,7 @@ import (
 // public, and as strong as [PoolParams.Strength] makes it; with more users or budget the released sums outweigh it.
 
 // In shares of the rating scale: where the mean usually is, and how far from there it may be; how much biases of items
-// differ, and how much of it a feature explains. Films, books and products have means of .63 to .8.
+// differ, and how much of it a feature explains. Films, books and products have means of 0.63 to 0.8.
 const (
 	usualMean        = 0.65
 	usualMeanSpread  = 0.06

@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
-// By hand, on a scale of 0 to 10: what is usual is a mean of 6.5 with a deviation of .6. A sum of 20 places of the scale over 100 ratings says
-// 5 + 5·.2 = 6; with noise of 12 in it a deviation of 5·12/100 = .6 too, and the mean is halfway. Without noise it is what was measured, and of
+// By hand, on a scale of 0 to 10: what is usual is a mean of 6.5 with a deviation of 0.6. A sum of 20 places of the scale over 100 ratings says
+// 5 + 5·0.2 = 6; with noise of 12 in it a deviation of 5·12/100 = 0.6 too, and the mean is halfway. Without noise it is what was measured, and of
 // nothing but noise what is usual is nearly all.
 func TestMeanIsHeldToTheUsual(t *testing.T) {
 	p := &Params{Min: 0, Max: 10}
@@ -37,9 +37,9 @@ func TestMeasurementsAreAveraged(t *testing.T) {
 	}
 }
 
-// Weights whose logarithms are normal, of 2,000 items, come back with less error than a mean square of .62 of that of what was released
+// Weights whose logarithms are normal, of 2,000 items, come back with less error than a mean square of 0.62 of that of what was released
 // and held positive, and the variance that is stated is that of the errors. The oracle is the truth that was drawn: by numerical integration of
-// the law that it was drawn from, the best that can be had of noise as large as the mean weight is about .45 of it.
+// the law that it was drawn from, the best that can be had of noise as large as the mean weight is about 0.45 of it.
 func TestWeightsAreShrunk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
 	const m, noise = 2000, 6.

@@ -34,7 +34,7 @@ func TestEffort(t *testing.T) {
 			t.Errorf("%s: %v s, want %v", name, c[0], c[1])
 		}
 	}
-	// Where the last trial took .54 s of processors in .4 s, ten and a half take 10.5 * .4/.54.
+	// Where the last trial took 0.54 s of processors in 0.4 s, ten and a half take 10.5 * 0.4/.54.
 	got = EffortOf([]Trial{{Ratings: 1000, Seconds: 0.51, Wall: 0.51}, {Ratings: 4000, Seconds: 0.54, Wall: 0.4}}, 1_000_000, 5, 2)
 	if want := 10.5 * 0.4 / 0.54; math.Abs(got.Wall-want) > 1e-9 {
 		t.Errorf("on the wall: %v s, want %v", got.Wall, want)

@@ -59,7 +59,7 @@ func TestLeaveAndAway(t *testing.T) {
 			}
 		}
 	}
-	// Binomial(500, .3): 150 ± 10.2; six deviations fail a correct draw with probability below 1e-8.
+	// Binomial(500, 0.3): 150 ± 10.2; six deviations fail a correct draw with probability below 1e-8.
 	for name, n := range map[string]int{"left": left, "were away": were} {
 		if n < 89 || n > 211 {
 			t.Errorf("%d of 500 clients %s, about 150 expected", n, name)

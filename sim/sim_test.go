@@ -205,7 +205,7 @@ func TestOverspendingStopsTheRun(t *testing.T) {
 	trainers, _ := bits(n)
 	ledgers := make([]client.Ledger, n)
 	for i := range ledgers {
-		l, err := dp.NewLedger(dp.Budget{Epsilon: 0.3, Delta: 1e-5, Accountant: dp.RDP}, nil) // one costs about .21, two .3
+		l, err := dp.NewLedger(dp.Budget{Epsilon: 0.3, Delta: 1e-5, Accountant: dp.RDP}, nil) // one costs about 0.21, two 0.3
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,11 +62,11 @@ func TestQualityByEpsilon(t *testing.T) {
 	}
 	near(t, "mean at 2", ssp.Y[0], 1.2, 1e-12)
 	near(t, "mean at 10", ssp.Y[1], 0.95, 1e-12)
-	near(t, "band at 2", ssp.High[0]-ssp.Low[0], 2*math.Sqrt(0.02), 1e-12) // deviations .1 to both sides: √(.02/1)
+	near(t, "band at 2", ssp.High[0]-ssp.Low[0], 2*math.Sqrt(0.02), 1e-12) // deviations 0.1 to both sides: √(0.02/1)
 	if !biases.Level || biases.X[0] != 2 || biases.X[1] != 10 {
 		t.Fatalf("%+v", biases)
 	}
-	near(t, "biases", biases.Y[0], 5.0/6, 1e-12) // four of .8, two of .9
+	near(t, "biases", biases.Y[0], 5.0/6, 1e-12) // four of 0.8, two of 0.9
 }
 
 // An algorithm has one colour in every figure whose lines are algorithms.

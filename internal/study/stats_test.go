@@ -37,7 +37,7 @@ func near(t *testing.T, what string, got, want, within float64) {
 	}
 }
 
-// Means by hand: 1, 2, 4.5 have mean 2.5 and squared deviations 2.25 + .25 + 4 = 6.5 over 2.
+// Means by hand: 1, 2, 4.5 have mean 2.5 and squared deviations 2.25 + 0.25 + 4 = 6.5 over 2.
 func TestMeans(t *testing.T) {
 	m := tableOf("a 1 1 1", "a 1 2 2", "a 1 3 4.5", "a 5 1 7").Means(seeds)
 	if len(m.Rows) != 2 || len(m.Keys) != 2 {
@@ -52,7 +52,7 @@ func TestMeans(t *testing.T) {
 }
 
 // Differences are paired by seed: 9-10, 8-11, 7-12 are -1, -3, -5 with mean -3 and deviation
-// 2. The quantile of Student's t at .975 with 2 degrees of freedom is 4.30265 (any table),
+// 2. The quantile of Student's t at 0.975 with 2 degrees of freedom is 4.30265 (any table),
 // so the margin is 4.30265*2/√3 = 4.96827. For 2 degrees of freedom the law has a closed form:
 // P(T > t) = 1/2 - t/(2√(2+t²)), at t = 3/(2/√3) = 2.598076.
 func TestPairedDifferences(t *testing.T) {
