@@ -23,7 +23,7 @@ func (l lengths) String() string {
 }
 
 var (
-	ends    = regexp.MustCompile("[.!?:][\"')\\]*_]*(?:\\s+|$)")
+	ends    = regexp.MustCompile("[.!?][\"')\\]*_]*(?:\\s+|$)")
 	codes   = regexp.MustCompile("`[^`]*`")
 	links   = regexp.MustCompile(`\]\([^)]*\)`)
 	letters = regexp.MustCompile(`[\pL\pN]`)
