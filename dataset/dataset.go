@@ -72,6 +72,8 @@ type Set struct {
 
 	// Notices are what reading the file dropped, assumed or merged. They are for the owner of the data.
 	Notices []Notice
+	// Findings are what reading the file found out about its form.
+	Findings []Finding
 
 	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
 	// order, Times that were asked for, Tested and Raters included where they are there, without name and range. Two sources of equal content have equal

@@ -38,7 +38,8 @@ type Info struct {
 	Clicks      bool     `json:"clicks,omitempty"`       // there is no column of ratings
 	ItemColumns []string `json:"item_columns,omitempty"` // features that an items.csv has beyond these
 
-	Notices []Notice `json:"notices,omitempty"`
+	Findings []Finding `json:"findings,omitempty"`
+	Notices  []Notice  `json:"notices,omitempty"`
 
 	Digest string `json:"digest"`
 }
@@ -95,7 +96,7 @@ func (s *Set) Info() Info {
 		HasGenres: slices.ContainsFunc(s.Genres, func(g []string) bool { return len(g) > 0 }),
 		HasYears:  slices.ContainsFunc(s.Years, func(y int) bool { return y != 0 }),
 		Clicks:    s.Clicks, ItemColumns: columns,
-		Notices: s.Notices, Digest: s.Digest,
+		Findings: s.Findings, Notices: s.Notices, Digest: s.Digest,
 	}
 }
 

@@ -36,7 +36,9 @@ func TestInfo(t *testing.T) {
 		HasTitles: true, HasGenres: true, HasYears: true,
 		Digest: set.Digest,
 	}
-	if diff := cmp.Diff(want, set.Info(), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+	got := set.Info()
+	got.Findings = nil
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if info := open(t, "read/testdata/good/no-movies").Info(); info.HasTitles || info.HasGenres || info.HasYears {

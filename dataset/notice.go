@@ -14,6 +14,9 @@ const (
 	NoticeScale      NoticeKind = "scale"      // the rating scale was assumed, or is unlike the ratings
 	NoticeIDs        NoticeKind = "ids"        // ids were trimmed, or two ids look like one
 	NoticeDuplicates NoticeKind = "duplicates" // several records became one rating
+	NoticeRows       NoticeKind = "rows"       // rows were left out, or read in spite of a fault
+	NoticeItems      NoticeKind = "items"      // a list of items is unlike the ratings, or is not used
+	NoticeEncoding   NoticeKind = "encoding"   // the encoding of the text was assumed
 )
 
 // Notice tells what a reader dropped, assumed or merged, and what its owner can do. Text and Lines hold no id and no rating.

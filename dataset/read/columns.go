@@ -10,7 +10,7 @@ import (
 )
 
 // Columns are the names of the columns of a file, where it has others than its format. ""
-// leaves a column the name that the format gives it.
+// leaves a column the name that the format gives it. A whole number that names no column is the place of one, from 1.
 type Columns struct {
 	User, Item, Rating, Timestamp string
 	// Label makes the file one of a regression, with this label: User may then name the column of the examples' ids, and every
@@ -38,7 +38,7 @@ func ParseColumns(text string) (Columns, error) {
 		to := map[string]*string{"user": &c.User, "item": &c.Item, "rating": &c.Rating, "timestamp": &c.Timestamp, "label": &c.Label, "private": &c.Private}[what]
 		switch {
 		case !paired || to == nil || name == "":
-			return Columns{}, fmt.Errorf("%q is not one of user=NAME, item=NAME, rating=NAME, timestamp=NAME, label=NAME, private=NAME+NAME", strings.TrimSpace(pair))
+			return Columns{}, fmt.Errorf("%q is not one of user=NAME, item=NAME, rating=NAME, timestamp=NAME, label=NAME, private=NAME+NAME; a number in place of a name is the place of the column, from 1", strings.TrimSpace(pair))
 		case *to != "":
 			return Columns{}, fmt.Errorf("%s is named twice, %q and %q; keep one", what, *to, name)
 		}
@@ -67,6 +67,26 @@ type columns struct {
 	want       string // completes "N fields, want COUNT "
 }
 
+// positions counts the columns that are said by their place.
+func (c Columns) positions() int {
+	n := 0
+	for _, name := range []string{c.User, c.Item, c.Rating, c.Timestamp} {
+		if _, is := position(name); is {
+			n++
+		}
+	}
+	return n
+}
+
+// position is the place of a column, from 0, where a number says it.
+func position(name string) (int, bool) {
+	n, err := strconv.Atoi(name)
+	return n - 1, err == nil && n >= 1 && n <= maxPosition
+}
+
+// maxPosition is the last column that a number can say.
+const maxPosition = 10_000
+
 // formats are the formats with a header, with a file's own names in them. A file that has a name of its own is no MovieLens
 // file, though its other columns may be called as in one.
 func (c Columns) formats() []format {
@@ -79,6 +99,11 @@ func (c Columns) formats() []format {
 		f.user, f.item = cmp.Or(c.User, known.user), cmp.Or(c.Item, known.item)
 		list = append(list, f)
 	}
+	for _, known := range publishedHeaders { // what is named may be half of what it has
+		f := genericCSV
+		f.user, f.item, f.rating, f.time = cmp.Or(c.User, known.user), cmp.Or(c.Item, known.item), known.rating, known.time
+		list = append(list, f)
+	}
 	return list
 }
 
@@ -86,6 +111,9 @@ func (c Columns) formats() []format {
 // case, among others. The error of a record that names none is errNoHeader.
 func parseHeader(header [][]byte, c Columns) (format, columns, error) {
 	header = untyped(header)
+	if f, cols, found := publishedHeader(header, c); found {
+		return f, cols, nil
+	}
 	var least []string // missing from the format that lacks the least
 	named := c != Columns{}
 	for _, f := range c.formats() {
@@ -111,6 +139,20 @@ func parseHeader(header [][]byte, c Columns) (format, columns, error) {
 	return format{}, columns{}, fmt.Errorf("header lacks %s; %s", strings.Join(least, " and "), want)
 }
 
+// publishedHeader recognizes the header of a published set, whose columns the caller may name as they are.
+func publishedHeader(header [][]byte, c Columns) (format, columns, bool) {
+	for _, f := range publishedHeaders {
+		same := func(stated, own string) bool { return stated == "" || strings.EqualFold(stated, own) }
+		if !same(c.User, f.user) || !same(c.Item, f.item) || !same(c.Rating, f.rating) || !same(c.Timestamp, cmp.Or(f.time, timeColumn)) {
+			continue
+		}
+		if cols, missing, err := findColumns(header, f, c); err == nil && len(missing) == 0 && cols.rating >= 0 {
+			return f, cols, true
+		}
+	}
+	return format{}, columns{}, false
+}
+
 // findColumns finds those of a format, and lists what the header lacks. Without ratings it
 // is a file of clicks, and timestamps need not be there; unless they are asked for by name.
 func findColumns(header [][]byte, f format, c Columns) (cols columns, missing []string, err error) {
@@ -122,8 +164,8 @@ func findColumns(header [][]byte, f format, c Columns) (cols columns, missing []
 	}{
 		{&cols.user, f.user, true},
 		{&cols.item, f.item, true},
-		{&cols.rating, cmp.Or(c.Rating, ratingColumn), c.Rating != ""},
-		{&cols.time, cmp.Or(c.Timestamp, timeColumn), c.Timestamp != ""},
+		{&cols.rating, cmp.Or(c.Rating, f.rating, ratingColumn), c.Rating != "" || f.rating != ""},
+		{&cols.time, cmp.Or(c.Timestamp, f.time, timeColumn), c.Timestamp != ""},
 	} {
 		if *column.at, err = findColumn(header, column.name); err != nil {
 			return columns{}, nil, err
@@ -159,6 +201,9 @@ func findColumn(header [][]byte, name string) (at int, err error) {
 			}
 			at = i
 		}
+	}
+	if place, is := position(name); at < 0 && is && place < len(header) {
+		at = place
 	}
 	return at, nil
 }

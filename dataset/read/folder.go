@@ -1,14 +1,10 @@
 package read
 
 import (
-	"fmt"
+	"cmp"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-
-	"github.com/fedsim/fedsim/dataset"
 )
 
 // folder is where the files of a set stand: a folder of the disk or of a zip archive.
@@ -17,25 +13,8 @@ type folder interface {
 	// unknown. The error of one that is not there wraps fs.ErrNotExist.
 	open(name string) (r io.ReadCloser, size int64, err error)
 	has(name string) bool
+	names() []string         // of its files, ascending
 	path(name string) string // for messages
-}
-
-// findRatings returns which of the known ratings files a folder has. One that has
-// several may hold several sets, and is not guessed about.
-func findRatings(folder string, has func(name string) bool) (string, error) {
-	files := slices.Clone(ratingsFiles)
-	if own := baseName(folder) + ".inter"; !slices.Contains(files, own) { // as RecBole has it
-		files = append(files, own)
-	}
-	found := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !has(name) })
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return "", fmt.Errorf("%s: %w: looked in it for %s", folder, dataset.ErrNoRatings, strings.Join(files, ", "))
-	default:
-		return "", fmt.Errorf("%s holds %s; name the file itself", folder, strings.Join(found, " and "))
-	}
 }
 
 // baseName names a path by its last element, and "." by the folder it stands for.
@@ -54,6 +33,20 @@ func (d diskFolder) path(name string) string { return filepath.Join(string(d), n
 func (d diskFolder) has(name string) bool {
 	info, err := os.Stat(d.path(name))
 	return err == nil && !info.IsDir()
+}
+
+func (d diskFolder) names() []string {
+	entries, err := os.ReadDir(cmp.Or(string(d), "."))
+	if err != nil {
+		return nil // opening a file of it says why
+	}
+	var list []string
+	for _, e := range entries {
+		if d.has(e.Name()) {
+			list = append(list, e.Name())
+		}
+	}
+	return list
 }
 
 func (d diskFolder) open(name string) (io.ReadCloser, int64, error) {
@@ -77,6 +70,8 @@ type pipe struct{ io.Reader }
 func (p pipe) path(string) string { return "standard input" }
 
 func (p pipe) has(string) bool { return false }
+
+func (p pipe) names() []string { return nil }
 
 func (p pipe) open(string) (io.ReadCloser, int64, error) {
 	return io.NopCloser(readerOnly(p)), 0, nil

@@ -96,7 +96,7 @@ func TestOpenFormats(t *testing.T) {
 			if assumed := len(got.Notices) > 0; assumed != (path == "testdata/good/generic.tsv") {
 				t.Errorf("%s: notices %v", spec, got.Notices)
 			}
-			got.Digest, got.Notices, want.Name = "", nil, name
+			got.Digest, got.Notices, got.Findings, want.Name = "", nil, nil, name
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", spec, diff)
 			}

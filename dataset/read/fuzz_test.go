@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/dataset"
 )
@@ -78,6 +79,9 @@ func FuzzReadItems(f *testing.F) {
 		if n := len(items.names); len(got.titles) != n || len(got.genres) != n || len(got.years) != n {
 			t.Fatalf("%d items have %d titles, %d lists of genres, %d years", n, len(got.titles), len(got.genres), len(got.years))
 		}
+		if format.header != "" && (!utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0) {
+			return // another encoding
+		}
 		if bytes.IndexByte(text, '"') >= 0 {
 			return // quoting is compared by TestScannerReadsCSV
 		}
@@ -134,7 +138,12 @@ func checkValues(t *testing.T, text []byte, read *table) {
 			lines = append(lines, line)
 		}
 	}
-	sep := string(dialectOf([]byte(strings.Trim(lines[0], " \t"))).sep)
+	b := begin(text, len(text) < headSize)
+	d, _ := sniffDialect(b, Options{})
+	if read.comma || read.format.name != "" || d.blanks || len(b.notes) > 0 {
+		return // TestAnyDialect has these
+	}
+	sep := d.sep
 	column, from := 2, 0
 	if read.format.fields == 0 {
 		from = 1

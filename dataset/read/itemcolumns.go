@@ -1,6 +1,7 @@
 package read
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +25,9 @@ func (f *itemFormat) named(header [][]byte, names []string) (*itemFormat, error)
 	out.fields, out.layout = len(header), " as in the header"
 	at := map[string]int{}
 	for i, field := range header {
+		if isIndex(field) {
+			continue
+		}
 		name := strings.ToLower(string(field))
 		if _, twice := at[name]; twice {
 			return nil, fmt.Errorf("header names column %q twice; keep one", name)
@@ -50,7 +54,7 @@ func (f *itemFormat) named(header [][]byte, names []string) (*itemFormat, error)
 	out.at = &itemColumns{id: id, title: -1, genres: -1, year: -1}
 	for i, field := range header {
 		switch name := strings.ToLower(string(field)); {
-		case i == id:
+		case i == id || isIndex(field):
 		case name == "title":
 			out.at.title = i
 		case name == "genres":
@@ -64,6 +68,9 @@ func (f *itemFormat) named(header [][]byte, names []string) (*itemFormat, error)
 	}
 	return &out, nil
 }
+
+// isIndex reports whether a column numbers the rows, as pandas writes them, and says nothing of the items.
+func isIndex(name []byte) bool { return len(name) == 0 || bytes.HasPrefix(name, []byte("Unnamed: ")) }
 
 // itemColumns says where the fields of an items.csv stand; -1 for a column that is not there.
 type itemColumns struct {
@@ -83,7 +90,9 @@ func (c *itemColumns) describe(to *features, i int32, record [][]byte) error {
 		to.years[i] = yearOf(to.titles[i])
 	}
 	if c.genres >= 0 {
-		to.genres[i] = listed(record[c.genres])
+		if to.genres[i] = listed(record[c.genres]); len(to.genres[i]) == 1 && to.genres[i][0] == noGenres {
+			to.genres[i] = nil
+		}
 	}
 	if c.year >= 0 && len(record[c.year]) > 0 {
 		year, err := strconv.ParseFloat(string(record[c.year]), 64) // pandas writes 1995.0 where some are missing

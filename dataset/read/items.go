@@ -22,6 +22,9 @@ type features struct {
 	genres  [][]string
 	years   []int
 	columns []dataset.ItemColumn
+
+	listed, rated int // items of a list, and those of them with a rating
+	notices       []dataset.Notice
 }
 
 // itemFormat is a kind of file that lists items and describes them: an id, a
@@ -108,7 +111,7 @@ func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
 // itemNames are what an items.csv may call the ids of items.
 func (o Options) itemNames(f format) []string {
 	var names []string
-	for _, name := range []string{o.Columns.Item, f.item, "item", "item_id", "id"} {
+	for _, name := range []string{o.Columns.Item, f.item, "item", "item_id", "itemId", "movie_id", "id"} {
 		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -121,7 +124,7 @@ func findItems(d diskFolder) (format, error) {
 	var found []format
 	var files []string
 	for _, f := range slices.Concat(headed, headless) {
-		if f.items == nil || f.beside != "" && !d.has(f.beside) || slices.Contains(files, f.items.file) {
+		if f.items == nil || f.ids != nil || f.beside != "" && !d.has(f.beside) || slices.Contains(files, f.items.file) {
 			continue // of formats with one file of items, the first that fits wins
 		}
 		if d.has(f.items.file) {
@@ -144,30 +147,12 @@ func findItems(d diskFolder) (format, error) {
 //
 // names are what an items.csv may call the ids.
 func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, items *idTable, names []string) (features, error) {
-	s := newScanner(ctx, r, f.dialect, nil)
-	if f.genres == nil {
-		header, err := s.next()
-		if errors.Is(err, io.EOF) {
-			err = errNoItemID
-		}
-		if err == nil {
-			f, err = f.named(header, names)
-		}
-		if err != nil {
-			return features{}, s.locate(file, err)
-		}
-	}
-	if f.header != "" {
-		header, err := s.next()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return features{}, s.locate(file, err)
-		}
-		if err != nil || !strings.EqualFold(string(bytes.Join(header, []byte(f.dialect.sep))), f.header) {
-			return features{}, s.locate(file, fmt.Errorf("no header; want the first line to be %s", f.header))
-		}
+	f, s, notices, err := f.begin(ctx, file, r, names)
+	if err != nil {
+		return features{}, err
 	}
 	n := len(items.names)
-	out := features{titles: make([]string, n), genres: make([][]string, n), years: make([]int, n)}
+	out := features{titles: make([]string, n), genres: make([][]string, n), years: make([]int, n), notices: notices}
 	for _, name := range f.columns {
 		out.columns = append(out.columns, dataset.ItemColumn{Name: name, Values: make([][]string, n)})
 	}
@@ -175,7 +160,7 @@ func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, it
 	for {
 		record, err := s.next()
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return out.count(lines, n), nil
 		}
 		if err == nil {
 			lines, err = f.add(&out, record, items, lines, s.line)
@@ -184,6 +169,78 @@ func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, it
 			return features{}, s.locate(file, err)
 		}
 	}
+}
+
+// count counts the items of a list by their lines, and those among the first n items, which have ratings.
+func (f features) count(lines []int, n int) features {
+	for i, line := range lines {
+		if line > 0 {
+			f.listed++
+			if i < n {
+				f.rated++
+			}
+		}
+	}
+	return f
+}
+
+// begin reads a list of items up to its first item. The format with names of columns is settled by the header.
+func (f *itemFormat) begin(ctx context.Context, file string, r io.Reader, names []string) (*itemFormat, *scanner, []dataset.Notice, error) {
+	if f.genres != nil && f.header == "" {
+		return f, newScanner(ctx, r, f.dialect, nil), nil, nil
+	}
+	in := input{ReadCloser: io.NopCloser(r)}
+	_, found, err := in.unwrap(ctx, Options{})
+	s := newScanner(ctx, in, f.dialect, nil)
+	if err != nil {
+		s.line = 1
+		return nil, s, nil, s.locate(file, err)
+	}
+	t := table{found: found}
+	t.notifyEncoding()
+	text, whole, _ := s.sample(headSize)
+	b := begin(text, whole)
+	s.skip(b.skip)
+	s.readErr = nil
+	if len(b.lines) > 0 {
+		s.dialect = f.dialectOf(b, names)
+	}
+	header, err := s.next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, s, nil, s.locate(file, err)
+	}
+	if err == nil && f.header != "" && strings.EqualFold(string(bytes.Join(header, []byte(","))), f.header) {
+		return f, s, t.notices, nil
+	}
+	named, namedErr := f, errNoItemID
+	if err == nil {
+		named, namedErr = f.named(header, names)
+	}
+	if namedErr != nil && f.header != "" {
+		namedErr = fmt.Errorf("no header; want the first line to be %s", f.header)
+	}
+	if namedErr != nil {
+		return nil, s, nil, s.locate(file, namedErr)
+	}
+	return named, s, t.notices, nil
+}
+
+// dialectOf finds the separator with which the first line has a column with the ids of items.
+func (f *itemFormat) dialectOf(b beginning, names []string) dialect {
+	for _, c := range separators {
+		d := dialectFor(c.sep, b.lines)
+		if b.sep != "" && b.sep != c.sep {
+			continue
+		}
+		s := scanner{dialect: d}
+		header := s.cut(bytes.Clone(b.lines[0]))
+		for _, field := range header {
+			if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, string(field)) }) {
+				return d
+			}
+		}
+	}
+	return f.dialect
 }
 
 // add stores one item, under its number or under a new one, and returns the lines
@@ -266,11 +323,14 @@ func yearOf(title string) int {
 	return year
 }
 
+// noGenres is what MovieLens writes for a movie without genres.
+const noGenres = "(no genres listed)"
+
 // listedGenres splits "Comedy|Drama" in the third field; "(no genres listed)" and
 // the empty text mean none.
 func listedGenres(record [][]byte) ([]string, error) {
 	text := record[2]
-	if len(text) == 0 || string(text) == "(no genres listed)" {
+	if len(text) == 0 || string(text) == noGenres {
 		return nil, nil
 	}
 	if !utf8.Valid(text) {
@@ -305,6 +365,23 @@ func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
 	t.items.settle()
-	t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items, o.itemNames(t.format))
-	return err
+	if t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items, o.itemNames(t.format)); err != nil {
+		return err
+	}
+	t.notices = append(t.notices, t.features.notices...)
+	t.found = append(t.found, dataset.Finding{
+		What: "list of items", Found: list.file, Sure: dataset.Certain,
+		Why: fmt.Sprintf("by its name; it lists %d items, %d of them rated", t.features.listed, t.features.rated),
+	})
+	if n := t.features.listed - t.features.rated; n > t.features.rated && t.features.rated < t.rated()/2 {
+		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeItems, Count: n, Text: fmt.Sprintf(
+			"%d of the %d items of %s have no rating, and only %d of the %d rated items are listed; are the ids written in one way? Titles and features of the others are missing",
+			n, t.features.listed, list.file, t.features.rated, t.rated())})
+	}
+	return nil
+}
+
+// rated is how many items have ratings, before a list adds others.
+func (t *table) rated() int {
+	return len(t.items.names) - (t.features.listed - t.features.rated)
 }

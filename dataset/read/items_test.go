@@ -18,7 +18,7 @@ import (
 // but not listed, and tt7 makes the order that of text.
 func TestCatalogue(t *testing.T) {
 	got := *open(t, "testdata/good/catalogue", Options{})
-	got.Digest = ""
+	got.Digest, got.Findings = "", nil
 	want := dataset.Set{
 		Name: "catalogue", Min: 0.5, Max: 5,
 		Ratings: dataset.Ratings{
@@ -87,7 +87,7 @@ func TestOpenItems(t *testing.T) {
 		if got.Users != 0 || got.UserIDs != nil || got.Len() != 0 {
 			t.Errorf("%s: it has %d users and %d ratings", name, got.Users, got.Len())
 		}
-		want.Ratings, want.UserIDs, want.Digest = dataset.Ratings{Items: want.Items}, nil, got.Digest
+		want.Ratings, want.UserIDs, want.Digest, want.Findings = dataset.Ratings{Items: want.Items}, nil, got.Digest, nil
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-with ratings +without):\n%s", name, diff)
 		}

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,8 @@ const sniffed = 1 << 20
 type jsonLines struct {
 	*scanner
 	names  []string // of the fields that are wanted
+	array  bool     // the objects are the elements of one array
+	begun  bool     // its bracket was read
 	absent []string // columns that no object had that was read to settle the columns
 	fields [][]byte
 	ahead  []jsonLine // read to settle the columns, and not yet returned
@@ -35,10 +38,19 @@ type jsonLine struct {
 }
 
 // openJSONLines settles the columns by the names of all objects of the first megabyte: any of them may lack a field.
-func openJSONLines(s *scanner, _ input, names Columns) (ratingRows, error) {
+func openJSONLines(s *scanner, _ input, o Options) (ratingRows, error) {
 	s.dialect = tabs // no quotes: a line is a record
-	j := &jsonLines{scanner: s}
+	names := o.Columns
+	line, err := s.peek()
+	if err != nil {
+		return ratingRows{rows: s}, err
+	}
+	j := &jsonLines{scanner: s, array: bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte("["))}
 	out := ratingRows{rows: j}
+	if names.positions() > 0 {
+		j.now = 1
+		return out, errors.New("objects have no places; say the names of their fields, as user=NAME,item=NAME,rating=NAME")
+	}
 	keys := map[string]bool{}
 	for s.taken() < sniffed {
 		object, err := j.object()
@@ -77,7 +89,14 @@ func openJSONLines(s *scanner, _ input, names Columns) (ratingRows, error) {
 	if cols.time < 0 {
 		j.absent = append(j.absent, cmp.Or(names.Timestamp, timeColumn))
 	}
-	out.format = f
+	out.format, out.cols = f, cols
+	if j.array {
+		out.note("format", "JSON array", dataset.Certain, "it begins with [")
+	} else {
+		out.note("format", "JSON lines", dataset.Certain, "it begins with {")
+	}
+	out.noteColumns(header, dataset.Certain)
+	out.noteFormat()
 	out.cols = j.choose(header, cols)
 	return out, nil
 }
@@ -104,10 +123,10 @@ func (j *jsonLines) choose(header [][]byte, cols columns) columns {
 	return cols
 }
 
-// object reads the next line that is not blank.
+// object reads the next object: a line that is not blank, or an element of the array.
 func (j *jsonLines) object() (map[string]json.RawMessage, error) {
 	for {
-		line, _, err := j.record()
+		line, err := j.text()
 		if err != nil {
 			return nil, err
 		}
@@ -116,9 +135,98 @@ func (j *jsonLines) object() (map[string]json.RawMessage, error) {
 		}
 		var object map[string]json.RawMessage
 		if err = json.Unmarshal(line, &object); err != nil || object == nil {
-			return nil, recordError{fmt.Errorf("%s is no JSON object; want one a line", idtext.Quote(line))}
+			return nil, recordError{fmt.Errorf("%s is no JSON object; want one a line%s", idtext.Quote(line), pythonHint(line))}
 		}
 		return object, nil
+	}
+}
+
+// pythonHint says what to do about a dict of Python.
+func pythonHint(line []byte) string {
+	if !bytes.HasPrefix(line, []byte("{'")) && !bytes.HasPrefix(line, []byte("{u'")) {
+		return ""
+	}
+	return `; it looks like a dict of Python, convert it: python3 -c "import ast,json,sys; [print(json.dumps(ast.literal_eval(l))) for l in sys.stdin]" < FILE > ratings.jsonl`
+}
+
+// text is that of the next object.
+func (j *jsonLines) text() ([]byte, error) {
+	if !j.array {
+		line, _, err := j.record()
+		return line, err
+	}
+	for {
+		c, err := j.peekByte()
+		switch {
+		case err != nil:
+			return nil, err
+		case c == '{':
+			return j.element()
+		case c == ']' && j.begun:
+			return nil, io.EOF
+		case c == '[' && !j.begun:
+			j.begun = true
+		case c == '\n':
+			j.lines++
+		case strings.IndexByte(" \t\r,\xef\xbb\xbf", c) < 0:
+			j.line = j.lines + 1
+			return nil, errNoObject
+		}
+		j.start++
+	}
+}
+
+// errNoObject ends an array that holds anything else.
+var errNoObject = errors.New("the array holds something that is no JSON object; want objects with commas between")
+
+func (j *jsonLines) peekByte() (byte, error) {
+	for j.start == j.end {
+		if j.eof {
+			j.line = j.lines + 1
+			return 0, errOpenArray
+		}
+		if err := j.fill(); err != nil {
+			return 0, err
+		}
+	}
+	return j.buf[j.start], nil
+}
+
+// errOpenArray is returned for an array that the file cuts.
+var errOpenArray = errors.New("the array is not closed; the file is not whole")
+
+// element takes an object up to its closing brace.
+func (j *jsonLines) element() ([]byte, error) {
+	j.line = j.lines + 1
+	depth, inText := 0, false
+	for i := 0; ; i++ {
+		for j.start+i >= j.end {
+			if j.eof {
+				return nil, errOpenArray
+			}
+			if i > maxRecord {
+				return nil, errLongRecord
+			}
+			if err := j.fill(); err != nil {
+				return nil, err
+			}
+		}
+		switch c := j.buf[j.start+i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case c == '\n':
+			j.lines++
+		case !inText && c == '{':
+			depth++
+		case !inText && c == '}':
+			if depth--; depth == 0 {
+				text := j.buf[j.start : j.start+i+1]
+				j.start += i + 1
+				return text, nil
+			}
+		}
 	}
 }
 

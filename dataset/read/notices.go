@@ -21,6 +21,22 @@ func (c *tally) add(line int) {
 	}
 }
 
+// join adds records of another file.
+func (c *tally) join(other tally) {
+	c.count += other.count
+	c.lines = append(c.lines, other.lines...)
+	c.lines = c.lines[:min(len(c.lines), mostLines)]
+}
+
+// notifyEncoding says that the encoding of a text was assumed.
+func (t *table) notifyEncoding() {
+	for _, f := range t.found {
+		if f.What == "encoding" && f.Sure == dataset.Likely {
+			t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeEncoding, Text: "the text is read as " + f.Found + ", since " + strings.Split(f.Why, ";")[0] + "; if ids or titles look wrong, name its encoding with --encoding"})
+		}
+	}
+}
+
 // notice makes a notice of the records that were counted.
 func (c *tally) notice(kind dataset.NoticeKind, text string) dataset.Notice {
 	return dataset.Notice{Kind: kind, Text: fmt.Sprintf("%d %s", c.count, text), Count: c.count, Lines: c.lines}

@@ -85,23 +85,26 @@ import (
 func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	switch {
 	case synthetic.Is(spec):
-		if o.Test != "" || o.Columns != (Columns{}) {
-			return nil, fmt.Errorf("data %q: a generated set has no columns to name and no test file", spec)
+		if o.Test != "" || o.Columns != (Columns{}) || o.Form != (Form{}) || len(o.Unrated) > 0 {
+			return nil, fmt.Errorf("data %q: a generated set has no columns to name, no form to say and no test file", spec)
 		}
 		return synthetic.Open(ctx, spec, o.synthetic())
 	case pack.Is(spec):
-		if o.Test != "" || o.Columns != (Columns{}) || o.Times {
+		if o.Test != "" || o.Columns != (Columns{}) || o.Form != (Form{}) || len(o.Unrated) > 0 || o.Times {
 			return nil, fmt.Errorf("data %q: a packed file has no columns to name, no timestamps and no test file; use the data that it was packed from", spec)
 		}
 		return pack.Open(ctx, spec, pack.Options{Min: o.Min, Max: o.Max, Packed: o.Packed, Progress: o.Progress})
 	}
-	s, err := findSource(spec, o)
+	s, err := findSource(ctx, spec, o)
 	if err != nil {
 		return nil, err
 	}
 	load := s.load
 	if o.Columns.Label != "" {
 		load = s.loadRegression
+		if o.Form.NoHeader || len(o.Unrated) > 0 || o.BadRows == BadRowsSkip {
+			return nil, errors.Join(fmt.Errorf("data %q: a regression has a header, and neither unrated values nor rows to leave out; drop no-header, unrated and bad-rows", spec), s.close())
+		}
 		if o.Test != "" || o.Times {
 			return nil, errors.Join(fmt.Errorf("data %q: a regression has no timestamps and no test file; split.by random is needed", spec), s.close())
 		}
@@ -122,9 +125,20 @@ func (s *source) load(ctx context.Context, o Options) (*dataset.Set, error) {
 		return nil, err
 	}
 	defer in.Close() //nolint:errcheck // read-only: nothing can be lost
+	if s.member != "" {
+		o.Form.Member = s.member
+	}
 	t, err := readRatings(ctx, in, o)
 	if err != nil {
 		return nil, err
+	}
+	if s.found.What != "" {
+		t.found = append([]dataset.Finding{s.found}, t.found...)
+	}
+	for _, part := range s.parts {
+		if err = t.readPart(ctx, s, part, o); err != nil {
+			return nil, err
+		}
 	}
 	if err = t.loadItems(ctx, s, o); err != nil {
 		return nil, err

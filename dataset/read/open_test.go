@@ -58,7 +58,7 @@ func TestOpenMovieLens(t *testing.T) {
 		"testdata/good/partial-movies":        partial,
 	} {
 		got := *open(t, spec, Options{})
-		got.Digest = ""
+		got.Digest, got.Findings = "", nil
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", spec, diff)
 		}
@@ -67,7 +67,7 @@ func TestOpenMovieLens(t *testing.T) {
 
 func TestOpenGeneric(t *testing.T) {
 	got := *open(t, "testdata/good/generic.csv", Options{})
-	got.Digest, got.Notices = "", nil
+	got.Digest, got.Notices, got.Findings = "", nil, nil
 	want := dataset.Set{
 		Name: "generic.csv", Min: 0, Max: 5,
 		Ratings: dataset.Ratings{
@@ -130,6 +130,7 @@ func TestOpenBadFile(t *testing.T) {
 	const (
 		want    = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or others that are named (columns)"
 		orRows  = want + ", or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)"
+		first   = "; if it is a rating, there is no header: --columns user=1,item=2,rating=3"
 		dat     = "UserID::MovieID::Rating::Timestamp"
 		tabbed  = "user id, item id, rating, timestamp, with tabs between"
 		flagged = "movie id | title | release date | video release date | IMDb URL | 19 genre flags"
@@ -137,7 +138,7 @@ func TestOpenBadFile(t *testing.T) {
 	messages := map[string]string{
 		"empty.csv":           `:1: no ratings: the file is empty; ` + want,
 		"header-only.csv":     `:2: no ratings: the file ends after its header; want a row for each rating`,
-		"no-header.csv":       `:1: no header: the first line is "1,10,4.0,964982703"; ` + orRows,
+		"no-header.csv":       `:1: no header: the first line is "1,10,4.0,964982703"; ` + orRows + first,
 		"missing-generic.csv": `:1: header lacks "item"; ` + want,
 		"mixed-columns.csv":   `:1: header lacks "movieId"; ` + want,
 		"twice-column.csv":    `:1: header names column "rating" twice; keep one`,
@@ -147,14 +148,12 @@ func TestOpenBadFile(t *testing.T) {
 		"inf.csv":             `:2: rating "-Inf" is not finite; want a number from 0.5 to 5`,
 		"huge.csv":            `:2: rating "1e999" is not finite; want a number from 0.5 to 5`,
 		"word.csv":            `:2: rating "good" is not a number; want a number from 0.5 to 5`,
-		"comma-decimal.csv":   `:2: rating "3,5" is not a number; want a number from 0 to 5`,
 		"empty-rating.csv":    `:2: rating is empty; want a number from 0.5 to 5`,
 		"too-high.csv":        `:3: rating "5.5" is outside the range 0.5 to 5; correct it, or set the scale by rating-min and rating-max`,
 		"too-low.csv":         `:2: rating "0" is outside the range 0.5 to 5; correct it, or set the scale by rating-min and rating-max`,
 		"generic-range.csv":   `:2: rating "7" is outside the range 0 to 5; correct it, or set the scale by rating-min and rating-max`,
 		"empty-user.csv":      `:3: user is empty; every row needs one`,
 		"empty-item.csv":      `:2: movieId is empty; every row needs one`,
-		"latin1-id.csv":       `:2: user "zo\xeb" is not UTF-8; convert the file`,
 		// The first repetition in the file, past a blank line, not the first pair.
 		"duplicate.csv":   `:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two, or say what duplicates are`,
 		"bare-quote.csv":  `:2: quote inside an unquoted field; enclose the field in quotes and double those inside`,
@@ -178,7 +177,6 @@ func TestOpenBadFile(t *testing.T) {
 		"movies-empty":     `/movies.csv:1: no header; want the first line to be movieId,title,genres`,
 		"movies-unquoted":  `/movies.csv:2: 4 fields, want 3: movieId,title,genres; a title with a comma must be quoted`,
 		"movies-twice":     `/movies.csv:4: movieId "2" was described on line 2 already; keep one of the two`,
-		"movies-latin1":    `/movies.csv:2: title "Cit\xe9 (1995)" is not UTF-8; convert the file`,
 		"ml-100k-flag":     `/u.item:1: genre flag 9 is "2"; want 0 or 1`,
 		"ml-100k-short":    `/u.item:1: 7 fields, want 24 (` + flagged + `)`,
 		"ml-10m-fields":    `/movies.dat:1: 4 fields, want 3 (MovieID::Title::Genres)`,
@@ -221,7 +219,7 @@ func TestOpenBadSpec(t *testing.T) {
 		is      error
 	}{
 		{"testdata/none", Options{}, `data "testdata/none": stat testdata/none: no such file or directory` + wanted, fs.ErrNotExist},
-		{"testdata/good", Options{}, `testdata/good: no ratings: looked in it for ratings.csv, ratings.dat, u.data, ratings.tsv, ratings.inter, ratings.jsonl, ratings.parquet, train_triplets.txt, good.inter`, dataset.ErrNoRatings},
+		{"testdata/good", Options{}, `testdata/good: no ratings: no file of it has a name such as ratings.csv, and there may be ratings in clicks.csv, comma-decimal.csv, generic.csv, generic.tsv, latin1-id.csv, one.csv, ten-stars.csv; say in which, as --member clicks.csv`, dataset.ErrNoRatings},
 		{"", Options{}, `data "": stat : no such file or directory` + wanted, fs.ErrNotExist},
 		{
 			"synthetic:ml-50m", Options{},

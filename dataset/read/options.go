@@ -2,7 +2,11 @@ package read
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"math"
+	"strconv"
+	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/published"
@@ -19,6 +23,15 @@ type Options struct {
 
 	// Columns are names of columns that are not those of a format.
 	Columns Columns
+
+	// Form says how a file is written; what it leaves open is found by the beginning of the file.
+	Form Form
+
+	// Unrated are values of the column of ratings that say that an item was not rated. Such rows are left out and counted.
+	Unrated []float64
+
+	// BadRows says what becomes of rows that cannot be used; "" refuses the file.
+	BadRows BadRows
 
 	// Duplicates says what becomes of several records of one pair; "" refuses the file. The
 	// errors of what cannot be counted wrap ErrDuplicates.
@@ -65,3 +78,30 @@ type Options struct {
 
 // ErrDuplicates is wrapped by the error where duplicates are to be counted and cannot be.
 var ErrDuplicates = errors.New("duplicates")
+
+// BadRows says what becomes of rows that cannot be used.
+type BadRows string
+
+// What becomes of them. The zero value is BadRowsError.
+const (
+	// BadRowsError refuses the file and names the first ten.
+	BadRowsError BadRows = "error"
+	// BadRowsSkip leaves them out, and a notice counts them.
+	BadRowsSkip BadRows = "skip"
+)
+
+// ParseUnrated reads numbers with commas between. The empty text is none.
+func ParseUnrated(text string) ([]float64, error) {
+	var list []float64
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	for number := range strings.SplitSeq(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("%q is no number; want values that mean not rated, as 0,-1,99", strings.TrimSpace(number))
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}

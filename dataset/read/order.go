@@ -25,12 +25,13 @@ func (t *table) sort() (*dataset.Set, error) {
 		return nil, err
 	}
 	t.notifyAlike()
+	t.notifyRows()
 	t.notify(dataset.NoticeIDs, t.spaced, "ratings have spaces around an id, which are left out")
 	about := t.features.reorder(itemRank)
 	set := &dataset.Set{
 		Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,
 		Titles: about.titles, Genres: about.genres, Years: about.years, Columns: about.columns,
-		MaybeTimes: t.maybe && t.times != nil, Notices: t.notices,
+		MaybeTimes: t.maybe && t.times != nil, Notices: t.notices, Findings: t.found,
 	}
 	t.ratings.Users, t.ratings.Items, t.ratings.Times = len(userIDs), len(itemIDs), t.times
 	hashed := t.decode(set, t.users.places(userRank), t.items.places(itemRank))

@@ -46,7 +46,7 @@ type parquetColumn struct {
 
 // openParquet recognizes a Parquet file by the names of its columns. Its end says where they
 // are, so that it cannot come from a pipe or an archive.
-func openParquet(s *scanner, in input, names Columns) (out ratingRows, err error) {
+func openParquet(s *scanner, in input, o Options) (out ratingRows, err error) {
 	p := &parquetRows{ctx: s.ctx, progress: in.progress}
 	out.rows = p
 	whole, ok := in.ReadCloser.(interface {
@@ -72,12 +72,15 @@ func openParquet(s *scanner, in input, names Columns) (out ratingRows, err error
 	for _, c := range leaves {
 		header = append(header, []byte(c.Name()))
 	}
-	if out.format, out.cols, err = parseHeader(header, names); errors.Is(err, errNoHeader) {
+	if out.format, out.cols, err = parseHeader(header, o.Columns); errors.Is(err, errNoHeader) {
 		err = fmt.Errorf("no column is called user or item; %s", wantColumns)
 	}
 	if err != nil {
 		return out, err
 	}
+	out.note("format", "Parquet", dataset.Certain, "by its first bytes")
+	out.noteColumns(header, dataset.Certain)
+	out.noteFormat()
 	out.cols, err = p.choose(leaves, out.cols)
 	p.groups = p.file.RowGroups()
 	return out, err

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // plain is the form of line that nearly every file of ratings has from end to end: a user and an item that are small
@@ -21,6 +22,7 @@ type plain struct {
 	more     bool    // there is one more field
 	timed    bool    // which is a timestamp that is wanted
 	min, max float64
+	unrated  []float64
 
 	// tenths is the value of a digit, a point and a digit, NaN where it is off the scale.
 	tenths [100]float32
@@ -49,9 +51,9 @@ type plainRows struct {
 }
 
 // plainOf is the form of the plain lines of a file; false where its columns stand in another order, or among others.
-func plainOf(d dialect, cols columns, min, max float64) (*plain, bool) {
+func plainOf(d dialect, cols columns, min, max float64, unrated []float64) (*plain, bool) {
 	p := &plain{
-		sep: d.sep[0], width: len(d.sep), rated: cols.rating >= 0, timed: cols.time >= 0, click: float32(max), min: min, max: max,
+		sep: d.sep[0], width: len(d.sep), rated: cols.rating >= 0, timed: cols.time >= 0, click: float32(max), min: min, max: max, unrated: unrated,
 	}
 	least := 2
 	if p.rated {
@@ -67,9 +69,9 @@ func plainOf(d dialect, cols columns, min, max float64) (*plain, bool) {
 	return p, true
 }
 
-// onScale is a rating as it is kept, NaN where it is off the scale.
+// onScale is a rating as it is kept, NaN where it is off the scale or says that an item was not rated.
 func (p *plain) onScale(v float64) float32 {
-	if v < p.min || v > p.max {
+	if v < p.min || v > p.max || slices.Contains(p.unrated, v) {
 		return float32(math.NaN())
 	}
 	return float32(v)

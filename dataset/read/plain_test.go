@@ -153,7 +153,7 @@ func TestPlainForm(t *testing.T) {
 		{commas, columns{item: 1, rating: -1, time: -1, count: 2}, "1,2\n1,3\n"},
 		{tabs, columns{item: 1, rating: -1, time: 2, count: 3}, "1\t2\t3\n1\t3\t4\n"},
 	} {
-		form, ok := plainOf(c.d, c.cols, 0.5, 5)
+		form, ok := plainOf(c.d, c.cols, 0.5, 5, nil)
 		if !ok {
 			t.Fatalf("%q: no plain form", c.lines)
 		}

@@ -40,7 +40,7 @@ func (t *table) newPlainReader(rows ratingRows, size int64, piece, workers int) 
 	if !isText {
 		return nil
 	}
-	form, ok := plainOf(s.dialect, rows.cols, t.min, t.max)
+	form, ok := plainOf(s.dialect, rows.cols, t.min, t.max, t.plainUnrated())
 	if !ok {
 		return nil
 	}
@@ -174,4 +174,12 @@ func (l lineRuns) at(rating int32) int {
 		i--
 	}
 	return l[i].line + int(rating) - l[i].rating
+}
+
+// plainUnrated are the values that the reader of plain lines leaves to the scanner, which counts them.
+func (t *table) plainUnrated() []float64 {
+	if t.format.zeros {
+		return append(slices.Clone(t.unrated), 0)
+	}
+	return t.unrated
 }

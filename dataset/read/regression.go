@@ -42,12 +42,16 @@ var criteoAfter = []string{criteoSale, "time_delay_for_conversion", "click_times
 // Criteo's log, of 23 columns without a header and with -1 for what is missing, is known by its label's name. Its examples are the clicks that a sale
 // followed: which these are is taken to be public, as those who published figures do.
 func (s *source) loadRegression(ctx context.Context, o Options) (*dataset.Set, error) {
-	r, size, err := s.open(s.file)
+	r, err := s.input(o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	t := &regressionTable{Table: examples.Table{File: s.path(s.file)}, label: o.Columns.Label, id: o.Columns.User, private: o.Columns.privates()}
+	size := r.size
+	if _, _, err = r.unwrap(ctx, o); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.path, err)
+	}
+	t := &regressionTable{Table: examples.Table{File: s.path(s.file)}, label: o.Columns.Label, separator: o.Form.Separator, id: o.Columns.User, private: o.Columns.privates()}
 	counted := &counting{Reader: r, done: func(n int64) {
 		if o.Progress != nil {
 			o.Progress(n, size)
@@ -113,6 +117,7 @@ func (c *counting) Read(p []byte) (int, error) {
 type regressionTable struct {
 	examples.Table
 	label, id     string
+	separator     string   // "" for the one that stands between most fields of the first line
 	private       []string // names of columns
 	criteo        bool
 	at, privateAt []int // where the columns of features, and the private ones, stand in a record
@@ -132,6 +137,12 @@ func (t *regressionTable) read(ctx context.Context, r io.Reader) error {
 		if strings.Count(line, string(comma)) > strings.Count(line, string(c.Comma)) {
 			c.Comma, c.LazyQuotes = comma, comma == '\t'
 		}
+	}
+	if t.separator == "::" {
+		return fmt.Errorf("%s: a regression has one character between fields; :: is two", t.File)
+	}
+	if t.separator != "" {
+		c.Comma = rune(t.separator[0])
 	}
 	var header []string
 	if t.label == criteoLabel && c.Comma == '\t' && strings.Count(line, "\t") == len(criteoColumns)-1 && !strings.Contains(line, criteoLabel) {

@@ -12,6 +12,7 @@ import (
 const (
 	bufferSize = 256 << 10
 	maxRecord  = 1 << 20 // bytes; a longer record is a quote that was never closed
+	mostFields = 256     // of a line that shows the dialect
 	aheadSlack = 4 << 10 // before a block that is read ahead: room for what is left of the one before it
 )
 
@@ -19,8 +20,10 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // dialect is how the fields of a record are told apart.
 type dialect struct {
-	sep    string // between fields: one byte, or one byte twice
-	quotes bool   // fields may be quoted as in RFC 4180; else a quote is text like any other
+	sep       string // between fields: one byte, or one byte twice
+	quotes    bool   // fields may be quoted as in RFC 4180; else a quote is text like any other
+	backslash bool   // a backslash makes the quote behind it text
+	blanks    bool   // any number of spaces and tabs is one separator
 }
 
 var (
@@ -59,6 +62,11 @@ type scanner struct {
 	line   int      // line of the record that next returned last, from 1
 	lines  int      // lines consumed so far
 	fields [][]byte // of that record; valid until the following call
+
+	wanted  columns // once they are known: a quote that is wrong in another column does no harm
+	known   bool    // wanted is known
+	scratch []byte  // a record before its quotes are taken off
+	mended  tally   // records with such quotes
 }
 
 // ahead is a block of the source that was read before it was needed.
@@ -97,6 +105,26 @@ func (s *scanner) peek() ([]byte, error) {
 	}
 }
 
+// sample returns the beginning of the source, of size bytes if there are as many, and whether that is all. It consumes nothing.
+func (s *scanner) sample(size int) (text []byte, whole bool, err error) {
+	for s.end-s.start < size && !s.eof && err == nil {
+		err = s.fill()
+	}
+	return s.buf[s.start:min(s.end, s.start+size)], s.eof && s.end-s.start <= size, err
+}
+
+// skip leaves out the next lines.
+func (s *scanner) skip(lines int) {
+	for ; lines > 0; lines-- {
+		i := bytes.IndexByte(s.buf[s.start:s.end], '\n')
+		if i < 0 {
+			i = s.end - s.start - 1
+		}
+		s.start += i + 1
+		s.lines++
+	}
+}
+
 // next returns the fields of the next record, or io.EOF. They are valid until
 // the following call. Errors of the format concern the record at s.line.
 func (s *scanner) next() ([][]byte, error) {
@@ -117,19 +145,23 @@ func (s *scanner) next() ([][]byte, error) {
 // blank reports whether a record is empty. One of separators alone is not: its
 // fields are.
 func (s *scanner) blank(record []byte) bool {
-	return len(trimField(record)) == 0 && !bytes.Contains(record, []byte(s.sep))
+	return len(trimField(record)) == 0 && (s.blanks || !bytes.Contains(record, []byte(s.sep)))
 }
 
 // record returns the bytes of one record without its line end, and whether
 // they hold a quote. A line end inside quotes belongs to the record.
 func (s *scanner) record() (record []byte, quoted bool, err error) {
 	s.line = s.lines + 1
-	from := 0 // bytes of the record that were searched already
+	from := 0  // bytes of the record that were searched already
+	first := 0 // bytes of its first line
 	quotes := 0
 	for {
 		unread := s.buf[s.start:s.end]
 		i := bytes.IndexByte(unread[from:], '\n')
 		if i < 0 && !s.eof {
+			if len(unread) > maxRecord && first > 0 {
+				return s.cutShort(first), true, nil
+			}
 			if len(unread) > maxRecord {
 				return nil, false, errLongRecord
 			}
@@ -147,9 +179,12 @@ func (s *scanner) record() (record []byte, quoted bool, err error) {
 		}
 		s.lines++
 		if s.quotes {
-			quotes += bytes.Count(unread[from:to], []byte{'"'})
+			quotes += s.countQuotes(unread[from:to])
 		}
 		if quotes%2 == 0 || i < 0 {
+			if first > 0 && !s.wellFormed(unread[:to]) {
+				return s.cutShort(first), true, nil
+			}
 			s.start += size
 			record = bytes.TrimSuffix(unread[:to], []byte{'\r'})
 			if s.line == 1 {
@@ -157,8 +192,36 @@ func (s *scanner) record() (record []byte, quoted bool, err error) {
 			}
 			return record, quotes > 0, nil
 		}
-		from = size
+		if from = size; first == 0 {
+			first = size
+		}
 	}
+}
+
+// cutShort takes the first line of what looked like a record of several: a quote of it is not closed, or is none.
+func (s *scanner) cutShort(first int) []byte {
+	record := bytes.TrimRight(s.buf[s.start:s.start+first], "\r\n")
+	if s.lines = s.line; s.line == 1 {
+		record = bytes.TrimPrefix(record, byteOrderMark)
+	}
+	s.start += first
+	return record
+}
+
+// countQuotes counts the quotes of a line, without those behind a backslash.
+func (s *scanner) countQuotes(line []byte) int {
+	n := bytes.Count(line, []byte{'"'})
+	if s.backslash {
+		n -= bytes.Count(line, []byte(`\"`))
+	}
+	return n
+}
+
+// wellFormed reports whether all quotes of a record are where they belong.
+func (s *scanner) wellFormed(record []byte) bool {
+	s.scratch = append(s.scratch[:0], record...)
+	_, err := s.cutQuoted(s.scratch)
+	return err == nil
 }
 
 // fill reads more of the source behind the unread bytes, which it moves to the
@@ -235,6 +298,9 @@ func (s *scanner) taken() int64 { return s.read - int64(s.end-s.start) }
 // split cuts a record without quotes at its separators.
 func (s *scanner) split(record []byte) [][]byte {
 	s.fields = s.fields[:0]
+	if s.blanks {
+		return s.splitBlanks(record)
+	}
 	sep, width := s.sep[0], len(s.sep)
 	from := 0
 	for i := 0; i+width <= len(record); i++ {
@@ -248,12 +314,63 @@ func (s *scanner) split(record []byte) [][]byte {
 	return s.fields
 }
 
-// splitQuoted cuts a record that holds quotes. It unescapes in place: an
-// unescaped field is never longer than its source.
+// splitBlanks cuts a record at runs of spaces and tabs.
+func (s *scanner) splitBlanks(record []byte) [][]byte {
+	for record = trimField(record); len(record) > 0; record = trimField(record) {
+		n := bytes.IndexAny(record, " \t")
+		if n < 0 {
+			n = len(record)
+		}
+		s.fields, record = append(s.fields, record[:n]), record[n:]
+	}
+	return s.fields
+}
+
+// cut cuts a line in any way that it can be cut.
+func (s *scanner) cut(line []byte) [][]byte {
+	if !s.quotes || bytes.IndexByte(line, '"') < 0 {
+		return s.split(line)
+	}
+	s.scratch = append(s.scratch[:0], line...)
+	if fields, err := s.cutQuoted(line); err == nil {
+		return fields
+	}
+	fields, _ := s.cutLoosely(s.scratch, mostFields, mostFields)
+	return fields
+}
+
+// splitQuoted cuts a record that holds quotes. A quote that is where it does not belong is an error, unless the column is not wanted.
 func (s *scanner) splitQuoted(record []byte) ([][]byte, error) {
+	if s.known {
+		s.scratch = append(s.scratch[:0], record...)
+	}
+	fields, err := s.cutQuoted(record)
+	if err == nil || !s.known {
+		return fields, err
+	}
+	last := max(s.wanted.user, s.wanted.item, s.wanted.rating, s.wanted.time)
+	fields, odd := s.cutLoosely(s.scratch, last, s.wanted.count)
+	if odd <= last && (len(fields) != s.wanted.count || s.wanted.has(odd)) {
+		return nil, err
+	}
+	for len(fields) < s.wanted.count {
+		fields = append(fields, nil)
+	}
+	s.fields = fields[:s.wanted.count]
+	s.mended.add(s.line)
+	return s.fields, nil
+}
+
+// has reports whether a column is wanted.
+func (c columns) has(at int) bool {
+	return at == c.user || at == c.item || at == c.rating || at == c.time
+}
+
+// cutQuoted unescapes in place: an unescaped field is never longer than its source.
+func (s *scanner) cutQuoted(record []byte) ([][]byte, error) {
 	s.fields = s.fields[:0]
 	for {
-		field, rest, more, err := cutField(record)
+		field, rest, more, err := s.cutField(record)
 		if err != nil {
 			return nil, err
 		}
@@ -265,30 +382,94 @@ func (s *scanner) splitQuoted(record []byte) ([][]byte, error) {
 	}
 }
 
-// cutField returns the first field of a record, what follows its comma, and
-// whether there was one.
-func cutField(record []byte) (field, rest []byte, more bool, err error) {
+// cutLoosely cuts a record in which quotes stand where they do not belong: they are text. odd is the first field with one. Of fields
+// behind it, and behind the last that is needed, nothing is told, nor of more than most.
+func (s *scanner) cutLoosely(record []byte, last, most int) (fields [][]byte, odd int) {
+	s.fields, odd = s.fields[:0], -1
+	for {
+		var field, rest []byte
+		var more bool
+		if s.regular(record) {
+			field, rest, more, _ = s.cutField(record)
+		} else {
+			if odd < 0 {
+				odd = len(s.fields)
+			}
+			field, rest, more = s.cutLooseField(record)
+		}
+		s.fields = append(s.fields, field)
+		if !more || odd > last || len(s.fields) > most {
+			return s.fields, max(odd, 0)
+		}
+		record = rest
+	}
+}
+
+// regular reports whether the first field of a record has no quote in the wrong place.
+func (s *scanner) regular(record []byte) bool {
 	open := bytes.TrimLeft(record, " \t")
 	if len(open) == 0 || open[0] != '"' {
-		field, rest, more = bytes.Cut(record, []byte{','})
+		field, _, _ := bytes.Cut(record, []byte(s.sep))
+		return bytes.IndexByte(field, '"') < 0
+	}
+	for i := 1; i < len(open); i++ {
+		switch {
+		case s.backslash && open[i] == '\\' && i+1 < len(open):
+			i++
+		case open[i] == '"' && i+1 < len(open) && open[i+1] == '"':
+			i++
+		case open[i] == '"':
+			_, _, _, err := s.closeField(nil, open[i+1:])
+			return err == nil
+		}
+	}
+	return false
+}
+
+// cutLooseField returns a field up to a separator behind a quote, where it begins with one and there is such a separator, else up to the
+// next separator.
+func (s *scanner) cutLooseField(record []byte) (field, rest []byte, more bool) {
+	if open := trimField(record); len(open) > 0 && open[0] == '"' {
+		for i := 1; i < len(open); i++ {
+			if open[i] != '"' || s.backslash && open[i-1] == '\\' {
+				continue
+			}
+			after := bytes.TrimLeft(open[i+1:], " ")
+			if len(after) == 0 || after[0] == s.sep[0] {
+				return open[1:i], after[min(1, len(after)):], len(after) > 0
+			}
+		}
+	}
+	field, rest, more = bytes.Cut(record, []byte(s.sep))
+	return trimField(field), rest, more
+}
+
+// cutField returns the first field of a record, what follows its separator, and
+// whether there was one.
+func (s *scanner) cutField(record []byte) (field, rest []byte, more bool, err error) {
+	open := bytes.TrimLeft(record, " \t")
+	if s.sep == "\t" {
+		open = bytes.TrimLeft(record, " ")
+	}
+	if len(open) == 0 || open[0] != '"' {
+		if s.blanks {
+			record = open
+		}
+		field, rest, more = bytes.Cut(record, []byte(s.sep))
 		if bytes.IndexByte(field, '"') >= 0 {
 			return nil, nil, false, errBareQuote
 		}
-		return trimField(field), rest, more, nil
+		return trimField(field), rest, more && !(s.blanks && len(trimField(rest)) == 0), nil
 	}
 	text := open[1:]
 	n := 0 // length of the unescaped field, which overwrites text
 	for i := 0; i < len(text); i++ {
-		if text[i] == '"' {
+		switch {
+		case s.backslash && text[i] == '\\' && i+1 < len(text) && (text[i+1] == '"' || text[i+1] == '\\'):
+			i++
+		case text[i] == '"':
 			if i+1 == len(text) || text[i+1] != '"' {
-				after := trimField(text[i+1:])
-				if len(after) > 0 && after[0] != ',' {
-					return nil, nil, false, errAfterQuote
-				}
-				if len(after) == 0 {
-					return text[:n], nil, false, nil
-				}
-				return text[:n], after[1:], true, nil
+				return s.closeField(text[:n], text[i+1:])
 			}
 			i++
 		}
@@ -296,6 +477,23 @@ func cutField(record []byte) (field, rest []byte, more bool, err error) {
 		n++
 	}
 	return nil, nil, false, errUnclosed
+}
+
+// closeField is a quoted field and what follows its closing quote.
+func (s *scanner) closeField(field, after []byte) ([]byte, []byte, bool, error) {
+	trimmed := bytes.TrimLeft(after, " ")
+	if s.sep != "\t" {
+		trimmed = trimField(after)
+	}
+	switch {
+	case len(trimmed) == 0:
+		return field, nil, false, nil
+	case s.blanks && len(trimmed) < len(after):
+		return field, trimmed, true, nil
+	case s.blanks || trimmed[0] != s.sep[0]:
+		return nil, nil, false, errAfterQuote
+	}
+	return field, trimmed[1:], true, nil
 }
 
 // trimField drops the spaces and tabs around an unquoted field.

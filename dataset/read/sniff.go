@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/pack"
 )
 
@@ -35,6 +33,15 @@ type ratingRows struct {
 	cols   columns
 	first  [][]byte // of a file without a header, the record that was read to recognize it
 	bad    error    // what is wrong with that one
+
+	size  int64 // bytes of the rows, 0 where that is unknown
+	comma bool  // ratings have a decimal comma
+	found []dataset.Finding
+}
+
+// note appends a finding.
+func (r *ratingRows) note(what, found string, sure dataset.Sureness, why string) {
+	r.found = append(r.found, dataset.Finding{What: what, Found: found, Sure: sure, Why: why})
 }
 
 // errNoRows is returned for a file without a single record.
@@ -43,85 +50,106 @@ var errNoRows = errors.New("no rows")
 // opener opens files that begin in one way.
 type opener struct {
 	begins string // behind a byte order mark; "" fits every file
-	open   func(s *scanner, in input, names Columns) (ratingRows, error)
+	fits   func(line []byte) bool
+	open   func(s *scanner, in input, o Options) (ratingRows, error)
 }
 
 // openers, in the order in which they are tried.
 var openers = []opener{
-	{pack.Magic, refusePacked},
-	{parquetMagic, openParquet},
-	{"{", openJSONLines},
-	{"", openText},
+	{begins: pack.Magic, open: refusePacked},
+	{begins: parquetMagic, open: openParquet},
+	{begins: "{", open: openJSONLines},
+	{begins: "[", open: openJSONLines},
+	{fits: isBlockHead, open: openBlocks},
+	{open: openText},
 }
 
 // sniff looks at the beginning of a file of ratings and opens what the file is. The rows are returned with an error too, to say where
 // it is.
-func sniff(ctx context.Context, in input, names Columns) (ratingRows, error) {
+func sniff(ctx context.Context, in input, o Options) (ratingRows, error) {
+	_, found, err := in.unwrap(ctx, o)
 	s := newScanner(ctx, in, commas, in.progress)
+	if err != nil {
+		s.line = 1
+		return ratingRows{rows: s}, err
+	}
 	line, err := s.peek()
 	if err != nil {
 		return ratingRows{rows: s}, err
 	}
-	at := slices.IndexFunc(openers, func(o opener) bool { return bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte(o.begins)) })
-	return openers[at].open(s, in, names)
+	line = bytes.TrimPrefix(line, byteOrderMark)
+	at := slices.IndexFunc(openers, func(o opener) bool {
+		return bytes.HasPrefix(line, []byte(o.begins)) && (o.fits == nil || o.fits(line))
+	})
+	out, err := openers[at].open(s, in, o)
+	out.size, out.found = in.size, append(found, out.found...)
+	return out, err
 }
 
-func refusePacked(s *scanner, _ input, _ Columns) (ratingRows, error) {
+func refusePacked(s *scanner, _ input, _ Options) (ratingRows, error) {
+	s.line = 1
 	return ratingRows{rows: s}, errors.New("it is a packed set, which is opened from its path, and not from an archive, a folder or a pipe")
 }
 
-// openText recognizes separated text by its first record, its name and the files beside it.
-func openText(s *scanner, in input, names Columns) (ratingRows, error) {
+// openText recognizes separated text by its first records, its name and the files beside it.
+func openText(s *scanner, in input, o Options) (ratingRows, error) {
 	out := ratingRows{rows: s}
-	line, err := s.peek()
-	if err != nil {
+	text, whole, err := s.sample(headSize)
+	if err != nil && len(text) == 0 {
 		return out, err
 	}
-	s.dialect = dialectOf(line)
+	b := begin(text, whole)
+	var found dataset.Finding
+	if s.dialect, found = sniffDialect(b, o); found.What != "" {
+		out.found = append(out.found, found)
+	}
+	out.found = append(out.found, b.notes...)
+	s.skip(b.skip)
+	if o.Columns == (Columns{}) && !o.Form.NoHeader {
+		switch {
+		case s.blanks && isLists(b.lines):
+			lists := openLists(s)
+			lists.found = append(out.found, lists.found...)
+			return lists, nil
+		case isDense(b.lines, s.dialect):
+			dense := openDense(s)
+			dense.found = append(out.found, dense.found...)
+			return dense, nil
+		}
+	}
 	first, err := s.next()
 	if errors.Is(err, io.EOF) {
 		return out, errNoRows
 	}
+	if err != nil && len(b.lines) > 0 && !errors.Is(err, errLongRecord) && s.readErr == nil { // a quote of a row without a header may be in a column that is not wanted
+		first = s.cut(bytes.Clone(b.lines[0]))
+		err = nil
+	}
 	if err != nil {
 		return out, err
 	}
-	if out.format, out.cols, err = recognize(first, s.dialect, in, names); err == nil && out.format.fields > 0 {
-		out.first = first
+	if err = out.recognize(first, s.dialect, b, in, o); err != nil {
+		return out, err
 	}
-	return out, err
+	s.wanted, s.known = out.cols, true
+	out.comma = hasDecimalCommas(b.lines, s.dialect, out.cols)
+	if out.comma {
+		out.note("decimal sign", "comma", dataset.Certain, "ratings such as 3,5")
+	}
+	return out, nil
 }
 
-// dialectOf tells how the fields of a ratings file are separated from its first line.
-func dialectOf(line []byte) dialect {
-	switch {
-	case bytes.IndexByte(line, ',') >= 0:
-		return commas
-	case bytes.Contains(line, []byte(colons.sep)):
-		return colons
-	case bytes.IndexByte(line, '\t') >= 0:
-		return tabs
-	default:
-		return commas
-	}
-}
-
-// recognize finds the format of a ratings file by its first record, its name and
-// the files beside it. Of a format without a header the record is a rating.
-func recognize(first [][]byte, d dialect, in input, names Columns) (format, columns, error) {
-	f, cols, err := parseHeader(first, names)
-	if !errors.Is(err, errNoHeader) {
-		return f, cols, err
-	}
-	for _, f = range headless {
-		named := f.file == "" || f.file == filepath.Base(in.path)
-		if f.dialect == d && named && (f.beside == "" || in.beside(f.beside)) {
-			cols = columns{user: 0, item: 1, rating: 2, time: -1, count: f.fields, want: "(" + f.layout + ")"}
-			if f.fields > 3 {
-				cols.time = 3
-			}
-			return f, cols, nil
+// hasDecimalCommas reports whether some rating of the lines has a decimal comma.
+func hasDecimalCommas(lines [][]byte, d dialect, cols columns) bool {
+	s := scanner{dialect: d}
+	for _, line := range lines {
+		fields := s.cut(bytes.Clone(line))
+		if cols.rating < 0 || cols.rating >= len(fields) {
+			continue
+		}
+		if _, is := decimalComma(fields[cols.rating]); is {
+			return true
 		}
 	}
-	return format{}, columns{}, fmt.Errorf("%w: the first line is %s; %s, or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)",
-		errNoHeader, idtext.Quote(bytes.Join(first, []byte(d.sep))), wantColumns)
+	return false
 }

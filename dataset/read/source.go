@@ -1,6 +1,7 @@
 package read
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
@@ -16,9 +18,12 @@ import (
 // source is what a spec that is no synthetic set stands for.
 type source struct {
 	folder
-	name    string // of the set
-	file    string // of the ratings, in the folder
-	archive string // path of the zip archive, "" when there is none
+	name    string          // of the set
+	file    string          // of the ratings, in the folder
+	parts   []string        // files with more of the same, in the folder
+	member  string          // of a tar archive, where the spec names it
+	found   dataset.Finding // how the file was found
+	archive string          // path of the zip archive, "" when there is none
 	close   func() error
 }
 
@@ -33,8 +38,12 @@ type input struct {
 
 // input opens the file of ratings of a source.
 func (s *source) input(progress func(done, total int64)) (input, error) {
-	r, size, err := s.open(s.file)
-	in := input{ReadCloser: r, path: s.path(s.file), size: size, beside: s.has}
+	return s.inputOf(s.file, progress)
+}
+
+func (s *source) inputOf(file string, progress func(done, total int64)) (input, error) {
+	r, size, err := s.open(file)
+	in := input{ReadCloser: r, path: s.path(file), size: size, beside: s.has}
 	if progress != nil {
 		in.progress = func(read int64) { progress(read, size) }
 	}
@@ -42,8 +51,8 @@ func (s *source) input(progress func(done, total int64)) (input, error) {
 }
 
 // findSource opens the source that a spec stands for.
-func findSource(spec string, o Options) (*source, error) {
-	s, err := openSource(spec, o.Input)
+func findSource(ctx context.Context, spec string, o Options) (*source, error) {
+	s, err := openSource(ctx, spec, o)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
@@ -56,7 +65,7 @@ func findSource(spec string, o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, err = openSource(archive, nil); err != nil {
+	if s, err = openSource(ctx, archive, Options{}); err != nil {
 		return nil, err
 	}
 	s.name = p.Name
@@ -64,29 +73,54 @@ func findSource(spec string, o Options) (*source, error) {
 }
 
 // openSource opens a folder, a zip archive or a single file of ratings.
-func openSource(name string, input io.Reader) (*source, error) {
+func openSource(ctx context.Context, name string, o Options) (*source, error) {
 	if name == standardInput {
+		input := o.Input
 		if input == nil {
 			input = os.Stdin
 		}
 		return &source{folder: pipe{input}, name: "stdin", file: standardInput, close: func() error { return nil }}, nil
 	}
 	info, err := os.Stat(name)
+	if archive, member, is := cutMember(name); err != nil && is && o.Form.Member == "" {
+		o.Form.Member = member
+		s, err := openSource(ctx, archive, o)
+		if err == nil {
+			s.member = member
+		}
+		return s, err
+	}
 	if err != nil {
 		return nil, err
 	}
 	if info.Mode().IsRegular() { // a pipe cannot be rewound after a look at its beginning
-		if archive, zipErr := openZip(name); archive != nil || zipErr != nil {
+		if archive, zipErr := openZip(ctx, name, o); archive != nil || zipErr != nil {
 			return archive, zipErr
 		}
 	}
 	s := &source{name: baseName(name), close: func() error { return nil }}
 	if info.IsDir() {
 		s.folder = diskFolder(name)
-		s.file, err = findRatings(name, s.has)
-		return s, err
+		m, err := findMembers(ctx, s.folder, name, o)
+		if err != nil {
+			return s, err
+		}
+		s.file, s.parts, s.found = m.files[0], m.files[1:], m.found
+		return s, nil
 	}
 	dir, file := filepath.Split(name)
 	s.folder, s.file = diskFolder(dir), file
 	return s, nil
+}
+
+// cutMember cuts the path of a file in an archive into that of the archive and the rest.
+func cutMember(name string) (archive, member string, is bool) {
+	for at := len(name); ; {
+		if at = strings.LastIndexAny(name[:at], `/\`); at <= 0 {
+			return "", "", false
+		}
+		if info, err := os.Stat(name[:at]); err == nil {
+			return name[:at], filepath.ToSlash(name[at+1:]), info.Mode().IsRegular() && at+1 < len(name)
+		}
+	}
 }

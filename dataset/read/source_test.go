@@ -91,7 +91,7 @@ func TestZipHostile(t *testing.T) {
 			"ARCHIVE: has ratings in its folders a and b; unpack it and name one of them", nil},
 		{"two files of ratings", []entry{{"a/ratings.csv", goodRows, nil}, {"a/u.data", goodRows, nil}},
 			"ARCHIVE/a holds ratings.csv and u.data; name the file itself", nil},
-		{"two files of other names", []entry{{"mine.csv", goodRows, nil}, {"README", "", nil}}, "ARCHIVE: no ratings: looked in all", dataset.ErrNoRatings},
+		{"two files of other names", []entry{{"mine.csv", goodRows, nil}, {"ours.csv", goodRows, nil}}, "ARCHIVE: no ratings: no file of it has a name such as ratings.csv, and there may be ratings in mine.csv, ours.csv; say in which, as --member mine.csv", dataset.ErrNoRatings},
 		{"nothing", nil, "ARCHIVE: no ratings: looked in all", dataset.ErrNoRatings},
 		{"a bad row", []entry{{"a/ratings.csv", goodRows + "c,z\n", nil}, {"a/README", "", nil}},
 			"ARCHIVE/a/ratings.csv:4: 2 fields, want 3 as in the header", nil},

@@ -28,11 +28,19 @@ type table struct {
 	clicks       bool     // there is no column of ratings
 	duplicates   Duplicates
 	skipped      func(*dataset.FileError)
+	unrated      []float64 // values that say that an item was not rated
+	comma        bool      // ratings have a decimal comma
+	bad          badRows
+	left         tally // rows that are not rated
 	spaced       tally // ratings with spaces around an id
+	mended       tally // rows with a wrong quote in a column that is not used
+	zeros        int   // ratings of 0 that may mean that an item was not rated
 	notices      []dataset.Notice
+	found        []dataset.Finding
 
 	file, testFile string
-	test           int // where the ratings of the test file begin, behind all others; 0 without one
+	parts          []part // files with more of the same
+	test           int    // where the ratings of the test file begin, behind all others; 0 without one
 }
 
 // fileOf is the file that a rating is from.
@@ -40,7 +48,47 @@ func (t *table) fileOf(k int32) string {
 	if t.test > 0 && int(k) >= t.test {
 		return t.testFile
 	}
-	return t.file
+	file := t.file
+	for _, p := range t.parts {
+		if int(k) >= p.from {
+			file = p.file
+		}
+	}
+	return file
+}
+
+// part is a file with more ratings of a set: where they begin.
+type part struct {
+	from int
+	file string
+}
+
+// readPart appends the ratings of a file of the same form.
+func (t *table) readPart(ctx context.Context, s *source, name string, o Options) error {
+	in, err := s.inputOf(name, nil)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // read-only: nothing can be lost
+	rows, err := sniff(ctx, in, o)
+	if errors.Is(err, errNoRows) { // Spark writes empty parts
+		return nil
+	}
+	if err == nil && t.clicks != (rows.cols.rating < 0) {
+		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
+	}
+	if err == nil && t.times != nil && rows.cols.time < 0 {
+		err = fmt.Errorf("%s has timestamps and this file has none; want them in both or in none", t.file)
+	}
+	if err != nil {
+		return rows.locate(in.path, err)
+	}
+	if t.times == nil {
+		rows.cols.time = -1
+	}
+	t.comma = rows.comma
+	t.parts = append(t.parts, part{t.ratings.Len(), in.path})
+	return t.read(in.path, rows, t.newPlainReader(rows, rows.size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its
@@ -50,12 +98,12 @@ func readRatings(ctx context.Context, in input, o Options) (*table, error) {
 	if err != nil || rows.rows == nil {
 		return t, err
 	}
-	return t, t.read(in.path, rows, t.newPlainReader(rows, in.size, pieceSize, runtime.GOMAXPROCS(0)))
+	return t, t.read(in.path, rows, t.newPlainReader(rows, rows.size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // openTable recognizes a ratings file. There are no rows where it is empty and may be.
 func openTable(ctx context.Context, in input, o Options) (*table, ratingRows, error) {
-	rows, err := sniff(ctx, in, o.Columns)
+	rows, err := sniff(ctx, in, o)
 	if errors.Is(err, errNoRows) && o.Skipped != nil {
 		t, bad := emptyTable(o)
 		return t, ratingRows{}, bad
@@ -66,7 +114,11 @@ func openTable(ctx context.Context, in input, o Options) (*table, ratingRows, er
 	if err != nil {
 		return nil, rows, rows.locate(in.path, err)
 	}
-	t := &table{format: rows.format, file: in.path, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped}
+	t := &table{
+		format: rows.format, file: in.path, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.found,
+		unrated: slices.Concat(o.Unrated, rows.format.unrated), comma: rows.comma, bad: badRows{skip: o.BadRows == BadRowsSkip},
+	}
+	t.notifyEncoding()
 	if err = t.scale(o); err != nil {
 		return nil, rows, fmt.Errorf("%s: %w", in.path, err)
 	}
@@ -107,6 +159,8 @@ func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
 		if unusable(err) && t.skipped != nil {
 			t.skipped(&dataset.FileError{File: file, Line: rows.at(), Err: err})
 			err = nil
+		} else if unusable(err) && t.bad.add(&dataset.FileError{File: file, Line: rows.at(), Err: err}) {
+			err = nil
 		}
 		if err != nil {
 			break
@@ -117,10 +171,19 @@ func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
 			err = t.add(record, rows.cols, rows.at())
 		}
 	}
-	if !errors.Is(err, io.EOF) {
+	if s, isText := rows.rows.(*scanner); isText {
+		t.mended.join(s.mended)
+	}
+	if !errors.Is(err, io.EOF) && !unusable(err) {
 		return rows.locate(file, err)
 	}
-	if t.ratings.Len() == before && t.skipped == nil {
+	if err = t.bad.err(); err != nil {
+		return err
+	}
+	if t.ratings.Len() == before && t.skipped == nil && t.bad.count+t.left.count > 0 {
+		return &dataset.FileError{File: file, Line: rows.at(), Err: fmt.Errorf("%w: %d rows cannot be used and %d are not rated, and there are no others", dataset.ErrNoRatings, t.bad.count, t.left.count)}
+	}
+	if t.ratings.Len() == before && t.skipped == nil && len(t.parts) == 0 {
 		return rows.locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", dataset.ErrNoRatings))
 	}
 	return nil
@@ -129,7 +192,7 @@ func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
 // readTest appends the ratings of a test file, on the scale of those that are there. It may be of another
 // format, and has ratings where these have.
 func (t *table) readTest(ctx context.Context, in input, o Options) error {
-	rows, err := sniff(ctx, in, o.Columns)
+	rows, err := sniff(ctx, in, o)
 	if errors.Is(err, errNoRows) {
 		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, wantColumns)
 	}
@@ -143,8 +206,8 @@ func (t *table) readTest(ctx context.Context, in input, o Options) error {
 	if t.times != nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no drift of users is followed"})
 	}
-	t.test, t.testFile, t.times = t.ratings.Len(), in.path, nil
-	return t.read(in.path, rows, t.newPlainReader(rows, in.size, pieceSize, runtime.GOMAXPROCS(0)))
+	t.test, t.testFile, t.times, t.comma = t.ratings.Len(), in.path, nil, rows.comma
+	return t.read(in.path, rows, t.newPlainReader(rows, rows.size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // emptyTable is that of a file without a row, which says neither format nor scale.
@@ -205,9 +268,22 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 	}
 	value := t.max
 	if cols.rating >= 0 {
+		field := record[cols.rating]
+		if t.comma {
+			if point, is := decimalComma(field); is {
+				field = point
+			}
+		}
 		var err error
-		if value, err = parseRating(record[cols.rating]); err != nil {
+		if value, err = parseRating(field); err != nil {
 			return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
+		}
+		if slices.Contains(t.unrated, value) {
+			t.left.add(line)
+			return nil
+		}
+		if value == 0 && t.format.zeros {
+			t.zeros++
 		}
 		if value < t.min || value > t.max {
 			return offScale("rating %s is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max",
@@ -254,7 +330,7 @@ func (t *table) push(userID, itemID []byte, value float64, line int) error {
 
 // openTest adds the ratings of the test file.
 func (t *table) openTest(ctx context.Context, o Options) error {
-	s, err := openSource(o.Test, o.Input)
+	s, err := openSource(ctx, o.Test, Options{Input: o.Input, Columns: o.Columns})
 	if err != nil {
 		return fmt.Errorf("the test file: %w", err)
 	}

@@ -55,7 +55,7 @@ func Verify(ctx context.Context, spec string, o Options) (Verification, error) {
 		return Verification{}, fmt.Errorf("data %q is generated and has nothing to verify; want one of %s, or the path of a copy",
 			spec, strings.Join(published.Names(), ", "))
 	}
-	s, err := findSource(spec, o)
+	s, err := findSource(ctx, spec, o)
 	if err != nil {
 		return Verification{}, err
 	}

@@ -3,10 +3,12 @@ package read
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -45,7 +47,7 @@ func isZip(name string) (bool, error) {
 }
 
 // openZip opens an archive; the source of another file is nil. The ratings may stand in any one folder of it.
-func openZip(name string) (*source, error) {
+func openZip(ctx context.Context, name string, o Options) (*source, error) {
 	if zipped, err := isZip(name); err != nil || !zipped {
 		return nil, err
 	}
@@ -53,21 +55,21 @@ func openZip(name string) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; it begins like a zip archive, but cannot be read as one", name, err)
 	}
-	folder, file, err := findInZip(name, r.File)
+	folder, m, err := findInZip(ctx, name, r.File, o)
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	return &source{folder: folder, name: baseName(name), file: file, archive: name, close: r.Close}, nil
+	return &source{folder: folder, name: baseName(name), file: m.files[0], parts: m.files[1:], found: m.found, archive: name, close: r.Close}, nil
 }
 
-// findInZip returns the folder of an archive that holds ratings, and their file.
-func findInZip(archive string, entries []*zip.File) (zipFolder, string, error) {
+// findInZip returns the folder of an archive that holds ratings, and their files.
+func findInZip(ctx context.Context, archive string, entries []*zip.File, o Options) (zipFolder, members, error) {
 	folders := make(map[string]zipFolder)
 	var dirs, files []string
 	for _, entry := range entries {
 		name := strings.ReplaceAll(entry.Name, `\`, "/") // as some packers on Windows write
 		// Nothing is written, so a name that points outside does no harm; it belongs to no folder here.
-		if strings.HasSuffix(name, "/") || !filepath.IsLocal(name) || strings.HasPrefix(name, "__MACOSX/") {
+		if strings.HasSuffix(name, "/") || !filepath.IsLocal(name) || isHidden(name) {
 			continue
 		}
 		name = path.Clean(name)
@@ -77,35 +79,77 @@ func findInZip(archive string, entries []*zip.File) (zipFolder, string, error) {
 			dirs = append(dirs, dir)
 		}
 		if _, twice := folders[dir].files[path.Base(name)]; twice {
-			return zipFolder{}, "", fmt.Errorf("%s: holds %s twice; pack it anew", archive, name)
+			return zipFolder{}, members{}, fmt.Errorf("%s: holds %s twice; pack it anew", archive, name)
 		}
 		folders[dir].files[path.Base(name)] = entry
 		files = append(files, name)
 	}
+	if want := o.Form.Member; want != "" {
+		return namedInZip(archive, folders, files, want)
+	}
 	if len(files) == 1 { // a single packed file may have any name
-		return folders[dirs[0]], path.Base(files[0]), nil
+		return folders[dirs[0]], members{[]string{path.Base(files[0])}, dataset.Finding{What: "member", Found: files[0], Sure: dataset.Certain, Why: "the archive has no other file"}}, nil
 	}
 	var with []string
 	for _, dir := range dirs {
-		if slices.ContainsFunc(ratingsFiles, folders[dir].has) {
+		if slices.ContainsFunc(folders[dir].names(), isRatingsFile) {
 			with = append(with, dir)
 		}
 	}
 	switch len(with) {
 	case 0:
-		return zipFolder{}, "", fmt.Errorf("%s: %w: looked in all its folders for %s", archive, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "))
+		return tryZip(ctx, archive, dirs, folders, o)
 	case 1:
 		found := folders[with[0]]
-		file, err := findRatings(path.Join(archive, with[0]), found.has)
-		return found, file, err
+		m, err := findMembers(ctx, found, path.Join(archive, with[0]), o)
+		return found, m, err
 	default:
-		return zipFolder{}, "", fmt.Errorf("%s: has ratings in its folders %s; unpack it and name one of them", archive, strings.Join(with, " and "))
+		return zipFolder{}, members{}, fmt.Errorf("%s: has ratings in its folders %s; unpack it and name one of them, or say which file with --member NAME", archive, strings.Join(with, " and "))
 	}
+}
+
+// namedInZip finds the file that is named by its path in the archive or by its last element.
+func namedInZip(archive string, folders map[string]zipFolder, files []string, want string) (zipFolder, members, error) {
+	want = path.Clean(strings.ReplaceAll(want, `\`, "/"))
+	named := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return name != want })
+	if len(named) == 0 {
+		named = slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !strings.EqualFold(path.Base(name), want) })
+	}
+	switch len(named) {
+	case 0:
+		return zipFolder{}, members{}, fmt.Errorf("%s: has no file %s; it has %s", archive, want, strings.Join(firstOf(files, mostNamed), ", "))
+	case 1:
+		return folders[path.Dir(named[0])], members{[]string{path.Base(named[0])}, dataset.Finding{What: "member", Found: named[0], Sure: dataset.Stated}}, nil
+	}
+	return zipFolder{}, members{}, fmt.Errorf("%s: has %s; say which, with its folder", archive, strings.Join(named, " and "))
+}
+
+// tryZip looks into the files of an archive of which none is called like ratings.
+func tryZip(ctx context.Context, archive string, dirs []string, folders map[string]zipFolder, o Options) (zipFolder, members, error) {
+	var in zipFolder
+	var found members
+	for _, dir := range dirs {
+		folder := folders[dir]
+		if m, err := findMembers(ctx, folder, path.Join(archive, dir), o); err == nil {
+			if len(found.files) > 0 {
+				return in, found, fmt.Errorf("%s: ratings may be in %s or %s; say in which, as --member NAME", archive, in.path(found.files[0]), folder.path(m.files[0]))
+			}
+			in, found = folder, m
+		} else if !errors.Is(err, dataset.ErrNoRatings) || strings.Contains(err.Error(), "--member") {
+			return in, found, err
+		}
+	}
+	if len(found.files) > 0 {
+		return in, found, nil
+	}
+	return zipFolder{}, members{}, fmt.Errorf("%s: %w: looked in all its folders for %s", archive, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "))
 }
 
 func (z zipFolder) path(name string) string { return filepath.Join(z.archive, z.dir, name) }
 
 func (z zipFolder) has(name string) bool { return z.files[name] != nil }
+
+func (z zipFolder) names() []string { return slices.Sorted(maps.Keys(z.files)) }
 
 // open refuses what declares to be too large. What is larger than it declares ends
 // with zip.ErrFormat, what has another checksum with zip.ErrChecksum.

@@ -1,0 +1,270 @@
+package read
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// Form says how a file is written, where the caller knows. The zero value leaves all of it to the beginning of the file.
+type Form struct {
+	// Separator stands between fields: one character, "::", or one of the words comma, semicolon, tab, pipe, space.
+	Separator string
+	// NoHeader takes the first row for a rating. Without names of columns the columns are user, item, rating and timestamp.
+	NoHeader bool
+	// Encoding of the text, as of [ParseEncoding].
+	Encoding string
+	// Member is the file of an archive or folder that holds the ratings.
+	Member string
+}
+
+// separators are what may stand between fields, in the order in which they are tried.
+var separators = []struct{ sep, word, plural string }{
+	{",", "comma", "commas"},
+	{"::", "colons", "double colons"},
+	{"\t", "tab", "tabs"},
+	{";", "semicolon", "semicolons"},
+	{"|", "pipe", "pipes"},
+	{" ", "space", "spaces"},
+}
+
+// ParseSeparator returns what a word or a character stands for. "" is none.
+func ParseSeparator(text string) (string, error) {
+	for _, s := range separators {
+		if text == s.sep || strings.EqualFold(text, s.word) || strings.EqualFold(text, s.plural) || s.sep == "\t" && text == `\t` {
+			return s.sep, nil
+		}
+	}
+	if text == "" || len(text) == 1 && text[0] > ' ' && text[0] < 0x7f && !strings.ContainsAny(text, `"\'.-+`) && !isAlphanumeric(text[0]) {
+		return text, nil
+	}
+	return "", fmt.Errorf("%q is no separator; want comma, semicolon, tab, pipe, space, :: or another character that is no letter or digit", text)
+}
+
+func isAlphanumeric(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+}
+
+// nameOf is a separator in words.
+func nameOf(sep string) string {
+	for _, s := range separators {
+		if s.sep == sep {
+			return s.plural
+		}
+	}
+	return fmt.Sprintf("%q", sep)
+}
+
+// mostSampled limits the lines that a dialect is found by.
+const mostSampled = 200
+
+// beginning is what the first lines of a separated text say.
+type beginning struct {
+	skip  int      // lines before the first record: comments and what says the separator
+	lines [][]byte // from the first record on, without line ends and blank lines
+	notes []dataset.Finding
+	sep   string // stated by the file; "" for none
+}
+
+// begin cuts the beginning of a text into lines. The last is left out where it may be cut, unless it is the only one.
+func begin(text []byte, whole bool) beginning {
+	var b beginning
+	text = bytes.TrimPrefix(text, byteOrderMark)
+	comments := 0
+	for line := range bytes.Lines(text) {
+		ended := line[len(line)-1] == '\n'
+		line = bytes.TrimRight(line, "\r\n")
+		if len(b.lines) == mostSampled || !ended && !whole && len(b.lines) > 0 {
+			break
+		}
+		trimmed := trimField(line)
+		switch {
+		case len(b.lines) == 0 && b.sep == "" && isSepLine(trimmed):
+			b.sep = string(trimmed[len("sep="):])
+			b.skip += 1 + comments
+			b.notes, comments = append(b.notes, dataset.Finding{What: "separator", Found: nameOf(b.sep), Sure: dataset.Stated, Why: "the file has a line " + string(trimmed)}), 0
+		case len(b.lines) == 0 && isComment(trimmed):
+			comments++
+			b.skip++
+		case len(trimmed) == 0 && len(b.lines) == 0:
+			b.skip++
+		case len(trimmed) > 0:
+			b.lines = append(b.lines, line)
+		}
+	}
+	if comments > 0 {
+		b.notes = append(b.notes, dataset.Finding{What: "comments", Found: fmt.Sprintf("%d lines at the beginning are left out", comments), Sure: dataset.Certain, Why: "they begin with # or %"})
+	}
+	return b
+}
+
+// isSepLine reports whether a line says the separator, as Excel has it.
+func isSepLine(line []byte) bool {
+	return len(line) > len("sep=") && len(line) <= len("sep=")+2 && strings.EqualFold(string(line[:4]), "sep=")
+}
+
+// isComment reports whether a line before the first record is a comment. One that names the columns is none.
+func isComment(line []byte) bool {
+	if len(line) == 0 || line[0] != '#' && line[0] != '%' {
+		return false
+	}
+	fields := bytes.FieldsFunc(line[1:], func(r rune) bool { return strings.ContainsRune(",;|\t :", r) })
+	_, _, err := parseHeader(fields, Columns{})
+	return err != nil
+}
+
+// candidate is a separator and how well it fits the lines.
+type candidate struct {
+	dialect
+	fields int     // of most lines
+	share  float64 // of the lines that have so many
+	clean  float64 // share of fields that hold no other separator
+	header bool    // the first line names known columns
+}
+
+// sniffDialect finds how the fields of a text are told apart.
+func sniffDialect(b beginning, o Options) (dialect, dataset.Finding) {
+	if o.Form.Separator != "" {
+		return dialectFor(o.Form.Separator, b.lines), dataset.Finding{What: "separator", Found: nameOf(o.Form.Separator), Sure: dataset.Stated}
+	}
+	if b.sep != "" {
+		return dialectFor(b.sep, b.lines), dataset.Finding{}
+	}
+	best := candidate{dialect: commas}
+	for _, s := range separators {
+		c := rate(dialectFor(s.sep, b.lines), b.lines, o.Columns)
+		if c.fields >= 2 && c.better(best) {
+			best = c
+		}
+	}
+	found := dataset.Finding{What: "separator", Found: nameOf(best.sep), Sure: dataset.Certain}
+	switch {
+	case best.fields < 2:
+		found.Sure, found.Why = dataset.Likely, "the lines have no other separator"
+	case best.header:
+		found.Why = "the first line then names the columns"
+	case best.share == 1:
+		found.Why = fmt.Sprintf("%d fields on each of the first %d lines", best.fields, len(b.lines))
+	default:
+		found.Sure, found.Why = dataset.Likely, fmt.Sprintf("%d fields on %.0f%% of the first %d lines", best.fields, 100*best.share, len(b.lines))
+	}
+	return best.dialect, found
+}
+
+// better orders candidates: who names known columns, then whose fields are alike and clean.
+func (c candidate) better(than candidate) bool {
+	if c.header != than.header {
+		return c.header
+	}
+	if than.fields < 2 {
+		return true
+	}
+	return c.share*c.clean > than.share*than.clean+1e-9
+}
+
+// dialectFor is a dialect with a separator. Fields may be quoted where commas or semicolons stand between, or where fields begin and
+// end with a quote.
+func dialectFor(sep string, lines [][]byte) dialect {
+	d := dialect{sep: sep, quotes: sep == "," || sep == ";", blanks: sep == " "}
+	if len(sep) == 1 && !d.quotes {
+		d.quotes = quoted(lines, d)
+	}
+	if d.quotes {
+		d.backslash = slices.ContainsFunc(lines, func(line []byte) bool { return escapes(line, sep) })
+	}
+	return d
+}
+
+// quoted reports whether some field of the lines is enclosed in quotes, and no quote stands anywhere else.
+func quoted(lines [][]byte, d dialect) bool {
+	d.quotes = true
+	s := scanner{dialect: d}
+	enclosed := false
+	for _, line := range lines {
+		if bytes.IndexByte(line, '"') < 0 {
+			continue
+		}
+		if _, err := s.cutQuoted(bytes.Clone(line)); err != nil {
+			return false
+		}
+		enclosed = true
+	}
+	return enclosed
+}
+
+// escapes reports whether a backslash before a quote of a line can only make the quote text.
+func escapes(line []byte, sep string) bool {
+	for {
+		at := bytes.Index(line, []byte(`\"`))
+		if at < 0 {
+			return false
+		}
+		line = line[at+2:]
+		if after := trimField(line); len(after) > 0 && after[0] != '"' && after[0] != sep[0] {
+			return true
+		}
+	}
+}
+
+// rate counts the fields of the lines.
+func rate(d dialect, lines [][]byte, names Columns) candidate {
+	c := candidate{dialect: d}
+	counts := map[int]int{}
+	clean, all := 0, 0
+	s := scanner{dialect: d}
+	for i, line := range lines {
+		fields := s.cut(slices.Clone(line))
+		counts[len(fields)]++
+		if i == 0 {
+			_, _, err := parseHeader(fields, names)
+			c.header = err == nil && names.positions() == 0
+		}
+		for _, field := range fields {
+			all++
+			if isClean(field, d.sep) {
+				clean++
+			}
+		}
+	}
+	for n, lines := range counts {
+		if lines > counts[c.fields] || lines == counts[c.fields] && n > c.fields {
+			c.fields = n
+		}
+	}
+	if len(lines) > 0 {
+		c.share, c.clean = float64(counts[c.fields])/float64(len(lines)), float64(clean)/float64(all)
+	}
+	return c
+}
+
+// isClean reports whether a field holds no separator but the dialect's, or is a number with a decimal comma.
+func isClean(field []byte, sep string) bool {
+	if _, is := decimalComma(field); is {
+		return true
+	}
+	for _, other := range []string{",", ";", "\t", "|", "::"} {
+		if other != sep && bytes.Contains(field, []byte(other)) {
+			return false
+		}
+	}
+	return true
+}
+
+// decimalComma returns a number with a point in place of its decimal comma.
+func decimalComma(field []byte) (point []byte, is bool) {
+	at := bytes.IndexByte(field, ',')
+	if at < 1 || at == len(field)-1 {
+		return nil, false
+	}
+	for i, c := range field {
+		if i != at && (c < '0' || c > '9') && !(i == 0 && (c == '-' || c == '+') && at > 1) {
+			return nil, false
+		}
+	}
+	point = bytes.Clone(field)
+	point[at] = '.'
+	return point, true
+}

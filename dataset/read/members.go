@@ -1,0 +1,87 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// mostTried limits the files of a folder or archive that are looked into.
+const mostTried = 100
+
+// partName is the name of a part of a file, as Spark writes it.
+var partName = regexp.MustCompile(`^part-[0-9a-zA-Z_.-]+$`)
+
+// members are the files that hold the ratings, and how they were found. There are several where they are parts of one.
+type members struct {
+	files []string
+	found dataset.Finding
+}
+
+// findMembers returns the files of a folder that hold the ratings: the one that is named, the one that is called so, parts of one, or
+// the only one whose content is ratings. Which of several is not guessed.
+func findMembers(ctx context.Context, f folder, where string, o Options) (members, error) {
+	names := slices.DeleteFunc(f.names(), isHidden)
+	if want := o.Form.Member; want != "" {
+		if !f.has(want) {
+			return members{}, fmt.Errorf("%s has no file %s; it has %s", where, want, strings.Join(firstOf(names, mostNamed), ", "))
+		}
+		return members{[]string{want}, dataset.Finding{What: "member", Found: want, Sure: dataset.Stated}}, nil
+	}
+	own := baseName(where) + ".inter" // as RecBole has it
+	called := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isRatingsFile(name) && unpackedName(name) != own })
+	switch len(called) {
+	case 0:
+	case 1:
+		return members{called, dataset.Finding{What: "member", Found: called[0], Sure: dataset.Certain, Why: "by its name"}}, nil
+	default:
+		return members{}, fmt.Errorf("%s holds %s; name the file itself", where, strings.Join(inKnownOrder(called), " and "))
+	}
+	parts := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !partName.MatchString(name) })
+	if len(parts) > 0 {
+		return members{parts, dataset.Finding{What: "member", Found: fmt.Sprintf("%d parts from %s", len(parts), parts[0]), Sure: dataset.Certain, Why: "by their names"}}, nil
+	}
+	if m, err := soleRatings(ctx, f, where, names, o); err != nil || len(m.files) > 0 {
+		return m, err
+	}
+	return members{}, fmt.Errorf("%s: %w: looked in it for %s, %s", where, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "), own)
+}
+
+// inKnownOrder orders names as in the list of names of files of ratings.
+func inKnownOrder(names []string) []string {
+	rank := func(name string) int { return slices.Index(ratingsFiles, strings.ToLower(unpackedName(name))) }
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	return names
+}
+
+// soleRatings returns the only file whose beginning is one of ratings; no file where there is none.
+func soleRatings(ctx context.Context, f folder, where string, names []string, o Options) (members, error) {
+	var list []string
+	for _, name := range names[:min(len(names), mostTried)] {
+		if hasRatings(ctx, f, name, o) {
+			list = append(list, name)
+		}
+	}
+	switch len(list) {
+	case 0:
+		return members{}, nil
+	case 1:
+		return members{list, dataset.Finding{What: "member", Found: list[0], Sure: dataset.Likely, Why: "no other file begins like ratings"}}, nil
+	}
+	return members{}, fmt.Errorf("%s: %w: no file of it has a name such as %s, and there may be ratings in %s; say in which, as --member %s", where, dataset.ErrNoRatings, ratingsFiles[0], strings.Join(firstOf(list, mostNamed), ", "), list[0])
+}
+
+// hasRatings reports whether a file begins like one of ratings.
+func hasRatings(ctx context.Context, f folder, name string, o Options) bool {
+	r, size, err := f.open(name)
+	if err != nil {
+		return false
+	}
+	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	rows, err := sniff(ctx, input{ReadCloser: r, path: f.path(name), size: size, beside: f.has}, o)
+	return err == nil && rows.rows != nil
+}

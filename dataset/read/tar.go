@@ -1,0 +1,83 @@
+package read
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset"
+)
+
+// isTar reports whether a file begins like a tar archive.
+func isTar(head []byte) bool {
+	const at = 257
+	return len(head) >= at+5 && bytes.Equal(head[at:at+5], []byte("ustar"))
+}
+
+// openTar puts the member of a tar archive that holds the ratings in its place: the one that is named, or the first whose name is one of
+// a file of ratings, or the only one. A tar archive is read once, from its beginning.
+func (in *input) openTar(ctx context.Context, o Options) (string, error) {
+	r := tar.NewReader(in.ReadCloser)
+	var names []string
+	for {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return "", fmt.Errorf("it begins like a tar archive, but cannot be read: %w", err)
+		}
+		if h.Typeflag != tar.TypeReg || isHidden(h.Name) {
+			continue
+		}
+		names = append(names, h.Name)
+		if isMember(h.Name, o.Form.Member) {
+			in.path = path.Join(in.path, h.Name)
+			in.filter(r)
+			return h.Name, nil
+		}
+	}
+	if o.Form.Member != "" {
+		return "", fmt.Errorf("the archive has no member %s; it has %s", o.Form.Member, strings.Join(firstOf(names, mostNamed), ", "))
+	}
+	return "", fmt.Errorf("%w: the archive has none of %s; say which of its files has the ratings, as --member NAME: %s",
+		dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "), strings.Join(firstOf(names, mostNamed), ", "))
+}
+
+// mostNamed limits the names of files in a message.
+const mostNamed = 20
+
+func firstOf(names []string, n int) []string {
+	if len(names) > n {
+		return append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", len(names)-n))
+	}
+	return names
+}
+
+// isMember reports whether a file of an archive is the one that is wanted; "" wants a file of ratings by its name.
+func isMember(name, want string) bool {
+	if want != "" {
+		return path.Clean(name) == path.Clean(want) || path.Base(name) == want
+	}
+	return isRatingsFile(path.Base(name))
+}
+
+// isRatingsFile reports whether a file is called like a file of ratings, in upper or lower case, packed or not.
+func isRatingsFile(name string) bool {
+	return slices.ContainsFunc(ratingsFiles, func(known string) bool { return strings.EqualFold(known, unpackedName(name)) })
+}
+
+// isHidden reports whether a file of an archive or folder belongs to the system that packed it.
+func isHidden(name string) bool {
+	base := path.Base(name)
+	return strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || strings.HasPrefix(name, "__MACOSX/") || strings.Contains(name, "/__MACOSX/")
+}
