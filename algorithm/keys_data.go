@@ -43,7 +43,7 @@ func declareData() {
 	})
 	Columns = config.DeclareText(config.Key{
 		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
-		Help: "What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click. label=NAME makes the file a regression's: that column is the label, user=NAME may be the id of an example, and all others are features.",
+		Help: "What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku; or their places: user=1,item=2,rating=3. Without a column of ratings every row is a click. label=NAME makes the file a regression's: that column is the label, user=NAME may be the id of an example, and all others are features.",
 		Check: func(c config.Config) string {
 			if _, err := read.ParseColumns(Columns.Of(c)); err != nil {
 				return err.Error()
@@ -62,6 +62,7 @@ func declareData() {
 			return ""
 		},
 	})
+	declareForm()
 	PublicUsers = config.DeclareNumber(config.Key{ // DP-CMF paper, section 4 and Figure 5
 		Name: "public-users", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Flag: true, Placeholder: "N",
 		Help: "So many users, drawn by their ids, whose ratings are public. They leave before the split, so that nothing of theirs is trained or tested on, and what they gave is a feature of the items, rater.",
@@ -93,6 +94,51 @@ func declareData() {
 		Help: "Take of public users' ratings those of 0.8 of the scale's top or more, four stars of five, each with the weight 1. Otherwise the stars are the weight.",
 		When: anyPublic,
 	})
+}
+
+// declareForm declares how the text of a file is written, where its beginning does not show it.
+func declareForm() {
+	Separator = config.DeclareText(config.Key{
+		Name: "separator", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "SEP",
+		Help: "What stands between the fields of the data: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines.",
+		Check: func(c config.Config) string {
+			_, err := read.ParseSeparator(Separator.Of(c))
+			return message(err)
+		},
+	})
+	NoHeader = config.DeclareText(config.Key{
+		Name: "no-header", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Scope: config.Own, Flag: true, Switch: true, Placeholder: "yes|no",
+		Help: "The first row of the data is a rating, and the columns are user, item, rating and timestamp unless columns says other places.",
+	})
+	Encoding = config.DeclareText(config.Key{
+		Name: "encoding", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",
+		Help:  "Encoding of the data, such as latin1, utf-16 or gbk. Default: found by the first bytes.",
+		Check: func(c config.Config) string { return message(read.ParseEncoding(Encoding.Of(c))) },
+	})
+	Member = config.DeclareText(config.Key{
+		Name: "member", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",
+		Help: "The file of a folder or archive that holds the ratings. Default: the file that is called so, or the only one that begins like ratings.",
+	})
+	Unrated = config.DeclareText(config.Key{
+		Name: "unrated", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "N,...",
+		Help: "Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out and counted.",
+		Check: func(c config.Config) string {
+			_, err := read.ParseUnrated(Unrated.Of(c))
+			return message(err)
+		},
+	})
+	BadRows = config.DeclareText(config.Key{
+		Name: "bad-rows", Kind: config.Word, Default: string(read.BadRowsError), Words: []string{string(read.BadRowsError), string(read.BadRowsSkip)}, Scope: config.Own, Flag: true, Placeholder: "error|skip",
+		Help: "What to do about rows that cannot be used: error refuses the data and names the first ten, skip leaves them out and counts them.",
+	})
+}
+
+// message is the text of an error, "" of none.
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // labelled reports whether the data are a regression's.
@@ -276,7 +322,11 @@ func DataOptions(c config.Config) read.Options {
 	if times := Of(c).About().Times; times != nil {
 		o.MaybeTimes = times(c)
 	}
-	o.Columns, _ = read.ParseColumns(Columns.Of(c)) // checked with the configuration
+	o.Columns, _ = read.ParseColumns(Columns.Of(c)) // checked with the configuration, as are the next
+	o.Unrated, _ = read.ParseUnrated(Unrated.Of(c))
+	o.Form = read.Form{NoHeader: NoHeader.Is(c, "yes"), Encoding: Encoding.Of(c), Member: Member.Of(c)}
+	o.Form.Separator, _ = read.ParseSeparator(Separator.Of(c))
+	o.BadRows = read.BadRows(BadRows.Of(c))
 	if lo := RatingMin.Of(c); lo.Given {
 		o.Min = &lo.Value
 	}

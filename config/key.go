@@ -50,6 +50,8 @@ type Key struct {
 	Unit  string   // of a number, such as "stars" or "Mbit/s"; "" of a plain one
 	Scope Scope
 	Flag  bool // it has a flag of its own; any key has --set
+	// Switch makes the flag one without a value, which means yes. The words are yes and no.
+	Switch bool
 	// Blocking: the checks of other keys depend on this key, so a problem with it is the only one reported.
 	Blocking bool
 	// Placeholder stands for the value in --help, in capitals.

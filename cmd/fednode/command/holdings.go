@@ -39,10 +39,7 @@ func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent
 	if given.experiment != nil {
 		o = experiment.DataOptions(*given.experiment)
 	}
-	o.Columns, _ = read.ParseColumns(c.Columns) // checked with the flags
-	if c.Duplicates != string(read.DuplicatesLast) {
-		o.Duplicates = read.Duplicates(c.Duplicates)
-	}
+	o = c.options(o)
 	h := &holdings{left: leftOut{log: log}}
 	o.Skipped = h.left.record
 	var err error

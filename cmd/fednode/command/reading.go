@@ -11,12 +11,26 @@ import (
 type reading struct {
 	Columns    string `placeholder:"user=NAME,..." help:"What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click."`
 	Duplicates string `enum:"last,mean,count" default:"last" help:"What several rows of one user and item are: the last in the file counts, their mean, or of clicks how many they are, up to the top of the scale."`
+	Separator  string `placeholder:"SEP" help:"What stands between the fields of the data: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines."`
+	NoHeader   bool   `help:"The first row of the data is a rating, and the columns are user, item, rating and timestamp unless --columns says other places."`
+	Encoding   string `placeholder:"NAME" help:"Encoding of the data, such as latin1, utf-16 or gbk. Default: found by the first bytes."`
+	Member     string `placeholder:"NAME" help:"The file of a folder or archive that holds the ratings."`
+	Unrated    string `placeholder:"N,..." help:"Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out."`
 }
 
 // check says what is wrong with the flags.
 func (r *reading) check() error {
 	if _, err := read.ParseColumns(r.Columns); err != nil {
 		return cli.Misusef("--columns: %w", err)
+	}
+	if _, err := read.ParseSeparator(r.Separator); err != nil {
+		return cli.Misusef("--separator: %w", err)
+	}
+	if err := read.ParseEncoding(r.Encoding); err != nil {
+		return cli.Misusef("--encoding: %w", err)
+	}
+	if _, err := read.ParseUnrated(r.Unrated); err != nil {
+		return cli.Misusef("--unrated: %w", err)
 	}
 	return nil
 }
@@ -25,7 +39,26 @@ func (r *reading) check() error {
 // the owner is then told of the others.
 func (r *reading) of(e *experiment.Experiment) {
 	algorithm.Columns.Set(&e.Config, r.Columns)
+	algorithm.Separator.Set(&e.Config, r.Separator)
+	algorithm.Encoding.Set(&e.Config, r.Encoding)
+	algorithm.Member.Set(&e.Config, r.Member)
+	algorithm.Unrated.Set(&e.Config, r.Unrated)
+	if r.NoHeader {
+		algorithm.NoHeader.Set(&e.Config, "yes")
+	}
 	if r.Duplicates != string(read.DuplicatesLast) {
 		algorithm.Duplicates.Set(&e.Config, r.Duplicates)
 	}
+}
+
+// options are how the files of the flags are read, which check has checked.
+func (r *reading) options(o read.Options) read.Options {
+	o.Columns, _ = read.ParseColumns(r.Columns)
+	o.Unrated, _ = read.ParseUnrated(r.Unrated)
+	o.Form = read.Form{NoHeader: r.NoHeader, Encoding: r.Encoding, Member: r.Member}
+	o.Form.Separator, _ = read.ParseSeparator(r.Separator)
+	if r.Duplicates != string(read.DuplicatesLast) {
+		o.Duplicates = read.Duplicates(r.Duplicates)
+	}
+	return o
 }

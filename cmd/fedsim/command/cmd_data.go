@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -70,15 +69,12 @@ func (c *dataListCmd) Run(s streams) error {
 }
 
 type dataInfoCmd struct {
-	Data         string   `arg:"" help:"As for fedsim run --data."`
-	RatingMin    *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
-	RatingMax    *float64 `help:"Top of the rating scale, likewise."`
-	Columns      string   `placeholder:"user=NAME,..." help:"What the data call their columns, as of fedsim run."`
-	Duplicates   string   `enum:"error,last,mean,count" default:"error" help:"What several rows of one user and item are, as of fedsim run."`
-	Features     string   `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
-	ByPopularity bool     `help:"Tell of each category of features on how popular items they are, too. That reads exact counts of ratings: for measuring only, covered by no epsilon."`
-	Buckets      int      `default:"4" placeholder:"N" help:"Into how many buckets of the same size items are divided for that, 1 to 10."`
-	Format       string   `enum:"table,json" default:"table" help:"table or json."`
+	Data string `arg:"" help:"As for fedsim run --data."`
+	dataFlags
+	Features     string `placeholder:"SPEC" help:"Public item features to describe too: genres, year and CSV files with the columns item_id, category, value and perhaps weight, with commas between."`
+	ByPopularity bool   `help:"Tell of each category of features on how popular items they are, too. That reads exact counts of ratings: for measuring only, covered by no epsilon."`
+	Buckets      int    `default:"4" placeholder:"N" help:"Into how many buckets of the same size items are divided for that, 1 to 10."`
+	Format       string `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // described is what fedsim data info says.
@@ -116,21 +112,14 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	}
 	p := newProgress(s.err)
 	defer p.Clear()
-	columns, err := parseColumns(c.Columns)
+	o, err := c.options()
 	if err != nil {
 		return err
 	}
-	set, err := read.Open(ctx, c.Data, read.Options{
-		Min: c.RatingMin, Max: c.RatingMax, Columns: columns, Duplicates: read.Duplicates(c.Duplicates), Progress: p.Loading(c.Data),
-	})
-	switch {
-	case errors.Is(err, dataset.ErrScale):
-		return cli.Misusef("--rating-min, --rating-max: %w", err)
-	case errors.Is(err, read.ErrDuplicates):
-		return cli.Misusef("--%w", err)
-	}
+	o.Progress = p.Loading(c.Data)
+	set, err := read.Open(ctx, c.Data, o)
 	if err != nil {
-		return err
+		return misread(err)
 	}
 	p.Clear()
 	notify(set.Notices, s)
@@ -149,14 +138,6 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 		return cli.PrintJSON(s.out, info)
 	}
 	return printInfo(s.out, info)
-}
-
-func parseColumns(text string) (read.Columns, error) {
-	columns, err := read.ParseColumns(text)
-	if err != nil {
-		return columns, cli.Misusef("--columns: %w", err)
-	}
-	return columns, nil
 }
 
 func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {
@@ -217,6 +198,9 @@ func printInfo(w io.Writer, i described) error {
 	row("item features", "titles %v, genres %v, years %v", i.HasTitles, i.HasGenres, i.HasYears)
 	if len(i.ItemColumns) > 0 {
 		row("columns of items.csv", "%s", strings.Join(i.ItemColumns, ", "))
+	}
+	for _, f := range i.Findings {
+		row(f.What, "%s", f)
 	}
 	row("digest", "%s", i.Digest)
 	if f := i.Features; f != nil {

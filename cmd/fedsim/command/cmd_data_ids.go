@@ -11,21 +11,22 @@ import (
 )
 
 type dataIDsCmd struct {
-	Data    string `arg:"" help:"As for fedsim run --data."`
-	Columns string `placeholder:"user=NAME,..." help:"What the data call their columns, as of fedsim run."`
-	Of      string `enum:"users,items" default:"users" help:"users or items."`
+	Data string `arg:"" help:"As for fedsim run --data."`
+	dataFlags
+	Of string `enum:"users,items" default:"users" help:"users or items."`
 }
 
 // Run implements fedsim data ids. What is wrong with a rating is another command's concern: the
 // list is of whoever has one that can be used.
 func (c *dataIDsCmd) Run(ctx context.Context, s streams) error {
-	columns, err := parseColumns(c.Columns)
+	o, err := c.options()
 	if err != nil {
 		return err
 	}
-	set, err := read.Open(ctx, c.Data, read.Options{Columns: columns, Skipped: func(*dataset.FileError) {}})
+	o.Skipped = func(*dataset.FileError) {}
+	set, err := read.Open(ctx, c.Data, o)
 	if err != nil {
-		return err
+		return misread(err)
 	}
 	notify(set.Notices, s)
 	ids := set.UserIDs

@@ -40,8 +40,12 @@ func newKeyFlags(take func(*config.Key) bool) keyFlags {
 	var fields []reflect.StructField
 	for i, k := range config.Keys() {
 		if k.Flag && take(k) {
+			kind := reflect.TypeFor[*string]()
+			if k.Switch {
+				kind = reflect.TypeFor[*bool]()
+			}
 			fields = append(fields, reflect.StructField{
-				Name: fmt.Sprintf("Key%d", i), Type: reflect.TypeFor[*string](),
+				Name: fmt.Sprintf("Key%d", i), Type: kind,
 				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q choices:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "))),
 			})
 		}
@@ -97,9 +101,16 @@ func (f *keyFlags) settings() ([]config.Setting, error) {
 	for _, plugin := range f.Plugins {
 		v := reflect.ValueOf(plugin).Elem()
 		for i := range v.NumField() {
-			if p := v.Field(i).Interface().(*string); p != nil {
-				key := v.Type().Field(i).Tag.Get("name")
-				list = append(list, config.Setting{Key: key, Value: *p, Origin: "--" + key})
+			key := v.Type().Field(i).Tag.Get("name")
+			switch p := v.Field(i).Interface().(type) {
+			case *string:
+				if p != nil {
+					list = append(list, config.Setting{Key: key, Value: *p, Origin: "--" + key})
+				}
+			case *bool:
+				if p != nil {
+					list = append(list, config.Setting{Key: key, Value: map[bool]string{true: "yes", false: "no"}[*p], Origin: "--" + key})
+				}
 			}
 		}
 	}

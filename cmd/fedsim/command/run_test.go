@@ -191,8 +191,13 @@ func runParser(t *testing.T) (*kong.Kong, *commands) {
 func TestRunFlagsBecomeSettings(t *testing.T) {
 	parser, c := runParser(t)
 	args := []string{"run"}
+	value := func(flag string) string { return "value of " + flag }
 	for _, flag := range runFlags() {
-		args = append(args, "--"+flag, "value of "+flag)
+		if flag == "no-header" { // has no value
+			args = append(args, "--"+flag)
+		} else {
+			args = append(args, "--"+flag, value(flag))
+		}
 	}
 	if _, err := parser.Parse(args); err != nil {
 		t.Fatal(err)
@@ -204,7 +209,7 @@ func TestRunFlagsBecomeSettings(t *testing.T) {
 	var keys []string
 	for _, s := range settings {
 		keys = append(keys, s.Key)
-		if s.Value != "value of "+s.Key || s.Origin != "--"+s.Key {
+		if s.Value != value(s.Key) && (s.Key != "no-header" || s.Value != "yes") || s.Origin != "--"+s.Key {
 			t.Errorf("--%s became %+v", s.Key, s)
 		}
 	}
