@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
@@ -126,4 +127,47 @@ func withoutIPv6(a multiaddr.Multiaddr) bool {
 	}
 	_ = l.Close() // nothing was sent
 	return false
+}
+
+// dialled is where an aggregator is dialled.
+func dialled(c admission.Contact) (peer.AddrInfo, error) {
+	id, err := peer.Decode(c.Peer)
+	if err != nil {
+		return peer.AddrInfo{}, fmt.Errorf("the aggregator's peer ID %q: %w", c.Peer, err)
+	}
+	info := peer.AddrInfo{ID: id}
+	for _, s := range c.Addresses {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q: %w", s, err)
+		}
+		transport, named := peer.SplitAddr(a)
+		if named != "" && named != id {
+			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q names another peer than %s", s, id)
+		}
+		info.Addrs = append(info.Addrs, transport)
+	}
+	return info, nil
+}
+
+// ParseContacts reads addresses that end in /p2p/ and the name of a peer, as a relay and the aggregator
+// print them: those of one peer that follow each other are one contact.
+func ParseContacts(addresses []string) ([]admission.Contact, error) {
+	var out []admission.Contact
+	for _, s := range addresses {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("the address %q: %w", s, err)
+		}
+		transport, id := peer.SplitAddr(a)
+		if id == "" || len(transport) == 0 {
+			return nil, fmt.Errorf("the address %q must end in /p2p/ and the peer's name, and say where that is before it", s)
+		}
+		if n := len(out); n > 0 && out[n-1].Peer == id.String() {
+			out[n-1].Addresses = append(out[n-1].Addresses, transport.String())
+		} else {
+			out = append(out, admission.Contact{Addresses: []string{transport.String()}, Peer: id.String()})
+		}
+	}
+	return out, nil
 }

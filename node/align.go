@@ -232,3 +232,22 @@ func (m *alignMember) roster(r *alignRoster) ([]align.Envelope, error) {
 	}
 	return out, err
 }
+
+// identitiesOf are those of the seats of an alignment, on a list; an error if a place is vacant.
+func identitiesOf(l *admission.List) (list []ed25519.PublicKey, err error) {
+	server, ok := l.Holder(admission.ServerPlace)
+	if !ok {
+		return nil, errVacant
+	}
+	list = append(list, server.Ed25519())
+	for id := range protocol.ClientID(l.Federation.Clients) {
+		k, ok := l.Holder(admission.ClientPlace(id))
+		if !ok {
+			return nil, errVacant
+		}
+		list = append(list, k.Ed25519())
+	}
+	return list, nil
+}
+
+var errVacant = errors.New("node: not all places are taken yet")

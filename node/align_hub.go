@@ -2,9 +2,6 @@ package node
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,24 +12,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/align"
-	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
-
-// AlignID names the stream on which rows of users are aligned, see package align. The
-// aggregator carries sealed envelopes from one member to another, and keeps none for who
-// is not there: what is not acknowledged is sent again.
-const AlignID = "/fedsim/align/1.0.0"
-
-// alignSize is how long what a member says may be: an envelope of the longest.
-const alignSize = 2 * align.MaxSealed
-
-// alignRoster says who is there. When all are, it has their hellos and the enrolment list.
-type alignRoster struct {
-	There  int             `json:"there"`
-	List   json.RawMessage `json:"list,omitempty"`
-	Hellos []align.Hello   `json:"hellos,omitempty"` // by seat
-}
 
 // aligning are the members of an alignment that have a stream.
 type aligning struct {
@@ -184,22 +165,3 @@ func (a *Aggregator) pass(from *aligner, c *controlMessage) error {
 		return fmt.Errorf("%w: not what a member of an alignment says", errNotice)
 	}
 }
-
-// identitiesOf are those of the seats of an alignment, on a list; an error if a place is vacant.
-func identitiesOf(l *admission.List) (list []ed25519.PublicKey, err error) {
-	server, ok := l.Holder(admission.ServerPlace)
-	if !ok {
-		return nil, errVacant
-	}
-	list = append(list, server.Ed25519())
-	for id := range protocol.ClientID(l.Federation.Clients) {
-		k, ok := l.Holder(admission.ClientPlace(id))
-		if !ok {
-			return nil, errVacant
-		}
-		list = append(list, k.Ed25519())
-	}
-	return list, nil
-}
-
-var errVacant = errors.New("node: not all places are taken yet")

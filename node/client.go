@@ -520,14 +520,6 @@ func (f *finisher) Finish(model []byte, run protocol.Runner) error {
 	return err
 }
 
-// fail reports what ends a process, unless something else has.
-func fail(failed chan<- error, err error) {
-	select {
-	case failed <- err:
-	default:
-	}
-}
-
 // send queues what the role says. What is not sent when the connection breaks goes
 // out over the next one, and is ignored there if it is late.
 func (c *Client) send(t *participation, list []protocol.Envelope) {

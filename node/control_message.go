@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 
@@ -137,15 +136,6 @@ func conclude(s network.Stream, c *controlMessage) error {
 	return ignoreEOF(err)
 }
 
-// endWriting tells the peer that nothing follows. libp2p gives the muxer's own error where the peer
-// has reset the stream, which here is what a reset is elsewhere.
-func endWriting(s network.Stream) error {
-	if err := s.CloseWrite(); err != nil {
-		return fmt.Errorf("%w: %w", network.ErrReset, err)
-	}
-	return nil
-}
-
 // hear reads a control message of at most so many bytes. A refusal is an error, and one for good is
 // fatal.
 func hear(s network.Stream, most int) (*controlMessage, error) {
@@ -190,7 +180,16 @@ func newLife() (life [16]byte, err error) {
 	return life, err
 }
 
-// within gives a step of registering its time.
-func within(s network.Stream, d time.Duration) {
-	_ = s.SetDeadline(time.Now().Add(d)) // a stream that takes none fails when it is used
+// descriptorSize is how long the description of a session may be: it holds the
+// catalogue of items.
+const descriptorSize = 64 << 20
+
+// alignSize is how long what a member says may be: an envelope of the longest.
+const alignSize = 2 * align.MaxSealed
+
+// alignRoster says who is there. When all are, it has their hellos and the enrolment list.
+type alignRoster struct {
+	There  int             `json:"there"`
+	List   json.RawMessage `json:"list,omitempty"`
+	Hellos []align.Hello   `json:"hellos,omitempty"` // by seat
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -99,57 +98,4 @@ func declines(err error, kind Decline) error {
 		kind = DeclineUnit
 	}
 	return &declineError{kind, err}
-}
-
-// decline notes a client's answer to a session: a kind of reason, or "" if the client takes part. The server
-// is told at its next registration, which follows at once when no round can come about any more. The caller
-// holds the aggregator's mu.
-func (a *Aggregator) decline(s *hubSession, id protocol.ClientID, kind Decline) {
-	if kind == "" {
-		delete(s.declined, id)
-		return
-	}
-	if s.declined == nil {
-		s.declined = make(map[protocol.ClientID]Decline)
-	}
-	s.declined[id] = kind.known()
-	a.cfg.Log.Warn().Stringer("client", admission.ClientPlace(id)).Str("reason", string(kind.known())).Msg("a client declines the session")
-	a.hopeless(s)
-}
-
-// hopeless has the server register again, once, if so many clients decline that no round can come about. The
-// caller holds mu.
-func (a *Aggregator) hopeless(s *hubSession) {
-	if s.hopeless || s.final != nil || a.declinedIn(s).impossible(s.terms.Cohort) == nil {
-		return
-	}
-	s.hopeless = true
-	a.busy.Go(func() { s.driver.give(s.ctx, protocol.Alone{}) }) // beside, since the driver may wait for mu
-	if c := a.conns[admission.ServerPlace]; c != nil && c.in == s && s.asked == nil {
-		c.close()
-	}
-}
-
-// declinedIn counts the clients that decline a session. The caller holds mu.
-func (a *Aggregator) declinedIn(s *hubSession) declined {
-	out := make(declined)
-	for _, kind := range s.declined {
-		out[kind]++
-	}
-	for c, behind := range s.behind {
-		if a.conns[c.place] == c {
-			for kind, n := range behind {
-				out[kind] += n
-			}
-		}
-	}
-	return out
-}
-
-// stands returns why the session cannot go on, if so. The caller holds mu.
-func (a *Aggregator) stands(s *hubSession) error {
-	if s == nil || s.final != nil {
-		return nil
-	}
-	return a.declinedIn(s).impossible(s.terms.Cohort)
 }

@@ -17,11 +17,8 @@ import (
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
 	connectionmanager "github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/x/rate"
+	"github.com/rs/zerolog"
 )
-
-// Listen is where an aggregator listens unless it is told otherwise: on all
-// addresses, over TCP and QUIC. Where the machine has no IPv6 those of IPv4 are enough.
-var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1", "/ip6/::/tcp/7946", "/ip6/::/udp/7946/quic-v1"}
 
 // newHub makes the host that everybody dials. The defaults of libp2p are for a
 // node among many equals and break one that has the whole federation at its
@@ -149,4 +146,15 @@ func newHost(identity ed25519.PrivateKey, gate connmgr.ConnectionGater, limits n
 		return nil, fmt.Errorf("node: %w", err)
 	}
 	return h, nil
+}
+
+// spareDescriptors are for what is no connection: listeners, files, the monitor.
+const spareDescriptors = 64
+
+// fits warns if the process may open fewer files than the room needs.
+func (r room) fits(descriptors uint64, log *zerolog.Logger) {
+	if need := uint64(r.all + spareDescriptors); descriptors < need {
+		log.Warn().Uint64("descriptors", descriptors).Uint64("needed", need).
+			Msg("this process may open too few files: once they are used up, parties are not let in and see no reason. Raise ulimit -n (LimitNOFILE= in a unit)")
+	}
 }

@@ -265,32 +265,6 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 	}
 }
 
-// streamLimiter bounds how often a peer opens a stream: enrolling has signatures verified, and
-// registering may be answered with the whole list. They are as many as are enrolled or
-// invited, since nobody else gets as far.
-type streamLimiter struct {
-	mu     sync.Mutex
-	limits map[peer.ID]*rate.Limiter
-}
-
-// How often a peer may open a stream; a peer pauses longer once it has failed some times.
-const (
-	streamsPerSecond = 1
-	streamsAtOnce    = 8
-)
-
-// wait returns when it is a peer's turn, or with an error when the context ends.
-func (v *streamLimiter) wait(ctx context.Context, id peer.ID) error {
-	v.mu.Lock()
-	l := v.limits[id]
-	if l == nil {
-		l = rate.NewLimiter(streamsPerSecond, streamsAtOnce)
-		v.limits[id] = l
-	}
-	v.mu.Unlock()
-	return l.Wait(ctx)
-}
-
 // serve registers a peer and carries its messages.
 func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	place, ok := a.place(s.Conn().RemotePeer())
@@ -324,10 +298,6 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	}
 	return a.serveClient(c)
 }
-
-// queueSize is how many bytes may wait for a peer that takes them slowly, besides
-// one message of any size.
-const queueSize = 64 << 20
 
 // enter puts a peer's newest connection in the place of an older one.
 func (a *Aggregator) enter(c *conn) {
@@ -429,24 +399,6 @@ func (a *Aggregator) welcome(c *conn) error {
 	return err
 }
 
-// repeated is a control message that all clients get alike, which is encoded once for as long as
-// the list in it stays, and whether the session has ended.
-type repeated struct {
-	mu    sync.Mutex
-	list  admission.Hash // of its text
-	ended bool
-	bytes []byte
-}
-
-func (r *repeated) frame(list admission.Hash, ended bool, compose func() *controlMessage) ([]byte, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.bytes == nil || r.ended != ended || r.list != list {
-		b, err := compose().frame()
-		if err != nil {
-			return nil, err
-		}
-		r.list, r.ended, r.bytes = list, ended, b
-	}
-	return r.bytes, nil
-}
+// Listen is where an aggregator listens unless it is told otherwise: on all
+// addresses, over TCP and QUIC. Where the machine has no IPv6 those of IPv4 are enough.
+var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1", "/ip6/::/tcp/7946", "/ip6/::/udp/7946/quic-v1"}

@@ -3,7 +3,6 @@ package node
 import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/multiformats/go-multiaddr"
-	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 )
 
@@ -54,15 +53,4 @@ func (a *Aggregator) supplant(old, c *conn) {
 	}
 	line.Msg("another process has registered as this party, whose older process was still connected. If its machine did not just fail, " +
 		"two machines run copies of one state: tell the owner to stop one")
-}
-
-// spareDescriptors are for what is no connection: listeners, files, the monitor.
-const spareDescriptors = 64
-
-// fits warns if the process may open fewer files than the room needs.
-func (r room) fits(descriptors uint64, log *zerolog.Logger) {
-	if need := uint64(r.all + spareDescriptors); descriptors < need {
-		log.Warn().Uint64("descriptors", descriptors).Uint64("needed", need).
-			Msg("this process may open too few files: once they are used up, parties are not let in and see no reason. Raise ulimit -n (LimitNOFILE= in a unit)")
-	}
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire"
 )
 
-// RelayID is the libp2p protocol ID of the stream between a relay and the aggregator.
-const RelayID = "/fedsim/relay/1.0.0"
-
 // relayLinks are an aggregator's relays. Each stream of one has a number of its own: what the
 // relay held when a stream broke does not come over the next.
 type relayLinks struct {

@@ -116,10 +116,6 @@ func (s *hubSession) askNobody() {
 	}
 }
 
-// descriptorSize is how long the description of a session may be: it holds the
-// catalogue of items.
-const descriptorSize = 64 << 20
-
 // unfit is why a session's description is refused for good: it would be refused again, whatever changes but
 // the description itself, or the aggregator's settings. All other refusals pass.
 type unfit struct{ error }

@@ -1,25 +1,10 @@
 package node
 
 import (
-	"errors"
-	"io"
-
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/protocol"
 )
-
-// ignoreEOF is the error of a stream that was not simply closed.
-func ignoreEOF(err error) error {
-	if supplanted(err) {
-		return err
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, network.ErrReset) {
-		return nil
-	}
-	return err
-}
 
 // levels of the events of roles: what an operator must see, and what happens all
 // the time.

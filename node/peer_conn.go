@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -14,13 +12,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	libp2pprotocol "github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
-	"github.com/multiformats/go-multiaddr"
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // peerConn is the network's side of a client, a relay or the server: it holds a connection
@@ -66,27 +61,6 @@ func newPeerConn(identity admission.PrivateKey, contacts []admission.Contact, pr
 func (l *peerConn) begin(place int) {
 	l.at = place % len(l.all)
 	l.aggregator = l.all[l.at]
-}
-
-// dialled is where an aggregator is dialled.
-func dialled(c admission.Contact) (peer.AddrInfo, error) {
-	id, err := peer.Decode(c.Peer)
-	if err != nil {
-		return peer.AddrInfo{}, fmt.Errorf("the aggregator's peer ID %q: %w", c.Peer, err)
-	}
-	info := peer.AddrInfo{ID: id}
-	for _, s := range c.Addresses {
-		a, err := multiaddr.NewMultiaddr(s)
-		if err != nil {
-			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q: %w", s, err)
-		}
-		transport, named := peer.SplitAddr(a)
-		if named != "" && named != id {
-			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q names another peer than %s", s, id)
-		}
-		info.Addrs = append(info.Addrs, transport)
-	}
-	return info, nil
 }
 
 // keep holds the connection: serve has it for as long as it lasts. It returns when
@@ -194,125 +168,4 @@ func (l *peerConn) cut() {
 	if l.stream != nil {
 		_ = l.stream.Reset() // its end is what is wanted
 	}
-}
-
-// revoke applies the operator's newest revocations, which the aggregator could withhold.
-// If they revoke a party, this peer registers again: it does not accept a list with that
-// party, and so takes no part in a sum with it. A peer that is itself revoked fails with
-// admission.ErrRevoked.
-func (l *peerConn) revoke(own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
-	out, err := r.Revoke(v)
-	for i := range out {
-		l.log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
-	}
-	if gone := r.Revocations().Check(&own.Enrolment); gone != nil {
-		fail(failed, fmt.Errorf("this party itself: %w", gone))
-	}
-	if len(out) > 0 {
-		l.cut()
-	}
-	return err
-}
-
-// greet registers by the protocol of a stream, with the list that a registry has, and returns what the aggregator
-// answers.
-func greet(s network.Stream, version string, life [16]byte, f *admission.Federation, r *admission.Registry) (*welcome, error) {
-	_, known, err := r.Current()
-	if err != nil {
-		return nil, err
-	}
-	within(s, registerTimeout)
-	if err = say(s, &controlMessage{Register: &register{Version: version, Life: life, List: known}}); err != nil {
-		return nil, err
-	}
-	m, err := hear(s, 2*f.MaxListSize())
-	if err != nil {
-		return nil, err
-	}
-	if m.Welcome == nil {
-		return nil, errNotice
-	}
-	return m.Welcome, nil
-}
-
-// trust takes the aggregator's list into the party's own registry, and checks that
-// it is one to work with. No text is that of the list in the registry.
-func trust(m *admission.Membership, r *admission.Registry, text []byte) (list *admission.List, err error) {
-	if text == nil {
-		list, _, err = r.Current()
-	} else {
-		list, _, err = r.Take(text)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return list, m.Check(list)
-}
-
-// carry exchanges messages over a stream until it ends: what is queued goes out,
-// and what comes in is checked and given to the role.
-func carry(ctx context.Context, s network.Stream, q *queue, limits wire.Limits, take func(protocol.Message) error) error {
-	_ = s.SetDeadline(time.Time{})
-	closed := make(chan struct{})
-	wrote := make(chan struct{})
-	go func() {
-		defer close(wrote)
-		if q.write(s, closed) != nil {
-			_ = s.Reset() // the reader would wait on, and nobody dial again
-		}
-	}()
-	defer func() {
-		close(closed)
-		_ = s.Reset()
-		<-wrote
-	}()
-	r := wire.NewReader(s, limits)
-	for {
-		m, err := r.Read()
-		if err != nil {
-			return err
-		}
-		if err = take(m); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-}
-
-// signer checks what the server has signed.
-type signer ed25519.PublicKey
-
-func (k signer) check(session protocol.SessionID, m protocol.Message) error {
-	switch m := m.(type) {
-	case *protocol.Announce:
-		return protocol.VerifyPlan(ed25519.PublicKey(k), m.Plan)
-	case *protocol.Final:
-		return protocol.VerifyFinal(ed25519.PublicKey(k), session, m)
-	default:
-		return nil // what the aggregator itself says, which the roles check
-	}
-}
-
-// ParseContacts reads addresses that end in /p2p/ and the name of a peer, as a relay and the aggregator
-// print them: those of one peer that follow each other are one contact.
-func ParseContacts(addresses []string) ([]admission.Contact, error) {
-	var out []admission.Contact
-	for _, s := range addresses {
-		a, err := multiaddr.NewMultiaddr(s)
-		if err != nil {
-			return nil, fmt.Errorf("the address %q: %w", s, err)
-		}
-		transport, id := peer.SplitAddr(a)
-		if id == "" || len(transport) == 0 {
-			return nil, fmt.Errorf("the address %q must end in /p2p/ and the peer's name, and say where that is before it", s)
-		}
-		if n := len(out); n > 0 && out[n-1].Peer == id.String() {
-			out[n-1].Addresses = append(out[n-1].Addresses, transport.String())
-		} else {
-			out = append(out, admission.Contact{Addresses: []string{transport.String()}, Peer: id.String()})
-		}
-	}
-	return out, nil
 }

@@ -154,3 +154,7 @@ func writePiece(s network.Stream, b []byte) error {
 	}
 	return nil
 }
+
+// queueSize is how many bytes may wait for a peer that takes them slowly, besides
+// one message of any size.
+const queueSize = 64 << 20
