@@ -6,6 +6,8 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -17,9 +19,9 @@ func (j *Job) account(durable *store.Ledger, costs *dp.Cache) (client.Ledger, er
 	records, err := durable.Records()
 	switch {
 	case errors.Is(err, store.ErrUnprotected):
-		return nil, &declineError{DeclineUnit, err}
+		return nil, &session.DeclineError{Kind: session.DeclineUnit, Err: err}
 	case err != nil: // of the disk, which the owner has to see to
-		return nil, &fatalError{&declineError{DeclineUnable, err}}
+		return nil, peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
 	}
 	if j.Limit == nil {
 		return j.restore(*j.Budget, durable, costs, records)
@@ -72,7 +74,7 @@ func (j *Job) fits(costs *dp.Cache, others []dp.Record) error {
 		return fmt.Errorf("node: the ledger: %w", earlier(err))
 	}
 	var whole []dp.Event
-	for k, plan := range j.Terms.plans() {
+	for k, plan := range j.Terms.Plans() {
 		events, failed := plan.Charges()
 		if failed != nil {
 			return failed

@@ -14,6 +14,8 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -117,42 +119,42 @@ type alignMember struct {
 func (m *alignMember) has(a align.Attempt) bool { return len(m.kept) > 0 && m.kept[0] == a }
 
 func (m *alignMember) run(ctx context.Context) error {
-	l, err := newPeerConn(m.cfg.Identity, []admission.Contact{m.cfg.Membership.Contact}, AlignID, m.cfg.Log, m.cfg.over...)
+	l, err := peer.NewConn(m.cfg.Identity, []admission.Contact{m.cfg.Membership.Contact}, peer.AlignID, m.cfg.Log, m.cfg.over...)
 	if err != nil {
 		return err
 	}
-	return l.keep(ctx, func(_ context.Context, s network.Stream) error { return m.serve(s) })
+	return l.Keep(ctx, func(_ context.Context, s network.Stream) error { return m.serve(s) })
 }
 
 // serve is one stream to the aggregator.
 func (m *alignMember) serve(s network.Stream) error {
-	within(s, registerTimeout)
+	peer.Within(s, peer.RegisterTimeout)
 	hello := m.role.Hello()
-	if err := say(s, &controlMessage{Hello: &hello}); err != nil {
+	if err := session.Say(s, &session.Message{Hello: &hello}); err != nil {
 		return err
 	}
 	if m.ended != nil {
-		if err := say(s, &controlMessage{Ended: m.ended}); err != nil {
+		if err := session.Say(s, &session.Message{Ended: m.ended}); err != nil {
 			return err
 		}
 	}
-	most := max(alignSize, 2*m.cfg.Membership.Federation.MaxListSize()+(m.cfg.Membership.Federation.Clients+1)*noticeSize)
+	most := max(session.AlignSize, 2*m.cfg.Membership.Federation.MaxListSize()+(m.cfg.Membership.Federation.Clients+1)*session.NoticeSize)
 	for {
 		_ = s.SetDeadline(time.Time{}) // parties are awaited for as long as it takes
-		c, err := hear(s, most)
+		c, err := session.Hear(s, most)
 		if err != nil {
 			return err
 		}
 		if c.Ended != nil && m.ends(c.Ended) {
-			return errEnd
+			return peer.ErrEnd
 		}
 		out, err := m.take(c)
 		if err != nil {
 			return err
 		}
 		for i := range out {
-			_ = s.SetWriteDeadline(time.Now().Add(frameTimeout))
-			if err = say(s, out[i]); err != nil {
+			_ = s.SetWriteDeadline(time.Now().Add(peer.FrameTimeout))
+			if err = session.Say(s, out[i]); err != nil {
 				return err
 			}
 		}
@@ -175,7 +177,7 @@ func (m *alignMember) serverKey() (ed25519.PublicKey, error) {
 
 // take is what follows from what the aggregator says. An error is fatal but for those of
 // a list that is not trusted, as elsewhere.
-func (m *alignMember) take(c *controlMessage) ([]*controlMessage, error) {
+func (m *alignMember) take(c *session.Message) ([]*session.Message, error) {
 	var out []align.Envelope
 	var err error
 	switch {
@@ -185,10 +187,10 @@ func (m *alignMember) take(c *controlMessage) ([]*controlMessage, error) {
 		out, err = m.role.Take(c.Envelope, m.cfg.Workers)
 	case c.Ended != nil: // of an attempt that is none of this member's
 	default:
-		return nil, errNotice
+		return nil, session.ErrNotice
 	}
 	if _, fault := errors.AsType[*align.Fault](err); fault || errors.Is(err, align.ErrAttempts) || errors.Is(err, align.ErrMismatch) {
-		return nil, &fatalError{err}
+		return nil, peer.Fatal(err)
 	} else if errors.Is(err, errUntrusted) {
 		return nil, err
 	} else if err != nil {
@@ -196,14 +198,14 @@ func (m *alignMember) take(c *controlMessage) ([]*controlMessage, error) {
 	}
 	more, end, err := m.after()
 	if err != nil {
-		return nil, &fatalError{err}
+		return nil, peer.Fatal(err)
 	}
-	var said []*controlMessage
+	var said []*session.Message
 	for _, e := range append(out, more...) {
-		said = append(said, &controlMessage{Envelope: &e})
+		said = append(said, &session.Message{Envelope: &e})
 	}
 	if end != nil {
-		said = append(said, &controlMessage{Ended: end})
+		said = append(said, &session.Message{Ended: end})
 	}
 	return said, nil
 }
@@ -211,12 +213,12 @@ func (m *alignMember) take(c *controlMessage) ([]*controlMessage, error) {
 var errUntrusted = errors.New("node: the aggregator's list is not trusted")
 
 // roster takes who is there. An alignment begins when all are.
-func (m *alignMember) roster(r *alignRoster) ([]align.Envelope, error) {
+func (m *alignMember) roster(r *session.Roster) ([]align.Envelope, error) {
 	if r.List == nil {
 		m.cfg.Log.Info().Int("there", r.There).Int("of", m.cfg.Membership.Federation.Clients+1).Msg("waiting for the server and all parties")
 		return nil, nil
 	}
-	list, err := trust(m.cfg.Membership, m.cfg.Registry, r.List)
+	list, err := session.Trust(m.cfg.Membership, m.cfg.Registry, r.List)
 	if err != nil {
 		return nil, errors.Join(errUntrusted, err)
 	}

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/align"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -16,7 +16,7 @@ func TestAlignHostileMembers(t *testing.T) {
 	for name, says := range alignLies(t) {
 		who := admission.ClientPlace(protocol.ClientID(turn % len(x.lists))) // each may come a few times only
 		turn++
-		s := x.speaks(x.identity(who), node.AlignID)
+		s := x.speaks(x.identity(who), peer.AlignID)
 		s.say(says(align.SeatOf(who.Client)))
 		if !s.isCutOff() {
 			t.Errorf("%s: not cut off", name)

@@ -19,6 +19,8 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
@@ -46,7 +48,7 @@ type ClientConfig struct {
 	Open     func(experiment []byte) (*Job, error)
 	Log      zerolog.Logger
 	Workers  protocol.Workers
-	Observer Observer // nil: nobody
+	Observer session.Observer // nil: nobody
 	// Declined is told why the client declines the session that there is, and of nil when it takes part
 	// in one. nil: the log alone tells.
 	Declined func(why error)
@@ -63,7 +65,7 @@ type ClientConfig struct {
 
 // Job is what a client does in a session, as the experiment determines it.
 type Job struct {
-	Terms  *Terms
+	Terms  *session.Terms
 	Budget *dp.Budget // of the session; nil where nothing is noised
 	// Limit is what all sessions of the client's ledger may cost together. nil: what this one
 	// may, those before it included.
@@ -89,7 +91,7 @@ type Job struct {
 // Client is a client's process, or one of several clients in a process.
 type Client struct {
 	cfg    ClientConfig
-	conn   *peerConn
+	conn   *peer.Conn
 	life   [16]byte
 	now    func() time.Time // the machine's clock
 	part   *participation   // the session that it takes part in; nil before the first
@@ -100,14 +102,14 @@ type Client struct {
 type participation struct {
 	described  [sha256.Size]byte // the descriptor's hash
 	experiment [sha256.Size]byte
-	terms      Terms
+	terms      session.Terms
 	over       bool // it takes the final model, and part in nothing
 	last       bool // it has been given the final model, of which it makes what it keeps
 	keep       func() error
-	server     signer
+	server     session.Signer
 	trainer    client.Trainer
-	driver     *driver
-	queue      *queue
+	driver     *session.Driver
+	queue      *peer.Queue
 	stop       context.CancelFunc
 	stopped    chan struct{} // the driver has returned
 	ended      chan struct{} // the final model has been taken
@@ -123,9 +125,9 @@ func (t *participation) leave() {
 // NewClient makes a client. It dials when it runs.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	if cfg.Membership.Enrolment.Ticket.Place.Role != protocol.Client {
-		return nil, fmt.Errorf("%w: the invitation is for the %s", ErrRole, cfg.Membership.Enrolment.Ticket.Place)
+		return nil, fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, cfg.Membership.Enrolment.Ticket.Place)
 	}
-	cfg.Observer = observing(cfg.Observer)
+	cfg.Observer = session.Observing(cfg.Observer)
 	if cfg.Noise == nil {
 		cfg.Noise = new(client.Samplers)
 	}
@@ -138,17 +140,17 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	cfg.Log = cfg.Log.With().Stringer("place", cfg.Membership.Enrolment.Ticket.Place).Logger()
 	c := &Client{cfg: cfg, now: time.Now, failed: make(chan error, 1)}
 	var err error
-	if c.life, err = newLife(); err != nil {
+	if c.life, err = session.NewLife(); err != nil {
 		return nil, err
 	}
 	contacts := cfg.Relays
 	if len(contacts) == 0 {
 		contacts = []admission.Contact{cfg.Membership.Contact}
 	}
-	if c.conn, err = newPeerConn(cfg.Identity, contacts, ProtocolID, cfg.Log, cfg.over...); err != nil {
+	if c.conn, err = peer.NewConn(cfg.Identity, contacts, peer.ProtocolID, cfg.Log, cfg.over...); err != nil {
 		return nil, err
 	}
-	c.conn.begin(int(c.party().Client))
+	c.conn.StartAt(int(c.party().Client))
 	return c, nil
 }
 
@@ -166,7 +168,7 @@ func (c *Client) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := c.conn.keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
+	err := c.conn.Keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
 	if c.part != nil {
 		c.part.leave()
 	}
@@ -213,7 +215,7 @@ func (c *Client) finish() error {
 // admission.ErrRevoked. Older revocations than are known are refused, see
 // admission.Registry.
 func (c *Client) Revoke(v *admission.Revocations) error {
-	return c.conn.revoke(c.cfg.Membership, c.cfg.Registry, v, c.failed)
+	return revoke(c.conn, &c.cfg.Log, c.cfg.Membership, c.cfg.Registry, v, c.failed)
 }
 
 // serve registers, checks the session, and carries messages. ctx is that of the
@@ -222,17 +224,17 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if t := c.part; t != nil && t.last { // whatever the aggregator has by now
 		select {
 		case <-t.ended:
-			return errEnd
+			return peer.ErrEnd
 		case <-stream.Done():
 			return stream.Err()
 		}
 	}
 	m := c.cfg.Membership
-	w, err := greet(s, ProtocolID, c.life, &m.Federation, c.cfg.Registry)
+	w, err := session.Greet(s, peer.ProtocolID, c.life, &m.Federation, c.cfg.Registry)
 	if err != nil {
 		return err
 	}
-	if _, err = trust(m, c.cfg.Registry, w.List); err != nil {
+	if _, err = session.Trust(m, c.cfg.Registry, w.List); err != nil {
 		return err
 	}
 	c.cfg.Log.Info().Msg("registered")
@@ -242,8 +244,8 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if err != nil {
 		return err
 	}
-	within(s, registerTimeout)
-	if err = say(s, &controlMessage{Ready: &ready{}}); err != nil {
+	peer.Within(s, peer.RegisterTimeout)
+	if err = session.Say(s, &session.Message{Ready: &session.Ready{}}); err != nil {
 		return err
 	}
 	go func() {
@@ -253,20 +255,20 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		case <-stream.Done():
 		}
 	}()
-	err = carry(stream, s, t.queue, t.terms.limits(protocol.Aggregator, protocol.Client), func(m protocol.Message) error {
-		if forged := t.server.check(t.terms.Session, m); forged != nil {
+	err = session.Carry(stream, s, t.queue, t.terms.Limits(protocol.Aggregator, protocol.Client), func(m protocol.Message) error {
+		if forged := t.server.Check(t.terms.Session, m); forged != nil {
 			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
 		}
-		t.driver.give(ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: c.party(), Message: m}})
+		t.driver.Give(ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: c.party(), Message: m}})
 		_, final := m.(*protocol.Final)
 		t.last = t.last || final
 		return nil
 	})
 	select {
 	case <-t.ended:
-		return errEnd
+		return peer.ErrEnd
 	default:
-		return ignoreEOF(err)
+		return peer.IgnoreEOF(err)
 	}
 }
 
@@ -274,24 +276,24 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 func (c *Client) awaits(ctx context.Context, s network.Stream) (*participation, error) {
 	for {
 		_ = s.SetDeadline(time.Time{}) // it may take its time until there is a session
-		n, err := hear(s, descriptorSize)
+		n, err := session.Hear(s, session.DescriptorSize)
 		if err != nil {
 			return nil, err
 		}
 		if n.Session == nil {
-			return nil, errNotice
+			return nil, session.ErrNotice
 		}
 		t, err := c.take(ctx, n.Session)
-		answer := &controlMessage{Wait: &wait{}}
-		refusal, declines := errors.AsType[*declineError](err)
+		answer := &session.Message{Wait: &session.Wait{}}
+		refusal, declines := errors.AsType[*session.DeclineError](err)
 		switch {
 		case declines && n.Session.Ended:
-			c.cfg.Log.Info().AnErr("since", refusal.error).Msg("waiting for the next session")
+			c.cfg.Log.Info().AnErr("since", refusal.Err).Msg("waiting for the next session")
 		case declines:
-			answer = &controlMessage{Decline: refusal.kind}
-			c.cfg.Log.Error().Err(refusal.error).Str("told", string(refusal.kind)).
+			answer = &session.Message{Decline: refusal.Kind}
+			c.cfg.Log.Error().Err(refusal.Err).Str("told", string(refusal.Kind)).
 				Msg("this client declines the session, and waits for the next; others are told the kind of reason alone")
-			c.declined(refusal.error)
+			c.declined(refusal.Err)
 		case errors.Is(err, errPast):
 			c.cfg.Log.Info().Str("since", err.Error()).Msg("waiting for the next session")
 			c.declined(nil)
@@ -301,11 +303,11 @@ func (c *Client) awaits(ctx context.Context, s network.Stream) (*participation, 
 			}
 			return t, err
 		}
-		within(s, registerTimeout)
-		if fatal(err) { // the process ends, and a reset would overtake the answer
-			return nil, errors.Join(err, conclude(s, answer))
+		peer.Within(s, peer.RegisterTimeout)
+		if peer.IsFatal(err) { // the process ends, and a reset would overtake the answer
+			return nil, errors.Join(err, session.Conclude(s, answer))
 		}
-		if said := say(s, answer); said != nil {
+		if said := session.Say(s, answer); said != nil {
 			return nil, said
 		}
 	}
@@ -328,20 +330,20 @@ func (c *Client) party() protocol.Party {
 // take checks the description of a session, also of one that the client was in before:
 // it must be of whoever is the server by now, and of the list that there is. Unless the
 // client takes part in it already, it begins to.
-func (c *Client) take(ctx context.Context, s *session) (*participation, error) {
+func (c *Client) take(ctx context.Context, s *session.Signed) (*participation, error) {
 	m := c.cfg.Membership
-	list, err := trust(m, c.cfg.Registry, s.List)
+	list, err := session.Trust(m, c.cfg.Registry, s.List)
 	if err != nil {
 		return nil, err
 	}
 	server, ok := list.Holder(admission.ServerPlace)
-	if s.Ended && !(ok && s.signed(server)) {
-		return nil, fmt.Errorf("%w: %w: it is over, and not signed by who is the server now", ErrSession, errPast)
+	if s.Ended && !(ok && s.SignedBy(server)) {
+		return nil, fmt.Errorf("%w: %w: it is over, and not signed by who is the server now", session.ErrSession, errPast)
 	}
 	if !ok {
-		return nil, fmt.Errorf("%w: nobody on the list is the server", ErrSession)
+		return nil, fmt.Errorf("%w: nobody on the list is the server", session.ErrSession)
 	}
-	d, err := s.verify(&m.Federation, server)
+	d, err := s.Verify(&m.Federation, server)
 	if err != nil {
 		return nil, err
 	}
@@ -349,7 +351,7 @@ func (c *Client) take(ctx context.Context, s *session) (*participation, error) {
 		return nil, fmt.Errorf("%w: it is %x, which this client has finished", errPast, d.Terms.Session)
 	}
 	if d.List != list.Hash() && !s.Ended {
-		return nil, fmt.Errorf("%w: it began with another enrolment list", ErrSession)
+		return nil, fmt.Errorf("%w: it began with another enrolment list", session.ErrSession)
 	}
 	described := sha256.Sum256(s.Descriptor)
 	if t := c.part; t != nil && t.described == described && server.Ed25519().Equal(ed25519.PublicKey(t.server)) && (s.Ended || !t.over) {
@@ -357,10 +359,10 @@ func (c *Client) take(ctx context.Context, s *session) (*participation, error) {
 	}
 	job, err := c.cfg.Open(d.Experiment)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSession, err)
+		return nil, fmt.Errorf("%w: %w", session.ErrSession, err)
 	}
-	if !job.Terms.equal(&d.Terms) {
-		return nil, fmt.Errorf("%w: its terms do not follow from its experiment", ErrSession)
+	if !job.Terms.Equal(&d.Terms) {
+		return nil, fmt.Errorf("%w: its terms do not follow from its experiment", session.ErrSession)
 	}
 	before := c.part
 	if before != nil {
@@ -368,7 +370,7 @@ func (c *Client) take(ctx context.Context, s *session) (*participation, error) {
 		c.part = nil
 	}
 	if job.Refusal != nil {
-		return nil, declines(job.Refusal, DeclineTerms)
+		return nil, session.AsDecline(job.Refusal, session.DeclineTerms)
 	}
 	ledger, err := c.account(job)
 	if err != nil {
@@ -379,12 +381,12 @@ func (c *Client) take(ctx context.Context, s *session) (*participation, error) {
 		err = job.Consented()
 	}
 	if err != nil {
-		return nil, &fatalError{&declineError{DeclineUnable, err}}
+		return nil, peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
 	}
-	t := &participation{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: signer(server.Ed25519()), trainer: trainer, keep: job.Keep,
-		queue: newQueue(queueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
+	t := &participation{described: described, experiment: sha256.Sum256(d.Experiment), terms: d.Terms, over: s.Ended, server: session.Signer(server.Ed25519()), trainer: trainer, keep: job.Keep,
+		queue: peer.NewQueue(peer.QueueSize), stopped: make(chan struct{}), ended: make(chan struct{})}
 	if err = c.begin(ctx, t, job, ledger, list); err != nil {
-		return nil, &fatalError{err}
+		return nil, peer.Fatal(err)
 	}
 	c.part = t
 	c.cfg.Observer.Session(d.Terms.Session)
@@ -393,8 +395,8 @@ func (c *Client) take(ctx context.Context, s *session) (*participation, error) {
 
 // trainer returns the trainer that the client had before, where the same session goes on with another list: what
 // it has trained for itself is nowhere else. Otherwise it makes one.
-func (c *Client) trainer(ctx context.Context, before *participation, d *Descriptor, job *Job) (client.Trainer, error) {
-	if before != nil && before.terms.equal(&d.Terms) && before.experiment == sha256.Sum256(d.Experiment) {
+func (c *Client) trainer(ctx context.Context, before *participation, d *session.Descriptor, job *Job) (client.Trainer, error) {
+	if before != nil && before.terms.Equal(&d.Terms) && before.experiment == sha256.Sum256(d.Experiment) {
 		return before.trainer, nil
 	}
 	trainer, err := job.Train(ctx)
@@ -410,7 +412,7 @@ func (c *Client) training(session protocol.SessionID) string {
 }
 
 // restore takes a trainer to where it was before a restart.
-func (c *Client) restore(t client.Durable, d *Descriptor) error {
+func (c *Client) restore(t client.Durable, d *session.Descriptor) error {
 	kept, fallback, err := store.LoadCheckpoint(c.training(d.Terms.Session), sha256.Sum256(d.Experiment))
 	if errors.Is(err, store.ErrNoCheckpoint) {
 		return nil
@@ -459,16 +461,16 @@ func (c *Client) account(job *Job) (client.Ledger, error) {
 	}
 	ledger, err := job.account(c.cfg.Ledger, c.cfg.Costs)
 	if err != nil {
-		return nil, declines(err, DeclineBudget)
+		return nil, session.AsDecline(err, session.DeclineBudget)
 	}
 	return ledger, nil
 }
 
 // begin starts the role.
 func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger client.Ledger, list *admission.List) error {
-	id, session := c.cfg.Membership.Enrolment.Ticket.Place.Client, t.terms.Session
-	last := c.cfg.Ledger.Last(session)
-	p, err := secagg.NewParty(secagg.PartyConfig{ID: id, Session: session, Params: t.terms.sums(list),
+	id, in := c.cfg.Membership.Enrolment.Ticket.Place.Client, t.terms.Session
+	last := c.cfg.Ledger.Last(in)
+	p, err := secagg.NewParty(secagg.PartyConfig{ID: id, Session: in, Params: t.terms.Sums(list),
 		Entropy: c.cfg.Entropy, Identity: c.cfg.Identity.Ed25519(), Last: last})
 	if err != nil {
 		return err
@@ -483,18 +485,18 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 	}
 	ctx, t.stop = context.WithCancel(ctx)
 	held := &pace{Pacing: c.cfg.Pacing, experiment: t.experiment, worst: job.Worst, ctx: ctx, now: c.now, limit: t.terms.StageTimeout, log: &c.cfg.Log}
-	t.driver = &driver{
-		role: client.New(client.Config{ID: id, Session: session, Trainer: &finisher{&pacedTrainer{t.trainer, held}, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
+	t.driver = &session.Driver{
+		Role: client.New(client.Config{ID: id, Session: in, Trainer: &finisher{&pacedTrainer{t.trainer, held}, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
 			Agreed: agreed, Iterations: iterations, Save: save, Last: last, Dense: true}),
-		inputs: make(chan protocol.Input), runner: c.cfg.Workers, now: c.now, pace: held,
-		persist: func(records []protocol.Record) error { return c.persist(t.experiment, records) },
-		send:    func(list []protocol.Envelope) { c.send(t, list) },
-		events:  func(events []protocol.Event) { c.log(t, events) },
+		Inputs: make(chan protocol.Input), Runner: c.cfg.Workers, Now: c.now, Hold: held.hold,
+		Persist: func(records []protocol.Record) error { return c.persist(t.experiment, records) },
+		Send:    func(list []protocol.Envelope) { c.send(t, list) },
+		Events:  func(events []protocol.Event) { c.log(t, events) },
 	}
 	go func() {
 		defer close(t.stopped)
-		if err := t.driver.run(ctx); err != nil {
+		if err := t.driver.Run(ctx); err != nil {
 			fail(c.failed, fmt.Errorf("node: a record cannot be kept, and nothing leaves without: %w", err))
 		}
 	}()
@@ -526,7 +528,7 @@ func (c *Client) send(t *participation, list []protocol.Envelope) {
 	for _, e := range list {
 		b, err := wire.AppendFrames(nil, e.Message)
 		if err == nil {
-			err = t.queue.add(b)
+			err = t.queue.Add(b)
 		}
 		if err != nil {
 			c.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("not sent")
@@ -535,7 +537,7 @@ func (c *Client) send(t *participation, list []protocol.Envelope) {
 }
 
 func (c *Client) log(t *participation, events []protocol.Event) {
-	report(&c.cfg.Log, c.cfg.Observer, events)
+	session.Report(&c.cfg.Log, c.cfg.Observer, events)
 	for _, e := range events {
 		if e.Kind == protocol.SessionEnded {
 			close(t.ended)

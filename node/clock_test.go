@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestClocksApart(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, "rounds=2")
-	x.aggregator.Skew(7 * time.Minute)
+	x.ahead.Store(int64(7 * time.Minute))
 	who := admission.ClientPlace(victim)
 	moment{kind: protocol.KindSurvivors, iteration: 1}.at(x.tap, &who, func(p *passing) { p.raw = nil })
 	all := x.clients(false)
@@ -55,19 +56,19 @@ func TestExpiryAndClocks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
-			f.aggregator.Skew(c.skew)
+			f.ahead.Store(int64(c.skew))
 			place := admission.ClientPlace(3)
 			i := f.invite(place, time.Now().Add(c.end))
 			f.admit(i)
 			_, err := node.Enrol(t.Context(), i, f.identity(place), zerolog.Nop())
-			if c.want && err != nil || !c.want && (!errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "expired")) {
+			if c.want && err != nil || !c.want && (!errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "expired")) {
 				t.Fatalf("enrolling: %v, want it taken: %v", err, c.want)
 			}
 			if !c.want {
 				return
 			}
 			f.reopen()
-			f.aggregator.Skew(365 * 24 * time.Hour)
+			f.ahead.Store(int64(365 * 24 * time.Hour))
 			f.admit(i)
 			if _, err = node.Enrol(t.Context(), i, f.identity(place), zerolog.Nop()); err != nil {
 				t.Errorf("who is in is not let in any more a year later: %v", err)

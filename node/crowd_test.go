@@ -17,8 +17,8 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -34,7 +34,7 @@ type sharing struct {
 }
 
 // observer hears which clients have registered; nil: nobody does.
-func (s *sharing) observer() node.Observer {
+func (s *sharing) observer() session.Observer {
 	if s == nil {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -41,10 +41,10 @@ func TestDeclinedSessionEnds(t *testing.T) {
 			})
 		}
 		_, err := f.server(m).Run(f.ctx)
-		if !errors.Is(err, node.ErrDeclined) || !strings.Contains(err.Error(), "8 of 8 (terms 8)") || strings.Contains(err.Error(), "8.695") {
+		if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), "8 of 8 (terms 8)") || strings.Contains(err.Error(), "8.695") {
 			t.Errorf("the server ends with %v", err)
 		}
-		if err = f.aggregator.Check(); !errors.Is(err, node.ErrDeclined) {
+		if err = f.aggregator.Check(); !errors.Is(err, session.ErrDeclined) {
 			t.Errorf("the aggregator is ready: %v", err)
 		}
 		f.next(1, "algorithm=fmf-lfl rounds=1 rank=3 "+quick)
@@ -136,7 +136,7 @@ func TestLedgersDeclineByKind(t *testing.T) {
 					})
 				}
 				_, err := f.server(m).Run(f.ctx)
-				if !errors.Is(err, node.ErrDeclined) || !strings.Contains(err.Error(), c.want) {
+				if !errors.Is(err, session.ErrDeclined) || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the server ends with %v, want %s", err, c.want)
 				}
 				if !c.breaks { // else clients end by themselves

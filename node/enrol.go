@@ -9,6 +9,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 )
 
 // Enrol redeems an invitation for an identity with the aggregator that it names, over a
@@ -28,11 +30,11 @@ func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.
 	if err != nil {
 		return nil, err
 	}
-	l, err := newPeerConn(i.Key, []admission.Contact{i.Contact}, EnrolID, log, over...)
+	l, err := peer.NewConn(i.Key, []admission.Contact{i.Contact}, peer.EnrolID, log, over...)
 	if err != nil {
 		return nil, err
 	}
-	if err = l.keep(ctx, func(_ context.Context, s network.Stream) error { return bring(s, text) }); err != nil {
+	if err = l.Keep(ctx, func(_ context.Context, s network.Stream) error { return bring(s, text) }); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -40,17 +42,17 @@ func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.
 
 // bring sends an enrolment and hears what becomes of it.
 func bring(s network.Stream, enrolment []byte) error {
-	within(s, registerTimeout)
-	if err := say(s, &controlMessage{Enrol: enrolment}); err != nil {
+	peer.Within(s, peer.RegisterTimeout)
+	if err := session.Say(s, &session.Message{Enrol: enrolment}); err != nil {
 		return err
 	}
-	switch answer, err := hear(s, noticeSize); {
-	case errors.Is(err, ErrRefused):
-		return &fatalError{err}
+	switch answer, err := session.Hear(s, session.NoticeSize); {
+	case errors.Is(err, session.ErrRefused):
+		return peer.Fatal(err)
 	case err != nil:
 		return err
 	case answer.Ready == nil:
-		return errNotice
+		return session.ErrNotice
 	}
-	return errEnd
+	return peer.ErrEnd
 }

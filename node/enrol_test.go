@@ -20,6 +20,9 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 )
 
@@ -70,7 +73,7 @@ func (f *federation) hears(k admission.PrivateKey, on protocol.ID, say any) bool
 
 // What peers say first on either protocol, as node.go and enrol.go have it.
 func registration() any {
-	return map[string]any{"register": map[string]any{"version": node.ProtocolID, "life": [16]byte{}}}
+	return map[string]any{"register": map[string]any{"version": peer.ProtocolID, "life": [16]byte{}}}
 }
 
 func (f *federation) enrolment(i *admission.Invitation, identity admission.PrivateKey) any {
@@ -118,16 +121,16 @@ func TestWhoMaySpeakWhat(t *testing.T) {
 		want bool
 	}{
 		{"a stranger, identify", f.key("stranger"), identify.ID, nil, false},
-		{"a stranger, sessions", f.key("stranger"), node.ProtocolID, registration(), false},
-		{"a stranger with somebody's enrolment", f.key("stranger"), node.EnrolID, f.enrolment(invitation, identity), false},
-		{"a ticket that the aggregator was not told of", other.Key, node.EnrolID, f.enrolment(other, identity), false},
+		{"a stranger, sessions", f.key("stranger"), peer.ProtocolID, registration(), false},
+		{"a stranger with somebody's enrolment", f.key("stranger"), peer.EnrolID, f.enrolment(invitation, identity), false},
+		{"a ticket that the aggregator was not told of", other.Key, peer.EnrolID, f.enrolment(other, identity), false},
 		{"an enrolled party, identify", f.identity(admission.ClientPlace(0)), identify.ID, nil, true},
-		{"an enrolled party, sessions", f.identity(admission.ClientPlace(0)), node.ProtocolID, registration(), true},
-		{"an enrolled party, enrolling", f.identity(admission.ClientPlace(0)), node.EnrolID, f.enrolment(invitation, identity), false},
-		{"an enrolled party with a ticket, enrolling", both.Key, node.EnrolID, f.enrolment(both, f.key("another")), false},
-		{"a ticket, sessions", invitation.Key, node.ProtocolID, registration(), false},
-		{"a ticket, more than an enrolment", invitation.Key, node.EnrolID, map[string]any{"enrol": strings.Repeat("x", 1100)}, false},
-		{"a ticket, enrolling", invitation.Key, node.EnrolID, f.enrolment(invitation, identity), true},
+		{"an enrolled party, sessions", f.identity(admission.ClientPlace(0)), peer.ProtocolID, registration(), true},
+		{"an enrolled party, enrolling", f.identity(admission.ClientPlace(0)), peer.EnrolID, f.enrolment(invitation, identity), false},
+		{"an enrolled party with a ticket, enrolling", both.Key, peer.EnrolID, f.enrolment(both, f.key("another")), false},
+		{"a ticket, sessions", invitation.Key, peer.ProtocolID, registration(), false},
+		{"a ticket, more than an enrolment", invitation.Key, peer.EnrolID, map[string]any{"enrol": strings.Repeat("x", 1100)}, false},
+		{"a ticket, enrolling", invitation.Key, peer.EnrolID, f.enrolment(invitation, identity), true},
 	} {
 		if got := f.hears(c.key, c.on, c.say); got != c.want {
 			t.Errorf("%s: answered %v, want %v", c.who, got, c.want)
@@ -152,7 +155,7 @@ func TestEnrolOnce(t *testing.T) {
 		}
 	}
 	_, err := node.Enrol(t.Context(), i, f.key("thief"), zerolog.Nop())
-	if !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "used by another party") {
+	if !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "used by another party") {
 		t.Errorf("a second redemption: %v", err)
 	}
 	again, err := admission.OpenRegistry(f.federation, f.registryLog)
@@ -169,11 +172,11 @@ func TestEnrolRefused(t *testing.T) {
 	expired := f.invite(admission.ClientPlace(1), time.Now().Add(-time.Hour))
 	i, other := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour)), f.invite(admission.ClientPlace(4), time.Now().Add(time.Hour))
 	f.admit(expired, i, other)
-	if _, err := node.Enrol(t.Context(), expired, f.key("late"), zerolog.Nop()); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "expired") {
+	if _, err := node.Enrol(t.Context(), expired, f.key("late"), zerolog.Nop()); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("an expired invitation: %v", err)
 	}
 	// The holder of one ticket brings the enrolment of another.
-	f.hears(i.Key, node.EnrolID, f.enrolment(other, f.key("swapped")))
+	f.hears(i.Key, peer.EnrolID, f.enrolment(other, f.key("swapped")))
 	if _, ok := f.registry.List().Holder(admission.ClientPlace(4)); ok {
 		t.Error("an enrolment was taken from who did not hold its ticket")
 	}
@@ -184,11 +187,11 @@ func TestEnrolRefused(t *testing.T) {
 	if err = f.aggregator.Revoke(revocations); err != nil {
 		t.Fatal(err)
 	}
-	if f.hears(i.Key, node.EnrolID, f.enrolment(i, f.key("revoked"))) {
+	if f.hears(i.Key, peer.EnrolID, f.enrolment(i, f.key("revoked"))) {
 		t.Error("the holder of a revoked ticket was let in")
 	}
 	f.admit(i)
-	if f.hears(other.Key, node.EnrolID, f.enrolment(other, f.key("withdrawn"))) {
+	if f.hears(other.Key, peer.EnrolID, f.enrolment(other, f.key("withdrawn"))) {
 		t.Error("the holder of a withdrawn ticket was let in")
 	}
 }
@@ -229,22 +232,22 @@ func TestRevokedConnectionCloses(t *testing.T) {
 func TestTickets(t *testing.T) {
 	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
 	a, b := f.invite(admission.ServerPlace, time.Now()).Ticket, f.invite(admission.ClientPlace(2), time.Now()).Ticket
-	text, err := node.EncodeTickets([]admission.Ticket{a, b})
+	text, err := hub.EncodeTickets([]admission.Ticket{a, b})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := node.ParseTickets(text, f.federation)
+	got, err := hub.ParseTickets(text, f.federation)
 	if err != nil || len(got) != 2 || got[0] != a || got[1] != b {
 		t.Errorf("read back %v, %v", got, err)
 	}
-	if text, err = node.EncodeTickets(nil); err != nil {
+	if text, err = hub.EncodeTickets(nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = node.ParseTickets(text, f.federation); err != nil || len(got) != 0 {
+	if got, err = hub.ParseTickets(text, f.federation); err != nil || len(got) != 0 {
 		t.Errorf("no tickets read back as %v, %v", got, err)
 	}
 	encode := func(list ...admission.Ticket) string {
-		b, failed := node.EncodeTickets(list)
+		b, failed := hub.EncodeTickets(list)
 		if failed != nil {
 			t.Fatal(failed)
 		}
@@ -266,7 +269,7 @@ func TestTickets(t *testing.T) {
 		`{"fedsim-tickets-v1":[],"more":1}`: admission.ErrMalformed,
 		`[`:                                 admission.ErrMalformed,
 	} {
-		if got, err := node.ParseTickets([]byte(text), f.federation); !errors.Is(err, want) || got != nil {
+		if got, err := hub.ParseTickets([]byte(text), f.federation); !errors.Is(err, want) || got != nil {
 			t.Errorf("%.60s: %v, %v; want %v", text, got, err, want)
 		}
 	}
@@ -296,7 +299,7 @@ func TestAggregatorsPlaceIsNoClient(t *testing.T) {
 	if err = f.registry.Redeem(time.Now(), &m.Enrolment); err != nil {
 		t.Fatal(err)
 	}
-	if f.hears(other, node.ProtocolID, registration()) {
+	if f.hears(other, peer.ProtocolID, registration()) {
 		t.Error("it was registered")
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
+	libp2ppeer "github.com/libp2p/go-libp2p/core/peer"
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -27,6 +28,9 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
@@ -46,13 +50,14 @@ type federation struct {
 	federation  *admission.Federation
 	identities  map[admission.Place]admission.PrivateKey
 	registry    *admission.Registry // the aggregator's
-	aggregator  *node.Aggregator
+	aggregator  *hub.Aggregator
+	ahead       atomic.Int64         // how far the aggregator's clock is ahead, a time.Duration
 	kill        context.CancelFunc   // ends the aggregator without a word
 	watch       func(protocol.Event) // hears the aggregator's events; nil: nobody does
 	sessions    int                  // how often the aggregator has had a session begin, or found one that ended
 	hear        func(protocol.Event) // the server's
 	registryLog store.Log
-	also        map[protocol.Role]node.Observer                        // hear what the aggregator and the server report, too
+	also        map[protocol.Role]session.Observer                     // hear what the aggregator and the server report, too
 	strategy    func(server.Durable) server.Durable                    // in place of the server's own; nil: none is
 	trainer     func(protocol.ClientID, client.Trainer) client.Trainer // in place of a client's own; nil: none is
 	trained     func(protocol.ClientID, client.Trainer)                // hears of every party that is made; nil: nobody does
@@ -65,7 +70,7 @@ type federation struct {
 	kept        func(protocol.ClientID, protocol.SessionID)       // hears of what clients keep of a session; nil: nobody does
 	refuses     func(protocol.ClientID, protocol.SessionID) error // why an owner excludes a session; nil: none does
 	contact     admission.Contact
-	hub         peer.AddrInfo          // where the aggregator itself is
+	hub         libp2ppeer.AddrInfo    // where the aggregator itself is
 	relayKeys   []admission.PrivateKey // of those that may relay
 	relays      []admission.Contact    // where clients dial; none: the aggregator
 	shares      *sharing               // what clients have in common for the sake of memory; nil: nothing
@@ -291,27 +296,26 @@ func (f *federation) join(p admission.Place) *admission.Membership {
 func (f *federation) startAggregator(listen []string) {
 	f.t.Helper()
 	ctx, kill := context.WithCancel(f.t.Context())
-	config := node.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
+	config := hub.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
 		Federation: f.federation, Registry: f.registry, Listen: listen, Log: f.log.With().Str("role", "aggregator").Logger(),
-		State: f.dir, Observer: watcher{f}}
+		State: f.dir, Observer: watcher{f}, Transports: f.network.option(), Now: func() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }}
 	for _, k := range f.relayKeys {
 		config.Relays = append(config.Relays, k.Public())
 	}
-	config.Over(f.network.option()...)
-	a, err := node.NewAggregator(ctx, config)
+	a, err := hub.NewAggregator(ctx, config)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.aggregator, f.kill = a, kill
 	f.t.Cleanup(func() { _ = a.Close() })
-	id, err := node.PeerID(f.identity(admission.AggregatorPlace).Public().Ed25519())
+	id, err := peer.IDOf(f.identity(admission.AggregatorPlace).Public().Ed25519())
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	if f.hub.ID == "" { // or parties know already where they dial
 		f.contact = admission.Contact{Addresses: f.aggregator.Addresses(), Peer: id.String()}
 	}
-	info, err := peer.AddrInfoFromString(f.aggregator.Addresses()[0])
+	info, err := libp2ppeer.AddrInfoFromString(f.aggregator.Addresses()[0])
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -428,8 +432,8 @@ func planned(e *experiment.Experiment) func(*protocol.Plan) error {
 }
 
 // terms are those of an experiment.
-func terms(e *experiment.Experiment) *node.Terms {
-	return &node.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
+func terms(e *experiment.Experiment) *session.Terms {
+	return &session.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
 		StageTimeout: time.Duration(algorithm.StageTimeout.Value(e.Config) * float64(time.Second)), Tail: time.Duration(algorithm.Tail.Value(e.Config) * float64(time.Second)), Gather: time.Duration(algorithm.Gather.Value(e.Config) * float64(time.Second)), Steps: e.Schedule}
 }
 
@@ -474,7 +478,7 @@ func (f *federation) tapped() *tap {
 	f.t.Helper()
 	x := newTap(f.t, f.identity(admission.AggregatorPlace), f.hub, func(id peer.ID) (party, bool) {
 		for place, key := range f.identities {
-			if p, err := node.PeerID(key.Public().Ed25519()); err == nil && p == id {
+			if p, err := peer.IDOf(key.Public().Ed25519()); err == nil && p == id {
 				return party{place, key}, true
 			}
 		}

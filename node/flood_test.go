@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
@@ -25,6 +25,7 @@ import (
 
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -137,7 +138,7 @@ func TestStrangersDuringASession(t *testing.T) {
 			coming.Go(func() { s.come(200) })
 		case protocol.IterationSummed:
 			coming.Wait() // so that they come in every iteration
-			most = max(most, f.aggregator.Unknown())
+			most = max(most, f.unknown())
 		case protocol.ClientLost:
 			t.Errorf("%s was lost from iteration %d", e.Party, e.Iteration)
 		default:
@@ -150,21 +151,31 @@ func TestStrangersDuringASession(t *testing.T) {
 	if silent := len(s.silent) + s.reset; s.made != 500 || silent != 500 {
 		t.Errorf("%d strangers shook hands and %d did not, want 500 each", s.made, silent)
 	}
-	if room := f.aggregator.Room(); most == 0 || most > room {
+	// Four times as many as parties may have: two for each, and 64 more.
+	if room := 4 * (2*(f.federation.Clients+1) + 64); most == 0 || most > room {
 		t.Errorf("%d strangers who said nothing had a connection at a time, want some and at most %d", most, room)
 	}
-	for _, id := range f.aggregator.Connected() {
+	for _, id := range f.aggregator.Host().Network().Peers() {
 		if !slices.ContainsFunc(f.peers(), func(enrolled peer.ID) bool { return enrolled == id }) {
 			t.Errorf("the aggregator has a connection of %s, who is not enrolled", id)
 		}
 	}
 }
 
+// unknown says how many connections the aggregator has of which it is not known yet whose they are.
+func (f *federation) unknown() (n int) {
+	_ = f.aggregator.Host().Network().ResourceManager().ViewTransient(func(s network.ResourceScope) error {
+		n = s.Stat().NumConnsInbound
+		return nil
+	})
+	return n
+}
+
 // peers are those of all identities.
 func (f *federation) peers() (list []peer.ID) {
 	f.t.Helper()
 	for _, k := range f.identities {
-		id, err := node.PeerID(k.Public().Ed25519())
+		id, err := peer.IDOf(k.Public().Ed25519())
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -238,17 +249,15 @@ func TestRegistrationIsTheAggregatorsWord(t *testing.T) {
 			defer close(ended)
 			_ = client.Run(ctx) // ends with the context
 		}()
-		id, err := node.PeerID(f.identity(place).Public().Ed25519())
+		id, err := peer.IDOf(f.identity(place).Public().Ed25519())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.enrolled {
 			<-seen.first
-			if !f.aggregator.Protected(id) || !slices.Contains(f.aggregator.Connected(), id) {
+			h := f.aggregator.Host()
+			if !h.ConnManager().IsProtected(id, "registered") || !slices.Contains(h.Network().Peers(), id) {
 				t.Error("a client that believes to be registered is not")
-			}
-			if !f.aggregator.Visits(id) {
-				t.Error("it is not counted how often a client registers")
 			}
 		} else {
 			<-failed

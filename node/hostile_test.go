@@ -15,8 +15,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	libp2pprotocol "github.com/libp2p/go-libp2p/core/protocol"
 
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/sim"
@@ -86,7 +86,7 @@ func malformed(t testing.TB) map[string][]byte {
 		"not JSON":      length(4, "}{}{"),
 		"random":        append(length(296, ""), random[4:]...),
 		"empty":         length(0, ""),
-		"unknown field": framed(t, map[string]any{"register": map[string]any{"version": node.ProtocolID, "life": [16]byte{}}, "more": 1}),
+		"unknown field": framed(t, map[string]any{"register": map[string]any{"version": peer.ProtocolID, "life": [16]byte{}}, "more": 1}),
 		"deep":          length(4000, strings.Repeat(`{"register":`, 333)+"1234"),
 		"nothing in it": framed(t, map[string]any{}),
 		"out of turn":   framed(t, map[string]any{"welcome": map[string]any{"life": [16]byte{}, "list": map[string]any{}}}),
@@ -123,10 +123,10 @@ func TestGarbageIsCutOff(t *testing.T) {
 			on     libp2pprotocol.ID
 			before func(*speaker) // what it says properly
 		}{
-			"enrolling":    {i.Key, node.EnrolID, func(*speaker) {}},
-			"registering":  {f.identity(admission.ClientPlace(6)), node.ProtocolID, func(*speaker) {}},
-			"as a server":  {f.identity(admission.ServerPlace), node.ProtocolID, func(s *speaker) { s.say(framed(t, registration())); s.hear() }},
-			"registering2": {f.identity(admission.ServerPlace), node.ProtocolID, func(*speaker) {}},
+			"enrolling":    {i.Key, peer.EnrolID, func(*speaker) {}},
+			"registering":  {f.identity(admission.ClientPlace(6)), peer.ProtocolID, func(*speaker) {}},
+			"as a server":  {f.identity(admission.ServerPlace), peer.ProtocolID, func(s *speaker) { s.say(framed(t, registration())); s.hear() }},
+			"registering2": {f.identity(admission.ServerPlace), peer.ProtocolID, func(*speaker) {}},
 		}
 		for who, h := range hostile {
 			for what, raw := range malformed(t) {
@@ -157,7 +157,7 @@ func TestGarbageIsCutOff(t *testing.T) {
 		}
 		// The session is over: an enrolled client is told so, and speaks in frames from then on.
 		for what, raw := range malformedFrames(t) {
-			s := f.speaks(f.identity(admission.ClientPlace(6)), node.ProtocolID)
+			s := f.speaks(f.identity(admission.ClientPlace(6)), peer.ProtocolID)
 			s.say(framed(t, registration()))
 			for heard := s.hear(); ; heard = s.hear() {
 				if _, told := heard["session"]; told {

@@ -10,15 +10,15 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // enters registers as the holder of a place that has the list of a digest; zero: none.
 func (f *federation) enters(p admission.Place, list admission.Hash) network.Stream {
 	f.t.Helper()
-	return f.opens(p, map[string]any{"register": map[string]any{"version": node.ProtocolID, "life": [16]byte{}, "list": list}}, time.Minute)
+	return f.opens(p, map[string]any{"register": map[string]any{"version": peer.ProtocolID, "life": [16]byte{}, "list": list}}, time.Minute)
 }
 
 // told is what the aggregator says next: the list in it, if any, and how many bytes it was in all.

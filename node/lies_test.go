@@ -161,7 +161,7 @@ func TestSaidToBeOver(t *testing.T) {
 			p.raw = renotice(t, p, "session", "ended", func(json.RawMessage) any { return true })
 		}
 	})
-	answered := listen(x.tap, who, true)
+	answered := Notices(x.tap, who, true)
 	holdOpen(x.tap, 0, first(x.tap, who, "ready"))
 	all := x.clients(false)
 	x.wants(x.run(x.server(x.join(admission.ServerPlace)), all, true), 4)
@@ -287,7 +287,7 @@ type said struct {
 	list map[string][][]byte
 }
 
-func listen(x *tap, who admission.Place, up bool) *said {
+func Notices(x *tap, who admission.Place, up bool) *said {
 	s := &said{list: make(map[string][][]byte)}
 	x.rule(func(p *passing) {
 		if p.place == who && p.up == up && p.message != nil {
@@ -336,7 +336,7 @@ func TestReplaysWithinASession(t *testing.T) {
 		t.Run(fmt.Sprint("active ", active), func(t *testing.T) {
 			t.Parallel()
 			x := newTrial(t, moment{active: active}.mode())
-			told, answered := listen(x.tap, who, false), listen(x.tap, who, true)
+			told, answered := Notices(x.tap, who, false), Notices(x.tap, who, true)
 			moment{kind: protocol.KindAnnounce, iteration: 3}.at(x.tap, &who, func(p *passing) {
 				for i := uint64(1); i <= 2; i++ {
 					p.inject(false, told.all(i, protocol.KindAnnounce, protocol.KindRoster, protocol.KindDelivery, protocol.KindSurvivors, protocol.KindQuorum))
@@ -371,7 +371,7 @@ func TestReplayedSession(t *testing.T) {
 			description = bytes.Clone(p.raw)
 		}
 	})
-	told := listen(x.tap, who, false)
+	told := Notices(x.tap, who, false)
 	all := x.clients(false)
 	x.wants(x.run(x.server(x.join(admission.ServerPlace)), all, true), 4)
 	before := len(charges(t, x.logs[victim]))
@@ -466,7 +466,7 @@ func TestOneIdentityTwice(t *testing.T) {
 	x := newTrial(t, "")
 	m := x.join(admission.ServerPlace)
 	all := x.clients(false)
-	answered := listen(x.tap, admission.ClientPlace(victim), true)
+	answered := Notices(x.tap, admission.ClientPlace(victim), true)
 	copied := store.NewMemoryLog()
 	ledger, err := store.NewLedger(copied)
 	if err != nil {

@@ -26,9 +26,9 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
 	"github.com/fedsim/fedsim/server"
@@ -186,7 +186,7 @@ func (n neighbour) run(t *testing.T, w *witness) {
 	}
 	w.note(document, "%s", text)
 	monitors := map[protocol.Role]*ops.Monitor{}
-	f.also = map[protocol.Role]node.Observer{}
+	f.also = map[protocol.Role]session.Observer{}
 	for _, role := range []protocol.Role{protocol.Aggregator, protocol.Server} {
 		monitors[role] = ops.NewMonitor(role.String(), time.Now)
 		f.also[role] = monitors[role]

@@ -32,7 +32,7 @@
 //
 // # Relays
 //
-// A [Relay] stands between the aggregator and clients that are told to dial it. To them it is
+// A relay (package hub) stands between the aggregator and clients that are told to dial it. To them it is
 // the aggregator, but that nobody enrols with it. It dials the aggregator by a stream of its own:
 //
 //	relay -> Register       as a relay, whose key the aggregator was given
@@ -68,7 +68,7 @@
 //
 // The aggregator limits connections: per address, of peers that are not authenticated
 // yet, and in total, so that strangers cannot use up the room of enrolled peers. Where there
-// are more, the address with the most unknown connections gives way (see connLimiter). For each
+// are more, the address with the most unknown connections gives way (package peer). For each
 // peer it limits connections, streams and memory, how often it opens a stream, how often
 // it sends and how long its messages are, and the queue of messages to a slow peer, in
 // size and in time.

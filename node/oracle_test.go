@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -113,7 +113,7 @@ func (o *oracle) register(p *passing, text json.RawMessage) {
 }
 
 func (o *oracle) published(text json.RawMessage) {
-	var s struct{ Descriptor node.Descriptor }
+	var s struct{ Descriptor session.Descriptor }
 	err := json.Unmarshal(text, &s)
 	var public *agreement.Public
 	if err == nil {

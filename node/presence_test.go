@@ -9,8 +9,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 )
 
 // registers opens a stream as the holder of a place and registers on it.
@@ -27,7 +27,7 @@ func (f *federation) opens(p admission.Place, say any, wait time.Duration) netwo
 	if err := h.Connect(f.t.Context(), f.hub); err != nil {
 		f.t.Fatal(err)
 	}
-	s, err := h.NewStream(f.t.Context(), f.hub.ID, node.ProtocolID)
+	s, err := h.NewStream(f.t.Context(), f.hub.ID, peer.ProtocolID)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
+	libp2ppeer "github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
@@ -26,8 +26,9 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -105,9 +106,9 @@ func newMachines(t *testing.T, settings ...string) *machines {
 	m.must(err)
 	m.must(admission.WriteFile(m.path("federation"), text))
 	m.hub = "/ip4/127.0.0.1/tcp/" + freePort(t)
-	id, err := node.PeerID(aggregator.Public().Ed25519())
+	id, err := peer.IDOf(aggregator.Public().Ed25519())
 	m.must(err)
-	info, err := peer.AddrInfoFromString(m.hub + "/p2p/" + id.String())
+	info, err := libp2ppeer.AddrInfoFromString(m.hub + "/p2p/" + id.String())
 	m.must(err)
 	m.tap = newTap(t, aggregator, *info, m.holder)
 	m.oracle = newOracle(t, m.tap, m.party)
@@ -164,7 +165,7 @@ func (m *machines) invite(p admission.Place, serial uint32, path, state string) 
 // admit writes the aggregator's list of tickets.
 func (m *machines) admit(tickets []admission.Ticket) {
 	m.t.Helper()
-	text, err := node.EncodeTickets(tickets)
+	text, err := hub.EncodeTickets(tickets)
 	m.must(err)
 	m.must(admission.WriteFile(m.path("tickets"), text))
 }
@@ -205,7 +206,7 @@ func (m *machines) holder(id peer.ID) (party, bool) {
 			}
 		}
 		for _, k := range keys {
-			if p, err := node.PeerID(k.Public().Ed25519()); err == nil && p == id {
+			if p, err := peer.IDOf(k.Public().Ed25519()); err == nil && p == id {
 				return party{place, k}, true
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"io"
 	"testing"
 
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -17,21 +17,21 @@ import (
 // by itself, the session's own description never.
 func TestRefusalsForGood(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil func(*node.Descriptor)
+		spoil func(*session.Descriptor)
 		key   string // who signs; "": the server
 		good  bool
 	}{
-		"another list":               {func(d *node.Descriptor) { d.List[0]++ }, "", false},
-		"another federation":         {func(d *node.Descriptor) { d.Federation[0]++ }, "", true},
-		"another number of clients":  {func(d *node.Descriptor) { d.Terms.Cohort.Clients++ }, "", true},
-		"no time for a stage":        {func(d *node.Descriptor) { d.Terms.StageTimeout = 0 }, "", true},
-		"signed by somebody else":    {func(*node.Descriptor) {}, "mallory", true},
-		"another list and no signer": {func(d *node.Descriptor) { d.List[0]++ }, "mallory", true},
+		"another list":               {func(d *session.Descriptor) { d.List[0]++ }, "", false},
+		"another federation":         {func(d *session.Descriptor) { d.Federation[0]++ }, "", true},
+		"another number of clients":  {func(d *session.Descriptor) { d.Terms.Cohort.Clients++ }, "", true},
+		"no time for a stage":        {func(d *session.Descriptor) { d.Terms.StageTimeout = 0 }, "", true},
+		"signed by somebody else":    {func(*session.Descriptor) {}, "mallory", true},
+		"another list and no signer": {func(d *session.Descriptor) { d.List[0]++ }, "mallory", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
 			f.join(admission.ServerPlace)
-			d := &node.Descriptor{Federation: f.federation.Hash(), List: f.registry.List().Hash(), Terms: *terms(f.simulated), Experiment: []byte("{}")}
+			d := &session.Descriptor{Federation: f.federation.Hash(), List: f.registry.List().Hash(), Terms: *terms(f.simulated), Experiment: []byte("{}")}
 			c.spoil(d)
 			text, err := json.Marshal(d)
 			if err != nil {

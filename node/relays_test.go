@@ -16,13 +16,16 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
 
 // running is a relay that runs.
 type running struct {
-	*node.Relay
+	*hub.Relay
 	contact admission.Contact
 	stop    func() // and wait for its end
 }
@@ -56,15 +59,14 @@ func (f *federation) withRelays(n int) []*running {
 // startRelay starts the relay with the k-th key.
 func (f *federation) startRelay(k int) *running {
 	f.t.Helper()
-	config := node.RelayConfig{Identity: f.relayKeys[k], Federation: f.federation, Aggregator: f.contact,
-		Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Log: f.log.With().Int("relay", k).Logger()}
-	config.Over(f.network.option()...)
+	config := hub.RelayConfig{Identity: f.relayKeys[k], Federation: f.federation, Aggregator: f.contact,
+		Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Log: f.log.With().Int("relay", k).Logger(), Transports: f.network.option()}
 	ctx, cancel := context.WithCancel(f.t.Context())
-	r, err := node.NewRelay(ctx, config)
+	r, err := hub.NewRelay(ctx, config)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	id, err := node.PeerID(f.relayKeys[k].Public().Ed25519())
+	id, err := peer.IDOf(f.relayKeys[k].Public().Ed25519())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -171,9 +173,9 @@ func TestActiveModeTakesNoRelays(t *testing.T) {
 	for _, c := range f.joinAll() {
 		defer f.startStoppable(c)()
 	}
-	if _, err := server.Run(f.ctx); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "active mode, and this aggregator has relays") ||
+	if _, err := server.Run(f.ctx); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "active mode, and this aggregator has relays") ||
 		!strings.Contains(err.Error(), "asking again") {
-		t.Errorf("the server ends with %v, want %v, why, and that asking again is of no use", err, node.ErrRefused)
+		t.Errorf("the server ends with %v, want %v, why, and that asking again is of no use", err, session.ErrRefused)
 	} else if !cli.IsMisuse(err) {
 		t.Error("a supervisor would start it again: the exit code is not that of a wrong call")
 	}

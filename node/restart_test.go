@@ -12,6 +12,7 @@ import (
 
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -196,7 +197,7 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 		if last := f.ledgers[id].Last(f.public.Session); last > 2 {
 			t.Errorf("the revoked client took part in iteration %d", last)
 		}
-		if f.hears(f.identity(admission.ClientPlace(id)), node.ProtocolID, registration()) {
+		if f.hears(f.identity(admission.ClientPlace(id)), peer.ProtocolID, registration()) {
 			t.Error("the revoked client was let in again")
 		}
 		stop()

@@ -3,23 +3,26 @@ package node
 import (
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 )
 
 // revoke applies the operator's newest revocations, which the aggregator could withhold.
 // If they revoke a party, this peer registers again: it does not accept a list with that
 // party, and so takes no part in a sum with it. A peer that is itself revoked fails with
 // admission.ErrRevoked.
-func (l *peerConn) revoke(own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
+func revoke(c *peer.Conn, log *zerolog.Logger, own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
 	out, err := r.Revoke(v)
 	for i := range out {
-		l.log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
+		log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
 	}
 	if gone := r.Revocations().Check(&own.Enrolment); gone != nil {
 		fail(failed, fmt.Errorf("this party itself: %w", gone))
 	}
 	if len(out) > 0 {
-		l.cut()
+		c.Cut()
 	}
 	return err
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
@@ -25,7 +27,7 @@ type ServerConfig struct {
 	Membership *admission.Membership
 	Registry   *admission.Registry
 	// Terms are those of the session that is begun or resumed.
-	Terms *Terms
+	Terms *session.Terms
 	// Experiment is the public part of the experiment, from which clients derive the
 	// terms themselves.
 	Experiment []byte
@@ -38,7 +40,7 @@ type ServerConfig struct {
 	Gather   time.Duration
 	Log      zerolog.Logger
 	Workers  protocol.Workers
-	Observer Observer // nil: nobody
+	Observer session.Observer // nil: nobody
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
 }
@@ -52,12 +54,12 @@ type Outcome struct {
 // Server is the server's process.
 type Server struct {
 	cfg    ServerConfig
-	conn   *peerConn
+	conn   *peer.Conn
 	life   [16]byte
 	role   *server.Server
-	driver *driver
-	queue  *queue
-	signed *session
+	driver *session.Driver
+	queue  *peer.Queue
+	signed *session.Signed
 	list   admission.Hash // that it is for
 	hub    [16]byte       // the aggregator's life; zero before it was met
 	begun  bool
@@ -73,24 +75,24 @@ type Server struct {
 // there is one.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Membership.Enrolment.Ticket.Place != admission.ServerPlace {
-		return nil, fmt.Errorf("%w: the invitation is for the %s", ErrRole, cfg.Membership.Enrolment.Ticket.Place)
+		return nil, fmt.Errorf("%w: the invitation is for the %s", session.ErrRole, cfg.Membership.Enrolment.Ticket.Place)
 	}
-	cfg.Observer = observing(cfg.Observer)
-	s := &Server{cfg: cfg, queue: newQueue(queueSize), ended: make(chan struct{}), failed: make(chan error, 1)}
-	s.queue.keeps = true
+	cfg.Observer = session.Observing(cfg.Observer)
+	s := &Server{cfg: cfg, queue: peer.NewQueue(peer.QueueSize), ended: make(chan struct{}), failed: make(chan error, 1)}
+	s.queue.Keeps = true
 	var err error
-	if s.life, err = newLife(); err != nil {
+	if s.life, err = session.NewLife(); err != nil {
 		return nil, err
 	}
 	if s.role, err = s.resume(); err != nil {
 		return nil, err
 	}
 	s.finished, s.summed = s.role.Finished(), s.role.Attempts().Released > 0
-	s.driver = &driver{
-		role: s.role, inputs: make(chan protocol.Input), runner: cfg.Workers, now: time.Now,
-		persist: s.persist, send: s.send, events: s.log,
+	s.driver = &session.Driver{
+		Role: s.role, Inputs: make(chan protocol.Input), Runner: cfg.Workers, Now: time.Now,
+		Persist: s.persist, Send: s.send, Events: s.log,
 	}
-	s.conn, err = newPeerConn(cfg.Identity, []admission.Contact{cfg.Membership.Contact}, ProtocolID, cfg.Log, cfg.over...)
+	s.conn, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Membership.Contact}, peer.ProtocolID, cfg.Log, cfg.over...)
 	cfg.Observer.Session(cfg.Terms.Session)
 	return s, err
 }
@@ -100,7 +102,7 @@ func (s *Server) resume() (*server.Server, error) {
 	c, fallback, err := store.LoadCheckpoint(s.cfg.State, s.cfg.Hash)
 	if errors.Is(err, store.ErrNoCheckpoint) {
 		role := server.NewDurable(s.cfg.Strategy, s.cfg.Terms.Session)
-		role.Wait(s.patience(), s.cfg.Terms.patience())
+		role.Wait(s.patience(), s.cfg.Terms.Patience())
 		return role, nil
 	}
 	if err != nil {
@@ -112,7 +114,7 @@ func (s *Server) resume() (*server.Server, error) {
 	s.cfg.Log.Info().Uint64("iteration", c.Iteration).Msg("resumed")
 	role, err := server.Resume(s.cfg.Strategy, protocol.Checkpoint{Session: c.Session, Iteration: c.Iteration, State: c.State})
 	if err == nil {
-		role.Wait(s.patience(), s.cfg.Terms.patience())
+		role.Wait(s.patience(), s.cfg.Terms.Patience())
 	}
 	return role, err
 }
@@ -150,11 +152,11 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := s.driver.run(ctx); err != nil {
+		if err := s.driver.Run(ctx); err != nil {
 			fail(s.failed, fmt.Errorf("node: a checkpoint cannot be kept, and no plan leaves without: %w", err))
 		}
 	}()
-	err := s.conn.keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
+	err := s.conn.Keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
 	cause := context.Cause(ctx)
 	cancel(nil)
 	<-done // the role is nobody's now
@@ -175,13 +177,13 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 // is without it; if the server itself is revoked, Run ends with admission.ErrRevoked.
 // Older revocations than are known are refused, see admission.Registry.
 func (s *Server) Revoke(v *admission.Revocations) error {
-	return s.conn.revoke(s.cfg.Membership, s.cfg.Registry, v, s.failed)
+	return revoke(s.conn, &s.cfg.Log, s.cfg.Membership, s.cfg.Registry, v, s.failed)
 }
 
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
-	w, err := greet(st, ProtocolID, s.life, &s.cfg.Membership.Federation, s.cfg.Registry)
+	w, err := session.Greet(st, peer.ProtocolID, s.life, &s.cfg.Membership.Federation, s.cfg.Registry)
 	if err != nil {
 		return err
 	}
@@ -192,34 +194,34 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	s.cfg.Observer.Registered(1)
 	defer s.cfg.Observer.Registered(-1)
 	if s.over() || !anew {
-		s.queue.rewind() // twice is no harm
+		s.queue.Rewind() // twice is no harm
 	} else {
-		s.queue.clear() // of an iteration that the role gives up now
+		s.queue.Clear() // of an iteration that the role gives up now
 	}
 	switch {
 	case !s.begun:
 		s.begun = true
-		s.driver.give(ctx, protocol.Start{})
+		s.driver.Give(ctx, protocol.Start{})
 	case anew: // what the aggregator was in the middle of is gone
-		s.driver.give(ctx, protocol.Registered{})
+		s.driver.Give(ctx, protocol.Registered{})
 	}
 	go func() {
 		select {
 		case <-s.ended:
-			s.queue.end()
+			s.queue.End()
 		case <-stream.Done():
 		}
 	}()
-	err = carry(stream, st, s.queue, s.cfg.Terms.limits(protocol.Aggregator, protocol.Server), func(m protocol.Message) error {
+	err = session.Carry(stream, st, s.queue, s.cfg.Terms.Limits(protocol.Aggregator, protocol.Server), func(m protocol.Message) error {
 		s.heard(m)
-		s.driver.give(ctx, protocol.Received{Envelope: protocol.Envelope{
+		s.driver.Give(ctx, protocol.Received{Envelope: protocol.Envelope{
 			From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}})
 		return nil
 	})
 	if s.over() && errors.Is(err, io.EOF) {
-		return errEnd // the aggregator has read all there was
+		return peer.ErrEnd // the aggregator has read all there was
 	}
-	return ignoreEOF(err)
+	return peer.IgnoreEOF(err)
 }
 
 // over says whether the session has ended here.
@@ -235,30 +237,30 @@ func (s *Server) over() bool {
 // publish describes the session to the aggregator. It says whether that begins there
 // anew: because the aggregator was started again, or the list is another one. Then it
 // waits for clients first.
-func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (anew bool, err error) {
-	list, err := trust(s.cfg.Membership, s.cfg.Registry, w.List)
+func (s *Server) publish(ctx context.Context, st network.Stream, w *session.Welcome) (anew bool, err error) {
+	list, err := session.Trust(s.cfg.Membership, s.cfg.Registry, w.List)
 	if err != nil {
 		return false, err
 	}
 	_ = st.SetDeadline(time.Time{}) // clients may take their time
-	notices := listen(ctx, st, 2*s.cfg.Membership.Federation.MaxListSize())
+	notices := session.Notices(ctx, st, 2*s.cfg.Membership.Federation.MaxListSize())
 	if anew = s.hub != w.Life || s.list != list.Hash(); anew {
 		if list, err = s.gather(ctx, notices, w, list); err != nil {
 			return false, err
 		}
-		s.signed, err = sign(&Descriptor{Federation: s.cfg.Membership.Federation.Hash(), List: list.Hash(),
+		s.signed, err = session.Sign(&session.Descriptor{Federation: s.cfg.Membership.Federation.Hash(), List: list.Hash(),
 			Terms: *s.cfg.Terms, Experiment: s.cfg.Experiment}, s.cfg.Identity)
 		if err != nil {
 			return false, err
 		}
 	}
-	within(st, registerTimeout)
-	if err = say(st, &controlMessage{Publish: s.signed}); err != nil {
+	peer.Within(st, peer.RegisterTimeout)
+	if err = session.Say(st, &session.Message{Publish: s.signed}); err != nil {
 		return false, err
 	}
-	within(st, registerTimeout+s.cfg.Terms.StageTimeout) // in which clients look it over
+	peer.Within(st, peer.RegisterTimeout+s.cfg.Terms.StageTimeout) // in which clients look it over
 	for {
-		m, err := next(ctx, notices)
+		m, err := session.Next(ctx, notices)
 		switch {
 		case err != nil:
 			return false, err
@@ -270,19 +272,19 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *welcome) (an
 			s.hub, s.list = w.Life, list.Hash()
 			return anew, nil
 		case m.Welcome == nil: // one that was on its way is past
-			return false, errNotice
+			return false, session.ErrNotice
 		}
 	}
 }
 
-// declined hears how many clients decline the session. It ends the session if no round can come about without
+// Declined hears how many clients decline the session. It ends the session if no round can come about without
 // them, unless rounds have released something: then the session goes on to its end, and what it has is kept.
-func (s *Server) declined(list declined) error {
-	list = list.within(s.cfg.Terms.Cohort.All())
-	if err := list.impossible(s.cfg.Terms.Cohort); err != nil && !s.summed && !s.over() && !s.finished {
-		return &fatalError{err}
+func (s *Server) declined(list session.Declined) error {
+	list = list.Within(s.cfg.Terms.Cohort.All())
+	if err := list.Impossible(s.cfg.Terms.Cohort); err != nil && !s.summed && !s.over() && !s.finished {
+		return peer.Fatal(err)
 	}
-	s.cfg.Log.Warn().Int("clients", list.count()).Stringer("reasons", list).Msg("clients decline the session, which goes on without them")
+	s.cfg.Log.Warn().Int("clients", list.Count()).Stringer("reasons", list).Msg("clients decline the session, which goes on without them")
 	return nil
 }
 
@@ -296,42 +298,42 @@ const leastGathering = 24 * time.Hour
 // iteration needs. Once the session has begun, all are those who are enrolled, and
 // a while is as long as one of them may pause before it dials again. It ends with ErrTooFewClients
 // if even those do not come within a day, or within the time that all rounds may wait if that is longer.
-func (s *Server) gather(ctx context.Context, notices <-chan notice, w *welcome, list *admission.List) (*admission.List, error) {
+func (s *Server) gather(ctx context.Context, notices <-chan session.Notice, w *session.Welcome, list *admission.List) (*admission.List, error) {
 	cohort := s.cfg.Terms.Cohort
 	enough, wait := cohort.All(), s.cfg.Gather
 	if s.over() || s.finished {
 		return list, nil // nobody is needed
 	}
 	if s.begun {
-		enough, wait = max(enough-len(list.Vacant()), cohort.Required()), min(wait, 2*redialMax)
+		enough, wait = max(enough-len(list.Vacant()), cohort.Required()), min(wait, 2*peer.RedialMax)
 	}
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	s.cfg.Log.Info().Int("connected", w.Connected).Int("clients", enough).Msg("waiting for clients")
 	text, last := w.List, false
 	for w.Connected < enough {
-		m, err := next(patient, notices)
+		m, err := session.Next(patient, notices)
 		switch {
 		case err == nil && m.Welcome == nil:
-			return nil, errNotice
+			return nil, session.ErrNotice
 		case err == nil:
 			if w = m.Welcome; w.List != nil {
 				text = w.List
 			}
 		case patient.Err() != nil && ctx.Err() == nil && !last: // with less
 			enough, last = cohort.Required(), true
-			more := max(s.cfg.Terms.patience(), leastGathering)
+			more := max(s.cfg.Terms.Patience(), leastGathering)
 			s.cfg.Log.Warn().Int("connected", w.Connected).Int("clients", enough).Stringer("at_most", more).Msg("not all clients have come; waiting for as many as a round needs")
 			patient, cancel = context.WithTimeout(ctx, more)
 			defer cancel()
 		case patient.Err() != nil && ctx.Err() == nil:
-			return nil, &fatalError{fmt.Errorf("node: %w: %d are connected, and a round needs %d. Nothing has been charged for this wait. Start the clients, and this server again with the same --state; or end the session with --abandon",
-				ErrTooFewClients, w.Connected, enough)}
+			return nil, peer.Fatal(fmt.Errorf("node: %w: %d are connected, and a round needs %d. Nothing has been charged for this wait. Start the clients, and this server again with the same --state; or end the session with --abandon",
+				ErrTooFewClients, w.Connected, enough))
 		default:
 			return nil, err
 		}
 	}
-	return trust(s.cfg.Membership, s.cfg.Registry, text)
+	return session.Trust(s.cfg.Membership, s.cfg.Registry, text)
 }
 
 // send signs what clients must know to be the server's, and queues it.
@@ -354,7 +356,7 @@ func (s *Server) send(list []protocol.Envelope) {
 			b, err = wire.AppendFrames(nil, m)
 		}
 		if err == nil {
-			err = s.queue.add(b)
+			err = s.queue.Add(b)
 		}
 		if err != nil {
 			s.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("not sent")
@@ -366,7 +368,7 @@ func (s *Server) send(list []protocol.Envelope) {
 // once what waits has been sent. So does work that failed, after which the role
 // plans nothing any more: a start goes on from the checkpoint.
 func (s *Server) log(events []protocol.Event) {
-	report(&s.cfg.Log, s.cfg.Observer, events)
+	session.Report(&s.cfg.Log, s.cfg.Observer, events)
 	for _, e := range events {
 		switch e.Kind {
 		case protocol.SessionEnded:
@@ -386,7 +388,7 @@ func (s *Server) heard(m protocol.Message) {
 		s.cfg.Log.Info().Uint64("iteration", m.Iteration).Int("survivors", m.Survivors).Msg("sum received")
 		s.cfg.Observer.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: m.Iteration, Party: protocol.Party{Role: protocol.Aggregator}})
 	case *protocol.Abort:
-		report(&s.cfg.Log, s.cfg.Observer, []protocol.Event{
+		session.Report(&s.cfg.Log, s.cfg.Observer, []protocol.Event{
 			{Kind: protocol.IterationAborted, Iteration: m.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: m.Reason}})
 	}
 }

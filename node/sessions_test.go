@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -350,7 +351,7 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 					all.Go(func() { _ = c.Run(ctx) })
 				}
 				out, err := f.server(m).Run(f.ctx)
-				if declined := errors.Is(err, node.ErrDeclined); !declined && err != nil || declined == second.charged {
+				if declined := errors.Is(err, session.ErrDeclined); !declined && err != nil || declined == second.charged {
 					t.Fatalf("the second session: %+v, %v; want it declined: %v", out, err, !second.charged)
 				}
 				synctest.Wait() // clients have heard of the end, too

@@ -11,48 +11,94 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/internal/nodetest"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 )
 
 // unasked is a trainer of whom nothing is asked.
 type unasked struct{ client.Trainer }
 
+// deployed is what the operator, the server and the aggregator's registry of a federation say, without a network.
+type deployed struct {
+	t                *testing.T
+	operator, server admission.PrivateKey
+	federation       *admission.Federation
+	registry         *admission.Registry // the aggregator's
+	terms            session.Terms
+	serial           uint32 // of invitations
+}
+
+func newDeployed(t *testing.T, clients int) *deployed {
+	t.Helper()
+	d := &deployed{t: t, serial: 1, terms: nodetest.Terms()}
+	d.operator, d.server, d.terms.Cohort.Clients = d.key("operator"), d.key("server"), clients
+	var err error
+	d.federation, err = admission.NewFederation(d.operator, "Test", clients, time.Unix(0, 0), simulated.New(1, "federation"))
+	d.must(err)
+	d.registry, err = admission.OpenRegistry(d.federation, store.NewMemoryLog())
+	d.must(err)
+	return d
+}
+
+func (d *deployed) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *deployed) key(name string) admission.PrivateKey {
+	d.t.Helper()
+	k, err := admission.GenerateKey(simulated.New(1, name))
+	d.must(err)
+	return k
+}
+
+func (d *deployed) enrolled(p admission.Place, k admission.PrivateKey) *admission.Enrolment {
+	d.t.Helper()
+	i, err := admission.Invite(d.operator, d.federation, admission.Offer{Place: p, Serial: d.serial, NotAfter: time.Unix(1, 0),
+		Contact: admission.Contact{Peer: "somebody", Addresses: []string{"somewhere"}}}, simulated.New(1, "invitation"))
+	d.must(err)
+	m, err := i.Accept(k)
+	d.must(err)
+	return &m.Enrolment
+}
+
+func (d *deployed) description() *session.Signed {
+	d.t.Helper()
+	p, err := session.Sign(&session.Descriptor{Federation: d.federation.Hash(), List: d.registry.List().Hash(), Terms: d.terms}, d.server)
+	d.must(err)
+	return p
+}
+
 // A client goes on in a session only while its description is of whoever is the server by
 // now, and of the list that there is: an aggregator that has shown it another server, or
 // who was put out, cannot have it back in the session before.
 func TestSessionIsTheNewestServersOnly(t *testing.T) {
-	d := newDoor(t, 4)
-	own, err := admission.GenerateKey(simulated.New(1, "client"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	place, hub := admission.ClientPlace(1), d.a.cfg.Registry
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	d := newDeployed(t, 4)
+	place, own, hub, must := admission.ClientPlace(1), d.key("client"), d.registry, d.must
 	before := d.enrolled(admission.ServerPlace, d.server)
 	e := d.enrolled(place, own)
 	must(hub.Redeem(time.Unix(0, 0), before))
 	must(hub.Redeem(time.Unix(0, 0), e))
-	registry, err := admission.OpenRegistry(d.a.cfg.Federation, store.NewMemoryLog())
+	registry, err := admission.OpenRegistry(d.federation, store.NewMemoryLog())
 	must(err)
 	ledger, err := store.NewLedger(store.NewMemoryLog())
 	must(err)
-	id, err := PeerID(d.server.Public().Ed25519()) // any will do, nobody is dialled
+	id, err := peer.IDOf(d.server.Public().Ed25519()) // any will do, nobody is dialled
 	must(err)
 	c, err := NewClient(ClientConfig{Identity: own, Registry: registry, Ledger: ledger, Entropy: simulated.New(1, "client"), Log: zerolog.Nop(), Workers: 1,
-		Membership: &admission.Membership{Federation: *d.a.cfg.Federation, Enrolment: *e, Contact: admission.Contact{Peer: id.String()}},
+		Membership: &admission.Membership{Federation: *d.federation, Enrolment: *e, Contact: admission.Contact{Peer: id.String()}},
 		Open: func([]byte) (*Job, error) {
 			return &Job{Terms: &d.terms, Train: func(context.Context) (client.Trainer, error) { return unasked{}, nil }}, nil
 		}})
 	must(err)
-	shown := func(p *session, ended bool) *session {
+	shown := func(p *session.Signed, ended bool) *session.Signed {
 		text, _, failed := hub.Text()
 		must(failed)
-		return &session{Descriptor: p.Descriptor, Signature: p.Signature, List: text, Ended: ended}
+		return &session.Signed{Descriptor: p.Descriptor, Signature: p.Signature, List: text, Ended: ended}
 	}
 	old := d.description()
 	first, err := c.take(t.Context(), shown(old, false))
@@ -61,18 +107,16 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	if again, failed := c.take(t.Context(), shown(old, false)); failed != nil || again != first {
 		t.Errorf("the same session after a broken line: %v, and another part in it: %v", failed, again != first)
 	}
-	v, err := admission.Revoke(d.operator, d.a.cfg.Federation, nil, admission.RevocationOf(before))
+	v, err := admission.Revoke(d.operator, d.federation, nil, admission.RevocationOf(before))
 	must(err)
 	_, err = hub.Revoke(v)
 	must(err)
-	if d.server, err = admission.GenerateKey(simulated.New(1, "another server")); err != nil {
-		t.Fatal(err)
-	}
+	d.server = d.key("another server")
 	d.serial = 2
 	must(hub.Redeem(time.Unix(0, 0), d.enrolled(admission.ServerPlace, d.server)))
-	for name, s := range map[string]*session{"as before": shown(old, false), "said to be over": shown(old, true)} {
-		if _, err = c.take(t.Context(), s); !errors.Is(err, ErrSession) {
-			t.Errorf("the session of a server that is revoked, %s: %v, want %v", name, err, ErrSession)
+	for name, s := range map[string]*session.Signed{"as before": shown(old, false), "said to be over": shown(old, true)} {
+		if _, err = c.take(t.Context(), s); !errors.Is(err, session.ErrSession) {
+			t.Errorf("the session of a server that is revoked, %s: %v, want %v", name, err, session.ErrSession)
 		}
 	}
 	second, err := c.take(t.Context(), shown(d.description(), false))
@@ -82,10 +126,8 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	// Somebody has come, and what the server signed for the list before is shown again.
 	known := d.description()
 	d.serial = 1
-	another, err := admission.GenerateKey(simulated.New(1, "another client"))
-	must(err)
-	must(hub.Redeem(time.Unix(0, 0), d.enrolled(admission.ClientPlace(2), another)))
-	if _, err = c.take(t.Context(), shown(known, false)); !errors.Is(err, ErrSession) {
-		t.Errorf("a session of another list than there is: %v, want %v", err, ErrSession)
+	must(hub.Redeem(time.Unix(0, 0), d.enrolled(admission.ClientPlace(2), d.key("another client"))))
+	if _, err = c.take(t.Context(), shown(known, false)); !errors.Is(err, session.ErrSession) {
+		t.Errorf("a session of another list than there is: %v, want %v", err, session.ErrSession)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
+	libp2ppeer "github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
 )
@@ -30,7 +30,7 @@ import (
 type tap struct {
 	t     testing.TB
 	front host.Host
-	hub   peer.AddrInfo
+	hub   libp2ppeer.AddrInfo
 	// holder is who a peer is, with its key; false for who is not known.
 	holder func(peer.ID) (party, bool)
 	over   []libp2p.Option // other transports; nil: TCP
@@ -100,7 +100,7 @@ func (p *passing) iteration() uint64 {
 func (p *passing) said(key string) bool { _, ok := p.notice[key]; return ok }
 
 // newTap opens a tap before the hub. Rules are added before anybody dials.
-func newTap(t testing.TB, aggregator admission.PrivateKey, hub peer.AddrInfo, holder func(peer.ID) (party, bool), over ...libp2p.Option) *tap {
+func newTap(t testing.TB, aggregator admission.PrivateKey, hub libp2ppeer.AddrInfo, holder func(peer.ID) (party, bool), over ...libp2p.Option) *tap {
 	t.Helper()
 	key, err := crypto.UnmarshalEd25519PrivateKey(aggregator.Ed25519())
 	if err != nil {
@@ -115,8 +115,8 @@ func newTap(t testing.TB, aggregator admission.PrivateKey, hub peer.AddrInfo, ho
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	x := &tap{t: t, front: front, hub: hub, holder: holder, over: over, ctx: ctx, stop: stop}
-	front.SetStreamHandler(node.ProtocolID, x.handle)
-	front.SetStreamHandler(node.EnrolID, x.handle)
+	front.SetStreamHandler(peer.ProtocolID, x.handle)
+	front.SetStreamHandler(peer.EnrolID, x.handle)
 	t.Cleanup(func() {
 		stop()
 		_ = front.Close()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
 )
 
 // logged is what all processes of a federation log, a line each.
@@ -71,9 +72,8 @@ func TestTurnedAway(t *testing.T) {
 		}, "does not know this party"},
 		"relay": {func(ctx context.Context, f *federation) error {
 			relay = f.key("relay")
-			config := node.RelayConfig{Identity: relay, Federation: f.federation, Aggregator: f.contact, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Log: f.log}
-			config.Over(f.network.option()...)
-			r, err := node.NewRelay(ctx, config)
+			config := hub.RelayConfig{Identity: relay, Federation: f.federation, Aggregator: f.contact, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Log: f.log, Transports: f.network.option()}
+			r, err := hub.NewRelay(ctx, config)
 			if err != nil {
 				return err
 			}

@@ -84,7 +84,7 @@ var rules = []rule{
 	},
 	{
 		name: "helpers of tests are for tests", from: []string{"..."}, except: []string{"internal/roletest"},
-		forbid: []string{"internal/roletest", "internal/cli/clitest", "internal/fewcases", "internal/disktest"}, direct: true,
+		forbid: []string{"internal/roletest", "internal/cli/clitest", "internal/fewcases", "internal/disktest", "node/internal/nodetest"}, direct: true,
 		why: "they look into roles, or have tests and their flags, which no program may have",
 	},
 	{
@@ -213,7 +213,32 @@ var rules = []rule{
 		why:    "documents can be verified, and files read, wherever they are: without a connection and without running a role",
 	},
 	{
-		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node", "cmd/fednode/..."},
+		name: "peers know no session", from: []string{"node/peer"},
+		forbid: []string{"..."}, allow: []string{"node/admission", "internal/atomicfile", "protocol/...", "dp/...", "entropy", "entropy/internal/..."},
+		why: "hosts, queues and connections are the same for every role and every message",
+	},
+	{
+		name: "peers know no message", from: []string{"node/peer"},
+		forbid: []string{"protocol/..."}, direct: true,
+		why: "a queue and a stream carry bytes, whatever they mean",
+	},
+	{
+		name: "sessions know no role", from: []string{"node/session"},
+		forbid: []string{"node", "node/hub", "node/store", "node/ops", "server/...", "aggregator/...", "relay/...", "client/..."},
+		why:    "what both ends of a stream have in common is of neither end",
+	},
+	{
+		name: "hubs know nobody who dials them", from: []string{"node/hub"},
+		forbid: []string{"node", "node/ops", "client/...", "server/..."},
+		why:    "an aggregator and a relay meet a client and the server by their messages alone",
+	},
+	{
+		name: "who dials knows no hub", from: []string{"node"},
+		forbid: []string{"node/hub", "node/ops", "aggregator/...", "relay/..."},
+		why:    "a client and the server meet an aggregator by its messages alone",
+	},
+	{
+		name: "only node speaks libp2p", from: []string{"..."}, except: []string{"node", "node/peer", "node/session", "node/hub", "node/internal/nodetest", "cmd/fednode/..."},
 		forbid: []string{"github.com/libp2p/..."},
 		why:    "fedsim must build in seconds, and documents, files and counters need no network",
 	},

@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-var _ node.Observer = (*ops.Monitor)(nil)
+var _ session.Observer = (*ops.Monitor)(nil)
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 

@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
 	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -63,7 +63,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	a, err := node.NewAggregator(ctx, node.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listenAt(c.Listen),
+	a, err := hub.NewAggregator(ctx, hub.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listenAt(c.Listen),
 		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor, Relays: relays})
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 // listenAt is where to listen for others: as was said, or the default.
 func listenAt(said []string) []string {
 	if len(said) == 0 {
-		return node.Listen
+		return hub.Listen
 	}
 	return said
 }
@@ -111,7 +111,7 @@ func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
 }
 
 // run waits for the end, and reads the operator's files again when it is told to.
-func (c *aggregatorCmd) run(ctx context.Context, a *node.Aggregator, f *admission.Federation, log *zerolog.Logger) {
+func (c *aggregatorCmd) run(ctx context.Context, a *hub.Aggregator, f *admission.Federation, log *zerolog.Logger) {
 	onHangup(ctx, func() {
 		if err := c.load(a, f); err != nil {
 			log.Error().Err(err).Msg("what cannot be read stays as it was before")
@@ -123,11 +123,11 @@ func (c *aggregatorCmd) run(ctx context.Context, a *node.Aggregator, f *admissio
 
 // load reads whom the operator has revoked and invited. Neither waits for the other:
 // revocations take effect even if the tickets cannot be read.
-func (c *aggregatorCmd) load(a *node.Aggregator, f *admission.Federation) error {
+func (c *aggregatorCmd) load(a *hub.Aggregator, f *admission.Federation) error {
 	return errors.Join(revoke(a, c.Revocations, f), c.admit(a, f))
 }
 
-func (c *aggregatorCmd) admit(a *node.Aggregator, f *admission.Federation) error {
+func (c *aggregatorCmd) admit(a *hub.Aggregator, f *admission.Federation) error {
 	tickets, err := readTickets(c.Tickets, f)
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -345,7 +346,7 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 
 // session is one client's part in the next session that it has not finished. The session does not count if it ended
 // before the client came, and without a round of the client.
-func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, observer node.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
+func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, observer session.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),

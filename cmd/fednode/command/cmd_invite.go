@@ -13,8 +13,9 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -191,12 +192,12 @@ func (c *inviteCmd) contact() (admission.Contact, error) {
 	if err != nil {
 		return admission.Contact{}, cli.Misusef("--aggregator-key: %w", err)
 	}
-	id, err := node.PeerID(key.Ed25519())
+	id, err := peer.IDOf(key.Ed25519())
 	if err != nil {
 		return admission.Contact{}, err
 	}
 	contact := admission.Contact{Addresses: c.Address, Peer: id.String(), Aggregator: key}
-	if err := node.CheckContact(contact); err != nil {
+	if err := peer.CheckContact(contact); err != nil {
 		return admission.Contact{}, cli.Misusef("--address: %w", err)
 	}
 	return contact, nil
@@ -217,7 +218,7 @@ func parsePlaces(flag string, texts []string) ([]admission.Place, error) {
 // keep writes tickets.json, without what is revoked.
 func (o *operator) keep(dir string) error {
 	o.tickets = slices.DeleteFunc(o.tickets, func(t admission.Ticket) bool { return t.Serial < o.revocations.NextSerial(t.Place) })
-	text, err := node.EncodeTickets(o.tickets)
+	text, err := hub.EncodeTickets(o.tickets)
 	if err != nil {
 		return err
 	}
@@ -273,7 +274,7 @@ func (o *operator) revoke(c *inviteCmd, s streams) error {
 }
 
 func readTickets(path string, f *admission.Federation) ([]admission.Ticket, error) {
-	return admission.ReadFile(path, func(text []byte) ([]admission.Ticket, error) { return node.ParseTickets(text, f) })
+	return admission.ReadFile(path, func(text []byte) ([]admission.Ticket, error) { return hub.ParseTickets(text, f) })
 }
 
 func readRevocations(path string, f *admission.Federation) (*admission.Revocations, error) {

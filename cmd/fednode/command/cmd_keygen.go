@@ -5,8 +5,8 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
 )
 
 type keygenCmd struct {
@@ -20,7 +20,7 @@ func (c *keygenCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	id, err := node.PeerID(key.Public().Ed25519())
+	id, err := peer.IDOf(key.Public().Ed25519())
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,9 @@ import (
 	"errors"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/peer"
 )
 
 // relayCmd is fednode relay. It keeps nothing on disk.
@@ -41,7 +42,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	r, err := node.NewRelay(ctx, node.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listenAt(c.Listen), Log: log, Observer: monitor})
+	r, err := hub.NewRelay(ctx, hub.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listenAt(c.Listen), Log: log, Observer: monitor})
 	if err != nil {
 		return err
 	}
@@ -59,12 +60,12 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 
 // contactsOf are those that a flag names.
 func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {
-	out, err := node.ParseContacts(addresses)
+	out, err := peer.ParseContacts(addresses)
 	if err != nil {
 		return nil, cli.Misusef("%s: %w", flag, err)
 	}
 	for _, c := range out {
-		if err = node.CheckContact(c); err != nil {
+		if err = peer.CheckContact(c); err != nil {
 			return nil, cli.Misusef("%s: %w", flag, err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
@@ -100,7 +101,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if errors.Is(err, protocol.ErrNothingReleased) { // the session has ended all the same
 		return errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), mark(fmt.Sprintf("%x", e.Session()))))
 	}
-	if errors.Is(err, node.ErrDeclined) { // so has this one, and a start again would not change that
+	if errors.Is(err, session.ErrDeclined) { // so has this one, and a start again would not change that
 		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), abandoned(fmt.Sprintf("%x", e.Session())))))
 	}
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/hub"
 	"github.com/fedsim/fedsim/node/store"
 )
 
@@ -41,7 +41,7 @@ func TestRevocationsAreReadWhateverTheTicketsAre(t *testing.T) {
 	if err = r.Redeem(time.Now(), &m.Enrolment); err != nil {
 		t.Fatal(err)
 	}
-	a, err := node.NewAggregator(t.Context(), node.AggregatorConfig{Identity: key, Federation: f, Registry: r,
+	a, err := hub.NewAggregator(t.Context(), hub.AggregatorConfig{Identity: key, Federation: f, Registry: r,
 		State: o.dir, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)

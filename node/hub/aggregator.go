@@ -1,0 +1,409 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// AggregatorConfig is what an aggregator is made of.
+type AggregatorConfig struct {
+	Identity   admission.PrivateKey
+	Federation *admission.Federation
+	Registry   *admission.Registry
+	Listen     []string // multiaddresses; see Listen
+	// State is a folder where the end of a session is kept for clients that come later.
+	State    string
+	Log      zerolog.Logger
+	Workers  protocol.Workers
+	Observer session.Observer // nil: nobody
+	// Relays are the keys of those that may stand between the aggregator and clients (Relay).
+	// They are trusted to follow the protocol, as the aggregator is; sessions in active mode
+	// are refused with them.
+	Relays []admission.PublicKey
+	// Transports are the host's, in place of TCP and QUIC; none: those.
+	Transports []libp2p.Option
+	// Now is the machine's clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Aggregator is the aggregator's process: it lets invited parties enrol and enrolled ones
+// register, and runs the sums of the session that the server describes. It is also the part of
+// a Relay that faces clients.
+type Aggregator struct {
+	cfg      AggregatorConfig
+	relays   relayLinks
+	above    *upstream // of a relay: its connection to the aggregator; else nil
+	host     host.Host
+	invited  invited
+	greeting repeated // what clients hear when they register
+	streams  streamLimiter
+	aligning aligning
+	life     [16]byte
+	now      func() time.Time // the machine's clock
+	ctx      context.Context
+	stop     context.CancelFunc
+	busy     sync.WaitGroup
+
+	mu      sync.Mutex
+	conns   map[admission.Place]*conn
+	newest  uint64      // the number of the newest connection
+	session *hubSession // nil before the server has published one
+}
+
+// hubSession is a session as the aggregator has it.
+type hubSession struct {
+	signed *session.Signed
+	server admission.PublicKey // who signed it
+	shown  repeated            // what clients are told of it
+	known  repeated            // likewise those that have the list
+	list   admission.Hash      // of who can be in it
+	terms  session.Terms
+	// excluded are the clients that lied in it.
+	excluded *exclusions
+
+	driver   *session.Driver
+	ctx      context.Context // the driver's
+	stop     context.CancelFunc
+	lives    map[protocol.ClientID][16]byte        // with which a client last took part
+	asked    map[*conn]bool                        // clients that are looking it over, of those that were there at its beginning
+	looked   chan struct{}                         // closed when none of them is asked any more, or it has taken too long
+	told     [][]byte                              // what the server was told last, in frames: it may not have arrived
+	final    []byte                                // the end, in frames, for who comes later; nil before
+	declined map[protocol.ClientID]session.Decline // clients that decline it
+	behind   map[*conn]session.Declined            // likewise, behind relays
+	hopeless bool                                  // the server's connection was closed for it to hear that too many decline
+	over     bool                                  // of a relay: the aggregator says that nothing is left but the end
+}
+
+// conn is a registered peer.
+type conn struct {
+	place    admission.Place
+	peer     peer.ID
+	life     [16]byte
+	number   uint64 // of the connection, in the order in which they came about, from 1
+	stream   network.Stream
+	queue    *peer.Queue
+	closed   chan struct{}
+	once     sync.Once
+	session  chan *hubSession // the session, for a client that waits for one
+	presence chan struct{}    // has a token when clients came or went, for the server
+	shown    admission.Hash   // of the list that the peer has
+	// in is the session that the peer takes part in, or was told of and is checking:
+	// what is said to it meanwhile waits in the queue.
+	in *hubSession
+	// via is the relay that a client is connected to: it has no stream or queue of its own
+	// here. nil: none.
+	via    *conn
+	behind int // of a relay: how many clients are connected to it, before the session
+}
+
+func (c *conn) close() { c.closeWith(network.StreamNoError) }
+
+// closeWith closes the connection and tells the peer a reason.
+func (c *conn) closeWith(why network.StreamErrorCode) {
+	c.once.Do(func() {
+		close(c.closed)
+		if c.stream != nil {
+			_ = c.stream.ResetWithError(why) // its reader and writer end with it
+		}
+	})
+}
+
+// finish is close for a stream that has come to its proper end on both sides, which a
+// reset would overtake.
+func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
+
+// NewAggregator starts an aggregator, which listens at once.
+func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
+	a, err := newAggregator(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	a.recall()
+	a.host.SetStreamHandler(peer.ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
+	a.host.SetStreamHandler(peer.EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
+	a.host.SetStreamHandler(peer.AlignID, func(s network.Stream) { a.handle(s, a.align) })
+	a.host.SetStreamHandler(peer.RelayID, func(s network.Stream) { a.handle(s, a.serveRelay) })
+	return a, nil
+}
+
+// newAggregator is one that serves nobody yet.
+func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
+	cfg.Observer = session.Observing(cfg.Observer)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), now: cfg.Now,
+		streams: streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}}
+	var err error
+	if a.life, err = session.NewLife(); err != nil {
+		return nil, err
+	}
+	if a.relays, err = newRelayLinks(cfg.Relays); err != nil {
+		return nil, err
+	}
+	gate := &peer.AllowList{Allow: a.admits, TurnedAway: a.turnedAway(rate.NewLimiter(rate.Every(10*time.Second), 10)),
+		NoRoom: a.noRoom(rate.NewLimiter(rate.Every(10*time.Second), 10))}
+	peers := cfg.Federation.Clients + 1 + len(cfg.Relays)
+	peer.WarnOfFewDescriptors(peers, &cfg.Log)
+	if a.host, err = peer.NewHub(cfg.Identity.Ed25519(), cfg.Listen, peers, gate, cfg.Transports...); err != nil {
+		return nil, err
+	}
+	a.ctx, a.stop = context.WithCancel(ctx)
+	a.host.Network().Notify(&network.NotifyBundle{DisconnectedF: a.disconnected})
+	return a, nil
+}
+
+// Host is the aggregator's host, which counts connections.
+func (a *Aggregator) Host() host.Host { return a.host }
+
+// Addresses are where the aggregator can be dialled, peer ID included.
+func (a *Aggregator) Addresses() []string {
+	var out []string
+	for _, addr := range a.host.Addrs() {
+		out = append(out, fmt.Sprintf("%s/p2p/%s", addr, a.host.ID()))
+	}
+	return out
+}
+
+// Close ends the session, and every connection.
+func (a *Aggregator) Close() error {
+	a.stop()
+	a.mu.Lock()
+	for _, c := range a.conns {
+		c.close()
+	}
+	a.mu.Unlock()
+	err := a.host.Close()
+	a.busy.Wait()
+	return err
+}
+
+// admits says whether a peer may connect: who is enrolled, and who holds a ticket.
+func (a *Aggregator) admits(id peer.ID) bool {
+	if _, ok := a.place(id); ok || a.relays.known[id] {
+		return true
+	}
+	_, ok := a.invited.ticket(id, a.cfg.Registry)
+	return ok
+}
+
+func (a *Aggregator) place(id peer.ID) (admission.Place, bool) {
+	key, err := peer.KeyOf(id)
+	if err != nil {
+		return admission.Place{}, false
+	}
+	return a.cfg.Registry.Lookup(key)
+}
+
+// Revoke applies the operator's newest revocations, and closes the connections of revoked
+// parties, even if the revocations cannot be written to disk. Older ones than are known
+// are refused, see admission.Registry.
+func (a *Aggregator) Revoke(v *admission.Revocations) error {
+	out, err := a.cfg.Registry.Revoke(v)
+	for i := range out {
+		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg("revoked")
+		if id, failed := peer.IDOf(out[i].Identity.Ed25519()); failed == nil {
+			_ = a.host.Network().ClosePeer(id) // the gate does not let it in again
+		}
+	}
+	a.relist()
+	return err
+}
+
+// disconnected lets go of a peer that waits for a session, and so would not be missed.
+func (a *Aggregator) disconnected(_ network.Network, gone network.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.conns {
+		if c.stream != nil && c.stream.Conn() == gone {
+			c.close()
+		}
+	}
+}
+
+// handle has a stream served, and sees to its end.
+func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog.Logger) error) {
+	a.busy.Add(1)
+	defer a.busy.Done()
+	id := s.Conn().RemotePeer()
+	log := a.cfg.Log.With().Stringer("peer", id).Logger()
+	end := s.Reset
+	defer func() {
+		if r := recover(); r != nil {
+			log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("a stream's handler failed")
+		}
+		_ = end()
+	}()
+	if a.streams.wait(a.ctx, id) != nil {
+		return // the aggregator closes
+	}
+	err := serve(s, log)
+	if errors.Is(err, peer.ErrEnd) {
+		end, err = s.Close, nil
+	}
+	if err != nil && a.ctx.Err() == nil {
+		level := zerolog.InfoLevel
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, network.ErrReset):
+			level = zerolog.DebugLevel // the peer has left, as it may at any time
+		case errors.Is(err, admission.ErrUnwritten):
+			level = zerolog.ErrorLevel // the aggregator's own trouble
+		}
+		log.WithLevel(level).Err(err).Msg("stream ended")
+	}
+}
+
+// serve registers a peer and carries its messages.
+func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
+	place, ok := a.place(s.Conn().RemotePeer())
+	if !ok {
+		return session.ErrNotEnrolled // revoked since it connected
+	}
+	if place == admission.AggregatorPlace || place == admission.ServerPlace && a.above != nil {
+		return session.ErrRole // an aggregator dials nobody, and the server no relay
+	}
+	if a.above.cutOff(a.now()) {
+		return errCutOff
+	}
+	peer.Within(s, peer.RegisterTimeout)
+	m, err := session.Hear(s, session.NoticeSize)
+	if err != nil {
+		return err
+	}
+	if m.Register == nil || m.Register.Version != peer.ProtocolID {
+		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks " + peer.ProtocolID, ForGood: true})
+	}
+	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List, stream: s,
+		closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: peer.NewQueue(peer.QueueSize)}
+	a.enter(c)
+	defer a.leave(c)
+	log.Debug().Stringer("place", place).Msg("registered")
+	if err = a.welcome(c); err != nil {
+		return err
+	}
+	if place == admission.ServerPlace {
+		return a.serveServer(c)
+	}
+	return a.serveClient(c)
+}
+
+// enter puts a peer's newest connection in the place of an older one.
+func (a *Aggregator) enter(c *conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.conns[c.place]; old != nil {
+		a.supplant(old, c)
+		if old.via != nil {
+			a.cfg.Observer.Registered(-1) // it was at a relay
+		}
+	}
+	a.conns[c.place] = c
+	a.newest++
+	c.number = a.newest
+	a.host.ConnManager().Protect(c.peer, "registered")
+	a.announcePresence()
+	if c.place.Role == protocol.Client {
+		a.cfg.Observer.Registered(1)
+	}
+}
+
+func (a *Aggregator) leave(c *conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.close()
+	if c.place.Role == protocol.Client {
+		a.cfg.Observer.Registered(-1)
+	}
+	if a.conns[c.place] == c {
+		delete(a.conns, c.place)
+		a.host.ConnManager().Unprotect(c.peer, "registered")
+		a.announcePresence()
+	}
+	c.in.answered(c)
+}
+
+// announcePresence lets a server that waits know how many clients there are. The
+// caller holds mu.
+func (a *Aggregator) announcePresence() {
+	for _, c := range []chan struct{}{a.conns[admission.ServerPlace].watches(), a.above.watches()} {
+		select {
+		case c <- struct{}{}:
+		default: // nobody, or one who has not looked since the last
+		}
+	}
+}
+
+// watches is where somebody is told that clients came or went; nil where nobody is.
+func (c *conn) watches() chan struct{} {
+	if c == nil {
+		return nil
+	}
+	return c.presence
+}
+
+// connected counts the clients that are registered, without those that are at the end of a
+// session, or behind a relay that is: they leave, or wait for the next one and are counted then.
+func (a *Aggregator) connected() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for place, c := range a.conns {
+		if c.in != nil && c.in.final != nil {
+			continue
+		}
+		if place.Role == protocol.Client {
+			n++
+		}
+		n += c.behind
+	}
+	return n
+}
+
+// welcome acknowledges a registration, or tells the server that clients came or went.
+func (a *Aggregator) welcome(c *conn) error {
+	list, digest, err := a.cfg.Registry.Text()
+	if err != nil {
+		return err
+	}
+	known := c.shown == digest
+	c.shown = digest
+	// For writing alone: the server may be awaited for longer, see serveServer.
+	_ = c.stream.SetWriteDeadline(time.Now().Add(peer.RegisterTimeout)) // a stream that takes none fails when it is used
+	if c.place == admission.ServerPlace || known {
+		w := &session.Welcome{Life: a.life}
+		if c.place == admission.ServerPlace {
+			w.Connected = a.connected()
+		}
+		if !known {
+			w.List = list
+		}
+		return session.Say(c.stream, &session.Message{Welcome: w})
+	}
+	b, err := a.greeting.frame(digest, false, func() *session.Message { return &session.Message{Welcome: &session.Welcome{Life: a.life, List: list}} })
+	if err != nil {
+		return err
+	}
+	_, err = c.stream.Write(b)
+	return err
+}
+
+// Listen is where an aggregator listens unless it is told otherwise: on all
+// addresses, over TCP and QUIC. Where the machine has no IPv6 those of IPv4 are enough.
+var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1", "/ip6/::/tcp/7946", "/ip6/::/udp/7946/quic-v1"}

@@ -1,0 +1,169 @@
+package hub
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/internal/align"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// aligning are the members of an alignment that have a stream.
+type aligning struct {
+	mu      sync.Mutex
+	members map[align.Seat]*aligner
+	ended   *align.Ended // what the server said last, for who comes later
+}
+
+type aligner struct {
+	hello  align.Hello
+	stream network.Stream
+	queue  *peer.Queue
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (m *aligner) close() { m.closeWith(network.StreamNoError) }
+
+func (m *aligner) closeWith(why network.StreamErrorCode) {
+	m.once.Do(func() {
+		close(m.closed)
+		_ = m.stream.ResetWithError(why) // its reader and writer end with it
+	})
+}
+
+// tell queues a notice for members; one that takes none is let go.
+func tell(c *session.Message, members ...*aligner) error {
+	b, err := c.Frame()
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.queue.Add(b) != nil {
+			m.close()
+		}
+	}
+	return nil
+}
+
+// align serves a member's stream.
+func (a *Aggregator) align(s network.Stream, log zerolog.Logger) error {
+	place, ok := a.place(s.Conn().RemotePeer())
+	if !ok {
+		return session.ErrNotEnrolled // revoked since it connected
+	}
+	seat := align.Server
+	switch place.Role {
+	case protocol.Server:
+	case protocol.Client:
+		seat = align.SeatOf(place.Client)
+	default:
+		return session.ErrRole
+	}
+	peer.Within(s, peer.RegisterTimeout)
+	first, err := session.Hear(s, session.NoticeSize)
+	if err != nil {
+		return err
+	}
+	if first.Hello == nil || first.Hello.Seat != seat {
+		return session.ErrNotice
+	}
+	_ = s.SetDeadline(time.Time{}) // a stream that takes none fails when it is used
+	m := &aligner{hello: *first.Hello, stream: s, queue: peer.NewQueue(peer.QueueSize), closed: make(chan struct{})}
+	if err = a.seat(m); err != nil {
+		return err
+	}
+	defer a.unseat(m)
+	log.Debug().Stringer("place", place).Msg("aligns")
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		if m.queue.Write(s, m.closed) != nil {
+			m.close()
+		}
+	}()
+	defer func() { m.close(); <-wrote }()
+	for {
+		c, err := session.Hear(s, session.AlignSize)
+		if err != nil {
+			return err
+		}
+		if err = a.pass(m, c); err != nil {
+			return err
+		}
+	}
+}
+
+// seat puts a member's newest stream in the place of an older one, and tells all who is there.
+func (a *Aggregator) seat(m *aligner) error {
+	list, _, err := a.cfg.Registry.Text()
+	if err != nil {
+		return err
+	}
+	x := &a.aligning
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if old := x.members[m.hello.Seat]; old != nil {
+		why := network.StreamNoError
+		if !bytes.Equal(old.hello.Key, m.hello.Key) { // drawn when a process starts
+			why = network.StreamSupplanted
+			a.cfg.Log.Warn().Int("seat", int(m.hello.Seat)).Msg("another process aligns as this party, whose older process was still connected. If its machine did not just fail, two machines run copies of one state: tell the owner to stop one")
+		}
+		old.closeWith(why)
+	}
+	if x.members == nil {
+		x.members = make(map[align.Seat]*aligner)
+	}
+	x.members[m.hello.Seat] = m
+	if x.ended != nil {
+		if err = tell(&session.Message{Ended: x.ended}, m); err != nil {
+			return err
+		}
+	}
+	r := &session.Roster{There: len(x.members)}
+	if len(x.members) == a.cfg.Federation.Clients+1 {
+		r.List = list
+		for _, other := range x.members {
+			r.Hellos = append(r.Hellos, other.hello)
+		}
+		slices.SortFunc(r.Hellos, func(a, b align.Hello) int { return int(a.Seat) - int(b.Seat) })
+	}
+	return tell(&session.Message{Roster: r}, slices.Collect(maps.Values(x.members))...)
+}
+
+func (a *Aggregator) unseat(m *aligner) {
+	x := &a.aligning
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.members[m.hello.Seat] == m {
+		delete(x.members, m.hello.Seat)
+	}
+}
+
+// pass carries what a member says.
+func (a *Aggregator) pass(from *aligner, c *session.Message) error {
+	x := &a.aligning
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case c.Envelope != nil && c.Envelope.From == from.hello.Seat && len(c.Envelope.Sealed) <= align.MaxSealed:
+		if to := x.members[c.Envelope.To]; to != nil {
+			return tell(c, to)
+		}
+		return nil
+	case c.Ended != nil && from.hello.Seat == align.Server:
+		x.ended = c.Ended
+		return tell(c, slices.Collect(maps.Values(x.members))...)
+	default:
+		return fmt.Errorf("%w: not what a member of an alignment says", session.ErrNotice)
+	}
+}

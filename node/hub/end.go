@@ -1,0 +1,110 @@
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// endFile is the file in the aggregator's state with the end of its last session: a
+// client that was away then finds the final model, also when the server's process has
+// ended and the aggregator's was started again. All in it is signed by the server.
+const endFile = "ended.json"
+
+// ending is what that file holds.
+type ending struct {
+	Descriptor json.RawMessage `json:"descriptor"`
+	Signature  []byte          `json:"signature"`
+	Model      []byte          `json:"model"`
+	Final      []byte          `json:"final"` // the signature of the model
+}
+
+func (a *Aggregator) endPath() string { return filepath.Join(a.cfg.State, endFile) }
+
+// keepFinal keeps the end of a session, durably when it returns.
+func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
+	frames, err := wire.AppendFrames(nil, f)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(&ending{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, Model: f.Model, Final: f.Signature})
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s != a.session {
+		return nil // another one has begun
+	}
+	if err = atomicfile.Write(a.endPath(), text, 0o600); err != nil {
+		return err
+	}
+	s.final = frames
+	a.tellRelays(s)
+	return nil
+}
+
+// forget lets the end of a session go when another one begins.
+func (a *Aggregator) forget() error {
+	if err := os.Remove(a.endPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// recall goes back to the end of the last session after a restart. What cannot be
+// used is no reason not to start: the server, started again, ends the session once more.
+func (a *Aggregator) recall() {
+	s, err := a.readEnd()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		a.cfg.Log.Warn().Err(err).Msg("the end of the last session is not shown to clients")
+	default:
+		a.session = s
+		a.cfg.Observer.Session(s.terms.Session)
+		a.cfg.Log.Info().Hex("session", s.terms.Session[:]).Msg("the last session has ended; its model is there for clients that were away")
+	}
+}
+
+func (a *Aggregator) readEnd() (*hubSession, error) {
+	text, err := os.ReadFile(a.endPath())
+	if err != nil {
+		return nil, err
+	}
+	e := new(ending)
+	if err = json.Unmarshal(text, e); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.endPath(), err)
+	}
+	list := a.cfg.Registry.List()
+	server, ok := list.Holder(admission.ServerPlace)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w: nobody on the list is the server", a.endPath(), session.ErrSession)
+	}
+	p := &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature}
+	d, err := p.Verify(a.cfg.Federation, server)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.endPath(), err)
+	}
+	f := &protocol.Final{Model: e.Model, Signature: e.Final}
+	if err = protocol.VerifyFinal(server.Ed25519(), d.Terms.Session, f); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.endPath(), err)
+	}
+	frames, err := wire.AppendFrames(nil, f)
+	if err != nil {
+		return nil, err
+	}
+	s := a.lead(p, d, server, list)
+	s.askNobody()
+	s.final = frames
+	return s, nil
+}

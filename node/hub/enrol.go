@@ -1,0 +1,125 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
+)
+
+// invited are the tickets that an aggregator was told of, by the peer that is known by
+// a ticket's key.
+type invited struct {
+	mu      sync.RWMutex
+	tickets map[peer.ID]admission.Ticket
+}
+
+// ticket is the one that a peer holds, unless it was revoked. Whether it has expired or
+// been used is said to whoever comes with it.
+func (v *invited) ticket(id peer.ID, r *admission.Registry) (admission.Ticket, bool) {
+	v.mu.RLock()
+	t, ok := v.tickets[id]
+	v.mu.RUnlock()
+	return t, ok && t.Serial >= r.NextSerial(t.Place)
+}
+
+// Admit lets the holders of these tickets enrol. Tickets from earlier calls that are not
+// among these may no longer be used. The tickets are as ParseTickets returns them.
+func (a *Aggregator) Admit(tickets []admission.Ticket) error {
+	next := make(map[peer.ID]admission.Ticket, len(tickets))
+	for _, t := range tickets {
+		id, err := peer.IDOf(t.Key.Ed25519())
+		if err != nil {
+			return fmt.Errorf("the ticket of the %s: %w", t.Place, err)
+		}
+		next[id] = t
+	}
+	a.invited.mu.Lock()
+	defer a.invited.mu.Unlock()
+	a.invited.tickets = next
+	return nil
+}
+
+// enrol is the protocol of a stream on which somebody redeems a ticket.
+func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
+	id := s.Conn().RemotePeer()
+	if _, enrolled := a.place(id); enrolled {
+		return fmt.Errorf("%w: an enrolled identity has nothing to enrol", session.ErrProtocol)
+	}
+	ticket, ok := a.invited.ticket(id, a.cfg.Registry)
+	if !ok {
+		return session.ErrNotEnrolled // withdrawn since it connected
+	}
+	peer.Within(s, peer.RegisterTimeout)
+	m, err := session.Hear(s, enrolSize)
+	if err != nil {
+		return err
+	}
+	if err = a.redeem(&ticket, m.Enrol); err != nil {
+		if refusal(err) {
+			_ = session.Conclude(s, &session.Message{Refused: err.Error()})
+		}
+		return err
+	}
+	log.Info().Stringer("place", ticket.Place).Msg("enrolled")
+	return session.Conclude(s, &session.Message{Ready: &session.Ready{}})
+}
+
+// enrolSize is how long the control message around an enrolment can be.
+const enrolSize = admission.MaxEnrolmentSize + len(`{"enrol":}`)
+
+// redeem takes an enrolment, durably, if it is of the ticket that the peer proved to
+// hold.
+func (a *Aggregator) redeem(t *admission.Ticket, text []byte) error {
+	e, err := admission.ParseEnrolment(text)
+	if err != nil {
+		return err
+	}
+	if e.Ticket.Hash() != t.Hash() {
+		return fmt.Errorf("%w: the enrolment is of another ticket than its sender holds", admission.ErrMalformed)
+	}
+	if err = a.cfg.Registry.Redeem(a.now(), e); err != nil {
+		return err
+	}
+	a.relist()
+	return nil
+}
+
+// refusal says whether an error is about what somebody brought, and may be told. Any
+// other is the aggregator's own trouble, after which trying again helps.
+func refusal(err error) bool {
+	for _, is := range []error{admission.ErrMalformed, admission.ErrSignature, admission.ErrFederation, admission.ErrExpired,
+		admission.ErrRedeemed, admission.ErrHeld, admission.ErrIdentityUsed, admission.ErrRevoked} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// relist ends a session whose list is no longer the one that there is: everybody
+// registers again, is shown the new list, and goes on once the server has signed for
+// it. That costs the iteration in progress. A session that is over stays.
+func (a *Aggregator) relist() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.announceList()
+	s := a.session
+	if s == nil || s.final != nil || s.list == a.cfg.Registry.List().Hash() {
+		return
+	}
+	a.cfg.Log.Info().Msg("the enrolment list has changed: the session goes on when the server has signed for it")
+	s.stop()
+	a.session = nil
+	for _, c := range a.conns {
+		if c.in == s {
+			c.close()
+		}
+	}
+}

@@ -1,0 +1,403 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/relay"
+)
+
+// RelayConfig is what a relay is made of.
+type RelayConfig struct {
+	Identity   admission.PrivateKey // one of AggregatorConfig.Relays
+	Federation *admission.Federation
+	Aggregator admission.Contact
+	Listen     []string // multiaddresses, for clients
+	Log        zerolog.Logger
+	Observer   session.Observer // nil: nobody
+	// Transports are those of both hosts, in place of TCP and QUIC; none: those.
+	Transports []libp2p.Option
+}
+
+// Relay is a relay's process: enrolled clients register with it as they would with the
+// aggregator, and it adds up what they send. It dials the aggregator, from which it learns who is
+// enrolled and what the session is. It keeps nothing on disk: one that is started again is a
+// new one.
+type Relay struct {
+	cfg  RelayConfig
+	hub  *Aggregator // faces clients
+	up   *upstream
+	link *peer.Conn
+	life [16]byte
+}
+
+// upstream is a relay's connection to the aggregator.
+type upstream struct {
+	presence chan struct{} // has a token when clients came or went
+
+	mu    sync.Mutex
+	in    *hubSession // the session that the queue is of
+	queue *peer.Queue // of the present stream; nil: there is none
+	lost  time.Time   // when the connection was lost; zero while it stands
+}
+
+// patience is for how long clients stay with a relay that has lost the aggregator: it dials at least
+// as often.
+const patience = peer.RedialMax + peer.DialTimeout
+
+// errCutOff: the relay has no connection to the aggregator, so that clients had better dial another.
+var errCutOff = errors.New("node: the relay has lost the aggregator")
+
+// NewRelay starts a relay, which listens at once, and dials when it runs.
+func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
+	registry, err := admission.OpenRegistry(cfg.Federation, store.NewMemoryLog())
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{cfg: cfg, up: &upstream{presence: make(chan struct{}, 1)}}
+	if r.life, err = session.NewLife(); err != nil {
+		return nil, err
+	}
+	if r.link, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Aggregator}, peer.RelayID, cfg.Log, cfg.Transports...); err != nil {
+		return nil, err
+	}
+	r.hub, err = newAggregator(ctx, AggregatorConfig{Identity: cfg.Identity, Federation: cfg.Federation, Registry: registry, Listen: cfg.Listen,
+		Log: cfg.Log, Workers: 1, Observer: cfg.Observer, Transports: cfg.Transports})
+	if err != nil {
+		return nil, err
+	}
+	r.up.is(r.hub.now()) // until Run has a connection
+	r.hub.above = r.up
+	r.hub.host.SetStreamHandler(peer.ProtocolID, func(s network.Stream) { r.hub.handle(s, r.hub.serve) })
+	return r, nil
+}
+
+// Addresses are where clients can dial the relay, peer ID included.
+func (r *Relay) Addresses() []string { return r.hub.Addresses() }
+
+// Close ends every connection.
+func (r *Relay) Close() error { return r.hub.Close() }
+
+// Check says that the relay has no connection to the aggregator, if so.
+func (r *Relay) Check() error {
+	r.up.mu.Lock()
+	defer r.up.mu.Unlock()
+	if r.up.lost.IsZero() {
+		return nil
+	}
+	return errCutOff
+}
+
+// Run holds the connection to the aggregator until the context ends. Without it, clients are sent away
+// after a while, to another relay.
+func (r *Relay) Run(ctx context.Context) error {
+	time.AfterFunc(patience+time.Second, r.sendAway)
+	return r.link.Keep(ctx, func(ctx context.Context, st network.Stream) error {
+		defer func() {
+			r.up.is(r.hub.now())
+			time.AfterFunc(patience+time.Second, r.sendAway)
+		}()
+		return r.serve(ctx, st)
+	})
+}
+
+// sendAway closes the connections of all clients, if the aggregator has been away for too long.
+func (r *Relay) sendAway() {
+	if !r.up.cutOff(r.hub.now()) {
+		return
+	}
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	for _, c := range r.hub.conns {
+		c.close()
+	}
+}
+
+// serve registers with the aggregator, hears of the session, and carries messages.
+func (r *Relay) serve(ctx context.Context, st network.Stream) error {
+	w, err := session.Greet(st, peer.RelayID, r.life, r.cfg.Federation, r.hub.cfg.Registry)
+	if err != nil {
+		return err
+	}
+	if err = r.learn(w); err != nil {
+		return err
+	}
+	r.up.is(time.Time{})
+	r.cfg.Log.Info().Msg("registered with the aggregator")
+	described, err := r.gather(ctx, st)
+	if err != nil {
+		return err
+	}
+	s, anew, err := r.follow(described)
+	if err != nil {
+		return err
+	}
+	defer r.up.unhook(s)
+	presences := 0
+	if anew {
+		if presences, err = r.lookedOver(ctx, s); err != nil {
+			return err
+		}
+	} else {
+		s.driver.Give(s.ctx, protocol.Start{})
+	}
+	r.hub.mu.Lock()
+	without := r.hub.declinedIn(s)
+	r.hub.mu.Unlock()
+	peer.Within(st, peer.RegisterTimeout)
+	if err = session.Say(st, &session.Message{Ready: &session.Ready{Presences: presences, Declined: without}}); err != nil {
+		return err
+	}
+	err = session.Carry(ctx, st, r.up.queueOf(s), s.terms.Limits(protocol.Aggregator, protocol.Relay), func(m protocol.Message) error {
+		if f, ok := m.(*protocol.Final); ok {
+			if failed := r.keepFinal(s, f); failed != nil {
+				return failed
+			}
+		}
+		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Relay}, Message: m}})
+		if m.Kind() == protocol.KindFinal {
+			return errOverHere
+		}
+		return nil
+	})
+	if errors.Is(err, errOverHere) {
+		return nil // it registers again, and counts who waits for the next session
+	}
+	return peer.IgnoreEOF(err)
+}
+
+// errOverHere: the relay has the end of the session.
+var errOverHere = errors.New("node: the session has ended")
+
+// gather tells the aggregator how many clients are here until it tells of a session.
+func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed, error) {
+	_ = st.SetDeadline(time.Time{}) // until there is a session
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	notices := make(chan session.Notice, 1)
+	listens := func() {
+		m, err := session.Hear(st, session.DescriptorSize)
+		notices <- session.Notice{Message: m, Err: err}
+	}
+	go listens()
+	for {
+		if err := session.Say(st, &session.Message{Gathered: &session.Gathered{Connected: r.hub.connected()}}); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-r.up.presence:
+		case n := <-notices:
+			described, err := r.noticed(st, n)
+			if err != nil || described != nil {
+				return described, err
+			}
+			go listens()
+		}
+	}
+}
+
+// noticed takes what the aggregator says before a session, and returns one that is not past.
+func (r *Relay) noticed(st network.Stream, n session.Notice) (*session.Signed, error) {
+	switch {
+	case n.Err != nil:
+		return nil, n.Err
+	case n.Message.Welcome != nil:
+		return nil, r.learn(n.Message.Welcome)
+	case n.Message.Session == nil:
+		return nil, session.ErrNotice
+	case r.past(n.Message.Session):
+		return nil, session.Say(st, &session.Message{Wait: &session.Wait{}})
+	}
+	return n.Message.Session, nil
+}
+
+// learn takes in who is enrolled.
+func (r *Relay) learn(w *session.Welcome) error {
+	if w.List == nil {
+		return nil // it is known
+	}
+	_, out, err := r.hub.cfg.Registry.Take(w.List)
+	if err != nil {
+		return err
+	}
+	for i := range out {
+		if id, failed := peer.IDOf(out[i].Identity.Ed25519()); failed == nil {
+			_ = r.hub.host.Network().ClosePeer(id) // revoked: the gate does not let it in again
+		}
+	}
+	r.hub.relist()
+	return nil
+}
+
+// past says whether a session has ended and the relay has its end.
+func (r *Relay) past(p *session.Signed) bool {
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	s := r.hub.session
+	return p.Ended && s != nil && s.final != nil && string(s.signed.Descriptor) == string(p.Descriptor)
+}
+
+// follow takes the description of a session, which the server has signed. It is anew unless it is
+// the one that clients are in.
+func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) {
+	list := r.hub.cfg.Registry.List()
+	key, ok := list.Holder(admission.ServerPlace)
+	if !ok {
+		return nil, false, fmt.Errorf("%w: nobody on the list is the server", session.ErrSession)
+	}
+	d, err := p.Verify(r.cfg.Federation, key)
+	if err != nil {
+		return nil, false, err
+	}
+	a := r.hub
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	old := a.session
+	if old != nil && string(old.signed.Descriptor) == string(p.Descriptor) {
+		old.over = p.Ended
+		r.up.hook(old)
+		return old, false, nil
+	}
+	if old != nil {
+		old.stop()
+	}
+	s = r.lead(p, d, key, list)
+	a.session = s
+	for _, c := range a.conns {
+		a.tell(c, s)
+	}
+	if len(s.asked) == 0 {
+		s.askNobody()
+	}
+	a.cfg.Observer.Session(d.Terms.Session)
+	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Msg("there is a session")
+	return s, true, nil
+}
+
+// lead starts the role that adds up in a session.
+func (r *Relay) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
+	a := r.hub
+	s := &hubSession{signed: &session.Signed{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms, over: p.Ended,
+		excluded: new(exclusions), lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
+	s.ctx, s.stop = context.WithCancel(a.ctx)
+	r.up.hook(s)
+	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.All(), Iterations: s.terms.Steps.Iterations()}))
+	return s
+}
+
+// lookedOver returns when the clients that were here have looked a session over, or after as long as
+// a stage may take, with how many presences wait to be said.
+func (r *Relay) lookedOver(ctx context.Context, s *hubSession) (int, error) {
+	late := time.NewTimer(s.terms.StageTimeout)
+	defer late.Stop()
+	select {
+	case <-s.looked:
+	case <-late.C:
+		r.hub.mu.Lock()
+		s.askNobody()
+		r.hub.mu.Unlock()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-s.ctx.Done():
+		return 0, fmt.Errorf("%w: it is over here", session.ErrSession)
+	}
+	s.driver.Give(s.ctx, protocol.Tick{}) // once the role has taken it, what it was given before is queued
+	return r.up.queueOf(s).Length(), nil
+}
+
+// keepFinal keeps the end of a session for clients that come later.
+func (r *Relay) keepFinal(s *hubSession, f *protocol.Final) error {
+	frames, err := wire.AppendFrames(nil, f)
+	if err != nil {
+		return err
+	}
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	s.final = frames
+	return nil
+}
+
+// hook begins a queue of what a session's role says to the aggregator.
+func (u *upstream) hook(s *hubSession) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.in, u.queue = s, peer.NewQueue(relayQueueSize)
+}
+
+// unhook ends it: nobody takes anything out of it any more.
+func (u *upstream) unhook(s *hubSession) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.in == s {
+		u.queue = nil
+	}
+}
+
+func (u *upstream) queueOf(s *hubSession) *peer.Queue {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.in != s || u.queue == nil {
+		return peer.NewQueue(0) // the session was left
+	}
+	return u.queue
+}
+
+// send queues what a session's role says to the aggregator; without a connection it is lost. The
+// caller holds the hub's mu.
+func (u *upstream) send(s *hubSession, m protocol.Message) error {
+	if p, ok := m.(*protocol.RelayStatus); ok && p.Connected {
+		p.Incarnation = s.lives[p.Client]
+	}
+	b, err := wire.AppendFrames(nil, m)
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.in != s || u.queue == nil {
+		return nil
+	}
+	return u.queue.Add(b)
+}
+
+// is notes since when the connection is lost; zero: it stands.
+func (u *upstream) is(lost time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if lost.IsZero() || u.lost.IsZero() {
+		u.lost = lost
+	}
+}
+
+// cutOff says whether the connection has been lost for long; never for an aggregator.
+func (u *upstream) cutOff(now time.Time) bool {
+	if u == nil {
+		return false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.lost.IsZero() && now.Sub(u.lost) > patience
+}
+
+// watches is where a relay is told that its clients came or went; nil for an aggregator.
+func (u *upstream) watches() chan struct{} {
+	if u == nil {
+		return nil
+	}
+	return u.presence
+}

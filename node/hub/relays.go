@@ -1,0 +1,321 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// relayLinks are an aggregator's relays. Each stream of one has a number of its own: what the
+// relay held when a stream broke does not come over the next.
+type relayLinks struct {
+	known map[peer.ID]bool
+	last  protocol.ClientID // the number of the newest; the aggregator's mu is for it
+}
+
+func newRelayLinks(keys []admission.PublicKey) (relayLinks, error) {
+	l := relayLinks{known: make(map[peer.ID]bool)}
+	for _, k := range keys {
+		id, err := peer.IDOf(k.Ed25519())
+		if err != nil {
+			return l, fmt.Errorf("the relay %s: %w", k, err)
+		}
+		l.known[id] = true
+	}
+	return l, nil
+}
+
+// relayQueueSize is how many bytes may wait for a relay, which has messages for many clients.
+const relayQueueSize = 4 * peer.QueueSize
+
+// listPause is how long a relay waits for a list that has changed, in which more may enrol: a thousand do
+// within seconds.
+const listPause = 300 * time.Millisecond
+
+// serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
+func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
+	id := s.Conn().RemotePeer()
+	peer.Within(s, peer.RegisterTimeout)
+	m, err := session.Hear(s, session.NoticeSize)
+	if err != nil {
+		return err
+	}
+	if !a.relays.known[id] { // an enrolled or invited peer
+		return session.Conclude(s, &session.Message{Refused: "the key is not of a relay: the aggregator names relays with --relay, and a party's own key cannot be one"})
+	}
+	if m.Register == nil || m.Register.Version != peer.RelayID {
+		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks to relays by " + peer.RelayID, ForGood: true})
+	}
+	c := &conn{peer: id, life: m.Register.Life, shown: m.Register.List, stream: s, closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: peer.NewQueue(relayQueueSize)}
+	a.enterRelay(c)
+	defer a.leave(c)
+	log.Info().Stringer("place", c.place).Msg("a relay has registered")
+	if err = a.welcome(c); err != nil {
+		return err
+	}
+	current, presences, err := a.showRelay(c)
+	if err != nil || current == nil {
+		return err
+	}
+	return a.carryRelay(c, current, presences)
+}
+
+// showRelay counts a relay's clients until there is a session, and tells the relay of that. It
+// returns the session when the relay is ready for it, with how many presences it says first; nil if
+// the relay is gone.
+func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
+	_ = c.stream.SetReadDeadline(time.Time{}) // until there is a session
+	ctx, stop := context.WithCancel(a.ctx)
+	defer stop()
+	notices := session.Notices(ctx, c.stream, session.NoticeSize)
+	a.mu.Lock()
+	s := a.showing()
+	c.in = s
+	a.mu.Unlock()
+	shown := false
+	var due <-chan time.Time // when the list is told again; nil: it has not changed
+	for {
+		if s != nil && !shown {
+			// Who described the session may have enrolled only now.
+			if err := a.welcome(c); err != nil {
+				return nil, 0, err
+			}
+			due = nil
+			now, err := a.describe(s, c)
+			if err != nil {
+				return nil, 0, err
+			}
+			_ = c.stream.SetDeadline(time.Now().Add(2*peer.RegisterTimeout + 2*s.terms.StageTimeout)) // in which its clients look it over, too
+			if _, err = c.stream.Write(now); err != nil {
+				return nil, 0, err
+			}
+			shown = true
+		}
+		select {
+		case <-c.closed:
+			return nil, 0, nil
+		case s = <-c.session:
+		case <-c.presence:
+			if due == nil {
+				due = time.After(listPause)
+			}
+		case <-due:
+			due = nil
+			if err := a.welcome(c); err != nil {
+				return nil, 0, err
+			}
+		case n := <-notices:
+			switch {
+			case n.Err != nil:
+				return nil, 0, n.Err
+			case n.Message.Gathered != nil:
+				a.behind(c, n.Message.Gathered.Connected)
+			case n.Message.Wait != nil && shown: // it has had the end of that one
+				a.mu.Lock()
+				if s != a.session {
+					a.mu.Unlock()
+					return nil, 0, nil // there is another by now, of which it hears when it registers again
+				}
+				c.in = nil
+				s.answered(c)
+				a.announcePresence() // those behind it can be counted on
+				a.mu.Unlock()
+				s, shown = nil, false
+				_ = c.stream.SetDeadline(time.Time{})
+			case n.Message.Ready != nil && shown:
+				a.behind(c, 0) // from here on each is in its place
+				a.mu.Lock()
+				if s.behind == nil {
+					s.behind = make(map[*conn]session.Declined)
+				}
+				s.behind[c] = n.Message.Ready.Declined.Within(a.cfg.Federation.Clients)
+				a.hopeless(s)
+				a.mu.Unlock()
+				return s, n.Message.Ready.Presences, nil
+			default:
+				return nil, 0, session.ErrNotice
+			}
+		}
+	}
+}
+
+// announceList has relays that wait for a session told who is enrolled by now. Those that are in one
+// register again. The caller holds mu.
+func (a *Aggregator) announceList() {
+	for _, c := range a.conns {
+		if c.place.Role == protocol.Relay {
+			select {
+			case c.presence <- struct{}{}:
+			default: // it has not been told of the last change
+			}
+		}
+	}
+}
+
+// behind notes how many clients are connected to a relay.
+func (a *Aggregator) behind(c *conn, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.behind = max(0, min(n, a.cfg.Federation.Clients))
+	a.announcePresence()
+}
+
+// carryRelay reads and writes the messages of a relay until its stream ends, by which its clients are
+// gone and so is what it holds. The session begins when the first presences are known.
+func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
+	a.mu.Lock()
+	if s != a.session || a.conns[c.place] != c {
+		a.mu.Unlock()
+		return nil // overtaken
+	}
+	if s.final != nil {
+		_ = c.queue.Add(s.final)
+	}
+	if presences == 0 {
+		s.answered(c)
+	}
+	a.mu.Unlock()
+	defer a.without(c, s)
+	_ = c.stream.SetDeadline(time.Time{})
+	a.busy.Go(func() {
+		if err := c.queue.Write(c.stream, c.closed); err != nil {
+			c.close()
+		}
+	})
+	defer c.close()
+	r := wire.NewReader(c.stream, s.terms.Limits(protocol.Relay, protocol.Aggregator))
+	for {
+		m, err := r.Read()
+		if err != nil {
+			return peer.IgnoreEOF(err)
+		}
+		p, ok := m.(*protocol.RelayStatus)
+		if !ok {
+			s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party(c.place), To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
+			continue
+		}
+		a.present(c, s, p)
+		if presences--; presences == 0 {
+			a.mu.Lock()
+			s.answered(c)
+			a.mu.Unlock()
+		}
+	}
+}
+
+// present takes in that a client has come to a relay, or left it.
+func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.RelayStatus) {
+	place := admission.ClientPlace(p.Client)
+	if _, enrolled := a.cfg.Registry.Holder(place); !enrolled {
+		return
+	}
+	a.mu.Lock()
+	old := a.conns[place]
+	if s != a.session || a.conns[c.place] != c || !p.Connected && (old == nil || old.via != c) {
+		a.mu.Unlock()
+		return // overtaken
+	}
+	if !p.Connected {
+		a.mu.Unlock()
+		a.left(old, s)
+		return
+	}
+	a.newest++
+	now := &conn{place: place, life: p.Incarnation, number: a.newest, closed: make(chan struct{}), in: s, via: c}
+	if old != nil {
+		a.supplant(old, now)
+	}
+	a.conns[place] = now
+	fresh := s.lives[p.Client] != p.Incarnation
+	s.lives[p.Client] = p.Incarnation
+	a.announcePresence()
+	a.mu.Unlock()
+	if old == nil || old.via == nil {
+		a.cfg.Observer.Registered(1)
+	}
+	if fresh {
+		s.driver.Give(s.ctx, protocol.Registered{Client: p.Client})
+	}
+	s.driver.Give(s.ctx, protocol.Connected{Client: p.Client, Connection: now.number})
+}
+
+// left lets go of a client that was connected to a relay, unless it is elsewhere by now.
+func (a *Aggregator) left(c *conn, s *hubSession) {
+	a.mu.Lock()
+	gone := a.conns[c.place] == c
+	if gone {
+		delete(a.conns, c.place)
+		a.announcePresence()
+	}
+	c.close()
+	a.mu.Unlock()
+	if gone {
+		a.cfg.Observer.Registered(-1)
+		s.driver.Give(s.ctx, protocol.Disconnected{Client: c.place.Client, Connection: c.number})
+	}
+}
+
+// without goes on without a relay: what it held first, since its clients may be back by then.
+func (a *Aggregator) without(c *conn, s *hubSession) {
+	s.driver.Give(s.ctx, protocol.RelayLost{Number: int(c.place.Client)})
+	a.mu.Lock()
+	var behind []*conn
+	for _, x := range a.conns {
+		if x.via == c {
+			behind = append(behind, x)
+		}
+	}
+	a.mu.Unlock()
+	for _, x := range behind {
+		a.left(x, s)
+	}
+}
+
+// through is the relay that a client is connected to. The caller holds mu.
+func (a *Aggregator) through(id protocol.ClientID) (protocol.Party, bool) {
+	c := a.conns[admission.ClientPlace(id)]
+	if c == nil || c.via == nil {
+		return protocol.Party{}, false
+	}
+	return protocol.Party(c.via.place), true
+}
+
+// tellRelays gives the end of a session to relays that have no client in it, to which the role sends nothing: clients may
+// come to them yet, for that end or for the next session. The caller holds mu.
+func (a *Aggregator) tellRelays(s *hubSession) {
+	serve := make(map[*conn]bool)
+	for _, c := range a.conns {
+		serve[c.via] = true
+	}
+	for _, c := range a.conns {
+		if c.place.Role == protocol.Relay && c.in == s && !serve[c] {
+			_ = c.queue.Add(s.final) // one that is as full as that is let go
+		}
+	}
+}
+
+// enterRelay gives a relay's newest stream a number, in the place of older ones.
+func (a *Aggregator) enterRelay(c *conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.relays.last++
+	c.place = admission.Place(protocol.RelayParty(int(a.relays.last)))
+	for _, old := range a.conns {
+		if old.place.Role == protocol.Relay && old.peer == c.peer {
+			a.supplant(old, c)
+		}
+	}
+	a.conns[c.place] = c
+	a.newest++
+	c.number = a.newest
+	a.host.ConnManager().Protect(c.peer, "registered")
+}

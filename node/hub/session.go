@@ -1,0 +1,482 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/relay"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// serveServer takes the description of a session from the server, who looks on
+// while clients gather, and then its messages.
+func (a *Aggregator) serveServer(c *conn) error {
+	heard := make(chan *session.Message, 1)
+	failed := make(chan error, 1)
+	_ = c.stream.SetReadDeadline(time.Time{}) // it publishes when it likes
+	go func() {
+		m, err := session.Hear(c.stream, session.DescriptorSize)
+		if err != nil {
+			failed <- err
+			return
+		}
+		heard <- m
+	}()
+	var m *session.Message
+	for m == nil {
+		select {
+		case <-c.closed:
+			return nil
+		case err := <-failed:
+			return err
+		case <-c.presence:
+			if err := a.welcome(c); err != nil {
+				return err
+			}
+		case m = <-heard:
+		}
+	}
+	if m.Publish == nil {
+		return session.ErrNotice
+	}
+	s, err := a.publish(c, m.Publish)
+	if err != nil {
+		peer.Within(c.stream, peer.RegisterTimeout)
+		_, good := errors.AsType[*unfit](err)
+		_ = session.Conclude(c.stream, &session.Message{Refused: err.Error(), ForGood: good})
+		return err
+	}
+	if !a.lookedOver(c, s) {
+		return nil
+	}
+	a.mu.Lock()
+	without := a.declinedIn(s)
+	a.mu.Unlock()
+	peer.Within(c.stream, peer.RegisterTimeout)
+	if len(without) > 0 {
+		if err = session.Say(c.stream, &session.Message{Declined: without}); err != nil {
+			return err
+		}
+	}
+	if err = session.Say(c.stream, &session.Message{Ready: &session.Ready{}}); err != nil {
+		return err
+	}
+	return a.carry(c, s, protocol.Party{Role: protocol.Server})
+}
+
+// lookedOver returns when the clients that were there at the session's beginning have
+// looked it over or gone, or after as long as a stage may take: a plan that came before
+// would find them busy, and that time would be missing to its first stage. It is false
+// if the server or the session is gone.
+func (a *Aggregator) lookedOver(c *conn, s *hubSession) bool {
+	late := time.NewTimer(s.terms.StageTimeout)
+	defer late.Stop()
+	select {
+	case <-s.looked:
+	case <-late.C:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.cfg.Log.Warn().Int("clients", len(s.asked)).Msg("clients are still looking the session over, which begins without them")
+		s.askNobody()
+	case <-c.closed:
+		return false
+	case <-s.ctx.Done():
+		return false
+	}
+	return true
+}
+
+// answered says that a client which was asked to look the session over has, or is gone.
+// The caller holds the aggregator's mu. Of no session it does nothing.
+func (s *hubSession) answered(c *conn) {
+	if s == nil || s.asked == nil {
+		return
+	}
+	if delete(s.asked, c); len(s.asked) == 0 {
+		s.askNobody()
+	}
+}
+
+// askNobody has the session begin. The caller holds the aggregator's mu.
+func (s *hubSession) askNobody() {
+	if s.asked != nil {
+		s.asked = nil
+		close(s.looked)
+	}
+}
+
+// unfit is why a session's description is refused for good: it would be refused again, whatever changes but
+// the description itself, or the aggregator's settings. All other refusals pass.
+type unfit struct{ error }
+
+func (e *unfit) Unwrap() error { return e.error }
+
+// judge reads the description of a session that the holder of a key publishes, and says why it could never
+// be led here.
+func (a *Aggregator) judge(p *session.Signed, server admission.PublicKey) (*session.Descriptor, error) {
+	d, err := p.Verify(a.cfg.Federation, server)
+	if err != nil {
+		return nil, &unfit{err}
+	}
+	if len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
+		return nil, &unfit{fmt.Errorf("%w: it is in active mode, and this aggregator has relays: who lies is excluded there on proof of its own message, "+
+			"which is none if a relay has handed it on; start the aggregator without relays, or train in mode semi-honest", session.ErrSession)}
+	}
+	return d, nil
+}
+
+// publish takes the description of a session. One that is known goes on as it is:
+// the server has lost its connection, or was started again.
+func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
+	key, err := peer.KeyOf(c.peer)
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.judge(p, key)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conns[c.place] != c {
+		return nil, fmt.Errorf("%w: the server has another connection by now", session.ErrSession)
+	}
+	old := a.session
+	if old != nil && bytes.Equal(old.signed.Descriptor, p.Descriptor) {
+		c.in = old
+		if old.told != nil {
+			_ = c.queue.Add(old.told...) // twice is no harm; the queue is empty
+		}
+		return old, nil
+	}
+	list := a.cfg.Registry.List()
+	if list.Hash() != d.List {
+		return nil, fmt.Errorf("%w: it is for another enrolment list than there is now", session.ErrSession)
+	}
+	if old != nil {
+		if old.terms.Session != d.Terms.Session {
+			if err = a.forget(); err != nil {
+				return nil, err
+			}
+		}
+		old.stop()
+	}
+	s := a.lead(p, d, key, list)
+	a.session, c.in = s, s
+	for _, other := range a.conns {
+		if other != c && other.via == nil {
+			a.tell(other, s)
+		}
+	}
+	if len(s.asked) == 0 {
+		s.askNobody()
+	}
+	a.cfg.Observer.Session(d.Terms.Session)
+	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("iterations", d.Terms.Steps.Iterations()).Msg("session published")
+	return s, nil
+}
+
+// tell has a client that waits for a session look it over; whoever is in the session
+// before registers again. The caller holds mu.
+func (a *Aggregator) tell(c *conn, s *hubSession) {
+	if c.in != nil {
+		c.close()
+		return
+	}
+	select {
+	case c.session <- s:
+		c.in, s.asked[c] = s, true
+	default: // a client is told once; whoever else is here must not hold up everybody
+		c.close()
+	}
+}
+
+// grace is how long a client whose connection is lost may take to come back: it dials again
+// at once, and pauses for longer only when that has failed.
+const grace = 1500 * time.Millisecond
+
+// lead starts the role that leads a session's sums.
+func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
+	excluded := a.excludedIn(d.Terms.Session, list)
+	s := &hubSession{signed: &session.Signed{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms, excluded: excluded,
+		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
+	s.ctx, s.stop = context.WithCancel(a.ctx)
+	params := s.terms.Sums(list)
+	a.drive(s, list, aggregator.New(aggregator.Config{
+		Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
+		NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
+		Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
+		Presence: true, Grace: grace, Tail: s.terms.Tail, Gather: s.terms.Patience(),
+	}))
+	return s
+}
+
+// drive starts a session's role.
+func (a *Aggregator) drive(s *hubSession, list *admission.List, r session.Role) {
+	s.driver = &session.Driver{
+		Role:   r,
+		Inputs: make(chan protocol.Input), Runner: a.cfg.Workers, Now: a.now,
+		Persist: func([]protocol.Record) error { return nil }, // an aggregator has nothing to keep
+		Send:    func(list []protocol.Envelope) { a.send(s, list) },
+		Events: func(events []protocol.Event) {
+			session.Report(&a.cfg.Log, a.cfg.Observer, events)
+			a.keepExcluded(s.excluded, list, events)
+		},
+	}
+	a.busy.Go(func() { _ = s.driver.Run(s.ctx) })
+}
+
+// describe is what a peer is told of a session now, in a frame, which it is to be sent.
+func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
+	list, digest, err := a.cfg.Registry.Text()
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	ended := s.final != nil || s.over
+	a.mu.Unlock()
+	shown := &s.shown
+	if c.shown == digest {
+		list, shown = nil, &s.known
+	}
+	c.shown = digest
+	return shown.frame(digest, ended, func() *session.Message {
+		return &session.Message{Session: &session.Signed{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
+	})
+}
+
+// showing is the session that clients are shown: none that somebody has signed who is the
+// server no longer, since nobody takes part in that one. The caller holds mu.
+func (a *Aggregator) showing() *hubSession {
+	if a.session == nil {
+		return nil
+	}
+	if place, ok := a.cfg.Registry.Lookup(a.session.server); !ok || place != admission.ServerPlace {
+		return nil
+	}
+	return a.session
+}
+
+// show has a client look a session over, and says whether it takes part; else it waits
+// for the next one.
+func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
+	now, err := a.describe(s, c)
+	if err != nil {
+		return false, err
+	}
+	peer.Within(c.stream, peer.RegisterTimeout)
+	if _, err = c.stream.Write(now); err != nil {
+		return false, err
+	}
+	_ = c.stream.SetReadDeadline(time.Now().Add(peer.RegisterTimeout + s.terms.StageTimeout)) // to look it over
+	m, err := session.Hear(c.stream, session.NoticeSize)
+	if err != nil {
+		return false, err
+	}
+	if m.Ready == nil && m.Wait == nil && m.Decline == "" {
+		return false, session.ErrNotice
+	}
+	a.mu.Lock()
+	if a.session == s && a.conns[c.place] == c && m.Wait == nil {
+		a.decline(s, c.place.Client, m.Decline)
+	}
+	a.mu.Unlock()
+	return m.Ready != nil, nil
+}
+
+// waits has a client that was shown a session wait for the next one. It is false if there
+// is another one by now, for which it registers again.
+func (a *Aggregator) waits(c *conn, s *hubSession) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.answered(c)
+	if s != a.session || a.conns[c.place] != c {
+		return false
+	}
+	c.in = nil
+	a.announcePresence() // it can be counted on
+	return true
+}
+
+// ends reports whether a client has declined a session because its process cannot go on: it waits for the end of its
+// stream, by which it knows that the aggregator has heard so.
+func (a *Aggregator) ends(c *conn, s *hubSession) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return s.declined[c.place.Client] == session.DeclineUnable
+}
+
+// serveClient has a client check the session once there is one that it takes part in, and
+// carries its messages.
+func (a *Aggregator) serveClient(c *conn) error {
+	a.mu.Lock()
+	s := a.showing()
+	c.in = s
+	a.mu.Unlock()
+	for takes := false; !takes; {
+		if s == nil {
+			select {
+			case s = <-c.session:
+			case <-c.closed:
+				return nil
+			}
+		}
+		var err error
+		if takes, err = a.show(c, s); err != nil {
+			return err
+		}
+		if !takes {
+			if !a.waits(c, s) {
+				return nil
+			}
+			if a.ends(c, s) {
+				return peer.ErrEnd
+			}
+			s = nil
+		}
+	}
+	a.mu.Lock()
+	current := s == a.session && a.conns[c.place] == c
+	fresh := current && s.lives[c.place.Client] != c.life
+	if current {
+		s.lives[c.place.Client] = c.life
+	}
+	final := s.final
+	a.mu.Unlock()
+	if !current {
+		return nil // overtaken by another session or connection
+	}
+	if fresh {
+		s.driver.Give(s.ctx, protocol.Registered{Client: c.place.Client})
+	}
+	s.driver.Give(s.ctx, protocol.Connected{Client: c.place.Client, Connection: c.number})
+	defer s.driver.Give(s.ctx, protocol.Disconnected{Client: c.place.Client, Connection: c.number})
+	a.mu.Lock()
+	s.answered(c)
+	a.mu.Unlock()
+	if final != nil {
+		_ = c.queue.Add(final)
+	}
+	return a.carry(c, s, protocol.Party(c.place))
+}
+
+// carry reads and writes the messages of a registered peer until its stream ends.
+func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
+	_ = c.stream.SetDeadline(time.Time{})
+	a.busy.Go(func() {
+		if err := c.queue.Write(c.stream, c.closed); err != nil {
+			c.close()
+		}
+	})
+	defer c.close()
+	r := wire.NewReader(c.stream, s.terms.Limits(from.Role, protocol.Aggregator)) // also of a relay, which clients take for it
+	pace := rate.NewLimiter(messagesPerSecond, messagesAtOnce)
+	for {
+		m, err := r.Read()
+		if _, malformed := errors.AsType[*wire.FieldError](err); malformed {
+			a.cfg.Log.Warn().Stringer("party", from).Err(err).Msg("message refused")
+			m = nil
+		} else if from.Role == protocol.Server && errors.Is(err, io.EOF) {
+			c.finish() // by which the server knows that what it said last has arrived
+			return peer.ErrEnd
+		} else if err != nil {
+			return peer.IgnoreEOF(err)
+		}
+		// A peer that sends more is read more slowly, which is all that it notices.
+		if err = pace.Wait(s.ctx); err != nil {
+			return nil
+		}
+		if m == nil {
+			continue
+		}
+		if f, ok := m.(*protocol.Final); ok && from.Role == protocol.Server {
+			if err = a.keepFinal(s, f); err != nil {
+				return fmt.Errorf("keeping the end of the session: %w", err)
+			}
+		}
+		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
+	}
+}
+
+// How often a peer may speak: an iteration is at most five messages.
+const (
+	messagesPerSecond = 20
+	messagesAtOnce    = 40
+)
+
+// send queues messages for whom they are for; a client that is not there misses them.
+func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s != a.session {
+		return
+	}
+	var post frameCache
+	for _, e := range relay.Wrap(list, a.through) {
+		if e.To.Role == protocol.Aggregator {
+			if err := a.above.send(s, e.Message); err != nil {
+				a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("not sent to the aggregator")
+			}
+			continue
+		}
+		c := a.conns[admission.Place(e.To)]
+		there := c != nil && c.in == s
+		if !there && e.To.Role != protocol.Server {
+			continue
+		}
+		pieces, err := post.frames(e.Message)
+		if err != nil {
+			a.cfg.Log.Error().Err(err).Stringer("kind", e.Message.Kind()).Msg("a message cannot be encoded")
+			continue
+		}
+		if e.To.Role == protocol.Server {
+			s.told = pieces // it comes back for it
+		}
+		if !there {
+			continue
+		}
+		if err := c.queue.Add(pieces...); err != nil {
+			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
+			c.close()
+		}
+	}
+}
+
+// frameCache encodes what is sent to many: a message for all is encoded once, and so is the
+// plan that all are announced, with what each is delivered.
+type frameCache struct {
+	last     protocol.Message
+	pieces   [][]byte
+	announce wire.Announcer
+}
+
+func (p *frameCache) frames(m protocol.Message) ([][]byte, error) {
+	if m == p.last {
+		return p.pieces, nil
+	}
+	var pieces [][]byte
+	var err error
+	if x, ok := m.(*protocol.Announce); ok {
+		pieces, err = p.announce.Frames(x)
+	} else {
+		pieces = make([][]byte, 1)
+		pieces[0], err = wire.AppendFrames(nil, m)
+	}
+	if err == nil {
+		p.last, p.pieces = m, pieces
+	}
+	return pieces, err
+}

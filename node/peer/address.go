@@ -1,0 +1,173 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/fedsim/fedsim/node/admission"
+)
+
+// CheckContact says why no party can dial an aggregator or a relay with this contact. It refuses
+// a contact of which one address can never work.
+func CheckContact(c admission.Contact) error {
+	info, err := dialled(c)
+	if err != nil {
+		return err
+	}
+	for _, a := range info.Addrs {
+		if err := diallable(a); err != nil {
+			return fmt.Errorf("the address %s: %w", a, err)
+		}
+	}
+	return nil
+}
+
+var (
+	errNoPort    = errors.New("it names no port; end it in /tcp/PORT or /udp/PORT/quic-v1, like /dns4/agg.example.org/tcp/7946")
+	errNoHost    = errors.New("it names no machine; begin it with /ip4/, /ip6/, /dns4/, /dns6/ or /dns/")
+	errNoQUIC    = errors.New("UDP is dialled with QUIC only; end it in /quic-v1")
+	errCircuit   = errors.New("circuits of libp2p are not used; name a relay of fednode with --relay, or the aggregator's own address")
+	errUnscoped  = errors.New("an IPv6 address that begins with fe80 needs its interface; begin it with /ip6zone/eth0, or name another address")
+	errEverybody = errors.New("this names all addresses of a machine or a group of machines; it is for listening. Name the address that clients reach")
+)
+
+// diallable says why an address can never be dialled.
+func diallable(a multiaddr.Multiaddr) error {
+	if _, err := a.ValueForProtocol(multiaddr.P_CIRCUIT); err == nil {
+		return errCircuit
+	}
+	if _, err := a.ValueForProtocol(multiaddr.P_DNSADDR); err == nil {
+		return nil // a TXT record has the port
+	}
+	var zone, host, port, quic bool
+	for _, c := range a {
+		switch c.Protocol().Code {
+		case multiaddr.P_IP6ZONE:
+			zone = true
+		case multiaddr.P_IP4, multiaddr.P_IP6:
+			host = true
+			if err := reachable(c.RawValue(), zone); err != nil {
+				return err
+			}
+		case multiaddr.P_DNS, multiaddr.P_DNS4, multiaddr.P_DNS6:
+			host = true
+		case multiaddr.P_TCP:
+			port, quic = c.Value() != "0", true
+		case multiaddr.P_UDP:
+			port = c.Value() != "0"
+		case multiaddr.P_QUIC_V1:
+			quic = true
+		}
+	}
+	switch {
+	case !host:
+		return errNoHost
+	case !port:
+		return errNoPort
+	case !quic:
+		return errNoQUIC
+	}
+	return nil
+}
+
+// reachable says why no party reaches an IP address. zone says that the address has an interface.
+func reachable(ip net.IP, zone bool) error {
+	switch {
+	case ip.IsUnspecified(), ip.IsMulticast(), ip.Equal(net.IPv4bcast):
+		return errEverybody
+	case ip.To4() == nil && ip.IsLinkLocalUnicast() && !zone:
+		return errUnscoped
+	}
+	return nil
+}
+
+// ErrListen says that an aggregator or a relay cannot listen at an address.
+var ErrListen = errors.New("node: cannot listen")
+
+// listener is a network that listens.
+type listener interface {
+	Listen(...multiaddr.Multiaddr) error
+	ListenAddresses() []multiaddr.Multiaddr
+}
+
+// listenAll has a host listen at every address: libp2p begins where it can, and says nothing of
+// the other addresses. An address that is optional may be missing.
+func listenAll(n listener, listen []string, optional func(multiaddr.Multiaddr) bool) error {
+	if len(n.ListenAddresses()) >= len(listen) {
+		return nil
+	}
+	for _, s := range listen {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			return fmt.Errorf("%w at %q: %w", ErrListen, s, err)
+		}
+		if multiaddr.Contains(n.ListenAddresses(), a) {
+			continue
+		}
+		if err = n.Listen(a); err != nil && !optional(a) {
+			return fmt.Errorf("%w at %s: %w", ErrListen, s, err)
+		}
+	}
+	return nil
+}
+
+// withoutIPv6 says that an address is all of IPv6, on a machine that has no IPv6.
+func withoutIPv6(a multiaddr.Multiaddr) bool {
+	if _, err := a.ValueForProtocol(multiaddr.P_IP6); err != nil || !manet.IsIPUnspecified(a) {
+		return false
+	}
+	l, err := net.ListenPacket("udp6", "[::]:0")
+	if err != nil {
+		return true
+	}
+	_ = l.Close() // nothing was sent
+	return false
+}
+
+// dialled is where an aggregator is dialled.
+func dialled(c admission.Contact) (peer.AddrInfo, error) {
+	id, err := peer.Decode(c.Peer)
+	if err != nil {
+		return peer.AddrInfo{}, fmt.Errorf("the aggregator's peer ID %q: %w", c.Peer, err)
+	}
+	info := peer.AddrInfo{ID: id}
+	for _, s := range c.Addresses {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q: %w", s, err)
+		}
+		transport, named := peer.SplitAddr(a)
+		if named != "" && named != id {
+			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q names another peer than %s", s, id)
+		}
+		info.Addrs = append(info.Addrs, transport)
+	}
+	return info, nil
+}
+
+// ParseContacts reads addresses that end in /p2p/ and the name of a peer, as a relay and the aggregator
+// print them: those of one peer that follow each other are one contact.
+func ParseContacts(addresses []string) ([]admission.Contact, error) {
+	var out []admission.Contact
+	for _, s := range addresses {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("the address %q: %w", s, err)
+		}
+		transport, id := peer.SplitAddr(a)
+		if id == "" || len(transport) == 0 {
+			return nil, fmt.Errorf("the address %q must end in /p2p/ and the peer's name, and say where that is before it", s)
+		}
+		if n := len(out); n > 0 && out[n-1].Peer == id.String() {
+			out[n-1].Addresses = append(out[n-1].Addresses, transport.String())
+		} else {
+			out = append(out, admission.Contact{Addresses: []string{transport.String()}, Peer: id.String()})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,175 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	libp2pprotocol "github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/node/admission"
+)
+
+// Conn is the network's side of a client, a relay or the server: it holds a connection
+// to the aggregator, or to one of several relays, and opens it again when it breaks, to the
+// next of them.
+type Conn struct {
+	identity   admission.PrivateKey
+	host       host.Host     // as long as it keeps the connection
+	aggregator peer.AddrInfo // the one that is dialled, of
+	all        []peer.AddrInfo
+	at         int
+	protocol   libp2pprotocol.ID
+	log        zerolog.Logger
+	over       []libp2p.Option // in place of the transports
+
+	mu     sync.Mutex
+	stream network.Stream // the one that is served; nil: none
+	newest network.Conn   // the newest connection that was made
+}
+
+// ErrEnd is returned at the end of the session: the peer does not dial again.
+var ErrEnd = errors.New("node: done")
+
+var errNoContact = errors.New("node: there is nobody to dial")
+
+// NewConn makes the connection by which a party speaks a protocol with the first of its contacts that answers. It dials when it is kept.
+func NewConn(identity admission.PrivateKey, contacts []admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*Conn, error) {
+	l := &Conn{identity: identity, protocol: protocol, log: log, over: over}
+	for _, c := range contacts {
+		info, err := dialled(c)
+		if err != nil {
+			return nil, err
+		}
+		l.all = append(l.all, info)
+	}
+	if len(l.all) == 0 {
+		return nil, errNoContact
+	}
+	l.aggregator = l.all[0]
+	return l, nil
+}
+
+// StartAt has the contact at a place, modulo how many there are, be dialled first.
+func (l *Conn) StartAt(place int) {
+	l.at = place % len(l.all)
+	l.aggregator = l.all[l.at]
+}
+
+// Keep holds the connection: serve has it for as long as it lasts. It returns when
+// serve returns ErrEnd, or the context ends.
+func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Stream) error) error {
+	var err error
+	var ids []peer.ID
+	for _, info := range l.all {
+		ids = append(ids, info.ID)
+	}
+	if l.host, err = newPeerHost(l.identity.Ed25519(), ids, l.over...); err != nil {
+		return err
+	}
+	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
+	l.host.Network().Notify(&network.NotifyBundle{ConnectedF: l.met})
+	pause := redialMin
+	for {
+		began := time.Now()
+		err = l.once(ctx, serve)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, ErrEnd):
+			return nil
+		case IsFatal(err):
+			return err
+		}
+		if time.Since(began) > time.Minute {
+			pause = redialMin // it had held
+		} else {
+			l.StartAt(l.at + 1)
+		}
+		wait, drawn := jitter(pause)
+		if drawn != nil {
+			return drawn
+		}
+		level := zerolog.InfoLevel
+		if supplanted(err) {
+			level = zerolog.ErrorLevel
+		}
+		l.log.WithLevel(level).Err(err).Dur("again_in_ms", wait).Msg("no connection to the aggregator" + l.reason(err))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		pause = min(2*pause, RedialMax)
+	}
+}
+
+// jitter draws from half of a pause to one and a half, so that those who lost the
+// same aggregator do not all come back at once.
+func jitter(pause time.Duration) (time.Duration, error) {
+	n, err := entropy.Uniform(entropy.System().Stream("node/redial", 0), uint64(pause))
+	return pause/2 + time.Duration(n), err
+}
+
+// IsFatal says whether dialling again would not help.
+func IsFatal(err error) bool {
+	_, ok := errors.AsType[*fatalError](err)
+	return ok
+}
+
+// Fatal marks an error that ends a peer's connection.
+func Fatal(err error) error { return &fatalError{err} }
+
+// fatalError is an error that ends a peer's connection.
+type fatalError struct{ error }
+
+func (e *fatalError) Unwrap() error { return e.error }
+
+// once dials and serves one stream.
+func (l *Conn) once(ctx context.Context, serve func(context.Context, network.Stream) error) error {
+	// Its own pauses between dials would come on top of the peer's, and go up to minutes.
+	if n, ok := l.host.Network().(interface{ Backoff() *swarm.DialBackoff }); ok {
+		n.Backoff().Clear(l.aggregator.ID)
+	}
+	dial, cancel := context.WithTimeout(ctx, DialTimeout)
+	defer cancel()
+	if err := l.host.Connect(dial, l.aggregator); err != nil {
+		return unmet(err)
+	}
+	s, err := l.host.NewStream(dial, l.aggregator.ID, l.protocol)
+	if err != nil {
+		return l.closedBy(dial, err)
+	}
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	defer s.Reset() //nolint:errcheck // a stream that is gone already
+	l.on(s)
+	defer l.on(nil)
+	return serve(ctx, s)
+}
+
+func (l *Conn) on(s network.Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stream = s
+}
+
+// Cut breaks the stream, of which another is opened then. Nothing leaves on it when it
+// returns.
+func (l *Conn) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream != nil {
+		_ = l.stream.Reset() // its end is what is wanted
+	}
+}

@@ -1,0 +1,248 @@
+package peer
+
+import (
+	"container/list"
+	"errors"
+	"io"
+	"net/netip"
+	"sync"
+
+	"github.com/libp2p/go-libp2p/core/connmgr"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// connLimiter is a resource manager that shares the room for unauthenticated connections
+// among the addresses they come from. libp2p's own refuses newcomers when the room is used up, so
+// strangers at two addresses who dial and stay silent would keep everybody out.
+//
+// Over TCP the address with the most unauthenticated connections loses its oldest one to a newcomer. So a peer at any
+// other address gets in, and one behind the same address as strangers does if its handshake ends
+// before as many of them have arrived as there is room for.
+//
+// A QUIC connection cannot be closed from here before its handshake is over. So a newcomer
+// is refused if its address already has as many as are left for all: strangers
+// at k addresses leave one place in k+1.
+type connLimiter struct {
+	network.ResourceManager
+	room room
+	// admits says which peers are let in; the connections of all others stay unknown.
+	admits func(peer.ID) bool
+	// refused, if set, hears of connections for which there is no room.
+	refused func(multiaddr.Multiaddr, error)
+
+	mu      sync.Mutex
+	doors   map[string]io.Closer // connections that were accepted, by where they come from, until OpenConnection
+	sources map[netip.Prefix]*source
+	streams int // unauthenticated TCP connections
+	packets int // unauthenticated QUIC connections
+}
+
+// source is where connections come from.
+type source struct {
+	all     int       // connections, authenticated ones included
+	streams list.List // of *pendingConn: unauthenticated TCP connections, oldest first
+	packets int       // number of unauthenticated QUIC connections
+}
+
+// pendingConn is the scope of an inbound connection.
+type pendingConn struct {
+	network.ConnManagementScope
+	limiter *connLimiter
+	from    netip.Prefix
+	remote  multiaddr.Multiaddr
+	close   io.Closer     // nil: it cannot be closed yet
+	at      *list.Element // among its source's streams; nil: not there
+	packet  bool          // counted among packets
+	gone    bool
+}
+
+var (
+	errFull   = errors.New("node: too many connections of unknown peers from one address")
+	errPutOut = errors.New("node: the connection has given way to another")
+)
+
+func newConnLimiter(r room, admits func(peer.ID) bool) (*connLimiter, error) {
+	m, err := rcmgr.NewResourceManager(r.limiter(), r.addresses(), r.arrivals())
+	if err != nil {
+		return nil, err
+	}
+	return &connLimiter{ResourceManager: m, room: r, admits: admits, doors: make(map[string]io.Closer), sources: make(map[netip.Prefix]*source)}, nil
+}
+
+// gatedDoor is the gate of a hub, which tells the limiter of connections that it can close.
+type gatedDoor struct {
+	connmgr.ConnectionGater
+	limiter *connLimiter
+}
+
+// InterceptAccept implements connmgr.ConnectionGater. Over TCP the listener asks it before
+// it asks the resource manager, about the connection itself.
+func (g *gatedDoor) InterceptAccept(c network.ConnMultiaddrs) bool {
+	if !g.ConnectionGater.InterceptAccept(c) {
+		return false
+	}
+	if closer, ok := c.(io.Closer); ok && overTCP(c.RemoteMultiaddr()) {
+		g.limiter.mu.Lock()
+		defer g.limiter.mu.Unlock()
+		g.limiter.doors[c.RemoteMultiaddr().String()] = closer
+	}
+	return true
+}
+
+func overTCP(a multiaddr.Multiaddr) bool {
+	_, err := a.ValueForProtocol(multiaddr.P_TCP)
+	return err == nil
+}
+
+// sourceOf is what counts as one address, as in room.addresses. Whatever has no IP address
+// counts together.
+func sourceOf(a multiaddr.Multiaddr) netip.Prefix {
+	ip, err := manet.ToIP(a)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	address, _ := netip.AddrFromSlice(ip)
+	address = address.Unmap()
+	bits := sourceBits6
+	if address.Is4() {
+		bits = sourceBits4
+	}
+	p, _ := address.Prefix(bits) // the bits are right
+	return p
+}
+
+// OpenConnection implements network.ResourceManager.
+func (d *connLimiter) OpenConnection(dir network.Direction, usefd bool, endpoint multiaddr.Multiaddr) (network.ConnManagementScope, error) {
+	if dir != network.DirInbound || endpoint == nil {
+		return d.ResourceManager.OpenConnection(dir, usefd, endpoint)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := &pendingConn{limiter: d, from: sourceOf(endpoint), remote: endpoint, close: d.doors[endpoint.String()]}
+	delete(d.doors, endpoint.String())
+	if err := d.makeRoom(p); err != nil {
+		return nil, d.refuse(p, err)
+	}
+	var err error
+	if p.ConnManagementScope, err = d.ResourceManager.OpenConnection(dir, usefd, endpoint); err != nil {
+		return nil, d.refuse(p, err)
+	}
+	s := d.sources[p.from]
+	if s == nil {
+		s = new(source)
+		d.sources[p.from] = s
+	}
+	s.all++
+	if p.close != nil {
+		p.at = s.streams.PushBack(p)
+		d.streams++
+	} else {
+		p.packet = true
+		s.packets++
+		d.packets++
+	}
+	return p, nil
+}
+
+// refuse reports a connection for which there is no room, and returns the reason.
+func (d *connLimiter) refuse(p *pendingConn, err error) error {
+	if d.refused != nil {
+		d.refused(p.remote, err)
+	}
+	return err
+}
+
+// makeRoom has others give way to a connection, or says that there is no room for it.
+func (d *connLimiter) makeRoom(p *pendingConn) error {
+	s := d.sources[p.from]
+	if p.close == nil {
+		if s != nil && s.packets >= d.room.packets-d.packets {
+			return errFull
+		}
+		return nil
+	}
+	if s != nil && s.all >= d.room.address && !p.from.Addr().IsLoopback() {
+		s.putOut() // or libp2p turns it away
+	}
+	if d.streams >= d.room.streams {
+		d.heaviest().putOut()
+	}
+	return nil
+}
+
+// heaviest is the source with the most unauthenticated TCP connections. There are at most as
+// many sources as connections, some thousands.
+func (d *connLimiter) heaviest() (most *source) {
+	for _, s := range d.sources {
+		if most == nil || s.streams.Len() > most.streams.Len() {
+			most = s
+		}
+	}
+	return most
+}
+
+// putOut closes the oldest unauthenticated TCP connection of a source, if there is one.
+func (s *source) putOut() {
+	if oldest := s.streams.Front(); oldest != nil {
+		p := oldest.Value.(*pendingConn)
+		p.leave()
+		_ = p.close.Close() // the transport meets the end of it, too
+	}
+}
+
+// known removes the connection from the unauthenticated ones. The caller holds mu.
+func (p *pendingConn) known() {
+	d, s := p.limiter, p.limiter.sources[p.from]
+	if p.at != nil {
+		s.streams.Remove(p.at)
+		p.at = nil
+		d.streams--
+	}
+	if p.packet {
+		p.packet = false
+		s.packets--
+		d.packets--
+	}
+}
+
+// leave is Done for who holds mu.
+func (p *pendingConn) leave() {
+	if p.gone {
+		return
+	}
+	p.gone = true
+	p.known()
+	s := p.limiter.sources[p.from]
+	if s.all--; s.all == 0 {
+		delete(p.limiter.sources, p.from)
+	}
+	p.ConnManagementScope.Done()
+}
+
+// SetPeer implements network.ConnManagementScope: the transport has proved who the peer is
+// and, over TCP, the gate has let it pass.
+func (p *pendingConn) SetPeer(id peer.ID) error {
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
+	if p.gone {
+		return p.limiter.refuse(p, errPutOut)
+	}
+	if err := p.ConnManagementScope.SetPeer(id); err != nil {
+		return p.limiter.refuse(p, err)
+	}
+	if p.limiter.admits(id) {
+		p.known()
+	}
+	return nil
+}
+
+// Done implements network.ConnManagementScope.
+func (p *pendingConn) Done() {
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
+	p.leave()
+}

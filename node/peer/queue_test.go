@@ -1,0 +1,56 @@
+package peer
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// brittle is a stream that breaks once so many bytes were written.
+type brittle struct {
+	network.Stream
+	left int
+	got  []byte
+}
+
+var errBroken = errors.New("broken")
+
+func (*brittle) SetWriteDeadline(time.Time) error { return nil }
+
+func (b *brittle) CloseWrite() error { return nil }
+
+func (b *brittle) Write(p []byte) (int, error) {
+	n := min(len(p), b.left)
+	b.left -= n
+	b.got = append(b.got, p[:n]...)
+	if n < len(p) {
+		return n, errBroken
+	}
+	return n, nil
+}
+
+// A message that could not be written whole when a connection broke is written over the next one, before those that wait
+// behind it.
+func TestWhatIsHalfWrittenIsWrittenAgain(t *testing.T) {
+	first, second := bytes.Repeat([]byte{1}, 3*chunk), []byte{2, 2}
+	for _, broken := range []int{0, 1, chunk, 3*chunk - 1} {
+		q := NewQueue(QueueSize)
+		if err := errors.Join(q.Add(first), q.Add(second)); err != nil {
+			t.Fatal(err)
+		}
+		q.End()
+		if err := q.Write(&brittle{left: broken}, nil); !errors.Is(err, errBroken) {
+			t.Fatal(err)
+		}
+		next := &brittle{left: 4 * chunk}
+		if err := q.Write(next, nil); err != nil || !bytes.Equal(next.got, append(bytes.Clone(first), second...)) {
+			t.Errorf("broken after %d bytes, the next stream gets %d bytes, %v", broken, len(next.got), err)
+		}
+		if q.bytes != 0 {
+			t.Errorf("%d bytes are thought to wait", q.bytes)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	libp2pprotocol "github.com/libp2p/go-libp2p/core/protocol"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/multiformats/go-multiaddr"
+	"github.com/rs/zerolog"
+)
+
+// The wrapping is as libp2p's swarm and package net have it.
+func TestReasonOfAFailedDial(t *testing.T) {
+	t.Parallel()
+	syscalls := func(e syscall.Errno) error {
+		return fmt.Errorf("failed to dial: %w", &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", e)})
+	}
+	for _, c := range []struct {
+		protocol libp2pprotocol.ID
+		err      error
+		want     string // in the reason; "": no reason
+	}{
+		{ProtocolID, syscalls(syscall.EMFILE), "ulimit -n"},
+		{ProtocolID, syscalls(syscall.ENFILE), "ulimit -n"},
+		{ProtocolID, syscalls(syscall.ECONNREFUSED), "nothing listens"},
+		{ProtocolID, fmt.Errorf("failed to dial: %w", context.DeadlineExceeded), "nothing answers in time"},
+		{ProtocolID, syscalls(syscall.ETIMEDOUT), "nothing answers in time"},
+		{ProtocolID, unmet(syscalls(syscall.ECONNRESET)), "before the handshake"},
+		{EnrolID, errTurnedAway, "does not know this invitation"},
+		{ProtocolID, errTurnedAway, "does not know this party"},
+		{AlignID, errTurnedAway, "does not know this party"},
+		{RelayID, errTurnedAway, "--relay "},
+		{ProtocolID, errClosed, "no room"},
+		{ProtocolID, IgnoreEOF(&network.StreamError{ErrorCode: network.StreamSupplanted, Remote: true}), "another process"},
+		{ProtocolID, IgnoreEOF(&network.StreamError{ErrorCode: network.StreamSupplanted}), ""},
+		{ProtocolID, errors.New("anything else"), ""},
+		{ProtocolID, nil, ""},
+	} {
+		l := &Conn{protocol: c.protocol}
+		got := l.reason(c.err)
+		if !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("%s, %v: the reason is %q, want %q in it", c.protocol, c.err, got, c.want)
+		}
+	}
+}
+
+// dialling is a party that dials an address once.
+func dialling(t *testing.T, ctx context.Context, hub peer.AddrInfo, o libp2p.Option) (*Conn, error) {
+	t.Helper()
+	h, err := newPeerHost(identity(100), []peer.ID{hub.ID}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	l := &Conn{protocol: ProtocolID, host: h, aggregator: hub}
+	h.Network().Notify(&network.NotifyBundle{ConnectedF: l.met})
+	return l, l.once(ctx, func(context.Context, network.Stream) error { return nil })
+}
+
+// A party that the hub does not know, and a party with as many connections as one may have, hear why.
+func TestReasonOfAClosedConnection(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		listen string
+		over   libp2p.Option
+	}{
+		"TCP":  {"/ip4/127.0.0.1/tcp/0", libp2p.Transport(tcp.NewTCPTransport)},
+		"QUIC": {"/ip4/127.0.0.1/udp/0/quic-v1", libp2p.Transport(quic.NewTransport)},
+	} {
+		for _, full := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, full %v", name, full), func(t *testing.T) {
+				t.Parallel()
+				gate, before, want := only(), 0, "does not know this party"
+				if full {
+					gate, before, want = anybody(), peerConns, "has no room for another connection"
+				}
+				heard := make(chan error, 16)
+				gate.NoRoom = func(_ multiaddr.Multiaddr, err error) { heard <- err }
+				hub, err := NewHub(identity(1), []string{c.listen}, 4, gate, c.over)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer hub.Close() //nolint:errcheck // nothing is left to be lost
+				hub.SetStreamHandler(ProtocolID, func(s network.Stream) { _ = s.Close() })
+				at := peer.AddrInfo{ID: hub.ID(), Addrs: hub.Addrs()}
+				for range before {
+					if _, err = dialling(t, t.Context(), at, c.over); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var got string
+				for range 20 { // over TCP a reset may overtake the code that says why
+					l, err := dialling(t, t.Context(), at, c.over)
+					if got = l.reason(err); strings.Contains(got, want) {
+						break
+					}
+					if full || !errors.Is(err, errClosed) {
+						t.Fatalf("%v: the reason is %q, want %q in it", err, got, want)
+					}
+				}
+				if !strings.Contains(got, want) {
+					t.Errorf("the reason is %q, want %q in it", got, want)
+				}
+				if full {
+					if err := <-heard; err == nil { // the hub's owner, too
+						t.Error("the owner of the hub hears of no refusal")
+					}
+				}
+			})
+		}
+	}
+}
+
+// A port at which nothing listens, a listener that says nothing, and a listener that hangs up.
+func TestReasonOfAnAddress(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		listens, hangsUp bool
+		want             string
+	}{
+		"no listener": {false, false, "nothing listens"},
+		"silent":      {true, false, "nothing answers in time"},
+		"hangs up":    {true, true, "before the handshake"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			li, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer li.Close() //nolint:errcheck // nothing is left to be lost
+			if !c.listens {
+				_ = li.Close()
+			}
+			go func() {
+				for {
+					conn, closed := li.Accept()
+					if closed != nil {
+						return
+					}
+					if c.hangsUp {
+						_ = conn.Close()
+					} else {
+						defer conn.Close() //nolint:errcheck // held until the listener ends
+					}
+				}
+			}()
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.listens && !c.hangsUp {
+				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+			}
+			defer cancel()
+			id, err := IDOf(identity(1).Public().(ed25519.PublicKey))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := peer.AddrInfo{ID: id, Addrs: []multiaddr.Multiaddr{multiaddr.StringCast(fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", li.Addr().(*net.TCPAddr).Port))}}
+			l, err := dialling(t, ctx, at, libp2p.Transport(tcp.NewTCPTransport))
+			if got := l.reason(err); !strings.Contains(got, c.want) {
+				t.Errorf("%v: the reason is %q, want %q in it", err, got, c.want)
+			}
+		})
+	}
+}
+
+// 5·(2·21 + 64) = 530 connections and 64 more files, for a federation of 20 clients and the server.
+func TestTooFewDescriptors(t *testing.T) {
+	t.Parallel()
+	for limit, warned := range map[uint64]bool{256: true, 593: true, 594: false, 65536: false} {
+		var b bytes.Buffer
+		log := zerolog.New(&b)
+		roomFor(21).fits(limit, &log)
+		if got := strings.Contains(b.String(), "ulimit -n"); got != warned {
+			t.Errorf("%d descriptors: warned %v, want %v: %s", limit, got, warned, &b)
+		}
+	}
+	if n, ok := descriptors(); ok && n == 0 {
+		t.Error("this process may open no file, as it says")
+	}
+}

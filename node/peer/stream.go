@@ -1,0 +1,65 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// The protocol IDs of libp2p's streams.
+const (
+	// ProtocolID is that of the stream between a peer and the aggregator.
+	ProtocolID = "/fedsim/1.0.0"
+	// EnrolID is that of the stream on which an invited party enrols.
+	EnrolID = "/fedsim/enrol/1.0.0"
+	// RelayID is that of the stream between a relay and the aggregator.
+	RelayID = "/fedsim/relay/1.0.0"
+	// AlignID is that of the stream on which rows of users are aligned. The aggregator
+	// carries sealed envelopes from one member to another, and keeps none for who
+	// is not there: what is not acknowledged is sent again.
+	AlignID = "/fedsim/align/1.0.0"
+)
+
+// Time limits of the network, apart from those of stages, which are the
+// aggregator's setting.
+const (
+	// DialTimeout is how long a connection may take to come about.
+	DialTimeout = 20 * time.Second
+	// RegisterTimeout is how long a peer may take over each step of registering.
+	RegisterTimeout = 30 * time.Second
+	// FrameTimeout is how long a frame may take to be written: a peer that reads
+	// more slowly than 256 KiB in this time is let go.
+	FrameTimeout = 30 * time.Second
+	// RedialMax bounds the pause before a broken connection is dialled again. The pause doubles
+	// from redialMin, with jitter.
+	RedialMax = 15 * time.Second
+	redialMin = 250 * time.Millisecond
+)
+
+// IgnoreEOF is the error of a stream that was not simply closed.
+func IgnoreEOF(err error) error {
+	if supplanted(err) {
+		return err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, network.ErrReset) {
+		return nil
+	}
+	return err
+}
+
+// EndWriting tells the peer that nothing follows. libp2p gives the muxer's own error where the peer
+// has reset the stream, which here is what a reset is elsewhere.
+func EndWriting(s network.Stream) error {
+	if err := s.CloseWrite(); err != nil {
+		return fmt.Errorf("%w: %w", network.ErrReset, err)
+	}
+	return nil
+}
+
+// Within gives a step of registering its time.
+func Within(s network.Stream, d time.Duration) {
+	_ = s.SetDeadline(time.Now().Add(d)) // a stream that takes none fails when it is used
+}

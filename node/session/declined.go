@@ -1,0 +1,104 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Decline is the kind of reason for which a client takes no part in a session. The kind is all that others
+// learn: figures, settings of the owner and everything about data stay with the client.
+type Decline string
+
+// The kinds of reasons.
+const (
+	// DeclineTerms: the owner's settings exclude what the session states.
+	DeclineTerms Decline = "terms"
+	// DeclineBudget: too little of the owner's budget is left for the session.
+	DeclineBudget Decline = "budget"
+	// DeclineUnit: earlier sessions of this ledger protected something else.
+	DeclineUnit Decline = "unit"
+	// DeclineUnable: the client's process cannot take part, and has told its owner why.
+	DeclineUnable Decline = "unable"
+)
+
+// Known returns the kind, or DeclineUnable for a text that is no kind: a peer's text is neither logged nor handed on.
+func (d Decline) Known() Decline {
+	switch d {
+	case DeclineTerms, DeclineBudget, DeclineUnit:
+		return d
+	default:
+		return DeclineUnable
+	}
+}
+
+// Declined is how many clients decline the session, by kind of reason.
+type Declined map[Decline]int
+
+func (d Declined) Count() int {
+	n := 0
+	for _, k := range d {
+		n += k
+	}
+	return n
+}
+
+func (d Declined) String() string {
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(d)) {
+		list = append(list, fmt.Sprintf("%s %d", k, d[k]))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Within returns the counts of known kinds, with at most so many clients: a peer may state any number.
+func (d Declined) Within(most int) Declined {
+	out := make(Declined)
+	for _, k := range slices.Sorted(maps.Keys(d)) {
+		if n := min(max(0, d[k]), most-out.Count()); n > 0 {
+			out[k.Known()] += n
+		}
+	}
+	return out
+}
+
+// ErrDeclined is wrapped by the error with which a session ends that too many clients decline.
+var ErrDeclined = errors.New("too many clients decline the session")
+
+// Impossible is the error of a session that cannot release anything any more, since too many clients decline it;
+// nil: enough are left.
+func (d Declined) Impossible(c protocol.Cohort) error {
+	if n := d.Count(); n > 0 && c.All()-n < c.Required() {
+		return fmt.Errorf("node: %w: %d of %d (%s), and a round needs %d clients; each client's log tells its owner why. "+
+			"budget: a smaller epsilon, or a larger --max-epsilon of the clients; terms: other settings of the session, or of the clients; unit: what earlier sessions protected",
+			ErrDeclined, n, c.All(), d, c.Required())
+	}
+	return nil
+}
+
+// DeclineError is an error for which the client declines a session. Its text is for the owner alone.
+type DeclineError struct {
+	Kind Decline
+	Err  error
+}
+
+func (e *DeclineError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error behind it.
+func (e *DeclineError) Unwrap() error { return e.Err }
+
+// AsDecline returns the refusal of a ledger or an owner as a decline.
+func AsDecline(err error, kind Decline) error {
+	if _, done := errors.AsType[*DeclineError](err); done {
+		return err
+	}
+	if errors.Is(err, dp.ErrMixed) {
+		kind = DeclineUnit
+	}
+	return &DeclineError{Kind: kind, Err: err}
+}

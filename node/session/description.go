@@ -1,0 +1,160 @@
+package session
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// Terms are the parameters of a session that all roles use. The aggregator knows nothing
+// else about the experiment.
+type Terms struct {
+	Session protocol.SessionID
+	Cohort  protocol.Cohort
+	Mode    graph.Mode
+	SitOut  float64 // see aggregator.Config
+	// StageTimeout is how long a stage waits for clients that do not answer.
+	StageTimeout time.Duration
+	// Tail is how long a stage goes on once enough clients have answered.
+	Tail time.Duration
+	// Gather, times the number of iterations, is how long iterations wait for as many clients as they require.
+	Gather time.Duration
+	// Steps are what the iterations ask for, and the sizes of their models.
+	Steps protocol.Schedule
+}
+
+// Validate reports everything that makes the terms unusable.
+func (t *Terms) Validate() error {
+	errs := []error{t.Steps.Validate()}
+	if len(t.Steps) > maxSteps {
+		errs = append(errs, fmt.Errorf("a schedule of %d steps; there may be %d", len(t.Steps), maxSteps))
+	}
+	for _, plan := range t.Plans() {
+		if err := plan.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("phase %q: %w", plan.Phase, err))
+		}
+	}
+	if t.Mode != graph.SemiHonest && t.Mode != graph.Active {
+		errs = append(errs, fmt.Errorf("mode %d is not known", t.Mode))
+	}
+	if !(t.SitOut >= 0 && t.SitOut <= t.Cohort.Tolerance) {
+		errs = append(errs, fmt.Errorf("sit-out is %v; it must be from 0 to the tolerance, %v", t.SitOut, t.Cohort.Tolerance))
+	}
+	if t.StageTimeout < time.Second || t.StageTimeout > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("the timeout of a stage is %v; it must be from a second to a day", t.StageTimeout))
+	}
+	if t.Tail <= 0 || t.Tail > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("the tail of a stage is %v; it must be above zero and at most a day", t.Tail))
+	}
+	if t.Gather < 0 || t.Gather > 7*24*time.Hour {
+		errs = append(errs, fmt.Errorf("iterations wait %v for clients; it must be from 0 to a week", t.Gather))
+	}
+	return errors.Join(errs...)
+}
+
+// Patience is how long all iterations together wait for clients. If they were given up one by one after Gather, the
+// session would end as late, with nothing.
+func (t *Terms) Patience() time.Duration { return t.Gather * time.Duration(t.Steps.Iterations()) }
+
+func (t *Terms) Equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
+
+// maxSteps is more than any algorithm has.
+const maxSteps = 256
+
+// Plans are one of each step.
+func (t *Terms) Plans() []*protocol.Plan {
+	list := make([]*protocol.Plan, len(t.Steps))
+	for i, s := range t.Steps {
+		list[i] = &protocol.Plan{Session: t.Session, Iteration: 1, Phase: s.Phase, Cohort: t.Cohort, Releases: s.Releases}
+	}
+	return list
+}
+
+// Limits are those of what one role sends another in the session. Nothing else is
+// read: what somebody else may send can be much larger.
+func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
+	all := wire.LimitsFor(wire.Session{Plans: t.Plans(), Neighbours: t.Cohort.Wanted() - 1, Model: t.Steps.Model()})
+	return all.Between(from, to)
+}
+
+// Sums are the parameters of secure sums among those on a list, to which they are
+// bound in semi-honest mode too, where nobody signs: clients that were shown different
+// lists then have no masks in common.
+func (t *Terms) Sums(l *admission.List) secagg.Params {
+	return secagg.Params{Mode: t.Mode, Iterations: t.Steps.Iterations(), Identities: l.Identities()}
+}
+
+// Descriptor is the description of a session that the server signs.
+type Descriptor struct {
+	Federation admission.Hash
+	List       admission.Hash // who could be in it, when it began
+	Terms      Terms
+	// Experiment is the public part of the experiment, in a form that only the callers
+	// know: the aggregator need not understand it, and every client derives the terms
+	// from it again.
+	Experiment []byte
+}
+
+// digest is what the server's signature is over.
+func (d *Signed) digest() []byte {
+	descriptor := sha256.Sum256(d.Descriptor)
+	h := protocol.NewTranscript("fedsim/node/session/v1").Bytes(descriptor[:]).Sum()
+	return h[:]
+}
+
+// Sign makes the description of a session.
+func Sign(d *Descriptor, server admission.PrivateKey) (*Signed, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	s := &Signed{Descriptor: text}
+	s.Signature = ed25519Sign(server, s.digest())
+	return s, nil
+}
+
+// SignedBy says whether the description is one of a server's.
+func (d *Signed) SignedBy(server admission.PublicKey) bool {
+	return ed25519Verify(server, d.digest(), d.Signature)
+}
+
+// Verify checks that the description is the server's, of this federation, and
+// makes sense.
+func (d *Signed) Verify(f *admission.Federation, server admission.PublicKey) (*Descriptor, error) {
+	if !d.SignedBy(server) {
+		return nil, fmt.Errorf("%w: it is not signed by the server %s", ErrSession, server)
+	}
+	dec := json.NewDecoder(bytes.NewReader(d.Descriptor))
+	dec.DisallowUnknownFields()
+	out := new(Descriptor)
+	if err := dec.Decode(out); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSession, err)
+	}
+	switch {
+	case out.Federation != f.Hash():
+		return nil, fmt.Errorf("%w: it is of another federation", ErrSession)
+	case out.Terms.Cohort.All() != f.Clients:
+		return nil, fmt.Errorf("%w: it names %d clients, the operator signed for %d", ErrSession, out.Terms.Cohort.All(), f.Clients)
+	}
+	if err := out.Terms.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSession, err)
+	}
+	return out, nil
+}
+
+func ed25519Sign(k admission.PrivateKey, b []byte) []byte { return ed25519.Sign(k.Ed25519(), b) }
+
+func ed25519Verify(k admission.PublicKey, b, signature []byte) bool {
+	return ed25519.Verify(k.Ed25519(), b, signature)
+}

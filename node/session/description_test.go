@@ -1,0 +1,74 @@
+package session_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/internal/nodetest"
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
+)
+
+// Neither does a client or the server read what the aggregator never says to it.
+func TestLimitsAreOfTheReader(t *testing.T) {
+	terms := nodetest.Terms()
+	for _, c := range []struct {
+		from, to  protocol.Role
+		yes, none protocol.Kind
+	}{
+		{protocol.Aggregator, protocol.Client, protocol.KindAnnounce, protocol.KindResult},
+		{protocol.Aggregator, protocol.Server, protocol.KindResult, protocol.KindAnnounce},
+		{protocol.Client, protocol.Aggregator, protocol.KindMaskedInput, protocol.KindOpen},
+		{protocol.Server, protocol.Aggregator, protocol.KindOpen, protocol.KindMaskedInput},
+	} {
+		l := terms.Limits(c.from, c.to)
+		if l.Bytes[c.yes] == 0 || l.Bytes[c.none] != 0 {
+			t.Errorf("from %v to %v: %d bytes of %v, %d of %v", c.from, c.to, l.Bytes[c.yes], c.yes, l.Bytes[c.none], c.none)
+		}
+	}
+}
+
+// In either mode everything of a sum is bound to who is on the list (package admission):
+// clients that were shown different ones do not come to a sum.
+func TestSumsAreBoundToTheList(t *testing.T) {
+	key, err := admission.GenerateKey(simulated.New(1, "client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &admission.List{Federation: admission.Federation{Clients: 4},
+		Enrolments: []admission.Enrolment{{Ticket: admission.Ticket{Place: admission.ClientPlace(2)}, Identity: key.Public()}}}
+	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
+		terms := nodetest.Terms()
+		terms.Mode = mode
+		p := terms.Sums(list)
+		if len(p.Identities) != 4 || !key.Public().Ed25519().Equal(p.Identities[2]) {
+			t.Errorf("mode %v: identities %x", mode, p.Identities)
+		}
+	}
+}
+
+// Terms say what iterations ask for: without it, or with more than anybody asks for,
+// there is no session.
+func TestTermsWithoutASoundSchedule(t *testing.T) {
+	terms := nodetest.Terms()
+	if err := terms.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*session.Terms){
+		"has no steps":        func(s *session.Terms) { s.Steps = nil },
+		"has 0 iterations":    func(s *session.Terms) { s.Steps[0].Iterations = 0 },
+		"releases nothing":    func(s *session.Terms) { s.Steps[0].Releases = nil },
+		"length is 0":         func(s *session.Terms) { s.Steps[0].Releases[0].Len = 0 },
+		"there may be 256":    func(s *session.Terms) { s.Steps = slices.Repeat(s.Steps, 257) },
+		"model of 2147483647": func(s *session.Terms) { s.Steps[0].Model = 1<<31 - 1 },
+	} {
+		terms := nodetest.Terms()
+		if change(&terms); terms.Validate() == nil || !strings.Contains(terms.Validate().Error(), want) {
+			t.Errorf("error %v, want %q in it", terms.Validate(), want)
+		}
+	}
+}

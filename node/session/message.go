@@ -1,0 +1,196 @@
+package session
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/fedsim/fedsim/internal/align"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+)
+
+// Message is a message that sets a stream up, before the messages of package
+// protocol: JSON behind its length in 4 bytes, big endian. Exactly one field is set, ForGood apart.
+type Message struct {
+	Register *Register       `json:"register,omitempty"`
+	Welcome  *Welcome        `json:"welcome,omitempty"`
+	Publish  *Signed         `json:"publish,omitempty"`
+	Session  *Signed         `json:"session,omitempty"`
+	Enrol    json.RawMessage `json:"enrol,omitempty"` // an enrolment (package admission)
+	Ready    *Ready          `json:"ready,omitempty"`
+	Gathered *Gathered       `json:"gathered,omitempty"`
+	Wait     *Wait           `json:"wait,omitempty"`
+	// Decline is a client's answer to a session in which it takes no part. It is shown the next one.
+	Decline Decline `json:"decline,omitempty"`
+	// Declined tells the server, before the session begins or goes on, how many clients decline it.
+	Declined Declined `json:"declined,omitempty"`
+	Refused  string   `json:"refused,omitempty"`
+	// ForGood says of a refusal that the same would be refused again, whenever it is asked.
+	ForGood bool `json:"for_good,omitempty"`
+
+	// Of an alignment:
+	Hello    *align.Hello    `json:"hello,omitempty"`
+	Roster   *Roster         `json:"roster,omitempty"`
+	Envelope *align.Envelope `json:"envelope,omitempty"`
+	Ended    *align.Ended    `json:"ended,omitempty"`
+}
+
+// Register opens a stream.
+type Register struct {
+	Version string `json:"version"`
+	// Life is drawn when a process starts: a peer that registers with another one
+	// than before has lost what it knew.
+	Life [16]byte `json:"life"`
+	// List is the SHA-256 of the text of the enrolment list that the peer has, if it has one. It is not sent
+	// again.
+	List admission.Hash `json:"list,omitzero"`
+}
+
+// Welcome acknowledges a registration.
+type Welcome struct {
+	Life [16]byte `json:"life"` // the aggregator's own
+	// List is the enrolment list (package admission); missing if it is the one that the peer has: by
+	// what it registered with, or by what it was sent last.
+	List json.RawMessage `json:"list,omitempty"`
+	// Connected are the clients that are registered at the moment; for the server, and 0
+	// for clients.
+	Connected int `json:"connected"`
+}
+
+// Signed is the description of a session with the server's signature.
+type Signed struct {
+	Descriptor json.RawMessage `json:"descriptor"`
+	Signature  []byte          `json:"signature"`
+	List       json.RawMessage `json:"list,omitempty"` // as of now, from the aggregator; missing as in a welcome
+	// Ended says to clients that there is nothing left but the final model, so that the
+	// list need not be that with which the session began.
+	Ended bool `json:"ended,omitempty"`
+}
+
+// Ready says that the peer has checked what it was sent: the session, in which it then
+// takes part, or the enrolment, which is then durable.
+type Ready struct {
+	// Presences, of a relay, are how many messages of the kind presence follow at once: the clients
+	// that take part through it.
+	Presences int `json:"presences,omitempty"`
+	// Declined, of a relay, counts the clients behind it that decline the session.
+	Declined Declined `json:"declined,omitempty"`
+}
+
+// Gathered says how many clients are connected to a relay, before there is a session.
+type Gathered struct {
+	Connected int `json:"connected"`
+}
+
+// Wait says that a client takes no part in the session that it was shown, since it has
+// finished that one, or since it is over and of a server that has been put out. It is
+// shown the next one.
+type Wait struct{}
+
+// NoticeSize is how long something said to a peer may be, before it is known how
+// large the federation is.
+const NoticeSize = 4 << 10
+
+var ErrNotice = errors.New("node: not what is said at this point of a registration")
+
+// Say writes a control message to a stream.
+func Say(s network.Stream, c *Message) error {
+	b, err := c.Frame()
+	if err != nil {
+		return err
+	}
+	_, err = s.Write(b)
+	return err
+}
+
+// Frame is a control message as it is written.
+func (c *Message) Frame() ([]byte, error) {
+	var b bytes.Buffer
+	b.Write(make([]byte, 4)) // for the length
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // documents have one spelling, which Marshal would change
+	if err := e.Encode(c); err != nil {
+		return nil, err
+	}
+	b.Truncate(b.Len() - 1) // the line feed
+	binary.BigEndian.PutUint32(b.Bytes(), uint32(b.Len()-4))
+	return b.Bytes(), nil
+}
+
+// Conclude says the last that there is to say. It waits for the peer to have it, since
+// a reset, with which streams end here, overtakes what is on its way.
+func Conclude(s network.Stream, c *Message) error {
+	if err := Say(s, c); err != nil {
+		return err
+	}
+	if err := peer.EndWriting(s); err != nil {
+		return peer.IgnoreEOF(err) // the peer may be that quick
+	}
+	_, err := s.Read(make([]byte, 1)) // ends with the peer's side, or the deadline
+	return peer.IgnoreEOF(err)
+}
+
+// Hear reads a control message of at most so many bytes. A refusal is an error, and one for good is
+// fatal.
+func Hear(s network.Stream, most int) (*Message, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(s, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if int64(n) > int64(most) {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are expected", ErrNotice, n, most)
+	}
+	var text bytes.Buffer // grows with what arrives, not with what is announced
+	if _, err := io.CopyN(&text, s, int64(n)); err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(&text)
+	d.DisallowUnknownFields()
+	c := new(Message)
+	if err := d.Decode(c); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotice, err)
+	}
+	switch { // quoted: it may be anything
+	case c.Refused != "" && c.ForGood:
+		return nil, peer.Fatal(&forGood{fmt.Errorf("%w: %q; asking again would not change that", ErrRefused, c.Refused)})
+	case c.Refused != "":
+		return nil, fmt.Errorf("%w: %q", ErrRefused, c.Refused)
+	}
+	return c, nil
+}
+
+// forGood is a refusal that asking again would not change.
+type forGood struct{ error }
+
+func (e *forGood) Unwrap() error { return e.error }
+
+// Usage reports that the call was wrong, so that a supervisor does not start the process again.
+func (e *forGood) Usage() bool { return true }
+
+// NewLife draws the name of a process's life.
+func NewLife() (life [16]byte, err error) {
+	_, err = rand.Read(life[:])
+	return life, err
+}
+
+// DescriptorSize is how long the description of a session may be: it holds the
+// catalogue of items.
+const DescriptorSize = 64 << 20
+
+// AlignSize is how long what a member says may be: an envelope of the longest.
+const AlignSize = 2 * align.MaxSealed
+
+// Roster says who is there. When all are, it has their hellos and the enrolment list.
+type Roster struct {
+	There  int             `json:"there"`
+	List   json.RawMessage `json:"list,omitempty"`
+	Hellos []align.Hello   `json:"hellos,omitempty"` // by seat
+}

@@ -1,0 +1,43 @@
+package session
+
+import (
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Observer receives what happens in a process, for the people who run it. Its methods are
+// called from several goroutines and should return quickly, since the caller waits.
+type Observer interface {
+	// Session is called with the session that the process begins to lead or takes part
+	// in.
+	Session(protocol.SessionID)
+	// Registered is called with the change in the number of registered peers: at an
+	// aggregator, its clients; at a client or the server, itself with the aggregator.
+	Registered(change int)
+	// Event is called with what a role reports.
+	Event(protocol.Event)
+}
+
+// unobserved stands for an observer that there is not.
+type unobserved struct{}
+
+func (unobserved) Session(protocol.SessionID) {}
+func (unobserved) Registered(int)             {}
+func (unobserved) Event(protocol.Event)       {}
+
+// Observing returns an observer, or one that hears nothing in place of none.
+func Observing(o Observer) Observer {
+	if o == nil {
+		return unobserved{}
+	}
+	return o
+}
+
+// Report logs and hands on what a role reports.
+func Report(log *zerolog.Logger, o Observer, events []protocol.Event) {
+	logEvents(log, events)
+	for _, e := range events {
+		o.Event(e)
+	}
+}

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"context"
+	"crypto/ed25519"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
+)
+
+// Greet registers by the protocol of a stream, with the list that a registry has, and returns what the aggregator
+// answers.
+func Greet(s network.Stream, version string, life [16]byte, f *admission.Federation, r *admission.Registry) (*Welcome, error) {
+	_, known, err := r.Current()
+	if err != nil {
+		return nil, err
+	}
+	peer.Within(s, peer.RegisterTimeout)
+	if err = Say(s, &Message{Register: &Register{Version: version, Life: life, List: known}}); err != nil {
+		return nil, err
+	}
+	m, err := Hear(s, 2*f.MaxListSize())
+	if err != nil {
+		return nil, err
+	}
+	if m.Welcome == nil {
+		return nil, ErrNotice
+	}
+	return m.Welcome, nil
+}
+
+// Trust takes the aggregator's list into the party's own registry, and checks that
+// it is one to work with. No text is that of the list in the registry.
+func Trust(m *admission.Membership, r *admission.Registry, text []byte) (list *admission.List, err error) {
+	if text == nil {
+		list, _, err = r.Current()
+	} else {
+		list, _, err = r.Take(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, m.Check(list)
+}
+
+// Carry exchanges messages over a stream until it ends: what is queued goes out,
+// and what comes in is checked and given to the role.
+func Carry(ctx context.Context, s network.Stream, q *peer.Queue, limits wire.Limits, take func(protocol.Message) error) error {
+	_ = s.SetDeadline(time.Time{})
+	closed := make(chan struct{})
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		if q.Write(s, closed) != nil {
+			_ = s.Reset() // the reader would wait on, and nobody dial again
+		}
+	}()
+	defer func() {
+		close(closed)
+		_ = s.Reset()
+		<-wrote
+	}()
+	r := wire.NewReader(s, limits)
+	for {
+		m, err := r.Read()
+		if err != nil {
+			return err
+		}
+		if err = take(m); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// Signer checks what the server has signed.
+type Signer ed25519.PublicKey
+
+func (k Signer) Check(session protocol.SessionID, m protocol.Message) error {
+	switch m := m.(type) {
+	case *protocol.Announce:
+		return protocol.VerifyPlan(ed25519.PublicKey(k), m.Plan)
+	case *protocol.Final:
+		return protocol.VerifyFinal(ed25519.PublicKey(k), session, m)
+	default:
+		return nil // what the aggregator itself says, which the roles check
+	}
+}
