@@ -1,28 +1,28 @@
-// Package fedsim trains private recommenders in a simulated federation: real roles and
-// messages, real noise and accounting, dropouts as they are asked for. It is the door for
-// programs: what the command fedsim run does, [Run] does.
+// Package fedsim trains private recommenders in a simulated federation, with real roles and
+// messages, real noise and accounting, and dropouts as asked for. What the command fedsim run does,
+// [Run] does for a program.
 //
 //	result, err := fedsim.Run(ctx, fedsim.Options{
-//		Settings: map[string]string{"algorithm": "ssp-c", "epsilon": "5", "rating-min": "1", "rating-max": "5"},
-//		Ratings:  ratings,
+//		Algorithm: "ssp-c", Epsilon: 5, RatingMin: 1, RatingMax: 5, Ratings: ratings,
 //	})
+//	list, err := result.Recommend("user 7", 10)
 //
-// A program brings an algorithm of its own by registering it (package algorithm); it then
-// runs, is planned, compared and deployed like those that are built in.
+// [Plan] says before a run what it would do, rest on and cost. A program can bring an algorithm of its own
+// ([Options].Own, packages algorithm and peruser). The algorithm then runs, is planned and compared like a
+// built-in one. An algorithm that is registered by its name can also be deployed.
 //
-// A simulation protects nothing: one process sees all data. The ε that it states is that of
+// A simulation protects no data: one process sees all ratings. The ε of the statement is the ε of
 // the same run as a deployment.
 package fedsim
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
@@ -30,28 +30,6 @@ import (
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 )
-
-// Rating is what a user gave to an item: ids, and stars.
-type Rating = read.Rating
-
-// Options say what is run.
-type Options struct {
-	// Settings are keys and values as in an experiment file; docs/configuration.md lists
-	// them. What is not said is at its default.
-	Settings map[string]string
-	// Ratings are trained on in place of the data that the settings name. The settings
-	// rating-min and rating-max must then say the scale.
-	Ratings []Rating
-	// Keep writes the run's folder under the setting out.
-	Keep bool
-	// Predictions keeps those of the test ratings, too.
-	Predictions bool
-	// Resume goes on from where a run of the same was stopped, if it is kept. A kept run writes checkpoints into its folder's parent
-	// as hidden files, and removes them at the end.
-	Resume bool
-	// Progress is told how far the run is; nil: it is not reported.
-	Progress results.Progress
-}
 
 // Result is the result of a run.
 type Result struct {
@@ -76,7 +54,7 @@ func resultOf(r *training.Result) *Result {
 	return &Result{Summary: r.Summary, Metrics: r.Metrics, Model: r.Model, Data: r.Experiment.Data, Folder: r.Folder, experiment: r.Experiment}
 }
 
-// RMSE is that of the test ratings, in stars; NaN with implicit feedback.
+// RMSE returns the root mean squared error of the test ratings, in stars; NaN with implicit feedback.
 func (r *Result) RMSE() float64 {
 	if r.RatingSummary == nil {
 		return math.NaN()
@@ -103,7 +81,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 func open(ctx context.Context, o Options) (*experiment.Experiment, error) {
-	c, err := config.ResolveMap(o.Settings)
+	c, err := o.config()
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +100,21 @@ func Plan(ctx context.Context, o Options) (*forecast.Forecast, error) {
 	return forecast.New(e)
 }
 
-// Algorithms are the names of those that there are.
+// Algorithms lists the names of the built-in and of the registered algorithms.
 func Algorithms() []string { return algorithm.Names() }
+
+// Recommendation is an item with its predicted rating.
+type Recommendation = results.Recommendation
+
+// Recommend returns the n items with the highest predictions for a user, the highest first, without
+// the items that the user rated in training. It returns fewer where fewer items are left, and an error that wraps
+// [results.ErrNotThere] for a user who is not in the data.
+func (r *Result) Recommend(user string, n int) ([]Recommendation, error) {
+	if r.Data.Profile != nil {
+		return nil, fmt.Errorf("%s is a regression: its rows are examples, and there is no item to recommend", r.Data.Name)
+	}
+	return results.Trained(r.experiment, r.Model).Recommend(user, n)
+}
 
 // Print writes what the command prints at the end of a run.
 func (r *Result) Print(w io.Writer) error { return r.Summary.Print(w, r.experiment, r.Folder) }

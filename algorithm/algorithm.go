@@ -7,14 +7,14 @@
 // client), what it is compared with, and its words in the summary. Whoever runs one, a
 // simulation or a deployment, goes through [Instance] and asks for nothing else.
 //
-// A new algorithm calls [Register] from its package's init, and is imported where the
-// families are listed (package internal/families), or by the program that brings it.
+// A new algorithm calls [MustRegister] from its package's init, and is imported where the
+// families are listed (package internal/families), or by the program that brings it. A program can also
+// run an algorithm by its value ([Use]), such as two variants side by side.
 // Package peruser makes one of a few functions where every client is a user.
 package algorithm
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -297,64 +297,6 @@ type Words struct {
 type LocalSteps struct {
 	Count       int
 	Sensitivity float64
-}
-
-// registry holds the algorithms, in the order of their registration, those of regressions last.
-var registry []Algorithm
-
-// Register makes an algorithm known by its name. A name that is taken, and a default that
-// cannot be run, panic: they are mistakes of the program.
-func Register(a Algorithm) {
-	about := a.About()
-	switch {
-	case about.Name == "" || about.Help == "" || len(about.Units) == 0 || about.Rounds == nil || about.Rank == nil:
-		panic(fmt.Sprintf("algorithm: %q: name, help, units, rounds and rank are needed", about.Name))
-	case Find(about.Name) != nil:
-		panic(fmt.Sprintf("algorithm: %q is registered twice", about.Name))
-	}
-	if about.Default {
-		Name.Default = about.Name
-	}
-	registry = append(registry, a)
-	slices.SortStableFunc(registry, func(a, b Algorithm) int { return rank(a) - rank(b) })
-}
-
-// rank has regressions listed behind what learns from ratings.
-func rank(a Algorithm) int {
-	if a.About().Profiles {
-		return 1
-	}
-	return 0
-}
-
-// All lists the algorithms, in the order of their registration, those of regressions last.
-func All() []Algorithm { return slices.Clone(registry) }
-
-// Names lists their names.
-func Names() []string {
-	var names []string
-	for _, a := range registry {
-		names = append(names, a.About().Name)
-	}
-	return names
-}
-
-// Find is the algorithm of a name; nil if there is none.
-func Find(name string) Algorithm {
-	i := slices.IndexFunc(registry, func(a Algorithm) bool { return a.About().Name == name })
-	if i < 0 {
-		return nil
-	}
-	return registry[i]
-}
-
-// Of is the algorithm of a configuration, which must name one.
-func Of(c config.Config) Algorithm {
-	a := Find(Name.Of(c))
-	if a == nil {
-		panic(fmt.Sprintf("algorithm: there is no %q: the configuration was not checked, or its family is not linked", Name.Of(c)))
-	}
-	return a
 }
 
 // Lone reports whether the one party is an organisation that is alone.

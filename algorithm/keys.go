@@ -40,7 +40,7 @@ func init() {
 func declareRun() {
 	Name = config.DeclareText(config.Key{
 		Name: "algorithm", Kind: config.Word, Flag: true, Placeholder: "NAME", Blocking: true,
-		Only: func(config.Config) []string { return Names() },
+		Only: runnable,
 		// The default is the algorithm that says so of itself: see [Register].
 		Help: "How to train. The table of algorithms in the documentation says who the clients of each are.",
 	})

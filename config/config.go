@@ -28,7 +28,11 @@ type value struct {
 	number Number
 	seed   uint64
 	auto   bool // of a seed
+	bound  *bound
 }
+
+// bound holds what a program attached to a text. Configurations compare it by its address.
+type bound struct{ to any }
 
 // get is the value of a key, or its default.
 func (c Config) get(k *Key) value {

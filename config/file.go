@@ -26,8 +26,10 @@ type Setting struct {
 // Resolve applies settings to the defaults, later ones over earlier ones, and
 // checks the result. The error lists every problem, one a line, each with the
 // place that caused it.
-func Resolve(settings []Setting) (Config, error) {
-	var c Config
+func Resolve(settings []Setting) (Config, error) { return Config{}.With(settings) }
+
+// With is [Resolve] that applies the settings to c in place of the defaults.
+func (c Config) With(settings []Setting) (Config, error) {
 	origins := make(map[string]string)
 	var errs []error
 	for _, s := range settings {
@@ -50,12 +52,15 @@ func Resolve(settings []Setting) (Config, error) {
 }
 
 // ResolveMap is [Resolve] of keys and their values. A problem's place is the name of its key.
-func ResolveMap(values map[string]string) (Config, error) {
+func ResolveMap(values map[string]string) (Config, error) { return Config{}.WithMap(values) }
+
+// WithMap is [Config.With] of keys and their values. A problem's place is the name of its key.
+func (c Config) WithMap(values map[string]string) (Config, error) {
 	var list []Setting
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		list = append(list, Setting{Key: key, Value: values[key], Origin: key})
 	}
-	return Resolve(list)
+	return c.With(list)
 }
 
 // unknown names the keys that look most like the one that does not exist.

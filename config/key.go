@@ -131,6 +131,20 @@ func (k TextKey) Is(c Config, word string) bool { return k.Of(c) == word }
 // Set gives it a text.
 func (k TextKey) Set(c *Config, text string) { c.put(k.Key, value{text: text}) }
 
+// Bind gives the key a text together with what the text stands for in this configuration. A copy of the
+// configuration keeps both. Another text for the key drops the attachment.
+func (k TextKey) Bind(c *Config, text string, to any) {
+	c.put(k.Key, value{text: text, bound: &bound{to}})
+}
+
+// Bound returns what [TextKey.Bind] attached to the key's text; nil without an attachment.
+func (k TextKey) Bound(c Config) any {
+	if b := c.get(k.Key).bound; b != nil {
+		return b.to
+	}
+	return nil
+}
+
 // SeedKey is a key that holds a seed.
 type SeedKey struct{ *Key }
 

@@ -47,7 +47,7 @@ func init() {
 		{about: perceptron("mlp-cond-dp", "embeddings of public categories, conditioned by their spectrum, under a perceptron", paper, floor.Key), perceptron: true, conditioned: true},
 		{about: perceptron("mlp-switch-cond-dp", "mlp-cond-dp that ends conditioning on the way", paper, floor.Key, switchAt.Key), perceptron: true, conditioned: true, switches: true},
 	} {
-		algorithm.Register(f)
+		algorithm.MustRegister(f)
 	}
 }
 

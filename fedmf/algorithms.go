@@ -73,7 +73,7 @@ func init() {
 		if f.gradients { // one step a round
 			f.about.Rounds = constant(1000)
 		}
-		algorithm.Register(f)
+		algorithm.MustRegister(f)
 	}
 }
 

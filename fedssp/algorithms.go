@@ -126,9 +126,9 @@ func init() {
 		},
 	} {
 		f.complete()
-		algorithm.Register(f)
+		algorithm.MustRegister(f)
 	}
-	algorithm.Register(newCentral())
+	algorithm.MustRegister(newCentral())
 }
 
 // complete adds what all have in common.

@@ -10,6 +10,8 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/model"
 )
 
 var (
@@ -48,7 +50,8 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	}
 	scores := make([]float64, r.Data.Items)
 	r.saved.Score(u, scores)
-	rated, _ := r.train.Row(u)
+	var rated []int32
+	r.train.Lend(u, func(items []int32, _ []float32) { rated = slices.Clone(items) })
 	var list []Recommendation
 	for _, j := range eval.Top(scores, n, rated) {
 		predicted := scores[j]
@@ -61,6 +64,26 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 		list = append(list, Recommendation{itemOf(r.Data, int(j)), predicted})
 	}
 	return list, nil
+}
+
+// Trained makes the Recommender of a model that was trained in this process.
+func Trained(e *experiment.Experiment, m *model.Trained) *Recommender {
+	all := make([]int32, e.Data.Items)
+	for j := range all {
+		all[j] = int32(j)
+	}
+	r := &Recommender{Config: e.Config, Data: e.Data, train: e.Train}
+	if e.Held != nil {
+		r.train = known(e.Held).ByUser()
+	}
+	items := model.NewMatrix(e.Data.Items, 0)
+	for _, x := range m.Matrices {
+		if x.Name == "item_embeddings" {
+			items = x.Matrix
+		}
+	}
+	r.saved = &algorithm.Saved{Items: items, Score: func(user int, out []float64) { m.Predict(user, all, out) }}
+	return r
 }
 
 // Stars reports whether predictions are ratings, and not scores of which only the order

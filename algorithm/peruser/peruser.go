@@ -16,47 +16,72 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Algorithm makes an algorithm of a few functions: every client is a user, the shared model is
-// a matrix with a row for each item, and every round sums one vector a user. Everything else
+// Algorithm describes an algorithm by a few functions: every client is a user, the shared model is
+// a matrix, and every round sums one vector a user. Everything else
 // is done for it: calibrated noise, fixed point and ring, dropouts, ledgers, the statement,
 // forecast, baselines and deployment.
 //
 // The functions must be pure: the same arguments give the same result, and nothing is kept
 // between calls.
 type Algorithm struct {
+	// Name is in lower case, as the key algorithm has it. Help says in a line what the algorithm does.
+	// Paper names the source; "" for an algorithm without one.
 	Name, Help, Paper string
-	Keys              []*config.Key // its own, declared by it; besides rounds, rank and those of every run
-	Rounds, Rank      int           // what auto stands for; at least 1
+	// Keys are settings that the program declared (package config), besides rounds, rank and those of every run.
+	Keys []*config.Key
+	// Rounds and Rank are what auto stands for; both at least 1.
+	Rounds, Rank int
 
-	// Release is what a user sends in a round: name, length and the bounds that hold by
+	// Release describes what a user sends in a round: name, length and the bounds that hold by
 	// construction, L2 and MaxNonZero at least. Scale, ring and noise are filled in. A
-	// vector that exceeds the bounds is not sent.
+	// vector that exceeds the bounds is not sent; [Clip] brings a vector within them.
 	Release func(*algorithm.Setup) protocol.Release
-	// Start is the shared model before the first round.
+	// Rows names the rows of the shared model. nil: there is a row for each item. With Rows the model can
+	// have any shape, such as one row of weights.
+	Rows func(*algorithm.Setup) []string
+	// Start makes the shared model before the first round.
 	Start func(*algorithm.Setup) *model.Matrix
-	// Contribute is the trainer: a user's vector, within the bounds of the release. Randomness
-	// comes from src alone.
+	// Contribute computes a user's vector from the user's training ratings, within the bounds of the
+	// release. Randomness comes from src alone. Rounds count from 1.
 	Contribute func(s *algorithm.Setup, m *model.Matrix, r model.Ratings, src entropy.Source, round uint64) (protocol.Vector, error)
-	// Absorb is the strategy: it moves the model in place by the noisy sum over survivors.
+	// Absorb moves the model in place by the noisy sum over survivors, the users whose vectors are in it.
 	Absorb func(s *algorithm.Setup, m *model.Matrix, sum []float64, survivors int, round uint64)
-	// Predict is what a user with these training ratings is expected to give to every item,
-	// in stars, written to out.
+	// Predict writes to out what a user with these training ratings is expected to give to every item,
+	// in stars.
 	Predict func(s *algorithm.Setup, m *model.Matrix, r model.Ratings, out []float64)
 }
 
-// Register makes it known. What is missing panics: it is a mistake of the program.
-func (p Algorithm) Register() {
+// New makes the algorithm, to be run by its value ([algorithm.Use]). It returns an error if a function, a
+// round or the rank is missing.
+func New(p Algorithm) (algorithm.Algorithm, error) {
 	if p.Release == nil || p.Start == nil || p.Contribute == nil || p.Absorb == nil || p.Predict == nil || p.Rounds < 1 || p.Rank < 1 {
-		panic(fmt.Sprintf("algorithm: %q: every function, and at least one round and rank 1, are needed", p.Name))
+		return nil, fmt.Errorf("algorithm: %q: every function but Rows, and at least one round and rank 1, are needed", p.Name)
 	}
 	rounds, rank := float64(p.Rounds), float64(p.Rank)
-	algorithm.Register(&registered{p, algorithm.About{
+	return &registered{p, algorithm.About{
 		Name: p.Name, Help: p.Help, Paper: p.Paper, Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true,
 		Units: []dp.Unit{dp.User}, OtherUnit: "a user's vector depends on all its ratings: privacy is stated per user", Relation: dp.ZeroOut,
 		Keys:   append(append(algorithm.Federated(), algorithm.Rounds.Key, algorithm.Rank.Key, algorithm.NoiseDraw.Key), p.Keys...),
 		Rounds: func(config.Config) float64 { return rounds },
 		Rank:   func(config.Config) float64 { return rank },
-	}})
+	}}, nil
+}
+
+// Register makes the algorithm known by its name. It returns an error for an algorithm that [New] or
+// [algorithm.Register] refuses.
+func (p Algorithm) Register() error {
+	a, err := New(p)
+	if err != nil {
+		return err
+	}
+	return algorithm.Register(a)
+}
+
+// MustRegister is Register for a package's init: it panics with the error.
+func (p Algorithm) MustRegister() {
+	if err := p.Register(); err != nil {
+		panic(err)
+	}
 }
 
 // registered is an algorithm that was made so.
@@ -71,8 +96,8 @@ func (a *registered) About() *algorithm.About { return &a.about }
 // Open implements algorithm.Algorithm.
 func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	start := a.Start(s)
-	if start.Rows() != s.Data.Items {
-		return nil, config.Errorf("%s: its model has %d rows; there must be one for each of %d items", a.about.Name, start.Rows(), s.Data.Items)
+	if rows := a.rows(s); start.Rows() != len(rows) {
+		return nil, config.Errorf("%s: its model has %d rows; there must be one for each of %d %s", a.about.Name, start.Rows(), len(rows), a.rowsAre())
 	}
 	r := a.Release(s)
 	r.Scale, r.Width = algorithm.Scale(r), 8 // the ring is fitted later
@@ -86,11 +111,39 @@ func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 // Load implements algorithm.Loader.
 func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	s := &algorithm.Setup{Config: c, Data: set, Train: files.Train()}
-	items, err := files.Matrix("item_embeddings", set.Items, a.Start(s).Cols())
+	m, err := files.Matrix(a.matrix(), len(a.rows(s)), a.Start(s).Cols())
 	if err != nil {
 		return nil, err
 	}
-	return &algorithm.Saved{Items: items, Score: func(user int, out []float64) { a.Predict(s, items, s.Row(user), out) }}, nil
+	items := m
+	if a.Rows != nil {
+		items = model.NewMatrix(set.Items, 0) // no embedding: no item is like another
+	}
+	return &algorithm.Saved{Items: items, Score: func(user int, out []float64) { a.Predict(s, m, s.Row(user), out) }}, nil
+}
+
+// rows names the rows of the model.
+func (a *registered) rows(s *algorithm.Setup) []string {
+	if a.Rows != nil {
+		return a.Rows(s)
+	}
+	return s.Data.ItemIDs
+}
+
+// rowsAre says what the rows of the model are.
+func (a *registered) rowsAre() string {
+	if a.Rows != nil {
+		return "names"
+	}
+	return "items"
+}
+
+// matrix is the name of the model's file.
+func (a *registered) matrix() string {
+	if a.Rows != nil {
+		return "model"
+	}
+	return "item_embeddings"
 }
 
 type instance struct {
@@ -124,7 +177,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	}
 	t := &trainer{instance: x, ratings: l.Row(user)}
 	return &algorithm.Party{Ratings: len(t.ratings.Items), Trainer: t, Result: func() []model.Embeddings {
-		predicted := model.NewMatrix(1, x.start.Rows())
+		predicted := model.NewMatrix(1, x.setup.Data.Items)
 		x.Predict(x.setup, t.final, t.ratings, predicted.Row(0))
 		return []model.Embeddings{model.NewEmbeddings("predicted", predicted, l.IDs(user, which))}
 	}}, nil
@@ -136,7 +189,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []model.Embeddings{model.NewEmbeddings("item_embeddings", m, x.setup.Data.ItemIDs)}, nil
+	return []model.Embeddings{model.NewEmbeddings(x.matrix(), m, x.rows(x.setup))}, nil
 }
 
 // Baselines implements algorithm.Instance.
@@ -157,7 +210,7 @@ type predictor struct {
 
 // Predict implements model.Predictor.
 func (m predictor) Predict(user int, items []int32, out []float64) {
-	all := make([]float64, m.items.Rows())
+	all := make([]float64, m.setup.Data.Items)
 	m.instance.Predict(m.setup, m.items, m.setup.Row(user), all)
 	for i, j := range items {
 		out[i] = all[j]
@@ -188,7 +241,11 @@ func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error)
 	if err != nil {
 		return nil, err
 	}
-	return &model.Trained{Predictor: predictor{c.instance, m}, Matrices: []model.Named{{Name: "item_embeddings", Matrix: m}}}, nil
+	t := &model.Trained{Predictor: predictor{c.instance, m}, Matrices: []model.Named{{Name: c.matrix(), Matrix: m}}}
+	if c.Rows != nil {
+		t.Rows = map[string][]string{c.matrix(): c.rows(c.setup)}
+	}
+	return t, nil
 }
 
 // trainer is one user's side.

@@ -45,8 +45,8 @@ func counting(name string, badRows int) peruser.Algorithm {
 }
 
 func init() {
-	counting("count-firsts", 0).Register()
-	counting("count-badly", 1).Register()
+	counting("count-firsts", 0).MustRegister()
+	counting("count-badly", 1).MustRegister()
 }
 
 func open(t *testing.T, name string) (*experiment.Experiment, error) {
@@ -184,14 +184,11 @@ func TestRegisterRefusesWhatIsMissing(t *testing.T) {
 		"a free name":  func(a *peruser.Algorithm) { a.Name = "count-firsts" },
 	} {
 		t.Run(what, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("an algorithm without %s was registered", what)
-				}
-			}()
 			a := counting("count-more", 0)
 			change(&a)
-			a.Register()
+			if err := a.Register(); err == nil {
+				t.Errorf("an algorithm without %s was registered", what)
+			}
 		})
 	}
 }

@@ -1,4 +1,4 @@
-// Own-ratings trains a built-in algorithm on ratings that the program has in memory.
+// Own-ratings trains a built-in algorithm on ratings that the program has in memory, and recommends items to a user.
 package main
 
 import (
@@ -11,14 +11,18 @@ import (
 
 func main() {
 	result, err := fedsim.Run(context.Background(), fedsim.Options{
-		Settings: map[string]string{"algorithm": "ssp-c", "epsilon": "5", "rating-min": "1", "rating-max": "5"},
-		Ratings:  ratings(),
+		Algorithm: "ssp-c", Epsilon: 5, RatingMin: 1, RatingMax: 5, Ratings: ratings(),
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	bias, _ := result.Baselines.Of("private_item_bias")
 	fmt.Printf("RMSE %.3f, item biases alone %.3f\n%s\n", result.RMSE(), bias, result.Privacy)
+	list, err := result.Recommend("user 7", 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("user 7 may like", list)
 }
 
 // ratings stands for your own: 400 users, 60 items, and a taste that half of the users share.

@@ -37,5 +37,5 @@ func init() {
 				out[j] = (s.Data.Max + s.Data.Min + m.Row(j)[0]*(s.Data.Max-s.Data.Min)) / 2
 			}
 		},
-	}.Register()
+	}.MustRegister()
 }
