@@ -10,34 +10,34 @@ import (
 type Accountant string
 
 const (
-	// RDP adds up Rényi divergences and converts once. Proved, covers every
-	// mechanism but SubsampledSkellam. It is not tight.
+	// RDP adds up Rényi divergences and converts the sum once. It covers every mechanism except
+	// SubsampledSkellam. It is proved, but not tight.
 	RDP Accountant = "rdp"
-	// PLD composes the distributions of the privacy loss by Fourier transform,
-	// in both directions of add/remove, on a grid that rounds up (Doroshenko et
-	// al. 2022). Proved, for Gaussians with and without Poisson sampling, alone or
-	// together. It exceeds the least ε by about 5e-6 to 5e-5 of it (or of the
-	// change of ε that changes δ by a factor of e, where that is larger), and by
-	// more where samples are so rare (rates below about 1e-4) and δ is so small
-	// (below about 1e-10) that its bound on rounding matters. Beyond what it
-	// resolves (10^8 releases, ε in the millions) it gives what the same releases
-	// cost without sampling: much higher, but still a bound.
+	// PLD composes the distributions of the privacy loss by Fourier transform, in both directions
+	// of add/remove, on a grid that rounds up (Doroshenko et al. 2022). It is proved for Gaussians
+	// with and without Poisson sampling, alone or together.
+	//
+	// It exceeds the least ε by about 5e-6 to 5e-5, relative to ε or to the change of ε that
+	// changes δ by a factor of e, if that change is larger. It exceeds ε by more if the rate is
+	// below about 1e-4 and δ is below about 1e-10, because then its bound on rounding matters.
+	// Beyond its resolution (10^8 releases, ε in the millions) it returns the cost of the same
+	// releases without sampling: much higher, but still a bound.
 	PLD Accountant = "pld"
-	// Exact is the tight answer for plain Gaussians, which compose to one
-	// (Balle and Wang 2018). Proved.
+	// Exact computes the tight ε of plain Gaussians, which compose to one Gaussian (Balle and Wang
+	// 2018). It is proved.
 	Exact Accountant = "exact"
-	// GDPSkellam charges a Skellam release as a Gaussian that is narrower by (1 + 0.5/V), V being
-	// its variance in integers, and those over Poisson samples likewise; then it is as tight as Exact
-	// and PLD are. Proved from a variance of 16 on (docs/privacy-proofs.md), RDP below; the default
-	// of runs with Skellam noise.
+	// GDPSkellam charges a Skellam release as a Gaussian that is narrower by (1 + 0.5/V), where V
+	// is the variance in integers. A release over Poisson samples is charged as such a Gaussian
+	// over the samples. It is as tight as Exact and PLD. It is proved for variances of at least 16
+	// (docs/privacy-proofs.md); below 16 it uses RDP. Runs with Skellam noise use it by default.
 	GDPSkellam Accountant = "gdp-skellam"
-	// Best is the smallest value among the accountants that apply: exact, pld,
-	// gdp-skellam and rdp.
+	// Best takes the smallest ε of the accountants that apply: exact, pld, gdp-skellam and rdp.
 	Best Accountant = "best"
-	// Pure is the proof of a mechanism that needs no δ, of which there is no event: its ε is what its noise was
-	// made for. It composes nothing.
+	// Pure names the proof of a mechanism that needs no δ and has no event. ε is a parameter of the
+	// noise. Pure composes nothing.
 	Pure Accountant = "pure"
-	// Shuffling is the proof of messages that users randomise and somebody shuffles: see [Local.Shuffled].
+	// Shuffling names the proof for messages that users randomise and a shuffler permutes: see
+	// [Local.Shuffled].
 	Shuffling Accountant = "shuffling"
 )
 
@@ -46,35 +46,32 @@ var accountants = []Accountant{RDP, PLD, Exact, GDPSkellam, Best}
 // ParseAccountant parses an accountant's name. The error lists the valid ones.
 func ParseAccountant(s string) (Accountant, error) { return parse("accountant", s, accountants) }
 
-// ErrNoAccountant is returned for events that the chosen accountant, or every accountant,
-// does not cover.
+// ErrNoAccountant is returned if the chosen accountant does not cover the events, or if no
+// accountant does.
 var ErrNoAccountant = errors.New("dp: no accountant covers this")
 
-// Result is an answered Problem.
+// Result answers a Problem.
 type Result struct {
-	// Epsilon is an upper bound on ε; +Inf where no ε satisfies the δ asked
-	// for.
+	// Epsilon is an upper bound on ε; +Inf if no ε satisfies the requested δ.
 	Epsilon float64
-	// Accountant is the one that the number rests on: where Best was asked for, the one
-	// with the smallest ε; where GDPSkellam was asked for but an event has too little noise
-	// for its theorem, RDP.
+	// Accountant names the accountant behind Epsilon. For Best it is the accountant with the
+	// smallest ε. For GDPSkellam it is RDP if an event has too little noise for the theorem.
 	Accountant Accountant
 }
 
-// Problem asks what a list of releases costs at one δ.
+// Problem asks for the cost of a list of releases at one δ.
 type Problem struct {
-	Events     []Event // in any order; none cost nothing
+	Events     []Event // in any order; an empty list costs nothing
 	Delta      float64 // in (0, 1)
 	Accountant Accountant
 
-	// SamplerError is the total-variation distance between the noise that was
-	// drawn and the noise that is accounted for, summed over the whole run:
-	// SamplerError(n, L, T), or 0 for exact noise. The answer is then the
-	// smallest ε with δ(ε) + SamplerError·(1 + e^ε) <= Delta.
+	// SamplerError is the total-variation distance between the drawn noise and the accounted noise,
+	// summed over the whole run: SamplerError(n, L, T), or 0 for exact noise. The answer is then
+	// the smallest ε with δ(ε) + SamplerError·(1 + e^ε) <= Delta.
 	SamplerError float64
 }
 
-// Validate reports everything that is wrong with the problem.
+// Validate reports every fault of the problem.
 func (p Problem) Validate() error {
 	errs := []error{checkSettings(p.Accountant, p.Delta, p.SamplerError)}
 	for i, e := range p.Events {
@@ -97,8 +94,8 @@ func checkSettings(a Accountant, delta, samplerError float64) error {
 	return errors.Join(errs...)
 }
 
-// Epsilon solves the problem. It returns ErrNoAccountant where the accountant
-// does not cover the events, and Validate's errors.
+// Epsilon solves the problem. It returns ErrNoAccountant if the accountant does not cover the
+// events, and Validate's errors.
 func (p Problem) Epsilon() (Result, error) {
 	if err := p.Validate(); err != nil {
 		return Result{}, err
@@ -110,15 +107,15 @@ func (p Problem) Epsilon() (Result, error) {
 	return settings{p.Accountant, p.Delta, p.SamplerError}.epsilon(c)
 }
 
-// settings is how compositions are measured; comparable, a key of Cache.
+// settings says how to measure compositions. It is comparable, and a key of Cache.
 type settings struct {
 	accountant   Accountant
 	delta        float64
 	samplerError float64
 }
 
-// privacyBound is what an accountant makes of a composition: the smallest ε
-// it shows at a δ, +Inf for δ <= 0, falling in δ.
+// privacyBound returns, for a δ, the smallest ε that an accountant shows for a composition. It is
+// +Inf for δ <= 0 and falls in δ.
 type privacyBound interface {
 	epsilon(delta float64) float64
 }
@@ -178,9 +175,10 @@ func (a Accountant) bound(c composition) (b privacyBound, used Accountant, err e
 	return b, a, err
 }
 
-// solve finds the smallest ε with δ(ε) + E·(1 + e^ε) <= δ, E being the samplers' error, and exceeds it by at most slack·(1 + ε).
-// Iterating ε <- bound(δ - E·(1 + e^ε)) from below climbs to the smallest fixed point, since the right side rises with ε. Where
-// E leaves nothing of δ there is no such ε. Where the two sides nearly touch, the plain climb takes thousands of steps: see leap.
+// solve finds the smallest ε with δ(ε) + E·(1 + e^ε) <= δ, where E is the samplers' error. It
+// exceeds that ε by at most slack·(1 + ε). Iterating ε <- bound(δ - E·(1 + e^ε)) from below climbs
+// to the smallest fixed point, since the right side rises with ε. If E leaves nothing of δ, there
+// is no such ε. If the two sides nearly touch, the plain climb takes thousands of steps: see leap.
 func (s settings) solve(b privacyBound) float64 {
 	eps := b.epsilon(s.delta - 2*s.samplerError)
 	if s.samplerError == 0 || math.IsInf(eps, 1) {
@@ -205,7 +203,7 @@ func (s settings) solve(b privacyBound) float64 {
 		return s.leap(b, eps)
 	}
 	least := math.Inf(1)
-	for i := range curve { // an order alone is convex, the best of all orders is not
+	for i := range curve { // a single order is convex, the best of all orders is not
 		least = min(least, s.leap(renyiOrder{curve[i], i}, eps))
 	}
 	return least
@@ -219,15 +217,17 @@ func raise(epsilon float64) float64 { return epsilon + slack*(1+epsilon) }
 // slowly is the ratio of two plain steps above which solve leaps: from there the climb would take more than 16 steps.
 const slowly = 0.25
 
-// rest is the ε that a bound gives for what the samplers' error leaves of δ at epsilon.
+// rest returns the ε that a bound gives for the δ that the samplers' error leaves at epsilon.
 func (s settings) rest(b privacyBound, epsilon float64) float64 {
 	return b.epsilon(s.delta - s.samplerError*(1+math.Exp(epsilon)))
 }
 
-// leap climbs on from eps by secants. Let γ = e^ε. δ is convex in γ, as the supremum of P(S) - γ·Q(S) over events S, and it falls;
-// so its inverse is convex, and so is G(γ) = e^bound(δ - E·(1 + γ)) - γ. To the right of two points a convex function is above
-// the secant through them: the secant's zero is not beyond the smallest zero of G, and if the secant does not fall, then G,
-// positive in both, has no zero to the right. Rounding may exceed the smallest zero or miss one that only just exists; both err towards more ε.
+// leap climbs further from eps by secants. Let γ = e^ε. δ is convex in γ, as the supremum of P(S) -
+// γ·Q(S) over events S, and it falls. So its inverse is convex, and so is G(γ) = e^bound(δ - E·(1 +
+// γ)) - γ. To the right of two points a convex function lies above the secant through them. So the
+// secant's zero is not beyond the smallest zero of G. If the secant does not fall, then G, positive
+// in both points, has no zero to the right. Rounding may exceed the smallest zero, or miss a zero
+// that only just exists; both err towards more ε.
 func (s settings) leap(b privacyBound, eps float64) float64 {
 	x0 := raise(eps)
 	y0 := s.rest(b, x0)
@@ -237,7 +237,7 @@ func (s settings) leap(b privacyBound, eps float64) float64 {
 		if y1 <= x1 || math.IsInf(y1, 1) {
 			return max(x1, y1)
 		}
-		// G in units of e^x1.
+		// G in units of e^x1
 		g0, g1, step := math.Exp(x0-x1)*math.Expm1(y0-x0), math.Expm1(y1-x1), -math.Expm1(x0-x1)
 		if !(g0 > g1) {
 			return math.Inf(1)
@@ -247,7 +247,7 @@ func (s settings) leap(b privacyBound, eps float64) float64 {
 	return x0
 }
 
-// renyiOrder is what one of renyiOrders shows.
+// renyiOrder is the privacyBound of one entry of renyiOrders.
 type renyiOrder struct {
 	divergence float64
 	order      int

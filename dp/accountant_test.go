@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fataler is what testing.T and rapid.T have in common here.
+// fataler is the common part of testing.T and rapid.T.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -47,8 +47,8 @@ func TestEpsilonTable(t *testing.T) {
 	}
 }
 
-// A mixture uses the integer orders at which both parts have a bound: the
-// minimum over them of the conversion, written out here.
+// A mixture uses the integer orders at which both parts have a bound. The test writes out the
+// minimum of the conversion over these orders.
 func TestMixtureUsesCommonOrders(t *testing.T) {
 	const z, v, d2, d1, delta = 2.0, 900.0, 20.0, 60.0, 1e-6
 	want := math.Inf(1)
@@ -105,7 +105,7 @@ func TestGDPSkellam(t *testing.T) {
 		t.Errorf("subsampled with noise enough: accountant is %s", r.Accountant)
 	}
 
-	// Without any Skellam event the answer is proved, and says so.
+	// Without any Skellam event the answer is proved, and the result says so.
 	if r := epsilon(t, GDPSkellam, delta, Gaussian(2)); r.Accountant != Exact {
 		t.Errorf("only Gaussians: accountant is %s, want exact", r.Accountant)
 	}
@@ -231,8 +231,8 @@ func TestCompositionOrder(t *testing.T) {
 	})
 }
 
-// More noise, fewer steps, a larger δ and a smaller rate never cost more; no
-// sampling is a rate of 1; and the exact value never exceeds Rényi's.
+// More noise, fewer steps, a larger δ and a smaller rate never cost more. No sampling is a rate of
+// 1. The exact value never exceeds Rényi's.
 func TestMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom([]Accountant{RDP, GDPSkellam}).Draw(t, "accountant")

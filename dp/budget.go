@@ -6,16 +6,16 @@ import (
 	"math"
 )
 
-// Budget is how much privacy may be spent, and how spending is measured. Calibrations
-// meet it; a ledger holds what one client may spend over its life.
+// Budget limits the privacy to be spent, and says how to measure spending. Calibrations meet a
+// budget; a ledger enforces one over a client's life.
 type Budget struct {
-	Epsilon      float64 // positive; +Inf: a ledger counts and does not limit, and there is nothing to calibrate
+	Epsilon      float64 // positive; with +Inf a ledger counts without a limit, and there is nothing to calibrate
 	Delta        float64 // in (0, 1)
 	Accountant   Accountant
 	SamplerError float64 // as in Problem
 }
 
-// Validate reports everything that is wrong with the budget.
+// Validate reports every fault of the budget.
 func (b Budget) Validate() error {
 	errs := []error{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
 	if !(b.Epsilon > 0) {
@@ -24,7 +24,7 @@ func (b Budget) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ValidateFinite is Validate for calibrations, for which there must be something to meet.
+// ValidateFinite is Validate for calibrations: it also refuses a budget without a limit.
 func (b Budget) ValidateFinite() error {
 	errs := []error{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
 	if !(b.Epsilon > 0) || math.IsInf(b.Epsilon, 1) {

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Cache stores what events and compositions cost, for all ledgers that share it: the
-// clients of a simulation have mostly the same compositions. The zero Cache is ready for
-// use, and safe for concurrent use. It does not change a ledger's results.
+// Cache stores the costs of events and compositions for all ledgers that share it. Most clients of
+// a simulation have the same compositions. The zero Cache is ready for use, and safe for concurrent
+// use. It does not change a ledger's results.
 type Cache struct {
 	mu     sync.Mutex
 	meters map[settings]*meter
@@ -34,19 +34,19 @@ func (c *Cache) meter(s settings) *meter {
 // meter measures compositions under one setting.
 type meter struct {
 	settings settings
-	empty    *account // of which nothing was spent
+	empty    *account // the account with no charge
 
 	mu       sync.RWMutex
 	losses   map[Event]*loss     // by the event with count 1
 	results  map[string]Result   // by key
-	accounts map[string]*account // by key, sessions and what they are about
+	accounts map[string]*account // by key, sessions and protection
 }
 
-// maxResults bounds the memory of a meter whose ledgers diverge; when it is
-// reached, forgetting everything costs one recomputation of what is live.
+// maxResults bounds the memory of a meter whose ledgers diverge. At the bound the meter forgets
+// everything, which costs one recomputation of each live composition.
 const maxResults = 1 << 16
 
-// intern returns the one loss of an event in this meter.
+// intern returns this meter's loss of an event, the same pointer every time.
 func (m *meter) intern(e Event) *loss {
 	e.Count = 1
 	m.mu.RLock()
@@ -64,7 +64,7 @@ func (m *meter) intern(e Event) *loss {
 	return l
 }
 
-// appendKey appends what tells a composition from others of its meter.
+// appendKey appends a key that distinguishes a composition from all others of its meter.
 func (c composition) appendKey(key []byte) []byte {
 	for _, t := range c {
 		key = binary.BigEndian.AppendUint32(key, t.loss.id)
@@ -73,7 +73,7 @@ func (c composition) appendKey(key []byte) []byte {
 	return key
 }
 
-// share returns the one account of this meter that is equal to the one given.
+// share returns this meter's account that is equal to a.
 func (m *meter) share(a *account) *account {
 	key := binary.BigEndian.AppendUint32(nil, uint32(len(a.charged)))
 	key = a.charged.appendKey(key)
@@ -93,8 +93,7 @@ func (m *meter) share(a *account) *account {
 	return a
 }
 
-// measure returns what a composition of this meter's losses costs. Errors are
-// not remembered.
+// measure returns the cost of a composition of this meter's losses. It does not keep errors.
 func (m *meter) measure(c composition) (Result, error) {
 	var buf [128]byte // enough for ten distinct events without allocating
 	key := c.appendKey(buf[:0])

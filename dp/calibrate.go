@@ -7,25 +7,25 @@ import (
 	"slices"
 )
 
-// ErrUnattainable is returned by calibrations when no amount of noise meets the budget: ε
-// is below what the accountant's conversion can show at that δ, or the samplers' error
-// uses up δ.
+// ErrUnattainable is returned by calibrations if no amount of noise meets the budget. Either ε is
+// below the smallest value that the accountant's conversion can show at that δ, or the samplers'
+// error uses up δ.
 var ErrUnattainable = errors.New("dp: no noise meets the budget")
 
-// The calibrated noise is searched for between these, and is never below the
-// first; both far outside of what anybody runs.
+// minNoise and maxNoise limit the search for the noise. The result is never below minNoise. Both
+// are far outside practical values.
 const (
 	minNoise = 1e-6
 	maxNoise = 1e18
-	// calibrationPrecision is relative; the result is rounded up by at most it.
+	// calibrationPrecision is relative; the result is rounded up by at most this share.
 	calibrationPrecision = 1e-8
 )
 
-// NoiseMultiplier returns the least noise multiplier z with which steps
-// Gaussian releases, each over a Poisson sample of rate samplingRate (1: no
-// sampling), meet the budget, and what they then cost: at most b.Epsilon. z is
-// within 1e-8 relative of the least, and at least 1e-6. (PLD rounds ε up by a few
-// 1e-5 of it and not always by the same; there z is the least to as much.)
+// NoiseMultiplier returns the least noise multiplier z with which steps Gaussian releases meet the
+// budget, and their cost, at most b.Epsilon. Each release is over a Poisson sample of rate
+// samplingRate (1: no sampling). z is within 1e-8 relative of the least, and at least 1e-6. PLD
+// rounds ε up by a few 1e-5, relative, and not always by the same amount; its z is as close to the
+// least as that.
 func NoiseMultiplier(b Budget, steps int, samplingRate float64) (z float64, r Result, err error) {
 	return Calibrate(b, func(z float64) []Event {
 		if samplingRate == 1 {
@@ -35,24 +35,22 @@ func NoiseMultiplier(b Budget, steps int, samplingRate float64) (z float64, r Re
 	})
 }
 
-// SkellamVariance returns the least variance V with which release, whatever
-// its own variance is, meets the budget, and what it then costs: at most
-// b.Epsilon. release is a Skellam or SubsampledSkellam event with its
-// sensitivities and count. V is within 1e-8 relative of the least, and at
-// least 1e-6.
+// SkellamVariance returns the least variance V with which release meets the budget, and its cost,
+// at most b.Epsilon. release is a Skellam or SubsampledSkellam event with its sensitivities and
+// count; its own variance is ignored. V is within 1e-8 relative of the least, and at least 1e-6.
 func SkellamVariance(b Budget, release Event) (v float64, r Result, err error) {
 	release.Variance = 1
 	return SkellamFactor(b, []Event{release})
 }
 
-// SkellamFactor is for several releases that share a budget in fixed proportions: it
-// returns the least factor by which their variances are to be multiplied for all of
-// them together to meet the budget, and what they then cost: at most b.Epsilon.
-// releases are at least one, Skellam or SubsampledSkellam events with their
-// sensitivities and counts, and variances that are positive and finite, in any unit.
-// The factor is within 1e-8 relative of the least, and no less than leaves the largest variance at 1e-6. (Under
-// GDPSkellam, where ε jumps as one of them comes to have noise enough for its theorem, all
-// pieces between jumps are searched.)
+// SkellamFactor calibrates several releases that share a budget in fixed proportions. It returns
+// the least factor for their variances with which all of them together meet the budget, and their
+// cost, at most b.Epsilon.
+//
+// releases contains at least one Skellam or SubsampledSkellam event, with sensitivities and counts.
+// Their variances are positive and finite, in any unit. The factor is within 1e-8 relative of the
+// least, and leaves the largest variance at 1e-6 or more. Under GDPSkellam ε jumps where an event
+// gets enough noise for the theorem; SkellamFactor searches all pieces between jumps.
 func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err error) {
 	if len(releases) == 0 {
 		return 0, Result{}, errors.New("dp: no releases are given; there is nothing to calibrate")
@@ -77,8 +75,8 @@ func SkellamFactor(b Budget, releases []Event) (factor float64, r Result, err er
 	})
 }
 
-// CalibrateFactor is SkellamFactor for whoever makes the events of the multiplied variances itself: several releases
-// may be charged as one.
+// CalibrateFactor is SkellamFactor for callers that make the events of the multiplied variances
+// themselves, because they charge several releases as one.
 func CalibrateFactor(b Budget, variances []float64, events func(factor float64) []Event) (factor float64, r Result, err error) {
 	var starts []float64
 	if b.Accountant == GDPSkellam || b.Accountant == Best {
@@ -90,24 +88,26 @@ func CalibrateFactor(b Budget, variances []float64, events func(factor float64) 
 	return calibrate(b, minNoise/max(slices.Max(variances), 1), slices.Compact(starts), events)
 }
 
-// Calibrate returns the least noise with which events(noise) meets the budget, and what
-// they then cost: at most b.Epsilon. It is for several releases that share a budget:
-// events maps the noise, in any unit, to the releases, and more noise must not cost more.
-// (Under GDPSkellam ε jumps where an event has too little noise for its theorem; the budget is
-// met all the same, but a smaller noise on the other side of the jump may meet it too. PLD is
-// monotone to a few 1e-5, see NoiseMultiplier.) The result is within 1e-8 relative of the
-// least, and at least 1e-6.
+// Calibrate returns the least noise with which events(noise) meets the budget, and the cost, at
+// most b.Epsilon. It calibrates several releases that share a budget: events maps the noise, in any
+// unit, to the releases, and more noise must not cost more. The result is within 1e-8 relative of
+// the least, and at least 1e-6.
+//
+// Under GDPSkellam ε jumps where an event has too little noise for the theorem. The budget is met
+// all the same, but a smaller noise on the other side of the jump may meet it too. PLD is monotone
+// to a few 1e-5, see NoiseMultiplier.
 func Calibrate(b Budget, events func(noise float64) []Event) (noise float64, r Result, err error) {
 	return calibrate(b, minNoise, nil, events)
 }
 
-// calibrate searches the pieces that begin at minNoise and at each of starts, on which ε falls with the noise, in ascending order.
-// Where minNoise lies above the first start, or meets the budget, the search goes down to least.
+// calibrate searches the pieces that begin at minNoise and at each of starts, in ascending order.
+// On each piece ε falls with the noise. If minNoise lies above the first start, or meets the
+// budget, the search continues down to least.
 func calibrate(b Budget, least float64, starts []float64, events func(noise float64) []Event) (float64, Result, error) {
 	if err := b.ValidateFinite(); err != nil {
 		return 0, Result{}, err
 	}
-	var refused error // why the last noise that was tried had no ε
+	var refused error // why the last tried noise had no ε
 	cheapest := Result{Epsilon: math.Inf(1)}
 	meets := func(noise float64) (Result, bool, error) {
 		r, err := Problem{events(noise), b.Delta, b.Accountant, b.SamplerError}.Epsilon()
@@ -144,8 +144,8 @@ func calibrate(b Budget, least float64, starts []float64, events func(noise floa
 		ErrUnattainable, b.Epsilon, b.Delta, b.Accountant, b.SamplerError, cheapest.Epsilon)
 }
 
-// searchPiece finds the least noise in [lo, hi] that meets the budget, by
-// bisection of its logarithm; 0 where not even hi does.
+// searchPiece finds the least noise in [lo, hi] that meets the budget, by bisection of its
+// logarithm; 0 if hi does not meet the budget.
 func searchPiece(lo, hi float64, meets func(float64) (Result, bool, error)) (float64, Result, error) {
 	best, ok, err := meets(hi)
 	if err != nil || !ok {

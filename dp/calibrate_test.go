@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// least fails unless noise meets the budget and a little less does not.
+// least fails the test unless noise meets the budget and a slightly smaller noise does not.
 func least(t fataler, budget Budget, noise float64, r Result, events func(float64) []Event) {
 	t.Helper()
 	at := func(noise float64) float64 {
@@ -27,8 +27,8 @@ func least(t fataler, budget Budget, noise float64, r Result, events func(float6
 	}
 }
 
-// The same published table as for GaussianMu, and a textbook subsampled row
-// turned around: z = 1, q = 0.01, 1,000 steps cost 2.1014.
+// The published table of GaussianMu, and a textbook subsampled row turned around: z = 1, q = 0.01,
+// 1,000 steps cost 2.1014.
 func TestNoiseMultiplierTable(t *testing.T) {
 	for _, c := range []struct{ epsilon, sigma float64 }{
 		{1, 3.7306}, {2, 1.9938}, {5, 0.89187}, {10, 0.49989}, {20, 0.29004},
@@ -65,9 +65,9 @@ func TestNoiseMultiplierRoundTrip(t *testing.T) {
 	})
 }
 
-// A row of the table of the accountant pld, turned around: 1,000 steps at q = 0.01
-// and δ = 1e-5 keep 1.8282 with z = 1 or hardly more. The noise is the least but for
-// the precision of the grid. Best finds the same.
+// A row of the table of the accountant pld, turned around: 1,000 steps at q = 0.01 and δ = 1e-5
+// keep 1.8282 with z = 1 or hardly more. The noise is the least, except for the precision of the
+// grid. Best finds the same noise.
 func TestSampledNoiseMultiplierByDistribution(t *testing.T) {
 	budget := Budget{Epsilon: 1.8282, Delta: 1e-5, Accountant: PLD}
 	z, r, err := NoiseMultiplier(budget, 1000, 0.01)
@@ -121,14 +121,14 @@ func TestSkellamVarianceRoundTrip(t *testing.T) {
 			return []Event{release}
 		}
 		if r.Accountant == GDPSkellam && v == MinGaussianVariance {
-			return // the least noise is where the theorem begins
+			return // the least noise lies where the theorem begins
 		}
 		least(t, budget, v, r, events)
 	})
 }
 
-// The gain that the design states for charging Skellam as a Gaussian: 5 to 9%
-// less noise (standard deviation) than by Rényi.
+// The design states 5 to 9% less noise (standard deviation) for charging Skellam as a Gaussian than
+// by Rényi.
 func TestGDPSkellamGain(t *testing.T) {
 	for _, eps := range []float64{0.5, 1, 5} {
 		release := Skellam(1, 100, 1e4).Times(50)
@@ -146,8 +146,8 @@ func TestGDPSkellamGain(t *testing.T) {
 	}
 }
 
-// Several releases share one noise, here two whose μ² are 3 to 1: the closed
-// form is that of one Gaussian with the sum.
+// Two releases share one noise; their μ² are 3 to 1. The closed form is one Gaussian with the sum
+// of the μ².
 func TestCalibrateShares(t *testing.T) {
 	budget := Budget{Epsilon: 2, Delta: 1e-5, Accountant: Exact}
 	noise, _, err := Calibrate(budget, func(noise float64) []Event {
@@ -186,9 +186,9 @@ func TestCalibrationRefuses(t *testing.T) {
 	}
 }
 
-// Releases that share a budget: the factor is the least that meets it, whichever of them
-// is how noisy, and of a single release it is the variance. Events are composed by
-// Problem, which has tests of its own.
+// Several releases share a budget. The factor is the least that meets it, for any proportions of
+// their noise, and of a single release it is the variance. Problem composes the events and has
+// tests of its own.
 func TestSkellamFactor(t *testing.T) {
 	releases := []Event{Skellam(3, 5, 20).Times(2), Skellam(0.5, 2, 4), Skellam(40, 11, 30).Times(7)}
 	for _, a := range []Accountant{RDP, GDPSkellam} {

@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// skellamTable is the Skellam distribution of one variance, from the ratios of
-// scaled Bessel functions: p(k) = e^-V·I_k(V) for k >= 0.
+// skellamTable tabulates the Skellam distribution of one variance, from the ratios of scaled Bessel
+// functions: p(k) = e^-V·I_k(V) for k >= 0.
 type skellamTable struct {
 	hi, lo []float64 // log p(k) = hi + lo, so that differences keep their digits
 	p      []float64
 }
 
-// newSkellamTable tabulates k = 0..n. With r_k = p(k+1)/p(k), Miller's downward
-// recurrence r_(k-1) = 1/(2k/V + r_k) contracts errors; it runs on s = 1 - r,
-// which is as small as k/V, so that log r = log1p(-s) keeps its digits.
+// newSkellamTable tabulates k = 0..n. With r_k = p(k+1)/p(k), Miller's downward recurrence
+// r_(k-1) = 1/(2k/V + r_k) contracts errors. The code runs it on s = 1 - r. Because s is as small
+// as k/V, log r = log1p(-s) keeps its digits.
 func newSkellamTable(v float64, n int) skellamTable {
 	start := n + 50 + int(8*math.Sqrt(v))
 	// The start is the leading term of the uniform expansion of the ratio.
@@ -102,17 +102,16 @@ func TestSkellamTable(t *testing.T) {
 	}
 }
 
-// normalScores visits the increments z_(k+1) - z_k, k >= 0, of
-// z_k = Φ^-1(P[X < k]), as long as P[X >= k] > floor. The table must reach so
-// far that what lies past it is nothing beside floor.
+// normalScores visits the increments z_(k+1) - z_k, k >= 0, of z_k = Φ^-1(P[X < k]), as long as P[X
+// >= k] > floor. The table must reach so far that the mass past its end is negligible beside floor.
 func (t skellamTable) normalScores(floor float64, visit func(k int, increment float64)) {
 	n := len(t.p) - 1
 	tail := make([]float64, n+2)
 	for k := n; k >= 0; k-- {
 		tail[k] = tail[k+1] + t.p[k]
 	}
-	// By symmetry z_0 = -z_1; from p(0) rather than from a tail of nearly 1/2,
-	// whose rounding is as large as what is measured.
+	// By symmetry z_0 = -z_1. It comes from p(0) rather than from a tail of nearly 1/2, because
+	// rounding of the tail is as large as the measured increment.
 	z := normalStep(0, t.p[0]/2)
 	visit(0, 2*z)
 	for k := 1; k <= n && tail[k] > floor; k++ {
@@ -123,8 +122,8 @@ func (t skellamTable) normalScores(floor float64, visit func(k int, increment fl
 	}
 }
 
-// normalStep is the Δ with Φ(z+Δ) - Φ(z) = mass, to full relative accuracy:
-// the root of ∫_0^Δ exp(-z·t - t²/2) dt = mass/φ(z).
+// normalStep returns the Δ with Φ(z+Δ) - Φ(z) = mass, to full relative accuracy: the root of ∫_0^Δ
+// exp(-z·t - t²/2) dt = mass/φ(z).
 func normalStep(z, mass float64) float64 {
 	f := func(t float64) float64 { return math.Exp(-z*t - t*t/2) }
 	area := mass / normalDensity(z)
@@ -139,11 +138,12 @@ func normalStep(z, mass float64) float64 {
 	return delta
 }
 
-// The theorem holds for every variance from MinGaussianVariance on; tables are made up to this one.
+// largestTable limits the variance of tables. The theorem holds for every variance from
+// MinGaussianVariance upward.
 const largestTable = 1e9
 
-// certificateGrid is the variances at which domination is computed: dense where the noise is far
-// from normal.
+// certificateGrid returns the variances at which domination is computed: dense where the noise is
+// far from normal.
 func certificateGrid() []float64 {
 	var grid []float64
 	for v := MinGaussianVariance; v < 1e5; v *= 1.2 {
@@ -155,13 +155,12 @@ func certificateGrid() []float64 {
 	return append(grid, largestTable)
 }
 
-// What the theorem says is computed here, without any step of its proof. One test decides every
-// shift and every level at once. The trade-off curve of
-// the pair (X, X+d) is piecewise linear with corners (P[X >= k], P[X+d < k]);
-// the Gaussian one is convex, so it lies below wherever it does at the
-// corners: Φ(z_k - μ) <= P[X < k-d], that is z_k - z_(k-d) <= μ with
-// z_k = Φ^-1(P[X < k]). If every single increment is at most
-// (1+0.5/V)/√V, all sums of d of them are at most (1+0.5/V)·d/√V.
+// The test computes the claim of the theorem without any step of its proof. One computation decides
+// every shift and every level at once. The trade-off curve of the pair (X, X+d) is piecewise linear
+// with corners (P[X >= k], P[X+d < k]). The Gaussian curve is convex, so it lies below everywhere
+// if it does at the corners: Φ(z_k - μ) <= P[X < k-d]. With z_k = Φ^-1(P[X < k]) that is
+// z_k - z_(k-d) <= μ. If every single increment is at most (1+0.5/V)/√V, all sums of d increments are
+// at most (1+0.5/V)·d/√V.
 //
 // Tails: to 1e-290, from V = 1e5 to 1e-40.
 func TestGDPSkellamCertificate(t *testing.T) {
@@ -172,7 +171,7 @@ func TestGDPSkellamCertificate(t *testing.T) {
 			if v >= 1e5 {
 				floor, sigmas = 1e-40, 16
 			}
-			// What is charged for a shift of 1 is what the code charges.
+			// The μ for a shift of 1 comes from the code that charges it.
 			mu := 1 / gaussianStandIn(Skellam(v, 1, 1)).NoiseMultiplier
 			steps, worst, at := 0, 0.0, 0
 			newSkellamTable(v, int(sigmas*math.Sqrt(v))).normalScores(floor, func(k int, increment float64) {
@@ -209,10 +208,9 @@ func TestGDPSkellamCertificateIsSharp(t *testing.T) {
 	}
 }
 
-// The same claim by the definition, on shifts up to 8√V and δ down to 1e-12:
-// hockey-stick divergences of the Skellam pair are at most the Gaussian's. It
-// shares no step with the certificate above but the table. One variance per
-// decade, with few shifts and levels from 1e7.
+// The claim by the definition, on shifts up to 8√V and δ down to 1e-12: hockey-stick divergences of
+// the Skellam pair are at most the Gaussian's. The test shares no step with the certificate except
+// the table. One variance per decade, with few shifts and levels from 1e7.
 func TestGDPSkellamHockeyStick(t *testing.T) {
 	for _, v := range []float64{MinGaussianVariance, 30, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, largestTable} {
 		t.Run(fmt.Sprintf("V=%.4g", v), func(t *testing.T) {

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// loss is what one release of an event costs, computed when first asked for
-// and kept. Safe for concurrent use.
+// loss holds the costs of one release of an event. Each is computed when first asked for and kept.
+// Safe for concurrent use.
 type loss struct {
 	event Event  // with Count 1
 	id    uint32 // unique within one meter; 0 outside
 
 	curve   func() (renyiCurve, error) // Rényi divergences, see rdp.go
-	standIn func() *loss               // the Gaussian that dominates it, see skellam.go
-	pld     func() *gaussianLoss       // the distribution of its privacy loss, see pld.go; nil: none
+	standIn func() *loss               // the Gaussian that dominates the event, see skellam.go
+	pld     func() *gaussianLoss       // the distribution of the privacy loss, see pld.go; nil: none
 }
 
 func newLoss(e Event, id uint32) *loss {
@@ -39,8 +39,8 @@ type term struct {
 // The order makes every sum over it independent of the order of charging.
 type composition []term
 
-// add returns the composition with e added in place, using intern to find the
-// loss of an event it does not hold yet.
+// add returns the composition with e added in place. It calls intern for the loss of an event that
+// the composition does not hold yet.
 func (c composition) add(e Event, intern func(Event) *loss) (composition, error) {
 	i, found := slices.BinarySearchFunc(c, e, func(t term, e Event) int { return t.loss.event.compare(e) })
 	if !found {

@@ -8,14 +8,15 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Noise that is correlated over rounds (matrix mechanisms: Denisov et al. 2022) gains nothing where
-// every user is in every round. Why is in docs/adr/0012-noise-of-rounds-is-independent.md: what is read
-// off T sums are the rows of A·G, with a row of G for each round; a mechanism releases C·G + Z and
-// reads A·G + B·Z for an A = B·C, and its total error in a coordinate is sens(C)²·|B|². With a_s the columns
-// of A, that is at least (Σ|a_s|)², and independent noise whose variance in round s is in proportion to
-// 1/|a_s| has it.
+// Noise that is correlated over rounds (matrix mechanisms: Denisov et al. 2022) gains nothing if
+// every user is in every round. docs/adr/0012-noise-of-rounds-is-independent.md says why.
+//
+// The sums that are read after T rounds are the rows of A·G, with a row of G for each round. A
+// mechanism releases C·G + Z and reads A·G + B·Z for an A = B·C. Its total error in a coordinate is
+// sens(C)²·|B|². With a_s the columns of A, the error is at least (Σ|a_s|)². Independent noise
+// reaches this bound if its variance in round s is in proportion to 1/|a_s|.
 
-// prefixes are sums of the rounds so far, each with a rate.
+// prefixes returns the workload of the sums of the rounds so far, each round with a rate.
 func prefixes(rates []float64) *mat.Dense {
 	a := mat.NewDense(len(rates), len(rates), nil)
 	for t := range rates {
@@ -26,7 +27,8 @@ func prefixes(rates []float64) *mat.Dense {
 	return a
 }
 
-// faded are means of the rounds so far, in which each weighs rho times the next.
+// faded returns the workload of the means of the rounds so far. Each round weighs rho times the
+// next round.
 func faded(rounds int, rho float64) *mat.Dense {
 	a := mat.NewDense(rounds, rounds, nil)
 	for t := range rounds {
@@ -37,7 +39,8 @@ func faded(rounds int, rho float64) *mat.Dense {
 	return a
 }
 
-// falling are the learning rates of LFL, beside the first: linearly to a tenth over 80% of the rounds.
+// falling returns the learning rates of LFL relative to the first: they fall linearly to a tenth
+// over 80% of the rounds.
 func falling(rounds int) []float64 {
 	rates := make([]float64, rounds)
 	for t := range rates {
@@ -46,7 +49,7 @@ func falling(rounds int) []float64 {
 	return rates
 }
 
-// last is the last row of a workload alone.
+// last returns the last row of a workload.
 func last(a *mat.Dense) *mat.Dense {
 	n, m := a.Dims()
 	return mat.NewDense(1, m, mat.Row(nil, n-1, a))
@@ -61,7 +64,7 @@ func columnNorms(a mat.Matrix) []float64 {
 	return norms
 }
 
-// floor is what no mechanism's total error is below.
+// floor returns the lower bound on the total error of every mechanism.
 func floor(a mat.Matrix) float64 {
 	sum := 0.0
 	for _, norm := range columnNorms(a) {
@@ -70,7 +73,7 @@ func floor(a mat.Matrix) float64 {
 	return sum * sum
 }
 
-// decoded is |B|² of A = B·C.
+// decoded returns |B|² of A = B·C.
 func decoded(t *testing.T, a, c mat.Matrix) float64 {
 	t.Helper()
 	var inverse, b mat.Dense
@@ -81,8 +84,8 @@ func decoded(t *testing.T, a, c mat.Matrix) float64 {
 	return math.Pow(mat.Norm(&b, 2), 2)
 }
 
-// attacked is a lower bound on sens(C)²: |C·G|² of a user who gives, in round s, the vector of norm 1 that
-// points as column s of A does.
+// attacked returns a lower bound on sens(C)²: |C·G|² for a user who gives, in round s, the vector
+// of norm 1 in the direction of column s of A.
 func attacked(a, c mat.Matrix) float64 {
 	n, m := a.Dims()
 	g := mat.NewDense(m, n, nil)
@@ -96,7 +99,8 @@ func attacked(a, c mat.Matrix) float64 {
 	return math.Pow(mat.Norm(&moved, 2), 2)
 }
 
-// together is sens(C)² of a C that has no negative entry: the worst user gives the same in all rounds.
+// together returns sens(C)² of a C without negative entries: the worst user gives the same vector
+// in all rounds.
 func together(c mat.Matrix) float64 {
 	n, m := c.Dims()
 	sum := 0.0
@@ -112,8 +116,9 @@ func together(c mat.Matrix) float64 {
 
 func diagonal(values []float64) *mat.DiagDense { return mat.NewDiagDense(len(values), values) }
 
-// root is the square root of prefix sums, the optimal factorization up to a constant where each user is in
-// one round only (Henzinger, Upadhyay and Upadhyay 2023): binom(2k, k)/4^k on the k-th diagonal.
+// root returns the square root of prefix sums: binom(2k, k)/4^k on the k-th diagonal. It is the
+// optimal factorization up to a constant if each user is in one round only (Henzinger, Upadhyay and
+// Upadhyay 2023).
 func root(rounds int) *mat.Dense {
 	c, f := mat.NewDense(rounds, rounds, nil), 1.0
 	for k := range rounds {
@@ -130,7 +135,8 @@ func TestCorrelatedNoiseGainsNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, c := range map[string]struct {
 		a *mat.Dense
-		// placed is the least error of independent noise beside that of the same noise in every round.
+		// placed is the least error of independent noise, divided by the error of equal noise in
+		// every round.
 		placed float64
 	}{
 		// By hand: (Σ√t)² over 10·(1 + ... + 10), and (Σ η)² over 10·Ση².
@@ -159,7 +165,7 @@ func TestCorrelatedNoiseGainsNothing(t *testing.T) {
 			if got := decoded(t, c.a, root(rounds)) * together(root(rounds)); !(got >= least) {
 				t.Errorf("the square root has %v, below the floor %v", got, least)
 			}
-			for range 1000 { // triangular ones around the best, of all signs
+			for range 1000 { // triangular matrices around the best, with entries of all signs
 				m := mat.NewDense(rounds, rounds, nil)
 				spread := math.Exp(-6 * random.Float64())
 				for i := range rounds {
@@ -176,8 +182,8 @@ func TestCorrelatedNoiseGainsNothing(t *testing.T) {
 	}
 }
 
-// Where each user is in one round only, the same square root has half the variance of independent noise: what is
-// compared above is worth comparing.
+// If each user is in one round only, the same square root has half the variance of independent
+// noise. So the comparison above can tell the two apart.
 func TestCorrelatedNoiseGainsWhereUsersComeOnce(t *testing.T) {
 	a, c := prefixes([]float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}), root(10)
 	once := math.Pow(columnNorms(c)[0], 2)

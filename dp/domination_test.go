@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The steps of the proof in docs/privacy-proofs.md that Skellam noise is dominated by normal noise,
-// each by numbers that do not come from the proof.
+// These tests check the steps of the proof in docs/privacy-proofs.md that Skellam noise is
+// dominated by normal noise. Each check uses numbers that do not come from the proof.
 
 // Step 1: with p the probabilities of variance V, 1 - p(k-1)·p(k+1)/p(k)² is at most
 // 1/√(V² + k² - 1/4) for k >= 1, and at most 1/V + 1/(8V²) for k = 0. Tables come from a recurrence.
@@ -34,8 +34,8 @@ func TestSkellamIsNowhereMoreLogConcave(t *testing.T) {
 	}
 }
 
-// The one number that step 1 takes from a table: I_1(4)/I_0(4), of Abramowitz and Stegun, table
-// 9.8 (11.30192195 and 9.75946515). At x = 4 it starts the comparison for k = 0.
+// Step 1 takes one number from a table: I_1(4)/I_0(4), of Abramowitz and Stegun, table 9.8
+// (11.30192195 and 9.75946515). At x = 4 it starts the comparison for k = 0.
 func TestStartOfTheComparison(t *testing.T) {
 	ratio := 9.75946515 / 11.30192195
 	table := newSkellamTable(4, 100)
@@ -68,9 +68,9 @@ func TestNormalMassesOfIntervals(t *testing.T) {
 	}
 }
 
-// Step 3: with κ = -log(1 - 1/V - 1/(8V²)) a step of Skellam scores is at most
-// √(2 - 2√(1-κ)), and that is at most (1 + c/V)/√V with the c that is charged. The proof has c for
-// all V from its value at 16; here it is computed over the range.
+// Step 3: with κ = -log(1 - 1/V - 1/(8V²)) a step of Skellam scores is at most √(2 - 2√(1-κ)). That
+// is at most (1 + c/V)/√V with the c that the accountant charges. The proof has c for all V from
+// its value at 16; the test computes it over the range.
 func TestSkellamExcess(t *testing.T) {
 	for v := MinGaussianVariance; v < 1e7; v *= 1.01 {
 		kappa := -math.Log1p(-1/v - 1/(8*v*v))

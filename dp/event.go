@@ -16,15 +16,15 @@ const (
 	// GaussianMechanism adds normal noise with σ = z·Δ to a vector of L2
 	// sensitivity Δ.
 	GaussianMechanism Mechanism = "gaussian"
-	// SubsampledGaussianMechanism is the same over a Poisson sample: every
-	// unit takes part independently with probability q.
+	// SubsampledGaussianMechanism adds the noise of GaussianMechanism to a sum over a Poisson
+	// sample: every unit takes part independently with probability q.
 	SubsampledGaussianMechanism Mechanism = "subsampled-gaussian"
 	// SkellamMechanism adds the difference of two Poisson draws, with total
 	// variance V, to every coordinate of an integer vector of sensitivities
 	// D2 (L2) and D1 (L1).
 	SkellamMechanism Mechanism = "skellam"
-	// SubsampledSkellamMechanism is the same over a Poisson sample. Only
-	// GDPSkellam (and so Best) covers it.
+	// SubsampledSkellamMechanism adds the noise of SkellamMechanism to a sum over a Poisson sample.
+	// Only GDPSkellam (and so Best) covers it.
 	SubsampledSkellamMechanism Mechanism = "subsampled-skellam"
 )
 
@@ -33,7 +33,7 @@ var mechanisms = []Mechanism{GaussianMechanism, SubsampledGaussianMechanism, Ske
 // ParseMechanism parses a mechanism's name. The error lists the valid ones.
 func ParseMechanism(s string) (Mechanism, error) { return parse("mechanism", s, mechanisms) }
 
-// parse looks a word up among the valid ones of its kind.
+// parse looks up a word among the valid words of its kind.
 func parse[T ~string](kind, s string, valid []T) (T, error) {
 	words := make([]string, len(valid))
 	for i, v := range valid {
@@ -50,51 +50,48 @@ func (m Mechanism) Sampled() bool {
 	return m == SubsampledGaussianMechanism || m == SubsampledSkellamMechanism
 }
 
-// Integer reports whether the mechanism adds integer noise, with a variance and
-// integer sensitivities, rather than a multiple of an L2 sensitivity.
+// Integer reports whether the mechanism adds integer noise. Such noise has a variance and integer
+// sensitivities instead of a multiple of an L2 sensitivity.
 func (m Mechanism) Integer() bool {
 	return m == SkellamMechanism || m == SubsampledSkellamMechanism
 }
 
-// Event is Count releases of one mechanism with the same parameters. It is comparable:
-// equal events have the same mechanism, parameters and count. Build one with Gaussian,
-// SubsampledGaussian, Skellam or SubsampledSkellam; fields that a mechanism does not use
-// are zero.
+// Event is Count releases of one mechanism with the same parameters. It is comparable: equal events
+// have the same mechanism, parameters and count. Build an Event with Gaussian, SubsampledGaussian,
+// Skellam or SubsampledSkellam. Fields that a mechanism does not use are zero.
 type Event struct {
 	Mechanism       Mechanism `json:"mechanism"`
 	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"` // z = σ/Δ, of the Gaussian mechanisms
-	SamplingRate    float64   `json:"sampling_rate,omitempty"`    // q in (0, 1], of the subsampled ones
-	Variance        float64   `json:"variance,omitempty"`         // V per coordinate, integer units, of the Skellam ones
+	SamplingRate    float64   `json:"sampling_rate,omitempty"`    // q in (0, 1], of the subsampled mechanisms
+	Variance        float64   `json:"variance,omitempty"`         // V per coordinate, integer units, of the Skellam mechanisms
 	L2              float64   `json:"l2,omitempty"`               // D2, L2 sensitivity in integer units
 	L1              float64   `json:"l1,omitempty"`               // D1, L1 sensitivity in integer units
 	Count           int       `json:"count"`                      // releases, at least 1
 }
 
-// Gaussian is one release with normal noise of standard deviation z times the
-// L2 sensitivity.
+// Gaussian returns one release with normal noise of standard deviation z times the L2 sensitivity.
 func Gaussian(z float64) Event {
 	return Event{Mechanism: GaussianMechanism, NoiseMultiplier: z, Count: 1}
 }
 
-// SubsampledGaussian is one Gaussian release over a Poisson sample of rate q.
+// SubsampledGaussian returns one Gaussian release over a Poisson sample of rate q.
 func SubsampledGaussian(z, q float64) Event {
 	return Event{Mechanism: SubsampledGaussianMechanism, NoiseMultiplier: z, SamplingRate: q, Count: 1}
 }
 
-// Skellam is one release of an integer vector with Skellam noise of variance
-// v per coordinate; d2 and d1 bound how far one unit moves the vector in L2
-// and L1 norm (see IntegerBounds).
+// Skellam returns one release of an integer vector with Skellam noise of variance v per coordinate.
+// d2 and d1 bound how far one unit moves the vector in L2 and L1 norm (see IntegerBounds).
 func Skellam(v, d2, d1 float64) Event {
 	return Event{Mechanism: SkellamMechanism, Variance: v, L2: d2, L1: d1, Count: 1}
 }
 
-// SubsampledSkellam is one Skellam release over a Poisson sample of rate q.
+// SubsampledSkellam returns one Skellam release over a Poisson sample of rate q.
 func SubsampledSkellam(v, d2, d1, q float64) Event {
 	return Event{Mechanism: SubsampledSkellamMechanism, Variance: v, L2: d2, L1: d1, SamplingRate: q, Count: 1}
 }
 
-// Times is the event with its count multiplied by n. A product that does not
-// fit, like an n below 1, yields an event that Validate refuses.
+// Times returns the event with its count multiplied by n. If n is below 1 or the product does not
+// fit, Validate refuses the result.
 func (e Event) Times(n int) Event {
 	if n < 1 || e.Count > math.MaxInt/n {
 		e.Count = 0
@@ -104,7 +101,7 @@ func (e Event) Times(n int) Event {
 	return e
 }
 
-// Validate reports everything that is wrong with the event.
+// Validate reports every fault of the event.
 func (e Event) Validate() error {
 	if _, err := ParseMechanism(string(e.Mechanism)); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoAccountant, err)
@@ -141,9 +138,8 @@ func (e Event) Validate() error {
 	return errors.Join(errs...)
 }
 
-// compare orders events by their parameters, whatever their counts, so that a
-// composition has one canonical order and sums come out the same in the last
-// bit.
+// compare orders events by their parameters and ignores their counts. So a composition has one
+// canonical order, and sums are equal to the last bit.
 func (e Event) compare(o Event) int {
 	return cmp.Or(
 		strings.Compare(string(e.Mechanism), string(o.Mechanism)),

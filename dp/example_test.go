@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// What a hundred secure sums with Skellam noise cost: vectors of norm at most
-// 1 over 1,000 coordinates, in fixed point with 1,000 integers per unit.
+// The cost of a hundred secure sums with Skellam noise: vectors of norm at most 1 over 1,000
+// coordinates, in fixed point with 1,000 integers per unit.
 func ExampleProblem() {
 	d2, d1 := dp.IntegerBounds(dp.Fixed{L2: 1, Scale: 1000, MaxNonZero: 1000})
 	problem := dp.Problem{
@@ -35,9 +35,9 @@ func ExampleProblem() {
 	// Output: (epsilon=0.913, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam)
 }
 
-// A party that trains on Poisson samples of its ratings: 950 steps that release two
-// gradients, and 50 last ones that release only one of them, whose sensitivity is
-// less. Distributions of the privacy loss show it cheaper than Rényi divergences do.
+// A party trains on Poisson samples of its ratings: 950 steps release two gradients, and the last
+// 50 release only one, whose sensitivity is less. Distributions of the privacy loss show a smaller
+// ε than Rényi divergences do.
 func ExampleProblem_sampled() {
 	const rate = 0.02
 	events := []dp.Event{
@@ -60,8 +60,8 @@ func ExampleProblem_sampled() {
 	// (epsilon=2.745, delta=1e-05, unit=rating, relation=add-remove, accountant=pld, sampling=poisson, noise=float-gaussian)
 }
 
-// How much noise ε = 1 takes: once for one Gaussian release, once for a
-// thousand over Poisson samples of 1%.
+// The noise that ε = 1 takes: for one Gaussian release, and for a thousand releases over Poisson
+// samples of 1%.
 func ExampleNoiseMultiplier() {
 	budget := dp.Budget{Epsilon: 1, Delta: 1e-5, Accountant: dp.Best}
 	for _, run := range []struct {
@@ -80,8 +80,7 @@ func ExampleNoiseMultiplier() {
 	// 1000 steps at rate 0.01: z = 1.4146 by pld
 }
 
-// The variance that a distributed sum needs, by the proved accountant and by
-// the one that rests on numerical evidence.
+// The variance that a distributed sum needs, by each of two proved accountants.
 func ExampleSkellamVariance() {
 	release := dp.Skellam(1, 500, 5000).Times(20)
 	for _, accountant := range []dp.Accountant{dp.RDP, dp.GDPSkellam} {
@@ -97,8 +96,8 @@ func ExampleSkellamVariance() {
 	// gdp-skellam: standard deviation 4458
 }
 
-// Three statistics share one budget: the first is released once and takes a
-// tenth of μ², the others ten times each and take the rest in equal parts.
+// Three statistics share one budget. The first is released once and takes a tenth of μ². The others
+// are released ten times each and take the rest in equal parts.
 func ExampleCalibrate() {
 	const rounds = 10
 	budget := dp.Budget{Epsilon: 1, Delta: 1e-5, Accountant: dp.Exact}

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// GaussianDelta is the exact δ of μ-Gaussian differential privacy at epsilon,
-// Φ(-ε/μ + μ/2) - e^ε·Φ(-ε/μ - μ/2) (Balle and Wang 2018, theorem 8, with
-// μ = Δ/σ). It keeps its relative accuracy where both terms nearly cancel and
-// where e^ε overflows. epsilon and mu are at least 0; NaN otherwise.
+// GaussianDelta returns the exact δ of μ-Gaussian differential privacy at epsilon, Φ(-ε/μ + μ/2) -
+// e^ε·Φ(-ε/μ - μ/2) (Balle and Wang 2018, theorem 8, with μ = Δ/σ). It keeps its relative accuracy
+// where both terms nearly cancel and where e^ε overflows. epsilon and mu must be at least 0;
+// otherwise it returns NaN.
 func GaussianDelta(epsilon, mu float64) float64 {
 	switch {
 	case !(epsilon >= 0 && mu >= 0):
@@ -23,8 +23,8 @@ func GaussianDelta(epsilon, mu float64) float64 {
 	// large factor meets a small one.
 	switch {
 	case mu < 0.1:
-		// R(a) - R(b) would cancel; integrate -R'(t) = 1 - t·R(t) instead,
-		// which five Gauss-Legendre points do to 1e-15 on so short a step.
+		// R(a) - R(b) would cancel, so integrate -R'(t) = 1 - t·R(t): five Gauss-Legendre points do
+		// it to 1e-15 on so short a step.
 		return normalDensity(a) * gaussLegendre(func(t float64) float64 { return 1 - t*mills(t) }, epsilon/mu, mu/2)
 	case a < 0:
 		return max(0, math.Erfc(a/math.Sqrt2)/2-normalDensity(a)*mills(b))
@@ -43,12 +43,11 @@ func gaussLegendre(f func(float64) float64, m, h float64) float64 {
 	return h * (w0*f(m) + w1*(f(m-h*x1)+f(m+h*x1)) + w2*(f(m-h*x2)+f(m+h*x2)))
 }
 
-// bisection steps halve the interval to the last bit of a float64 and stop
-// there at the latest.
+// bisectionSteps suffices to halve an interval to the last bit of a float64.
 const bisectionSteps = 200
 
-// GaussianEpsilon is the smallest ε >= 0 with GaussianDelta(ε, mu) <= delta,
-// rounded up; +Inf for delta <= 0 or an infinite mu, NaN for a negative one.
+// GaussianEpsilon returns the smallest ε >= 0 with GaussianDelta(ε, mu) <= delta, rounded up. It is
+// +Inf for delta <= 0 or an infinite mu, and NaN for a negative mu.
 func GaussianEpsilon(mu, delta float64) float64 {
 	switch {
 	case !(mu >= 0):
@@ -76,9 +75,9 @@ func GaussianEpsilon(mu, delta float64) float64 {
 	return hi
 }
 
-// GaussianMu is the largest μ with GaussianDelta(epsilon, μ) <= delta, rounded
-// down: a release of L2 sensitivity Δ may have noise of σ = Δ/μ. It is 0 for
-// delta <= 0, +Inf for delta >= 1, NaN for a negative epsilon.
+// GaussianMu returns the largest μ with GaussianDelta(epsilon, μ) <= delta, rounded down: a release
+// of L2 sensitivity Δ may have noise of σ = Δ/μ. It is 0 for delta <= 0, +Inf for delta >= 1, NaN
+// for a negative epsilon.
 func GaussianMu(epsilon, delta float64) float64 {
 	switch {
 	case !(epsilon >= 0):
@@ -115,7 +114,7 @@ func (mu gaussianMu) epsilon(delta float64) float64 { return GaussianEpsilon(flo
 // exactComposition composes plain Gaussian events.
 func exactComposition(c composition) (privacyBound, error) {
 	if m, found := c.first(func(m Mechanism) bool { return m != GaussianMechanism }); found {
-		return nil, fmt.Errorf("%w: accountant %s is for %s events only, and there is a %s one",
+		return nil, fmt.Errorf("%w: accountant %s is for %s events only; found a %s event",
 			ErrNoAccountant, Exact, GaussianMechanism, m)
 	}
 	var square float64

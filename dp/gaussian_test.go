@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// within fails unless got is want to the relative tolerance.
+// within fails the test unless got equals want to the relative tolerance.
 func within(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance*math.Abs(want)) {
@@ -16,9 +16,9 @@ func within(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// deltaByQuadrature is δ(ε; μ) from the definition, as an integral of positive
-// terms by gonum: with the standard normal score t of the output, the privacy
-// loss minus ε is μ·(t-a), and δ = ∫_a φ(t)·(1 - e^(-μ(t-a))) dt.
+// deltaByQuadrature computes δ(ε; μ) from the definition, as an integral of positive terms by
+// gonum. With the standard normal score t of the output, the privacy loss minus ε is μ·(t-a), and δ
+// = ∫_a φ(t)·(1 - e^(-μ(t-a))) dt.
 func deltaByQuadrature(epsilon, mu float64) float64 {
 	a := epsilon/mu - mu/2
 	f := func(t float64) float64 {

@@ -6,15 +6,15 @@ import (
 	"math"
 )
 
-// Fixed describes vectors that are scaled and rounded to nearest integers.
+// Fixed describes vectors that are scaled and rounded to the nearest integers.
 type Fixed struct {
 	L2         float64 // C, bound on the L2 norm before scaling, positive
-	L1         float64 // bound on the L1 norm before scaling; 0: none is known
+	L1         float64 // bound on the L1 norm before scaling; 0: no bound is known
 	Scale      float64 // s, integers per unit, positive
-	MaxNonZero int     // h, public cap on the non-zero coordinates, at least 1; the length where there is no cap
+	MaxNonZero int     // h, public cap on the non-zero coordinates, at least 1; without a cap, the length
 }
 
-// Validate reports everything that is wrong with the description.
+// Validate reports every fault of the description.
 func (f Fixed) Validate() error {
 	var errs []error
 	if !(f.L2 > 0) || math.IsInf(f.L2, 1) {
@@ -32,11 +32,10 @@ func (f Fixed) Validate() error {
 	return errors.Join(errs...)
 }
 
-// IntegerBounds returns the sensitivities of the integer vectors of f:
-// D2 = s·C + √h/2, since rounding moves each of h coordinates by at most 1/2,
-// and D1 = min(√h·D2, D2²), the latter because |x| <= x² for integers; also
-// at most s·L1 + h/2 where an L1 bound is given, and never below D2. Both are NaN, which no event
-// accepts, for an f that Validate refuses.
+// IntegerBounds returns the sensitivities of the integer vectors of f. D2 = s·C + √h/2, since
+// rounding moves each of h coordinates by at most 1/2. D1 = min(√h·D2, D2²), since |x| <= x² for
+// integers. With an L1 bound D1 is also at most s·L1 + h/2, but never below D2. Both are NaN, which
+// no event accepts, for an f that Validate refuses.
 func IntegerBounds(f Fixed) (d2, d1 float64) {
 	if f.Validate() != nil {
 		return math.NaN(), math.NaN()

@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Random vectors within the bounds, scaled and rounded to nearest, never leave
-// the integer bounds.
+// Random vectors within the bounds, scaled and rounded, never leave the integer bounds.
 func TestIntegerBoundsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := rapid.IntRange(1, 40).Draw(t, "h")

@@ -16,14 +16,14 @@ type Record struct {
 	Protection
 }
 
-// Protection is what a charge is about: one unit, and how data sets differ in it. The zero value
-// is unknown: records of version 0.1 do not say it.
+// Protection says what a charge protects: one unit, and how data sets differ in it. The zero value
+// is unknown: records of version 0.1 do not contain it.
 type Protection struct {
 	Unit     Unit     `json:"unit,omitempty"`
 	Relation Relation `json:"relation,omitempty"`
 }
 
-// Validate refuses words that there are not. Unknown is valid.
+// Validate refuses a unit or relation that does not exist. Unknown is valid.
 func (p Protection) Validate() error {
 	var errs []error
 	if p.Unit != "" {
@@ -37,46 +37,46 @@ func (p Protection) Validate() error {
 	return errors.Join(errs...)
 }
 
-// String is for messages.
+// String formats the protection for messages.
 func (p Protection) String() string {
 	return fmt.Sprintf("unit=%s, relation=%s", cmp.Or(p.Unit, "unknown"), cmp.Or(p.Relation, "unknown"))
 }
 
-// adds reports whether what two charges cost can be added up. An unknown relation is that of
-// the other, which somebody has vouched for with the unit; an unknown unit is not.
+// adds reports whether the costs of two charges can be added up. An unknown relation counts as the
+// other charge's relation, because the unit vouches for it. An unknown unit adds to nothing.
 func (p Protection) adds(q Protection) bool {
 	return p.Unit == q.Unit && (p.Relation == q.Relation || p.Relation == "" || q.Relation == "")
 }
 
-// ErrMixed is wrapped by the error for charges of different units or relations in one ledger: an ε
+// ErrMixed is wrapped by the error for charges of different units or relations in one ledger. An ε
 // about one rating and an ε about one user do not add up to an ε about either.
-var ErrMixed = errors.New("dp: what protects different units does not add up")
+var ErrMixed = errors.New("dp: charges that protect different units do not add up")
 
 // Ledger is one client's privacy account, in memory. Charges are never refunded, since an
-// aggregator can claim failure after it has seen the sum. Charge first, make the Record
-// durable, and only then let the masked input leave: a crash in between overstates what
-// was spent, never understates it.
+// aggregator can claim failure after it has seen the sum. Charge first, make the Record durable,
+// and only then let the masked input leave. A crash in between overstates the spent privacy, never
+// understates it.
 //
-// A Ledger belongs to one goroutine; ledgers that share a Cache may run concurrently. What
-// ledgers of one Cache hold they share, as long as they were charged the same: of a
-// million clients of a simulation each takes some ten bytes.
+// A Ledger belongs to one goroutine; ledgers that share a Cache may run concurrently. Ledgers of
+// one Cache share their memory as long as they have the same charges: a client of a simulation with
+// a million clients takes some ten bytes.
 type Ledger struct {
 	meter  *meter
 	budget float64
 	*account
 }
 
-// account is what was charged. It never changes: other ledgers may hold it too.
+// account holds a ledger's charges. It never changes, because other ledgers may hold it too.
 type account struct {
 	spent    Result
 	charged  composition
 	sessions []lastCharge
-	protects Protection // of what is charged; that of nothing if nothing is
+	protects Protection // of the charges; the zero value if there are none
 
-	latest atomic.Pointer[charge] // that was accepted on top of it
+	latest atomic.Pointer[charge] // the charge last accepted on top of this account
 }
 
-// charge is one that an account has become another by.
+// charge leads from one account to another.
 type charge struct {
 	session   [16]byte
 	iteration uint64
@@ -84,8 +84,8 @@ type charge struct {
 	becomes   *account
 }
 
-// lastCharge is the latest iteration charged in a session. A client knows few
-// sessions, so a short list does.
+// lastCharge holds the latest iteration charged in a session. A client knows few sessions, so a
+// short list suffices.
 type lastCharge struct {
 	session   [16]byte
 	iteration uint64
@@ -122,7 +122,7 @@ func NewLedger(b Budget, cache *Cache) (*Ledger, error) {
 	return &l, nil
 }
 
-// NewLedgers opens empty ledgers of so many clients of one process.
+// NewLedgers opens n empty ledgers for the clients of one process.
 func NewLedgers(b Budget, n int) ([]*Ledger, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -140,10 +140,10 @@ func newLedger(b Budget, cache *Cache) Ledger {
 	return Ledger{meter: m, budget: b.Epsilon, account: m.empty}
 }
 
-// RestoreLedger rebuilds a ledger from its durable records, in the order in which they
-// were charged. What they spent is accepted even above the budget, which may have been
-// lowered since: then every further charge is refused. Records that could not have been
-// charged in that order, or that the accountant does not cover, are an error.
+// RestoreLedger rebuilds a ledger from its durable records, in the order in which they were
+// charged. It accepts records that spent more than the budget, which may have been lowered since;
+// then the ledger refuses every further charge. Records that could not have been charged in that
+// order, or that the accountant does not cover, are an error.
 func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 	l, err := NewLedger(b, cache)
 	if err != nil {
@@ -167,14 +167,14 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 	return l, nil
 }
 
-// Protect says what the charges to come are about. It is refused with ErrMixed, and changes nothing,
-// where what was charged is about something else, or nobody knows about what.
+// Protect says what the next charges protect. It fails with ErrMixed, and changes nothing, if
+// earlier charges protect something else or something unknown.
 func (l *Ledger) Protect(p Protection) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
 	if len(l.charged) > 0 && !l.protects.adds(p) {
-		return fmt.Errorf("%w: what was charged has %s, what comes has %s", ErrMixed, l.protects, p)
+		return fmt.Errorf("%w: earlier charges have %s, this charge has %s", ErrMixed, l.protects, p)
 	}
 	if len(l.charged) > 0 && p.Relation == "" {
 		p.Relation = l.protects.Relation
@@ -183,14 +183,14 @@ func (l *Ledger) Protect(p Protection) error {
 	return nil
 }
 
-// Charge spends what taking part in an iteration costs. It is refused, and
-// changes nothing, with an *OverspendError where the total would exceed the
-// budget, with ErrIterationOrder where the iteration is not later than the
-// last one charged in the session, and with ErrNoAccountant where an event has
-// no accountant; a charge of no events is refused too. Iterations that were
-// never charged may be passed over.
+// Charge spends the cost of taking part in an iteration. A refused charge changes nothing.
+//
+// Charge fails with an *OverspendError if the total would exceed the budget, and with
+// ErrNoAccountant if an event has no accountant. It fails with ErrIterationOrder if the iteration
+// is not later than the last iteration charged in the session. It also refuses a charge without
+// events. A session may skip iterations.
 func (l *Ledger) Charge(session [16]byte, iteration uint64, events []Event) error {
-	// Of those who share an account most are charged the same next.
+	// Most ledgers that share an account are charged the same next.
 	c := l.latest.Load()
 	if c == nil || c.session != session || c.iteration != iteration || !slices.Equal(c.events, events) {
 		next, err := l.prepare(session, iteration, events)
@@ -213,8 +213,7 @@ func (l *Ledger) Charge(session [16]byte, iteration uint64, events []Event) erro
 	return nil
 }
 
-// prepare checks a charge and returns the composition after it, leaving the
-// ledger as it is.
+// prepare checks a charge and returns the composition after it. It leaves the ledger unchanged.
 func (l *Ledger) prepare(session [16]byte, iteration uint64, events []Event) (composition, error) {
 	if i := l.find(session); i >= 0 && iteration <= l.sessions[i].iteration {
 		return nil, fmt.Errorf("%w: iteration %d, after %d in session %x", ErrIterationOrder, iteration, l.sessions[i].iteration, session)
@@ -239,7 +238,7 @@ func (l *Ledger) find(session [16]byte) int {
 	return slices.IndexFunc(l.sessions, func(s lastCharge) bool { return s.session == session })
 }
 
-// advanced are the latest iterations charged in each session, with one more.
+// advanced returns the latest iterations charged in each session, with one more.
 func (l *Ledger) advanced(session [16]byte, iteration uint64) []lastCharge {
 	sessions := slices.Clone(l.sessions)
 	if i := l.find(session); i >= 0 {
@@ -249,13 +248,12 @@ func (l *Ledger) advanced(session [16]byte, iteration uint64) []lastCharge {
 	return append(sessions, lastCharge{session, iteration})
 }
 
-// Spent is what all charges together cost, at the budget's δ; ε is 0 before
-// the first.
+// Spent returns the cost of all charges together at the budget's δ; ε is 0 before the first charge.
 func (l *Ledger) Spent() Result { return l.spent }
 
-// Charged is everything that was charged, equal events counted together, in the
-// canonical order. Where one unit's data is spread over several clients, what
-// it spent is the composition of what all of them charged.
+// Charged returns all charges, equal events counted together, in the canonical order. If one unit's
+// data is spread over several clients, the unit's cost is the composition of the charges of all of
+// them.
 func (l *Ledger) Charged() []Event {
 	events := make([]Event, len(l.charged))
 	for i, t := range l.charged {
@@ -265,7 +263,7 @@ func (l *Ledger) Charged() []Event {
 	return events
 }
 
-// Budget is what the ledger was opened with.
+// Budget returns the budget that the ledger was opened with.
 func (l *Ledger) Budget() Budget {
 	s := l.meter.settings
 	return Budget{Epsilon: l.budget, Delta: s.delta, Accountant: s.accountant, SamplerError: s.samplerError}

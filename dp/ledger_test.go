@@ -29,8 +29,8 @@ func open(t fataler, b Budget, cache *Cache) *Ledger {
 	return l
 }
 
-// Charges up to the budget are taken, each answered as the Problem of all of
-// them; the one that does not fit is refused and leaves no trace.
+// Charges up to the budget are accepted, each answered as the Problem of all of them. A charge that
+// does not fit is refused and leaves no trace.
 func TestLedgerRefusesToOverspend(t *testing.T) {
 	l := open(t, budget, nil)
 	event := Skellam(1e4, 15, 150)
@@ -57,7 +57,7 @@ func TestLedgerRefusesToOverspend(t *testing.T) {
 			if l.Spent() != before {
 				t.Errorf("a refused charge moved the account from %+v to %+v", before, l.Spent())
 			}
-			// The iteration is not used up: something cheaper may still fit.
+			// The iteration is not used up: a cheaper charge may still fit.
 			if err = l.Charge(sessionA, i, []Event{Skellam(1e8, 1, 1)}); err != nil {
 				t.Errorf("a small charge after a refused one: %v", err)
 			}
@@ -147,8 +147,7 @@ func TestLedgerWithoutLimit(t *testing.T) {
 	}
 }
 
-// Whatever was charged, a ledger rebuilt from its records (through JSON, as a
-// store may keep them) is the same ledger.
+// A ledger rebuilt from its records (through JSON, as a store may keep them) equals the original.
 func TestRestoreLedger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cache := new(Cache)
@@ -184,8 +183,8 @@ func TestRestoreLedger(t *testing.T) {
 	})
 }
 
-// A budget lowered since the records were made: they stand, nothing more is
-// charged. Records that no ledger would have accepted are refused by number.
+// If a budget was lowered since the records were made, the records stand and no further charge is
+// accepted. Records that no ledger would have accepted are refused by number.
 func TestRestoreLedgerEdges(t *testing.T) {
 	records := []Record{{Session: sessionA, Iteration: 1, Events: []Event{Gaussian(1)}}, {Session: sessionA, Iteration: 2, Events: []Event{Gaussian(1)}}}
 	l, err := RestoreLedger(budget, nil, records)
@@ -207,8 +206,8 @@ func TestRestoreLedgerEdges(t *testing.T) {
 	}
 }
 
-// Ledgers of different budgets share one cache, at once, and answer as alone;
-// also when more compositions are live than are kept.
+// Ledgers of different budgets share one cache, at once, and answer as if alone, also if more
+// compositions are live than the cache keeps.
 func TestLedgersShareACache(t *testing.T) {
 	cache := new(Cache)
 	var wg sync.WaitGroup
@@ -252,9 +251,8 @@ func TestLedgersShareACache(t *testing.T) {
 	}
 }
 
-// A run of sampled steps, by loss distributions: every charge is answered as the
-// Problem of all of them, also while other ledgers charge, the account never falls,
-// and what is kept does not grow.
+// A run of sampled steps, by loss distributions. Every charge is answered as the Problem of all of
+// them, also while other ledgers charge. The account never falls, and its memory does not grow.
 func TestLedgerBySampledSteps(t *testing.T) {
 	cache := new(Cache)
 	const iterations, steps = 120, 7
@@ -269,7 +267,7 @@ func TestLedgerBySampledSteps(t *testing.T) {
 			last := 0.0
 			for i := range uint64(iterations) {
 				events := []Event{SubsampledGaussian(1.5, 0.02).Times(steps)}
-				if i >= iterations-10 { // the last ones release less
+				if i >= iterations-10 { // the last steps release less
 					events[0].NoiseMultiplier = 2
 				}
 				if err = l.Charge(sessionA, i, events); err != nil {

@@ -2,7 +2,7 @@ package dp
 
 import "math"
 
-// logHalfErfc is log(erfc(x)/2), finite far beyond where erfc underflows.
+// logHalfErfc returns log(erfc(x)/2), finite far beyond where erfc underflows.
 func logHalfErfc(x float64) float64 {
 	if x < 5 {
 		return math.Log(math.Erfc(x) / 2)
@@ -10,12 +10,11 @@ func logHalfErfc(x float64) float64 {
 	return math.Log(erfcx(x)/2) - x*x
 }
 
-// erfcx is e^(x²)·erfc(x) for x >= -1, accurate to a few units in the last
-// place.
+// erfcx returns e^(x²)·erfc(x) for x >= -1, accurate to a few units in the last place.
 func erfcx(x float64) float64 {
 	if x < 25 {
-		// x² rounded loses up to x²·2^-53 relative in the exponential; the
-		// rounding error itself comes from a fused multiply-add.
+		// Rounding x² loses up to x²·2^-53 relative in the exponential; a fused multiply-add
+		// recovers the rounding error.
 		hi := x * x
 		lo := math.FMA(x, x, -hi)
 		return math.Exp(hi) * (1 + lo) * math.Erfc(x)
@@ -30,7 +29,7 @@ func erfcx(x float64) float64 {
 	return sum / (x * math.SqrtPi)
 }
 
-// mills is the Mills ratio Φ(-x)/φ(x) of the standard normal, for x >= -1.
+// mills returns the Mills ratio Φ(-x)/φ(x) of the standard normal, for x >= -1.
 func mills(x float64) float64 {
 	return math.Sqrt(math.Pi/2) * erfcx(x/math.Sqrt2)
 }
@@ -39,7 +38,7 @@ func normalDensity(x float64) float64 {
 	return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi)
 }
 
-// logAdd is log(e^a + e^b).
+// logAdd returns log(e^a + e^b).
 func logAdd(a, b float64) float64 {
 	if a < b {
 		a, b = b, a
@@ -50,7 +49,7 @@ func logAdd(a, b float64) float64 {
 	return a + math.Log1p(math.Exp(b-a))
 }
 
-// logSub is log(e^a - e^b), for a >= b.
+// logSub returns log(e^a - e^b), for a >= b.
 func logSub(a, b float64) float64 {
 	if math.IsInf(b, -1) {
 		return a

@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// pldComposition answers for the accountant PLD. It follows the distribution of
-// the privacy loss L = log(dP/dQ)(x), x ~ P, through the composition and reads
-// δ(ε) = E[max(0, 1 - e^(ε-L))] off it. P and Q are the pair that dominates a
-// release: N(0, z²) and the mixture (1-q)·N(0, z²) + q·N(1, z²), with P the
-// mixture where the unit is removed and Q where it is added (Zhu, Dong and Wang
-// 2022). Which one it is holds for every release of a run, so the two
+// pldComposition computes ε for the accountant PLD. It follows the distribution of the privacy loss
+// L = log(dP/dQ)(x), x ~ P, through the composition and reads δ(ε) = E[max(0, 1 - e^(ε-L))] off it.
+//
+// P and Q are the pair that dominates a release: N(0, z²) and the mixture
+// (1-q)·N(0, z²) + q·N(1, z²). P is the mixture if the unit is removed, and Q if it is added (Zhu,
+// Dong and Wang 2022). The direction is the same for every release of a run, so the two directions
 // are composed apart and the larger ε is taken.
 //
-// What makes the answer an upper bound:
+// Five steps make the answer an upper bound:
 //
-//   - Cut. Outcomes that are further than cut·z from both means count as
-//     leaks: e^(-cut²/2) is added to δ for every release.
+//   - Cut. Outcomes farther than cut·z from both means count as leaks:
+//     e^(-cut²/2) is added to δ for every release.
 //
 //   - Grid. A loss between two multiples of a step is shared out to both such
 //     that P and Q keep their mass; δ then becomes, between grid points, the
@@ -24,35 +24,35 @@ import (
 //     Manurangsi 2022). ε rises by second order only, see lossPlan.step.
 //
 //   - Tilt. Masses are multiplied by e^(λL) and divided by their sum, with λ
-//     about the Chernoff exponent of the δ asked for. The sum of n tilted
-//     losses is spread around the ε looked for, so that the Fourier
-//     transform's absolute error, about 1e-14, is relative to δ however small δ is.
+//     about the Chernoff exponent of the requested δ. The sum of n tilted
+//     losses is spread around the requested ε. So the Fourier transform's
+//     absolute error, about 1e-14, is relative to δ, also for a small δ.
 //
 //   - Wrap. The transform is circular: p(j), the tilted mass of n releases at
-//     cell j of N, holds what belongs there and what wraps around. Nothing
-//     is negative, so wrapping only adds, and with M the product of the sums
+//     cell j of N, holds its own mass and the mass that wraps around. No mass
+//     is negative, so wrapping only adds. With M the product of the sums
 //
 //     δ(j·step) <= M·e^(-λ·j·step)·Σ_{m>0} (1 - e^(-m·step))·e^(-λ·m·step)·p(j+m mod N)
 //
-//     holds on a grid of any length. A length is chosen that makes the surplus
+//     holds on a grid of any length. The chosen length makes the surplus
 //     negligible. Over the Fourier coefficients of p, the sum over m is
 //     geometric, and p itself is never needed.
 //
 //   - Rounding. Bounds on the error of masses and transforms are added.
 type pldComposition struct {
 	parts []lossPart
-	// mu is the parameter of the same releases without sampling. Sampling
-	// never raises δ, which is jointly convex in P and Q, so that what mu costs
-	// limits ε; it is the answer where nothing is sampled.
+	// mu is the parameter of the same releases without sampling. Sampling never raises δ, which is
+	// jointly convex in P and Q. So the cost of mu limits ε; it is the answer if nothing is
+	// sampled.
 	mu float64
-	// distance bounds the total variation between the two worlds: at such a δ
-	// ε is 0.
+	// distance bounds the total variation between the two worlds: at a δ of distance or more, ε is
+	// 0.
 	distance float64
 	releases float64
 	sampled  bool
 }
 
-// lossPart is count releases with the same loss.
+// lossPart stands for count releases with the same loss.
 type lossPart struct {
 	loss  *gaussianLoss
 	count int
@@ -66,7 +66,7 @@ func pldBound(c composition) (privacyBound, error) {
 	for _, t := range c {
 		g := t.loss.pld()
 		if g == nil {
-			return nil, fmt.Errorf("%w: accountant %s is for %s and %s events only, and there is a %s one",
+			return nil, fmt.Errorf("%w: accountant %s is for %s and %s events only; found a %s event",
 				ErrNoAccountant, PLD, GaussianMechanism, SubsampledGaussianMechanism, t.loss.event.Mechanism)
 		}
 		n := float64(t.count)
@@ -82,16 +82,15 @@ func pldBound(c composition) (privacyBound, error) {
 	}
 	p.mu = math.Sqrt(square)
 	p.sampled = len(p.parts) > 0
-	if len(plain) > 1 { // plain Gaussians are one: no grid for each
+	if len(plain) > 1 { // plain Gaussians compose to one: no grid for each
 		plain = []lossPart{{newGaussianLoss(1/math.Sqrt(plainSquare), 1), 1}}
 	}
 	p.parts = append(p.parts, plain...)
 	return p, nil
 }
 
-// Beyond these, ε is in the millions, masses underflow, or rounding adds up to
-// more than a thousandth of δ; there, what the same releases cost without sampling
-// is the answer.
+// Beyond these limits ε is in the millions, masses underflow, or rounding adds up to more than a
+// thousandth of δ. There the answer is the cost of the same releases without sampling.
 const (
 	maxPLDMu       = 1e4
 	minPLDDelta    = 1e-250
@@ -129,7 +128,7 @@ func (p pldComposition) epsilon(delta float64) float64 {
 // lossSolution is the ε of a δ, and how steep the curve is there.
 type lossSolution struct {
 	epsilon float64
-	slope   float64 // -d log δ/dε; 0 where ε is 0 or the limit
+	slope   float64 // -d log δ/dε; 0 if ε is 0 or the limit
 }
 
 // solve takes the larger of the two directions' ε on a grid, at most limit.

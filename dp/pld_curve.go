@@ -14,10 +14,10 @@ type lossCurve struct {
 	inflate   float64      // factor for the error of the masses
 	lost      float64      // probability of what was cut off
 	terms     []complex128 // Fourier series of δ·e^(λε)/M
-	slack     float64      // bound on its error
+	slack     float64      // bound on the error of terms
 }
 
-// newLossCurve prepares a curve for chernoff; the others need its transform.
+// newLossCurve prepares a curve for chernoff; the other methods need its transform.
 func newLossCurve(grid lossGrid, d direction, parts []lossPart, spectra []*spectrum) *lossCurve {
 	c := &lossCurve{grid: grid, direction: d}
 	var logInflate float64
@@ -66,12 +66,10 @@ func (c *lossCurve) transform(parts []lossPart, spectra []*spectrum) {
 		sum += weight * cmplx.Abs(product)
 		c.terms[k] = complex(weight/float64(size), 0) * product * c.kernel(k)
 	}
-	// With e the error of a coefficient c, that of c^n is at most
-	// n·e·(|c|+e)^(n-1): at most 2.2·n·e·|c|^n where |c| >= 1/2, and 1.1·e
-	// elsewhere. In a product with other powers, (|c|+e)^n is at most 2·|c|^n,
-	// or so small that n·e times it is nothing beside e. Taking powers loses
-	// at most 4 roundoffs a factor, adding the terms one for each. No kernel
-	// is larger than the first.
+	// With e the error of a coefficient c, the error of c^n is at most n·e·(|c|+e)^(n-1): at most
+	// 2.2·n·e·|c|^n if |c| >= 1/2, and 1.1·e elsewhere. In a product with other powers, (|c|+e)^n
+	// is at most 2·|c|^n, or so small that n·e times it is nothing beside e. Taking powers loses at
+	// most 4 roundoffs a factor, adding the terms one for each. No kernel is larger than the first.
 	e := fourierError(size) + 4*unitRoundoff
 	sum += 2 * rest
 	c.slack = real(c.kernel(0)) / float64(size) * (2*rest + (4.4*e*c.releases+unitRoundoff*float64(kept+32))*sum +
@@ -115,8 +113,8 @@ func (c *lossCurve) delta(j int) float64 {
 	return c.lost + c.inflate*math.Exp(c.logMoment-c.tilt()*float64(j)*c.grid.step)*(max(0, sum)+c.slack)
 }
 
-// solve finds the smallest ε at which the bound is at most delta, or limit where that
-// is smaller. From one grid point to the next the bound is the chord over e^ε.
+// solve finds the smallest ε at which the bound is at most delta, or limit if that is smaller. From
+// one grid point to the next the bound is the chord over e^ε.
 func (c *lossCurve) solve(delta, limit float64) lossSolution {
 	if c.delta(0) <= delta {
 		return lossSolution{}

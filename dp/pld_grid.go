@@ -2,13 +2,13 @@ package dp
 
 import "math"
 
-// gaussianLoss is the privacy loss of one release with noise multiplier z over a
-// Poisson sample of rate q, as a function of the outcome x in units of the
-// sensitivity: with u = (2x-1)/2z² the log ratio of N(1, z²) to N(0, z²),
+// gaussianLoss is the privacy loss of one release with noise multiplier z over a Poisson sample of
+// rate q, as a function of the outcome x in units of the sensitivity. With u = (2x-1)/2z² the log
+// ratio of N(1, z²) to N(0, z²), the loss is
 //
 //	L(x) = log(1 - q + q·e^u)
 //
-// is the loss where the unit is removed, and -L(x) where it is added.
+// if the unit is removed, and -L(x) if it is added.
 type gaussianLoss struct {
 	z, q  float64
 	cache spectrumCache
@@ -16,7 +16,7 @@ type gaussianLoss struct {
 
 func newGaussianLoss(z, q float64) *gaussianLoss { return &gaussianLoss{z: z, q: q} }
 
-// eventLoss is the loss of one release of a Gaussian event, nil of another.
+// eventLoss returns the loss of one release of a Gaussian event, nil for another event.
 func eventLoss(e Event) *gaussianLoss {
 	switch e.Mechanism {
 	case GaussianMechanism:
@@ -49,7 +49,7 @@ func (g *gaussianLoss) at(x float64) (loss, logDensity float64) {
 	return u + rest, rest - s*s/2
 }
 
-// outcome is the x at which the loss is l; -Inf where l is below all losses.
+// outcome returns the x at which the loss is l; -Inf if l is below all losses.
 func (g *gaussianLoss) outcome(l float64) float64 {
 	u := l
 	switch {
@@ -66,7 +66,7 @@ func (g *gaussianLoss) outcome(l float64) float64 {
 	return g.z*g.z*u + 0.5
 }
 
-// side is the direction that stands for d. Without sampling the two are mirror
+// side returns the direction that stands for d. Without sampling the two directions are mirror
 // images, and one does for both.
 func (g *gaussianLoss) side(d direction) direction {
 	if g.q == 1 {
@@ -75,10 +75,9 @@ func (g *gaussianLoss) side(d direction) direction {
 	return d
 }
 
-// spans are the outcomes within cut·z of one of the means that the directions need:
-// one interval, or two where the means are far apart. At most e^(-cut²/2) of what
-// an outcome is drawn from lies outside: 2·Φ(-cut) for a Gaussian and so for a
-// mixture.
+// spans returns the outcomes within cut·z of one of the means that the directions need: one
+// interval, or two if the means are far apart. At most e^(-cut²/2) of the outcome's distribution
+// lies outside: 2·Φ(-cut) for a Gaussian and so for a mixture.
 func (g *gaussianLoss) spans(cut float64) [][2]float64 {
 	w := cut * g.z
 	switch {
@@ -91,10 +90,10 @@ func (g *gaussianLoss) spans(cut float64) [][2]float64 {
 	}
 }
 
-// lossMasses is the mixture's mass inside of the spans, shared among the losses
-// j·step such that both sides of the pair keep theirs: p[i] is at j = first + i.
-// The Gaussian's is p[i]·e^(-j·step), so that one array serves both directions.
-// Every mass is exact to massError, relative.
+// lossMasses is the mixture's mass inside of the spans, shared among the losses j·step such that
+// both sides of the pair keep their mass; p[i] is at j = first + i. The Gaussian's mass is
+// p[i]·e^(-j·step), so that one array serves both directions. Every mass is exact to massError,
+// relative.
 type lossMasses struct {
 	step, cut float64
 	first     int
@@ -129,18 +128,18 @@ func (g *gaussianLoss) cells(spans [][2]float64, step float64) (first, last int)
 	return int(math.Floor(lowest/step)) - 1, int(math.Ceil(highest/step)) + 1
 }
 
-// What Gauss-Legendre points miss of an exponential that changes by e^w over a
-// panel is 5e-7·w⁶ for three and w⁴/4320 for two: less than 1e-12 here, relative.
-// Every factor is smoother than that.
+// For an exponential that changes by e^w over a panel, Gauss-Legendre points miss 5e-7·w⁶ with
+// three points and w⁴/4320 with two: less than 1e-12 here, relative. Every factor is smoother than
+// that exponential.
 const (
 	widePanel   = 0.1
 	narrowPanel = 0.005
 	massError   = 2e-12 // with the rounding of logarithms and exponentials
 )
 
-// share integrates the mixture from x to end, where the loss rises from l to
-// l + step, and returns what goes to either: a loss l + t gives the upper one
-// the part (1 - e^-t)/(1 - e^-step), which keeps the other side's mass.
+// share integrates the mixture from x to end, where the loss rises from l to l + step, and returns
+// the parts of the lower and the upper loss. A loss l + t gives the upper one the part (1 -
+// e^-t)/(1 - e^-step), which keeps the other side's mass.
 func (g *gaussianLoss) share(x, end, l, step, cut float64) (lower, upper float64) {
 	scale := 1 / (g.z * math.Sqrt(2*math.Pi))
 	whole := -math.Expm1(-step)

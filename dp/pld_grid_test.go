@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// At every grid point the shared-out masses give δ of one release itself, in both
-// directions; that is what sharing keeps. The closed form is the oracle's.
+// At every grid point the shared-out masses give δ of one release itself, in both directions:
+// sharing keeps δ. The oracle has the closed form.
 func TestMassesKeepDelta(t *testing.T) {
 	const cut = 12
 	for _, m := range []mixture{{1, 0.01}, {0.3, 0.5}, {4, 0.9}, {0.04, 0.2}, {20, 1e-5}, {1, 1}, {0.7, 1 - 1e-9}} {
@@ -57,7 +57,7 @@ func TestLossAndOutcome(t *testing.T) {
 		if want := m.density(removed, x) * m.z * math.Sqrt(2*math.Pi); !(math.Abs(math.Exp(logDensity)-want) <= 1e-12*want) {
 			t.Fatalf("%v: density at %v is %v, want %v", m, x, math.Exp(logDensity), want)
 		}
-		// Where losses crowd together their outcomes cannot be told apart: compare losses.
+		// Crowded losses have outcomes that cannot be told apart: compare losses.
 		if back, _ := g.at(g.outcome(loss)); !(math.Abs(back-loss) <= 1e-13*(math.Abs(loss)+m.q)) {
 			t.Fatalf("%v: the loss %v comes back as %v", m, loss, back)
 		}
@@ -96,7 +96,7 @@ func TestFourierError(t *testing.T) {
 		for _, k := range []int{1, 3, n/8 + 1, n / 2} {
 			re, im := new(big.Float).SetPrec(200), new(big.Float).SetPrec(200)
 			for j, v := range x {
-				// The factor is rounded, at random: 2^-53 times Σ|x|, at most.
+				// Rounding moves the factor at random: at most 2^-53 times Σ|x|.
 				sin, cos := math.Sincos(2 * math.Pi * float64(j*k%n) / float64(n))
 				re.Add(re, new(big.Float).Mul(big.NewFloat(v), big.NewFloat(cos)))
 				im.Sub(im, new(big.Float).Mul(big.NewFloat(v), big.NewFloat(sin)))
@@ -131,10 +131,9 @@ func TestKernelAndPower(t *testing.T) {
 	}
 }
 
-// The whole curve against convolution written out: the masses of a few releases
-// on the accountant's grid, neither tilted nor wrapped, in sums of positive terms.
-// It is never below, and above by what is charged for cutting, wrapping and
-// rounding: a share of 1e-5 of δ.
+// The whole curve against convolution written out: the masses of a few releases on the accountant's
+// grid, neither tilted nor wrapped, in sums of positive terms. The curve is never below the
+// convolution. It is above by the charge for cutting, wrapping and rounding: a share of 1e-5 of δ.
 func TestCurveAgainstConvolution(t *testing.T) {
 	parts := []lossPart{{newGaussianLoss(1, 0.2), 3}, {newGaussianLoss(2, 1), 1}}
 	p := pldComposition{parts: parts, releases: 4}

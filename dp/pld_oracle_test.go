@@ -36,7 +36,7 @@ func (m mixture) loss(x float64) float64 {
 	return max(a, b) + math.Log1p(math.Exp(-math.Abs(a-b)))
 }
 
-// threshold is where the loss is eps; -Inf where it is always above.
+// threshold returns the x at which the loss is eps; -Inf if the loss is always above.
 func (m mixture) threshold(eps float64) float64 {
 	if m.q == 1 {
 		return m.z*m.z*eps + 0.5
@@ -51,9 +51,9 @@ func (m mixture) threshold(eps float64) float64 {
 	return m.z*m.z*math.Log(ratio) + 0.5
 }
 
-// delta is the closed form for one release at any real ε: the probability of the
-// set where the loss is above ε, minus e^ε times that under the other side. Far
-// out, where the two cancel, it is integrated instead.
+// delta is the closed form for one release at any real ε: the probability of the set where the loss
+// is above ε, minus e^ε times the set's probability under the other side. Far out, where the two
+// cancel, it is integrated instead.
 func (m mixture) delta(d direction, eps float64) float64 {
 	if d == removed {
 		x := m.threshold(eps)
@@ -77,7 +77,7 @@ func (m mixture) delta(d direction, eps float64) float64 {
 	})
 }
 
-// density is that of what the loss is drawn from.
+// density returns the density of the side that the loss is drawn from.
 func (m mixture) density(d direction, x float64) float64 {
 	normal := func(x float64) float64 { return math.Exp(-x*x/(2*m.z*m.z)) / (m.z * math.Sqrt(2*math.Pi)) }
 	if d == added {
@@ -103,8 +103,8 @@ func (m mixture) panels(low, high, width float64, points int, f func(float64) fl
 	return sum
 }
 
-// exactDelta is δ of one or two releases, in the dearer direction: of two, the
-// closed form for one, integrated over the outcomes of the other.
+// exactDelta returns δ of one or two releases, in the dearer direction. For two releases it
+// integrates the closed form for one over the outcomes of the other.
 func exactDelta(eps float64, parts ...mixture) (most float64) {
 	for d := range directions {
 		if len(parts) == 1 {
@@ -124,9 +124,9 @@ func exactDelta(eps float64, parts ...mixture) (most float64) {
 	return most
 }
 
-// tight fails unless eps is a bound for the releases at delta (to 1e-7, the error
-// of the quadrature) and not larger than the least one by more than grid, relative to
-// ε or to the change of ε that changes δ by a factor of e.
+// tight fails the test unless eps is a bound for the releases at delta (to 1e-7, the error of the
+// quadrature). eps may exceed the least bound by at most grid, relative to ε or to the change of ε
+// that changes δ by a factor of e.
 func tight(t fataler, eps, delta, grid float64, parts ...mixture) {
 	t.Helper()
 	at := exactDelta(eps, parts...)
@@ -144,13 +144,13 @@ type optimisticPart struct {
 	count int
 }
 
-// optimisticEpsilon is a lower bound on ε, in the direction of removal: outcomes are
-// put into bins, whose losses are those of the bins' masses (which is
-// post-processing), and rounded down to the grid. Bins are the grid's cells around
-// its points, shifted up by a little, so that most losses are rounded by that
-// little. A plain circular convolution composes them: what wraps around is below
-// 1e-12 where no loss is much larger than the deviation of their sum, and so is the
-// transform's error.
+// optimisticEpsilon returns a lower bound on ε, in the direction of removal. It puts outcomes into
+// bins, whose losses are the losses of the bins' masses (which is post-processing), and rounds them
+// down to the grid. Bins are the grid's cells around its points, shifted up by a little, so that
+// most losses are rounded by that little.
+//
+// A plain circular convolution composes the losses. The mass that wraps around is below 1e-12 if no
+// loss is much larger than the deviation of their sum, and so is the transform's error.
 func optimisticEpsilon(parts []optimisticPart, delta, step float64) float64 {
 	var variance, drift, shift float64
 	for _, p := range parts {

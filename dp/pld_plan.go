@@ -6,13 +6,13 @@ import "math"
 type direction int
 
 const (
-	removed    direction = iota // the mixture: the unit is in the data whose outcome is seen
-	added                       // the Gaussian: it is in the other
-	directions                  // how many there are
+	removed    direction = iota // the mixture: the unit is in the data that gave the outcome
+	added                       // the Gaussian: the unit is in the other data
+	directions                  // the number of directions
 )
 
-// order is the power of the mixture's ratio to the Gaussian, under the Gaussian,
-// that makes the tilted masses: E_P[e^(λL)] is E[e^((1+λ)L)] or E[e^(-λL)].
+// order returns the power of the mixture's ratio to the Gaussian, under the Gaussian, that makes
+// the tilted masses: E_P[e^(λL)] is E[e^((1+λ)L)] or E[e^(-λL)].
 func (d direction) order(tilt float64) float64 {
 	if d == removed {
 		return 1 + tilt
@@ -20,8 +20,7 @@ func (d direction) order(tilt float64) float64 {
 	return -tilt
 }
 
-// lossGrid is where losses are put. A good one makes the answer tight; with any,
-// it is a bound.
+// lossGrid is the grid of losses. A good grid makes the answer tight; any grid makes it a bound.
 type lossGrid struct {
 	cut  float64             // in standard deviations, see gaussianLoss.spans
 	step float64             // between losses
@@ -32,13 +31,13 @@ type lossGrid struct {
 func (g lossGrid) length() float64 { return float64(g.size) * g.step }
 
 const (
-	// What the grid may add to ε, relative to ε (or to 1/λ, the change of ε that
-	// changes δ by a factor of e, where that is larger): finePrecision on grids
-	// of up to fastGrid, where that takes more up to coarsePrecision.
+	// finePrecision and coarsePrecision limit the amount that the grid adds to ε, relative to ε, or
+	// to 1/λ if that is larger. 1/λ is the change of ε that changes δ by a factor of e. Grids of up
+	// to fastGrid cells keep finePrecision; if that takes more cells, coarsePrecision suffices.
 	finePrecision   = 5e-6
 	coarsePrecision = 4e-5
-	// lostShare and wrapShare are the parts of δ that what is cut off and what
-	// wraps around may take; either raises ε by that share of 1/λ.
+	// lostShare and wrapShare are the parts of δ that cutting off and wrapping around may take.
+	// Either raises ε by that share of 1/λ.
 	lostShare = 1e-6
 	wrapShare = 1e-6
 
@@ -49,16 +48,16 @@ const (
 	maxDecay = 100     // of e^(-λL) from one cell to the next, as an exponent
 )
 
-// lossPlan is what grids are chosen with. Counts and δ are rounded for it, so that a
-// growing composition changes its grid seldom and spectra can be kept; the noise
-// and the rate are not, so that ε is smooth in them.
+// lossPlan holds the figures that choose a grid. Counts and δ are rounded for it, so that a growing
+// composition changes its grid seldom and spectra can be kept. The noise and the rate are not
+// rounded, so that ε is smooth in them.
 type lossPlan struct {
 	cut      float64
 	counts   []float64 // of the parts, at most
 	releases float64   // all of them
 	logDelta float64
 	lowest   float64 // the lower of the directions' saddles
-	guess    float64 // at ε, often too high where losses are heavy-tailed
+	guess    float64 // at ε, often too high for heavy-tailed losses
 	ladders  [directions]ladder
 }
 
@@ -80,13 +79,13 @@ func (p pldComposition) plan(delta float64) *lossPlan {
 		plan.lowest = min(plan.lowest, saddles[d])
 	}
 	for d := range directions {
-		// Where a loss has an upper end, its saddle rises without use.
+		// If a loss has an upper end, its saddle rises without use.
 		plan.ladders[d] = e.ladder(d, min(saddles[d], 4*plan.lowest))
 	}
 	return plan
 }
 
-// grid chooses a grid by the guess. Not ok: none is fine enough.
+// grid chooses a grid by the guess. Not ok: no grid is fine enough.
 func (plan *lossPlan) grid(parts []lossPart) (g lossGrid, ok bool) {
 	g.cut = plan.cut
 	var length float64
@@ -104,17 +103,16 @@ func (plan *lossPlan) grid(parts []lossPart) (g lossGrid, ok bool) {
 	return g, g.step > 0 && max(g.tilt[removed], g.tilt[added])*g.step < maxDecay
 }
 
-// step is how wide cells may be for a relative precision at ε, where δ falls as
-// e^(-slope·ε): the grid adds n·step²·(slope+1)/12 to ε on average over where losses
-// lie in their cells, and half as much again at worst.
+// step returns the widest cells for a relative precision at ε, where δ falls as e^(-slope·ε). On
+// average over the positions of losses in their cells the grid adds n·step²·(slope+1)/12 to ε, and
+// half as much again at worst.
 func (plan *lossPlan) step(precision, epsilon, slope float64) float64 {
 	return math.Sqrt(8 * precision * max(epsilon, 1/slope) / (plan.releases * (1 + slope)))
 }
 
-// refine adapts a grid to the solution that was found on it, where the guess was
-// wrong, as it is where losses are heavy-tailed: it makes cells narrower where the
-// curve turned out too steep for them, and the grid longer where, at the true
-// counts, more than ten times wrapShare may wrap around.
+// refine adapts a grid to the solution that was found on it if the guess was wrong, as it is for
+// heavy-tailed losses. It makes cells narrower where the curve was too steep for them. It makes the
+// grid longer if, at the true counts, more than ten times wrapShare may wrap around.
 func (plan *lossPlan) refine(g lossGrid, parts []lossPart, found lossSolution) lossGrid {
 	if found.slope == 0 {
 		return g
@@ -136,8 +134,8 @@ func (plan *lossPlan) refine(g lossGrid, parts []lossPart, found lossSolution) l
 	return g
 }
 
-// fit sets step and size for a length: the fine step if fastGrid cells are enough
-// for it, else up to the coarse one if that helps, else what maxGrid allows.
+// fit sets step and size for a length: the fine step if fastGrid cells are enough for it, otherwise
+// up to the coarse step if that helps, otherwise the step that maxGrid allows.
 func (g *lossGrid) fit(length, fine, coarse float64) {
 	g.size = minGrid
 	for g.size < maxGrid && float64(g.size)*fine < length &&
@@ -147,8 +145,8 @@ func (g *lossGrid) fit(length, fine, coarse float64) {
 	g.step = max(min(fine, length/minGrid), length/float64(g.size))
 }
 
-// countRange returns the counts that are planned as one: the next number of the
-// form 2^k or 3·2^k not below n, and the smallest that shares it.
+// countRange returns the counts that share one plan: the next number of the form 2^k or 3·2^k not
+// below n, and the smallest count that shares it.
 func countRange(n int) (low, high float64) {
 	x := float64(n)
 	_, exp := math.Frexp(x)
@@ -223,7 +221,7 @@ func (e *estimate) cumulants(d direction, tilt float64) (k, mean, variance float
 	return k, mean, variance
 }
 
-// cumulants are those of one release.
+// cumulants returns the cumulants of one release.
 func (e *estimatePart) cumulants(d direction, tilt float64) (k, mean, variance float64) {
 	d = e.loss.side(d)
 	order := d.order(tilt)
@@ -248,8 +246,8 @@ func (e *estimatePart) cumulants(d direction, tilt float64) (k, mean, variance f
 	return top + math.Log(s0), mean, variance
 }
 
-// saddle finds the λ at which the saddle-point approximation of δ at the tilted
-// mean is the δ asked for, or the mean 0 where that is larger.
+// saddle finds the λ at which the saddle-point approximation of δ at the tilted mean is the
+// requested δ, or the mean is 0 if that λ is larger.
 func (e *estimate) saddle(d direction, logDelta float64) float64 {
 	enough := func(tilt float64) bool {
 		k, mean, variance := e.cumulants(d, tilt)
@@ -306,13 +304,13 @@ func (l ladder) exponent(rung int, counts []float64, epsilon float64) float64 {
 	return sum
 }
 
-// maxExponent bounds K(λ) - λε - log δ: the transform's error in δ grows with e to
-// that power, and more than wrapShare is left for it.
+// maxExponent bounds K(λ) - λε - log δ. The transform's error in δ grows with e to that power, and
+// more than wrapShare remains for it.
 const maxExponent = 10
 
-// shortest returns the tilt with which the grid may be shortest for what wraps
-// around to add at most wrapShare to δ at epsilon, and that length. It is sought from
-// where the exponent is least, on down: tilting magnifies large losses that are rare.
+// shortest returns the tilt that allows the shortest grid, and that length. Wrapping around then
+// adds at most wrapShare to δ at epsilon. The search starts where the exponent is least and goes
+// down: tilting magnifies large losses that are rare.
 func (l ladder) shortest(counts []float64, epsilon, logDelta float64) (tilt, length float64) {
 	least := l.saddle
 	for r := l.saddle; r > 0; r-- {
@@ -332,10 +330,10 @@ func (l ladder) shortest(counts []float64, epsilon, logDelta float64) (tilt, len
 	return tilt, length
 }
 
-// length returns how long the grid must be for what wraps around to add at most
-// e^logShare to δ at epsilon. Markov's inequality bounds what comes up from below by
-// e^(K(λ') - λ'ε - (λ-λ')·length), λ' < λ, and what comes down from above by
-// e^(K(λ') - λ'ε - (λ'-λ)·length), λ' > λ.
+// length returns how long the grid must be for wrapping around to add at most e^logShare to δ at
+// epsilon. Markov's inequality bounds the mass that comes up from below, for λ' < λ, by
+// e^(K(λ') - λ'ε - (λ-λ')·length). It bounds the mass that comes down from above, for λ' > λ, by
+// e^(K(λ') - λ'ε - (λ'-λ)·length).
 func (l ladder) length(tilt float64, counts []float64, epsilon, logShare float64) float64 {
 	below, above := math.Inf(1), math.Inf(1)
 	for r, other := range l.tilts {

@@ -8,30 +8,29 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// spectrum is what the tilted masses of one release become on a grid, in one
-// direction.
+// spectrum holds the tilted masses of one release on a grid, in one direction, and their transform.
 type spectrum struct {
-	logMoment float64 // log Σ_j p_j·e^(λ·l_j), what the masses are divided by
+	logMoment float64 // log Σ_j p_j·e^(λ·l_j), the divisor of the masses
 	massError float64 // bound on the relative error of a tilted mass times that sum
 	series    func() series
 }
 
-// series is Σ_j p̃_j·e^(-2πi·jk/N) for k = 0 to N/2, p̃ being the tilted masses, up
-// to where the powers that will be asked for vanish.
+// series is Σ_j p̃_j·e^(-2πi·jk/N) for k = 0 to N/2, up to where the requested powers vanish. p̃
+// are the tilted masses.
 type series struct {
 	coefficients []complex128
-	rest         float64 // bounds the sum of the powers' sizes over what was left out
+	rest         float64 // bounds the sum of the powers' sizes over the coefficients left out
 }
 
 // negligible is the size of a coefficient's power that may be left out.
 const negligible = 1e-18
 
-// spectrumKey tells spectra of one loss apart.
+// spectrumKey distinguishes the spectra of one loss.
 type spectrumKey struct {
 	cut, step, tilt float64
 	size            int
 	direction       direction
-	power           float64 // the smallest that will be asked for
+	power           float64 // the smallest power that will be asked for
 }
 
 // spectrumCache keeps the latest masses and spectra of a loss. Safe for
@@ -68,7 +67,7 @@ func (g *gaussianLoss) spectrum(grid lossGrid, d direction, count int) *spectrum
 
 // newSpectrum tilts the masses; the transform waits until it is needed.
 func newSpectrum(m *lossMasses, key spectrumKey) *spectrum {
-	// The masses are those under the mixture already.
+	// The masses are already masses under the mixture.
 	slope := (key.direction.order(key.tilt) - 1) * m.step
 	tilted := make([]float64, len(m.p))
 	top := math.Inf(-1)
@@ -92,8 +91,8 @@ func newSpectrum(m *lossMasses, key spectrumKey) *spectrum {
 	}
 }
 
-// transform wraps the tilted masses, the first of which is at cell first, around
-// the grid. Where the unit is added, losses have the other sign.
+// transform wraps the tilted masses, which begin at cell first, around the grid. If the unit is
+// added, losses have the other sign.
 func transform(key spectrumKey, first int, tilted []float64) series {
 	size := key.size
 	wrapped := make([]float64, size)
@@ -118,11 +117,10 @@ func transform(key spectrumKey, first int, tilted []float64) series {
 // unitRoundoff is half the distance from 1 to the next float64.
 const unitRoundoff = 0x1p-53
 
-// fourierError bounds the error of every coefficient of n non-negative numbers
-// with sum 1. A coefficient is their sum with unit factors, and a number goes
-// through at most log2(n)/2 + 2 passes, with an error of at most 32 roundoffs in
-// each: up to 26 for a factor, whose angle is below 2π and rounded four times, the
-// rest for the arithmetic.
+// fourierError bounds the error of every coefficient of n non-negative numbers with sum 1. A
+// coefficient is their sum with unit factors. A number goes through at most log2(n)/2 + 2 passes,
+// with an error of at most 32 roundoffs in each. Up to 26 of them are for a factor, whose angle is
+// below 2π and rounded four times; the others are for the arithmetic.
 func fourierError(n int) float64 {
 	return 32 * unitRoundoff * (math.Log2(float64(n))/2 + 2)
 }

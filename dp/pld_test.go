@@ -12,10 +12,10 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// Published values. ε of 1,000 and 10,000 steps: Google's dp_accounting, in four
-// decimals. δ at ε = 1: what fourier-accountant (Koskela, Jälkö and Honkela) prints in
-// its README, for 10,000 steps (the example beside it reads 1,000); and dp_accounting's
-// own test of three steps, in five decimals.
+// Published values. Google's dp_accounting has ε of 1,000 and 10,000 steps, in four decimals.
+// fourier-accountant (Koskela, Jälkö and Honkela) prints δ at ε = 1 in its README, for 10,000 steps
+// (the example beside it reads 1,000). The test of three steps in five decimals is dp_accounting's
+// own.
 func TestPLDTable(t *testing.T) {
 	for _, c := range []struct {
 		z, q           float64
@@ -54,7 +54,7 @@ func TestPLDOneRelease(t *testing.T) {
 	}
 }
 
-// Two releases, alike and different, with and without sampling, against quadrature.
+// Two releases, equal and different, with and without sampling, against quadrature.
 func TestPLDTwoReleases(t *testing.T) {
 	for _, c := range [][]mixture{
 		{{1, 0.1}, {1, 0.1}},
@@ -69,8 +69,8 @@ func TestPLDTwoReleases(t *testing.T) {
 	}
 }
 
-// Many releases, against a lower bound: the truth lies between the two, so their gap
-// is at least the accountant's error.
+// Many releases, against a lower bound. The truth lies between the two, so their gap is at least
+// the accountant's error.
 func TestPLDGap(t *testing.T) {
 	for _, c := range []struct {
 		parts []optimisticPart
@@ -98,8 +98,8 @@ func TestPLDGap(t *testing.T) {
 	}
 }
 
-// At a rate of all but 1e-12 the grid must give what the closed form gives without
-// sampling: δ differs by n·1e-12 at most. So it does from large to tiny δ.
+// At a rate of 1 - 1e-12 the grid must give the ε of the closed form without sampling: δ differs by
+// n·1e-12 at most. This holds from large to tiny δ.
 func TestPLDAgainstClosedForm(t *testing.T) {
 	for _, c := range []struct {
 		z     float64
@@ -108,7 +108,7 @@ func TestPLDAgainstClosedForm(t *testing.T) {
 		for _, delta := range []float64{0.01, 1e-5, 1e-8} {
 			want := GaussianEpsilon(math.Sqrt(float64(c.steps))/c.z, delta)
 			got := epsilon(t, PLD, delta, SubsampledGaussian(c.z, 1-1e-12).Times(c.steps)).Epsilon
-			// Below by n·1e-12/δ, a hundredth of it over λ, and that over ε.
+			// The bound may be below by n·1e-12/δ, a hundredth of it over λ, and that over ε.
 			if !(got >= want*(1-1e-4) && got <= want*(1+6e-5)+1e-9) {
 				t.Errorf("z = %v, %d steps, δ = %v: ε = %.9g, want %.9g", c.z, c.steps, delta, got, want)
 			}
@@ -149,8 +149,8 @@ var anyGaussian = rapid.Custom(func(t *rapid.T) Event {
 	return Gaussian(z).Times(count)
 })
 
-// Whatever the mixture: at most Rényi's bound and what the same costs without
-// sampling, at least what any part of it costs.
+// For every mixture, ε is at most Rényi's bound and the cost without sampling, and at least the
+// cost of any part of it.
 func TestPLDLiesBetween(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOfN(anyGaussian, 1, 3).Draw(t, "events")
@@ -172,8 +172,8 @@ func TestPLDLiesBetween(t *testing.T) {
 	})
 }
 
-// More noise, a larger δ, fewer steps, a smaller rate: never dearer, but for the
-// precision that the grid promises.
+// More noise, a larger δ, fewer steps and a smaller rate never cost more, except for the precision
+// that the grid promises.
 func TestPLDMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyGaussian.Draw(t, "event")
@@ -202,8 +202,8 @@ func TestPLDMonotone(t *testing.T) {
 	})
 }
 
-// Extremes are answered: by 0 where the two worlds hardly differ, by the bound
-// without sampling where the grid gives up, and never by NaN.
+// Extremes are answered, never by NaN: by 0 if the two worlds hardly differ, and by the bound
+// without sampling if the grid gives up.
 func TestPLDExtremes(t *testing.T) {
 	for _, c := range []struct {
 		event    Event

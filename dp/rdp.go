@@ -31,7 +31,7 @@ var renyiLogs = func() (logs [][2]float64) {
 // renyiOrders; +Inf where the mechanism has none at that order.
 type renyiCurve []float64
 
-// eventCurve is the curve of one release.
+// eventCurve returns the curve of one release.
 func eventCurve(e Event) (renyiCurve, error) {
 	var at func(alpha float64) float64
 	switch e.Mechanism {
@@ -44,7 +44,7 @@ func eventCurve(e Event) (renyiCurve, error) {
 	case SkellamMechanism:
 		at = func(alpha float64) float64 { return skellamRenyi(e.Variance, e.L2, e.L1, alpha) }
 	default:
-		return nil, fmt.Errorf("%w: accountant %s has nothing for %s events; %s has, from a variance of %g on",
+		return nil, fmt.Errorf("%w: accountant %s does not cover %s events; %s does, from a variance of %g",
 			ErrNoAccountant, RDP, e.Mechanism, GDPSkellam, MinGaussianVariance)
 	}
 	curve := make(renyiCurve, len(renyiOrders))
@@ -54,11 +54,11 @@ func eventCurve(e Event) (renyiCurve, error) {
 	return curve, nil
 }
 
-// gaussianRenyi is α/(2z²) (Mironov 2017, corollary 3).
+// gaussianRenyi returns α/(2z²) (Mironov 2017, corollary 3).
 func gaussianRenyi(z, alpha float64) float64 { return alpha / (2 * z * z) }
 
-// renyiSum adds up the curves of a composition (Mironov 2017, proposition 1).
-// Orders at which a part has no bound stay +Inf and drop out.
+// renyiSum adds up the curves of a composition (Mironov 2017, proposition 1). An order at which a
+// part has no bound stays +Inf and drops out.
 func renyiSum(c composition) (privacyBound, error) {
 	sum := make(renyiCurve, len(renyiOrders))
 	for _, t := range c {

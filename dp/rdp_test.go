@@ -27,8 +27,8 @@ func TestRenyiOrders(t *testing.T) {
 	}
 }
 
-// The values for a release with V = 25, D2 = D1 = 10, worked out by hand from
-// the formula; the Gaussian's are α·D2²/(2V).
+// The values for a release with V = 25, D2 = D1 = 10, computed by hand from the formula; the
+// Gaussian values are α·D2²/(2V).
 func TestSkellamRenyiTable(t *testing.T) {
 	for _, c := range []struct{ alpha, skellam, gaussian float64 }{
 		{2, 4.144, 4}, {4, 8.304, 8}, {8, 16.6, 16}, {16, 32.6, 32},
@@ -77,10 +77,9 @@ func TestSkellamRenyiIsABound(t *testing.T) {
 	}
 }
 
-// subsampledByQuadrature integrates E_{N(0,z²)}[((1-q) + q·e^((2x-1)/2z²))^α]
-// with gonum; for small divergences it integrates the excess over 1 in a form
-// without cancellation: with r = q·(e^u - 1), (1+r)^α - 1 - α·r, the last term
-// having mean 0.
+// subsampledByQuadrature integrates E_{N(0,z²)}[((1-q) + q·e^((2x-1)/2z²))^α] with gonum. For small
+// divergences it integrates the excess over 1 in a form without cancellation: with r = q·(e^u - 1),
+// (1+r)^α - 1 - α·r, because the last term has mean 0.
 func subsampledByQuadrature(z, q, alpha float64) float64 {
 	f := func(x float64) float64 {
 		r := q * math.Expm1((2*x-1)/(2*z*z))
@@ -108,8 +107,8 @@ func TestSubsampledGaussianAgainstQuadrature(t *testing.T) {
 				name := fmt.Sprintf("q=%v z=%v α=%v", q, z, alpha)
 				want := subsampledByQuadrature(z, q, alpha)
 				got := subsampledGaussianRenyi(z, q, alpha)
-				// Never below (but for the quadrature's own 1e-9); above by no
-				// more than the series promises for its cut-off and rounding.
+				// Never below (except for the quadrature's own 1e-9); above by no more than the
+				// series promises for its cut-off and rounding.
 				if !(got >= want*(1-1e-9)) {
 					t.Errorf("%s: D = %v is below %v", name, got, want)
 				}
@@ -134,7 +133,7 @@ func TestLogMomentAgainstDefinition(t *testing.T) {
 	}
 }
 
-// A rate of 1 is no sampling; a rate just below joins on.
+// A rate of 1 is no sampling; a rate just below 1 gives nearly the same bound.
 func TestSubsampledAtRateOne(t *testing.T) {
 	for _, alpha := range []float64{1.1, 2, 4.5, 30} {
 		want := gaussianRenyi(1.7, alpha)

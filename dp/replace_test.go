@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A run that states 1 or 10 at δ = 1e-5 (one release, exact Gaussian, ω = 0.3,
-// no colluders) really costs what the protocol's analysis gives.
+// A run that states 1 or 10 at δ = 1e-5 (one release, exact Gaussian, ω = 0.3, no colluders) really
+// has the cost that the protocol's analysis gives.
 func TestReplaceTable(t *testing.T) {
 	const clients, required = 100, 70
 	for _, c := range []struct {
@@ -28,9 +28,9 @@ func TestReplaceTable(t *testing.T) {
 	}
 }
 
-// Gaussian views with everything kept: the two views share the noise S of the
-// clients that fell silent, and their exact joint information (a 2x2
-// covariance, inverted here) never exceeds that of the views without S.
+// Gaussian views with everything kept: the two views share the noise S of the clients that fell
+// silent. Their exact joint information (a 2x2 covariance, inverted here) never exceeds the
+// information of the views without S.
 func TestReplaceViewsDominateTheSharedNoise(t *testing.T) {
 	const v, required = 50.0, 60
 	for survivors := required; survivors <= 100; survivors += 8 {

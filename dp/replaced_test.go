@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// δ(ε) of one sample by its definition, integrated: the unit adds 1 in one world and -1 in the other, both with the chance q, which
-// is as far apart as two vectors of norm at most 1 are. z of ForReplacement must meet the budget, and not by much more than it costs to
-// go by the data set between: z of half of it does not.
+// δ(ε) of one sample by its definition, integrated. The unit adds 1 in one world and -1 in the
+// other, both with the chance q; two vectors of norm at most 1 are at most that far apart. z of
+// ForReplacement must meet the budget. It may exceed the least z by no more than the detour over
+// the data set between costs: half of z does not meet the budget.
 func TestForReplacement(t *testing.T) {
 	hockey := func(epsilon, z, q float64) (sum float64) {
 		density := func(x, at float64) float64 { return math.Exp(-(x-at)*(x-at)/(2*z*z)) / (z * math.Sqrt(2*math.Pi)) }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// sampledHockeyStick is the divergence at e^epsilon between the law of one coordinate where the
-// unit, which moves it by d, is in by a coin of chance q, and where its record is empty: by
-// definition, a sum over outcomes.
+// sampledHockeyStick returns the divergence at e^epsilon between two laws of one coordinate. In one
+// the unit, which moves the coordinate by d, is in by a coin of chance q; in the other its record
+// is empty. It is a sum over outcomes, by definition.
 func (t skellamTable) sampledHockeyStick(dir direction, d int, q, epsilon float64) float64 {
 	n, sum := len(t.p)-1, 0.0
 	for k := d - n; k <= n; k++ {
@@ -22,9 +22,10 @@ func (t skellamTable) sampledHockeyStick(dir direction, d int, q, epsilon float6
 	return sum
 }
 
-// What a sampled Skellam event is charged as, the mixture of two normals, is nowhere below it: in
-// both directions, and at negative ε too, which compositions depend on. Skellam's side is a sum of
-// probabilities from a recurrence, the normal one a closed form by erfc.
+// A sampled Skellam event is charged as a mixture of two normals. The divergence of the mixture is
+// nowhere below the event's: in both directions, and at negative ε too, which compositions depend
+// on. Skellam's side is a sum of probabilities from a recurrence, the normal side a closed form by
+// erfc.
 func TestSampledSkellamIsDominated(t *testing.T) {
 	for _, v := range []float64{MinGaussianVariance, 30, 1e3} {
 		sigma := math.Sqrt(v)

@@ -2,7 +2,8 @@ package dp
 
 import "testing"
 
-// TestLedgersShare: ledgers that were charged the same hold one account, and what one of them is charged then is not the others'.
+// TestLedgersShare checks that ledgers with the same charges hold one account, and that a later
+// charge to one of them leaves the others unchanged.
 func TestLedgersShare(t *testing.T) {
 	l, err := NewLedgers(Budget{Epsilon: 10, Delta: 1e-5, Accountant: RDP}, 3)
 	if err != nil {

@@ -6,27 +6,31 @@ import (
 	"math"
 )
 
-// Local says what messages are worth that each user randomises: Rounds of them by N users each, of which one is ε₀-private by itself.
+// Local describes messages that each user randomises: Rounds rounds of N users. One message is
+// ε₀-private by itself.
 type Local struct {
-	Epsilon float64 // ε₀ of one message, whatever the user's data are replaced by
+	Epsilon float64 // ε₀ of one message, for any replacement of the user's data
 	Users   int
 	Rounds  int
 }
 
-// Total is what all messages of a user cost whoever sees them with the user's name on: Rounds·ε₀, without a δ.
+// Total returns the cost of all messages of a user for an observer who sees them with the user's
+// name: Rounds·ε₀, without a δ.
 func (l Local) Total() float64 { return float64(l.Rounds) * l.Epsilon }
 
-// Shuffled is what they cost whoever sees the messages of all users in an order that somebody shuffled in each round, at δ: the
-// smaller of two proved bounds, both by optimal composition. One forgets the shuffling. The other has it amplify each round: a theorem of
+// Shuffled returns the cost, at δ, for an observer who sees the messages of all users in a shuffled
+// order in each round. It is the smaller of two proved bounds, both by optimal composition. One
+// bound forgets the shuffling. In the other the shuffling amplifies each round: a theorem of
 // Feldman, McMillan and Talwar (2021, theorem 3.1) gives
 //
 //	ε <= ln(1 + (e^ε₀ - 1)/(e^ε₀ + 1)·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)) for ε₀ <= ln(n/(16·ln(2/δ))).
 //
-// Half of δ is for the rounds, an equal part for each, and half for their composition. It holds for a user who is replaced, and so for one whose
-// record is empty and who sends all the same.
+// Half of δ is for the rounds, an equal part for each, and half for their composition. The bound
+// holds for a user who is replaced, and so for a user whose record is empty and who sends all the
+// same.
 func (l Local) Shuffled(delta float64) (float64, error) {
 	if !(l.Epsilon >= 0) || l.Users < 1 || l.Rounds < 1 || !(delta > 0 && delta < 1) {
-		return 0, fmt.Errorf("dp: %d rounds of %d users with messages of epsilon %v at delta %v; there must be at least one of both, and delta above 0 and below 1", l.Rounds, l.Users, l.Epsilon, delta)
+		return 0, fmt.Errorf("dp: %d rounds of %d users with messages of epsilon %v at delta %v; rounds and users must be at least 1, delta above 0 and below 1", l.Rounds, l.Users, l.Epsilon, delta)
 	}
 	least := composed(l.Epsilon, l.Rounds, delta)
 	each := delta / 2 / float64(l.Rounds)
@@ -36,7 +40,7 @@ func (l Local) Shuffled(delta float64) (float64, error) {
 	return least, nil
 }
 
-// amplified is the ε of shuffled messages; false where the theorem does not reach.
+// amplified returns the ε of shuffled messages; false if the theorem does not apply.
 func amplified(local, n, delta float64) (float64, bool) {
 	if local > math.Log(n/(16*math.Log(2/delta))) {
 		return 0, false
@@ -45,9 +49,10 @@ func amplified(local, n, delta float64) (float64, bool) {
 	return math.Log1p(math.Tanh(local/2) * (8*math.Sqrt(e*math.Log(4/delta)/n) + 8*e/n)), true
 }
 
-// composed is the least ε at δ of k releases of which each is (each, 0)-private, chosen as an adversary likes: that of k answers
-// of randomised response (Kairouz, Oh and Viswanath 2015, theorem 3.3), by bisection from above, so never less than it is. The δ of each release
-// adds to that.
+// composed returns the least ε at δ of k releases that are (each, 0)-private and chosen as an
+// adversary likes. It is the ε of k answers of randomised response (Kairouz, Oh and Viswanath 2015,
+// theorem 3.3), by bisection from above, so never less than that ε. The δ of each release adds to
+// delta.
 func composed(each float64, k int, delta float64) float64 {
 	low, high := 0., float64(k)*each
 	for range 100 {
@@ -60,7 +65,8 @@ func composed(each float64, k int, delta float64) float64 {
 	return high
 }
 
-// composedDelta is Σ_l C(k,l)·max(0, e^((k-l)·each) - e^(ε+l·each))/(1+e^each)^k, with logarithms for what would overflow.
+// composedDelta returns Σ_l C(k,l)·max(0, e^((k-l)·each) - e^(ε+l·each))/(1+e^each)^k, with
+// logarithms for terms that would overflow.
 func composedDelta(each float64, k int, epsilon float64) float64 {
 	n := float64(k)
 	norm := n * (each + math.Log1p(math.Exp(-each))) // ln(1 + e^each)^k
@@ -78,7 +84,7 @@ func composedDelta(each float64, k int, epsilon float64) float64 {
 	return sum
 }
 
-// LocalFor is the largest ε₀ with which messages cost at most the target when they are shuffled.
+// LocalFor returns the largest ε₀ with which shuffled messages cost at most the target.
 func LocalFor(epsilon, delta float64, users, rounds int) (Local, error) {
 	if !(epsilon > 0) || math.IsInf(epsilon, 1) {
 		return Local{}, errors.New("dp: epsilon must be positive and finite")

@@ -20,8 +20,9 @@ func TestAmplifiedByHand(t *testing.T) {
 	}
 }
 
-// The oracle is the shuffled randomised response of n users, whose view is how many said yes: of users who all are at no but one, who is or is not at yes, it is
-// binomial but for one answer, so that δ at the bound is a sum. The bound has to hold, and to be less than ε₀.
+// The oracle is the shuffled randomised response of n users, whose view is the number of yes
+// answers. All other users hold no; one user holds no or yes. The number is binomial except for one
+// answer, so that δ at the bound is a sum. The bound must hold, and must be less than ε₀.
 func TestShuffledBoundsResponses(t *testing.T) {
 	const n, delta = 4000, 1e-5
 	for _, local := range []float64{0.2, 1, 2} {
@@ -78,8 +79,8 @@ func TestComposedDeltaOverAllAnswers(t *testing.T) {
 	}
 }
 
-// The ε₀ that is found costs what was asked for, and a thousandth more of it costs more; a budget that amplification alone gives is above that of
-// composition alone.
+// The ε₀ that is found costs the target, and 1.001·ε₀ costs more. If amplification is the better
+// bound, ε₀ is above the ε₀ of composition alone.
 func TestLocalFor(t *testing.T) {
 	for _, c := range []struct {
 		epsilon       float64
@@ -116,7 +117,7 @@ func TestLocalFor(t *testing.T) {
 	}
 }
 
-// Whoever trusts a shuffler is told what holds without.
+// The statement for a shuffler also says what holds without trust in it.
 func TestShuffledStatement(t *testing.T) {
 	s := Statement{Epsilon: 1, Delta: 1e-5, Unit: User, Relation: ZeroOut, Accountant: Shuffling, Sampling: NoSampling, Noise: RandomizedResponse, Trust: Shuffler, LocalEpsilon: 1.5}
 	if err := s.Validate(); err != nil {

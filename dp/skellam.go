@@ -2,15 +2,17 @@ package dp
 
 import "math"
 
-// MinGaussianVariance is the variance from which on GDPSkellam charges Skellam noise as a Gaussian.
+// MinGaussianVariance is the least variance at which GDPSkellam charges Skellam noise as a
+// Gaussian.
 const MinGaussianVariance = 16.0
 
-// skellamExcess is c in the theorem that GDPSkellam rests on: for every variance V of at least
-// MinGaussianVariance and every vector of integers d, Skellam noise of variance V on each
-// coordinate hides the shift d at least as well as normal noise hides a shift of
-// (1 + c/V)·|d|/√V deviations: its trade-off function is nowhere below. docs/privacy-proofs.md
-// has the proof, whose steps the tests of this package check by other means. The least c that
-// would do is about 1/6, at V = 16 as at large V; 0.4611 is what the proof gives at 16.
+// skellamExcess is c in the theorem behind GDPSkellam. Take a variance V of at least
+// MinGaussianVariance and a vector d of integers. Skellam noise of variance V on each coordinate
+// hides the shift d at least as well as normal noise hides a shift of (1 + c/V)·|d|/√V deviations.
+// Its trade-off function is nowhere below.
+//
+// docs/privacy-proofs.md has the proof; the tests of this package check its steps by other means.
+// The least possible c is about 1/6, at V = 16 as at large V; the proof gives 0.4611 at 16.
 const skellamExcess = 0.5
 
 // skellamRenyi bounds D_α of a release with Skellam noise of variance v on
@@ -24,15 +26,15 @@ func skellamRenyi(v, d2, d1, alpha float64) float64 {
 	return alpha*d2*d2/(2*v) + min(((2*alpha-1)*d2*d2+6*d1)/(4*v*v), 3*d1/(2*v))
 }
 
-// Dominated says whether a theorem lets GDPSkellam charge the event as a Gaussian. Events of the
+// Dominated reports whether a theorem lets GDPSkellam charge the event as a Gaussian. Events of the
 // Gaussian mechanisms are Gaussians already.
 func (e Event) Dominated() bool {
 	return !e.Mechanism.Integer() || e.Variance >= MinGaussianVariance
 }
 
-// gaussianStandIn is the Gaussian event that GDPSkellam charges for e, see skellamExcess. A pair
-// that dominates a mechanism dominates it over Poisson samples, too, once both are sampled (Zhu,
-// Dong and Wang 2022, theorem 11), so that a sampled event stands for a sampled one.
+// gaussianStandIn returns the Gaussian event that GDPSkellam charges for e, see skellamExcess. A
+// pair that dominates a mechanism also dominates it over Poisson samples, once both are sampled
+// (Zhu, Dong and Wang 2022, theorem 11). So a sampled event stands for a sampled event.
 func gaussianStandIn(e Event) Event {
 	z := math.Sqrt(e.Variance) / e.L2 / (1 + skellamExcess/e.Variance)
 	switch e.Mechanism {
@@ -45,10 +47,9 @@ func gaussianStandIn(e Event) Event {
 	}
 }
 
-// gdpSkellamBound replaces Skellam events by their Gaussians and takes the
-// tightest accountant for what results: exact, or PLD where something is
-// subsampled. One event with too little noise for the theorem sends the whole
-// composition to Rényi. used names what the answer rests on.
+// gdpSkellamBound replaces Skellam events by their Gaussians and takes the tightest accountant for
+// the result: exact, or PLD if a release is subsampled. One event with too little noise for the
+// theorem sends the whole composition to Rényi. used names the accountant of the answer.
 func gdpSkellamBound(c composition) (b privacyBound, used Accountant, err error) {
 	stood := make(composition, 0, len(c))
 	for _, t := range c {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// counted counts how often a bound is asked.
+// counted counts the calls of a bound.
 type counted struct {
 	privacyBound
 	asked *int
@@ -17,7 +17,7 @@ func (c counted) epsilon(delta float64) float64 {
 	return c.privacyBound.epsilon(delta)
 }
 
-// climbed is the plain climb to the smallest fixed point: slow, and sure to pass none by.
+// climbed climbs plainly to the smallest fixed point: slow, and sure to skip no fixed point.
 func climbed(s settings, b privacyBound) (epsilon float64, steps int) {
 	eps := b.epsilon(s.delta - 2*s.samplerError)
 	for steps = 1; steps < 200000 && !math.IsInf(eps, 1); steps++ {
@@ -31,9 +31,10 @@ func climbed(s settings, b privacyBound) (epsilon float64, steps int) {
 	return eps, steps
 }
 
-// Where the samplers' error takes much of δ, the answer is that of the plain climb to 1e-9 of it, after a few evaluations instead of
-// thousands; where it takes little, the answer is the climb's to the bit.
-// The slowest climbs are those next to the μ from which on no ε exists: the grid of μ surrounds it.
+// If the samplers' error takes much of δ, the answer equals the plain climb's to 1e-9, relative,
+// after a few evaluations instead of thousands. If it takes little, the answer equals the climb's
+// to the bit. The slowest climbs are next to the largest μ that has an ε: the grid of μ surrounds
+// it.
 func TestSolveAgreesWithThePlainClimb(t *testing.T) {
 	t.Parallel()
 	most, longest, identical, none := 0, 0, 0, 0

@@ -13,37 +13,39 @@ import (
 // Unit is the unit of privacy: the data by which neighbouring data sets differ.
 type Unit string
 
-// The units.
+// The units of privacy.
 const (
 	User    Unit = "user"    // all ratings of one user
 	Rating  Unit = "rating"  // one rating
-	Example Unit = "example" // one example of a regression; what of it is private, see Label and PrivatePart
+	Example Unit = "example" // one example of a regression; Label and PrivatePart say which part is private
 )
 
 // ParseUnit parses a unit's name. The error lists the valid ones.
 func ParseUnit(s string) (Unit, error) { return parse("unit", s, []Unit{User, Rating, Example}) }
 
-// Relation is how neighbouring data sets differ in one unit.
+// Relation says how neighbouring data sets differ in one unit.
 type Relation string
 
-// The relations.
+// The relations of neighbouring data sets.
 const (
 	ZeroOut   Relation = "zero-out"   // the unit's record is empty; its client still takes part and adds noise
-	AddRemove Relation = "add-remove" // the unit is there or not
-	// Label: the label of one example is another; features, who takes part and which row is whose are public.
-	// What one example adds is replaced, so a sum of vectors of norm at most c has the sensitivity 2c.
+	AddRemove Relation = "add-remove" // the unit is present or absent
+	// Label changes the label of one example. Features, participation and the assignment of rows to
+	// users are public. The example's contribution is replaced, so a sum of vectors of norm at most
+	// c has the sensitivity 2c.
 	Label Relation = "label"
-	// PrivatePart: the label and the private features of one example are others; its public features, who takes part and which
-	// row is whose stay. What one example adds is replaced, as with Label.
+	// PrivatePart changes the label and the private features of one example. Its public features,
+	// participation and the assignment of rows to users stay. The example's contribution is
+	// replaced, as with Label.
 	PrivatePart Relation = "private-part"
 )
 
 var relations = []Relation{ZeroOut, AddRemove, Label, PrivatePart}
 
-// replaces reports whether neighbours have another value of the same unit, rather than one that is not there.
+// replaces reports whether neighbours differ in the value of a unit, rather than in its presence.
 func (r Relation) replaces() bool { return r == Label || r == PrivatePart }
 
-// Sampling is how the units of a release are chosen.
+// Sampling says how the units of a release are chosen.
 type Sampling string
 
 // The samplings.
@@ -52,68 +54,73 @@ const (
 	PoissonSampling Sampling = "poisson"
 )
 
-// Unaccounted is the accountant in the statement of a run without noise, which has
-// nothing to account for.
+// Unaccounted is the accountant in the statement of a run without noise, where there is nothing to
+// account for.
 const Unaccounted Accountant = "none"
 
-// NoiseLaw is the distribution that noise was really drawn from.
+// NoiseLaw is the distribution of the drawn noise.
 type NoiseLaw string
 
 // The noise laws.
 const (
 	NoNoise            NoiseLaw = "none"
 	SkellamNoise       NoiseLaw = "skellam"   // exact integers
-	ObjectiveNoise     NoiseLaw = "objective" // of a length that falls off exponentially, on what is minimised; floating point
+	ObjectiveNoise     NoiseLaw = "objective" // added to the minimised objective, with a length that falls off exponentially; floating point
 	RandomizedResponse NoiseLaw = "randomized-response"
 	FloatGaussianNoise NoiseLaw = "float-gaussian" // floating point: no integer guarantee is claimed
 )
 
-// Trust is whom a unit has to trust for its ε, apart from its own client.
+// Trust names the parties that a unit must trust for its ε, apart from its own client.
 type Trust string
 
-// The trusts.
+// The degrees of trust.
 const (
-	// SecureSum: that no more clients collude than are assumed, and the rest add their noise. It
-	// goes without saying.
+	// SecureSum needs the assumption that no more clients collude than stated, and that the rest
+	// add their noise. Statements leave it out.
 	SecureSum Trust = ""
-	// Nobody: ε holds for all that its client sends, whatever anybody else does (local privacy).
+	// Local privacy: ε holds for everything that the client sends, whatever other parties do.
 	Nobody Trust = "none"
-	// Shuffler: that somebody shuffles the messages of all users before anybody else sees them.
+	// Shuffler needs a shuffler that permutes the messages of all users before any other party sees
+	// them.
 	Shuffler Trust = "shuffler"
 )
 
-// Statement is everything that must be said for an ε to mean something.
+// Statement holds every fact that gives an ε its meaning.
 type Statement struct {
 	Epsilon    float64 // +Inf without noise; null in JSON
-	Delta      float64 // 0 of Pure alone
+	Delta      float64 // 0 with Pure only
 	Unit       Unit
 	Relation   Relation
 	Accountant Accountant
 	Sampling   Sampling
 	Noise      NoiseLaw
-	// ClaimedEpsilon is the ε that a published analysis states and the run was configured for: less
-	// than Epsilon where the analysis does not hold, more where it is loose. It is left out where it
-	// is 0 or equal to Epsilon.
+	// ClaimedEpsilon is the ε of a published analysis, which the run was configured for. It is less
+	// than Epsilon if the analysis does not hold, more if the analysis is loose. JSON omits it if
+	// it is 0 or equal to Epsilon.
 	ClaimedEpsilon float64
-	// Trust is left out where it is SecureSum.
+	// Trust is omitted from JSON if it is SecureSum.
 	Trust Trust
-	// Turns is in how many of the Rounds a unit's client takes part at the most, where clients take turns: ε is for these. Both
-	// are left out where they are 0: all take part in all.
+	// Turns is the largest number of the Rounds in which a unit's client takes part, if clients
+	// take turns: ε is for these rounds. JSON omits both if they are 0: every client takes part in
+	// every round.
 	Turns, Rounds int
-	// LocalEpsilon is what holds of all that a unit's client sends where nobody is trusted, without a δ. It is left out where
-	// it is 0.
+	// LocalEpsilon is the ε of everything that a unit's client sends if the unit trusts no other
+	// party, without a δ. JSON omits it if it is 0.
 	LocalEpsilon float64
-	// NoiseDistance is X where the run is within total variation X of a run that is (ε, δ)-private: the same run with exact noise. It is left
-	// out where it is 0: δ then includes the samplers' error, and the run itself is (ε, δ)-private. See docs/privacy.md.
+	// NoiseDistance is X if the run is within total variation X of a run that is (ε, δ)-private:
+	// the same run with exact noise. JSON omits it if it is 0: then δ includes the samplers' error,
+	// and the run itself is (ε, δ)-private. See docs/privacy.md.
 	NoiseDistance float64
 }
 
-// Validate reports everything that makes the statement meaningless: values that do not
-// exist, and an accountant that does not cover what was released. A statement names the
-// accountant that its ε rests on, never Best, and Unaccounted with an infinite ε exactly
-// where there is no noise; δ may be 0 there. Poisson samples are accounted for by whether the unit is in
-// the sample, so ZeroOut and AddRemove go with them. With Label and PrivatePart the unit is in both samples
-// and its vector differs: their ε with samples is that of [Budget.ForReplacement]. Those two go with Example only.
+// Validate reports every fault that makes the statement meaningless: values that do not exist, and
+// an accountant that does not cover the releases.
+//
+// A statement names the accountant of its ε, never Best. It names Unaccounted, with an infinite ε,
+// exactly if there is no noise; then δ may be 0. Accounting for Poisson samples asks whether the
+// unit is in the sample, so ZeroOut and AddRemove go with them. With Label and PrivatePart the unit
+// is in both samples and its vector differs: their ε with samples is the ε of
+// [Budget.ForReplacement]. These two relations go with Example only.
 func (s Statement) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("dp: statement: "+format, args...)) }
@@ -142,7 +149,7 @@ func (s Statement) Validate() error {
 		bad("accountant is %q; for noise=%s and sampling=%s it must be one of %v", s.Accountant, s.Noise, s.Sampling, allowed)
 	}
 	if !(s.LocalEpsilon >= 0) || (s.Trust == Shuffler) != (s.LocalEpsilon > 0) {
-		bad("local epsilon is %v with trust=%s; whoever trusts a shuffler is told what holds without, and nobody else", s.LocalEpsilon, s.Trust)
+		bad("local epsilon is %v with trust=%s; it must be positive with trust=%s, and 0 without", s.LocalEpsilon, s.Trust, Shuffler)
 	}
 	if !(s.NoiseDistance >= 0 && s.NoiseDistance < 1) || s.NoiseDistance > 0 && s.Noise != SkellamNoise {
 		bad("noise distance is %v with noise=%s; it must be at least 0, below 1, and 0 unless noise=%s", s.NoiseDistance, s.Noise, SkellamNoise)
@@ -159,7 +166,7 @@ func (s Statement) Validate() error {
 	return errors.Join(errs...)
 }
 
-// accountants are those that cover the noise and the sampling.
+// accountants returns the accountants that cover the noise and the sampling.
 func (s Statement) accountants() []Accountant {
 	switch {
 	case s.Noise == NoNoise:
@@ -181,10 +188,10 @@ func (s Statement) accountants() []Accountant {
 	}
 }
 
-// String is the statement in one line, for example
-// (epsilon=0.998, delta=1e-05, unit=user, relation=zero-out, accountant=rdp, sampling=none, noise=skellam).
-// Epsilon is rounded up, at the third decimal or, below 0.1, at the third
-// significant digit, and so is delta. After it stands what NoiseDistance means, unless that is 0.
+// String returns the statement in one line, for example (epsilon=0.998, delta=1e-05, unit=user,
+// relation=zero-out, accountant=rdp, sampling=none, noise=skellam). It rounds epsilon up at the
+// third decimal, or below 0.1 at the third significant digit, and delta likewise. It adds the
+// meaning of NoiseDistance unless that is 0.
 func (s Statement) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(epsilon=%s, delta=%s, unit=%s, relation=%s, accountant=%s, sampling=%s, noise=%s",
@@ -217,20 +224,22 @@ type Guarantee struct {
 	Delta   float64 `json:"delta"`
 }
 
-// Replacement is what the statement gives for the other neighbours, data sets A and B in which one unit is
-// replaced by another instead of being empty or absent. Both are neighbours of the set E without the unit.
+// Replacement converts the statement to the other neighbours: data sets A and B in which one unit
+// is replaced by another instead of being empty or absent. Both are neighbours of the set E without
+// the unit.
 //
-// Where the accountant charges Gaussians without samples, each release moves at most twice as far between A and B as from E, so
-// that μ is doubled: ε is exact for 2μ at the statement's δ, with the samplers' error that the run's budget has. Elsewhere it
-// is (2ε, δ(1 + e^ε)), since for any event S
+// If the accountant charges Gaussians without samples, each release moves at most twice as far
+// between A and B as from E, so that μ is doubled. Then ε is exact for 2μ at the statement's δ,
+// with the samplers' error of the run's budget. Otherwise the result is (2ε, δ(1 + e^ε)), since for
+// any event S
 //
 //	P[A] <= e^ε·P[E] + δ <= e^ε(e^ε·P[B] + δ) + δ = e^2ε·P[B] + δ(1 + e^ε).
 //
-// The FMF paper (section 2.2.1) has (2ε, 2δ), which forgets the factor of the inner δ. Replacement reports
-// false where nothing follows: without noise, and where δ would be 1 or more.
+// The FMF paper (section 2.2.1) has (2ε, 2δ), which forgets the factor of the inner δ. Replacement
+// reports false if nothing follows: without noise, and if δ would be 1 or more.
 func (s Statement) Replacement(samplerError float64) (Guarantee, bool) {
 	if s.Sampling == NoSampling && (s.Accountant == GDPSkellam || s.Accountant == Exact) && !math.IsInf(s.Epsilon, 1) {
-		mu := GaussianMu(s.Epsilon, s.Delta) * (1 + 1e-12) // it is rounded down
+		mu := GaussianMu(s.Epsilon, s.Delta) * (1 + 1e-12) // mu is rounded down
 		if e := (settings{Exact, s.Delta, samplerError}).solve(gaussianMu(2 * mu)); !math.IsInf(e, 1) {
 			return Guarantee{e, s.Delta}, true
 		}
@@ -239,8 +248,8 @@ func (s Statement) Replacement(samplerError float64) (Guarantee, bool) {
 	return g, g.Delta < 1
 }
 
-// ReplacementLine is Replacement in one line, for example
-// (epsilon=2.108, delta=1e-05), both rounded up; "" without noise.
+// ReplacementLine returns Replacement in one line, for example (epsilon=2.108, delta=1e-05), both
+// rounded up. Without noise it returns "".
 func (s Statement) ReplacementLine(samplerError float64) string {
 	switch g, ok := s.Replacement(samplerError); {
 	case math.IsInf(s.Epsilon, 1) || s.Relation.replaces(): // by another as it is
@@ -276,9 +285,8 @@ func roundUp(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// RoundUp writes the smallest number with that many significant digits that is not below
-// x, which is positive. Neither an ε, a δ nor the noise for one may be written smaller
-// than it is.
+// RoundUp writes the smallest number with that many significant digits that is not below x, which
+// must be positive. No ε, δ or noise may be written smaller than its value.
 func RoundUp(x float64, digits int) string {
 	text := strconv.FormatFloat(x, 'g', digits, 64) // nearest, so perhaps one step low
 	if v, err := strconv.ParseFloat(text, 64); err == nil && v < x {
@@ -305,7 +313,7 @@ type statementJSON struct {
 	NoiseDistance  float64    `json:"noise_distance,omitempty"`
 }
 
-// MarshalJSON writes epsilon as a number, or null where it is infinite.
+// MarshalJSON writes epsilon as a number, or null if it is infinite.
 func (s Statement) MarshalJSON() ([]byte, error) {
 	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust, s.Turns, s.Rounds, s.LocalEpsilon, s.NoiseDistance}
 	if !math.IsInf(s.Epsilon, 1) {
@@ -317,7 +325,7 @@ func (s Statement) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (s *Statement) UnmarshalJSON(data []byte) error {
 	var j statementJSON
 	if err := json.Unmarshal(data, &j); err != nil {
@@ -334,9 +342,8 @@ func (s *Statement) UnmarshalJSON(data []byte) error {
 // ErrDelta is returned for a δ so large that it gives no protection.
 var ErrDelta = errors.New("dp: delta is too large")
 
-// CheckDelta refuses a δ of 1/units or more, where units is the number of users, or of
-// ratings in the training part: publishing one whole unit at random would satisfy such a
-// δ.
+// CheckDelta refuses a δ of 1/units or more. units is the number of users, or of ratings in the
+// training part. Publishing one whole unit at random would satisfy such a δ.
 func CheckDelta(delta float64, units int) error {
 	switch {
 	case units < 1:
@@ -350,7 +357,7 @@ func CheckDelta(delta float64, units int) error {
 	return nil
 }
 
-// DefaultDelta is the smaller of 1e-5 and 1/(10·units).
+// DefaultDelta returns the smaller of 1e-5 and 1/(10·units).
 func DefaultDelta(units int) float64 {
 	return min(1e-5, 1/(10*float64(max(units, 1))))
 }

@@ -82,10 +82,13 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// Under replacement, by hand: e^0.998 = 2.71285, so that δ is 3.71285e-5, rounded up. The paper's
-// (2ε, 2δ) is refuted by an event of chance 0.3 without the unit, 0.7 with one and 0.1 with another,
-// which use all of ε = ln 2 and δ = 0.1: 0.7 = 2·0.3 + 0.1 and 0.3 = 2·0.1 + 0.1. Then
-// 0.7 = 4·0.1 + 0.3 exactly, which is δ(1 + e^ε), and more than 4·0.1 + 2δ = 0.6.
+// Under replacement, by hand: e^0.998 = 2.71285, so that δ is 3.71285e-5, rounded up.
+//
+// The paper's (2ε, 2δ) is refuted by an event of chance 0.3 without the unit, 0.7 with one unit and
+// 0.1 with another. These chances use all of ε = ln 2 and δ = 0.1, because 0.7 = 2·0.3 + 0.1
+// and 0.3 = 2·0.1 + 0.1.
+//
+// Then 0.7 is exactly 4·0.1 + 0.3, which is δ(1 + e^ε), and more than 4·0.1 + 2δ = 0.6.
 func TestReplacement(t *testing.T) {
 	if got := plain.ReplacementLine(0); got != "(epsilon=1.996, delta=3.72e-05) if a user is replaced by another" {
 		t.Error(got)
@@ -110,8 +113,8 @@ func TestReplacement(t *testing.T) {
 	}
 }
 
-// What may stand together: the accountants of the specification for each noise and
-// sampling, and nothing else.
+// Which values go together: the accountants of the specification for each noise and sampling, and
+// nothing else.
 func TestStatementValidate(t *testing.T) {
 	allowed := map[NoiseLaw]map[Sampling]string{
 		NoNoise:            {NoSampling: "none", PoissonSampling: "none"},
@@ -177,7 +180,7 @@ func TestRoundUpNeverDown(t *testing.T) {
 			t.Fatalf("%q is not a number", text)
 		}
 		exact := new(big.Rat).SetFloat64(x)
-		// The nearest float64 of the decimal may be x itself: as good as equal.
+		// The nearest float64 of the decimal may be x itself, which counts as equal.
 		if f, _ := got.Float64(); f < x {
 			t.Fatalf("%v was rounded down to %s", x, text)
 		}
@@ -229,9 +232,10 @@ func TestStatementRoundsDeltaUp(t *testing.T) {
 	}
 }
 
-// Where Gaussians are charged, ε under replacement is the ε of 2μ at the same δ. The expected values are an auditor's, and the formula of
-// Balle and Wang, written here once more, has δ at ε and at what is given for it. With a samplers' error that leaves no ε at δ, the
-// general bound is what remains; Rényi divergences and samples have it anyway.
+// If Gaussians are charged, ε under replacement is the ε of 2μ at the same δ. The expected values
+// are an auditor's. The test also writes the formula of Balle and Wang once more: it has δ at ε and
+// at the result for ε. With a samplers' error that leaves no ε at δ, the general bound remains;
+// Rényi divergences and samples always use the general bound.
 func TestReplacementOfGaussians(t *testing.T) {
 	phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	delta := func(e, mu float64) float64 { return phi(mu/2-e/mu) - math.Exp(e)*phi(-mu/2-e/mu) }
@@ -260,7 +264,7 @@ func TestReplacementOfGaussians(t *testing.T) {
 	}
 }
 
-// A pure ε has no δ, and no other has none.
+// A pure ε has no δ, and every other ε has one.
 func TestPureStatement(t *testing.T) {
 	s := Statement{Epsilon: 5, Unit: Rating, Relation: AddRemove, Accountant: Pure, Sampling: NoSampling, Noise: ObjectiveNoise}
 	if err := s.Validate(); err != nil {

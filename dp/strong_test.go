@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// strongOracle is strong composition from the closed form of the Gaussian mechanism's δ (Balle and
-// Wang 2018, theorem 8), solved for ε by bisection.
+// strongOracle computes strong composition from the closed form of the Gaussian mechanism's δ
+// (Balle and Wang 2018, theorem 8), solved for ε by bisection.
 func strongOracle(z, q float64, k int, delta float64) float64 {
 	phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	low, high := 0., 50.
@@ -22,7 +22,7 @@ func strongOracle(z, q float64, k int, delta float64) float64 {
 	return e*math.Sqrt(2*float64(k)*math.Log(2/delta)) + float64(k)*e*(math.Exp(e)-1)
 }
 
-// Strong composition is what its formula says, and never less than the tight accountant proves.
+// Strong composition equals its formula, and is never less than the tight accountant's ε.
 func TestStrongComposition(t *testing.T) {
 	for _, c := range []struct {
 		z, q, delta float64

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ctr is the stream a deployment reads: AES-CTR over zeros.
+// ctr is the stream of a deployment: AES-CTR over zeros.
 type ctr struct{ cipher.Stream }
 
 func (c ctr) Read(p []byte) (int, error) {
@@ -30,14 +30,14 @@ func newCTR(b *testing.B, key byte) io.Reader {
 	return ctr{cipher.NewCTR(block, make([]byte, aes.BlockSize))}
 }
 
-// keepNum/keepDen is the keep probability of the benchmarks: 30% of 100 clients
-// might be lost, 10% are.
+// keepNum/keepDen is the keep probability of the benchmarks: up to 30% of 100 clients may be lost,
+// 10% are.
 const keepNum, keepDen = 70, 90
 
 var benchMeans = []float64{300, 1e4, 1e6, 1e7}
 
-// perCoordinate reports the time of one coordinate of f, and its ratio to that of
-// gonum. The two take turns, so that both see the same load of the machine.
+// perCoordinate reports the time of one coordinate of f, and its ratio to gonum's time. f and gonum
+// take turns, so that both see the same load of the machine.
 func perCoordinate(b *testing.B, f func(dst []int64) error, gonum func() int64) {
 	b.Helper()
 	const draws = 1000
@@ -105,7 +105,7 @@ func BenchmarkRemoval(b *testing.B) {
 	}
 }
 
-// BenchmarkNewPoisson is the building of one table.
+// BenchmarkNewPoisson builds one table.
 func BenchmarkNewPoisson(b *testing.B) {
 	for _, mean := range []float64{300, 1e6, 1e9} {
 		b.Run(fmt.Sprintf("mean=%g", mean), func(b *testing.B) {
@@ -118,7 +118,7 @@ func BenchmarkNewPoisson(b *testing.B) {
 	}
 }
 
-// BenchmarkNewThinning is the building of the tables of one thinning.
+// BenchmarkNewThinning builds the tables of one thinning.
 func BenchmarkNewThinning(b *testing.B) {
 	for _, mean := range benchMeans {
 		b.Run(fmt.Sprintf("mean=%g", mean), func(b *testing.B) {

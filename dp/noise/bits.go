@@ -11,13 +11,12 @@ import (
 // enough that a block cipher in counter mode runs at full speed.
 const bufferSize = 2048
 
-// Bits deals out the words of a random stream, eight bytes at a time and
-// little endian. It reads ahead, so nothing else may read from the same stream.
+// Bits deals out the words of a random stream, eight bytes at a time and little endian. It reads
+// ahead, so nothing else may read from the same stream.
 //
-// A failing reader must not turn into predictable noise: the first error is
-// kept, Uint64 returns zero from then on, and every function of this package
-// that fills a vector returns that error. Code that calls Draw methods itself
-// checks Err before it uses what was drawn.
+// A failing reader must not turn into predictable noise. Bits keeps the first error, and Uint64
+// returns zero from then on. Every function of this package that fills a vector returns the error.
+// Code that calls Draw methods itself must check Err before it uses the draws.
 //
 // A Bits belongs to one goroutine.
 type Bits struct {
@@ -42,8 +41,8 @@ func (b *Bits) Uint64() uint64 {
 	return v
 }
 
-// Err returns the error that ended the stream, or nil. A stream that merely
-// ended gives one that wraps io.ErrUnexpectedEOF: noise never ends by itself.
+// Err returns the error that ended the stream, or nil. If the stream merely ended, the error wraps
+// io.ErrUnexpectedEOF: noise never ends by itself.
 func (b *Bits) Err() error {
 	return b.err
 }

@@ -10,15 +10,15 @@ import (
 	"testing/iotest"
 )
 
-// chunks is a reader that gives 13 bytes at a time, so that words straddle.
+// chunks is a reader that gives 13 bytes at a time, so that words cross its chunks.
 type chunks struct{ io.Reader }
 
 func (c chunks) Read(p []byte) (int, error) {
 	return c.Reader.Read(p[:min(13, len(p))])
 }
 
-// TestBitsWords: the words are the stream's bytes, little endian, in order,
-// however the reader cuts them up.
+// TestBitsWords: the words are the stream's bytes, little endian, in order, whatever the chunks of
+// the reader.
 func TestBitsWords(t *testing.T) {
 	data := make([]byte, 3*bufferSize+24)
 	for i := range data {

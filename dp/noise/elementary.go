@@ -2,10 +2,9 @@ package noise
 
 import "math"
 
-// The functions of package math may differ in their last bits from one
-// architecture to another. These do not: they use operations that IEEE 754
-// rounds correctly, and conversions to float64 keep a compiler from fusing
-// products with sums, also where it expands a call in place.
+// The functions of package math may differ in their last bits from one architecture to another. The
+// functions of this file do not: they use operations that IEEE 754 rounds correctly. Conversions to
+// float64 keep a compiler from fusing products with sums, also if it expands a call in place.
 
 // ln2Hi + ln2Lo is the logarithm of 2; ln2Hi ends in zeros, so that small
 // multiples of it are exact.
@@ -14,7 +13,7 @@ const (
 	ln2Lo = 0x1.a39ef35793c76p-33
 )
 
-// inverseFactorials holds 1/n!, as far as exp needs them.
+// inverseFactorials holds 1/n! for the terms of exp.
 var inverseFactorials = [...]float64{
 	1, 1, 1. / 2, 1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880,
 	1. / 3628800, 1. / 39916800, 1. / 479001600, 1. / 6227020800,

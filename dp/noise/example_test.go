@@ -14,9 +14,9 @@ func keyed(client, purpose byte) io.Reader {
 	return rand.NewChaCha8([32]byte{client, purpose})
 }
 
-// Three clients want noise of variance 600 in their sum, and one may be lost. All
-// three arrive, so each takes a third of its noise back; but the last one falls
-// silent before it answers, and its whole noise stays.
+// Three clients want noise of variance 600 in their sum, and one may be lost. All three arrive, so
+// each takes a third of its noise back. The last client falls silent before it answers, and its
+// whole noise stays.
 func Example() {
 	const (
 		target  = 600
@@ -29,7 +29,7 @@ func Example() {
 		return
 	}
 
-	// First round: data plus noise. (Masks hide all but the sum.)
+	// First round: data plus noise. (Masks hide everything except the sum.)
 	data := [arrived][4]int64{{10, 0, 1000, 5}, {20, 0, 1000, 5}, {30, 0, 1000, 5}}
 	var sum [4]int64
 	for client, vector := range data {
@@ -43,7 +43,7 @@ func Example() {
 	}
 	fmt.Println("sum with all noise:", sum)
 
-	// Second round: keep 2/3 of it, variance 200 a client.
+	// Second round: keep 2/3 of the noise, variance 200 a client.
 	thinning, err := noise.NewThinning(before.Variance()/2, fewest, arrived)
 	if err != nil {
 		fmt.Println(err)
@@ -82,7 +82,7 @@ func ExamplePoisson_Draw() {
 	for range 100_000 {
 		sum += p.Draw(b)
 	}
-	if err = b.Err(); err != nil { // draws of a stream that failed mean nothing
+	if err = b.Err(); err != nil { // draws of a failed stream are meaningless
 		fmt.Println(err)
 		return
 	}

@@ -2,9 +2,8 @@ package noise
 
 import "math/bits"
 
-// uint256 is an unsigned integer of four words, least significant first. Table
-// weights are such integers, because math/big would spend most of a table's
-// building time on allocation and normalisation.
+// uint256 is an unsigned integer of four words, least significant first. Table weights use it
+// because math/big would spend most of a table's building time on allocation and normalisation.
 type uint256 [4]uint64
 
 // add returns x + y modulo 2^256.

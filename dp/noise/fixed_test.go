@@ -16,7 +16,7 @@ func toBig(words ...uint64) *big.Int {
 	return z
 }
 
-// word favours the values where carries happen.
+// word draws words, and favours the values where carries happen.
 func word(t *rapid.T, label string) uint64 {
 	return rapid.OneOf(rapid.SampledFrom([]uint64{0, 1, 1 << 63, math.MaxUint64}), rapid.Uint64()).Draw(t, label)
 }

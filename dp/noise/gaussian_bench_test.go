@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// BenchmarkGaussian adds noise to 100,000 coordinates, the key stream included.
-// The generator of the standard library, which is no cryptographic one and
-// discards bits of its words, and the bare key stream take turns with it, so
-// that all see the same load of the machine.
+// BenchmarkGaussian adds noise to 100,000 coordinates, the key stream included. The generator of
+// the standard library and the bare key stream take turns with it, so that all see the same load of
+// the machine. The library's generator is not cryptographic and discards bits of its words.
 func BenchmarkGaussian(b *testing.B) {
 	g, err := NewGaussian(2)
 	if err != nil {
@@ -48,7 +47,7 @@ func BenchmarkGaussian(b *testing.B) {
 	b.ReportMetric(8*draws/float64(bare.Nanoseconds()), "stream-GB/s")
 }
 
-// BenchmarkNewZiggurat is the building of the table, once in a program.
+// BenchmarkNewZiggurat builds the table, which a program does once.
 func BenchmarkNewZiggurat(b *testing.B) {
 	for b.Loop() {
 		_ = newZiggurat()

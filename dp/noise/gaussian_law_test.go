@@ -29,7 +29,7 @@ var (
 	lawTails = [...]float64{3, 4, baseEdge, 5}
 )
 
-// normalTests watches standard normal draws, or what claims to be, in blocks.
+// normalTests collects statistics of standard normal draws, or of a suspect law, in blocks.
 type normalTests struct {
 	n         float64
 	bins      [lawBins]float64
@@ -38,7 +38,7 @@ type normalTests struct {
 	moments   [9]float64            // sums of powers
 	lags      [len(lawLags)]float64 // sums of x[i]·x[i+lag]
 	squareLag [len(lawLags)]float64 // sums of (x[i]²-1)·(x[i+lag]²-1)
-	products  [len(lawLags)]float64 // how many products are in these
+	products  [len(lawLags)]float64 // the number of products in lags and squareLag
 }
 
 func (s *normalTests) observe(x []float64) {
@@ -73,8 +73,8 @@ func (s *normalTests) observe(x []float64) {
 	}
 }
 
-// faults names the tests that fail. Each has the false-alarm rate alpha, but for
-// the eighth moment, whose skewness at 10^7 draws doubles it; they are 27.
+// faults names the tests that fail. Each of the 27 tests has the false-alarm rate alpha, except the
+// eighth moment, whose skewness at 10^7 draws doubles it.
 func (s *normalTests) faults() []string {
 	var out []string
 	chi := func(name string, sum float64, k int) {
@@ -175,8 +175,8 @@ func continuousDistance(x []float64, cdf func(float64) float64) (d, limit float6
 	return d, math.Sqrt(-math.Log(alpha/2) / 2 / n)
 }
 
-// TestGaussianLawRejects: samplers that are slightly wrong fail the tests that
-// draws pass, each the one that is for it. Twenty blocks are 2·10^6 draws.
+// TestGaussianLawRejects: a sampler that is slightly wrong fails the test made for its fault.
+// Twenty blocks are 2·10^6 draws.
 func TestGaussianLawRejects(t *testing.T) {
 	effort.LongOnly(t, "draws of many wrong laws take seconds")
 	uniforms := stream(61)
@@ -264,8 +264,8 @@ func TestGaussianLawRejects(t *testing.T) {
 	}
 }
 
-// oneLayer is a stream in which every word that chooses a layer chooses this one.
-// The heights of wedges and the tail do not see the bits it overwrites.
+// oneLayer is a stream that replaces the layer in every word that chooses one. The heights of
+// wedges and the tail do not see the bits it overwrites.
 type oneLayer struct {
 	bits  *Bits
 	layer uint64
@@ -321,9 +321,9 @@ func TestLayerLaws(t *testing.T) {
 	}
 }
 
-// TestWedgeLaw: points that are uniform in the part of a layer that is not inside
-// and that are found under the curve have the law of the area there. Taking all
-// points, or those over the curve, has not.
+// TestWedgeLaw: points that are uniform in a layer outside of its inside part, and are found under
+// the curve, have the law of the area there. The set of all points, or of the points over the
+// curve, has not.
 func TestWedgeLaw(t *testing.T) {
 	for k, i := range someLayers[1:] {
 		b := stream(byte(90 + k))

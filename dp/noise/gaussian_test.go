@@ -45,12 +45,11 @@ func counting() io.Reader {
 	return entropy.Keyed(key)
 }
 
-// TestGaussianGolden: against a program in another language (Python, with a
-// ziggurat in 50 digits by mpmath and the key stream by openssl), which makes the
-// same choices from the same words. 25,000 draws, of which 52 are in a wedge and
-// one in the tail, take 25,112 words there. A rounding of y = f(x) by 2^-53 and as
-// much in its logarithm move x, where the layers are narrowest, x = 0.135, by
-// 3e-14 of itself.
+// TestGaussianGolden: against a program in another language (Python, with a ziggurat in 50 digits
+// by mpmath and the key stream by openssl), which makes the same choices from the same words.
+// 25,000 draws take 25,112 words there; 52 draws are in a wedge and one in the tail. A rounding of
+// y = f(x) by 2^-53 and as much in its logarithm move x, where the layers are narrowest, x = 0.135,
+// by 3e-14, relative.
 func TestGaussianGolden(t *testing.T) {
 	b := NewBits(counting())
 	x := normals(t, 1, 25_000, b)
@@ -76,9 +75,8 @@ func TestGaussianGolden(t *testing.T) {
 	}
 }
 
-// TestGaussianBits: every last bit, on every architecture. The digest is a
-// record of this code, not an independent value; a compiler or an edit that
-// rounds anything else changes it.
+// TestGaussianBits: every last bit, on every architecture. The digest is a record of this code, not
+// an independent value; a compiler or an edit that changes any rounding changes it.
 func TestGaussianBits(t *testing.T) {
 	x := make([]float64, 100_000)
 	for i := range x {
@@ -97,8 +95,8 @@ func TestGaussianBits(t *testing.T) {
 	}
 }
 
-// TestGaussianCuts: neither the cuts between calls nor those of the reader change
-// a draw, across many refills of the buffer.
+// TestGaussianCuts: neither the cuts between calls nor the reader's cuts change a draw, across many
+// refills of the buffer.
 func TestGaussianCuts(t *testing.T) {
 	const n = 5000
 	want := normals(t, 3, n, NewBits(counting()))
@@ -119,9 +117,9 @@ func TestGaussianCuts(t *testing.T) {
 	}
 }
 
-// TestGaussianScale: noise is a draw times sigma, added; so for a power of two
-// and zero, and for sums that are exact, it is so to the last bit. Consumption
-// does not depend on sigma, or the draws would part after the first wedge.
+// TestGaussianScale: noise is a draw times sigma, added. This holds to the last bit for a power of
+// two, for zero, and for sums that are exact. Consumption does not depend on sigma, or the draws
+// would part after the first wedge.
 func TestGaussianScale(t *testing.T) {
 	const n = 5000
 	one := normals(t, 1, n, stream(1))
@@ -209,7 +207,7 @@ func TestGaussianFailure(t *testing.T) {
 	if err := mustGaussian(t, 1).Add([]float64{1}, NewBits(nil)); err == nil {
 		t.Error("a nil stream gives no error")
 	}
-	// As many words as are needed, and no more, are enough.
+	// The words that a draw needs are enough.
 	dst := make([]float64, 3)
 	enough := bytes.Join([][]byte{inside, wedge, layerWord(0, 0), inside}, nil)
 	if err := mustGaussian(t, 1).Add(dst, NewBits(bytes.NewReader(enough))); err != nil || slices.Contains(dst, 0) {

@@ -6,20 +6,23 @@ import (
 	"math/bits"
 )
 
-// Laplace draws integers k with probabilities in proportion to e^(-rate·|k|): the discrete Laplace, or two-sided geometric,
-// law. Noise of it on counts that a unit moves by at most s in L1 norm is (rate·s)-DP, without a δ. It is immutable, so any
-// number of goroutines may share it, each with its own Bits.
+// Laplace draws integers k with probabilities in proportion to e^(-rate·|k|): the discrete Laplace,
+// or two-sided geometric, law. If a unit moves counts by at most s in L1 norm, Laplace noise on the
+// counts is (rate·s)-DP, without a δ. Laplace is immutable, so any number of goroutines may share
+// it, each with its own Bits.
 //
-// Draws are those of Canonne, Kamath and Steinke 2020 ("The Discrete Gaussian for Differential Privacy", algorithm 2): whole numbers
-// only, no table, and exact for a rate that is a ratio of integers, given uniform bits. How many words a draw takes depends on it.
+// The algorithm is algorithm 2 of Canonne, Kamath and Steinke 2020 ("The Discrete Gaussian for
+// Differential Privacy"). It uses whole numbers only and no table, and is exact for a rate that is
+// a ratio of integers, given uniform bits. The number of words of a draw depends on the draw.
 type Laplace struct{ rate Ratio }
 
-// Ratio is Num/Den, of which samplers without rounding are made. Both are at least 1 and at most 2^31.
+// Ratio is the parameter Num/Den of samplers without rounding. Both are at least 1 and at most
+// 2^31.
 type Ratio struct{ Num, Den uint64 }
 
 const mostOfRatio = 1 << 31
 
-// Validate refuses what samplers do not take.
+// Validate refuses a ratio that samplers do not take.
 func (r Ratio) Validate() error {
 	if r.Num < 1 || r.Den < 1 || r.Num > mostOfRatio || r.Den > mostOfRatio {
 		return fmt.Errorf("noise: ratio %d/%d; both must be from 1 to 2^31", r.Num, r.Den)
@@ -27,7 +30,7 @@ func (r Ratio) Validate() error {
 	return nil
 }
 
-// Float is the ratio as a number.
+// Float returns the ratio as a number.
 func (r Ratio) Float() float64 { return float64(r.Num) / float64(r.Den) }
 
 // NewLaplace returns the law of the rate.
@@ -47,8 +50,9 @@ func (l *Laplace) Add(dst []int64, b *Bits) error {
 	return checkStreams(dst, b)
 }
 
-// draw is 0 once the stream has failed. x = u + Den·v is Den·(a geometric variable of rate 1) with digits u: it has probabilities in
-// proportion to e^(-x/Den), and its quotient by Num those of the rate. A sign makes it two-sided; 0 must not count twice.
+// draw returns 0 once the stream has failed. x = u + Den·v is Den·(a geometric variable of rate 1)
+// with digits u. It has probabilities in proportion to e^(-x/Den), and its quotient by Num has the
+// law of the rate. A sign makes it two-sided; 0 must not count twice.
 func (l *Laplace) draw(b *Bits) int64 {
 	for b.err == nil {
 		u := below(b, l.rate.Den)
@@ -72,9 +76,10 @@ func (l *Laplace) draw(b *Bits) int64 {
 	return 0
 }
 
-// Response is randomised response over n values: the true one with probability e^ε/(e^ε + n - 1), each other with
-// 1/(e^ε + n - 1). It is ε-DP for the value, without a δ: no answer is more than e^ε times as likely with another one. It
-// is immutable, so any number of goroutines may share it, each with its own Bits.
+// Response is randomised response over n values: the true value with probability e^ε/(e^ε + n - 1),
+// each other value with 1/(e^ε + n - 1). It is ε-DP for the value, without a δ: no answer is more
+// than e^ε times as likely with another value. Response is immutable, so any number of goroutines
+// may share it, each with its own Bits.
 type Response struct {
 	n       uint64
 	epsilon Ratio
@@ -91,16 +96,18 @@ func NewResponse(n int, epsilon Ratio) (*Response, error) {
 	return &Response{uint64(n), epsilon}, nil
 }
 
-// Keep is the probability of the true value less that of any other: (e^ε - 1)/(e^ε + n - 1).
+// Keep returns the probability of the true value less the probability of any other value: (e^ε -
+// 1)/(e^ε + n - 1).
 func (r *Response) Keep() float64 {
 	up := math.Expm1(r.epsilon.Float())
 	return up / (up + float64(r.n))
 }
 
-// Randomise replaces every value, from 0 to n-1, by an answer. Answers are drawn by rejection, in whole numbers only: a value drawn evenly is
-// taken if it is the true one, and else with the probability e^-ε. That is exact for the ratio ε, given uniform bits, and takes
-// at most min(n, e^ε) attempts on average. A value out of range is an error; if the stream fails, Randomise clears values and
-// returns the stream's error.
+// Randomise replaces every value, from 0 to n-1, by an answer. It draws answers by rejection, in
+// whole numbers only: a value drawn evenly is accepted if it is the true value, and otherwise with
+// the probability e^-ε. That is exact for the ratio ε, given uniform bits, and takes at most min(n,
+// e^ε) attempts on average. A value out of range is an error. If the stream fails, Randomise clears
+// values and returns the stream's error.
 func (r *Response) Randomise(values []int, b *Bits) error {
 	for i, v := range values {
 		if v < 0 || uint64(v) >= r.n {
@@ -115,7 +122,7 @@ func (r *Response) Randomise(values []int, b *Bits) error {
 	return b.err
 }
 
-// answer is 0 once the stream has failed.
+// answer returns 0 once the stream has failed.
 func (r *Response) answer(v int, b *Bits) int {
 	for b.err == nil {
 		if a := int(below(b, r.n)); a == v || r.other(b) {
@@ -125,7 +132,7 @@ func (r *Response) answer(v int, b *Bits) int {
 	return 0
 }
 
-// other happens with the probability e^-ε: whole units of ε first, then the rest.
+// other returns true with the probability e^-ε: whole units of ε first, then the rest.
 func (r *Response) other(b *Bits) bool {
 	for range r.epsilon.Num / r.epsilon.Den {
 		if !happensExp(b, 1, 1) {
@@ -135,12 +142,13 @@ func (r *Response) other(b *Bits) bool {
 	return happensExp(b, r.epsilon.Num%r.epsilon.Den, r.epsilon.Den)
 }
 
-// happensExp happens with the probability e^(-num/den), num <= den <= 2^31, by von Neumann's series: of events with the chances γ, γ/2, γ/3, ..
-// the first that does not happen is an odd one with that probability. False once the stream has failed.
+// happensExp returns true with the probability e^(-num/den), num <= den <= 2^31, by von Neumann's
+// series. Of events with the chances γ, γ/2, γ/3, ... the first event that does not happen has an
+// odd number with that probability. It returns false once the stream has failed.
 func happensExp(b *Bits, num, den uint64) bool {
 	k := uint64(1)
 	for below(b, den*k) < num && b.err == nil {
-		k++ // 2^31 of them, which den·k has room for, do not happen: the chance is below 1/k!
+		k++ // den·k has room for 2^31 of them, which do not happen: the chance is below 1/k!
 	}
 	return k&1 == 1 && b.err == nil
 }

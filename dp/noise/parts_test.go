@@ -6,15 +6,16 @@ import (
 	"testing"
 )
 
-// Parts of a Poisson stay within the error that the package promises, 2^-101 of 2^-100 for a Skellam: of all weights of all
-// tables 0.75 units of 2^-128 each, and of each table 2^-119 more (newTable says from where). The parts are a power of two, so
-// that they add up to the mean exactly, and many draws have the fewest.
+// Parts of a Poisson stay within the error that the package promises, for a Skellam 2^-101 of
+// 2^-100. All weights of all tables add 0.75 units of 2^-128 each, and each table 2^-119 more
+// (newTable says from where). The parts are a power of two, so that they add up to the mean
+// exactly, and many draws have the fewest.
 func TestPartsKeepThePromise(t *testing.T) {
 	for exponent := -20; exponent <= 36; exponent++ {
 		mean := math.Ldexp(1, exponent)
 		for _, draws := range []int{1, 6, 1000, 1 << 20, 1 << 30} {
 			parts := partsFor(mean, draws)
-			table := poissonTable(min(mean/float64(parts), 1e6)) // of larger ones the size is reckoned
+			table := poissonTable(min(mean/float64(parts), 1e6)) // larger tables have a computed size
 			weights := max(float64(len(table.hi)), 28*math.Sqrt(mean/float64(parts)))
 			if err := float64(parts) * (0.75*weights*0x1p-128 + 0x1p-119); err > 0x1p-101 {
 				t.Errorf("2^%d in %d parts: off by 2^%.1f", exponent, parts, math.Log2(err))
@@ -26,8 +27,9 @@ func TestPartsKeepThePromise(t *testing.T) {
 	}
 }
 
-// A sampler for few draws has the law of one for many: by the sums of squares, whose ratio to the variance has a standard
-// deviation of √(2/n); five of them are passed once in a million, and the seed is fixed.
+// A sampler for few draws has the law of a sampler for many. The test compares the sums of squares,
+// whose ratio to the variance has a standard deviation of √(2/n). Five standard deviations are
+// passed once in a million, and the seed is fixed.
 func TestSkellamForFewDraws(t *testing.T) {
 	const variance, n = 2e9, 20_000
 	var tables Tables

@@ -21,12 +21,12 @@ type Poisson struct {
 	table *table
 }
 
-// NewPoisson returns the Poisson distribution whose mean is the float64 as it
-// is, a dyadic rational, taken without rounding.
+// NewPoisson returns the Poisson distribution of the given mean. The mean is the dyadic rational of
+// the float64, taken without rounding.
 //
-// A mean above 2^30 is divided by a power of two, and a draw is the sum of that
-// many draws of the quotient, which has the same law. The mean must be positive
-// and finite and at most MaxMean; above, the error wraps ErrTooLarge.
+// A mean above 2^30 is divided by a power of two, and a draw is the sum of that many draws of the
+// quotient, which has the same law. The mean must be positive and finite and at most MaxMean; above
+// MaxMean the error wraps ErrTooLarge.
 func NewPoisson(mean float64) (*Poisson, error) {
 	if err := checkMean("mean", mean, MaxMean); err != nil {
 		return nil, fmt.Errorf("noise: Poisson: %w", err)
@@ -34,12 +34,12 @@ func NewPoisson(mean float64) (*Poisson, error) {
 	return newPoisson(mean, fewestParts(mean)), nil
 }
 
-// newPoisson has a table of the mean over parts, a power of two.
+// newPoisson returns a Poisson with one table, of mean/parts; parts is a power of two.
 func newPoisson(mean float64, parts int) *Poisson {
 	return &Poisson{mean: mean, parts: parts, table: poissonTable(mean / float64(parts))}
 }
 
-// fewestParts is how many parts a mean has to have, each of which fits a table.
+// fewestParts returns the least number of parts of a mean that each fit a table.
 func fewestParts(mean float64) int {
 	parts := 1
 	for mean/float64(parts) > maxTableMean {
@@ -48,15 +48,15 @@ func fewestParts(mean float64) int {
 	return parts
 }
 
-// partsFor is into how many parts a mean is best divided where there are so many draws: a table
-// of a large mean takes long to make, and more parts take longer to draw. The nanoseconds are
-// of an EPYC of 2024; they decide on speed alone.
+// partsFor returns the best number of parts of a mean for so many draws. A table of a large mean
+// takes long to make, and more parts take longer to draw. The nanoseconds are of an EPYC of 2024;
+// they decide on speed alone.
 //
-// A table of N weights is within 0.75 N 2^-128 + 2^-119 of the exact distribution (see newTable). All
-// parts together have at most 2^27 weights, or are the fewest and have 2^26, and they are at most 2^16, so
-// that a Poisson is within 2^-101.
+// A table of N weights is within 0.75 N 2^-128 + 2^-119 of the exact distribution (see newTable).
+// All parts together have at most 2^27 weights, or are the fewest and have 2^26, and they are at
+// most 2^16, so that a Poisson is within 2^-101.
 func partsFor(mean float64, draws int) int {
-	const entry, draw = 160, 12 // of a table, and of a part
+	const entry, draw = 160, 12 // nanoseconds of a table's entry, and of drawing a part
 	best, least := 0, math.Inf(1)
 	for parts := fewestParts(mean); parts <= 1<<16; parts *= 2 {
 		weights := float64(28*math.Sqrt(mean/float64(parts))) + 200

@@ -36,9 +36,9 @@ func TestPoissonLargeMean(t *testing.T) {
 	checkSameLaw(t, "Poisson(1e6)", got, want)
 }
 
-// TestPoissonParts: above the largest table a draw is a sum of draws. Mean and
-// variance are those of the whole; at this mean the law is normal far below what
-// the sample resolves.
+// TestPoissonParts: above the largest table a draw is a sum of draws. Mean and variance equal the
+// mean and variance of the whole. At this mean the law is normal far below the resolution of the
+// sample.
 func TestPoissonParts(t *testing.T) {
 	const mean, n = 3 * maxTableMean, 20_000
 	p, b := mustPoisson(t, mean), stream(11)
@@ -53,7 +53,7 @@ func TestPoissonParts(t *testing.T) {
 	if s := sum / math.Sqrt(mean*n); math.Abs(s) > normalLimit {
 		t.Errorf("sample mean is off by %.1f standard errors", s)
 	}
-	// The fourth moment 3v^2 + v is that of a Poisson too.
+	// The fourth moment 3v^2 + v is also a Poisson's.
 	if s := varianceScore(x, mean); math.Abs(s) > normalLimit {
 		t.Errorf("sample variance is off by %.1f standard errors", s)
 	}

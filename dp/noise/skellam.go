@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrSharedStream is returned where two independent streams are needed but the same one
-// was given twice.
+// ErrSharedStream is returned if a call needs two independent streams but got the same stream
+// twice.
 var ErrSharedStream = errors.New("noise: noise and thinning need two independent streams, got one for both")
 
 // Skellam draws P - Q for independent P, Q ~ Poisson(variance/2): symmetric
@@ -16,10 +16,10 @@ type Skellam struct {
 	half *Poisson
 }
 
-// NewSkellam returns the Skellam distribution of mean 0 and the given variance,
-// half of which (exact in a float64, but for the smallest subnormal) is the mean
-// of either Poisson. The variance must be positive and finite and at most
-// 2·MaxMean; above, the error wraps ErrTooLarge.
+// NewSkellam returns the Skellam distribution of mean 0 and the given variance. Half of the
+// variance is the mean of either Poisson (exact in a float64, except for the smallest subnormal).
+// The variance must be positive and finite and at most 2·MaxMean; above that the error wraps
+// ErrTooLarge.
 func NewSkellam(variance float64) (*Skellam, error) {
 	if err := checkVariance(variance); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func checkVariance(variance float64) error {
 	return nil
 }
 
-// newSkellam is NewSkellam with halves of so many parts.
+// newSkellam is NewSkellam with Poissons of so many parts.
 func newSkellam(variance float64, parts int) *Skellam {
 	return &Skellam{half: newPoisson(variance/2, parts)}
 }
@@ -62,23 +62,22 @@ func (s *Skellam) Add(dst []int64, b *Bits) error {
 	return checkStreams(dst, b)
 }
 
-// Removal writes to dst what turns the noise of an earlier Add into its kept
-// part. noise yields the stream which that Add read, from the same place; t
-// thins both Poissons of a coordinate with fresh bits from thin; and
+// Removal writes to dst the vector that turns the noise of an earlier Add into its kept part. noise
+// must yield the stream that Add read, from the same place. t thins both Poissons of a coordinate
+// with fresh bits from thin. With
 //
 //	dst[i] = -((P - keptP) - (Q - keptQ)),
 //
-// so that the noise of Add plus dst is keptP - keptQ. With keep probability r
-// the kept noise is Skellam of variance r·Variance(), what was removed is Skellam
-// of variance (1-r)·Variance(), and the two are independent.
+// the noise of Add plus dst is keptP - keptQ. With keep probability r the kept noise is Skellam of
+// variance r·Variance(), the removed noise is Skellam of variance (1-r)·Variance(), and the two are
+// independent.
 //
-// The same two streams give the same removal. noise is read exactly as far as Add
-// read its stream, so several vectors may follow each other on one. A client
-// answers with one removal: a second one with fresh bits from thin would let the
-// receiver average noise away.
+// Equal streams give equal removals. Removal reads noise exactly as far as Add read its stream, so
+// several vectors may follow each other on one stream. A client must answer with one removal: a
+// second removal with fresh bits from thin would let the receiver average noise away.
 //
-// If a stream fails, Removal clears dst and returns that stream's error; if noise
-// and thin are the same Bits, it returns ErrSharedStream.
+// If a stream fails, Removal clears dst and returns that stream's error; if noise and thin are the
+// same Bits, it returns ErrSharedStream.
 func (s *Skellam) Removal(dst []int64, noise, thin *Bits, t *Thinning) error {
 	if noise == thin {
 		clear(dst)

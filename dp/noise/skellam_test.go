@@ -76,7 +76,7 @@ func TestSkellamVariance(t *testing.T) {
 	}
 }
 
-// TestAddAdds: the draws do not depend on what they are added to.
+// TestAddAdds: the draws do not depend on the vector they are added to.
 func TestAddAdds(t *testing.T) {
 	s := mustSkellam(t, 50)
 	noise := fresh(t, s, 100, stream(1))
@@ -112,8 +112,7 @@ func split(t *testing.T, variance float64, num, den uint64, n int) (kept, remove
 	return kept, removed
 }
 
-// splitFaults lists in which ways the parts are not independent of variances b
-// and a-b.
+// splitFaults lists how the parts fail to be independent of variances b and a-b.
 func splitFaults(kept, removed []float64, a, b float64) []string {
 	var faults []string
 	for _, part := range []struct {
@@ -184,7 +183,7 @@ func TestRemovalReplay(t *testing.T) {
 		noise, thin := stream(1), stream(thinSeed)
 		var all []int64
 		for _, n := range sizes {
-			dst := slices.Repeat([]int64{12345}, n) // what was there is overwritten
+			dst := slices.Repeat([]int64{12345}, n) // old content is overwritten
 			if err := s.Removal(dst, noise, thin, th); err != nil {
 				t.Fatal(err)
 			}
@@ -204,9 +203,9 @@ func TestRemovalReplay(t *testing.T) {
 	}
 }
 
-// TestRemovalRegenerates: with a keep probability of 1/MaxRatio practically
-// everything is removed, so the removal is the noise itself, negated; with 1
-// nothing is, and the noise stream moves on all the same.
+// TestRemovalRegenerates: with a keep probability of 1/MaxRatio practically everything is removed,
+// so the removal is the noise itself, negated. With probability 1 nothing is removed, and the noise
+// stream still moves forward.
 func TestRemovalRegenerates(t *testing.T) {
 	s := mustSkellam(t, 4)
 	noise := fresh(t, s, 2000, stream(1))

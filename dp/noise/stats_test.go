@@ -10,9 +10,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// alpha is the false-alarm rate of every statistical test of this package: a
-// correct sampler fails one with that probability at most, over the choice of its
-// fixed seed. They are fewer than 200, which together stay below 2e-4.
+// alpha is the false-alarm rate of every statistical test of this package: a correct sampler fails
+// a test with that probability at most, over the choice of its fixed seed. There are fewer than 200
+// tests, so together they stay below 2e-4.
 const alpha = 1e-6
 
 // stream returns the bits of a seed. ChaCha8 stands in for the keyed streams of
@@ -24,8 +24,8 @@ func stream(seed byte) *Bits {
 // normalLimit is the two-sided limit of a standard normal at alpha.
 var normalLimit = distuv.UnitNormal.Quantile(1 - alpha/2)
 
-// varianceScore returns (sample variance - want) in standard errors, for a
-// variable of mean 0 whose fourth moment is that of a Skellam: 3v^2 + v.
+// varianceScore returns (sample variance - want) in standard errors, for a variable of mean 0 with
+// a Skellam's fourth moment 3v^2 + v.
 func varianceScore(x []float64, want float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -41,8 +41,8 @@ func correlationScore(x, y []float64) float64 {
 	return stat.Correlation(x, y, nil) * math.Sqrt(float64(len(x)))
 }
 
-// chiSquareP returns the p-value of counts against expected counts, of which
-// neighbours are joined until each expects 20 or more.
+// chiSquareP returns the p-value of counts against expected counts. It joins neighbours until each
+// expects 20 or more.
 func chiSquareP(counts, expected []float64) float64 {
 	var obs, exp []float64
 	var o, e float64
@@ -139,8 +139,8 @@ func sample(n int, draw func() float64) []float64 {
 	return x
 }
 
-// TestDetectors: the tests above must reject samples that are slightly wrong, or
-// they would show nothing.
+// TestDetectors: the tests above must reject samples that are slightly wrong; otherwise they would
+// show nothing.
 func TestDetectors(t *testing.T) {
 	src := rand.NewPCG(1, 2)
 	const n = 50_000

@@ -18,18 +18,18 @@ const (
 	// cutTail is 2^-120 in units of 2^-128: a tail of no more mass is given to
 	// the table's first or last entry.
 	cutTail = 1 << 8
-	// maxTableMean is the largest mean of a Poisson that one table holds, and
-	// twice it the largest count of a binomial: for either fewer than 2^20
-	// weights are computed. An entry takes at most 20 bytes with the guide.
+	// maxTableMean is the largest mean of a Poisson that one table holds, and half the largest
+	// count of a binomial: for either fewer than 2^20 weights are computed. An entry takes at most
+	// 20 bytes with the guide.
 	maxTableMean = 1 << 30
 )
 
-// table is a distribution on a run of integers as cumulative probabilities in
-// units of 2^-128. A uniform 128-bit integer U is mapped to the first entry k
-// with U <= hi[k]<<64 | lo[k]; the last entry is 2^128 - 1.
+// table holds a distribution on a run of integers as cumulative probabilities in units of 2^-128. A
+// uniform 128-bit integer U is mapped to the first entry k with U <= hi[k]<<64 | lo[k]; the last
+// entry is 2^128 - 1.
 //
-// hi and lo are separate because only hi is read but for one draw in about
-// 2^50, and so twice as much of what is read fits a cache line.
+// hi and lo are separate because draw reads only hi, except in about one draw in 2^50. So a cache
+// line fits twice as many useful words.
 type table struct {
 	first  uint64   // the integer of entry 0
 	hi, lo []uint64 // both never fall
@@ -37,24 +37,23 @@ type table struct {
 	shift  uint
 }
 
-// newTable builds a table from the mode outwards. up returns the weight of k+1
-// given that of k >= mode, and down the weight of k-1 given that of k <= mode;
-// both round down, never return more than they were given, and return zero
-// where the support ends. variance is of the distribution; it only tells how much room
-// to make, 14 standard deviations on either side, which growing would copy many times.
+// newTable builds a table from the mode outwards. up returns the weight of k+1 given the weight of
+// k >= mode, and down the weight of k-1 given the weight of k <= mode. Both round down, never
+// return more than they were given, and return zero where the support ends. variance is the
+// distribution's. It only sets the initial room, 14 standard deviations on either side, because
+// growing would copy many times.
 //
-// Distance in total variation from the exact distribution, with N < 2^20
-// weights computed:
+// Distance in total variation from the exact distribution, with N < 2^20 weights computed:
 //
 //   - Rounding of the weights. A step adds an error below one unit, and ratios
-//     of at most 1 do not enlarge what is there: below N units for a weight and
+//     of at most 1 do not enlarge earlier errors: below N units for a weight and
 //     N^2 for all, of a sum of at least 2^170. Below 2^-130.
 //   - Weights not computed. At distance d, where the weight is 2^-140 of the
 //     mode's, log-concavity makes every further ratio at most 2^(-140/d), so the
 //     rest of that side is at most 2^-140 (1 + d/97) of the mode's weight. Both
 //     sides together are below 2^-125.
 //   - Scaling to 2^-128. A cumulative probability loses less than 1.5 units,
-//     half of one to the reciprocal and one to rounding down. Below
+//     half a unit to the reciprocal and one to rounding down. Below
 //     0.75 N 2^-128 < 2^-108.
 //   - Tails cut. At most 2^-120 on either side.
 //
@@ -116,9 +115,8 @@ func reciprocal(sum uint256) uint256 {
 	return z
 }
 
-// addGuide adds an index by the top bits of U with at least half as many bins as
-// there are entries, so that a draw passes over two entries at most on average,
-// and over fewer where most of the mass is.
+// addGuide adds an index by the top bits of U with at least half as many bins as entries. So a draw
+// passes over two entries at most on average, and over fewer where most of the mass is.
 func (t *table) addGuide() {
 	width := max(1, bits.Len(uint(len(t.hi)))-1)
 	t.shift = uint(64 - width)
@@ -132,8 +130,8 @@ func (t *table) addGuide() {
 	}
 }
 
-// draw returns one integer of the distribution. It compares the first 64 bits
-// of U with the table and fetches the other 64 only where those decide.
+// draw returns one integer of the distribution. It compares the first 64 bits of U with the table
+// and fetches the other 64 only if these decide.
 func (t *table) draw(b *Bits) uint64 {
 	u := b.Uint64()
 	k := int(t.guide[u>>(t.shift&63)])

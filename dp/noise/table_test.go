@@ -28,9 +28,9 @@ func prob(t *table, i int) float64 {
 	return f
 }
 
-// checkExact compares a table with exact weights of 0, 1, 2, ...: no cumulative
-// probability may be off by more than the 1.5 units of 2^-128 that newTable
-// states for scaling, nor a tail cut off that has more than 2^-120, 256 units.
+// checkExact compares a table with exact weights of 0, 1, 2, ... No cumulative probability may be
+// off by more than the 1.5 units of 2^-128 that newTable states for scaling. No cut tail may have
+// more than 2^-120, 256 units.
 func checkExact(t *testing.T, tab *table, weights []*big.Float) {
 	t.Helper()
 	const tail = 256
@@ -123,9 +123,9 @@ func poissonProb(k, mean float64) float64 {
 	return math.Exp(-deviance(k, mean)-stirling(k)) / math.Sqrt(2*math.Pi*k)
 }
 
-// TestPoissonTableLarge compares whole tables, up to the largest, with Stirling's
-// series, relative to 1e-9, wherever 2^-128 is fine enough for that; and checks
-// that the largest stays below the 2^20 entries that the error bound assumes.
+// TestPoissonTableLarge compares whole tables, up to the largest, with Stirling's series, relative
+// to 1e-9, wherever 2^-128 is fine enough for that. It checks that the largest stays below the 2^20
+// entries that the error bound assumes.
 func TestPoissonTableLarge(t *testing.T) {
 	for _, mean := range []float64{1e4, 1e6 + 0.125, maxTableMean} {
 		tab := poissonTable(mean)
@@ -133,8 +133,8 @@ func TestPoissonTableLarge(t *testing.T) {
 	}
 }
 
-// TestBinomialTableLarge does so with binomials, whose probability is a ratio of
-// three Poisson ones: P(k; nr) P(n-k; n(1-r)) / P(n; n).
+// TestBinomialTableLarge compares whole binomial tables with a ratio of three Poisson
+// probabilities: P(k; nr) P(n-k; n(1-r)) / P(n; n).
 func TestBinomialTableLarge(t *testing.T) {
 	for _, c := range []struct {
 		n   uint64
@@ -228,10 +228,9 @@ func TestTableSumsToOne(t *testing.T) {
 	}
 }
 
-// TestTableDraw feeds the 128-bit integers on both sides of every boundary of a
-// table to draw, and expects what inversion says: the boundary belongs to the
-// entry, its successor to the next one that has any mass. The second word is
-// read when the first one decides nothing, and only then.
+// TestTableDraw feeds the 128-bit integers on both sides of every boundary of a table to draw. By
+// inversion the boundary belongs to the entry, and its successor to the next entry with any mass.
+// The second word is read if the first decides nothing, and only then.
 func TestTableDraw(t *testing.T) {
 	for name, tab := range map[string]*table{
 		"Poisson(0.3)":     poissonTable(0.3),

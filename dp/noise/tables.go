@@ -2,12 +2,13 @@ package noise
 
 import "sync"
 
-// Tables keeps the latest samplers that were made. A sampler's table holds some twenty standard
-// deviations and depends on public numbers only, so that the iterations and the clients of a
-// process share one Tables. It is safe for concurrent use; the zero value is ready.
+// Tables keeps the latest samplers. A sampler's table covers some twenty standard deviations and
+// depends on public numbers only, so that the iterations and the clients of a process share one
+// Tables. It is safe for concurrent use; the zero value is ready.
 type Tables struct {
-	// Keep is how many samplers of a kind are kept; 0 is 16: those of a plan's releases now and of the iteration
-	// before. More serve many runs of one schedule. A sampler takes up to 20 MB.
+	// Keep is the number of samplers of a kind to keep; 0 means 16, enough for a plan's releases of
+	// this iteration and of the last. A larger number serves many runs of one schedule. A
+	// sampler takes up to 20 MB.
 	Keep int
 
 	mu       sync.Mutex
@@ -15,13 +16,13 @@ type Tables struct {
 	thinning cache[kept, *Thinning]
 }
 
-// divided is a variance, and of how many parts either Poisson is.
+// divided is a variance and the number of parts of either Poisson.
 type divided struct {
 	variance float64
 	parts    int
 }
 
-// kept is how many of all Poisson events of this mean stay.
+// kept says that num of den Poisson events of this mean stay.
 type kept struct {
 	mean      float64
 	keep, all uint64
@@ -34,8 +35,9 @@ func (t *Tables) Skellam(variance float64) (*Skellam, error) {
 	return t.skellam.get(t.Keep, divided{variance, 0}, func() (*Skellam, error) { return NewSkellam(variance) })
 }
 
-// SkellamFor is NewSkellam for about so many draws. Where they are few, a Poisson is the sum of many
-// of a smaller mean, whose table is made sooner: the same law, but other draws of the same stream.
+// SkellamFor is NewSkellam for about so many draws. For few draws a Poisson is the sum of many
+// Poissons of a smaller mean, whose table is made sooner: the same law, but other draws of the same
+// stream.
 func (t *Tables) SkellamFor(variance float64, draws int) (*Skellam, error) {
 	if err := checkVariance(variance); err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func (t *Tables) Thinning(mean float64, keepNum, keepDen uint64) (*Thinning, err
 	return t.thinning.get(t.Keep, kept{mean, keepNum, keepDen}, func() (*Thinning, error) { return NewThinning(mean, keepNum, keepDen) })
 }
 
-// cached is how many samplers of a kind are kept unless it is said.
+// cached is the default of Tables.Keep.
 const cached = 16
 
 // cache keeps the latest values made, by key.

@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	// MaxThinningMean is the largest mean of the counts a Thinning is made
-	// for: that of one table.
+	// MaxThinningMean is the largest mean of the counts of a Thinning: the largest mean of one
+	// table.
 	MaxThinningMean = maxTableMean
 	// MaxRatio is the largest denominator of a keep probability in lowest
 	// terms.
 	MaxRatio = math.MaxUint32
 
-	// drawCost is what one more lookup per draw is worth in table entries: twice
-	// some 10 ns for each coordinate of a few 10^5, against some 100 ns to build
-	// an entry.
+	// drawCost is the cost of one more lookup per draw, in table entries: twice some 10 ns for each
+	// coordinate of a few 10^5, against some 100 ns to build an entry.
 	drawCost = 1 << 16
 	// maxPower bounds the tables of powers of two: Binomial(2^maxPower) has as
 	// many entries as the largest Poisson table.
@@ -59,13 +58,13 @@ type lazyTable struct {
 	table *table
 }
 
-// NewThinning returns the thinning with keep probability keepNum/keepDen of
-// counts that are Poisson with the given mean. The mean decides which tables are
-// made, that is speed alone: a draw is as exact for every other count.
+// NewThinning returns the thinning with keep probability keepNum/keepDen of counts that are Poisson
+// with the given mean. The mean chooses the tables and so the speed alone: a draw is as exact for
+// every other count.
 //
-// The mean must be positive, finite and at most MaxThinningMean; 0 < keepNum <=
-// keepDen; in lowest terms keepDen is at most MaxRatio. The error reports
-// everything that is wrong, and wraps ErrTooLarge for what is beyond a maximum.
+// The mean must be positive, finite and at most MaxThinningMean; 0 < keepNum <= keepDen; in lowest
+// terms keepDen is at most MaxRatio. The error reports every fault, and wraps ErrTooLarge for a
+// value beyond a maximum.
 func NewThinning(mean float64, keepNum, keepDen uint64) (*Thinning, error) {
 	err := checkMean("mean", mean, MaxThinningMean)
 	var num, den uint64
@@ -99,11 +98,10 @@ func (t *Thinning) Keep() (num, den uint64) {
 	return t.num, t.den
 }
 
-// Draw returns how many of n points are kept, from 0 to n. It is meaningless if
-// b has failed; see [Bits.Err].
+// Draw returns the number of kept points of n, from 0 to n. It is meaningless if b has failed; see
+// [Bits.Err].
 //
-// The time of a draw does not depend on n around the mean; far above it, it
-// grows like n/2^31.
+// The time of a draw does not depend on n around the mean; far above the mean it grows like n/2^31.
 func (t *Thinning) Draw(n uint64, b *Bits) uint64 {
 	if t.num == t.den {
 		return n
@@ -198,8 +196,8 @@ func (t *Thinning) entries(n uint64) float64 {
 	return min(float64(n)+1, 28*math.Sqrt(float64(n)*r*(1-r))+40)
 }
 
-// digitAt returns where digit i of n starts when shift bits are divided among
-// them as evenly as may be.
+// digitAt returns where digit i of n starts when shift bits are divided among them as evenly as
+// possible.
 func digitAt(shift uint, i, n int) uint {
 	return shift * uint(i) / uint(n)
 }

@@ -32,8 +32,8 @@ func usesPowers(t *Thinning) bool {
 	return false
 }
 
-// TestThinningLaw: chi-square against gonum's binomial probabilities, for counts
-// at the mean, at both ends of what has tables, just beyond and far beyond them.
+// TestThinningLaw: chi-square against gonum's binomial probabilities, for counts at the mean, at
+// both ends of the range with tables, and just beyond and far beyond the ends.
 func TestThinningLaw(t *testing.T) {
 	for _, c := range []struct {
 		mean   float64
@@ -68,9 +68,9 @@ func TestThinningLaw(t *testing.T) {
 	}
 }
 
-// TestThinningEveryCount draws for every count there are tables for and beyond,
-// standardises by the binomial's mean and variance, and checks mean and variance
-// of the lot: one missing or misplaced table shows.
+// TestThinningEveryCount draws for every count with tables and beyond, standardises by the
+// binomial's mean and variance, and checks mean and variance over all: one missing or misplaced
+// table shows.
 func TestThinningEveryCount(t *testing.T) {
 	for _, mean := range []float64{2.5, 300, 1e4, 1e5} {
 		const r = 5. / 8
@@ -116,8 +116,8 @@ func TestThinningHugeCount(t *testing.T) {
 	}
 }
 
-// TestThinningKeepsAtMostAll is a property: for any parameters, counts and bits,
-// extreme ones included, 0 <= kept <= n; all where the probability is 1.
+// TestThinningKeepsAtMostAll is a property: for any parameters, counts and bits, extreme ones
+// included, 0 <= kept <= n; kept is n if the probability is 1.
 func TestThinningKeepsAtMostAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		den := rapid.Uint64Range(1, 1<<20).Draw(t, "den")

@@ -20,17 +20,16 @@ const (
 // and not changed.
 var zig = newZiggurat()
 
-// ziggurat covers the right half of the curve f(x) = exp(-x²/2) by layers of
-// equal area. Layer i > 0 is the rectangle from 0 to x[i] and from y[i] to
-// y[i+1], where y[i] = f(x[i]). Layer 0 is what is under y[1], tail included; it
-// is drawn as if it were a rectangle of width x[0], with the tail in place of
-// what is beyond x[1] = baseEdge.
+// ziggurat covers the right half of the curve f(x) = exp(-x²/2) by layers of equal area. Layer i >
+// 0 is the rectangle from 0 to x[i] and from y[i] to y[i+1], where y[i] = f(x[i]). Layer 0 is the
+// area under y[1], tail included. It is drawn as if it were a rectangle of width x[0], with the
+// tail in place of the part beyond x[1] = baseEdge.
 type ziggurat struct {
 	layers [layers]layer
 	y      [layers + 1]float64
 }
 
-// layer holds what a draw that needs nothing else needs.
+// layer holds everything that a draw inside of it needs.
 type layer struct {
 	limit uint64  // even; abscissas below are under the curve at any height
 	width float64 // x[i] / 2^54
@@ -41,7 +40,7 @@ func (l *layer) inside(j int64) bool {
 	return uint64(j)+l.limit < 2*l.limit
 }
 
-// at returns where the abscissa j is.
+// at returns the position of the abscissa j.
 func (l *layer) at(j int64) float64 {
 	return float64(float64(j) * l.width)
 }
@@ -52,7 +51,7 @@ func newZiggurat() ziggurat {
 	z.y[1] = density(baseEdge)
 	z.y[layers] = 1
 	x, next := layerArea/z.y[1], baseEdge
-	lost := 0.0 // by rounding, so far (Kahan's summation)
+	lost := 0.0 // to rounding, so far (Kahan's summation)
 	for i := range z.layers {
 		z.layers[i] = layer{
 			limit: uint64(float64(next/x*one)) &^ 1,

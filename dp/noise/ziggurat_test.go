@@ -54,8 +54,8 @@ func TestZigguratEquations(t *testing.T) {
 	}
 }
 
-// TestZigguratLimits: what is inside is under the curve, and the share of words
-// that are not is that of mpmath, 0.00427657.
+// TestZigguratLimits: abscissas inside are under the curve, and the share of words that are not
+// inside is mpmath's, 0.00427657.
 func TestZigguratLimits(t *testing.T) {
 	sum := 0.0
 	for i := range zig.layers {
