@@ -36,7 +36,7 @@ type AggregatorConfig struct {
 	// They are trusted to follow the protocol, as the aggregator is; sessions in active mode
 	// are refused with them.
 	Relays []admission.PublicKey
-	// Transports are the host's, in place of TCP and QUIC; none: those.
+	// Transports replace TCP and QUIC if there are any.
 	Transports []libp2p.Option
 	// Now is the machine's clock; nil: time.Now.
 	Now func() time.Time
@@ -170,7 +170,7 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	return a, nil
 }
 
-// Host is the aggregator's host, which counts connections.
+// Host returns the aggregator's host, which counts connections.
 func (a *Aggregator) Host() host.Host { return a.host }
 
 // Addresses are where the aggregator can be dialled, peer ID included.

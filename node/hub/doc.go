@@ -1,3 +1,3 @@
-// Package hub is what everybody dials: the aggregator's process, and that of a relay, which is to its clients
-// what the aggregator is to all. Package node has the parties that dial, and says in which order messages go.
+// Package hub runs the aggregator's process, which all other parties dial, and a relay's process, which
+// stands between the aggregator and some clients. Package node has the parties that dial, and gives the order of messages.
 package hub

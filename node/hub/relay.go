@@ -28,7 +28,7 @@ type RelayConfig struct {
 	Listen     []string // multiaddresses, for clients
 	Log        zerolog.Logger
 	Observer   session.Observer // nil: nobody
-	// Transports are those of both hosts, in place of TCP and QUIC; none: those.
+	// Transports replace TCP and QUIC in both hosts if there are any.
 	Transports []libp2p.Option
 }
 

@@ -1,4 +1,4 @@
-// Package peer is the network's side of a party, whatever its role: its host and key, how often and how
-// much others may connect, the connection that it holds to an aggregator or a relay, and the queue of
-// what a slow peer is sent. It knows no message and no session.
+// Package peer connects a party to others, whatever its role. It has the party's host and key, the limits of how often and how
+// much others connect, and the connection to an aggregator or a relay. It queues messages to slow peers as
+// bytes, and knows no message and no session.
 package peer

@@ -11,26 +11,25 @@ import (
 
 // The protocol IDs of libp2p's streams.
 const (
-	// ProtocolID is that of the stream between a peer and the aggregator.
+	// ProtocolID is for the stream between a peer and the aggregator.
 	ProtocolID = "/fedsim/1.0.0"
-	// EnrolID is that of the stream on which an invited party enrols.
+	// EnrolID is for the stream on which an invited party enrols.
 	EnrolID = "/fedsim/enrol/1.0.0"
-	// RelayID is that of the stream between a relay and the aggregator.
+	// RelayID is for the stream between a relay and the aggregator.
 	RelayID = "/fedsim/relay/1.0.0"
-	// AlignID is that of the stream on which rows of users are aligned. The aggregator
+	// AlignID is for the stream on which rows of users are aligned. The aggregator
 	// carries sealed envelopes from one member to another, and keeps none for who
 	// is not there: what is not acknowledged is sent again.
 	AlignID = "/fedsim/align/1.0.0"
 )
 
-// Time limits of the network, apart from those of stages, which are the
-// aggregator's setting.
+// Time limits of the network. The aggregator sets the time limits of stages.
 const (
-	// DialTimeout is how long a connection may take to come about.
+	// DialTimeout bounds the time in which a connection comes about.
 	DialTimeout = 20 * time.Second
-	// RegisterTimeout is how long a peer may take over each step of registering.
+	// RegisterTimeout bounds each step of registering.
 	RegisterTimeout = 30 * time.Second
-	// FrameTimeout is how long a frame may take to be written: a peer that reads
+	// FrameTimeout bounds the time in which a frame is written: a peer that reads
 	// more slowly than 256 KiB in this time is let go.
 	FrameTimeout = 30 * time.Second
 	// RedialMax bounds the pause before a broken connection is dialled again. The pause doubles

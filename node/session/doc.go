@@ -1,4 +1,4 @@
-// Package session is what both ends of a stream have in common, whichever role each has: the description of
-// a session, the messages by which a party registers and hears of it, the driver that runs a role, and what
-// is reported of that. Package node says in which order messages go.
+// Package session holds code that both ends of a stream share, whichever role each has. Parties register
+// with its messages and hear the description of a session. Its driver runs a role and reports the
+// role's events. Package node gives the order of messages.
 package session

@@ -61,7 +61,7 @@ func facts(ctx context.Context, c config.Config, items, users string, clients in
 	return agreement.FactsOf(c, set)
 }
 
-// publicFile is what a server's session is about, in its state.
+// publicFile holds the public part of a server's session, in its state.
 const publicFile = "public.json"
 
 // agree is what the parties of a session agree on: what the state has from an earlier

@@ -8,8 +8,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// Pipe is a stream in memory, whose deadlines are those of the test's clock. What is
-// not here the code under test must not call.
+// Pipe is a stream in memory, with deadlines by the test's clock. The code under test must
+// not call any other method of a stream.
 type Pipe struct {
 	network.Stream
 	End net.Conn

@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Terms are those of a session of four clients that adds up eight numbers three times.
+// Terms returns the terms of a session in which four clients add up eight numbers three times.
 func Terms() session.Terms {
 	return session.Terms{Session: protocol.SessionID{1}, Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.25}, Mode: graph.SemiHonest,
 		StageTimeout: time.Second, Tail: time.Second,
