@@ -123,12 +123,12 @@ func (biasing) read(p *Params, s settings) {
 		BiasRidge: keys.biasRidge.Value(c), UserBiasRidge: keys.userBiasRidge.Value(c),
 	}
 	p.Pool.Iterations, p.Pool.Strength = int(either(s.learns(), priorSteps, 0)), keys.priorStrength.Value(c)
-	p.Shares.Bias, p.Shares.WeightCounts = keys.shareBias.Value(c), keys.shareWeightCounts.Value(c)
+	p.Split.Bias, p.Split.WeightCounts = keys.shareBias.Value(c), keys.shareWeightCounts.Value(c)
 }
 
 func (biasing) check(p *Params, e *problems) {
-	e.share("bias", p.Shares.Bias, p.Bias)
-	e.share("weight-counts", p.Shares.WeightCounts, p.weighsItems())
+	e.share("bias", p.Split.Bias, p.Bias)
+	e.share("weight-counts", p.Split.WeightCounts, p.weighsItems())
 	if !p.Bias {
 		return
 	}
@@ -147,7 +147,7 @@ func (biasing) ask(p *Params, to *schedule) {
 	if !p.Bias {
 		return
 	}
-	s, rounds := p.Shares, max(p.BiasRounds, 1)
+	s, rounds := p.Split, max(p.BiasRounds, 1)
 	share := s.Bias / float64(rounds)
 	for t := range rounds {
 		b, bound := Step{Phase: BiasStage}, p.biasBound()

@@ -543,9 +543,9 @@ func paramsOf(setup *algorithm.Setup) Params {
 	if !s.items() { // all that is left is the biases', and nothing else is fitted
 		p.Rank, p.Rounds, p.SamplingRate = 1, 0, 1
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = One, 1, 1, 1, 1, 1
-		p.Shares.Bias, p.Resample = 1-p.Shares.Counts-p.Shares.Mean, 1
+		p.Split.Bias, p.Resample = 1-p.Split.Counts-p.Split.Mean, 1
 		if s.popular() {
-			p.Solver, p.Unobserved, p.Shares.Bias, p.Shares.WeightCounts = ALS, 1, 0, 0.5 // of which nothing is used
+			p.Solver, p.Unobserved, p.Split.Bias, p.Split.WeightCounts = ALS, 1, 0, 0.5 // of which nothing is used
 		}
 	}
 	return p

@@ -39,9 +39,9 @@ func chosenNames() []string {
 func chosenKinds(items, rank, top int) map[string]Params {
 	out := map[string]Params{}
 	for name, p := range kinds(items, rank) {
-		p.TopItems, p.Shares.Counts, p.CountCap = top, 0.05, 7
+		p.TopItems, p.Split.Counts, p.CountCap = top, 0.05, 7
 		out[name] = p
-		p.Shares.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, PerUserNorm, 0, true
+		p.Split.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, PerUserNorm, 0, true
 		if p.takesSome() && p.problemOfWeights() == "" {
 			out["by weights, "+name] = p
 		}
@@ -160,7 +160,7 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 // noise makes the least rated item the first. Among equals the lower index comes first.
 func TestItemsAreChosenByReleasedCounts(t *testing.T) {
 	p := plain(6, 2)
-	p.TopItems, p.CountCap, p.Shares.Counts = 3, 6, 0.1
+	p.TopItems, p.CountCap, p.Split.Counts = 3, 6, 0.1
 	s := newStrategy(t, p, 10, 1)
 	plan, _, err := s.Next()
 	if err != nil {

@@ -34,7 +34,7 @@ func declareCounts() {
 
 func (counting) read(p *Params, s settings) {
 	p.CountsParams = CountsParams{CountCap: keys.countCap.Int(s.Config), CountMargin: keys.countMargin.Value(s.Config)}
-	p.Shares.Counts = keys.shareCounts.Value(s.Config)
+	p.Split.Counts = keys.shareCounts.Value(s.Config)
 }
 
 // withCounts reports whether something needs the private counts.
@@ -46,7 +46,7 @@ func (p *Params) withCounts() bool {
 func (p *Params) releasesCounts() bool { return p.withCounts() || p.chooses() && !p.ByWeights }
 
 func (counting) check(p *Params, e *problems) {
-	e.share("counts", p.Shares.Counts, p.releasesCounts())
+	e.share("counts", p.Split.Counts, p.releasesCounts())
 	if p.releasesCounts() {
 		e.within(keys.countCap, float64(p.CountCap))
 		e.within(keys.countMargin, p.CountMargin)
@@ -59,7 +59,7 @@ func (counting) ask(p *Params, to *schedule) {
 		return
 	}
 	most := min(p.CountCap, p.Items)
-	to.prepare.add(protocol.Release{Name: Counts, Len: p.Items, L2: math.Sqrt(float64(most)), L1: float64(most), LInf: 1, MaxNonZero: most}, p.Shares.Counts)
+	to.prepare.add(protocol.Release{Name: Counts, Len: p.Items, L2: math.Sqrt(float64(most)), L1: float64(most), LInf: 1, MaxNonZero: most}, p.Split.Counts)
 }
 
 func (counting) answers(release string) bool    { return release == Counts }

@@ -11,7 +11,7 @@ import (
 func ExampleParams_Steps() {
 	steps, err := fedssp.Params{
 		Items: 1000, Rank: 8, Min: 1, Max: 5, Feedback: fedssp.Explicit,
-		Shares:           fedssp.Shares{Mean: 0.01, Bias: 0.49, WeightCounts: 0.1, Gramian: 0.02},
+		Split:            fedssp.BudgetSplit{Mean: 0.01, Bias: 0.49, WeightCounts: 0.1, Gramian: 0.02},
 		MeanParams:       fedssp.MeanParams{MeanCap: 50},
 		BiasParams:       fedssp.BiasParams{Bias: true, ClipBias: 1.5, BiasRidge: 4, UserBiasRidge: 2},
 		StatisticsParams: fedssp.StatisticsParams{Gramian: fedssp.One, ClipUser: 0.5, ClipRating: 1, Rounds: 2, Resample: 1},

@@ -102,7 +102,7 @@ type Params struct {
 	Single   bool
 	Features *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Seed     uint64                // of where V starts, and of the encoder's batches; public
-	Shares   Shares
+	Split    BudgetSplit
 
 	CountsParams
 	MeanParams
@@ -117,10 +117,10 @@ type Params struct {
 	shape   *encoder.Encoder // that clients of a simulation share; nil: each makes its own where it needs one
 }
 
-// Shares deal μ² of the run. Counts, Mean and Bias are shares of the whole; the
+// BudgetSplit deals μ² of the run. Counts, Mean and Bias are shares of the whole; the
 // statistics of all rounds share what they leave, each Growth times what the one before has. What is not released gives its
 // share to the others in proportion.
-type Shares struct {
+type BudgetSplit struct {
 	Counts, Mean, Bias float64
 	// WeightCounts is the part of the stage that releases them: bias, or without that the statistics.
 	WeightCounts float64
@@ -194,7 +194,7 @@ func (p Params) Validate() error {
 	for _, x := range stages {
 		x.check(&p, &e)
 	}
-	p.Shares.check(&p, &e)
+	p.Split.check(&p, &e)
 	return errors.Join(e...)
 }
 
@@ -230,7 +230,7 @@ func (e *problems) share(name string, x float64, released bool) {
 }
 
 // check checks that something is left for the statistics.
-func (s Shares) check(p *Params, e *problems) {
+func (s BudgetSplit) check(p *Params, e *problems) {
 	if sum := s.Counts + s.Mean + s.Bias; !(sum < 1) && p.Rounds > 0 {
 		e.add("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
 	}

@@ -27,7 +27,7 @@ func (serial) Each(n int, f func(int)) {
 // plain are settings of the simplest run, without bias, mean and counts.
 func plain(items, rank int) Params {
 	return Params{
-		Items: items, Rank: rank, Min: 1, Max: 5, Feedback: Explicit, Seed: 1, Shares: Shares{WeightCounts: 0.2, Gramian: 0.5},
+		Items: items, Rank: rank, Min: 1, Max: 5, Feedback: Explicit, Seed: 1, Split: BudgetSplit{WeightCounts: 0.2, Gramian: 0.5},
 		StatisticsParams: StatisticsParams{Gramian: PerItem, ClipUser: 1, ClipRating: 2, Rounds: 2, Resample: 1},
 		WeighingParams:   WeighingParams{Budgeting: Weights}, UserParams: UserParams{UserRidge: 0.5},
 		SolverParams: SolverParams{Solver: ALS, ItemRidge: 0.1, StartSpread: 0.5},
@@ -39,7 +39,7 @@ func full(items, rank int) Params {
 	p := plain(items, rank)
 	p.Gramian, p.Bias, p.Exponent, p.CountCap, p.MeanCap = One, true, 0.25, 7, 5
 	p.ClipBias, p.BiasRidge, p.UserBiasRidge, p.ItemPrior = 1.5, 2, 2, 1
-	p.Shares = Shares{Counts: 0.05, Mean: 0.05, Bias: 0.4, WeightCounts: 0.2, Gramian: 0.1}
+	p.Split = BudgetSplit{Counts: 0.05, Mean: 0.05, Bias: 0.4, WeightCounts: 0.2, Gramian: 0.1}
 	return p
 }
 
@@ -96,7 +96,7 @@ func kinds(items, rank int) map[string]Params {
 	normed.NormBias, normed.NormItems, normed.Growth = 0.7, 0.3, 1.5
 	normedPooled.NormBias, normedPooled.NormItems, normedPooled.Growth = 0.7, 0.3, 1.5
 	descent := plain(items, rank)
-	descent.Solver, descent.Gramian, descent.ClipUser, descent.ClipRating, descent.Shares.Gramian = Gradient, "", 0, 0, 0
+	descent.Solver, descent.Gramian, descent.ClipUser, descent.ClipRating, descent.Split.Gramian = Gradient, "", 0, 0, 0
 	descent.Resample, descent.ItemPrior, descent.Descent = 3, 0.5, DescentParams{Clip: 0.5, Radius: 2, Rate: 1}
 	descentAfterAll := full(items, rank)
 	descentAfterAll.Solver, descentAfterAll.Descent, descentAfterAll.NormItems = Gradient, descent.Descent, 0.3
@@ -350,12 +350,12 @@ func TestValidate(t *testing.T) {
 		{func(p *Params) { p.Resample = 0 }, "resample is 0"},
 		{func(p *Params) { *p = kinds(10, 2)["encoder"]; p.Resample = 13 }, "an encoder of 12 steps"},
 		{func(p *Params) { p.Solver = Encoded }, "rate is 0"},
-		{func(p *Params) { p.Shares.Counts = 0 }, "the share of counts is 0"},
-		{func(p *Params) { p.Shares.Mean = nan }, "the share of mean is NaN"},
-		{func(p *Params) { p.Shares.Bias = 1 }, "the share of bias is 1"},
-		{func(p *Params) { p.Shares.Gramian = 0 }, "the share of gramian is 0"},
-		{func(p *Params) { p.Shares.WeightCounts = 0 }, "the share of weight-counts is 0"},
-		{func(p *Params) { p.Shares.Counts, p.Shares.Bias = 0.5, 0.5 }, "the statistics need some"},
+		{func(p *Params) { p.Split.Counts = 0 }, "the share of counts is 0"},
+		{func(p *Params) { p.Split.Mean = nan }, "the share of mean is NaN"},
+		{func(p *Params) { p.Split.Bias = 1 }, "the share of bias is 1"},
+		{func(p *Params) { p.Split.Gramian = 0 }, "the share of gramian is 0"},
+		{func(p *Params) { p.Split.WeightCounts = 0 }, "the share of weight-counts is 0"},
+		{func(p *Params) { p.Split.Counts, p.Split.Bias = 0.5, 0.5 }, "the statistics need some"},
 	} {
 		p := full(10, 2)
 		c.change(&p)

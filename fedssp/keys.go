@@ -151,7 +151,7 @@ func declareKeys() {
 	declareJoint()
 }
 
-// share declares a share of μ²: see [Shares].
+// share declares a share of μ²: see [BudgetSplit].
 func share(name string, when condition, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
 	return number("statistics.shares."+name, config.Inside(0, 1), when, auto, help, choose)
 }

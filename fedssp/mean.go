@@ -39,19 +39,19 @@ func declareMean() {
 }
 
 func (averaging) read(p *Params, s settings) {
-	p.MeanCap, p.Shares.Mean = keys.meanCap.Int(s.Config), keys.shareMean.Value(s.Config)
+	p.MeanCap, p.Split.Mean = keys.meanCap.Int(s.Config), keys.shareMean.Value(s.Config)
 }
 
 func (p *Params) withMean() bool { return p.MeanCap > 0 && p.Feedback == Explicit }
 
 func (averaging) check(p *Params, e *problems) {
-	e.share("mean", p.Shares.Mean, p.withMean())
+	e.share("mean", p.Split.Mean, p.withMean())
 	e.within(keys.meanCap, float64(p.MeanCap))
 }
 
 func (averaging) ask(p *Params, to *schedule) {
 	if p.withMean() {
-		to.prepare.add(protocol.Release{Name: Mean, Len: 2, L2: math.Sqrt2, L1: 2, LInf: 1, MaxNonZero: 2}, p.Shares.Mean)
+		to.prepare.add(protocol.Release{Name: Mean, Len: 2, L2: math.Sqrt2, L1: 2, LInf: 1, MaxNonZero: 2}, p.Split.Mean)
 	}
 }
 

@@ -35,7 +35,7 @@ func (ranking) check(*Params, *problems) {}
 func (ranking) ask(p *Params, to *schedule) {
 	if p.popularity() {
 		all := Step{Phase: Popularity}
-		all.add(p.weightCountsRelease(), 1-p.Shares.Counts)
+		all.add(p.weightCountsRelease(), 1-p.Split.Counts)
 		to.steps = append(to.steps, all)
 	}
 }

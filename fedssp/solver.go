@@ -296,7 +296,7 @@ func checkExplicit(p *Params, e *problems) {
 
 // askStatistics adds the releases of an alternating step: second-order statistics, whose rows are at most curvature·Γ_u², and first-order ones.
 func (p *Params) askStatistics(to *Step, share float64, items string, curvature float64, name string) {
-	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
+	second, first := share*p.Split.Gramian, share*(1-p.Split.Gramian)
 	norm2 := p.ClipUser * p.ClipUser
 	if p.Gramian == One || p.Feedback == Implicit {
 		if p.Gramian == One {

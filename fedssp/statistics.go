@@ -119,7 +119,7 @@ func (statistics) read(p *Params, s settings) {
 		NormItems: keys.normItems.Value(c), Unobserved: keys.unobserved.Value(c), Rounds: algorithm.Rounds.Int(c),
 		Resample: int(keys.resample.Or(c, 1)), SamplingRate: keys.samplingRate.Value(c), Growth: keys.growth.Value(c),
 	}
-	p.Shares.Gramian = keys.shareGramian.Value(c)
+	p.Split.Gramian = keys.shareGramian.Value(c)
 	p.ItemRidge, p.ItemPrior, p.StartSpread = keys.itemRidge.Value(c), keys.itemPrior.Value(c), keys.startSpread.Value(c)
 	p.solver().read(p, s)
 }
@@ -129,7 +129,7 @@ func (statistics) read(p *Params, s settings) {
 const maxSums = 100_000
 
 func (statistics) check(p *Params, e *problems) {
-	e.share("gramian", p.Shares.Gramian, p.Rounds > 0 && p.solver().secondOrder())
+	e.share("gramian", p.Split.Gramian, p.Rounds > 0 && p.solver().secondOrder())
 	if p.Rounds > 0 {
 		e.within(keys.normItems, p.NormItems)
 		e.within(keys.itemRidge, p.ItemRidge)
@@ -163,7 +163,7 @@ func (statistics) check(p *Params, e *problems) {
 
 // ask: the first sum brings weight counts where no stage before did.
 func (statistics) ask(p *Params, to *schedule) {
-	s := p.Shares
+	s := p.Split
 	sums := p.Rounds * p.Resample
 	left := 1 - s.Counts - s.Mean - s.Bias
 	parts := p.parts(sums)

@@ -96,7 +96,7 @@ func (variational) length(p *Params, name string) int {
 // ask adds what a step sums ([variational.contribute]). Without noise no rating weighs more
 // than 1/√m; where all of a user's moments are bounded, one item may have all of them.
 func (variational) ask(p *Params, to *Step, share float64) {
-	second, first := share*p.Shares.Gramian, share*(1-p.Shares.Gramian)
+	second, first := share*p.Split.Gramian, share*(1-p.Split.Gramian)
 	norm2 := p.ClipUser * p.ClipUser
 	items, biased := p.rows(SecondMoments, p.packedJoint(), norm2), p.rows(FirstMoments, p.joint(), p.itemsBound())
 	if !p.bounded() {

@@ -245,7 +245,7 @@ func TestVariationalLearnsMore(t *testing.T) {
 		p := kinds(items, d)[name]
 		p.Min, p.Max, p.Features, p.UserFeatures, p.Popularity = 0, 6, nil, nil, 0
 		p.ClipRating, p.ClipBias, p.ClipUser, p.Rounds, p.Exponent, p.CountCap, p.StartSpread = 6, 6, 6, 15, 0, 0, 0.3
-		p.Shares.Counts, p.Pool.Iterations, p.Pool.Decay = 0, 20, 0
+		p.Split.Counts, p.Pool.Iterations, p.Pool.Decay = 0, 20, 0
 		if name == "pooled" {
 			p.UserRidge = 0.64 / 0.16
 		}

@@ -172,7 +172,7 @@ func TestChoiceByWeightsIsChecked(t *testing.T) {
 		{func(p *Params) { p.Rounds = 0 }, "rounds after it"},
 		{func(p *Params) { p.Bias = false }, "must be a bias stage"},
 		{func(p *Params) { p.BiasRounds = 2 }, "bias-rounds must be 1"},
-		{func(p *Params) { p.Exponent, p.Shares.Counts = 0.5, 0.1 }, "choose by them"},
+		{func(p *Params) { p.Exponent, p.Split.Counts = 0.5, 0.1 }, "choose by them"},
 	} {
 		p := weighed(10, 2, 3)
 		c.change(&p)
