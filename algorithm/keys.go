@@ -301,7 +301,7 @@ func declareEval() {
 		Help: "Fewest stars of a test rating whose item should be in such a list, with explicit feedback.",
 		When: lists,
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return positiveShare * f.Max })
+			return known(f, func() float64 { return positiveShare * (f.Max - f.Shift) })
 		},
 	})
 	EvalBuckets = config.DeclareNumber(config.Key{ // the DP-CMF paper has four; no more than eval.MostBuckets

@@ -17,29 +17,19 @@ import (
 func declareData() {
 	RatingMin = config.DeclareNumber(config.Key{
 		Name: "rating-min", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars",
-		Flag: true, Placeholder: "STARS", Help: "Bottom of the rating scale, for data whose format does not say it.",
+		Flag: true, Placeholder: "STARS", Help: "Bottom of the rating scale, for data whose format does not say it. It may be below 0.",
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return f.Min })
+			return known(f, func() float64 { return f.Min - f.Shift })
 		},
-		Check: func(c config.Config) string {
-			if v := RatingMin.Of(c); v.Given && v.Value < 0 && !Of(c).About().Profiles {
-				return fmt.Sprintf("%v is below 0; %s bounds ratings by the top of their scale, and only labels of regressions may be negative", v.Value, Name.Of(c))
-			}
-			return ""
-		},
+		Check: func(c config.Config) string { return checkFinite(RatingMin.Of(c)) },
 	})
 	RatingMax = config.DeclareNumber(config.Key{
 		Name: "rating-max", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars",
 		Flag: true, Placeholder: "STARS", Help: "Top of the rating scale, likewise.",
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
-			return known(f, func() float64 { return f.Max })
+			return known(f, func() float64 { return f.Max - f.Shift })
 		},
-		Check: func(c config.Config) string {
-			if v := RatingMax.Of(c); v.Given && !(v.Value > 0) && !Of(c).About().Profiles {
-				return fmt.Sprintf("%v is not above 0, and only labels of regressions may be negative", v.Value)
-			}
-			return ""
-		},
+		Check: func(c config.Config) string { return checkFinite(RatingMax.Of(c)) },
 	})
 	Columns = config.DeclareText(config.Key{
 		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
@@ -94,6 +84,14 @@ func declareData() {
 		Help: "Take of public users' ratings those of 0.8 of the scale's top or more, four stars of five, each with the weight 1. Otherwise the stars are the weight.",
 		When: anyPublic,
 	})
+}
+
+// checkFinite checks an end of the rating scale.
+func checkFinite(v config.Number) string {
+	if v.Given && (math.IsInf(v.Value, 0) || math.IsNaN(v.Value)) {
+		return fmt.Sprintf("%v is not finite", v.Value)
+	}
+	return ""
 }
 
 // declareForm declares how the text of a file is written, where its beginning does not show it.
@@ -165,7 +163,7 @@ func TakeOut(c config.Config, set *dataset.Set) (*dataset.Set, error) {
 		}
 	}
 	if PublicBinary.Is(c, "yes") {
-		p.Least = positiveShare * set.Max
+		p.Least = positiveShare*(set.Max-set.Shift) + set.Shift
 	}
 	out, err := split.TakeOut(set, p)
 	if err != nil {
@@ -253,7 +251,7 @@ func declareSplit() {
 			if Duplicates.Is(c, string(read.DuplicatesCount)) {
 				return config.Fixed(1)
 			}
-			return known(f, func() float64 { return positiveShare * f.Max })
+			return known(f, func() float64 { return positiveShare * (f.Max - f.Shift) })
 		},
 	})
 }

@@ -106,7 +106,7 @@ func (s *Setup) Public() bool { return s.Train == nil }
 
 // FactsOf are the facts about a set that choices may go by.
 func FactsOf(set *dataset.Set) *config.Facts {
-	f := &config.Facts{Name: set.Name, Users: set.Users, Items: set.Items, Min: set.Min, Max: set.Max, Examples: set.Len()}
+	f := &config.Facts{Name: set.Name, Users: set.Users, Items: set.Items, Min: set.Min, Max: set.Max, Shift: set.Shift, Examples: set.Len()}
 	if set.Profile != nil {
 		f.Columns = len(set.Profile.Columns)
 	}

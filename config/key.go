@@ -77,6 +77,7 @@ type Facts struct {
 	Name         string
 	Users, Items int
 	Min, Max     float64 // of the rating scale, in stars
+	Shift        float64 // what was added to ratings, Min and Max for the scale to start at 0 (dataset.Set.Raised)
 	Examples     int     // how many ratings there are where the data are at hand; 0 in a deployment. It may be used only where that is public
 	Columns      int     // public features of a user, where the data have them
 	Published    int     // how many ratings there are, if that is published of the set of this name; else 0

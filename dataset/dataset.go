@@ -43,6 +43,9 @@ type Set struct {
 	// never read off the ratings, which are private.
 	Min, Max float64
 
+	// Shift is what [Set.Raised] added to each rating and to Min and Max; 0 of a set as it was read.
+	Shift float64
+
 	Ratings
 
 	// Clicks: the source has no column of ratings. Each record says that something was

@@ -88,10 +88,14 @@ func (f *Folder) writeSplit(e *experiment.Experiment) error {
 // WritePredictions writes predictions.csv: what the model predicts of the test part, in stars on the
 // scale; with implicit feedback the scores of the targets, in a unit of the algorithm.
 func (f *Folder) WritePredictions(e *experiment.Experiment, m *model.Trained) error {
+	shift := e.Data.Shift
+	if e.Held != nil {
+		shift = 0 // scores
+	}
 	return f.csvFile("predictions.csv", []string{"user", "item", "rating", "predicted"}, func(row func(...string) error) error {
 		return e.Test.EachPrediction(m, func(user int, item int32, value float32, predicted float64) error {
 			return row(e.Data.UserIDs[user], e.Data.ItemIDs[item],
-				strconv.FormatFloat(float64(value), 'f', -1, 32), strconv.FormatFloat(predicted, 'f', -1, 64))
+				strconv.FormatFloat(float64(value)-shift, 'f', -1, 32), strconv.FormatFloat(predicted-shift, 'f', -1, 64))
 		})
 	})
 }

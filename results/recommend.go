@@ -59,7 +59,7 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 			break
 		}
 		if r.Stars() {
-			predicted = min(max(predicted, r.Data.Min), r.Data.Max)
+			predicted = min(max(predicted, r.Data.Min), r.Data.Max) - r.Data.Shift
 		}
 		list = append(list, Recommendation{itemOf(r.Data, int(j)), predicted})
 	}

@@ -96,7 +96,7 @@ func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, e
 	if err := checkProfile(c, set); err != nil {
 		return nil, err
 	}
-	set, err := algorithm.TakeOut(c, set)
+	set, err := algorithm.TakeOut(c, raised(c, set))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,15 @@ func openData(ctx context.Context, c config.Config, data string, o read.Options)
 	case err != nil:
 		return nil, err
 	}
-	return algorithm.TakeOut(c, set)
+	return algorithm.TakeOut(c, raised(c, set))
+}
+
+// raised is a set on a scale that starts at 0, as all algorithms have it but those of regressions.
+func raised(c config.Config, set *dataset.Set) *dataset.Set {
+	if algorithm.Of(c).About().Profiles {
+		return set
+	}
+	return set.Raised()
 }
 
 // DataOptions are those for reading data.
@@ -205,7 +213,7 @@ func holdOutParams(c config.Config, set *dataset.Set) split.HoldOutParams {
 	}
 	p := algorithm.SplitParams(c)
 	return split.HoldOutParams{
-		Whole: p.Whole, Test: p.Test, Validation: p.Validation, Positive: liked.Value, Seed: p.Seed, By: p.By, Cut: p.Cut,
+		Whole: p.Whole, Test: p.Test, Validation: p.Validation, Positive: liked.Value + set.Shift, Seed: p.Seed, By: p.By, Cut: p.Cut,
 		Least: algorithm.SplitLeast.Int(c), Exact: algorithm.TargetsExactly(c),
 	}
 }

@@ -96,7 +96,11 @@ func (e *Experiment) MeasureLists(p model.Predictor, run protocol.Runner) (*eval
 	if err != nil {
 		return nil, err
 	}
-	return e.Test.Lists(p, eval.ListParams{Cutoffs: cutoffs, Relevant: algorithm.EvalRelevant.Value(e.Config), MostUsers: algorithm.EvalUsers.Int(e.Config)}, run), nil
+	q := e.Test.Lists(p, eval.ListParams{Cutoffs: cutoffs, Relevant: algorithm.EvalRelevant.Value(e.Config) + e.Data.Shift, MostUsers: algorithm.EvalUsers.Int(e.Config)}, run)
+	if q != nil && q.Relevant != nil {
+		q.Relevant = new(algorithm.EvalRelevant.Value(e.Config)) // on the scale of the data
+	}
+	return q, nil
 }
 
 // Final is the model that the run ends with, after stage 3.
