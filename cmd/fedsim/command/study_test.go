@@ -13,19 +13,19 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// The study of the README, command by command as it stands there, ends in a page with the
+// The tutorial's study, command by command as it stands there, ends in a page with the
 // RMSE of three algorithms against ε, with bands.
-func TestStudyOfTheReadme(t *testing.T) {
+func TestFirstStudy(t *testing.T) {
 	effort.LongOnly(t, "45 runs take seconds")
-	text, err := os.ReadFile("../../../README.md")
+	text, err := os.ReadFile("../../../docs/first-study.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, ok := strings.Cut(string(text), "## A study in five commands\n")
+	_, section, ok := strings.Cut(string(text), "## Five commands\n")
 	section, _, more := strings.Cut(section, "\n## ")
 	commands := regexp.MustCompile(`(?m)^    (.+)$`).FindAllStringSubmatch(section, -1)
 	if !ok || !more || len(commands) != 5 {
-		t.Fatalf("the README has %d commands there, want 5", len(commands))
+		t.Fatalf("the page has %d commands there, want 5", len(commands))
 	}
 	var script strings.Builder
 	for _, c := range commands {
