@@ -1,0 +1,110 @@
+package command
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/internal/effort"
+)
+
+var updatePages = flag.Bool("update-pages", false, "write what commands print into README.md and docs; read the difference")
+
+// consoleBlock is a block of a page that shows commands after a prompt, "$ ".
+var consoleBlock = regexp.MustCompile("(?ms)^```console\n(\\$ .*?)^```$")
+
+// TestPagesPrintWhatTheyShow runs the console blocks of README.md and docs, page by page in one folder each, and
+// compares what they print. A line "..." stands for any number of lines.
+func TestPagesPrintWhatTheyShow(t *testing.T) {
+	effort.LongOnly(t, "runs of full size take seconds")
+	paths, err := filepath.Glob("../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, path := range append(paths, "../../../README.md") {
+		page := string(readFile(t, path))
+		if !consoleBlock.MatchString(page) {
+			continue
+		}
+		shown++
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			dir := t.TempDir()
+			printed := consoleBlock.ReplaceAllStringFunc(page, func(block string) string {
+				return "```console\n" + strings.Join(playConsole(t, dir, consoleBlock.FindStringSubmatch(block)[1]), "") + "```"
+			})
+			if *updatePages && printed != page {
+				if err := os.WriteFile(path, []byte(printed), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	if shown == 0 {
+		t.Error("no page has a console block")
+	}
+}
+
+// playConsole runs the commands of a block and returns the block as it should be: each command with what it printed,
+// or with what the page shows if that stands for it.
+func playConsole(t *testing.T, dir, block string) (out []string) {
+	t.Helper()
+	lines := slices.Collect(strings.Lines(block))
+	for len(lines) > 0 {
+		n := 1
+		for n < len(lines) && strings.HasSuffix(lines[n-1], "\\\n") {
+			n++
+		}
+		end := n
+		for end < len(lines) && !strings.HasPrefix(lines[end], "$ ") {
+			end++
+		}
+		command, want := strings.Join(lines[:n], ""), strings.Join(lines[n:end], "")
+		got := printedBy(t, dir, strings.TrimPrefix(command, "$ "))
+		switch {
+		case want == "" || asShown(want).MatchString(got):
+			got = want
+		case !*updatePages || strings.Contains(want, "...\n"):
+			t.Errorf("%s(-page +printed; -update-pages writes it, except where \"...\" stands):\n%s", command, cmp.Diff(want, got))
+		}
+		out = append(out, command, got)
+		lines = lines[end:]
+	}
+	return out
+}
+
+// asShown matches what a page shows.
+func asShown(text string) *regexp.Regexp {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if line == "...\n" {
+			b.WriteString(`(?:.*\n)*`)
+		} else {
+			b.WriteString(regexp.QuoteMeta(line))
+		}
+	}
+	return regexp.MustCompile(`\A` + b.String() + `\z`)
+}
+
+// printedBy runs a command in a folder and returns its output, and its errors if it fails. fedsim is this test's own binary,
+// by testscript.Main, however a page calls it.
+func printedBy(t *testing.T, dir, command string) string {
+	t.Helper()
+	command = regexp.MustCompile(`(?m)^(go run \./cmd/|\./)fedsim `).ReplaceAllString(command, "fedsim ")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir = dir
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		out.Write(errs.Bytes())
+	}
+	return out.String()
+}
