@@ -3,8 +3,11 @@ package node_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -133,11 +136,11 @@ func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr, hear func(n in
 	if l == nil {
 		return nil, errNobodyListens
 	}
-	near, far := net.Pipe()
-	arriving := m.end(far, l.own, from, nil)
+	there, back := newOneWay(), newOneWay()
+	arriving := m.end(&memoryConn{in: there, out: back, local: l.own, remote: from})
 	select {
 	case l.arriving <- arriving:
-		return manet.WrapNetConn(m.end(near, from, l.own, hear))
+		return manet.WrapNetConn(m.end(&memoryConn{in: back, out: there, local: from, remote: l.own, hear: hear}))
 	case <-l.closed:
 		return nil, errors.Join(errNobodyListens, arriving.Close())
 	case <-ctx.Done():
@@ -145,11 +148,13 @@ func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr, hear func(n in
 	}
 }
 
-func (m *memory) end(c net.Conn, local, remote *net.TCPAddr, hear func(n int)) net.Conn {
+// end counts an end of a connection.
+func (m *memory) end(c *memoryConn) net.Conn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	c.memory = m
 	m.open++
-	return &memoryConn{Conn: c, memory: m, local: local, remote: remote, hear: hear}
+	return c
 }
 
 type memoryListener struct {
@@ -181,20 +186,30 @@ func (l *memoryListener) Close() error {
 
 func (l *memoryListener) Addr() net.Addr { return l.own }
 
-// memoryConn is one end of a connection.
+// memoryConn is one end of a connection. Like a socket it takes what is written into a buffer: a writer that waited for its
+// reader while it holds a mutex, as the multiplexer does when it closes, would stop the clock of synctest for good.
 type memoryConn struct {
-	net.Conn
+	in, out       *oneWay
 	memory        *memory
 	local, remote *net.TCPAddr
-	once          sync.Once
 	hear          func(n int)
+	once          sync.Once
+	read, write   expiry
 }
+
+func (c *memoryConn) Read(b []byte) (int, error) { return c.in.read(b, &c.read) }
 
 func (c *memoryConn) Write(b []byte) (int, error) {
 	if c.hear != nil {
 		c.hear(len(b))
 	}
-	return c.Conn.Write(b)
+	return c.out.write(b, &c.write)
+}
+
+func (c *memoryConn) SetReadDeadline(t time.Time) error  { c.read.set(t); return nil }
+func (c *memoryConn) SetWriteDeadline(t time.Time) error { c.write.set(t); return nil }
+func (c *memoryConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 func (c *memoryConn) LocalAddr() net.Addr  { return c.local }
@@ -202,9 +217,120 @@ func (c *memoryConn) RemoteAddr() net.Addr { return c.remote }
 
 func (c *memoryConn) Close() error {
 	c.once.Do(func() {
+		c.in.close(true)
+		c.out.close(false)
+		c.read.set(time.Time{}) // stops their timers
+		c.write.set(time.Time{})
 		c.memory.mu.Lock()
 		defer c.memory.mu.Unlock()
 		c.memory.open--
 	})
-	return c.Conn.Close()
+	return nil
+}
+
+// socketBuffer is how many bytes a writer may be ahead of its reader.
+const socketBuffer = 1 << 20
+
+// oneWay carries bytes from one end of a connection to the other.
+type oneWay struct {
+	mu                   sync.Mutex
+	data                 []byte
+	writerGone, dropsAll bool          // closed by its writer; by its reader
+	changed              chan struct{} // closed at the next change
+}
+
+func newOneWay() *oneWay { return &oneWay{changed: make(chan struct{})} }
+
+// change wakes who waits; the caller holds mu.
+func (w *oneWay) change() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *oneWay) close(byReader bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dropsAll, w.writerGone = w.dropsAll || byReader, w.writerGone || !byReader
+	w.change()
+}
+
+func (w *oneWay) read(b []byte, until *expiry) (int, error) {
+	for {
+		w.mu.Lock()
+		n := copy(b, w.data)
+		w.data = w.data[n:]
+		gone, drops, changed := w.writerGone, w.dropsAll, w.changed
+		if n > 0 {
+			w.change()
+		}
+		w.mu.Unlock()
+		switch {
+		case drops:
+			return 0, net.ErrClosed
+		case n > 0 || len(b) == 0:
+			return n, nil
+		case gone:
+			return 0, io.EOF
+		}
+		select {
+		case <-changed:
+		case <-until.passed():
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+func (w *oneWay) write(b []byte, until *expiry) (int, error) {
+	for {
+		w.mu.Lock()
+		gone, drops, full, changed := w.writerGone, w.dropsAll, len(w.data) >= socketBuffer, w.changed
+		if !gone && !drops && !full {
+			w.data = append(w.data, b...)
+			w.change()
+		}
+		w.mu.Unlock()
+		switch {
+		case gone:
+			return 0, net.ErrClosed
+		case drops:
+			return 0, io.ErrClosedPipe
+		case !full:
+			return len(b), nil
+		}
+		select {
+		case <-changed:
+		case <-until.passed():
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// expiry is a deadline that can be moved while something waits for it.
+type expiry struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	done  chan struct{} // closed once the deadline has passed
+}
+
+func (e *expiry) set(t time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timer != nil && !e.timer.Stop() || e.done == nil {
+		e.done = make(chan struct{}) // the one before has passed, or passes now
+	}
+	e.timer = nil
+	if t.IsZero() {
+		return
+	}
+	done := e.done
+	e.timer = time.AfterFunc(time.Until(t), func() { close(done) })
+}
+
+func (e *expiry) passed() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.done == nil {
+		e.done = make(chan struct{})
+	}
+	return e.done
 }
