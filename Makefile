@@ -1,4 +1,4 @@
-.PHONY: build demo test check
+.PHONY: build demo test check long
 
 # Both commands, which name their revision whatever GOFLAGS say of version control.
 version := github.com/fedsim/fedsim/internal/version
@@ -17,3 +17,7 @@ test:
 # What has to pass before a change goes in.
 check:
 	bash .ci/run
+
+# What also has to pass before a release; see .ci/long.
+long:
+	bash .ci/long
