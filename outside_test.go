@@ -7,15 +7,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // A program of another module builds and runs with what is public, offline: own ratings and recommendations by a
 // main of at most 20 lines, and an own algorithm of at most 40, in two variants side by side. The programs are in
 // testdata/outside.
 func TestProgramsOfAnotherModule(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it links programs")
-	}
+	effort.LongOnly(t, "linking two programs of another module takes seconds")
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

@@ -239,8 +239,8 @@ type Baseline struct {
 
 // What an Instance may have besides.
 type (
-	// Loser is an Instance some of whose rounds cannot be made up for.
-	Loser interface {
+	// RoundLossDescriber is an Instance some of whose rounds cannot be repeated.
+	RoundLossDescriber interface {
 		// Lost says what is lost for good with the round of a step; "" where nothing is.
 		Lost(protocol.Step) string
 	}
@@ -258,19 +258,19 @@ type (
 		// noise of the run's multiplier included.
 		Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error)
 	}
-	// Chooser is an Instance that could send in other forms.
-	Chooser interface {
+	// ReleaseLister is an Instance that can send its releases in other forms.
+	ReleaseLister interface {
 		// Forms are the words of a key to compare the
 		// traffic of; none where there is but one.
 		Forms() (key *config.Key, words []string)
 	}
-	// Coster is an Instance that fits an encoder to statistics, where DP-SGD would go through it for examples.
-	Coster interface {
+	// CostReporter is an Instance that fits an encoder to statistics. DP-SGD would go through the encoder for examples.
+	CostReporter interface {
 		// FitCost compares the two; nil where no encoder is fitted, and where nobody has all ratings.
 		FitCost() (*FitCost, error)
 	}
-	// Worder is an Instance with words of its own in the summary.
-	Worder interface {
+	// SummaryDescriber is an Instance that adds words of its own to the summary.
+	SummaryDescriber interface {
 		Words() Words
 	}
 )
@@ -299,8 +299,8 @@ type LocalSteps struct {
 	Sensitivity float64
 }
 
-// Lone reports whether the one party is an organisation that is alone.
-func Lone(c config.Config) bool {
+// SingleOrganisation reports whether the run has one party, and the party is an organisation.
+func SingleOrganisation(c config.Config) bool {
 	return Of(c).About().Clients.Organisations() && Parties.Chosen(c) == 1
 }
 

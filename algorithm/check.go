@@ -94,11 +94,11 @@ func checkNoise(c config.Config) string {
 func checkSecagg(c config.Config) string {
 	about, kind := Of(c).About(), Secagg.Of(c)
 	switch {
-	case kind == "none" && !Lone(c):
+	case kind == "none" && !SingleOrganisation(c):
 		return "none would show what each party sends; only a party that is alone may go without a secure sum"
 	case kind == "real" && about.Clients == Nobody:
 		return fmt.Sprintf("%s has all ratings in one place and sums nothing", about.Name)
-	case kind == "real" && Lone(c):
+	case kind == "real" && SingleOrganisation(c):
 		return "a party that is alone has nobody to hide among; its plain sum is secagg none"
 	default:
 		return ""
@@ -127,7 +127,7 @@ func checkFeatures(c config.Config) string {
 // it can be.
 func Warnings(c config.Config) []string {
 	about := Of(c).About()
-	idle := slices.DeleteFunc(Idle(c), func(k *config.Key) bool { return k.Scope == config.Deployed }) // a simulation ignores these for every algorithm
+	idle := slices.DeleteFunc(KeysWithoutEffect(c), func(k *config.Key) bool { return k.Scope == config.Deployed }) // a simulation ignores these for every algorithm
 	list := slices.Concat(noEffect(c, idle, "with "+about.Name), noEffect(c, Scoped(config.Deployed), "in a simulation"))
 	list = append(list, splitWarnings(c)...)
 	if about.Clients == Nobody {
@@ -172,8 +172,8 @@ func expectedLoss(c config.Config) float64 {
 	return 1 - there
 }
 
-// Idle lists the keys that have no effect with the algorithm and the other settings.
-func Idle(c config.Config) []*config.Key {
+// KeysWithoutEffect lists the keys that have no effect with the algorithm and the other settings.
+func KeysWithoutEffect(c config.Config) []*config.Key {
 	used := Of(c).About().Used()
 	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool {
 		return slices.Contains(used, k) && (k.When == nil || k.When(c))
@@ -181,7 +181,7 @@ func Idle(c config.Config) []*config.Key {
 }
 
 // Used lists the keys that have an effect with an algorithm for some settings. The page of keys prints this list, and
-// [Idle] warns by it.
+// [KeysWithoutEffect] warns by it.
 func (a *About) Used() []*config.Key {
 	used := slices.Concat(a.common(), a.Keys)
 	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return !slices.Contains(used, k) })
@@ -226,7 +226,7 @@ func Deployed(c config.Config) (config.Config, error) {
 	switch {
 	case about.Clients == Nobody:
 		bad(Name.Key, fmt.Sprintf("%s has all ratings in one place; there is nothing to deploy", about.Name))
-	case Lone(c):
+	case SingleOrganisation(c):
 		bad(Parties.Key, "a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2")
 	}
 	if Noise.Is(c, "replace") {
@@ -267,7 +267,7 @@ func DeploymentWarnings(c config.Config) []string {
 			list = append(list, fmt.Sprintf("%s is each party's own: fednode client has --%s", k.Name, k.Name))
 		}
 	}
-	unused := slices.DeleteFunc(Idle(c), func(k *config.Key) bool { return k.Scope == config.Simulated })
+	unused := slices.DeleteFunc(KeysWithoutEffect(c), func(k *config.Key) bool { return k.Scope == config.Simulated })
 	without := slices.DeleteFunc(simulated(), func(k *config.Key) bool { return k == SplitTest.Key && SplitTest.Value(c) == 0 }) // which a deployment has
 	return slices.Concat(list, noEffect(c, unused, "with "+Name.Of(c)), noEffect(c, without, "in a deployment"))
 }

@@ -174,7 +174,7 @@ func TestSeedOfASplitWithoutDraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := slices.Contains(algorithm.Idle(c), algorithm.SplitSeed.Key); got != idle {
+		if got := slices.Contains(algorithm.KeysWithoutEffect(c), algorithm.SplitSeed.Key); got != idle {
 			t.Errorf("%s: without effect is %v, want %v", settings, got, idle)
 		}
 	}

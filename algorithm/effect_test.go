@@ -89,12 +89,12 @@ func withoutEffect(about *algorithm.About) []*config.Key {
 		if !ok {
 			continue
 		}
-		idle := algorithm.Idle(c)
+		idle := algorithm.KeysWithoutEffect(c)
 		left = slices.DeleteFunc(left, func(k *config.Key) bool {
 			return !slices.Contains(idle, k) && (slices.ContainsFunc(given, func(s config.Setting) bool { return s.Key == k.Name }) ||
 				slices.ContainsFunc(others(k), func(s config.Setting) bool {
 					c, ok := with(about.Name, append(slices.Clone(given), s)...)
-					return ok && !slices.Contains(algorithm.Idle(c), k)
+					return ok && !slices.Contains(algorithm.KeysWithoutEffect(c), k)
 				}))
 		})
 	}

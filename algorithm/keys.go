@@ -210,7 +210,7 @@ func declareFederation() {
 		Name: "colluders", Kind: config.Real, Default: "auto", Auto: "0.05: one client in twenty may help the aggregator; 0 of one alone", Range: config.Below(0, 1), Flag: true, Placeholder: "SHARE",
 		Help: "Share of the clients whose noise does not count, because they may help the aggregator.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			if Lone(c) {
+			if SingleOrganisation(c) {
 				return config.Fixed(0)
 			}
 			return config.Fixed(0.05)

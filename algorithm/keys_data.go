@@ -148,9 +148,9 @@ func labelled(c config.Config) bool {
 // anyPublic reports whether there are public users.
 func anyPublic(c config.Config) bool { return PublicUsers.Int(c) > 0 || !PublicIDs.Is(c, "") }
 
-// TakeOut is a set without its public users, if the configuration has some and they are still in it. What
+// WithoutPublicUsers returns a set without its public users, if the configuration has some and they are still in it. What
 // is wrong with them is a [config.Error].
-func TakeOut(c config.Config, set *dataset.Set) (*dataset.Set, error) {
+func WithoutPublicUsers(c config.Config, set *dataset.Set) (*dataset.Set, error) {
 	if !anyPublic(c) || set.Raters != nil {
 		return set, nil
 	}

@@ -144,9 +144,9 @@ func readFeatures(set *dataset.Set, specs []string) (*dataset.ItemFeatures, stri
 	return nil, "", config.Errorf("features: %w", err)
 }
 
-// Uniformly is the schedule of a run whose rounds all release r, whose name is that of the
+// UniformSchedule returns the schedule of a run whose rounds all release r. The name of r names the
 // phase, too.
-func Uniformly(rounds int, r protocol.Release, size int) protocol.Schedule {
+func UniformSchedule(rounds int, r protocol.Release, size int) protocol.Schedule {
 	return protocol.Schedule{{Iterations: rounds, Phase: r.Name, Releases: []protocol.Release{r}, Model: size}}
 }
 
@@ -298,8 +298,8 @@ func (l *LocalData) Row(user int) model.Ratings {
 	return r
 }
 
-// Pick are the ids at some indices.
-func Pick(ids []string, which []int32) []string {
+// IDsAt returns the ids at some indices.
+func IDsAt(ids []string, which []int32) []string {
 	out := make([]string, len(which))
 	for i, k := range which {
 		out[i] = ids[k]

@@ -281,7 +281,7 @@ func TestCutoffs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, k := range []*config.Key{algorithm.EvalUsers.Key, algorithm.EvalRelevant.Key} {
-			if idle := slices.Contains(algorithm.Idle(c), k); idle != want {
+			if idle := slices.Contains(algorithm.KeysWithoutEffect(c), k); idle != want {
 				t.Errorf("%s: that %s is idle is %v", settings, k.Name, idle)
 			}
 		}

@@ -253,5 +253,5 @@ func (x *labelsInstance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{b}
 }
 
-// Lost implements algorithm.Loser: there are no rounds.
+// Lost implements algorithm.RoundLossDescriber: there are no rounds.
 func (x *labelsInstance) Lost(protocol.Step) string { return "" }

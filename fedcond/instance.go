@@ -200,7 +200,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 			return nil
 		}
 		b := x.biases(rows, profile, weights)
-		return []model.Embeddings{{Named: model.Named{Name: biasName, Matrix: model.Wrap(len(b), 1, b)}, IDs: algorithm.Pick(which.IDs, users)}}
+		return []model.Embeddings{{Named: model.Named{Name: biasName, Matrix: model.Wrap(len(b), 1, b)}, IDs: algorithm.IDsAt(which.IDs, users)}}
 	}}, nil
 }
 
@@ -258,7 +258,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 	})}
 }
 
-// Lost implements algorithm.Loser.
+// Lost implements algorithm.RoundLossDescriber.
 func (x *instance) Lost(s protocol.Step) string {
 	if s.Phase == Moments {
 		return "the round that sums what is public of the examples was skipped: nothing is conditioned to it, and steps are short"
@@ -266,7 +266,7 @@ func (x *instance) Lost(s protocol.Step) string {
 	return ""
 }
 
-// Words implements algorithm.Worder.
+// Words implements algorithm.SummaryDescriber.
 func (x *instance) Words() algorithm.Words {
 	w := algorithm.Words{Untrained: "the model predicts the middle of the scale"}
 	if x.bias {

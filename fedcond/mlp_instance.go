@@ -317,7 +317,7 @@ func (r *mlpRun) restore(state []byte, done int) error {
 	return nil
 }
 
-// Lost implements algorithm.Loser: there are no rounds.
+// Lost implements algorithm.RoundLossDescriber: there are no rounds.
 func (x *mlpInstance) Lost(protocol.Step) string { return "" }
 
 // Baselines implements algorithm.Instance.

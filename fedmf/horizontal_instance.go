@@ -86,7 +86,7 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
 		tuned := t.Tuned()
 		return []model.Embeddings{
-			{Named: model.Named{Name: "user_embeddings", Matrix: tuned.Users}, IDs: algorithm.Pick(which.IDs, users)},
+			{Named: model.Named{Name: "user_embeddings", Matrix: tuned.Users}, IDs: algorithm.IDsAt(which.IDs, users)},
 			{Named: model.Named{Name: "item_embeddings", Matrix: tuned.Items}, IDs: x.setup.Data.ItemIDs},
 		}
 	}}, nil
@@ -110,7 +110,7 @@ func (x *horizontalInstance) Baselines() []algorithm.Baseline {
 	}
 }
 
-// Words implements algorithm.Worder.
+// Words implements algorithm.SummaryDescriber.
 func (x *horizontalInstance) Words() algorithm.Words {
 	return algorithm.Words{
 		Model:  "fine-tuned by each party for itself",

@@ -25,7 +25,7 @@ func openUsers(s *algorithm.Setup, p Params) (*usersInstance, error) {
 	}
 	release := p.Release()
 	release.Scale = algorithm.Scale(release)
-	s.Schedule = algorithm.Uniformly(algorithm.Rounds.Int(c), release, model.EncodedSize(p.Items, p.Rank))
+	s.Schedule = algorithm.UniformSchedule(algorithm.Rounds.Int(c), release, model.EncodedSize(p.Items, p.Rank))
 	if err := s.CalibrateSplit(nil); err != nil {
 		return nil, err
 	}

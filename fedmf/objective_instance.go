@@ -86,7 +86,7 @@ func (x *objectiveInstance) Baselines() []algorithm.Baseline {
 	return append(startBaselines(x.setup, x.params.Params, alone), still)
 }
 
-// Words implements algorithm.Worder.
+// Words implements algorithm.SummaryDescriber.
 func (x *objectiveInstance) Words() algorithm.Words {
 	return algorithm.Words{Model: "each user fitted to it afterwards; only item embeddings are written"}
 }

@@ -48,7 +48,7 @@ func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, kind s
 		release = x.params.GradientRelease(s.Data.Users/s.Cohort.Clients, noise.Multiplier)
 	}
 	release.Noise = noise
-	s.Schedule = algorithm.Uniformly(x.params.Rounds, release, model.EncodedSize(rows, p.Rank))
+	s.Schedule = algorithm.UniformSchedule(x.params.Rounds, release, model.EncodedSize(rows, p.Rank))
 	if more := x.params.ItemSteps; s.Private() && more > 0 {
 		s.Schedule.EndWith(noise.Steps + more)
 	}

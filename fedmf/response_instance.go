@@ -104,7 +104,7 @@ func (x *responseInstance) Baselines() []algorithm.Baseline {
 	return startBaselines(x.setup, x.params.Params, x.params.Rounds)
 }
 
-// Words implements algorithm.Worder.
+// Words implements algorithm.SummaryDescriber.
 func (x *responseInstance) Words() algorithm.Words {
 	return algorithm.Words{Model: fmt.Sprintf("messages of epsilon %.3g each", x.params.Epsilon)}
 }

@@ -87,7 +87,7 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		return nil, err
 	}
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
-		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: algorithm.Pick(x.setup.Data.ItemIDs, t.Items())}}
+		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: algorithm.IDsAt(x.setup.Data.ItemIDs, t.Items())}}
 	}}, nil
 }
 
@@ -171,7 +171,7 @@ func (x *verticalInstance) Baselines() []algorithm.Baseline {
 	}
 }
 
-// Words implements algorithm.Worder.
+// Words implements algorithm.SummaryDescriber.
 func (x *verticalInstance) Words() algorithm.Words {
 	return algorithm.Words{Untrained: "each party trained its items by itself"}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/encoder"
 )
 
-// FitCost implements algorithm.Coster by Proposition 2 and (9) of the am-ssp paper. The statistics are taken once a sum; DP-SGD has as many batches an epoch
+// FitCost implements algorithm.CostReporter by Proposition 2 and (9) of the am-ssp paper. The statistics are taken once a sum; DP-SGD has as many batches an epoch
 // as gradient steps go through all items once. Where gradients are what is summed there is nothing to compare.
 func (x *instance) FitCost() (*algorithm.FitCost, error) {
 	p := &x.params

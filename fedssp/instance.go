@@ -168,7 +168,7 @@ func biasOnlyName() string {
 	return ""
 }
 
-// Lost implements algorithm.Loser. One round says how many ratings, by weight, an item has.
+// Lost implements algorithm.RoundLossDescriber. One round says how many ratings, by weight, an item has.
 func (x *instance) Lost(step protocol.Step) string {
 	if slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == WeightCounts }) {
 		if x.params.BiasRounds > 1 {
@@ -179,7 +179,7 @@ func (x *instance) Lost(step protocol.Step) string {
 	return ""
 }
 
-// Forms implements algorithm.Chooser: second-order statistics have two.
+// Forms implements algorithm.ReleaseLister: second-order statistics have two.
 func (x *instance) Forms() (*config.Key, []string) {
 	if !bySums(settings{x.setup.Config}) {
 		return nil, nil

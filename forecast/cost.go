@@ -60,7 +60,7 @@ func (t *Traffic) add(d Direction, bytes int64) {
 }
 
 // sizes are the bytes of each kind of message for one client; 0: there is none.
-func (e of) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int) {
+func (e builder) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int) {
 	if e.Sums() != nil {
 		bytes = e.Sums()[step].Bytes
 	} else { // an ideal sum has no keys and no shares
@@ -82,7 +82,7 @@ func (e of) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int) {
 	return bytes
 }
 
-func (e of) bytesForecast() *BytesForecast {
+func (e builder) bytesForecast() *BytesForecast {
 	f := new(BytesForecast)
 	var kinds [protocol.Kinds]MessageForecast
 	alike := e.Schedule.Uniform()
@@ -169,7 +169,7 @@ const (
 	bytesPerMask = 1100
 )
 
-func (e of) memoryForecast() *MemoryForecast {
+func (e builder) memoryForecast() *MemoryForecast {
 	var most *MemoryForecast
 	for i := range e.Schedule {
 		if f := e.stepMemory(i); most == nil || f.Total > most.Total {
@@ -179,7 +179,7 @@ func (e of) memoryForecast() *MemoryForecast {
 	return most
 }
 
-func (e of) stepMemory(step int) *MemoryForecast {
+func (e builder) stepMemory(step int) *MemoryForecast {
 	f := new(MemoryForecast)
 	longest := int64(0)
 	for _, r := range e.Schedule[step].Releases {

@@ -36,8 +36,8 @@ type Forecast struct {
 	// Encoder is what fitting one costs the server, of algorithms that do.
 	Encoder *algorithm.FitCost `json:"encoder,omitempty"`
 
-	// Effort is what a simulation takes on this machine, where it was tried out.
-	Effort *Effort `json:"effort,omitempty"`
+	// Calibration is what a simulation takes on this machine, where it was tried out.
+	Calibration *Calibration `json:"effort,omitempty"`
 
 	// Privacy is the statement that the run ends with if every attempt is charged
 	// in full.
@@ -68,7 +68,7 @@ func (d DataForecast) Public() DataForecast {
 
 // uncovered are the counts of ratings, unless they are of a set that everybody has, or only labels are private and who has
 // one is public.
-func (e of) uncovered() []string {
+func (e builder) uncovered() []string {
 	if algorithm.FactsOf(e.Data).Published > 0 || !e.Private() || algorithm.UnitOf(e.Config) == dp.Example {
 		return nil
 	}
@@ -180,11 +180,11 @@ type LocalSteps struct {
 }
 
 // of makes parts of the forecast of an experiment.
-type of struct{ *experiment.Experiment }
+type builder struct{ *experiment.Experiment }
 
 // New says what an experiment would do and cost.
 func New(x *experiment.Experiment) (*Forecast, error) {
-	e := of{x}
+	e := builder{x}
 	spent, err := e.Planned()
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 	if f.Forms, err = e.forms(); err != nil {
 		return nil, err
 	}
-	if c, ok := e.Instance().(algorithm.Coster); ok {
+	if c, ok := e.Instance().(algorithm.CostReporter); ok {
 		f.Encoder, err = c.FitCost()
 		if f.Encoder != nil && len(f.Uncovered) > 0 {
 			f.Uncovered = append(f.Uncovered, "encoder.visits", "encoder.ratio")
@@ -226,7 +226,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 	return f, err
 }
 
-func (e of) cohortForecast() *CohortForecast {
+func (e builder) cohortForecast() *CohortForecast {
 	n := e.Cohort
 	f := &CohortForecast{Clients: n.Clients, Lost: n.Wanted() - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
 	if e.Mode() == graph.Active {
@@ -244,7 +244,7 @@ func (e of) cohortForecast() *CohortForecast {
 }
 
 // releaseForecasts are those of all steps, and of one where all iterations are alike.
-func (e of) releaseForecasts() []ReleaseForecast {
+func (e builder) releaseForecasts() []ReleaseForecast {
 	if e.Schedule.Uniform() {
 		f := e.releaseForecast(*e.Schedule.First())
 		f.Unseen = e.unseenForecast(1, *e.Schedule.First())
@@ -271,7 +271,7 @@ func graphForecast(m graph.Mode, clients int, c graph.Choice, rounds int) *Graph
 	}
 }
 
-func (e of) releaseForecast(r protocol.Release) ReleaseForecast {
+func (e builder) releaseForecast(r protocol.Release) ReleaseForecast {
 	known := func(bound float64) *float64 {
 		if bound == 0 {
 			return nil
@@ -303,7 +303,7 @@ func (e of) releaseForecast(r protocol.Release) ReleaseForecast {
 }
 
 // unseenForecast is of one of several releases of an iteration, the last of the run.
-func (e of) unseenForecast(releases int, r protocol.Release) UnseenForecast {
+func (e builder) unseenForecast(releases int, r protocol.Release) UnseenForecast {
 	p := protocol.Plan{Iteration: uint64(e.Schedule.Iterations()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
 	reach := p.HonestSumBound(r, e.Cohort.Wanted(), e.Cohort.Required())
 	f := UnseenForecast{Coordinate: reach.LInf / r.Scale, L2: reach.L2 / r.Scale, L2Clients: reach.L2 / reach.Client.L2}

@@ -24,15 +24,15 @@ type FormForecast struct {
 
 // choices are the key and the words of the forms that the algorithm may have; none where it
 // has but one.
-func (e of) choices() (*config.Key, []string) {
-	if c, ok := e.Instance().(algorithm.Chooser); ok {
+func (e builder) choices() (*config.Key, []string) {
+	if c, ok := e.Instance().(algorithm.ReleaseLister); ok {
 		return c.Forms()
 	}
 	return nil, nil
 }
 
 // forms compares the forms.
-func (e of) forms() ([]FormForecast, error) {
+func (e builder) forms() ([]FormForecast, error) {
 	key, words := e.choices()
 	var list []FormForecast
 	for _, word := range words {
@@ -45,7 +45,7 @@ func (e of) forms() ([]FormForecast, error) {
 	return list, nil
 }
 
-func (e of) form(key *config.Key, word string) (FormForecast, error) {
+func (e builder) form(key *config.Key, word string) (FormForecast, error) {
 	f := FormForecast{Gramian: word, Chosen: word == e.Config.Text(key)}
 	x, err := e.WithWord(key, word)
 	var refused *config.Error
@@ -55,7 +55,7 @@ func (e of) form(key *config.Key, word string) (FormForecast, error) {
 	case err != nil:
 		return f, err
 	default:
-		b := of{x}.bytesForecast()
+		b := builder{x}.bytesForecast()
 		f.Iteration, f.Run = b.Iteration, b.Run
 	}
 	return f, nil
@@ -67,7 +67,7 @@ const muchTraffic = 8_000_000
 
 // Warnings are what a user should know before an experiment runs, on its data.
 func Warnings(x *experiment.Experiment) ([]string, error) {
-	list, err := of{x}.traffic()
+	list, err := builder{x}.traffic()
 	if v := x.Data.Value; len(v) > 1 && !slices.ContainsFunc(v, func(s float32) bool { return s != v[0] }) && !algorithm.Feedback.Is(x.Config, "implicit") {
 		list = append(list, fmt.Sprintf("all %d ratings are %v, so that there is nothing to predict: if each says that a user took an item, say feedback implicit", len(v), v[0]))
 	}
@@ -75,7 +75,7 @@ func Warnings(x *experiment.Experiment) ([]string, error) {
 }
 
 // traffic warns of much, where another form has less.
-func (e of) traffic() ([]string, error) {
+func (e builder) traffic() ([]string, error) {
 	key, words := e.choices()
 	if key == nil {
 		return nil, nil

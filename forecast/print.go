@@ -71,7 +71,7 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.memory(f.Memory, f.Graph != nil)
 		p.line("")
 	}
-	if x := f.Effort; x != nil {
+	if x := f.Calibration; x != nil {
 		p.head("simulation", "about %s of memory at the most, with everybody in one process"+mark, units.Bytes(x.PeakMemory))
 		first, last := x.Trials[0], x.Trials[len(x.Trials)-1]
 		p.row("training", "about %s of processor time, %s a round; %s on %d workers"+mark, seconds(x.Processor), seconds(x.Round), seconds(x.Wall), x.Workers)

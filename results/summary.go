@@ -113,7 +113,7 @@ func (b Baselines) Of(name string) (float64, bool) {
 
 // RecordSkipped notes a round that released nothing.
 func (s *Summary) RecordSkipped(round uint64, e *experiment.Experiment) {
-	l, ok := e.Instance().(algorithm.Loser)
+	l, ok := e.Instance().(algorithm.RoundLossDescriber)
 	step := e.Schedule.At(round)
 	if !ok || step == nil {
 		return
@@ -165,7 +165,7 @@ func (s *Summary) SetValidation(q eval.Quality) {
 // NoteSettings notes what the run computes with, and what of it was asked for.
 func (s *Summary) NoteSettings(e *experiment.Experiment) {
 	s.Settings, s.Asked = make(map[string]string), make(map[string]string)
-	idle, asked := algorithm.Idle(e.Config), e.Asked()
+	idle, asked := algorithm.KeysWithoutEffect(e.Config), e.Asked()
 	for _, k := range config.Keys() {
 		if k.Scope != config.Agreed && k.Scope != config.Simulated && k != algorithm.FeatureSpec.Key {
 			continue
@@ -202,7 +202,7 @@ func PeakMemory() uint64 {
 // baselines, the privacy, what it cost, and where the results are, if they were kept.
 func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string) error {
 	p := &printer{s: s, e: e}
-	if x, ok := e.Instance().(algorithm.Worder); ok {
+	if x, ok := e.Instance().(algorithm.SummaryDescriber); ok {
 		p.words = x.Words()
 	}
 	p.head()

@@ -104,7 +104,7 @@ func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if err := r.Validate(); err != nil {
 		return nil, config.Errorf("%s: %w", a.about.Name, err)
 	}
-	s.Schedule = algorithm.Uniformly(algorithm.Rounds.Int(s.Config), r, model.EncodedSize(start.Dims()))
+	s.Schedule = algorithm.UniformSchedule(algorithm.Rounds.Int(s.Config), r, model.EncodedSize(start.Dims()))
 	return &instance{a, s, start}, s.CalibrateSplit(nil)
 }
 

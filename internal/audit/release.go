@@ -29,7 +29,7 @@ type auditor struct {
 	clients  [][]protocol.ClientID // of each plan, those that are honest, the unit's first
 	shifts   [][][]int64           // of each plan and release, what the unit adds
 	samplers []*client.Samplers    // of each plan; those of a step share theirs
-	victim   victim
+	target   target
 	noise    string
 	released int  // vectors in a run
 	sampled  bool // the unit is in a sample, or not
@@ -39,7 +39,7 @@ type auditor struct {
 func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 	n := e.Schedule.Noise()
 	a := &auditor{
-		e: e, cfg: c, victim: victim{map[string]protocol.Vector{}}, noise: n.Kind.String(), sampled: n.Kind == protocol.PartyNoise,
+		e: e, cfg: c, target: target{map[string]protocol.Vector{}}, noise: n.Kind.String(), sampled: n.Kind == protocol.PartyNoise,
 		counted: slices.ContainsFunc(e.Privacy.Run, func(ev dp.Event) bool { return ev.Mechanism.Sampled() }),
 	}
 	if a.sampled {
@@ -70,7 +70,7 @@ func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 			}
 			shifts[i] = make([]int64, r.Len)
 			q.AddTo(shifts[i])
-			a.victim.vectors[r.Name] = x
+			a.target.vectors[r.Name] = x
 			a.released++
 		}
 		a.plans, a.shifts, a.clients = append(a.plans, &p), append(a.shifts, shifts), append(a.clients, honest(&p, unit))
@@ -178,9 +178,9 @@ type party struct {
 }
 
 func (a *auditor) newParty(i, attempt, world int, src entropy.Source) *party {
-	t := victim{}
+	t := target{}
 	if i == 0 && world == 1 {
-		t = a.victim
+		t = a.target
 	}
 	id := a.clients[attempt][i]
 	return &party{id: id, role: client.New(client.Config{
@@ -237,9 +237,9 @@ func (a *auditor) attempt(t int, in []int, lost []loss, noise []entropy.Source, 
 		p.Releases = append([]protocol.Release(nil), p.Releases...)
 		a.cfg.mutant.plan(&p)
 	}
-	seen := make([]*sight, len(in))
+	seen := make([]*adversaryView, len(in))
 	for k, w := range in {
-		seen[k] = newSight(a.plans[t], a.shifts[t], lost)
+		seen[k] = newAdversaryView(a.plans[t], a.shifts[t], lost)
 		if err := a.hear(a.newParty(0, t, w, noise[0]), &p, lost[0], true, seen[k]); err != nil {
 			return err
 		}
@@ -255,8 +255,8 @@ func (a *auditor) attempt(t int, in []int, lost []loss, noise []entropy.Source, 
 	return nil
 }
 
-// hear has a client send its input and its removal, unless the client is lost before, and adds both to each sight.
-func (a *auditor) hear(c *party, p *protocol.Plan, lost loss, victims bool, seen ...*sight) error {
+// hear has a client send its input and its removal, unless the client is lost before, and adds both to each adversaryView.
+func (a *auditor) hear(c *party, p *protocol.Plan, lost loss, targets bool, seen ...*adversaryView) error {
 	if lost == beforeInput {
 		return nil
 	}
@@ -284,7 +284,7 @@ func (a *auditor) hear(c *party, p *protocol.Plan, lost loss, victims bool, seen
 		}
 	}
 	for _, s := range seen {
-		s.takeBack(victims, removal)
+		s.takeBack(targets, removal)
 	}
 	return nil
 }

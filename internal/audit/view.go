@@ -23,9 +23,9 @@ type view struct {
 	feature    [features]float64
 }
 
-// sight is what server and aggregator see of one attempt: of each release the sum of the
+// adversaryView is what server and aggregator see of one attempt: of each release the sum of the
 // masked inputs of honest clients, and what was taken back.
-type sight struct {
+type adversaryView struct {
 	plan      *protocol.Plan
 	shifts    [][]int64
 	survivors int // with those that collude
@@ -34,8 +34,8 @@ type sight struct {
 	sums      [features][][]int64
 }
 
-func newSight(p *protocol.Plan, shifts [][]int64, lost []loss) *sight {
-	s := &sight{plan: p, shifts: shifts, survivors: p.Cohort.Colluding()}
+func newAdversaryView(p *protocol.Plan, shifts [][]int64, lost []loss) *adversaryView {
+	s := &adversaryView{plan: p, shifts: shifts, survivors: p.Cohort.Colluding()}
 	for _, l := range lost {
 		switch l {
 		case never:
@@ -56,26 +56,26 @@ func newSight(p *protocol.Plan, shifts [][]int64, lost []loss) *sight {
 	return s
 }
 
-func (s *sight) hear(input []protocol.Integers) { s.add(inputs, input) }
+func (s *adversaryView) hear(input []protocol.Integers) { s.add(inputs, input) }
 
 // takeBack notes what a client took back. Changes of replaced noise are summed under masks:
 // nobody sees one client's.
-func (s *sight) takeBack(victims bool, removal []protocol.Integers) {
-	if victims && s.plan.Releases[0].Noise.Kind != protocol.TwoRound {
+func (s *adversaryView) takeBack(targets bool, removal []protocol.Integers) {
+	if targets && s.plan.Releases[0].Noise.Kind != protocol.TwoRound {
 		s.add(own, removal)
 	} else {
 		s.add(others, removal)
 	}
 }
 
-func (s *sight) add(k int, vectors []protocol.Integers) {
+func (s *adversaryView) add(k int, vectors []protocol.Integers) {
 	for i, x := range vectors {
 		x.AddTo(s.sums[k][i])
 	}
 }
 
 // note adds the attempt to the view of a run. Releases of a sample are there together or not at all.
-func (s *sight) note(v *view) {
+func (s *adversaryView) note(v *view) {
 	var together, rate float64
 	defer func() { v.likelihood += math.Log1p(rate * math.Expm1(together)) }()
 	for i, r := range s.plan.Releases {
@@ -102,7 +102,7 @@ func (s *sight) note(v *view) {
 }
 
 // left is the variance of the honest clients' noise in the sum that is released.
-func (s *sight) left(r protocol.Release) float64 {
+func (s *adversaryView) left(r protocol.Release) float64 {
 	c, v := s.plan.Cohort, r.Noise.Variance
 	return float64(s.answered)*v/float64(c.Honest(s.survivors)) + float64(s.silent)*c.ShareVariance(v)
 }

@@ -90,11 +90,11 @@ func Small(c config.Config) (*dataset.Set, error) {
 	return set, nil
 }
 
-// victim is the trainer of the unit's client: it sends what moves sums most.
-type victim struct{ vectors map[string]protocol.Vector }
+// target is the trainer of the unit's client: it sends what moves sums most.
+type target struct{ vectors map[string]protocol.Vector }
 
 // Contribute implements client.Trainer. Of releases of a sample it gives something where its coin says so.
-func (v victim) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(src.Stream("batch", p.Iteration), b[:]); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func sampled(r protocol.Release) float64 {
 }
 
 // Finish implements client.Trainer.
-func (victim) Finish([]byte, protocol.Runner) error { return nil }
+func (target) Finish([]byte, protocol.Runner) error { return nil }
 
 // worst is the longest vector that the bounds of a release allow, on as few coordinates as
 // they allow: against noise that is alike on all of them the length is what tells worlds

@@ -96,7 +96,7 @@ func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, e
 	if err := checkProfile(c, set); err != nil {
 		return nil, err
 	}
-	set, err := algorithm.TakeOut(c, raised(c, set))
+	set, err := algorithm.WithoutPublicUsers(c, raised(c, set))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func openData(ctx context.Context, c config.Config, data string, o read.Options)
 	case err != nil:
 		return nil, err
 	}
-	return algorithm.TakeOut(c, raised(c, set))
+	return algorithm.WithoutPublicUsers(c, raised(c, set))
 }
 
 // raised is a set on a scale that starts at 0, as all algorithms have it but those of regressions.

@@ -154,7 +154,7 @@ func trainers(t *testing.T, e *experiment.Experiment) []algorithm.Trainer {
 // have none is left so.
 func checkOpen(t *testing.T, settings string, c config.Config, list []config.Setting) {
 	t.Helper()
-	idle := algorithm.Idle(c)
+	idle := algorithm.KeysWithoutEffect(c)
 	for _, s := range list {
 		without := slices.Contains(idle, config.Find(s.Key))
 		if s.Value == "auto" && !without && s.Key != algorithm.SplitSeed.Name { // auto is the seed beside it, of this file as of another

@@ -154,8 +154,8 @@ var rules = []rule{
 	},
 	{
 		name: "an audit knows no algorithm by name", from: []string{"internal/audit/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "node/..."}, direct: true,
-		why: "it asks the registry, and audits what a program brings as it does what is built in",
+		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "node/..."},
+		why:    "it asks the registry, and audits what a program brings as it does what is built in",
 	},
 	{
 		name: "nobody below rests on an audit", from: []string{"..."}, except: []string{"cmd/fedsim/...", "internal/audit/..."},

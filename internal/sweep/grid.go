@@ -373,7 +373,7 @@ func (g *Grid) share(c *config.Config, said []config.Setting) {
 	if slices.ContainsFunc(said, func(s config.Setting) bool { return config.Find(s.Key) == algorithm.SplitSeed.Key }) {
 		return
 	}
-	if !slices.Contains(algorithm.Idle(*c), algorithm.SplitSeed.Key) {
+	if !slices.Contains(algorithm.KeysWithoutEffect(*c), algorithm.SplitSeed.Key) {
 		algorithm.SplitSeed.Set(c, first)
 	}
 }
@@ -381,7 +381,7 @@ func (g *Grid) share(c *config.Config, said []config.Setting) {
 // Digest is that of what a configuration computes: where results go, how many goroutines
 // compute and keys without effect do not count.
 func Digest(c config.Config) string {
-	for _, k := range algorithm.Idle(c) {
+	for _, k := range algorithm.KeysWithoutEffect(c) {
 		c.Reset(k)
 	}
 	for _, k := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key} {

@@ -26,13 +26,13 @@ const (
 // that takes half a second of processor time more, and a fiftieth of what it forecasts, and draws a line through the last two by
 // their ratings. With real sums, whose clients have the more neighbours the more there are, or without clients, it is a
 // [config.Error].
-func Calibrate(ctx context.Context, e *experiment.Experiment) (*forecast.Effort, error) {
+func Calibrate(ctx context.Context, e *experiment.Experiment) (*forecast.Calibration, error) {
 	if e.Real() || !e.About().Federated() || !e.About().ByUser {
 		return nil, config.Errorf("calibrate: time is forecast of ideal sums over clients that are users, and not of %s with secagg %s", e.About().Name, algorithm.Secagg.Of(e.Config))
 	}
 	began := time.Now()
 	var trials []forecast.Trial
-	var f *forecast.Effort
+	var f *forecast.Calibration
 	for users := min(firstSample, e.Data.Users); ; users = min(nextSample*users, e.Data.Users) {
 		sample, err := e.Sample(users)
 		if err != nil {
@@ -44,7 +44,7 @@ func Calibrate(ctx context.Context, e *experiment.Experiment) (*forecast.Effort,
 		}
 		trials = append(trials, t)
 		trials = trials[max(len(trials)-2, 0):]
-		f = forecast.EffortOf(trials, e.Split.Train.Len(), e.Schedule.Iterations(), int(e.Workers()))
+		f = forecast.CalibrationOf(trials, e.Split.Train.Len(), e.Schedule.Iterations(), int(e.Workers()))
 		if users == e.Data.Users || len(trials) == 2 && t.Seconds-trials[0].Seconds >= max(enough, share*f.Processor) {
 			break
 		}

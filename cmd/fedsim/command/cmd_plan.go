@@ -46,7 +46,7 @@ func plan(ctx context.Context, said []config.Setting, format string, calibrate b
 		return err
 	}
 	if calibrate {
-		if f.Effort, err = training.Calibrate(ctx, e); err != nil {
+		if f.Calibration, err = training.Calibrate(ctx, e); err != nil {
 			return err
 		}
 		if len(f.Uncovered) > 0 {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/fedsim/fedsim/internal/families"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/audit/internal/binomial"

@@ -34,8 +34,8 @@ const (
 	fromPopularity = "popularity alone"
 )
 
-// students are clients that the attacker learns from what a sum or an update looks like: it runs them itself.
-const students = 100
+// mostShadowClients limits the clients that the attacker learns from what a sum or an update looks like: it runs them itself.
+const mostShadowClients = 100
 
 // traces are what the attacker sees of one client in a run: of each release whose coordinates are items, or blocks of
 // them, the sum over rounds, and the energy, of every item in deviations of what is not known.
@@ -223,7 +223,7 @@ func (w *watcher) sendings(p *protocol.Plan) ([]sendings, error) {
 // reconstruct makes a run whose clients leave the noise to the sum, so that what they send is plain, and
 // one in which they add their shares, as a deployment's do.
 func (a *attacker) reconstruct(ctx context.Context) ([]Rebuilt, error) {
-	follow := a.pupils()
+	follow := a.shadowClients()
 	for _, t := range a.targets {
 		follow = append(follow, t.user)
 	}
@@ -247,13 +247,13 @@ func (a *attacker) reconstruct(ctx context.Context) ([]Rebuilt, error) {
 	), nil
 }
 
-// pupils are users that the attacker learns from, in the order of their numbers.
-func (a *attacker) pupils() []int {
+// shadowClients are users that the attacker learns from, in the order of their numbers.
+func (a *attacker) shadowClients() []int {
 	random := entropy.Public(a.seed, "audit/attack/students")
 	var list []int
 	for _, u := range random.Perm(a.full.Data.Users) {
 		attacked := slices.ContainsFunc(a.targets, func(t target) bool { return t.user == u })
-		if items, _ := a.full.Train.Row(u); len(list) < students && len(items) > 0 && !attacked {
+		if items, _ := a.full.Train.Row(u); len(list) < mostShadowClients && len(items) > 0 && !attacked {
 			list = append(list, u)
 		}
 	}
@@ -289,9 +289,9 @@ func (a *attacker) watched(ctx context.Context, r int, follow []int) (*watcher, 
 	return w, err
 }
 
-// rebuild learns from the students to tell rated items and their ratings, and tries on the targets.
+// rebuild learns from the shadow clients to tell rated items and their ratings, and tries on the targets.
 func (a *attacker) rebuild(from string, seen func(user int) traces) Rebuilt {
-	learn := a.pupils()
+	learn := a.shadowClients()
 	count, mean := a.popularity(learn)
 	view := func(u, j int) []float64 {
 		f := []float64{math.Log1p(count[j])}
@@ -351,7 +351,7 @@ func topItems(items, n int, of func(j int) float64) []int32 {
 	return order[:n]
 }
 
-// popularity is how often the students rated each item, and the mean of their ratings with one of the
+// popularity is how often the shadow clients rated each item, and the mean of their ratings with one of the
 // middle of all.
 func (a *attacker) popularity(learn []int) (count, mean []float64) {
 	count, mean = make([]float64, a.full.Data.Items), make([]float64, a.full.Data.Items)

@@ -2,8 +2,8 @@ package forecast
 
 import "math"
 
-// Effort is what a simulation takes on this machine, with everybody in one process. How long is from training on some of its users.
-type Effort struct {
+// Calibration is what a simulation takes on this machine, with everybody in one process. How long is from training on some of its users.
+type Calibration struct {
 	// Processor is the processor time of the whole training, in seconds, with what is measured after every round; and of a round.
 	// Wall is how long that takes on the wall, with all workers, at the last trial's ratio of the two.
 	Processor float64 `json:"processor_seconds"`
@@ -25,9 +25,9 @@ type Trial struct {
 	Wall    float64 `json:"wall_seconds"`      // of it
 }
 
-// EffortOf draws a line through one or two trials, by ratings: what does not depend on them, such as noise and solving for the
+// CalibrationOf draws a line through one or two trials, by ratings: what does not depend on them, such as noise and solving for the
 // items, is where it begins, which is not below zero.
-func EffortOf(trials []Trial, ratings, rounds, workers int) *Effort {
+func CalibrationOf(trials []Trial, ratings, rounds, workers int) *Calibration {
 	last := trials[len(trials)-1]
 	base, slope := 0., last.Seconds/math.Max(float64(last.Ratings), 1)
 	if first := trials[0]; last.Ratings > first.Ratings {
@@ -41,7 +41,7 @@ func EffortOf(trials []Trial, ratings, rounds, workers int) *Effort {
 	if last.Seconds > 0 && last.Wall > 0 {
 		wall = last.Wall / last.Seconds
 	}
-	return &Effort{
+	return &Calibration{
 		Processor: total, Round: total / math.Max(float64(rounds), 1), Wall: total * wall, Workers: workers, Trials: trials,
 	}
 }

@@ -5,19 +5,19 @@ import (
 	"testing"
 )
 
-// TestPeak: what is kept by the documented bytes a user and a rating, and garbage; by hand.
-func TestPeak(t *testing.T) {
+// TestMemoryEstimate: what is kept by the documented bytes a user and a rating, and garbage; by hand.
+func TestMemoryEstimate(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		peak Peak
+		peak MemoryEstimate
 		want int64
 	}{
 		// 1.5·(2^26 + 700·1,000 + 24·100,000)
-		{"columns", Peak{Ratings: 100_000, Users: 1000, ByUser: true}, 105_313_296},
+		{"columns", MemoryEstimate{Ratings: 100_000, Users: 1000, ByUser: true}, 105_313_296},
 		// 56 bytes a rating more: 1.5·5,600,000
-		{"of parties", Peak{Ratings: 100_000, Users: 1000}, 113_713_296},
+		{"of parties", MemoryEstimate{Ratings: 100_000, Users: 1000}, 113_713_296},
 		// 1.5·(2^26 + 700·700,000 + 80,000,000) + 180,000,000
-		{"packed", Peak{Ratings: 100_000_000, Packed: 180_000_000, Users: 700_000, ByUser: true, Sums: 80_000_000}, 1_135_663_296},
+		{"packed", MemoryEstimate{Ratings: 100_000_000, Packed: 180_000_000, Users: 700_000, ByUser: true, Sums: 80_000_000}, 1_135_663_296},
 	} {
 		if got := c.peak.Bytes(); got != c.want {
 			t.Errorf("%s: %d bytes, want %d", c.name, got, c.want)
@@ -25,17 +25,17 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestEffort: the line through two trials, by hand.
-func TestEffort(t *testing.T) {
+// TestCalibration: the line through two trials, by hand.
+func TestCalibration(t *testing.T) {
 	// 0.5 s and 0.01 s for 1,000 ratings: 1,000,000 of them take 10.5 s, over 5 rounds, on 2 workers.
-	got := EffortOf([]Trial{{Users: 10, Ratings: 1000, Seconds: 0.51}, {Users: 40, Ratings: 4000, Seconds: 0.54}}, 1_000_000, 5, 2)
+	got := CalibrationOf([]Trial{{Users: 10, Ratings: 1000, Seconds: 0.51}, {Users: 40, Ratings: 4000, Seconds: 0.54}}, 1_000_000, 5, 2)
 	for name, c := range map[string][2]float64{"all": {got.Processor, 10.5}, "a round": {got.Round, 2.1}, "on two": {got.Wall, 5.25}} {
 		if math.Abs(c[0]-c[1]) > 1e-9 {
 			t.Errorf("%s: %v s, want %v", name, c[0], c[1])
 		}
 	}
 	// Where the last trial took 0.54 s of processors in 0.4 s, ten and a half take 10.5 * 0.4/.54.
-	got = EffortOf([]Trial{{Ratings: 1000, Seconds: 0.51, Wall: 0.51}, {Ratings: 4000, Seconds: 0.54, Wall: 0.4}}, 1_000_000, 5, 2)
+	got = CalibrationOf([]Trial{{Ratings: 1000, Seconds: 0.51, Wall: 0.51}, {Ratings: 4000, Seconds: 0.54, Wall: 0.4}}, 1_000_000, 5, 2)
 	if want := 10.5 * 0.4 / 0.54; math.Abs(got.Wall-want) > 1e-9 {
 		t.Errorf("on the wall: %v s, want %v", got.Wall, want)
 	}
@@ -49,7 +49,7 @@ func TestEffort(t *testing.T) {
 		"one":        {[]Trial{{Ratings: 1000, Seconds: 0.5}}, 5},
 		"no ratings": {[]Trial{{Seconds: 0.5}}, 5000},
 	} {
-		if got := EffortOf(c.trials, 10_000, 1, 1).Processor; math.Abs(got-c.want) > 1e-9 {
+		if got := CalibrationOf(c.trials, 10_000, 1, 1).Processor; math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
 		}
 	}

@@ -12,8 +12,8 @@ const (
 	garbage        = 0.5
 )
 
-// Peak is about the most memory that a simulation takes at once.
-type Peak struct {
+// MemoryEstimate is about the most memory that a simulation takes at once.
+type MemoryEstimate struct {
 	Ratings int  // of the data
 	Packed  int  // bytes of them, where they stay packed; else 0
 	ByUser  bool // the algorithm works by user
@@ -22,7 +22,7 @@ type Peak struct {
 }
 
 // Bytes adds it up.
-func (p Peak) Bytes() int64 {
+func (p MemoryEstimate) Bytes() int64 {
 	kept := float64(bytesPerRun) + bytesPerUser*float64(p.Users) + float64(p.Sums)
 	if p.Packed > 0 {
 		return int64((1+garbage)*kept) + int64(p.Packed)
@@ -36,12 +36,12 @@ func (p Peak) Bytes() int64 {
 
 // PeakMemory is about what a simulation of the experiment takes at the most, in bytes, with everybody in one process.
 func PeakMemory(x *experiment.Experiment) int64 {
-	p := Peak{Ratings: x.Data.Len(), ByUser: x.About().ByUser, Users: x.Data.Users}
+	p := MemoryEstimate{Ratings: x.Data.Len(), ByUser: x.About().ByUser, Users: x.Data.Users}
 	if packed := x.Data.Packed; packed != nil {
 		p.Packed = packed.Size()
 	}
 	if x.About().Federated() {
-		p.Sums = of{x}.memoryForecast().Total
+		p.Sums = builder{x}.memoryForecast().Total
 	}
 	return p.Bytes()
 }
