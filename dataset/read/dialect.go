@@ -73,7 +73,7 @@ type beginning struct {
 func begin(text []byte, whole bool) beginning {
 	var b beginning
 	text = bytes.TrimPrefix(text, byteOrderMark)
-	comments := 0
+	comments, matrix := 0, false
 	for line := range bytes.Lines(text) {
 		ended := line[len(line)-1] == '\n'
 		line = bytes.TrimRight(line, "\r\n")
@@ -87,8 +87,13 @@ func begin(text []byte, whole bool) beginning {
 			b.skip += 1 + comments
 			b.notes, comments = append(b.notes, dataset.Finding{What: "separator", Found: nameOf(b.sep), Sure: dataset.Stated, Why: "the file has a line " + string(trimmed)}), 0
 		case len(b.lines) == 0 && isComment(trimmed):
+			matrix = matrix || bytes.HasPrefix(trimmed, []byte("%%MatrixMarket"))
 			comments++
 			b.skip++
+		case len(b.lines) == 0 && matrix && len(trimmed) > 0:
+			matrix = false
+			b.skip++
+			b.notes = append(b.notes, dataset.Finding{What: "format", Found: "Matrix Market", Sure: dataset.Stated, Why: "the size " + string(trimmed) + " is left out"})
 		case len(trimmed) == 0 && len(b.lines) == 0:
 			b.skip++
 		case len(trimmed) > 0:

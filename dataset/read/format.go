@@ -87,7 +87,7 @@ var (
 		dialect: tabs, layout: "user, venue, category id, category, latitude, longitude, offset, time, with tabs between", fields: 8, at: []int{0, 1, -1, 7}, dated: true,
 	}
 
-	headless = []format{tasteProfile, lastFM360K, movieTweetings, movieLens100K, movieLens1M, movieLens10M, gowalla, foursquare, libimSeTi}
+	headless = []format{tasteProfile, lastFM360K, movieTweetings, gowalla, foursquare, movieLens100K, movieLens1M, movieLens10M, libimSeTi}
 )
 
 // isIMDb reports whether an id is a number of IMDb, of seven digits or more with zeros before it.

@@ -18,7 +18,8 @@ var (
 	dashed  = withClock("2006-01-02", "T", " ")
 	yearly  = withClock("2006/1/2", " ")
 	dotted  = withClock("2.1.2006", " ", ", ")
-	slashed = [2][]string{withClock("1/2/2006", " ", ", "), withClock("2/1/2006", " ", ", ")} // month first, day first
+	worded  = []string{time.RubyDate, time.ANSIC, time.RFC1123, time.RFC1123Z, "January 2, 2006", "Jan 2, 2006", "2 January 2006", "2 Jan 2006", "2-Jan-2006"} // the month in letters
+	slashed = [2][]string{withClock("1/2/2006", " ", ", "), withClock("2/1/2006", " ", ", ")}                                                                  // month first, day first
 )
 
 // withClock is a form of dates, alone and with a time of day after each separator.
@@ -55,6 +56,11 @@ func parseTime(b []byte) (at, dayFirst float64, err error) {
 	if v, err := strconv.ParseFloat(string(b), 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return v, v, nil
 	}
+	if bytes.IndexFunc(b, isLetter) >= 0 {
+		if v, ok := parseDate(b, worded); ok {
+			return v, v, nil
+		}
+	}
 	forms := dashed
 	switch slash := bytes.IndexByte(b, '/'); {
 	case slash == 4:
@@ -78,6 +84,9 @@ func parseTime(b []byte) (at, dayFirst float64, err error) {
 	}
 	return 0, 0, fmt.Errorf("timestamp %s is neither a finite number nor a date such as 2024-05-31 or 2024-05-31T18:00:00Z", idtext.Quote(b))
 }
+
+// isLetter reports whether a letter is one of a month, and not the T or Z of a date in numbers.
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' }
 
 func parseDate(b []byte, forms []string) (float64, bool) {
 	for _, form := range forms {
