@@ -21,7 +21,7 @@ type Form struct {
 	Member string
 }
 
-// separators are what may stand between fields, in the order in which they are tried.
+// separators lists the separators that are tried, in order.
 var separators = []struct{ sep, word, plural string }{
 	{",", "comma", "commas"},
 	{"::", "colons", "double colons"},
@@ -61,7 +61,7 @@ func nameOf(sep string) string {
 // mostSampled limits the lines that a dialect is found by.
 const mostSampled = 200
 
-// beginning is what the first lines of a separated text say.
+// beginning holds the first lines of a separated text.
 type beginning struct {
 	skip  int      // lines before the first record: comments and what says the separator
 	lines [][]byte // from the first record on, without line ends and blank lines
@@ -111,7 +111,7 @@ func isSepLine(line []byte) bool {
 	return len(line) > len("sep=") && len(line) <= len("sep=")+2 && strings.EqualFold(string(line[:4]), "sep=")
 }
 
-// isComment reports whether a line before the first record is a comment. One that names the columns is none.
+// isComment reports whether a line before the first record is a comment. A line that names the columns is a header.
 func isComment(line []byte) bool {
 	if len(line) == 0 || line[0] != '#' && line[0] != '%' {
 		return false

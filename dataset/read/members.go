@@ -22,8 +22,8 @@ type members struct {
 	found dataset.Finding
 }
 
-// findMembers returns the files of a folder that hold the ratings: the one that is named, the one that is called so, parts of one, or
-// the only one whose content is ratings. Which of several is not guessed.
+// findMembers returns the files of a folder that hold the ratings. It takes a named file, a file with a usual name, the parts of a file,
+// or the only file whose content is ratings. It does not guess among several.
 func findMembers(ctx context.Context, f folder, where string, o Options) (members, error) {
 	names := slices.DeleteFunc(f.names(), isHidden)
 	if want := o.Form.Member; want != "" {

@@ -8,7 +8,7 @@ import (
 )
 
 // publishedSamples are made-up samples of published sets, in the form in which they are published, with the flags that they need. The counts
-// are those of the samples, by hand.
+// were made by hand.
 var publishedSamples = []struct {
 	set, file, flags string
 	o                Options

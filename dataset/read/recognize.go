@@ -178,8 +178,8 @@ func (r *ratingRows) noteColumns(header [][]byte, sure dataset.Sureness) {
 	r.note("columns", strings.Join(list, ", "), sure, why)
 }
 
-// hasHeader reports whether the first record of a file, whose columns are said by their places, is no rating: its rating or time is no
-// number or date where that of the next is.
+// hasHeader reports whether the first record of a file, whose columns are said by their places, is a header. Its rating or time is then no
+// number or date, and the next record has one.
 func hasHeader(first [][]byte, b beginning, d dialect, cols columns) bool {
 	if len(b.lines) < 2 {
 		return cols.rating >= 0 && !isNumber(first[cols.rating])

@@ -107,7 +107,7 @@ func (l *listRows) next() ([][]byte, error) {
 	return l.fields[:], nil
 }
 
-// denseRows are lines of one user each, with a column for each item behind one that counts the ratings.
+// denseRows are lines of one user each, with a column for each item behind a column with the count of the ratings.
 type denseRows struct {
 	*scanner
 	user   []byte

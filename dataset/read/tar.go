@@ -20,8 +20,8 @@ func isTar(head []byte) bool {
 	return len(head) >= at+5 && bytes.Equal(head[at:at+5], []byte("ustar"))
 }
 
-// openTar puts the member of a tar archive that holds the ratings in its place: the one that is named, or the first whose name is one of
-// a file of ratings, or the only one. A tar archive is read once, from its beginning.
+// openTar puts the member with the ratings in place of a tar archive. It takes the named member, or the first with a usual name. An archive
+// is read once, from its beginning.
 func (in *input) openTar(ctx context.Context, o Options) (string, error) {
 	r := tar.NewReader(in.ReadCloser)
 	var names []string
@@ -63,7 +63,7 @@ func firstOf(names []string, n int) []string {
 	return names
 }
 
-// isMember reports whether a file of an archive is the one that is wanted; "" wants a file of ratings by its name.
+// isMember reports whether a file of an archive is wanted; "" wants a file with a usual name.
 func isMember(name, want string) bool {
 	if want != "" {
 		return path.Clean(name) == path.Clean(want) || path.Base(name) == want

@@ -22,7 +22,7 @@ type dataFlags struct {
 	BadRows    string   `enum:"error,skip" default:"error" help:"What to do about rows that cannot be used: error refuses the data and names the first ten, skip leaves them out and counts them."`
 }
 
-// options are what the flags say, checked.
+// options checks the flags and returns what they say.
 func (f *dataFlags) options() (read.Options, error) {
 	o := read.Options{
 		Min: f.RatingMin, Max: f.RatingMax, Duplicates: read.Duplicates(f.Duplicates), BadRows: read.BadRows(f.BadRows),
