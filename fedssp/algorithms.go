@@ -9,47 +9,49 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// stages are what a run releases, in this order, as far as the settings have it.
+// stages lists everything a run may release, in the order of the releases. The settings choose
+// among them.
 var stages = []stage{counting{}, averaging{}, biasing{}, ranking{}, statistics{}}
 
-// onScale are the stages of algorithms that take ratings on a scale only, biasesOnly those of algorithms that learn no embeddings.
+// onScale lists the stages of algorithms that take ratings on a scale only. biasesOnly lists the
+// stages of algorithms that learn no embeddings.
 var (
 	onScale    = []stage{counting{}, averaging{}, biasing{}, statistics{}}
 	biasesOnly = []stage{counting{}, averaging{}, biasing{}, ranking{}}
 )
 
-// solvers are the ways to get items from statistics, by name.
+// solvers maps the name of each solver to its code.
 var solvers = map[Solver]solver{
 	ALS: als{}, Pooled: pooled{}, Variational: variational{}, CMF: cmf{}, Encoded: encoderSolver{}, Convex: convex{},
 	Gradient: gradient{}, EncoderGradient: encoderGradient{}, Joint: joint{},
 }
 
-// family is an algorithm of this package: in every one users send sufficient statistics.
-// What they differ in are the fields.
+// family is an algorithm of this package. In each algorithm users send sufficient statistics; the
+// fields hold the differences.
 type family struct {
 	about   algorithm.About
-	stages  []stage  // what a run may release
-	solvers []Solver // one of them solves, which one the settings say
+	stages  []stage  // the releases of a run are among them
+	solvers []Solver // the solvers that the settings may choose
 
-	ours      bool // it is not a paper's to the letter
+	ours      bool // the algorithm departs from every paper
 	sampled   bool // by default a user sends some of its ratings
 	weighted  bool // by default ratings of rare items weigh more
-	dense     bool // the encoder is the paper's: a dense layer, and no embedding of an item's own
-	resampled bool // by default every step of the solver has fresh statistics
+	dense     bool // the encoder is the paper's: a dense layer, and no embedding for an item's id
+	resampled bool // by default every step of the solver uses fresh statistics
 }
 
-// ranks reports whether it takes implicit feedback, learnsItems whether it learns embeddings of items.
+// ranks reports whether the algorithm takes implicit feedback, learnsItems whether it learns
+// embeddings of items.
 func (f *family) ranks() bool       { return slices.Contains(f.stages, stage(ranking{})) }
 func (f *family) learnsItems() bool { return slices.Contains(f.stages, stage(statistics{})) }
 
-// has reports whether the algorithm may use a solver.
 func (f *family) has(s Solver) bool { return slices.Contains(f.solvers, s) }
 
-// solver is the one that does not depend on the settings; "" if it does.
+// solver returns the algorithm's solver, or "" if the settings choose it.
 func (f *family) solver() Solver {
 	switch len(f.solvers) {
 	case 0:
-		return ALS // of a model without embeddings, of which nothing is used
+		return ALS // any solver: without embeddings it is never called
 	case 1:
 		return f.solvers[0]
 	default:
@@ -57,7 +59,6 @@ func (f *family) solver() Solver {
 	}
 }
 
-// About implements algorithm.Algorithm.
 func (f *family) About() *algorithm.About { return &f.about }
 
 func init() {
@@ -77,7 +78,8 @@ func init() {
 			stages: stages, solvers: []Solver{CMF}, ours: true,
 		},
 		{
-			// The default: it learns most of what a budget allows, on any of the data sets of the results.
+			// ssp-c is the default because it learns most from a budget, or nearly so, on every
+			// data set of docs/results.md.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "takes the statistics of a round once, with biases before and a single Gramian", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
 			stages: stages, solvers: []Solver{ALS, Encoded, Pooled, Variational}, ours: true,
@@ -131,7 +133,7 @@ func init() {
 	algorithm.MustRegister(newCentral())
 }
 
-// complete adds what all have in common.
+// complete adds the fields that all algorithms of the package share.
 func (f *family) complete() {
 	a := &f.about
 	a.Clients, a.Noise, a.Private, a.ByUser = algorithm.Users, algorithm.DistributedNoise, true, true

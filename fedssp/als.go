@@ -5,7 +5,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ALS is the solver in which v_j solves A_j v = b_j (DPALS and AdaDPALS).
+// ALS is the solver that sets v_j to the solution of A_j v = b_j (DPALS and AdaDPALS).
 const ALS Solver = "als"
 
 type als struct{ closed }

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// declareBatches declares what makes batches of users.
+// declareBatches declares the keys that sample users into batches.
 func declareBatches() {
 	keys.samplingRate = config.DeclareNumber(config.Key{
 		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: items.when(),
@@ -31,13 +31,14 @@ func declareBatches() {
 	})
 }
 
-// batched reports whether sums are of batches.
+// batched reports whether each sum covers a random batch of the users.
 func (s settings) batched() bool { return s.items() && keys.samplingRate.Value(s.Config) < 1 }
 
-// batched reports whether statistics are of a batch of the users.
+// batched reports whether statistics cover a random batch of the users.
 func (p *Params) batched() bool { return p.SamplingRate > 0 && p.SamplingRate < 1 }
 
-// coin is whether a user is in the batch of an iteration: one toss for all its releases.
+// coin says whether a user is in the batch of an iteration. One toss serves all releases of the
+// iteration.
 type coin int8
 
 const (
@@ -46,8 +47,9 @@ const (
 	out
 )
 
-// inBatch tosses the coin of the iteration, once, in the user's own secret randomness. Who is out sends zeros, and noise, as one without
-// ratings does: nobody can tell.
+// inBatch tosses the coin of the iteration, once, from the user's own secret randomness. A user
+// outside the batch sends zeros and noise, as a user without ratings does, so that no other party
+// can tell.
 func (c *contribution) inBatch() (bool, error) {
 	if !c.params.batched() || c.timed {
 		return true, nil
@@ -65,7 +67,7 @@ func (c *contribution) inBatch() (bool, error) {
 	return c.batch == in, nil
 }
 
-// asSampled refuses a release that is charged as another sample than the coin makes.
+// asSampled refuses a release that is charged at a sampling rate other than the coin's.
 func (c *contribution) asSampled(r protocol.Release) error {
 	want := 0.
 	if c.params.batched() && r.Noise.Distributed() && inStatistics(r.Name) {
@@ -77,7 +79,7 @@ func (c *contribution) asSampled(r protocol.Release) error {
 	return nil
 }
 
-// inStatistics reports whether a release is one that coins decide about.
+// inStatistics reports whether the coin decides if a user contributes to the release.
 func inStatistics(name string) bool {
 	switch name {
 	case Counts, Mean, Bias, WeightCounts:
@@ -87,8 +89,8 @@ func inStatistics(name string) bool {
 	}
 }
 
-// undone has sums of batches stand for all users: of every statistic, and of its noise, 1/q as much. Weight counts are
-// of all users as it is.
+// undone scales sums over batches to all users: every statistic and its noise by 1/q. Weight counts
+// cover all users already and stay.
 func (p *Params) undone(r absorbed) absorbed {
 	if !p.batched() {
 		return r
@@ -101,7 +103,8 @@ func (p *Params) undone(r absorbed) absorbed {
 	return r
 }
 
-// sampled says of the releases that coins decide about that they are of samples. Weight counts are of everybody.
+// sampled marks the releases that the coin decides on as sampled. Weight counts cover all users and
+// stay.
 func (p *Params) sampled(steps []protocol.Step) {
 	for i := range steps {
 		if !p.batched() || steps[i].Phase != Statistics {

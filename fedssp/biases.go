@@ -11,43 +11,44 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// BiasParams are the settings of item biases.
+// BiasParams holds the settings of item biases.
 type BiasParams struct {
-	// Bias: item biases are released first, and a user has a bias of its own, which
-	// stays with the client. Explicit feedback only.
+	// Bias releases item biases first. Each user then has a bias of its own, which stays with its
+	// client. Explicit feedback only.
 	Bias     bool
 	ClipBias float64 // Γ of the residuals
-	// NormBias is the largest norm of all that a user adds to the sums of biases. What would be longer is scaled down as a whole, and with it the
-	// user's part of what the sums are divided by: its ratings weigh less, and say nothing else. 0: what the clipping of single ratings comes to.
+	// NormBias bounds the norm of everything a user adds to the sums of biases. A longer vector is
+	// scaled down as a whole, together with the user's part of the divisor, so the user's ratings
+	// weigh less and mean the same. 0: the clipping of single ratings is the only bound.
 	NormBias float64
-	// BiasRounds is how many sums biases are learned from; 0 is 1. Later ones are of what the biases before, and users' fits to them, leave of
-	// ratings, which is less, and so is the noise; an item's bias is what all of them say together.
+	// BiasRounds counts the sums that biases are learned from; 0 is 1. A later sum takes the
+	// residuals that earlier biases and the users' fits leave. Residuals are smaller than ratings,
+	// and so is the noise. An item's bias follows from all sums together.
 	BiasRounds int
-	// BiasRidge is how many ratings' weight pulls b_j to zero, whatever an item's ratings. It is 1/τ² for a prior deviation of τ and residuals
-	// of about 1.
+	// BiasRidge pulls b_j to zero with the weight of so many ratings, however many ratings the item
+	// has. It is 1/τ² for a prior deviation of τ and residuals of about 1.
 	BiasRidge float64
-	// UserBiasRidge is what the client adds to the diagonal for its user's bias.
+	// UserBiasRidge is the client's ridge on its user's bias, in ratings.
 	UserBiasRidge float64
 }
 
-// biasing is the stage of item biases, of one sum or several.
+// biasing is the stage of item biases. It takes one sum or several.
 type biasing struct{}
 
 func (biasing) keys() []*config.Key {
 	return []*config.Key{keys.priors.Key, keys.priorStrength.Key, keys.biasRounds.Key, keys.clipBias.Key, keys.normBias.Key, keys.biasRidge.Key, keys.userBiasRidge.Key, keys.shareWeightCounts.Key}
 }
 
-// posteriorsBias is the share of biases before posteriors under noise.
+// posteriorsBias is the share of μ² for biases that come before posteriors with noise.
 const posteriorsBias = 0.2
 
-// maxBiasRounds is how many sums biases are learned from at most.
+// maxBiasRounds limits the sums that biases are learned from.
 const maxBiasRounds = 100
 
-// refined is the bound of what a user adds to later sums of biases, beside that of the first: what biases of items, a user's own and its
-// weights of features leave of ratings is less than what its mean does.
+// refined multiplies the norm bound of later sums of biases. Item biases, the user's own bias and
+// its feature weights leave less of the ratings than the mean does, so a smaller bound is enough.
 const refined = 0.85
 
-// declareBiases declares the keys of item biases.
 func declareBiases() {
 	keys.biasFirst = config.DeclareText(config.Key{
 		Name: "statistics.bias-first", Kind: config.Word, Default: "auto", Auto: "yes of our forms, with explicit feedback", Words: []string{yes, no}, When: items.when(),
@@ -72,7 +73,8 @@ func declareBiases() {
 		}))
 	keys.clipBias = number("statistics.clip-bias", clips(), biased, "7/16 of the scale, or half of it", "Largest residual of a rating in the sums for biases, in stars.",
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.learns(), 0.875, 1) * halfScale(f) }))
-	// What all of a user's ratings come to together varies less than one of them does, and the noise grows with its bound.
+	// The sum of a user's ratings varies less than a single rating, and the noise grows with the
+	// bound.
 	keys.normBias = longest("norm-bias", biased, "a quarter of the scale, a sixth where little can be learned; 0 without noise",
 		"Largest norm of all that a user adds to the sums for biases, in stars: a longer one is scaled down. 0: what single ratings are clipped to.",
 		settings.normBias)
@@ -95,7 +97,7 @@ func declareBiases() {
 		},
 		Check: checkShares,
 	})
-	// What many liked is most of what rankings know where little can be learned.
+	// With a small budget the popularity of items is most of what rankings can learn.
 	keys.shareWeightCounts = share("weight-counts", func(s settings) bool { return !s.popular() && (s.biases() || !s.byUser()) }, "0.3, 0.1 where little can be learned; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
 		byFacts(func(s settings, f *config.Facts) float64 {
 			return either(s.starved(f), starvedCounts, either(s.poolsRanks(), 0.8, 0.3))
@@ -160,7 +162,7 @@ func (biasing) ask(p *Params, to *schedule) {
 	}
 }
 
-// answers: weight counts of other stages are the same release.
+// answers says yes to weight counts as well: other stages use the same release.
 func (biasing) answers(release string) bool    { return release == Bias || release == WeightCounts }
 func (biasing) length(p *Params, _ string) int { return p.biased() }
 func (biasing) beforeChoice(p *Params) bool    { return p.ByWeights }
@@ -185,10 +187,11 @@ func (biasing) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
 	return s.narrow()
 }
 
-// biasBound is the largest norm of what a user adds to the sums of biases.
+// biasBound is the largest norm of a user's addition to the sums of biases.
 func (p *Params) biasBound() float64 { return atMost(p.NormBias, p.ClipBias) }
 
-// biased is how many items have biases that are released: those that are trained on or, where weights choose these, all.
+// biased counts the items whose biases are released: the items that are trained on or, if weights
+// choose those, all items.
 func (p *Params) biased() int {
 	if p.ByWeights {
 		return p.Items
@@ -202,7 +205,7 @@ func (p *Params) weightCountsRelease() protocol.Release {
 	return r
 }
 
-// biases is w_j·(y - μ - b_i), the residual clipped, b_i the user's shrunken mean residual.
+// biases is w_j·(y - μ - b_i) with the residual clipped. b_i is the user's shrunken mean residual.
 func (c *contribution) biases() protocol.Vector {
 	p, centre := c.params, c.model.centre()
 	var sum float64
@@ -217,12 +220,14 @@ func (c *contribution) biases() protocol.Vector {
 	return v
 }
 
-// sumsOfBiases is what the user adds to sums of biases: biases or, where those are refined, w_j·e_j with e_j what the model's biases, the user's
-// own and its weights of features leave of the rating, clipped.
+// sumsOfBiases is the user's addition to sums of biases. The first sum takes biases. A refined sum
+// takes w_j·e_j, where e_j is the clipped residual of the rating after the model's biases, the
+// user's own bias and its feature weights.
 //
-// Its norm is at most the bound that the release declares. With Σ w_j² <= 1 and |e_j| at most ClipBias it is at most ClipBias, and the
-// weights are scaled down for that of biases to be at most NormBias. The bound of refined sums is smaller: the vector is measured and, where it is longer,
-// scaled down as a whole. Which model was broadcast makes no difference to that.
+// Its norm is at most the bound that the release declares. With Σ w_j² <= 1 and |e_j| at most
+// ClipBias the norm is at most ClipBias. The first sums scale the weights down so that the norm is
+// at most NormBias. The bound of refined sums is smaller: the client measures the vector and scales
+// it down as a whole if it is longer. The broadcast model has no influence on that bound.
 func (c *contribution) sumsOfBiases(bound float64) protocol.Vector {
 	p, v := c.params, c.biases()
 	if c.phase != Refine {
@@ -241,19 +246,20 @@ func (c *contribution) sumsOfBiases(bound float64) protocol.Vector {
 	return v
 }
 
-// keepWeights takes in weights, and averages those of several rounds.
+// keepWeights stores the released weights and averages them over several rounds.
 func (s *Strategy) keepWeights(r absorbed) {
 	weight, noise := dense.Scaled(r.values[WeightCounts], 1/r.users), r.noise[WeightCounts]/r.users
 	s.weight, s.weightNoise = averaged(s.weight, s.weightNoise, weight, noise)
 }
 
-// averaged is the mean of two measurements of the same by the inverse of the variance of the noise in them, and the deviation of what noise
-// it has; the second where there is no first.
+// averaged is the mean of two noisy measurements of the same vector, weighted by the inverse noise
+// variances, with the noise deviation of the result. Without a first measurement it returns the
+// second.
 func averaged(first []float64, noise1 float64, second []float64, noise2 float64) ([]float64, float64) {
 	if first == nil {
 		return second, noise2
 	}
-	share := 0.5 // of the second
+	share := 0.5 // weight of the second
 	if v := dense.Sqr(noise1) + dense.Sqr(noise2); v > 0 {
 		share = dense.Sqr(noise1) / v
 	}
@@ -262,18 +268,20 @@ func averaged(first []float64, noise1 float64, second []float64, noise2 float64)
 	return out, math.Hypot((1-share)*noise1, share*noise2)
 }
 
-// left are the sums for biases of the rounds so far, each with what biases before it took from it, scaled to N clients. nil: none.
+// left holds the sums for biases of the rounds so far, scaled to N clients. Each comes with the
+// biases that were subtracted before it. nil: none.
 type left struct {
 	sums  []float64
 	noise float64
 }
 
-// remaining is how much of what a bias has missed is left in residuals, when users' own fits have taken the rest for theirs, as they do with a
-// few dozen ratings. Chosen on validation data; from 0.6 to 0.85 hardly matters.
+// remaining is the part of an item's missing bias that residuals still show. Users' own fits, of a
+// few dozen ratings each, absorb the rest. Chosen on validation data; 0.6 to 0.85 are about as
+// good.
 const remaining = 0.77
 
-// measured is what all rounds so far say of biases, and the deviation of its noise. A sum that is of what biases left has
-// them, times the weights of ratings, added again.
+// measured combines the sums for biases of all rounds, and returns the deviation of their noise. To
+// a sum of residuals it adds the subtracted biases again, times the weights of the ratings.
 func (s *Strategy) measured(sums []float64, noise float64) ([]float64, float64) {
 	p, n := &s.params.Params, s.params.total()
 	if p.BiasRounds <= 1 {
@@ -293,8 +301,8 @@ func (s *Strategy) measured(sums []float64, noise float64) ([]float64, float64) 
 	return s.left.sums, s.left.noise
 }
 
-// popularity is what clients weigh for their users: how many rated an item is rated otherwise by some users than by
-// others. It follows from what was released, and is of deviation Params.Popularity.
+// popularity sets the feature by which clients model that some users rate popular items differently
+// than others. It follows from released weights alone, and its deviation is Params.Popularity.
 func (s *Strategy) popularity() {
 	if p := &s.params.Params; p.Popularity > 0 {
 		c, typical := s.weights()

@@ -9,17 +9,20 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// broadcast is an encoded model in place. A client reads what its ratings touch and no more.
+// broadcast is an encoded model, read in place. A client decodes only the rows that its ratings
+// touch.
 type broadcast struct {
-	p                                               *Params // of the items that are trained on
+	p                                               *Params // settings of the items that are trained on
 	mean, counts, bias, items, gram, theta, popular []byte  // counts, bias, gram, theta, popular nil: none
 	covariance, spread                              []byte  // nil: none
-	chosen                                          *chosen // nil: all are, or it is not known yet which
-	unchosen                                        bool    // it is not known yet which
+	chosen                                          *chosen // nil: all items are, or the choice is still open
+	unchosen                                        bool    // the choice of items is still open
 	rest, restBias                                  []byte  // nil: none
 }
 
-// trainedOn are a user's ratings of items that are trained on, by their places among them. Where weights chose these, all ratings are fitted.
+// trainedOn returns a user's ratings of the items that are trained on, with item numbers among
+// those items, and the places of these ratings among all. If weights choose the items, all ratings
+// are fitted.
 func (v broadcast) trainedOn(r model.Ratings) (own model.Ratings, from []int) {
 	if v.chosen != nil && !v.chosen.late {
 		return v.chosen.of(r)
@@ -27,8 +30,9 @@ func (v broadcast) trainedOn(r model.Ratings) (own model.Ratings, from []int) {
 	return r, nil
 }
 
-// openBroadcast checks form and lengths, and no number: which of them a client looks at depends
-// on what its user rated, so that what is wrong with one is neutralised there, not refused.
+// openBroadcast checks form and lengths, but no number. A client looks only at numbers that its
+// user's ratings touch, so an error about a number would tell what the user rated. Bad numbers are
+// neutralised instead.
 func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	domain, head := modelDomain, p.head()
 	if p.Single {
@@ -103,7 +107,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	return v, nil
 }
 
-// openUnchosen opens a model from before items are chosen.
+// openUnchosen opens a model that the server made before it chose the items.
 func openUnchosen(b []byte, p *Params) (broadcast, error) {
 	head := p.head()
 	if len(b) != head+8 {
@@ -112,15 +116,15 @@ func openUnchosen(b []byte, p *Params) (broadcast, error) {
 	return broadcast{p: p, unchosen: true, mean: b[head:]}, nil
 }
 
-// farthest is the largest coordinate of a broadcast that is taken at its word: squares of it, summed
-// over ratings, stay far from overflow. reach is the biased exponent from which on a float64 is at
-// least as large, or no number.
+// farthest is the largest magnitude of a coordinate that a client accepts: sums of its squares stay
+// far from overflow. reach is the biased exponent from which a float64 is at least as large, or is
+// no number.
 const (
 	farthest = 1 << 20
 	reach    = 1023 + 20
 )
 
-// tame is a number of a broadcast as a client uses it.
+// tame makes a broadcast number safe to compute with: at most bound in magnitude, and 0 for NaN.
 func tame(x, bound float64) float64 {
 	if math.Abs(x) <= bound {
 		return x
@@ -145,7 +149,8 @@ func (v broadcast) centre() float64 {
 func (v broadcast) counted() bool       { return v.counts != nil }
 func (v broadcast) count(j int) float64 { return v.number(v.counts, j) }
 
-// place is where an item stands among those that are trained on, and whether it does; else where among the others.
+// place returns an item's place among the items that are trained on, and true; for another item its
+// place among the others, and false.
 func (v broadcast) place(j int) (at int, trainedOn bool) {
 	if v.chosen == nil || !v.chosen.late {
 		return j, true
@@ -177,7 +182,8 @@ func (v broadcast) addCovariance(j int, dst []float64) {
 	}
 }
 
-// variances are those of the start where they are no variances.
+// variances returns the broadcast variances, or the start's where a broadcast one is not a positive
+// number.
 func (v broadcast) variances(p *Params) Variances {
 	x := numbers(v.spread)
 	for _, y := range x {
@@ -223,6 +229,6 @@ func (v broadcast) row(j int, dst []float64) []float64 {
 	return dst
 }
 
-// packedGramian trusts the server with what follows from its own items: it shapes u, which is
-// zero where it cannot be computed, and clipped.
+// packedGramian returns the Gramian as the server sent it, unchecked. It influences u only, which
+// is zero if it cannot be computed, and is clipped.
 func (v broadcast) packedGramian() []float64 { return numbers(v.gram) }

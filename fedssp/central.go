@@ -17,8 +17,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// central is alternating least squares with all ratings in one place, without privacy: the
-// factorization that people use where nothing has to be private, as a reference for those that have to be.
+// central is alternating least squares with all ratings in one place and without privacy. It is the
+// usual factorization where no data is private, and serves as a reference for the private
+// algorithms.
 type central struct{ about algorithm.About }
 
 func newCentral() *central {
@@ -32,11 +33,10 @@ func newCentral() *central {
 	}}
 }
 
-// alsRank has the least validation error of the ranks 6, 8 and 10 at the other defaults, on synthetic:ml-1m and on MovieLens
-// latest-small (one split each).
+// alsRank has the least validation error of the ranks 6, 8 and 10 at the other defaults, on
+// synthetic:ml-1m and on MovieLens latest-small (one split each).
 const alsRank = 8
 
-// declareCentral declares the keys of als.
 func declareCentral() {
 	keys.passes = config.DeclareNumber(config.Key{
 		Name: "als.passes", Kind: config.Whole, Default: "15", Range: config.AtLeast(1),
@@ -52,15 +52,12 @@ func declareCentral() {
 	})
 }
 
-// About implements algorithm.Algorithm.
 func (a *central) About() *algorithm.About { return &a.about }
 
-// Open implements algorithm.Algorithm.
 func (a *central) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	return &centralInstance{setup: s, rank: int(algorithm.Rank.Chosen(s.Config)), ridge: keys.alsRidge.Value(s.Config), shrink: keys.alsShrink.Value(s.Config)}, nil
 }
 
-// Load implements algorithm.Loader.
 func (a *central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	return loadBiased(int(algorithm.Rank.Or(c, alsRank)), set, files)
 }
@@ -90,23 +87,21 @@ func loadBiased(width int, set *dataset.Set, files algorithm.Files) (*algorithm.
 	return &algorithm.Saved{Items: m.items, Score: m.score}, errors.Join(errs...)
 }
 
-// centralInstance trains.
 type centralInstance struct {
 	algorithm.OnePlace
 	setup         *algorithm.Setup
 	rank          int
-	ridge, shrink float64 // of each rating, and besides
+	ridge, shrink float64 // ridge: for each rating; shrink: a constant
 }
 
-// Epochs implements algorithm.Central.
 func (x *centralInstance) Epochs() int { return keys.passes.Int(x.setup.Config) }
 
-// Baselines implements algorithm.Instance.
 func (x *centralInstance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, nil)}
 }
 
-// alternating is a factorization in training. A user's or item's row holds its embedding and, last, its bias.
+// alternating is a factorization in training. A user's or item's row holds its embedding and, last,
+// its bias.
 type alternating struct {
 	mean          float64
 	ridge, shrink float64
@@ -116,7 +111,7 @@ type alternating struct {
 	spaces        sync.Pool
 }
 
-// alsSpace is what a worker solves in.
+// alsSpace is the working memory of one worker.
 type alsSpace struct{ rows, a, b []float64 }
 
 func (x *centralInstance) start(train dataset.Ratings) *alternating {
@@ -136,15 +131,16 @@ func (x *centralInstance) start(train dataset.Ratings) *alternating {
 	return f
 }
 
-// pass solves for all users, then for all items: each for itself, so that the result does not
-// depend on the number of workers.
+// pass solves for all users, then for all items. Each row is solved independently, so the result
+// does not depend on the number of workers.
 func (f *alternating) pass(run protocol.Runner) {
 	run.Each(f.users.Rows(), func(u int) { f.solve(f.users.Row(u), f.items, f.byUser, u) })
 	run.Each(f.items.Rows(), func(j int) { f.solve(f.items.Row(j), f.users, f.byItem, j) })
 }
 
-// solve sets one row to what minimises the squared error of its ratings against the other side's rows, plus a ridge: of the
-// embedding one that grows with how many they are (Zhou et al. 2008), and of embedding and bias a constant one. A row without ratings is 0.
+// solve sets one row to the minimum of the squared error of its ratings against the other side's
+// rows, plus two ridges. The ridge on the embedding grows with the number of ratings (Zhou et al.
+// 2008). The ridge on embedding and bias is constant. A row without ratings is 0.
 func (f *alternating) solve(row []float64, others *model.Matrix, ratings *dataset.Rows, i int) {
 	at, values := ratings.Row(i)
 	if len(at) == 0 {
@@ -176,7 +172,6 @@ func (f *alternating) solve(row []float64, others *model.Matrix, ratings *datase
 	}
 }
 
-// Predict implements model.Predictor.
 func (f *alternating) Predict(user int, items []int32, out []float64) {
 	u := f.users.Row(user)
 	d := len(u) - 1
@@ -186,7 +181,7 @@ func (f *alternating) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// splitBias takes a matrix apart into embeddings and biases.
+// splitBias splits a matrix into embeddings and biases.
 func splitBias(m *model.Matrix) (embeddings, bias *model.Matrix) {
 	d := m.Cols() - 1
 	embeddings, bias = model.NewMatrix(m.Rows(), d), model.NewMatrix(m.Rows(), 1)
@@ -197,7 +192,6 @@ func splitBias(m *model.Matrix) (embeddings, bias *model.Matrix) {
 	return embeddings, bias
 }
 
-// Train implements algorithm.Central.
 func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	f := x.start(x.setup.Ratings)
 	if from.Done > 0 {
@@ -221,7 +215,7 @@ func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from a
 	}}, nil
 }
 
-// restore reads the rows of users, then those of items, as [model.Matrix.Encode] has them.
+// restore reads the rows of users, then the rows of items, in the form of [model.Matrix.Encode].
 func (x *centralInstance) restore(f *alternating, state []byte) error {
 	cut := min(len(state), model.EncodedSize(f.users.Rows(), f.users.Cols()))
 	u, err := model.NewBroadcast(state[:cut], f.users.Rows(), f.users.Cols())

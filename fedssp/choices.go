@@ -9,24 +9,24 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
-// What auto stands for. The values were chosen on validation data (docs/results.md), as few
-// as serve all algorithms and both data sets about as well as a choice for each would: what
-// ended within 0.002 of another was left as it was.
+// This file holds the values of auto. They were chosen on validation data (docs/results.md): as few
+// as serve all algorithms and both data sets about as well as separate choices would. Of values
+// within 0.002 RMSE of each other the older one stayed.
 
-// priorSteps is how many iterations of EM learn priors: they settle in fewer.
+// priorSteps is the number of EM iterations that learn priors. They settle in fewer.
 const priorSteps = 20
 
-// The words of a choice that fedsim makes unless it is made.
+// These words name choices that fedsim makes unless the operator does.
 const (
 	yes = "yes"
 	no  = "no"
 )
 
-// exact is the word for an encoder whose best parameters are solved for: a linear one with an
-// offset for each item, the priors of which are learned too ([Pooled]).
+// exact names an encoder whose best parameters are solved for: a linear encoder with an offset for
+// each item, and with learned priors ([Pooled]).
 const exact = "exact"
 
-// either is a or, without the condition, b.
+// either returns a, or b if the condition is false.
 func either(condition bool, a, b float64) float64 {
 	if condition {
 		return a
@@ -41,12 +41,12 @@ func yesIf(v bool) string {
 	return no
 }
 
-// settings are a configuration of one of these algorithms, seen through what it decides.
-// All of it can be asked before and after every auto is replaced, with the same answer.
+// settings is a configuration of one of these algorithms with methods for the decisions that follow
+// from it. The methods give the same answers before and after every auto is replaced.
 type settings struct{ config.Config }
 
-// family is the algorithm; one without any of its features where the configuration names
-// another package's, which none of the keys here have an effect with.
+// family returns the algorithm. If the configuration names another package's algorithm it returns a
+// family without features, so that no key here has an effect.
 func (s settings) family() *family {
 	if f, ok := algorithm.Of(s.Config).(*family); ok {
 		return f
@@ -54,16 +54,16 @@ func (s settings) family() *family {
 	return &family{stages: stages, solvers: []Solver{ALS}}
 }
 
-// implicit reports whether a rating is taken for something that was consumed.
+// implicit reports whether a rating means that the item was consumed.
 func (s settings) implicit() bool { return algorithm.Feedback.Is(s.Config, string(Implicit)) }
 
 func (s settings) private() bool { return algorithm.Private(s.Config) }
 
 func (s settings) featureless() bool { return algorithm.FeatureSpec.Is(s.Config, "none") }
 
-// solver is how the server solves for the items. An item without features is known by its id
-// alone: its encoder is a lookup table, whose optimum has a closed form, unless the
-// statistics change with every step.
+// solver names the server's solver for the items. An item without features is known by its id
+// alone. Its encoder is a lookup table, whose optimum has a closed form unless the statistics
+// change with every step.
 func (s settings) solver() Solver {
 	switch f := s.family(); {
 	case f.solver() != "":
@@ -79,20 +79,20 @@ func (s settings) solver() Solver {
 	}
 }
 
-// variational reports whether users contribute moments of posteriors: where no noise forbids it, and nothing is asked for that
-// it does not do.
+// variational reports whether users contribute moments of posteriors. They do if the noise allows
+// it and no setting needs another solver.
 func (s settings) variational() bool {
 	switch {
 	case posteriorsKey.Is(s.Config, yes):
 		return s.problemOfPosteriors() == ""
 	case posteriorsKey.Is(s.Config, no):
 		return false
-	default: // of a private run facts decide, see posteriors
+	default: // with noise, facts decide: see posteriors
 		return !s.private() && s.problemOfPosteriors() == "" && keys.gramian.Is(s.Config, "auto")
 	}
 }
 
-// decided has the choice of posteriors made, for keys that are chosen before it.
+// decided settles the choice of posteriors, for keys that are chosen before it.
 func (s settings) decided(f *config.Facts) settings {
 	return settings{s.Config.Choose([]*config.Key{posteriorsKey.Key}, f)}
 }
@@ -101,17 +101,20 @@ func (s settings) noisyPosteriors() bool { return s.private() && s.variational()
 
 // Posteriors are worth their noise from leastSignal on, and their bytes from leastEpsilon on.
 //
-// The variance of the noise in an item's sums is inversely proportional to μ², about 2ε, and proportional to the ratings of a user that count in full. The ratings of
-// an average item are as many times users/items. So ε·users/items is the ratio of an average item's sum to the variance of its noise but for
-// a constant, and all of it is public. On validation data posteriors gain 0.011 RMSE at 630
-// and lose 0.003 at 190 (MovieLens latest-small), gain 0.003 at 1630 and lose 0.010 at 490 (synthetic:ml-1m); on the 600 users of synthetic:small they
-// lose 0.005 at 1950 and gain 0.002 at 3000.
+// The variance of the noise in an item's sums is inversely proportional to μ², about 2ε, and
+// proportional to the number of a user's ratings that count in full. An average item has
+// users/items times as many ratings. So ε·users/items is, up to a constant, the ratio of an average
+// item's sum to the variance of its noise, and it is public.
+//
+// On validation data of MovieLens latest-small posteriors gain 0.011 RMSE at 630 and lose 0.003 at
+// 190. On synthetic:ml-1m they gain 0.003 at 1630 and lose 0.010 at 490. On the 600 users of
+// synthetic:small they lose 0.005 at 1950 and gain 0.002 at 3000.
 const (
 	leastSignal  = 3000
 	leastEpsilon = 100
 )
 
-// posteriors is whether users send moments of posteriors where the settings leave it open.
+// posteriors chooses whether users send moments of posteriors, if the settings leave it open.
 func (s settings) posteriors(f *config.Facts) string {
 	switch {
 	case !s.private():
@@ -125,7 +128,7 @@ func (s settings) posteriors(f *config.Facts) string {
 	return yesIf(epsilon >= leastEpsilon && epsilon*float64(f.Users) >= leastSignal*float64(f.Items) && !s.wide(f))
 }
 
-// problemOfPosteriors is what stands against them; "" if nothing does.
+// problemOfPosteriors says why users cannot send moments of posteriors; "" if they can.
 func (s settings) problemOfPosteriors() string {
 	switch c := s.Config; {
 	case !s.family().has(Variational):
@@ -169,8 +172,8 @@ func (s settings) exact() bool {
 // pooled reports whether priors of items are learned.
 func (s settings) pooled() bool { return s.solver() == Pooled || s.variational() }
 
-// learns reports whether priors are learned from the statistics: those of biases, and with
-// the exact encoder those of items.
+// learns reports whether priors are learned from the statistics: priors of biases and, with the
+// exact encoder, of items.
 func (s settings) learns() bool {
 	return s.pooled() || !keys.priors.Is(s.Config, "fixed") && s.biases()
 }
@@ -180,8 +183,9 @@ func (s settings) encodes() bool {
 	return s.solver() == Encoded || s.solver() == Convex && !s.featureless() || s.byUser()
 }
 
-// descends reports whether steps are taken against sums of gradients, and byUser whether against those of an encoder. Only
-// solvers that an algorithm fixes do.
+// descends reports whether the solver takes steps against sums of gradients. byUser reports whether
+// these are gradients of an encoder's parameters. Both hold only for solvers that an algorithm
+// fixes.
 func (s settings) descends() bool { return s.family().solver().descends() }
 
 func (s settings) byUser() bool { return s.family().solver().byUser() }
@@ -189,20 +193,24 @@ func (s settings) byUser() bool { return s.family().solver().byUser() }
 // items reports whether embeddings of items are learned.
 func (s settings) items() bool { return s.family().learnsItems() && !s.popular() }
 
-// popular reports whether of rankings nothing but how popular items are is learned.
+// popular reports whether the popularity of items is all that rankings learn.
 func (s settings) popular() bool {
 	return s.implicit() && (!s.family().learnsItems() || keys.learn.Is(s.Config, popularity))
 }
 
-// What rankings learn.
+// These words name what rankings learn.
 const (
 	embeddings = "embeddings"
 	popularity = "popularity"
 )
 
-// ranksBy is what rankings learn where nothing is said. Noise that leaves of embeddings next to nothing still shows which items most
-// rated, and the whole budget shows it best. Priors that are learned from features (the pooled solver) find more where items are many and each is rated
-// by few; the other solvers need far more budget to. Papers' forms stay as they are, and who names a form of second-order statistics has them.
+// ranksBy chooses what rankings learn if the settings leave it open. Under noise that hides the
+// embeddings the popularity of items can still be released, and most accurately with the whole
+// budget.
+//
+// The pooled solver learns priors from features and finds more if items are many and each has few
+// ratings. The other solvers need a far larger budget for embeddings. Papers' forms stay as they
+// are, and so does a run that names a form of second-order statistics.
 func (s settings) ranksBy(f *config.Facts) string {
 	switch {
 	case !s.private() || !s.family().ours || !keys.gramian.Is(s.Config, "auto"), s.pooled() && !s.fewUsers(f), !s.scarce(f):
@@ -224,40 +232,43 @@ func (s settings) biases() bool {
 	}
 }
 
-// weighsFeatures reports whether clients may weigh public features for their users: where there
-// are any.
+// weighsFeatures reports whether clients may fit weights of public features for their users. The
+// data set must have features.
 func (s settings) weighsFeatures() bool {
 	return s.family().about.Features != algorithm.NoFeatures && !s.featureless() && !s.implicit()
 }
 
-// userDrift is the variance of the drift of a user's ratings. On MovieLens latest-small 0.15 to 0.3 are about as good.
+// userDrift is the variance of the drift of a user's ratings. On MovieLens latest-small 0.15 to 0.3
+// are about as good.
 func (s settings) userDrift() float64 {
 	f := s.family()
 	return either(f.ours || !f.learnsItems(), 0.25, 0)
 }
 
-// drifts reports whether users' ratings are seen to drift.
+// drifts reports whether clients fit a drift to their users' ratings.
 func (s settings) drifts() bool { return !s.implicit() && keys.userDrift.Chosen(s.Config) > 0 }
 
-// weighsPopularity reports whether clients weigh how many rated an item: where that is released with the biases.
+// weighsPopularity reports whether clients fit a weight of popularity for their users. Popularity
+// must be released with the biases.
 func (s settings) weighsPopularity() bool {
 	return s.popularity() && keys.popularityWeight.Chosen(s.Config) > 0
 }
 
-// popularity reports whether clients may.
+// popularity reports whether the settings allow weights of popularity.
 func (s settings) popularity() bool {
 	return s.pooled() && s.items() && s.biases() && !s.ofSomeItems()
 }
 
 func (s settings) weights() bool { return keys.budgeting.Chosen(s.Config) == string(Weights) }
 
-// counted reports whether item counts are released: where weights, samples or the choice of items go by them.
+// counted reports whether item counts are released for weights, samples or the choice of items.
 func (s settings) counted() bool {
 	return s.choosesByCounts() || keys.budgeting.Chosen(s.Config) == string(TailSample) || s.weighsByCounts()
 }
 
-// weighsByCounts reports whether private counts weigh ratings. A margin, which all counts share, changes these weights and not the order of items,
-// by which items are chosen and a user's tail is sampled.
+// weighsByCounts reports whether private counts weigh ratings. The margin is common to all counts:
+// it changes the weights, but not the order of items, which chooses items and samples a user's
+// tail.
 func (s settings) weighsByCounts() bool {
 	return s.weights() && (s.global() || keys.exponent.Chosen(s.Config) > 0)
 }
@@ -268,7 +279,7 @@ func (s settings) global() bool { return keys.normalise.Is(s.Config, string(Glob
 // averaged reports whether the mean of ratings is released.
 func (s settings) averaged() bool { return !s.implicit() && keys.meanCap.Chosen(s.Config) > 0 }
 
-// sums is how many secure sums are attempted.
+// sums counts the secure sums that a run attempts.
 func (s settings) sums() int {
 	n := 0
 	if s.popular() {
@@ -286,13 +297,14 @@ func (s settings) sums() int {
 	return n
 }
 
-// outerSteps is T. Noise makes late steps dear; without it users and items go on to settle.
+// outerSteps is T. Noise makes late steps expensive; without noise users and items continue to
+// settle.
 func (s settings) outerSteps() float64 {
 	switch {
 	case s.solver() == Joint:
 		return 50 // of one step each
 	case s.descends():
-		return 10 // of several
+		return 10 // of several steps each
 	case s.variational():
 		return 16
 	case !s.private():
@@ -300,7 +312,7 @@ func (s settings) outerSteps() float64 {
 	case s.manySteps():
 		return 12
 	case s.pooled():
-		return 6 // what is released of one averages with the others
+		return 6 // posteriors average the releases of all steps
 	case s.solver() == CMF && s.biases():
 		return 4
 	case s.family().resampled:
@@ -310,7 +322,8 @@ func (s settings) outerSteps() float64 {
 	}
 }
 
-// growth is what a sum has of μ² beside the one before: users' embeddings settle, and later statistics say more.
+// growth is the ratio of a sum's μ² to the μ² of the sum before. Users' embeddings settle, so later
+// statistics say more.
 func (s settings) growth() float64 {
 	if s.noisyPosteriors() {
 		return 1.2
@@ -318,12 +331,12 @@ func (s settings) growth() float64 {
 	return either(s.manySteps(), 1.4, 1)
 }
 
-// manySteps reports whether there is budget for outer steps in which users and items settle.
+// manySteps reports whether the budget allows outer steps in which users and items settle.
 func (s settings) manySteps() bool {
 	return s.private() && s.pooled() && !s.implicit() && algorithm.Epsilon.Chosen(s.Config) >= 3
 }
 
-// normBias is the largest norm of what a user adds to the sums for biases.
+// normBias is the largest norm of a user's addition to the sums for biases.
 func (s settings) normBias(f *config.Facts) float64 {
 	switch {
 	case !s.private() || !s.learns():
@@ -335,7 +348,7 @@ func (s settings) normBias(f *config.Facts) float64 {
 	}
 }
 
-// normItems is that of what it adds to moments.
+// normItems is the largest norm of a user's addition to moments.
 func (s settings) normItems(f *config.Facts) float64 {
 	if s.noisyPosteriors() {
 		return 0.5 * halfScale(f) * keys.clipUser.Or(s.Config, s.clipUser())
@@ -343,16 +356,16 @@ func (s settings) normItems(f *config.Facts) float64 {
 	return either(s.private() && s.family().ours && s.biases(), 0.25*halfScale(f), 0)
 }
 
-// rank is d, as chosen or given.
+// rank is d, chosen or given.
 func (s settings) rank() float64 {
 	if !s.items() {
-		return 1 // of embeddings that stay zero
+		return 1 // the embeddings stay zero
 	}
 	return s.fewestRank()
 }
 
-// rankOf is d for so many users. Where ε times users is small, noise is all there is in more than one or two directions, and
-// the Gramian cannot tell which they are.
+// rankOf is d for the given facts. If ε·users is small, all but one or two directions are noise,
+// and the Gramian cannot tell which.
 func (s settings) rankOf(f *config.Facts) config.Number {
 	if !s.items() || !s.private() || !s.pooled() || s.implicit() || s.variational() {
 		return config.Fixed(s.rank())
@@ -370,18 +383,18 @@ func (s settings) rankOf(f *config.Facts) config.Number {
 	}
 }
 
-// poolsRanks reports whether the solver that learns priors learns rankings, for which no
-// biases come first.
+// poolsRanks reports whether the solver that learns priors learns rankings. No biases come before
+// rankings.
 func (s settings) poolsRanks() bool { return s.pooled() && s.implicit() }
 
-// fewestRank is the fewest that are about as good as any. With noise per item few are
-// affordable, and learned priors turn ranks that are not needed off.
+// fewestRank is the smallest rank that is about as good as any. With noise per item only a small
+// rank is affordable. Learned priors turn unneeded ranks off.
 func (s settings) fewestRank() float64 {
 	switch {
 	case s.poolsRanks():
-		return 16 // no biases say most of it
+		return 16 // no biases come first
 	case s.variational():
-		return 12 // what is uncertain does no harm
+		return 12 // uncertain ranks do no harm
 	case s.private() || s.pooled():
 		return 4
 	default:
@@ -389,12 +402,12 @@ func (s settings) fewestRank() float64 {
 	}
 }
 
-// clipUser is Γ_u: of implicit feedback, whose targets do not differ, directions say most.
+// clipUser is Γ_u. With implicit feedback all targets are equal, and the direction of u says most.
 func (s settings) clipUser() float64 {
 	switch {
-	case s.noisyPosteriors(): // the norm of E[ggᵀ] where little is known of a user is the root of that, and seldom more than its square
+	case s.noisyPosteriors(): // E[ggᵀ] has this norm for a user with few ratings, and seldom more than its square
 		return math.Sqrt(algorithm.Rank.Or(s.Config, s.rank()) + 1)
-	case s.variational(): // beyond what users of unit deviations reach
+	case s.variational(): // beyond the embeddings of users of unit deviations
 		return 3 * math.Sqrt(algorithm.Rank.Or(s.Config, s.rank()))
 	case s.private() && s.poolsRanks():
 		return 0.3
@@ -405,7 +418,7 @@ func (s settings) clipUser() float64 {
 	}
 }
 
-// userRidge is λ_u: without noise what V fits by chance is regularised by it alone.
+// userRidge is λ_u. Without noise λ_u alone keeps users from fitting V by chance.
 func (s settings) userRidge() float64 {
 	switch {
 	case s.descends():
@@ -419,10 +432,10 @@ func (s settings) userRidge() float64 {
 	}
 }
 
-// rankPenalty is by how much more than at the default rank a user's own fit is regularised with
-// learned priors, to which a V that says little yet is noise in so many more directions. Weights of
-// public features, which are as certain at any rank, count so much more that they are not shrunk
-// with it.
+// rankPenalty is the factor by which a user's own ridge grows above the default rank with learned
+// priors. At a higher rank an early V is noise in more directions. Weights of public features are
+// equally certain at any rank, so the features grow by the same factor and their weights do not
+// shrink.
 func (s settings) rankPenalty() float64 {
 	if !s.pooled() || s.poolsRanks() {
 		return 1
@@ -430,8 +443,8 @@ func (s settings) rankPenalty() float64 {
 	return max(1, algorithm.Rank.Or(s.Config, s.rank())/s.fewestRank())
 }
 
-// itemPrior is how many ratings pull an item to zero. Noise that is discounted pulls besides, and
-// what biases leave is little.
+// itemPrior pulls an item to zero with the weight of so many ratings. The discount for noise pulls
+// as well, and biases leave little to learn.
 func (s settings) itemPrior() float64 {
 	switch {
 	case s.solver() == Gradient:
@@ -447,8 +460,8 @@ func (s settings) itemPrior() float64 {
 	}
 }
 
-// encoderSteps is how many gradient steps an encoder takes in an outer step: with fresh
-// noise for each, few.
+// encoderSteps is the number of gradient steps an encoder takes in an outer step: few, if each has
+// fresh noise.
 func (s settings) encoderSteps() float64 {
 	if s.family().resampled {
 		return keys.steps.Or(s.Config, keys.resample.Or(s.Config, 10))
@@ -456,30 +469,32 @@ func (s settings) encoderSteps() float64 {
 	return keys.steps.Or(s.Config, 100)
 }
 
-// biasShare is what biases get of μ²: where few users share a small budget little else can
-// be learned. Best on validation data were at ε of 1, 5 and 20 with 6,040 users about 0.95, 0.6
-// and 0.5, and at each from 0.7 to 0.95 with 610.
+// biasShare is the biases' share of μ². If few users share a small budget, biases are most of what
+// can be learned. On validation data with 6,040 users the best shares at ε of 1, 5 and 20 were
+// about 0.95, 0.6 and 0.5. With 610 users 0.7 to 0.95 were best at each ε.
 //
-// Of a wide catalogue without features, of counts as many users as there were for each item if it were not wide: of synthetic:libimseti-20000, 168,791 items with 14 ratings each, all that
-// statistics have is better spent on biases.
+// For a wide catalogue without features, users are counted as if it were not wide. In
+// synthetic:libimseti-20000, with 168,791 items of 14 ratings each, the budget of statistics is better
+// spent on biases.
 func biasShare(epsilon float64, users int, of float64) float64 {
 	return min(max(0.95-0.215*math.Log(epsilon*of/6040), 0.5), 0.95) - (meanShare(epsilon, users) - leastMean)
 }
 
-// leastMean is what the mean gets of μ² at the least, and mostMean at the most.
+// leastMean and mostMean bound the mean's share of μ².
 const (
 	leastMean = 0.01
 	mostMean  = 0.05
 )
 
-// meanShare is the mean's share where biases follow: so much that noise moves it by about 0.05 stars of a scale of five, as far
-// as that is to be had. All who rated little are drawn to it.
+// meanShare is the mean's share of μ² if biases follow. Its noise should move the mean by about
+// 0.05 stars on a scale of five, if the budget reaches that far. The predictions of users with few
+// ratings are close to the mean.
 func meanShare(epsilon float64, users int) float64 {
 	return min(max(leastMean*dense.Sqr(2640/(epsilon*float64(users))), leastMean), mostMean)
 }
 
-// gramianShare is what second-order statistics get beside the moments: a single Gramian
-// sums over everybody, and next to nothing is enough.
+// gramianShare is the share of second-order statistics beside the moments. A single Gramian sums
+// over all users, so a very small share is enough.
 func gramianShare(form string) float64 {
 	if form == string(One) {
 		return 0.05
@@ -487,44 +502,46 @@ func gramianShare(form string) float64 {
 	return 0.3
 }
 
-// few reports whether ε times users is too little to learn embeddings of single items from without
-// biases before them: less than three times that of ε = 1 and MovieLens 1M's users.
+// few reports whether ε·users is too small to learn embeddings of single items without biases
+// before them: less than three times MovieLens 1M's users at ε = 1.
 func few(epsilon float64, users int) bool { return epsilon*float64(users) < 3*6040 }
 
 func (s settings) scarce(f *config.Facts) bool {
 	return few(algorithm.Epsilon.Chosen(s.Config), f.Users)
 }
 
-// starved reports whether biases are about all that there is budget to learn, and hardly those: less than ε = 1 and MovieLens 1M's
-// users. Then what is usual holds their priors, and they are refined once. Where items are many beside users each is rated by few, their features
-// say most of it, and nothing was gained.
+// starved reports whether the budget hardly suffices for biases alone: ε·users is below MovieLens
+// 1M's at ε = 1. Then public typical values hold the priors of biases, and biases are refined once.
+// If items are many beside users, features say most about an item, and the refinement gained
+// nothing.
 func (s settings) starved(f *config.Facts) bool {
 	return s.private() && s.biases() && s.learns() && f != nil && s.fewUsers(f)
 }
 
-// starvedBelow is ε times users.
+// starvedBelow is a bound on ε·users.
 const starvedBelow = 5000
 
-// fewUsers reports whether ε times users is small, and items are not many beside them.
+// fewUsers reports whether ε·users is small and items are not many beside the users.
 func (s settings) fewUsers(f *config.Facts) bool {
 	return algorithm.Epsilon.Chosen(s.Config)*float64(f.Users) < starvedBelow && f.Items <= 2*f.Users
 }
 
-// Shares of a starved run: what is not of the mean is of biases but for a last bit. Weight counts are drawn to their own law and need little.
+// These shares are for a starved run: biases get all except the mean's share and a last bit. Weight
+// counts are drawn to their own law and need little.
 const (
 	starvedMean   = 0.02
 	starvedRest   = 0.005 // of statistics
 	starvedCounts = 0.1
 )
 
-// nearStart reports whether V stays near its public start, in which users find weights of
-// features at no cost, and is not pulled to zero from there: without biases to begin with. Rankings are not said by a user's
-// own few.
+// nearStart reports whether V stays near its public start and is not pulled to zero. At the start
+// users find weights of features at no cost. It needs a run without biases; in rankings a user's
+// few ratings say too little.
 func (s settings) nearStart(f *config.Facts) bool {
 	return s.encodes() && !s.descends() && s.scarce(f) && !s.biases() && !s.featureless() && !s.implicit()
 }
 
-// paramsOf are the public settings of the algorithm, nothing left open.
+// paramsOf returns the public settings of the algorithm, with nothing left open.
 func paramsOf(setup *algorithm.Setup) Params {
 	c := setup.Config
 	s := settings{c}
@@ -540,18 +557,18 @@ func paramsOf(setup *algorithm.Setup) Params {
 	}
 	p.TopItems = s.topItems(p.Items)
 	p.ByWeights = p.TopItems > 0 && keys.chooseBy.Is(c, byWeights)
-	if !s.items() { // all that is left is the biases', and nothing else is fitted
+	if !s.items() { // biases get the whole budget, and nothing else is fitted
 		p.Rank, p.Rounds, p.SamplingRate = 1, 0, 1
 		p.Gramian, p.ClipUser, p.ClipRating, p.UserRidge, p.ItemPrior, p.StartSpread = One, 1, 1, 1, 1, 1
 		p.Split.Bias, p.Resample = 1-p.Split.Counts-p.Split.Mean, 1
 		if s.popular() {
-			p.Solver, p.Unobserved, p.Split.Bias, p.Split.WeightCounts = ALS, 1, 0, 0.5 // of which nothing is used
+			p.Solver, p.Unobserved, p.Split.Bias, p.Split.WeightCounts = ALS, 1, 0, 0.5 // none of these settings is used
 		}
 	}
 	return p
 }
 
-// userFeatures are what clients weigh for their users; nil: nothing.
+// userFeatures returns the features that clients weigh for their users; nil: none.
 func (s settings) userFeatures(f *dataset.ItemFeatures) *UserFeatures {
 	if !s.weighsFeatures() {
 		return nil

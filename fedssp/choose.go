@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 )
 
-// declareChoice declares which items are trained on: see chosen.go.
+// declareChoice declares the keys that choose the items to train on: see chosen.go.
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
 		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0", Range: config.AtLeast(0), When: bySums.when(),
@@ -72,12 +72,12 @@ func declareChoice() {
 	})
 }
 
-// chooses reports whether private counts say which items are trained on.
+// chooses reports whether private counts or weights choose the items that are trained on.
 func (s settings) chooses() bool {
 	return s.items() && !s.family().solver().descends() && keys.topItems.Value(s.Config) > 0
 }
 
-// What items are chosen by, and the precision of models.
+// These words name how items are chosen, and the precision of models.
 const (
 	byCounts  = "counts"
 	byWeights = "weights"
@@ -85,13 +85,14 @@ const (
 	single    = "single"
 )
 
-// wideFrom is how many items make a catalogue wide when there are more: then bytes, not time, are the wall, and most of the items have too few ratings
-// to learn an embedding of.
+// wideFrom is the number of items above which a catalogue is wide. Then bytes, not time, limit a
+// run, and most items have too few ratings to learn an embedding from.
 const wideFrom = 20_000
 
 func (s settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
 
-// choosesByWeights reports whether weights choose the items, before and after every auto is replaced.
+// choosesByWeights reports whether weights choose the items, before and after every auto is
+// replaced.
 func (s settings) choosesByWeights(f *config.Facts) bool {
 	some := s.most(f) > 0
 	if keys.topItems.Of(s.Config).Given {
@@ -100,8 +101,9 @@ func (s settings) choosesByWeights(f *config.Facts) bool {
 	return some && (keys.chooseBy.Is(s.Config, byWeights) || keys.chooseBy.Is(s.Config, "auto") && s.wide(f) && s.problemOfWeights() == "")
 }
 
-// usersOfBiases is how many users the share of biases goes by: where weights choose items of a wide catalogue and features say nothing of any, as if it
-// were not wide, with as many users for each item.
+// usersOfBiases is the number of users that the share of biases is computed from. If weights choose
+// items of a wide catalogue without features, it is as if the catalogue were not wide, with as many
+// users for each item.
 func (s settings) usersOfBiases(f *config.Facts) float64 {
 	if !s.choosesByWeights(f) || !s.featureless() {
 		return float64(f.Users)
@@ -109,10 +111,11 @@ func (s settings) usersOfBiases(f *config.Facts) float64 {
 	return float64(f.Users) * min(1, wideFrom/float64(f.Items))
 }
 
-// broadcasts reports whether models may be in single precision: not those that gradients are taken at, nor posteriors.
+// broadcasts reports whether models may have single precision. Models that gradients are taken at
+// may not, nor may posteriors.
 func (s settings) broadcasts() bool { return !s.family().solver().descends() && !s.variational() }
 
-// problemOfWeights is what stands against choosing items by weights; "" if nothing does.
+// problemOfWeights says why weights cannot choose the items; "" if they can.
 func (s settings) problemOfWeights() string {
 	switch {
 	case !s.biases():
@@ -131,19 +134,21 @@ func (s settings) choosesByCounts() bool {
 	return s.chooses() && !keys.chooseBy.Is(s.Config, byWeights)
 }
 
-// How many items of a wide catalogue are trained on: one for each 6 of ε times users, of which few have more in the statistics than noise, and at most what
-// keeps a run of 160,000 items below 3 MB up.
+// These constants set the number of items of a wide catalogue that are trained on. It is ε·users/6,
+// because few items beyond have more than noise in the statistics. The maximum keeps a client's
+// upload below 3 MB in a run of 160,000 items.
 const (
 	mostItems  = 5000
 	leastItems = 1000
 	eachItem   = 6
 )
 
-// rankedItems is how many items of a wide catalogue are trained on in rankings, where counts choose them and each item is solved for by itself: with more,
-// noise is all that most of them have (docs/results.md, "Wide catalogues").
+// rankedItems is the number of items that rankings train on in a wide catalogue, if counts choose
+// them and each item is solved for by itself. With more items most have only noise
+// (docs/results.md, "Wide catalogues").
 const rankedItems = 2000
 
-// most is how many items are trained on where nothing is said.
+// most is the default number of items that are trained on.
 func (s settings) most(f *config.Facts) float64 {
 	switch solver := s.solver(); {
 	case s.wide(f) && s.private() && s.implicit() && s.items() && (solver == ALS || solver == CMF) && keys.itemsFile.Is(s.Config, "") && !keys.chooseBy.Is(s.Config, byWeights):
@@ -154,10 +159,10 @@ func (s settings) most(f *config.Facts) float64 {
 	return min(max(math.Round(algorithm.Epsilon.Chosen(s.Config)*float64(f.Users)/eachItem), leastItems), mostItems)
 }
 
-// ofSomeItems reports whether not all items are trained on.
+// ofSomeItems reports whether only some items are trained on.
 func (s settings) ofSomeItems() bool { return s.chooses() || !keys.itemsFile.Is(s.Config, "") }
 
-// topItems is how many of the items are trained on by their private counts; 0: all.
+// topItems is the number of items that private counts choose; 0: all.
 func (s settings) topItems(items int) int {
 	if !s.chooses() {
 		return 0
@@ -169,7 +174,7 @@ func (s settings) topItems(items int) int {
 	return int(min(v, math.MaxInt32))
 }
 
-// list takes the public list of items, if there is one.
+// list reads the public list of items, if there is one.
 func (p *Params) list(s *algorithm.Setup) error {
 	path := keys.itemsFile.Of(s.Config)
 	if path == "" || s.Public() || !bySums(settings{s.Config}) {

@@ -13,46 +13,54 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Training on some of the items ([Params.TopItems]), as both papers do on MovieLens 20M. Which they are follows from the
-// release counts, whose noise is charged like any other, or from a public list: never from exact counts. From the
-// round after it, model and sums are over the items chosen alone, as if there were no others: [chosen.inner] are the settings of
-// that. The choice goes with every model. It is post-processing of a noisy release, and costs nothing.
+// This file trains on some of the items ([Params.TopItems]), as both papers do on MovieLens 20M.
+// The items are chosen by the release counts, whose noise is charged like any other, or by a public
+// list: never by exact counts. From the next round on, model and sums cover the chosen items alone,
+// with the settings [chosen.inner]. The choice comes with every model. It is post-processing of a
+// noisy release, and costs nothing.
 //
-// A client leaves out its ratings of other items, after which all is as before: weights are
-// normalised last, over what is left, so that Σ w_j² <= 1 whichever items a server chooses, and another choice in every round
-// moves weight between a user's own ratings only.
+// A client leaves out its ratings of other items before all else. Weights are normalised last, over
+// the remaining ratings, so that Σ w_j² <= 1 whichever items a server chooses. Another choice in
+// every round moves weight only between a user's own ratings.
 //
-// Of the others an embedding and a bias are what their public features make of what was learned, where there are any.
+// The other items get the embedding and bias that their public features predict, if there are
+// features.
 //
-// With [Params.ByWeights] the choice comes later, and less hangs on it. Biases and weight-counts are released of all items, and those with
-// the largest weights are the ones that statistics are of. No count is released for it. Weights are dealt to all of a user's ratings, once, and
-// every user is fitted to all of them, the items that were not chosen with their biases and without an embedding. Of what a user adds to
-// statistics the rows of the chosen items are left: a part of the coordinates of a vector whose norm is bounded (fedssp.go), so that the same bound
-// holds whichever items a server chooses, and if it chooses others in every round.
+// With [Params.ByWeights] the choice comes later and matters less. Biases and weight-counts are
+// released for all items, and the items with the largest weights get statistics. No count is
+// released for the choice. Weights are dealt to all of a user's ratings, once. Every user is fitted
+// to all its ratings; an item that was not chosen has its bias and no embedding.
+//
+// A user's addition to statistics keeps only the rows of the chosen items. They are part of the
+// coordinates of a vector whose norm is bounded (fedssp.go). So the same bound holds whichever
+// items a server chooses, even if it chooses others in every round.
 
-// SelectionParams say which items are trained on.
+// SelectionParams selects the items that are trained on.
 type SelectionParams struct {
-	// TopItems is how many items are trained on, those with the largest private counts; 0: all are.
+	// TopItems is the number of items with the largest private counts that are trained on; 0: all
+	// items are.
 	TopItems int
-	// Listed are the items that are trained on, ascending, where a public list names them, and no counts; TopItems is then how
-	// many they are.
+	// Listed holds the items that are trained on, ascending, if a public list names them. TopItems
+	// is then their number, and no counts are used.
 	Listed []int32
-	// ByWeights has the items chosen by the weights that are released with biases of all items, and not by counts before them: the
-	// others keep their biases, and all that is not of the chosen alone is of the whole catalogue.
+	// ByWeights chooses the items by the weights that come with the biases of all items, and not by
+	// counts before them. The other items keep their biases. Only statistics are limited to the
+	// chosen items; the rest covers the whole catalogue.
 	ByWeights bool
 }
 
-// chosen are the items that are trained on.
+// chosen holds the items that are trained on, and the others.
 type chosen struct {
-	items  []int32               // ascending
-	others []int32               // all the rest of the catalogue, ascending
-	place  []int32               // of each item of the catalogue: its place among items, or ^ that among the others
-	inner  *Params               // the settings over items alone
-	rest   *dataset.ItemFeatures // of the others; nil: none
-	late   bool                  // chosen by weights: items are known by their numbers in the catalogue
+	items  []int32 // ascending
+	others []int32 // the rest of the catalogue, ascending
+	// for each item of the catalogue: its place among items, or ^ its place among the others
+	place []int32
+	inner *Params               // the settings over items alone
+	rest  *dataset.ItemFeatures // of the others; nil: none
+	late  bool                  // chosen by weights: items keep their numbers in the catalogue
 }
 
-// trained is how many items are trained on.
+// trained counts the items that are trained on.
 func (p *Params) trained() int {
 	if p.TopItems > 0 {
 		return p.TopItems
@@ -60,10 +68,10 @@ func (p *Params) trained() int {
 	return p.Items
 }
 
-// chooses reports whether private counts say which items are trained on.
+// chooses reports whether private counts or weights choose the items that are trained on.
 func (p *Params) chooses() bool { return p.TopItems > 0 && p.Listed == nil }
 
-// checkTop checks which items are to be trained on.
+// checkTop checks the settings that choose items.
 func (p *Params) checkTop(e *problems) {
 	if p.ByWeights && p.problemOfWeights() != "" {
 		e.add("items are to be chosen by weights: %s", p.problemOfWeights())
@@ -85,7 +93,7 @@ func (p *Params) checkTop(e *problems) {
 	}
 }
 
-// problemOfWeights is what stands against choosing items by weights; "" if nothing does.
+// problemOfWeights says why weights cannot choose the items; "" if they can.
 func (p *Params) problemOfWeights() string {
 	switch {
 	case !p.chooses():
@@ -101,7 +109,7 @@ func (p *Params) problemOfWeights() string {
 	}
 }
 
-// takesSome reports whether some of the items may be trained on without the others.
+// takesSome reports whether the solver can train on some of the items.
 func (p *Params) takesSome() bool {
 	return !p.solver().exact() && p.Popularity == 0
 }
@@ -143,7 +151,8 @@ func (p *Params) over(items []int32) (*chosen, error) {
 	return c, nil
 }
 
-// of are a user's ratings of items that are trained on, by their places among them, and which of the ratings these are.
+// of returns a user's ratings of items that are trained on, with item numbers among those items,
+// and the places of these ratings among all.
 func (c *chosen) of(r model.Ratings) (model.Ratings, []int) {
 	var out model.Ratings
 	var from []int
@@ -155,7 +164,7 @@ func (c *chosen) of(r model.Ratings) (model.Ratings, []int) {
 	return out, from
 }
 
-// pick are the numbers of the items chosen.
+// pick returns the numbers of the chosen items.
 func (c *chosen) pick(x []float64) []float64 { return picked(x, c.items) }
 
 func picked(x []float64, items []int32) []float64 {
@@ -166,7 +175,8 @@ func picked(x []float64, items []int32) []float64 {
 	return out
 }
 
-// most are the n items with the largest counts, ascending; among equals the lower comes first.
+// most returns the n items with the largest counts, ascending. Among equal counts the lower item
+// comes first.
 func most(counts []float64, n int) []int32 {
 	order := make([]int32, len(counts))
 	for j := range order {
@@ -178,11 +188,12 @@ func most(counts []float64, n int) []int32 {
 	return order
 }
 
-// A choice as it is broadcast: the items, 32 bits each, little-endian; in single precision a bit for each of the catalogue, the first
-// of a byte the lowest.
+// choiceBytes is the size of an item in a broadcast choice: 32 bits, little-endian. In single
+// precision a choice has a bit for each item of the catalogue, the first item in the lowest bit of
+// a byte.
 const choiceBytes = 4
 
-// choiceSize is how many bytes it takes.
+// choiceSize is the length in bytes of a broadcast choice.
 func (p *Params) choiceSize() int {
 	if p.Single {
 		return (p.Items + 7) / 8
@@ -204,14 +215,15 @@ func (c *chosen) append(b []byte) []byte {
 	return b
 }
 
-// choices keeps the last choice that was read: what follows from it is the same for all users and rounds.
+// choices caches the last choice that was read. Its consequences are the same for all users and
+// rounds.
 type choices struct {
 	mu   sync.Mutex
 	read []byte
 	is   *chosen
 }
 
-// chosenBy reads a choice.
+// chosenBy decodes a choice.
 func (p *Params) chosenBy(b []byte) (*chosen, error) {
 	if p.choices != nil {
 		p.choices.mu.Lock()
@@ -227,7 +239,7 @@ func (p *Params) chosenBy(b []byte) (*chosen, error) {
 	return c, err
 }
 
-// choice are the items of a choice as it is broadcast, none of them checked.
+// choice returns the items of a broadcast choice, unchecked.
 func (p *Params) choice(b []byte) []int32 {
 	if p.Single {
 		items := make([]int32, 0, p.TopItems)
@@ -245,7 +257,7 @@ func (p *Params) choice(b []byte) []int32 {
 	return items
 }
 
-// adopt has the strategy train on the items chosen, from their start on.
+// adopt makes the strategy train on the chosen items, from their start on.
 func (s *Strategy) adopt(items []int32) error {
 	c, err := s.all.over(items)
 	if err != nil {
@@ -255,7 +267,8 @@ func (s *Strategy) adopt(items []int32) error {
 	return s.begin()
 }
 
-// narrow has statistics be of the items with the largest weights, once biases of all are known: see [Params.ByWeights].
+// narrow limits statistics to the items with the largest weights, once biases of all items are
+// known: see [Params.ByWeights].
 func (s *Strategy) narrow() error {
 	mean, biases := s.model.Mean, s.model.Bias
 	if err := s.adopt(most(s.weight, s.all.TopItems)); err != nil {
@@ -267,10 +280,11 @@ func (s *Strategy) narrow() error {
 	return nil
 }
 
-// turnTo sets the settings to those of the items chosen.
+// turnTo replaces the settings by the chosen items' settings.
 func (s *Strategy) turnTo(c *chosen) { s.chosen, s.params.Params = c, *c.inner }
 
-// speaks reports whether anything is said of items that are not trained on, by features, and of their biases.
+// speaks reports whether features predict embeddings, and whether they predict biases, of items
+// that are not trained on.
 func (p *Params) speaks() (items, biases bool) {
 	if p.TopItems == 0 {
 		return false, false
@@ -279,7 +293,8 @@ func (p *Params) speaks() (items, biases bool) {
 	return items, p.Bias && (p.learned() || p.ByWeights)
 }
 
-// item is what is known of an item of the catalogue: its embedding, nil where there is none, and its bias.
+// item returns the embedding and bias of an item of the catalogue. The embedding is nil if there is
+// none.
 func (m *Model) item(j, d int) (row []float64, bias float64) {
 	if m.unchosen {
 		return nil, 0
@@ -287,7 +302,7 @@ func (m *Model) item(j, d int) (row []float64, bias float64) {
 	at, rows, biases := j, m.Items, m.Bias
 	if m.chosen != nil {
 		if at = int(m.chosen.place[j]); at < 0 {
-			at, rows, biases = ^at, m.rest, m.restBias // a choice by weights has biases of all of them
+			at, rows, biases = ^at, m.rest, m.restBias // a choice by weights has biases of all items
 		}
 	}
 	if biases != nil {
@@ -299,12 +314,13 @@ func (m *Model) item(j, d int) (row []float64, bias float64) {
 	return rows[at*d : (at+1)*d], bias
 }
 
-// nothing reports whether an embedding says nothing of its item: there is none, or features that nobody has taught.
+// nothing reports whether an embedding says nothing about its item: it is empty, or all its numbers
+// are zero because its features were never trained on.
 func nothing(row []float64) bool {
 	return !slices.ContainsFunc(row, func(x float64) bool { return x != 0 })
 }
 
-// biasesOf are the biases of the whole catalogue.
+// biasesOf returns the biases of the whole catalogue.
 func (m *Model) biasesOf(items int) []float64 {
 	out := make([]float64, items)
 	for j := range out {

@@ -7,8 +7,9 @@ import (
 	"github.com/fedsim/fedsim/fedssp/encoder"
 )
 
-// FitCost implements algorithm.CostReporter by Proposition 2 and (9) of the am-ssp paper. The statistics are taken once a sum; DP-SGD has as many batches an epoch
-// as gradient steps go through all items once. Where gradients are what is summed there is nothing to compare.
+// FitCost follows Proposition 2 and (9) of the am-ssp paper. The statistics are taken once for each
+// sum. DP-SGD has as many batches in an epoch as gradient steps that cover all items once. Solvers
+// that sum gradients have nothing to compare.
 func (x *instance) FitCost() (*algorithm.FitCost, error) {
 	p := &x.params
 	if !p.Encodes() || !p.solver().secondOrder() || x.setup.Public() || x.setup.Ratings.Len() == 0 {
