@@ -129,9 +129,9 @@ func TestRecommendAsTheFolderDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, user := range r.Data.UserIDs[:3] {
-			want, err := folder.Recommend(user, 5)
-			if err != nil {
-				t.Fatal(err)
+			want, failed := folder.Recommend(user, 5)
+			if failed != nil {
+				t.Fatal(failed)
 			}
 			got, err := r.Recommend(user, 5)
 			if err != nil || len(got) != 5 {
