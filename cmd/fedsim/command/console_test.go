@@ -111,3 +111,35 @@ func printedBy(t *testing.T, dir, command string) string {
 	}
 	return out.String()
 }
+
+// TestPagesCommandsParse checks that fedsim takes each command that stands alone in a line of a page, with its flags and their values.
+func TestPagesCommandsParse(t *testing.T) {
+	paths, err := filepath.Glob("../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCommands()
+	parser, err := program.Parser(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := regexp.MustCompile(`(?m)^ *(?:    |\$ )(?:.*\| |go run \./cmd/|\./)?fedsim ([a-z].*)$`)
+	rest := regexp.MustCompile(`(?: +#| \|| >|&).*$`) // a comment, a pipe, a redirection
+	found := 0
+	for _, path := range append(paths, "../../../README.md", "../../../CONTRIBUTING.md", "../../../experiments/README.md") {
+		page := strings.ReplaceAll(string(readFile(t, path)), "\\\n", " ")
+		for _, m := range call.FindAllStringSubmatch(page, -1) {
+			found++
+			var args []string
+			for _, w := range regexp.MustCompile(`(?:[^\s'"]|"[^"]*"|'[^']*')+`).FindAllString(rest.ReplaceAllString(m[1], ""), -1) {
+				args = append(args, strings.NewReplacer(`"`, "", "'", "").Replace(w))
+			}
+			if _, err = parser.Parse(args); err != nil {
+				t.Errorf("%s: fedsim %s: %v", path, m[1], err)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d commands on pages, want 100 at least", found)
+	}
+}
